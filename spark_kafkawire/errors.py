@@ -1,0 +1,178 @@
+"""Everything that can go wrong, and what the caller may do about it.
+
+======================  ===========  ==========================================================
+class                   action       raised when
+======================  ===========  ==========================================================
+KafkaWireError          FAIL         (base of all; never raised itself)
+  OptionError           FIX_OPTION   an option, a schema or an argument is wrong or missing
+  RowError              FIX_DATA     a row cannot be written as it is (null value, oversize, …)
+  LimitError            FIX_OPTION   a named limit (message, frame, decompressed bytes) is hit
+  DiscoveryError        FAIL         ZooKeeper or the broker list do not tell who holds a topic
+  UnknownTopicError     FIX_OPTION   discovery works and no broker holds the topic
+  TransportError        RECONNECT    a connection could not be made, broke, or went silent
+    ConnectFailed       RECONNECT    … before anything was sent
+    ConnectionLost      RECONNECT    … the peer closed, or the network broke
+    RequestTimedOut     RECONNECT    … a deadline passed
+  ProtocolError         FAIL         the peer's bytes are not the protocol; the connection is dead
+  BrokerError           by code      the broker answered with an error code
+  CorruptDataError      FAIL         record bytes fail a check (CRC, magic, length, compression)
+  DataLossError         DATA_LOSS    offsets that were asked for no longer exist
+  DeliveryError         FAIL         written rows are not proven to be in the log
+======================  ===========  ==========================================================
+
+A message is one line that names what happened, where, and what to do. Spark drops the cause of
+``raise X from e``, so the cause is part of the message. No message holds a secret or a payload.
+"""
+
+from __future__ import annotations
+
+import enum
+from typing import ClassVar, Self
+
+
+class Action(enum.Enum):
+    """What the code (or the person) that meets an error may do next."""
+
+    FIX_OPTION = "change an option, a schema or an argument"
+    FIX_DATA = "change the rows"
+    RETRY = "send the same request again"
+    REFRESH = "learn the brokers anew, then send the request again"
+    RECONNECT = "open a new connection, then send the request again"
+    DATA_LOSS = "go on with what is left, or fail: failOnDataLoss decides"
+    FAIL = "give up"
+
+
+class KafkaWireError(Exception):
+    """Base of every error of this package. Picklable: its arguments are the message alone."""
+
+    action: Action = Action.FAIL
+
+    def located(self, place: str) -> Self:
+        """A copy of this error whose message starts with ``place``."""
+        copy = type(self)(f"{place}: {self}")
+        copy.__dict__.update(self.__dict__)
+        return copy
+
+    @property
+    def retriable(self) -> bool:
+        """Whether the same request may succeed when it is sent again."""
+        return self.action in (Action.RETRY, Action.REFRESH, Action.RECONNECT)
+
+
+class OptionError(KafkaWireError, ValueError):
+    """An option, a schema or an argument is wrong, missing, or contradicts another. Fatal."""
+
+    action = Action.FIX_OPTION
+
+
+class RowError(KafkaWireError, ValueError):
+    """A row that cannot be written as it is. Fatal; nothing of its request was sent."""
+
+    action = Action.FIX_DATA
+
+
+class LimitError(KafkaWireError):
+    """A named limit was reached; the message holds both numbers and the option. Fatal."""
+
+    action = Action.FIX_OPTION
+
+
+class DiscoveryError(KafkaWireError):
+    """The cluster's brokers or topics cannot be learned. Fatal after kazoo's own retries."""
+
+
+class UnknownTopicError(DiscoveryError):
+    """No broker holds the topic that was asked for. Fatal."""
+
+    action = Action.FIX_OPTION
+
+
+class TransportError(KafkaWireError):
+    """A connection failed. Retriable on a new connection where the request may be repeated."""
+
+    action = Action.RECONNECT
+
+
+class ConnectFailed(TransportError):
+    """No connection could be made; nothing was sent."""
+
+
+class ConnectionLost(TransportError):
+    """The peer closed the connection, or the network broke it."""
+
+
+class RequestTimedOut(TransportError):
+    """A deadline passed while bytes were awaited."""
+
+
+class ProtocolError(KafkaWireError):
+    """The peer's bytes are not the protocol. The connection must not be used again. Fatal."""
+
+
+class BrokerError(KafkaWireError):
+    """The broker answered with an error code; ``action`` comes from the code table."""
+
+    def __init__(self, message: str, code: int = -1, action: Action = Action.FAIL) -> None:
+        super().__init__(message)
+        self.code = code
+        self.action = action
+
+
+class CorruptDataError(KafkaWireError):
+    """Record bytes fail a check. Fatal.
+
+    ``offset`` is the log offset of the outermost message that holds the damage, or None where
+    the bytes have no place in a log.
+    """
+
+    def __init__(self, message: str, offset: int | None = None) -> None:
+        super().__init__(message)
+        self.offset = offset
+
+
+class DataLossError(KafkaWireError):
+    """Offsets that were asked for no longer exist. Fatal unless ``failOnDataLoss`` is false."""
+
+    action = Action.DATA_LOSS
+
+
+class DeliveryError(KafkaWireError):
+    """Rows that were sent are not proven to be in the log. Fatal; a retry may double rows."""
+
+
+class KafkaWireWarning(UserWarning):
+    """What a user should know of a read or write that went on (data loss that was allowed)."""
+
+    category: ClassVar[str] = "kafkawire"
+
+
+class ErrorCode(enum.IntEnum):
+    """Error codes of the 0.7 brokers.
+
+    Only -1, 0, 1 and 3 were ever seen on the wire, in FETCH and MULTIFETCH replies; every other
+    request is refused by a closed connection. Source: 0.7.2 common/ErrorMapping.scala.
+    """
+
+    UNKNOWN = -1
+    NONE = 0
+    OFFSET_OUT_OF_RANGE = 1
+    INVALID_MESSAGE = 2
+    WRONG_PARTITION = 3
+    INVALID_FETCH_SIZE = 4
+
+
+_CODE_ACTIONS: dict[int, tuple[Action, str]] = {
+    ErrorCode.UNKNOWN: (Action.FIX_OPTION, "the broker refuses the topic name"),
+    ErrorCode.OFFSET_OUT_OF_RANGE: (Action.DATA_LOSS, "the offset is not in the log any more"),
+    ErrorCode.INVALID_MESSAGE: (Action.FAIL, "the broker found a damaged message"),
+    ErrorCode.WRONG_PARTITION: (Action.REFRESH, "the broker has no such partition"),
+    ErrorCode.INVALID_FETCH_SIZE: (Action.FIX_OPTION, "the broker refuses the fetch size"),
+}
+
+
+def broker_error(code: int, place: str) -> BrokerError:
+    """The error for a broker's error code at ``place`` (topic-partition, offset, broker)."""
+    if code in _CODE_ACTIONS:
+        action, meaning = _CODE_ACTIONS[code]
+        return BrokerError(f"{place}: {meaning} (error {code} {ErrorCode(code).name})", code, action)
+    return BrokerError(f"{place}: the broker answered the unknown error code {code}", code)

@@ -1,0 +1,93 @@
+"""The nouns that every room of the package shares."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+
+
+class OffsetUnit(enum.Enum):
+    """What an offset counts: bytes of the log (0.7) or records (0.8 and later)."""
+
+    BYTES = "bytes"
+    RECORDS = "records"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Broker:
+    """A broker's id and the address its clients connect to."""
+
+    id: int
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"broker {self.id} ({self.host}:{self.port})"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class TopicPartition:
+    """The name of one log.
+
+    In 0.7 a log is named by broker, topic and partition: ``debian-gzip 0-1`` is partition 1 of
+    that topic on broker 0, and partition 1 on broker 1 is another log. Later brokers name a log
+    by topic and partition alone; ``broker`` is None there, for its leader may move.
+    """
+
+    topic: str
+    partition: int
+    broker: int | None = None
+
+    @property
+    def name(self) -> str:
+        """The partition's name as offset options write it: ``0-1`` in 0.7, ``1`` later."""
+        return f"{self.partition}" if self.broker is None else f"{self.broker}-{self.partition}"
+
+    def __str__(self) -> str:
+        return f"{self.topic} {self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetRange:
+    """The half-open part ``[start_offset, stop_offset)`` of one log."""
+
+    log: TopicPartition
+    start_offset: int
+    stop_offset: int
+
+    def __post_init__(self) -> None:
+        if self.start_offset > self.stop_offset:
+            raise AssertionError(f"range of {self.log} runs backwards")
+
+    @property
+    def size(self) -> int:
+        """Offsets in the range: bytes in 0.7, records later."""
+        return self.stop_offset - self.start_offset
+
+    def __str__(self) -> str:
+        return f"{self.log} [{self.start_offset}, {self.stop_offset})"
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterView:
+    """Who is alive and who holds what, as discovery saw it at one moment.
+
+    ``brokers`` are alive; ``logs`` are all known logs, also those whose broker is not alive.
+    Both are sorted.
+    """
+
+    brokers: tuple[Broker, ...]
+    logs: tuple[TopicPartition, ...]
+
+    def broker(self, broker_id: int) -> Broker | None:
+        """The live broker of that id, or None."""
+        return next((broker for broker in self.brokers if broker.id == broker_id), None)
+
+    @property
+    def topics(self) -> tuple[str, ...]:
+        """Names of all topics that some broker holds, sorted."""
+        return tuple(sorted({log.topic for log in self.logs}))
+
+    def logs_of(self, topic: str) -> tuple[TopicPartition, ...]:
+        """The logs of one topic, sorted by partition and then broker as ``logs`` is."""
+        return tuple(log for log in self.logs if log.topic == topic)

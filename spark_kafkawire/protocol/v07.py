@@ -1,0 +1,127 @@
+"""The protocol of Kafka 0.6 and 0.7, declared as data.
+
+A request frame is ``length int32 | key int16 | fields``, a reply frame ``length int32 | error
+int16 | fields``. Replies come in the order of the requests. PRODUCE and MULTIPRODUCE are never
+answered. Offsets are byte positions in the log. Errors other than those of FETCH and MULTIFETCH
+are told by closing the connection.
+
+Source: recordings of a 0.7.2 broker (``tests/golden/kafka-0.7.2``).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from ..model import OffsetUnit
+from .dialect import Api, Dialect
+from .primitives import BYTES, INT16, INT32, INT64, REST, Array, Buffer, Sequel, Sized, String
+from .schema import Struct, wire
+
+#: ``time`` of an OFFSETS request: the end of the log, then the starts of its segments.
+LATEST_TIME: Final = -1
+#: ``time`` of an OFFSETS request: the start of the first segment only.
+EARLIEST_TIME: Final = -2
+#: ``partition`` of a PRODUCE request: the broker draws one.
+RANDOM_PARTITION: Final = -1
+#: Longest request that a broker reads (its ``max.socket.request.bytes``), bytes.
+REQUEST_BYTES_MAX: Final = 104_857_600
+#: Largest payload that a broker stores (its ``max.message.size``), bytes. It drops a message
+#: set with a larger one in silence.
+MESSAGE_SIZE_MAX: Final = 1_000_000
+
+STRING: Final = String(errors="replace")
+
+
+@dataclass(frozen=True, slots=True)
+class ProduceRequest:
+    """Append a message set to a log. Never answered."""
+
+    topic: str = wire(STRING)
+    partition: int = wire(INT32)
+    message_set: Buffer = wire(BYTES)
+
+
+@dataclass(frozen=True, slots=True)
+class FetchRequest:
+    """Raw bytes of a log from ``offset`` on, ``max_bytes`` or up to the end of the segment."""
+
+    topic: str = wire(STRING)
+    partition: int = wire(INT32)
+    offset: int = wire(INT64)
+    max_bytes: int = wire(INT32)
+
+
+@dataclass(frozen=True, slots=True)
+class FetchReply:
+    """``error int16 | bytes``: cut anywhere, also inside a message."""
+
+    error_code: int = wire(INT16)
+    message_set: Buffer = wire(REST)
+
+
+@dataclass(frozen=True, slots=True)
+class MultiFetchRequest:
+    """Several FETCHes in one frame."""
+
+    fetches: tuple[FetchRequest, ...] = wire(Array(Struct(FetchRequest), count=INT16))
+
+
+@dataclass(frozen=True, slots=True)
+class MultiFetchReply:
+    """``error int16`` (always 0), then ``length int32 | FETCH reply`` for each, in order."""
+
+    error_code: int = wire(INT16)
+    replies: tuple[FetchReply, ...] = wire(Sequel(Sized(Struct(FetchReply))))
+
+
+@dataclass(frozen=True, slots=True)
+class MultiProduceRequest:
+    """Several PRODUCEs in one frame. At the first that fails the rest is dropped."""
+
+    produces: tuple[ProduceRequest, ...] = wire(Array(Struct(ProduceRequest), count=INT16))
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetsRequest:
+    """Segment starts of a log that are not younger than ``time`` (ms, or -1, -2), newest first."""
+
+    topic: str = wire(STRING)
+    partition: int = wire(INT32)
+    time: int = wire(INT64)
+    max_offsets: int = wire(INT32)
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetsReply:
+    """``error int16`` (always 0) and the offsets, newest first."""
+
+    error_code: int = wire(INT16)
+    offsets: tuple[int, ...] = wire(Array(INT64))
+
+
+def _fetch_reply_bytes_max(request: FetchRequest) -> int:
+    return INT16.size + request.max_bytes
+
+
+def _multifetch_reply_bytes_max(request: MultiFetchRequest) -> int:
+    return INT16.size + sum(INT32.size + _fetch_reply_bytes_max(fetch) for fetch in request.fetches)
+
+
+def _offsets_reply_bytes_max(request: OffsetsRequest) -> int:
+    # A broker answers one offset for an unknown topic even where none are asked.
+    return INT16.size + INT32.size + INT64.size * max(request.max_offsets, 1)
+
+
+PRODUCE: Final = Api("PRODUCE", 0, ProduceRequest)
+FETCH: Final = Api("FETCH", 1, FetchRequest, FetchReply, _fetch_reply_bytes_max)
+MULTIFETCH: Final = Api("MULTIFETCH", 2, MultiFetchRequest, MultiFetchReply, _multifetch_reply_bytes_max)
+MULTIPRODUCE: Final = Api("MULTIPRODUCE", 3, MultiProduceRequest)
+OFFSETS: Final = Api("OFFSETS", 4, OffsetsRequest, OffsetsReply, _offsets_reply_bytes_max)
+
+DIALECT: Final = Dialect(
+    name="0.7",
+    offset_unit=OffsetUnit.BYTES,
+    correlates=False,
+    apis=(PRODUCE, FETCH, MULTIFETCH, MULTIPRODUCE, OFFSETS),
+)

@@ -27,7 +27,7 @@ A message is one line that names what happened, where, and what to do. Spark dro
 from __future__ import annotations
 
 import enum
-from typing import ClassVar, Self
+from typing import Self
 
 
 class Action(enum.Enum):
@@ -138,12 +138,6 @@ class DataLossError(KafkaWireError):
 
 class DeliveryError(KafkaWireError):
     """Rows that were sent are not proven to be in the log. Fatal; a retry may double rows."""
-
-
-class KafkaWireWarning(UserWarning):
-    """What a user should know of a read or write that went on (data loss that was allowed)."""
-
-    category: ClassVar[str] = "kafkawire"
 
 
 class ErrorCode(enum.IntEnum):

@@ -24,7 +24,7 @@ class Api:
     key: int
     request: type[Any]
     response: type[Any] | None = None
-    reply_bytes_max: Callable[[Any], int] = lambda request: 0
+    reply_bytes_max: Callable[[Any], int] = lambda _: 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,106 @@
+"""A connection to one broker: requests out, replies in, in order, several in flight.
+
+    client = Client.connect(broker, v07.DIALECT, timeout_s=30)
+    reply = client.request(OffsetsRequest("t", 0, -1, 1))
+
+A client that failed is closed and never used again: make a new one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from types import TracebackType
+from typing import Any, Final, Self
+
+from ..errors import KafkaWireError
+from ..model import Broker
+from ..protocol.connection import Connection, Reply
+from ..protocol.dialect import Dialect
+from .transport import Deadline, Transport
+
+#: Requests of a pipeline that wait for replies at the same time. Bounded, because a broker whose
+#: replies nobody reads stops reading requests.
+PIPELINE_DEPTH: Final = 64
+
+
+class Client:
+    """One connection. Errors name the broker."""
+
+    def __init__(self, broker: Broker, dialect: Dialect, transport: Transport, timeout_s: float) -> None:
+        self.broker = broker
+        self._connection = Connection(dialect)
+        self._transport = transport
+        self._timeout_s = timeout_s
+
+    @classmethod
+    def connect(cls, broker: Broker, dialect: Dialect, timeout_s: float) -> Self:
+        """Connect to a broker. ``timeout_s`` bounds this and every later wait.
+
+        Raises ``ConnectFailed`` (retriable).
+        """
+        try:
+            return cls(broker, dialect, Transport.connect(broker, Deadline.after(timeout_s)), timeout_s)
+        except KafkaWireError as error:
+            raise error.located(str(broker)) from error
+
+    @property
+    def in_flight(self) -> int:
+        """Requests whose replies have not been taken yet."""
+        return self._connection.in_flight
+
+    def send(self, request: object) -> None:
+        """Send a request without waiting for its reply, if it has one.
+
+        Raises ``TransportError`` (retriable where the request may be repeated).
+        """
+        try:
+            self._transport.send(self._connection.send(request), Deadline.after(self._timeout_s))
+        except KafkaWireError as error:
+            self.close()
+            raise error.located(str(self.broker)) from error
+
+    def receive(self) -> Reply:
+        """The next reply, in the order of the requests.
+
+        Raises ``TransportError`` (retriable) or ``ProtocolError`` (fatal).
+        """
+        deadline = Deadline.after(self._timeout_s)
+        try:
+            while True:
+                size = self._transport.receive_into(self._connection.wanted(), deadline)
+                if size == 0:
+                    raise self._connection.closed()
+                reply = self._connection.received(size)
+                if reply is not None:
+                    return reply
+        except KafkaWireError as error:
+            self.close()
+            raise error.located(str(self.broker)) from error
+
+    def request(self, request: object) -> Any:
+        """Send one request and give its reply's body."""
+        self.send(request)
+        return self.receive().body
+
+    def pipeline(self, requests: Iterable[object]) -> Iterator[Reply]:
+        """The replies to many requests, sent ahead of the replies."""
+        waiting = iter(requests)
+        for request in islice(waiting, PIPELINE_DEPTH):
+            self.send(request)
+        while self.in_flight:
+            yield self.receive()
+            for request in islice(waiting, 1):
+                self.send(request)
+
+    def close(self) -> None:
+        """Close the connection; never fails."""
+        self._transport.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()

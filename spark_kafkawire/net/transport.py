@@ -1,0 +1,94 @@
+"""The only sockets of the client: TCP with a deadline on every wait."""
+
+from __future__ import annotations
+
+import socket
+import time
+from dataclasses import dataclass
+from typing import Final, Self
+
+from ..errors import ConnectFailed, ConnectionLost, RequestTimedOut, TransportError
+from ..model import Broker
+from ..protocol.primitives import Buffer
+
+#: Buffers handed to one sendmsg call; Linux refuses more than 1,024.
+_BUFFERS_PER_CALL: Final = 512
+
+
+@dataclass(frozen=True, slots=True)
+class Deadline:
+    """A moment of the monotonic clock, ``timeout_s`` after it was made."""
+
+    at_s: float
+    timeout_s: float
+
+    @classmethod
+    def after(cls, timeout_s: float) -> Self:
+        """The deadline ``timeout_s`` seconds from now."""
+        return cls(time.monotonic() + timeout_s, timeout_s)
+
+    def remaining_s(self) -> float:
+        """Seconds left. Raises ``RequestTimedOut`` when none are."""
+        remaining_s = self.at_s - time.monotonic()
+        if remaining_s <= 0:
+            raise RequestTimedOut(f"no answer within {self.timeout_s:g} s (requestTimeout)")
+        return remaining_s
+
+
+class Transport:
+    """One TCP connection. Every failure is one of our ``TransportError`` classes."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        self._sock = sock
+
+    @classmethod
+    def connect(cls, broker: Broker, deadline: Deadline) -> Self:
+        """Connect to a broker. Raises ``ConnectFailed`` (retriable)."""
+        try:
+            sock = socket.create_connection((broker.host, broker.port), deadline.remaining_s())
+        except TimeoutError as error:
+            raise ConnectFailed(f"cannot connect within {deadline.timeout_s:g} s (requestTimeout)") from error
+        except OSError as error:
+            raise ConnectFailed(f"cannot connect: {error.strerror or error}") from error
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return cls(sock)
+
+    def send(self, parts: list[Buffer], deadline: Deadline) -> None:
+        """Send all buffers, without joining them."""
+        views = [memoryview(part).cast("B") for part in parts if len(part)]
+        try:
+            while views:
+                self._sock.settimeout(deadline.remaining_s())
+                views = _unsent(views, self._sock.sendmsg(views[:_BUFFERS_PER_CALL]))
+        except OSError as error:
+            raise self._lost(error, deadline) from error
+
+    def receive_into(self, view: memoryview, deadline: Deadline) -> int:
+        """Fill a part of ``view``; how many bytes came, 0 when the peer closed."""
+        try:
+            self._sock.settimeout(deadline.remaining_s())
+            return self._sock.recv_into(view)
+        except OSError as error:
+            raise self._lost(error, deadline) from error
+
+    def close(self) -> None:
+        """Close the connection; never fails."""
+        self._sock.close()
+
+    @staticmethod
+    def _lost(error: OSError, deadline: Deadline) -> TransportError:
+        if isinstance(error, TimeoutError):
+            return RequestTimedOut(f"no answer within {deadline.timeout_s:g} s (requestTimeout)")
+        return ConnectionLost(f"the connection broke: {error.strerror or error}")
+
+
+def _unsent(views: list[memoryview], sent: int) -> list[memoryview]:
+    """What is left of ``views`` after their first ``sent`` bytes."""
+    done = 0
+    while done < len(views) and sent >= len(views[done]):
+        sent -= len(views[done])
+        done += 1
+    rest = views[done:]
+    if sent:
+        rest[0] = rest[0][sent:]
+    return rest

@@ -1,0 +1,61 @@
+# `make demo` and `make test` need Python 3.11 and make, nothing else: what they need is installed
+# into .venv the first time, and used again afterwards.
+
+# Another Python: `make test PYTHON=/path/to/python3`.
+PYTHON ?= $(shell command -v python3.11 || command -v python3 || echo python3.11)
+# Arguments for pytest: `make test ARGS="tests/records -k gzip"`.
+ARGS ?=
+
+VENV := .venv
+BIN := $(VENV)/bin
+INSTALLED := $(VENV)/.installed
+
+# ruff reads no setup.cfg, and pyproject.toml holds the build system only: its settings are these.
+# RUF009 would forbid the frozen dataclass values that dataclass fields use as defaults.
+RUFF_OPTIONS := --isolated --quiet --target-version py311 --line-length 110
+RUFF_RULES := --select E,F,W,I,B,UP,SIM,RUF,PT,C4,PIE,RET,ARG --ignore RUF009
+SOURCES := spark_kafkawire pyspark_kafkawire.py jobs tests conftest.py .ci
+
+# Another Spark, or modules of another project, would stand in for what .venv holds.
+unexport SPARK_HOME SPARK_CONF_DIR PYTHONPATH PYTHONHOME
+export PYSPARK_PYTHON := $(CURDIR)/$(BIN)/python
+export PYSPARK_DRIVER_PYTHON := $(PYSPARK_PYTHON)
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+# Spark starts with this Java; empty means the one in PATH.
+WITH_JAVA := JAVA_HOME="$$($(BIN)/python .ci/java_home.py)" && export JAVA_HOME &&
+
+.PHONY: help demo test lint format clean
+
+help: ## show this list
+	@sed -n 's/^\([a-z]*\):.*## /make \1\t/p' Makefile
+
+demo: $(INSTALLED) ## read, count and write real Kafka 0.7 logs through Spark
+	@$(WITH_JAVA) $(BIN)/python jobs/demo.py
+
+test: lint ## check everything: lint, types, import contracts, tests, README
+	@$(WITH_JAVA) $(BIN)/python -m pytest $(ARGS)
+
+lint: $(INSTALLED) ## check style, types and import contracts
+	$(BIN)/ruff check $(RUFF_OPTIONS) $(RUFF_RULES) $(SOURCES)
+	$(BIN)/ruff format --check $(RUFF_OPTIONS) $(SOURCES)
+	$(BIN)/mypy --config-file setup.cfg
+	$(BIN)/lint-imports --no-logo --config setup.cfg
+
+format: $(INSTALLED) ## rewrite the code in the one format, imports sorted
+	$(BIN)/ruff check --fix $(RUFF_OPTIONS) --select I $(SOURCES)
+	$(BIN)/ruff format $(RUFF_OPTIONS) $(SOURCES)
+
+clean: ## remove .venv and everything else that these commands made
+	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# The package is installed as a plain path to this folder (`compat`): Spark looks for sources in the
+# folders of sys.path, which the other kinds of editable installation do not extend.
+$(INSTALLED): setup.cfg pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+		|| { echo "Python 3.11 or newer is needed: make PYTHON=/path/to/python3.11" >&2; exit 1; }
+	@echo "Installing what is needed into $(VENV) (once, about a minute) ..." >&2
+	@$(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --editable '.[test]' --config-settings editable_mode=compat \
+		> $(VENV)/pip.log 2>&1 || { cat $(VENV)/pip.log >&2; exit 1; }
+	@touch $@

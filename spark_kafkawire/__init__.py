@@ -1,0 +1,32 @@
+"""Kafka for PySpark without the JVM connector.
+
+    READ   options → cluster (leaders, log bounds) → planner (offset ranges) → source.partition
+               ═ pickled to the executor ═► clients.fetcher → net → protocol → records → Arrow → DataFrame
+    WRITE  DataFrame → Arrow → records (bytes) → clients.sender → net → protocol → broker
+
+Importing this package loads nothing else: Spark imports it in every worker to find the source,
+and the codec works without Spark.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .records.public import decode_message_set, encode_message_set
+    from .source.datasource import KafkaWireDataSource
+
+__all__ = ["KafkaWireDataSource", "decode_message_set", "encode_message_set"]
+
+_HOMES = {
+    "KafkaWireDataSource": "source.datasource",
+    "decode_message_set": "records.public",
+    "encode_message_set": "records.public",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f".{_HOMES[name]}", __name__), name)

@@ -1,0 +1,37 @@
+"""Option strings become frozen values here, and nowhere else.
+
+Option names are case-insensitive, as Spark's are; sizes take a unit (``4MiB``), and so do times
+(``30s``; a bare number is milliseconds). Every error names the option, its value, and what it may
+be. ``OPTIONS`` is the table of them all.
+"""
+
+from .read import ReadOptions
+from .table import OPTIONS, Option
+from .values import (
+    EARLIEST,
+    LATEST,
+    Discovery,
+    FetchOptions,
+    LimitKind,
+    NetOptions,
+    OffsetLimit,
+    OffsetLimits,
+    Selection,
+)
+from .write import WriteOptions
+
+__all__ = [
+    "EARLIEST",
+    "LATEST",
+    "OPTIONS",
+    "Discovery",
+    "FetchOptions",
+    "LimitKind",
+    "NetOptions",
+    "OffsetLimit",
+    "OffsetLimits",
+    "Option",
+    "ReadOptions",
+    "Selection",
+    "WriteOptions",
+]

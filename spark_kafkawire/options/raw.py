@@ -1,0 +1,93 @@
+"""The user's strings, looked up by documented name and read as one type each."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Mapping
+from typing import Final
+
+from ..errors import OptionError
+from .table import OPTIONS
+
+_SIZE_UNITS: Final = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
+_TIME_UNITS: Final = {"ms": 0.001, "": 0.001, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
+#: Largest value of a size option, bytes: Arrow's offsets and the protocol's lengths are int32.
+_SIZE_MAX: Final = 1 << 30
+
+
+class RawOptions:
+    """The user's strings, each looked up under its documented name."""
+
+    def __init__(self, raw: Mapping[str, str], *, read: bool) -> None:
+        known = {option.name.lower(): option for option in OPTIONS if (option.read if read else option.write)}
+        self._values: dict[str, str] = {}
+        self._known = known
+        for name, value in raw.items():
+            option = known.get(name.lower())
+            if option is None:
+                raise _unknown(name, read)
+            self._values[option.name] = value
+
+    def get(self, name: str) -> str | None:
+        """The value the user gave, or the documented default, or None."""
+        return self._values.get(name, self._known[name.lower()].default)
+
+    def given(self, *names: str) -> list[str]:
+        """Those of the options that the user set."""
+        return [name for name in names if name in self._values]
+
+    def choice(self, name: str, *allowed: str) -> str:
+        value = (self.get(name) or "").strip().lower()
+        if value not in allowed:
+            raise bad_value(name, value, " or ".join(allowed))
+        return value
+
+    def flag(self, name: str) -> bool:
+        return self.choice(name, "true", "false") == "true"
+
+    def count(self, name: str, low: int, high: int) -> int | None:
+        text = self.get(name)
+        if text is None:
+            return None
+        if not re.fullmatch(r"\d{1,19}", text.strip()) or not low <= int(text) <= high:
+            raise bad_value(name, text, f"a whole number from {low} to {high}")
+        return int(text)
+
+    def size(self, name: str, low: int, high: int = _SIZE_MAX) -> int | None:
+        text = self.get(name)
+        if text is None:
+            return None
+        match = re.fullmatch(r"(\d{1,19})\s*(?:([kmg])(?:i?b)?|b)?", text.strip().lower())
+        size = int(match[1]) * _SIZE_UNITS[match[2] or ""] if match else -1
+        if not low <= size <= high:
+            raise bad_value(name, text, f"a size from {low} to {high} bytes, like 65536 or 4MiB")
+        return size
+
+    def size_or_default(self, name: str, low: int) -> int:
+        size = self.size(name, low)
+        assert size is not None
+        return size
+
+    def seconds(self, name: str) -> float:
+        text = self.get(name) or ""
+        match = re.fullmatch(r"(\d{1,12})\s*(ms|s|m|min|h)?", text.strip().lower())
+        if not match or int(match[1]) == 0:
+            raise bad_value(name, text, "a time above zero, like 500ms or 30s")
+        return int(match[1]) * _TIME_UNITS[match[2] or ""]
+
+
+def _unknown(name: str, read: bool) -> OptionError:
+    names = [option.name for option in OPTIONS if (option.read if read else option.write)]
+    side = "read" if read else "write"
+    if any(option.name.lower() == name.lower() for option in OPTIONS):
+        return OptionError(f"option {name} is for {'writing' if read else 'reading'}, not for a {side}")
+    if name.lower() == "path":
+        return OptionError(f"{'load' if read else 'save'}() takes no path: topics are options")
+    close = difflib.get_close_matches(name.lower(), [known.lower() for known in names], n=1)
+    hint = next((f"; did you mean {known}?" for known in names if [known.lower()] == close), "")
+    return OptionError(f"unknown option {name} for a {side}{hint or '; known are: ' + ', '.join(names)}")
+
+
+def bad_value(name: str, value: str, allowed: str) -> OptionError:
+    return OptionError(f"option {name}: {value!r} is not {allowed}")

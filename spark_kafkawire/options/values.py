@@ -1,0 +1,81 @@
+"""What option strings become: frozen values, checked when they are made."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from ..model import Broker, TopicPartition
+from ..net.retry import RetryPolicy
+
+
+class LimitKind(enum.Enum):
+    """How one end of a range is given."""
+
+    EARLIEST = "earliest"
+    LATEST = "latest"
+    OFFSET = "offset"
+    TIMESTAMP = "timestamp"
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetLimit:
+    """One end of one log's range. ``value``: an offset, or milliseconds since 1970."""
+
+    kind: LimitKind
+    value: int = 0
+
+
+EARLIEST: Final = OffsetLimit(LimitKind.EARLIEST)
+LATEST: Final = OffsetLimit(LimitKind.LATEST)
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetLimits:
+    """One end of every log's range: the same for all, or one for each log by name.
+
+    ``option`` is the option it came from, for messages.
+    """
+
+    option: str
+    for_all: OffsetLimit | None = None
+    by_log: Mapping[TopicPartition, OffsetLimit] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Discovery:
+    """Where brokers are learned from: exactly one of ZooKeeper and a fixed list."""
+
+    zookeeper_connect: str | None = None
+    zookeeper_auth: tuple[str, str] | None = field(default=None, repr=False)
+    broker_list: tuple[Broker, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class NetOptions:
+    """Deadlines and retries of every request."""
+
+    request_timeout_s: float = 30.0
+    retry: RetryPolicy = RetryPolicy()
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Which logs to read: exactly one is set."""
+
+    subscribe: tuple[str, ...] = ()
+    pattern: str | None = None
+    assign: tuple[TopicPartition, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class FetchOptions:
+    """How an executor reads one range; all sizes in bytes."""
+
+    fetch_bytes: int = 1 << 20
+    fetches_in_flight: int = 4
+    message_bytes_max: int = 64 << 20
+    decompressed_bytes_max: int = 256 << 20
+    fail_on_data_loss: bool = True

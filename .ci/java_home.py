@@ -51,7 +51,7 @@ def install_java() -> None:
 
 def takes_spark_argument(java: Path) -> bool:
     """Whether a Java has the module that Spark asks for."""
-    command = [java, SPARK_ARGUMENT, "-version"]
+    command = [str(java), SPARK_ARGUMENT, "-version"]
     return subprocess.run(command, capture_output=True, timeout=VERSION_TIMEOUT_S).returncode == 0
 
 

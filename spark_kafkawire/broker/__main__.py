@@ -1,0 +1,54 @@
+"""Run one broker: ``python -m spark_kafkawire.broker --set brokerid=0 --set log.dir=DIR ...``
+
+It prints one line on stdout when it is ready, and ends on SIGTERM or SIGINT.
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import signal
+import sys
+from collections.abc import Sequence
+from typing import Final
+
+from ..errors import KafkaWireError, OptionError
+from .config import BrokerConfig
+from .server import BrokerServer
+
+EXIT_FAILED: Final = 1
+EXIT_USAGE: Final = 2
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run a broker until it is told to stop; the exit code of the process."""
+    logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(message)s")
+    # Blocked before the first thread starts, so that only sigwait below gets them.
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM, signal.SIGINT})
+    try:
+        config = BrokerConfig.from_properties(_parse(argv))
+        with BrokerServer(config) as server:
+            print(f"broker {config.broker_id} listens on {server.address}", flush=True)
+            signal.sigwait({signal.SIGTERM, signal.SIGINT})
+    except KafkaWireError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return EXIT_USAGE if isinstance(error, OptionError) else EXIT_FAILED
+    return 0
+
+
+def _parse(argv: Sequence[str] | None) -> dict[str, str]:
+    parser = argparse.ArgumentParser(prog="python -m spark_kafkawire.broker", description=__doc__)
+    parser.add_argument(
+        "--set", action="append", default=[], metavar="NAME=VALUE", help="a property of Kafka 0.7.2's broker"
+    )
+    properties: dict[str, str] = {}
+    for text in parser.parse_args(argv).set:
+        name, equals, value = text.partition("=")
+        if not equals or name in properties:
+            raise OptionError(f"--set {text!r} must be NAME=VALUE, once for each name")
+        properties[name] = value
+    return properties
+
+
+if __name__ == "__main__":
+    sys.exit(main())

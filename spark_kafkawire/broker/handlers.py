@@ -1,0 +1,140 @@
+"""What a 0.7.2 broker answers to each request. No socket: a request in, an ``Answer`` out.
+
+Only FETCH and MULTIFETCH tell an error by its code. Any other request that fails closes the
+connection without a word, and PRODUCE is never answered at all: silence means stored, or dropped
+because a message was above ``max.message.size``.
+
+Source: recordings of a 0.7.2 broker, 0.7.2 server/KafkaRequestHandlers.scala.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+import struct
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+from ..errors import BrokerError, ErrorCode, KafkaWireError
+from ..protocol import v07
+from ..protocol.primitives import Buffer
+from .config import BrokerConfig
+from .log import FileSlice
+from .log_directory import LogDirectory
+from .messages import OversizeMessage, check_produced
+
+LOGGER: Final = logging.getLogger(__name__)
+
+#: ``length int32 | error int16``: the start of every reply, and of every part of a MULTIFETCH's.
+REPLY_HEADER: Final = struct.Struct(">ih")
+ERROR_SIZE: Final = 2
+
+Part = Buffer | FileSlice
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The parts of a reply frame to send one after the other, and whether to close then."""
+
+    parts: tuple[Part, ...] = ()
+    close: bool = False
+
+
+SILENCE: Final = Answer()
+CLOSE: Final = Answer(close=True)
+
+
+class Handlers:
+    """Answers requests from the logs of one broker."""
+
+    def __init__(
+        self, config: BrokerConfig, logs: LogDirectory, *, draw: Callable[[int], int] = random.randrange
+    ) -> None:
+        self._config = config
+        self._logs = logs
+        self._draw = draw
+        self._handlers: dict[type[Any], Callable[[Any], Answer]] = {
+            v07.ProduceRequest: self._produce,
+            v07.FetchRequest: self._fetch,
+            v07.MultiFetchRequest: self._multifetch,
+            v07.MultiProduceRequest: self._multiproduce,
+            v07.OffsetsRequest: self._offsets,
+        }
+
+    def answer(self, request: object) -> Answer:
+        """The answer to one request of the 0.7 dialect. Raises nothing."""
+        try:
+            return self._handlers[type(request)](request)
+        except (KafkaWireError, OSError) as error:
+            LOGGER.error("%s refused: %s", type(request).__name__, error)
+            return CLOSE
+
+    def _produce(self, request: v07.ProduceRequest) -> Answer:
+        partition = request.partition
+        if partition == v07.RANDOM_PARTITION:
+            partition = self._draw(self._config.partition_count(request.topic))
+        # A new topic is made before its first message set is looked at.
+        log = self._logs.get_or_create(request.topic, partition)
+        try:
+            checked = check_produced(request.message_set, self._config.max_message_size)
+        except OversizeMessage as error:
+            LOGGER.warning("%s on %s:%d", error, request.topic, partition)
+            return SILENCE
+        log.append(memoryview(request.message_set)[: checked.size], checked.count)
+        return SILENCE
+
+    def _multiproduce(self, request: v07.MultiProduceRequest) -> Answer:
+        # The first one that fails raises: the ones before it stay stored.
+        for produce in request.produces:
+            self._produce(produce)
+        return SILENCE
+
+    def _fetch(self, request: v07.FetchRequest) -> Answer:
+        return _framed(*self._read(request))
+
+    def _multifetch(self, request: v07.MultiFetchRequest) -> Answer:
+        replies = [self._read(fetch) for fetch in request.fetches]
+        length = ERROR_SIZE + sum(REPLY_HEADER.size + size for _, _, size in replies)
+        parts: list[Part] = [REPLY_HEADER.pack(_as_java_int(length), ErrorCode.NONE)]
+        for reply in replies:
+            answer = _framed(*reply)
+            parts += answer.parts
+            if answer.close:
+                return Answer(tuple(parts), close=True)
+        return Answer(tuple(parts))
+
+    def _read(self, request: v07.FetchRequest) -> tuple[int, FileSlice | None, int]:
+        """Error code, bytes, and the size that the frame announces for them."""
+        try:
+            log = self._logs.get(request.topic, request.partition)
+            found = log.read(request.offset, request.max_bytes) if log else None
+        except BrokerError as error:
+            LOGGER.info("FETCH of %s:%d failed: %s", request.topic, request.partition, error)
+            return error.code, None, 0
+        return ErrorCode.NONE, found, found.size if found else 0
+
+    def _offsets(self, request: v07.OffsetsRequest) -> Answer:
+        log = self._logs.get(request.topic, request.partition)
+        if log is None:
+            known = request.time in (v07.LATEST_TIME, v07.EARLIEST_TIME)
+            offsets: tuple[int, ...] = (0,) if known else ()
+        elif request.max_offsets < 0:
+            return CLOSE
+        else:
+            offsets = log.offsets_before(request.time, request.max_offsets)
+        reply = v07.OffsetsReply(ErrorCode.NONE, offsets)
+        return Answer(tuple(v07.DIALECT.write_reply(v07.OFFSETS, reply)))
+
+
+def _framed(error_code: int, found: FileSlice | None, size: int) -> Answer:
+    """A FETCH reply. For a negative size the broker sends a header with it and gives up."""
+    header = REPLY_HEADER.pack(ERROR_SIZE + size, error_code)
+    if size < 0:
+        return Answer((header,), close=True)
+    return Answer((header, found) if found and size else (header,))
+
+
+def _as_java_int(value: int) -> int:
+    """``value`` as Java's 32-bit arithmetic has it: a MULTIFETCH may ask for more than 2 GiB."""
+    return (value + (1 << 31)) % (1 << 32) - (1 << 31)

@@ -1,0 +1,272 @@
+"""One log on disk, as a 0.7 broker keeps it: segment files that are named by their start offset.
+
+    debian-gzip-0/00000000000000000000.kafka     bytes [0, 524291) of the log
+    debian-gzip-0/00000000000000524291.kafka     bytes [524291, ...), appended to
+
+An offset is a byte position in the log, so a fetch is a slice of one segment file. Appended
+bytes are invisible to readers until they are flushed: ``visible_size`` of a segment is the
+high-water mark of 0.7, counted from the segment's start.
+
+Source: 0.7.2 log/Log.scala, message/FileMessageSet.scala, and recordings.
+"""
+
+from __future__ import annotations
+
+import itertools
+import mmap
+import os
+import re
+import threading
+import time
+from bisect import bisect_right
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from ..errors import BrokerError, CorruptDataError, ErrorCode
+from ..protocol.primitives import Buffer
+from ..protocol.v07 import EARLIEST_TIME, LATEST_TIME
+from .messages import valid_size
+
+SUFFIX: Final = ".kafka"
+
+
+def now_ms() -> int:
+    """Wall clock, ms since the epoch: what the segments' modification times are compared with."""
+    return time.time_ns() // 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class FileSlice:
+    """``size`` bytes at ``pos`` of a file, to be sent without being read.
+
+    ``size`` is negative where a FETCH asked for a negative size: the real broker computes on.
+    """
+
+    path: Path
+    pos: int
+    size: int
+
+
+@dataclass(slots=True)
+class Segment:
+    """One file of a log. Only the last one of a log grows."""
+
+    path: Path
+    start_offset: int
+    size: int
+    visible_size: int
+    first_append_ms: int | None = None
+
+    @property
+    def visible_stop_offset(self) -> int:
+        """Where the flushed bytes end."""
+        return self.start_offset + self.visible_size
+
+    def modified_ms(self) -> int:
+        """Modification time of the file: what OFFSETS by time and retention by age go by."""
+        return self.path.stat().st_mtime_ns // 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class LogLimits:
+    """When a log closes its last segment, and after how many messages it flushes."""
+
+    segment_size_max: int
+    segment_age_max_ms: int
+    flush_interval: int
+
+
+class Log:
+    """The log of one topic and partition. Safe for many threads.
+
+    No file stays open between calls: a broker may hold thousands of segments.
+    """
+
+    def __init__(
+        self, folder: Path, limits: LogLimits, *, recover: bool, clock_ms: Callable[[], int] = now_ms
+    ) -> None:
+        self._folder = folder
+        self._limits = limits
+        self._clock_ms = clock_ms
+        self._lock = threading.Lock()
+        self._unflushed_count = 0
+        self.flushed_ms = clock_ms()
+        # Replaced, never changed: readers take it without the lock.
+        self._segments = _load(folder, recover)
+
+    @property
+    def size(self) -> int:
+        """Visible bytes in all segments."""
+        return sum(segment.visible_size for segment in self._segments)
+
+    @property
+    def segments(self) -> tuple[Segment, ...]:
+        """The segments, oldest first; there is at least one."""
+        return self._segments
+
+    def append(self, message_set: Buffer, count: int) -> None:
+        """Append whole messages, ``count`` of them when compressed ones are unpacked.
+
+        A segment that has become too large or too old is closed *before* the append.
+        """
+        with self._lock:
+            self._roll_if_due()
+            last = self._segments[-1]
+            if len(message_set):
+                _append(last.path, message_set, last.size)
+                last.size += len(message_set)
+                if last.first_append_ms is None:
+                    last.first_append_ms = self._clock_ms()
+            self._unflushed_count += count
+            if self._unflushed_count >= self._limits.flush_interval:
+                self._flush()
+
+    def read(self, offset: int, max_bytes: int) -> FileSlice | None:
+        """The bytes from ``offset`` on: ``max_bytes``, or up to the end of what is visible in
+        that segment. None at the end of the log.
+
+        Raises ``BrokerError`` with OFFSET_OUT_OF_RANGE.
+        """
+        segments = self._segments
+        stop_offset = segments[-1].visible_stop_offset
+        if not segments[0].start_offset <= offset <= stop_offset:
+            raise BrokerError(f"offset {offset} is out of range", ErrorCode.OFFSET_OUT_OF_RANGE)
+        if offset == stop_offset:
+            return None
+        segment = segments[bisect_right(segments, offset, key=lambda segment: segment.start_offset) - 1]
+        pos = offset - segment.start_offset
+        return FileSlice(segment.path, pos, min(max_bytes, segment.visible_size - pos))
+
+    def offsets_before(self, time_ms: int, count_max: int) -> tuple[int, ...]:
+        """Segment starts, and the end of the log, that are not younger than ``time_ms``: newest
+        first, ``count_max`` at most. ``time_ms`` may be LATEST_TIME or EARLIEST_TIME.
+        """
+        segments = self._segments
+        known = [(segment.start_offset, segment.modified_ms()) for segment in segments]
+        if segments[-1].visible_size:
+            known.append((segments[-1].visible_stop_offset, self._clock_ms()))
+        if time_ms == LATEST_TIME:
+            stop_index = len(known)
+        elif time_ms == EARLIEST_TIME:
+            stop_index = 1
+        else:
+            young = (index for index in range(len(known), 0, -1) if known[index - 1][1] <= time_ms)
+            stop_index = next(young, 0)
+        return tuple(offset for offset, _ in known[:stop_index][::-1][:count_max])
+
+    def flush(self) -> None:
+        """Make all appended bytes visible, unless no message was appended since the last time.
+
+        The bytes are the kernel's since their append: they survive the end of this process, and
+        that is all an embedded broker promises, so nothing waits for the disk.
+        """
+        with self._lock:
+            if self._unflushed_count:
+                self._flush()
+
+    def delete_while(self, is_deletable: Callable[[Segment], bool]) -> int:
+        """Delete the oldest segments as long as they are deletable; how many were.
+
+        Where all of them are, an empty segment at the end of the log takes their place.
+        """
+        with self._lock:
+            segments = self._segments
+            count = next(
+                (index for index, segment in enumerate(segments) if not is_deletable(segment)), len(segments)
+            )
+            if count == len(segments):
+                if not segments[-1].visible_size:
+                    os.utime(segments[-1].path)
+                    count -= 1
+                else:
+                    self._roll()
+            deleted, self._segments = self._segments[:count], self._segments[count:]
+        for segment in deleted:
+            segment.path.unlink(missing_ok=True)
+        return len(deleted)
+
+    def close(self) -> None:
+        """Make all appended bytes visible."""
+        with self._lock:
+            self._flush()
+
+    def _flush(self) -> None:
+        last = self._segments[-1]
+        last.visible_size = last.size
+        self._unflushed_count = 0
+        self.flushed_ms = self._clock_ms()
+
+    def _roll_if_due(self) -> None:
+        last, limits = self._segments[-1], self._limits
+        begun_ms = last.first_append_ms
+        old = begun_ms is not None and self._clock_ms() - begun_ms > limits.segment_age_max_ms
+        if last.size > limits.segment_size_max or old:
+            self._roll()
+
+    def _roll(self) -> None:
+        self._flush()
+        segment = _new_segment(self._folder, self._segments[-1].visible_stop_offset)
+        self._segments = (*self._segments, segment)
+
+
+def _load(folder: Path, recover: bool) -> tuple[Segment, ...]:
+    """The segments in a folder; an empty first one where there is none.
+
+    Raises ``CorruptDataError`` where a segment does not begin where the one before it ends.
+    """
+    segments = []
+    for path in folder.iterdir():
+        if path.suffix == SUFFIX and path.is_file():
+            if not re.fullmatch("[0-9]+", path.stem):
+                raise CorruptDataError(f"{path}: a segment file is named by its start offset: remove it")
+            size = path.stat().st_size
+            segments.append(Segment(path, int(path.stem), size, size))
+    if not segments:
+        return (_new_segment(folder, 0),)
+    segments.sort(key=lambda segment: segment.start_offset)
+    for segment, following in itertools.pairwise(segments):
+        if segment.visible_stop_offset != following.start_offset:
+            raise CorruptDataError(
+                f"{segment.path} ends at offset {segment.visible_stop_offset}, {following.path.name} follows:"
+                " a segment is missing or cut, restore it or remove the older ones"
+            )
+    if recover:
+        _truncate(segments[-1])
+    return tuple(segments)
+
+
+def _truncate(segment: Segment) -> None:
+    """Cut off what a crash left behind the last whole message with a right CRC."""
+    if not segment.size:
+        return
+    with (
+        open(segment.path, "rb") as file,
+        mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data,
+        memoryview(data) as view,
+    ):
+        size = valid_size(view)
+    if size < segment.size:
+        os.truncate(segment.path, size)
+        segment.size = segment.visible_size = size
+
+
+def _new_segment(folder: Path, start_offset: int) -> Segment:
+    path = folder / f"{start_offset:020d}{SUFFIX}"
+    path.write_bytes(b"")
+    return Segment(path, start_offset, 0, 0)
+
+
+def _append(path: Path, data: Buffer, size: int) -> None:
+    """Write ``data`` at the end of a file of ``size`` bytes, or nothing at all."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_APPEND)
+    try:
+        written = 0
+        while written < len(data):
+            written += os.write(descriptor, memoryview(data)[written:])
+    except OSError:
+        os.ftruncate(descriptor, size)
+        raise
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,126 @@
+"""Child processes that end with the process that started them, also when that is killed."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Final, TypeVar
+
+from ..errors import ConnectFailed
+
+T = TypeVar("T")
+
+#: How long a child may take to end after SIGTERM before it gets SIGKILL.
+STOP_TIMEOUT_S: Final = 10.0
+POLL_INTERVAL_S: Final = 0.01
+
+# The shell becomes the child itself (exec keeps the pid). Before that it leaves a watcher behind,
+# which kills the child when the other end of the pipe closes without a word: the kernel closes
+# it whatever way the parent ends. PR_SET_PDEATHSIG would not do: it fires when the *thread* that
+# started the child ends, and it is Linux's alone. File descriptor 3 because a background
+# command of sh has /dev/null as stdin, and because dash knows only descriptors of one digit.
+_WATCHED: Final = """
+exec 3<&0 </dev/null
+{ read -r _ <&3 || kill -9 $$; } >/dev/null 2>&1 &
+exec "$@" 3<&-
+"""
+
+
+class ChildProcess:
+    """A running child process in its own session, so that Ctrl-C reaches only its parent.
+
+    ``output`` takes its stdout, ``log`` its stderr; both are appended to.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        argv: Sequence[str],
+        *,
+        output: Path,
+        log: Path,
+        environ: Mapping[str, str] | None = None,
+    ) -> None:
+        self.name = name
+        self.log = log
+        with open(output, "ab") as stdout, open(log, "ab") as stderr:
+            self._process = subprocess.Popen(
+                ["/bin/sh", "-c", _WATCHED, "sh", *argv],
+                stdin=subprocess.PIPE,
+                stdout=stdout,
+                stderr=stderr,
+                env=environ,
+                start_new_session=True,
+            )
+
+    @property
+    def pid(self) -> int:
+        """Its process id."""
+        return self._process.pid
+
+    @property
+    def running(self) -> bool:
+        """Whether it has not ended yet."""
+        return self._process.poll() is None
+
+    def wait_until(self, ready: Callable[[], T | None], what: str, timeout_s: float) -> T:
+        """Poll ``ready`` until it gives a value.
+
+        Raises ``ConnectFailed`` when the child ends or ``timeout_s`` passes before.
+        """
+        deadline = time.monotonic() + timeout_s
+        while (value := ready()) is None:
+            if not self.running:
+                raise ConnectFailed(f"{self.name} ended before {what}: {self.last_words()}")
+            if time.monotonic() > deadline:
+                raise ConnectFailed(
+                    f"{self.name} took over {timeout_s:g} s until {what}: {self.last_words()}"
+                )
+            time.sleep(POLL_INTERVAL_S)
+        return value
+
+    def last_words(self) -> str:
+        """The last line of its log."""
+        lines = self.log.read_text("utf-8", "replace").split("\n")
+        return next((line.strip() for line in reversed(lines) if line.strip()), "it logged nothing")
+
+    def stop(self) -> None:
+        """Ask it to end and wait until it has; kill it where it does not."""
+        self._end(signal.SIGTERM)
+
+    def kill(self) -> None:
+        """End it as ``kill -9`` does."""
+        self._end(signal.SIGKILL)
+
+    def pause(self) -> None:
+        """Freeze it: its connections stay open and silent, its sessions run out."""
+        os.kill(self.pid, signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """Let a paused process go on."""
+        os.kill(self.pid, signal.SIGCONT)
+
+    def _end(self, how: signal.Signals) -> None:
+        if self.running:
+            self._dismiss_watcher()
+            self._process.send_signal(how)
+            self._process.send_signal(signal.SIGCONT)
+            try:
+                self._process.wait(STOP_TIMEOUT_S)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+                self._process.wait()
+        self._dismiss_watcher()
+
+    def _dismiss_watcher(self) -> None:
+        # A word before the end of the pipe: the pid may belong to somebody else by then.
+        assert self._process.stdin is not None
+        with contextlib.suppress(OSError, ValueError):
+            self._process.stdin.write(b"\n")
+        with contextlib.suppress(OSError):
+            self._process.stdin.close()

@@ -83,10 +83,10 @@ class Client:
         self.send(request)
         return self.receive().body
 
-    def pipeline(self, requests: Iterable[object]) -> Iterator[Reply]:
-        """The replies to many requests, sent ahead of the replies."""
+    def pipeline(self, requests: Iterable[object], depth: int = PIPELINE_DEPTH) -> Iterator[Reply]:
+        """The replies to many requests, of which ``depth`` are sent ahead of the replies."""
         waiting = iter(requests)
-        for request in islice(waiting, PIPELINE_DEPTH):
+        for request in islice(waiting, depth):
             self.send(request)
         while self.in_flight:
             yield self.receive()

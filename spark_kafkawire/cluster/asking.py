@@ -1,0 +1,54 @@
+"""How brokers are asked: many requests ahead on one connection, many brokers side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Final, TypeVar
+
+from ..errors import KafkaWireError
+from ..model import Broker
+from ..net.client import PIPELINE_DEPTH, Client
+from ..net.retry import Attempts
+from ..options import NetOptions
+from ..protocol import v07
+
+T = TypeVar("T")
+
+#: Brokers that are asked at the same time, one thread each.
+BROKERS_AT_ONCE_MAX: Final = 32
+
+
+def ask(
+    broker: Broker, requests: Sequence[Any], net: NetOptions, place_of: Callable[[Any], str]
+) -> list[Any]:
+    """The bodies of the replies to repeatable requests, in their order.
+
+    A connection that fails is replaced, and the requests go on from the first one that was not
+    answered. Errors start with ``place_of`` that request. Raises ``TransportError`` when the
+    retries are used up, ``ProtocolError`` (fatal).
+    """
+    replies: list[Any] = []
+    attempts = Attempts(net.retry)
+    depth = PIPELINE_DEPTH
+    while (came := len(replies)) < len(requests):
+        try:
+            with Client.connect(broker, v07.DIALECT, net.request_timeout_s) as client:
+                for reply in client.pipeline(requests[came:], depth):
+                    replies.append(reply.body)
+                    attempts.progressed()
+        except KafkaWireError as error:
+            # A broker closes on a request it dislikes, and answers that were under way may be
+            # lost with it. Sent alone, the request at fault is the one that gets no answer.
+            depth = PIPELINE_DEPTH if len(replies) > came else 1
+            attempts.failed(error.located(place_of(requests[len(replies)])))
+    return replies
+
+
+def side_by_side(brokers: Iterable[Broker], question: Callable[[Broker], T]) -> dict[Broker, T]:
+    """``question`` put to each broker at the same time; the error of the first broker that fails."""
+    brokers = sorted(brokers)
+    if not brokers:
+        return {}
+    with ThreadPoolExecutor(min(len(brokers), BROKERS_AT_ONCE_MAX), "kafkawire-ask") as pool:
+        return dict(zip(brokers, pool.map(question, brokers), strict=True))

@@ -1,0 +1,107 @@
+"""Brokers and topics as 0.7 brokers register them in ZooKeeper.
+
+====================  =====================================================================
+node                  data
+====================  =====================================================================
+/brokers/ids/N        ``creator:host:port`` of broker N; there while it is alive
+/brokers/topics/T/N   how many partitions of topic T broker N is configured to have
+====================  =====================================================================
+
+Source: ``zk_tree.json`` of ``tests/golden/kafka-0.7.2``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from ..errors import DiscoveryError
+from ..model import Broker, ClusterView, TopicPartition
+from ..options import Discovery
+from .zookeeper_session import Tree, read_tree
+
+IDS: Final = "/brokers/ids"
+TOPICS: Final = "/brokers/topics"
+
+#: Logs of one cluster. Each is a folder of a broker: more are a lie or a mistake.
+LOGS_COUNT_MAX: Final = 250_000
+#: Bytes of a node's data that an error shows.
+_SHOWN_SIZE_MAX: Final = 60
+
+# The creator is a host name or address, ``-`` and a start time. An IPv6 address holds colons.
+_REGISTRATION: Final = re.compile(r"(?:.*?-\d+|[^:]*):(?P<host>[^\s/]+):(?P<port>\d{1,5})")
+
+
+def discover(discovery: Discovery, timeout_s: float) -> ClusterView:
+    """All brokers and logs that ZooKeeper knows at this moment.
+
+    Nodes that vanish meanwhile are left out; a lost session is replaced and everything read
+    anew, all within ``timeout_s``.
+
+    Raises ``DiscoveryError`` (fatal), ``OptionError`` (fatal) for an impossible address.
+    """
+    return read_tree(discovery, timeout_s, _cluster_view)
+
+
+def _cluster_view(tree: Tree) -> ClusterView:
+    broker_names, topics = tree.children([IDS, TOPICS])
+    if not broker_names:
+        raise DiscoveryError(_why_empty(tree, broker_names))
+    brokers = _brokers(tree, broker_names)
+    return ClusterView(tuple(sorted(brokers)), tuple(sorted(_logs(tree, topics or []))))
+
+
+def _why_empty(tree: Tree, broker_names: list[str] | None) -> str:
+    if broker_names is not None:
+        return f"no Kafka broker is alive: {IDS} is empty"
+    if not tree.exists("/"):
+        return "the chroot (the path after the hosts) is not in ZooKeeper"
+    return f"no Kafka broker has registered here ({IDS} is not there): is the chroot right?"
+
+
+def _brokers(tree: Tree, names: list[str]) -> Iterator[Broker]:
+    paths = [f"{IDS}/{name}" for name in names]
+    for path, name, data in zip(paths, names, tree.data(paths), strict=True):
+        if data is not None:
+            match = _REGISTRATION.fullmatch(data.decode("utf-8", "replace"))
+            if not match or not 0 < int(match["port"]) < 65536:
+                raise _bad_node(path, data, "creator:host:port")
+            yield Broker(_broker_id(path, name), match["host"].strip("[]"), int(match["port"]))
+
+
+def _logs(tree: Tree, topics: list[str]) -> Iterator[TopicPartition]:
+    holders = tree.children(f"{TOPICS}/{topic}" for topic in topics)
+    registered = [
+        (topic, name, f"{TOPICS}/{topic}/{name}")
+        for topic, names in zip(topics, holders, strict=True)
+        for name in names or ()
+    ]
+    total = 0
+    for (topic, name, path), data in zip(registered, tree.data(path for *_, path in registered), strict=True):
+        if data is not None:
+            partition_count = _partition_count(path, data)
+            total += partition_count
+            if total > LOGS_COUNT_MAX:
+                raise DiscoveryError(
+                    f"{TOPICS} announces {total} partitions or more, at most {LOGS_COUNT_MAX} can be"
+                )
+            broker_id = _broker_id(path, name)
+            yield from (TopicPartition(topic, partition, broker_id) for partition in range(partition_count))
+
+
+def _broker_id(path: str, name: str) -> int:
+    if not re.fullmatch(r"\d{1,9}", name):
+        raise DiscoveryError(f"node {path} is not named by a broker id")
+    return int(name)
+
+
+def _partition_count(path: str, data: bytes) -> int:
+    if not re.fullmatch(rb"[1-9]\d{0,8}", data):
+        raise _bad_node(path, data, "a partition count")
+    return int(data)
+
+
+def _bad_node(path: str, data: bytes, expected: str) -> DiscoveryError:
+    shown = data[:_SHOWN_SIZE_MAX].decode("utf-8", "replace")
+    return DiscoveryError(f"node {path} holds {shown!r}, which is not {expected}")

@@ -1,0 +1,229 @@
+"""A ZooKeeper session for reading many nodes at once: kazoo with deadlines and without noise.
+
+    names = read_tree(discovery, 30.0, lambda tree: next(tree.children(["/brokers/ids"])))
+
+kazoo stays inside this module: its exceptions become ours, and its log lines go into the error
+that tells why no session came about.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import logging
+import socket
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
+from typing import Any, Final, TypeVar
+
+from kazoo.client import KazooClient
+from kazoo.exceptions import (
+    AuthFailedError,
+    ConnectionClosedError,
+    ConnectionLoss,
+    KazooException,
+    NoAuthError,
+    NoNodeError,
+    SessionExpiredError,
+)
+from kazoo.handlers.threading import KazooTimeoutError, SequentialThreadingHandler
+from kazoo.retry import KazooRetry
+
+from ..errors import DiscoveryError, OptionError, RequestTimedOut
+from ..net.transport import Deadline
+from ..options import Discovery
+
+T = TypeVar("T")
+
+#: Requests under way at the same time. kazoo wakes its connection thread by one byte for each,
+#: through a socket pair that takes some 270 before it blocks.
+REQUESTS_IN_FLIGHT: Final = 64
+#: Longest answer that is taken, bytes: the names of half a million topics.
+ANSWER_BYTES_MAX: Final = 64 << 20
+#: Longest session timeout that is asked for, seconds. kazoo gives each address so long, too.
+SESSION_TIMEOUT_MAX_S: Final = 10.0
+SESSION_TIMEOUT_MIN_S: Final = 1.0
+#: Wait before a lost session is replaced, seconds.
+RECONNECT_PAUSE_S: Final = 0.1
+#: How long closing a session may hold up the caller, seconds. It goes on in the background.
+CLOSE_TIMEOUT_S: Final = 0.5
+#: Characters of kazoo's own words that an error repeats.
+_WARNING_SIZE_MAX: Final = 200
+
+_LOST: Final = (ConnectionLoss, ConnectionClosedError, SessionExpiredError)
+
+
+class Tree:
+    """The nodes below the chroot. Many paths are asked for at once; answers come in their order."""
+
+    def __init__(self, client: Any, deadline: Deadline) -> None:
+        self._client = client
+        self._deadline = deadline
+
+    def children(self, paths: Iterable[str]) -> Iterator[list[str] | None]:
+        """The names of each node's children; None for a node that is not there."""
+        return self._pipeline(self._client.get_children_async, paths)
+
+    def data(self, paths: Iterable[str]) -> Iterator[bytes | None]:
+        """Each node's data; None for a node that is not there."""
+        for answer in self._pipeline(self._client.get_async, paths):
+            yield None if answer is None else answer[0] or b""
+
+    def exists(self, path: str) -> bool:
+        """Whether there is such a node."""
+        return next(self._pipeline(self._client.exists_async, [path])) is not None
+
+    def _pipeline(self, start: Callable[[str], Any], paths: Iterable[str]) -> Iterator[Any]:
+        waiting = iter(paths)
+        pending = deque((path, start(path)) for path in islice(waiting, REQUESTS_IN_FLIGHT))
+        while pending:
+            yield self._answer(*pending.popleft())
+            pending.extend((path, start(path)) for path in islice(waiting, 1))
+
+    def _answer(self, path: str, pending: Any) -> Any:
+        try:
+            return pending.get(timeout=self._deadline.remaining_s())
+        except NoNodeError:
+            return None
+        except (NoAuthError, AuthFailedError) as error:
+            raise DiscoveryError(
+                f"ZooKeeper denies access to {path}; does option zookeeper.auth fit?"
+            ) from error
+
+
+def read_tree(discovery: Discovery, timeout_s: float, read: Callable[[Tree], T]) -> T:
+    """What ``read`` makes of the tree, in one session that is closed afterwards.
+
+    A session that is lost is replaced and ``read`` called again, all within ``timeout_s``.
+
+    Raises ``DiscoveryError`` (fatal), ``OptionError`` (fatal) for an impossible address.
+    """
+    warnings = _LastWarning()
+    try:
+        return _read_until(discovery, Deadline.after(timeout_s), warnings, read)
+    except (RequestTimedOut, KazooTimeoutError) as error:
+        raise DiscoveryError(
+            f"{_place(discovery)}: no answer within {timeout_s:g} s (requestTimeout){warnings.hint}"
+        ) from error
+    except KazooException as error:
+        raise DiscoveryError(f"{_place(discovery)}: ZooKeeper answers {type(error).__name__}") from error
+    except DiscoveryError as error:
+        raise error.located(_place(discovery)) from error
+
+
+def _place(discovery: Discovery) -> str:
+    return f"option zookeeper.connect: {discovery.zookeeper_connect}"
+
+
+def _read_until(
+    discovery: Discovery, deadline: Deadline, warnings: _LastWarning, read: Callable[[Tree], T]
+) -> T:
+    while True:
+        with contextlib.suppress(*_LOST), _session(discovery, deadline, warnings) as client:
+            return read(Tree(client, deadline))
+        time.sleep(min(RECONNECT_PAUSE_S, deadline.remaining_s()))
+
+
+@contextlib.contextmanager
+def _session(discovery: Discovery, deadline: Deadline, warnings: _LastWarning) -> Iterator[Any]:
+    handler = _Handler(warnings)
+    client = _client(discovery, deadline.timeout_s, handler, warnings)
+    client.add_listener(lambda _: handler.stirred.set())
+    client.start_async()
+    try:
+        handler.stirred.wait(deadline.remaining_s())
+        if not client.connected:
+            raise ConnectionLoss
+        yield client
+    finally:
+        # kazoo ends its thread between two attempts to connect: some seconds may pass.
+        closing = threading.Thread(target=_close, args=(client,), daemon=True)
+        closing.start()
+        closing.join(CLOSE_TIMEOUT_S)
+
+
+def _client(discovery: Discovery, timeout_s: float, handler: _Handler, warnings: _LastWarning) -> Any:
+    hosts = discovery.zookeeper_connect or ""
+    session_timeout_s = timeout_s / (2 + hosts.count(","))
+    try:
+        return KazooClient(
+            hosts,
+            timeout=min(max(session_timeout_s, SESSION_TIMEOUT_MIN_S), SESSION_TIMEOUT_MAX_S),
+            handler=handler,
+            auth_data=[discovery.zookeeper_auth] if discovery.zookeeper_auth else None,
+            connection_retry=KazooRetry(
+                max_tries=-1, delay=RECONNECT_PAUSE_S, max_delay=1.0, sleep_func=handler.sleep_func
+            ),
+            logger=warnings.logger,
+        )
+    except ValueError as error:
+        raise OptionError(f"{_place(discovery)}: {error}") from error
+
+
+def _close(client: Any) -> None:
+    with contextlib.suppress(Exception):
+        client.stop()
+        client.close()
+
+
+class _LastWarning(logging.Handler):
+    """Keeps kazoo's last warning that gives a reason, instead of printing it.
+
+    kazoo's messages below warnings may hold credentials.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self.hint = ""
+        # Made here and not by getLogger: it has no parent that prints, and no application
+        # that turns on its loggers turns on this one.
+        self.logger = logging.Logger("kazoo", logging.WARNING)
+        self.logger.addHandler(self)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        cause = record.exc_info[1] if record.exc_info else None
+        if cause or record.args:
+            text = record.getMessage() + (f": {cause!r}" if cause else "")
+            self.hint = f": {' '.join(text.split())[:_WARNING_SIZE_MAX]}"
+
+
+class _Handler(SequentialThreadingHandler):  # type: ignore[misc]  # kazoo has no types
+    """kazoo's threads and sockets. ``stirred`` is set when one of the threads ends."""
+
+    def __init__(self, warnings: _LastWarning) -> None:
+        super().__init__()
+        self.stirred = threading.Event()
+        self._warnings = warnings
+
+    def spawn(self, func: Callable[..., None], *args: Any, **kwargs: Any) -> Any:
+        """Run ``func`` in a thread whose end, also by an exception, is noticed and not printed."""
+
+        def run() -> None:
+            try:
+                func(*args, **kwargs)
+            except Exception:
+                self._warnings.logger.exception("this is no ZooKeeper")
+            self.stirred.set()
+
+        return super().spawn(run)
+
+    def create_connection(self, *args: Any, **kwargs: Any) -> socket.socket:
+        """A connection that takes no answer above ``ANSWER_BYTES_MAX``."""
+        plain = super().create_connection(*args, **kwargs)
+        return _Socket(plain.family, plain.type, plain.proto, fileno=plain.detach())
+
+
+class _Socket(socket.socket):
+    """A socket for kazoo, which asks it for as many bytes as the peer has announced."""
+
+    def recv(self, size: int, flags: int = 0, /) -> bytes:
+        if size > ANSWER_BYTES_MAX:
+            raise OSError(
+                errno.EMSGSIZE,
+                f"the peer announces an answer of {size} bytes, at most {ANSWER_BYTES_MAX} are taken;"
+                " is this the port of a ZooKeeper?",
+            )
+        return super().recv(size, flags)

@@ -1,0 +1,180 @@
+"""The few loops over messages that must be fast.
+
+Each is one plain Python function that numba compiles once it repays (see ``compiler``). None
+allocates, none raises: positions and codes come back, and the callers make errors of them.
+Bounds are checked here where they come from peers' bytes, and by the callers otherwise.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+
+from .compiler import copy, kernel
+
+#: Why ``walk`` came back.
+END: Final = 0
+CUT: Final = 1
+ROWS_FULL: Final = 2
+BAD_LENGTH: Final = 3
+BAD_MAGIC: Final = 4
+
+_BYTES: Final = "Array(uint8, 1, 'C', readonly=True)"
+
+
+@kernel(
+    f"UniTuple(int64, 4)({_BYTES}, int64[::1], int64[::1], int64, int64, int64,"
+    " int64[::1], int64[::1], int64[::1], uint32[::1], uint8[::1], uint8[::1], int64[::1])"
+)
+def walk(
+    buf: Any,
+    region_starts: Any,
+    region_stops: Any,
+    region: int,
+    pos: int,
+    row: int,
+    starts: Any,
+    payload_starts: Any,
+    payload_sizes: Any,
+    crcs: Any,
+    magics: Any,
+    attributes: Any,
+    regions: Any,
+) -> tuple[int, int, int, int]:
+    """Index the messages of the regions ``[region_starts[i], region_stops[i])`` of ``buf``.
+
+    Goes on at ``pos`` in ``region`` and fills the row arrays from ``row`` on. A message cut by
+    its region's end is passed over; one that is the first of its region stops the walk.
+    Returns ``(code, region, pos, row)`` where it stopped: ``pos`` is after the last whole
+    message, ``row`` after the last filled row. The caller has checked that regions lie in ``buf``.
+    """
+    while region < len(region_starts):
+        stop = region_stops[region]
+        while stop - pos >= 4:
+            length = (buf[pos] << 24) | (buf[pos + 1] << 16) | (buf[pos + 2] << 8) | buf[pos + 3]
+            if length < 5 or length > 0x7FFFFFFF:
+                return BAD_LENGTH, region, pos, row
+            end = pos + 4 + length
+            if end > stop:
+                if pos == region_starts[region]:
+                    return CUT, region, pos, row
+                break
+            magic = buf[pos + 4]
+            if magic > 1:
+                return BAD_MAGIC, region, pos, row
+            if length < 5 + magic:
+                return BAD_LENGTH, region, pos, row
+            if row == len(starts):
+                return ROWS_FULL, region, pos, row
+            crc = pos + 5 + magic
+            starts[row] = pos
+            payload_starts[row] = crc + 4
+            payload_sizes[row] = length - 5 - magic
+            crcs[row] = (buf[crc] << 24) | (buf[crc + 1] << 16) | (buf[crc + 2] << 8) | buf[crc + 3]
+            magics[row] = magic
+            attributes[row] = buf[pos + 5] * magic
+            regions[row] = region
+            row += 1
+            pos = end
+        region += 1
+        if region < len(region_starts):
+            pos = region_starts[region]
+    return END, region, pos, row
+
+
+@kernel(f"int64({_BYTES}, int64[::1], int64[::1], uint8[::1], int32[::1])")
+def gather(buf: Any, starts: Any, sizes: Any, values: Any, offsets: Any) -> int:
+    """Copy the spans of ``buf`` one after the other into ``values``; fill their ``offsets``.
+
+    The caller has checked that every span lies in ``buf`` and that their sum fits ``values``.
+    """
+    pos = 0
+    offsets[0] = 0
+    for row in range(len(starts)):
+        copy(values, pos, buf, starts[row], sizes[row])
+        pos += sizes[row]
+        offsets[row + 1] = pos
+    return pos
+
+
+@kernel("int64(uint32[::1], int32[::1], uint32[::1])")
+def combine_crcs(crcs: Any, offsets: Any, tables: Any) -> int:
+    """The CRC-32 of all values in a row, from the CRC-32 of each (``tables``: ``shift_tables``)."""
+    combined: Any = 0
+    for row in range(len(crcs)):
+        size = offsets[row + 1] - offsets[row]
+        digit = 0
+        while size:
+            table = (digit + (size & 255)) << 7
+            if size & 255:
+                combined = np.int64(
+                    tables[table | (combined & 15)]
+                    ^ tables[table | 16 | (combined >> 4 & 15)]
+                    ^ tables[table | 32 | (combined >> 8 & 15)]
+                    ^ tables[table | 48 | (combined >> 12 & 15)]
+                    ^ tables[table | 64 | (combined >> 16 & 15)]
+                    ^ tables[table | 80 | (combined >> 20 & 15)]
+                    ^ tables[table | 96 | (combined >> 24 & 15)]
+                    ^ tables[table | 112 | (combined >> 28 & 15)]
+                )
+            size >>= 8
+            digit += 256
+        combined ^= np.int64(crcs[row])
+    return int(combined)
+
+
+@kernel(f"void({_BYTES}, int64[::1], uint32[::1], uint32[::1])")
+def crc_each(values: Any, offsets: Any, tables: Any, crcs: Any) -> None:
+    """The CRC-32 of each value, 16 bytes a step (``tables``: ``slice_tables``)."""
+    for row in range(len(crcs)):
+        pos = offsets[row]
+        stop = offsets[row + 1]
+        crc: Any = 0xFFFFFFFF
+        while stop - pos >= 16:
+            crc = np.int64(
+                tables[15 << 8 | (crc & 255 ^ values[pos])]
+                ^ tables[14 << 8 | (crc >> 8 & 255 ^ values[pos + 1])]
+                ^ tables[13 << 8 | (crc >> 16 & 255 ^ values[pos + 2])]
+                ^ tables[12 << 8 | (crc >> 24 & 255 ^ values[pos + 3])]
+                ^ tables[11 << 8 | values[pos + 4]]
+                ^ tables[10 << 8 | values[pos + 5]]
+                ^ tables[9 << 8 | values[pos + 6]]
+                ^ tables[8 << 8 | values[pos + 7]]
+                ^ tables[7 << 8 | values[pos + 8]]
+                ^ tables[6 << 8 | values[pos + 9]]
+                ^ tables[5 << 8 | values[pos + 10]]
+                ^ tables[4 << 8 | values[pos + 11]]
+                ^ tables[3 << 8 | values[pos + 12]]
+                ^ tables[2 << 8 | values[pos + 13]]
+                ^ tables[1 << 8 | values[pos + 14]]
+                ^ tables[values[pos + 15]]
+            )
+            pos += 16
+        while pos < stop:
+            crc = np.int64(crc >> 8 ^ tables[crc & 255 ^ values[pos]])
+            pos += 1
+        crcs[row] = crc ^ 0xFFFFFFFF
+
+
+@kernel(f"void({_BYTES}, int64[::1], uint32[::1], uint8[::1])")
+def write_messages(values: Any, offsets: Any, crcs: Any, out: Any) -> None:
+    """Write one plain magic-1 message for each value into ``out``, which they fill exactly."""
+    pos = 0
+    for row in range(len(crcs)):
+        start = offsets[row]
+        size = offsets[row + 1] - start
+        length = size + 6
+        crc = crcs[row]
+        out[pos] = length >> 24
+        out[pos + 1] = length >> 16 & 255
+        out[pos + 2] = length >> 8 & 255
+        out[pos + 3] = length & 255
+        out[pos + 4] = 1
+        out[pos + 5] = 0
+        out[pos + 6] = crc >> 24
+        out[pos + 7] = crc >> 16 & 255
+        out[pos + 8] = crc >> 8 & 255
+        out[pos + 9] = crc & 255
+        copy(out, pos + 10, values, start, size)
+        pos += 10 + size

@@ -1,0 +1,118 @@
+"""Message sets of Kafka 0.6 and 0.7 (magic 0 and 1): decoding in bulk.
+
+A message set is messages one after the other (layout: ``entries``). A compressed message holds
+a message set, again with compressed messages perhaps. Decoding is deep: rows are the innermost
+messages, and offsets are byte positions of the outermost ones in the log.
+
+    bytes -> entries -> [flatten compressed messages] -> gather values -> check CRCs -> columns
+
+Every step runs once for all messages of a buffer; only decompression runs once per message.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..errors import CorruptDataError
+from . import compiler, kernels
+from .checksum import Buffer, first_mismatch
+from .columns import Columns, Int32s, Int64s, binary_array
+from .encoding import EncodedSet, encode, encode_sets
+from .entries import LENGTH_BYTES, Entries, Stop, Uint8s, byte_array, entry_size, walk
+from .limits import DEFAULT_LIMITS, DecodeLimits
+from .nesting import Level, flatten
+
+__all__ = [
+    "DecodeLimits",
+    "Decoded",
+    "EncodedSet",
+    "Entries",
+    "Stop",
+    "decode",
+    "encode",
+    "encode_sets",
+    "entry_size",
+    "walk",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Decoded:
+    """Rows of the first ``size`` bytes of a buffer, which are whole outermost messages.
+
+    ``cut`` tells that what follows them is not a whole message, or nothing; otherwise a limit
+    ended the call, and the rest can be decoded next.
+    """
+
+    columns: Columns
+    size: int
+    cut: bool
+
+
+def decode(
+    buf: Buffer, base_offset: int, limits: DecodeLimits = DEFAULT_LIMITS, *, values: bool = True
+) -> Decoded:
+    """Decode the whole messages at the start of ``buf``, which lies at ``base_offset`` of its log.
+
+    A message that the buffer's end cuts is left over, never an error. ``nextOffset`` of an inner
+    message is the end of its outermost one. All checksums are checked, also without ``values``.
+
+    Raises ``CorruptDataError`` with the outermost message's offset for a wrong CRC, an unknown
+    magic or codec, an impossible length or damaged compressed data at any level; ``LimitError``
+    for a message that decompresses to too much or is nested too deep. All fatal.
+    """
+    window = _window(byte_array(buf), limits)
+    outer = walk(window.data)
+    if outer.stop not in (Stop.END, Stop.CUT):
+        offset = base_offset + outer.size
+        raise CorruptDataError(f"no message begins at offset {offset}: {outer.stop.meaning}", offset)
+    level = Level(window, outer, np.arange(outer.count), outer.count)
+    if outer.codec.any():
+        level = flatten(level, base_offset, limits)
+    columns = _columns(level, outer, base_offset, values)
+    size = int(outer.next_pos[level.kept - 1]) if level.kept else 0
+    return Decoded(columns, size, cut=len(window) == len(buf) and level.kept == outer.count)
+
+
+def _window(buf: Uint8s, limits: DecodeLimits) -> Uint8s:
+    """As much of the buffer as one call may take: the batch limit, or one larger message."""
+    if len(buf) <= limits.batch_bytes_max:
+        return buf
+    first = LENGTH_BYTES + int.from_bytes(buf[:LENGTH_BYTES].tobytes(), "big")
+    return buf[: max(limits.batch_bytes_max, first)]
+
+
+def _columns(level: Level, outer: Entries, base_offset: int, values: bool) -> Columns:
+    data, offsets = _gather(level)
+    row = first_mismatch(data.data, offsets, level.entries.crc)
+    if row is not None:
+        place = base_offset + int(outer.pos[level.origin[row]])
+        raise CorruptDataError(
+            f"message at offset {place} is damaged: the CRC-32 of its payload is wrong", place
+        )
+    offset, next_offset = base_offset + outer.pos, base_offset + outer.next_pos
+    index = np.zeros(len(offset), np.int32)
+    if level.entries is not outer:
+        offset, next_offset = offset[level.origin], next_offset[level.origin]
+        index = _index(level.origin)
+    return Columns(offset, index, next_offset, binary_array(data, offsets) if values else None)
+
+
+def _gather(level: Level) -> tuple[Uint8s, Int32s]:
+    """All payloads one after the other, and where each begins (one more for the end)."""
+    entries = level.entries
+    compiler.expect(entries.count)
+    data = np.empty(int(entries.payload_size.sum()), np.uint8)
+    offsets = np.empty(entries.count + 1, np.int32)
+    kernels.gather(level.buf, entries.payload_pos, entries.payload_size, data, offsets)
+    return data, offsets
+
+
+def _index(origin: Int64s) -> Int32s:
+    """The place of each row among those of the same origin."""
+    rows = np.arange(len(origin))
+    first = np.flatnonzero(np.diff(origin, prepend=-1))
+    counts = np.diff(first, append=len(origin))
+    return (rows - np.repeat(first, counts)).astype(np.int32)

@@ -1,0 +1,167 @@
+"""Compressed messages replaced by what they hold, level by level, until all are plain.
+
+    [plain][gzip of three][plain]  ->  [plain][plain plain plain][plain]
+
+A level is one buffer with the index of its messages. The next one is the bytes of its plain
+messages and the content of its compressed ones, joined, so that all sets of a level are walked at
+once. ``origin`` tells for each message which outermost one it came from.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..errors import CorruptDataError, LimitError
+from .checksum import Buffer, crc32
+from .columns import Int64s
+from .compression import CODECS
+from .entries import Entries, Stop, Uint8s, byte_array, walk_regions
+from .limits import DecodeLimits
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """Messages of one nesting level in log order, in ``buf``, which they keep alive.
+
+    ``origin`` is the outermost message of each, ascending. Of the outermost ones only the first
+    ``kept`` are here: there the batch limit was reached.
+    """
+
+    buf: Uint8s
+    entries: Entries
+    origin: Int64s
+    kept: int
+
+
+def flatten(outer: Level, base_offset: int, limits: DecodeLimits) -> Level:
+    """The plain messages of the outermost ones.
+
+    Raises ``CorruptDataError`` and ``LimitError`` (fatal), as ``message_set.decode`` tells.
+    """
+    return _Flattening(outer, base_offset, limits).run()
+
+
+class _Flattening:
+    """What the levels of one call share: places, limits, and what each outermost message took."""
+
+    def __init__(self, outer: Level, base_offset: int, limits: DecodeLimits) -> None:
+        self._outer = outer
+        self._base_offset = base_offset
+        self._limits = limits
+        self._taken: dict[int, int] = {}
+
+    def run(self) -> Level:
+        level, depth = self._outer, 0
+        while len(compressed := np.flatnonzero(level.entries.codec)):
+            if depth == self._limits.depth_max:
+                place = self._offset(level.origin[compressed[0]])
+                raise LimitError(
+                    f"message at offset {place} holds compressed messages nested deeper than {depth} levels"
+                )
+            level, depth = self._next_level(level, compressed), depth + 1
+        return level
+
+    def _next_level(self, level: Level, compressed: Int64s) -> Level:
+        stage, kept = _Stage(level), level.kept
+        for row in compressed.tolist():
+            origin = int(level.origin[row])
+            first = int(np.searchsorted(level.origin, origin))
+            # The limit ends a call between outermost messages, and never before the first one.
+            if stage.size_at(row) >= self._limits.batch_bytes_max and 0 < first >= stage.row:
+                stage.copy_until(first)
+                kept = origin
+                break
+            stage.replace(row, self._content(level, row, origin))
+        else:
+            stage.copy_until(level.entries.count)
+        return self._walk(stage, level.origin, kept)
+
+    def _walk(self, stage: _Stage, origin: Int64s, kept: int) -> Level:
+        buf, starts, stops = stage.joined()
+        entries = walk_regions(buf, starts, stops)
+        if entries.stop is not Stop.END:
+            region = int(np.searchsorted(starts, entries.size, "right")) - 1
+            raise self._corrupt(int(origin[region]), f"it holds {entries.stop.meaning}")
+        return Level(buf, entries, origin[entries.region], kept)
+
+    def _content(self, level: Level, row: int, origin: int) -> list[Buffer]:
+        """What a compressed message holds, in parts."""
+        entries = level.entries
+        start, size = int(entries.payload_pos[row]), int(entries.payload_size[row])
+        payload = level.buf.data[start : start + size]
+        if crc32(payload) != entries.crc[row]:
+            raise self._corrupt(origin, "the CRC-32 of its payload is wrong")
+        codec = CODECS.get(int(entries.codec[row]))
+        if codec is None:
+            raise self._corrupt(origin, f"its compression codec {entries.codec[row]} is unknown")
+        left = self._limits.decompressed_bytes_max - self._taken.get(origin, 0)
+        try:
+            content = codec.decompress(payload, left)
+        except CorruptDataError as error:
+            raise self._corrupt(origin, str(error)) from error
+        except LimitError as error:
+            raise self._too_large(origin, str(error)) from error
+        self._taken[origin] = self._taken.get(origin, 0) + sum(map(len, content))
+        return content
+
+    def _offset(self, origin: int) -> int:
+        return self._base_offset + int(self._outer.entries.pos[origin])
+
+    def _corrupt(self, origin: int, reason: str) -> CorruptDataError:
+        offset = self._offset(origin)
+        return CorruptDataError(f"message at offset {offset} is damaged: {reason}", offset)
+
+    def _too_large(self, origin: int, reason: str) -> LimitError:
+        limit = self._limits.decompressed_bytes_max
+        return LimitError(
+            f"message at offset {self._offset(origin)}: {reason}; maxDecompressedBytes is {limit}"
+        )
+
+
+class _Stage:
+    """The next level's buffer in the making: copied and replaced messages, in parts.
+
+    Each message of the level below is a region of it, ``row`` is the first that is not yet in.
+    """
+
+    def __init__(self, level: Level) -> None:
+        self._view = level.buf.data
+        self._pos = level.entries.pos
+        self._starts, self._stops = level.entries.pos.copy(), level.entries.next_pos
+        self._parts: list[Buffer] = []
+        self._size = 0
+        self.row = 0
+
+    def size_at(self, row: int) -> int:
+        """Size of the stage once all messages before ``row`` are in."""
+        return self._size + int(self._pos[row] - self._pos[self.row])
+
+    def copy_until(self, row: int) -> None:
+        """Take over the plain messages before ``row``."""
+        if row == self.row:
+            return
+        rows = slice(self.row, row)
+        start, stop = int(self._starts[self.row]), int(self._stops[row - 1])
+        self._starts[rows] += self._size - start
+        self._stops[rows] += self._size - start
+        self._append(self._view[start:stop])
+        self.row = row
+
+    def replace(self, row: int, content: list[Buffer]) -> None:
+        """Take over the plain messages before ``row``, then the content of the one at ``row``."""
+        self.copy_until(row)
+        self._starts[row] = self._size
+        for part in content:
+            self._append(part)
+        self._stops[row] = self._size
+        self.row = row + 1
+
+    def joined(self) -> tuple[Uint8s, Int64s, Int64s]:
+        """The buffer, and where each message of the level below starts and stops in it."""
+        return byte_array(b"".join(self._parts)), self._starts[: self.row], self._stops[: self.row]
+
+    def _append(self, part: Buffer) -> None:
+        self._parts.append(part)
+        self._size += len(part)

@@ -1,0 +1,53 @@
+"""What is refused before anything of a batch is sent."""
+
+from __future__ import annotations
+
+import random
+
+import pyarrow as pa
+import pytest
+
+from spark_kafkawire.clients.rows import Rows
+from spark_kafkawire.errors import RowError
+from spark_kafkawire.options import WriteOptions
+from tests.support.writing import binary, write_options
+
+
+def options(**raw: object) -> WriteOptions:
+    return write_options(broker__list="0:localhost:1", **raw)
+
+
+def test_a_null_value_names_its_row() -> None:
+    with pytest.raises(RowError, match=r"^row 2: value is null; "):
+        Rows(binary([b"", b"a", None, None]), "t").check(options())
+
+
+def test_a_null_topic_names_its_row() -> None:
+    with pytest.raises(RowError, match=r"^row 1: topic is null; fill it, or set the option topic$"):
+        Rows(binary([b"a", b"b"]), pa.array(["t", None])).check(options())
+
+
+def test_a_value_of_exactly_the_limit_passes() -> None:
+    Rows(binary([b"x" * 1000]), "t").check(options(max__message__size=1000))
+
+
+def test_an_oversize_value_names_its_row_and_both_sizes() -> None:
+    with pytest.raises(RowError, match=r"^row 1: its value of 1001 bytes .* max\.message\.size=1000,"):
+        Rows(binary([b"", b"x" * 1001]), "t").check(options(max__message__size=1000))
+
+
+@pytest.mark.parametrize("compression", ["gzip", "snappy"])
+def test_a_value_above_the_limit_passes_where_it_compresses_below_it(compression: str) -> None:
+    rows = Rows(binary([b"x" * 100_000]), "t")
+    rows.check(options(max__message__size=10_000, compression=compression))
+
+
+@pytest.mark.parametrize("compression", ["gzip", "snappy"])
+def test_a_value_that_compression_makes_larger_than_the_limit_is_refused(compression: str) -> None:
+    noise = random.Random(7).randbytes(10_000)
+    with pytest.raises(RowError, match=rf"^row 1: its value of 10000 bytes is, also as {compression},"):
+        Rows(binary([b"", noise]), "t").check(options(max__message__size=10_000, compression=compression))
+
+
+def test_an_empty_batch_passes() -> None:
+    Rows(binary([]), pa.array([], pa.string())).check(options())

@@ -1,0 +1,113 @@
+"""Finding what was sent in a log that others write to as well."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spark_kafkawire.clients.verify import SentSet, SetMatcher
+from spark_kafkawire.errors import CorruptDataError
+from spark_kafkawire.records.message_set import EncodedSet, encode
+from tests.support.writing import binary
+
+#: Where the log was when the first set was sent.
+START_OFFSET = 1000
+
+
+def message_set(*values: bytes, compression: str = "none") -> EncodedSet:
+    return EncodedSet(encode(binary(values), compression), len(values))
+
+
+def matched(sent: list[EncodedSet], chunks: list[bytes]) -> SetMatcher:
+    matcher = SetMatcher([SentSet.of(each) for each in sent], START_OFFSET)
+    for chunk in chunks:
+        matcher.feed(chunk)
+    return matcher
+
+
+def joined(*sets: EncodedSet) -> bytes:
+    return b"".join(bytes(each.data) for each in sets)
+
+
+def test_sets_that_lie_one_after_the_other_are_found() -> None:
+    sent = [message_set(b"a", b"bb"), message_set(b"ccc", compression="gzip"), message_set(b"")]
+    matcher = matched(sent, [joined(*sent)])
+    assert matcher.done
+    assert matcher.missing == []
+    assert matcher.found == (START_OFFSET, START_OFFSET + len(joined(*sent)))
+
+
+def test_messages_of_others_before_between_and_after_are_passed_over() -> None:
+    first, second, other = message_set(b"a"), message_set(b"b"), message_set(b"x", b"y", compression="snappy")
+    matcher = matched([first, second], [joined(other, first, other, other, second, other)])
+    assert matcher.done
+    assert matcher.missing == []
+    assert matcher.found == (
+        START_OFFSET + len(joined(other)),
+        START_OFFSET + len(joined(other, first, other, other, second)),
+    )
+
+
+def test_a_set_is_missing_once_a_later_one_is_found() -> None:
+    first, second, third = message_set(b"a"), message_set(b"b", b"b"), message_set(b"c")
+    matcher = matched([first, second, third], [joined(first, third)])
+    assert matcher.done
+    assert [each.message_count for each in matcher.missing] == [2]
+
+
+def test_a_set_whose_middle_was_changed_is_not_the_set_that_was_sent() -> None:
+    sent = message_set(b"first", b"second", b"third")
+    stored = bytes(sent.data).replace(b"second", b"SECOND")
+    matcher = matched([sent], [stored])
+    assert not matcher.done
+    matcher.finish()
+    assert len(matcher.missing) == 1
+
+
+def test_half_of_a_set_is_waited_for_and_then_missing() -> None:
+    sent = message_set(b"first", b"second")
+    matcher = matched([sent], [bytes(sent.data)[:15]])
+    assert not matcher.done
+    assert matcher.next_offset == START_OFFSET + 15
+    matcher.finish()
+    assert matcher.done
+    assert len(matcher.missing) == 1
+    assert matcher.found is None
+
+
+def test_equal_sets_are_counted() -> None:
+    sent = [message_set(b"same")] * 3
+    matcher = matched(sent, [joined(*sent[:2])])
+    assert not matcher.done
+    matcher.finish()
+    assert len(matcher.missing) == 1
+
+
+def test_a_message_longer_than_its_chunks_is_passed_over() -> None:
+    other, sent = message_set(b"x" * 1000), message_set(b"a")
+    log = joined(other, sent)
+    matcher = matched([sent], [log[pos : pos + 7] for pos in range(0, len(log), 7)])
+    assert matcher.done
+    assert matcher.missing == []
+
+
+def test_bytes_that_are_no_message_are_an_error() -> None:
+    with pytest.raises(CorruptDataError, match="no message begins here"):
+        matched([message_set(b"a")], [b"\0" * 20])
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from(["own", "lost", "other"]), st.binary(max_size=30)), max_size=30),
+    st.integers(1, 200),
+)
+def test_exactly_the_lost_sets_are_missing_however_the_log_is_cut(
+    events: list[tuple[str, bytes]], chunk_size: int
+) -> None:
+    # A number in each value tells the sets apart: of equal sets the last ones count as missing.
+    sets = [(kind, message_set(value, b"%d" % number)) for number, (kind, value) in enumerate(events)]
+    log = joined(*(each for kind, each in sets if kind != "lost"))
+    sent = [each for kind, each in sets if kind != "other"]
+    matcher = matched(sent, [log[pos : pos + chunk_size] for pos in range(0, len(log), chunk_size)])
+    matcher.finish()
+    assert matcher.missing == [SentSet.of(each) for kind, each in sets if kind == "lost"]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -98,8 +100,8 @@ def test_parts_cover_the_range_and_begin_at_segment_starts(
     parts = split([OffsetRange(log, points[0], points[-1])], min_partitions, size_max, {log: points})
     assert parts[0].start_offset == points[0]
     assert parts[-1].stop_offset == points[-1]
-    assert all(left.stop_offset == right.start_offset for left, right in zip(parts, parts[1:], strict=False))
+    assert all(left.stop_offset == right.start_offset for left, right in pairwise(parts))
     assert {part.start_offset for part in parts} <= set(points)
     if size_max is not None:
-        ends = dict(zip(points, points[1:], strict=False))
+        ends = dict(pairwise(points))
         assert all(part.size <= size_max or part.stop_offset == ends[part.start_offset] for part in parts)

@@ -1,0 +1,133 @@
+"""Where a range begins and ends: option values against what a log holds. Pure.
+
+0.7 knows the age of a segment file, not of a message: its modification time is that of its last
+message. So a start by timestamp is the start of the first segment that may hold a message that
+young, and an end by timestamp is the end of the first segment that certainly holds one. No message
+of the asked range is missed; more may come.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from ..cluster.offsets import LogBounds
+from ..errors import DataLossError, OptionError
+from ..model import OffsetRange, TopicPartition
+from ..options import LimitKind, OffsetLimit, OffsetLimits
+
+_log = logging.getLogger("spark_kafkawire")
+
+#: Per log, the segment starts that OFFSETS gives for the log's timestamp, ascending.
+SegmentsBefore = Mapping[TopicPartition, Sequence[int]]
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """One end of a log's range; ``option`` is set where the user gave the offset itself."""
+
+    offset: int
+    option: str | None = None
+
+
+def limit_of(limits: OffsetLimits, log: TopicPartition) -> OffsetLimit:
+    """The limit that the options give one log; ``check_names`` has made sure that there is one."""
+    return limits.for_all if limits.for_all is not None else limits.by_log[log]
+
+
+def check_names(limits: OffsetLimits, logs: Sequence[TopicPartition]) -> None:
+    """Offsets by log must name exactly the logs that are read. Raises ``OptionError``."""
+    if limits.for_all is not None or set(limits.by_log) == set(logs):
+        return
+    extra = sorted(set(limits.by_log) - set(logs))
+    missing = sorted(set(logs) - set(limits.by_log))
+    problems = [f"{_names(extra)} is not read"] * bool(extra) + [f"{_names(missing)} is missing"] * bool(
+        missing
+    )
+    raise OptionError(
+        f"option {limits.option} must name exactly the partitions that are read: {', '.join(problems)}"
+    )
+
+
+def timestamp_asked(limit: OffsetLimit, *, start: bool) -> int:
+    """The ``time`` of the OFFSETS request that tells which segments are older than a timestamp.
+
+    A file's modification time may be cut to whole seconds, so it can be too early, never too late.
+    A segment is certainly older than the start only where its time is before the timestamp's whole
+    second; it certainly reaches the end where its time is not before the timestamp.
+    """
+    return (limit.value // 1000 * 1000 if start else limit.value) - 1
+
+
+def start_of(
+    limits: OffsetLimits, found: LogBounds, before: SegmentsBefore, *, latest_if_no_match: bool
+) -> End:
+    """Where the range of a log starts. Raises ``OptionError`` where a timestamp matches nothing."""
+    limit = limit_of(limits, found.log)
+    if limit.kind is LimitKind.OFFSET:
+        return End(limit.value, limits.option)
+    if limit.kind is LimitKind.EARLIEST:
+        return End(found.earliest)
+    older = before.get(found.log, ())
+    start_offset = _boundary_after(found, older[-1]) if older else found.earliest
+    if start_offset == found.latest and not latest_if_no_match:
+        raise OptionError(
+            f"option {limits.option}: {found.log} has no message at or after {limit.value}; "
+            "startingOffsetsByTimestampStrategy=latest reads nothing there instead"
+        )
+    return End(start_offset)
+
+
+def end_of(limits: OffsetLimits, found: LogBounds, before: SegmentsBefore) -> End:
+    """Where the range of a log ends."""
+    limit = limit_of(limits, found.log)
+    if limit.kind is LimitKind.OFFSET:
+        return End(limit.value, limits.option)
+    if limit.kind is LimitKind.LATEST:
+        return End(found.latest)
+    older = before.get(found.log, ())
+    reaching = _boundary_after(found, older[-1]) if older else found.earliest
+    return End(_boundary_after(found, reaching))
+
+
+def resolved(
+    start: End, end: End, found: LogBounds, *, fail_on_data_loss: bool
+) -> tuple[OffsetRange, End, End]:
+    """The range between two ends, inside what the log holds.
+
+    Raises ``OptionError`` where it runs backwards, ``DataLossError`` where the log does not hold
+    all of it; with ``fail_on_data_loss`` false that is a warning, and the ends move.
+    """
+    if start.offset > end.offset and (start.option or end.option):
+        named = " and ".join(end.option for end in (start, end) if end.option)
+        raise OptionError(
+            f"option {named}: {found.log} would start at {start.offset} and end at {end.offset}"
+        )
+    inside = [_clamped(limit, found, fail_on_data_loss) for limit in (start, end)]
+    first, last = inside[0], inside[1]
+    return OffsetRange(found.log, min(first.offset, last.offset), last.offset), first, last
+
+
+def _clamped(end: End, found: LogBounds, fail_on_data_loss: bool) -> End:
+    if found.earliest <= end.offset <= found.latest:
+        return end
+    loss = (
+        f"option {end.option}: offset {end.offset} is not in {found.log}, "
+        f"which holds [{found.earliest}, {found.latest})"
+    )
+    if fail_on_data_loss:
+        raise DataLossError(f"{loss}; to read what is left, set failOnDataLoss=false")
+    _log.warning("%s; reading on because failOnDataLoss=false", loss)
+    return End(min(max(end.offset, found.earliest), found.latest))
+
+
+def _boundary_after(found: LogBounds, offset: int) -> int:
+    """The first segment start after ``offset``, or the end of the log."""
+    return next((start for start in found.segment_starts if start > offset), found.latest)
+
+
+def _names(logs: Sequence[TopicPartition]) -> str:
+    """At most three of the names."""
+    shown = ", ".join(str(log) for log in logs[:3])
+    return f"{shown} and {len(logs) - 3} more" if len(logs) > 3 else shown

@@ -1,0 +1,47 @@
+"""The batch reader: planned once on the driver, then one ``read`` for each range."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceReader, InputPartition
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructType
+
+from ..clients.fetcher import Fetcher
+from ..options import ReadOptions
+from ..planner.batch import plan
+from ..records.arrow import to_record_batch
+from .partition import KafkaWirePartition
+from .schema import check_read_schema
+
+
+class KafkaWireBatchReader(DataSourceReader):
+    """Reads what the options select, as they were resolved when Spark planned the query."""
+
+    def __init__(self, options: ReadOptions, schema: StructType) -> None:
+        check_read_schema(schema)
+        self._options = options
+        # Spark compares the first batch's schema with this one, field by field.
+        self._schema = to_arrow_schema(schema, timezone="UTC")
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What travels to the tasks: all but how to log in to ZooKeeper, which only planning does."""
+        discovery = replace(self._options.discovery, zookeeper_auth=None)
+        return {**self.__dict__, "_options": replace(self._options, discovery=discovery)}
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """One Spark partition for each planned range."""
+        return [KafkaWirePartition(task) for task in plan(self._options)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The messages of one range, as Arrow batches of the schema's columns."""
+        if not isinstance(partition, KafkaWirePartition):
+            return  # Spark turns an empty plan into one partition without a range.
+        task = partition.task
+        fetcher = Fetcher(task, self._options.fetch, self._options.net, values="value" in self._schema.names)
+        for columns in fetcher.columns():
+            yield to_record_batch(columns, task.range.log, self._schema)

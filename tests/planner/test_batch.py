@@ -1,0 +1,236 @@
+"""Planning against real brokers and a real ZooKeeper: what is read, from where to where."""
+
+from __future__ import annotations
+
+import logging
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from spark_kafkawire.broker import EmbeddedCluster
+from spark_kafkawire.clients.fetcher import FetchTask
+from spark_kafkawire.errors import DataLossError, DiscoveryError, OptionError, UnknownTopicError
+from spark_kafkawire.options import ReadOptions
+from spark_kafkawire.planner.batch import plan
+from tests.support.golden import CORPUS, read_json
+
+MANIFEST = {(log["topic"], log["broker"], log["partition"]): log for log in read_json("corpus/manifest.json")}
+#: Modification times given to the two segment files of each debian-plain log, seconds.
+TIMES_S = (1_600_000_000, 1_600_003_600)
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedCluster]:
+    folder = tmp_path_factory.mktemp("planned")
+    log_dirs = [Path(shutil.copytree(CORPUS / name, folder / name)) for name in ("broker0", "broker1")]
+    with EmbeddedCluster(brokers=2, partitions=3, log_dirs=log_dirs) as running:
+        for log_dir in log_dirs:
+            for partition in log_dir.glob("debian-plain-*"):
+                for file, time_s in zip(sorted(partition.iterdir()), TIMES_S, strict=True):
+                    os.utime(file, (time_s, time_s))
+        yield running
+
+
+def planned(cluster: EmbeddedCluster, **options: str) -> tuple[FetchTask, ...]:
+    raw = {"zookeeper.connect": cluster.zookeeper_connect, "subscribe": "debian-plain", **options}
+    return plan(ReadOptions.parse({name: value for name, value in raw.items() if value}))
+
+
+def ranges(tasks: tuple[FetchTask, ...]) -> dict[str, list[tuple[int, int]]]:
+    found: dict[str, list[tuple[int, int]]] = {}
+    for task in tasks:
+        found.setdefault(task.range.log.name, []).append((task.range.start_offset, task.range.stop_offset))
+    return found
+
+
+def segments(name: str, topic: str = "debian-plain") -> list[tuple[int, int]]:
+    broker, partition = map(int, name.split("-"))
+    files = MANIFEST[topic, broker, partition]["segments"]
+    return [(file["start_offset"], file["start_offset"] + file["size"]) for file in files]
+
+
+NAMES = ["0-0", "0-1", "0-2", "1-0", "1-1", "1-2"]
+WHOLE = {name: [(0, segments(name)[1][1])] for name in NAMES}
+FIRST = {name: [segments(name)[0]] for name in NAMES}
+SECOND = {name: [segments(name)[1]] for name in NAMES}
+
+
+def test_a_topic_is_one_task_for_each_broker_and_partition(cluster: EmbeddedCluster) -> None:
+    tasks = planned(cluster)
+    assert ranges(tasks) == WHOLE
+    assert {(task.broker.id, task.broker.port) for task in tasks} == {
+        (broker.id, broker.port) for broker in cluster.brokers
+    }
+    assert {(task.starting, task.ending) for task in tasks} == {(None, None)}
+
+
+def test_a_broker_list_finds_the_same(cluster: EmbeddedCluster) -> None:
+    tasks = planned(cluster, **{"zookeeper.connect": "", "broker.list": cluster.broker_list})
+    assert ranges(tasks) == WHOLE
+
+
+def test_a_pattern_is_found_anywhere_in_the_name(cluster: EmbeddedCluster) -> None:
+    tasks = planned(cluster, subscribe="", subscribePattern="-(gzip|snappy)$")
+    assert {task.range.log.topic for task in tasks} == {"debian-gzip", "debian-snappy"}
+
+
+def test_assign_takes_the_named_partitions_only(cluster: EmbeddedCluster) -> None:
+    tasks = planned(cluster, subscribe="", assign='{"debian-plain":["0-0","1-2"]}')
+    assert ranges(tasks) == {name: WHOLE[name] for name in ("0-0", "1-2")}
+
+
+def test_min_partitions_cuts_at_segment_starts(cluster: EmbeddedCluster) -> None:
+    assert ranges(planned(cluster, minPartitions="40")) == {name: segments(name) for name in NAMES}
+
+
+def test_max_bytes_per_partition_cuts_at_segment_starts(cluster: EmbeddedCluster) -> None:
+    assert ranges(planned(cluster, maxBytesPerPartition="1MiB")) == WHOLE
+    assert ranges(planned(cluster, maxBytesPerPartition="600k")) == {name: segments(name) for name in NAMES}
+
+
+def test_explicit_offsets_keep_the_name_of_their_option(cluster: EmbeddedCluster) -> None:
+    tasks = planned(
+        cluster,
+        subscribe="",
+        assign='{"debian-plain":["0-0","0-1"]}',
+        startingOffsets='{"debian-plain":{"0-0":-2,"0-1":1000}}',
+        endingOffsets='{"debian-plain":{"0-0":500,"0-1":-1}}',
+    )
+    assert ranges(tasks) == {"0-0": [(0, 500)], "0-1": [(1000, WHOLE["0-1"][0][1])]}
+    assert [(task.starting, task.ending) for task in tasks] == [
+        (None, "endingOffsets"),
+        ("startingOffsets", None),
+    ]
+
+
+def ms(time_s: float) -> str:
+    return str(int(time_s * 1000))
+
+
+@pytest.mark.parametrize(
+    ("start_s", "expected"),
+    [
+        (TIMES_S[0] - 5, WHOLE),
+        (TIMES_S[0], WHOLE),
+        (TIMES_S[0] + 0.999, WHOLE),
+        (TIMES_S[0] + 1, SECOND),
+        (TIMES_S[1], SECOND),
+    ],
+)
+def test_a_start_by_timestamp_begins_with_the_first_segment_that_may_be_young_enough(
+    cluster: EmbeddedCluster, start_s: float, expected: dict[str, list[tuple[int, int]]]
+) -> None:
+    assert ranges(planned(cluster, startingTimestamp=ms(start_s))) == expected
+
+
+@pytest.mark.parametrize(
+    ("end_s", "expected"),
+    [(TIMES_S[0], FIRST), (TIMES_S[0] + 0.001, WHOLE), (TIMES_S[1], WHOLE), (4_000_000_000, WHOLE)],
+)
+def test_an_end_by_timestamp_includes_the_segment_that_reaches_it(
+    cluster: EmbeddedCluster, end_s: float, expected: dict[str, list[tuple[int, int]]]
+) -> None:
+    assert ranges(planned(cluster, endingTimestamp=ms(end_s))) == expected
+
+
+def test_nothing_that_young_is_an_error_or_nothing(cluster: EmbeddedCluster) -> None:
+    with pytest.raises(OptionError, match=r"startingTimestamp: debian-plain 0-0 has no message at or after"):
+        planned(cluster, startingTimestamp=ms(TIMES_S[1] + 1))
+    options = {"startingTimestamp": ms(TIMES_S[1] + 1), "startingOffsetsByTimestampStrategy": "latest"}
+    assert planned(cluster, **options) == ()
+
+
+def test_timestamps_by_partition_and_their_precedence(cluster: EmbeddedCluster) -> None:
+    by_partition = '{"debian-plain":{"0-0":%s,"0-1":%s}}' % (ms(TIMES_S[0]), ms(TIMES_S[1]))
+    options = {
+        "subscribe": "",
+        "assign": '{"debian-plain":["0-0","0-1"]}',
+        "startingOffsetsByTimestamp": by_partition,
+        "startingOffsets": '{"debian-plain":{"0-0":1,"0-1":1}}',
+    }
+    assert ranges(planned(cluster, **options)) == {"0-0": WHOLE["0-0"], "0-1": SECOND["0-1"]}
+    both = {**options, "startingTimestamp": ms(TIMES_S[1])}
+    assert ranges(planned(cluster, **both)) == {"0-0": SECOND["0-0"], "0-1": SECOND["0-1"]}
+
+
+def test_an_offset_outside_of_the_log_is_a_data_loss_or_a_warning(
+    cluster: EmbeddedCluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    end = WHOLE["0-0"][0][1]
+    options = {
+        "subscribe": "",
+        "assign": '{"debian-plain":["0-0"]}',
+        "endingOffsets": f'{{"debian-plain":{{"0-0":{end + 1}}}}}',
+    }
+    with pytest.raises(DataLossError, match=rf"endingOffsets: offset {end + 1} is not in debian-plain 0-0"):
+        planned(cluster, **options)
+    with caplog.at_level(logging.WARNING, "spark_kafkawire"):
+        assert ranges(planned(cluster, failOnDataLoss="false", **options)) == {"0-0": WHOLE["0-0"]}
+    assert f"offset {end + 1} is not in debian-plain 0-0" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"subscribe": "debian-plane"}, r"no broker holds the topic debian-plane; there are debian-plain, "),
+        (
+            {"subscribe": "", "subscribePattern": "^x"},
+            r"subscribePattern: none of the 3 topics matches '\^x'",
+        ),
+        (
+            {"subscribe": "", "assign": '{"debian-plain":["0-7"]}'},
+            r"assign: no broker holds debian-plain 0-7; the topic's partitions are 0-0, 1-0, 0-1, 1-1, 0-2, 1-2",
+        ),
+    ],
+)
+def test_what_no_broker_holds_is_named(
+    cluster: EmbeddedCluster, options: dict[str, str], message: str
+) -> None:
+    with pytest.raises(UnknownTopicError, match=message):
+        planned(cluster, **options)
+
+
+def test_a_pattern_needs_zookeeper(cluster: EmbeddedCluster) -> None:
+    options = {
+        "zookeeper.connect": "",
+        "broker.list": cluster.broker_list,
+        "subscribe": "",
+        "subscribePattern": "x",
+    }
+    with pytest.raises(OptionError, match=r"subscribePattern needs zookeeper\.connect"):
+        planned(cluster, **options)
+
+
+def test_a_zookeeper_that_is_down_is_one_line(cluster: EmbeddedCluster) -> None:
+    options = {"zookeeper.connect": "127.0.0.1:1", "requestTimeout": "300ms"}
+    with pytest.raises(DiscoveryError, match=r"zookeeper\.connect.*127\.0\.0\.1:1") as caught:
+        planned(cluster, **options)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_dead_broker_is_a_data_loss_or_a_warning(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    shutil.copytree(CORPUS / "broker0", tmp_path / "0")
+    shutil.copytree(CORPUS / "broker1", tmp_path / "1")
+    with EmbeddedCluster(brokers=2, log_dirs=[tmp_path / "0", tmp_path / "1"]) as running:
+        assert running.zookeeper is not None
+        # A broker that is killed leaves its topics behind until its session ends; a broker id
+        # that is gone while its topics are there is that state for as long as a test needs it.
+        from kazoo.client import KazooClient
+
+        client = KazooClient(running.zookeeper_connect)
+        client.start()
+        client.create("/brokers/topics/debian-plain/7", b"2")
+        try:
+            with pytest.raises(
+                DataLossError, match=r"broker 7 is not alive and holds 2 of the 8 partitions to read"
+            ):
+                planned(running)
+            with caplog.at_level(logging.WARNING, "spark_kafkawire"):
+                assert ranges(planned(running, failOnDataLoss="false")) == WHOLE
+            assert "broker 7 is not alive" in caplog.text
+        finally:
+            client.stop()
+            client.close()

@@ -1,0 +1,118 @@
+"""Where a range begins and ends, from option values and what the log holds."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from spark_kafkawire.cluster.offsets import LogBounds
+from spark_kafkawire.errors import DataLossError, OptionError
+from spark_kafkawire.model import OffsetRange, TopicPartition
+from spark_kafkawire.options import EARLIEST, LATEST, LimitKind, OffsetLimit, OffsetLimits
+from spark_kafkawire.planner.limits import (
+    End,
+    check_names,
+    end_of,
+    resolved,
+    start_of,
+    timestamp_asked,
+)
+
+LOG = TopicPartition("t", 1, 0)
+OTHER = TopicPartition("t", 2, 0)
+FOUND = LogBounds(LOG, earliest=100, latest=1000, segment_starts=(100, 400, 700))
+
+AT = OffsetLimits("startingTimestamp", for_all=OffsetLimit(LimitKind.TIMESTAMP, 5_500))
+UNTIL = OffsetLimits("endingTimestamp", for_all=OffsetLimit(LimitKind.TIMESTAMP, 5_500))
+
+
+def start(older: tuple[int, ...], *, latest_if_no_match: bool = False) -> int:
+    return start_of(AT, FOUND, {LOG: older}, latest_if_no_match=latest_if_no_match).offset
+
+
+def test_earliest_and_latest_are_the_logs_bounds() -> None:
+    whole = OffsetLimits("startingOffsets", for_all=EARLIEST)
+    assert start_of(whole, FOUND, {}, latest_if_no_match=False) == End(100)
+    assert end_of(OffsetLimits("endingOffsets", for_all=LATEST), FOUND, {}) == End(1000)
+
+
+def test_an_offset_keeps_the_name_of_its_option() -> None:
+    limits = OffsetLimits("startingOffsets", by_log={LOG: OffsetLimit(LimitKind.OFFSET, 123)})
+    assert start_of(limits, FOUND, {}, latest_if_no_match=False) == End(123, "startingOffsets")
+
+
+@pytest.mark.parametrize(("older", "expected"), [((), 100), ((100,), 400), ((100, 400), 700)])
+def test_a_start_by_timestamp_is_the_first_segment_that_may_be_young_enough(
+    older: tuple[int, ...], expected: int
+) -> None:
+    assert start(older) == expected
+
+
+@pytest.mark.parametrize("older", [(100, 400, 700), (100, 400, 700, 1000), (100, 400, 700, 1200)])
+def test_a_start_after_the_last_message_is_an_error_or_latest(older: tuple[int, ...]) -> None:
+    with pytest.raises(OptionError, match="startingTimestamp: t 0-1 has no message at or after 5500"):
+        start(older)
+    assert start(older, latest_if_no_match=True) == 1000
+
+
+@pytest.mark.parametrize(
+    ("older", "expected"), [((), 400), ((100,), 700), ((100, 400), 1000), ((100, 400, 700), 1000)]
+)
+def test_an_end_by_timestamp_is_behind_the_segment_that_reaches_it(
+    older: tuple[int, ...], expected: int
+) -> None:
+    assert end_of(UNTIL, FOUND, {LOG: older}).offset == expected
+
+
+def test_file_times_cut_to_seconds_lose_no_message() -> None:
+    # Written at 5.9 s, the file may say 5.0 s: a start at 5.5 s must not count it as older.
+    assert timestamp_asked(OffsetLimit(LimitKind.TIMESTAMP, 5_500), start=True) == 4_999
+    assert timestamp_asked(OffsetLimit(LimitKind.TIMESTAMP, 5_500), start=False) == 5_499
+
+
+def test_offsets_by_partition_must_name_the_partitions_that_are_read() -> None:
+    limits = OffsetLimits("startingOffsets", by_log={LOG: EARLIEST})
+    check_names(limits, [LOG])
+    with pytest.raises(OptionError, match=r"startingOffsets must name exactly .*: t 0-2 is missing"):
+        check_names(limits, [LOG, OTHER])
+    with pytest.raises(OptionError, match="t 0-1 is not read, t 0-2 is missing"):
+        check_names(limits, [OTHER])
+
+
+def test_a_range_inside_the_log_is_taken_as_it_is() -> None:
+    ends = End(100, "startingOffsets"), End(1000)
+    assert resolved(*ends, FOUND, fail_on_data_loss=True) == (OffsetRange(LOG, 100, 1000), *ends)
+
+
+def test_a_range_that_runs_backwards_names_its_options() -> None:
+    with pytest.raises(
+        OptionError, match=r"startingOffsets and endingOffsets: t 0-1 would start at 500 and end at 400"
+    ):
+        resolved(End(500, "startingOffsets"), End(400, "endingOffsets"), FOUND, fail_on_data_loss=False)
+
+
+@pytest.mark.parametrize("offset", [0, 99, 1001])
+def test_an_offset_outside_of_the_log_is_a_data_loss(offset: int) -> None:
+    with pytest.raises(
+        DataLossError, match=rf"startingOffsets: offset {offset} is not in t 0-1, which holds \[100, 1000\)"
+    ):
+        resolved(End(offset, "startingOffsets"), End(max(offset, 1000)), FOUND, fail_on_data_loss=True)
+
+
+def test_without_fail_on_data_loss_what_survives_is_read_with_a_warning(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    with caplog.at_level(logging.WARNING, "spark_kafkawire"):
+        ranges = resolved(
+            End(7, "startingOffsets"), End(2000, "endingOffsets"), FOUND, fail_on_data_loss=False
+        )
+    assert ranges == (OffsetRange(LOG, 100, 1000), End(100), End(1000))
+    assert ["offset 7 is not in" in caplog.text, "offset 2000 is not in" in caplog.text] == [True, True]
+
+
+def test_a_range_that_is_gone_as_a_whole_is_empty() -> None:
+    log_range, _, _ = resolved(
+        End(7, "startingOffsets"), End(50, "endingOffsets"), FOUND, fail_on_data_loss=False
+    )
+    assert log_range.size == 0

@@ -35,11 +35,12 @@ demo: $(INSTALLED) ## read, count and write real Kafka 0.7 logs through Spark
 test: lint ## check everything: lint, types, import contracts, tests, README
 	@$(WITH_JAVA) $(BIN)/python -m pytest $(ARGS)
 
+# import-linter's cache does not see a module that was missing when an import of it was first read.
 lint: $(INSTALLED) ## check style, types and import contracts
 	$(BIN)/ruff check $(RUFF_OPTIONS) $(RUFF_RULES) $(SOURCES)
 	$(BIN)/ruff format --check $(RUFF_OPTIONS) $(SOURCES)
 	$(BIN)/mypy --config-file setup.cfg
-	$(BIN)/lint-imports --no-logo --config setup.cfg
+	$(BIN)/lint-imports --no-logo --no-cache --config setup.cfg
 
 format: $(INSTALLED) ## rewrite the code in the one format, imports sorted
 	$(BIN)/ruff check --fix $(RUFF_OPTIONS) --select I $(SOURCES)
@@ -54,7 +55,7 @@ clean: ## remove .venv and everything else that these commands made
 $(INSTALLED): setup.cfg pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 		|| { echo "Python 3.11 or newer is needed: make PYTHON=/path/to/python3.11" >&2; exit 1; }
-	@echo "Installing what is needed into $(VENV) (once, about a minute) ..." >&2
+	@echo "Installing what is needed into $(VENV), about a minute ..." >&2
 	@$(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip install --editable '.[test]' --config-settings editable_mode=compat \
 		> $(VENV)/pip.log 2>&1 || { cat $(VENV)/pip.log >&2; exit 1; }

@@ -1,0 +1,83 @@
+"""Run ``jobs/quickstart.py`` on logs that a real Kafka 0.7.2 broker wrote: ``make demo``.
+
+Starts ZooKeeper and two embedded brokers on a copy of the recorded logs, submits the job, and
+stops everything again, whatever ends it. The exit code is the job's.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from spark_kafkawire.broker import EmbeddedCluster
+
+ROOT = Path(__file__).parents[1]
+CORPUS = ROOT / "tests" / "golden" / "kafka-0.7.2" / "corpus"
+TOPIC = "debian-gzip"
+STOP_TIMEOUT_S = 10.0
+
+
+def main() -> int:
+    """Run the demo; the exit code."""
+    with tempfile.TemporaryDirectory(prefix="kafkawire-demo-") as folder:
+        progress("copying logs that a real Kafka 0.7.2 broker wrote")
+        log_dirs = [
+            Path(shutil.copytree(CORPUS / name, Path(folder, name))) for name in ("broker0", "broker1")
+        ]
+        progress("starting ZooKeeper and two embedded Kafka 0.7 brokers on them")
+        with EmbeddedCluster(brokers=2, partitions=3, log_dirs=log_dirs) as cluster:
+            job = ["jobs/quickstart.py", "--zookeeper", cluster.zookeeper_connect, "--topic", TOPIC]
+            progress(f"running spark-submit {' '.join(job)}")
+            return spark_submit(job)
+
+
+def spark_submit(arguments: Sequence[str]) -> int:
+    """Submit a job with this Python's Spark and the settings of ``jobs/conf``; its exit code."""
+    bin_dir = Path(sys.executable).parent
+    environment = {
+        **os.environ,
+        "PYSPARK_PYTHON": sys.executable,
+        "SPARK_CONF_DIR": str(ROOT / "jobs" / "conf"),
+        "SPARK_LOCAL_IP": "127.0.0.1",
+    }
+    # In a session of its own, so that one signal ends spark-submit, its JVM, the job and its workers.
+    command = [str(bin_dir / "spark-submit"), *arguments]
+    job = subprocess.Popen(command, cwd=ROOT, env=environment, start_new_session=True)
+    try:
+        return job.wait()
+    finally:
+        stop_session(job)
+
+
+def stop_session(job: subprocess.Popen[bytes]) -> None:
+    """End what is left of the job's session: nothing where the job ended by itself."""
+    for stop_signal in (signal.SIGTERM, signal.SIGKILL):
+        try:
+            os.killpg(job.pid, stop_signal)
+            job.wait(STOP_TIMEOUT_S)
+        except ProcessLookupError:
+            return
+        except subprocess.TimeoutExpired:
+            continue
+
+
+def end_in_order(number: int, _frame: object) -> None:
+    """What a signal does: leave every ``with`` and ``finally``, then exit as shells expect."""
+    sys.exit(128 + number)
+
+
+def progress(what: str) -> None:
+    """Tell the person who waits what happens now."""
+    print(f"demo: {what} ...", file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    for ending in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(ending, end_in_order)
+    sys.exit(main())

@@ -1,0 +1,148 @@
+"""Read a Kafka 0.7 topic with Spark, count, write the counts to a new topic, and read them back.
+
+    spark-submit jobs/quickstart.py --zookeeper 127.0.0.1:2181 --topic debian-gzip
+
+The topic's messages are JSON objects that have a field ``section``, as Debian's package records do.
+Tables and progress go to stdout, and last one JSON object. The exit code is 1 where the counts that
+were read back differ from those that were written.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+
+from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql.functions import col, count, from_json, struct, to_json
+
+PACKAGE_SCHEMA = "package string, version string, architecture string, section string, size string"
+COUNT_SCHEMA = "section string, packages long"
+
+
+def main() -> int:
+    """Run the job; the exit code."""
+    arguments = parse_arguments()
+    started_s = time.monotonic()
+    spark = SparkSession.builder.appName("kafkawire quickstart").getOrCreate()
+
+    progress(f"reading {arguments.topic}")
+    # Cached, so that all that follows is one read of the topic.
+    messages = read_topic(spark, arguments.zookeeper, arguments.topic).cache()
+    logs = show_logs(messages)
+    progress("parsing the messages, counting packages per section")
+    written = show_sections(messages, arguments.rows)
+    progress(f"writing {len(written)} counts to {arguments.output_topic}")
+    counts = spark.createDataFrame(written, COUNT_SCHEMA)
+    write_topic(counts, arguments.zookeeper, arguments.output_topic, arguments.compression)
+    progress(f"reading {arguments.output_topic} back")
+    copies = read_topic(spark, arguments.zookeeper, arguments.output_topic)
+    read_back = in_order(from_values(copies, COUNT_SCHEMA))
+
+    read = sum(log.messages for log in logs)
+    report = {
+        "read": read,
+        "partitions": len(logs),
+        "written": len(written),
+        "read_back": len(read_back),
+        "match": read_back == written and sum(row.packages for row in written) == read,
+        "seconds": round(time.monotonic() - started_s, 1),
+    }
+    print(json.dumps(report), flush=True)
+    return 0 if report["match"] else 1
+
+
+def parse_arguments() -> argparse.Namespace:
+    """The command line, with the output topic's default filled in."""
+    parser = argparse.ArgumentParser(
+        prog="spark-submit jobs/quickstart.py",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument(
+        "--zookeeper",
+        required=True,
+        metavar="HOST:PORT[,HOST:PORT...][/CHROOT]",
+        help="the ZooKeeper that the Kafka 0.7 brokers are registered in",
+    )
+    parser.add_argument("--topic", required=True, help="the topic to read, whole")
+    parser.add_argument(
+        "--output-topic",
+        help="the topic to write to, which must not exist yet (default: TOPIC-sections-UNIXTIME)",
+    )
+    parser.add_argument(
+        "--compression",
+        choices=["none", "gzip", "snappy"],
+        default="snappy",
+        help="how the written messages are compressed (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--rows", type=int, default=10, help="how many rows of each table to show (default: %(default)s)"
+    )
+    arguments = parser.parse_args()
+    arguments.output_topic = arguments.output_topic or f"{arguments.topic}-sections-{int(time.time())}"
+    return arguments
+
+
+def read_topic(spark: SparkSession, zookeeper: str, topic: str) -> DataFrame:
+    """All messages that the topic holds now."""
+    return (
+        spark.read.format("kafkawire")
+        .option("zookeeper.connect", zookeeper)
+        .option("subscribe", topic)
+        .load()
+    )
+
+
+def show_logs(messages: DataFrame) -> list[Row]:
+    """Show the schema and the number of messages of each broker-partition; those numbers."""
+    messages.printSchema()
+    logs = messages.groupBy("broker", "partition").agg(count("*").alias("messages"))
+    logs = logs.orderBy("broker", "partition")
+    counts = logs.collect()
+    logs.show(len(counts))
+    return counts
+
+
+def show_sections(messages: DataFrame, rows: int) -> list[Row]:
+    """Show some packages and the largest sections; the packages of every section, by its name."""
+    packages = from_values(messages, PACKAGE_SCHEMA)
+    packages.show(rows, truncate=40)
+    sections = packages.groupBy("section").agg(count("*").alias("packages"))
+    sections.orderBy(col("packages").desc(), "section").show(rows)
+    return in_order(sections)
+
+
+def from_values(messages: DataFrame, schema: str) -> DataFrame:
+    """The fields of the messages' JSON objects."""
+    value = from_json(col("value").cast("string"), schema)
+    return messages.select(value.alias("value")).select("value.*")
+
+
+def in_order(counts: DataFrame) -> list[Row]:
+    """All counts, in the order of their sections."""
+    return counts.orderBy("section", "packages").collect()
+
+
+def write_topic(rows: DataFrame, zookeeper: str, topic: str, compression: str) -> None:
+    """Write each row as a JSON object; afterwards it is proven to be in the topic."""
+    (
+        rows.select(to_json(struct("*")).alias("value"))
+        .write.format("kafkawire")
+        .mode("append")
+        .option("zookeeper.connect", zookeeper)
+        .option("topic", topic)
+        .option("compression", compression)
+        .option("acks", "verify")
+        .save()
+    )
+
+
+def progress(what: str) -> None:
+    """Tell the person who waits what happens now."""
+    print(f"quickstart: {what} ...", flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,41 @@
+"""`make demo`: the whole way on recorded logs, and nothing left behind."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import psutil
+
+ROOT = Path(__file__).parents[2]
+DEMO = (sys.executable, "jobs/demo.py")
+TIMEOUT_S = 100.0
+
+
+def test_demo_reads_counts_writes_and_reads_back() -> None:
+    demo = subprocess.run(
+        DEMO, cwd=ROOT, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=TIMEOUT_S
+    )
+    assert demo.returncode == 0, demo.stderr
+    report = json.loads(demo.stdout.splitlines()[-1])
+    assert report.pop("seconds") > 0
+    assert report == {"read": 15917, "partitions": 6, "written": 58, "read_back": 58, "match": True}
+
+
+def test_nothing_outlives_an_interrupted_demo() -> None:
+    with subprocess.Popen(
+        DEMO, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    ) as demo:
+        assert demo.stdout is not None
+        assert any(line.startswith("quickstart: parsing") for line in demo.stdout)
+        started = psutil.Process(demo.pid).children(recursive=True)
+        demo.send_signal(signal.SIGINT)
+        demo.communicate(timeout=TIMEOUT_S)
+
+    assert len(started) > 4, "ZooKeeper, two brokers, Spark and its job"
+    _, left = psutil.wait_procs(started, timeout=TIMEOUT_S)
+    assert left == []
+    assert demo.returncode == 128 + signal.SIGINT

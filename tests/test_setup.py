@@ -1,0 +1,182 @@
+"""The installed package, the import contracts, and the Java that `make` finds."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+import venv
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from spark_kafkawire.broker import EmbeddedCluster
+
+ROOT = Path(__file__).parents[1]
+PACKAGE = "spark_kafkawire"
+PACKAGE_FILES = ("setup.cfg", "pyproject.toml", "README.md", "LICENSE", "pyspark_kafkawire.py")
+
+
+def run(*command: str | Path, cwd: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    """A finished command, stdout and stderr in one."""
+    return subprocess.run(
+        [str(word) for word in command],
+        cwd=cwd,
+        env={**os.environ, **environment},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=100,
+    )
+
+
+def copy_package(target: Path) -> Path:
+    """What a wheel is built from, in a folder of its own: building leaves files behind."""
+    shutil.copytree(ROOT / PACKAGE, target / PACKAGE, ignore=shutil.ignore_patterns("__pycache__"))
+    for name in PACKAGE_FILES:
+        shutil.copy(ROOT / name, target)
+    return target
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("wheel")
+    source = copy_package(folder)
+    options = ("--quiet", "--no-deps", "--no-index", "--no-build-isolation", "--wheel-dir", folder / "dist")
+    built = run(sys.executable, "-m", "pip", "wheel", *options, source, cwd=folder)
+    assert built.returncode == 0, built.stdout
+    return next((folder / "dist").glob("*.whl"))
+
+
+def test_wheel_holds_every_module_and_nothing_else(wheel: Path) -> None:
+    modules = {str(path.relative_to(ROOT)) for path in (ROOT / PACKAGE).rglob("*.py")}
+    with zipfile.ZipFile(wheel) as archive:
+        packed = {name for name in archive.namelist() if ".dist-info/" not in name}
+    assert packed == modules | {"pyspark_kafkawire.py", f"{PACKAGE}/py.typed"}
+
+
+WRITE_AND_READ = """
+import sys
+from pyspark.sql import SparkSession
+
+spark = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
+options = {"broker.list": sys.argv[1]}
+rows = spark.createDataFrame([("found",)], "value string")
+rows.write.format("kafkawire").mode("append").options(**options, topic="t").save()
+print(spark.read.format("kafkawire").options(**options, subscribe="t").load().collect())
+"""
+
+
+def test_spark_finds_the_source_of_an_installed_wheel_without_a_register_call(
+    wheel: Path, tmp_path: Path
+) -> None:
+    python = make_venv(tmp_path / "venv", wheel)
+    where = run(python, "-c", f"import {PACKAGE}; print({PACKAGE}.__file__)", cwd=tmp_path)
+    assert where.stdout.startswith(str(tmp_path)), where.stdout
+
+    with EmbeddedCluster(brokers=1, partitions=1, zookeeper=False) as cluster:
+        environment = {"PYSPARK_PYTHON": str(python), "SPARK_LOCAL_IP": "127.0.0.1"}
+        done = run(python, "-c", WRITE_AND_READ, cluster.broker_list, cwd=tmp_path, **environment)
+    assert "value=b'found'" in done.stdout, done.stdout
+
+
+def make_venv(folder: Path, wheel: Path) -> Path:
+    """A new environment with the wheel in it; its Python. All else is seen through a path entry.
+
+    An entry in a ``.pth`` file only extends ``sys.path``: the ``.pth`` file that leads from this
+    environment to the checkout is not read again, so the wheel is the only ``spark_kafkawire``.
+    """
+    venv.create(folder, with_pip=False, symlinks=True)
+    python = folder / "bin" / "python"
+    installed = run(
+        sys.executable,
+        "-m",
+        "pip",
+        "--python",
+        python,
+        "install",
+        "--no-deps",
+        "--no-index",
+        wheel,
+        cwd=folder,
+    )
+    assert installed.returncode == 0, installed.stdout
+    site_packages = next(folder.glob("lib/python*/site-packages"))
+    (site_packages / "dependencies.pth").write_text(sysconfig.get_path("purelib") + "\n")
+    return python
+
+
+@pytest.mark.parametrize(
+    ("contract", "module", "violation"),
+    [
+        ("layers", "protocol/primitives.py", "import spark_kafkawire.net"),
+        ("layers", "source/partition.py", "import spark_kafkawire.broker"),
+        ("layers", "unheard_of.py", ""),
+        ("broker", "broker/config.py", "import spark_kafkawire.net"),
+        ("pure", "protocol/primitives.py", "import time"),
+        ("pure", "records/__init__.py", "import socket"),
+        ("pure", "planner/ranges.py", "import random"),
+        ("spark", "planner/batch.py", "import pyspark.sql"),
+    ],
+)
+def test_import_contract_is_broken_by(contract: str, module: str, violation: str, tmp_path: Path) -> None:
+    copy_package(tmp_path)
+    assert check_contract(contract, tmp_path).returncode == 0
+
+    with open(tmp_path / PACKAGE / module, "a", encoding="utf-8") as source:
+        source.write(f"\n{violation}\n")
+    broken = check_contract(contract, tmp_path)
+    assert broken.returncode == 1, broken.stdout
+    assert "0 kept, 1 broken" in broken.stdout
+
+
+def check_contract(contract: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    linter = Path(sys.executable).with_name("lint-imports")
+    return run(linter, "--no-logo", "--no-cache", "--config", "setup.cfg", "--contract", contract, cwd=folder)
+
+
+def test_every_import_contract_of_setup_cfg_is_checked() -> None:
+    checked = run(Path(sys.executable).with_name("lint-imports"), "--no-logo", "--no-cache", cwd=ROOT)
+    assert "4 kept, 0 broken" in checked.stdout
+
+
+class TestJavaHome:
+    """`.ci/java_home.py`: which Java Spark starts with."""
+
+    def test_the_java_of_java_home_is_kept(self, tmp_path: Path) -> None:
+        home = fake_java(tmp_path / "jdk", "echo 'openjdk version \"21.0.1\"' >&2")
+        assert java_home(JAVA_HOME=str(home)) == f"{home}\n"
+
+    def test_the_java_of_path_is_used_where_java_home_is_too_old(self, tmp_path: Path) -> None:
+        old = fake_java(tmp_path / "old", "echo 'java version \"1.8.0_402\"' >&2")
+        new = fake_java(tmp_path / "new", "echo 'openjdk version \"17.0.15\"' >&2")
+        assert java_home(JAVA_HOME=str(old), PATH=f"{new}/bin:{os.environ['PATH']}") == "\n"
+
+    def test_a_java_without_the_vector_module_runs_without_that_argument(self, tmp_path: Path) -> None:
+        complain = 'case "$*" in *incubator*) exit 1;; -version) echo \'openjdk version "25"\' >&2;; esac'
+        home = fake_java(tmp_path / "jre", complain + "\nprintf '<%s>' \"$@\"")
+        wrapped = Path(java_home(JAVA_HOME=str(home)).strip())
+        assert wrapped != home
+        arguments = ("-cp", "a b/*", "--add-modules=jdk.incubator.vector", "Main", "", "--x=$HOME")
+        ran = run(wrapped / "bin" / "java", *arguments, cwd=tmp_path)
+        assert ran.stdout == "<-cp><a b/*><Main><><--x=$HOME>"
+
+
+def fake_java(home: Path, script: str) -> Path:
+    """A Java home whose ``bin/java`` is a shell script."""
+    java = home / "bin" / "java"
+    java.parent.mkdir(parents=True)
+    java.write_text(f"#!/bin/sh\n{script}\n")
+    java.chmod(0o755)
+    return home
+
+
+def java_home(**environment: str) -> str:
+    """What `.ci/java_home.py` prints."""
+    asked = run(sys.executable, ROOT / ".ci" / "java_home.py", cwd=ROOT, **environment)
+    assert asked.returncode == 0, asked.stdout
+    return asked.stdout

@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 import time
 from dataclasses import dataclass
-from typing import Final, Self
+from typing import Any, Final, Self
 
 from ..errors import ConnectFailed, ConnectionLost, RequestTimedOut, TransportError
 from ..model import Broker
@@ -43,15 +43,25 @@ class Transport:
 
     @classmethod
     def connect(cls, broker: Broker, deadline: Deadline) -> Self:
-        """Connect to a broker. Raises ``ConnectFailed`` (retriable)."""
+        """Connect to a broker, to each address of its host in turn until one accepts.
+
+        Raises ``ConnectFailed`` (retriable).
+        """
         try:
-            sock = socket.create_connection((broker.host, broker.port), deadline.remaining_s())
-        except TimeoutError as error:
-            raise ConnectFailed(f"cannot connect within {deadline.timeout_s:g} s (requestTimeout)") from error
-        except OSError as error:
-            raise ConnectFailed(f"cannot connect: {error.strerror or error}") from error
-        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        return cls(sock)
+            addresses = socket.getaddrinfo(broker.host, broker.port, type=socket.SOCK_STREAM)
+        except (OSError, ValueError) as error:  # ValueError: text that cannot be a host name
+            raise ConnectFailed(f"cannot find the host: {_reason(error)}") from error
+        failure: Exception = OSError("it has no address")
+        for family, kind, protocol, _, address in addresses:
+            try:
+                return cls(_connected(socket.socket(family, kind, protocol), address, deadline))
+            except (OSError, RequestTimedOut) as error:
+                failure = error
+        if isinstance(failure, TimeoutError | RequestTimedOut):
+            raise ConnectFailed(
+                f"cannot connect within {deadline.timeout_s:g} s (requestTimeout)"
+            ) from failure
+        raise ConnectFailed(f"cannot connect: {_reason(failure)}") from failure
 
     def send(self, parts: list[Buffer], deadline: Deadline) -> None:
         """Send all buffers, without joining them."""
@@ -68,6 +78,9 @@ class Transport:
         try:
             self._sock.settimeout(deadline.remaining_s())
             return self._sock.recv_into(view)
+        except ConnectionResetError:
+            # How a close arrives where the peer had unread bytes of ours; old JVMs close so.
+            return 0
         except OSError as error:
             raise self._lost(error, deadline) from error
 
@@ -79,7 +92,22 @@ class Transport:
     def _lost(error: OSError, deadline: Deadline) -> TransportError:
         if isinstance(error, TimeoutError):
             return RequestTimedOut(f"no answer within {deadline.timeout_s:g} s (requestTimeout)")
-        return ConnectionLost(f"the connection broke: {error.strerror or error}")
+        return ConnectionLost(f"the connection broke: {_reason(error)}")
+
+
+def _connected(sock: socket.socket, address: Any, deadline: Deadline) -> socket.socket:
+    try:
+        sock.settimeout(deadline.remaining_s())
+        sock.connect(address)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    except BaseException:
+        sock.close()
+        raise
+    return sock
+
+
+def _reason(error: Exception) -> str:
+    return (isinstance(error, OSError) and error.strerror) or str(error)
 
 
 def _unsent(views: list[memoryview], sent: int) -> list[memoryview]:

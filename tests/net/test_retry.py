@@ -1,0 +1,125 @@
+"""The one retry, with a clock, a sleep and a draw of the test's own."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import pytest
+
+from spark_kafkawire.errors import (
+    Action,
+    BrokerError,
+    ConnectionLost,
+    DataLossError,
+    KafkaWireError,
+    OptionError,
+    ProtocolError,
+    RequestTimedOut,
+)
+from spark_kafkawire.net.retry import BACKOFF_MAX_S, Attempts, RetryPolicy
+
+LOST: Final = ConnectionLost("broker 0 (h:1): the peer closed the connection")
+
+
+class World:
+    """A clock that only sleeping moves."""
+
+    def __init__(self, draw: float = 0.5) -> None:
+        self.now_s = 100.0
+        self.slept_s: list[float] = []
+        self._draw = draw
+
+    def attempts(self, retries: int = 3, backoff_s: float = 0.1) -> Attempts:
+        return Attempts(
+            RetryPolicy(retries, backoff_s),
+            clock=lambda: self.now_s,
+            sleep=self._sleep,
+            draw=lambda: self._draw,
+        )
+
+    def _sleep(self, wait_s: float) -> None:
+        self.slept_s.append(wait_s)
+        self.now_s += wait_s
+
+
+def failing(times: int, error: KafkaWireError, calls: list[int]) -> str:
+    calls.append(1)
+    if len(calls) <= times:
+        raise error
+    return "done"
+
+
+@pytest.mark.parametrize(("draw", "share"), [(0.0, 0.5), (0.5, 0.75), (0.999, 0.9995)])
+def test_waits_double_and_are_drawn_from_their_upper_half(draw: float, share: float) -> None:
+    policy = RetryPolicy(3, 0.1)
+    waits = [policy.wait_s(attempt, draw) for attempt in range(1, 5)]
+    assert waits == pytest.approx([0.1 * share, 0.2 * share, 0.4 * share, 0.8 * share])
+
+
+def test_a_wait_has_a_limit_however_many_attempts_there_were() -> None:
+    assert RetryPolicy(1000, 0.1).wait_s(1000, 0.999) < BACKOFF_MAX_S
+    assert RetryPolicy(1000, 3600.0).wait_s(1, 0.999) < BACKOFF_MAX_S
+
+
+def test_what_succeeds_at_last_is_returned_and_waited_for() -> None:
+    world = World()
+    calls: list[int] = []
+    assert world.attempts().run(lambda: failing(3, LOST, calls)) == "done"
+    assert len(calls) == 4
+    assert world.slept_s == pytest.approx([0.075, 0.15, 0.3])
+
+
+def test_the_last_error_is_raised_with_attempts_and_elapsed_time() -> None:
+    world = World()
+    calls: list[int] = []
+    with pytest.raises(ConnectionLost) as error:
+        world.attempts().run(lambda: failing(9, LOST, calls))
+    assert len(calls) == 4
+    assert str(error.value) == f"gave up after 4 attempts in 0.5 s (retries): {LOST}"
+
+
+def test_no_retries_means_one_attempt_and_no_wait() -> None:
+    world = World()
+    with pytest.raises(ConnectionLost, match=r"gave up after 1 attempts in 0\.0 s"):
+        world.attempts(retries=0).failed(LOST)
+    assert not world.slept_s
+
+
+@pytest.mark.parametrize(
+    "error",
+    [ProtocolError("p"), OptionError("o"), DataLossError("d"), BrokerError("b", 2, Action.FAIL)],
+)
+def test_what_cannot_be_cured_by_trying_again_is_raised_as_it_is(error: KafkaWireError) -> None:
+    world = World()
+    with pytest.raises(KafkaWireError) as raised:
+        world.attempts().failed(error)
+    assert raised.value is error
+    assert not world.slept_s
+
+
+@pytest.mark.parametrize("error", [RequestTimedOut("t"), BrokerError("b", 3, Action.REFRESH)])
+def test_what_may_pass_is_tried_again(error: KafkaWireError) -> None:
+    world = World()
+    world.attempts().failed(error)
+    assert len(world.slept_s) == 1
+
+
+def test_progress_starts_count_and_clock_anew() -> None:
+    world = World()
+    attempts = world.attempts(retries=2)
+    for _ in range(5):
+        attempts.failed(LOST)
+        attempts.failed(LOST)
+        attempts.progressed()
+    assert world.slept_s == pytest.approx([0.075, 0.15] * 5)
+    attempts.failed(LOST)
+    attempts.failed(LOST)
+    with pytest.raises(ConnectionLost, match=r"3 attempts in 0\.2 s"):
+        attempts.failed(LOST)
+
+
+def test_an_error_that_is_not_ours_passes_through() -> None:
+    world = World()
+    with pytest.raises(ZeroDivisionError):
+        world.attempts().run(lambda: 1 // 0)
+    assert not world.slept_s

@@ -29,6 +29,8 @@ REQUEST_BYTES_MAX: Final = 104_857_600
 #: Largest payload that a broker stores (its ``max.message.size``), bytes. It drops a message
 #: set with a larger one in silence.
 MESSAGE_SIZE_MAX: Final = 1_000_000
+#: Offsets in one OFFSETS reply, however many were asked for. A segment is a file of a broker.
+SEGMENT_COUNT_MAX: Final = 1 << 20
 
 STRING: Final = String(errors="replace")
 
@@ -110,7 +112,8 @@ def _multifetch_reply_bytes_max(request: MultiFetchRequest) -> int:
 
 def _offsets_reply_bytes_max(request: OffsetsRequest) -> int:
     # A broker answers one offset for an unknown topic even where none are asked.
-    return INT16.size + INT32.size + INT64.size * max(request.max_offsets, 1)
+    count_max = min(max(request.max_offsets, 1), SEGMENT_COUNT_MAX)
+    return INT16.size + INT32.size + INT64.size * count_max
 
 
 PRODUCE: Final = Api("PRODUCE", 0, ProduceRequest)

@@ -16,6 +16,7 @@ from ..errors import KafkaWireError, OptionError
 from .config import BrokerConfig
 from .server import BrokerServer
 
+END_SIGNALS: Final = {signal.SIGTERM, signal.SIGINT}
 EXIT_FAILED: Final = 1
 EXIT_USAGE: Final = 2
 
@@ -24,15 +25,17 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run a broker until it is told to stop; the exit code of the process."""
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(message)s")
     # Blocked before the first thread starts, so that only sigwait below gets them.
-    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM, signal.SIGINT})
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, END_SIGNALS)
     try:
         config = BrokerConfig.from_properties(_parse(argv))
         with BrokerServer(config) as server:
             print(f"broker {config.broker_id} listens on {server.address}", flush=True)
-            signal.sigwait({signal.SIGTERM, signal.SIGINT})
+            signal.sigwait(END_SIGNALS)
     except KafkaWireError as error:
         print(f"error: {error}", file=sys.stderr)
         return EXIT_USAGE if isinstance(error, OptionError) else EXIT_FAILED
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
     return 0
 
 

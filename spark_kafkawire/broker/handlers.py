@@ -79,7 +79,7 @@ class Handlers:
         try:
             checked = check_produced(request.message_set, self._config.max_message_size)
         except OversizeMessage as error:
-            LOGGER.warning("%s on %s:%d", error, request.topic, partition)
+            LOGGER.warning("%s on %r:%d", error, request.topic, partition)
             return SILENCE
         log.append(memoryview(request.message_set)[: checked.size], checked.count)
         return SILENCE
@@ -110,7 +110,7 @@ class Handlers:
             log = self._logs.get(request.topic, request.partition)
             found = log.read(request.offset, request.max_bytes) if log else None
         except BrokerError as error:
-            LOGGER.info("FETCH of %s:%d failed: %s", request.topic, request.partition, error)
+            LOGGER.info("FETCH of %r:%d failed: %s", request.topic, request.partition, error)
             return error.code, None, 0
         return ErrorCode.NONE, found, found.size if found else 0
 

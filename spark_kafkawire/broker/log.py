@@ -1,7 +1,4 @@
-"""One log on disk, as a 0.7 broker keeps it: segment files that are named by their start offset.
-
-    debian-gzip-0/00000000000000000000.kafka     bytes [0, 524291) of the log
-    debian-gzip-0/00000000000000524291.kafka     bytes [524291, ...), appended to
+"""The log of one topic and partition, as a 0.7 broker keeps and serves it.
 
 An offset is a byte position in the log, so a fetch is a slice of one segment file. Appended
 bytes are invisible to readers until they are flushed: ``visible_size`` of a segment is the
@@ -12,24 +9,17 @@ Source: 0.7.2 log/Log.scala, message/FileMessageSet.scala, and recordings.
 
 from __future__ import annotations
 
-import itertools
-import mmap
-import os
-import re
 import threading
 import time
 from bisect import bisect_right
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
 
-from ..errors import BrokerError, CorruptDataError, ErrorCode
+from ..errors import BrokerError, ErrorCode
 from ..protocol.primitives import Buffer
 from ..protocol.v07 import EARLIEST_TIME, LATEST_TIME
-from .messages import valid_size
-
-SUFFIX: Final = ".kafka"
+from .segments import Segment, load_segments
 
 
 def now_ms() -> int:
@@ -49,26 +39,6 @@ class FileSlice:
     size: int
 
 
-@dataclass(slots=True)
-class Segment:
-    """One file of a log. Only the last one of a log grows."""
-
-    path: Path
-    start_offset: int
-    size: int
-    visible_size: int
-    first_append_ms: int | None = None
-
-    @property
-    def visible_stop_offset(self) -> int:
-        """Where the flushed bytes end."""
-        return self.start_offset + self.visible_size
-
-    def modified_ms(self) -> int:
-        """Modification time of the file: what OFFSETS by time and retention by age go by."""
-        return self.path.stat().st_mtime_ns // 1_000_000
-
-
 @dataclass(frozen=True, slots=True)
 class LogLimits:
     """When a log closes its last segment, and after how many messages it flushes."""
@@ -79,10 +49,7 @@ class LogLimits:
 
 
 class Log:
-    """The log of one topic and partition. Safe for many threads.
-
-    No file stays open between calls: a broker may hold thousands of segments.
-    """
+    """Segments that are appended to, read, and deleted from their old end. Safe for many threads."""
 
     def __init__(
         self, folder: Path, limits: LogLimits, *, recover: bool, clock_ms: Callable[[], int] = now_ms
@@ -94,7 +61,7 @@ class Log:
         self._unflushed_count = 0
         self.flushed_ms = clock_ms()
         # Replaced, never changed: readers take it without the lock.
-        self._segments = _load(folder, recover)
+        self._segments = load_segments(folder, recover=recover, now_ms=clock_ms())
 
     @property
     def size(self) -> int:
@@ -115,10 +82,7 @@ class Log:
             self._roll_if_due()
             last = self._segments[-1]
             if len(message_set):
-                _append(last.path, message_set, last.size)
-                last.size += len(message_set)
-                if last.first_append_ms is None:
-                    last.first_append_ms = self._clock_ms()
+                last.append(message_set, self._clock_ms())
             self._unflushed_count += count
             if self._unflushed_count >= self._limits.flush_interval:
                 self._flush()
@@ -178,7 +142,7 @@ class Log:
             )
             if count == len(segments):
                 if not segments[-1].visible_size:
-                    os.utime(segments[-1].path)
+                    segments[-1].touch(self._clock_ms())
                     count -= 1
                 else:
                     self._roll()
@@ -207,66 +171,6 @@ class Log:
 
     def _roll(self) -> None:
         self._flush()
-        segment = _new_segment(self._folder, self._segments[-1].visible_stop_offset)
+        stop_offset = self._segments[-1].visible_stop_offset
+        segment = Segment.create(self._folder, stop_offset, self._clock_ms())
         self._segments = (*self._segments, segment)
-
-
-def _load(folder: Path, recover: bool) -> tuple[Segment, ...]:
-    """The segments in a folder; an empty first one where there is none.
-
-    Raises ``CorruptDataError`` where a segment does not begin where the one before it ends.
-    """
-    segments = []
-    for path in folder.iterdir():
-        if path.suffix == SUFFIX and path.is_file():
-            if not re.fullmatch("[0-9]+", path.stem):
-                raise CorruptDataError(f"{path}: a segment file is named by its start offset: remove it")
-            size = path.stat().st_size
-            segments.append(Segment(path, int(path.stem), size, size))
-    if not segments:
-        return (_new_segment(folder, 0),)
-    segments.sort(key=lambda segment: segment.start_offset)
-    for segment, following in itertools.pairwise(segments):
-        if segment.visible_stop_offset != following.start_offset:
-            raise CorruptDataError(
-                f"{segment.path} ends at offset {segment.visible_stop_offset}, {following.path.name} follows:"
-                " a segment is missing or cut, restore it or remove the older ones"
-            )
-    if recover:
-        _truncate(segments[-1])
-    return tuple(segments)
-
-
-def _truncate(segment: Segment) -> None:
-    """Cut off what a crash left behind the last whole message with a right CRC."""
-    if not segment.size:
-        return
-    with (
-        open(segment.path, "rb") as file,
-        mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data,
-        memoryview(data) as view,
-    ):
-        size = valid_size(view)
-    if size < segment.size:
-        os.truncate(segment.path, size)
-        segment.size = segment.visible_size = size
-
-
-def _new_segment(folder: Path, start_offset: int) -> Segment:
-    path = folder / f"{start_offset:020d}{SUFFIX}"
-    path.write_bytes(b"")
-    return Segment(path, start_offset, 0, 0)
-
-
-def _append(path: Path, data: Buffer, size: int) -> None:
-    """Write ``data`` at the end of a file of ``size`` bytes, or nothing at all."""
-    descriptor = os.open(path, os.O_WRONLY | os.O_APPEND)
-    try:
-        written = 0
-        while written < len(data):
-            written += os.write(descriptor, memoryview(data)[written:])
-    except OSError:
-        os.ftruncate(descriptor, size)
-        raise
-    finally:
-        os.close(descriptor)

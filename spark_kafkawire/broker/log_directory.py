@@ -14,7 +14,8 @@ from typing import Final
 
 from ..errors import BrokerError, CorruptDataError, ErrorCode, OptionError
 from .config import BrokerConfig
-from .log import Log, LogLimits, Segment, now_ms
+from .log import Log, LogLimits, now_ms
+from .segments import Segment
 
 LOGGER: Final = logging.getLogger(__name__)
 
@@ -94,6 +95,11 @@ class LogDirectory:
         for topic, log in self._all():
             if self._clock_ms() - log.flushed_ms >= self._config.flush_interval_ms(topic):
                 log.flush()
+
+    def flush_all(self) -> None:
+        """Make everything visible that was appended, without waiting for its time."""
+        for _, log in self._all():
+            log.flush()
 
     def delete_old(self) -> int:
         """Delete what retention by age and by size lets go; how many segments were deleted."""

@@ -1,60 +1,107 @@
-"""What a 0.7.2 broker checks about message bytes: when they are produced, and when it recovers."""
+"""What a 0.7.2 broker checks about message bytes: when they are produced, and when it recovers.
+
+Source: recordings (``produce/*``), 0.7.2 message/ByteBufferMessageSet.scala (the order of the
+checks), message/FileMessageSet.scala (recovery).
+"""
 
 from __future__ import annotations
 
-import struct
-import zlib
 from dataclasses import dataclass
+from typing import Final
 
 from ..errors import CorruptDataError
-from ..protocol.primitives import Buffer
+from ..protocol.primitives import Buffer, read_int32
+from ..records.checksum import crc32
+from ..records.entries import LENGTH_BYTES, Entries, Stop, entry_size, walk
+from ..records.message_set import decode
+
+#: How much of a segment is checked at once, bytes; a larger message is checked as a whole.
+RECOVERY_WINDOW_BYTES: Final = 16 << 20
+
+
+class OversizeMessage(Exception):
+    """A payload is above ``max.message.size``: the broker drops its whole set in silence."""
 
 
 @dataclass(frozen=True, slots=True)
 class CheckedSet:
-    """``size`` bytes of whole messages at the start of a set, holding ``count`` messages."""
+    """What of a produced set is stored: its first ``size`` bytes, which are whole messages.
+
+    ``count`` is the number of messages in them when compressed ones are unpacked.
+    """
 
     size: int
     count: int
 
 
-class OversizeMessage(Exception):
-    """A message above ``max.message.size``: its set is dropped in silence."""
+def check_produced(message_set: Buffer, payload_size_max: int) -> CheckedSet:
+    """Check a produced set as deep as it is nested. What its end cuts is dropped.
+
+    Raises ``OversizeMessage``, and ``CorruptDataError`` or ``LimitError`` for a set that the
+    broker refuses.
+    """
+    buf = memoryview(message_set)
+    entries = walk(buf)
+    oversize = (entries.payload_size > payload_size_max).nonzero()[0]
+    if len(oversize):
+        # Only what comes before it, and its own checksum, were looked at by then.
+        row = int(oversize[0])
+        if (wrong := _first_wrong_crc(buf, entries, row + 1)) is not None:
+            raise CorruptDataError(f"the CRC-32 of the message at {wrong} is wrong")
+        raise OversizeMessage(
+            f"payload of {entries.payload_size[row]} bytes is above max.message.size {payload_size_max}"
+        )
+    if entries.stop is not Stop.END and not _is_partial(buf, entries):
+        raise CorruptDataError(f"the message set holds {entries.stop.meaning} at {entries.size}")
+    return CheckedSet(entries.size, _count_deep(buf[: entries.size]))
 
 
-def check_produced(message_set: Buffer, message_size_max: int) -> CheckedSet:
-    """Check a produced set."""
-    view = memoryview(message_set)
+def _is_partial(buf: memoryview, entries: Entries) -> bool:
+    """Whether what follows the whole messages is one that the set's end cuts, and not the first."""
+    rest = buf[entries.size :]
+    if len(rest) < LENGTH_BYTES:
+        return True
+    return entries.count > 0 and read_int32(rest) > len(rest) - LENGTH_BYTES
+
+
+def _count_deep(buf: memoryview) -> int:
     pos = count = 0
-    while len(view) - pos >= 4:
-        size, magic = struct.unpack_from(">iB", view, pos) if len(view) - pos >= 5 else (-1, 0)
-        header = 5 + magic
-        if size < header or magic > 1 or size > len(view) - pos - 4:
-            if pos and size >= 0:
-                break
-            raise CorruptDataError(f"impossible message size {size} at {pos}")
-        crc = int.from_bytes(view[pos + 4 + header - 4 : pos + 4 + header], "big")
-        payload = view[pos + 4 + header : pos + 4 + size]
-        if zlib.crc32(payload) != crc:
-            raise CorruptDataError(f"CRC mismatch at {pos}")
-        if len(payload) > message_size_max:
-            raise OversizeMessage
-        pos += 4 + size
-        count += 1
-    return CheckedSet(pos, count)
+    while pos < len(buf):
+        decoded = decode(buf[pos:], pos, values=False)
+        pos += decoded.size
+        count += decoded.columns.count
+    return count
 
 
-def valid_size(data: Buffer) -> int:
-    """How many bytes at the start of a segment are whole messages with a right CRC."""
-    view = memoryview(data)
+def valid_size(data: memoryview) -> int:
+    """How many bytes at the start of a segment are whole messages with a right CRC.
+
+    Compressed messages are not looked into.
+    """
     pos = 0
-    while len(view) - pos >= 5:
-        size, magic = struct.unpack_from(">iB", view, pos)
-        header = 5 + magic
-        if size < header or magic > 1 or size > len(view) - pos - 4:
-            break
-        crc = int.from_bytes(view[pos + header : pos + 4 + header], "big")
-        if zlib.crc32(view[pos + 4 + header : pos + 4 + size]) != crc:
-            break
-        pos += 4 + size
+    while size := _next_size(data[pos:]):
+        window = data[pos : pos + max(size, RECOVERY_WINDOW_BYTES)]
+        entries = walk(window)
+        if (wrong := _first_wrong_crc(window, entries, entries.count)) is not None:
+            return pos + wrong
+        assert entries.size, "a message that is whole was not walked over"
+        pos += entries.size
     return pos
+
+
+def _next_size(data: memoryview) -> int:
+    """Size of the message that ``data`` begins with, 0 where that is cut or cannot be one."""
+    try:
+        size = entry_size(data)
+    except CorruptDataError:
+        return 0
+    return size if size is not None and size <= len(data) else 0
+
+
+def _first_wrong_crc(buf: memoryview, entries: Entries, count: int) -> int | None:
+    """The position of the first of ``count`` messages whose payload has not its CRC-32."""
+    starts, stops = entries.payload_pos[:count].tolist(), entries.next_pos[:count].tolist()
+    for row, claimed in enumerate(entries.crc[:count].tolist()):
+        if crc32(buf[starts[row] : stops[row]]) != claimed:
+            return int(entries.pos[row])
+    return None

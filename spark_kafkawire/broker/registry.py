@@ -20,7 +20,7 @@ from typing import Any, Final
 
 from kazoo.client import KazooClient, KazooState
 from kazoo.exceptions import BadArgumentsError, KazooException, NodeExistsError, NoNodeError
-from kazoo.handlers.threading import KazooTimeoutError
+from kazoo.retry import InterruptedError, KazooRetry
 
 from ..errors import ConnectFailed, DiscoveryError
 from .config import BrokerConfig
@@ -28,44 +28,46 @@ from .log import now_ms
 
 LOGGER: Final = logging.getLogger(__name__)
 
-#: Put into the queue of things to register.
+#: Put into the queue of topics to register.
 _NEW_SESSION: Final = object()
 _STOP: Final = object()
 
 
 class Registry:
-    """Keeps one broker registered. Topics are registered by a thread of its own."""
+    """Keeps one broker registered. What comes after the start is done by a thread of its own."""
 
     def __init__(self, config: BrokerConfig, port: int) -> None:
         self._config = config
         self._address = f"{config.hostname}:{port}"
         self._topics: list[str] = []
         self._tasks: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        self._stopping = threading.Event()
         self._session_lost = False
         self._client = KazooClient(config.zookeeper, timeout=config.zk_session_timeout_ms / 1000)
+        # Connections break and come back; only the end of the broker ends the attempts.
+        self._retry = KazooRetry(
+            max_tries=-1, delay=0.1, max_delay=1.0, interrupt=self._stopping.is_set, ignore_expire=True
+        )
         self._thread = threading.Thread(target=self._run, name="registry", daemon=True)
 
     def start(self, topics: Iterable[str]) -> None:
         """Register the broker and the topics it has.
 
         Raises ``ConnectFailed`` when ZooKeeper does not answer in time, ``DiscoveryError`` when
-        another broker has the id or a topic's name is none for ZooKeeper; 0.7.2 refuses to start
-        then, too.
+        another broker has the id or a topic's name is none for ZooKeeper: a 0.7.2 broker refuses
+        to start then, too.
         """
-        timeout_ms = self._config.zk_connection_timeout_ms or self._config.zk_session_timeout_ms
-        try:
-            self._client.start(timeout_ms / 1000)
-            self._client.add_listener(self._on_state)
-            self._topics = list(topics)
-            self._register_all()
-        except KazooTimeoutError as error:
-            self._disconnect()
-            raise ConnectFailed(
-                f"ZooKeeper {self._config.zookeeper} did not answer within {timeout_ms} ms: check zk.connect"
-            ) from error
-        except (KazooException, DiscoveryError) as error:
-            self._disconnect()
-            raise DiscoveryError(f"broker {self._config.broker_id} cannot register: {error!r}") from error
+        self._topics = list(topics)
+        with contextlib.ExitStack() as undo:
+            undo.callback(self._disconnect)
+            self._connect()
+            try:
+                self._register_all()
+            except KazooException as error:
+                raise DiscoveryError(
+                    f"broker {self._config.broker_id} cannot register in {self._config.zookeeper}: {error!r}"
+                ) from error
+            undo.pop_all()
         self._thread.start()
 
     def add_topic(self, topic: str) -> None:
@@ -74,18 +76,21 @@ class Registry:
 
     def stop(self) -> None:
         """Close the session: what was registered is gone when this returns."""
+        self._stopping.set()
         self._tasks.put(_STOP)
-        self._thread.join()
+        # First, for it also ends what the thread may be waiting for.
         self._disconnect()
+        self._thread.join()
 
-    def abandon(self) -> None:
-        """Stop without closing the session: it is left to run out."""
-        self._tasks.put(_STOP)
-        self._thread.join()
-        # kazoo closes the session whenever its client stops; without the socket it cannot.
-        with contextlib.suppress(AttributeError, OSError):
-            self._client._connection._socket.close()
-        self._disconnect()
+    def _connect(self) -> None:
+        timeout_ms = self._config.zk_connection_timeout_ms or self._config.zk_session_timeout_ms
+        # Not ``start``, which warns of a chroot that is not there yet: it will be made.
+        self._client.start_async().wait(timeout_ms / 1000)
+        if not self._client.connected:
+            raise ConnectFailed(
+                f"ZooKeeper {self._config.zookeeper} did not answer in {timeout_ms} ms: check zk.connect"
+            )
+        self._client.add_listener(self._on_state)
 
     def _disconnect(self) -> None:
         self._client.stop()
@@ -103,16 +108,18 @@ class Registry:
         while (task := self._tasks.get()) is not _STOP:
             try:
                 if task is _NEW_SESSION:
-                    self._register_all()
+                    self._retry(self._register_all)
                 else:
                     self._topics.append(task)
-                    self._register_topic(task)
+                    self._retry(self._register_topic, task)
+            except InterruptedError:
+                return
             except (KazooException, DiscoveryError) as error:
-                LOGGER.error("%s cannot be registered: %r", "broker" if task is _NEW_SESSION else task, error)
+                LOGGER.error("registration failed: %s", error or repr(error))
 
     def _register_all(self) -> None:
-        started = f"{self._config.hostname}-{now_ms()}"
-        self._claim(f"/brokers/ids/{self._config.broker_id}", f"{started}:{self._address}")
+        creator = f"{self._config.hostname}-{now_ms()}"
+        self._claim(f"/brokers/ids/{self._config.broker_id}", f"{creator}:{self._address}")
         for topic in self._topics:
             self._register_topic(topic)
 
@@ -133,23 +140,24 @@ class Registry:
                 self._client.create(path, data.encode(), ephemeral=True)
                 return
             except NodeExistsError:
-                self._remove_stale(path)
+                if self._is_claimed(path):
+                    return
 
-    def _remove_stale(self, path: str) -> None:
-        try:
-            found, stat = self._client.get(path)
-        except NoNodeError:
-            return
-        # This broker listens on its address, so whoever registered it before is dead.
-        ours = path.startswith("/brokers/topics/") or found.decode().endswith(f":{self._address}")
-        if not ours:
-            raise DiscoveryError(f"a broker is already registered on {path}: choose another brokerid")
+    def _is_claimed(self, path: str) -> bool:
+        """Whether the node at ``path`` is this session's. One of a dead broker is removed."""
         with contextlib.suppress(NoNodeError):
+            found, stat = self._client.get(path)
+            if stat.ephemeralOwner == self._client.client_id[0]:
+                return True
+            # This broker listens on its address, so whoever registered that before is dead.
+            if path.startswith("/brokers/ids/") and not found.endswith(f":{self._address}".encode()):
+                raise DiscoveryError(f"another broker is registered as {path}: choose another brokerid")
             self._client.delete(path, version=stat.version)
+        return False
 
     def _make_parents(self, path: str) -> None:
-        parts = path.split("/")[1:-1]
+        parents = path.split("/")[1:-1]
         self._client.ensure_path("/")
-        for depth in range(1, len(parts) + 1):
+        for depth in range(1, len(parents) + 1):
             with contextlib.suppress(NodeExistsError):
-                self._client.create("/" + "/".join(parts[:depth]), None)
+                self._client.create("/" + "/".join(parents[:depth]), None)

@@ -145,8 +145,8 @@ class ZooKeeperServer:
             self._process = None
 
     def close(self) -> None:
-        """Stop it and remove its folder."""
-        self.stop()
+        """End it and remove its folder."""
+        self.kill()
         if self._folder:
             self._folder.cleanup()
             self._folder = None

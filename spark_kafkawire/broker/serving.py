@@ -1,0 +1,142 @@
+"""Serve one connection: requests come in, answers go out, in order, until one side ends it.
+
+FETCH replies go from file to socket by ``sendfile``: no message is looked at.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import socket
+import threading
+from typing import Final
+
+from ..errors import ProtocolError
+from ..protocol import v07
+from ..protocol.primitives import read_int32
+from .faults import CONNECT, Fault, FaultKind, FaultScript, Then
+from .handlers import CLOSE, Answer, Handlers
+from .log import FileSlice
+
+LOGGER: Final = logging.getLogger(__name__)
+
+LENGTH_BYTES: Final = 4
+# Linux gathers the header of a reply and the file bytes that follow it into one packet.
+_MORE_FOLLOWS: Final[int] = getattr(socket, "MSG_MORE", 0)
+
+
+class Serving:
+    """What all connections of a broker share. ``run`` is called by a thread per connection."""
+
+    def __init__(
+        self, handlers: Handlers, faults: FaultScript, request_bytes_max: int, stopping: threading.Event
+    ) -> None:
+        self._handlers = handlers
+        self._faults = faults
+        self._request_bytes_max = request_bytes_max
+        self._stopping = stopping
+
+    def run(self, connection: socket.socket) -> None:
+        """Serve until the peer is done, a request is refused, or the socket is shut down."""
+        try:
+            connection.setblocking(True)
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            if not self._faults.take(CONNECT):
+                while (body := self._receive(connection)) is not None and self._answer(connection, body):
+                    pass
+            _finish(connection)
+        except OSError as error:
+            LOGGER.debug("connection lost: %s", error)
+
+    def _receive(self, connection: socket.socket) -> memoryview | None:
+        """The body of the next request; None when the peer is done or the length is a lie."""
+        header = _receive_exactly(connection, LENGTH_BYTES)
+        if header is None:
+            return None
+        size = read_int32(header)
+        if not 0 < size <= self._request_bytes_max:
+            LOGGER.warning("request of %d bytes refused, 1 to %d are allowed", size, self._request_bytes_max)
+            return None
+        return _receive_exactly(connection, size)
+
+    def _answer(self, connection: socket.socket, body: memoryview) -> bool:
+        """Carry out one request and answer it; whether the connection goes on."""
+        try:
+            api, request = v07.DIALECT.read_request(body)
+        except ProtocolError as error:
+            LOGGER.warning("request refused: %s", error)
+            return False
+        if fault := self._faults.take(api.name):
+            return self._misbehave(connection, fault, request)
+        answer = self._handlers.answer(request)
+        try:
+            _send(connection, answer)
+        except FileNotFoundError:
+            # Retention deleted the segment since it was looked up: look again.
+            answer = self._handlers.answer(request)
+            _send(connection, answer)
+        return not answer.close
+
+    def _misbehave(self, connection: socket.socket, fault: Fault, request: object) -> bool:
+        answer = CLOSE if fault.kind is FaultKind.DROP else self._handlers.answer(request)
+        data, then = fault.spoil(_joined(answer))
+        connection.sendall(data)
+        if then is Then.STALL:
+            self._stopping.wait()
+        return then is Then.GO_ON
+
+
+def _receive_exactly(connection: socket.socket, size: int) -> memoryview | None:
+    view = memoryview(bytearray(size))
+    filled = 0
+    while filled < size:
+        received = connection.recv_into(view[filled:])
+        if not received:
+            return None
+        filled += received
+    return view
+
+
+def _send(connection: socket.socket, answer: Answer) -> None:
+    """Send an answer. Raises ``FileNotFoundError`` before anything was sent, else ``OSError``."""
+    with contextlib.ExitStack() as files:
+        opened = [
+            files.enter_context(open(part.path, "rb", buffering=0)) if isinstance(part, FileSlice) else None
+            for part in answer.parts
+        ]
+        for index, (part, file) in enumerate(zip(answer.parts, opened, strict=True)):
+            if isinstance(part, FileSlice):
+                assert file is not None
+                _send_slice(connection, file.fileno(), part.pos, part.size)
+            else:
+                connection.sendall(part, 0 if index == len(opened) - 1 else _MORE_FOLLOWS)
+
+
+def _send_slice(connection: socket.socket, descriptor: int, pos: int, size: int) -> None:
+    while size:
+        sent = os.sendfile(connection.fileno(), descriptor, pos, size)
+        if not sent:
+            raise OSError("a segment file is shorter than its log says")
+        pos += sent
+        size -= sent
+
+
+def _joined(answer: Answer) -> bytes:
+    frame = b""
+    for part in answer.parts:
+        if isinstance(part, FileSlice):
+            with open(part.path, "rb") as file:
+                file.seek(part.pos)
+                frame += file.read(part.size)
+        else:
+            frame += part
+    return frame
+
+
+def _finish(connection: socket.socket) -> None:
+    """End the stream; drop requests that came already, or the kernel would send RST for FIN."""
+    connection.shutdown(socket.SHUT_WR)
+    with contextlib.suppress(BlockingIOError):
+        while connection.recv(1 << 16, socket.MSG_DONTWAIT):
+            pass

@@ -1,0 +1,22 @@
+"""Wait for something to become true, with a deadline instead of a sleep of the right length."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Final, TypeVar
+
+T = TypeVar("T")
+
+#: Far above what anything that is waited for takes.
+DEADLINE_S: Final = 30.0
+INTERVAL_S: Final = 0.01
+
+
+def poll(condition: Callable[[], T], what: str, deadline_s: float = DEADLINE_S) -> T:
+    """The first true value of ``condition``; an ``AssertionError`` that names ``what`` else."""
+    deadline = time.monotonic() + deadline_s
+    while not (value := condition()):
+        assert time.monotonic() < deadline, f"not within {deadline_s:g} s: {what}"
+        time.sleep(INTERVAL_S)
+    return value

@@ -1,24 +1,25 @@
 """Everything that can go wrong, and what the caller may do about it.
 
-======================  ===========  ==========================================================
-class                   action       raised when
-======================  ===========  ==========================================================
-KafkaWireError          FAIL         (base of all; never raised itself)
-  OptionError           FIX_OPTION   an option, a schema or an argument is wrong or missing
-  RowError              FIX_DATA     a row cannot be written as it is (null value, oversize, …)
-  LimitError            FIX_OPTION   a named limit (message, frame, decompressed bytes) is hit
-  DiscoveryError        FAIL         ZooKeeper or the broker list do not tell who holds a topic
-  UnknownTopicError     FIX_OPTION   discovery works and no broker holds the topic
-  TransportError        RECONNECT    a connection could not be made, broke, or went silent
-    ConnectFailed       RECONNECT    … before anything was sent
-    ConnectionLost      RECONNECT    … the peer closed, or the network broke
-    RequestTimedOut     RECONNECT    … a deadline passed
-  ProtocolError         FAIL         the peer's bytes are not the protocol; the connection is dead
-  BrokerError           by code      the broker answered with an error code
-  CorruptDataError      FAIL         record bytes fail a check (CRC, magic, length, compression)
-  DataLossError         DATA_LOSS    offsets that were asked for no longer exist
-  DeliveryError         FAIL         written rows are not proven to be in the log
-======================  ===========  ==========================================================
+==========================  ===========  ==========================================================
+class                       action       raised when
+==========================  ===========  ==========================================================
+KafkaWireError              FAIL         (base of all; never raised itself)
+  OptionError               FIX_OPTION   an option, a schema or an argument is wrong or missing
+  RowError                  FIX_DATA     a row cannot be written as it is (null value, oversize, …)
+  LimitError                FIX_OPTION   a named limit (message, frame, decompressed bytes) is hit
+  DiscoveryError            FAIL         ZooKeeper or the broker list do not tell who holds a topic
+  UnknownTopicError         FIX_OPTION   discovery works and no broker holds the topic
+  TransportError            RECONNECT    a connection could not be made, broke, or went silent
+    ConnectFailed           RECONNECT    … before anything was sent
+    ConnectionLost          RECONNECT    … the peer closed, or the network broke
+    RequestTimedOut         RECONNECT    … a deadline passed
+  ProtocolError             FAIL         the peer's bytes are not the protocol; the connection is dead
+  UnsupportedVersionError   FAIL         no version of a request is common, or can carry what is asked
+  BrokerError               by code      the broker answered with an error code
+  CorruptDataError          FAIL         record bytes fail a check (CRC, magic, length, compression)
+  DataLossError             DATA_LOSS    offsets that were asked for no longer exist
+  DeliveryError             FAIL         written rows are not proven to be in the log
+==========================  ===========  ==========================================================
 
 A message is one line that names what happened, where, and what to do. Spark drops the cause of
 ``raise X from e``, so the cause is part of the message. No message holds a secret or a payload.
@@ -36,6 +37,7 @@ class Action(enum.Enum):
     FIX_OPTION = "change an option, a schema or an argument"
     FIX_DATA = "change the rows"
     RETRY = "send the same request again"
+    BACK_OFF = "wait, then send the same request again"
     REFRESH = "learn the brokers anew, then send the request again"
     RECONNECT = "open a new connection, then send the request again"
     DATA_LOSS = "go on with what is left, or fail: failOnDataLoss decides"
@@ -56,7 +58,7 @@ class KafkaWireError(Exception):
     @property
     def retriable(self) -> bool:
         """Whether the same request may succeed when it is sent again."""
-        return self.action in (Action.RETRY, Action.REFRESH, Action.RECONNECT)
+        return self.action in (Action.RETRY, Action.BACK_OFF, Action.REFRESH, Action.RECONNECT)
 
 
 class OptionError(KafkaWireError, ValueError):
@@ -107,6 +109,11 @@ class RequestTimedOut(TransportError):
 
 class ProtocolError(KafkaWireError):
     """The peer's bytes are not the protocol. The connection must not be used again. Fatal."""
+
+
+class UnsupportedVersionError(KafkaWireError):
+    """The broker knows no version of a request that this client knows, or none that can carry
+    what is asked. Fatal; nothing was sent."""
 
 
 class BrokerError(KafkaWireError):

@@ -3,6 +3,7 @@
     parts = connection.send(request)         # hand these buffers to the socket
     size = sock.recv_into(connection.wanted())
     reply = connection.received(size)        # a Reply when its last byte has come, else None
+    connection.negotiated(versions)          # where the dialect has versions: what the broker offers
 
 The connection tells where the next bytes go, so a reply's body is received in place and read
 without a copy. After the first framing error it is poisoned: every later call raises the same
@@ -18,8 +19,13 @@ from typing import Any, Final
 from ..errors import ConnectionLost, ProtocolError
 from .dialect import Api, Dialect
 from .primitives import Buffer, read_int32
+from .versions import BrokerVersions
 
 LENGTH_BYTES: Final = 4
+#: Correlation ids are counted from 0 and start anew after this one: the field is a signed int32.
+CORRELATION_ID_MAX: Final = (1 << 31) - 1
+#: First bytes of a TLS record that carries an alert.
+TLS_ALERT: Final = b"\x15\x03"
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,12 +36,29 @@ class Reply:
     body: Any
 
 
-class Connection:
-    """Frames requests, pairs replies with them, checks lengths before memory is taken."""
+@dataclass(frozen=True, slots=True)
+class _Awaited:
+    """A request that was sent, and how its reply will look."""
 
-    def __init__(self, dialect: Dialect) -> None:
+    api: Api
+    request: Any
+    version: int
+    correlation_id: int
+
+
+class Connection:
+    """Frames requests, pairs replies with them, checks lengths before memory is taken.
+
+    ``client_id`` is the name that the broker logs and keeps quotas by, in dialects that have it.
+    Until the broker's versions are ``negotiated``, requests go in the highest of our own.
+    """
+
+    def __init__(self, dialect: Dialect, client_id: str | None = None) -> None:
         self._dialect = dialect
-        self._awaited: deque[tuple[Api, Any]] = deque()
+        self._client_id = client_id
+        self._versions: BrokerVersions | None = None
+        self._next_correlation_id = 0
+        self._awaited: deque[_Awaited] = deque()
         self._frame = bytearray(LENGTH_BYTES)
         self._filled = 0
         self._in_body = False
@@ -46,13 +69,35 @@ class Connection:
         """Requests whose replies have not come yet."""
         return len(self._awaited)
 
+    def negotiated(self, versions: BrokerVersions) -> None:
+        """Speak the highest versions that are common with these, from now on."""
+        self._versions = versions
+
+    def version_of(self, api: Api, request: object | None = None) -> int:
+        """The version in which a request (or the richest of its kind) would be sent now.
+
+        Raises ``UnsupportedVersionError`` (fatal).
+        """
+        version_max = api.versions.max if request is None else api.version_max(request)
+        if self._versions is None:
+            return min(api.versions.max, version_max)
+        return self._versions.highest_common(api, version_max)
+
     def send(self, request: object) -> list[Buffer]:
-        """The buffers of a request's frame. Its reply, if it has one, is awaited from now on."""
+        """The buffers of a request's frame. Its reply, if it has one, is awaited from now on.
+
+        Raises ``UnsupportedVersionError`` or ``OptionError`` (fatal; nothing is to be sent, and
+        the connection stays usable).
+        """
         self._check()
         api = self._dialect.api_of(request)
-        parts = self._dialect.write_request(request)
-        if api.response is not None:
-            self._awaited.append((api, request))
+        awaited = _Awaited(api, request, self.version_of(api, request), self._next_correlation_id)
+        parts = self._dialect.write_request(
+            request, awaited.version, awaited.correlation_id, client_id=self._client_id
+        )
+        self._next_correlation_id = (awaited.correlation_id + 1) & CORRELATION_ID_MAX
+        if api.awaits_reply(request):
+            self._awaited.append(awaited)
         return parts
 
     def wanted(self) -> memoryview:
@@ -84,7 +129,7 @@ class Connection:
         """The error for a peer that closed now; it names the first request left unanswered."""
         if not self._awaited:
             return ConnectionLost("the peer closed the connection")
-        api, _ = self._awaited[0]
+        api = self._awaited[0].api
         partial = f" after {self._filled} of {len(self._frame)} bytes" if self._in_body else ""
         return ConnectionLost(f"the peer closed the connection instead of answering {api.name}{partial}")
 
@@ -92,23 +137,29 @@ class Connection:
         size = read_int32(self._frame)
         if not self._awaited:
             raise ProtocolError(f"the peer sent {bytes(self._frame)!r}, which nothing asked for")
-        api, request = self._awaited[0]
-        limit = api.reply_bytes_max(request)
+        awaited = self._awaited[0]
+        limit = awaited.api.reply_bytes_max(awaited.request)
         if 0 <= size <= limit:
             return size
-        printable = self._frame.isascii() and self._frame.decode("latin-1").isprintable()
-        hint = (
-            f": it begins with {bytes(self._frame)!r}; is this the port of a Kafka 0.7 broker?"
-            if printable
-            else ""
+        raise ProtocolError(
+            f"{awaited.api.name} reply announces {size} bytes, at most {limit} were asked for{self._hint()}"
         )
-        raise ProtocolError(f"{api.name} reply announces {size} bytes, at most {limit} were asked for{hint}")
+
+    def _hint(self) -> str:
+        """What the start of a frame that is none says of the peer."""
+        if self._frame.startswith(TLS_ALERT):
+            return ": it begins like TLS; does this port want kafka.security.protocol=SSL?"
+        if self._frame.isascii() and self._frame.decode("ascii").isprintable():
+            port = f"the port of a Kafka {self._dialect.name} broker"
+            return f": it begins with {bytes(self._frame)!r}; is this {port}?"
+        return ""
 
     def _finish(self) -> Reply:
-        api, request = self._awaited.popleft()
+        awaited = self._awaited.popleft()
         body = memoryview(self._frame)
         self._frame, self._filled, self._in_body = bytearray(LENGTH_BYTES), 0, False
-        return Reply(request, self._dialect.read_reply(api, body))
+        reply = self._dialect.read_reply(awaited.api, body, awaited.version, awaited.correlation_id)
+        return Reply(awaited.request, reply)
 
     def _check(self) -> None:
         if self._poison is not None:

@@ -3,19 +3,26 @@
 All integers are big-endian. Reading never copies: ``Bytes`` and ``Rest`` give views of the
 frame, which own no memory and keep the frame alive. Whatever does not fit in the frame raises
 ``ProtocolError`` (fatal for the connection).
+
+Strings, byte fields and arrays start with a length, whose own type is theirs to choose. The length
+-1 is null, and an error where the type is not ``nullable``.
 """
 
 from __future__ import annotations
 
 import struct
+import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Generic, Protocol, TypeVar
 
-from ..errors import ProtocolError
+from ..errors import OptionError, ProtocolError
 
 Buffer = bytes | bytearray | memoryview
 T = TypeVar("T")
+
+#: Longest string, bytes: what an int16 length can tell, and Kafka's bound for compact ones too.
+STRING_SIZE_MAX: Final = 32_767
 
 
 class Type(Protocol[T]):
@@ -58,39 +65,95 @@ INT32: Final = Int(4)
 INT64: Final = Int(8)
 
 
+#: Length of a null string, byte field or array.
+NULL: Final = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Bool:
+    """One byte, 0 or 1; any other than 0 reads as true."""
+
+    def read(self, buf: memoryview, pos: int) -> tuple[bool, int]:
+        value, pos = INT8.read(buf, pos)
+        return value != 0, pos
+
+    def write(self, value: bool, out: list[Buffer]) -> None:
+        INT8.write(int(value), out)
+
+
+@dataclass(frozen=True, slots=True)
+class Uuid:
+    """16 bytes."""
+
+    def read(self, buf: memoryview, pos: int) -> tuple[uuid.UUID, int]:
+        return uuid.UUID(bytes=bytes(take(buf, pos, 16, "uuid"))), pos + 16
+
+    def write(self, value: uuid.UUID, out: list[Buffer]) -> None:
+        out.append(value.bytes)
+
+
+BOOL: Final = Bool()
+UUID: Final = Uuid()
+
+
 @dataclass(frozen=True, slots=True)
 class String:
-    """``length int16 | UTF-8 bytes``.
+    """``length | UTF-8 bytes``.
 
     ``errors`` is Python's decoding policy. The JVM replaces bytes that are not UTF-8 by U+FFFD.
     """
 
     errors: str = "strict"
+    length: Type[int] = INT16
+    nullable: bool = False
 
-    def read(self, buf: memoryview, pos: int) -> tuple[str, int]:
-        size, pos = INT16.read(buf, pos)
+    def read(self, buf: memoryview, pos: int) -> tuple[str | None, int]:
+        size, pos = self.length.read(buf, pos)
+        if size == NULL and self.nullable:
+            return None, pos
         data = take(buf, pos, size, "string")
         try:
             return str(data, "utf-8", self.errors), pos + size
         except UnicodeDecodeError as error:
             raise ProtocolError(f"string at {pos} is not UTF-8: {error.reason}") from error
 
-    def write(self, value: str, out: list[Buffer]) -> None:
-        data = value.encode("utf-8")
-        INT16.write(len(data), out)
+    def write(self, value: str | None, out: list[Buffer]) -> None:
+        """Raises ``OptionError`` (fatal) for a text that cannot be sent."""
+        if value is None:
+            assert self.nullable
+            self.length.write(NULL, out)
+            return
+        try:
+            data = value.encode("utf-8")
+        except UnicodeEncodeError as error:
+            raise OptionError(
+                f"the name {value!r} holds half of a surrogate pair, which has no UTF-8 form"
+            ) from error
+        if len(data) > STRING_SIZE_MAX:
+            raise OptionError(f"a name of {len(data)} bytes cannot be sent, at most {STRING_SIZE_MAX} can")
+        self.length.write(len(data), out)
         out.append(data)
 
 
 @dataclass(frozen=True, slots=True)
 class Bytes:
-    """``length int32 | bytes``; read as a view of the frame."""
+    """``length | bytes``; read as a view of the frame."""
 
-    def read(self, buf: memoryview, pos: int) -> tuple[Buffer, int]:
-        size, pos = INT32.read(buf, pos)
+    length: Type[int] = INT32
+    nullable: bool = False
+
+    def read(self, buf: memoryview, pos: int) -> tuple[Buffer | None, int]:
+        size, pos = self.length.read(buf, pos)
+        if size == NULL and self.nullable:
+            return None, pos
         return take(buf, pos, size, "byte field"), pos + size
 
-    def write(self, value: Buffer, out: list[Buffer]) -> None:
-        INT32.write(len(value), out)
+    def write(self, value: Buffer | None, out: list[Buffer]) -> None:
+        if value is None:
+            assert self.nullable
+            self.length.write(NULL, out)
+            return
+        self.length.write(len(value), out)
         out.append(value)
 
 
@@ -111,17 +174,20 @@ REST: Final = Rest()
 
 @dataclass(frozen=True, slots=True)
 class Array(Generic[T]):
-    """``count | elements``, the count being an ``Int``.
+    """``count | elements``.
 
     An element takes at least one byte, so a count above the bytes that are left is a lie and is
     refused before anything is built.
     """
 
     element: Type[T]
-    count: Int = INT32
+    count: Type[int] = INT32
+    nullable: bool = False
 
-    def read(self, buf: memoryview, pos: int) -> tuple[tuple[T, ...], int]:
+    def read(self, buf: memoryview, pos: int) -> tuple[tuple[T, ...] | None, int]:
         count, pos = self.count.read(buf, pos)
+        if count == NULL and self.nullable:
+            return None, pos
         if not 0 <= count <= len(buf) - pos:
             raise ProtocolError(
                 f"array of {count} elements at {pos} does not fit in a frame of {len(buf)} bytes"
@@ -132,7 +198,11 @@ class Array(Generic[T]):
             elements.append(element)
         return tuple(elements), pos
 
-    def write(self, value: Sequence[T], out: list[Buffer]) -> None:
+    def write(self, value: Sequence[T] | None, out: list[Buffer]) -> None:
+        if value is None:
+            assert self.nullable
+            self.count.write(NULL, out)
+            return
         self.count.write(len(value), out)
         for element in value:
             self.element.write(element, out)

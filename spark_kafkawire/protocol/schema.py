@@ -1,53 +1,218 @@
 """Declare a message once as a dataclass; reading and writing are derived from its fields.
 
-    @dataclass(frozen=True, slots=True)
+    @dataclass(frozen=True, slots=True, kw_only=True)
     class OffsetsRequest:
         topic: str = wire(STRING)
         partition: int = wire(INT32)
+        leader_epoch: int = wire(INT32, since=4, default=-1)
         time: int = wire(INT64)
-        max_offsets: int = wire(INT32)
 
-    Struct(OffsetsRequest).write(request, out)
+    Struct(OffsetsRequest).write(request, out)                 # a message that has no versions
+    codec(OffsetsRequest, version=4, flexible=False).write(request, out)
 
-The order of the fields is the order on the wire.
+The order of the fields is the order on the wire. A field outside its versions is not sent, and is
+read as its default.
+
+In a *flexible* version all lengths are compact and every struct, nested ones too, ends with tagged
+fields: ``count varint | (tag varint | size varint | value) ...``, the tags in ascending order. A
+tagged field that holds its default is not sent; a tag that is not declared is skipped.
+Source: KIP-482.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, Generic, TypeVar, cast
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any, Final, Generic, TypeVar
 
-from .primitives import AnyType, Buffer, Type
+from ..errors import ProtocolError, UnsupportedVersionError
+from .primitives import AnyType, Array, Buffer, Bytes, String, take
+from .varint import COMPACT_LENGTH, UNSIGNED_VARINT
 
 T = TypeVar("T")
 
+#: The default of a field that has none. None itself is a value.
+REQUIRED: Final = dataclasses.MISSING
 
-def wire(wire_type: AnyType) -> Any:
-    """A dataclass field that travels as ``wire_type``."""
-    return dataclasses.field(metadata={"wire": wire_type})
+
+@dataclass(frozen=True, slots=True)
+class Wire:
+    """How a field travels: the arguments of ``wire``."""
+
+    type: AnyType
+    since: int | None
+    until: int | None
+    nullable_since: int | None
+    null_before: Any
+    tag: int | None
+    ignorable: bool
+    compact: bool
+
+    def is_in(self, version: int) -> bool:
+        """Whether messages of this version hold the field."""
+        return (self.since is None or version >= self.since) and (self.until is None or version <= self.until)
+
+    def type_in(self, version: int, flexible: bool) -> AnyType:
+        """The field's type in one version."""
+        nullable = self.nullable_since is not None and version >= self.nullable_since
+        return _in_version(self.type, version, flexible and self.compact, nullable)
+
+
+def wire(
+    wire_type: AnyType,
+    *,
+    since: int | None = None,
+    until: int | None = None,
+    nullable_since: int | None = None,
+    null_before: Any = REQUIRED,
+    tag: int | None = None,
+    default: Any = REQUIRED,
+    ignorable: bool = False,
+    compact: bool = True,
+    shown: bool = True,
+) -> Any:
+    """A dataclass field that travels as ``wire_type``.
+
+    ``since`` and ``until`` are the first and last versions that have the field, both included;
+    one that some version lacks needs a ``default``. From version ``nullable_since`` on it may be
+    None; ``null_before`` is what says the same in the versions before. ``tag`` makes it a tagged
+    field. ``ignorable`` tells that a value which is not the default may be left out silently
+    where the version lacks the field. ``compact=False`` keeps the plain length in flexible
+    versions. ``shown=False`` keeps secrets and payloads out of the message's repr.
+    """
+    settings = Wire(wire_type, since, until, nullable_since, null_before, tag, ignorable, compact)
+    return dataclasses.field(default=default, repr=shown, metadata={"wire": settings})
+
+
+@dataclass(frozen=True, slots=True)
+class _Member:
+    """One field of a message in one version."""
+
+    name: str
+    type: AnyType
+    default: Any
+    null_before: Any
+
+    @property
+    def nullable(self) -> bool:
+        return getattr(self.type, "nullable", False)
 
 
 class Struct(Generic[T]):
-    """The wire type of a message: its fields, one after the other."""
+    """The wire type of a message in one version: its fields, one after the other."""
 
-    __slots__ = ("_fields", "_message")
+    __slots__ = ("_fields", "_flexible", "_lacking", "_tagged", "_version", "message")
 
-    def __init__(self, message: type[T]) -> None:
-        self._message = message
-        self._fields: tuple[tuple[str, AnyType], ...] = tuple(
-            (field.name, cast(Type[Any], field.metadata["wire"]))
-            for field in dataclasses.fields(message)  # type: ignore[arg-type]  # T is a dataclass
-        )
+    def __init__(self, message: type[T], version: int = 0, flexible: bool = False) -> None:
+        self.message = message
+        self._version = version
+        self._flexible = flexible
+        self._fields: list[_Member] = []
+        self._tagged: dict[int, _Member] = {}
+        self._lacking: list[_Member] = []
+        for name, default, settings in _declared(message):
+            member = _Member(name, settings.type_in(version, flexible), default, settings.null_before)
+            if not settings.is_in(version):
+                assert default is not REQUIRED, f"{message.__name__}.{name} needs a default"
+                if not settings.ignorable:
+                    self._lacking.append(member)
+            elif settings.tag is None:
+                self._fields.append(member)
+            else:
+                self._tagged[settings.tag] = member
 
     def read(self, buf: memoryview, pos: int) -> tuple[T, int]:
         """The message at ``pos`` and the position after it."""
-        values = []
-        for _, wire_type in self._fields:
-            value, pos = wire_type.read(buf, pos)
-            values.append(value)
-        return self._message(*values), pos
+        values = {}
+        for field in self._fields:
+            values[field.name], pos = field.type.read(buf, pos)
+        if self._flexible:
+            pos = self._read_tagged(buf, pos, values)
+        return self.message(**values), pos
 
     def write(self, value: T, out: list[Buffer]) -> None:
-        """Append the message's fields to ``out``."""
-        for name, wire_type in self._fields:
-            wire_type.write(getattr(value, name), out)
+        """Append the message's fields to ``out``.
+
+        Raises ``UnsupportedVersionError`` (fatal) for a value that this version cannot carry.
+        """
+        for field in self._lacking:
+            if getattr(value, field.name) != field.default:
+                raise self._cannot_carry(field)
+        for field in self._fields:
+            content = getattr(value, field.name)
+            if content is None and not field.nullable:
+                content = field.null_before
+                if content is REQUIRED:
+                    raise self._cannot_carry(field)
+            field.type.write(content, out)
+        if self._flexible:
+            self._write_tagged(value, out)
+
+    def _read_tagged(self, buf: memoryview, pos: int, values: dict[str, Any]) -> int:
+        count, pos = UNSIGNED_VARINT.read(buf, pos)
+        for _ in range(count):
+            tag, pos = UNSIGNED_VARINT.read(buf, pos)
+            size, pos = UNSIGNED_VARINT.read(buf, pos)
+            content = take(buf, pos, size, "tagged field")
+            if tag in self._tagged:
+                field = self._tagged[tag]
+                values[field.name], end = field.type.read(content, 0)
+                if end != size:
+                    raise ProtocolError(f"tagged field {tag} of {size} bytes at {pos} ends after {end}")
+            pos += size
+        return pos
+
+    def _write_tagged(self, value: T, out: list[Buffer]) -> None:
+        changed = [
+            (tag, field)
+            for tag, field in sorted(self._tagged.items())
+            if getattr(value, field.name) != field.default
+        ]
+        UNSIGNED_VARINT.write(len(changed), out)
+        for tag, field in changed:
+            content: list[Buffer] = []
+            field.type.write(getattr(value, field.name), content)
+            UNSIGNED_VARINT.write(tag, out)
+            UNSIGNED_VARINT.write(sum(map(len, content)), out)
+            out += content
+
+    def _cannot_carry(self, field: _Member) -> UnsupportedVersionError:
+        return UnsupportedVersionError(
+            f"{self.message.__name__} version {self._version} cannot carry this {field.name}: "
+            "the broker is too old for what is asked of it"
+        )
+
+
+_CODECS: Final[dict[tuple[type[Any], int, bool], Struct[Any]]] = {}
+
+
+def codec(message: type[T], version: int, flexible: bool) -> Struct[T]:
+    """The wire type of a message in one version, derived once."""
+    key = (message, version, flexible)
+    if key not in _CODECS:
+        _CODECS[key] = Struct(message, version, flexible)
+    return _CODECS[key]
+
+
+def _declared(message: type[Any]) -> Iterator[tuple[str, Any, Wire]]:
+    """Name, default and settings of each field that travels."""
+    for field in dataclasses.fields(message):
+        if "wire" in field.metadata:
+            yield field.name, field.default, field.metadata["wire"]
+
+
+def _in_version(wire_type: AnyType, version: int, flexible: bool, nullable: bool) -> AnyType:
+    """A declared type as it is in one version: its lengths, its null, and what it is made of."""
+    match wire_type:
+        case String() | Bytes():
+            length = COMPACT_LENGTH if flexible else wire_type.length
+            return replace(wire_type, length=length, nullable=nullable)
+        case Array():
+            element = _in_version(wire_type.element, version, flexible, nullable=False)
+            count = COMPACT_LENGTH if flexible else wire_type.count
+            return replace(wire_type, element=element, count=count, nullable=nullable)
+        case Struct():
+            return codec(wire_type.message, version, flexible)
+        case _:
+            return wire_type

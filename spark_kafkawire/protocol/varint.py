@@ -1,0 +1,58 @@
+"""Numbers that take as many bytes as they need. Source: KIP-482."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from ..errors import ProtocolError
+from .primitives import Buffer
+
+#: Bytes of the longest unsigned varint: 32 bits, seven a byte.
+VARINT_BYTES_MAX: Final = 5
+
+
+@dataclass(frozen=True, slots=True)
+class UnsignedVarint:
+    """Up to 32 bits, seven a byte, the lowest first; a set high bit says that more follow.
+
+    Source: KIP-482.
+    """
+
+    def read(self, buf: memoryview, pos: int) -> tuple[int, int]:
+        value = 0
+        for index, byte in enumerate(buf[pos : pos + VARINT_BYTES_MAX]):
+            value |= (byte & 0x7F) << 7 * index
+            if byte < 0x80:
+                break
+        else:
+            raise ProtocolError(f"varint at {pos} has no end within {VARINT_BYTES_MAX} bytes and the frame")
+        if value >> 32:
+            raise ProtocolError(f"varint at {pos} has more than 32 bits")
+        return value, pos + index + 1
+
+    def write(self, value: int, out: list[Buffer]) -> None:
+        data = bytearray()
+        while value >= 0x80:
+            data.append(value & 0x7F | 0x80)
+            value >>= 7
+        data.append(value)
+        out.append(data)
+
+
+UNSIGNED_VARINT: Final = UnsignedVarint()
+
+
+@dataclass(frozen=True, slots=True)
+class CompactLength:
+    """A length as the unsigned varint one above it, so that null takes one byte too."""
+
+    def read(self, buf: memoryview, pos: int) -> tuple[int, int]:
+        value, pos = UNSIGNED_VARINT.read(buf, pos)
+        return value - 1, pos
+
+    def write(self, value: int, out: list[Buffer]) -> None:
+        UNSIGNED_VARINT.write(value + 1, out)
+
+
+COMPACT_LENGTH: Final = CompactLength()

@@ -1,0 +1,35 @@
+"""The version in which each request is sent: the highest that broker and client have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ..errors import UnsupportedVersionError
+from .dialect import VERSION_MAX, Api, VersionRange
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerVersions:
+    """The versions that a broker offers, by API key. They hold for one connection."""
+
+    ranges: Mapping[int, VersionRange]
+
+    def highest_common(self, api: Api, version_max: int = VERSION_MAX) -> int:
+        """The highest version of an API that both know, ``version_max`` at most.
+
+        Raises ``UnsupportedVersionError`` (fatal).
+        """
+        ours = VersionRange(api.versions.min, min(api.versions.max, version_max))
+        offered = self.ranges.get(api.key)
+        if offered is None:
+            raise UnsupportedVersionError(
+                f"the broker does not offer {api.name}, of which versions {ours} are known here: "
+                "it is too old, or keeps this request to itself"
+            )
+        version = min(ours.max, offered.max)
+        if version not in ours or version not in offered:
+            raise UnsupportedVersionError(
+                f"no common version of {api.name}: the broker offers {offered}, known here are {ours}"
+            )
+        return version

@@ -1,0 +1,32 @@
+"""``spark.read.format("kafkawire")`` and ``df.write.format("kafkawire")``."""
+
+from __future__ import annotations
+
+from pyspark.sql.datasource import DataSource, DataSourceArrowWriter, DataSourceReader
+from pyspark.sql.types import StructType
+
+from ..options import ReadOptions, WriteOptions
+from .batch_reader import KafkaWireBatchReader
+from .schema import READ_SCHEMA
+from .writer import create_writer
+
+
+class KafkaWireDataSource(DataSource):
+    """Kafka without the JVM connector. Spark makes one for each ``load()`` and ``save()``."""
+
+    @classmethod
+    def name(cls) -> str:
+        """The name for ``format()``."""
+        return "kafkawire"
+
+    def schema(self) -> StructType:
+        """All columns; a user's own schema is a projection of them."""
+        return READ_SCHEMA
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """A reader for the asked columns. Raises ``OptionError`` for wrong options."""
+        return KafkaWireBatchReader(ReadOptions.parse(self.options), schema)
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
+        """A writer for rows of ``schema``. Raises ``OptionError`` for wrong options or columns."""
+        return create_writer(WriteOptions.parse(self.options), schema, overwrite)

@@ -1,0 +1,47 @@
+"""Logs that a real Kafka 0.7.2 wrote, through Spark: every message, in order, byte for byte."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+
+import pytest
+from pyspark.sql import SparkSession
+
+from spark_kafkawire.broker import EmbeddedCluster
+from tests.support.golden import read_json
+
+MANIFEST = read_json("corpus/manifest.json")
+
+
+def values_sha256(values: Iterator[bytes]) -> str:
+    """As the manifest has it: every value in log order, after its length as an int32."""
+    digest = hashlib.sha256()
+    for value in values:
+        digest.update(len(value).to_bytes(4, "big"))
+        digest.update(value)
+    return digest.hexdigest()
+
+
+@pytest.mark.parametrize("topic", ["debian-plain", "debian-gzip", "debian-snappy"])
+@pytest.mark.parametrize("options", [{}, {"minPartitions": "40"}, {"fetchBytes": "4KiB"}], ids=str)
+def test_every_partition_has_the_messages_of_the_manifest(
+    spark: SparkSession, corpus: EmbeddedCluster, topic: str, options: dict[str, str]
+) -> None:
+    frame = (
+        spark.read.format("kafkawire")
+        .option("zookeeper.connect", corpus.zookeeper_connect)
+        .option("subscribe", topic)
+        .options(**options)
+        .load()
+    )
+    rows = frame.select("broker", "partition", "offset", "index", "value").collect()
+    logs: dict[tuple[int, int], list[tuple[int, int, bytes]]] = {}
+    for broker, partition, offset, index, value in rows:
+        logs.setdefault((broker, partition), []).append((offset, index, bytes(value)))
+    expected = {(log["broker"], log["partition"]): log for log in MANIFEST if log["topic"] == topic}
+    assert set(logs) == set(expected)
+    for name, messages in logs.items():
+        messages.sort(key=lambda message: message[:2])
+        assert len(messages) == expected[name]["messages"]
+        assert values_sha256(value for _, _, value in messages) == expected[name]["values_sha256"]

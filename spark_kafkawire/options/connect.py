@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
+from typing import Final
 
 from ..errors import OptionError
 from ..model import Broker
 from ..net.retry import RetryPolicy
-from .raw import RawOptions, bad_value
+from .raw import RawOptions, bad_value, shown
 from .values import Discovery, NetOptions
+
+_HOST_AND_PORT: Final = re.compile(r"(?:[^\s:,/\[\]]+|\[[0-9a-fA-F:]+\])(?::(\d{1,5}))?")
 
 
 def parse_discovery(options: RawOptions) -> Discovery:
@@ -27,22 +30,33 @@ def parse_discovery(options: RawOptions) -> Discovery:
             "option zookeeper.auth: not of the form digest:user:password (its value is not shown)"
         )
     connect = (options.get("zookeeper.connect") or "").strip()
-    hosts, _, chroot = connect.partition("/")
-    host = r"(?:[^\s:,/\[\]]+|\[[0-9a-fA-F:]+\])(?::\d{1,5})?"
-    if not re.fullmatch(rf"{host}(?:\s*,\s*{host})*", hosts) or re.search(r"//|\s", f"/{chroot}"):
+    if not _is_connect_string(connect):
         raise bad_value("zookeeper.connect", connect, "of the form host:port,host:port/chroot")
     return Discovery(zookeeper_connect=connect, zookeeper_auth=(scheme, credential) if auth else None)
+
+
+def _is_connect_string(text: str) -> bool:
+    hosts, slash, chroot = text.partition("/")
+    names = chroot.split("/") if slash and chroot else []
+    if any(name in ("", ".", "..") or re.search(r"\s", name) for name in names):
+        return False
+    matches = [re.fullmatch(_HOST_AND_PORT, host.strip()) for host in hosts.split(",")]
+    return all(match and (match[1] is None or _is_port(match[1])) for match in matches)
+
+
+def _is_port(text: str) -> bool:
+    return 0 < int(text) < 65536
 
 
 def _broker_list(text: str) -> tuple[Broker, ...]:
     brokers = []
     for entry in (part.strip() for part in text.split(",")):
         match = re.fullmatch(r"(\d{1,9}):(\[[0-9a-fA-F:]+\]|[^\s:]+):(\d{1,5})", entry)
-        if not match or not 0 < int(match[3]) < 65536:
+        if not match or not _is_port(match[3]):
             raise bad_value("broker.list", text, "of the form id:host:port,id:host:port")
         brokers.append(Broker(int(match[1]), match[2].strip("[]"), int(match[3])))
     if len({broker.id for broker in brokers}) != len(brokers):
-        raise OptionError(f"option broker.list: {text!r} has a broker id twice")
+        raise OptionError(f"option broker.list: {shown(text)} has a broker id twice")
     return tuple(sorted(brokers))
 
 

@@ -82,7 +82,7 @@ def _log(name: str, topic: str, partition: Any, text: str, example: str) -> Topi
 def _json_object(name: str, text: str, example: str) -> dict[str, Any]:
     try:
         value = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         value = None
     if not isinstance(value, dict) or not value:
         raise bad_value(name, text, f"of the form {example}")

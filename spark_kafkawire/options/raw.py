@@ -14,6 +14,10 @@ _SIZE_UNITS: Final = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 _TIME_UNITS: Final = {"ms": 0.001, "": 0.001, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
 #: Largest value of a size option, bytes: Arrow's offsets and the protocol's lengths are int32.
 _SIZE_MAX: Final = 1 << 30
+#: Largest value of a time option, seconds: sockets cannot wait for any number.
+_TIME_MAX_S: Final = 86_400.0
+#: Characters of a bad value that its error shows.
+_SHOWN_SIZE_MAX: Final = 120
 
 
 class RawOptions:
@@ -72,9 +76,10 @@ class RawOptions:
     def seconds(self, name: str) -> float:
         text = self.get(name) or ""
         match = re.fullmatch(r"(\d{1,12})\s*(ms|s|m|min|h)?", text.strip().lower())
-        if not match or int(match[1]) == 0:
-            raise bad_value(name, text, "a time above zero, like 500ms or 30s")
-        return int(match[1]) * _TIME_UNITS[match[2] or ""]
+        time_s = int(match[1]) * _TIME_UNITS[match[2] or ""] if match else 0.0
+        if not 0 < time_s <= _TIME_MAX_S:
+            raise bad_value(name, text, "a time above zero and up to 24h, like 500ms or 30s")
+        return time_s
 
 
 def _unknown(name: str, read: bool) -> OptionError:
@@ -90,4 +95,10 @@ def _unknown(name: str, read: bool) -> OptionError:
 
 
 def bad_value(name: str, value: str, allowed: str) -> OptionError:
-    return OptionError(f"option {name}: {value!r} is not {allowed}")
+    return OptionError(f"option {name}: {shown(value)} is not {allowed}")
+
+
+def shown(value: str) -> str:
+    """A value as errors show it: quoted, and shortened where it is long."""
+    rest = len(value) - _SHOWN_SIZE_MAX
+    return repr(value) if rest <= 0 else f"{value[:_SHOWN_SIZE_MAX]!r} and {rest} more characters"

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from ..errors import OptionError
 from .connect import parse_discovery, parse_net
 from .offsets import parse_assign, parse_limits
-from .raw import RawOptions, bad_value
+from .raw import RawOptions, bad_value, shown
 from .values import EARLIEST, LATEST, Discovery, FetchOptions, LimitKind, NetOptions, OffsetLimits, Selection
 
 
@@ -84,8 +84,8 @@ def _selection(options: RawOptions) -> Selection:
         if text:
             re.compile(text)
             return Selection(pattern=text)
-    except re.error as error:
+    except (re.error, OverflowError, RecursionError) as error:
         raise OptionError(
-            f"option subscribePattern: {text!r} is not a regular expression: {error}"
+            f"option subscribePattern: {shown(text)} is not a regular expression: {error}"
         ) from error
     raise bad_value("subscribePattern", text, "a regular expression")

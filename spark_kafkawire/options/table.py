@@ -39,7 +39,11 @@ OPTIONS: Final = (
     _read("assign", None, '`{"t":["0-0","1-2"]}`: broker-partitions'),
     _read("startingOffsets", "earliest", '`earliest`, `latest` or `{"t":{"0-1":123}}`; -2 is earliest'),
     _read("endingOffsets", "latest", '`latest` or `{"t":{"0-1":456}}`; -1 is latest'),
-    _read("startingTimestamp", None, "milliseconds since 1970; beats startingOffsetsByTimestamp and startingOffsets"),
+    _read(
+        "startingTimestamp",
+        None,
+        "milliseconds since 1970; beats startingOffsetsByTimestamp and startingOffsets",
+    ),
     _read(
         "endingTimestamp", None, "milliseconds since 1970; beats endingOffsetsByTimestamp and endingOffsets"
     ),

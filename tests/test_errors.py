@@ -1,0 +1,117 @@
+"""Every error travels by pickle, keeps what it knows when it is located, and says what to do."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterator
+
+import pytest
+
+from spark_kafkawire import errors
+from spark_kafkawire.errors import (
+    Action,
+    BrokerError,
+    ConnectionLost,
+    CorruptDataError,
+    DataLossError,
+    DeliveryError,
+    DiscoveryError,
+    ErrorCode,
+    KafkaWireError,
+    OptionError,
+    ProtocolError,
+    TransportError,
+    UnknownTopicError,
+    broker_error,
+)
+
+
+def tree(kind: type[KafkaWireError]) -> Iterator[type[KafkaWireError]]:
+    yield kind
+    for child in kind.__subclasses__():
+        yield from tree(child)
+
+
+CLASSES = sorted(set(tree(KafkaWireError)), key=lambda kind: kind.__name__)
+SAMPLES = [
+    *(kind("what: where") for kind in CLASSES),
+    BrokerError("what", 3, Action.REFRESH),
+    CorruptDataError("what", 4711),
+    broker_error(1, "t 0-1 on broker 0 (h:1)"),
+]
+
+
+@pytest.mark.parametrize("error", SAMPLES, ids=lambda error: type(error).__name__)
+def test_an_error_travels_by_pickle_with_all_it_knows(error: KafkaWireError) -> None:
+    copy = pickle.loads(pickle.dumps(error))
+    assert type(copy) is type(error)
+    assert str(copy) == str(error)
+    assert copy.__dict__ == error.__dict__
+    assert copy.action is error.action
+
+
+@pytest.mark.parametrize("error", SAMPLES, ids=lambda error: type(error).__name__)
+def test_a_located_error_starts_with_the_place_and_keeps_the_rest(error: KafkaWireError) -> None:
+    located = error.located("broker 1").located("t 1-0")
+    assert type(located) is type(error)
+    assert str(located) == f"t 1-0: broker 1: {error}"
+    assert located.__dict__ == error.__dict__
+    assert located.action is error.action
+    assert located is not error
+
+
+@pytest.mark.parametrize("kind", CLASSES, ids=lambda kind: kind.__name__)
+def test_the_module_lists_every_error_with_its_action(kind: type[KafkaWireError]) -> None:
+    [row] = [line for line in (errors.__doc__ or "").splitlines() if line.split()[:1] == [kind.__name__]]
+    stated = row.split()[1]
+    assert stated in (kind.action.name, "by"), row
+
+
+def test_what_may_be_tried_again_is_retriable() -> None:
+    assert ConnectionLost("c").retriable
+    assert TransportError("t").retriable
+    assert BrokerError("b", 3, Action.REFRESH).retriable
+    assert BrokerError("b", 9, Action.RETRY).retriable
+    for error in (
+        OptionError("o"),
+        ProtocolError("p"),
+        DataLossError("d"),
+        DeliveryError("d"),
+        BrokerError("b"),
+    ):
+        assert not error.retriable
+
+
+def test_an_unknown_topic_is_a_discovery_error_that_an_option_cures() -> None:
+    assert issubclass(UnknownTopicError, DiscoveryError)
+    assert UnknownTopicError("t").action is Action.FIX_OPTION
+
+
+@pytest.mark.parametrize("code", [code for code in ErrorCode if code is not ErrorCode.NONE])
+def test_a_brokers_code_is_told_by_number_name_and_meaning(code: ErrorCode) -> None:
+    error = broker_error(code, "t 0-1 on broker 0 (h:1)")
+    assert error.code == code
+    assert str(error).startswith("t 0-1 on broker 0 (h:1): the ")
+    assert str(error).endswith(f" (error {code.value} {code.name})")
+
+
+def test_the_codes_of_07_ask_for_what_cures_them() -> None:
+    actions = {code: broker_error(code, "p").action for code in ErrorCode if code is not ErrorCode.NONE}
+    assert actions == {
+        ErrorCode.UNKNOWN: Action.FIX_OPTION,
+        ErrorCode.OFFSET_OUT_OF_RANGE: Action.DATA_LOSS,
+        ErrorCode.INVALID_MESSAGE: Action.FAIL,
+        ErrorCode.WRONG_PARTITION: Action.REFRESH,
+        ErrorCode.INVALID_FETCH_SIZE: Action.FIX_OPTION,
+    }
+
+
+def test_a_code_that_nobody_knows_is_told_by_number() -> None:
+    error = broker_error(77, "t 0-1")
+    assert str(error) == "t 0-1: the broker answered the unknown error code 77"
+    assert (error.code, error.action) == (77, Action.FAIL)
+
+
+def test_our_errors_are_also_what_python_callers_expect() -> None:
+    assert issubclass(OptionError, ValueError)
+    assert issubclass(errors.RowError, ValueError)

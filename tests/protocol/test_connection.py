@@ -1,0 +1,221 @@
+"""Bytes of real brokers, lying brokers and no brokers, in pieces cut anywhere."""
+
+from __future__ import annotations
+
+import random
+import tracemalloc
+from typing import Final
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spark_kafkawire.errors import ConnectionLost, KafkaWireError, ProtocolError
+from spark_kafkawire.protocol import v07
+from spark_kafkawire.protocol.connection import Connection, Reply
+from spark_kafkawire.protocol.v07 import FetchRequest, MultiFetchRequest, OffsetsRequest, ProduceRequest
+
+from .streams import Stream, comparable, cut, feed, mutated, recorded_streams
+
+#: The broker sent a header that is no frame and closed; a client never asks for less than nothing.
+NEGATIVE_SIZE: Final = "fetch/max_size_-"
+
+STREAMS: Final = [stream for stream in recorded_streams() if not stream.name.startswith(NEGATIVE_SIZE)]
+#: Long enough for all kinds of replies; the longer ones are cut at drawn places.
+SMALL: Final = [stream for stream in STREAMS if len(stream.replies) <= 310]
+LARGE: Final = [stream for stream in STREAMS if len(stream.replies) > 310]
+MUTATION_COUNT: Final = 20_000
+#: Streams whose requests ask for more are not mutated, so that memory can be judged.
+ASKED_SIZE_MAX: Final = 1 << 20
+
+OFFSETS: Final = OffsetsRequest("t", 0, v07.LATEST_TIME, 2)
+TWO_OFFSETS: Final = bytes.fromhex("00000016 0000 00000002 0000000000031510 0000000000022858")
+HTTP_ANSWER: Final = b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n"
+
+
+def connection_awaiting(*requests: object) -> Connection:
+    connection = Connection(v07.DIALECT)
+    for request in requests:
+        connection.send(request)
+    return connection
+
+
+def whole(stream: Stream) -> list[Reply]:
+    return feed(stream.connection(), [stream.replies])
+
+
+def test_there_are_recordings_of_every_answering_request() -> None:
+    assert len(recorded_streams()) == 114
+    kinds = {type(reply.request) for stream in STREAMS for reply in whole(stream)}
+    assert kinds == {FetchRequest, MultiFetchRequest, OffsetsRequest}
+
+
+@pytest.mark.parametrize("stream", SMALL, ids=lambda stream: stream.name)
+def test_chunks_of_any_size_give_the_same_replies(stream: Stream) -> None:
+    expected = comparable(whole(stream))
+    assert expected
+    for size in range(1, len(stream.replies) + 1):
+        assert comparable(feed(stream.connection(), cut(stream.replies, [size]))) == expected
+
+
+@pytest.mark.parametrize("stream", SMALL, ids=lambda stream: stream.name)
+def test_two_chunks_cut_anywhere_give_the_same_replies(stream: Stream) -> None:
+    expected = comparable(whole(stream))
+    for pos in range(len(stream.replies)):
+        chunks = [stream.replies[:pos], stream.replies[pos:]]
+        assert comparable(feed(stream.connection(), chunks)) == expected
+
+
+@pytest.mark.parametrize("stream", LARGE, ids=lambda stream: stream.name)
+@given(sizes=st.lists(st.integers(1, 5000), min_size=1, max_size=20))
+def test_large_replies_in_drawn_chunks_are_the_same(stream: Stream, sizes: list[int]) -> None:
+    assert comparable(feed(stream.connection(), cut(stream.replies, sizes))) == comparable(whole(stream))
+
+
+def test_replies_are_paired_with_their_requests_in_order() -> None:
+    requests = tuple(OffsetsRequest("t", partition, v07.LATEST_TIME, 2) for partition in range(5))
+    replies = feed(connection_awaiting(*requests), [TWO_OFFSETS * 5])
+    assert tuple(reply.request for reply in replies) == requests
+
+
+def test_a_produce_awaits_no_reply() -> None:
+    connection = connection_awaiting(ProduceRequest("t", 0, b""), OFFSETS, ProduceRequest("t", 0, b""))
+    assert connection.in_flight == 1
+    [reply] = feed(connection, [TWO_OFFSETS])
+    assert reply.request == OFFSETS
+    assert connection.in_flight == 0
+
+
+def test_a_replys_bytes_are_a_view_of_its_frame_that_later_replies_leave_alone() -> None:
+    fetch = FetchRequest("t", 0, 0, 3)
+    connection = connection_awaiting(fetch, fetch)
+    first, second = feed(connection, [bytes.fromhex("00000005 0000 616161 00000005 0000 626262")])
+    assert isinstance(first.body.message_set, memoryview)
+    assert bytes(first.body.message_set) == b"aaa"
+    assert bytes(second.body.message_set) == b"bbb"
+
+
+@pytest.mark.parametrize("name", ["-1", "-2", "-100", "-2147483648"])
+def test_the_nonsense_header_for_a_negative_fetch_size_is_a_protocol_error(name: str) -> None:
+    [stream] = [stream for stream in recorded_streams() if stream.name == NEGATIVE_SIZE[:-1] + name]
+    with pytest.raises(ProtocolError):
+        whole(stream)
+
+
+@pytest.mark.parametrize(
+    ("request_", "data", "message"),
+    [
+        (OFFSETS, "7fffffff", "OFFSETS reply announces 2147483647 bytes, at most 22 were asked for"),
+        (OFFSETS, "00000017", "OFFSETS reply announces 23 bytes, at most 22 were asked for"),
+        (OFFSETS, "ffffffff", "OFFSETS reply announces -1 bytes"),
+        (OFFSETS, "00000000", "int16 of 2 bytes at 0 does not fit in a frame of 0 bytes"),
+        (OFFSETS, "00000004 0000 0000", "int32 of 4 bytes at 2 does not fit"),
+        (OFFSETS, "00000006 0000 00000001", "array of 1 elements at 6 does not fit"),
+        (OFFSETS, "00000006 0000 ffffffff", "array of -1 elements at 6 does not fit"),
+        (OFFSETS, "00000007 0000 00000001 00", "int64 of 8 bytes at 6 does not fit"),
+        (OFFSETS, "00000007 0000 00000000 00", "OFFSETS reply of 7 bytes ends after 6"),
+        (FetchRequest("t", 0, 0, 10), "0000000d", "FETCH reply announces 13 bytes, at most 12"),
+        (
+            MultiFetchRequest((FetchRequest("t", 0, 0, 10),)),
+            "00000008 0000 00000003 0000",
+            "block of 3 bytes at 6 does not fit",
+        ),
+        (
+            MultiFetchRequest((FetchRequest("t", 0, 0, 10),)),
+            "00000006 0000 ffffffff",
+            "block of -1 bytes at 6 does not fit",
+        ),
+    ],
+)
+def test_a_lying_reply_poisons_the_connection(request_: object, data: str, message: str) -> None:
+    connection = connection_awaiting(request_, request_)
+    with pytest.raises(ProtocolError) as first:
+        feed(connection, [bytes.fromhex(data)])
+    assert message in str(first.value)
+    for later in (
+        lambda: connection.send(OFFSETS),
+        connection.wanted,
+        lambda: connection.received(1),
+    ):
+        with pytest.raises(ProtocolError) as again:
+            later()
+        assert again.value is first.value
+
+
+def test_a_lying_length_is_refused_before_memory_is_taken() -> None:
+    connection = connection_awaiting(FetchRequest("t", 0, 0, 1 << 20))
+    tracemalloc.start()
+    try:
+        with pytest.raises(ProtocolError, match="announces 2147483647 bytes, at most 1048578"):
+            feed(connection, [bytes.fromhex("7fffffff")])
+        assert tracemalloc.get_traced_memory()[1] < 1 << 16
+    finally:
+        tracemalloc.stop()
+
+
+def test_offsets_without_end_are_refused_however_many_were_asked_for() -> None:
+    everything = OffsetsRequest("t", 0, v07.LATEST_TIME, 2**31 - 1)
+    with pytest.raises(ProtocolError, match=f"at most {6 + 8 * v07.SEGMENT_COUNT_MAX} were asked for"):
+        feed(connection_awaiting(everything), [bytes.fromhex("7fffffff")])
+
+
+def test_an_http_server_is_recognized() -> None:
+    with pytest.raises(ProtocolError, match=r"b'HTTP'; is this the port of a Kafka 0\.7 broker\?"):
+        feed(connection_awaiting(OFFSETS), [HTTP_ANSWER])
+
+
+def test_bytes_that_nothing_asked_for_are_an_error() -> None:
+    connection = connection_awaiting(OFFSETS)
+    feed(connection, [TWO_OFFSETS])
+    with pytest.raises(ProtocolError, match="which nothing asked for"):
+        feed(connection, [TWO_OFFSETS])
+
+
+def test_a_close_names_the_request_and_how_much_of_its_reply_had_come() -> None:
+    connection = connection_awaiting(ProduceRequest("t", 0, b""))
+    assert str(connection.closed()) == "the peer closed the connection"
+    connection.send(OFFSETS)
+    assert str(connection.closed()) == "the peer closed the connection instead of answering OFFSETS"
+    feed(connection, [TWO_OFFSETS[:10]])
+    assert str(connection.closed()).endswith("instead of answering OFFSETS after 6 of 22 bytes")
+
+
+def outcome(stream: Stream, data: bytes) -> list[str] | KafkaWireError:
+    """Replies where the whole of them came, else the error, as a client would have it."""
+    connection = stream.connection()
+    try:
+        replies = feed(connection, [data])
+    except KafkaWireError as error:
+        return error
+    return connection.closed() if connection.in_flight else comparable(replies)
+
+
+@pytest.mark.parametrize("stream", STREAMS, ids=lambda stream: stream.name)
+def test_every_truncation_is_a_lost_connection(stream: Stream) -> None:
+    # The one reply of 70,706 bytes is cut at every 23rd of them.
+    for size in range(0, len(stream.replies), len(stream.replies) // 3_007 + 1):
+        assert isinstance(outcome(stream, stream.replies[:size]), ConnectionLost)
+
+
+def test_random_mutations_give_replies_or_our_errors_in_bounded_memory() -> None:
+    draw = random.Random(20_000)
+    streams = [stream for stream in STREAMS if allowed_size(stream) <= ASKED_SIZE_MAX]
+    assert len(streams) > len(STREAMS) // 2
+    answered = refused = 0
+    tracemalloc.start()
+    try:
+        for turn in range(MUTATION_COUNT):
+            stream = streams[turn % len(streams)]
+            result = outcome(stream, mutated(stream.replies, draw))
+            refused += isinstance(result, ConnectionLost | ProtocolError)
+            answered += isinstance(result, list)
+        assert tracemalloc.get_traced_memory()[1] < 2 * ASKED_SIZE_MAX
+    finally:
+        tracemalloc.stop()
+    assert answered + refused == MUTATION_COUNT
+    assert min(answered, refused) > MUTATION_COUNT // 10
+
+
+def allowed_size(stream: Stream) -> int:
+    """How long the largest reply may be that the requests ask for."""
+    return max(v07.DIALECT.api_of(request).reply_bytes_max(request) for request in stream.requests)

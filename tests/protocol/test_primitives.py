@@ -1,0 +1,139 @@
+"""The wire's types: what is written is read back, and what does not fit is refused."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spark_kafkawire.errors import OptionError, ProtocolError
+from spark_kafkawire.protocol.primitives import (
+    BYTES,
+    INT8,
+    INT16,
+    INT32,
+    INT64,
+    REST,
+    AnyType,
+    Array,
+    Buffer,
+    Sequel,
+    Sized,
+    String,
+    join,
+    read_int32,
+)
+from spark_kafkawire.protocol.schema import Struct, wire
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    number: int = wire(INT16)
+    text: str = wire(String())
+
+
+TYPES: Final[dict[str, tuple[AnyType, st.SearchStrategy[Any]]]] = {
+    "int8": (INT8, st.integers(-(2**7), 2**7 - 1)),
+    "int16": (INT16, st.integers(-(2**15), 2**15 - 1)),
+    "int32": (INT32, st.integers(-(2**31), 2**31 - 1)),
+    "int64": (INT64, st.integers(-(2**63), 2**63 - 1)),
+    "string": (String(), st.text(max_size=20)),
+    "bytes": (BYTES, st.binary(max_size=20)),
+    "rest": (REST, st.binary(max_size=20)),
+    "array": (Array(INT64), st.lists(st.integers(-(2**63), 2**63 - 1), max_size=5).map(tuple)),
+    "array with a short count": (Array(BYTES, count=INT16), st.lists(st.binary(), max_size=5).map(tuple)),
+    "sequel": (Sequel(INT32), st.lists(st.integers(0, 9), max_size=5).map(tuple)),
+    "sized": (Sized(Array(INT8)), st.lists(st.integers(0, 9), max_size=5).map(tuple)),
+    "struct": (Struct(Pair), st.builds(Pair, st.integers(0, 9), st.text(max_size=5))),
+}
+
+
+def written(wire_type: AnyType, value: object) -> bytes:
+    out: list[Buffer] = []
+    wire_type.write(value, out)
+    return join(out)
+
+
+@pytest.mark.parametrize("name", TYPES)
+@given(data=st.data())
+def test_what_is_written_is_read_back(name: str, data: st.DataObject) -> None:
+    wire_type, values = TYPES[name]
+    value = data.draw(values)
+    frame = b"\x00\x01" + written(wire_type, value)
+    assert wire_type.read(memoryview(frame), 2) == (value, len(frame))
+
+
+@pytest.mark.parametrize("name", sorted(TYPES.keys() - {"rest", "sequel"}))
+@given(data=st.data())
+def test_a_frame_that_ends_early_is_refused(name: str, data: st.DataObject) -> None:
+    wire_type, values = TYPES[name]
+    frame = written(wire_type, data.draw(values))
+    with pytest.raises(ProtocolError, match=r"does not fit in a frame|holds a value"):
+        wire_type.read(memoryview(frame)[:-1], 0)
+
+
+@pytest.mark.parametrize("name", TYPES)
+@given(frame=st.binary(max_size=40))
+def test_any_bytes_are_a_value_or_a_protocol_error(name: str, frame: bytes) -> None:
+    wire_type, _ = TYPES[name]
+    try:
+        _, end = wire_type.read(memoryview(frame), 0)
+    except ProtocolError:
+        return
+    assert 0 <= end <= len(frame)
+
+
+@pytest.mark.parametrize(
+    ("wire_type", "data"),
+    [
+        (String(), "ffff"),
+        (BYTES, "ffffffff"),
+        (BYTES, "7fffffff"),
+        (Array(INT8), "ffffffff"),
+        (Array(INT8), "7fffffff"),
+        (Array(INT8, count=INT16), "7fff"),
+        (Sized(INT8), "ffffffff"),
+        (Sized(INT8), "00000002 0000"),
+        (Sequel(INT32), "000000"),
+    ],
+)
+def test_lengths_and_counts_that_lie_are_refused(wire_type: AnyType, data: str) -> None:
+    with pytest.raises(ProtocolError):
+        wire_type.read(memoryview(bytes.fromhex(data)), 0)
+
+
+def test_text_that_is_not_utf8_is_an_error_or_replaced_as_the_jvm_does() -> None:
+    data = memoryview(bytes.fromhex("0003 61fffe"))
+    with pytest.raises(ProtocolError, match="string at 2 is not UTF-8"):
+        String().read(data, 0)
+    assert String(errors="replace").read(data, 0) == ("a\ufffd\ufffd", 5)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("t" * 32_768, "a name of 32768 bytes cannot be sent, at most 32767 can"),
+        ("\u20ac" * 10_923, "a name of 32769 bytes"),
+        ("t\ud800", r"the name 't\\ud800' holds half of a surrogate pair"),
+    ],
+)
+def test_text_that_has_no_wire_form_is_refused(text: str, message: str) -> None:
+    out: list[Buffer] = []
+    with pytest.raises(OptionError, match=message):
+        String().write(text, out)
+    assert not out
+
+
+@pytest.mark.parametrize("wire_type", [BYTES, REST])
+def test_bytes_are_views_of_the_frame(wire_type: AnyType) -> None:
+    frame = bytearray(b"\x00\x00\x00\x02ab")
+    value, _ = wire_type.read(memoryview(frame), 0)
+    frame[-1:] = b"!"
+    assert bytes(value)[-1:] == b"!"
+
+
+def test_read_int32_is_signed_and_big_endian() -> None:
+    assert read_int32(b"\x00\xff\xff\xff\xfe", 1) == -2

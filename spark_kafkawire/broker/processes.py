@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import signal
 import subprocess
 import time
@@ -85,9 +86,12 @@ class ChildProcess:
         return value
 
     def last_words(self) -> str:
-        """The last line of its log."""
-        lines = self.log.read_text("utf-8", "replace").split("\n")
-        return next((line.strip() for line in reversed(lines) if line.strip()), "it logged nothing")
+        """The last line of its log that tells of an error, else the last line."""
+        lines = [line for line in self.log.read_text("utf-8", "replace").splitlines() if line.strip()]
+        errors = [
+            line for line in lines if re.match(r"error: |(Caused by: )?[\w.]+(Exception|Error): ", line)
+        ]
+        return (errors or lines or ["it logged nothing"])[-1]
 
     def stop(self) -> None:
         """Ask it to end and wait until it has; kill it where it does not."""

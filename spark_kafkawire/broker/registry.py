@@ -31,6 +31,9 @@ LOGGER: Final = logging.getLogger(__name__)
 #: Put into the queue of topics to register.
 _NEW_SESSION: Final = object()
 _STOP: Final = object()
+# Connections break and come back: only the end of the broker ends the attempts. kazoo's own
+# pauses grow to a minute, longer than most sessions last.
+_ENDLESS_RETRY: Final = {"max_tries": -1, "delay": 0.1, "max_delay": 1.0}
 
 
 class Registry:
@@ -43,11 +46,13 @@ class Registry:
         self._tasks: queue.SimpleQueue[Any] = queue.SimpleQueue()
         self._stopping = threading.Event()
         self._session_lost = False
-        self._client = KazooClient(config.zookeeper, timeout=config.zk_session_timeout_ms / 1000)
-        # Connections break and come back; only the end of the broker ends the attempts.
-        self._retry = KazooRetry(
-            max_tries=-1, delay=0.1, max_delay=1.0, interrupt=self._stopping.is_set, ignore_expire=True
+        # The chroot is made here: kazoo's way of making it fails where two brokers do it at once.
+        hosts, slash, chroot = (config.zookeeper or "").partition("/")
+        self._root = slash + chroot.rstrip("/") if chroot else ""
+        self._client = KazooClient(
+            hosts, timeout=config.zk_session_timeout_ms / 1000, connection_retry=_ENDLESS_RETRY
         )
+        self._retry = KazooRetry(**_ENDLESS_RETRY, interrupt=self._stopping.is_set, ignore_expire=True)
         self._thread = threading.Thread(target=self._run, name="registry", daemon=True)
 
     def start(self, topics: Iterable[str]) -> None:
@@ -84,7 +89,6 @@ class Registry:
 
     def _connect(self) -> None:
         timeout_ms = self._config.zk_connection_timeout_ms or self._config.zk_session_timeout_ms
-        # Not ``start``, which warns of a chroot that is not there yet: it will be made.
         self._client.start_async().wait(timeout_ms / 1000)
         if not self._client.connected:
             raise ConnectFailed(
@@ -119,12 +123,12 @@ class Registry:
 
     def _register_all(self) -> None:
         creator = f"{self._config.hostname}-{now_ms()}"
-        self._claim(f"/brokers/ids/{self._config.broker_id}", f"{creator}:{self._address}")
+        self._claim(f"{self._root}/brokers/ids/{self._config.broker_id}", f"{creator}:{self._address}")
         for topic in self._topics:
             self._register_topic(topic)
 
     def _register_topic(self, topic: str) -> None:
-        path = f"/brokers/topics/{topic}/{self._config.broker_id}"
+        path = f"{self._root}/brokers/topics/{topic}/{self._config.broker_id}"
         try:
             self._claim(path, str(self._config.partition_count(topic)))
         except BadArgumentsError as error:
@@ -150,14 +154,15 @@ class Registry:
             if stat.ephemeralOwner == self._client.client_id[0]:
                 return True
             # This broker listens on its address, so whoever registered that before is dead.
-            if path.startswith("/brokers/ids/") and not found.endswith(f":{self._address}".encode()):
+            if path.startswith(f"{self._root}/brokers/ids/") and not found.endswith(
+                f":{self._address}".encode()
+            ):
                 raise DiscoveryError(f"another broker is registered as {path}: choose another brokerid")
             self._client.delete(path, version=stat.version)
         return False
 
     def _make_parents(self, path: str) -> None:
-        parents = path.split("/")[1:-1]
-        self._client.ensure_path("/")
-        for depth in range(1, len(parents) + 1):
+        parts = path.split("/")
+        for depth in range(2, len(parts)):
             with contextlib.suppress(NodeExistsError):
-                self._client.create("/" + "/".join(parents[:depth]), None)
+                self._client.create("/".join(parts[:depth]), None)

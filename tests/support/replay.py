@@ -92,7 +92,12 @@ def produce(port: int, log: tuple[str, int], message_set: bytes) -> None:
 
 def fetch(port: int, log: tuple[str, int], offset: int, max_bytes: int) -> bytes:
     """The bytes that a FETCH gives."""
-    return ask(port, frame(1, *log, struct.pack(">qi", offset, max_bytes)))[2:]
+    return ask(port, fetch_request(log, offset, max_bytes))[2:]
+
+
+def fetch_request(log: tuple[str, int], offset: int, max_bytes: int) -> bytes:
+    """A FETCH."""
+    return frame(1, *log, struct.pack(">qi", offset, max_bytes))
 
 
 def end_offset(port: int, log: tuple[str, int]) -> int:

@@ -1,0 +1,152 @@
+"""Connections of all kinds: large replies, hostile bytes, stops in the middle of everything."""
+
+from __future__ import annotations
+
+import random
+import socket
+import struct
+import threading
+
+from tests.broker.conftest import StartBroker
+from tests.support import golden, replay
+from tests.support.message_sets import message
+from tests.support.polling import poll
+
+LOG = ("t", 0)
+LARGE = 30 * message(b"x" * 900_000)
+
+
+def test_a_reply_larger_than_all_buffers_arrives_whole(start_broker: StartBroker) -> None:
+    broker = start_broker()
+    replay.produce(broker.port, LOG, LARGE)
+    assert replay.fetch(broker.port, LOG, 0, 1 << 30) == LARGE
+
+
+def test_a_multifetch_of_several_logs_arrives_in_order(start_broker: StartBroker) -> None:
+    broker = start_broker()
+    sets = [message(bytes([partition]) * 200_000) for partition in range(3)]
+    for partition, message_set in enumerate(sets):
+        replay.produce(broker.port, ("t", partition), message_set)
+    body = struct.pack(">hh", 2, 3)
+    body += b"".join(struct.pack(">h1siqi", 1, b"t", partition, 0, 1 << 20) for partition in range(3))
+    expected = b"\0\0" + b"".join(struct.pack(">ih", 2 + len(each), 0) + each for each in sets)
+    assert replay.ask(broker.port, struct.pack(">i", len(body)) + body) == expected
+
+
+def test_a_negative_size_in_a_multifetch_ends_the_stream_there(start_broker: StartBroker) -> None:
+    broker = start_broker()
+    replay.produce(broker.port, LOG, message(b"one"))
+    fetches = [struct.pack(">h1siqi", 1, b"t", 0, 0, size) for size in (4, -(1 << 31), -(1 << 31), 4)]
+    body = struct.pack(">hh", 2, len(fetches)) + b"".join(fetches)
+    with replay.connect(broker.port) as sock:
+        sock.sendall(struct.pack(">i", len(body)) + body)
+        received, end = replay.receive(sock, 1000)
+    # The length has overflowed, as an int does in Java.
+    assert received == struct.pack(">ih", 2 + 4 * 6 + 8, 0) + struct.pack(">ih", 6, 0) + message(b"one")[
+        :4
+    ] + (struct.pack(">ih", 2 - (1 << 31), 0))
+    assert end == "closed"
+
+
+def test_readers_and_writers_at_the_same_time_see_whole_sets(start_broker: StartBroker) -> None:
+    broker = start_broker({"log.file.size": "100000"})
+    one = message(b"x" * 990)
+
+    def write() -> None:
+        for _ in range(30):
+            replay.produce(broker.port, LOG, 10 * one)
+
+    writers = [threading.Thread(target=write) for _ in range(3)]
+    for writer in writers:
+        writer.start()
+    read = b""
+    while len(read) < 900 * len(one):
+        read += replay.fetch(broker.port, LOG, len(read), 1 << 20)
+    for writer in writers:
+        writer.join()
+    assert read == 900 * one
+
+
+def test_retention_and_reads_at_the_same_time_end_in_bytes_or_out_of_range(start_broker: StartBroker) -> None:
+    broker = start_broker({"log.file.size": "100", "log.retention.size": "0"})
+    stop = threading.Event()
+    answers: set[bytes] = set()
+
+    def read() -> None:
+        while not stop.is_set():
+            answers.add(replay.ask(broker.port, replay.fetch_request(LOG, 0, 4))[:2])
+
+    readers = [threading.Thread(target=read) for _ in range(2)]
+    for reader in readers:
+        reader.start()
+    for _ in range(300):
+        replay.produce(broker.port, LOG, message(b"x" * 100))
+        broker.logs.delete_old()
+    stop.set()
+    for reader in readers:
+        reader.join()
+    assert answers <= {b"\0\0", b"\0\1"}
+
+
+def test_stop_ends_connections_that_wait_send_or_stall(start_broker: StartBroker) -> None:
+    before = set(threading.enumerate())
+    broker = start_broker()
+    replay.produce(broker.port, LOG, LARGE)
+    with (
+        replay.connect(broker.port) as idle,
+        replay.connect(broker.port) as halfway,
+        replay.connect(broker.port) as slow,
+    ):
+        halfway.sendall(b"\0\0\1\0half a request")
+        slow.sendall(replay.fetch_request(LOG, 0, 1 << 30))
+        assert len(replay.receive(slow, 1000)[0]) == 1000
+        broker.stop()
+        for sock in (idle, halfway):
+            assert replay.receive(sock, 1) == (b"", "closed")
+        assert replay.receive(slow, len(LARGE))[1] == "closed"
+    assert set(threading.enumerate()) <= before
+
+
+def test_a_client_that_vanishes_in_the_middle_of_a_reply_leaves_no_thread(start_broker: StartBroker) -> None:
+    broker = start_broker()
+    replay.produce(broker.port, LOG, LARGE)
+    before = threading.active_count()
+    for _ in range(5):
+        with replay.connect(broker.port) as sock:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            sock.sendall(replay.fetch_request(LOG, 0, 1 << 30))
+            replay.receive(sock, 1000)
+    poll(lambda: threading.active_count() <= before, "the threads have ended")
+    assert replay.end_offset(broker.port, LOG) == len(LARGE)
+
+
+def test_a_segment_file_that_somebody_removed_closes_the_connection(start_broker: StartBroker) -> None:
+    broker = start_broker()
+    replay.produce(broker.port, LOG, message(b"one"))
+    next((broker.config.log_dir / "t-0").iterdir()).unlink()
+    with replay.connect(broker.port) as sock:
+        sock.sendall(replay.fetch_request(LOG, 0, 100))
+        assert replay.receive(sock, 1) == (b"", "closed")
+
+
+def test_mutated_requests_never_end_the_broker(start_broker: StartBroker) -> None:
+    broker = start_broker({"max.socket.request.bytes": "100000"})
+    draw = random.Random(7)
+    requests = [exchange.request for exchange in golden.exchanges() if len(exchange.request) < 300]
+    for _ in range(400):
+        request = bytearray(draw.choice(requests))
+        for _ in range(draw.randrange(1, 4)):
+            request[draw.randrange(len(request))] = draw.randrange(256)
+        with replay.connect(broker.port) as sock:
+            sock.sendall(request[: draw.randrange(1, len(request) + 1)])
+            sock.shutdown(socket.SHUT_WR)
+            # Whatever was asked is answered or refused, and the connection ends.
+            assert replay.receive(sock, 1 << 20)[1] == "closed"
+    assert replay.end_offset(broker.port, ("untouched", 0)) == 0
+
+
+def test_a_topic_whose_folder_cannot_be_made_is_refused(start_broker: StartBroker) -> None:
+    broker = start_broker()
+    too_long_for_a_file = "ü" * 200
+    replay.produce(broker.port, (too_long_for_a_file, 0), message(b"one"))
+    assert replay.end_offset(broker.port, (too_long_for_a_file, 0)) == 0

@@ -125,8 +125,11 @@ class BrokerSender:
         ]
 
     def close(self) -> None:
-        """Close the connection; never fails. What was sent is still delivered by the kernel, as
-        long as the broker does not close: no reply is left unread, which would reset it."""
+        """Close the connection; never fails.
+
+        After ``receipts`` no reply is left unread, so the kernel still delivers what was sent;
+        with unread replies, after an error, it may reset the connection and drop the rest.
+        """
         if self._client is not None:
             self._client.close()
 

@@ -175,4 +175,5 @@ def _missing(
 
 
 def _digest(data: Buffer) -> bytes:
-    return hashlib.blake2b(data, digest_size=16).digest()
+    # Twice as fast as blake2b where the CPU has instructions for it.
+    return hashlib.sha256(data).digest()

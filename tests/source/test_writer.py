@@ -1,0 +1,249 @@
+"""The writer without a Spark session: what the driver refuses, and what one task does."""
+
+from __future__ import annotations
+
+import logging
+import pickle
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    DataType,
+    IntegerType,
+    LongType,
+    ShortType,
+    StringType,
+    StructField,
+    StructType,
+)
+
+from spark_kafkawire.broker import BrokerConfig, BrokerServer
+from spark_kafkawire.errors import DiscoveryError, OptionError, RowError
+from spark_kafkawire.model import Broker, ClusterView
+from spark_kafkawire.options import WriteOptions
+from spark_kafkawire.source.schema import READ_SCHEMA
+from spark_kafkawire.source.writer import KafkaWireCommitMessage, check_write_schema, create_writer
+from tests.support.writing import stored, wait_until, write_options
+
+VALUE = "value binary"
+TYPES: dict[str, DataType] = {
+    kind.simpleString(): kind
+    for kind in (
+        BinaryType(),
+        StringType(),
+        IntegerType(),
+        ShortType(),
+        LongType(),
+        ArrayType(BinaryType()),
+    )
+}
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[BrokerServer]:
+    config = BrokerConfig(broker_id=0, log_dir=tmp_path, port=0, num_partitions=2, log_flush_interval=1)
+    with BrokerServer(config) as running:
+        yield running
+
+
+def schema(text: str) -> StructType:
+    """``name type, name type``; parsed here, for Spark's own parser needs a session."""
+    fields = [field.split() for field in text.split(", ")]
+    return StructType([StructField(name, TYPES[kind]) for name, kind in fields])
+
+
+def write(
+    server: BrokerServer, text: str, *batches: dict[str, list[Any]], **raw: object
+) -> KafkaWireCommitMessage:
+    """Write batches of rows as one task does."""
+    writer = create_writer(write_options(server, **raw), schema(text), overwrite=False)
+    types = {"binary": pa.binary(), "string": pa.string(), "int": pa.int32()}
+    arrow = pa.schema([(name, types[kind]) for name, kind in (each.split() for each in text.split(", "))])
+    columns = [pa.RecordBatch.from_pydict(batch, schema=arrow) for batch in batches]
+    message = pickle.loads(pickle.dumps(writer)).write(iter(columns))
+    assert isinstance(message, KafkaWireCommitMessage)
+    return message
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "value string",
+        "value binary, key string, topic string, partition int, broker int",
+        "topic string, key binary, value string",
+    ],
+)
+def test_columns_that_can_be_written_pass(text: str) -> None:
+    check_write_schema(schema(text), topic_given=True)
+
+
+def test_what_was_read_can_be_written_as_it_is() -> None:
+    check_write_schema(READ_SCHEMA, topic_given=False)
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("key binary", "required attribute 'value' not found"),
+        ("value int", "value attribute unsupported type int; value must be a(n) string or binary"),
+        ("value array<binary>", "value attribute unsupported type array<binary>; value must"),
+        (f"{VALUE}, key bigint", "key attribute unsupported type bigint; key must be a(n) string or binary"),
+        (f"{VALUE}, topic int", "topic attribute unsupported type int; topic must be a(n) string"),
+        (f"{VALUE}, topic binary", "topic attribute unsupported type binary; topic must be a(n) string"),
+        (
+            f"{VALUE}, partition string",
+            "partition attribute unsupported type string; partition must be a(n) int",
+        ),
+        (f"{VALUE}, partition bigint", "partition attribute unsupported type bigint; partition must"),
+        (f"{VALUE}, broker smallint", "broker attribute unsupported type smallint; broker must be a(n) int"),
+        (f"{VALUE}, headers int", "there is no column 'headers' (int) in Kafka 0.7; drop it"),
+        (f"{VALUE}, Key binary", "there is no column 'Key' (binary) in Kafka 0.7; did you mean 'key'?"),
+    ],
+)
+def test_a_column_that_cannot_be_written_is_an_option_error(text: str, problem: str) -> None:
+    with pytest.raises(OptionError) as raised:
+        check_write_schema(schema(text), topic_given=True)
+    assert str(raised.value).startswith(f"schema: {problem}")
+    assert "\n" not in str(raised.value)
+
+
+def test_a_column_that_is_there_twice_is_an_option_error() -> None:
+    twice = StructType([StructField("value", StringType()), StructField("value", StringType())])
+    with pytest.raises(OptionError, match=r"^schema: column 'value' is there twice"):
+        check_write_schema(twice, topic_given=True)
+
+
+def test_no_topic_at_all_is_an_option_error() -> None:
+    with pytest.raises(OptionError, match=r"^topic option required when no 'topic' attribute is present"):
+        check_write_schema(schema(VALUE), topic_given=False)
+
+
+def test_overwrite_is_refused_with_what_to_do() -> None:
+    options = write_options(broker__list="0:127.0.0.1:1", topic="t")
+    with pytest.raises(OptionError, match=r'appended to; use \.mode\("append"\)$'):
+        create_writer(options, schema(VALUE), overwrite=True)
+
+
+@pytest.mark.parametrize("topic", ["", " ", "..", "a/b", "x" * 256, "🚀"])
+def test_a_topic_option_that_brokers_refuse_or_die_of_is_an_option_error(topic: str) -> None:
+    options = write_options(broker__list="0:127.0.0.1:1", topic=topic)
+    with pytest.raises(OptionError, match=r"^option topic: "):
+        create_writer(options, schema(VALUE), overwrite=False)
+
+
+def test_no_broker_is_found_on_the_driver() -> None:
+    options = write_options(broker__list="0:127.0.0.1:1", topic="t")
+    with pytest.raises(DiscoveryError, match=r"^no broker is alive; start one$"):
+        create_writer(options, schema(VALUE), overwrite=False)
+
+
+def test_the_writer_travels_without_the_zookeeper_credential(monkeypatch: pytest.MonkeyPatch) -> None:
+    view = ClusterView((Broker(0, "localhost", 1),), ())
+    monkeypatch.setattr("spark_kafkawire.clients.targets.view", lambda _discovery, _net: view)
+    options = WriteOptions.parse(
+        {"zookeeper.connect": "localhost", "zookeeper.auth": "digest:user:s3cret", "topic": "t"}
+    )
+    writer = create_writer(options, schema(VALUE), overwrite=False)
+    assert b"s3cret" not in pickle.dumps(writer)
+
+
+@pytest.mark.parametrize("kind", [pa.string(), pa.large_string(), pa.binary(), pa.large_binary()])
+def test_text_and_bytes_of_any_width_are_written(server: BrokerServer, kind: pa.DataType) -> None:
+    spark_type = "string" if "string" in str(kind) else "binary"
+    writer = create_writer(write_options(server, topic="t"), schema(f"value {spark_type}"), overwrite=False)
+    writer.write(iter([pa.record_batch({"value": pa.array(["", "größe"], pa.string()).cast(kind)})]))
+    assert stored(server.port, "t", 0) == [b"", "größe".encode()]
+
+
+def test_the_topic_option_beats_the_column(server: BrokerServer) -> None:
+    rows: dict[str, list[Any]] = {"value": [b"a"], "topic": ["column"]}
+    message = write(server, "value binary, topic string", rows, topic="option")
+    assert [str(receipt.log) for receipt in message.receipts] == ["option 0-0"]
+
+
+def test_a_null_in_the_topic_column_counts_only_without_the_option(server: BrokerServer) -> None:
+    rows: dict[str, list[Any]] = {"value": [b"a", b"b"], "topic": ["t", None]}
+    assert write(server, "value binary, topic string", rows, topic="t").message_count == 2
+    with pytest.raises(RowError, match=r"^batch 0 of the task: row 1: topic is null; "):
+        write(server, "value binary, topic string", rows)
+
+
+@pytest.mark.parametrize(
+    ("text", "bad", "problem"),
+    [
+        (VALUE, {"value": [b"a", None]}, "row 1: value is null; "),
+        (VALUE, {"value": [b"x" * 1001, b"a"]}, "row 0: its value of 1001 bytes is larger than"),
+        ("value binary, topic string", {"value": [b"a"], "topic": ["a/b"]}, "row 0: topic 'a/b': "),
+        (
+            "value binary, partition int",
+            {"value": [b"a"], "partition": [2]},
+            "row 0: topic 't' has no partition 2",
+        ),
+        ("value binary, broker int", {"value": [b"a"], "broker": [7]}, "row 0: topic 't' has no broker 7"),
+    ],
+)
+def test_a_row_that_cannot_be_written_names_batch_and_row_and_nothing_of_its_batch_is_sent(
+    server: BrokerServer, text: str, bad: dict[str, list[Any]], problem: str
+) -> None:
+    good: dict[str, list[Any]] = {"value": [b"good"], "topic": ["t"], "partition": [0], "broker": [0]}
+    good = {name: good[name] for name in bad}
+    raw: dict[str, Any] = {} if "topic" in bad else {"topic": "t"}
+    with pytest.raises(RowError) as raised:
+        write(server, text, good, bad, max__message__size=1000, batchBytes=1, acks=0, **raw)
+    assert str(raised.value).startswith(f"batch 1 of the task: {problem}")
+    assert "\n" not in str(raised.value)
+    wait_until(lambda: stored(server.port, "t", 0) != [])
+    assert (stored(server.port, "t", 0), stored(server.port, "t", 1)) == ([b"good"], [])
+
+
+def test_a_task_without_rows_opens_no_connection(
+    server: BrokerServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    writer = create_writer(write_options(server, topic="t"), schema(VALUE), overwrite=False)
+    monkeypatch.setattr("spark_kafkawire.clients.broker_sender.Client.connect", None)
+    empty = pa.record_batch({"value": pa.array([], pa.binary())})
+    for batches in ([], [empty], [empty, empty]):
+        assert writer.write(iter(batches)) == KafkaWireCommitMessage(())
+
+
+def test_a_commit_message_travels_with_counts_and_spans(server: BrokerServer) -> None:
+    message = write(server, VALUE, {"value": [b"ab", b"c"]}, topic="t")
+    assert pickle.loads(pickle.dumps(message)) == message
+    (receipt,) = message.receipts
+    assert (message.message_count, message.size) == (2, 23)
+    assert (receipt.start_offset, receipt.stop_offset) == (0, 23)
+
+
+@pytest.mark.parametrize(
+    ("finish", "level", "line"),
+    [
+        ("commit", logging.INFO, "wrote 3 message(s) (33 bytes) to 1 log(s) of t; acks=1"),
+        (
+            "abort",
+            logging.WARNING,
+            "the write failed, and what its tasks have sent stays in the logs; finished tasks wrote 3 "
+            "message(s) (33 bytes) to 1 log(s) of t; writing again doubles what is there",
+        ),
+    ],
+)
+def test_the_end_of_a_write_is_one_line_in_the_log(
+    server: BrokerServer, caplog: pytest.LogCaptureFixture, finish: str, level: int, line: str
+) -> None:
+    message = write(server, VALUE, {"value": [b"a", b"b", b"c"]}, topic="t")
+    writer = create_writer(write_options(server, topic="t"), schema(VALUE), overwrite=False)
+    with caplog.at_level(logging.INFO, "spark_kafkawire"):
+        end: Callable[[list[Any]], None] = getattr(writer, finish)
+        end([message, None])
+    assert [(record.levelno, record.getMessage()) for record in caplog.records] == [(level, line)]
+
+
+def test_an_aborted_write_of_which_no_task_finished_says_so(
+    server: BrokerServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    create_writer(write_options(server, topic="t"), schema(VALUE), overwrite=False).abort([None, None])
+    assert "finished tasks wrote nothing; " in caplog.text

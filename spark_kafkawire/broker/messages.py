@@ -37,8 +37,8 @@ class CheckedSet:
 def check_produced(message_set: Buffer, payload_size_max: int) -> CheckedSet:
     """Check a produced set as deep as it is nested. What its end cuts is dropped.
 
-    Raises ``OversizeMessage``, and ``CorruptDataError`` or ``LimitError`` for a set that the
-    broker refuses.
+    Raises ``OversizeMessage``, ``CorruptDataError`` for what 0.7.2 refuses, and ``LimitError``
+    for what would decompress to more than ``DecodeLimits`` allow: there 0.7.2 knows no limit.
     """
     buf = memoryview(message_set)
     entries = walk(buf)

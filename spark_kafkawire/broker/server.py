@@ -76,12 +76,8 @@ class BrokerServer:
         with contextlib.ExitStack() as undo:
             self._listener = undo.enter_context(_listen(self.config))
             self._logs = LogDirectory(self.config, clock_ms=self._clock_ms)
-            self._serving = Serving(
-                Handlers(self.config, self._logs),
-                self._faults,
-                self.config.max_socket_request_bytes,
-                self._stopping,
-            )
+            handlers = Handlers(self.config, self._logs)
+            self._serving = Serving(handlers, self._faults, self.config.max_socket_request_bytes)
             self._registry = Registry(self.config, self.port) if self.config.zookeeper else None
             if self._registry:
                 self._logs.on_new_topic = self._registry.add_topic

@@ -9,7 +9,6 @@ import contextlib
 import logging
 import os
 import socket
-import threading
 from typing import Final
 
 from ..errors import ProtocolError
@@ -22,6 +21,9 @@ from .log import FileSlice
 LOGGER: Final = logging.getLogger(__name__)
 
 LENGTH_BYTES: Final = 4
+#: How requests are read that nobody answers any more, and how often before a connection closes.
+READ_BYTES: Final = 1 << 16
+DROPPED_READS_MAX: Final = 64
 # Linux gathers the header of a reply and the file bytes that follow it into one packet.
 _MORE_FOLLOWS: Final[int] = getattr(socket, "MSG_MORE", 0)
 
@@ -29,13 +31,10 @@ _MORE_FOLLOWS: Final[int] = getattr(socket, "MSG_MORE", 0)
 class Serving:
     """What all connections of a broker share. ``run`` is called by a thread per connection."""
 
-    def __init__(
-        self, handlers: Handlers, faults: FaultScript, request_bytes_max: int, stopping: threading.Event
-    ) -> None:
+    def __init__(self, handlers: Handlers, faults: FaultScript, request_bytes_max: int) -> None:
         self._handlers = handlers
         self._faults = faults
         self._request_bytes_max = request_bytes_max
-        self._stopping = stopping
 
     def run(self, connection: socket.socket) -> None:
         """Serve until the peer is done, a request is refused, or the socket is shut down."""
@@ -83,7 +82,8 @@ class Serving:
         data, then = fault.spoil(_joined(answer))
         connection.sendall(data)
         if then is Then.STALL:
-            self._stopping.wait()
+            while connection.recv(READ_BYTES):
+                pass
         return then is Then.GO_ON
 
 
@@ -138,5 +138,6 @@ def _finish(connection: socket.socket) -> None:
     """End the stream; drop requests that came already, or the kernel would send RST for FIN."""
     connection.shutdown(socket.SHUT_WR)
     with contextlib.suppress(BlockingIOError):
-        while connection.recv(1 << 16, socket.MSG_DONTWAIT):
-            pass
+        for _ in range(DROPPED_READS_MAX):
+            if not connection.recv(READ_BYTES, socket.MSG_DONTWAIT):
+                return

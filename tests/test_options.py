@@ -83,7 +83,7 @@ def test_the_values_own_defaults_are_the_documented_ones() -> None:
 
 
 READ_VALUES: Final[list[tuple[dict[str, str | None], str, Any]]] = [
-    ({"zookeeper.connect": " a:1,b:2/kafka "}, "discovery.zookeeper_connect", "a:1,b:2/kafka"),
+    ({"zookeeper.connect": " a:1 , b:2/kafka "}, "discovery.zookeeper_connect", "a:1,b:2/kafka"),
     ({"zookeeper.connect": "[::1]:2181"}, "discovery.zookeeper_connect", "[::1]:2181"),
     ({"zookeeper.connect": "host"}, "discovery.zookeeper_connect", "host"),
     (

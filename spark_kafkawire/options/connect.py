@@ -29,7 +29,7 @@ def parse_discovery(options: RawOptions) -> Discovery:
         raise OptionError(
             "option zookeeper.auth: not of the form digest:user:password (its value is not shown)"
         )
-    connect = (options.get("zookeeper.connect") or "").strip()
+    connect = re.sub(r"\s*,\s*", ",", (options.get("zookeeper.connect") or "").strip())
     if not _is_connect_string(connect):
         raise bad_value("zookeeper.connect", connect, "of the form host:port,host:port/chroot")
     return Discovery(zookeeper_connect=connect, zookeeper_auth=(scheme, credential) if auth else None)
@@ -40,7 +40,7 @@ def _is_connect_string(text: str) -> bool:
     names = chroot.split("/") if slash and chroot else []
     if any(name in ("", ".", "..") or re.search(r"\s", name) for name in names):
         return False
-    matches = [re.fullmatch(_HOST_AND_PORT, host.strip()) for host in hosts.split(",")]
+    matches = [_HOST_AND_PORT.fullmatch(host) for host in hosts.split(",")]
     return all(match and (match[1] is None or _is_port(match[1])) for match in matches)
 
 

@@ -1,0 +1,66 @@
+"""A real ZooKeeper with a tree for each test, and brokers in this process."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from spark_kafkawire.broker import BrokerConfig, BrokerServer, ZooKeeperServer
+
+from .trees import TreeWriter
+
+StartBroker = Callable[..., BrokerServer]
+_CHROOTS: Final = itertools.count()
+
+
+@pytest.fixture(scope="session")
+def zookeeper() -> Iterator[ZooKeeperServer]:
+    """A ZooKeeper that all tests share: each has a chroot of its own, and none stops it."""
+    with ZooKeeperServer() as server:
+        yield server
+
+
+@pytest.fixture
+def tree(zookeeper: ZooKeeperServer) -> Iterator[TreeWriter]:
+    """An empty tree below a chroot of its own."""
+    with TreeWriter(zookeeper.connect, f"/test-{next(_CHROOTS)}") as writer:
+        yield writer
+
+
+@pytest.fixture
+def start_broker(tmp_path: Path) -> Iterator[StartBroker]:
+    """Start brokers in this process that end with the test; ``start(id, properties, ...)``."""
+    with contextlib.ExitStack() as stack:
+
+        def start(
+            broker_id: int = 0, properties: dict[str, str] | None = None, **arguments: object
+        ) -> BrokerServer:
+            config = BrokerConfig.from_properties(
+                {
+                    "brokerid": str(broker_id),
+                    "port": "0",
+                    "log.dir": str(tmp_path / f"broker-{broker_id}"),
+                    "num.partitions": "3",
+                    "log.flush.interval": "1",
+                    **(properties or {}),
+                }
+            )
+            return stack.enter_context(BrokerServer(config, **arguments))  # type: ignore[arg-type]
+
+        yield start
+
+
+@pytest.fixture(autouse=True)
+def quiet(capfd: pytest.CaptureFixture[str]) -> Iterator[None]:
+    """Nothing under test writes to the user's terminal."""
+    yield
+    out, err = capfd.readouterr()
+    # Tests may print a failure's details; what passes must be silent.
+    sys.stderr.write(err)
+    assert (out, err) == ("", "")

@@ -1,0 +1,453 @@
+"""What brokers registered in a real ZooKeeper, and every way in which it cannot be learned."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import struct
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import Any, Final
+
+import pytest
+from kazoo.security import make_digest_acl
+
+from spark_kafkawire.broker import ZooKeeperServer
+from spark_kafkawire.cluster import zookeeper as under_test
+from spark_kafkawire.cluster.zookeeper import discover
+from spark_kafkawire.cluster.zookeeper_session import Tree, read_tree
+from spark_kafkawire.errors import DiscoveryError
+from spark_kafkawire.model import Broker, ClusterView, TopicPartition
+from spark_kafkawire.options import Discovery
+from tests.net.peers import Peer, Script, answering, closed_port, unreachable
+from tests.support import golden
+from tests.support.polling import poll
+
+from .trees import TreeWriter
+
+TIMEOUT_S: Final = 10.0
+#: Long enough to see that there is no answer, and nothing that a test waits for otherwise.
+SHORT_S: Final = 0.5
+#: Discovery may take half a second beyond its deadline to close the session; machines are busy.
+GRACE_S: Final = 1.5
+SECRET: Final = "s3cret"
+
+#: A server's answer to CONNECT: version, session timeout ms, session id, password, not read-only.
+SESSION: Final = struct.pack(">iiiqi16s?", 37, 0, 4000, 1, 16, bytes(16), False)
+
+
+def logs(topic: str, broker_id: int, count: int) -> list[TopicPartition]:
+    return [TopicPartition(topic, partition, broker_id) for partition in range(count)]
+
+
+def fails(discovery: Discovery, timeout_s: float = TIMEOUT_S) -> str:
+    """The one line that a failing discovery gives, after the option and the hosts."""
+    began_s = time.monotonic()
+    with pytest.raises(DiscoveryError) as error:
+        discover(discovery, timeout_s)
+    assert time.monotonic() - began_s < timeout_s + GRACE_S
+    message = str(error.value)
+    assert "\n" not in message
+    assert SECRET not in message
+    prefix = f"option zookeeper.connect: {discovery.zookeeper_connect}: "
+    assert message.startswith(prefix)
+    return message.removeprefix(prefix)
+
+
+# --- what there is ---
+
+
+def recorded_trees() -> dict[str, list[dict[str, Any]]]:
+    stages = golden.read_json("zk_tree.json")["stages"]
+    trees = {
+        name: stage["tree"] if isinstance(stage, dict) and "tree" in stage else stage
+        for name, stage in stages.items()
+    }
+    return {name: tree for name, tree in trees.items() if isinstance(tree, list) and registered(tree)}
+
+
+def registered(nodes: list[dict[str, Any]]) -> dict[str, str]:
+    """The data of the nodes that tell of live brokers."""
+    return {node["path"]: node["data"] for node in nodes if node["path"].startswith("/brokers/ids/")}
+
+
+RECORDED: Final = recorded_trees()
+
+
+def test_trees_of_several_stages_were_recorded() -> None:
+    assert len(RECORDED) >= 3
+
+
+@pytest.mark.parametrize("stage", RECORDED)
+def test_a_recorded_tree_is_read_as_what_it_says(stage: str, tree: TreeWriter) -> None:
+    expected_logs = []
+    for node in RECORDED[stage]:
+        if not node["children"]:
+            tree.put(node["path"], (node["data"] or "").encode())
+        match node["path"].split("/"):
+            case ["", "brokers", "topics", topic, broker_id]:
+                expected_logs += logs(topic, int(broker_id), int(node["data"]))
+    expected_brokers = [
+        Broker(int(path.rpartition("/")[2]), "127.0.0.1", int(data.rpartition(":")[2]))
+        for path, data in registered(RECORDED[stage]).items()
+    ]
+    view = discover(tree.discovery, TIMEOUT_S)
+    assert view == ClusterView(tuple(sorted(expected_brokers)), tuple(sorted(expected_logs)))
+
+
+def test_the_recorded_topics_are_found_also_the_one_that_is_not_ascii(tree: TreeWriter) -> None:
+    for node in RECORDED["03_more"]:
+        if not node["children"]:
+            tree.put(node["path"], node["data"].encode())
+    view = discover(tree.discovery, TIMEOUT_S)
+    assert view.brokers == (Broker(0, "127.0.0.1", 9071), Broker(1, "127.0.0.1", 9072))
+    assert view.topics == ("lab-five", "zk-badcrc", "zk-empty", "zk-größe", "zk-new")
+    assert [log.name for log in view.logs_of("zk-größe")] == ["0-0", "0-1", "0-2"]
+    assert len(view.logs_of("lab-five")) == 5
+    assert {log.broker for log in view.logs_of("zk-new")} == {0, 1}
+
+
+@pytest.mark.parametrize("topic", ["größe-日本", "with space", "a:b*c?=", "100%25", "dots.-_"])
+def test_any_name_that_zookeeper_holds_comes_back_as_it_is(topic: str, tree: TreeWriter) -> None:
+    tree.put_broker(0)
+    tree.put_topic(topic, {0: 2})
+    assert discover(tree.discovery, TIMEOUT_S).logs == tuple(logs(topic, 0, 2))
+
+
+def test_the_partitions_of_a_broker_that_is_not_alive_are_logs_without_a_broker(tree: TreeWriter) -> None:
+    tree.put_broker(1)
+    tree.put_topic("t", {0: 1, 1: 2})
+    view = discover(tree.discovery, TIMEOUT_S)
+    assert view.brokers == (Broker(1, "127.0.0.1", 9092),)
+    assert view.logs == tuple(sorted(logs("t", 0, 1) + logs("t", 1, 2)))
+    assert view.broker(0) is None
+
+
+def test_live_brokers_without_any_topic_are_a_view_without_logs(tree: TreeWriter) -> None:
+    tree.put_broker(3)
+    assert discover(tree.discovery, TIMEOUT_S) == ClusterView((Broker(3, "127.0.0.1", 9092),), ())
+
+
+def test_a_topic_that_nobody_holds_any_more_has_no_logs(tree: TreeWriter) -> None:
+    tree.put_broker(0)
+    tree.put("/brokers/topics/gone")
+    assert discover(tree.discovery, TIMEOUT_S).topics == ()
+
+
+@pytest.mark.parametrize(
+    ("data", "host", "port"),
+    [
+        (b"127.0.0.1-1795251453045:127.0.0.1:9071", "127.0.0.1", 9071),
+        (b"my-host-1-1795251453045:kafka-1.example.org:9092", "kafka-1.example.org", 9092),
+        (b"creator:host:1", "host", 1),
+        (b"::1-1795251453045:::1:9092", "::1", 9092),
+        (b"fe80:0:0:0:1:2:3:4-1795251453045:fe80:0:0:0:1:2:3:4:65535", "fe80:0:0:0:1:2:3:4", 65535),
+        (b"[::1]-1795251453045:[::1]:9092", "::1", 9092),
+    ],
+)
+def test_a_registration_has_creator_first_and_port_last(
+    data: bytes, host: str, port: int, tree: TreeWriter
+) -> None:
+    tree.put("/brokers/ids/0", data)
+    assert discover(tree.discovery, TIMEOUT_S).brokers == (Broker(0, host, port),)
+
+
+def test_a_large_cluster_is_read_within_seconds(tree: TreeWriter) -> None:
+    for broker_id in range(10):
+        tree.put_broker(broker_id)
+    tree.put_many_topics(topic_count=1000, broker_count=10)
+    began_s = time.monotonic()
+    view = discover(tree.discovery, 60.0)
+    # 1.3 s on two cores that have nothing else to do.
+    assert time.monotonic() - began_s < 20.0
+    assert len(view.logs) == 30_000
+    assert len(view.topics) == 1000
+
+
+def test_a_dead_host_among_the_hosts_is_no_matter(tree: TreeWriter) -> None:
+    tree.put_broker(0)
+    discovery = Discovery(zookeeper_connect=f"127.0.0.1:{closed_port().port},{tree.connect}")
+    assert len(discover(discovery, TIMEOUT_S).brokers) == 1
+
+
+class VanishingTree:
+    """A tree of which a node goes away after its parent's children were listed."""
+
+    def __init__(self, tree: Tree, parent: str, vanish: Callable[[], None]) -> None:
+        self._tree, self._parent, self._vanish = tree, parent, vanish
+
+    def children(self, paths: Iterable[str]) -> Iterator[list[str] | None]:
+        asked = list(paths)
+        yield from self._tree.children(asked)
+        if self._parent in asked:
+            self._vanish()
+
+    def data(self, paths: Iterable[str]) -> Iterator[bytes | None]:
+        return self._tree.data(paths)
+
+
+@pytest.mark.parametrize(
+    ("parent", "gone", "broker_ids", "log_count"),
+    [
+        ("/brokers/ids", "/brokers/ids/0", [1], 1),
+        ("/brokers/topics/t", "/brokers/topics/t/1", [0, 1], 0),
+        ("/brokers/topics", "/brokers/topics/t", [0, 1], 0),
+    ],
+)
+def test_nodes_that_vanish_while_they_are_read_are_left_out(
+    parent: str, gone: str, broker_ids: list[int], log_count: int, tree: TreeWriter
+) -> None:
+    tree.put_broker(0)
+    tree.put_broker(1)
+    tree.put_topic("t", {1: 1})
+    view = read_tree(
+        tree.discovery,
+        TIMEOUT_S,
+        lambda real: under_test._cluster_view(VanishingTree(real, parent, lambda: tree.remove(gone))),  # type: ignore[arg-type]
+    )
+    assert [broker.id for broker in view.brokers] == broker_ids
+    assert len(view.logs) == log_count
+
+
+# --- what there is not ---
+
+
+def test_an_empty_zookeeper_asks_for_the_chroot(tree: TreeWriter) -> None:
+    tree.put("/something-else")
+    assert fails(tree.discovery) == (
+        "no Kafka broker has registered here (/brokers/ids is not there): is the chroot right?"
+    )
+
+
+def test_a_chroot_that_was_left_out_is_asked_for(zookeeper: ZooKeeperServer) -> None:
+    for connect in (zookeeper.connect, f"{zookeeper.connect}/"):
+        assert "is the chroot right?" in fails(Discovery(zookeeper_connect=connect))
+
+
+def test_a_chroot_that_is_not_there_is_told(tree: TreeWriter) -> None:
+    tree.put_broker(0)
+    wrong = Discovery(zookeeper_connect=f"{tree.connect}/wrong")
+    assert fails(wrong) == "the chroot (the path after the hosts) is not in ZooKeeper"
+
+
+def test_a_cluster_without_a_live_broker_is_told(tree: TreeWriter) -> None:
+    tree.put("/brokers/ids")
+    assert fails(tree.discovery) == "no Kafka broker is alive: /brokers/ids is empty"
+
+
+@pytest.mark.parametrize(
+    ("path", "data", "message"),
+    [
+        ("/brokers/ids/0", b"", "node /brokers/ids/0 holds '', which is not creator:host:port"),
+        ("/brokers/ids/0", b"h:9092", "node /brokers/ids/0 holds 'h:9092', which is not creator:host:port"),
+        ("/brokers/ids/0", b"c:h:0", "which is not creator:host:port"),
+        ("/brokers/ids/0", b"c:h:65536", "which is not creator:host:port"),
+        ("/brokers/ids/0", b"c:h h:1", "which is not creator:host:port"),
+        ("/brokers/ids/0", b"\xff\xfe\x00\n", "which is not creator:host:port"),
+        ("/brokers/ids/0", b'{"host":"h","port":9092}', "which is not creator:host:port"),
+        ("/brokers/ids/0", b"x" * 100_000, f"holds '{'x' * 60}', which is not creator:host:port"),
+        ("/brokers/ids/one", b"c:h:1", "node /brokers/ids/one is not named by a broker id"),
+        ("/brokers/topics/t/one", b"1", "node /brokers/topics/t/one is not named by a broker id"),
+        ("/brokers/topics/t/0", b"", "node /brokers/topics/t/0 holds '', which is not a partition count"),
+        ("/brokers/topics/t/0", b"-1", "holds '-1', which is not a partition count"),
+        ("/brokers/topics/t/0", b"0", "holds '0', which is not a partition count"),
+        ("/brokers/topics/t/0", b"3.5", "which is not a partition count"),
+        ("/brokers/topics/t/0", b"99999999999", "which is not a partition count"),
+        ("/brokers/topics/t/0", b"999999999", "announces 999999999 partitions or more, at most 250000"),
+    ],
+)
+def test_a_node_with_bad_data_is_told_by_its_path(
+    path: str, data: bytes, message: str, tree: TreeWriter
+) -> None:
+    tree.put_broker(7)
+    tree.put(path, data)
+    assert message in fails(tree.discovery)
+
+
+# --- no ZooKeeper, or one that does not let us in ---
+
+
+def http(connection: socket.socket) -> None:
+    connection.recv(1 << 10)
+    connection.sendall(b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n")
+
+
+def silent(connection: socket.socket) -> None:
+    while connection.recv(1 << 10):
+        pass
+
+
+def session_then(data: bytes) -> Script:
+    def script(connection: socket.socket) -> None:
+        answering(SESSION)(connection)
+        connection.recv(1 << 10)
+        connection.sendall(data)
+        silent(connection)
+
+    return script
+
+
+@contextmanager
+def playing(script: Script) -> Iterator[Broker]:
+    with Peer(script) as peer:
+        yield peer.broker
+
+
+def reply(xid: int, body: bytes, error: int = 0) -> bytes:
+    return struct.pack(">iiqi", 16 + len(body), xid, 1, error) + body
+
+
+@pytest.mark.parametrize(
+    ("peer", "message"),
+    [
+        (nullcontext(closed_port()), "Connection refused"),
+        (nullcontext(Broker(0, "no-such-host.invalid", 2181)), "Cannot resolve no-such-host.invalid"),
+        (unreachable(), "Connection timed out"),
+        (playing(silent), "socket time-out during read"),
+        (playing(answering(b"")), "socket connection broken"),
+        (playing(http), "an answer of 1213486160 bytes, at most 67108864 are taken; is this the port"),
+        (playing(answering(b"\x7f\xff\xff\xffx")), "an answer of 2147483647 bytes, at most 67108864 are"),
+        (playing(answering(b"\xff\xff\xff\xff")), "invalid server response"),
+        (playing(answering(b"\0\0\0\0")), "invalid server response"),
+        (playing(session_then(b"")), ""),
+        (playing(session_then(reply(77, b""))), "xids do not match"),
+        (playing(session_then(b"\0\0\0\3abc")), "this is no ZooKeeper"),
+        (playing(session_then(reply(1, b"\x7f\xff\xff\xff"))), "/brokers/ids is not ZooKeeper's"),
+        (playing(session_then(reply(1, b"\0\0\0\1\0\0\0\2\xff\xfe"))), "/brokers/ids is not ZooKeeper's"),
+        (playing(session_then(reply(1, b"", error=-4711))), "this is no ZooKeeper"),
+    ],
+)  # fmt: skip
+def test_what_is_no_zookeeper_is_told_at_the_deadline(
+    peer: AbstractContextManager[Broker], message: str
+) -> None:
+    with peer as address:
+        told = fails(Discovery(zookeeper_connect=f"{address.host}:{address.port}"), SHORT_S)
+    assert message in told
+    assert "within 0.5 s (requestTimeout)" in told or "not ZooKeeper's" in told
+
+
+def test_a_protected_tree_is_read_with_the_right_credential_only(tree: TreeWriter) -> None:
+    acl = [make_digest_acl("me", SECRET, all=True)]
+    tree.log_in(f"me:{SECRET}")
+    tree.put("/brokers/ids/0", b"c:h:1", acl=acl)
+    tree.put("/brokers/topics/t/0", b"2", acl=acl)
+
+    def with_auth(credential: str) -> Discovery:
+        return Discovery(zookeeper_connect=tree.connect, zookeeper_auth=("digest", credential))
+
+    assert discover(with_auth(f"me:{SECRET}"), TIMEOUT_S).logs == tuple(logs("t", 0, 2))
+    denied = "ZooKeeper denies access to /brokers/ids; does option zookeeper.auth fit?"
+    assert fails(tree.discovery) == denied
+    assert fails(with_auth(f"me:not-{SECRET}")) == denied
+    assert fails(with_auth(f"you:{SECRET}")) == denied
+
+
+def test_a_credential_is_not_told_by_a_zookeeper_that_is_down() -> None:
+    down = f"127.0.0.1:{closed_port().port}"
+    fails(Discovery(zookeeper_connect=down, zookeeper_auth=("digest", f"me:{SECRET}")), SHORT_S)
+
+
+def test_nothing_is_logged_and_no_credential_at_any_level(
+    tree: TreeWriter, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(1)
+    tree.put_broker(0)
+    caplog.clear()
+    discovery = Discovery(zookeeper_connect=tree.connect, zookeeper_auth=("digest", f"me:{SECRET}"))
+    discover(discovery, TIMEOUT_S)
+    assert SECRET not in caplog.text
+    assert not [record for record in caplog.records if record.levelname not in ("DEBUG", "INFO")]
+
+
+# --- sessions that end ---
+
+
+def reading_after(disturb: Callable[[], None]) -> tuple[list[int], Callable[[Tree], ClusterView]]:
+    """A way to read the tree that is disturbed in its middle, the first time."""
+    turns: list[int] = []
+
+    def read(tree: Tree) -> ClusterView:
+        next(tree.children(["/brokers/ids"]))
+        turns.append(len(turns))
+        if len(turns) == 1:
+            disturb()
+        return under_test._cluster_view(tree)
+
+    return turns, read
+
+
+@pytest.fixture(scope="module")
+def own_zookeeper() -> Iterator[ZooKeeperServer]:
+    """A ZooKeeper with one broker that holds one topic, for tests that do it harm."""
+    with ZooKeeperServer() as server:
+        with TreeWriter(server.connect) as writer:
+            writer.put_broker(0)
+            writer.put_topic("t", {0: 3})
+        yield server
+
+
+@pytest.fixture
+def served(own_zookeeper: ZooKeeperServer) -> Iterator[ZooKeeperServer]:
+    """That ZooKeeper, running and not frozen."""
+    if own_zookeeper.pid is None:
+        own_zookeeper.start()
+    yield own_zookeeper
+    if own_zookeeper.pid:
+        os.kill(own_zookeeper.pid, signal.SIGCONT)
+
+
+def test_an_expired_session_is_replaced_and_everything_read_anew(served: ZooKeeperServer) -> None:
+    turns, read = reading_after(served.expire_sessions)
+    view = read_tree(Discovery(zookeeper_connect=served.connect), TIMEOUT_S, read)
+    assert view.logs == tuple(logs("t", 0, 3))
+    assert len(turns) == 2
+
+
+def test_a_zookeeper_restarted_while_it_is_read_gives_all_there_is(served: ZooKeeperServer) -> None:
+    def restart() -> None:
+        served.kill()
+        served.start()
+
+    _, read = reading_after(restart)
+    view = read_tree(Discovery(zookeeper_connect=served.connect), 60.0, read)
+    assert view.logs == tuple(logs("t", 0, 3))
+
+
+@pytest.mark.parametrize("end", ["frozen", "killed"])
+def test_a_zookeeper_lost_while_it_is_read_is_told_at_the_deadline(end: str, served: ZooKeeperServer) -> None:
+    def disturb() -> None:
+        assert served.pid
+        if end == "killed":
+            served.kill()
+        else:
+            os.kill(served.pid, signal.SIGSTOP)
+
+    _, read = reading_after(disturb)
+    began_s = time.monotonic()
+    with pytest.raises(DiscoveryError, match=r"no answer within 2 s \(requestTimeout\)"):
+        read_tree(Discovery(zookeeper_connect=served.connect), 2.0, read)
+    assert time.monotonic() - began_s < 2.0 + GRACE_S
+
+
+def open_sockets() -> int:
+    count = 0
+    for name in os.listdir("/proc/self/fd"):
+        try:
+            count += os.readlink(f"/proc/self/fd/{name}").startswith("socket:")
+        except FileNotFoundError:
+            continue
+    return count
+
+
+def test_a_session_leaves_no_thread_and_no_socket_behind(tree: TreeWriter) -> None:
+    tree.put_broker(0)
+    threads, sockets = threading.active_count(), open_sockets()
+    for _ in range(3):
+        discover(tree.discovery, TIMEOUT_S)
+    fails(Discovery(zookeeper_connect=f"{tree.connect}/wrong"))
+    fails(Discovery(zookeeper_connect=f"127.0.0.1:{closed_port().port}"), SHORT_S)
+    poll(lambda: threading.active_count() <= threads, "the threads have ended")
+    poll(lambda: open_sockets() <= sockets, "the sockets are closed")

@@ -1,6 +1,10 @@
 # `make demo` and `make test` need Python 3.11 and make, nothing else: what they need is installed
 # into .venv the first time, and used again afterwards.
 
+ifneq ($(words $(CURDIR)),1)
+$(error Spark does not start from a folder with a blank in its path: move $(CURDIR))
+endif
+
 # Another Python: `make test PYTHON=/path/to/python3`.
 PYTHON ?= $(shell command -v python3.11 || command -v python3 || echo python3.11)
 # Arguments for pytest: `make test ARGS="tests/records -k gzip"`.

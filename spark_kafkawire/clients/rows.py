@@ -46,8 +46,9 @@ class Rows:
 
     def _refuse_oversize(self, options: WriteOptions) -> None:
         size_max = min(options.message_size_max, SET_BYTES_MAX)
-        # What cannot grow above the limit by compression (snappy's worst case) need not be tried.
-        safe_size = size_max if options.compression == "none" else size_max * 6 // 7 - 1024
+        # Compressed, a value grows by a sixth and its headers at worst (snappy): smaller ones need
+        # not be tried.
+        safe_size = size_max if options.compression == "none" else (size_max - 80) * 5 // 6
         sizes = pc.binary_length(self.values).to_numpy(zero_copy_only=False)
         for row in np.flatnonzero(sizes > safe_size).tolist():
             if options.compression == "none" or not _fits(self.values.slice(row, 1), options, size_max):

@@ -10,6 +10,7 @@ import pytest
 from spark_kafkawire.clients.rows import Rows
 from spark_kafkawire.errors import RowError
 from spark_kafkawire.options import WriteOptions
+from spark_kafkawire.records.message_set import encode_sets
 from tests.support.writing import binary, write_options
 
 
@@ -47,6 +48,22 @@ def test_a_value_that_compression_makes_larger_than_the_limit_is_refused(compres
     noise = random.Random(7).randbytes(10_000)
     with pytest.raises(RowError, match=rf"^row 1: its value of 10000 bytes is, also as {compression},"):
         Rows(binary([b"", noise]), "t").check(options(max__message__size=10_000, compression=compression))
+
+
+@pytest.mark.parametrize("compression", ["gzip", "snappy"])
+@pytest.mark.parametrize("size", [16, 100, 9_000, 120_000])
+def test_a_value_that_passes_can_be_encoded_below_the_limit(compression: str, size: int) -> None:
+    values = binary([random.Random(size).randbytes(size)])
+    for limit in range(size, size * 6 // 5 + 120, max(1, size // 50)):
+        chosen = options(max__message__size=limit, compression=compression)
+        sets = encode_sets(values, compression=compression, set_bytes_max=1 << 20, message_size_max=limit)
+        try:
+            Rows(values, "t").check(chosen)
+        except RowError:
+            with pytest.raises(RowError):
+                list(sets)
+        else:
+            assert sum(each.count for each in sets) == 1
 
 
 def test_an_empty_batch_passes() -> None:

@@ -1,0 +1,282 @@
+"""Writing DataFrames through Spark to brokers that ZooKeeper knows, read back from the logs."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from kazoo.client import KazooClient
+from pyspark.errors import AnalysisException, PythonException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import BinaryType, StructField, StructType
+
+from spark_kafkawire.broker import EmbeddedCluster
+from spark_kafkawire.clients.murmur2 import positive_hashes
+from spark_kafkawire.clients.targets import Targets
+from spark_kafkawire.cluster.view import view
+from spark_kafkawire.errors import DiscoveryError
+from spark_kafkawire.options import Discovery, NetOptions, WriteOptions
+from spark_kafkawire.source.writer import create_writer
+from tests.support import replay
+from tests.support.writing import binary, stored, wait_until
+
+BROKERS = 2
+PARTITIONS = 2
+#: Every log of a topic, as keys count them.
+NAMES = [(broker, partition) for broker in range(BROKERS) for partition in range(PARTITIONS)]
+VALUE = StructType([StructField("value", BinaryType())])
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[EmbeddedCluster]:
+    with EmbeddedCluster(brokers=BROKERS, partitions=PARTITIONS) as running:
+        yield running
+
+
+def save(frame: DataFrame, cluster: EmbeddedCluster, mode: str = "append", **raw: Any) -> None:
+    options = {"zookeeper.connect": cluster.zookeeper_connect, **raw}
+    frame.write.format("kafkawire").mode(mode).options(**options).save()
+
+
+def logs(cluster: EmbeddedCluster, topic: str) -> dict[tuple[int, int], list[bytes]]:
+    """All messages of a topic by broker and partition."""
+    return {
+        (broker, partition): stored(cluster.brokers[broker].port, topic, partition)
+        for broker, partition in NAMES
+    }
+
+
+def messages(cluster: EmbeddedCluster, topic: str) -> list[bytes]:
+    return sorted(value for values in logs(cluster, topic).values() for value in values)
+
+
+def register(cluster: EmbeddedCluster, topic: str) -> None:
+    """Write one message to a topic on every broker, and wait until ZooKeeper shows all its logs."""
+    options = WriteOptions.parse(
+        {"zookeeper.connect": cluster.zookeeper_connect, "topic": topic, "batchBytes": "1"}
+    )
+    batch = pa.record_batch({"value": binary([b"first"])})
+    create_writer(options, VALUE, overwrite=False).write(iter([batch] * BROKERS))
+    wait_until(lambda: len(view(options.discovery, options.net).logs_of(topic)) == len(NAMES))
+
+
+def one_line(error: Exception) -> str:
+    """What our error says: the last line that Spark shows of it."""
+    lines = [line for line in str(error).splitlines() if "spark_kafkawire.errors." in line]
+    assert lines
+    return lines[-1]
+
+
+@pytest.mark.parametrize(("compression", "acks"), [("none", "0"), ("gzip", "1"), ("snappy", "verify")])
+def test_a_dataframe_is_written_whole(
+    spark: SparkSession, cluster: EmbeddedCluster, compression: str, acks: str
+) -> None:
+    topic = f"whole-{compression}-{acks}"
+    frame = spark.range(0, 3000, 1, 3).selectExpr("CAST(id AS STRING) AS value")
+    save(frame, cluster, topic=topic, compression=compression, acks=acks, batchBytes="2000")
+    expected = sorted(b"%d" % number for number in range(3000))
+    wait_until(lambda: messages(cluster, topic) == expected)
+
+
+def test_strings_are_utf_8_and_bytes_are_themselves(spark: SparkSession, cluster: EmbeddedCluster) -> None:
+    save(spark.createDataFrame([("größe",), ("",)], "value string"), cluster, topic="text")
+    save(spark.createDataFrame([(b"\xff\x00",)], "value binary"), cluster, topic="text")
+    assert messages(cluster, "text") == sorted(["größe".encode(), b"", b"\xff\x00"])
+
+
+def test_an_unregistered_topic_goes_to_partition_0_of_every_live_broker_and_later_to_all(
+    spark: SparkSession, cluster: EmbeddedCluster
+) -> None:
+    frame = spark.range(0, 4, 1, 4).selectExpr("CAST(id AS STRING) AS value")
+    save(frame, cluster, topic="new")
+    first = logs(cluster, "new")
+    assert {name for name, values in first.items() if values} == {(0, 0), (1, 0)}
+    register(cluster, "new")
+    save(frame, cluster, topic="new")
+    assert all(len(values) > len(first[name]) for name, values in logs(cluster, "new").items())
+
+
+def test_keys_pick_the_log_by_murmur2_whatever_partition_of_the_dataframe_they_are_in(
+    spark: SparkSession, cluster: EmbeddedCluster
+) -> None:
+    register(cluster, "keyed")
+    frame = spark.range(0, 400, 1, 4).selectExpr(
+        "CONCAT('key ', id % 20) AS key", "CONCAT('key ', id % 20) AS value"
+    )
+    save(frame, cluster, topic="keyed")
+    save(frame.repartition(3), cluster, topic="keyed")
+    for place, (name, values) in enumerate(logs(cluster, "keyed").items()):
+        keys = [value for value in values if value != b"first"]
+        assert name == NAMES[place]
+        assert set((positive_hashes(binary(keys)) % len(NAMES)).tolist()) <= {place}
+    assert len(messages(cluster, "keyed")) == 800 + BROKERS
+
+
+def test_batches_without_keys_go_round_from_a_place_of_each_tasks_own(
+    spark: SparkSession, cluster: EmbeddedCluster
+) -> None:
+    register(cluster, "round")
+    before = logs(cluster, "round")
+    save(spark.range(0, 4, 1, 4).selectExpr("CAST(id AS STRING) AS value"), cluster, topic="round")
+    after = logs(cluster, "round")
+    assert [after[name][len(before[name]) :] for name in NAMES] == [[b"0"], [b"1"], [b"2"], [b"3"]]
+
+
+def test_a_topic_column_writes_to_several_topics(spark: SparkSession, cluster: EmbeddedCluster) -> None:
+    frame = spark.range(0, 300, 1, 2).selectExpr(
+        "CONCAT('many-', id % 3) AS topic", "CAST(CAST(id AS STRING) AS BINARY) AS value"
+    )
+    save(frame, cluster, compression="gzip")
+    for number in range(3):
+        expected = sorted(b"%d" % value for value in range(number, 300, 3))
+        assert messages(cluster, f"many-{number}") == expected
+
+
+def test_partition_and_broker_columns_name_the_log_also_of_an_unregistered_topic(
+    spark: SparkSession, cluster: EmbeddedCluster
+) -> None:
+    rows = [(b"%d-%d" % name, *name) for name in NAMES] * 3
+    frame = spark.createDataFrame(rows, "value binary, broker int, partition int")
+    save(frame, cluster, topic="named")
+    assert logs(cluster, "named") == {name: [b"%d-%d" % name] * 3 for name in NAMES}
+
+
+def test_what_was_read_is_written_as_it_is(spark: SparkSession, cluster: EmbeddedCluster) -> None:
+    rows = [(b"%d-%d" % name, *name) for name in NAMES]
+    save(spark.createDataFrame(rows, "value binary, broker int, partition int"), cluster, topic="origin")
+    register(cluster, "origin")
+    read = (
+        spark.read.format("kafkawire")
+        .option("zookeeper.connect", cluster.zookeeper_connect)
+        .option("subscribe", "origin")
+        .load()
+    )
+    save(read, cluster, topic="mirror", compression="snappy")
+    assert logs(cluster, "mirror") == logs(cluster, "origin")
+
+
+def test_broker_list_needs_no_zookeeper(spark: SparkSession, cluster: EmbeddedCluster) -> None:
+    frame = spark.range(0, 40, 1, 4).selectExpr("CAST(id AS STRING) AS value", "'listed' AS topic")
+    options = {"broker.list": cluster.broker_list}
+    frame.write.format("kafkawire").mode("append").options(**options).save()
+    frame.drop("topic").write.format("kafkawire").mode("append").options(topic="listed", **options).save()
+    written = logs(cluster, "listed")
+    assert all(written.values())
+    assert messages(cluster, "listed") == sorted([b"%d" % number for number in range(40)] * 2)
+
+
+def test_an_empty_dataframe_writes_nothing(spark: SparkSession, cluster: EmbeddedCluster) -> None:
+    save(spark.createDataFrame([], "value binary"), cluster, topic="empty")
+    save(
+        spark.range(0, 10, 1, 2).filter("id < 0").selectExpr("CAST(id AS STRING) AS value"),
+        cluster,
+        topic="empty",
+    )
+    assert messages(cluster, "empty") == []
+
+
+@pytest.mark.parametrize(
+    ("columns", "raw", "problem"),
+    [
+        (["id AS value"], {"topic": "t"}, "OptionError: schema: value attribute unsupported type bigint;"),
+        (["CAST(id AS STRING) AS key"], {"topic": "t"}, "OptionError: schema: required attribute 'value'"),
+        (["'' AS value", "id AS topic"], {}, "OptionError: schema: topic attribute unsupported type bigint;"),
+        (["'' AS value"], {}, "OptionError: topic option required when no 'topic' attribute is present"),
+        (["'' AS value"], {"topic": "a/b"}, "OptionError: option topic: 'a/b': the brokers refuse"),
+        (
+            ["'' AS value"],
+            {"topic": "t", "acks": "2"},
+            "OptionError: option acks: '2' is not 0 or 1 or verify",
+        ),
+    ],
+)
+def test_what_the_driver_refuses_is_one_line_before_any_task(
+    spark: SparkSession, cluster: EmbeddedCluster, columns: list[str], raw: dict[str, str], problem: str
+) -> None:
+    with pytest.raises(AnalysisException) as raised:
+        save(spark.range(1).selectExpr(*columns), cluster, **raw)
+    assert one_line(raised.value).startswith(f"spark_kafkawire.errors.{problem}")
+
+
+def test_overwrite_is_refused(spark: SparkSession, cluster: EmbeddedCluster) -> None:
+    with pytest.raises(AnalysisException) as raised:
+        save(spark.range(1).selectExpr("'' AS value"), cluster, mode="overwrite", topic="t")
+    assert one_line(raised.value).endswith('a Kafka log can only be appended to; use .mode("append")')
+
+
+@pytest.mark.parametrize(
+    ("columns", "raw", "problem"),
+    [
+        (["CASE WHEN id < 5 THEN 'x' END AS value"], {"topic": "bad"}, "row 5: value is null; "),
+        (
+            ["'x' AS value", "CASE WHEN id < 5 THEN 'bad' END AS topic"],
+            {},
+            "row 5: topic is null; fill it, or set the option topic",
+        ),
+        (
+            ["REPEAT('x', CAST(id AS INT) * 10) AS value"],
+            {"topic": "bad", "max.message.size": "79"},
+            "row 8: its value of 80 bytes is larger than max.message.size=79",
+        ),
+        (
+            ["'x' AS value", "CAST(id AS INT) AS partition"],
+            {"topic": "bad"},
+            "row 2: topic 'bad' has no partition 2;",
+        ),
+    ],
+)
+def test_a_row_that_cannot_be_written_is_one_line_and_nothing_of_its_batch_is_sent(
+    spark: SparkSession, cluster: EmbeddedCluster, columns: list[str], raw: dict[str, str], problem: str
+) -> None:
+    with pytest.raises(PythonException) as raised:
+        save(spark.range(0, 10, 1, 1).selectExpr(*columns), cluster, **raw)
+    expected = f"spark_kafkawire.errors.RowError: batch 0 of the task: {problem}"
+    assert one_line(raised.value).startswith(expected)
+    assert messages(cluster, "bad") == []
+
+
+def test_a_dead_broker_that_is_still_registered_is_left_out_and_none_alive_is_an_error(
+    cluster: EmbeddedCluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    zookeeper = KazooClient(cluster.zookeeper_connect)
+    zookeeper.start()
+    try:
+        zookeeper.create("/brokers/topics/half-dead/0", b"2", makepath=True)
+        zookeeper.create("/brokers/topics/half-dead/9", b"1", makepath=True)
+        zookeeper.create("/brokers/topics/dead/9", b"1", makepath=True)
+        targets = Targets.discover(Discovery(zookeeper_connect=cluster.zookeeper_connect), NetOptions())
+        assert [log.name for log in targets.choices("half-dead")] == ["0-0", "0-1"]
+        assert caplog.messages == ["topic 'half-dead': broker 9 is not alive; writing to the others"]
+        options = WriteOptions.parse({"zookeeper.connect": cluster.zookeeper_connect, "topic": "dead"})
+        with pytest.raises(DiscoveryError, match=r"^topic 'dead': none of its brokers \(9\) is alive"):
+            create_writer(options, VALUE, overwrite=False)
+    finally:
+        for topic in ("half-dead", "dead"):
+            zookeeper.delete(f"/brokers/topics/{topic}", recursive=True)
+        zookeeper.stop()
+        zookeeper.close()
+
+
+def test_a_broker_killed_in_the_middle_of_a_write_is_a_delivery_error(spark: SparkSession) -> None:
+    with EmbeddedCluster(brokers=1, partitions=1, zookeeper=False) as cluster:
+        (broker,) = cluster.brokers
+
+        def kill_once_written() -> None:
+            wait_until(lambda: replay.end_offset(broker.port, ("t", 0)) > 0)
+            broker.kill()
+
+        killer = threading.Thread(target=kill_once_written)
+        killer.start()
+        frame = spark.range(0, 20_000_000, 1, 1).selectExpr("CAST(id AS STRING) AS value")
+        with pytest.raises(PythonException) as raised:
+            frame.write.format("kafkawire").mode("append").option("broker.list", cluster.broker_list).option(
+                "topic", "t"
+            ).option("batchBytes", "10k").save()
+        killer.join()
+    assert one_line(raised.value).startswith("spark_kafkawire.errors.DeliveryError: broker 0 (127.0.0.1:")
+    assert "message(s) that this task sent there (to t 0-0), each may be in its log or missing" in one_line(
+        raised.value
+    )

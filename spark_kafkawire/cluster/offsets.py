@@ -72,14 +72,15 @@ def segments_before(
 ) -> dict[TopicPartition, tuple[int, ...]]:
     """The starts of each log's segments last written at its time or before, ascending.
 
-    Times are milliseconds since 1970 on the broker's clock. A message of a segment is at most
-    as young as the segment's last write: all messages younger than a time lie at or after the
-    last start given here, or anywhere where none is given. The end of the log is the last
-    element when the time is not before the present. Raises as ``all_bounds`` does.
+    Times are milliseconds since 1970 on the broker's clock; earlier ones count as 1970, for
+    OFFSETS means something else by -1 and -2. A message of a segment is at most as young as the
+    segment's last write: all messages younger than a time lie at or after the last start given
+    here, or anywhere where none is given. The end of the log is the last element when the time
+    is not before the present. Raises as ``all_bounds`` does.
     """
 
     def question(broker: Broker, logs: list[TopicPartition]) -> dict[TopicPartition, tuple[int, ...]]:
-        found = _offsets(broker, {log: times_ms[log] for log in logs}, net)
+        found = _offsets(broker, {log: max(times_ms[log], 0) for log in logs}, net)
         return {log: tuple(sorted(set(offsets))) for log, offsets in found.items()}
 
     return _of_all(view, times_ms, question)

@@ -34,7 +34,7 @@ FIRST_RUN_COUNT: Final = 16
 #: FETCHes in one request; the count is an int16 on the wire.
 FETCH_COUNT_MAX: Final = 4096
 #: Partitions of one topic on one broker. Each is a folder there: more are a broker's lie.
-PARTITION_COUNT_MAX: Final = 65_536
+PARTITION_COUNT_MAX: Final = 16_384
 
 _CONFIGURED: Final = frozenset((ErrorCode.NONE, ErrorCode.OFFSET_OUT_OF_RANGE))
 

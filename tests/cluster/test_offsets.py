@@ -1,0 +1,317 @@
+"""Where logs start and end, from brokers that answer as the recorded ones, and from worse ones."""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from spark_kafkawire.broker import BrokerServer, Fault, FaultKind
+from spark_kafkawire.cluster import offsets as under_test
+from spark_kafkawire.cluster.offsets import LogBounds, all_bounds, bounds, segments_before
+from spark_kafkawire.errors import (
+    BrokerError,
+    ConnectFailed,
+    ConnectionLost,
+    DiscoveryError,
+    ErrorCode,
+    KafkaWireError,
+    LimitError,
+    ProtocolError,
+    RequestTimedOut,
+)
+from spark_kafkawire.model import Broker, ClusterView, TopicPartition
+from spark_kafkawire.net.retry import RetryPolicy
+from spark_kafkawire.options import NetOptions
+from tests.net.peers import Peer, closed_port, read_frame, stalling
+from tests.support.golden import copy_segments
+from tests.support.writing import broker_of
+
+from .conftest import StartBroker
+from .test_view import HELLO, produce
+
+NET: Final = NetOptions(5.0, RetryPolicy(retries=2, backoff_s=0.001))
+NO_RETRY: Final = NetOptions(0.3, RetryPolicy(retries=0, backoff_s=0.001))
+SEGS: Final = TopicPartition("lab-segs", 0, 0)
+LOG: Final = TopicPartition("t", 0, 7)
+#: Modification times of the recorded files of lab-segs-0, ms.
+MODIFIED_MS: Final = (1795240908000, 1795244508000, 1795248108000)
+
+#: How an OFFSETS request begins.
+OFFSETS_KEY: Final = b"\0\4"
+
+
+@pytest.fixture
+def recorded(start_broker: StartBroker, tmp_path: Path) -> BrokerServer:
+    """A broker on recorded logs: lab-segs-0 in three segments of known age, lab-fetch-0 in one."""
+    log_dir = tmp_path / "broker-0"
+    log_dir.mkdir()
+    copy_segments(log_dir, "runB-broker0/lab-segs-0", "runB-broker0/lab-fetch-0")
+    copy_segments(log_dir, "runB-broker0/lab-p-zero-0", "runB-broker0/lab-aged-0")
+    server = start_broker(0, {"log.retention.hours": "1000000"}, clock_ms=lambda: 1795251708000)
+    for file, modified_ms in zip(sorted((log_dir / "lab-segs-0").iterdir()), MODIFIED_MS, strict=True):
+        os.utime(file, ns=(modified_ms * 1_000_000,) * 2)
+    return server
+
+
+def view_of(*servers: BrokerServer) -> ClusterView:
+    return ClusterView(tuple(sorted(broker_of(server) for server in servers)), ())
+
+
+@pytest.mark.parametrize(
+    ("topic", "earliest", "latest", "segment_starts"),
+    [
+        ("lab-segs", 0, 202_000, (0, 70_700, 141_400)),
+        ("lab-fetch", 0, 97, (0,)),
+        ("lab-p-zero", 0, 0, ()),
+        ("lab-no-such-topic", 0, 0, ()),
+        ("lab-aged", 900, 915, (900,)),
+    ],
+)
+def test_bounds_are_those_of_the_recorded_logs(
+    topic: str, earliest: int, latest: int, segment_starts: tuple[int, ...], recorded: BrokerServer
+) -> None:
+    log = TopicPartition(topic, 0, 0)
+    expected = LogBounds(log, earliest, latest, segment_starts)
+    assert bounds(broker_of(recorded), [log], NET) == {log: expected}
+
+
+def test_a_log_that_was_written_to_grows(start_broker: StartBroker) -> None:
+    server = start_broker(0, {"log.file.size": "29"})
+    log = TopicPartition("t", 1, 0)
+    for latest, starts in ((15, (0,)), (30, (0,)), (45, (0, 30))):
+        produce(server, "t", 1)
+        assert bounds(broker_of(server), [log], NET)[log] == LogBounds(log, 0, latest, starts)
+
+
+@pytest.mark.parametrize(
+    ("answer", "expected"),
+    [
+        ([0], (0, 0, ())),
+        # Everything aged out: one empty segment is left, named after the end.
+        ([4711], (4711, 4711, ())),
+        # The last segment holds bytes and none is flushed yet: its start is the end.
+        ([0, 0], (0, 0, ())),
+        ([100, 100, 50, 20], (20, 100, (20, 50))),
+        # The last segment holds no byte: it is listed as the end alone.
+        ([100, 50, 20], (20, 100, (20, 50))),
+        ([2**63 - 1, 0], (0, 2**63 - 1, (0,))),
+    ],
+)
+def test_an_answer_is_read_as_end_and_segment_starts(
+    answer: list[int], expected: tuple[int, int, tuple[int, ...]]
+) -> None:
+    with Peer(stalling(reply(*answer))) as peer:
+        assert bounds(peer.broker, [LOG], NET) == {LOG: LogBounds(LOG, *expected)}
+
+
+def reply(*offsets: int, error_code: int = 0) -> bytes:
+    """An OFFSETS reply."""
+    body = error_code.to_bytes(2, "big", signed=True) + len(offsets).to_bytes(4, "big")
+    body += b"".join(offset.to_bytes(8, "big", signed=True) for offset in offsets)
+    return len(body).to_bytes(4, "big") + body
+
+
+@pytest.mark.parametrize(
+    ("time_ms", "expected"),
+    [
+        (MODIFIED_MS[0] - 1, ()),
+        (MODIFIED_MS[0], (0,)),
+        (MODIFIED_MS[1] - 1, (0,)),
+        (MODIFIED_MS[1], (0, 70_700)),
+        (MODIFIED_MS[2], (0, 70_700, 141_400)),
+        (1795251708000, (0, 70_700, 141_400, 202_000)),
+        (2**63 - 1, (0, 70_700, 141_400, 202_000)),
+        (0, ()),
+        # OFFSETS means "the end" and "the start" by these.
+        (-1, ()),
+        (-2, ()),
+    ],
+)
+def test_segments_before_a_time_are_those_last_written_by_then(
+    time_ms: int, expected: tuple[int, ...], recorded: BrokerServer
+) -> None:
+    assert segments_before(view_of(recorded), {SEGS: time_ms}, NET) == {SEGS: expected}
+
+
+def test_segments_before_takes_a_time_for_each_log_of_many_brokers(
+    recorded: BrokerServer, start_broker: StartBroker
+) -> None:
+    other = start_broker(1)
+    produce(other, "t", 0)
+    times_ms = {TopicPartition("t", 0, 1): 2**62, SEGS: MODIFIED_MS[0]}
+    assert segments_before(view_of(recorded, other), times_ms, NET) == {
+        TopicPartition("t", 0, 1): (0, 15),
+        SEGS: (0,),
+    }
+    assert segments_before(view_of(recorded, other), {}, NET) == {}
+
+
+def test_all_bounds_come_in_the_order_of_the_logs(start_broker: StartBroker) -> None:
+    servers = [start_broker(broker_id) for broker_id in range(3)]
+    produce(servers[1], "t", 2)
+    logs = [TopicPartition("t", partition, broker) for partition in (2, 0) for broker in (1, 2, 0)]
+    found = all_bounds(view_of(*servers), logs, NET)
+    assert list(found) == logs
+    assert {log: log_bounds.latest for log, log_bounds in found.items() if log_bounds.latest} == {
+        TopicPartition("t", 2, 1): len(HELLO)
+    }
+    assert all_bounds(view_of(*servers), [], NET) == {}
+
+
+def test_a_thousand_logs_on_ten_brokers_are_asked_within_seconds(start_broker: StartBroker) -> None:
+    servers = [start_broker(broker_id, {"num.partitions": "100"}) for broker_id in range(10)]
+    logs = [TopicPartition("t", partition, broker) for broker in range(10) for partition in range(100)]
+    began_s = time.monotonic()
+    found = all_bounds(view_of(*servers), logs, NET)
+    # 0.2 s on two cores that have nothing else to do, the ten brokers in this process included.
+    assert time.monotonic() - began_s < 5.0
+    assert len(found) == 1000
+
+
+# --- brokers that fail ---
+
+
+@pytest.mark.parametrize("kind", [FaultKind.DROP, FaultKind.CUT])
+def test_lost_connections_are_replaced_and_no_log_is_missed(
+    kind: FaultKind, start_broker: StartBroker
+) -> None:
+    # Five in a row without the two retries used up, for there is progress between them.
+    server = start_broker(0, faults=[Fault("OFFSETS", nth, kind, size=9) for nth in range(3, 60, 5)])
+    logs = [TopicPartition("t", partition % 3, 0) for partition in range(3)]
+    logs += [TopicPartition(f"topic-{index}", 0, 0) for index in range(100)]
+    assert list(bounds(broker_of(server), logs, NET)) == logs
+
+
+def test_a_broker_that_stalls_is_a_timeout_that_names_log_and_broker(start_broker: StartBroker) -> None:
+    server = start_broker(0, faults=[Fault("OFFSETS", nth, FaultKind.STALL) for nth in (2, 3)])
+    logs = [TopicPartition("t", partition, 0) for partition in range(3)]
+    began_s = time.monotonic()
+    with pytest.raises(RequestTimedOut) as error:
+        bounds(broker_of(server), logs, NetOptions(0.2, RetryPolicy(1, 0.001)))
+    assert time.monotonic() - began_s < 2.0
+    assert "gave up after 2 attempts" in str(error.value)
+    assert f"OFFSETS of t 0-1: {broker_of(server)}: no answer within 0.2 s (requestTimeout)" in str(
+        error.value
+    )
+
+
+@pytest.mark.parametrize(
+    ("log", "code"),
+    [
+        (TopicPartition("t", 3, 0), ErrorCode.WRONG_PARTITION),
+        (TopicPartition("t", 99, 0), ErrorCode.WRONG_PARTITION),
+        (TopicPartition("a/b", 0, 0), ErrorCode.UNKNOWN),
+    ],
+)
+def test_a_log_that_the_broker_closes_on_is_told(
+    log: TopicPartition, code: ErrorCode, start_broker: StartBroker
+) -> None:
+    server = start_broker(0)
+    logs = [TopicPartition(f"topic-{index}", 0, 0) for index in range(100)]
+    logs.insert(70, log)
+    with pytest.raises(BrokerError) as error:
+        bounds(broker_of(server), logs, NET)
+    assert error.value.code == code
+    assert str(error.value).startswith(f"{log} on {broker_of(server)}: the broker ")
+
+
+def test_the_first_unanswered_log_is_told_where_the_broker_says_no_more() -> None:
+    def closes_on_70(connection: socket.socket) -> None:
+        while request := read_frame(connection):
+            if request[:2] != OFFSETS_KEY or int.from_bytes(request[5:9], "big") == 70:
+                return
+            connection.sendall(reply(5, 0))
+
+    logs = [TopicPartition("t", partition, 7) for partition in range(100)]
+    with Peer(closes_on_70) as peer, pytest.raises(ConnectionLost) as error:
+        bounds(peer.broker, logs, NET)
+    assert f"OFFSETS of t 7-70: {peer.broker}: the peer closed the connection" in str(error.value)
+    assert "gave up after 3 attempts" in str(error.value)
+
+
+def test_a_dead_broker_is_told_after_the_retries() -> None:
+    broker = closed_port()
+    with pytest.raises(ConnectFailed) as error:
+        bounds(broker, [LOG], NET)
+    assert f"OFFSETS of t 7-0: {broker}: cannot connect: Connection refused" in str(error.value)
+    assert "gave up after 3 attempts" in str(error.value)
+
+
+def test_a_log_of_a_broker_that_is_not_alive_is_told_before_anything_is_asked() -> None:
+    cluster = ClusterView((Broker(1, "no-such-host.invalid", 1),), ())
+    logs = [TopicPartition("t", 0, 1), TopicPartition("t", 0, 3)]
+    with pytest.raises(DiscoveryError, match=r"^t 3-0: broker 3 is not alive"):
+        all_bounds(cluster, logs, NET)
+
+
+def test_of_several_brokers_that_fail_the_first_is_told(start_broker: StartBroker) -> None:
+    faults = [Fault("OFFSETS", 1, FaultKind.GARBAGE)]
+    servers = [start_broker(0), start_broker(1, faults=faults), start_broker(2, faults=faults)]
+    logs = [TopicPartition("t", 0, broker) for broker in (2, 1, 0)]
+    with pytest.raises(ProtocolError, match=r"OFFSETS of t 1-0: broker 1 .*b'HTTP'"):
+        all_bounds(view_of(*servers), logs, NET)
+
+
+@pytest.mark.parametrize(
+    ("answer", "kind", "message"),
+    [
+        (reply(), ProtocolError, "the answer is empty"),
+        (reply(5, 10), ProtocolError, "the answer is not newest first"),
+        (reply(-1), ProtocolError, "the answer is not newest first"),
+        (reply(10, -5), ProtocolError, "the answer is not newest first"),
+        (reply(1, error_code=3), BrokerError, "the broker has no such partition"),
+        (reply(1)[:-1], RequestTimedOut, "no answer within"),
+        (reply(1)[:3] + b"\x20" + reply(1)[4:] + bytes(18), ProtocolError, "OFFSETS reply of 32 bytes"),
+        (b"\x7f\xff\xff\xff", ProtocolError, "announces 2147483647 bytes, at most 1048582"),
+    ],
+)
+def test_a_wrong_answer_is_told_with_the_log(answer: bytes, kind: type[KafkaWireError], message: str) -> None:
+    with Peer(stalling(answer)) as peer, pytest.raises(kind) as error:
+        bounds(peer.broker, [LOG], NO_RETRY)
+    assert message in str(error.value)
+    assert "t 7-0" in str(error.value)
+    assert str(peer.broker) in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_more_segments_than_can_be_read_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(under_test, "OFFSETS_COUNT_MAX", 4)
+    with Peer(stalling(reply(30, 20, 10))) as peer:
+        assert bounds(peer.broker, [LOG], NET)[LOG].segment_starts == (10, 20)
+    with Peer(stalling(reply(40, 30, 20, 10))) as peer, pytest.raises(LimitError, match="at most 3"):
+        bounds(peer.broker, [LOG], NET)
+
+
+def test_every_flipped_bit_and_cut_of_an_answer_gives_bounds_or_our_error() -> None:
+    whole = reply(202_000, 141_400, 70_700, 0)
+    answers = [whole[:size] for size in range(len(whole))]
+    for pos in range(len(whole)):
+        for bit in range(8):
+            flipped = bytearray(whole)
+            flipped[pos] ^= 1 << bit
+            answers.append(bytes(flipped))
+
+    waiting = iter(answers)
+
+    def script(connection: socket.socket) -> None:
+        # A lost answer is followed by the question whether there is such a partition.
+        if read_frame(connection)[:2] == OFFSETS_KEY:
+            connection.sendall(next(waiting))
+
+    found = refused = 0
+    with Peer(script) as peer:
+        for _ in answers:
+            try:
+                log_bounds = bounds(peer.broker, [LOG], NO_RETRY)[LOG]
+            except KafkaWireError:
+                refused += 1
+            else:
+                found += 1
+                assert 0 <= log_bounds.earliest <= log_bounds.latest
+    assert found + refused == len(answers)
+    assert min(found, refused) > 40

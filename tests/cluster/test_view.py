@@ -1,0 +1,272 @@
+"""Who holds a topic, from ZooKeeper and from the brokers themselves: both say the same."""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Final
+
+import pytest
+
+from spark_kafkawire.broker import BrokerServer, Fault, FaultKind
+from spark_kafkawire.cluster.probe import PARTITION_COUNT_MAX, TopicOnBroker, partition_codes, probe
+from spark_kafkawire.cluster.view import logs_of_topics, logs_to_write, view
+from spark_kafkawire.errors import (
+    Action,
+    BrokerError,
+    ConnectFailed,
+    ConnectionLost,
+    DiscoveryError,
+    ProtocolError,
+    RequestTimedOut,
+    UnknownTopicError,
+)
+from spark_kafkawire.model import Broker, ClusterView, TopicPartition
+from spark_kafkawire.net.client import Client
+from spark_kafkawire.net.retry import RetryPolicy
+from spark_kafkawire.options import Discovery, NetOptions
+from spark_kafkawire.protocol import v07
+from tests.net.peers import Peer, answering, closed_port, read_frame, stalling
+from tests.support.polling import poll
+from tests.support.writing import broker_of
+
+from .conftest import StartBroker
+from .trees import TreeWriter
+
+NET: Final = NetOptions(5.0, RetryPolicy(retries=2, backoff_s=0.001))
+#: One plain message of 15 bytes: "hello".
+HELLO: Final = bytes.fromhex("0000000b01003610a68668656c6c6f")
+
+
+def produce(server: BrokerServer, topic: str, *partitions: int, message_set: bytes = HELLO) -> None:
+    """Write to partitions of a topic; an OFFSETS answer proves that all is done."""
+    with Client.connect(broker_of(server), v07.DIALECT, 5.0) as client:
+        for partition in partitions:
+            client.send(v07.ProduceRequest(topic, partition, message_set))
+        client.request(v07.OffsetsRequest(topic, 0, v07.LATEST_TIME, 1))
+
+
+def by_list(*servers: BrokerServer) -> Discovery:
+    return Discovery(broker_list=tuple(sorted(broker_of(server) for server in servers)))
+
+
+def names(logs: Sequence[TopicPartition]) -> list[str]:
+    return [str(log) for log in logs]
+
+
+def test_a_broker_list_is_a_view_of_brokers_without_logs() -> None:
+    brokers = (Broker(0, "a", 1), Broker(1, "b", 2))
+    assert view(Discovery(broker_list=brokers), NET) == ClusterView(brokers, ())
+
+
+def test_a_topic_is_all_configured_partitions_of_the_brokers_that_hold_it(start_broker: StartBroker) -> None:
+    servers = [start_broker(0), start_broker(1, {"num.partitions": "5"}), start_broker(2)]
+    produce(servers[0], "t", 1)
+    produce(servers[1], "t", 4)
+    discovery = by_list(*servers)
+    found = logs_of_topics(view(discovery, NET), discovery, ["t"], NET)
+    assert names(found) == ["t 0-0", "t 1-0", "t 0-1", "t 1-1", "t 0-2", "t 1-2", "t 1-3", "t 1-4"]
+
+
+def test_zookeeper_and_the_brokers_say_the_same(start_broker: StartBroker, tree: TreeWriter) -> None:
+    tree.put("/chroot-is-there")
+    properties = {"zk.connect": tree.connect, "topic.partition.count.map": "five:5"}
+    servers = [start_broker(broker_id, properties) for broker_id in range(2)]
+    produce(servers[0], "one", 0)
+    produce(servers[0], "größe", 2)
+    for server in servers:
+        produce(server, "five", 3)
+        produce(server, "empty", 1, message_set=b"")
+    topics = ["one", "größe", "five", "empty"]
+    cluster = poll(lambda: complete(tree.discovery, topics), "the brokers have registered all topics")
+    assert cluster
+    assert cluster.brokers == tuple(broker_of(server) for server in servers)
+    discovery = by_list(*servers)
+    probed = logs_of_topics(view(discovery, NET), discovery, topics, NET)
+    assert probed == logs_of_topics(cluster, tree.discovery, topics, NET) == cluster.logs
+    assert len(probed) == 3 + 3 + 2 * 5 + 2 * 3
+
+
+def complete(discovery: Discovery, topics: Sequence[str]) -> ClusterView | None:
+    cluster = view(discovery, NET)
+    registered = {(log.topic, log.broker) for log in cluster.logs}
+    return cluster if len(registered) == len(topics) + 2 else None
+
+
+@pytest.mark.parametrize("count", [1, 15, 16, 17, 48, 49, 1000])
+def test_any_partition_count_is_found(count: int, start_broker: StartBroker) -> None:
+    server = start_broker(0, {"num.partitions": str(count)})
+    assert probe(broker_of(server), ["t"], NET) == {"t": TopicOnBroker(count, exists=False)}
+    produce(server, "t", count - 1)
+    assert probe(broker_of(server), ["t", "u"], NET) == {
+        "t": TopicOnBroker(count, exists=True),
+        "u": TopicOnBroker(count, exists=False),
+    }
+
+
+def test_probing_makes_no_topic(start_broker: StartBroker) -> None:
+    server = start_broker()
+    probe(broker_of(server), ["t"], NET)
+    assert not server.logs.topics
+
+
+def test_a_log_that_is_there_and_empty_counts_as_there(start_broker: StartBroker) -> None:
+    server = start_broker()
+    produce(server, "t", 0, message_set=b"")
+    assert probe(broker_of(server), ["t"], NET)["t"].exists
+    logs = [TopicPartition("t", partition, 0) for partition in (0, 1, 3)]
+    assert partition_codes(broker_of(server), logs, NET) == [1, 0, 3]
+
+
+def test_a_topic_that_no_broker_holds_is_unknown(start_broker: StartBroker) -> None:
+    discovery = by_list(start_broker(0), start_broker(1))
+    with pytest.raises(UnknownTopicError, match=r"^no broker holds the topic nope$"):
+        logs_of_topics(view(discovery, NET), discovery, ["nope"], NET)
+
+
+@pytest.mark.parametrize("topic", ["a/b", "..", "x" * 256, "tab\t"])
+def test_a_topic_name_that_brokers_refuse_is_told(topic: str, start_broker: StartBroker) -> None:
+    server = start_broker()
+    with pytest.raises(BrokerError, match=r"the broker refuses the topic name \(error -1 UNKNOWN\)") as error:
+        probe(broker_of(server), ["fine", topic], NET)
+    assert error.value.action is Action.FIX_OPTION
+    assert len(str(error.value).splitlines()) == 1
+
+
+REGISTERED: Final = ClusterView(
+    (Broker(0, "h", 1),), tuple(TopicPartition(f"topic-{index:03}", 0, 0) for index in range(200))
+)
+ZOOKEEPER: Final = Discovery(zookeeper_connect="h:2181")
+
+
+def test_an_unknown_topic_is_told_with_those_like_it_first_and_not_all_of_them() -> None:
+    with pytest.raises(UnknownTopicError) as error:
+        logs_of_topics(REGISTERED, ZOOKEEPER, ["topic-003", "topik-077", "xyz"], NET)
+    message = str(error.value)
+    assert message.startswith("no broker holds the topic topik-077, xyz; there are topic-077, ")
+    assert message.endswith(" and 190 more")
+    assert len(message) < 300
+
+
+def test_many_unknown_topics_are_told_in_short() -> None:
+    with pytest.raises(UnknownTopicError) as error:
+        logs_of_topics(REGISTERED, ZOOKEEPER, [f"no-{index}" for index in range(1000)], NET)
+    assert " and 990 more; there are " in str(error.value)
+    assert len(str(error.value)) < 400
+
+
+def test_a_cluster_without_topics_has_none_to_suggest() -> None:
+    with pytest.raises(UnknownTopicError, match=r"^no broker holds the topic t$"):
+        logs_of_topics(ClusterView((), ()), ZOOKEEPER, ["t"], NET)
+
+
+def test_logs_of_a_dead_broker_are_logs_to_read_and_none_to_write() -> None:
+    logs = tuple(TopicPartition("t", partition, broker) for partition in range(2) for broker in range(2))
+    cluster = ClusterView((Broker(1, "h", 1),), logs)
+    assert logs_of_topics(cluster, ZOOKEEPER, ["t"], NET) == logs
+    assert names(logs_to_write(cluster, ZOOKEEPER, ["t"], NET)["t"]) == ["t 1-0", "t 1-1"]
+
+
+def test_logs_to_write_are_sorted_by_broker_and_then_partition() -> None:
+    logs = tuple(TopicPartition("t", partition, broker) for partition in range(11) for broker in range(2))
+    cluster = ClusterView((Broker(0, "h", 1), Broker(1, "h", 2)), logs)
+    expected = [f"t {broker}-{partition}" for broker in range(2) for partition in range(11)]
+    assert names(logs_to_write(cluster, ZOOKEEPER, ["t"], NET)["t"]) == expected
+
+
+def test_a_topic_that_zookeeper_does_not_know_yet_is_written_to_partition_0_of_every_broker() -> None:
+    cluster = ClusterView((Broker(0, "h", 1), Broker(3, "h", 2)), (TopicPartition("old", 0, 0),))
+    to_write = logs_to_write(cluster, ZOOKEEPER, ["new", "old"], NET)
+    assert {topic: names(logs) for topic, logs in to_write.items()} == {
+        "new": ["new 0-0", "new 3-0"],
+        "old": ["old 0-0"],
+    }
+
+
+def test_without_zookeeper_every_configured_partition_can_be_written(start_broker: StartBroker) -> None:
+    servers = [start_broker(0), start_broker(1, {"num.partitions": "1"})]
+    produce(servers[0], "t", 0)
+    discovery = by_list(*servers)
+    to_write = logs_to_write(view(discovery, NET), discovery, ["t", "new"], NET)
+    assert names(to_write["t"]) == ["t 0-0", "t 0-1", "t 0-2", "t 1-0"]
+    assert names(to_write["new"]) == ["new 0-0", "new 0-1", "new 0-2", "new 1-0"]
+
+
+# --- brokers that fail ---
+
+
+def test_a_lost_connection_is_replaced(start_broker: StartBroker) -> None:
+    server = start_broker(0, faults=[Fault("MULTIFETCH", nth=1, kind=FaultKind.DROP)])
+    assert probe(broker_of(server), ["t"], NET)["t"].partition_count == 3
+
+
+@pytest.mark.parametrize(
+    ("fault", "kind"),
+    [
+        (FaultKind.DROP, ConnectionLost),
+        (FaultKind.STALL, RequestTimedOut),
+        (FaultKind.GARBAGE, ProtocolError),
+    ],
+)
+def test_a_broker_that_fails_for_good_is_told_with_the_topic(
+    fault: FaultKind, kind: type[Exception], start_broker: StartBroker
+) -> None:
+    server = start_broker(0, faults=[Fault("MULTIFETCH", nth, fault) for nth in range(1, 9)])
+    with pytest.raises(kind, match=r"partitions of topic t: broker 0 \(127\.0\.0\.1:"):
+        probe(broker_of(server), ["t"], NetOptions(0.2, RetryPolicy(1, 0.001)))
+
+
+def test_a_dead_broker_in_the_list_is_told(start_broker: StartBroker) -> None:
+    dead = closed_port()
+    discovery = Discovery(broker_list=(broker_of(start_broker(0)), dead))
+    with pytest.raises(ConnectFailed) as error:
+        logs_of_topics(view(discovery, NET), discovery, ["t"], NET)
+    assert f"partitions of topic t: broker 7 (127.0.0.1:{dead.port}): cannot connect" in str(error.value)
+    assert "gave up after 3 attempts" in str(error.value)
+
+
+def frame(body: bytes) -> bytes:
+    return len(body).to_bytes(4, "big") + body
+
+
+@pytest.mark.parametrize("count", [0, 1, 15])
+def test_fewer_answers_than_partitions_are_a_protocol_error(count: int) -> None:
+    short = frame(b"\0\0" + b"\0\0\0\2\0\0" * count)
+    with (
+        Peer(stalling(short)) as peer,
+        pytest.raises(ProtocolError, match=f"16 partitions were asked for and {count} came"),
+    ):
+        probe(peer.broker, ["t"], NET)
+
+
+def test_a_broker_that_has_every_partition_is_not_believed() -> None:
+    def every_partition(connection: socket.socket) -> None:
+        while request := read_frame(connection):
+            count = int.from_bytes(request[2:4], "big")
+            connection.sendall(frame(b"\0\0" + b"\0\0\0\2\0\0" * count))
+
+    began_s = time.monotonic()
+    with Peer(every_partition) as peer, pytest.raises(DiscoveryError, match="that cannot be") as error:
+        probe(peer.broker, ["t"], NET)
+    assert int(str(error.value).split()[4]) >= PARTITION_COUNT_MAX
+    assert time.monotonic() - began_s < 20.0
+
+
+def test_brokers_are_asked_side_by_side() -> None:
+    """Two that stall cost one deadline, not two."""
+    net = NetOptions(1.0, RetryPolicy(0, 0.001))
+    began_s = time.monotonic()
+    with Peer(stalling()) as one, Peer(stalling()) as other:
+        brokers = (one.broker, replace(other.broker, id=8))
+        cluster = ClusterView(brokers, ())
+        with pytest.raises(RequestTimedOut):
+            logs_of_topics(cluster, Discovery(broker_list=brokers), ["t"], net)
+    assert time.monotonic() - began_s < 1.9
+
+
+def test_an_answer_with_an_unknown_code_is_told() -> None:
+    answer = frame(b"\0\0" + b"\0\0\0\2\0\x4d" * 16)
+    with Peer(answering(answer)) as peer, pytest.raises(BrokerError, match="unknown error code 77"):
+        probe(peer.broker, ["t"], NET)

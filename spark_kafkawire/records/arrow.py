@@ -35,7 +35,8 @@ def to_record_batch(columns: Columns, log: TopicPartition, schema: pa.Schema) ->
     arrays = [_array(columns, log, field) for field in schema]
     if not arrays:
         # A batch without columns still has rows: count() asks for nothing else.
-        return pa.RecordBatch.from_struct_array(pa.array([{}] * columns.count, pa.struct([])))
+        rows = pa.StructArray.from_buffers(pa.struct([]), columns.count, [None])
+        return pa.RecordBatch.from_struct_array(rows)
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 

@@ -14,9 +14,9 @@ import numpy as np
 import numpy.typing as npt
 from isal import isal_zlib
 
+from ..protocol.primitives import Buffer
 from . import compiler, kernels
 
-Buffer = bytes | bytearray | memoryview
 Uint32s = npt.NDArray[np.uint32]
 
 _POLYNOMIAL: Final = 0xEDB88320

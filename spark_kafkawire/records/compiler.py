@@ -22,9 +22,9 @@ import numpy as np
 P = ParamSpec("P")
 R = TypeVar("R")
 
-#: Rows whose interpreted walk takes as long as loading numba with a warm cache: about 0.4 s at
-#: 5 us a row. Waiting for as many rows as that never costs more than twice the best choice.
-ROWS_REPAY: Final = 80_000
+#: Rows whose interpreted decoding takes as long as loading numba from a warm cache: 0.3 s at
+#: 1.3 to 1.9 us a row. Waiting for that many costs at most twice what the best choice would.
+ROWS_REPAY: Final = 150_000
 
 
 class Kernel(Generic[P, R]):

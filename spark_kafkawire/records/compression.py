@@ -23,8 +23,7 @@ import cramjam
 from isal import igzip_lib, isal_zlib
 
 from ..errors import CorruptDataError, LimitError, OptionError
-
-Buffer = bytes | bytearray | memoryview
+from ..protocol.primitives import Buffer
 
 #: Uncompressed bytes in one block of SnappyOutputStream.
 SNAPPY_BLOCK_BYTES: Final = 32_768

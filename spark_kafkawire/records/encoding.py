@@ -17,8 +17,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from ..errors import OptionError, RowError
+from ..protocol.primitives import Buffer
 from . import compiler, kernels
-from .checksum import Buffer, crc32, crc32_each
+from .checksum import crc32, crc32_each
 from .columns import Int64s, check_spans
 from .compression import Codec, codec_named
 from .entries import Uint8s, byte_array

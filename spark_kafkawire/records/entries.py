@@ -19,8 +19,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import CorruptDataError
+from ..protocol.primitives import Buffer
 from . import compiler, kernels
-from .checksum import Buffer
 from .columns import Int64s
 
 Uint8s = npt.NDArray[np.uint8]
@@ -36,7 +36,7 @@ _LENGTH: Final = struct.Struct(">i")
 #: Element types of the columns of ``Entries``, in order.
 _DTYPES: Final = (np.int64, np.int64, np.int64, np.uint32, np.uint8, np.uint8, np.int64)
 #: Rows that are indexed before the number of the others is guessed from them.
-_FIRST_ROWS: Final = 256
+_FIRST_ROWS: Final = 1024
 
 
 class Stop(enum.IntEnum):
@@ -138,7 +138,8 @@ def walk_regions(buf: Uint8s, starts: Int64s, stops: Int64s) -> Entries:
     Set ``i`` is ``[starts[i], stops[i])``; what a set's end cuts is passed over, but a set
     with no whole message and at least a length stops the walk as ``CUT``.
     """
-    columns: Any = [np.empty(_FIRST_ROWS, dtype) for dtype in _DTYPES]
+    room = min(len(buf) // (HEADER_BYTES + 1) + 1, _FIRST_ROWS)
+    columns: Any = [np.empty(room, dtype) for dtype in _DTYPES]
     region, pos, row = 0, int(starts[0]), 0
     while True:
         code, region, pos, row = kernels.walk(buf, starts, stops, region, pos, row, *columns)
@@ -146,7 +147,7 @@ def walk_regions(buf: Uint8s, starts: Int64s, stops: Int64s) -> Entries:
             return Entries(pos, Stop(code), *(column[:row] for column in columns))
         guess = row * (len(buf) - pos) // pos
         compiler.expect(guess)
-        room = row + guess + guess // 8 + _FIRST_ROWS
+        room = row + guess + guess // 8 + 64
         columns = [_grown(column, room) for column in columns]
 
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
+from ..protocol.primitives import Buffer
 from . import message_set
-from .checksum import Buffer
 
 
 @dataclass(frozen=True, slots=True)

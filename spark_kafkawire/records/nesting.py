@@ -14,7 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..errors import CorruptDataError, LimitError
-from .checksum import Buffer, crc32
+from ..protocol.primitives import Buffer
+from .checksum import crc32
 from .columns import Int64s
 from .compression import CODECS
 from .entries import Entries, Stop, Uint8s, byte_array, walk_regions

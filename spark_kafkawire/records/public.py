@@ -8,8 +8,8 @@ from typing import Final
 import pyarrow as pa
 
 from ..errors import LimitError, OptionError
+from ..protocol.primitives import Buffer
 from . import message_set
-from .checksum import Buffer
 from .limits import DEFAULT_LIMITS, VALUE_BYTES_MAX, DecodeLimits
 
 _OFFSET_MAX: Final = 2**63 - 1
@@ -66,5 +66,6 @@ def _as_array(values: Iterable[bytes | str] | pa.Array | pa.ChunkedArray) -> pa.
         return values.combine_chunks()
     try:
         return pa.array(values, pa.large_binary())
-    except (pa.ArrowInvalid, pa.ArrowTypeError, TypeError) as error:
-        raise OptionError(f"a value is bytes or str: {error}") from error
+    except (TypeError, ValueError) as error:
+        # Arrow's message may hold a value.
+        raise OptionError("every value is bytes, or a str that UTF-8 can encode") from error

@@ -52,8 +52,10 @@ class SentSet:
 class SetMatcher:
     """Finds sent sets in a log that is fed from ``offset`` on, which is a message boundary.
 
-    ``offset`` is how far the log was searched. ``found`` spans the sets found so far, None before
-    the first. ``missing`` are those that cannot come any more: a later one was found.
+    ``offset`` is how far the log was searched; what is kept of it is less than the largest set
+    and one chunk, for foreign messages are stepped over unseen. ``found`` spans the sets found so
+    far, None before the first. ``missing`` are those that cannot come any more: a later one was
+    found.
     """
 
     def __init__(self, sent: Sequence[SentSet], offset: int) -> None:
@@ -74,11 +76,15 @@ class SetMatcher:
 
     @property
     def next_offset(self) -> int:
-        """Where the bytes of the next ``feed`` begin."""
+        """Where the bytes of the next ``feed`` begin: after the last ones, or after a foreign message
+        that goes on behind them."""
         return self.offset + len(self._buffer)
 
     def feed(self, chunk: Buffer) -> None:
-        """Search the log's next bytes. Raises ``CorruptDataError`` where no message begins."""
+        """Search the log's bytes from ``next_offset`` on.
+
+        Raises ``CorruptDataError`` where no message begins.
+        """
         self._buffer += chunk
         self._search(ended=False)
 
@@ -108,8 +114,7 @@ class SetMatcher:
             if _digest(log[: sent_set.size]) == sent_set.digest:
                 self._take(index, self.offset + pos)
                 return sent_set.size
-        size = entry_size(log) if len(log) >= HEADER_BYTES else None
-        return size if size is not None and size <= len(log) else None
+        return entry_size(log) if len(log) >= HEADER_BYTES else None
 
     def _take(self, index: int, start_offset: int) -> None:
         self.missing += self._sent[self._next : index]

@@ -19,10 +19,11 @@ def message_set(*values: bytes, compression: str = "none") -> EncodedSet:
     return EncodedSet(encode(binary(values), compression), len(values))
 
 
-def matched(sent: list[EncodedSet], chunks: list[bytes]) -> SetMatcher:
+def matched(sent: list[EncodedSet], log: bytes, chunk_size: int = 1 << 20) -> SetMatcher:
+    """The matcher after it was fed with all of the log, as far as it asked for it."""
     matcher = SetMatcher([SentSet.of(each) for each in sent], START_OFFSET)
-    for chunk in chunks:
-        matcher.feed(chunk)
+    while not matcher.done and (pos := matcher.next_offset - START_OFFSET) < len(log):
+        matcher.feed(log[pos : pos + chunk_size])
     return matcher
 
 
@@ -32,7 +33,7 @@ def joined(*sets: EncodedSet) -> bytes:
 
 def test_sets_that_lie_one_after_the_other_are_found() -> None:
     sent = [message_set(b"a", b"bb"), message_set(b"ccc", compression="gzip"), message_set(b"")]
-    matcher = matched(sent, [joined(*sent)])
+    matcher = matched(sent, joined(*sent))
     assert matcher.done
     assert matcher.missing == []
     assert matcher.found == (START_OFFSET, START_OFFSET + len(joined(*sent)))
@@ -40,7 +41,7 @@ def test_sets_that_lie_one_after_the_other_are_found() -> None:
 
 def test_messages_of_others_before_between_and_after_are_passed_over() -> None:
     first, second, other = message_set(b"a"), message_set(b"b"), message_set(b"x", b"y", compression="snappy")
-    matcher = matched([first, second], [joined(other, first, other, other, second, other)])
+    matcher = matched([first, second], joined(other, first, other, other, second, other))
     assert matcher.done
     assert matcher.missing == []
     assert matcher.found == (
@@ -51,7 +52,7 @@ def test_messages_of_others_before_between_and_after_are_passed_over() -> None:
 
 def test_a_set_is_missing_once_a_later_one_is_found() -> None:
     first, second, third = message_set(b"a"), message_set(b"b", b"b"), message_set(b"c")
-    matcher = matched([first, second, third], [joined(first, third)])
+    matcher = matched([first, second, third], joined(first, third))
     assert matcher.done
     assert [each.message_count for each in matcher.missing] == [2]
 
@@ -59,7 +60,7 @@ def test_a_set_is_missing_once_a_later_one_is_found() -> None:
 def test_a_set_whose_middle_was_changed_is_not_the_set_that_was_sent() -> None:
     sent = message_set(b"first", b"second", b"third")
     stored = bytes(sent.data).replace(b"second", b"SECOND")
-    matcher = matched([sent], [stored])
+    matcher = matched([sent], stored)
     assert not matcher.done
     matcher.finish()
     assert len(matcher.missing) == 1
@@ -67,7 +68,7 @@ def test_a_set_whose_middle_was_changed_is_not_the_set_that_was_sent() -> None:
 
 def test_half_of_a_set_is_waited_for_and_then_missing() -> None:
     sent = message_set(b"first", b"second")
-    matcher = matched([sent], [bytes(sent.data)[:15]])
+    matcher = matched([sent], bytes(sent.data)[:15])
     assert not matcher.done
     assert matcher.next_offset == START_OFFSET + 15
     matcher.finish()
@@ -78,7 +79,7 @@ def test_half_of_a_set_is_waited_for_and_then_missing() -> None:
 
 def test_equal_sets_are_counted() -> None:
     sent = [message_set(b"same")] * 3
-    matcher = matched(sent, [joined(*sent[:2])])
+    matcher = matched(sent, joined(*sent[:2]))
     assert not matcher.done
     matcher.finish()
     assert len(matcher.missing) == 1
@@ -87,14 +88,21 @@ def test_equal_sets_are_counted() -> None:
 def test_a_message_longer_than_its_chunks_is_passed_over() -> None:
     other, sent = message_set(b"x" * 1000), message_set(b"a")
     log = joined(other, sent)
-    matcher = matched([sent], [log[pos : pos + 7] for pos in range(0, len(log), 7)])
+    matcher = matched([sent], log, 7)
     assert matcher.done
     assert matcher.missing == []
 
 
+def test_a_foreign_message_takes_no_memory_however_long_it_says_it_is() -> None:
+    sent = message_set(b"a")
+    matcher = matched([sent], b"\x7f\xff\xff\xff\x01\x00" + b"x" * 100)
+    assert matcher.next_offset == START_OFFSET + 4 + 0x7FFFFFFF
+    assert not matcher.done
+
+
 def test_bytes_that_are_no_message_are_an_error() -> None:
     with pytest.raises(CorruptDataError, match="no message begins here"):
-        matched([message_set(b"a")], [b"\0" * 20])
+        matched([message_set(b"a")], b"\0" * 20)
 
 
 @given(
@@ -108,6 +116,6 @@ def test_exactly_the_lost_sets_are_missing_however_the_log_is_cut(
     sets = [(kind, message_set(value, b"%d" % number)) for number, (kind, value) in enumerate(events)]
     log = joined(*(each for kind, each in sets if kind != "lost"))
     sent = [each for kind, each in sets if kind != "other"]
-    matcher = matched(sent, [log[pos : pos + chunk_size] for pos in range(0, len(log), chunk_size)])
+    matcher = matched(sent, log, chunk_size)
     matcher.finish()
     assert matcher.missing == [SentSet.of(each) for kind, each in sets if kind == "lost"]

@@ -9,16 +9,16 @@ import sys
 from pathlib import Path
 
 import psutil
+import pytest
 
 ROOT = Path(__file__).parents[2]
 DEMO = (sys.executable, "jobs/demo.py")
-TIMEOUT_S = 100.0
+# Half a minute on an idle machine, more than a minute on a busy one.
+pytestmark = pytest.mark.timeout(240)
 
 
 def test_demo_reads_counts_writes_and_reads_back() -> None:
-    demo = subprocess.run(
-        DEMO, cwd=ROOT, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=TIMEOUT_S
-    )
+    demo = subprocess.run(DEMO, cwd=ROOT, stdin=subprocess.DEVNULL, capture_output=True, text=True)
     assert demo.returncode == 0, demo.stderr
     report = json.loads(demo.stdout.splitlines()[-1])
     assert report.pop("seconds") > 0
@@ -30,12 +30,14 @@ def test_nothing_outlives_an_interrupted_demo() -> None:
         DEMO, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
     ) as demo:
         assert demo.stdout is not None
-        assert any(line.startswith("quickstart: parsing") for line in demo.stdout)
-        started = psutil.Process(demo.pid).children(recursive=True)
-        demo.send_signal(signal.SIGINT)
-        demo.communicate(timeout=TIMEOUT_S)
+        try:
+            assert any(line.startswith("quickstart: parsing") for line in demo.stdout)
+            started = psutil.Process(demo.pid).children(recursive=True)
+        finally:
+            demo.send_signal(signal.SIGINT)
+            demo.stdout.read()
 
     assert len(started) > 4, "ZooKeeper, two brokers, Spark and its job"
-    _, left = psutil.wait_procs(started, timeout=TIMEOUT_S)
+    _, left = psutil.wait_procs(started, timeout=30)
     assert left == []
     assert demo.returncode == 128 + signal.SIGINT

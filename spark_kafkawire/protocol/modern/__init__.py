@@ -1,0 +1,64 @@
+"""The protocol of Kafka 0.8 to 4.x, declared as data: one module per theme.
+
+Every message exists once, with the versions of each of its fields. A connection starts with
+ApiVersions and then speaks the highest versions that broker and client have in common::
+
+    connection = Connection(modern.DIALECT, client_id)
+    reply = ...send ApiVersionsRequest()...
+    connection.negotiated(offered(reply))
+    if reply.error_code == ModernErrorCode.UNSUPPORTED_VERSION:
+        ...send it again, this time in a version that the broker knows...
+
+A broker that closes the connection instead of answering is older than 0.10. It is told nothing
+but what ``BEFORE_API_VERSIONS`` has, on a new connection.
+
+Offsets count records. Replies come in the order of the requests and carry their correlation ids.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ...model import OffsetUnit
+from ..dialect import Dialect, VersionRange
+from ..versions import BrokerVersions
+from .api_versions import API_VERSIONS
+from .fetch import FETCH
+from .find_coordinator import FIND_COORDINATOR
+from .group_offsets import OFFSET_COMMIT, OFFSET_FETCH
+from .list_offsets import LIST_OFFSETS
+from .metadata import METADATA
+from .produce import INIT_PRODUCER_ID, PRODUCE
+from .sasl import SASL_AUTHENTICATE, SASL_HANDSHAKE
+
+DIALECT: Final = Dialect(
+    name="0.8+",
+    offset_unit=OffsetUnit.RECORDS,
+    correlates=True,
+    apis=(
+        PRODUCE,
+        FETCH,
+        LIST_OFFSETS,
+        METADATA,
+        OFFSET_COMMIT,
+        OFFSET_FETCH,
+        FIND_COORDINATOR,
+        SASL_HANDSHAKE,
+        API_VERSIONS,
+        INIT_PRODUCER_ID,
+        SASL_AUTHENTICATE,
+    ),
+)
+
+#: What brokers 0.8.2 and 0.9 speak, and 0.8.0 as far as it knows groups: they cannot be asked.
+BEFORE_API_VERSIONS: Final = BrokerVersions(
+    {
+        PRODUCE.key: VersionRange(0, 0),
+        FETCH.key: VersionRange(0, 0),
+        LIST_OFFSETS.key: VersionRange(0, 0),
+        METADATA.key: VersionRange(0, 0),
+        OFFSET_COMMIT.key: VersionRange(0, 1),
+        OFFSET_FETCH.key: VersionRange(0, 1),
+        FIND_COORDINATOR.key: VersionRange(0, 0),
+    }
+)

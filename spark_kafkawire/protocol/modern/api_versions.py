@@ -1,0 +1,106 @@
+"""ApiVersions: what a broker speaks. The first request on a connection, from Kafka 0.10 on.
+
+Source: Apache Kafka's ApiVersionsRequest.json and ApiVersionsResponse.json, KIP-35, KIP-511.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from ..dialect import Api, VersionRange
+from ..primitives import BOOL, INT16, INT32, INT64, Array, String
+from ..schema import Struct, wire
+from ..versions import BrokerVersions
+from .error_codes import ModernErrorCode
+from .limits import small_reply_bytes_max
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApiVersionsRequest:
+    """Ask which versions the broker offers.
+
+    Name and version of the client show in the broker's metrics. It refuses them unless they are
+    letters, digits, dots and hyphens, with no dot or hyphen at either end.
+    """
+
+    client_software_name: str = wire(String(), since=3, default="spark-kafkawire", ignorable=True)
+    client_software_version: str = wire(String(), since=3, default="unknown", ignorable=True)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApiVersion:
+    """The versions of one API, both ends included."""
+
+    api_key: int = wire(INT16)
+    min_version: int = wire(INT16)
+    max_version: int = wire(INT16)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SupportedFeature:
+    """The versions of a cluster feature that one broker supports."""
+
+    name: str = wire(String())
+    min_version: int = wire(INT16)
+    max_version: int = wire(INT16)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FinalizedFeature:
+    """The versions of a cluster feature that the whole cluster agreed on."""
+
+    name: str = wire(String())
+    max_version_level: int = wire(INT16)
+    min_version_level: int = wire(INT16)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApiVersionsReply:
+    """What the broker offers.
+
+    A broker that does not know the request's version answers in version 0, with error
+    UNSUPPORTED_VERSION and, from Kafka 2.4 on, the versions in which it may be asked again.
+    """
+
+    error_code: int = wire(INT16)
+    api_keys: tuple[ApiVersion, ...] = wire(Array(Struct(ApiVersion)))
+    throttle_time_ms: int = wire(INT32, since=1, default=0)
+    supported_features: tuple[SupportedFeature, ...] = wire(
+        Array(Struct(SupportedFeature)), since=3, tag=0, default=()
+    )
+    finalized_features_epoch: int = wire(INT64, since=3, tag=1, default=-1)
+    finalized_features: tuple[FinalizedFeature, ...] = wire(
+        Array(Struct(FinalizedFeature)), since=3, tag=2, default=()
+    )
+    zk_migration_ready: bool = wire(BOOL, since=3, tag=3, default=False)
+
+
+def _reply_version(version: int, body: memoryview) -> int:
+    refused = len(body) >= INT16.size and INT16.read(body, 0)[0] == ModernErrorCode.UNSUPPORTED_VERSION
+    return 0 if refused else version
+
+
+API_VERSIONS: Final = Api(
+    "ApiVersions",
+    18,
+    ApiVersionsRequest,
+    ApiVersionsReply,
+    small_reply_bytes_max,
+    versions=VersionRange(0, 4),
+    flexible_since=3,
+    # The client cannot know yet whether the broker writes flexible headers (KIP-511).
+    has_flexible_reply_header=False,
+    reply_version=_reply_version,
+)
+
+
+def offered(reply: ApiVersionsReply) -> BrokerVersions:
+    """The versions that a reply offers.
+
+    Also a reply with UNSUPPORTED_VERSION offers something: the version of ApiVersions in which to
+    ask again, 0 where it does not say.
+    """
+    ranges = {API_VERSIONS.key: VersionRange(0, 0)}
+    ranges |= {api.api_key: VersionRange(api.min_version, api.max_version) for api in reply.api_keys}
+    return BrokerVersions(ranges)

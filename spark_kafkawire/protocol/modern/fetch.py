@@ -1,0 +1,180 @@
+"""Fetch: records of several partitions, as the batches that lie in the log.
+
+Source: Apache Kafka's FetchRequest.json and FetchResponse.json, KIP-74, KIP-227, KIP-516.
+"""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import dataclass
+from typing import Final
+
+from ..dialect import VERSION_MAX, Api, VersionRange
+from ..primitives import BYTES, INT8, INT16, INT32, INT64, UUID, Array, Buffer, String
+from ..schema import Struct, wire
+from .limits import BATCH_BYTES_MAX, FETCH_PARTITION_BYTES_MAX, NO_TOPIC_ID, SMALL_REPLY_BYTES_MAX
+
+#: ``isolation_level`` that gives all records.
+READ_UNCOMMITTED: Final = 0
+#: ``isolation_level`` that ends at the first open transaction and names the aborted ones.
+READ_COMMITTED: Final = 1
+#: Last version that names topics; later ones have their ids.
+TOPIC_NAMES_UNTIL: Final = 12
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FetchPartition:
+    """Records from ``fetch_offset`` on, about ``partition_max_bytes`` of them."""
+
+    partition: int = wire(INT32)
+    current_leader_epoch: int = wire(INT32, since=9, default=-1, ignorable=True)
+    fetch_offset: int = wire(INT64)
+    last_fetched_epoch: int = wire(INT32, since=12, default=-1)
+    log_start_offset: int = wire(INT64, since=5, default=-1, ignorable=True)
+    partition_max_bytes: int = wire(INT32)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FetchTopic:
+    """Partitions of one topic. Name and id are both given: which is sent depends on the version."""
+
+    topic: str = wire(String(), until=TOPIC_NAMES_UNTIL, default="", ignorable=True)
+    topic_id: uuid.UUID = wire(UUID, since=TOPIC_NAMES_UNTIL + 1, default=NO_TOPIC_ID, ignorable=True)
+    partitions: tuple[FetchPartition, ...] = wire(Array(Struct(FetchPartition)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ForgottenTopic:
+    """Partitions that leave an incremental fetch session."""
+
+    topic: str = wire(String(), since=7, until=TOPIC_NAMES_UNTIL, default="", ignorable=True)
+    topic_id: uuid.UUID = wire(UUID, since=TOPIC_NAMES_UNTIL + 1, default=NO_TOPIC_ID, ignorable=True)
+    partitions: tuple[int, ...] = wire(Array(INT32))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FetchRequest:
+    """Records of partitions that the broker leads, in the order of the request.
+
+    The broker waits up to ``max_wait_ms`` for ``min_bytes``. ``max_bytes`` and the partitions'
+    own limits are about the whole of a reply: from version 3 on its first batch comes whole even
+    where it is longer, before that a batch may be cut. ``batch_bytes_max`` is not sent: it tells
+    how long that one batch may be before the reply is refused.
+    """
+
+    cluster_id: str | None = wire(String(), since=12, nullable_since=12, tag=0, default=None, ignorable=True)
+    replica_id: int = wire(INT32, default=-1)
+    max_wait_ms: int = wire(INT32)
+    min_bytes: int = wire(INT32)
+    max_bytes: int = wire(INT32, since=3, default=0x7FFFFFFF, ignorable=True)
+    # Brokers without it have no transactions: all their records are committed.
+    isolation_level: int = wire(INT8, since=4, default=READ_UNCOMMITTED, ignorable=True)
+    session_id: int = wire(INT32, since=7, default=0, ignorable=True)
+    session_epoch: int = wire(INT32, since=7, default=-1, ignorable=True)
+    topics: tuple[FetchTopic, ...] = wire(Array(Struct(FetchTopic)))
+    forgotten_topics_data: tuple[ForgottenTopic, ...] = wire(
+        Array(Struct(ForgottenTopic)), since=7, default=()
+    )
+    rack_id: str = wire(String(), since=11, default="", ignorable=True)
+    batch_bytes_max: int = BATCH_BYTES_MAX
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EpochEndOffset:
+    """Where the log of the follower parts from the leader's."""
+
+    epoch: int = wire(INT32, default=-1)
+    end_offset: int = wire(INT64, default=-1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaderIdAndEpoch:
+    """Who leads the partition now, as far as the broker knows."""
+
+    leader_id: int = wire(INT32, default=-1)
+    leader_epoch: int = wire(INT32, default=-1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SnapshotId:
+    """The snapshot to fetch instead; for replicas of the metadata log."""
+
+    end_offset: int = wire(INT64, default=-1)
+    epoch: int = wire(INT32, default=-1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AbortedTransaction:
+    """The producer's records from ``first_offset`` to its next abort marker do not count."""
+
+    producer_id: int = wire(INT64)
+    first_offset: int = wire(INT64)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FetchPartitionReply:
+    """Records of one partition, a view of the frame.
+
+    They may begin before the offset that was asked for, with the batch that holds it, and end
+    inside a batch. Offsets end at ``high_watermark``, with READ_COMMITTED at
+    ``last_stable_offset``; -1 where the version lacks the field.
+    """
+
+    partition_index: int = wire(INT32)
+    error_code: int = wire(INT16)
+    high_watermark: int = wire(INT64)
+    last_stable_offset: int = wire(INT64, since=4, default=-1)
+    log_start_offset: int = wire(INT64, since=5, default=-1)
+    diverging_epoch: EpochEndOffset = wire(Struct(EpochEndOffset), since=12, tag=0, default=EpochEndOffset())
+    current_leader: LeaderIdAndEpoch = wire(
+        Struct(LeaderIdAndEpoch), since=12, tag=1, default=LeaderIdAndEpoch()
+    )
+    snapshot_id: SnapshotId = wire(Struct(SnapshotId), since=12, tag=2, default=SnapshotId())
+    aborted_transactions: tuple[AbortedTransaction, ...] | None = wire(
+        Array(Struct(AbortedTransaction)), since=4, nullable_since=4, default=None
+    )
+    preferred_read_replica: int = wire(INT32, since=11, default=-1)
+    records: Buffer | None = wire(BYTES, nullable_since=0, shown=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FetchTopicReply:
+    """Partitions of one topic, by name or by id as the version has it."""
+
+    topic: str = wire(String(), until=TOPIC_NAMES_UNTIL, default="")
+    topic_id: uuid.UUID = wire(UUID, since=TOPIC_NAMES_UNTIL + 1, default=NO_TOPIC_ID)
+    partitions: tuple[FetchPartitionReply, ...] = wire(Array(Struct(FetchPartitionReply)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FetchReply:
+    """The records that came in time. ``error_code`` is about the fetch session as a whole."""
+
+    throttle_time_ms: int = wire(INT32, since=1, default=0)
+    error_code: int = wire(INT16, since=7, default=0)
+    session_id: int = wire(INT32, since=7, default=0)
+    responses: tuple[FetchTopicReply, ...] = wire(Array(Struct(FetchTopicReply)))
+
+
+def _reply_bytes_max(request: FetchRequest) -> int:
+    # The partitions' limits alone, because brokers before version 3 know no other.
+    limits = [partition.partition_max_bytes for topic in request.topics for partition in topic.partitions]
+    around = SMALL_REPLY_BYTES_MAX + len(limits) * FETCH_PARTITION_BYTES_MAX
+    return sum(limits) + request.batch_bytes_max + around
+
+
+def _version_max(request: FetchRequest) -> int:
+    named_only = any(topic.topic_id == NO_TOPIC_ID for topic in request.topics)
+    return TOPIC_NAMES_UNTIL if named_only else VERSION_MAX
+
+
+FETCH: Final = Api(
+    "Fetch",
+    1,
+    FetchRequest,
+    FetchReply,
+    _reply_bytes_max,
+    versions=VersionRange(0, 13),
+    flexible_since=12,
+    version_max=_version_max,
+)

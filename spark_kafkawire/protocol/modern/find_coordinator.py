@@ -1,0 +1,92 @@
+"""FindCoordinator: which broker keeps a consumer group.
+
+Later versions ask for several groups at once, in another shape. ``FindCoordinatorRequest.for_group``
+fills in both shapes, and ``FindCoordinatorReply.coordinator_of`` reads both.
+
+Source: Apache Kafka's FindCoordinatorRequest.json and FindCoordinatorResponse.json, KIP-699.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, Self
+
+from ...errors import ProtocolError
+from ..dialect import Api, VersionRange
+from ..primitives import INT8, INT16, INT32, Array, String
+from ..schema import Struct, wire
+from .limits import small_reply_bytes_max
+
+#: ``key_type``: the key is a group id.
+GROUP: Final = 0
+#: ``key_type``: the key is a transactional id.
+TRANSACTION: Final = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FindCoordinatorRequest:
+    """Ask which broker keeps a group."""
+
+    key: str = wire(String(), until=3, default="", ignorable=True)
+    key_type: int = wire(INT8, since=1, default=GROUP)
+    coordinator_keys: tuple[str, ...] = wire(Array(String()), since=4, default=(), ignorable=True)
+
+    @classmethod
+    def for_group(cls, group_id: str) -> Self:
+        """The request that any version can carry."""
+        return cls(key=group_id, coordinator_keys=(group_id,))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Coordinator:
+    """The broker that keeps the group ``key``, or the error."""
+
+    key: str = wire(String())
+    node_id: int = wire(INT32)
+    host: str = wire(String())
+    port: int = wire(INT32)
+    error_code: int = wire(INT16)
+    error_message: str | None = wire(String(), nullable_since=0, default=None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FindCoordinatorReply:
+    """One coordinator in the fields of its own, or ``coordinators`` from version 4 on."""
+
+    throttle_time_ms: int = wire(INT32, since=1, default=0)
+    error_code: int = wire(INT16, until=3, default=0)
+    error_message: str | None = wire(String(), since=1, until=3, nullable_since=1, default=None)
+    node_id: int = wire(INT32, until=3, default=-1)
+    host: str = wire(String(), until=3, default="")
+    port: int = wire(INT32, until=3, default=-1)
+    coordinators: tuple[Coordinator, ...] | None = wire(Array(Struct(Coordinator)), since=4, default=None)
+
+    def coordinator_of(self, group_id: str) -> Coordinator:
+        """The answer for a group, in whichever version.
+
+        Raises ``ProtocolError`` (fatal) where there is none.
+        """
+        if self.coordinators is None:
+            return Coordinator(
+                key=group_id,
+                node_id=self.node_id,
+                host=self.host,
+                port=self.port,
+                error_code=self.error_code,
+                error_message=self.error_message,
+            )
+        for coordinator in self.coordinators:
+            if coordinator.key == group_id:
+                return coordinator
+        raise ProtocolError(f"the reply to FindCoordinator does not mention the group {group_id!r}")
+
+
+FIND_COORDINATOR: Final = Api(
+    "FindCoordinator",
+    10,
+    FindCoordinatorRequest,
+    FindCoordinatorReply,
+    small_reply_bytes_max,
+    versions=VersionRange(0, 4),
+    flexible_since=3,
+)

@@ -1,0 +1,193 @@
+"""OffsetCommit and OffsetFetch: the committed offsets of a consumer group.
+
+Later versions of OffsetFetch ask for several groups at once, in another shape.
+``OffsetFetchRequest.for_group`` fills in both shapes, and ``OffsetFetchReply.group_of`` reads both.
+
+Source: Apache Kafka's OffsetCommit*.json and OffsetFetch*.json, KIP-447, KIP-709.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, Self
+
+from ...errors import ProtocolError
+from ..dialect import Api, VersionRange
+from ..primitives import BOOL, INT16, INT32, INT64, Array, String
+from ..schema import Struct, wire
+from .limits import reply_bytes_max
+
+#: ``committed_offset`` of a partition for which the group has committed none.
+NO_OFFSET: Final = -1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetCommitPartition:
+    """The offset of the next record that the group wants to read."""
+
+    partition_index: int = wire(INT32)
+    committed_offset: int = wire(INT64)
+    committed_leader_epoch: int = wire(INT32, since=6, default=-1, ignorable=True)
+    commit_timestamp: int = wire(INT64, since=1, until=1, default=-1)
+    committed_metadata: str | None = wire(String(), nullable_since=0, default=None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetCommitTopic:
+    """Offsets of one topic's partitions."""
+
+    name: str = wire(String())
+    partitions: tuple[OffsetCommitPartition, ...] = wire(Array(Struct(OffsetCommitPartition)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetCommitRequest:
+    """Commit offsets; the defaults are those of a client that is no member of the group."""
+
+    group_id: str = wire(String())
+    generation_id_or_member_epoch: int = wire(INT32, default=-1)
+    member_id: str = wire(String(), default="")
+    group_instance_id: str | None = wire(String(), since=7, nullable_since=7, default=None)
+    retention_time_ms: int = wire(INT64, since=2, until=4, default=-1, ignorable=True)
+    topics: tuple[OffsetCommitTopic, ...] = wire(Array(Struct(OffsetCommitTopic)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetCommitPartitionReply:
+    """Whether a partition's offset was committed."""
+
+    partition_index: int = wire(INT32)
+    error_code: int = wire(INT16)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetCommitTopicReply:
+    """Outcomes of one topic's partitions."""
+
+    name: str = wire(String())
+    partitions: tuple[OffsetCommitPartitionReply, ...] = wire(Array(Struct(OffsetCommitPartitionReply)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetCommitReply:
+    """What became of each partition's offset."""
+
+    throttle_time_ms: int = wire(INT32, since=3, default=0)
+    topics: tuple[OffsetCommitTopicReply, ...] = wire(Array(Struct(OffsetCommitTopicReply)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetFetchTopic:
+    """Partitions of one topic."""
+
+    name: str = wire(String())
+    partition_indexes: tuple[int, ...] = wire(Array(INT32))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetFetchGroup:
+    """What to tell of a group: all its partitions where ``topics`` is None."""
+
+    group_id: str = wire(String())
+    topics: tuple[OffsetFetchTopic, ...] | None = wire(Array(Struct(OffsetFetchTopic)), nullable_since=0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetFetchRequest:
+    """Ask for committed offsets; make it with ``for_group``.
+
+    ``require_stable`` has partitions answered with UNSTABLE_OFFSET_COMMIT while a transaction
+    that commits their offset is open.
+    """
+
+    group_id: str = wire(String(), until=7, default="", ignorable=True)
+    topics: tuple[OffsetFetchTopic, ...] | None = wire(
+        Array(Struct(OffsetFetchTopic)), until=7, nullable_since=2, default=(), ignorable=True
+    )
+    groups: tuple[OffsetFetchGroup, ...] = wire(
+        Array(Struct(OffsetFetchGroup)), since=8, default=(), ignorable=True
+    )
+    require_stable: bool = wire(BOOL, since=7, default=False)
+
+    @classmethod
+    def for_group(
+        cls, group_id: str, topics: tuple[OffsetFetchTopic, ...] | None, *, require_stable: bool = False
+    ) -> Self:
+        """The request that any version can carry; all topics (None) need version 2."""
+        group = OffsetFetchGroup(group_id=group_id, topics=topics)
+        return cls(group_id=group_id, topics=topics, groups=(group,), require_stable=require_stable)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetFetchPartitionReply:
+    """A partition's committed offset, ``NO_OFFSET`` where there is none."""
+
+    partition_index: int = wire(INT32)
+    committed_offset: int = wire(INT64)
+    committed_leader_epoch: int = wire(INT32, since=5, default=-1)
+    metadata: str | None = wire(String(), nullable_since=0, default=None)
+    error_code: int = wire(INT16)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetFetchTopicReply:
+    """Committed offsets of one topic."""
+
+    name: str = wire(String())
+    partitions: tuple[OffsetFetchPartitionReply, ...] = wire(Array(Struct(OffsetFetchPartitionReply)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetFetchGroupReply:
+    """Committed offsets of one group."""
+
+    group_id: str = wire(String())
+    topics: tuple[OffsetFetchTopicReply, ...] = wire(Array(Struct(OffsetFetchTopicReply)))
+    error_code: int = wire(INT16)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetFetchReply:
+    """One group in the fields of its own, or ``groups`` from version 8 on."""
+
+    throttle_time_ms: int = wire(INT32, since=3, default=0)
+    topics: tuple[OffsetFetchTopicReply, ...] = wire(
+        Array(Struct(OffsetFetchTopicReply)), until=7, default=()
+    )
+    error_code: int = wire(INT16, since=2, until=7, default=0)
+    groups: tuple[OffsetFetchGroupReply, ...] | None = wire(
+        Array(Struct(OffsetFetchGroupReply)), since=8, default=None
+    )
+
+    def group_of(self, group_id: str) -> OffsetFetchGroupReply:
+        """The answer for a group, in whichever version.
+
+        Raises ``ProtocolError`` (fatal) where there is none.
+        """
+        if self.groups is None:
+            return OffsetFetchGroupReply(group_id=group_id, topics=self.topics, error_code=self.error_code)
+        for group in self.groups:
+            if group.group_id == group_id:
+                return group
+        raise ProtocolError(f"the reply to OffsetFetch does not mention the group {group_id!r}")
+
+
+OFFSET_COMMIT: Final = Api(
+    "OffsetCommit",
+    8,
+    OffsetCommitRequest,
+    OffsetCommitReply,
+    reply_bytes_max,
+    versions=VersionRange(1, 8),
+    flexible_since=8,
+)
+
+OFFSET_FETCH: Final = Api(
+    "OffsetFetch",
+    9,
+    OffsetFetchRequest,
+    OffsetFetchReply,
+    reply_bytes_max,
+    versions=VersionRange(1, 8),
+    flexible_since=6,
+)

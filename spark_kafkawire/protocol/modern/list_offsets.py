@@ -1,0 +1,102 @@
+"""ListOffsets: where a partition starts and ends, and which offset belongs to a timestamp.
+
+Source: Apache Kafka's ListOffsetsRequest.json and ListOffsetsResponse.json, KIP-79, KIP-734.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from ..dialect import Api, VersionRange
+from ..primitives import INT8, INT16, INT32, INT64, Array, String
+from ..schema import Struct, wire
+from .limits import reply_bytes_max
+
+#: ``timestamp`` that asks for the end of the log: the offset of the next record.
+LATEST_TIMESTAMP: Final = -1
+#: ``timestamp`` that asks for the first offset of the log.
+EARLIEST_TIMESTAMP: Final = -2
+#: ``timestamp`` that asks for the record with the highest timestamp. From version 7 on.
+MAX_TIMESTAMP: Final = -3
+#: ``offset`` where no record is as young as ``timestamp``.
+NO_OFFSET: Final = -1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListOffsetsPartition:
+    """Ask for the first offset whose record is not older than ``timestamp``, ms.
+
+    Version 0 knows the time of segments only: it gives up to ``max_num_offsets`` starts of
+    segments that are older, newest first.
+    """
+
+    partition_index: int = wire(INT32)
+    current_leader_epoch: int = wire(INT32, since=4, default=-1, ignorable=True)
+    timestamp: int = wire(INT64)
+    max_num_offsets: int = wire(INT32, until=0, default=1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListOffsetsTopic:
+    """Partitions of one topic."""
+
+    name: str = wire(String())
+    partitions: tuple[ListOffsetsPartition, ...] = wire(Array(Struct(ListOffsetsPartition)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListOffsetsRequest:
+    """One offset for each partition; the broker must lead them."""
+
+    replica_id: int = wire(INT32, default=-1)
+    # Brokers without it have no transactions: all their records are committed.
+    isolation_level: int = wire(INT8, since=2, default=0, ignorable=True)
+    topics: tuple[ListOffsetsTopic, ...] = wire(Array(Struct(ListOffsetsTopic)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListOffsetsPartitionReply:
+    """``offset`` and the timestamp of its record, ms; both -1 where there is none.
+
+    Version 0 gives ``old_style_offsets`` instead.
+    """
+
+    partition_index: int = wire(INT32)
+    error_code: int = wire(INT16)
+    old_style_offsets: tuple[int, ...] = wire(Array(INT64), until=0, default=())
+    timestamp: int = wire(INT64, since=1, default=-1)
+    offset: int = wire(INT64, since=1, default=NO_OFFSET)
+    leader_epoch: int = wire(INT32, since=4, default=-1)
+
+    @property
+    def found_offset(self) -> int:
+        """The offset in whichever version, ``NO_OFFSET`` where there is none."""
+        return self.old_style_offsets[0] if self.old_style_offsets else self.offset
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListOffsetsTopicReply:
+    """Offsets of one topic's partitions."""
+
+    name: str = wire(String())
+    partitions: tuple[ListOffsetsPartitionReply, ...] = wire(Array(Struct(ListOffsetsPartitionReply)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListOffsetsReply:
+    """The offsets that were asked for."""
+
+    throttle_time_ms: int = wire(INT32, since=2, default=0)
+    topics: tuple[ListOffsetsTopicReply, ...] = wire(Array(Struct(ListOffsetsTopicReply)))
+
+
+LIST_OFFSETS: Final = Api(
+    "ListOffsets",
+    2,
+    ListOffsetsRequest,
+    ListOffsetsReply,
+    reply_bytes_max,
+    versions=VersionRange(0, 8),
+    flexible_since=6,
+)

@@ -1,0 +1,101 @@
+"""Metadata: the brokers of a cluster, its topics, their partitions, and who leads them.
+
+Source: Apache Kafka's MetadataRequest.json and MetadataResponse.json.
+"""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import dataclass
+from typing import Final
+
+from ..dialect import Api, VersionRange
+from ..primitives import BOOL, INT16, INT32, UUID, Array, String
+from ..schema import Struct, wire
+from .limits import NO_TOPIC_ID, reply_bytes_max
+
+#: ``topic_authorized_operations`` that were not asked for.
+NOT_ASKED: Final = -(1 << 31)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetadataRequestTopic:
+    """A topic by its name; by its id from version 12 on, the name being None."""
+
+    topic_id: uuid.UUID = wire(UUID, since=10, default=NO_TOPIC_ID)
+    name: str | None = wire(String(), nullable_since=10)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetadataRequest:
+    """Ask for some topics, or for all where ``topics`` is None.
+
+    Brokers before version 4 create a topic that they are asked for, if they are set up so;
+    ``allow_auto_topic_creation`` says no to that from there on.
+    """
+
+    # Version 0 has no null: there the empty list asks for all topics.
+    topics: tuple[MetadataRequestTopic, ...] | None = wire(
+        Array(Struct(MetadataRequestTopic)), nullable_since=1, null_before=()
+    )
+    allow_auto_topic_creation: bool = wire(BOOL, since=4, default=True, ignorable=True)
+    include_cluster_authorized_operations: bool = wire(BOOL, since=8, until=10, default=False)
+    include_topic_authorized_operations: bool = wire(BOOL, since=8, default=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetadataBroker:
+    """A live broker and the address that it wants its clients to use."""
+
+    node_id: int = wire(INT32)
+    host: str = wire(String())
+    port: int = wire(INT32)
+    rack: str | None = wire(String(), since=1, nullable_since=1, default=None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetadataPartition:
+    """A partition; ``leader_id`` is -1 while none leads, ``leader_epoch`` where it is not known."""
+
+    error_code: int = wire(INT16)
+    partition_index: int = wire(INT32)
+    leader_id: int = wire(INT32)
+    leader_epoch: int = wire(INT32, since=7, default=-1)
+    replica_nodes: tuple[int, ...] = wire(Array(INT32))
+    isr_nodes: tuple[int, ...] = wire(Array(INT32))
+    offline_replicas: tuple[int, ...] = wire(Array(INT32), since=5, default=())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetadataTopic:
+    """A topic; ``name`` is None for an id that the broker does not know."""
+
+    error_code: int = wire(INT16)
+    name: str | None = wire(String(), nullable_since=12)
+    topic_id: uuid.UUID = wire(UUID, since=10, default=NO_TOPIC_ID)
+    is_internal: bool = wire(BOOL, since=1, default=False)
+    partitions: tuple[MetadataPartition, ...] = wire(Array(Struct(MetadataPartition)))
+    topic_authorized_operations: int = wire(INT32, since=8, default=NOT_ASKED)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetadataReply:
+    """The live brokers, and the topics that were asked for, unknown ones with their error."""
+
+    throttle_time_ms: int = wire(INT32, since=3, default=0)
+    brokers: tuple[MetadataBroker, ...] = wire(Array(Struct(MetadataBroker)))
+    cluster_id: str | None = wire(String(), since=2, nullable_since=2, default=None)
+    controller_id: int = wire(INT32, since=1, default=-1)
+    topics: tuple[MetadataTopic, ...] = wire(Array(Struct(MetadataTopic)))
+    cluster_authorized_operations: int = wire(INT32, since=8, until=10, default=NOT_ASKED)
+
+
+METADATA: Final = Api(
+    "Metadata",
+    3,
+    MetadataRequest,
+    MetadataReply,
+    reply_bytes_max,
+    versions=VersionRange(0, 12),
+    flexible_since=9,
+)

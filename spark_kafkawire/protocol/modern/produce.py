@@ -1,0 +1,137 @@
+"""Produce: append record batches; InitProducerId: the identity of an idempotent producer.
+
+Source: Apache Kafka's ProduceRequest.json, ProduceResponse.json, InitProducerIdRequest.json and
+InitProducerIdResponse.json, KIP-98, KIP-467.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from ..dialect import Api, VersionRange
+from ..primitives import BYTES, INT16, INT32, INT64, Array, Buffer, String
+from ..schema import Struct, wire
+from .limits import reply_bytes_max, small_reply_bytes_max
+
+#: ``acks``: the broker does not answer.
+ACKS_NONE: Final = 0
+#: ``acks``: the leader has the records.
+ACKS_LEADER: Final = 1
+#: ``acks``: all replicas that are in sync have the records.
+ACKS_ALL: Final = -1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProducePartition:
+    """Records for one partition.
+
+    Their format follows the version: magic 0 up to version 1, magic 1 in version 2, magic 2 from
+    3 on, there exactly one batch. zstd needs version 7.
+    """
+
+    index: int = wire(INT32)
+    records: Buffer | None = wire(BYTES, nullable_since=0, shown=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProduceTopic:
+    """Records for partitions of one topic."""
+
+    name: str = wire(String())
+    partition_data: tuple[ProducePartition, ...] = wire(Array(Struct(ProducePartition)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProduceRequest:
+    """Append to partitions that the broker leads. Not answered where ``acks`` is 0.
+
+    ``timeout_ms`` bounds how long the leader waits for its replicas.
+    """
+
+    transactional_id: str | None = wire(String(), since=3, nullable_since=3, default=None)
+    acks: int = wire(INT16)
+    timeout_ms: int = wire(INT32)
+    topic_data: tuple[ProduceTopic, ...] = wire(Array(Struct(ProduceTopic)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordError:
+    """A record for whose sake its batch was refused."""
+
+    batch_index: int = wire(INT32)
+    batch_index_error_message: str | None = wire(String(), nullable_since=0, default=None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProducePartitionReply:
+    """``base_offset`` is the first record's offset, -1 where none was appended.
+
+    ``log_append_time_ms`` is -1 unless the topic stamps records with the broker's time.
+    """
+
+    index: int = wire(INT32)
+    error_code: int = wire(INT16)
+    base_offset: int = wire(INT64)
+    log_append_time_ms: int = wire(INT64, since=2, default=-1)
+    log_start_offset: int = wire(INT64, since=5, default=-1)
+    record_errors: tuple[RecordError, ...] = wire(Array(Struct(RecordError)), since=8, default=())
+    error_message: str | None = wire(String(), since=8, nullable_since=8, default=None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProduceTopicReply:
+    """Outcomes of one topic's partitions."""
+
+    name: str = wire(String())
+    partition_responses: tuple[ProducePartitionReply, ...] = wire(Array(Struct(ProducePartitionReply)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProduceReply:
+    """What became of the records of each partition."""
+
+    responses: tuple[ProduceTopicReply, ...] = wire(Array(Struct(ProduceTopicReply)))
+    throttle_time_ms: int = wire(INT32, since=1, default=0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InitProducerIdRequest:
+    """Ask for a producer id. ``transactional_id`` is None where the producer is only idempotent."""
+
+    transactional_id: str | None = wire(String(), nullable_since=0, default=None)
+    transaction_timeout_ms: int = wire(INT32, default=0x7FFFFFFF)
+    producer_id: int = wire(INT64, since=3, default=-1)
+    producer_epoch: int = wire(INT16, since=3, default=-1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InitProducerIdReply:
+    """The producer's id and epoch, which its batches carry."""
+
+    throttle_time_ms: int = wire(INT32)
+    error_code: int = wire(INT16)
+    producer_id: int = wire(INT64)
+    producer_epoch: int = wire(INT16)
+
+
+PRODUCE: Final = Api(
+    "Produce",
+    0,
+    ProduceRequest,
+    ProduceReply,
+    reply_bytes_max,
+    versions=VersionRange(0, 9),
+    flexible_since=9,
+    is_answered=lambda request: request.acks != ACKS_NONE,
+)
+
+INIT_PRODUCER_ID: Final = Api(
+    "InitProducerId",
+    22,
+    InitProducerIdRequest,
+    InitProducerIdReply,
+    small_reply_bytes_max,
+    versions=VersionRange(0, 4),
+    flexible_since=2,
+)

@@ -1,0 +1,69 @@
+"""SaslHandshake and SaslAuthenticate: who the client is.
+
+After a handshake in version 0 the tokens follow in frames without any header; from version 1 on
+they travel in SaslAuthenticate requests.
+
+Source: Apache Kafka's SaslHandshake*.json and SaslAuthenticate*.json, KIP-43, KIP-152, KIP-368.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from ..dialect import Api, VersionRange
+from ..primitives import BYTES, INT16, INT64, Array, Buffer, String
+from ..schema import wire
+from .limits import small_reply_bytes_max
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SaslHandshakeRequest:
+    """Choose a mechanism: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER."""
+
+    mechanism: str = wire(String())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SaslHandshakeReply:
+    """The mechanisms that the broker has; with an error where the chosen one is not among them."""
+
+    error_code: int = wire(INT16)
+    mechanisms: tuple[str, ...] = wire(Array(String()))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SaslAuthenticateRequest:
+    """The client's next token. It may hold a password, so it is not shown."""
+
+    auth_bytes: Buffer = wire(BYTES, shown=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SaslAuthenticateReply:
+    """The broker's next token, and how long the login lasts, ms (0: as long as the connection)."""
+
+    error_code: int = wire(INT16)
+    error_message: str | None = wire(String(), nullable_since=0, default=None)
+    auth_bytes: Buffer = wire(BYTES, shown=False)
+    session_lifetime_ms: int = wire(INT64, since=1, default=0)
+
+
+SASL_HANDSHAKE: Final = Api(
+    "SaslHandshake",
+    17,
+    SaslHandshakeRequest,
+    SaslHandshakeReply,
+    small_reply_bytes_max,
+    versions=VersionRange(0, 1),
+)
+
+SASL_AUTHENTICATE: Final = Api(
+    "SaslAuthenticate",
+    36,
+    SaslAuthenticateRequest,
+    SaslAuthenticateReply,
+    small_reply_bytes_max,
+    versions=VersionRange(0, 2),
+    flexible_since=2,
+)

@@ -1,0 +1,111 @@
+"""Every message in every version, and values for each, drawn along its declaration."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+from hypothesis import strategies as st
+
+from spark_kafkawire.protocol import modern
+from spark_kafkawire.protocol.dialect import Api
+from spark_kafkawire.protocol.modern.api_versions import ApiVersionsReply
+from spark_kafkawire.protocol.modern.error_codes import ModernErrorCode
+from spark_kafkawire.protocol.primitives import AnyType, Array, Bool, Bytes, Int, String, Uuid
+from spark_kafkawire.protocol.schema import Struct, Wire
+
+Kind = Literal["request", "reply"]
+
+#: Milliseconds up to the year 2096: further away, the fractions of floats are no milliseconds.
+MS_MAX: Final = 4 * 10**12
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One message in one version."""
+
+    api: Api
+    version: int
+    kind: Kind
+
+    def __str__(self) -> str:
+        return f"{self.api.name} {self.kind} {self.version}"
+
+    @property
+    def message(self) -> type[Any]:
+        message = self.api.request if self.kind == "request" else self.api.response
+        assert message is not None
+        return message
+
+    @property
+    def codec(self) -> Struct[Any]:
+        if self.kind == "request":
+            return self.api.request_codec(self.version)
+        return self.api.reply_codec(self.version)
+
+    def values(self) -> st.SearchStrategy[Any]:
+        """Messages whose fields outside the version hold their defaults."""
+        return values(self.message, self.version, self.api.is_flexible(self.version))
+
+
+def cases(*kinds: Kind) -> list[Case]:
+    """All messages of these kinds in all their versions."""
+    return [
+        Case(api, version, kind)
+        for api in modern.DIALECT.apis
+        for version in range(api.versions.min, api.versions.max + 1)
+        for kind in kinds
+    ]
+
+
+def wired(message: type[Any], version: int) -> Iterator[tuple[str, Wire]]:
+    """The fields of a message that travel in one version."""
+    for field in dataclasses.fields(message):
+        if "wire" in field.metadata and field.metadata["wire"].is_in(version):
+            yield field.name, field.metadata["wire"]
+
+
+def values(message: type[Any], version: int, flexible: bool) -> st.SearchStrategy[Any]:
+    """Messages of one type whose fields outside the version hold their defaults."""
+    fields = {
+        name: _field_values(message, name, settings.type_in(version, flexible), version, flexible)
+        for name, settings in wired(message, version)
+    }
+    return st.builds(message, **fields)
+
+
+def _field_values(
+    message: type[Any], name: str, wire_type: AnyType, version: int, flexible: bool
+) -> st.SearchStrategy[Any]:
+    if name == "error_code":
+        # A refused ApiVersions request is answered in version 0; it has a test of its own.
+        known = [0] if message is ApiVersionsReply else [int(code) for code in ModernErrorCode]
+        return st.sampled_from(known)
+    if name.endswith("_ms") and wire_type == Int(8):
+        return st.integers(-1, MS_MAX)
+    return _values_of(wire_type, version, flexible)
+
+
+def _values_of(wire_type: AnyType, version: int, flexible: bool) -> st.SearchStrategy[Any]:
+    found: st.SearchStrategy[Any]
+    match wire_type:
+        case Int():
+            bits = 8 * wire_type.size - 1
+            return st.integers(-(1 << bits), (1 << bits) - 1) | st.sampled_from([-1, 0, 1])
+        case Bool():
+            return st.booleans()
+        case Uuid():
+            return st.uuids()
+        case String():
+            found = st.text(max_size=6)
+        case Bytes():
+            found = st.binary(max_size=6)
+        case Array():
+            found = st.lists(_values_of(wire_type.element, version, flexible), max_size=2).map(tuple)
+        case Struct():
+            return values(wire_type.message, version, flexible)
+        case _:
+            raise AssertionError(f"no values for {wire_type}")
+    return st.none() | found if wire_type.nullable else found

@@ -1,0 +1,62 @@
+"""Every message in every version: read back as written, and as the codecs of others have it."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from spark_kafkawire.protocol.modern import DIALECT
+from spark_kafkawire.protocol.primitives import join
+
+from .judges import differences, judges_of
+from .messages import Case, cases
+
+#: Drawn values for each message and version.
+EXAMPLE_COUNT: Final = 8
+
+
+def framed(case: Case, message: object, correlation_id: int, client_id: str | None) -> bytes:
+    if case.kind == "request":
+        return join(DIALECT.write_request(message, case.version, correlation_id, client_id))
+    return join(DIALECT.write_reply(case.api, message, case.version, correlation_id))
+
+
+def unframed(case: Case, frame: bytes, correlation_id: int) -> object:
+    body = memoryview(frame)[4:]
+    if case.kind == "request":
+        return DIALECT.read_request(body)[1]
+    return DIALECT.read_reply(case.api, body, case.version, correlation_id)
+
+
+@pytest.mark.parametrize("case", cases("request", "reply"), ids=str)
+@settings(max_examples=EXAMPLE_COUNT)
+@given(data=st.data())
+def test_a_message_is_read_back_and_the_codecs_of_others_have_the_same_frame(
+    case: Case, data: st.DataObject
+) -> None:
+    message = data.draw(case.values())
+    correlation_id = data.draw(st.integers(0, 2**31 - 1))
+    client_id = data.draw(st.none() | st.text(max_size=4)) if case.kind == "request" else None
+    frame = framed(case, message, correlation_id, client_id)
+    assert unframed(case, frame, correlation_id) == message
+    for judge in judges_of(case):
+        verdict = judge(case, frame)
+        assert (judge, list(differences(message, verdict.body, case.version))) == (judge, [])
+        assert (judge, verdict.correlation_id, verdict.client_id) == (judge, correlation_id, client_id)
+        if case.kind == "request":
+            assert (judge, verdict.api_key, verdict.version) == (judge, case.api.key, case.version)
+        assert (judge, verdict.frame) == (judge, frame)
+
+
+def test_every_message_has_a_judge_and_those_of_kafka_4_have_two() -> None:
+    counts = {str(case): len(judges_of(case)) for case in cases("request", "reply")}
+    assert len(counts) == 164
+    assert {name for name, count in counts.items() if count < 2} == {
+        f"{api} {kind} {version}"
+        for api, first_of_kafka_4 in (("Produce", 3), ("Fetch", 4), ("ListOffsets", 1), ("OffsetCommit", 2))
+        for version in range(1 if api == "OffsetCommit" else 0, first_of_kafka_4)
+        for kind in ("request", "reply")
+    }

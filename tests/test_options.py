@@ -100,7 +100,7 @@ READ_VALUES: Final[list[tuple[dict[str, str | None], str, Any]]] = [
     ({"requestTimeout": "1500ms"}, "net.request_timeout_s", 1.5),
     ({"requestTimeout": " 2 S "}, "net.request_timeout_s", 2.0),
     ({"requestTimeout": "3min"}, "net.request_timeout_s", 180.0),
-    ({"requestTimeout": "1h"}, "net.request_timeout_s", 3600.0),
+    ({"requestTimeout": "24h"}, "net.request_timeout_s", 86_400.0),
     ({"retries": "0"}, "net.retry.retries", 0),
     ({"retryBackoff": "2s"}, "net.retry.backoff_s", 2.0),
     ({"subscribe": " b, a ,,b"}, "selection.subscribe", ("a", "b")),
@@ -122,6 +122,11 @@ READ_VALUES: Final[list[tuple[dict[str, str | None], str, Any]]] = [
         OffsetLimits("endingOffsets", by_log={LOG: offset(2**63 - 1), TopicPartition("t", 2, 0): LATEST}),
     ),
     ({"startingTimestamp": "0"}, "starting", OffsetLimits("startingTimestamp", for_all=timestamp(0))),
+    (
+        {"startingTimestamp": "9223372036854775807"},
+        "starting.for_all",
+        timestamp(2**63 - 1),
+    ),
     ({"endingTimestamp": "1700000000000"}, "ending.for_all", timestamp(1_700_000_000_000)),
     (
         {"startingOffsetsByTimestamp": '{"t":{"0-1":7}}'},
@@ -133,11 +138,15 @@ READ_VALUES: Final[list[tuple[dict[str, str | None], str, Any]]] = [
     ({"failOnDataLoss": "False"}, "fetch.fail_on_data_loss", False),
     ({"minPartitions": "40"}, "min_partitions", 40),
     ({"maxBytesPerPartition": "8g"}, "partition_bytes_max", 8 << 30),
-    ({"fetchBytes": "4096"}, "fetch.fetch_bytes", 4096),
+    ({"maxBytesPerPartition": "1"}, "partition_bytes_max", 1),
+    ({"fetchBytes": "1024"}, "fetch.fetch_bytes", 1024),
+    ({"fetchBytes": "1GiB"}, "fetch.fetch_bytes", 1 << 30),
     ({"fetchBytes": "4 KiB"}, "fetch.fetch_bytes", 4096),
     ({"fetchBytes": "4kb"}, "fetch.fetch_bytes", 4096),
     ({"fetchBytes": "2048B"}, "fetch.fetch_bytes", 2048),
+    ({"fetchesInFlight": "1"}, "fetch.fetches_in_flight", 1),
     ({"fetchesInFlight": "64"}, "fetch.fetches_in_flight", 64),
+    ({"maxMessageBytes": "1"}, "fetch.message_bytes_max", 1),
     ({"maxMessageBytes": "1GiB"}, "fetch.message_bytes_max", 1 << 30),
     ({"maxDecompressedBytes": "1"}, "fetch.decompressed_bytes_max", 1),
 ]
@@ -187,7 +196,7 @@ BAD_READ_VALUES: Final[dict[str, list[str]]] = {
     "endingOffsets": ["", "earliest", '{"t":{"0-1":-2}}', '{"t":{"0-1":-3}}', '{"t":["0-1"]}'],
     "startingTimestamp": ["", "-1", "now", "9223372036854775808", "1.5"],
     "endingTimestamp": ["", "-1", "now"],
-    "startingOffsetsByTimestamp": ["", "5", '{"t":{"0-1":-5}}', '{"t":{"0-1":"now"}}'],
+    "startingOffsetsByTimestamp": ["", "5", '{"t":{"0-1":-1}}', '{"t":{"0-1":-5}}', '{"t":{"0-1":"now"}}'],
     "endingOffsetsByTimestamp": ["", "5", '{"t":{"0-1":-5}}'],
     "startingOffsetsByTimestampStrategy": ["", "fail"],
     "failOnDataLoss": ["", "yes", "0"],
@@ -254,6 +263,43 @@ def test_a_bad_assignment_is_told(value: str) -> None:
     with pytest.raises(OptionError) as error:
         read(subscribe=None, assign=value)
     assert_told(error.value, "assign", value)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (
+            {"startingOffsets": "Latest"},
+            'option startingOffsets: \'Latest\' is not earliest or {"t":{"0-1":123}} in a batch read',
+        ),
+        (
+            {"endingOffsets": '{"t":{"0-1":-2}}'},
+            "option endingOffsets: -2 for t 0-1 can't be used here; give an offset or latest",
+        ),
+        (
+            {"startingOffsetsByTimestamp": '{"t":{"0-1":-1}}'},
+            "option startingOffsetsByTimestamp: the timestamp of t 0-1 is negative",
+        ),
+        (
+            {"subscribe": None, "subscribePattern": "("},
+            "option subscribePattern: '(' is not a regular expression:"
+            " missing ), unterminated subpattern at position 0",
+        ),
+        ({"retries": "x" * 120}, f"option retries: '{'x' * 120}' is not a whole number from 0 to 1000"),
+        (
+            {"retries": "x" * 121},
+            f"option retries: '{'x' * 120}' and 1 more characters is not a whole number from 0 to 1000",
+        ),
+        (
+            {"requestTimeout": "24h1"},
+            "option requestTimeout: '24h1' is not a time above zero and up to 24h, like 500ms or 30s",
+        ),
+    ],
+)
+def test_a_message_says_what_may_stand_there(changes: dict[str, str | None], message: str) -> None:
+    with pytest.raises(OptionError) as error:
+        read(**changes)
+    assert str(error.value) == message
 
 
 @pytest.mark.parametrize("value", ["", "(", "*", "[a", "a{99999999999999999999}", "(?<x"])

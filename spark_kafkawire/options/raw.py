@@ -10,7 +10,7 @@ from typing import Final
 from ..errors import OptionError
 from .table import OPTIONS
 
-_SIZE_UNITS: Final = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
+_SIZE_UNITS: Final = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 _TIME_UNITS: Final = {"ms": 0.001, "": 0.001, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
 #: Largest value of a size option, bytes: Arrow's offsets and the protocol's lengths are int32.
 _SIZE_MAX: Final = 1 << 30

@@ -7,6 +7,9 @@ import socket
 import struct
 import threading
 
+import pytest
+
+from spark_kafkawire.broker import housekeeping
 from tests.broker.conftest import StartBroker
 from tests.support import golden, replay
 from tests.support.message_sets import message
@@ -118,6 +121,26 @@ def test_a_client_that_vanishes_in_the_middle_of_a_reply_leaves_no_thread(start_
             replay.receive(sock, 1000)
     poll(lambda: threading.active_count() <= before, "the threads have ended")
     assert replay.end_offset(broker.port, LOG) == len(LARGE)
+
+
+def test_a_refused_request_ends_in_fin_also_when_more_had_come(start_broker: StartBroker) -> None:
+    broker = start_broker()
+    with replay.connect(broker.port) as sock:
+        sock.sendall(golden.exchange("protocol/unknown_type_5").request + b"and more" * 1000)
+        # A reset connection would raise.
+        assert sock.recv(1) == b""
+
+
+def test_old_segments_are_deleted_by_the_clock(
+    start_broker: StartBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(housekeeping, "FIRST_CLEANUP_S", 0.01)
+    start = start_broker({"log.retention.size": "0", "log.file.size": "5"})
+    replay.produce(start.port, LOG, message(b"old"))
+    replay.produce(start.port, LOG, message(b"new"))
+    start.stop()
+    broker = start_broker({"log.retention.size": "0"})
+    poll(lambda: replay.offsets(broker.port, LOG, -2, 1) != (0,), "the old segment is deleted")
 
 
 def test_a_segment_file_that_somebody_removed_closes_the_connection(start_broker: StartBroker) -> None:

@@ -97,19 +97,20 @@ class BrokerSender:
         if not sets:
             return
         client = self._connected()
+        first_time = dict.fromkeys(log for log, _ in sets if log not in self._written)
+        for log, encoded in sets:
+            self._note(log, encoded)
         with self._unproven():
-            for log, encoded in sets:
-                self._note(client, log, encoded)
+            self._ask_ends(client, first_time)
             for request in self._requests(sets):
                 client.send(request)
 
     def ask_proof(self) -> None:
         """Ask for the end of every log written to. The answers, which ``receipts`` takes, prove that
         the broker has processed all that was sent before, for it serves requests in order."""
-        if self._client is not None and self._options.acks != "0":
+        if self._client is not None:
             with self._unproven():
-                for log in self._written:
-                    self._ask_end(self._client, log)
+                self._ask_ends(self._client, self._written)
 
     def receipts(self) -> list[LogReceipt]:
         """What was written, proven as ``acks`` asks for. Raises ``DeliveryError`` (fatal)."""
@@ -152,13 +153,9 @@ class BrokerSender:
     def _connect(self) -> Client:
         return Client.connect(self._broker, DIALECT, self._options.net.request_timeout_s)
 
-    def _note(self, client: Client, log: TopicPartition, encoded: EncodedSet) -> None:
-        """Count a set that is about to be sent; ask where its log ends if it is the first there."""
-        if log not in self._written:
-            self._written[log] = _Written()
-            if self._options.acks != "0":
-                self._ask_end(client, log)
-        written = self._written[log]
+    def _note(self, log: TopicPartition, encoded: EncodedSet) -> None:
+        """Count a set that is about to be sent."""
+        written = self._written.setdefault(log, _Written())
         written.message_count += encoded.count
         written.size += len(encoded.data)
         if self._options.acks == "verify":
@@ -179,11 +176,15 @@ class BrokerSender:
             size += entry_size
         yield _request(entries)
 
-    def _ask_end(self, client: Client, log: TopicPartition) -> None:
-        # A broker whose replies nobody takes stops reading requests at some point.
-        if client.in_flight >= PIPELINE_DEPTH:
-            self._take_end(client)
-        client.send(OffsetsRequest(log.topic, log.partition, LATEST_TIME, 1))
+    def _ask_ends(self, client: Client, logs: Iterable[TopicPartition]) -> None:
+        """Ask where logs end, without waiting for the answers. Nothing is asked with ``acks=0``."""
+        if self._options.acks == "0":
+            return
+        for log in logs:
+            # A broker whose replies nobody takes stops reading requests at some point.
+            if client.in_flight >= PIPELINE_DEPTH:
+                self._take_end(client)
+            client.send(OffsetsRequest(log.topic, log.partition, LATEST_TIME, 1))
 
     def _take_end(self, client: Client) -> None:
         reply = client.receive()

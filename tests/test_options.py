@@ -155,7 +155,10 @@ WRITE_VALUES: Final[list[tuple[dict[str, str | None], str, Any]]] = [
     ({"compression": "Snappy"}, "compression", "snappy"),
     ({"compression": "gzip", "compressionLevel": "9"}, "compression_level", 9),
     ({"acks": "verify"}, "acks", "verify"),
+    ({"compression": "gzip", "compressionLevel": "0"}, "compression_level", 0),
+    ({"batchBytes": "1"}, "batch_bytes", 1),
     ({"batchBytes": "64k"}, "batch_bytes", 1 << 16),
+    ({"max.message.size": "1"}, "message_size_max", 1),
     ({"max.message.size": "2000000"}, "message_size_max", 2_000_000),
 ]
 
@@ -364,6 +367,11 @@ def test_contradicting_options_are_told(changes: dict[str, str | None], message:
     with pytest.raises(OptionError) as error:
         read(**changes)
     assert str(error.value) == message
+
+
+def test_a_range_of_time_may_be_empty() -> None:
+    options = read(startingTimestamp="5", endingTimestamp="5")
+    assert options.starting.for_all == options.ending.for_all == timestamp(5)
 
 
 def test_a_compression_level_needs_gzip() -> None:

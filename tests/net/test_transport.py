@@ -143,6 +143,13 @@ def test_a_peer_that_closed_gives_no_bytes_and_then_a_broken_connection(
         transport.send([b"x"], Deadline.after(5))
 
 
+def test_a_close_with_unread_bytes_counts_as_a_close(pair: tuple[Transport, socket.socket]) -> None:
+    transport, theirs = pair
+    transport.send([b"unread"], Deadline.after(5))
+    theirs.close()
+    assert transport.receive_into(memoryview(bytearray(1)), Deadline.after(5)) == 0
+
+
 def test_closing_twice_is_allowed(pair: tuple[Transport, socket.socket]) -> None:
     transport, _ = pair
     transport.close()

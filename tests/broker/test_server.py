@@ -9,7 +9,8 @@ import threading
 
 import pytest
 
-from spark_kafkawire.broker import housekeeping
+from spark_kafkawire.broker import housekeeping, serving
+from spark_kafkawire.broker.handlers import Answer
 from tests.broker.conftest import StartBroker
 from tests.support import golden, replay
 from tests.support.message_sets import message
@@ -141,6 +142,24 @@ def test_old_segments_are_deleted_by_the_clock(
     start.stop()
     broker = start_broker({"log.retention.size": "0"})
     poll(lambda: replay.offsets(broker.port, LOG, -2, 1) != (0,), "the old segment is deleted")
+
+
+def test_a_segment_deleted_between_look_up_and_reply_is_out_of_range(
+    start_broker: StartBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broker = start_broker({"log.retention.size": "0", "log.file.size": "5"})
+    replay.produce(broker.port, LOG, message(b"old"))
+    replay.produce(broker.port, LOG, message(b"new"))
+    send, deleted = serving._send, list[int]()
+
+    def delete_and_send(connection: socket.socket, answer: Answer) -> None:
+        if not deleted:
+            deleted.append(broker.logs.delete_old())
+        send(connection, answer)
+
+    monkeypatch.setattr(serving, "_send", delete_and_send)
+    assert replay.ask(broker.port, replay.fetch_request(LOG, 0, 100)) == b"\0\1"
+    assert deleted == [2]
 
 
 def test_a_segment_file_that_somebody_removed_closes_the_connection(start_broker: StartBroker) -> None:

@@ -6,7 +6,7 @@ of xerial's SnappyOutputStream, or one bare block:
     82 'SNAPPY' 00 | version int32 | compatible int32 | (size int32 | raw snappy block) ...
 
 Sizes are checked before memory is taken. Damage raises ``CorruptDataError``, too large a result
-``LimitError``; both are fatal. The caller knows the place and the limit's whole size.
+``TooLarge``, a ``LimitError``; both are fatal. Their places are the caller's to tell.
 
 Source: recordings of a 0.7.2 broker, and snappy-java 1.0.4.1 that it carries.
 """
@@ -45,6 +45,14 @@ _IGZIP_LEVEL_MAX: Final = 3
 _IGZIP_LEVEL_DEFAULT: Final = 2
 
 
+class TooLarge(LimitError):
+    """A payload's content has ``size`` bytes or more, above what was allowed."""
+
+    def __init__(self, size: int) -> None:
+        super().__init__(f"it decompresses to {size} bytes or more")
+        self.size = size
+
+
 @dataclass(frozen=True, slots=True)
 class Codec:
     """A compression: its name in options, its number in a message's attributes, its two ways.
@@ -66,7 +74,7 @@ def _gunzip(payload: memoryview, size_max: int) -> list[Buffer]:
         parts += member
         left -= sum(map(len, member))
         if left < 0:
-            raise _too_large(size_max + 1)
+            raise TooLarge(size_max + 1)
         more = len(payload) - pos >= _GZIP_MEMBER_BYTES_MIN and bytes(payload[pos : pos + 3]) == _GZIP_MAGIC
         if not more:
             return parts
@@ -123,7 +131,7 @@ def _unsnap(payload: memoryview, size_max: int) -> list[Buffer]:
 
 def _unsnap_block(block: memoryview, taken: int, size_max: int) -> Buffer:
     if (size := taken + _snappy_size(block)) > size_max:
-        raise _too_large(size)
+        raise TooLarge(size)
     try:
         data: Any = cramjam.snappy.decompress_raw(block)
     except cramjam.DecompressionError as error:
@@ -150,10 +158,6 @@ def _snap(data: Buffer, level: int | None) -> Buffer:
         block = cramjam.snappy.compress_raw(view[pos : pos + SNAPPY_BLOCK_BYTES])
         parts += (_INT32.pack(len(block)), block)
     return b"".join(parts)
-
-
-def _too_large(size: int) -> LimitError:
-    return LimitError(f"it decompresses to {size} bytes or more")
 
 
 GZIP: Final = Codec("gzip", 1, _gunzip, _gzip)

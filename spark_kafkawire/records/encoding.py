@@ -50,6 +50,7 @@ def encode(values: pa.Array, compression: str = "none", level: int | None = None
     """
     rows = _Rows.of(values)
     rows.check_sizes(_PAYLOAD_SIZE_MAX)
+    compiler.expect(rows.count)
     return _Encoder(codec_named(compression), level).encode(rows)
 
 
@@ -84,6 +85,7 @@ class _Rows:
 
     @classmethod
     def of(cls, values: pa.Array) -> _Rows:
+        offset_type = _offset_type(values.type)
         if values.null_count:
             row = int(np.flatnonzero(values.is_null().to_numpy(zero_copy_only=False))[0])
             raise RowError(f"row {row}: value is null, and Kafka 0.7 has no null messages")
@@ -93,7 +95,7 @@ class _Rows:
         window = slice(values.offset, values.offset + len(values) + 1)
         rows = cls(
             byte_array(data) if data else byte_array(b""),
-            np.frombuffer(offsets, _offset_type(values.type))[window].astype(np.int64),
+            np.frombuffer(offsets, offset_type)[window].astype(np.int64),
         )
         check_spans(rows.offsets, len(rows.data))
         return rows

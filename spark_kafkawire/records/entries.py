@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import enum
 import struct
+import sys
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -33,8 +34,16 @@ MAGIC_MAX: Final = 1
 CODEC_MASK: Final = 3
 
 _LENGTH: Final = struct.Struct(">i")
-#: Element types of the columns of ``Entries``, in order.
-_DTYPES: Final = (np.int64, np.int64, np.int64, np.uint32, np.uint8, np.uint8, np.int64)
+#: The columns of ``Entries``, in the order in which ``kernels.walk`` fills them.
+_COLUMNS: Final = {
+    "pos": np.int64,
+    "payload_pos": np.int64,
+    "payload_size": np.int64,
+    "crc": np.uint32,
+    "magic": np.uint8,
+    "attributes": np.uint8,
+    "region": np.int64,
+}
 #: Rows that are indexed before the number of the others is guessed from them.
 _FIRST_ROWS: Final = 1024
 
@@ -44,6 +53,7 @@ class Stop(enum.IntEnum):
 
     END = kernels.END
     CUT = kernels.CUT
+    ROWS_FULL = kernels.ROWS_FULL
     BAD_LENGTH = kernels.BAD_LENGTH
     BAD_MAGIC = kernels.BAD_MAGIC
 
@@ -56,6 +66,7 @@ class Stop(enum.IntEnum):
 _MEANINGS: Final = {
     Stop.END: "nothing more",
     Stop.CUT: "a message that is cut",
+    Stop.ROWS_FULL: "more messages than were asked for",
     Stop.BAD_LENGTH: "a message of an impossible length",
     Stop.BAD_MAGIC: "a message of an unknown magic",
 }
@@ -66,10 +77,11 @@ class Entries:
     """Messages of a buffer, one row each, in order. The columns own their memory.
 
     ``size`` bytes were indexed, all of them whole messages, and ``stop`` tells why no more: the
-    ``END`` of the buffer, a message ``CUT`` by it, or one that cannot be. ``pos`` (int64) is where
-    a message begins, ``payload_pos`` and ``payload_size`` (int64) span its payload, ``crc``
-    (uint32) is the checksum it claims, ``magic`` and ``attributes`` are uint8 (attributes 0 with
-    magic 0), ``region`` (int64) is the part of the buffer it was found in: 0 where there is one.
+    ``END`` of the buffer, a message ``CUT`` by it, one that cannot be, or ``ROWS_FULL``. ``pos``
+    (int64) is where a message begins, ``payload_pos`` and ``payload_size`` (int64) span its
+    payload, ``crc`` (uint32) is the checksum it claims, ``magic`` and ``attributes`` are uint8
+    (attributes 0 with magic 0), ``region`` (int64) is the part of the buffer it was found in: 0
+    where there is one.
     """
 
     size: int
@@ -87,6 +99,11 @@ class Entries:
         """Number of messages."""
         return len(self.pos)
 
+    def head(self, count: int) -> Entries:
+        """The first ``count`` messages; ``stop`` and ``size`` stay what they are."""
+        columns: Any = {name: getattr(self, name)[:count] for name in _COLUMNS}
+        return replace(self, **columns)
+
     @property
     def next_pos(self) -> Int64s:
         """Where each message ends."""
@@ -98,10 +115,13 @@ class Entries:
         return self.attributes & np.uint8(CODEC_MASK)
 
 
-def walk(buf: Buffer) -> Entries:
-    """Index the messages of ``buf`` without reading payloads. Never raises, whatever the bytes."""
+def walk(buf: Buffer, rows_max: int = sys.maxsize) -> Entries:
+    """Index the messages of ``buf``, ``rows_max`` at most, without reading payloads.
+
+    Never raises, whatever the bytes.
+    """
     array = byte_array(buf)
-    entries = walk_regions(array, np.zeros(1, np.int64), np.array([len(array)], np.int64))
+    entries = walk_regions(array, np.zeros(1, np.int64), np.array([len(array)], np.int64), rows_max)
     if entries.stop is Stop.END and entries.size < len(array):
         return replace(entries, stop=Stop.CUT)
     return entries
@@ -124,6 +144,14 @@ def entry_size(buf: Buffer) -> int | None:
     return LENGTH_BYTES + int(length)
 
 
+def damage(entries: Entries, row: int, base_offset: int, reason: str) -> CorruptDataError:
+    """The error for a damaged message of a set that lies at ``base_offset`` of its log."""
+    offset, next_offset = base_offset + int(entries.pos[row]), base_offset + int(entries.next_pos[row])
+    return CorruptDataError(
+        f"message at offset {offset} is damaged: {reason}; the next one begins at {next_offset}", offset
+    )
+
+
 def byte_array(buf: Buffer) -> Uint8s:
     """The buffer's bytes as a read-only array, which owns no memory."""
     array = np.frombuffer(buf, np.uint8)
@@ -132,22 +160,22 @@ def byte_array(buf: Buffer) -> Uint8s:
     return array
 
 
-def walk_regions(buf: Uint8s, starts: Int64s, stops: Int64s) -> Entries:
+def walk_regions(buf: Uint8s, starts: Int64s, stops: Int64s, rows_max: int) -> Entries:
     """Index the messages of several sets that lie in ``buf`` in ascending order.
 
     Set ``i`` is ``[starts[i], stops[i])``; what a set's end cuts is passed over, but a set
     with no whole message and at least a length stops the walk as ``CUT``.
     """
-    room = min(len(buf) // (HEADER_BYTES + 1) + 1, _FIRST_ROWS)
-    columns: Any = [np.empty(room, dtype) for dtype in _DTYPES]
+    room = min(len(buf) // (HEADER_BYTES + 1) + 1, _FIRST_ROWS, rows_max)
+    columns: Any = [np.empty(room, dtype) for dtype in _COLUMNS.values()]
     region, pos, row = 0, int(starts[0]), 0
     while True:
         code, region, pos, row = kernels.walk(buf, starts, stops, region, pos, row, *columns)
-        if code != kernels.ROWS_FULL:
+        if code != kernels.ROWS_FULL or row == rows_max:
             return Entries(pos, Stop(code), *(column[:row] for column in columns))
         guess = row * (len(buf) - pos) // pos
         compiler.expect(guess)
-        room = row + guess + guess // 8 + 64
+        room = min(row + guess + guess // 8 + 64, rows_max)
         columns = [_grown(column, room) for column in columns]
 
 

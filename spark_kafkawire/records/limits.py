@@ -7,6 +7,8 @@ from typing import Final
 
 from ..errors import OptionError
 
+#: What a message takes at least in memory (columns, and the index they are made of), bytes.
+MESSAGE_BYTES_MIN: Final = 64
 #: Arrow's binary type addresses the values of one batch by int32.
 VALUE_BYTES_MAX: Final = 2**31 - 1
 
@@ -18,7 +20,8 @@ class DecodeLimits:
     ``decompressed_bytes_max`` (bytes) bounds all that one outermost message becomes, its nested
     ones together. ``depth_max`` (levels) bounds the compressed messages around a plain one.
     ``batch_bytes_max`` (bytes of decompressed messages) is where a call stops: with the outermost
-    message whose content reaches it.
+    message whose content reaches it. Both count a message as 64 bytes at least, so that memory
+    is a small multiple of their sum, also where all messages are empty.
     """
 
     decompressed_bytes_max: int = 256 * 2**20
@@ -33,6 +36,11 @@ class DecodeLimits:
                 f"maxDecompressedBytes {self.decompressed_bytes_max} and a batch of"
                 f" {self.batch_bytes_max} bytes are together above {VALUE_BYTES_MAX}: lower the first"
             )
+
+    @property
+    def rows_max(self) -> int:
+        """Most rows of one call."""
+        return max(1, (self.decompressed_bytes_max + self.batch_bytes_max) // MESSAGE_BYTES_MIN)
 
 
 DEFAULT_LIMITS: Final = DecodeLimits()

@@ -21,7 +21,7 @@ from . import compiler, kernels
 from .checksum import first_mismatch
 from .columns import Columns, Int32s, Int64s, binary_array
 from .encoding import EncodedSet, encode, encode_sets
-from .entries import LENGTH_BYTES, Entries, Stop, Uint8s, byte_array, entry_size, walk
+from .entries import LENGTH_BYTES, Entries, Stop, Uint8s, byte_array, damage, entry_size, walk
 from .limits import DEFAULT_LIMITS, DecodeLimits
 from .nesting import Level, flatten
 
@@ -65,16 +65,21 @@ def decode(
     for a message that decompresses to too much or is nested too deep. All fatal.
     """
     window = _window(byte_array(buf), limits)
-    outer = walk(window.data)
-    if outer.stop not in (Stop.END, Stop.CUT):
+    outer = walk(window.data, limits.rows_max)
+    if outer.stop in (Stop.BAD_LENGTH, Stop.BAD_MAGIC):
         offset = base_offset + outer.size
-        raise CorruptDataError(f"no message begins at offset {offset}: {outer.stop.meaning}", offset)
+        raise CorruptDataError(
+            f"no message begins at offset {offset} ({outer.stop.meaning}): the log is damaged there,"
+            " or it was read from an offset where no message begins",
+            offset,
+        )
     level = Level(window, outer, np.arange(outer.count), outer.count)
     if outer.codec.any():
         level = flatten(level, base_offset, limits)
     columns = _columns(level, outer, base_offset, values)
     size = int(outer.next_pos[level.kept - 1]) if level.kept else 0
-    return Decoded(columns, size, cut=len(window) == len(buf) and level.kept == outer.count)
+    is_whole = len(window) == len(buf) and outer.stop is not Stop.ROWS_FULL
+    return Decoded(columns, size, cut=is_whole and level.kept == outer.count)
 
 
 def _window(buf: Uint8s, limits: DecodeLimits) -> Uint8s:
@@ -89,10 +94,8 @@ def _columns(level: Level, outer: Entries, base_offset: int, values: bool) -> Co
     data, offsets = _gather(level)
     row = first_mismatch(data.data, offsets, level.entries.crc)
     if row is not None:
-        place = base_offset + int(outer.pos[level.origin[row]])
-        raise CorruptDataError(
-            f"message at offset {place} is damaged: the CRC-32 of its payload is wrong", place
-        )
+        origin = int(level.origin[row])
+        raise damage(outer, origin, base_offset, "the CRC-32 of its payload is wrong")
     offset, next_offset = base_offset + outer.pos, base_offset + outer.next_pos
     index = np.zeros(len(offset), np.int32)
     if level.entries is not outer:

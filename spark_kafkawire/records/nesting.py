@@ -17,8 +17,8 @@ from ..errors import CorruptDataError, LimitError
 from ..protocol.primitives import Buffer
 from .checksum import crc32
 from .columns import Int64s
-from .compression import CODECS
-from .entries import Entries, Stop, Uint8s, byte_array, walk_regions
+from .compression import CODECS, TooLarge
+from .entries import Entries, Stop, Uint8s, byte_array, damage, walk_regions
 from .limits import DecodeLimits
 
 
@@ -81,11 +81,19 @@ class _Flattening:
 
     def _walk(self, stage: _Stage, origin: Int64s, kept: int) -> Level:
         buf, starts, stops = stage.joined()
-        entries = walk_regions(buf, starts, stops)
+        entries = walk_regions(buf, starts, stops, self._limits.rows_max)
+        origins = origin[entries.region]
         if entries.stop is not Stop.END:
             region = int(np.searchsorted(starts, entries.size, "right")) - 1
-            raise self._corrupt(int(origin[region]), f"it holds {entries.stop.meaning}")
-        return Level(buf, entries, origin[entries.region], kept)
+            kept = int(origin[region])
+            if entries.stop is not Stop.ROWS_FULL:
+                raise self._corrupt(kept, f"it holds {entries.stop.meaning}")
+            # Here, too, the call ends between outermost messages, and never before the first one.
+            if kept == 0:
+                raise self._too_large(kept, f"it holds more than {entries.count} messages")
+            count = int(np.searchsorted(origins, kept))
+            entries, origins = entries.head(count), origins[:count]
+        return Level(buf, entries, origins, kept)
 
     def _content(self, level: Level, row: int, origin: int) -> list[Buffer]:
         """What a compressed message holds, in parts."""
@@ -97,22 +105,22 @@ class _Flattening:
         codec = CODECS.get(int(entries.codec[row]))
         if codec is None:
             raise self._corrupt(origin, f"its compression codec {entries.codec[row]} is unknown")
-        left = self._limits.decompressed_bytes_max - self._taken.get(origin, 0)
+        taken = self._taken.get(origin, 0)
         try:
-            content = codec.decompress(payload, left)
+            content = codec.decompress(payload, self._limits.decompressed_bytes_max - taken)
         except CorruptDataError as error:
             raise self._corrupt(origin, str(error)) from error
-        except LimitError as error:
-            raise self._too_large(origin, str(error)) from error
-        self._taken[origin] = self._taken.get(origin, 0) + sum(map(len, content))
+        except TooLarge as error:
+            size = taken + error.size
+            raise self._too_large(origin, f"it decompresses to {size} bytes or more") from error
+        self._taken[origin] = taken + sum(map(len, content))
         return content
 
     def _offset(self, origin: int) -> int:
         return self._base_offset + int(self._outer.entries.pos[origin])
 
     def _corrupt(self, origin: int, reason: str) -> CorruptDataError:
-        offset = self._offset(origin)
-        return CorruptDataError(f"message at offset {offset} is damaged: {reason}", offset)
+        return damage(self._outer.entries, origin, self._base_offset, reason)
 
     def _too_large(self, origin: int, reason: str) -> LimitError:
         limit = self._limits.decompressed_bytes_max
@@ -161,7 +169,9 @@ class _Stage:
 
     def joined(self) -> tuple[Uint8s, Int64s, Int64s]:
         """The buffer, and where each message of the level below starts and stops in it."""
-        return byte_array(b"".join(self._parts)), self._starts[: self.row], self._stops[: self.row]
+        buf = b"".join(self._parts)
+        self._parts.clear()
+        return byte_array(buf), self._starts[: self.row], self._stops[: self.row]
 
     def _append(self, part: Buffer) -> None:
         self._parts.append(part)

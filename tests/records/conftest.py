@@ -1,0 +1,53 @@
+"""Kernels run both ways."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from spark_kafkawire.records import compiler
+
+
+@contextmanager
+def interpreted_kernels() -> Iterator[None]:
+    """Kernels run interpreted in this block, as where numba is missing."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(compiler, "_loaded", False)
+        for kernel in compiler._kernels:
+            patch.setattr(kernel, "compiled", None)
+        yield
+
+
+@pytest.fixture
+def compiled() -> None:
+    """Kernels run compiled from here on."""
+    assert compiler.load()
+
+
+@pytest.fixture
+def interpreted() -> Iterator[None]:
+    """Kernels run interpreted during the test."""
+    with interpreted_kernels():
+        yield
+
+
+@pytest.fixture(params=["compiled", "interpreted"])
+def kernels(request: pytest.FixtureRequest) -> None:
+    """The test runs twice: with compiled kernels, then with interpreted ones."""
+    request.getfixturevalue(request.param)
+
+
+@pytest.fixture
+def both_ways() -> Callable[[Callable[[], Any]], tuple[Any, Any]]:
+    """Call a function with compiled kernels, then with interpreted ones."""
+    assert compiler.load()
+
+    def call(function: Callable[[], Any]) -> tuple[Any, Any]:
+        fast = function()
+        with interpreted_kernels():
+            return fast, function()
+
+    return call

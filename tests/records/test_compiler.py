@@ -1,0 +1,134 @@
+"""When kernels are compiled, and that nothing depends on it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from spark_kafkawire.records import compiler
+
+REPOSITORY = Path(__file__).parents[2]
+DECODE = """
+import sys
+from spark_kafkawire import decode_message_set, encode_message_set
+from spark_kafkawire.records import compiler
+"""
+
+
+def run(program: str, **environment: str) -> str:
+    """What a program prints in a fresh process."""
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", DECODE + program],
+        cwd=REPOSITORY,
+        env=os.environ | environment,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+def test_ten_messages_are_encoded_and_decoded_without_importing_numba() -> None:
+    program = """
+for compression in ("none", "gzip", "snappy"):
+    data = encode_message_set([b"value"] * 10, compression)
+    assert decode_message_set(data).num_rows == 10
+print("numba" in sys.modules, compiler.loaded())
+"""
+    assert run(program) == "False False"
+
+
+def test_many_messages_load_numba_once_they_repay_it() -> None:
+    program = """
+data = encode_message_set([b"value"] * 1000)
+for _ in range(compiler.ROWS_REPAY // 1000 - 2):
+    decode_message_set(data)
+assert "numba" not in sys.modules
+decode_message_set(data), decode_message_set(data)
+print("numba" in sys.modules, compiler.loaded())
+"""
+    assert run(program) == "True True"
+
+
+def test_one_large_buffer_loads_numba_before_it_is_walked() -> None:
+    program = """
+data = encode_message_set([b"value"] * 1000) * 200
+compiler._rows_expected = 0
+decode_message_set(data)
+print(compiler.loaded())
+"""
+    assert run(program) == "True"
+
+
+@pytest.mark.parametrize(
+    "environment",
+    [
+        {"NUMBA_DISABLE_JIT": "1"},
+        {"NO_CACHE": "1"},
+        {"NO_NUMBA": "1"},
+    ],
+    ids=lambda environment: next(iter(environment)),
+)
+def test_where_kernels_cannot_be_compiled_they_run_interpreted(environment: dict[str, str]) -> None:
+    program = """
+import os, pathlib
+if "NO_NUMBA" in os.environ:
+    sys.modules["numba"] = None
+if "NO_CACHE" in os.environ:
+    def refuse(*args, **kwargs):
+        raise PermissionError("read-only")
+    pathlib.Path.mkdir = refuse
+assert not compiler.load()
+data = encode_message_set([b"value"] * 100, "snappy")
+print(compiler.loaded(), decode_message_set(data).num_rows)
+"""
+    assert run(program, **environment) == "False 100"
+
+
+def test_compiled_code_is_kept_for_the_user_and_numbas_settings_are_left_alone(tmp_path: Path) -> None:
+    program = """
+from numba.core import config
+before = config.CACHE_DIR
+assert compiler.load()
+print(config.CACHE_DIR == before)
+"""
+    assert run(program, XDG_CACHE_HOME=str(tmp_path)) == "True"
+    assert list(tmp_path.glob("spark-kafkawire/**/*.nbi"))
+    assert not list((REPOSITORY / "spark_kafkawire").rglob("*.nbi"))
+
+
+def test_a_cache_of_the_users_own_choice_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("numba.core.config.CACHE_DIR", str(tmp_path))
+    kernel = compiler.Kernel(_twice, "int64(int64)")
+    compiler._compile([kernel])
+    assert kernel(21) == 42
+    assert list(tmp_path.rglob("*.nbi"))
+
+
+def test_a_folder_that_others_can_write_is_not_trusted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shared = tmp_path / "spark-kafkawire"
+    shared.mkdir()
+    shared.chmod(0o777)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert compiler._cache_folder() != shared
+    shared.chmod(0o700)
+    assert compiler._cache_folder() == shared
+
+
+def test_a_kernel_declared_after_loading_is_compiled_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert compiler.load()
+    monkeypatch.setattr(compiler, "_kernels", list(compiler._kernels))
+    late = compiler.kernel("int64(int64)")(_twice)
+    assert late.compiled is not None
+    assert late(21) == late.interpreted(21) == 42
+
+
+def _twice(number: int) -> int:
+    return 2 * number

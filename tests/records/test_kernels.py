@@ -1,0 +1,97 @@
+"""Each kernel does the same compiled and interpreted, and what a plain statement of it does."""
+
+from __future__ import annotations
+
+import random
+import zlib
+from typing import Any
+
+import numpy as np
+import pytest
+
+from spark_kafkawire.records import compiler, kernels
+from spark_kafkawire.records.checksum import shift_tables, slice_tables
+from spark_kafkawire.records.entries import byte_array
+from tests.records.mutations import damaged_set
+from tests.records.trees import message
+
+pytestmark = pytest.mark.usefixtures("compiled")
+SIZES = [0, 1, 2, 3, 4, 5, 15, 16, 17, 31, 33, 100, 255, 256, 257, 1000, 70_000]
+
+
+def random_values(seed: int) -> list[bytes]:
+    chance = random.Random(seed)
+    return [chance.randbytes(size) for size in chance.sample(SIZES, len(SIZES))]
+
+
+def offsets_of(values: list[bytes], dtype: Any) -> Any:
+    return np.cumsum([0, *map(len, values)]).astype(dtype)
+
+
+def test_all_kernels_are_compiled() -> None:
+    assert {kernel.function.__name__ for kernel in compiler._kernels} >= {
+        "walk",
+        "gather",
+        "combine_crcs",
+        "crc_each",
+        "write_messages",
+    }
+    assert all(kernel.compiled for kernel in compiler._kernels)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_walk_does_the_same_both_ways_with_any_room(seed: int) -> None:
+    for number in range(200):
+        buf = byte_array(damaged_set(1000 * seed + number) * 3)
+        cuts = sorted(random.Random(number).choices(range(len(buf) + 1), k=2))
+        starts, stops = np.array([0, *cuts]), np.array([*cuts, len(buf)])
+        for room in (1, 2, 50):
+            results = []
+            for run in (kernels.walk, kernels.walk.interpreted):
+                columns: Any = [np.zeros(room, t) for t in "qqqIBBq"]
+                results.append((run(buf, starts, stops, 0, 0, 0, *columns), [c.tolist() for c in columns]))
+            assert results[0] == results[1]
+            (_, region, pos, row), _ = results[0]
+            assert 0 <= region <= 3
+            assert 0 <= pos <= len(buf)
+            assert row <= room
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_gather_copies_spans_in_any_order(seed: int) -> None:
+    values = random_values(seed)
+    buf = byte_array(b"".join(values))
+    offsets = offsets_of(values, np.int64)
+    order = random.Random(seed).sample(range(len(values)), len(values))
+    starts, sizes = offsets[:-1][order].copy(), np.diff(offsets)[order].copy()
+    for run in (kernels.gather, kernels.gather.interpreted):
+        gathered, ends = np.empty(len(buf), np.uint8), np.empty(len(values) + 1, np.int32)
+        assert run(buf, starts, sizes, gathered, ends) == len(buf)
+        assert gathered.tobytes() == b"".join(values[i] for i in order)
+        assert ends.tolist() == offsets_of([values[i] for i in order], np.int32).tolist()
+
+
+@pytest.mark.parametrize("values", [[], [b""], [bytes(2**24 + 3), b"x"], *map(random_values, range(5))])
+def test_combined_crcs_are_the_crc_of_all_values_in_a_row(values: list[bytes]) -> None:
+    crcs = np.array([zlib.crc32(value) for value in values], np.uint32)
+    for run in (kernels.combine_crcs, kernels.combine_crcs.interpreted):
+        combined = run(crcs, offsets_of(values, np.int32), shift_tables())
+        assert combined == zlib.crc32(b"".join(values))
+
+
+@pytest.mark.parametrize("values", [[], [b""], *map(random_values, range(5))])
+def test_the_crc_of_each_value_is_that_of_zlib(values: list[bytes]) -> None:
+    for run in (kernels.crc_each, kernels.crc_each.interpreted):
+        crcs = np.zeros(len(values), np.uint32)
+        run(byte_array(b"".join(values)), offsets_of(values, np.int64), slice_tables(), crcs)
+        assert crcs.tolist() == [zlib.crc32(value) for value in values]
+
+
+@pytest.mark.parametrize("values", [[], [b""], *map(random_values, range(5))])
+def test_written_messages_are_those_of_the_format(values: list[bytes]) -> None:
+    crcs = np.array([zlib.crc32(value) for value in values], np.uint32)
+    expected = b"".join(map(message, values))
+    for run in (kernels.write_messages, kernels.write_messages.interpreted):
+        written = np.zeros(len(expected), np.uint8)
+        run(byte_array(b"".join(values)), offsets_of(values, np.int64), crcs, written)
+        assert written.tobytes() == expected

@@ -15,7 +15,7 @@ from spark_kafkawire.broker import BrokerConfig, BrokerServer, EmbeddedCluster, 
 from spark_kafkawire.clients.sender import LogReceipt, Sender
 from spark_kafkawire.errors import ConnectFailed, DeliveryError, RowError
 from spark_kafkawire.model import Broker, TopicPartition
-from spark_kafkawire.net.client import Client
+from spark_kafkawire.net.client import PIPELINE_DEPTH, Client
 from spark_kafkawire.protocol.v07 import MultiProduceRequest, OffsetsRequest, ProduceRequest
 from tests.support import replay
 from tests.support.writing import binary, broker_of, stored, wait_until, write_options
@@ -133,13 +133,22 @@ def test_requests_hold_at_most_batch_bytes(serve: Serve, sent: list[Any]) -> Non
     assert len(sizes) < 20
 
 
-def test_more_logs_than_replies_may_wait_are_written(serve: Serve) -> None:
+def test_of_many_logs_only_a_pipeline_of_replies_waits(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+    waiting: list[int] = []
+    send = Client.send
+
+    def note(client: Client, request: object) -> None:
+        send(client, request)
+        waiting.append(client.in_flight)
+
+    monkeypatch.setattr(Client, "send", note)
     logs = [TopicPartition("t", partition, 0) for partition in range(200)]
     with serve(num_partitions=200) as server, Sender([broker_of(server)], write_options(server)) as sender:
         for log in logs:
             sender.add(log, binary([b"one"]))
         receipts = sender.finish()
     assert [(receipt.log, receipt.stop_offset) for receipt in receipts] == [(log, 13) for log in logs]
+    assert max(waiting) == PIPELINE_DEPTH
 
 
 def test_each_broker_gets_what_is_its_own(serve: Serve) -> None:

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_kafkawire.clients.verify import SentSet, SetMatcher
-from spark_kafkawire.errors import CorruptDataError
+from spark_kafkawire.clients.verify import SentSet, SetMatcher, read_back
+from spark_kafkawire.errors import CorruptDataError, DeliveryError
+from spark_kafkawire.model import TopicPartition
+from spark_kafkawire.net.client import Client
+from spark_kafkawire.protocol.v07 import FetchReply, FetchRequest
 from spark_kafkawire.records.message_set import EncodedSet, encode
 from tests.support.writing import binary
 
@@ -103,6 +108,55 @@ def test_a_foreign_message_takes_no_memory_however_long_it_says_it_is() -> None:
 def test_bytes_that_are_no_message_are_an_error() -> None:
     with pytest.raises(CorruptDataError, match="no message begins here"):
         matched([message_set(b"a")], b"\0" * 20)
+
+
+class SlowLog:
+    """A log on a clock of its own: it shows ``sets`` one by one, each ``interval_s`` after the last."""
+
+    def __init__(self, sets: list[EncodedSet], interval_s: float) -> None:
+        self.now_s = 0.0
+        self._sets = sets
+        self._interval_s = interval_s
+
+    def monotonic(self) -> float:
+        return self.now_s
+
+    def sleep(self, seconds: float) -> None:
+        self.now_s += seconds
+
+    def request(self, request: FetchRequest) -> FetchReply:
+        shown = joined(*self._sets[: int(self.now_s / self._interval_s)])
+        return FetchReply(0, shown[request.offset - START_OFFSET :])
+
+
+def found_in(log: SlowLog, sent: list[EncodedSet], monkeypatch: pytest.MonkeyPatch) -> tuple[int, int]:
+    for module in ("clients.verify", "net.transport"):
+        monkeypatch.setattr(f"spark_kafkawire.{module}.time", log)
+    visible = START_OFFSET, START_OFFSET
+    fingerprints = [SentSet.of(each) for each in sent]
+    return read_back(cast(Client, log), TopicPartition("t", 0, 0), fingerprints, visible, timeout_s=1.0)
+
+
+def test_each_set_that_becomes_visible_renews_the_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
+    sent = [message_set(b"%d" % number) for number in range(5)]
+    log = SlowLog(sent, interval_s=0.7)
+    assert found_in(log, sent, monkeypatch) == (START_OFFSET, START_OFFSET + len(joined(*sent)))
+    assert log.now_s == pytest.approx(5 * 0.7, abs=0.1)
+
+
+def test_a_set_that_stays_away_is_given_up_at_the_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
+    sent = [message_set(b"%d" % number) for number in range(3)]
+    log = SlowLog(sent[:2], interval_s=0.7)
+    with pytest.raises(DeliveryError, match=r"^t 0-0: 1 of 3 written messages \(1 of 3 sets\)"):
+        found_in(log, sent, monkeypatch)
+    assert log.now_s == pytest.approx(2 * 0.7 + 1.0, abs=0.1)
+
+
+def test_messages_of_others_do_not_renew_the_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
+    log = SlowLog([message_set(b"other")] * 100, interval_s=0.1)
+    with pytest.raises(DeliveryError, match="1 of 1 written messages"):
+        found_in(log, [message_set(b"own")], monkeypatch)
+    assert log.now_s == pytest.approx(1.0, abs=0.2)
 
 
 @given(

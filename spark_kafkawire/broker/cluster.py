@@ -56,6 +56,7 @@ class EmbeddedBroker:
 
     def launch(self) -> None:
         """Start its process without waiting."""
+        assert self._process is None, f"broker {self.id} runs already: stop or kill it first"
         output = self._run_dir / f"broker-{self.id}.out"
         output.unlink(missing_ok=True)
         properties = {

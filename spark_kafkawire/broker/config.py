@@ -53,6 +53,13 @@ def _text(text: str) -> str:
     return text
 
 
+def _connect_string(text: str) -> str:
+    host = r"[^\s,:/]+(:[0-9]{1,5})?"
+    if not re.fullmatch(rf"{host}(,{host})*(/\S*)?", text):
+        raise ValueError("must be host:port,host:port/chroot")
+    return text
+
+
 def _per_topic(low: int) -> Callable[[str], Counts]:
     """``topic:number,topic:number``."""
 
@@ -110,7 +117,7 @@ class BrokerConfig:
     #: None: where ``zk_connect`` is given.
     enable_zookeeper: bool | None = _property("enable.zookeeper", _boolean, None)
     #: ``host:port,host:port/chroot``
-    zk_connect: str | None = _property("zk.connect", _text, None)
+    zk_connect: str | None = _property("zk.connect", _connect_string, None)
     zk_session_timeout_ms: int = _property("zk.sessiontimeout.ms", _integer(1, INT_MAX), 6000)
     #: None: as long as ``zk_session_timeout_ms``.
     zk_connection_timeout_ms: int | None = _property("zk.connectiontimeout.ms", _integer(1, INT_MAX), None)

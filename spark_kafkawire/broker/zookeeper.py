@@ -75,6 +75,7 @@ class ZooKeeperServer:
 
         Raises ``OptionError`` without Java or pyspark, ``ConnectFailed`` when it does not serve.
         """
+        assert self._process is None, "ZooKeeper runs already: stop or kill it first"
         java, class_path = find_java(), find_jars()
         if self.port:
             self._launch(java, class_path)

@@ -123,7 +123,7 @@ def test_a_paused_broker_is_silent_and_goes_on() -> None:
 
 
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
-def test_nothing_outlives_a_process_that_is_killed(how: signal.Signals) -> None:
+def test_nothing_outlives_a_process_that_is_killed(tmp_path: Path, how: signal.Signals) -> None:
     script = (
         "import signal, threading\n"
         "from spark_kafkawire.broker import EmbeddedCluster\n"
@@ -136,7 +136,11 @@ def test_nothing_outlives_a_process_that_is_killed(how: signal.Signals) -> None:
         "print(*(broker.pid for broker in cluster.brokers), cluster.zookeeper.pid, flush=True)\n"
         "signal.pause()\n"
     )
-    with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True) as parent:
+    # Its temporary folders stay where pytest removes them.
+    environ = {**os.environ, "TMPDIR": str(tmp_path), "PYTHONPATH": os.pathsep.join(sys.path)}
+    with subprocess.Popen(
+        [sys.executable, "-c", script], stdout=subprocess.PIPE, text=True, env=environ
+    ) as parent:
         assert parent.stdout is not None
         pids = [int(pid) for pid in parent.stdout.readline().split()]
         assert len(pids) == 3

@@ -52,8 +52,9 @@ def test_topics_have_settings_of_their_own() -> None:
 
 
 def test_zookeeper_can_be_named_and_switched_off() -> None:
-    named = {**NEEDED, "zk.connect": "h:2181/kafka"}
-    assert BrokerConfig.from_properties(named).zookeeper == "h:2181/kafka"
+    for connect in ("h", "h:2181/kafka", "a.b:1,127.0.0.1:2/x/y"):
+        named = {**NEEDED, "zk.connect": connect}
+        assert BrokerConfig.from_properties(named).zookeeper == connect
     assert BrokerConfig.from_properties({**named, "enable.zookeeper": "false"}).zookeeper is None
     with pytest.raises(OptionError, match=r"zk\.connect is missing"):
         BrokerConfig.from_properties({**NEEDED, "enable.zookeeper": "true"})
@@ -73,6 +74,9 @@ def test_zookeeper_can_be_named_and_switched_off() -> None:
         ("num.partitions", "0", "must be from 1"),
         ("log.file.size", "4", "must be from 5"),
         ("log.dir", "", "must not be empty"),
+        ("zk.connect", "host:port", "must be host:port,host:port/chroot"),
+        ("zk.connect", "", "must be host:port,host:port/chroot"),
+        ("zk.connect", "h:1,,h:2", "must be host:port,host:port/chroot"),
         ("enable.zookeeper", "yes", "must be true or false"),
         ("topic.partition.count.map", "a", "must be topic:number"),
         ("topic.partition.count.map", "a:x", "must be a whole number"),

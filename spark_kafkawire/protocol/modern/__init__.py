@@ -31,6 +31,22 @@ from .metadata import METADATA
 from .produce import INIT_PRODUCER_ID, PRODUCE
 from .sasl import SASL_AUTHENTICATE, SASL_HANDSHAKE
 
+__all__ = [
+    "API_VERSIONS",
+    "BEFORE_API_VERSIONS",
+    "DIALECT",
+    "FETCH",
+    "FIND_COORDINATOR",
+    "INIT_PRODUCER_ID",
+    "LIST_OFFSETS",
+    "METADATA",
+    "OFFSET_COMMIT",
+    "OFFSET_FETCH",
+    "PRODUCE",
+    "SASL_AUTHENTICATE",
+    "SASL_HANDSHAKE",
+]
+
 DIALECT: Final = Dialect(
     name="0.8+",
     offset_unit=OffsetUnit.RECORDS,

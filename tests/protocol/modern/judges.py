@@ -17,6 +17,7 @@ from typing import Any, Final
 import kio.index
 from kio.serial import entity_reader, entity_writer
 
+from spark_kafkawire.protocol.dialect import Api
 from spark_kafkawire.protocol.modern.fetch import EpochEndOffset, LeaderIdAndEpoch, SnapshotId
 from spark_kafkawire.protocol.modern.limits import NO_TOPIC_ID
 from spark_kafkawire.protocol.modern.metadata import NOT_ASKED
@@ -26,11 +27,15 @@ from .messages import Case, wired
 with warnings.catch_warnings():
     # It reads its schemas with a function that Python deprecates.
     warnings.simplefilter("ignore", DeprecationWarning)
+    from kafka.errors import IncompatibleBrokerVersion
     from kafka.protocol import consumer, metadata, producer, sasl
+    from kafka.protocol.broker_version_data import BROKER_API_VERSIONS, BrokerVersionData
 
 EPOCH: Final = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 #: Tagged structs that are not there; kafka-python has None for them.
 TAGGED_STRUCT_DEFAULTS: Final = (EpochEndOffset(), LeaderIdAndEpoch(), SnapshotId())
+#: What each broker release offers, by API key, as kafka-python has collected it.
+BROKERS: Final[dict[tuple[int, ...], dict[int, tuple[int, int]]]] = BROKER_API_VERSIONS
 MILLISECOND: Final = datetime.timedelta(milliseconds=1)
 
 
@@ -75,6 +80,18 @@ def _kafka_python_class(case: Case) -> Any:
         getattr(module, name) for module in (consumer, metadata, producer, sasl) if hasattr(module, name)
     }
     return found
+
+
+def kafka_python_choice(api: Api, broker: tuple[int, ...]) -> int | None:
+    """The version that kafka-python chooses from ours for a broker release, None where there is none."""
+    request = _kafka_python_class(Case(api, api.versions.max, "request"))
+    try:
+        chosen: int = BrokerVersionData(broker).api_version(
+            request, min_version=api.versions.min, max_version=api.versions.max
+        )
+    except IncompatibleBrokerVersion:
+        return None
+    return chosen
 
 
 def kio_codec(case: Case, frame: bytes) -> Verdict:

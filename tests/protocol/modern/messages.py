@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final, Literal
@@ -48,6 +49,10 @@ class Case:
     def values(self) -> st.SearchStrategy[Any]:
         """Messages whose fields outside the version hold their defaults."""
         return values(self.message, self.version, self.api.is_flexible(self.version))
+
+    def full(self) -> Any:
+        """One message in which everything that the version has is there."""
+        return _full(self.message, self.version, self.api.is_flexible(self.version))
 
 
 def cases(*kinds: Kind) -> list[Case]:
@@ -109,3 +114,31 @@ def _values_of(wire_type: AnyType, version: int, flexible: bool) -> st.SearchStr
         case _:
             raise AssertionError(f"no values for {wire_type}")
     return st.none() | found if wire_type.nullable else found
+
+
+def _full(message: type[Any], version: int, flexible: bool) -> Any:
+    fields = {
+        name: _full_value(settings.type_in(version, flexible), version, flexible)
+        for name, settings in wired(message, version)
+    }
+    return message(**fields)
+
+
+def _full_value(wire_type: AnyType, version: int, flexible: bool) -> Any:
+    match wire_type:
+        case Int():
+            return 3
+        case Bool():
+            return True
+        case Uuid():
+            return uuid.UUID(int=7)
+        case String():
+            return "n\u00f6"
+        case Bytes():
+            return b"bytes"
+        case Array():
+            return (_full_value(wire_type.element, version, flexible),) * 2
+        case Struct():
+            return _full(wire_type.message, version, flexible)
+        case _:
+            raise AssertionError(f"no value for {wire_type}")

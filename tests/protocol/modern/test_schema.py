@@ -47,8 +47,8 @@ class Message:
     middle: bool = wire(BOOL, since=1, until=2, default=False)
     id: uuid.UUID = wire(UUID, since=3, default=ID)
     data: Buffer | None = wire(BYTES, since=3, nullable_since=3, default=None, shown=False)
-    first: int = wire(INT16, since=3, tag=0, default=0)
     sixth: Part = wire(Struct(Part), since=3, tag=6, default=Part(index=0))
+    first: int = wire(INT16, since=3, tag=0, default=0)
     local: str = "not on the wire"
 
 

@@ -1,0 +1,269 @@
+"""A connection whose replies carry correlation ids and versions: paired, bounded, poisoned."""
+
+from __future__ import annotations
+
+import tracemalloc
+import uuid
+from typing import Any, Final
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spark_kafkawire.errors import OptionError, ProtocolError, UnsupportedVersionError
+from spark_kafkawire.protocol import connection as connection_module
+from spark_kafkawire.protocol import modern
+from spark_kafkawire.protocol.connection import Connection
+from spark_kafkawire.protocol.dialect import VersionRange
+from spark_kafkawire.protocol.modern.api_versions import (
+    ApiVersion,
+    ApiVersionsReply,
+    ApiVersionsRequest,
+    offered,
+)
+from spark_kafkawire.protocol.modern.error_codes import ModernErrorCode
+from spark_kafkawire.protocol.modern.fetch import (
+    READ_COMMITTED,
+    FetchPartition,
+    FetchPartitionReply,
+    FetchReply,
+    FetchRequest,
+    FetchTopic,
+    FetchTopicReply,
+)
+from spark_kafkawire.protocol.modern.list_offsets import ListOffsetsReply, ListOffsetsRequest
+from spark_kafkawire.protocol.modern.metadata import (
+    MetadataBroker,
+    MetadataReply,
+    MetadataRequest,
+    MetadataRequestTopic,
+)
+from spark_kafkawire.protocol.modern.produce import InitProducerIdRequest, ProduceReply, ProduceRequest
+from spark_kafkawire.protocol.primitives import join
+from spark_kafkawire.protocol.versions import BrokerVersions
+from tests.protocol.streams import cut, feed
+
+TOPIC_ID: Final = uuid.UUID(int=9)
+METADATA_REPLY: Final = MetadataReply(
+    brokers=(MetadataBroker(node_id=1, host="h", port=9092),), topics=(), cluster_id="c"
+)
+OLDER: Final = BrokerVersions(
+    {
+        modern.METADATA.key: VersionRange(0, 5),
+        modern.FETCH.key: VersionRange(4, 20),
+        modern.PRODUCE.key: VersionRange(3, 8),
+        modern.LIST_OFFSETS.key: VersionRange(1, 1),
+    }
+)
+
+
+def negotiated(versions: BrokerVersions = OLDER, client_id: str | None = "kw") -> Connection:
+    connection = Connection(modern.DIALECT, client_id)
+    connection.negotiated(versions)
+    return connection
+
+
+def fetch(topic_id: uuid.UUID = TOPIC_ID, **settings: Any) -> FetchRequest:
+    partition = FetchPartition(partition=0, fetch_offset=5, partition_max_bytes=100)
+    topic = FetchTopic(topic="t", topic_id=topic_id, partitions=(partition,))
+    return FetchRequest(max_wait_ms=1, min_bytes=1, topics=(topic,), **settings)
+
+
+def reply_frame(reply: object, version: int, correlation_id: int) -> bytes:
+    [api] = [api for api in modern.DIALECT.apis if api.response is type(reply)]
+    return join(modern.DIALECT.write_reply(api, reply, version, correlation_id))
+
+
+def test_a_request_frame_is_header_and_request_of_the_negotiated_version() -> None:
+    sent = [join(negotiated(client_id=name).send(MetadataRequest(topics=None))) for name in ("kw", None)]
+    assert sent == [
+        bytes.fromhex("00000011 0003 0005 00000000 0002 6b77 ffffffff 01"),
+        bytes.fromhex("0000000f 0003 0005 00000000 ffff ffffffff 01"),
+    ]
+
+
+def test_a_flexible_request_keeps_the_plain_client_id_and_has_tagged_fields_after_it() -> None:
+    sent = join(Connection(modern.DIALECT, "kw").send(InitProducerIdRequest()))
+    header = "0016 0004 00000000 0002 6b77 00"
+    assert sent == bytes.fromhex(f"0000001d {header} 00 7fffffff ffffffffffffffff ffff 00")
+
+
+def test_replies_of_several_kinds_are_paired_in_order_in_any_chunks() -> None:
+    requests = (MetadataRequest(topics=None), fetch(), ListOffsetsRequest(topics=()), fetch())
+    records = FetchPartitionReply(partition_index=0, error_code=0, high_watermark=7, records=b"records")
+    replies: tuple[Any, ...] = (
+        METADATA_REPLY,
+        FetchReply(responses=(FetchTopicReply(topic_id=TOPIC_ID, partitions=(records,)),)),
+        ListOffsetsReply(topics=()),
+        FetchReply(responses=(), error_code=70),
+    )
+    versions = (5, 13, 1, 13)
+    frames = b"".join(reply_frame(reply, versions[index], index) for index, reply in enumerate(replies))
+    for size in range(1, len(frames) + 1):
+        connection = negotiated()
+        for request in requests:
+            connection.send(request)
+        assert connection.in_flight == 4
+        found = feed(connection, cut(frames, [size]))
+        assert [(reply.request, reply.body) for reply in found] == list(zip(requests, replies, strict=True))
+
+
+@given(sizes=st.lists(st.integers(1, 60), min_size=1, max_size=10))
+def test_drawn_chunks_give_the_same_replies(sizes: list[int]) -> None:
+    frames = b"".join(reply_frame(METADATA_REPLY, 5, index) for index in range(6))
+    connection = negotiated()
+    for _ in range(6):
+        connection.send(MetadataRequest(topics=None))
+    assert [reply.body for reply in feed(connection, cut(frames, sizes))] == [METADATA_REPLY] * 6
+
+
+@pytest.mark.parametrize("correlation_id", [1, -1, 2**31 - 1])
+def test_the_reply_to_another_request_poisons_the_connection(correlation_id: int) -> None:
+    connection = negotiated()
+    connection.send(MetadataRequest(topics=None))
+    connection.send(MetadataRequest(topics=None))
+    with pytest.raises(ProtocolError) as first:
+        feed(connection, [reply_frame(METADATA_REPLY, 5, correlation_id)])
+    assert str(first.value) == f"Metadata request 0 got the reply to request {correlation_id}"
+    for later in (lambda: connection.send(fetch()), connection.wanted, lambda: connection.received(1)):
+        with pytest.raises(ProtocolError) as again:
+            later()
+        assert again.value is first.value
+
+
+def test_correlation_ids_start_anew_where_their_field_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection_module, "CORRELATION_ID_MAX", 1)
+    connection = negotiated()
+    sent = [join(connection.send(MetadataRequest(topics=None)))[8:12] for _ in range(3)]
+    assert [int.from_bytes(ids, "big") for ids in sent] == [0, 1, 0]
+    frames = [reply_frame(METADATA_REPLY, 5, correlation_id) for correlation_id in (0, 1, 0)]
+    assert len(feed(connection, frames)) == 3
+
+
+def test_a_produce_without_acks_awaits_no_reply() -> None:
+    connection = negotiated()
+    connection.send(ProduceRequest(acks=0, timeout_ms=1, topic_data=()))
+    assert connection.in_flight == 0
+    connection.send(ProduceRequest(acks=-1, timeout_ms=1, topic_data=()))
+    [reply] = feed(connection, [reply_frame(ProduceReply(responses=()), 8, 1)])
+    assert reply.request.acks == -1
+
+
+def test_topics_without_ids_are_fetched_in_the_last_version_that_has_names() -> None:
+    assert join(negotiated().send(fetch()))[6:8] == b"\0\x0d"
+    assert join(negotiated().send(fetch(topic_id=uuid.UUID(int=0))))[6:8] == b"\0\x0c"
+    newest = negotiated(BrokerVersions({modern.FETCH.key: VersionRange(13, 18)}))
+    with pytest.raises(UnsupportedVersionError, match=r"Fetch: the broker offers 13-18, known here are 0-12"):
+        newest.send(fetch(topic_id=uuid.UUID(int=0)))
+
+
+def test_a_request_that_cannot_be_sent_leaves_the_connection_as_it_was() -> None:
+    connection = negotiated()
+    with pytest.raises(UnsupportedVersionError, match="no common version of Metadata"):
+        negotiated(BrokerVersions({3: VersionRange(14, 15)})).send(MetadataRequest(topics=None))
+    with pytest.raises(UnsupportedVersionError, match="MetadataRequest version 5 cannot carry"):
+        connection.send(MetadataRequest(topics=(), include_topic_authorized_operations=True))
+    with pytest.raises(OptionError, match="a name of 40000 bytes"):
+        connection.send(MetadataRequest(topics=(MetadataRequestTopic(name="t" * 40_000),)))
+    connection.send(MetadataRequest(topics=None))
+    assert connection.in_flight == 1
+    assert len(feed(connection, [reply_frame(METADATA_REPLY, 5, 0)])) == 1
+
+
+def test_what_old_brokers_need_not_know_is_left_out() -> None:
+    old = negotiated(modern.BEFORE_API_VERSIONS)
+    plain = join(negotiated(modern.BEFORE_API_VERSIONS).send(fetch(max_bytes=0x7FFFFFFF)))
+    assert join(old.send(fetch(max_bytes=50, isolation_level=READ_COMMITTED, rack_id="r"))) == plain
+    assert plain.endswith(bytes.fromhex("00000001 0001 74 00000001 00000000 0000000000000005 00000064"))
+
+
+def test_brokers_before_metadata_version_1_are_asked_for_all_topics_by_an_empty_list() -> None:
+    sent = join(negotiated(modern.BEFORE_API_VERSIONS).send(MetadataRequest(topics=None)))
+    assert sent.endswith(bytes.fromhex("6b77 00000000"))
+
+
+@pytest.mark.parametrize(
+    ("ranges", "version"),
+    [((), 0), ((ApiVersion(api_key=18, min_version=0, max_version=2),), 2)],
+)
+def test_a_refused_api_versions_request_is_answered_in_version_0_and_asked_again(
+    ranges: tuple[ApiVersion, ...], version: int
+) -> None:
+    connection = Connection(modern.DIALECT)
+    assert connection.version_of(modern.API_VERSIONS) == 4
+    assert join(connection.send(ApiVersionsRequest())).endswith(b"\x10spark-kafkawire\x08unknown\0")
+    refusal = ApiVersionsReply(error_code=ModernErrorCode.UNSUPPORTED_VERSION, api_keys=ranges)
+    [reply] = feed(connection, [reply_frame(refusal, 0, 0)])
+    assert reply.body == refusal
+    connection.negotiated(offered(reply.body))
+    sent = join(connection.send(ApiVersionsRequest()))
+    assert sent[6:8] == version.to_bytes(2, "big")
+    answer = ApiVersionsReply(
+        error_code=0, api_keys=(ApiVersion(api_key=3, min_version=1, max_version=9),), throttle_time_ms=0
+    )
+    [reply] = feed(connection, [reply_frame(answer, version, 1)])
+    connection.negotiated(offered(reply.body))
+    assert connection.version_of(modern.METADATA) == 9
+    with pytest.raises(UnsupportedVersionError, match="does not offer Fetch"):
+        connection.version_of(modern.FETCH)
+
+
+def test_the_reply_to_api_versions_has_the_plain_header_in_every_version() -> None:
+    frame = reply_frame(ApiVersionsReply(error_code=0, api_keys=()), 4, 77)
+    assert frame == bytes.fromhex("0000000c 0000004d 0000 01 00000000 00")
+
+
+@pytest.mark.parametrize(
+    ("request_", "limit"),
+    [
+        (MetadataRequest(topics=None), 64 << 20),
+        (ListOffsetsRequest(topics=()), 64 << 20),
+        (ApiVersionsRequest(), 1 << 20),
+        (InitProducerIdRequest(), 1 << 20),
+        (fetch(batch_bytes_max=1000), 100 + 1000 + (64 << 10) + (1 << 20)),
+        (fetch(), 100 + (64 << 20) + (64 << 10) + (1 << 20)),
+    ],
+    ids=["metadata", "list offsets", "api versions", "init producer id", "fetch", "fetch of any batch"],
+)
+def test_a_reply_above_its_limit_is_refused_before_memory_is_taken(request_: object, limit: int) -> None:
+    connection = Connection(modern.DIALECT)
+    connection.send(request_)
+    feed(connection, [limit.to_bytes(4, "big")])
+    assert len(connection.wanted()) == limit
+    connection = Connection(modern.DIALECT)
+    connection.send(request_)
+    tracemalloc.start()
+    try:
+        with pytest.raises(ProtocolError, match=f"announces {limit + 1} bytes, at most {limit} were asked"):
+            feed(connection, [(limit + 1).to_bytes(4, "big")])
+        assert tracemalloc.get_traced_memory()[1] < 1 << 16
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize(
+    ("data", "hint"),
+    [
+        (b"HTTP/1.1 400", r"b'HTTP'; is this the port of a Kafka 0\.8\+ broker\?"),
+        (b"\x15\x03\x03\x00\x02\x02\x46", "begins like TLS; does this port want kafka.security.protocol=SSL"),
+        (b"\xff\xff\xff\xff", "announces -1 bytes, at most 1048576 were asked for$"),
+    ],
+)
+def test_a_peer_that_is_no_broker_is_recognized(data: bytes, hint: str) -> None:
+    connection = Connection(modern.DIALECT)
+    connection.send(ApiVersionsRequest())
+    with pytest.raises(ProtocolError, match=hint):
+        feed(connection, [data])
+
+
+def test_records_are_a_view_of_the_frame() -> None:
+    connection = negotiated()
+    connection.send(fetch())
+    records = FetchPartitionReply(partition_index=0, error_code=0, high_watermark=7, records=b"records")
+    topic = FetchTopicReply(topic_id=TOPIC_ID, partitions=(records,))
+    [reply] = feed(connection, [reply_frame(FetchReply(responses=(topic,)), 13, 0)])
+    [partition] = reply.body.responses[0].partitions
+    assert isinstance(partition.records, memoryview)
+    assert partition.records.obj is not None
+    assert bytes(partition.records) == b"records"
+    assert "records" not in repr(reply.body)

@@ -1,0 +1,110 @@
+"""Replies cut, changed and made up: a message or a ProtocolError, in bounded memory."""
+
+from __future__ import annotations
+
+import random
+import tracemalloc
+from itertools import groupby
+from typing import Any, Final
+
+import pytest
+
+from spark_kafkawire.errors import ProtocolError
+from spark_kafkawire.protocol import modern
+from spark_kafkawire.protocol.dialect import Api
+from spark_kafkawire.protocol.primitives import join
+
+from .messages import Case, cases
+
+REPLIES: Final = cases("reply")
+REPLIES_BY_API: Final = [(api, list(group)) for api, group in groupby(REPLIES, key=lambda case: case.api)]
+#: Of each reply the last version, and the last one before lengths became compact.
+LAST_OF_THEIR_KIND: Final = [
+    case for case in REPLIES if case.version in (case.api.versions.max, (case.api.flexible_since or 0) - 1)
+]
+MUTATION_COUNT: Final = 3_000
+CORRELATION_ID: Final = 7
+#: Numbers that lengths and counts are set to: int32, int16 and varint extremes.
+EXTREMES: Final = [
+    bytes.fromhex(text) for text in ("7fffffff", "ffffffff", "7fff", "ffff", "ffffffff0f", "00")
+]
+#: Memory that a frame of small elements may take, per byte of it: their objects.
+MEMORY_PER_BYTE_MAX: Final = 16
+
+
+def body_of(case: Case) -> bytes:
+    parts = modern.DIALECT.write_reply(case.api, case.full(), case.version, CORRELATION_ID)
+    return join(parts)[4:]
+
+
+def outcome(case: Case, body: bytes) -> Any:
+    try:
+        return modern.DIALECT.read_reply(case.api, memoryview(body), case.version, CORRELATION_ID)
+    except ProtocolError as error:
+        return error
+
+
+@pytest.mark.parametrize("case", REPLIES, ids=str)
+def test_every_truncation_of_a_reply_is_a_protocol_error(case: Case) -> None:
+    body = body_of(case)
+    assert outcome(case, body) == case.full()
+    for size in range(len(body)):
+        assert isinstance(outcome(case, body[:size]), ProtocolError)
+
+
+@pytest.mark.parametrize("case", REPLIES, ids=str)
+def test_bytes_after_a_reply_are_a_protocol_error(case: Case) -> None:
+    error = outcome(case, body_of(case) + b"\0")
+    assert isinstance(error, ProtocolError)
+    assert "ends after" in str(error)
+
+
+def mutated(body: bytes, draw: random.Random) -> bytes:
+    """``body`` with a few bytes changed, taken out, doubled, or set to an extreme number."""
+    changed = bytearray(body)
+    for _ in range(draw.randint(1, 3)):
+        pos = draw.randrange(4, len(changed) + 1)
+        match draw.randrange(4):
+            case 0:
+                changed[pos : pos + 1] = draw.randbytes(1)
+            case 1:
+                del changed[pos : pos + draw.randint(1, 8)]
+            case 2:
+                changed[pos:pos] = changed[pos : pos + draw.randint(1, 8)]
+            case _:
+                extreme = draw.choice(EXTREMES)
+                changed[pos : pos + len(extreme)] = extreme
+    return bytes(changed)
+
+
+@pytest.mark.parametrize(("api", "versions"), REPLIES_BY_API, ids=[api.name for api, _ in REPLIES_BY_API])
+def test_random_mutations_of_a_reply_give_a_message_or_a_protocol_error(
+    api: Api, versions: list[Case]
+) -> None:
+    draw = random.Random(f"{api.name} {MUTATION_COUNT}")
+    bodies = [(case, body_of(case)) for case in versions]
+    read = refused = 0
+    for turn in range(MUTATION_COUNT):
+        case, body = bodies[turn % len(bodies)]
+        result = outcome(case, mutated(body, draw))
+        read += isinstance(result, api.response or ())
+        refused += isinstance(result, ProtocolError)
+    assert read + refused == MUTATION_COUNT
+    assert min(read, refused) > MUTATION_COUNT // 50
+
+
+@pytest.mark.parametrize("case", LAST_OF_THEIR_KIND, ids=str)
+def test_a_frame_of_the_smallest_elements_takes_memory_in_proportion(case: Case) -> None:
+    """After each place where a count may stand: as many elements of zeros as the frame can hold."""
+    body, size = body_of(case), 6_000
+    tracemalloc.start()
+    try:
+        for pos in range(4, len(body)):
+            for count in (size.to_bytes(4, "big"), b"\xf1\x2e"):
+                frame = body[:pos] + count + bytes(size)
+                tracemalloc.reset_peak()
+                before = tracemalloc.get_traced_memory()[0]
+                outcome(case, frame)
+                assert tracemalloc.get_traced_memory()[1] - before < MEMORY_PER_BYTE_MAX * len(frame)
+    finally:
+        tracemalloc.stop()

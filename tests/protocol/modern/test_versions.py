@@ -1,0 +1,57 @@
+"""The highest common version of each request, judged by kafka-python and its table of brokers."""
+
+from __future__ import annotations
+
+import pytest
+
+from spark_kafkawire.errors import UnsupportedVersionError
+from spark_kafkawire.protocol import modern
+from spark_kafkawire.protocol.dialect import Api, VersionRange
+from spark_kafkawire.protocol.versions import BrokerVersions
+
+from .judges import BROKERS, kafka_python_choice
+
+
+@pytest.mark.parametrize("api", modern.DIALECT.apis, ids=lambda api: api.name)
+@pytest.mark.parametrize("broker", BROKERS, ids=str)
+def test_the_version_is_the_one_that_kafka_python_chooses(api: Api, broker: tuple[int, ...]) -> None:
+    versions = BrokerVersions({key: VersionRange(*offered) for key, offered in BROKERS[broker].items()})
+    expected = kafka_python_choice(api, broker)
+    if expected is None:
+        with pytest.raises(UnsupportedVersionError, match=f" {api.name}[:,]"):
+            versions.highest_common(api)
+    else:
+        assert versions.highest_common(api) == expected
+
+
+@pytest.mark.parametrize("broker", [(0, 8, 2), (0, 9)], ids=str)
+def test_brokers_that_cannot_be_asked_are_told_what_they_know(broker: tuple[int, ...]) -> None:
+    assert modern.API_VERSIONS.key not in BROKERS[broker]
+    for key, offered in modern.BEFORE_API_VERSIONS.ranges.items():
+        known = VersionRange(*BROKERS[broker][key])
+        assert known.min <= offered.min <= offered.max <= known.max
+
+
+@pytest.mark.parametrize("api", modern.DIALECT.apis, ids=lambda api: api.name)
+def test_what_brokers_that_cannot_be_asked_lack_is_refused(api: Api) -> None:
+    if api.key in modern.BEFORE_API_VERSIONS.ranges:
+        assert modern.BEFORE_API_VERSIONS.highest_common(api) in api.versions
+        return
+    with pytest.raises(UnsupportedVersionError, match=f"does not offer {api.name}, .* too old"):
+        modern.BEFORE_API_VERSIONS.highest_common(api)
+
+
+@pytest.mark.parametrize(
+    ("offered", "message"),
+    [
+        (VersionRange(14, 18), "no common version of Fetch: the broker offers 14-18, known here are 0-13"),
+        (VersionRange(-3, -1), "no common version of Fetch: the broker offers -3--1, known here are 0-13"),
+        (VersionRange(9, 2), "no common version of Fetch: the broker offers 9-2, known here are 0-13"),
+        (VersionRange(15, 15), "no common version of Fetch: the broker offers 15, known here are 0-13"),
+    ],
+)
+def test_no_common_version_names_the_request_and_both_ranges(offered: VersionRange, message: str) -> None:
+    with pytest.raises(UnsupportedVersionError) as caught:
+        BrokerVersions({modern.FETCH.key: offered}).highest_common(modern.FETCH)
+    assert str(caught.value) == message
+    assert not caught.value.retriable

@@ -155,7 +155,7 @@ WRITE_VALUES: Final[list[tuple[dict[str, str | None], str, Any]]] = [
     ({"compression": "Snappy"}, "compression", "snappy"),
     ({"compression": "gzip", "compressionLevel": "9"}, "compression_level", 9),
     ({"acks": "verify"}, "acks", "verify"),
-    ({"compression": "gzip", "compressionLevel": "0"}, "compression_level", 0),
+    ({"compression": "gzip", "compressionLevel": "1"}, "compression_level", 1),
     ({"batchBytes": "1"}, "batch_bytes", 1),
     ({"batchBytes": "64k"}, "batch_bytes", 1 << 16),
     ({"max.message.size": "1"}, "message_size_max", 1),
@@ -212,7 +212,7 @@ BAD_READ_VALUES: Final[dict[str, list[str]]] = {
 }  # fmt: skip
 BAD_WRITE_VALUES: Final[dict[str, list[str]]] = {
     "compression": ["", "lz4", "deflate"],
-    "compressionLevel": ["", "-1", "10"],
+    "compressionLevel": ["", "-1", "0", "10"],
     "acks": ["", "2", "all", "-1"],
     "batchBytes": ["", "0", "2g"],
     "max.message.size": ["", "0", "2g"],

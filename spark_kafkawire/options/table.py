@@ -59,7 +59,7 @@ OPTIONS: Final = (
     _read("maxDecompressedBytes", "256MiB", "what one compressed message may become"),
     _write("topic", None, "the topic to write to; beats a `topic` column"),
     _write("compression", "none", "`none`, `gzip` or `snappy`"),
-    _write("compressionLevel", None, "gzip's level, 0 to 9"),
+    _write("compressionLevel", None, "gzip's level, 1 to 9"),
     _write("acks", "1", "`0`, `1` or `verify`: what is proven before a task succeeds"),
     _write("batchBytes", "1MiB", "bytes of messages gathered for one request"),
     _write("max.message.size", str(MESSAGE_SIZE_MAX), "the brokers' own setting of that name"),

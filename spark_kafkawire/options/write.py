@@ -29,7 +29,7 @@ class WriteOptions:
         """Read and check all options of a write. Raises ``OptionError`` (fatal)."""
         options = RawOptions(raw, read=False)
         compression = options.choice("compression", "none", "gzip", "snappy")
-        level = options.count("compressionLevel", 0, 9)
+        level = options.count("compressionLevel", 1, 9)
         if level is not None and compression != "gzip":
             raise OptionError(
                 f"option compressionLevel is for compression=gzip, not for {compression}; leave it out"

@@ -63,7 +63,7 @@ def kernel(signature: str) -> Callable[[Callable[P, R]], Kernel[P, R]]:
         declared = Kernel(function, signature)
         _kernels.append(declared)
         if _loaded:
-            _compile([declared])
+            _try_to_compile([declared])
         return declared
 
     return declare
@@ -94,15 +94,18 @@ def load() -> bool:
     """Compile the kernels, or fetch them from the cache; False where that cannot be."""
     global _loaded
     if _loaded is None:
-        try:
-            _compile(_kernels)
-        except Exception:
-            # numba is optional and fails in many ways: absent, too old for this numpy, no cache
-            # locator, a damaged cache. None of them may stop a read, for the source itself runs.
-            _loaded = False
-        else:
-            _loaded = True
+        _loaded = _try_to_compile(_kernels)
     return _loaded
+
+
+def _try_to_compile(kernels: list[Kernel[Any, Any]]) -> bool:
+    try:
+        _compile(kernels)
+    except Exception:
+        # numba is optional and fails in many ways: absent, too old for this numpy, no cache
+        # locator, a damaged cache. None of them may stop a read, for the source itself runs.
+        return False
+    return True
 
 
 def _compile(kernels: list[Kernel[Any, Any]]) -> None:
@@ -123,7 +126,10 @@ def _compile(kernels: list[Kernel[Any, Any]]) -> None:
 
 @functools.cache
 def _compile_copy() -> None:
-    """Give ``copy`` its compiled form, for a loop over bytes or a slice is 4 to 13 times slower."""
+    """Give ``copy`` its compiled form, for a loop over bytes or a slice is 4 to 13 times slower.
+
+    Kernels in the cache keep the form they were compiled with: numba looks at their own file only.
+    """
     types = import_module("numba").types
     cgutils = import_module("numba.core.cgutils")
     extending = import_module("numba.extending")
@@ -156,13 +162,14 @@ def _compile_copy() -> None:
 
 def _cache_folder() -> Path:
     """A folder for compiled code that only this user can write: what lies there is executed."""
-    home = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache")
     shared = Path(tempfile.gettempdir())
-    for folder in (Path(home) / "spark-kafkawire", shared / f"spark-kafkawire-{os.getuid()}"):
+    for place in (cache / "spark-kafkawire", shared / f"spark-kafkawire-{os.getuid()}"):
         try:
+            folder = place.expanduser()
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             status = folder.stat()
-        except OSError:
+        except (OSError, RuntimeError):  # read-only, or a user without a home
             continue
         private = status.st_uid == os.getuid() and not status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
         if private and os.access(folder, os.W_OK | os.X_OK):

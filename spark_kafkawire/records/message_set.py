@@ -64,7 +64,8 @@ def decode(
     magic or codec, an impossible length or damaged compressed data at any level; ``LimitError``
     for a message that decompresses to too much or is nested too deep. All fatal.
     """
-    window = _window(byte_array(buf), limits)
+    whole = byte_array(buf)
+    window = _window(whole, limits)
     outer = walk(window.data, limits.rows_max)
     if outer.stop in (Stop.BAD_LENGTH, Stop.BAD_MAGIC):
         offset = base_offset + outer.size
@@ -78,8 +79,8 @@ def decode(
         level = flatten(level, base_offset, limits)
     columns = _columns(level, outer, base_offset, values)
     size = int(outer.next_pos[level.kept - 1]) if level.kept else 0
-    is_whole = len(window) == len(buf) and outer.stop is not Stop.ROWS_FULL
-    return Decoded(columns, size, cut=is_whole and level.kept == outer.count)
+    is_limited = len(window) < len(whole) or outer.stop is Stop.ROWS_FULL or level.kept < outer.count
+    return Decoded(columns, size, cut=not is_limited)
 
 
 def _window(buf: Uint8s, limits: DecodeLimits) -> Uint8s:

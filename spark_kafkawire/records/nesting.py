@@ -68,12 +68,13 @@ class _Flattening:
         stage, kept = _Stage(level), level.kept
         for row in compressed.tolist():
             origin = int(level.origin[row])
-            first = int(np.searchsorted(level.origin, origin))
-            # The limit ends a call between outermost messages, and never before the first one.
-            if stage.size_at(row) >= self._limits.batch_bytes_max and 0 < first >= stage.row:
-                stage.copy_until(first)
-                kept = origin
-                break
+            if stage.size_at(row) >= self._limits.batch_bytes_max:
+                # The limit ends a call between outermost messages, and never before the first one.
+                first = int(np.searchsorted(level.origin, origin))
+                if 0 < first >= stage.row:
+                    stage.copy_until(first)
+                    kept = origin
+                    break
             stage.replace(row, self._content(level, row, origin))
         else:
             stage.copy_until(level.entries.count)

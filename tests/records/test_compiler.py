@@ -122,6 +122,13 @@ def test_a_folder_that_others_can_write_is_not_trusted(
     assert compiler._cache_folder() == shared
 
 
+def test_a_user_without_a_home_still_has_a_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    monkeypatch.setenv("HOME", "/proc/no-such-folder")
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    assert compiler._cache_folder() == tmp_path / f"spark-kafkawire-{os.getuid()}"
+
+
 def test_a_kernel_declared_after_loading_is_compiled_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     assert compiler.load()
     monkeypatch.setattr(compiler, "_kernels", list(compiler._kernels))

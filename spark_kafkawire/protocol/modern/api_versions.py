@@ -8,9 +8,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from ...errors import ProtocolError
 from ..dialect import Api, VersionRange
 from ..primitives import BOOL, INT16, INT32, INT64, Array, String
-from ..schema import Struct, wire
+from ..schema import Struct, codec, wire
 from ..versions import BrokerVersions
 from .error_codes import ModernErrorCode
 from .limits import small_reply_bytes_max
@@ -76,9 +77,16 @@ class ApiVersionsReply:
     zk_migration_ready: bool = wire(BOOL, since=3, tag=3, default=False)
 
 
-def _reply_version(version: int, body: memoryview) -> int:
-    refused = len(body) >= INT16.size and INT16.read(body, 0)[0] == ModernErrorCode.UNSUPPORTED_VERSION
-    return 0 if refused else version
+def _read_refusal(body: memoryview) -> ApiVersionsReply | None:
+    code = ModernErrorCode.UNSUPPORTED_VERSION
+    if len(body) < INT16.size or INT16.read(body, 0)[0] != code:
+        return None
+    try:
+        reply, end = codec(ApiVersionsReply, version=0, flexible=False).read(body, 0)
+    except ProtocolError:
+        reply, end = None, 0
+    # librdkafka's mock cluster (2.16) puts a list after the code that no version has.
+    return reply if end == len(body) else ApiVersionsReply(error_code=code, api_keys=())
 
 
 API_VERSIONS: Final = Api(
@@ -91,7 +99,7 @@ API_VERSIONS: Final = Api(
     flexible_since=3,
     # The client cannot know yet whether the broker writes flexible headers (KIP-511).
     has_flexible_reply_header=False,
-    reply_version=_reply_version,
+    read_refusal=_read_refusal,
 )
 
 

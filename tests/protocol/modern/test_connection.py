@@ -208,6 +208,21 @@ def test_a_refused_api_versions_request_is_answered_in_version_0_and_asked_again
         connection.version_of(modern.FETCH)
 
 
+@pytest.mark.parametrize(
+    "body",
+    ["0023 01 0012 0000 0002 00000000", "0023", "0023 7fffffff", "0023 00000000 00"],
+    ids=["librdkafka's mock cluster", "code alone", "lying count", "more bytes"],
+)
+def test_a_refusal_whose_list_of_versions_makes_no_sense_is_asked_again_in_version_0(body: str) -> None:
+    connection = Connection(modern.DIALECT)
+    connection.send(ApiVersionsRequest())
+    content = bytes.fromhex("00000000" + body)
+    [reply] = feed(connection, [len(content).to_bytes(4, "big") + content])
+    assert reply.body == ApiVersionsReply(error_code=35, api_keys=())
+    connection.negotiated(offered(reply.body))
+    assert connection.version_of(modern.API_VERSIONS) == 0
+
+
 def test_the_reply_to_api_versions_has_the_plain_header_in_every_version() -> None:
     frame = reply_frame(ApiVersionsReply(error_code=0, api_keys=()), 4, 77)
     assert frame == bytes.fromhex("0000000c 0000004d 0000 01 00000000 00")

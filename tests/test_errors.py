@@ -32,7 +32,11 @@ def tree(kind: type[KafkaWireError]) -> Iterator[type[KafkaWireError]]:
         yield from tree(child)
 
 
-CLASSES = sorted(set(tree(KafkaWireError)), key=lambda kind: kind.__name__)
+#: Rooms may have errors of their own, which they do not let out; these are the ones that travel.
+CLASSES = sorted(
+    {kind for kind in tree(KafkaWireError) if kind.__module__ == errors.__name__},
+    key=lambda kind: kind.__name__,
+)
 SAMPLES = [
     *(kind("what: where") for kind in CLASSES),
     BrokerError("what", 3, Action.REFRESH),

@@ -20,6 +20,7 @@ from . import compiler, kernels
 Uint32s = npt.NDArray[np.uint32]
 
 _POLYNOMIAL: Final = 0xEDB88320
+_NO_TABLES: Final = np.empty(0, np.uint32)
 #: Mean size from which a library call per value beats the compiled tables, bytes.
 _LIBRARY_SIZE_MIN: Final = 512
 
@@ -30,13 +31,16 @@ def crc32(buf: Buffer) -> int:
     return crc
 
 
-def first_mismatch(values: memoryview, offsets: npt.NDArray[np.int32], claimed: Uint32s) -> int | None:
+def first_mismatch(
+    values: memoryview, offsets: npt.NDArray[np.int32], claimed: Uint32s, combined: int | None
+) -> int | None:
     """The first row whose value has not the CRC-32 it claims, or None.
 
     Row ``i`` is ``values[offsets[i]:offsets[i + 1]]``, and the rows lie one after the other.
+    ``combined`` is what ``kernels.gather`` made of the claimed checksums: where it is right, no row
+    is looked at on its own. None where it was not made.
     """
-    # Interpreted, the combination costs more than a library call for each row.
-    if compiler.loaded() and kernels.combine_crcs(claimed, offsets, shift_tables()) == crc32(values):
+    if combined is not None and combined == crc32(values):
         return None
     bounds = offsets.tolist()
     for row, crc in enumerate(claimed.tolist()):
@@ -68,6 +72,14 @@ def slice_tables() -> Uint32s:
     for i in range(1, 16):
         tables[i] = _shift_byte(tables[0], tables[i - 1])
     return tables.reshape(-1)
+
+
+def combining_tables() -> Uint32s:
+    """What ``kernels.gather`` combines checksums with.
+
+    Empty where kernels run interpreted: a library call for each value takes less time there.
+    """
+    return shift_tables() if compiler.loaded() else _NO_TABLES
 
 
 @cache

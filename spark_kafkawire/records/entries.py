@@ -120,11 +120,7 @@ def walk(buf: Buffer, rows_max: int = sys.maxsize) -> Entries:
 
     Never raises, whatever the bytes.
     """
-    array = byte_array(buf)
-    entries = walk_regions(array, np.zeros(1, np.int64), np.array([len(array)], np.int64), rows_max)
-    if entries.stop is Stop.END and entries.size < len(array):
-        return replace(entries, stop=Stop.CUT)
-    return entries
+    return walk_array(byte_array(buf), rows_max)
 
 
 def entry_size(buf: Buffer) -> int | None:
@@ -160,19 +156,33 @@ def byte_array(buf: Buffer) -> Uint8s:
     return array
 
 
+def walk_array(buf: Uint8s, rows_max: int) -> Entries:
+    """``walk`` over a read-only array."""
+    starts, stops = np.zeros(1, np.int64), np.array([len(buf)], np.int64)
+    code, pos, columns = _walk(buf, starts, stops, rows_max)
+    is_cut = code == kernels.END and pos < len(buf)
+    return Entries(pos, Stop.CUT if is_cut else Stop(code), *columns)
+
+
 def walk_regions(buf: Uint8s, starts: Int64s, stops: Int64s, rows_max: int) -> Entries:
     """Index the messages of several sets that lie in ``buf`` in ascending order.
 
     Set ``i`` is ``[starts[i], stops[i])``; what a set's end cuts is passed over, but a set
     with no whole message and at least a length stops the walk as ``CUT``.
     """
+    code, pos, columns = _walk(buf, starts, stops, rows_max)
+    return Entries(pos, Stop(code), *columns)
+
+
+def _walk(buf: Uint8s, starts: Int64s, stops: Int64s, rows_max: int) -> tuple[int, int, Any]:
+    """The kernel's code, where it stopped, and the columns, which grow with what was found."""
     room = min(len(buf) // (HEADER_BYTES + 1) + 1, _FIRST_ROWS, rows_max)
     columns: Any = [np.empty(room, dtype) for dtype in _COLUMNS.values()]
     region, pos, row = 0, int(starts[0]), 0
     while True:
         code, region, pos, row = kernels.walk(buf, starts, stops, region, pos, row, *columns)
         if code != kernels.ROWS_FULL or row == rows_max:
-            return Entries(pos, Stop(code), *(column[:row] for column in columns))
+            return code, pos, [column[:row] for column in columns]
         guess = row * (len(buf) - pos) // pos
         compiler.expect(guess)
         room = min(row + guess + guess // 8 + 64, rows_max)

@@ -87,44 +87,40 @@ def walk(
     return END, region, pos, row
 
 
-@kernel(f"int64({_BYTES}, int64[::1], int64[::1], uint8[::1], int32[::1])")
-def gather(buf: Any, starts: Any, sizes: Any, values: Any, offsets: Any) -> int:
+@kernel(f"int64({_BYTES}, int64[::1], int64[::1], uint32[::1], uint32[::1], uint8[::1], int32[::1])")
+def gather(buf: Any, starts: Any, sizes: Any, crcs: Any, tables: Any, values: Any, offsets: Any) -> int:
     """Copy the spans of ``buf`` one after the other into ``values``; fill their ``offsets``.
 
-    The caller has checked that every span lies in ``buf`` and that their sum fits ``values``.
+    Returns the CRC-32 that all of ``values`` has if each span has its one of ``crcs``; with no
+    ``tables`` (``checksum.combining_tables``) it returns 0. The caller has checked that every span
+    lies in ``buf`` and that their sum fits ``values`` and int32.
     """
     pos = 0
+    combined: Any = 0
     offsets[0] = 0
     for row in range(len(starts)):
-        copy(values, pos, buf, starts[row], sizes[row])
-        pos += sizes[row]
+        size = sizes[row]
+        copy(values, pos, buf, starts[row], size)
+        pos += size
         offsets[row + 1] = pos
-    return pos
-
-
-@kernel("int64(uint32[::1], int32[::1], uint32[::1])")
-def combine_crcs(crcs: Any, offsets: Any, tables: Any) -> int:
-    """The CRC-32 of all values in a row, from the CRC-32 of each (``tables``: ``shift_tables``)."""
-    combined: Any = 0
-    for row in range(len(crcs)):
-        size = offsets[row + 1] - offsets[row]
-        digit = 0
-        while size:
-            table = (digit + (size & 255)) << 7
-            if size & 255:
-                combined = np.int64(
-                    tables[table | (combined & 15)]
-                    ^ tables[table | 16 | (combined >> 4 & 15)]
-                    ^ tables[table | 32 | (combined >> 8 & 15)]
-                    ^ tables[table | 48 | (combined >> 12 & 15)]
-                    ^ tables[table | 64 | (combined >> 16 & 15)]
-                    ^ tables[table | 80 | (combined >> 20 & 15)]
-                    ^ tables[table | 96 | (combined >> 24 & 15)]
-                    ^ tables[table | 112 | (combined >> 28 & 15)]
-                )
-            size >>= 8
-            digit += 256
-        combined ^= np.int64(crcs[row])
+        if len(tables):
+            digit = 0
+            while size:
+                table = (digit + (size & 255)) << 7
+                if size & 255:
+                    combined = np.int64(
+                        tables[table | (combined & 15)]
+                        ^ tables[table | 16 | (combined >> 4 & 15)]
+                        ^ tables[table | 32 | (combined >> 8 & 15)]
+                        ^ tables[table | 48 | (combined >> 12 & 15)]
+                        ^ tables[table | 64 | (combined >> 16 & 15)]
+                        ^ tables[table | 80 | (combined >> 20 & 15)]
+                        ^ tables[table | 96 | (combined >> 24 & 15)]
+                        ^ tables[table | 112 | (combined >> 28 & 15)]
+                    )
+                size >>= 8
+                digit += 256
+            combined ^= np.int64(crcs[row])
     return int(combined)
 
 

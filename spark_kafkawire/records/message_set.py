@@ -18,10 +18,10 @@ import numpy as np
 from ..errors import CorruptDataError
 from ..protocol.primitives import Buffer
 from . import compiler, kernels
-from .checksum import first_mismatch
+from .checksum import combining_tables, first_mismatch
 from .columns import Columns, Int32s, Int64s, binary_array
 from .encoding import EncodedSet, encode, encode_sets
-from .entries import LENGTH_BYTES, Entries, Stop, Uint8s, byte_array, damage, entry_size, walk
+from .entries import LENGTH_BYTES, Entries, Stop, Uint8s, byte_array, damage, entry_size, walk, walk_array
 from .limits import DEFAULT_LIMITS, DecodeLimits
 from .nesting import Level, flatten
 
@@ -66,7 +66,7 @@ def decode(
     """
     whole = byte_array(buf)
     window = _window(whole, limits)
-    outer = walk(window.data, limits.rows_max)
+    outer = walk_array(window, limits.rows_max)
     if outer.stop in (Stop.BAD_LENGTH, Stop.BAD_MAGIC):
         offset = base_offset + outer.size
         raise CorruptDataError(
@@ -78,7 +78,7 @@ def decode(
     if outer.codec.any():
         level = flatten(level, base_offset, limits)
     columns = _columns(level, outer, base_offset, values)
-    size = int(outer.next_pos[level.kept - 1]) if level.kept else 0
+    size = outer.size if level.kept == outer.count else int(outer.pos[level.kept])
     is_limited = len(window) < len(whole) or outer.stop is Stop.ROWS_FULL or level.kept < outer.count
     return Decoded(columns, size, cut=not is_limited)
 
@@ -92,10 +92,9 @@ def _window(buf: Uint8s, limits: DecodeLimits) -> Uint8s:
 
 
 def _columns(level: Level, outer: Entries, base_offset: int, values: bool) -> Columns:
-    data, offsets = _gather(level)
-    row = first_mismatch(data.data, offsets, level.entries.crc)
-    if row is not None:
-        origin = int(level.origin[row])
+    data, offsets, wrong_row = _gather(level.buf, level.entries)
+    if wrong_row is not None:
+        origin = int(level.origin[wrong_row])
         raise damage(outer, origin, base_offset, "the CRC-32 of its payload is wrong")
     offset, next_offset = base_offset + outer.pos, base_offset + outer.next_pos
     index = np.zeros(len(offset), np.int32)
@@ -105,14 +104,17 @@ def _columns(level: Level, outer: Entries, base_offset: int, values: bool) -> Co
     return Columns(offset, index, next_offset, binary_array(data, offsets) if values else None)
 
 
-def _gather(level: Level) -> tuple[Uint8s, Int32s]:
-    """All payloads one after the other, and where each begins (one more for the end)."""
-    entries = level.entries
+def _gather(buf: Uint8s, entries: Entries) -> tuple[Uint8s, Int32s, int | None]:
+    """All payloads in a row, where each begins (one more for the end), the first with a wrong CRC."""
     compiler.expect(entries.count)
+    tables = combining_tables()
     data = np.empty(int(entries.payload_size.sum()), np.uint8)
     offsets = np.empty(entries.count + 1, np.int32)
-    kernels.gather(level.buf, entries.payload_pos, entries.payload_size, data, offsets)
-    return data, offsets
+    combined = kernels.gather(
+        buf, entries.payload_pos, entries.payload_size, entries.crc, tables, data, offsets
+    )
+    wrong_row = first_mismatch(data.data, offsets, entries.crc, combined if len(tables) else None)
+    return data, offsets, wrong_row
 
 
 def _index(origin: Int64s) -> Int32s:

@@ -26,7 +26,7 @@ export PYSPARK_PYTHON := $(CURDIR)/$(BIN)/python
 export PYSPARK_DRIVER_PYTHON := $(PYSPARK_PYTHON)
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Spark starts with this Java; empty means the one in PATH.
-WITH_JAVA := JAVA_HOME="$$($(BIN)/python .ci/java_home.py)" && export JAVA_HOME &&
+WITH_JAVA := JAVA_HOME="$$($(BIN)/python .ci/java_home.py $(VENV)/java)" && export JAVA_HOME &&
 
 .PHONY: help demo test lint format clean
 

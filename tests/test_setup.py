@@ -149,20 +149,19 @@ class TestJavaHome:
 
     def test_the_java_of_java_home_is_kept(self, tmp_path: Path) -> None:
         home = fake_java(tmp_path / "jdk", "echo 'openjdk version \"21.0.1\"' >&2")
-        assert java_home(JAVA_HOME=str(home)) == f"{home}\n"
+        assert java_home(tmp_path, JAVA_HOME=str(home)) == f"{home}\n"
 
     def test_the_java_of_path_is_used_where_java_home_is_too_old(self, tmp_path: Path) -> None:
         old = fake_java(tmp_path / "old", "echo 'java version \"1.8.0_402\"' >&2")
         new = fake_java(tmp_path / "new", "echo 'openjdk version \"17.0.15\"' >&2")
-        assert java_home(JAVA_HOME=str(old), PATH=f"{new}/bin:{os.environ['PATH']}") == "\n"
+        assert java_home(tmp_path, JAVA_HOME=str(old), PATH=f"{new}/bin:{os.environ['PATH']}") == "\n"
 
     def test_a_java_without_the_vector_module_runs_without_that_argument(self, tmp_path: Path) -> None:
         complain = 'case "$*" in *incubator*) exit 1;; -version) echo \'openjdk version "25"\' >&2;; esac'
         home = fake_java(tmp_path / "jre", complain + "\nprintf '<%s>' \"$@\"")
-        wrapped = Path(java_home(JAVA_HOME=str(home)).strip())
-        assert wrapped != home
+        assert java_home(tmp_path / "wrapper", JAVA_HOME=str(home)) == f"{tmp_path / 'wrapper'}\n"
         arguments = ("-cp", "a b/*", "--add-modules=jdk.incubator.vector", "Main", "", "--x=$HOME")
-        ran = run(wrapped / "bin" / "java", *arguments, cwd=tmp_path)
+        ran = run(tmp_path / "wrapper" / "bin" / "java", *arguments, cwd=tmp_path)
         assert ran.stdout == "<-cp><a b/*><Main><><--x=$HOME>"
 
 
@@ -175,8 +174,8 @@ def fake_java(home: Path, script: str) -> Path:
     return home
 
 
-def java_home(**environment: str) -> str:
+def java_home(wrapper_home: Path, **environment: str) -> str:
     """What `.ci/java_home.py` prints."""
-    asked = run(sys.executable, ROOT / ".ci" / "java_home.py", cwd=ROOT, **environment)
+    asked = run(sys.executable, ROOT / ".ci" / "java_home.py", wrapper_home, cwd=ROOT, **environment)
     assert asked.returncode == 0, asked.stdout
     return asked.stdout

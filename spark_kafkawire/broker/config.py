@@ -1,6 +1,6 @@
 """The broker's properties: names, defaults and limits of Kafka 0.7.2.
 
-    config = BrokerConfig.from_properties({"brokerid": "0", "log.dir": "/tmp/logs"})
+    config = BrokerConfig.from_properties({"brokerid": "0", "log.dir": "kafka-logs"})
 
 Each field is declared with its property name and how its text is read. Sizes are bytes.
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import importlib.util
 import re
 import shlex
-import shutil
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,7 +17,6 @@ from spark_kafkawire.options import OPTIONS
 
 ROOT = Path(__file__).parents[1]
 README = ROOT / "README.md"
-CORPUS = ROOT / "tests" / "golden" / "kafka-0.7.2" / "corpus"
 #: The ZooKeeper that README's examples speak of.
 README_ZOOKEEPER = "127.0.0.1:2181"
 SHELL_LANGUAGES = {"sh", "bash", "shell", "console"}
@@ -52,15 +49,6 @@ SHELL_BLOCKS = [block for block in BLOCKS if block.language in SHELL_LANGUAGES]
 
 
 @pytest.fixture(scope="module")
-def zookeeper_connect(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The address of a ZooKeeper whose two brokers hold the recorded topics."""
-    folder = tmp_path_factory.mktemp("logs")
-    log_dirs = [Path(shutil.copytree(CORPUS / name, folder / name)) for name in ("broker0", "broker1")]
-    with EmbeddedCluster(brokers=2, partitions=3, log_dirs=log_dirs) as cluster:
-        yield cluster.zookeeper_connect
-
-
-@pytest.fixture(scope="module")
 def namespace(spark: SparkSession) -> dict[str, Any]:
     """What README's blocks know: ``spark``, and the names of the blocks above them."""
     return {"__name__": "__main__", "spark": spark}
@@ -73,9 +61,9 @@ def test_readme_has_blocks_to_check() -> None:
 
 @pytest.mark.parametrize("block", PYTHON_BLOCKS, ids=str)
 def test_python_block_runs_after_the_blocks_above_it(
-    block: Block, namespace: dict[str, Any], zookeeper_connect: str
+    block: Block, namespace: dict[str, Any], corpus: EmbeddedCluster
 ) -> None:
-    text = block.text.replace(README_ZOOKEEPER, zookeeper_connect)
+    text = block.text.replace(README_ZOOKEEPER, corpus.zookeeper_connect)
     # Empty lines first, so that a traceback names README's own lines.
     exec(compile("\n" * (block.line - 1) + text, README, "exec"), namespace)
 

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from spark_kafkawire.errors import CorruptDataError, LimitError, OptionError
 from spark_kafkawire.records.message_set import DecodeLimits, decode
 from tests.records.trees import (
+    COMPRESSORS,
     MESSAGES,
     Compressed,
     Message,
@@ -82,6 +83,29 @@ def test_the_batch_limit_counts_what_nested_messages_hold() -> None:
     assert decoded.size == 3 * len(outer.encoded())
 
 
+def test_a_call_does_not_end_inside_an_outermost_message() -> None:
+    large = Compressed(tuple(Plain(bytes(1000)) for _ in range(10)), codec=1)
+    outer = Compressed((large, Plain(b"between"), large), codec=1)
+    messages = (Plain(b"first"), outer, outer)
+    decoded = decode(message_set(messages), 0, DecodeLimits(batch_bytes_max=5000))
+    assert column_rows(decoded.columns) == rows(messages[:2])
+    assert not decoded.cut
+
+
+def test_the_batch_limit_counts_a_message_as_64_bytes_at_least() -> None:
+    limits = DecodeLimits(decompressed_bytes_max=6400, batch_bytes_max=6400)
+    wrapper = Compressed((Plain(b""),) * 90, codec=2)
+    decoded = decode(message_set([wrapper] * 5), 0, limits)
+    assert column_rows(decoded.columns) == rows([wrapper] * 2)
+    assert not decoded.cut
+    plain = decode(message_set([Plain(b"")] * 500), 0, limits)
+    assert (plain.columns.count, plain.size, plain.cut) == (200, 2000, False)
+    with pytest.raises(
+        LimitError, match="offset 0: it holds more than 200 messages; maxDecompressedBytes is 6400"
+    ):
+        decode(Compressed((Plain(b""),) * 201, codec=2).encoded(), 0, limits)
+
+
 def test_an_inner_message_has_its_outermost_offset_and_its_own_index() -> None:
     messages: list[Message] = [
         Plain(b"x"),
@@ -126,6 +150,8 @@ def test_columns_do_not_depend_on_the_buffer_they_were_decoded_from() -> None:
         struct.pack(">i", 4) + bytes(20),
         struct.pack(">ib", 5, 1) + bytes(20),
         message(message(b"x", crc=1), attributes=2),
+        message(COMPRESSORS[1][0](message(b"x")), attributes=1, crc=1),
+        message(COMPRESSORS[2][0](message(b"x", crc=1)), attributes=2),
     ],
 )
 @pytest.mark.usefixtures("compiled")

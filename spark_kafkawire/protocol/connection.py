@@ -18,6 +18,7 @@ from typing import Any, Final
 
 from ..errors import ConnectionLost, ProtocolError
 from .dialect import Api, Dialect
+from .frames import Frames
 from .primitives import Buffer, read_int32
 from .versions import BrokerVersions
 
@@ -30,10 +31,15 @@ TLS_ALERT: Final = b"\x15\x03"
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """A reply with the request it answers. ``body``'s byte fields are views of its frame."""
+    """A reply with the request it answers. ``body``'s byte fields are views of ``frame``.
+
+    The reply's bytes end the frame. What lies before them is free for who reads the reply. The
+    memory is used again once no view of it is alive.
+    """
 
     request: Any
     body: Any
+    frame: memoryview
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +65,10 @@ class Connection:
         self._versions: BrokerVersions | None = None
         self._next_correlation_id = 0
         self._awaited: deque[_Awaited] = deque()
-        self._frame = bytearray(LENGTH_BYTES)
-        self._filled = 0
+        self._frames = Frames()
+        self._length = bytearray(LENGTH_BYTES)
+        # The frame's length comes into one place, the reply at the end of another.
+        self._frame, self._start, self._filled = memoryview(self._length), 0, 0
         self._in_body = False
         self._poison: ProtocolError | None = None
 
@@ -103,7 +111,7 @@ class Connection:
     def wanted(self) -> memoryview:
         """Where the next received bytes go; never empty."""
         self._check()
-        return memoryview(self._frame)[self._filled :]
+        return self._frame[self._filled :]
 
     def received(self, size: int) -> Reply | None:
         """Account for ``size`` bytes put into ``wanted()``; the reply they complete, if any.
@@ -119,7 +127,8 @@ class Connection:
             if self._in_body:
                 return self._finish()
             body_size = self._body_size()
-            self._frame, self._filled, self._in_body = bytearray(body_size), 0, True
+            self._frame, self._start = self._frames.take(body_size)
+            self._filled, self._in_body = self._start, True
             return self._finish() if body_size == 0 else None
         except ProtocolError as error:
             self._poison = error
@@ -130,13 +139,14 @@ class Connection:
         if not self._awaited:
             return ConnectionLost("the peer closed the connection")
         api = self._awaited[0].api
-        partial = f" after {self._filled} of {len(self._frame)} bytes" if self._in_body else ""
+        came, size = self._filled - self._start, len(self._frame) - self._start
+        partial = f" after {came} of {size} bytes" if self._in_body else ""
         return ConnectionLost(f"the peer closed the connection instead of answering {api.name}{partial}")
 
     def _body_size(self) -> int:
-        size = read_int32(self._frame)
+        size = read_int32(self._length)
         if not self._awaited:
-            raise ProtocolError(f"the peer sent {bytes(self._frame)!r}, which nothing asked for")
+            raise ProtocolError(f"the peer sent {bytes(self._length)!r}, which nothing asked for")
         awaited = self._awaited[0]
         limit = awaited.api.reply_bytes_max(awaited.request)
         if 0 <= size <= limit:
@@ -147,19 +157,19 @@ class Connection:
 
     def _hint(self) -> str:
         """What the start of a frame that is none says of the peer."""
-        if self._frame.startswith(TLS_ALERT):
+        if self._length.startswith(TLS_ALERT):
             return ": it begins like TLS; does this port want kafka.security.protocol=SSL?"
-        if self._frame.isascii() and self._frame.decode("ascii").isprintable():
+        if self._length.isascii() and self._length.decode("ascii").isprintable():
             port = f"the port of a Kafka {self._dialect.name} broker"
-            return f": it begins with {bytes(self._frame)!r}; is this {port}?"
+            return f": it begins with {bytes(self._length)!r}; is this {port}?"
         return ""
 
     def _finish(self) -> Reply:
-        awaited = self._awaited.popleft()
-        body = memoryview(self._frame)
-        self._frame, self._filled, self._in_body = bytearray(LENGTH_BYTES), 0, False
-        reply = self._dialect.read_reply(awaited.api, body, awaited.version, awaited.correlation_id)
-        return Reply(awaited.request, reply)
+        awaited, frame, start = self._awaited.popleft(), self._frame, self._start
+        self._frame, self._start, self._filled = memoryview(self._length), 0, 0
+        self._in_body = False
+        reply = self._dialect.read_reply(awaited.api, frame[start:], awaited.version, awaited.correlation_id)
+        return Reply(awaited.request, reply, frame)
 
     def _check(self) -> None:
         if self._poison is not None:

@@ -27,9 +27,11 @@ from ..errors import (
 )
 from ..model import Broker, OffsetRange
 from ..net.client import Client
+from ..net.pool import POOL, Pool
 from ..net.retry import Attempts
 from ..options import FetchOptions, NetOptions
-from ..protocol.v07 import DIALECT, FetchReply, FetchRequest
+from ..protocol.connection import Reply
+from ..protocol.v07 import DIALECT, FetchRequest
 from ..records.columns import Columns
 from ..records.message_set import DecodeLimits
 from .stitcher import MessageCrossesStop, Stitcher
@@ -53,18 +55,28 @@ class FetchTask:
 
 
 class Fetcher:
-    """One read of one range; ``bytes_received`` counts record bytes that came over the network."""
+    """One read of one range; ``bytes_received`` counts record bytes that came over the network.
+
+    The connection is one of ``connections``, and goes back to them after a read without failure.
+    """
 
     def __init__(
-        self, task: FetchTask, options: FetchOptions, net: NetOptions, *, values: bool = True
+        self,
+        task: FetchTask,
+        options: FetchOptions,
+        net: NetOptions,
+        *,
+        values: bool = True,
+        connections: Pool = POOL,
     ) -> None:
         self._task = task
         self._options = options
         self._net = net
+        self._connections = connections
         self._attempts = Attempts(net.retry)
         self._client: Client | None = None
         self._values = values
-        self._windows: Windows[FetchReply] = Windows(
+        self._windows: Windows[Reply] = Windows(
             task.range.start_offset, task.range.stop_offset, options.fetch_bytes, options.fetches_in_flight
         )
         self._stitcher = self._stitcher_from(task.range.start_offset)
@@ -78,28 +90,32 @@ class Fetcher:
         """
         try:
             while not self._windows.done:
-                chunk = self._next_chunk()
-                if chunk is not None:
-                    yield from self._stitcher.feed(chunk)
+                reply = self._next_reply()
+                if reply is not None:
+                    start = len(reply.frame) - len(reply.body.message_set)
+                    yield from self._stitcher.feed(reply.frame, start)
+                    del reply  # its frame is received into again
             self._stitcher.finish()
+            self._give_back()
         except (CorruptDataError, LimitError) as error:
             raise self._explained(error) from error
         finally:
             self._disconnect()
 
-    def _next_chunk(self) -> memoryview | None:
+    def _next_reply(self) -> Reply | None:
         """The next bytes of the log; None where there are none yet or a loss was stepped over."""
         reply = self._windows.take()
         if reply is None:
             self._exchange()
             return None
-        if reply.error_code == ErrorCode.NONE and len(reply.message_set):
+        error_code = reply.body.error_code
+        if error_code == ErrorCode.NONE and len(reply.body.message_set):
             self._attempts.progressed()
-            return memoryview(reply.message_set)
-        if reply.error_code in (ErrorCode.NONE, ErrorCode.OFFSET_OUT_OF_RANGE):
+            return reply
+        if error_code in (ErrorCode.NONE, ErrorCode.OFFSET_OUT_OF_RANGE):
             self._step_over_loss()
             return None
-        raise broker_error(reply.error_code, f"{self._place(self._windows.next_offset)}, FETCH")
+        raise broker_error(error_code, f"{self._place(self._windows.next_offset)}, FETCH")
 
     def _exchange(self) -> None:
         """Send all windows that may be asked for and take one reply."""
@@ -116,7 +132,7 @@ class Fetcher:
             return
         size = len(reply.body.message_set)
         self.bytes_received += size
-        self._windows.answer(reply.request.offset, reply.body, size)
+        self._windows.answer(reply.request.offset, reply, size)
 
     def _step_over_loss(self) -> None:
         """The broker has no byte at the next offset: fail, or go on where the log goes on."""
@@ -149,8 +165,13 @@ class Fetcher:
 
     def _connected(self) -> Client:
         if self._client is None:
-            self._client = Client.connect(self._task.broker, DIALECT, self._net.request_timeout_s)
+            self._client = self._connections.take(self._task.broker, DIALECT, self._net.request_timeout_s)
         return self._client
+
+    def _give_back(self) -> None:
+        if self._client is not None:
+            self._connections.give_back(self._client)
+            self._client = None
 
     def _disconnect(self) -> None:
         if self._client is not None:

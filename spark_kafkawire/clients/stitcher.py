@@ -1,7 +1,8 @@
 """A stream of log bytes, cut anywhere, becomes columns of whole messages. Pure.
 
 Messages inside one chunk are decoded where they lie. Only a message that a chunk's end cuts is
-copied: it is assembled from as many chunks as it takes.
+copied: in front of the next chunk where there is room for it, so that both are decoded at once;
+else it is assembled from as many chunks as it takes.
 """
 
 from __future__ import annotations
@@ -35,13 +36,19 @@ class Stitcher:
         self._values = values
         self._tail = bytearray()
 
-    def feed(self, chunk: memoryview) -> Iterator[Columns]:
-        """Columns of the messages that ``chunk`` completes; ``chunk`` may be reused afterwards.
+    def feed(self, frame: memoryview, start: int = 0) -> Iterator[Columns]:
+        """Columns of the messages that the chunk ``frame[start:]`` completes.
 
-        Raises ``CorruptDataError`` (its ``offset`` tells where), ``LimitError`` for a message
-        above ``maxMessageBytes``.
+        What lies before ``start`` is overwritten. The frame may be used again when the iterator
+        has ended. Raises ``CorruptDataError`` (its ``offset`` tells where), ``LimitError`` for a
+        message above ``maxMessageBytes``.
         """
-        if self._tail:
+        chunk = frame[start:]
+        if 0 < len(self._tail) <= start:
+            chunk = frame[start - len(self._tail) :]
+            chunk[: len(self._tail)] = self._tail
+            self._tail.clear()
+        elif self._tail:
             chunk = self._complete_tail(chunk)
             if len(self._tail) < self._tail_size():
                 return

@@ -8,7 +8,7 @@ A client that failed is closed and never used again: make a new one.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator
 from itertools import islice
 from types import TracebackType
 from typing import Any, Final, Self
@@ -29,6 +29,7 @@ class Client:
 
     def __init__(self, broker: Broker, dialect: Dialect, transport: Transport, timeout_s: float) -> None:
         self.broker = broker
+        self.identity = self.identity_of(broker, dialect, timeout_s)
         self._connection = Connection(dialect)
         self._transport = transport
         self._timeout_s = timeout_s
@@ -43,6 +44,11 @@ class Client:
             return cls(broker, dialect, Transport.connect(broker, Deadline.after(timeout_s)), timeout_s)
         except KafkaWireError as error:
             raise error.located(str(broker)) from error
+
+    @staticmethod
+    def identity_of(broker: Broker, dialect: Dialect, timeout_s: float) -> Hashable:
+        """What is equal for clients that can stand in for each other, from what they are made with."""
+        return broker, dialect.name, timeout_s
 
     @property
     def in_flight(self) -> int:
@@ -92,6 +98,11 @@ class Client:
             yield self.receive()
             for request in islice(waiting, 1):
                 self.send(request)
+
+    def is_quiet(self) -> bool:
+        """Whether a connection without requests in flight can take the next one: nothing came that
+        nobody asked for, and the broker has not closed it."""
+        return self._transport.is_quiet()
 
     def close(self) -> None:
         """Close the connection; never fails."""

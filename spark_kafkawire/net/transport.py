@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import select
 import socket
 import time
 from dataclasses import dataclass
@@ -83,6 +84,15 @@ class Transport:
             return 0
         except OSError as error:
             raise self._lost(error, deadline) from error
+
+    def is_quiet(self) -> bool:
+        """Whether the connection is open and the peer has sent nothing: neither bytes nor an end."""
+        poll = select.poll()
+        try:
+            poll.register(self._sock, select.POLLIN)
+        except (OSError, ValueError):  # ValueError: it was closed here
+            return False
+        return not poll.poll(0)
 
     def close(self) -> None:
         """Close the connection; never fails."""

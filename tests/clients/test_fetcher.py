@@ -29,6 +29,7 @@ from spark_kafkawire.errors import (
 )
 from spark_kafkawire.model import Broker, OffsetRange, TopicPartition
 from spark_kafkawire.net.client import Client
+from spark_kafkawire.net.pool import Pool
 from spark_kafkawire.net.retry import RetryPolicy
 from spark_kafkawire.options import FetchOptions, NetOptions
 from spark_kafkawire.protocol.v07 import DIALECT, OffsetsRequest, ProduceRequest
@@ -36,6 +37,7 @@ from spark_kafkawire.records.message_set import encode
 from tests.support.golden import CORPUS
 
 NET = NetOptions(request_timeout_s=5.0, retry=RetryPolicy(retries=3, backoff_s=0.001))
+NO_RETRY = NetOptions(request_timeout_s=5.0, retry=RetryPolicy(retries=0))
 IMPATIENT = NetOptions(request_timeout_s=0.3, retry=RetryPolicy(retries=1, backoff_s=0.001))
 LOG = TopicPartition("t", 0, 0)
 SMALL = FetchOptions(fetch_bytes=4096, fetches_in_flight=4)
@@ -99,6 +101,44 @@ def test_a_log_of_many_segments_comes_whole_and_no_byte_comes_twice(
         fetcher = Fetcher(task(broker, ENTRY_SIZE * 2000), FetchOptions(fetch_bytes, in_flight), NET)
         assert values(fetcher) == VALUES
     assert fetcher.bytes_received == ENTRY_SIZE * 2000
+
+
+@pytest.fixture
+def pool() -> Iterator[Pool]:
+    pool = Pool()
+    yield pool
+    pool.close_idle()
+
+
+def test_reads_that_follow_each_other_share_a_connection(log_dir: Path, pool: Pool) -> None:
+    with serving(log_dir, Fault("CONNECT", 2, FaultKind.DROP)) as broker:
+        for _ in range(3):
+            fetcher = Fetcher(task(broker, ENTRY_SIZE * 2000), SMALL, NO_RETRY, connections=pool)
+            assert values(fetcher) == VALUES
+        assert pool.kept_count == 1
+
+
+def test_a_kept_connection_that_a_restart_broke_costs_no_retry(log_dir: Path, pool: Pool) -> None:
+    with serving(log_dir) as broker:
+        assert values(Fetcher(task(broker, ENTRY_SIZE * 2000), SMALL, NO_RETRY, connections=pool)) == VALUES
+    with serving(log_dir, port=str(broker.port)) as broker:
+        assert values(Fetcher(task(broker, ENTRY_SIZE * 2000), SMALL, NO_RETRY, connections=pool)) == VALUES
+
+
+@pytest.mark.parametrize("kind", [FaultKind.FLIP, FaultKind.GARBAGE])
+def test_a_connection_that_failed_is_not_kept(log_dir: Path, pool: Pool, kind: FaultKind) -> None:
+    with serving(log_dir, Fault("FETCH", 1, kind, 100)) as broker:
+        with pytest.raises(KafkaWireError):
+            values(Fetcher(task(broker, ENTRY_SIZE * 2000), SMALL, NO_RETRY, connections=pool))
+        assert pool.kept_count == 0
+
+
+def test_a_connection_with_windows_on_their_way_is_not_kept(log_dir: Path, pool: Pool) -> None:
+    with serving(log_dir) as broker:
+        columns = Fetcher(task(broker, ENTRY_SIZE * 2000), SMALL, NO_RETRY, connections=pool).columns()
+        next(columns)
+        columns.close()  # type: ignore[attr-defined]  # it is a generator
+    assert pool.kept_count == 0
 
 
 def test_a_read_ends_where_it_was_planned_while_producers_go_on(log_dir: Path) -> None:

@@ -23,10 +23,12 @@ def stitcher(size: int, message_bytes_max: int = 1 << 20) -> Stitcher:
     return Stitcher(OffsetRange(LOG, BASE, BASE + size), message_bytes_max, DecodeLimits())
 
 
-def rows(stitched: Stitcher, chunks: list[bytes]) -> list[tuple[int, int, int, bytes]]:
+def rows(stitched: Stitcher, chunks: list[bytes], room: int = 0) -> list[tuple[int, int, int, bytes]]:
+    """All rows; each chunk comes in a frame with ``room`` before it, overwritten afterwards."""
     found = []
     for chunk in chunks:
-        for columns in stitched.feed(memoryview(chunk)):
+        frame = bytearray(room) + chunk
+        for columns in stitched.feed(memoryview(frame), room):
             assert columns.values is not None
             found += list(
                 zip(
@@ -37,6 +39,7 @@ def rows(stitched: Stitcher, chunks: list[bytes]) -> list[tuple[int, int, int, b
                     strict=True,
                 )
             )
+        frame[:] = b"\xff" * len(frame)
     stitched.finish()
     return found
 
@@ -48,18 +51,31 @@ def plain(*values: bytes) -> bytes:
 SETS = plain(b"one", b"", b"three" * 40) + bytes(encode(pa.array([b"in", b"gzip"]), "gzip")) + plain(b"last")
 
 
+@pytest.mark.parametrize("room", [0, 1, 20, 1000])
 @pytest.mark.parametrize("size", range(1, len(SETS) + 1))
-def test_every_window_size_gives_the_same_rows(size: int) -> None:
+def test_every_window_size_gives_the_same_rows(size: int, room: int) -> None:
     whole = rows(stitcher(len(SETS)), [SETS])
     assert [value for _, _, _, value in whole] == [b"one", b"", b"three" * 40, b"in", b"gzip", b"last"]
-    assert rows(stitcher(len(SETS)), [SETS[at : at + size] for at in range(0, len(SETS), size)]) == whole
+    chunks = [SETS[at : at + size] for at in range(0, len(SETS), size)]
+    assert rows(stitcher(len(SETS)), chunks, room) == whole
 
 
-@given(st.lists(st.integers(0, len(SETS)), max_size=12).map(sorted))
-def test_every_cutting_gives_the_same_rows(cuts: list[int]) -> None:
+@given(st.lists(st.integers(0, len(SETS)), max_size=12).map(sorted), st.integers(0, 300))
+def test_every_cutting_gives_the_same_rows(cuts: list[int], room: int) -> None:
     ends = [0, *cuts, len(SETS)]
     chunks = [SETS[start:stop] for start, stop in pairwise(ends)]
-    assert rows(stitcher(len(SETS)), chunks) == rows(stitcher(len(SETS)), [SETS])
+    assert rows(stitcher(len(SETS)), chunks, room) == rows(stitcher(len(SETS)), [SETS])
+
+
+def test_a_cut_message_is_decoded_together_with_what_follows_where_there_is_room() -> None:
+    data = plain(*[b"%03d" % number for number in range(100)])
+    chunks = [data[at : at + 450] for at in range(0, len(data), 450)]
+    batches = {0: 0, 13: 0}
+    for room in batches:
+        stitched = stitcher(len(data))
+        for chunk in chunks:
+            batches[room] += len(list(stitched.feed(memoryview(bytearray(room) + chunk), room)))
+    assert batches == {0: 5, 13: 3}
 
 
 def test_a_message_above_the_limit_is_an_error_as_soon_as_its_length_is_known() -> None:

@@ -1,0 +1,115 @@
+"""Connections that a process keeps between its tasks.
+
+    client = POOL.take(broker, v07.DIALECT, timeout_s=30)
+    ...
+    POOL.give_back(client)      # or client.close(), which is right after every error
+
+A kept connection is looked at before it is used again, and closed when nobody wants it for a while.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import threading
+import time
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+from typing import Final
+
+from ..model import Broker
+from ..protocol.dialect import Dialect
+from .client import Client
+
+#: How long a connection is kept that nobody uses, seconds. Tasks of one stage follow at once, and
+#: a broker has a thread or a slot for each of its connections.
+IDLE_S: Final = 10.0
+#: Connections kept at once; the one that waits longest makes room for another.
+KEPT_COUNT_MAX: Final = 16
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    client: Client
+    since_s: float
+
+
+class Pool:
+    """Keeps connections that nobody uses. Safe for many threads; a forked process starts without any."""
+
+    def __init__(self, idle_s: float = IDLE_S, clock: Callable[[], float] = time.monotonic) -> None:
+        self._idle_s, self._clock = idle_s, clock
+        self._lock = threading.Lock()
+        self._kept: list[_Kept] = []
+        self._timer: threading.Timer | None = None
+        # Two processes on one connection would take each other's replies.
+        os.register_at_fork(after_in_child=self._forget)
+
+    @property
+    def kept_count(self) -> int:
+        """Connections that are kept now."""
+        return len(self._kept)
+
+    def take(self, broker: Broker, dialect: Dialect, timeout_s: float) -> Client:
+        """A kept connection made with the same arguments, or a new one.
+
+        Raises ``ConnectFailed`` (retriable).
+        """
+        while (client := self._take_kept(Client.identity_of(broker, dialect, timeout_s))) is not None:
+            if client.is_quiet():
+                return client
+            client.close()
+        return Client.connect(broker, dialect, timeout_s)
+
+    def give_back(self, client: Client) -> None:
+        """Keep a connection that did not fail. One that still awaits replies is closed."""
+        if client.in_flight:
+            client.close()
+            return
+        with self._lock:
+            self._kept.append(_Kept(client, self._clock()))
+            surplus = self._kept[:-KEPT_COUNT_MAX]
+            self._kept = self._kept[-KEPT_COUNT_MAX:]
+            self._watch()
+        for kept in surplus:
+            kept.client.close()
+
+    def close_idle(self, idle_s: float = 0.0) -> None:
+        """Close the connections that were kept for ``idle_s`` or longer."""
+        with self._lock:
+            oldest_s = self._clock() - idle_s
+            idle = [kept for kept in self._kept if kept.since_s <= oldest_s]
+            self._kept = [kept for kept in self._kept if kept.since_s > oldest_s]
+        for kept in idle:
+            kept.client.close()
+
+    def _take_kept(self, identity: Hashable) -> Client | None:
+        with self._lock:
+            # The last one given back is the least likely to have been closed by its broker.
+            for kept in reversed(self._kept):
+                if kept.client.identity == identity:
+                    self._kept.remove(kept)
+                    return kept.client
+        return None
+
+    def _watch(self) -> None:
+        if self._kept and self._timer is None:
+            self._timer = threading.Timer(self._idle_s, self._tick)
+            self._timer.daemon = True
+            self._timer.start()
+
+    def _tick(self) -> None:
+        self.close_idle(self._idle_s)
+        with self._lock:
+            self._timer = None
+            self._watch()
+
+    def _forget(self) -> None:
+        """Close this process's ends of what its parent keeps: the connections stay the parent's."""
+        self._lock, self._timer = threading.Lock(), None
+        self.close_idle()
+
+
+#: What the tasks of this process share.
+POOL: Final = Pool()
+atexit.register(POOL.close_idle)

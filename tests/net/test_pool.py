@@ -1,0 +1,171 @@
+"""Kept connections are used again, and only while they are good."""
+
+from __future__ import annotations
+
+import os
+import socket
+import threading
+from collections.abc import Iterator
+from typing import Final
+
+import pytest
+
+from spark_kafkawire.errors import ConnectFailed
+from spark_kafkawire.net.client import Client
+from spark_kafkawire.net.pool import KEPT_COUNT_MAX, Pool
+from spark_kafkawire.protocol.v07 import DIALECT
+from tests.support.polling import poll
+
+from .peers import ANSWER, OFFSETS, Peer, answering, closed_port, stalling
+
+TIMEOUT_S: Final = 10.0
+#: Nothing becomes idle within a test that does not want it.
+LONG_S: Final = 3600.0
+
+
+@pytest.fixture
+def pool() -> Iterator[Pool]:
+    pool = Pool(LONG_S)
+    yield pool
+    pool.close_idle()
+
+
+def take(pool: Pool, peer: Peer, timeout_s: float = TIMEOUT_S) -> Client:
+    return pool.take(peer.broker, DIALECT, timeout_s)
+
+
+def test_a_connection_given_back_is_taken_again(pool: Pool) -> None:
+    with Peer(stalling(ANSWER, ANSWER)) as peer:
+        first = take(pool, peer)
+        first.request(OFFSETS)
+        pool.give_back(first)
+        second = take(pool, peer)
+        assert second is first
+        assert second.request(OFFSETS).offsets == (202_000,)
+        assert pool.kept_count == 0
+        second.close()
+        assert peer.connection_count == 1
+
+
+def test_a_connection_in_use_is_nobody_elses(pool: Pool) -> None:
+    with Peer(stalling(ANSWER)) as peer:
+        first, second = take(pool, peer), take(pool, peer)
+        assert first is not second
+        for client in (first, second):
+            client.request(OFFSETS)
+            pool.give_back(client)
+        assert pool.kept_count == 2
+
+
+def test_a_connection_is_kept_for_its_own_broker_and_deadline(pool: Pool) -> None:
+    with Peer(stalling(ANSWER)) as peer, Peer(stalling(ANSWER)) as other:
+        pool.give_back(take(pool, peer))
+        strangers = [take(pool, other), take(pool, peer, TIMEOUT_S / 2)]
+        assert pool.kept_count == 1
+        poll(lambda: peer.connection_count == 2 and other.connection_count == 1, "all have connected")
+        for client in strangers:
+            client.close()
+
+
+def test_a_connection_that_its_broker_closed_is_noticed_and_replaced(pool: Pool) -> None:
+    closing = threading.Event()
+
+    def close_when_told(connection: socket.socket) -> None:
+        answering(ANSWER)(connection)
+        closing.wait(TIMEOUT_S)
+
+    with Peer(close_when_told, stalling(ANSWER)) as peer:
+        first = take(pool, peer)
+        first.request(OFFSETS)
+        pool.give_back(first)
+        closing.set()
+        poll(lambda: not first.is_quiet(), "the end of the connection is here")
+        second = take(pool, peer)
+        assert second is not first
+        assert second.request(OFFSETS).offsets == (202_000,)
+        second.close()
+
+
+def test_a_connection_with_bytes_that_nobody_asked_for_is_not_used_again(pool: Pool) -> None:
+    with Peer(stalling(ANSWER + ANSWER)) as peer:
+        first = take(pool, peer)
+        first.request(OFFSETS)
+        pool.give_back(first)
+        poll(lambda: not first.is_quiet(), "the second answer is here")
+        second = take(pool, peer)
+        assert second is not first
+        second.close()
+
+
+def test_a_connection_that_awaits_a_reply_or_was_closed_is_not_kept(pool: Pool) -> None:
+    with Peer(stalling()) as peer:
+        waiting = take(pool, peer)
+        waiting.send(OFFSETS)
+        pool.give_back(waiting)
+        assert pool.kept_count == 0
+        closed = take(pool, peer)
+        closed.close()
+        pool.give_back(closed)
+        again = take(pool, peer)
+        assert again is not closed
+        again.close()
+
+
+def test_a_broker_that_is_gone_is_an_error_as_without_a_pool(pool: Pool) -> None:
+    with pytest.raises(ConnectFailed):
+        pool.take(closed_port(), DIALECT, TIMEOUT_S)
+
+
+def test_idle_connections_are_closed_without_anybody_asking() -> None:
+    closed = threading.Event()
+
+    def tell(connection: socket.socket) -> None:
+        stalling(ANSWER)(connection)
+        closed.set()
+
+    pool = Pool(idle_s=0.05)
+    with Peer(tell) as peer:
+        client = take(pool, peer)
+        client.request(OFFSETS)
+        pool.give_back(client)
+        assert closed.wait(TIMEOUT_S)
+        assert pool.kept_count == 0
+
+
+def test_only_connections_that_idle_long_enough_are_closed() -> None:
+    now_s = 100.0
+    pool = Pool(LONG_S, clock=lambda: now_s)
+    with Peer(stalling()) as peer:
+        old, young = take(pool, peer), take(pool, peer)
+        pool.give_back(old)
+        now_s = 109.0
+        pool.give_back(young)
+        now_s = 110.0
+        pool.close_idle(10.0)
+        assert pool.kept_count == 1
+        assert take(pool, peer) is young
+        young.close()
+
+
+def test_a_bounded_number_is_kept_the_youngest_ones(pool: Pool) -> None:
+    with Peer(stalling()) as peer:
+        clients = [take(pool, peer) for _ in range(KEPT_COUNT_MAX + 2)]
+        for client in clients:
+            pool.give_back(client)
+        assert pool.kept_count == KEPT_COUNT_MAX
+        assert take(pool, peer) is clients[-1]
+        clients[-1].close()
+
+
+def test_a_forked_process_does_not_use_its_parents_connections(pool: Pool) -> None:
+    with Peer(stalling(ANSWER, ANSWER)) as peer:
+        client = take(pool, peer)
+        client.request(OFFSETS)
+        pool.give_back(client)
+        child = os.fork()
+        if child == 0:
+            os._exit(pool.kept_count)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        assert take(pool, peer) is client
+        assert client.request(OFFSETS).offsets == (202_000,)
+        client.close()

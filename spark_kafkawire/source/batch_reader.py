@@ -14,9 +14,11 @@ from pyspark.sql.types import StructType
 from ..clients.fetcher import Fetcher
 from ..options import ReadOptions
 from ..planner.batch import plan
-from ..records.arrow import to_record_batch
+from ..records import compiler
+from ..records.arrow import BatchBuilder
 from .partition import KafkaWirePartition
 from .schema import check_read_schema
+from .worker import freeze_heap
 
 
 class KafkaWireBatchReader(DataSourceReader):
@@ -43,5 +45,9 @@ class KafkaWireBatchReader(DataSourceReader):
             return  # Spark turns an empty plan into one partition without a range.
         task = partition.task
         fetcher = Fetcher(task, self._options.fetch, self._options.net, values="value" in self._schema.names)
-        for columns in fetcher.columns():
-            yield to_record_batch(columns, task.range.log, self._schema)
+        batches = BatchBuilder(task.range.log, self._schema)
+        try:
+            for columns in fetcher.columns():
+                yield batches.build(columns)
+        finally:
+            freeze_heap(compiler.loaded())

@@ -7,7 +7,7 @@ import pytest
 
 from spark_kafkawire.errors import OptionError
 from spark_kafkawire.model import TopicPartition
-from spark_kafkawire.records.arrow import to_record_batch
+from spark_kafkawire.records.arrow import BatchBuilder
 from spark_kafkawire.records.message_set import decode
 from tests.records.trees import Compressed, Plain, message_set
 
@@ -30,7 +30,7 @@ DATA = message_set([Plain(b"a"), Compressed((Plain(b"b"), Plain(b"")), codec=2)]
 
 
 def batch(schema: pa.Schema, data: bytes = DATA, log: TopicPartition = LOG) -> pa.RecordBatch:
-    built = to_record_batch(decode(data, 100, values="value" in schema.names).columns, log, schema)
+    built = BatchBuilder(log, schema).build(decode(data, 100, values="value" in schema.names).columns)
     built.validate(full=True)
     return built
 
@@ -68,6 +68,23 @@ def test_a_batch_has_only_the_columns_that_were_asked_for_in_their_order(names: 
     assert built.equals(batch(SCHEMA).select(names))
 
 
+def test_batches_of_growing_and_shrinking_counts_are_as_if_built_alone() -> None:
+    batches = BatchBuilder(LOG, SCHEMA)
+    for count in (2, 5, 0, 3, 9, 1):
+        data = message_set([Plain(b"%d" % number) for number in range(count)])
+        built = batches.build(decode(data, 100).columns)
+        built.validate(full=True)
+        assert built.equals(batch(SCHEMA, data))
+
+
+def test_columns_that_are_the_same_in_all_rows_share_their_memory() -> None:
+    batches = BatchBuilder(LOG, SCHEMA)
+    first, second = (batches.build(decode(DATA, offset).columns) for offset in (100, 200))
+    for name in ("topic", "partition", "timestampType", "broker"):
+        assert first[name].buffers()[1].address == second[name].buffers()[1].address
+    assert first["offset"].buffers()[1].address != second["offset"].buffers()[1].address
+
+
 def test_a_batch_without_columns_still_has_its_rows() -> None:
     assert batch(pa.schema([])).num_rows == 3
 
@@ -84,7 +101,7 @@ def test_a_log_without_a_broker_has_none() -> None:
 @pytest.mark.parametrize(
     ("field", "match"),
     [
-        (pa.field("size", pa.int32()), "column size is unknown; known are key, value, topic"),
+        (pa.field("size", pa.int32()), "column size is unknown; known are key, topic, partition"),
         (pa.field("offset", pa.int32()), "column offset has the type int64, not int32"),
     ],
 )

@@ -1,0 +1,70 @@
+"""What the process of a Spark task does once for the tasks that follow."""
+
+from __future__ import annotations
+
+import gc
+import socket
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from spark_kafkawire.broker import EmbeddedCluster
+from spark_kafkawire.errors import ConnectFailed
+from spark_kafkawire.model import Broker
+from spark_kafkawire.options import ReadOptions
+from spark_kafkawire.records import compiler
+from spark_kafkawire.source.batch_reader import KafkaWireBatchReader
+from spark_kafkawire.source.partition import KafkaWirePartition
+from spark_kafkawire.source.schema import READ_SCHEMA
+from spark_kafkawire.source.worker import freeze_heap
+
+
+@pytest.fixture
+def freezes(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[None]]:
+    """Grows with each freeze; as in a process without any before."""
+    calls: list[None] = []
+    monkeypatch.setattr(gc, "freeze", lambda: calls.append(None))
+    freeze_heap.cache_clear()
+    yield calls
+    freeze_heap.cache_clear()
+
+
+def reader_of(corpus: EmbeddedCluster, **options: str) -> KafkaWireBatchReader:
+    where = {"broker.list": corpus.broker_list, "subscribe": "debian-gzip"}
+    return KafkaWireBatchReader(ReadOptions.parse({**where, **options}), READ_SCHEMA)
+
+
+def read(corpus: EmbeddedCluster) -> int:
+    """Read a topic as tasks do, in this process."""
+    reader = reader_of(corpus)
+    return sum(batch.num_rows for part in reader.partitions() for batch in reader.read(part))
+
+
+def test_the_heap_is_frozen_once_however_many_tasks_there_are(
+    corpus: EmbeddedCluster, freezes: list[None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(compiler, "loaded", lambda: False)
+    for _ in range(3):
+        assert read(corpus) > 0
+    assert len(freezes) == 1
+
+
+def test_the_heap_is_frozen_once_more_when_the_kernels_are_in_it(
+    freezes: list[None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for loaded in (False, True, True):
+        monkeypatch.setattr(compiler, "loaded", lambda loaded=loaded: loaded)
+        freeze_heap(compiler.loaded())
+    assert len(freezes) == 2
+
+
+def test_a_task_that_fails_freezes_too(freezes: list[None], corpus: EmbeddedCluster) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as unused:
+        nobody = Broker(0, *unused.getsockname())
+    reader = reader_of(corpus, retries="0")
+    part = reader.partitions()[0]
+    assert isinstance(part, KafkaWirePartition)
+    with pytest.raises(ConnectFailed):
+        list(reader.read(KafkaWirePartition(replace(part.task, broker=nobody))))
+    assert len(freezes) == 1

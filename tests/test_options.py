@@ -61,7 +61,7 @@ def test_a_read_has_the_documented_defaults() -> None:
     assert options.ending == OffsetLimits("endingOffsets", for_all=LATEST)
     assert not options.latest_if_no_match
     assert options.min_partitions is options.partition_bytes_max is None
-    assert options.fetch == FetchOptions(1 << 20, 4, 64 << 20, 256 << 20, fail_on_data_loss=True)
+    assert options.fetch == FetchOptions(4 << 20, 4, 64 << 20, 256 << 20, fail_on_data_loss=True)
 
 
 def test_a_write_has_the_documented_defaults() -> None:

@@ -53,7 +53,7 @@ OPTIONS: Final = (
     _read("failOnDataLoss", "true", "`false`: a warning and what is left, where offsets are gone"),
     _read("minPartitions", None, "split large ranges into at least so many Spark partitions"),
     _read("maxBytesPerPartition", None, "split ranges larger than this"),
-    _read("fetchBytes", "1MiB", "size of one fetch window"),
+    _read("fetchBytes", "4MiB", "size of one fetch window"),
     _read("fetchesInFlight", "4", "fetch windows outstanding on one connection"),
     _read("maxMessageBytes", "64MiB", "a larger message is an error"),
     _read("maxDecompressedBytes", "256MiB", "what one compressed message may become"),

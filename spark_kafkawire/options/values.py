@@ -74,7 +74,7 @@ class Selection:
 class FetchOptions:
     """How an executor reads one range; all sizes in bytes."""
 
-    fetch_bytes: int = 1 << 20
+    fetch_bytes: int = 4 << 20
     fetches_in_flight: int = 4
     message_bytes_max: int = 64 << 20
     decompressed_bytes_max: int = 256 << 20

@@ -28,16 +28,22 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Spark starts with this Java; empty means the one in PATH.
 WITH_JAVA := JAVA_HOME="$$($(BIN)/python .ci/java_home.py $(VENV)/java)" && export JAVA_HOME &&
 
-.PHONY: help demo test lint format clean
+.PHONY: help demo test bench bench-codec lint format clean
 
 help: ## show this list
-	@sed -n 's/^\([a-z]*\):.*## /make \1\t/p' Makefile
+	@sed -n 's/^\([a-z-]*\):.*## /make \1\t/p' Makefile
 
 demo: $(INSTALLED) ## read, count and write real Kafka 0.7 logs through Spark
 	@$(WITH_JAVA) $(BIN)/python jobs/demo.py
 
 test: lint ## check everything: lint, types, import contracts, tests, README
 	@$(WITH_JAVA) $(BIN)/python -m pytest $(ARGS)
+
+bench: $(INSTALLED) ## measure against the ceilings: ARGS="--only read write --rounds 3"
+	@$(WITH_JAVA) $(BIN)/python -m tests.benchmarks $(ARGS)
+
+bench-codec: $(INSTALLED) ## measure the codec alone, without Spark
+	@$(BIN)/python -m tests.benchmarks --only codec $(ARGS)
 
 # import-linter's cache does not see a module that was missing when an import of it was first read.
 lint: $(INSTALLED) ## check style, types and import contracts

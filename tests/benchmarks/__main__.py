@@ -1,0 +1,61 @@
+"""``make bench``: all measures, one JSON line each.
+
+python -m tests.benchmarks --only read write --rounds 3
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from typing import Final
+
+from .codec import codec
+from .measure import Figure, say
+from .reading import large_log, read
+from .session import spark_session
+from .tasks import planning, task_cost
+from .writing import write
+
+_WITH_SPARK: Final = {"read": read, "write": write, "large-log": large_log, "tasks": task_cost}
+_WITHOUT_SPARK: Final = {"codec": codec, "planning": planning}
+
+
+def main() -> None:
+    """Run what the arguments name."""
+    parser = argparse.ArgumentParser(prog="make bench", description="Measure kafkawire against its ceilings.")
+    names = [*_WITHOUT_SPARK, *_WITH_SPARK]
+    parser.add_argument("--only", nargs="+", choices=names, default=names, help="measure only these")
+    parser.add_argument("--rounds", type=int, default=5, help="runs of each, side by side; the median counts")
+    parser.add_argument("--output", help="a file for the lines, beside stdout")
+    arguments = parser.parse_args()
+    lines = []
+    for figure in _figures(arguments.only, arguments.rounds):
+        lines.append(figure.line())
+        print(lines[-1], flush=True)
+        say(_summary(figure))
+    if arguments.output:
+        with open(arguments.output, "w") as file:
+            file.writelines(f"{line}\n" for line in lines)
+
+
+def _figures(names: list[str], rounds: int) -> Iterator[Figure]:
+    for name in names:
+        if name in _WITHOUT_SPARK:
+            yield from _WITHOUT_SPARK[name](rounds)
+    if not set(names).isdisjoint(_WITH_SPARK):
+        with spark_session() as spark:
+            for name in names:
+                if name in _WITH_SPARK:
+                    yield from _WITH_SPARK[name](spark, rounds)
+
+
+def _summary(figure: Figure) -> str:
+    what = [str(figure.details[name]) for name in ("value_size", "compression") if name in figure.details]
+    wanted = (
+        "" if figure.target is None else f", {'at most' if figure.at_most else 'at least'} {figure.target}"
+    )
+    return f"  {figure.name} {' '.join(what)}: {figure.value:.3f} {figure.unit}{wanted}"
+
+
+if __name__ == "__main__":
+    main()

@@ -19,7 +19,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final, cast
 
-import cramjam
+import snappy
 from isal import igzip_lib, isal_zlib
 
 from ..errors import CorruptDataError, LimitError, OptionError
@@ -133,8 +133,8 @@ def _unsnap_block(block: memoryview, taken: int, size_max: int) -> Buffer:
     if (size := taken + _snappy_size(block)) > size_max:
         raise TooLarge(size)
     try:
-        data: Any = cramjam.snappy.decompress_raw(block)
-    except cramjam.DecompressionError as error:
+        data: Any = snappy.decompress(block)
+    except snappy.UncompressError as error:
         raise CorruptDataError(f"its snappy block is damaged ({error})") from error
     return cast(Buffer, data)
 
@@ -155,7 +155,7 @@ def _snap(data: Buffer, level: int | None) -> Buffer:
     view = memoryview(data)
     parts: list[Any] = [_XERIAL_HEADER.pack(_XERIAL_MAGIC, 1, 1)]
     for pos in range(0, len(view), SNAPPY_BLOCK_BYTES):
-        block = cramjam.snappy.compress_raw(view[pos : pos + SNAPPY_BLOCK_BYTES])
+        block = snappy.compress(view[pos : pos + SNAPPY_BLOCK_BYTES])
         parts += (_INT32.pack(len(block)), block)
     return b"".join(parts)
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, Final
 
-_VERSIONS_OF: Final = ("pyspark", "pyarrow", "numpy", "numba", "isal", "cramjam")
+_VERSIONS_OF: Final = ("pyspark", "pyarrow", "numpy", "numba", "isal", "python-snappy")
 
 
 @dataclass(frozen=True, slots=True)

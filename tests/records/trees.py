@@ -13,8 +13,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import cramjam
 import pyarrow as pa
+import snappy
 from hypothesis import strategies as st
 
 XERIAL_HEADER = b"\x82SNAPPY\x00" + struct.pack(">ii", 1, 1)
@@ -94,7 +94,7 @@ def column_rows(columns: Any) -> list[Row]:
 
 
 def snappy_raw(data: bytes) -> bytes:
-    return bytes(cramjam.snappy.compress_raw(data))
+    return bytes(snappy.compress(data))
 
 
 def xerial(data: bytes, block_size: int) -> bytes:

@@ -19,7 +19,6 @@ from ..net.client import PIPELINE_DEPTH, Client
 from ..net.retry import Attempts
 from ..options import WriteOptions
 from ..protocol.v07 import (
-    DIALECT,
     LATEST_TIME,
     MultiProduceRequest,
     OffsetsRequest,
@@ -151,7 +150,7 @@ class BrokerSender:
         return self._client
 
     def _connect(self) -> Client:
-        return Client.connect(self._broker, DIALECT, self._options.net.request_timeout_s)
+        return Client.connect(self._broker, self._options.net.connection)
 
     def _note(self, log: TopicPartition, encoded: EncodedSet) -> None:
         """Count a set that is about to be sent."""

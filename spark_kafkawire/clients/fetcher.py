@@ -31,7 +31,7 @@ from ..net.pool import POOL, Pool
 from ..net.retry import Attempts
 from ..options import FetchOptions, NetOptions
 from ..protocol.connection import Reply
-from ..protocol.v07 import DIALECT, FetchRequest
+from ..protocol.v07 import FetchRequest
 from ..records.columns import Columns
 from ..records.message_set import DecodeLimits
 from .stitcher import MessageCrossesStop, Stitcher
@@ -165,7 +165,7 @@ class Fetcher:
 
     def _connected(self) -> Client:
         if self._client is None:
-            self._client = self._connections.take(self._task.broker, DIALECT, self._net.request_timeout_s)
+            self._client = self._connections.take(self._task.broker, self._net.connection)
         return self._client
 
     def _give_back(self) -> None:

@@ -14,7 +14,6 @@ from ..model import Broker, ClusterView, TopicPartition
 from ..net.client import Client
 from ..net.retry import Attempts
 from ..options import Discovery, NetOptions
-from ..protocol.v07 import DIALECT
 
 _log = logging.getLogger("spark_kafkawire")
 
@@ -120,7 +119,7 @@ class Targets:
 def _answers(broker: Broker, net: NetOptions) -> bool:
     """Whether the broker takes connections; a warning where it does not."""
     try:
-        Attempts(net.retry).run(lambda: Client.connect(broker, DIALECT, net.request_timeout_s)).close()
+        Attempts(net.retry).run(lambda: Client.connect(broker, net.connection)).close()
     except ConnectFailed as error:
         _log.warning("%s; writing to the others", error)
         return False

@@ -11,7 +11,6 @@ from ..model import Broker
 from ..net.client import PIPELINE_DEPTH, Client
 from ..net.retry import Attempts
 from ..options import NetOptions
-from ..protocol import v07
 
 T = TypeVar("T")
 
@@ -33,7 +32,7 @@ def ask(
     depth = PIPELINE_DEPTH
     while (came := len(replies)) < len(requests):
         try:
-            with Client.connect(broker, v07.DIALECT, net.request_timeout_s) as client:
+            with Client.connect(broker, net.connection) as client:
                 for reply in client.pipeline(requests[came:], depth):
                     replies.append(reply.body)
                     attempts.progressed()

@@ -1,6 +1,6 @@
 """A connection to one broker: requests out, replies in, in order, several in flight.
 
-    client = Client.connect(broker, v07.DIALECT, timeout_s=30)
+    client = Client.connect(broker, ConnectionSettings(v07.DIALECT, timeout_s=30))
     reply = client.request(OffsetsRequest("t", 0, -1, 1))
 
 A client that failed is closed and never used again: make a new one.
@@ -8,7 +8,7 @@ A client that failed is closed and never used again: make a new one.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from itertools import islice
 from types import TracebackType
 from typing import Any, Final, Self
@@ -16,7 +16,7 @@ from typing import Any, Final, Self
 from ..errors import KafkaWireError
 from ..model import Broker
 from ..protocol.connection import Connection, Reply
-from ..protocol.dialect import Dialect
+from .settings import ConnectionSettings
 from .transport import Deadline, Transport
 
 #: Requests of a pipeline that wait for replies at the same time. Bounded, because a broker whose
@@ -27,28 +27,22 @@ PIPELINE_DEPTH: Final = 64
 class Client:
     """One connection. Errors name the broker."""
 
-    def __init__(self, broker: Broker, dialect: Dialect, transport: Transport, timeout_s: float) -> None:
+    def __init__(self, broker: Broker, settings: ConnectionSettings, transport: Transport) -> None:
         self.broker = broker
-        self.identity = self.identity_of(broker, dialect, timeout_s)
-        self._connection = Connection(dialect)
+        self.settings = settings
+        self._connection = Connection(settings.dialect, settings.client_id)
         self._transport = transport
-        self._timeout_s = timeout_s
 
     @classmethod
-    def connect(cls, broker: Broker, dialect: Dialect, timeout_s: float) -> Self:
-        """Connect to a broker. ``timeout_s`` bounds this and every later wait.
+    def connect(cls, broker: Broker, settings: ConnectionSettings) -> Self:
+        """Connect to a broker.
 
         Raises ``ConnectFailed`` (retriable).
         """
         try:
-            return cls(broker, dialect, Transport.connect(broker, Deadline.after(timeout_s)), timeout_s)
+            return cls(broker, settings, Transport.connect(broker, Deadline.after(settings.timeout_s)))
         except KafkaWireError as error:
             raise error.located(str(broker)) from error
-
-    @staticmethod
-    def identity_of(broker: Broker, dialect: Dialect, timeout_s: float) -> Hashable:
-        """What is equal for clients that can stand in for each other, from what they are made with."""
-        return broker, dialect.name, timeout_s
 
     @property
     def in_flight(self) -> int:
@@ -61,7 +55,7 @@ class Client:
         Raises ``TransportError`` (retriable where the request may be repeated).
         """
         try:
-            self._transport.send(self._connection.send(request), Deadline.after(self._timeout_s))
+            self._transport.send(self._connection.send(request), Deadline.after(self.settings.timeout_s))
         except KafkaWireError as error:
             self.close()
             raise error.located(str(self.broker)) from error
@@ -71,7 +65,7 @@ class Client:
 
         Raises ``TransportError`` (retriable) or ``ProtocolError`` (fatal).
         """
-        deadline = Deadline.after(self._timeout_s)
+        deadline = Deadline.after(self.settings.timeout_s)
         try:
             while True:
                 size = self._transport.receive_into(self._connection.wanted(), deadline)

@@ -1,6 +1,6 @@
 """Connections that a process keeps between its tasks.
 
-    client = POOL.take(broker, v07.DIALECT, timeout_s=30)
+    client = POOL.take(broker, ConnectionSettings(v07.DIALECT, timeout_s=30))
     ...
     POOL.give_back(client)      # or client.close(), which is right after every error
 
@@ -13,13 +13,13 @@ import atexit
 import os
 import threading
 import time
-from collections.abc import Callable, Hashable
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
 from ..model import Broker
-from ..protocol.dialect import Dialect
 from .client import Client
+from .settings import ConnectionSettings
 
 #: How long a connection is kept that nobody uses, seconds. Tasks of one stage follow at once, and
 #: a broker has a thread or a slot for each of its connections.
@@ -50,16 +50,16 @@ class Pool:
         """Connections that are kept now."""
         return len(self._kept)
 
-    def take(self, broker: Broker, dialect: Dialect, timeout_s: float) -> Client:
-        """A kept connection made with the same arguments, or a new one.
+    def take(self, broker: Broker, settings: ConnectionSettings) -> Client:
+        """A kept connection made with equal arguments, or a new one.
 
         Raises ``ConnectFailed`` (retriable).
         """
-        while (client := self._take_kept(Client.identity_of(broker, dialect, timeout_s))) is not None:
+        while (client := self._take_kept(broker, settings)) is not None:
             if client.is_quiet():
                 return client
             client.close()
-        return Client.connect(broker, dialect, timeout_s)
+        return Client.connect(broker, settings)
 
     def give_back(self, client: Client) -> None:
         """Keep a connection that did not fail. One that still awaits replies is closed."""
@@ -83,11 +83,11 @@ class Pool:
         for kept in idle:
             kept.client.close()
 
-    def _take_kept(self, identity: Hashable) -> Client | None:
+    def _take_kept(self, broker: Broker, settings: ConnectionSettings) -> Client | None:
         with self._lock:
             # The last one given back is the least likely to have been closed by its broker.
             for kept in reversed(self._kept):
-                if kept.client.identity == identity:
+                if (kept.client.broker, kept.client.settings) == (broker, settings):
                     self._kept.remove(kept)
                     return kept.client
         return None

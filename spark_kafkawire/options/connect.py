@@ -8,6 +8,8 @@ from typing import Final
 from ..errors import OptionError
 from ..model import Broker
 from ..net.retry import RetryPolicy
+from ..net.settings import ConnectionSettings
+from ..protocol import v07
 from .raw import RawOptions, bad_value, shown
 from .values import Discovery, NetOptions
 
@@ -63,6 +65,5 @@ def _broker_list(text: str) -> tuple[Broker, ...]:
 def parse_net(options: RawOptions) -> NetOptions:
     retries = options.count("retries", 0, 1000)
     assert retries is not None
-    return NetOptions(
-        options.seconds("requestTimeout"), RetryPolicy(retries, options.seconds("retryBackoff"))
-    )
+    connection = ConnectionSettings(v07.DIALECT, options.seconds("requestTimeout"))
+    return NetOptions(connection, RetryPolicy(retries, options.seconds("retryBackoff")))

@@ -9,6 +9,7 @@ from typing import Final
 
 from ..model import Broker, TopicPartition
 from ..net.retry import RetryPolicy
+from ..net.settings import ConnectionSettings
 
 
 class LimitKind(enum.Enum):
@@ -55,10 +56,15 @@ class Discovery:
 
 @dataclass(frozen=True, slots=True)
 class NetOptions:
-    """Deadlines and retries of every request."""
+    """How to connect to brokers, and how often to try again."""
 
-    request_timeout_s: float = 30.0
+    connection: ConnectionSettings
     retry: RetryPolicy = RetryPolicy()
+
+    @property
+    def request_timeout_s(self) -> float:
+        """The deadline of each wait for a broker, seconds."""
+        return self.connection.timeout_s
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,25 @@ BARE: Final = -1
 VERSION_MAX: Final = 32_767
 
 
+def always(_: object) -> bool:
+    """``Api.is_answered`` where every request gets its reply."""
+    return True
+
+
+def any_version(_: object) -> int:
+    """``Api.version_max`` where every version carries every request."""
+    return VERSION_MAX
+
+
+def no_refusal(_: memoryview) -> None:
+    """``Api.read_refusal`` where a broker that does not know the version just closes."""
+
+
+def no_reply_bytes(_: object) -> int:
+    """``Api.reply_bytes_max`` where there are no replies."""
+    return 0
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestHeader:
     """What comes before a request. Its version follows from dialect and request::
@@ -75,13 +94,13 @@ class Api:
     key: int
     request: type[Any]
     response: type[Any] | None = None
-    reply_bytes_max: Callable[[Any], int] = lambda _: 0
+    reply_bytes_max: Callable[[Any], int] = no_reply_bytes
     versions: VersionRange = VersionRange(0, 0)
     flexible_since: int | None = None
     has_flexible_reply_header: bool = True
-    is_answered: Callable[[Any], bool] = lambda _: True
-    version_max: Callable[[Any], int] = lambda _: VERSION_MAX
-    read_refusal: Callable[[memoryview], Any] = lambda _: None
+    is_answered: Callable[[Any], bool] = always
+    version_max: Callable[[Any], int] = any_version
+    read_refusal: Callable[[memoryview], Any] = no_refusal
 
     def awaits_reply(self, request: object) -> bool:
         """Whether the broker answers this request."""

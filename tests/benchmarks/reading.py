@@ -14,7 +14,8 @@ from pyspark.sql import SparkSession
 from spark_kafkawire.broker import EmbeddedCluster
 from spark_kafkawire.clients.fetcher import Fetcher, FetchTask
 from spark_kafkawire.model import Broker, OffsetRange, TopicPartition
-from spark_kafkawire.options import FetchOptions, NetOptions
+from spark_kafkawire.options import FetchOptions
+from tests.support.settings import net_07
 
 from .logs import LogData, write_log
 from .measure import Figure, interleaved, say, throughput
@@ -183,7 +184,7 @@ def _fetcher(cluster: EmbeddedCluster, topic: str, log: LogData) -> Fetcher:
     broker = cluster.brokers[0]
     log_range = OffsetRange(TopicPartition(topic, 0, broker.id), 0, log.size)
     task = FetchTask(log_range, Broker(broker.id, broker.host, broker.port))
-    return Fetcher(task, FetchOptions(), NetOptions())
+    return Fetcher(task, FetchOptions(), net_07())
 
 
 @contextmanager

@@ -30,15 +30,15 @@ from spark_kafkawire.errors import (
 from spark_kafkawire.model import Broker, OffsetRange, TopicPartition
 from spark_kafkawire.net.client import Client
 from spark_kafkawire.net.pool import Pool
-from spark_kafkawire.net.retry import RetryPolicy
-from spark_kafkawire.options import FetchOptions, NetOptions
-from spark_kafkawire.protocol.v07 import DIALECT, OffsetsRequest, ProduceRequest
+from spark_kafkawire.options import FetchOptions
+from spark_kafkawire.protocol.v07 import OffsetsRequest, ProduceRequest
 from spark_kafkawire.records.message_set import encode
 from tests.support.golden import CORPUS
+from tests.support.settings import net_07, settings_07
 
-NET = NetOptions(request_timeout_s=5.0, retry=RetryPolicy(retries=3, backoff_s=0.001))
-NO_RETRY = NetOptions(request_timeout_s=5.0, retry=RetryPolicy(retries=0))
-IMPATIENT = NetOptions(request_timeout_s=0.3, retry=RetryPolicy(retries=1, backoff_s=0.001))
+NET = net_07(5.0, retries=3, backoff_s=0.001)
+NO_RETRY = net_07(5.0, retries=0)
+IMPATIENT = net_07(0.3, retries=1, backoff_s=0.001)
 LOG = TopicPartition("t", 0, 0)
 SMALL = FetchOptions(fetch_bytes=4096, fetches_in_flight=4)
 VALUES = [b"%06d" % number * 20 for number in range(2000)]
@@ -59,7 +59,7 @@ def serving(log_dir: Path, *faults: Fault, **properties: str) -> Iterator[Broker
 def produce(broker: Broker, *values: bytes, compression: str = "none") -> int:
     """Append one message set to the log; where the log ends afterwards."""
     message_set = bytes(encode(pa.array(values, pa.binary()), compression))
-    with Client.connect(broker, DIALECT, 5.0) as client:
+    with Client.connect(broker, settings_07(5.0)) as client:
         client.send(ProduceRequest(LOG.topic, LOG.partition, message_set))
         end: int = client.request(OffsetsRequest(LOG.topic, LOG.partition, -1, 1)).offsets[0]
     return end

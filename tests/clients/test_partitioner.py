@@ -13,7 +13,8 @@ from spark_kafkawire.clients.rows import Rows
 from spark_kafkawire.clients.targets import Targets
 from spark_kafkawire.errors import DiscoveryError, RowError
 from spark_kafkawire.model import Broker, ClusterView, TopicPartition
-from spark_kafkawire.options import Discovery, NetOptions
+from spark_kafkawire.options import Discovery
+from tests.support.settings import net_07
 from tests.support.writing import binary
 
 BROKERS = (Broker(0, "localhost", 1), Broker(1, "localhost", 2))
@@ -28,7 +29,7 @@ def log(name: str, topic: str = "t") -> TopicPartition:
 
 def targets(*extra: TopicPartition) -> Targets:
     logs = tuple(sorted([*(log(name) for name in NAMES), *extra]))
-    return Targets(ClusterView(BROKERS, logs), Discovery(zookeeper_connect="localhost"), NetOptions())
+    return Targets(ClusterView(BROKERS, logs), Discovery(zookeeper_connect="localhost"), net_07())
 
 
 def split(partitioner: Partitioner, rows: Rows) -> dict[str, list[bytes]]:

@@ -13,13 +13,13 @@ from spark_kafkawire.broker import BrokerConfig, BrokerServer
 from spark_kafkawire.clients.targets import Targets, topic_fault
 from spark_kafkawire.errors import DiscoveryError
 from spark_kafkawire.model import Broker, ClusterView, TopicPartition
-from spark_kafkawire.net.retry import RetryPolicy
-from spark_kafkawire.options import Discovery, NetOptions
+from spark_kafkawire.options import Discovery
 from tests.support.golden import Exchange, exchanges
+from tests.support.settings import net_07
 from tests.support.writing import broker_of
 
 ZOOKEEPER = Discovery(zookeeper_connect="localhost")
-NET = NetOptions(5.0, RetryPolicy(1, 0.001))
+NET = net_07(5.0, 1, 0.001)
 #: Accepted by the broker, which then does not start again: seen when it was recorded.
 POISON = "produce/topic_emoji"
 #: Recorded with a lower max.topic.name.length, and a null name, which a str cannot be.

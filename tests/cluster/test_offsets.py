@@ -25,17 +25,16 @@ from spark_kafkawire.errors import (
     RequestTimedOut,
 )
 from spark_kafkawire.model import Broker, ClusterView, TopicPartition
-from spark_kafkawire.net.retry import RetryPolicy
-from spark_kafkawire.options import NetOptions
 from tests.net.peers import Peer, closed_port, read_frame, stalling
 from tests.support.golden import copy_segments
+from tests.support.settings import net_07
 from tests.support.writing import broker_of
 
 from .conftest import StartBroker
 from .test_view import HELLO, produce
 
-NET: Final = NetOptions(5.0, RetryPolicy(retries=2, backoff_s=0.001))
-NO_RETRY: Final = NetOptions(0.3, RetryPolicy(retries=0, backoff_s=0.001))
+NET: Final = net_07(5.0, retries=2, backoff_s=0.001)
+NO_RETRY: Final = net_07(0.3, retries=0, backoff_s=0.001)
 SEGS: Final = TopicPartition("lab-segs", 0, 0)
 LOG: Final = TopicPartition("t", 0, 7)
 #: Modification times of the recorded files of lab-segs-0, ms.
@@ -192,7 +191,7 @@ def test_a_broker_that_stalls_is_a_timeout_that_names_log_and_broker(start_broke
     logs = [TopicPartition("t", partition, 0) for partition in range(3)]
     began_s = time.monotonic()
     with pytest.raises(RequestTimedOut) as error:
-        bounds(broker_of(server), logs, NetOptions(0.2, RetryPolicy(1, 0.001)))
+        bounds(broker_of(server), logs, net_07(0.2, 1, 0.001))
     assert time.monotonic() - began_s < 2.0
     assert "gave up after 2 attempts" in str(error.value)
     assert f"OFFSETS of t 0-1: {broker_of(server)}: no answer within 0.2 s (requestTimeout)" in str(

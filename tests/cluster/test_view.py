@@ -25,24 +25,24 @@ from spark_kafkawire.errors import (
 )
 from spark_kafkawire.model import Broker, ClusterView, TopicPartition
 from spark_kafkawire.net.client import Client
-from spark_kafkawire.net.retry import RetryPolicy
-from spark_kafkawire.options import Discovery, NetOptions
+from spark_kafkawire.options import Discovery
 from spark_kafkawire.protocol import v07
 from tests.net.peers import Peer, answering, closed_port, read_frame, stalling
 from tests.support.polling import poll
+from tests.support.settings import net_07, settings_07
 from tests.support.writing import broker_of
 
 from .conftest import StartBroker
 from .trees import TreeWriter
 
-NET: Final = NetOptions(5.0, RetryPolicy(retries=2, backoff_s=0.001))
+NET: Final = net_07(5.0, retries=2, backoff_s=0.001)
 #: One plain message of 15 bytes: "hello".
 HELLO: Final = bytes.fromhex("0000000b01003610a68668656c6c6f")
 
 
 def produce(server: BrokerServer, topic: str, *partitions: int, message_set: bytes = HELLO) -> None:
     """Write to partitions of a topic; an OFFSETS answer proves that all is done."""
-    with Client.connect(broker_of(server), v07.DIALECT, 5.0) as client:
+    with Client.connect(broker_of(server), settings_07(5.0)) as client:
         for partition in partitions:
             client.send(v07.ProduceRequest(topic, partition, message_set))
         client.request(v07.OffsetsRequest(topic, 0, v07.LATEST_TIME, 1))
@@ -215,7 +215,7 @@ def test_a_broker_that_fails_for_good_is_told_with_the_topic(
 ) -> None:
     server = start_broker(0, faults=[Fault("MULTIFETCH", nth, fault) for nth in range(1, 9)])
     with pytest.raises(kind, match=r"partitions of topic t: broker 0 \(127\.0\.0\.1:"):
-        probe(broker_of(server), ["t"], NetOptions(0.2, RetryPolicy(1, 0.001)))
+        probe(broker_of(server), ["t"], net_07(0.2, 1, 0.001))
 
 
 def test_a_dead_broker_in_the_list_is_told(start_broker: StartBroker) -> None:
@@ -256,7 +256,7 @@ def test_a_broker_that_has_every_partition_is_not_believed() -> None:
 
 def test_brokers_are_asked_side_by_side() -> None:
     """Two that stall cost one deadline, not two."""
-    net = NetOptions(1.0, RetryPolicy(0, 0.001))
+    net = net_07(1.0, 0, 0.001)
     began_s = time.monotonic()
     with Peer(stalling()) as one, Peer(stalling()) as other:
         brokers = (one.broker, replace(other.broker, id=8))

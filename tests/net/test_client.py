@@ -16,7 +16,8 @@ from spark_kafkawire.errors import (
     RequestTimedOut,
 )
 from spark_kafkawire.net.client import PIPELINE_DEPTH, Client
-from spark_kafkawire.protocol.v07 import DIALECT, LATEST_TIME, OffsetsRequest, ProduceRequest
+from spark_kafkawire.protocol.v07 import LATEST_TIME, OffsetsRequest, ProduceRequest
+from tests.support.settings import settings_07
 
 from .peers import ANSWER, OFFSETS, Peer, Script, answering, closed_port, read_frame, stalling
 
@@ -24,7 +25,7 @@ HTTP_ANSWER: Final = b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n"
 
 
 def connect(peer: Peer, timeout_s: float = 10) -> Client:
-    return Client.connect(peer.broker, DIALECT, timeout_s)
+    return Client.connect(peer.broker, settings_07(timeout_s))
 
 
 def test_a_request_gives_its_replys_body() -> None:
@@ -183,5 +184,5 @@ def test_replies_that_came_before_a_close_are_not_lost() -> None:
 def test_a_connection_that_cannot_be_made_names_the_broker() -> None:
     broker = closed_port()
     with pytest.raises(ConnectFailed) as error:
-        Client.connect(broker, DIALECT, 5)
+        Client.connect(broker, settings_07(5))
     assert str(error.value) == f"broker 7 (127.0.0.1:{broker.port}): cannot connect: Connection refused"

@@ -13,8 +13,8 @@ import pytest
 from spark_kafkawire.errors import ConnectFailed
 from spark_kafkawire.net.client import Client
 from spark_kafkawire.net.pool import KEPT_COUNT_MAX, Pool
-from spark_kafkawire.protocol.v07 import DIALECT
 from tests.support.polling import poll
+from tests.support.settings import settings_07
 
 from .peers import ANSWER, OFFSETS, Peer, answering, closed_port, stalling
 
@@ -31,7 +31,7 @@ def pool() -> Iterator[Pool]:
 
 
 def take(pool: Pool, peer: Peer, timeout_s: float = TIMEOUT_S) -> Client:
-    return pool.take(peer.broker, DIALECT, timeout_s)
+    return pool.take(peer.broker, settings_07(timeout_s))
 
 
 def test_a_connection_given_back_is_taken_again(pool: Pool) -> None:
@@ -113,7 +113,7 @@ def test_a_connection_that_awaits_a_reply_or_was_closed_is_not_kept(pool: Pool) 
 
 def test_a_broker_that_is_gone_is_an_error_as_without_a_pool(pool: Pool) -> None:
     with pytest.raises(ConnectFailed):
-        pool.take(closed_port(), DIALECT, TIMEOUT_S)
+        pool.take(closed_port(), settings_07(TIMEOUT_S))
 
 
 def test_idle_connections_are_closed_without_anybody_asking() -> None:

@@ -14,10 +14,11 @@ from spark_kafkawire.broker import EmbeddedCluster
 from spark_kafkawire.cluster.view import view
 from spark_kafkawire.model import Broker
 from spark_kafkawire.net.client import Client
-from spark_kafkawire.options import Discovery, NetOptions
-from spark_kafkawire.protocol.v07 import DIALECT, OffsetsRequest, ProduceRequest
+from spark_kafkawire.options import Discovery
+from spark_kafkawire.protocol.v07 import OffsetsRequest, ProduceRequest
 from spark_kafkawire.records.public import encode_message_set
 from spark_kafkawire.source.schema import READ_SCHEMA
+from tests.support.settings import net_07, settings_07
 
 
 def load(
@@ -34,7 +35,7 @@ def produce(
 ) -> None:
     """Append to a log, and wait until the broker has processed it."""
     address = Broker(broker, "127.0.0.1", cluster.brokers[broker].port)
-    with Client.connect(address, DIALECT, 10.0) as client:
+    with Client.connect(address, settings_07(10.0)) as client:
         client.send(ProduceRequest(topic, partition, message_set))
         client.request(OffsetsRequest(topic, partition, -1, 1))
 
@@ -42,7 +43,7 @@ def produce(
 def wait_registered(cluster: EmbeddedCluster, topic: str) -> None:
     """A broker registers a new topic some milliseconds after its first message."""
     for _ in range(200):
-        if topic in view(Discovery(zookeeper_connect=cluster.zookeeper_connect), NetOptions()).topics:
+        if topic in view(Discovery(zookeeper_connect=cluster.zookeeper_connect), net_07()).topics:
             return
     raise AssertionError(f"{topic} was not registered")
 

@@ -115,6 +115,10 @@ class InitProducerIdReply:
     producer_epoch: int = wire(INT16)
 
 
+def _is_acknowledged(request: ProduceRequest) -> bool:
+    return request.acks != ACKS_NONE
+
+
 PRODUCE: Final = Api(
     "Produce",
     0,
@@ -123,7 +127,7 @@ PRODUCE: Final = Api(
     reply_bytes_max,
     versions=VersionRange(0, 9),
     flexible_since=9,
-    is_answered=lambda request: request.acks != ACKS_NONE,
+    is_answered=_is_acknowledged,
 )
 
 INIT_PRODUCER_ID: Final = Api(

@@ -1,0 +1,21 @@
+"""How to connect to the brokers of a cluster."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..protocol.dialect import Dialect
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectionSettings:
+    """All that a connection is made with besides the broker's address. Plain data, hashable:
+    connections with equal settings can stand in for each other.
+
+    ``timeout_s`` bounds connecting and every later wait. ``client_id`` is what brokers log and keep
+    quotas by, in dialects that have it.
+    """
+
+    dialect: Dialect
+    timeout_s: float
+    client_id: str | None = None

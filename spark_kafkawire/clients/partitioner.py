@@ -3,7 +3,8 @@
     for log, values in partitioner.split(rows):
         sender.add(log, values)
 
-A row's columns ``broker`` and ``partition`` come first, then its key, then the turn of its batch.
+A row's columns ``broker`` and ``partition`` come first, then its key, then its turn or that of its
+batch (``choice``).
 All work is done on columns; only distinct topics, brokers and partitions become Python objects.
 """
 
@@ -17,7 +18,7 @@ import pyarrow as pa
 
 from ..errors import RowError
 from ..model import TopicPartition
-from .murmur2 import positive_hashes
+from .choice import CHOICES, Choice
 from .rows import Rows
 from .targets import Targets, topic_fault
 
@@ -33,9 +34,10 @@ class Partitioner:
     """Splits the batches of one task. ``first`` is the list position its first batch goes to: it
     differs from task to task, so that tasks do not all begin with the same log."""
 
-    def __init__(self, targets: Targets, first: int = 0) -> None:
+    def __init__(self, targets: Targets, first: int = 0, choice: Choice = CHOICES["murmur2"]) -> None:
         self._targets = targets
         self._first = first
+        self._choice = choice
         self._turns: dict[str, int] = {}
         self._choices: dict[str, Ids] = {}
         self._nameable: dict[str, tuple[TopicPartition, ...]] = {}
@@ -50,14 +52,15 @@ class Partitioner:
         if not len(rows.values):
             return []
         topics, topic_codes = self._topics(rows)
-        ids = np.array([self._in_turn(topic) for topic in topics], np.int64)[topic_codes]
-        if rows.keys is not None:
-            ids = np.where(_valid(rows.keys), self._by_key(topics, topic_codes, rows.keys), ids)
+        ids, turns = self._in_turn(topics, topic_codes)
+        keyed = self._choice.keyed(rows.keys, len(rows.values))
+        if keyed is not None:
+            ids = np.where(keyed, self._by_key(topics, topic_codes, rows.keys), ids)
         if rows.brokers is not None or rows.partitions is not None:
             named = self._by_name(topics, topic_codes, rows)
             ids = np.where(named == _UNNAMED, ids, named)
-        for topic in topics:
-            self._turns[topic] += 1
+        for topic, count in zip(topics, turns, strict=True):
+            self._turns[topic] += count
         return self._grouped(rows.values, ids)
 
     def _topics(self, rows: Rows) -> tuple[list[str], Ids]:
@@ -75,16 +78,27 @@ class Partitioner:
                 self._turns[topic] = self._first
         return topics, codes
 
-    def _in_turn(self, topic: str) -> int:
-        choices = self._choices[topic]
-        return int(choices[self._turns[topic] % len(choices)])
+    def _in_turn(self, topics: list[str], topic_codes: Ids) -> tuple[Ids, list[int]]:
+        """The log whose turn it is, for each row, and how many turns each topic has taken."""
+        turns = np.array([self._turns[topic] for topic in topics], np.int64)
+        if not self._choice.row_by_row:
+            picked = self._picked(topics, np.arange(len(topics)), turns)
+            return picked[topic_codes], [1] * len(topics)
+        places, counts = _places_within(topic_codes, len(topics))
+        return self._picked(topics, topic_codes, turns[topic_codes] + places), counts.tolist()
 
-    def _by_key(self, topics: list[str], topic_codes: Ids, keys: pa.Array) -> Ids:
+    def _by_key(self, topics: list[str], topic_codes: Ids, keys: pa.Array | None) -> Ids:
+        assert self._choice.hashes is not None
+        if keys is None:
+            keys = pa.nulls(len(topic_codes), pa.binary())
+        return self._picked(topics, topic_codes, self._choice.hashes(keys))
+
+    def _picked(self, topics: list[str], topic_codes: Ids, numbers: Ids) -> Ids:
+        """For each number the log at its remainder in the list of its topic."""
         lists = [self._choices[topic] for topic in topics]
         counts = np.array([len(choices) for choices in lists], np.int64)
         starts = np.cumsum(counts) - counts
-        places = starts[topic_codes] + positive_hashes(keys) % counts[topic_codes]
-        return np.concatenate(lists)[places]
+        return np.concatenate(lists)[starts[topic_codes] + numbers % counts[topic_codes]]
 
     def _by_name(self, topics: list[str], topic_codes: Ids, rows: Rows) -> Ids:
         """For each row the log that its columns name, or ``_UNNAMED``."""
@@ -154,10 +168,14 @@ def _coded(column: pa.Array | None) -> tuple[list[Any], Ids]:
     return encoded.dictionary.to_pylist(), encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
 
 
+def _places_within(codes: Ids, count: int) -> tuple[Ids, Ids]:
+    """The place of each row among those of its own code, and the rows of each code."""
+    counts = np.bincount(codes, minlength=count)
+    ordered = np.argsort(codes, kind="stable")
+    places = np.empty(len(codes), np.int64)
+    places[ordered] = np.arange(len(codes)) - np.repeat(np.cumsum(counts) - counts, counts)
+    return places, counts
+
+
 def _first_row(codes: Ids, code: int) -> int:
     return int(np.argmax(codes == code))
-
-
-def _valid(column: pa.Array) -> npt.NDArray[np.bool_]:
-    valid: npt.NDArray[np.bool_] = column.is_valid().to_numpy(zero_copy_only=False)
-    return valid

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import pickle
+import zlib
 
 import pyarrow as pa
 import pytest
 
+from spark_kafkawire.clients.choice import CHOICES
 from spark_kafkawire.clients.murmur2 import positive_hashes
 from spark_kafkawire.clients.partitioner import Partitioner
 from spark_kafkawire.clients.rows import Rows
@@ -180,6 +182,50 @@ def test_order_within_a_log_is_the_order_of_the_rows() -> None:
     assert sum(map(len, parts.values())) == 1000
     for own in parts.values():
         assert own == sorted(own, key=int)
+
+
+def test_rows_go_round_the_list_one_by_one_with_roundrobin_whatever_their_keys() -> None:
+    partitioner = Partitioner(targets(), first=3, choice=CHOICES["roundrobin"])
+    values = binary([b"a", b"b", b"c"])
+    rows = Rows(values, "t", keys=binary([b"same", b"same", None]))
+    assert split(partitioner, rows) == {"t 1-0": [b"a"], "t 1-1": [b"b"], "t 0-0": [b"c"]}
+    assert split(partitioner, rows) == {"t 0-1": [b"a"], "t 0-2": [b"b"], "t 1-0": [b"c"]}
+
+
+def test_each_topic_counts_its_own_rows_with_roundrobin() -> None:
+    partitioner = Partitioner(targets(log("0-0", "u"), log("1-0", "u")), choice=CHOICES["roundrobin"])
+    rows = Rows(binary([b"a", b"b", b"c", b"d", b"e"]), pa.array(["u", "t", "u", "u", "t"]))
+    assert split(partitioner, rows) == {
+        "u 0-0": [b"a", b"d"],
+        "u 1-0": [b"c"],
+        "t 0-0": [b"b"],
+        "t 0-1": [b"e"],
+    }
+    assert split(partitioner, Rows(binary([b"f"]), "u")) == {"u 1-0": [b"f"]}
+
+
+def test_consistent_picks_by_crc_32_and_puts_all_null_keys_in_one_log() -> None:
+    keys = [b"123456789", b"a", b"", None]
+    partitioner = Partitioner(targets(), first=3, choice=CHOICES["consistent"])
+    parts = split(partitioner, Rows(binary([b"1", b"2", b"3", b"4"]), "t", keys=binary(keys)))
+    places = [zlib.crc32(key or b"") % len(NAMES) for key in keys]
+    assert places == [1, 0, 0, 0]
+    assert parts == {"t 0-0": [b"2", b"3", b"4"], "t 0-1": [b"1"]}
+    assert split(partitioner, Rows(binary([b"5"]), "t")) == {"t 0-0": [b"5"]}
+
+
+def test_consistent_random_sends_null_and_empty_keys_in_turn() -> None:
+    keys = [b"123456789", b"", None]
+    partitioner = Partitioner(targets(), first=3, choice=CHOICES["consistent_random"])
+    parts = split(partitioner, Rows(binary([b"1", b"2", b"3"]), "t", keys=binary(keys)))
+    assert parts == {"t 0-1": [b"1"], "t 1-0": [b"2", b"3"]}
+
+
+@pytest.mark.parametrize("name", CHOICES)
+def test_a_named_partition_beats_every_partitioner(name: str) -> None:
+    values = binary([b"a"])
+    rows = Rows(values, "t", keys=values, brokers=int32([1]), partitions=int32([1]))
+    assert split(Partitioner(targets(), choice=CHOICES[name]), rows) == {"t 1-1": [b"a"]}
 
 
 def test_an_empty_batch_has_no_parts_and_takes_no_turn() -> None:

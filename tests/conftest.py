@@ -1,4 +1,4 @@
-"""Brokers on copies of the logs that a real Kafka 0.7.2 wrote."""
+"""Brokers that several rooms' tests share: recorded logs of Kafka 0.7.2, and modern ones."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ import pytest
 
 from spark_kafkawire.broker import EmbeddedCluster
 from tests.support.golden import CORPUS
+from tests.support.mock_cluster import MockCluster
+from tests.support.noida import NoidaBroker
 
 
 @pytest.fixture(scope="session")
@@ -18,4 +20,18 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedCluster
     folder = tmp_path_factory.mktemp("corpus")
     log_dirs = [Path(shutil.copytree(CORPUS / name, folder / name)) for name in ("broker0", "broker1")]
     with EmbeddedCluster(brokers=2, partitions=3, log_dirs=log_dirs) as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="session")
+def noida() -> Iterator[NoidaBroker]:
+    """A modern broker that all tests share: each creates topics of its own, and none stops it."""
+    with NoidaBroker() as broker:
+        yield broker
+
+
+@pytest.fixture
+def mock_cluster() -> Iterator[MockCluster]:
+    """Three modern brokers that fail as the test tells them to."""
+    with MockCluster(brokers=3) as cluster:
         yield cluster

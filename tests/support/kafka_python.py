@@ -1,0 +1,92 @@
+"""kafka-python's clients: write and read any cluster. It shares no code with librdkafka.
+
+It writes no null header values.
+
+Keyword arguments are kafka-python's own.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Iterator
+from time import monotonic
+from typing import Any, Final
+
+from .foreign import CLIENT_TIMEOUT_S, Record
+
+with warnings.catch_warnings():
+    # It reads its schemas with a function that Python deprecates.
+    warnings.simplefilter("ignore", DeprecationWarning)
+    from kafka import KafkaConsumer, KafkaProducer, TopicPartition
+
+#: The compressions that it has without further packages.
+CODECS: Final = ("none", "gzip", "snappy")
+
+
+def produce(
+    bootstrap_servers: str, topic: str, records: Iterable[Record], compression: str = "none", **config: Any
+) -> None:
+    """Write records, and wait until all are acknowledged; raises kafka-python's error for one that is not."""
+    with KafkaProducer(
+        bootstrap_servers=bootstrap_servers,
+        compression_type=None if compression == "none" else compression,
+        **config,
+    ) as producer:
+        sent = [
+            producer.send(
+                topic,
+                value=record.value,
+                key=record.key,
+                headers=list(record.headers),
+                partition=record.partition,
+                timestamp_ms=record.timestamp_ms,
+            )
+            for record in records
+        ]
+        for future in sent:
+            future.get(CLIENT_TIMEOUT_S)
+
+
+def consume(
+    bootstrap_servers: str,
+    topic: str,
+    partition: int = 0,
+    *,
+    start_offset: int | None = None,
+    isolation_level: str = "read_uncommitted",
+    **config: Any,
+) -> list[Record]:
+    """All records of a log from an offset on, until the end that it has now."""
+    log = TopicPartition(topic, partition)
+    reader = KafkaConsumer(
+        bootstrap_servers=bootstrap_servers,
+        enable_auto_commit=False,
+        auto_offset_reset="none",
+        isolation_level=isolation_level,
+        **config,
+    )
+    try:
+        reader.assign([log])
+        if start_offset is None:
+            reader.seek_to_beginning(log)
+        else:
+            reader.seek(log, start_offset)
+        return list(_until(reader, log, reader.end_offsets([log])[log]))
+    finally:
+        reader.close(autocommit=False)
+
+
+def _until(reader: KafkaConsumer, log: TopicPartition, stop_offset: int) -> Iterator[Record]:
+    deadline = monotonic() + CLIENT_TIMEOUT_S
+    while reader.position(log) < stop_offset:
+        assert monotonic() < deadline, f"kafka-python did not come to offset {stop_offset} in time"
+        for found in reader.poll(timeout_ms=500).get(log, ()):
+            yield Record(
+                value=found.value,
+                key=found.key,
+                headers=tuple(found.headers),
+                timestamp_ms=found.timestamp,
+                partition=found.partition,
+                offset=found.offset,
+                timestamp_type=found.timestamp_type,
+            )

@@ -1,0 +1,255 @@
+"""librdkafka's clients, through confluent-kafka: write, read and administer any cluster.
+
+Keyword arguments are configuration properties with ``_`` in place of ``.``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final
+
+from confluent_kafka import (
+    OFFSET_BEGINNING,
+    TIMESTAMP_LOG_APPEND_TIME,
+    Consumer,
+    KafkaError,
+    KafkaException,
+    Message,
+    Producer,
+    TopicPartition,
+)
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewPartitions, NewTopic
+
+from .foreign import CLIENT_TIMEOUT_S, Record
+
+# librdkafka writes to stderr about each connection that a test breaks.
+_QUIET: Final = {"log_level": 0}
+_NAMES: Final = itertools.count()
+
+
+def produce(
+    bootstrap_servers: str, topic: str, records: Iterable[Record], compression: str = "none", **config: object
+) -> None:
+    """Write records, and wait until all are acknowledged.
+
+    Raises ``KafkaException`` for the first that is not.
+    """
+    producer = Producer(_configuration(bootstrap_servers, compression_codec=compression, **config))
+    _send(producer, topic, records)
+
+
+@contextlib.contextmanager
+def transaction(
+    bootstrap_servers: str,
+    topic: str,
+    records: Iterable[Record],
+    *,
+    outcome: str = "commit",
+    **config: object,
+) -> Iterator[None]:
+    """Write records in a transaction that is ended before the block ("commit", "abort") or after ("open").
+
+    With "open" it is under way during the block, and aborted afterwards.
+    """
+    config.setdefault("transactional_id", f"transaction-{next(_NAMES)}")
+    producer = Producer(_configuration(bootstrap_servers, **config))
+    producer.init_transactions(CLIENT_TIMEOUT_S)
+    producer.begin_transaction()
+    _send(producer, topic, records)
+    if outcome == "commit":
+        producer.commit_transaction(CLIENT_TIMEOUT_S)
+    elif outcome == "abort":
+        producer.abort_transaction(CLIENT_TIMEOUT_S)
+    try:
+        yield
+    finally:
+        if outcome == "open":
+            producer.abort_transaction(CLIENT_TIMEOUT_S)
+
+
+def commit(bootstrap_servers: str, topic: str, records: Iterable[Record], **config: object) -> None:
+    """Write records in a transaction of their own, and commit it."""
+    with transaction(bootstrap_servers, topic, records, outcome="commit", **config):
+        pass
+
+
+def abort(bootstrap_servers: str, topic: str, records: Iterable[Record], **config: object) -> None:
+    """Write records in a transaction of their own, and abort it: they are in the log, and do not count."""
+    with transaction(bootstrap_servers, topic, records, outcome="abort", **config):
+        pass
+
+
+def consume(
+    bootstrap_servers: str,
+    topic: str,
+    partition: int = 0,
+    *,
+    start_offset: int = OFFSET_BEGINNING,
+    isolation_level: str = "read_uncommitted",
+    **config: object,
+) -> list[Record]:
+    """All records of a log from an offset on, until its end."""
+    reader = Consumer(
+        _configuration(
+            bootstrap_servers,
+            group_id=f"reader-{next(_NAMES)}",
+            enable_auto_commit=False,
+            enable_partition_eof=True,
+            auto_offset_reset="error",
+            isolation_level=isolation_level,
+            fetch_wait_max_ms=10,
+            **config,
+        )
+    )
+    try:
+        reader.assign([TopicPartition(topic, partition, start_offset)])
+        return list(_until_end(reader))
+    finally:
+        reader.close()
+
+
+def offsets(bootstrap_servers: str, topic: str, partition: int = 0) -> tuple[int, int]:
+    """Where a log starts and where it ends (exclusive), as its broker says now."""
+    reader = Consumer(_configuration(bootstrap_servers, group_id=f"reader-{next(_NAMES)}"))
+    try:
+        start, stop = reader.get_watermark_offsets(TopicPartition(topic, partition), CLIENT_TIMEOUT_S)
+        return int(start), int(stop)
+    finally:
+        reader.close()
+
+
+def commit_offsets(
+    bootstrap_servers: str, group_id: str, topic: str, next_offsets: Mapping[int, int], **config: object
+) -> None:
+    """Leave a group's position in each partition with the broker, as a consumer would."""
+    reader = Consumer(_configuration(bootstrap_servers, group_id=group_id, **config))
+    try:
+        logs = [TopicPartition(topic, partition, offset) for partition, offset in next_offsets.items()]
+        for log in reader.commit(offsets=logs, asynchronous=False):
+            if log.error:
+                raise KafkaException(log.error)
+    finally:
+        reader.close()
+
+
+def committed_offset(bootstrap_servers: str, group_id: str, topic: str, partition: int = 0) -> int:
+    """A group's position in a log; negative where it has none."""
+    reader = Consumer(_configuration(bootstrap_servers, group_id=group_id))
+    try:
+        [log] = reader.committed([TopicPartition(topic, partition)], CLIENT_TIMEOUT_S)
+        return int(log.offset)
+    finally:
+        reader.close()
+
+
+def create_topic(
+    bootstrap_servers: str,
+    partitions: int = 1,
+    name: str | None = None,
+    topic_config: Mapping[str, str] | None = None,
+    **config: object,
+) -> str:
+    """Create a topic of one replica, with a name that no other test has unless it is given; its name."""
+    topic = name or f"topic-{next(_NAMES)}"
+    new = NewTopic(topic, partitions, 1, config=dict(topic_config or {}))
+    # A client that is garbage answers nothing: it needs a name until its answer is there.
+    admin = _admin(bootstrap_servers, config)
+    admin.create_topics([new], operation_timeout=CLIENT_TIMEOUT_S)[topic].result(CLIENT_TIMEOUT_S)
+    return topic
+
+
+def create_partitions(bootstrap_servers: str, topic: str, partitions: int, **config: object) -> None:
+    """Make a topic one of ``partitions`` partitions in all."""
+    admin = _admin(bootstrap_servers, config)
+    admin.create_partitions([NewPartitions(topic, partitions)])[topic].result(CLIENT_TIMEOUT_S)
+
+
+def delete_topic(bootstrap_servers: str, topic: str, **config: object) -> None:
+    """Delete a topic."""
+    admin = _admin(bootstrap_servers, config)
+    admin.delete_topics([topic], operation_timeout=CLIENT_TIMEOUT_S)[topic].result(CLIENT_TIMEOUT_S)
+
+
+def delete_records(
+    bootstrap_servers: str, topic: str, partition: int, before_offset: int, **config: object
+) -> None:
+    """Move the start of a log up to ``before_offset``: what was before it is gone."""
+    admin = _admin(bootstrap_servers, config)
+    deleted = admin.delete_records([TopicPartition(topic, partition, before_offset)])
+    for done in deleted.values():
+        done.result(CLIENT_TIMEOUT_S)
+
+
+def _admin(bootstrap_servers: str, config: Mapping[str, object]) -> AdminClient:
+    return AdminClient(_configuration(bootstrap_servers, **config))
+
+
+def _configuration(bootstrap_servers: str, **config: object) -> dict[str, Any]:
+    properties = {name.replace("_", "."): value for name, value in config.items()}
+    return {"bootstrap.servers": bootstrap_servers, **_QUIET, **properties}
+
+
+def _send(producer: Producer, topic: str, records: Iterable[Record]) -> None:
+    failed: list[KafkaError] = []
+
+    def delivered(error: KafkaError | None, _message: Message) -> None:
+        if error is not None:
+            failed.append(error)
+
+    for record in records:
+        _enqueue(producer, topic, record, delivered)
+    left = producer.flush(CLIENT_TIMEOUT_S)
+    if failed:
+        raise KafkaException(failed[0])
+    assert left == 0, f"librdkafka still holds {left} records after {CLIENT_TIMEOUT_S:g} s"
+
+
+def _enqueue(producer: Producer, topic: str, record: Record, delivered: Any) -> None:
+    extra: dict[str, Any] = {} if record.timestamp_ms is None else {"timestamp": record.timestamp_ms}
+    while True:
+        try:
+            producer.produce(
+                topic,
+                record.value,
+                record.key,
+                record.partition,
+                on_delivery=delivered,
+                headers=list(record.headers),
+                **extra,
+            )
+            return
+        except BufferError:
+            producer.poll(1.0)
+
+
+def _until_end(reader: Consumer) -> Iterator[Record]:
+    while True:
+        message = reader.poll(CLIENT_TIMEOUT_S)
+        assert message is not None, f"librdkafka got neither a record nor the end in {CLIENT_TIMEOUT_S:g} s"
+        error = message.error()
+        if error is None:
+            yield _record(message)
+        elif error.code() == KafkaError._PARTITION_EOF:
+            return
+        else:
+            raise KafkaException(error)
+
+
+def _record(message: Message) -> Record:
+    kind, timestamp_ms = message.timestamp()
+    headers: Any = message.headers() or ()
+    partition, offset = message.partition(), message.offset()
+    assert partition is not None
+    assert offset is not None
+    return Record(
+        value=message.value(),
+        key=message.key(),
+        headers=tuple(headers),
+        timestamp_ms=timestamp_ms,
+        partition=partition,
+        offset=offset,
+        timestamp_type=int(kind == TIMESTAMP_LOG_APPEND_TIME),
+    )

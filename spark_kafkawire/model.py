@@ -15,14 +15,15 @@ class OffsetUnit(enum.Enum):
 
 @dataclass(frozen=True, slots=True, order=True)
 class Broker:
-    """A broker's id and the address its clients connect to."""
+    """A broker's id and the address its clients connect to; a bootstrap server's id is -1."""
 
     id: int
     host: str
     port: int
 
     def __str__(self) -> str:
-        return f"broker {self.id} ({self.host}:{self.port})"
+        name = f"broker {self.id}" if self.id >= 0 else "bootstrap server"
+        return f"{name} ({self.host}:{self.port})"
 
 
 @dataclass(frozen=True, slots=True, order=True)

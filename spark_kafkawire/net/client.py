@@ -16,6 +16,7 @@ from typing import Any, Final, Self
 from ..errors import KafkaWireError
 from ..model import Broker
 from ..protocol.connection import Connection, Reply
+from ..protocol.dialect import Api
 from .settings import ConnectionSettings
 from .transport import Deadline, Transport
 
@@ -48,6 +49,13 @@ class Client:
     def in_flight(self) -> int:
         """Requests whose replies have not been taken yet."""
         return self._connection.in_flight
+
+    def version_of(self, api: Api, request: object | None = None) -> int:
+        """The version in which a request (or the richest of its kind) would be sent now.
+
+        Raises ``UnsupportedVersionError`` (fatal).
+        """
+        return self._connection.version_of(api, request)
 
     def send(self, request: object) -> None:
         """Send a request without waiting for its reply, if it has one.

@@ -1,0 +1,227 @@
+"""Who leads which partition, from the brokers of a cluster themselves (Kafka 0.8 and later).
+
+    metadata = Metadata(options.discovery.bootstrap_servers, options.net)
+    for log in metadata.partitions_of("t"):
+        broker = metadata.leader_of(log)
+    ...
+    metadata.forget("t")        # an error says that the leader is another one, or it does not answer
+
+What was learned is kept until it is forgotten; then the next question is put to a broker. Brokers
+that answered before are asked first, then the bootstrap servers in turn: so a cluster whose known
+brokers are all gone is found again.
+"""
+
+from __future__ import annotations
+
+import threading
+import uuid
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, TypeVar
+
+from ..errors import (
+    Action,
+    BrokerError,
+    KafkaWireError,
+    ProtocolError,
+    TransportError,
+    UnknownTopicError,
+    UnsupportedVersionError,
+)
+from ..model import Broker, TopicPartition
+from ..net.pool import POOL, Pool
+from ..net.retry import Attempts
+from ..options import NetOptions
+from ..protocol.modern import METADATA
+from ..protocol.modern.error_codes import ModernErrorCode, broker_error
+from ..protocol.modern.limits import NO_TOPIC_ID
+from ..protocol.modern.metadata import MetadataReply, MetadataRequest, MetadataRequestTopic, MetadataTopic
+
+T = TypeVar("T")
+
+#: Known brokers that are tried before the bootstrap servers are. More would only cost deadlines.
+KNOWN_TRIED_MAX: Final = 3
+#: First version of Metadata that can ask for a topic without creating it.
+_ASKS_WITHOUT_CREATING: Final = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Leader:
+    """The broker that leads a partition, for how many elections (-1: not known), and the topic's id.
+
+    ``topic_id`` is ``NO_TOPIC_ID`` where brokers are older than topic ids (2.8). Plain data.
+    """
+
+    broker: Broker
+    epoch: int = -1
+    topic_id: uuid.UUID = NO_TOPIC_ID
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """A topic as the cluster described it. ``leaders`` maps partitions to broker id and epoch; the
+    id is -1 while none leads."""
+
+    name: str
+    id: uuid.UUID = NO_TOPIC_ID
+    is_internal: bool = False
+    leaders: Mapping[int, tuple[int, int]] = field(default_factory=dict)
+
+    @property
+    def logs(self) -> tuple[TopicPartition, ...]:
+        """The topic's logs, sorted."""
+        return tuple(TopicPartition(self.name, partition) for partition in sorted(self.leaders))
+
+
+class Metadata:
+    """What is known of one cluster. Safe for many threads. ``creates_topics`` lets brokers that are
+    set up so create the topics that they are asked for.
+
+    All methods that ask raise ``TransportError`` when no server answers within the retries, and
+    ``BrokerError`` (fatal then) where one refuses.
+    """
+
+    def __init__(
+        self,
+        bootstrap_servers: Sequence[Broker],
+        net: NetOptions,
+        *,
+        creates_topics: bool = False,
+        connections: Pool = POOL,
+    ) -> None:
+        self._bootstrap_servers = tuple(bootstrap_servers)
+        self._net = net
+        self._creates_topics = creates_topics
+        self._connections = connections
+        self._lock = threading.Lock()
+        self._brokers: dict[int, Broker] = {}
+        self._topics: dict[str, Topic] = {}
+        self._answered: Broker | None = None
+
+    @property
+    def brokers(self) -> tuple[Broker, ...]:
+        """The live brokers, sorted, as the last answer had them."""
+        return tuple(sorted(self._brokers.values()))
+
+    def topics(self) -> tuple[Topic, ...]:
+        """All topics that the cluster shows to this user, sorted by name; asked anew."""
+        self._attempted(lambda: self._learn(None))
+        return tuple(topic for _, topic in sorted(self._topics.items()))
+
+    def partitions_of(self, topic: str) -> tuple[TopicPartition, ...]:
+        """The logs of a topic, sorted. Raises ``UnknownTopicError`` (fatal)."""
+        return self._attempted(lambda: self._topic(topic)).logs
+
+    def leader_of(self, log: TopicPartition) -> Broker:
+        """The broker that leads a partition. Raises as ``leadership_of`` does."""
+        return self.leadership_of(log).broker
+
+    def leadership_of(self, log: TopicPartition) -> Leader:
+        """Who leads a partition, waiting as long as the retries allow while nobody does.
+
+        Raises ``UnknownTopicError`` (fatal) where there is no such partition, ``BrokerError`` where
+        it has no leader.
+        """
+        return self._attempted(lambda: self._leader(log))
+
+    def leaders_of(self, logs: Iterable[TopicPartition]) -> dict[TopicPartition, Leader]:
+        """Who leads each partition; what is not known is asked for in one request."""
+        logs = list(logs)
+        unknown = sorted({log.topic for log in logs} - set(self._topics))
+        if unknown:
+            self.refresh(unknown)
+        return {log: self.leadership_of(log) for log in logs}
+
+    def refresh(self, topics: Iterable[str]) -> None:
+        """Ask for topics now. Raises ``UnknownTopicError`` (fatal)."""
+        names = sorted(set(topics))
+        self._attempted(lambda: self._learn(names))
+
+    def forget(self, topic: str) -> None:
+        """Ask for the topic when it is next needed: what is known of it turned out to be old."""
+        self._topics.pop(topic, None)
+
+    def ask(self, request: object) -> Any:
+        """The reply's body to a request that any broker can answer."""
+        return self._attempted(lambda: self._ask(lambda _: request))
+
+    def _attempted(self, attempt: Callable[[], T]) -> T:
+        try:
+            return Attempts(self._net.retry).run(attempt)
+        except BrokerError as error:
+            if error.code != ModernErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                raise
+            raise UnknownTopicError(str(error)) from error
+
+    def _topic(self, name: str) -> Topic:
+        return self._topics.get(name) or self._learn([name])[name]
+
+    def _leader(self, log: TopicPartition) -> Leader:
+        topic = self._topic(log.topic)
+        if log.partition not in topic.leaders:
+            self.forget(log.topic)
+            place = f"{log}: the topic has {len(topic.leaders)} partitions"
+            raise broker_error(ModernErrorCode.UNKNOWN_TOPIC_OR_PARTITION, place)
+        leader_id, epoch = topic.leaders[log.partition]
+        broker = self._brokers.get(leader_id)
+        if broker is None:
+            self.forget(log.topic)
+            raise broker_error(ModernErrorCode.LEADER_NOT_AVAILABLE, f"{log}")
+        return Leader(broker, epoch, topic.id)
+
+    def _learn(self, names: Sequence[str] | None) -> dict[str, Topic]:
+        """Ask once for some topics, or for all; those topics."""
+        with self._lock:
+            reply: MetadataReply = self._ask(lambda version: self._request(names, version))
+            if not reply.brokers:
+                raise BrokerError(f"{self._answered}: Metadata names no broker", action=Action.BACK_OFF)
+            self._brokers = {
+                broker.node_id: Broker(broker.node_id, broker.host, broker.port) for broker in reply.brokers
+            }
+            topics = {topic.name: topic for topic in reply.topics if topic.name is not None}
+            if names is None:
+                healthy = [name for name, topic in topics.items() if not topic.error_code]
+                self._topics = learned = {name: self._checked(name, topics[name]) for name in healthy}
+            else:
+                learned = {name: self._checked(name, topics.get(name)) for name in names}
+                self._topics.update(learned)
+            return learned
+
+    def _request(self, names: Sequence[str] | None, version: int) -> MetadataRequest:
+        if names is None or (version < _ASKS_WITHOUT_CREATING and not self._creates_topics):
+            topics = None
+        else:
+            topics = tuple(MetadataRequestTopic(name=name) for name in names)
+        return MetadataRequest(topics=topics, allow_auto_topic_creation=self._creates_topics)
+
+    def _checked(self, name: str, topic: MetadataTopic | None) -> Topic:
+        code = topic.error_code if topic else ModernErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        if topic is None or code:
+            raise broker_error(code, f"topic {name!r} on {self._answered}")
+        leaders = {part.partition_index: (part.leader_id, part.leader_epoch) for part in topic.partitions}
+        if min(leaders, default=-1) < 0:
+            raise ProtocolError(f"{self._answered}: Metadata gives topic {name!r} impossible partitions")
+        return Topic(name, topic.topic_id, topic.is_internal, leaders)
+
+    def _ask(self, request_for: Callable[[int], object]) -> Any:
+        """The first answer that one of the servers gives; the last error where none does."""
+        failure: KafkaWireError | None = None
+        for server in self._servers():
+            try:
+                client = self._connections.take(server, self._net.connection)
+                body = client.request(request_for(client.version_of(METADATA)))
+            except (TransportError, ProtocolError, UnsupportedVersionError) as error:
+                failure = error
+                continue
+            self._connections.give_back(client)
+            self._answered = server
+            return body
+        assert failure is not None
+        self._answered = None
+        raise failure.located("kafka.bootstrap.servers: no server answers; the last one that was tried")
+
+    def _servers(self) -> list[Broker]:
+        known = [broker for broker in self.brokers if broker != self._answered]
+        if self._answered is not None:
+            known.insert(0, self._answered)
+        return list(dict.fromkeys([*known[:KNOWN_TRIED_MAX], *self._bootstrap_servers]))

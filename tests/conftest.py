@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 from spark_kafkawire.broker import EmbeddedCluster
+from tests.support.certificates import Certificates, find_openssl
+from tests.support.certificates import make as make_certificates
 from tests.support.golden import CORPUS
 from tests.support.mock_cluster import MockCluster
 from tests.support.noida import NoidaBroker
@@ -35,3 +37,11 @@ def mock_cluster() -> Iterator[MockCluster]:
     """Three modern brokers that fail as the test tells them to."""
     with MockCluster(brokers=3) as cluster:
         yield cluster
+
+
+@pytest.fixture(scope="session")
+def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
+    """An authority, a server for ``localhost`` and clients; skips where openssl is missing."""
+    if find_openssl() is None:
+        pytest.skip("openssl makes the certificates, and is not in PATH")
+    return make_certificates(tmp_path_factory.mktemp("certificates"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import uuid
 from dataclasses import dataclass
 
 
@@ -46,6 +47,34 @@ class TopicPartition:
 
     def __str__(self) -> str:
         return f"{self.topic} {self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class Leader:
+    """The broker that serves a log, and what a request may say to be sure of that.
+
+    ``epoch`` counts the elections of leaders, -1 where it is not known; ``topic_id`` is None where
+    topics have none (before Kafka 2.8).
+    """
+
+    broker: Broker
+    epoch: int = -1
+    topic_id: uuid.UUID | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LogBounds:
+    """One log's first offset and its end, the offset of its next message.
+
+    ``segment_starts`` are those of its segments that hold data, where only there a message is
+    known to begin (0.7): they ascend and lie in ``[earliest, latest)``. None where a message
+    begins at every offset.
+    """
+
+    log: TopicPartition
+    earliest: int
+    latest: int
+    segment_starts: tuple[int, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -59,7 +59,7 @@ def test_a_read_has_the_documented_defaults() -> None:
     assert options.starting == OffsetLimits("startingOffsets", for_all=EARLIEST)
     assert options.ending == OffsetLimits("endingOffsets", for_all=LATEST)
     assert not options.latest_if_no_match
-    assert options.min_partitions is options.partition_bytes_max is None
+    assert options.min_partitions is options.partition_size_max is None
     assert options.fetch == FetchOptions(4 << 20, 4, 64 << 20, 256 << 20, fail_on_data_loss=True)
 
 
@@ -136,8 +136,8 @@ READ_VALUES: Final[list[tuple[dict[str, str | None], str, Any]]] = [
     ({"startingOffsetsByTimestampStrategy": "LATEST"}, "latest_if_no_match", True),
     ({"failOnDataLoss": "False"}, "fetch.fail_on_data_loss", False),
     ({"minPartitions": "40"}, "min_partitions", 40),
-    ({"maxBytesPerPartition": "8g"}, "partition_bytes_max", 8 << 30),
-    ({"maxBytesPerPartition": "1"}, "partition_bytes_max", 1),
+    ({"maxBytesPerPartition": "8g"}, "partition_size_max", 8 << 30),
+    ({"maxBytesPerPartition": "1"}, "partition_size_max", 1),
     ({"fetchBytes": "1024"}, "fetch.fetch_bytes", 1024),
     ({"fetchBytes": "1GiB"}, "fetch.fetch_bytes", 1 << 30),
     ({"fetchBytes": "4 KiB"}, "fetch.fetch_bytes", 4096),

@@ -25,7 +25,7 @@ from ..errors import (
     OptionError,
     broker_error,
 )
-from ..model import Broker, OffsetRange
+from ..model import Leader, OffsetRange
 from ..net.client import Client
 from ..net.pool import POOL, Pool
 from ..net.retry import Attempts
@@ -42,14 +42,14 @@ _log = logging.getLogger("spark_kafkawire")
 
 @dataclass(frozen=True, slots=True)
 class FetchTask:
-    """One range to read, and the broker that holds it.
+    """One range to read, and who served it when the read was planned.
 
     ``starting`` and ``ending`` name the option that gave an end of the range as a number; None
     where the end comes from the broker and so is a message boundary for certain.
     """
 
     range: OffsetRange
-    broker: Broker
+    leader: Leader
     starting: str | None = None
     ending: str | None = None
 
@@ -142,7 +142,7 @@ class Fetcher:
             self._task.range.stop_offset,
         )
         self._disconnect()
-        found = bounds(self._task.broker, (log,), self._net)[log]
+        found = bounds(self._task.leader.broker, (log,), self._net)[log]
         if found.earliest <= lost_offset < found.latest:
             self._windows.restart(lost_offset)
             self._attempts.failed(_gone_and_back(self._place(lost_offset)))
@@ -165,7 +165,7 @@ class Fetcher:
 
     def _connected(self) -> Client:
         if self._client is None:
-            self._client = self._connections.take(self._task.broker, self._net.connection)
+            self._client = self._connections.take(self._task.leader.broker, self._net.connection)
         return self._client
 
     def _give_back(self) -> None:
@@ -179,7 +179,7 @@ class Fetcher:
             self._client = None
 
     def _place(self, offset: int) -> str:
-        return f"{self._task.range.log} at offset {offset} on {self._task.broker}"
+        return f"{self._task.range.log} at offset {offset} on {self._task.leader.broker}"
 
     def _explained(self, error: CorruptDataError | LimitError) -> KafkaWireError:
         """Damage at a place that an option named is most likely no message boundary."""
@@ -190,9 +190,9 @@ class Fetcher:
             (task.ending, log_range.stop_offset, isinstance(error, MessageCrossesStop)),
         ):
             if option is not None and suspect:
-                place = f"{log_range.log} on {task.broker}"
+                place = f"{log_range.log} on {task.leader.broker}"
                 return OptionError(f"option {option}: {offset} is not a message boundary of {place}: {error}")
-        return error.located(f"{log_range.log} on {task.broker}")
+        return error.located(f"{log_range.log} on {task.leader.broker}")
 
 
 def _gone_and_back(place: str) -> BrokerError:

@@ -28,7 +28,7 @@ from ..errors import (
     UnknownTopicError,
     UnsupportedVersionError,
 )
-from ..model import Broker, TopicPartition
+from ..model import Broker, Leader, TopicPartition
 from ..net.pool import POOL, Pool
 from ..net.retry import Attempts
 from ..options import NetOptions
@@ -46,24 +46,14 @@ _ASKS_WITHOUT_CREATING: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Leader:
-    """The broker that leads a partition, for how many elections (-1: not known), and the topic's id.
+class Topic:
+    """A topic as the cluster described it; ``id`` is None where topics have none (before 2.8).
 
-    ``topic_id`` is ``NO_TOPIC_ID`` where brokers are older than topic ids (2.8). Plain data.
+    ``leaders`` maps partitions to the leading broker's id, -1 while none leads, and the epoch.
     """
 
-    broker: Broker
-    epoch: int = -1
-    topic_id: uuid.UUID = NO_TOPIC_ID
-
-
-@dataclass(frozen=True, slots=True)
-class Topic:
-    """A topic as the cluster described it. ``leaders`` maps partitions to broker id and epoch; the
-    id is -1 while none leads."""
-
     name: str
-    id: uuid.UUID = NO_TOPIC_ID
+    id: uuid.UUID | None = None
     is_internal: bool = False
     leaders: Mapping[int, tuple[int, int]] = field(default_factory=dict)
 
@@ -201,7 +191,8 @@ class Metadata:
         leaders = {part.partition_index: (part.leader_id, part.leader_epoch) for part in topic.partitions}
         if min(leaders, default=-1) < 0:
             raise ProtocolError(f"{self._answered}: Metadata gives topic {name!r} impossible partitions")
-        return Topic(name, topic.topic_id, topic.is_internal, leaders)
+        topic_id = topic.topic_id if topic.topic_id != NO_TOPIC_ID else None
+        return Topic(name, topic_id, topic.is_internal, leaders)
 
     def _ask(self, request_for: Callable[[int], object]) -> Any:
         """The first answer that one of the servers gives; the last error where none does."""

@@ -6,7 +6,6 @@ Source: ``offsets/*`` of ``tests/golden/kafka-0.7.2``.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Final, TypeVar
 
@@ -19,7 +18,7 @@ from ..errors import (
     ProtocolError,
     broker_error,
 )
-from ..model import Broker, ClusterView, TopicPartition
+from ..model import Broker, ClusterView, LogBounds, TopicPartition
 from ..options import NetOptions
 from ..protocol.v07 import LATEST_TIME, OffsetsRequest
 from .asking import ask, side_by_side
@@ -29,20 +28,6 @@ T = TypeVar("T")
 
 #: Offsets asked for of one log. A reply of so many is 1 MiB and means that there may be more.
 OFFSETS_COUNT_MAX: Final = 131_072
-
-
-@dataclass(frozen=True, slots=True)
-class LogBounds:
-    """One log's first offset, its end, and the starts of its segments that hold data.
-
-    ``earliest`` is where the first segment starts, ``latest`` is the offset of the next message.
-    ``segment_starts`` ascend and lie in ``[earliest, latest)``: an empty log has none.
-    """
-
-    log: TopicPartition
-    earliest: int
-    latest: int
-    segment_starts: tuple[int, ...]
 
 
 def bounds(

@@ -8,6 +8,7 @@ be. ``OPTIONS`` is the table of them all.
 from .read import ReadOptions
 from .table import OPTIONS, Option
 from .values import (
+    COMMITTED,
     EARLIEST,
     LATEST,
     Discovery,
@@ -21,6 +22,7 @@ from .values import (
 from .write import WriteOptions
 
 __all__ = [
+    "COMMITTED",
     "EARLIEST",
     "LATEST",
     "OPTIONS",

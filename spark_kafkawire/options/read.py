@@ -24,7 +24,7 @@ class ReadOptions:
     ending: OffsetLimits
     latest_if_no_match: bool
     min_partitions: int | None
-    partition_bytes_max: int | None
+    partition_size_max: int | None
     fetch: FetchOptions
 
     @classmethod
@@ -43,7 +43,7 @@ class ReadOptions:
             latest_if_no_match=options.choice("startingOffsetsByTimestampStrategy", "error", "latest")
             == "latest",
             min_partitions=options.count("minPartitions", 1, 1_000_000),
-            partition_bytes_max=options.size("maxBytesPerPartition", 1, 1 << 62),
+            partition_size_max=options.size("maxBytesPerPartition", 1, 1 << 62),
             fetch=_fetch(options),
         )
 

@@ -19,6 +19,7 @@ class LimitKind(enum.Enum):
     LATEST = "latest"
     OFFSET = "offset"
     TIMESTAMP = "timestamp"
+    COMMITTED = "committed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +32,7 @@ class OffsetLimit:
 
 EARLIEST: Final = OffsetLimit(LimitKind.EARLIEST)
 LATEST: Final = OffsetLimit(LimitKind.LATEST)
+COMMITTED: Final = OffsetLimit(LimitKind.COMMITTED)
 
 
 @dataclass(frozen=True, slots=True)

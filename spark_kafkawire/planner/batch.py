@@ -4,90 +4,83 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from ..clients.fetcher import FetchTask
-from ..cluster.offsets import all_bounds, segments_before
-from ..cluster.view import logs_of_topics, view
-from ..errors import DataLossError, OptionError, UnknownTopicError
-from ..model import ClusterView, OffsetRange, TopicPartition
-from ..options import LimitKind, OffsetLimits, ReadOptions
-from .limits import End, SegmentsBefore, check_names, end_of, limit_of, resolved, start_of, timestamp_asked
+from ..cluster.cluster import Cluster, Offsets, cluster_of
+from ..errors import DataLossError, UnknownTopicError
+from ..model import Leader, LogBounds, OffsetRange, TopicPartition
+from ..options import LimitKind, OffsetLimits, ReadOptions, Selection
+from .limits import End, check_names, end_of, limit_of, resolved, start_of
 from .ranges import split
 
 _log = logging.getLogger("spark_kafkawire")
+
+#: How the cluster is asked for the offsets that belong to timestamps.
+_AskTimes = Callable[[Mapping[TopicPartition, int], Mapping[TopicPartition, LogBounds]], Offsets]
 
 
 def plan(options: ReadOptions) -> tuple[FetchTask, ...]:
     """The tasks of a read, in the order of their logs; empty ranges are left out.
 
-    Raises ``OptionError``, ``DiscoveryError``, ``UnknownTopicError``, ``DataLossError`` or a
-    ``TransportError`` (all fatal here: the retries are used up).
+    Raises ``OptionError``, ``DiscoveryError``, ``UnknownTopicError``, ``DataLossError``,
+    ``BrokerError`` or a ``TransportError`` (all fatal here: the retries are used up).
     """
-    cluster = view(options.discovery, options.net)
-    logs = _alive(select(options, cluster), cluster, fail_on_data_loss=options.fetch.fail_on_data_loss)
+    cluster = cluster_of(options)
+    logs = select(options.selection, cluster)
+    leaders = cluster.leaders_of(logs)
+    logs = _led(logs, leaders, fail_on_data_loss=options.fetch.fail_on_data_loss)
     for limits in (options.starting, options.ending):
         check_names(limits, logs)
     # Bounds come first: a message that is appended after them is outside of the range, and a
     # segment that was old before them cannot hold it.
-    found = all_bounds(cluster, logs, options.net)
-    older_than_start = _segments_before(options.starting, logs, cluster, options, start=True)
-    older_than_end = _segments_before(options.ending, logs, cluster, options, start=False)
+    found = cluster.bounds(logs)
+    starts = _told(options.starting, found, cluster.start_offsets, cluster)
+    stops = _told(options.ending, found, cluster.stop_offsets, cluster)
     ends = {}
     ranges = []
     for log in logs:
-        start = start_of(
-            options.starting, found[log], older_than_start, latest_if_no_match=options.latest_if_no_match
-        )
-        end = end_of(options.ending, found[log], older_than_end)
+        start = start_of(options.starting, found[log], starts, latest_if_no_match=options.latest_if_no_match)
+        end = end_of(options.ending, found[log], stops)
         log_range, *ends[log] = resolved(
             start, end, found[log], fail_on_data_loss=options.fetch.fail_on_data_loss
         )
         ranges.append(log_range)
-    cut_points = {log: found[log].segment_starts for log in logs}
-    parts = split(ranges, options.min_partitions, options.partition_bytes_max, cut_points)
-    return tuple(_task(part, ends[part.log], cluster) for part in parts)
+    cut_points = {log: cuts for log in logs if (cuts := found[log].segment_starts) is not None}
+    parts = split(ranges, options.min_partitions, options.partition_size_max, cut_points or None)
+    return tuple(_task(part, ends[part.log], leaders[part.log]) for part in parts)
 
 
-def select(options: ReadOptions, cluster: ClusterView) -> tuple[TopicPartition, ...]:
+def select(selection: Selection, cluster: Cluster) -> tuple[TopicPartition, ...]:
     """The logs that the options name. Raises ``UnknownTopicError`` for what no broker holds."""
-    selection = options.selection
-    topics: Sequence[str] = selection.subscribe or sorted({log.topic for log in selection.assign})
+    if selection.assign:
+        return cluster.assigned(selection.assign)
+    topics: Sequence[str] = selection.subscribe
     if selection.pattern is not None:
-        topics = _matching(selection.pattern, options, cluster)
-    logs = logs_of_topics(cluster, options.discovery, topics, options.net)
-    unknown = sorted(set(selection.assign) - set(logs))
-    if unknown:
-        there = ", ".join(log.name for log in logs if log.topic == unknown[0].topic)
+        topics = _matching(selection.pattern, cluster.topics())
+    return cluster.logs_of(topics)
+
+
+def _matching(pattern: str, topics: Sequence[str]) -> list[str]:
+    matching = [topic for topic in topics if re.search(pattern, topic)]
+    if not matching:
         raise UnknownTopicError(
-            f"option assign: no broker holds {unknown[0]}; the topic's partitions are {there}"
+            f"option subscribePattern: none of the {len(topics)} topics matches {pattern!r}"
         )
-    return selection.assign or logs
+    return matching
 
 
-def _matching(pattern: str, options: ReadOptions, cluster: ClusterView) -> list[str]:
-    if options.discovery.zookeeper_connect is None:
-        raise OptionError(
-            "option subscribePattern needs zookeeper.connect: brokers of 0.7 cannot list their topics"
-        )
-    topics = [topic for topic in cluster.topics if re.search(pattern, topic)]
-    if not topics:
-        raise UnknownTopicError(
-            f"option subscribePattern: none of the {len(cluster.topics)} topics matches {pattern!r}"
-        )
-    return topics
-
-
-def _alive(
-    logs: tuple[TopicPartition, ...], cluster: ClusterView, *, fail_on_data_loss: bool
-) -> list[TopicPartition]:
+def _led(
+    logs: Sequence[TopicPartition],
+    leaders: Mapping[TopicPartition, Leader],
+    *,
+    fail_on_data_loss: bool,
+) -> tuple[TopicPartition, ...]:
     """The logs whose broker is alive; the others are a data loss."""
-    dead = sorted(
-        {log.broker for log in logs if log.broker is not None and cluster.broker(log.broker) is None}
-    )
-    if not dead:
-        return list(logs)
-    lost = [log for log in logs if log.broker in dead]
+    lost = [log for log in logs if log not in leaders]
+    if not lost:
+        return tuple(logs)
+    dead = sorted({log.broker for log in lost if log.broker is not None})
     loss = (
         f"broker {', '.join(map(str, dead))} is not alive and holds {len(lost)} of the {len(logs)} "
         f"partitions to read, {lost[0]} first"
@@ -95,32 +88,28 @@ def _alive(
     if fail_on_data_loss:
         raise DataLossError(f"{loss}; start it, or set failOnDataLoss=false to read the others")
     _log.warning("%s; reading the others because failOnDataLoss=false", loss)
-    return [log for log in logs if log.broker not in dead]
+    return tuple(log for log in logs if log in leaders)
 
 
-def _segments_before(
-    limits: OffsetLimits,
-    logs: Sequence[TopicPartition],
-    cluster: ClusterView,
-    options: ReadOptions,
-    *,
-    start: bool,
-) -> SegmentsBefore:
+def _told(
+    limits: OffsetLimits, found: Mapping[TopicPartition, LogBounds], ask_times: _AskTimes, cluster: Cluster
+) -> Offsets:
+    """The offsets of the limits that only the cluster can tell."""
     times = {
-        log: timestamp_asked(limit, start=start)
-        for log in logs
-        if (limit := limit_of(limits, log)).kind is LimitKind.TIMESTAMP
+        log: limit.value for log in found if (limit := limit_of(limits, log)).kind is LimitKind.TIMESTAMP
     }
-    return segments_before(cluster, times, options.net) if times else {}
+    committed = [log for log in found if limit_of(limits, log).kind is LimitKind.COMMITTED]
+    return {
+        **(ask_times(times, found) if times else {}),
+        **(cluster.committed_offsets(committed) if committed else {}),
+    }
 
 
-def _task(part: OffsetRange, ends: Sequence[End], cluster: ClusterView) -> FetchTask:
+def _task(part: OffsetRange, ends: Sequence[End], leader: Leader) -> FetchTask:
     start, end = ends
-    broker = cluster.broker(part.log.broker if part.log.broker is not None else -1)
-    assert broker is not None
     return FetchTask(
         part,
-        broker,
+        leader,
         starting=start.option if part.start_offset == start.offset else None,
         ending=end.option if part.stop_offset == end.offset else None,
     )

@@ -1,10 +1,4 @@
-"""Where a range begins and ends: option values against what a log holds. Pure.
-
-0.7 knows the age of a segment file, not of a message: its modification time is that of its last
-message. So a start by timestamp is the start of the first segment that may hold a message that
-young, and an end by timestamp is the end of the first segment that certainly holds one. No message
-of the asked range is missed; more may come.
-"""
+"""Where a range begins and ends: option values against what a log holds. Pure."""
 
 from __future__ import annotations
 
@@ -12,15 +6,14 @@ import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from ..cluster.offsets import LogBounds
 from ..errors import DataLossError, OptionError
-from ..model import OffsetRange, TopicPartition
+from ..model import LogBounds, OffsetRange, TopicPartition
 from ..options import LimitKind, OffsetLimit, OffsetLimits
 
 _log = logging.getLogger("spark_kafkawire")
 
-#: Per log, the segment starts that OFFSETS gives for the log's timestamp, ascending.
-SegmentsBefore = Mapping[TopicPartition, Sequence[int]]
+#: What the cluster answered for limits that only it can tell; None where nothing fits.
+Told = Mapping[TopicPartition, int | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,45 +43,39 @@ def check_names(limits: OffsetLimits, logs: Sequence[TopicPartition]) -> None:
     )
 
 
-def timestamp_asked(limit: OffsetLimit, *, start: bool) -> int:
-    """The ``time`` of the OFFSETS request that tells which segments are older than a timestamp.
+def start_of(limits: OffsetLimits, found: LogBounds, told: Told, *, latest_if_no_match: bool) -> End:
+    """Where the range of a log starts.
 
-    A file's modification time may be cut to whole seconds, so it can be too early, never too late.
-    A segment is certainly older than the start only where its time is before the timestamp's whole
-    second; it certainly reaches the end where its time is not before the timestamp.
+    Raises ``OptionError`` where a timestamp matches nothing, or the group has committed nothing.
     """
-    return (limit.value // 1000 * 1000 if start else limit.value) - 1
-
-
-def start_of(
-    limits: OffsetLimits, found: LogBounds, before: SegmentsBefore, *, latest_if_no_match: bool
-) -> End:
-    """Where the range of a log starts. Raises ``OptionError`` where a timestamp matches nothing."""
     limit = limit_of(limits, found.log)
     if limit.kind is LimitKind.OFFSET:
         return End(limit.value, limits.option)
     if limit.kind is LimitKind.EARLIEST:
         return End(found.earliest)
-    older = before.get(found.log, ())
-    start_offset = _boundary_after(found, older[-1]) if older else found.earliest
-    if start_offset == found.latest and not latest_if_no_match:
+    offset = told[found.log]
+    if offset is not None:
+        return End(offset, limits.option if limit.kind is LimitKind.COMMITTED else None)
+    if limit.kind is LimitKind.COMMITTED:
         raise OptionError(
-            f"option {limits.option}: {found.log} has no message at or after {limit.value}; "
-            "startingOffsetsByTimestampStrategy=latest reads nothing there instead"
+            f"option {limits.option}: the group has committed no offset for {found.log}; commit one, or give "
+            'offsets as {"topic":{"0":-2}}'
         )
-    return End(start_offset)
+    if latest_if_no_match:
+        return End(found.latest)
+    raise OptionError(
+        f"option {limits.option}: no offset matched from request: {found.log} has no message at or after "
+        f"{limit.value}; startingOffsetsByTimestampStrategy=latest reads nothing there instead"
+    )
 
 
-def end_of(limits: OffsetLimits, found: LogBounds, before: SegmentsBefore) -> End:
+def end_of(limits: OffsetLimits, found: LogBounds, told: Told) -> End:
     """Where the range of a log ends."""
     limit = limit_of(limits, found.log)
     if limit.kind is LimitKind.OFFSET:
         return End(limit.value, limits.option)
-    if limit.kind is LimitKind.LATEST:
-        return End(found.latest)
-    older = before.get(found.log, ())
-    reaching = _boundary_after(found, older[-1]) if older else found.earliest
-    return End(_boundary_after(found, reaching))
+    offset = told[found.log] if limit.kind is LimitKind.TIMESTAMP else None
+    return End(found.latest if offset is None else offset)
 
 
 def resolved(
@@ -120,11 +107,6 @@ def _clamped(end: End, found: LogBounds, fail_on_data_loss: bool) -> End:
         raise DataLossError(f"{loss}; to read what is left, set failOnDataLoss=false")
     _log.warning("%s; reading on because failOnDataLoss=false", loss)
     return End(min(max(end.offset, found.earliest), found.latest))
-
-
-def _boundary_after(found: LogBounds, offset: int) -> int:
-    """The first segment start after ``offset``, or the end of the log."""
-    return next((start for start in found.segment_starts if start > offset), found.latest)
 
 
 def _names(logs: Sequence[TopicPartition]) -> str:

@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 
 from spark_kafkawire.broker import EmbeddedCluster
 from spark_kafkawire.clients.fetcher import Fetcher, FetchTask
-from spark_kafkawire.model import Broker, OffsetRange, TopicPartition
+from spark_kafkawire.model import Broker, Leader, OffsetRange, TopicPartition
 from spark_kafkawire.options import FetchOptions
 from tests.support.settings import net_07
 
@@ -183,7 +183,7 @@ def batch_rows(cluster: EmbeddedCluster, log: LogData) -> int:
 def _fetcher(cluster: EmbeddedCluster, topic: str, log: LogData) -> Fetcher:
     broker = cluster.brokers[0]
     log_range = OffsetRange(TopicPartition(topic, 0, broker.id), 0, log.size)
-    task = FetchTask(log_range, Broker(broker.id, broker.host, broker.port))
+    task = FetchTask(log_range, Leader(Broker(broker.id, broker.host, broker.port)))
     return Fetcher(task, FetchOptions(), net_07())
 
 

@@ -27,7 +27,7 @@ from spark_kafkawire.errors import (
     ProtocolError,
     RequestTimedOut,
 )
-from spark_kafkawire.model import Broker, OffsetRange, TopicPartition
+from spark_kafkawire.model import Broker, Leader, OffsetRange, TopicPartition
 from spark_kafkawire.net.client import Client
 from spark_kafkawire.net.pool import Pool
 from spark_kafkawire.options import FetchOptions
@@ -81,7 +81,7 @@ def log_dir(written: tuple[Path, int], tmp_path: Path) -> Path:
 
 
 def task(broker: Broker, stop: int, start: int = 0, **options: str) -> FetchTask:
-    return FetchTask(OffsetRange(LOG, start, stop), broker, **options)
+    return FetchTask(OffsetRange(LOG, start, stop), Leader(broker), **options)
 
 
 def values(fetcher: Fetcher) -> list[bytes]:
@@ -307,7 +307,7 @@ def test_a_partition_that_the_broker_has_not_is_its_error(log_dir: Path) -> None
             match=r"t 0-77 at offset 0 on broker 0.*no such partition \(error 3 WRONG_PARTITION\)",
         ),
     ):
-        values(Fetcher(FetchTask(OffsetRange(missing, 0, 100), broker), SMALL, NET))
+        values(Fetcher(FetchTask(OffsetRange(missing, 0, 100), Leader(broker)), SMALL, NET))
 
 
 def test_a_reader_that_stops_early_leaves_no_connection(log_dir: Path) -> None:
@@ -322,7 +322,7 @@ def test_a_real_brokers_log_is_read_over_the_wire(tmp_path: Path) -> None:
     shutil.copytree(CORPUS / "broker0", tmp_path / "logs")
     log = TopicPartition("debian-gzip", 0, 0)
     with serving(tmp_path / "logs") as broker:
-        fetcher = Fetcher(FetchTask(OffsetRange(log, 0, 176_749), broker), SMALL, NET)
+        fetcher = Fetcher(FetchTask(OffsetRange(log, 0, 176_749), Leader(broker)), SMALL, NET)
         assert len(values(fetcher)) == 2626
 
 

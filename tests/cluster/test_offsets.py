@@ -12,7 +12,7 @@ import pytest
 
 from spark_kafkawire.broker import BrokerServer, Fault, FaultKind
 from spark_kafkawire.cluster import offsets as under_test
-from spark_kafkawire.cluster.offsets import LogBounds, all_bounds, bounds, segments_before
+from spark_kafkawire.cluster.offsets import all_bounds, bounds, segments_before
 from spark_kafkawire.errors import (
     BrokerError,
     ConnectFailed,
@@ -24,7 +24,7 @@ from spark_kafkawire.errors import (
     ProtocolError,
     RequestTimedOut,
 )
-from spark_kafkawire.model import Broker, ClusterView, TopicPartition
+from spark_kafkawire.model import Broker, ClusterView, LogBounds, TopicPartition
 from tests.net.peers import Peer, closed_port, read_frame, stalling
 from tests.support.golden import copy_segments
 from tests.support.settings import net_07

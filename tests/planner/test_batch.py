@@ -62,7 +62,7 @@ SECOND = {name: [segments(name)[1]] for name in NAMES}
 def test_a_topic_is_one_task_for_each_broker_and_partition(cluster: EmbeddedCluster) -> None:
     tasks = planned(cluster)
     assert ranges(tasks) == WHOLE
-    assert {(task.broker.id, task.broker.port) for task in tasks} == {
+    assert {(task.leader.broker.id, task.leader.broker.port) for task in tasks} == {
         (broker.id, broker.port) for broker in cluster.brokers
     }
     assert {(task.starting, task.ending) for task in tasks} == {(None, None)}
@@ -138,7 +138,7 @@ def test_an_end_by_timestamp_includes_the_segment_that_reaches_it(
 
 
 def test_nothing_that_young_is_an_error_or_nothing(cluster: EmbeddedCluster) -> None:
-    with pytest.raises(OptionError, match=r"startingTimestamp: debian-plain 0-0 has no message at or after"):
+    with pytest.raises(OptionError, match=r"startingTimestamp: .*: debian-plain 0-0 has no message at or after"):
         planned(cluster, startingTimestamp=ms(TIMES_S[1] + 1))
     options = {"startingTimestamp": ms(TIMES_S[1] + 1), "startingOffsetsByTimestampStrategy": "latest"}
     assert planned(cluster, **options) == ()

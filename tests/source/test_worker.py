@@ -11,7 +11,7 @@ import pytest
 
 from spark_kafkawire.broker import EmbeddedCluster
 from spark_kafkawire.errors import ConnectFailed
-from spark_kafkawire.model import Broker
+from spark_kafkawire.model import Broker, Leader
 from spark_kafkawire.options import ReadOptions
 from spark_kafkawire.records import compiler
 from spark_kafkawire.source.batch_reader import KafkaWireBatchReader
@@ -66,5 +66,5 @@ def test_a_task_that_fails_freezes_too(freezes: list[None], corpus: EmbeddedClus
     part = reader.partitions()[0]
     assert isinstance(part, KafkaWirePartition)
     with pytest.raises(ConnectFailed):
-        list(reader.read(KafkaWirePartition(replace(part.task, broker=nobody))))
+        list(reader.read(KafkaWirePartition(replace(part.task, leader=Leader(nobody)))))
     assert len(freezes) == 1

@@ -1,0 +1,68 @@
+"""What a read asks of a cluster, whatever protocol its brokers speak.
+
+cluster = cluster_of(options)
+logs = cluster.logs_of(["debian-gzip"])
+bounds = cluster.bounds(logs)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+from ..model import Broker, Leader, LogBounds, TopicPartition
+from ..options import ReadOptions
+from .v07 import V07Cluster
+
+#: An offset for each log; None where the cluster knows none that fits the question.
+Offsets = Mapping[TopicPartition, int | None]
+
+
+class Cluster(Protocol):
+    """Topics, leaders and offsets. Nothing is asked before a method is called.
+
+    All methods raise ``DiscoveryError`` (fatal), and ``BrokerError`` or ``TransportError`` when
+    the retries are used up.
+    """
+
+    def topics(self) -> Sequence[str]:
+        """Names that ``subscribePattern`` may find, sorted. Raises ``OptionError`` where brokers
+        cannot list them."""
+
+    def logs_of(self, topics: Sequence[str]) -> tuple[TopicPartition, ...]:
+        """All logs of the topics, sorted. Raises ``UnknownTopicError`` (fatal)."""
+
+    def assigned(self, logs: Sequence[TopicPartition]) -> tuple[TopicPartition, ...]:
+        """Those of the logs that ``assign`` names which can be read."""
+
+    def leaders_of(self, logs: Sequence[TopicPartition]) -> dict[TopicPartition, Leader]:
+        """Who serves each log; those whose broker is not alive are left out."""
+
+    def forget(self, log: TopicPartition) -> None:
+        """What is known of a log turned out to be old: ask again when it is next needed."""
+
+    def bounds(self, logs: Sequence[TopicPartition]) -> dict[TopicPartition, LogBounds]:
+        """Where each log starts and ends now, in the order of ``logs``."""
+
+    def start_offsets(
+        self, times_ms: Mapping[TopicPartition, int], bounds: Mapping[TopicPartition, LogBounds]
+    ) -> Offsets:
+        """Where to start so that no message as young as the log's time is missed; None where there
+        is no such message."""
+
+    def stop_offsets(
+        self, times_ms: Mapping[TopicPartition, int], bounds: Mapping[TopicPartition, LogBounds]
+    ) -> Offsets:
+        """Where to stop so that no message older than the log's time is missed; None for the end."""
+
+    def committed_offsets(self, logs: Sequence[TopicPartition]) -> Offsets:
+        """Where the option's consumer group stands; None where it has committed nothing."""
+
+
+def cluster_of(options: ReadOptions, brokers: tuple[Broker, ...] | None = None) -> Cluster:
+    """The cluster that the discovery option names: here the protocol is chosen.
+
+    A task, which may not know how to log in to ZooKeeper, gives the 0.7 ``brokers`` that it reads
+    from.
+    """
+    return V07Cluster(options.discovery, options.net, brokers)

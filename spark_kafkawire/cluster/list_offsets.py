@@ -1,0 +1,153 @@
+"""Which offsets belong to the start, to the end and to timestamps of partitions: ListOffsets.
+
+Each leader is asked for all its partitions at once, all questions ahead on one connection, and the
+leaders side by side. A partition whose leader is another one by now is asked for again, there.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from ..errors import KafkaWireError, ProtocolError, UnsupportedVersionError
+from ..model import Broker, LogBounds, TopicPartition
+from ..net.pool import POOL
+from ..net.retry import Attempts
+from ..options import NetOptions
+from ..protocol.modern.error_codes import broker_error
+from ..protocol.modern.fetch import READ_UNCOMMITTED
+from ..protocol.modern.list_offsets import (
+    EARLIEST_TIMESTAMP,
+    LATEST_TIMESTAMP,
+    LIST_OFFSETS,
+    ListOffsetsPartition,
+    ListOffsetsPartitionReply,
+    ListOffsetsReply,
+    ListOffsetsRequest,
+    ListOffsetsTopic,
+)
+from .asking import side_by_side
+from .metadata import Metadata
+
+#: One question after the other: the timestamp, or what stands for one, of each log.
+Timestamps = Mapping[TopicPartition, int]
+#: What one leader answers: an offset or an error for each question (by its place) and log.
+_Answers = dict[tuple[int, TopicPartition], int | KafkaWireError]
+
+
+def all_bounds(
+    metadata: Metadata,
+    logs: Iterable[TopicPartition],
+    net: NetOptions,
+    isolation_level: int = READ_UNCOMMITTED,
+) -> dict[TopicPartition, LogBounds]:
+    """Where logs start and end now, in the order of ``logs``.
+
+    With READ_COMMITTED a log ends where its first open transaction begins. Raises as
+    ``list_offsets`` does.
+    """
+    logs = list(logs)
+    asked = [dict.fromkeys(logs, time) for time in (EARLIEST_TIMESTAMP, LATEST_TIMESTAMP)]
+    earliest, latest = list_offsets(metadata, asked, net, isolation_level)
+    return {log: LogBounds(log, earliest[log], latest[log]) for log in logs}
+
+
+def list_offsets(
+    metadata: Metadata, asked: Sequence[Timestamps], net: NetOptions, isolation_level: int = READ_UNCOMMITTED
+) -> list[dict[TopicPartition, int]]:
+    """For each of ``asked``, the first offset of each log whose record is as young as the timestamp, ms.
+
+    It is ``NO_OFFSET`` where no record is. Raises ``UnknownTopicError`` (fatal),
+    ``UnsupportedVersionError`` (fatal) where a broker is too old (0.10.0) to know the time of
+    records, and when the retries are used up ``BrokerError`` or ``TransportError``.
+    """
+    found: list[dict[TopicPartition, int]] = [{} for _ in asked]
+    attempts = Attempts(net.retry)
+    while any(pending := [_without(*pair) for pair in zip(asked, found, strict=True)]):
+        failures = []
+        for (index, log), outcome in _asked_once(metadata, pending, net, isolation_level).items():
+            if isinstance(outcome, int):
+                found[index][log] = outcome
+            else:
+                metadata.forget(log.topic)
+                failures.append(outcome)
+        if failures:
+            attempts.failed(next((error for error in failures if not error.retriable), failures[0]))
+    return [{log: offsets[log] for log in times} for times, offsets in zip(asked, found, strict=True)]
+
+
+def _without(times: Timestamps, found: Mapping[TopicPartition, int]) -> Timestamps:
+    return {log: time for log, time in times.items() if log not in found}
+
+
+def _asked_once(
+    metadata: Metadata, pending: Sequence[Timestamps], net: NetOptions, isolation_level: int
+) -> _Answers:
+    """One attempt at all leaders; every question gets an answer or an error."""
+    leaders = metadata.leaders_of({log for times in pending for log in times})
+    by_broker: dict[Broker, list[Timestamps]] = {
+        broker: [{log: ms for log, ms in times.items() if leaders[log].broker == broker} for times in pending]
+        for broker in {leader.broker for leader in leaders.values()}
+    }
+
+    def question(broker: Broker) -> _Answers:
+        try:
+            return dict(_answers(broker, by_broker[broker], net, isolation_level))
+        except KafkaWireError as error:
+            return {(index, log): error for index, times in enumerate(by_broker[broker]) for log in times}
+
+    answers = side_by_side(by_broker, question)
+    return {key: outcome for of_broker in answers.values() for key, outcome in of_broker.items()}
+
+
+def _answers(
+    broker: Broker, asked: Sequence[Timestamps], net: NetOptions, isolation_level: int
+) -> Iterator[tuple[tuple[int, TopicPartition], int | KafkaWireError]]:
+    places = [index for index, times in enumerate(asked) if times]
+    replies = _replies(broker, [_request(asked[index], isolation_level) for index in places], net)
+    for index, reply in zip(places, replies, strict=True):
+        partitions = _partitions(reply)
+        for log in asked[index]:
+            place = f"ListOffsets of {log} on {broker}"
+            if log not in partitions:
+                raise ProtocolError(f"{place}: the answer does not mention it")
+            found = partitions[log]
+            yield (
+                (index, log),
+                broker_error(found.error_code, place) if found.error_code else found.found_offset,
+            )
+
+
+def _replies(
+    broker: Broker, requests: Sequence[ListOffsetsRequest], net: NetOptions
+) -> list[ListOffsetsReply]:
+    client = POOL.take(broker, net.connection)
+    if client.version_of(LIST_OFFSETS) == 0 and any(map(_asks_for_time, requests)):
+        POOL.give_back(client)
+        raise UnsupportedVersionError(
+            f"{broker} is older than Kafka 0.10.1 and does not know which offset belongs to a timestamp: "
+            "give offsets instead"
+        )
+    replies: list[ListOffsetsReply] = [reply.body for reply in client.pipeline(requests)]
+    POOL.give_back(client)
+    return replies
+
+
+def _asks_for_time(request: ListOffsetsRequest) -> bool:
+    return any(partition.timestamp >= 0 for topic in request.topics for partition in topic.partitions)
+
+
+def _request(times: Timestamps, isolation_level: int) -> ListOffsetsRequest:
+    by_topic: dict[str, list[ListOffsetsPartition]] = defaultdict(list)
+    for log, ms in times.items():
+        by_topic[log.topic].append(ListOffsetsPartition(partition_index=log.partition, timestamp=ms))
+    topics = [ListOffsetsTopic(name=topic, partitions=tuple(parts)) for topic, parts in by_topic.items()]
+    return ListOffsetsRequest(isolation_level=isolation_level, topics=tuple(topics))
+
+
+def _partitions(reply: ListOffsetsReply) -> dict[TopicPartition, ListOffsetsPartitionReply]:
+    return {
+        TopicPartition(topic.name, partition.partition_index): partition
+        for topic in reply.topics
+        for partition in topic.partitions
+    }

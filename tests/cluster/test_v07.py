@@ -1,0 +1,67 @@
+"""A 0.7 cluster as a read asks it: which segments belong to a timestamp."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from spark_kafkawire.cluster.v07 import V07Cluster, start_offset, stop_offset
+from spark_kafkawire.errors import OptionError
+from spark_kafkawire.model import Leader, LogBounds, TopicPartition
+from spark_kafkawire.options import Discovery
+from tests.support.settings import net_07
+from tests.support.writing import broker_of
+
+from .conftest import StartBroker
+from .test_view import produce
+
+LOG = TopicPartition("t", 1, 0)
+FOUND = LogBounds(LOG, earliest=100, latest=1000, segment_starts=(100, 400, 700))
+
+
+@pytest.mark.parametrize(("older", "expected"), [((), 100), ((100,), 400), ((100, 400), 700)])
+def test_a_start_is_the_first_segment_that_may_be_young_enough(older: tuple[int, ...], expected: int) -> None:
+    assert start_offset(FOUND, older) == expected
+
+
+@pytest.mark.parametrize("older", [(100, 400, 700), (100, 400, 700, 1000), (100, 400, 700, 1200)])
+def test_a_start_after_the_last_message_is_none(older: tuple[int, ...]) -> None:
+    assert start_offset(FOUND, older) is None
+
+
+@pytest.mark.parametrize(
+    ("older", "expected"), [((), 400), ((100,), 700), ((100, 400), None), ((100, 400, 700), None)]
+)
+def test_an_end_is_behind_the_segment_that_reaches_it(older: tuple[int, ...], expected: int | None) -> None:
+    assert stop_offset(FOUND, older) == expected
+
+
+def test_file_times_cut_to_seconds_lose_no_message(start_broker: StartBroker, tmp_path: Path) -> None:
+    # Written at 5.9 s, the file may say 5.0 s: a start at 5.5 s must not count it as older.
+    server = start_broker(0, {"log.file.size": "5"})
+    produce(server, "t", 0)
+    produce(server, "t", 0)
+    for file in (tmp_path / "broker-0" / "t-0").iterdir():
+        os.utime(file, (5, 5))
+    log = TopicPartition("t", 0, 0)
+    cluster = V07Cluster(Discovery(broker_list=(broker_of(server),)), net_07())
+    bounds = cluster.bounds([log])
+    assert cluster.start_offsets({log: 5_500}, bounds) == {log: 0}
+    assert cluster.start_offsets({log: 6_000}, bounds) == {log: None}
+    assert cluster.stop_offsets({log: 5_500}, bounds) == {log: None}
+    assert cluster.stop_offsets({log: 4_500}, bounds) == {log: bounds[log].segment_starts[1]}  # type: ignore[index]
+
+
+def test_a_task_knows_its_broker_without_discovery(start_broker: StartBroker) -> None:
+    broker = broker_of(start_broker(0))
+    cluster = V07Cluster(Discovery(zookeeper_connect="127.0.0.1:1"), net_07(), (broker,))
+    gone = TopicPartition("t", 0, 7)
+    assert cluster.leaders_of([LOG, gone]) == {LOG: Leader(broker)}
+
+
+def test_committed_offsets_are_of_later_brokers() -> None:
+    cluster = V07Cluster(Discovery(zookeeper_connect="127.0.0.1:1"), net_07())
+    with pytest.raises(OptionError, match=r"'committed' needs kafka\.bootstrap\.servers"):
+        cluster.committed_offsets([LOG])

@@ -4,30 +4,37 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final, Generic, ParamSpec
+from typing import Any, Final, Generic, ParamSpec, TypeVar
 
 import numpy as np
 import pyarrow as pa
 
 from ..errors import LimitError, OptionError
 from ..model import TopicPartition
-from .columns import Columns
+from .columns import Columns, validity_bitmap
+from .headers import HEADERS
 from .limits import VALUE_BYTES_MAX
 
 _TIMESTAMP: Final = pa.timestamp("us", tz="UTC")
 #: ``timestampType`` of a message that has no timestamp, as Spark's own connector has it.
 _NO_TIMESTAMP_TYPE: Final = -1
+#: ``timestamp`` of a record that has none. Source: RecordBatch.NO_TIMESTAMP.
+_NO_TIMESTAMP_MS: Final = -1
+#: Largest timestamp whose microseconds fit in int64; later ones become it, year 294247.
+_TIMESTAMP_MS_MAX: Final = (2**63 - 1) // 1000
 
 P = ParamSpec("P")
+A = TypeVar("A", bound="pa.Array | None")
 
 
 class BatchBuilder:
     """Makes record batches of one log, with exactly the columns of ``schema`` in its order.
 
-    Known names and types: ``key`` binary (null), ``value`` binary, ``topic`` string, ``partition``
-    int32, ``offset`` int64, ``timestamp`` timestamp[us, UTC] (null), ``timestampType`` int32 (-1),
-    ``broker`` int32 (null where the log has none), ``index`` int32, ``nextOffset`` int64. Only
-    what is asked for is built. Offset, index, nextOffset and value share the columns' memory; a
+    Known names and types: ``key`` and ``value`` binary, ``topic`` string, ``partition`` int32,
+    ``offset`` int64, ``timestamp`` timestamp[us, UTC], ``timestampType`` int32, ``headers`` as
+    ``HEADERS``, ``broker`` int32 (null where the log has none), ``index`` int32, ``nextOffset``
+    int64. Only what is asked for is built. Key, headers and timestamp are null and timestampType
+    is -1 where the columns have none. Columns of values and numbers share the columns' memory; a
     column that is the same in all rows is built once, and the batches share its memory.
 
     Raises ``OptionError`` (fatal) for another name or type.
@@ -39,7 +46,6 @@ class BatchBuilder:
         self._log = log
         self._schema = schema
         self._constants: dict[str, pa.Array] = {}
-        self._constants_count = -1
 
     def build(self, columns: Columns) -> pa.RecordBatch:
         """A batch of these rows. Raises ``LimitError`` (fatal) for too many for Arrow."""
@@ -48,23 +54,24 @@ class BatchBuilder:
             # A batch without columns still has rows: count() asks for nothing else.
             rows = pa.StructArray.from_buffers(pa.struct([]), count, [None])
             return pa.RecordBatch.from_struct_array(rows)
-        if count > self._constants_count:
-            names = [name for name in self._schema.names if name in _CONSTANT]
-            self._constants = {name: _CONSTANT[name].build(self._log, count) for name in names}
-            self._constants_count = count
-        arrays = [
-            self._constants[name].slice(0, count)
-            if name in self._constants
-            else _VARYING[name].build(columns)
-            for name in self._schema.names
-        ]
+        arrays = [self._array(name, columns) for name in self._schema.names]
         return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
+
+    def _array(self, name: str, columns: Columns) -> pa.Array:
+        array = _VARYING[name].build(columns) if name in _VARYING else None
+        return self._constant(name, columns.count) if array is None else array
+
+    def _constant(self, name: str, count: int) -> pa.Array:
+        array = self._constants.get(name)
+        if array is None or len(array) < count:
+            array = self._constants[name] = _CONSTANT[name].build(self._log, count)
+        return array.slice(0, count)
 
 
 def _check(field: pa.Field) -> None:
-    column: _Column[Any] | None = _CONSTANT.get(field.name) or _VARYING.get(field.name)
+    column: _Column[Any, Any] | None = _CONSTANT.get(field.name) or _VARYING.get(field.name)
     if column is None:
-        known = ", ".join((*_CONSTANT, *_VARYING))
+        known = ", ".join(_CONSTANT | _VARYING)
         raise OptionError(f"column {field.name} is unknown; known are {known}")
     if column.type != field.type:
         raise OptionError(f"column {field.name} has the type {column.type}, not {field.type}")
@@ -85,32 +92,58 @@ def _int32(count: int, value: int | None) -> pa.Array:
     return pa.nulls(count, pa.int32()) if value is None else pa.array(np.full(count, value, np.int32))
 
 
-def _value(columns: Columns) -> pa.Array:
-    if columns.values is None:
-        raise AssertionError("values were not decoded")
-    return columns.values
+def _own(column: str) -> Callable[[Columns], pa.Array | None]:
+    """The column of that name, or AssertionError where it was not decoded."""
+
+    def build(columns: Columns) -> pa.Array:
+        values = getattr(columns, column)
+        if values is None:
+            raise AssertionError(f"{column} was not decoded")
+        return values if isinstance(values, pa.Array) else pa.array(values)
+
+    return build
+
+
+def _timestamp(columns: Columns) -> pa.Array | None:
+    ms = columns.timestamps_ms
+    if ms is None:
+        return None
+    us = np.clip(ms, -_TIMESTAMP_MS_MAX, _TIMESTAMP_MS_MAX)
+    us *= 1000
+    valid = ms != _NO_TIMESTAMP_MS
+    validity = None if valid.all() else validity_bitmap(valid)
+    return pa.Array.from_buffers(_TIMESTAMP, len(us), [validity, pa.py_buffer(us)])
+
+
+def _timestamp_type(columns: Columns) -> pa.Array | None:
+    return None if columns.timestamp_types is None else pa.array(columns.timestamp_types)
 
 
 @dataclass(frozen=True, slots=True)
-class _Column(Generic[P]):
-    """An Arrow type, and how a column of it is built."""
+class _Column(Generic[P, A]):
+    """An Arrow type, and how a column of it is built; None where all rows are the same."""
 
     type: pa.DataType
-    build: Callable[P, pa.Array]
+    build: Callable[P, A]
 
 
-#: Columns that are the same in all rows of a log.
-_CONSTANT: Final[dict[str, _Column[[TopicPartition, int]]]] = {
+#: Columns that are the same in all rows of a log, and what others are where they are the same.
+_CONSTANT: Final[dict[str, _Column[[TopicPartition, int], pa.Array]]] = {
     "key": _Column(pa.binary(), lambda _, count: pa.nulls(count, pa.binary())),
     "topic": _Column(pa.string(), _topic),
     "partition": _Column(pa.int32(), lambda log, count: _int32(count, log.partition)),
     "timestamp": _Column(_TIMESTAMP, lambda _, count: pa.nulls(count, _TIMESTAMP)),
     "timestampType": _Column(pa.int32(), lambda _, count: _int32(count, _NO_TIMESTAMP_TYPE)),
+    "headers": _Column(HEADERS, lambda _, count: pa.nulls(count, HEADERS)),
     "broker": _Column(pa.int32(), lambda log, count: _int32(count, log.broker)),
 }
-_VARYING: Final[dict[str, _Column[[Columns]]]] = {
-    "value": _Column(pa.binary(), _value),
-    "offset": _Column(pa.int64(), lambda columns: pa.array(columns.offset)),
-    "index": _Column(pa.int32(), lambda columns: pa.array(columns.index)),
-    "nextOffset": _Column(pa.int64(), lambda columns: pa.array(columns.next_offset)),
+_VARYING: Final[dict[str, _Column[[Columns], pa.Array | None]]] = {
+    "key": _Column(pa.binary(), lambda columns: columns.keys),
+    "value": _Column(pa.binary(), _own("values")),
+    "offset": _Column(pa.int64(), _own("offset")),
+    "timestamp": _Column(_TIMESTAMP, _timestamp),
+    "timestampType": _Column(pa.int32(), _timestamp_type),
+    "headers": _Column(HEADERS, lambda columns: columns.headers),
+    "index": _Column(pa.int32(), _own("index")),
+    "nextOffset": _Column(pa.int64(), _own("next_offset")),
 }

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+Uint8s = npt.NDArray[np.uint8]
 Int32s = npt.NDArray[np.int32]
 Int64s = npt.NDArray[np.int64]
 
@@ -17,15 +18,22 @@ Int64s = npt.NDArray[np.int64]
 class Columns:
     """Messages in log order, one row each. All columns own their memory.
 
-    ``offset`` (int64) is the log offset of the outermost message, ``index`` (int32) the place
-    inside a compressed one, ``next_offset`` (int64) the offset after the outermost message.
-    ``values`` is None where they were not asked for.
+    ``offset`` (int64) is the record's offset, in 0.7 that of the outermost message. Only 0.7 has
+    ``index`` (int32), the place inside a compressed message, and ``next_offset`` (int64), the
+    offset after the outermost one. The others are None where they were not asked for, or where
+    all rows are alike: ``values`` never then, ``keys`` (binary) and ``headers``
+    (list<struct<key: string, value: binary>>) where all are null, ``timestamps_ms`` (int64, -1 for
+    none) and ``timestamp_types`` (int32, 0 CreateTime, 1 LogAppendTime) where no row has any.
     """
 
     offset: Int64s
-    index: Int32s
-    next_offset: Int64s
-    values: pa.BinaryArray | None
+    index: Int32s | None = None
+    next_offset: Int64s | None = None
+    values: pa.BinaryArray | None = None
+    keys: pa.BinaryArray | None = None
+    headers: pa.ListArray | None = None
+    timestamps_ms: Int64s | None = None
+    timestamp_types: Int32s | None = None
 
     @property
     def count(self) -> int:
@@ -39,11 +47,17 @@ def check_spans(offsets: npt.NDArray[Any], size: int) -> None:
         raise AssertionError(f"value offsets leave their buffer of {size} bytes")
 
 
-def binary_array(data: npt.NDArray[np.uint8], offsets: Int32s) -> pa.BinaryArray:
+def binary_array(data: Uint8s, offsets: Int32s, valid: npt.NDArray[np.bool_] | None = None) -> pa.BinaryArray:
     """An Arrow array over ``data`` without a copy; row ``i`` is ``[offsets[i], offsets[i + 1])``.
 
-    Arrow trusts what it is given, so the spans are checked here.
+    Rows that are not ``valid`` are null; all are without it. Arrow trusts what it is given, so
+    the spans are checked here.
     """
     check_spans(offsets, len(data))
-    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(data)]
+    buffers = [validity_bitmap(valid), pa.py_buffer(offsets), pa.py_buffer(data)]
     return pa.BinaryArray.from_buffers(pa.binary(), len(offsets) - 1, buffers)
+
+
+def validity_bitmap(valid: npt.NDArray[np.bool_] | None) -> pa.Buffer | None:
+    """Arrow's bitmap of the rows that are not null; None where all are."""
+    return None if valid is None else pa.py_buffer(np.packbits(valid, bitorder="little"))

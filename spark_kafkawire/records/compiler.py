@@ -69,6 +69,15 @@ def kernel(signature: str) -> Callable[[Callable[P, R]], Kernel[P, R]]:
     return declare
 
 
+_inlined: list[Callable[..., Any]] = []
+
+
+def inlined(function: Callable[P, R]) -> Callable[P, R]:
+    """Declare a function that kernels call; compiled, it becomes a part of each of them."""
+    _inlined.append(function)
+    return function
+
+
 def copy(target: Any, target_pos: int, source: Any, source_pos: int, size: int) -> None:
     """Copy bytes between arrays inside a kernel. Compiled, this is ``memcpy``: bounds are the caller's."""
     target[target_pos : target_pos + size] = source[source_pos : source_pos + size]
@@ -117,11 +126,18 @@ def _compile(kernels: list[Kernel[Any, Any]]) -> None:
     config.CACHE_DIR = default_cache or str(_cache_folder())
     try:
         _compile_copy()
+        for function in _inlined:
+            _compile_inlined(function)
         compiled = [numba.njit(each.signature, cache=True, nogil=True)(each.function) for each in kernels]
     finally:
         config.CACHE_DIR = default_cache
     for each, function in zip(kernels, compiled, strict=True):
         each.compiled = function
+
+
+@functools.cache
+def _compile_inlined(function: Callable[..., Any]) -> None:
+    import_module("numba.core.extending").register_jitable(function)
 
 
 @functools.cache

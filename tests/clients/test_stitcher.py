@@ -14,6 +14,7 @@ from spark_kafkawire.clients.stitcher import MessageCrossesStop, Stitcher
 from spark_kafkawire.errors import CorruptDataError, LimitError
 from spark_kafkawire.model import OffsetRange, TopicPartition
 from spark_kafkawire.records.message_set import DecodeLimits, encode
+from tests.records.trees import column_rows
 
 LOG = TopicPartition("t", 0, 0)
 BASE = 1000
@@ -29,16 +30,7 @@ def rows(stitched: Stitcher, chunks: list[bytes], room: int = 0) -> list[tuple[i
     for chunk in chunks:
         frame = bytearray(room) + chunk
         for columns in stitched.feed(memoryview(frame), room):
-            assert columns.values is not None
-            found += list(
-                zip(
-                    columns.offset.tolist(),
-                    columns.index.tolist(),
-                    columns.next_offset.tolist(),
-                    columns.values.to_pylist(),
-                    strict=True,
-                )
-            )
+            found += column_rows(columns)
         frame[:] = b"\xff" * len(frame)
     stitched.finish()
     return found

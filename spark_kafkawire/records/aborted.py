@@ -1,0 +1,72 @@
+"""Which batches belong to aborted transactions, for readers with ``isolation.level=read_committed``.
+
+A Fetch reply names for each aborted transaction its producer and first offset. From there on the
+producer's transactional batches do not count, until its abort marker: a control batch.
+Source: Apache Kafka's CompletedFetch.java and ControlRecordType.java; KIP-98.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from . import record_kernels as kernels
+from .batch_index import BatchIndex
+from .record_batch import check_crc
+from .regions import CONTROL_BIT, HEADER_BYTES, TRANSACTIONAL_BIT
+
+#: The type in the key of a control record, ``version int16 | type int16``.
+_ABORT: Final = 0
+_KEY_SIZE_MIN: Final = 4
+
+
+class AbortedTransaction(Protocol):
+    """A transaction that a Fetch reply names as aborted."""
+
+    @property
+    def producer_id(self) -> int:
+        """Whose it is."""
+        ...
+
+    @property
+    def first_offset(self) -> int:
+        """The offset of its first record."""
+        ...
+
+
+def is_aborted(index: BatchIndex, aborted: Sequence[AbortedTransaction]) -> npt.NDArray[np.bool_]:
+    """For each batch of the index whether it belongs to one of these transactions.
+
+    Raises ``CorruptDataError`` (fatal) for a marker whose CRC is wrong or that cannot be read.
+    """
+    waiting = sorted(((each.first_offset, each.producer_id) for each in aborted), reverse=True)
+    open_producers: set[int] = set()
+    found = np.zeros(index.count, np.bool_)
+    producer_ids, next_offsets = index.column(kernels.PRODUCER_ID), index.column(kernels.NEXT_OFFSET)
+    for row in np.flatnonzero(producer_ids >= 0).tolist():
+        while waiting and waiting[-1][0] < next_offsets[row]:
+            open_producers.add(waiting.pop()[1])
+        producer_id, attributes = int(producer_ids[row]), int(index.table[row, kernels.ATTRIBUTES])
+        if attributes & CONTROL_BIT:
+            if producer_id in open_producers and _is_abort(index, row):
+                open_producers.remove(producer_id)
+        elif attributes & TRANSACTIONAL_BIT:
+            found[row] = producer_id in open_producers
+    return found
+
+
+def _is_abort(index: BatchIndex, row: int) -> bool:
+    """Whether the control batch is an abort marker."""
+    check_crc(index, row)
+    records = index.batch(row)[HEADER_BYTES:]
+    stop = len(records)
+    _, pos = kernels.varint(records, 0, stop)
+    _, pos = kernels.varlong(records, pos + 1, stop)
+    _, pos = kernels.varint(records, pos, stop)
+    key_size, pos = kernels.varint(records, pos, stop)
+    if not _KEY_SIZE_MIN <= key_size <= stop - pos:
+        raise index.damage(row, "it is a control batch without a type")
+    return int.from_bytes(records[pos + 2 : pos + 4], "big") == _ABORT

@@ -1,0 +1,150 @@
+"""Record batches made of rows: magic 2, as producers write them since Kafka 0.11."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from crc32c import crc32c
+
+from ..errors import OptionError, RowError
+from ..protocol.primitives import Buffer
+from . import compiler, write_kernels
+from .batch_codecs import codec_named
+from .columns import Int64s
+from .compression import Codec
+from .rows import Column, Records, header_column
+
+#: Producer id, epoch and sequence of a batch from no idempotent producer.
+NO_PRODUCER: Final = (-1, -1, -1)
+_CRC: Final = struct.Struct(">I")
+_CRC_POS: Final = 17
+_ATTRIBUTES_POS: Final = 21
+_PRODUCER: Final = struct.Struct(">qhi")
+_PRODUCER_POS: Final = 43
+#: The whole header; what is -1 or 0 here, the broker or ``with_producer`` fills in.
+_HEADER: Final = struct.Struct(">qiibIhiqqqhii")
+#: Batches of one kernel call, and their bytes: so many that the call itself costs little.
+_PLAN_BATCHES: Final = 64
+_PLAN_BYTES: Final = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class EncodedBatch:
+    """One batch of ``count`` records. It is whole once ``with_producer`` gave its bytes."""
+
+    data: memoryview
+    count: int
+
+    def with_producer(self, producer_id: int = -1, epoch: int = -1, base_sequence: int = -1) -> Buffer:
+        """The bytes to send, from that producer or from none; stamped in place, checksum included."""
+        _PRODUCER.pack_into(self.data, _PRODUCER_POS, producer_id, epoch, base_sequence)
+        _CRC.pack_into(self.data, _CRC_POS, crc32c(self.data[_ATTRIBUTES_POS:]))
+        return self.data
+
+
+def encode_batches(
+    records: Records,
+    *,
+    magic: int = 2,
+    compression: str = "none",
+    level: int | None = None,
+    batch_bytes_max: int,
+    request_bytes_max: int,
+    now_ms: int,
+) -> Iterator[EncodedBatch]:
+    """Batches of all records, in order; each is what one partition of a Produce request carries.
+
+    A batch has at most ``batch_bytes_max`` bytes before compression, or one record. Records
+    without a timestamp have ``now_ms``. Raises ``RowError`` naming the row for a record whose batch
+    would be larger than ``request_bytes_max``, or a timestamp below 0; ``OptionError`` for a wrong
+    type, compression or level. All fatal.
+    """
+    if magic != 2:
+        raise OptionError(f"records of magic {magic} cannot be written")
+    encoder = _Encoder.of(records, now_ms, codec_named(compression), level)
+    return encoder.batches(batch_bytes_max, request_bytes_max)
+
+
+@dataclass(frozen=True, slots=True)
+class _Encoder:
+    """Columns of the rows, and how their batches are compressed."""
+
+    keys: Column
+    values: Column
+    headers: Column
+    timestamps: Int64s
+    codec: Codec | None
+    level: int | None
+
+    @classmethod
+    def of(cls, records: Records, now_ms: int, codec: Codec | None, level: int | None) -> _Encoder:
+        keys, values = Column.of(records.keys, "key"), Column.of(records.values, "value")
+        headers, timestamps = header_column(records.headers), records.timestamps(now_ms)
+        return cls(keys, values, headers, timestamps, codec, level)
+
+    def batches(self, batch_bytes_max: int, request_bytes_max: int) -> Iterator[EncodedBatch]:
+        count = len(self.timestamps)
+        compiler.expect(count)
+        bodies = np.empty(count, np.int64)
+        table = np.empty((_PLAN_BATCHES, write_kernels.PLAN_COLUMNS), np.int64)
+        row = 0
+        while row < count:
+            code, batches, row, size = write_kernels.plan_batches(
+                self.keys.sizes,
+                self.values.sizes,
+                self.headers.sizes,
+                self.timestamps,
+                row,
+                batch_bytes_max,
+                request_bytes_max,
+                _PLAN_BYTES,
+                bodies,
+                table,
+            )
+            if code == write_kernels.RECORD_TOO_LARGE:
+                raise RowError(
+                    f"row {row}: a batch of this record alone has {size} bytes,"
+                    f" more than max.request.size {request_bytes_max}"
+                )
+            yield from self._written(bodies, table[:batches])
+
+    def _written(self, bodies: Int64s, table: Int64s) -> Iterator[EncodedBatch]:
+        out = np.empty(int(table[:, write_kernels.BATCH_SIZE].sum()), np.uint8)
+        columns = [
+            (spans.data, spans.starts, spans.sizes) for spans in (self.keys, self.values, self.headers)
+        ]
+        write_kernels.write_records(
+            *columns[0], *columns[1], *columns[2], self.timestamps, bodies, table, out
+        )
+        pos = 0
+        for first, stop, size, base_timestamp, max_timestamp in table.tolist():
+            data = out.data[pos : pos + size]
+            pos += size
+            if self.codec is not None:
+                payload = self.codec.compress(data[_HEADER.size :], self.level)
+                data = memoryview(bytearray().join((bytes(_HEADER.size), payload)))
+            self._stamp(data, stop - first, base_timestamp, max_timestamp)
+            yield EncodedBatch(data, stop - first)
+
+    def _stamp(self, data: memoryview, count: int, base_timestamp: int, max_timestamp: int) -> None:
+        attributes = self.codec.number if self.codec else 0
+        length = len(data) - 12
+        _HEADER.pack_into(
+            data,
+            0,
+            0,
+            length,
+            -1,
+            2,
+            0,
+            attributes,
+            count - 1,
+            base_timestamp,
+            max_timestamp,
+            *NO_PRODUCER,
+            count,
+        )

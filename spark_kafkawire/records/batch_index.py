@@ -1,0 +1,119 @@
+"""The shallow index of records in a log: where each batch lies, before anything is decoded.
+
+    offset int64 | size int32 | crc uint32  | magic int8 = 0, 1 | attributes int8 | ...
+    offset int64 | size int32 | epoch int32 | magic int8 = 2 | crc uint32 | attributes int16 | ...
+
+The three formats have offset, size and magic at the same places, so that they may alternate. A
+row of the index is a batch of magic 2 or an outermost message of magic 0 or 1. Indexing reads
+headers only.
+Source: Apache Kafka's DefaultRecordBatch.java, LegacyRecord.java; KIP-32, KIP-98.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from ..errors import CorruptDataError
+from ..protocol.primitives import Buffer
+from . import compiler, record_kernels
+from .columns import Int64s
+from .entries import Uint8s, byte_array
+
+#: ``offset int64 | size int32``.
+LOG_OVERHEAD: Final = 12
+_SIZE: Final = struct.Struct(">i")
+#: Rows that are indexed before the number of the others is guessed from them.
+_FIRST_ROWS: Final = 256
+_MEANINGS: Final = {
+    record_kernels.BAD_LENGTH: "a size that is shorter than its header",
+    record_kernels.BAD_MAGIC: "an unknown magic",
+    record_kernels.BAD_OFFSET: "offsets that are below 0 or leave int64",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class BatchIndex:
+    """Batches of ``buf`` in order, which keeps its memory alive and unchanged.
+
+    ``table`` (int64) has one row for each batch and the columns of ``record_kernels``. ``size``
+    bytes are whole batches; what follows them is cut.
+    """
+
+    buf: Uint8s
+    table: npt.NDArray[np.int64]
+    size: int
+
+    @property
+    def count(self) -> int:
+        """Number of whole batches."""
+        return len(self.table)
+
+    @property
+    def next_offset(self) -> int | None:
+        """The offset after the last whole batch, where the next fetch begins; None without any."""
+        return int(self.table[-1, record_kernels.NEXT_OFFSET]) if self.count else None
+
+    @property
+    def cut_size(self) -> int | None:
+        """Size of the batch that the buffer's end cuts; None where there is none, or too little of it.
+
+        A reply with nothing but such a batch asks for a larger fetch.
+        """
+        rest = self.buf[self.size :]
+        if len(rest) < LOG_OVERHEAD:
+            return None
+        return LOG_OVERHEAD + int(_SIZE.unpack_from(rest.data, 8)[0])
+
+    def column(self, name: int) -> Int64s:
+        """A column of the table."""
+        column: Int64s = self.table[:, name]
+        return column
+
+    def batch(self, row: int) -> memoryview:
+        """The bytes of a batch."""
+        pos = int(self.table[row, record_kernels.POS])
+        return self.buf.data[pos : pos + int(self.table[row, record_kernels.SIZE])]
+
+    def damage(self, row: int, reason: str) -> CorruptDataError:
+        """The error for a damaged batch."""
+        offset, next_offset = (
+            int(self.table[row, name]) for name in (record_kernels.BASE_OFFSET, record_kernels.NEXT_OFFSET)
+        )
+        return CorruptDataError(
+            f"batch at offset {offset} is damaged: {reason}; the next one begins at offset {next_offset}",
+            offset,
+        )
+
+
+def index_batches(buf: Buffer) -> BatchIndex:
+    """Index the whole batches and messages at the start of ``buf``, such as a Fetch reply's records.
+
+    Raises ``CorruptDataError`` (fatal) with the offset that a batch claims where it cannot be one.
+    """
+    array = byte_array(buf)
+    table, pos, row = np.empty((_FIRST_ROWS, record_kernels.BATCH_COLUMNS), np.int64), 0, 0
+    while True:
+        code, pos, row = record_kernels.index_batches(array, pos, row, table)
+        if code != record_kernels.ROWS_FULL:
+            break
+        guess = row * (len(array) - pos) // pos
+        compiler.expect(guess)
+        table = _grown(table, row + guess + guess // 8 + 64)
+    if code in _MEANINGS:
+        offset = int.from_bytes(array[pos : pos + 8].tobytes(), "big", signed=True)
+        raise CorruptDataError(
+            f"batch at offset {offset} is damaged: it has {_MEANINGS[code]}; the bytes before it are whole",
+            offset,
+        )
+    return BatchIndex(array, table[:row], pos)
+
+
+def _grown(table: npt.NDArray[np.int64], room: int) -> npt.NDArray[Any]:
+    grown = np.empty((room, table.shape[1]), np.int64)
+    grown[: len(table)] = table
+    return grown

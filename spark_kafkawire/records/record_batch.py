@@ -1,0 +1,108 @@
+"""Batches of magic 2, as Kafka writes them since 0.11: decoding in bulk.
+
+    base offset int64 | size int32 | leader epoch int32 | magic int8 = 2 | crc uint32
+    attributes int16 | last offset delta int32 | base timestamp int64 | max timestamp int64
+    producer id int64 | producer epoch int16 | base sequence int32 | count int32 | records
+
+``crc`` is the CRC-32C of what follows it. The records are compressed together, each is
+
+    size | attributes int8 | timestamp delta | offset delta | key | value | header count | headers
+
+where numbers are zigzag varints, and keys and values begin with their size (-1 for null).
+
+    batches -> check CRCs -> [decompress] -> index of records -> gather keys and values -> columns
+
+Source: Apache Kafka's DefaultRecordBatch.java and DefaultRecord.java; KIP-98.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterator
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+from crc32c import crc32c
+
+from . import compiler, record_kernels
+from .batch_index import BatchIndex
+from .columns import Columns, Int32s, Int64s
+from .headers import BadHeaders, decode_headers
+from .limits import DecodeLimits
+from .regions import Regions, regions_of
+from .spans import gathered, room_for
+
+CRC_POS: Final = 17
+ATTRIBUTES_POS: Final = 21
+_MEANINGS: Final = {
+    record_kernels.BAD_RECORD: "the sizes of a record do not add up",
+    record_kernels.BAD_OFFSET: "the offset of a record is not one of the batch",
+    record_kernels.BAD_TIMESTAMP: "the timestamp of a record leaves int64",
+}
+
+
+def decode_record_batches(
+    index: BatchIndex,
+    rows: Int64s,
+    start_offset: int,
+    stop_offset: int,
+    wanted: Container[str],
+    limits: DecodeLimits,
+) -> Iterator[Columns]:
+    """The records of those batches of the index, all of magic 2, that are in the range of offsets.
+
+    Raises ``CorruptDataError`` and ``LimitError`` (fatal), as ``record_log.decode_batches`` tells.
+    """
+    for row in rows.tolist():
+        check_crc(index, row)
+    for regions in regions_of(index, rows, limits):
+        yield _columns(regions, start_offset, stop_offset, wanted)
+
+
+def check_crc(index: BatchIndex, row: int) -> None:
+    """Raise ``CorruptDataError`` (fatal) where the CRC-32C of a batch is wrong."""
+    batch = index.batch(row)
+    if crc32c(batch[ATTRIBUTES_POS:]) != int.from_bytes(batch[CRC_POS:ATTRIBUTES_POS], "big"):
+        raise index.damage(row, "its CRC-32C is wrong")
+
+
+def _columns(regions: Regions, start_offset: int, stop_offset: int, wanted: Container[str]) -> Columns:
+    count = regions.count
+    compiler.expect(count)
+    offsets = np.empty(count, np.int64)
+    timestamps = np.empty(count if "timestamp" in wanted else 0, np.int64)
+    keys, values = (room_for(count if name in wanted else 0) for name in ("key", "value"))
+    headers = [np.empty(count if "headers" in wanted else 0, np.int32) for _ in range(3)]
+    code, region, row, key_bytes, null_keys, value_bytes, null_values, header_count = (
+        record_kernels.read_records(
+            regions.buf,
+            regions.table,
+            start_offset,
+            stop_offset,
+            offsets,
+            timestamps,
+            *keys,
+            *values,
+            *headers,
+        )
+    )
+    if code != record_kernels.END:
+        raise regions.damage(region, _MEANINGS[code])
+    has_keys = "key" in wanted and null_keys < row
+    has_headers = "headers" in wanted and header_count > 0
+    return Columns(
+        offsets[:row],
+        keys=gathered(regions.buf, keys, row, key_bytes, null_keys) if has_keys else None,
+        values=gathered(regions.buf, values, row, value_bytes, null_values) if "value" in wanted else None,
+        headers=_headers(regions, headers, row, header_count) if has_headers else None,
+        timestamps_ms=timestamps[:row] if "timestamp" in wanted else None,
+        timestamp_types=regions.timestamp_types() if "timestampType" in wanted else None,
+    )
+
+
+def _headers(regions: Regions, columns: list[Int32s], count: int, header_count: int) -> pa.ListArray:
+    starts, stops, counts = columns
+    try:
+        return decode_headers(regions.buf, starts[:count], stops[:count], counts[:count], header_count)
+    except BadHeaders as error:
+        raise regions.damage(regions.region_of(error.row), str(error)) from error

@@ -1,0 +1,338 @@
+"""The loops over record batches and records of Kafka 0.8 and later.
+
+As in ``kernels``, which tells the rules: none allocates, none raises, and each does the same
+interpreted. Tables are int64 with one row for each batch or region; their columns are named here.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from .compiler import copy, inlined, kernel
+
+#: Why a kernel came back.
+END: Final = 0
+CUT: Final = 1
+ROWS_FULL: Final = 2
+BAD_LENGTH: Final = 3
+BAD_MAGIC: Final = 4
+BAD_OFFSET: Final = 5
+BAD_RECORD: Final = 6
+BAD_TIMESTAMP: Final = 7
+
+#: Columns of the table that ``index_batches`` fills: ``size`` counts all bytes of the batch.
+POS: Final = 0
+SIZE: Final = 1
+BASE_OFFSET: Final = 2
+NEXT_OFFSET: Final = 3
+MAGIC: Final = 4
+ATTRIBUTES: Final = 5
+BASE_TIMESTAMP: Final = 6
+MAX_TIMESTAMP: Final = 7
+PRODUCER_ID: Final = 8
+COUNT: Final = 9
+BATCH_COLUMNS: Final = 10
+
+#: Columns of the table of regions: where records lie, and what their batch says of all of them.
+#: ``KEPT`` is filled: rows that are in the range of offsets.
+START: Final = 0
+STOP: Final = 1
+REGION_COUNT: Final = 2
+REGION_OFFSET: Final = 3
+LAST_DELTA: Final = 4
+TIMESTAMP: Final = 5
+IS_APPEND_TIME: Final = 6
+KEPT: Final = 7
+REGION_COLUMNS: Final = 8
+
+#: Bytes before the magic, which all formats have at the same place.
+_MAGIC_POS: Final = 16
+#: ``offset int64 | size int32``, which ``size`` does not count.
+_OVERHEAD: Final = 12
+#: Smallest sizes that the formats can have.
+_BATCH_SIZE_MIN: Final = 49
+_MESSAGE_SIZE_MIN: Final = 14
+_INT64_MAX: Final = 2**63 - 1
+#: A position beyond every buffer: where a damaged varint leads.
+_NOWHERE: Final = 2**62
+_PLACE: Final = 2**62 - 1
+_BYTES: Final = "Array(uint8, 1, 'C', readonly=True)"
+
+
+@inlined
+def int32(buf: Any, pos: int) -> int:
+    """The signed big-endian integer at ``pos``."""
+    value: int = (buf[pos] << 24) | (buf[pos + 1] << 16) | (buf[pos + 2] << 8) | (buf[pos + 3] & 255)
+    return (value ^ 0x80000000) - 0x80000000
+
+
+@inlined
+def int64(buf: Any, pos: int) -> int:
+    """The signed big-endian integer at ``pos``."""
+    return int32(buf, pos) << 32 | int32(buf, pos + 4) & 0xFFFFFFFF
+
+
+@kernel(f"UniTuple(int64, 3)({_BYTES}, int64, int64, int64[:, ::1])")
+def index_batches(buf: Any, pos: int, row: int, table: Any) -> tuple[int, int, int]:
+    """Index the batches and messages from ``pos`` on; fill ``table`` from ``row`` on.
+
+    Returns ``(code, pos, row)`` where it stopped: ``pos`` is after the last whole batch.
+    """
+    stop = len(buf)
+    while stop - pos > _MAGIC_POS:
+        pos &= _PLACE
+        base_offset = int64(buf, pos)
+        size = int32(buf, pos + 8)
+        magic = buf[pos + _MAGIC_POS] & 255
+        if magic > 2:
+            return BAD_MAGIC, pos, row
+        if size < (_BATCH_SIZE_MIN if magic == 2 else _MESSAGE_SIZE_MIN + 8 * magic):
+            return BAD_LENGTH, pos, row
+        end = pos + _OVERHEAD + size
+        if end > stop:
+            return CUT, pos, row
+        if row == len(table):
+            return ROWS_FULL, pos, row
+        last_delta = int32(buf, pos + 23) if magic == 2 else 0
+        if base_offset < 0 or last_delta < 0 or base_offset >= _INT64_MAX - last_delta:
+            return BAD_OFFSET, pos, row
+        table[row, POS] = pos
+        table[row, SIZE] = end - pos
+        table[row, BASE_OFFSET] = base_offset
+        table[row, NEXT_OFFSET] = base_offset + last_delta + 1
+        table[row, MAGIC] = magic
+        if magic == 2:
+            table[row, ATTRIBUTES] = buf[pos + 21] << 8 | buf[pos + 22]
+            table[row, BASE_TIMESTAMP] = int64(buf, pos + 27)
+            table[row, MAX_TIMESTAMP] = int64(buf, pos + 35)
+            table[row, PRODUCER_ID] = int64(buf, pos + 43)
+            table[row, COUNT] = int32(buf, pos + 57)
+        else:
+            table[row, ATTRIBUTES] = buf[pos + 17]
+            table[row, BASE_TIMESTAMP] = int64(buf, pos + 18) if magic else -1
+            table[row, MAX_TIMESTAMP] = table[row, BASE_TIMESTAMP]
+            table[row, PRODUCER_ID] = -1
+            table[row, COUNT] = 1
+        row += 1
+        pos = end
+    return (CUT if pos < stop else END), pos, row
+
+
+@inlined
+def varint(buf: Any, pos: int, stop: int) -> tuple[int, int]:
+    """The zigzag number of up to 32 bits at ``pos``, and the position after it.
+
+    That position is beyond every buffer where the number does not end before ``stop``.
+    """
+    if stop - pos > 1:
+        # Both one and two bytes without a jump that depends on them: sizes around 64 have both.
+        pos &= _PLACE
+        first = buf[pos] & 255
+        second = buf[pos + 1] & 255
+        more = first >> 7
+        if more & second >> 7 == 0:
+            value = first & 127 | second * more << 7
+            return value >> 1 ^ -(value & 1), pos + 1 + more
+    value = 0
+    shift = 0
+    while pos < stop and shift < 35:
+        pos &= _PLACE
+        byte = buf[pos] & 255
+        pos += 1
+        value |= (byte & 127) << shift
+        if byte < 128:
+            if value > 0xFFFFFFFF:
+                return 0, _NOWHERE
+            return value >> 1 ^ -(value & 1), pos
+        shift += 7
+    return 0, _NOWHERE
+
+
+@inlined
+def varlong(buf: Any, pos: int, stop: int) -> tuple[int, int]:
+    """As ``varint``, with up to 64 bits."""
+    value = 0
+    shift = 0
+    while pos < stop and shift < 70:
+        pos &= _PLACE
+        byte = buf[pos] & 255
+        pos += 1
+        if shift == 63 and byte > 1:
+            return 0, _NOWHERE
+        value |= (byte & 127) << shift
+        if byte < 128:
+            # Compiled, the 64th bit is the sign.
+            return value >> 1 & _INT64_MAX ^ -(value & 1), pos
+        shift += 7
+    return 0, _NOWHERE
+
+
+@kernel(
+    f"UniTuple(int64, 8)({_BYTES}, int64[:, ::1], int64, int64, int64[::1], int64[::1],"
+    " int32[::1], int32[::1], int32[::1], int32[::1], int32[::1], int32[::1], int32[::1])"
+)
+def read_records(
+    buf: Any,
+    regions: Any,
+    start_offset: int,
+    stop_offset: int,
+    offsets: Any,
+    timestamps: Any,
+    key_starts: Any,
+    key_sizes: Any,
+    value_starts: Any,
+    value_sizes: Any,
+    header_starts: Any,
+    header_stops: Any,
+    header_counts: Any,
+) -> tuple[int, int, int, int, int, int, int, int]:
+    """Index the records of all regions that are in the range of offsets; check all of them.
+
+    Columns of no length are not filled. A null has the size -1. The caller has checked that
+    regions lie in ``buf`` and that there are rows for all their records.
+    Returns ``(code, region, row, key_bytes, null_keys, value_bytes, null_values, headers)``: where
+    it stopped, and sums over the rows.
+    """
+    row = key_bytes = null_keys = value_bytes = null_values = headers = 0
+    for region in range(len(regions)):
+        pos = regions[region, START]
+        stop = regions[region, STOP]
+        base_offset = regions[region, REGION_OFFSET]
+        last_delta = regions[region, LAST_DELTA]
+        base_timestamp = regions[region, TIMESTAMP]
+        is_append_time = regions[region, IS_APPEND_TIME]
+        first_row = row
+        for _ in range(regions[region, REGION_COUNT]):
+            size, pos = varint(buf, pos, stop)
+            end = pos + size
+            if pos >= stop or size < 1 or end > stop:
+                return BAD_RECORD, region, row, key_bytes, null_keys, value_bytes, null_values, headers
+            timestamp_delta, pos = varlong(buf, pos + 1, end)
+            delta, pos = varint(buf, pos, end)
+            key_size, pos = varint(buf, pos, end)
+            key_start = pos
+            pos += max(key_size, 0)
+            value_size, pos = varint(buf, pos, end)
+            value_start = pos
+            pos += max(value_size, 0)
+            header_count, pos = varint(buf, pos, end)
+            if (
+                pos > end
+                or key_size < -1
+                or value_size < -1
+                or header_count < 0
+                or header_count * 2 > end - pos
+                or (header_count == 0 and pos < end)
+            ):
+                return BAD_RECORD, region, row, key_bytes, null_keys, value_bytes, null_values, headers
+            if delta < 0 or delta > last_delta:
+                return BAD_OFFSET, region, row, key_bytes, null_keys, value_bytes, null_values, headers
+            offset = base_offset + delta
+            if start_offset <= offset < stop_offset:
+                offsets[row] = offset
+                if len(timestamps):
+                    timestamp = base_timestamp
+                    if not is_append_time:
+                        if base_timestamp >= 0:
+                            overflows = timestamp_delta > _INT64_MAX - base_timestamp
+                        else:
+                            overflows = timestamp_delta < -_INT64_MAX - 1 - base_timestamp
+                        if overflows:
+                            return (
+                                BAD_TIMESTAMP,
+                                region,
+                                row,
+                                key_bytes,
+                                null_keys,
+                                value_bytes,
+                                null_values,
+                                headers,
+                            )
+                        timestamp += timestamp_delta
+                    timestamps[row] = timestamp
+                if len(key_starts):
+                    key_starts[row] = key_start
+                    key_sizes[row] = key_size
+                if len(value_starts):
+                    value_starts[row] = value_start
+                    value_sizes[row] = value_size
+                if len(header_starts):
+                    header_starts[row] = pos
+                    header_stops[row] = end
+                    header_counts[row] = header_count
+                key_bytes += max(key_size, 0)
+                null_keys += key_size < 0
+                value_bytes += max(value_size, 0)
+                null_values += value_size < 0
+                headers += header_count
+                row += 1
+            pos = end
+        if pos != stop:
+            return BAD_RECORD, region, row, key_bytes, null_keys, value_bytes, null_values, headers
+        regions[region, KEPT] = row - first_row
+    return END, 0, row, key_bytes, null_keys, value_bytes, null_values, headers
+
+
+@kernel(
+    f"UniTuple(int64, 5)({_BYTES}, int32[::1], int32[::1], int32[::1],"
+    " int32[::1], int32[::1], int32[::1], int32[::1], int32[::1])"
+)
+def read_headers(
+    buf: Any,
+    starts: Any,
+    stops: Any,
+    counts: Any,
+    key_starts: Any,
+    key_sizes: Any,
+    value_starts: Any,
+    value_sizes: Any,
+    offsets: Any,
+) -> tuple[int, int, int, int, int]:
+    """Index the headers of all rows, which lie in ``[starts[i], stops[i])``; check all of them.
+
+    Fills one key and one value for each header, null values with the size -1, and ``offsets``:
+    the first header of each row, one more for the end.
+    Returns ``(code, row, key_bytes, value_bytes, null_values)``: where it stopped, and sums.
+    """
+    header = key_bytes = value_bytes = null_values = 0
+    offsets[0] = 0
+    for row in range(len(starts)):
+        pos = int(starts[row])
+        stop = stops[row]
+        for _ in range(counts[row]):
+            key_size, pos = varint(buf, pos, stop)
+            key_start = pos
+            pos += max(key_size, 0)
+            value_size, pos = varint(buf, pos, stop)
+            if pos > stop or key_size < 0 or value_size < -1 or value_size > stop - pos:
+                return BAD_RECORD, row, key_bytes, value_bytes, null_values
+            key_starts[header] = key_start
+            key_sizes[header] = key_size
+            value_starts[header] = pos
+            value_sizes[header] = value_size
+            pos += max(value_size, 0)
+            key_bytes += key_size
+            value_bytes += max(value_size, 0)
+            null_values += value_size < 0
+            header += 1
+        if pos != stop:
+            return BAD_RECORD, row, key_bytes, value_bytes, null_values
+        offsets[row + 1] = header
+    return END, 0, key_bytes, value_bytes, null_values
+
+
+@kernel(f"void({_BYTES}, int32[::1], int32[::1], uint8[::1], int32[::1])")
+def gather_spans(buf: Any, starts: Any, sizes: Any, data: Any, offsets: Any) -> None:
+    """Copy the spans of ``buf`` one after the other into ``data``; fill their ``offsets``.
+
+    A negative size copies nothing. The caller has checked that spans lie in ``buf`` and that their
+    sum fits ``data`` and int32.
+    """
+    pos = 0
+    offsets[0] = 0
+    for row in range(len(starts)):
+        size = sizes[row]
+        if size > 0:
+            copy(data, pos, buf, starts[row], size)
+            pos += size
+        offsets[row + 1] = pos

@@ -1,0 +1,72 @@
+"""Records of a modern log: the bytes of a Fetch reply to columns.
+
+    index = index_batches(records)          # cheap: the next fetch can be sent from
+    ...                                     # index.next_offset before anything is decoded
+    for columns in decode_batches(index, start_offset, stop_offset, wanted=schema.names):
+        ...
+
+Batches of magic 2 and messages of magic 0 and 1 may alternate. Columns come in log order, each
+of one kind. Control batches are left out, and those of aborted transactions where they are given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterator, Sequence
+from typing import Final
+
+import numpy as np
+
+from . import record_kernels as kernels
+from .aborted import AbortedTransaction, is_aborted
+from .batch_index import BatchIndex, index_batches
+from .columns import Columns, Int64s
+from .limits import DEFAULT_LIMITS, DecodeLimits
+from .record_batch import decode_record_batches
+from .regions import CONTROL_BIT
+
+__all__ = ["AbortedTransaction", "BatchIndex", "Columns", "DecodeLimits", "decode_batches", "index_batches"]
+
+OFFSET_MAX: Final = 2**63 - 1
+#: Names of all columns that records have, as the source's schema calls them.
+COLUMNS: Final = frozenset(("key", "value", "headers", "offset", "timestamp", "timestampType"))
+
+
+def decode_batches(
+    index: BatchIndex,
+    start_offset: int = 0,
+    stop_offset: int = OFFSET_MAX,
+    *,
+    wanted: Container[str] = COLUMNS,
+    aborted: Sequence[AbortedTransaction] = (),
+    limits: DecodeLimits = DEFAULT_LIMITS,
+) -> Iterator[Columns]:
+    """The records of the index whose offsets are in ``[start_offset, stop_offset)``.
+
+    Columns that are not ``wanted`` are not built. ``aborted`` are the transactions that the same
+    reply names; their records are left out up to the producer's next abort marker. All checksums
+    of batches in the range are checked.
+
+    Raises ``CorruptDataError`` with the batch's offset for a wrong CRC, an unknown codec,
+    damaged compressed data, or records that do not fit their batch; ``LimitError`` for a
+    batch that decompresses to too much. All fatal.
+    """
+    rows = _in_range(index, start_offset, stop_offset)
+    if aborted:
+        rows = rows[~is_aborted(index, aborted)[rows]]
+    for run in _runs(index, rows):
+        for columns in decode_record_batches(index, run, start_offset, stop_offset, wanted, limits):
+            if columns.count:
+                yield columns
+
+
+def _in_range(index: BatchIndex, start_offset: int, stop_offset: int) -> Int64s:
+    """Rows of the batches that may hold records of the range."""
+    is_control = (index.column(kernels.MAGIC) == 2) & (index.column(kernels.ATTRIBUTES) & CONTROL_BIT != 0)
+    before, after = index.column(kernels.NEXT_OFFSET), index.column(kernels.BASE_OFFSET)
+    return np.flatnonzero((before > start_offset) & (after < stop_offset) & ~is_control)
+
+
+def _runs(index: BatchIndex, rows: Int64s) -> list[Int64s]:
+    """The rows, cut where the format changes."""
+    is_modern = index.table[rows, kernels.MAGIC] == 2
+    return [run for run in np.split(rows, np.flatnonzero(np.diff(is_modern)) + 1) if len(run)]

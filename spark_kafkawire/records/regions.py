@@ -1,0 +1,153 @@
+"""The records of several batches of magic 2 in one buffer, decompressed where they were compressed.
+
+Plain batches stay where they are. With a compressed one among them, the records of all are joined
+in a new buffer, so that they are still indexed at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from ..errors import CorruptDataError, LimitError
+from ..protocol.primitives import Buffer
+from . import record_kernels as kernels
+from .batch_codecs import CODECS
+from .batch_index import BatchIndex
+from .columns import Int32s, Int64s, Uint8s
+from .compression import TooLarge
+from .entries import byte_array
+from .limits import MESSAGE_BYTES_MIN, DecodeLimits
+
+#: Bytes of a batch before its records.
+HEADER_BYTES: Final = 61
+#: Bits of a batch's attributes.
+CODEC_MASK: Final = 7
+TIMESTAMP_TYPE_BIT: Final = 8
+TRANSACTIONAL_BIT: Final = 16
+CONTROL_BIT: Final = 32
+#: Smallest record: seven numbers of one byte.
+_RECORD_BYTES_MIN: Final = 7
+
+
+@dataclass(frozen=True, slots=True)
+class Regions:
+    """Records in ``buf``: one row of ``table`` for each batch, whose row in the index is in ``rows``."""
+
+    index: BatchIndex
+    rows: Int64s
+    buf: Uint8s
+    table: Int64s
+
+    @property
+    def count(self) -> int:
+        """Number of records, whether they are in the range of offsets or not."""
+        return int(self.table[:, kernels.REGION_COUNT].sum())
+
+    def timestamp_types(self) -> Int32s:
+        """The timestamp type of each record that was kept."""
+        types = self.table[:, kernels.IS_APPEND_TIME].astype(np.int32)
+        return np.repeat(types, self.table[:, kernels.KEPT])
+
+    def region_of(self, row: int) -> int:
+        """The region of a record that was kept."""
+        return int(np.searchsorted(np.cumsum(self.table[:, kernels.KEPT]), row, "right"))
+
+    def damage(self, region: int, reason: str) -> CorruptDataError:
+        """The error for a damaged record in a region."""
+        return self.index.damage(int(self.rows[region]), reason)
+
+
+def regions_of(index: BatchIndex, rows: Int64s, limits: DecodeLimits) -> Iterator[Regions]:
+    """The records of those batches of the index, in parts of about ``batch_bytes_max``.
+
+    Raises ``CorruptDataError`` for an unknown codec, damaged compressed data or a count that the
+    bytes cannot hold, ``LimitError`` for a batch that decompresses to too much. All fatal.
+    """
+    if (index.table[rows, kernels.ATTRIBUTES] & CODEC_MASK).any():
+        yield from _decompressed(index, rows, limits)
+    else:
+        yield from _plain(index, rows, limits)
+
+
+def _plain(index: BatchIndex, rows: Int64s, limits: DecodeLimits) -> Iterator[Regions]:
+    table = index.table[rows]
+    sizes = table[:, kernels.SIZE] - HEADER_BYTES
+    _check_counts(index, rows, sizes)
+    taken = np.cumsum(np.maximum(table[:, kernels.SIZE], MESSAGE_BYTES_MIN * table[:, kernels.COUNT]))
+    first, done = 0, 0
+    while first < len(rows):
+        last = min(int(np.searchsorted(taken, done + limits.batch_bytes_max)) + 1, len(rows))
+        part = slice(first, last)
+        starts = table[part, kernels.POS] + HEADER_BYTES
+        begin, end = int(starts[0]), int(starts[-1] + sizes[last - 1])
+        buf = index.buf[begin:end]
+        yield Regions(index, rows[part], buf, _region_table(table[part], starts - begin, sizes[part]))
+        first, done = last, int(taken[last - 1])
+
+
+def _decompressed(index: BatchIndex, rows: Int64s, limits: DecodeLimits) -> Iterator[Regions]:
+    parts: list[Buffer] = []
+    sizes: list[int] = []
+    first, taken = 0, 0
+    for i, row in enumerate(rows.tolist()):
+        content = _content(index, row, limits)
+        parts += content
+        sizes.append(sum(map(len, content)))
+        taken += max(sizes[-1], MESSAGE_BYTES_MIN * int(index.table[row, kernels.COUNT]))
+        if taken >= limits.batch_bytes_max or i + 1 == len(rows):
+            yield _joined(index, rows[first : i + 1], parts, np.array(sizes))
+            parts, sizes = [], []
+            first, taken = i + 1, 0
+
+
+def _joined(index: BatchIndex, rows: Int64s, parts: list[Buffer], sizes: Int64s) -> Regions:
+    _check_counts(index, rows, sizes)
+    table = _region_table(index.table[rows], np.cumsum(sizes) - sizes, sizes)
+    return Regions(index, rows, byte_array(b"".join(parts)), table)
+
+
+def _content(index: BatchIndex, row: int, limits: DecodeLimits) -> list[Buffer]:
+    """The records of a batch, in parts."""
+    payload = index.batch(row)[HEADER_BYTES:]
+    number = int(index.table[row, kernels.ATTRIBUTES]) & CODEC_MASK
+    if not number:
+        return [payload]
+    if number not in CODECS:
+        raise index.damage(row, f"its compression codec {number} is unknown")
+    try:
+        return CODECS[number].decompress(payload, limits.decompressed_bytes_max)
+    except CorruptDataError as error:
+        raise index.damage(row, str(error)) from error
+    except TooLarge as error:
+        offset = index.table[row, kernels.BASE_OFFSET]
+        raise LimitError(
+            f"batch at offset {offset}: {error}; maxDecompressedBytes is {limits.decompressed_bytes_max}"
+        ) from error
+
+
+def _check_counts(index: BatchIndex, rows: Int64s, sizes: Int64s) -> None:
+    """Refuse counts before memory is taken for them."""
+    counts = index.table[rows, kernels.COUNT]
+    wrong = np.flatnonzero((counts < 0) | (counts > sizes // _RECORD_BYTES_MIN))
+    if len(wrong):
+        row = int(wrong[0])
+        raise index.damage(int(rows[row]), f"it claims {counts[row]} records in {sizes[row]} bytes")
+
+
+def _region_table(table: Int64s, starts: Int64s, sizes: Int64s) -> Int64s:
+    regions = np.zeros((len(table), kernels.REGION_COLUMNS), np.int64)
+    is_append_time = table[:, kernels.ATTRIBUTES] & TIMESTAMP_TYPE_BIT != 0
+    regions[:, kernels.START] = starts
+    regions[:, kernels.STOP] = starts + sizes
+    regions[:, kernels.REGION_COUNT] = table[:, kernels.COUNT]
+    regions[:, kernels.REGION_OFFSET] = table[:, kernels.BASE_OFFSET]
+    regions[:, kernels.LAST_DELTA] = table[:, kernels.NEXT_OFFSET] - table[:, kernels.BASE_OFFSET] - 1
+    regions[:, kernels.TIMESTAMP] = np.where(
+        is_append_time, table[:, kernels.MAX_TIMESTAMP], table[:, kernels.BASE_TIMESTAMP]
+    )
+    regions[:, kernels.IS_APPEND_TIME] = is_append_time
+    return regions

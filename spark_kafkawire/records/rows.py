@@ -1,0 +1,131 @@
+"""Rows to write, as Arrow arrays and as the spans that kernels read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from ..errors import OptionError, RowError
+from . import write_kernels
+from .columns import Int64s, Uint8s, check_spans
+from .entries import byte_array
+from .headers import HEADERS
+
+_NO_ROWS: Final = np.empty(0, np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class Records:
+    """Rows to write, in order: arrays of equal length.
+
+    ``values`` and ``keys`` are string or binary arrays (or large ones), null for a null; no keys
+    at all are None. ``headers`` is a list array of (key: string, value: binary) structs, null or
+    empty for none. ``timestamps_ms`` is int64, null for the time of encoding.
+    """
+
+    values: pa.Array
+    keys: pa.Array | None = None
+    headers: pa.Array | None = None
+    timestamps_ms: pa.Array | None = None
+
+    def __post_init__(self) -> None:
+        for array in (self.keys, self.headers, self.timestamps_ms):
+            if array is not None and len(array) != self.count:
+                raise AssertionError(f"columns of {len(array)} and {self.count} rows")
+
+    @property
+    def count(self) -> int:
+        """Number of rows."""
+        return len(self.values)
+
+    def timestamps(self, now_ms: int) -> Int64s:
+        """The timestamp of each row. Raises ``RowError`` (fatal) for one below 0."""
+        if self.timestamps_ms is None:
+            return np.full(self.count, now_ms, np.int64)
+        # Kernels are compiled for arrays that they could write to, which Arrow's are not.
+        timestamps = np.array(self.timestamps_ms.fill_null(now_ms), np.int64)
+        if self.count and timestamps.min() < 0:
+            row = int(np.argmax(timestamps < 0))
+            raise RowError(
+                f"row {row}: timestamp {timestamps[row]} ms is before 1970, which Kafka cannot hold"
+            )
+        return timestamps
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """Rows ``data[starts[i]:starts[i] + sizes[i]]``; a null has the size -1.
+
+    Where all rows are null, ``starts`` and ``sizes`` have no length. ``data`` is the array's memory.
+    """
+
+    data: Uint8s
+    starts: Int64s
+    sizes: Int64s
+
+    @classmethod
+    def of(cls, array: pa.Array | None, column: str) -> Column:
+        """A string or binary array. Raises ``OptionError`` (fatal) for another type."""
+        if array is None or array.null_count == len(array):
+            return cls(byte_array(b""), _NO_ROWS, _NO_ROWS)
+        offset_type = _offset_type(array.type, column)
+        _, buffer, data = array.buffers()
+        window = slice(array.offset, array.offset + len(array) + 1)
+        offsets = np.frombuffer(buffer, offset_type)[window].astype(np.int64)
+        bytes_ = byte_array(data) if data else byte_array(b"")
+        check_spans(offsets, len(bytes_))
+        sizes = np.diff(offsets)
+        if array.null_count:
+            sizes[array.is_null().to_numpy(zero_copy_only=False)] = -1
+        return cls(bytes_, offsets[:-1], sizes)
+
+
+def header_column(headers: pa.Array | None) -> Column:
+    """The encoded headers of each row, their count before them.
+
+    Raises ``OptionError`` for another type than ``HEADERS``, ``RowError`` for a header without a key.
+    """
+    if headers is None or headers.null_count == len(headers):
+        return Column.of(None, "headers")
+    pairs, offsets = _pairs(headers)
+    keys, values = (
+        Column.of(pairs.field("key"), "a header's key"),
+        Column.of(pairs.field("value"), "its value"),
+    )
+    bad = pairs.is_null().to_numpy(zero_copy_only=False) | pairs.field("key").is_null().to_numpy(
+        zero_copy_only=False
+    )
+    if bad.any():
+        row = int(np.searchsorted(offsets, int(np.argmax(bad)), "right")) - 1
+        raise RowError(f"row {row}: a header has no key")
+    sizes = np.empty(len(headers), np.int64)
+    write_kernels.size_headers(offsets, keys.sizes, values.sizes, sizes)
+    out = np.empty(int(sizes.sum()), np.uint8)
+    write_kernels.write_headers(
+        offsets, keys.data, keys.starts, keys.sizes, values.data, values.starts, values.sizes, out
+    )
+    return Column(byte_array(out.data), np.cumsum(sizes) - sizes, sizes)
+
+
+def _pairs(headers: pa.Array) -> tuple[pa.StructArray, Int64s]:
+    """All pairs in a row, and where those of each row begin; one more for the end."""
+    try:
+        array = headers.cast(HEADERS)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
+        raise OptionError(f"headers have the type {HEADERS}, not {headers.type}") from error
+    counts = np.array(array.value_lengths().fill_null(0), np.int64)
+    offsets = np.zeros(len(array) + 1, np.int64)
+    np.cumsum(counts, out=offsets[1:])
+    return array.flatten(), offsets
+
+
+def _offset_type(array_type: pa.DataType, column: str) -> npt.DTypeLike:
+    if pa.types.is_binary(array_type) or pa.types.is_string(array_type):
+        return np.int32
+    if pa.types.is_large_binary(array_type) or pa.types.is_large_string(array_type):
+        return np.int64
+    raise OptionError(f"{column} is a string or binary, not {array_type}")

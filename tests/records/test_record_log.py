@@ -1,0 +1,52 @@
+"""Records of modern logs: what kafka-python writes is read, and what we write it reads."""
+
+from __future__ import annotations
+
+import pytest
+
+from spark_kafkawire.records.batch_encoding import encode_batches
+from spark_kafkawire.records.record_log import decode_batches, index_batches
+from tests.records.judges import Batch, Record, arrow_records, column_records, judged
+
+RECORDS = (
+    Record(b"a", b"k", timestamp_ms=5, offset=0),
+    Record(None, None, (("h", b"1"), ("größe", None), ("h", b"")), timestamp_ms=123, offset=1),
+    Record(b"x" * 200, b"", timestamp_ms=7, offset=2),
+    Record(b"", b"kk", timestamp_ms=2**60, offset=3),
+)
+COMPRESSIONS = ["none", "gzip", "snappy"]
+
+
+def decoded(data: bytes, start_offset: int = 0, stop_offset: int = 2**63 - 1) -> list[Record]:
+    columns = decode_batches(index_batches(data), start_offset, stop_offset)
+    return [record for each in columns for record in column_records(each)]
+
+
+@pytest.mark.usefixtures("kernels")
+@pytest.mark.parametrize("compression", COMPRESSIONS)
+def test_batches_of_kafka_python_are_read(compression: str) -> None:
+    data = Batch(RECORDS, 0, compression).encoded()
+    assert index_batches(data).next_offset == 4
+    assert decoded(data) == list(RECORDS)
+
+
+@pytest.mark.usefixtures("kernels")
+@pytest.mark.parametrize("compression", COMPRESSIONS)
+def test_our_batches_are_read_by_kafka_python(compression: str) -> None:
+    batches = encode_batches(
+        arrow_records(RECORDS),
+        compression=compression,
+        batch_bytes_max=10**6,
+        request_bytes_max=10**6,
+        now_ms=0,
+    )
+    (batch,) = batches
+    assert batch.count == 4
+    assert judged(batch.with_producer()) == list(RECORDS)
+
+
+@pytest.mark.usefixtures("kernels")
+def test_only_records_of_the_range_come() -> None:
+    data = Batch(RECORDS, 10).encoded() + Batch(RECORDS, 20).encoded()
+    offsets = [record.offset for record in decoded(data, 12, 21)]
+    assert offsets == [12, 13, 20]

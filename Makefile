@@ -28,7 +28,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Spark starts with this Java; empty means the one in PATH.
 WITH_JAVA := JAVA_HOME="$$($(BIN)/python .ci/java_home.py $(VENV)/java)" && export JAVA_HOME &&
 
-.PHONY: help demo test bench bench-codec lint format clean
+.PHONY: help demo test interop bench bench-codec lint format clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## /make \1\t/p' Makefile
@@ -38,6 +38,9 @@ demo: $(INSTALLED) ## read, count and write real Kafka 0.7 logs through Spark
 
 test: lint ## check everything: lint, types, import contracts, tests, README
 	@$(WITH_JAVA) $(BIN)/python -m pytest $(ARGS)
+
+interop: $(INSTALLED) ## run the tests against Apache Kafka 3.9 and 4.1, which Maven gets the first time
+	@$(WITH_JAVA) $(BIN)/python -m pytest tests/interop $(ARGS)
 
 bench: $(INSTALLED) ## measure against the ceilings: ARGS="--only read write --rounds 3"
 	@$(WITH_JAVA) $(BIN)/python -m tests.benchmarks $(ARGS)

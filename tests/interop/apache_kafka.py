@@ -1,0 +1,174 @@
+"""Apache Kafka's own broker in a process: one KRaft node on loopback with all kinds of listeners.
+
+    with ApacheKafka("3.9.1", folder, certificates) as broker:
+        broker.bootstrap_servers("SASL_SSL")
+
+Users are ``USERS``, for PLAIN and for both kinds of SCRAM; OAUTHBEARER takes unsecured tokens. The TLS
+listeners are named ``localhost`` and take a client's certificate; MTLS demands one.
+"""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+from typing import Final, Self
+
+from spark_kafkawire.broker.java import find_java
+from spark_kafkawire.broker.processes import ChildProcess
+from tests.support.certificates import SERVER_NAME, Certificates
+from tests.support.noida import HOST, answers, free_port
+
+from .jars import broker_jars
+
+#: A second and a half on an idle machine.
+START_TIMEOUT_S: Final = 60.0
+FORMAT_TIMEOUT_S: Final = 30.0
+#: The second password has what JAAS lines and SCRAM's messages use as signs of their own.
+USERS: Final = {"alice": "alice-secret", "bob": "bob; s\N{LATIN SMALL LETTER E WITH ACUTE}cret=1"}
+
+#: Each listener's name with the security protocol that it speaks.
+LISTENERS: Final = {
+    "PLAINTEXT": "PLAINTEXT",
+    "SSL": "SSL",
+    "MTLS": "SSL",
+    "SASL_PLAINTEXT": "SASL_PLAINTEXT",
+    "SASL_SSL": "SASL_SSL",
+}
+_CONTROLLER: Final = "CONTROLLER"
+_CLUSTER_ID: Final = "MkU3OEVBNTcwNTJENDM2Qg"
+_JAVA_OPTIONS: Final = (
+    "-Xmx320m",
+    "-XX:+UseSerialGC",
+    "-XX:TieredStopAtLevel=1",
+    "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
+)
+# Small internal topics and no wait for more members: it starts and answers sooner. The log cleaner
+# looks often, so that a test of compaction need not wait for it.
+_PROPERTIES: Final = """\
+process.roles=broker,controller
+node.id=1
+controller.listener.names=CONTROLLER
+inter.broker.listener.name=PLAINTEXT
+num.network.threads=2
+num.io.threads=2
+auto.create.topics.enable=false
+offsets.topic.num.partitions=1
+offsets.topic.replication.factor=1
+transaction.state.log.num.partitions=1
+transaction.state.log.replication.factor=1
+transaction.state.log.min.isr=1
+group.initial.rebalance.delay.ms=0
+log.cleaner.backoff.ms=200
+log.initial.task.delay.ms=500
+ssl.keystore.type=PEM
+ssl.truststore.type=PEM
+ssl.client.auth=requested
+listener.name.mtls.ssl.client.auth=required
+sasl.enabled.mechanisms=PLAIN,SCRAM-SHA-256,SCRAM-SHA-512,OAUTHBEARER
+"""
+_SECURITY: Final = "org.apache.kafka.common.security"
+
+
+class ApacheKafka:
+    """A broker, and controller of itself, from ``start`` (or ``with``) to ``stop``."""
+
+    def __init__(self, version: str, folder: Path, certificates: Certificates) -> None:
+        self.version = version
+        self.ports = {name: free_port() for name in (*LISTENERS, _CONTROLLER)}
+        self._folder = folder
+        self._certificates = certificates
+        self._process: ChildProcess | None = None
+
+    def bootstrap_servers(self, listener: str = "PLAINTEXT") -> str:
+        """The address of a listener: ``host:port``."""
+        host = SERVER_NAME if LISTENERS[listener].endswith("SSL") else HOST
+        return f"{host}:{self.ports[listener]}"
+
+    def start(self) -> None:
+        """Start it and wait until all its listeners take connections.
+
+        Raises ``NoJars`` and ``OptionError`` where Maven or Java is missing, ``ConnectFailed`` when it does
+        not start.
+        """
+        assert self._process is None, "Apache Kafka runs already"
+        java = [str(find_java()), *_JAVA_OPTIONS, "-cp", f"{broker_jars(self.version)}/*"]
+        properties = self._folder / "server.properties"
+        if not properties.exists():
+            properties.write_text(self._properties())
+            self._format(java, properties)
+        log = self._folder / "server.log"
+        self._process = ChildProcess(
+            f"Apache Kafka {self.version}", [*java, "kafka.Kafka", str(properties)], output=log, log=log
+        )
+        self._process.wait_until(self._answering, "answering", START_TIMEOUT_S)
+
+    def _format(self, java: list[str], properties: Path) -> None:
+        command = [*java, "kafka.tools.StorageTool", "format"]
+        command += ["--cluster-id", _CLUSTER_ID, "--config", str(properties)]
+        for user, password in USERS.items():
+            for mechanism in ("SCRAM-SHA-256", "SCRAM-SHA-512"):
+                command += ["--add-scram", f'{mechanism}=[name="{user}",password="{password}"]']
+        done = subprocess.run(command, capture_output=True, text=True, timeout=FORMAT_TIMEOUT_S)
+        assert done.returncode == 0, done.stdout + done.stderr
+
+    def _answering(self) -> bool | None:
+        # Its listeners open one after another once it is ready, those with logins later than PLAINTEXT.
+        plain = ("PLAINTEXT", "SASL_PLAINTEXT")
+        return True if all(answers(HOST, self.ports[name]) for name in plain) else None
+
+    def _properties(self) -> str:
+        addresses = [f"{name}://{HOST}:{port}" for name, port in self.ports.items()]
+        advertised = [f"{name}://{self.bootstrap_servers(name)}" for name in LISTENERS]
+        protocols = [f"{name}:{protocol}" for name, protocol in LISTENERS.items()]
+        lines = [
+            _PROPERTIES,
+            f"controller.quorum.voters=1@{HOST}:{self.ports[_CONTROLLER]}",
+            f"listeners={','.join(addresses)}",
+            f"advertised.listeners={','.join(advertised)}",
+            f"listener.security.protocol.map={','.join(protocols)},{_CONTROLLER}:PLAINTEXT",
+            f"log.dirs={self._folder / 'data'}",
+            f"ssl.keystore.location={self._certificates.server}",
+            f"ssl.truststore.location={self._certificates.authority}",
+            *(line for name in ("sasl_plaintext", "sasl_ssl") for line in _logins(name)),
+        ]
+        return "\n".join(lines) + "\n"
+
+    def stop(self) -> None:
+        """Stop it in order; ``start`` goes on with ports and data."""
+        if self._process:
+            self._process.stop()
+            self._process = None
+
+    def kill(self) -> None:
+        """End it as ``kill -9`` does."""
+        if self._process:
+            self._process.kill()
+            self._process = None
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self.kill()
+
+
+def _logins(listener: str) -> list[str]:
+    """The lines that say who may log in, by which mechanism."""
+    modules = {
+        "plain": f"{_SECURITY}.plain.PlainLoginModule required {_plain_users()}",
+        "scram-sha-256": f"{_SECURITY}.scram.ScramLoginModule required",
+        "scram-sha-512": f"{_SECURITY}.scram.ScramLoginModule required",
+        "oauthbearer": f"{_SECURITY}.oauthbearer.OAuthBearerLoginModule required"
+        ' unsecuredLoginStringClaim_sub="broker"',
+    }
+    return [
+        f"listener.name.{listener}.{mechanism}.sasl.jaas.config={module};"
+        for mechanism, module in modules.items()
+    ]
+
+
+def _plain_users() -> str:
+    # A properties file is Latin-1, other characters are escaped.
+    users = " ".join(f'user_{user}="{password}"' for user, password in USERS.items())
+    return users.encode("ascii", "backslashreplace").decode().replace("\\xe9", "\\u00e9")

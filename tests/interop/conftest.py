@@ -1,0 +1,33 @@
+"""Real brokers, one of each version, where this machine has Java and Maven gets the jars."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+import pytest
+
+from spark_kafkawire.broker.java import find_java
+from spark_kafkawire.errors import OptionError
+from tests.support.certificates import Certificates
+
+from .apache_kafka import ApacheKafka
+from .jars import NoJars, broker_jars
+
+#: The last release of the 3 line, which still serves clients from Kafka 0.8 on, and one of the 4 line.
+VERSIONS: Final = ("3.9.1", "4.1.1")
+
+
+@pytest.fixture(scope="session", params=VERSIONS)
+def kafka(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, certificates: Certificates
+) -> Iterator[ApacheKafka]:
+    """A broker that all tests share: each creates topics of its own, and none stops it."""
+    version: str = request.param
+    try:
+        find_java()
+        broker_jars(version)
+    except (OptionError, NoJars) as reason:
+        pytest.skip(str(reason))
+    with ApacheKafka(version, tmp_path_factory.mktemp(f"kafka-{version}"), certificates) as broker:
+        yield broker

@@ -13,6 +13,7 @@ KafkaWireError              FAIL         (base of all; never raised itself)
     ConnectFailed           RECONNECT    … before anything was sent
     ConnectionLost          RECONNECT    … the peer closed, or the network broke
     RequestTimedOut         RECONNECT    … a deadline passed
+  AuthenticationError       FIX_OPTION   certificates or credentials are refused, by us or by the broker
   ProtocolError             FAIL         the peer's bytes are not the protocol; the connection is dead
   UnsupportedVersionError   FAIL         no version of a request is common, or can carry what is asked
   BrokerError               by code      the broker answered with an error code
@@ -105,6 +106,13 @@ class ConnectionLost(TransportError):
 
 class RequestTimedOut(TransportError):
     """A deadline passed while bytes were awaited."""
+
+
+class AuthenticationError(KafkaWireError):
+    """Certificates or credentials are refused: the broker's by us, or ours by the broker. Fatal:
+    trying again locks accounts."""
+
+    action = Action.FIX_OPTION
 
 
 class ProtocolError(KafkaWireError):

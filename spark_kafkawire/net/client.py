@@ -15,10 +15,12 @@ from typing import Any, Final, Self
 
 from ..errors import KafkaWireError
 from ..model import Broker
-from ..protocol.connection import Connection, Reply
+from ..protocol.connection import Reply
 from ..protocol.dialect import Api
+from .channel import Channel
+from .connecting import connected
 from .settings import ConnectionSettings
-from .transport import Deadline, Transport
+from .transport import Deadline
 
 #: Requests of a pipeline that wait for replies at the same time. Bounded, because a broker whose
 #: replies nobody reads stops reading requests.
@@ -28,42 +30,43 @@ PIPELINE_DEPTH: Final = 64
 class Client:
     """One connection. Errors name the broker."""
 
-    def __init__(self, broker: Broker, settings: ConnectionSettings, transport: Transport) -> None:
+    def __init__(self, broker: Broker, settings: ConnectionSettings, channel: Channel) -> None:
         self.broker = broker
         self.settings = settings
-        self._connection = Connection(settings.dialect, settings.client_id)
-        self._transport = transport
+        self._channel = channel
 
     @classmethod
     def connect(cls, broker: Broker, settings: ConnectionSettings) -> Self:
-        """Connect to a broker.
+        """Connect to a broker, and agree with it on what the dialect leaves open.
 
-        Raises ``ConnectFailed`` (retriable).
+        Raises ``ConnectFailed`` or another ``TransportError`` (retriable), ``AuthenticationError``,
+        ``ProtocolError``, ``BrokerError`` (fatal).
         """
         try:
-            return cls(broker, settings, Transport.connect(broker, Deadline.after(settings.timeout_s)))
+            return cls(broker, settings, connected(broker, settings, Deadline.after(settings.timeout_s)))
         except KafkaWireError as error:
             raise error.located(str(broker)) from error
 
     @property
     def in_flight(self) -> int:
         """Requests whose replies have not been taken yet."""
-        return self._connection.in_flight
+        return self._channel.in_flight
 
     def version_of(self, api: Api, request: object | None = None) -> int:
-        """The version in which a request (or the richest of its kind) would be sent now.
+        """The version in which a request, or the richest of its kind, is sent to this broker.
 
         Raises ``UnsupportedVersionError`` (fatal).
         """
-        return self._connection.version_of(api, request)
+        return self._channel.version_of(api, request)
 
     def send(self, request: object) -> None:
         """Send a request without waiting for its reply, if it has one.
 
-        Raises ``TransportError`` (retriable where the request may be repeated).
+        A broker that throttles this client is waited for first. Raises ``TransportError``
+        (retriable where the request may be repeated).
         """
         try:
-            self._transport.send(self._connection.send(request), Deadline.after(self.settings.timeout_s))
+            self._channel.send(request, Deadline.after(self.settings.timeout_s))
         except KafkaWireError as error:
             self.close()
             raise error.located(str(self.broker)) from error
@@ -73,15 +76,8 @@ class Client:
 
         Raises ``TransportError`` (retriable) or ``ProtocolError`` (fatal).
         """
-        deadline = Deadline.after(self.settings.timeout_s)
         try:
-            while True:
-                size = self._transport.receive_into(self._connection.wanted(), deadline)
-                if size == 0:
-                    raise self._connection.closed()
-                reply = self._connection.received(size)
-                if reply is not None:
-                    return reply
+            return self._channel.receive(Deadline.after(self.settings.timeout_s))
         except KafkaWireError as error:
             self.close()
             raise error.located(str(self.broker)) from error
@@ -104,11 +100,11 @@ class Client:
     def is_quiet(self) -> bool:
         """Whether a connection without requests in flight can take the next one: nothing came that
         nobody asked for, and the broker has not closed it."""
-        return self._transport.is_quiet()
+        return self._channel.is_quiet()
 
     def close(self) -> None:
         """Close the connection; never fails."""
-        self._transport.close()
+        self._channel.close()
 
     def __enter__(self) -> Self:
         return self

@@ -28,6 +28,10 @@ class Deadline:
         """The deadline ``timeout_s`` seconds from now."""
         return cls(time.monotonic() + timeout_s, timeout_s)
 
+    def sooner(self, timeout_s: float) -> Deadline:
+        """The deadline ``timeout_s`` seconds from now, or this one where it comes first."""
+        return Deadline(min(self.at_s, time.monotonic() + timeout_s), self.timeout_s)
+
     def remaining_s(self) -> float:
         """Seconds left. Raises ``RequestTimedOut`` when none are."""
         remaining_s = self.at_s - time.monotonic()

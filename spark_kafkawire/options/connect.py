@@ -3,29 +3,56 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterable
 from typing import Final
 
 from ..errors import OptionError
 from ..model import Broker
 from ..net.retry import RetryPolicy
 from ..net.settings import ConnectionSettings
-from ..protocol import v07
+from ..protocol.dialect import Dialect
 from .raw import RawOptions, bad_value, shown
 from .values import Discovery, NetOptions
 
+#: Most tries of one request. With the longest waits between them that takes three hours.
+_RETRIES_MAX: Final = 1000
 _HOST_AND_PORT: Final = re.compile(r"(?:[^\s:,/\[\]]+|\[[0-9a-fA-F:]+\])(?::(\d{1,5}))?")
 
 
 def parse_discovery(options: RawOptions) -> Discovery:
-    given = options.given("zookeeper.connect", "broker.list")
+    """Where the brokers are. It chooses the dialect, so options of another dialect are refused here."""
+    given = options.given(*_DISCOVERY)
     if len(given) != 1:
-        problem = "none is set" if not given else "both are set"
-        raise OptionError(f"set exactly one of the options zookeeper.connect and broker.list: {problem}")
+        problem = "none is set" if not given else f"{' and '.join(given)} are set"
+        raise OptionError(f"set exactly one of the options {_listed(_DISCOVERY)}: {problem}")
+    discovery = _DISCOVERY[given[0]](options)
+    options.check_dialect(discovery.dialect, given[0])
+    return discovery
+
+
+def _bootstrap(options: RawOptions) -> Discovery:
+    """``host:port,host:port``; Kafka's clients also take ``SSL://host:port`` and empty entries."""
+    text = options.get("kafka.bootstrap.servers") or ""
+    addresses = []
+    for entry in filter(None, (part.strip() for part in text.split(","))):
+        match = re.fullmatch(r"(?:\w+://)?(\[[0-9a-fA-F:]+\]|[^\s:,/\[\]]+):(\d{1,5})", entry)
+        if not match or not _is_port(match[2]):
+            raise bad_value("kafka.bootstrap.servers", text, "of the form host:port,host:port")
+        addresses.append((match[1].strip("[]"), int(match[2])))
+    if not addresses:
+        raise bad_value("kafka.bootstrap.servers", text, "of the form host:port,host:port")
+    servers = enumerate(dict.fromkeys(addresses), 1)
+    return Discovery(bootstrap_servers=tuple(Broker(-number, *address) for number, address in servers))
+
+
+def _fixed(options: RawOptions) -> Discovery:
+    if options.get("zookeeper.auth") is not None:
+        raise OptionError("option zookeeper.auth goes with zookeeper.connect, not with broker.list")
+    return Discovery(broker_list=_broker_list(options.get("broker.list") or ""))
+
+
+def _zookeeper(options: RawOptions) -> Discovery:
     auth = options.get("zookeeper.auth")
-    if given == ["broker.list"]:
-        if auth is not None:
-            raise OptionError("option zookeeper.auth goes with zookeeper.connect, not with broker.list")
-        return Discovery(broker_list=_broker_list(options.get("broker.list") or ""))
     scheme, separator, credential = (auth or "").partition(":")
     if auth is not None and (scheme != "digest" or ":" not in credential or not separator):
         raise OptionError(
@@ -35,6 +62,19 @@ def parse_discovery(options: RawOptions) -> Discovery:
     if not _is_connect_string(connect):
         raise bad_value("zookeeper.connect", connect, "of the form host:port,host:port/chroot")
     return Discovery(zookeeper_connect=connect, zookeeper_auth=(scheme, credential) if auth else None)
+
+
+#: The options that say where brokers are, and what each becomes.
+_DISCOVERY: Final[dict[str, Callable[[RawOptions], Discovery]]] = {
+    "kafka.bootstrap.servers": _bootstrap,
+    "zookeeper.connect": _zookeeper,
+    "broker.list": _fixed,
+}
+
+
+def _listed(names: Iterable[str]) -> str:
+    *first, last = names
+    return f"{', '.join(first)} and {last}"
 
 
 def _is_connect_string(text: str) -> bool:
@@ -62,8 +102,17 @@ def _broker_list(text: str) -> tuple[Broker, ...]:
     return tuple(sorted(brokers))
 
 
-def parse_net(options: RawOptions) -> NetOptions:
-    retries = options.count("retries", 0, 1000)
+def parse_net(options: RawOptions, dialect: Dialect) -> NetOptions:
+    """How to connect to brokers of a dialect, and how often to try again."""
+    timeout_s = options.seconds(options.one_of("requestTimeout", "kafka.request.timeout.ms"))
+    backoff_s = options.seconds(options.one_of("retryBackoff", "kafka.retry.backoff.ms"))
+    connection = ConnectionSettings(dialect, timeout_s, client_id=options.get("kafka.client.id"))
+    return NetOptions(connection, RetryPolicy(_retries(options), backoff_s))
+
+
+def _retries(options: RawOptions) -> int:
+    name = options.one_of("retries", "kafka.retries")
+    # Kafka's producers try again without end, and are bounded by a deadline instead.
+    retries = options.count(name, 0, _RETRIES_MAX if name == "retries" else (1 << 31) - 1)
     assert retries is not None
-    connection = ConnectionSettings(v07.DIALECT, options.seconds("requestTimeout"))
-    return NetOptions(connection, RetryPolicy(retries, options.seconds("retryBackoff")))
+    return min(retries, _RETRIES_MAX)

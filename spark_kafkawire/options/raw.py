@@ -8,6 +8,9 @@ from collections.abc import Mapping
 from typing import Final
 
 from ..errors import OptionError
+from ..protocol import modern
+from ..protocol.dialect import Dialect
+from .kafka_properties import is_kafka_property, pass_over
 from .table import OPTIONS
 
 _SIZE_UNITS: Final = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
@@ -27,19 +30,44 @@ class RawOptions:
         known = {option.name.lower(): option for option in OPTIONS if (option.read if read else option.write)}
         self._values: dict[str, str] = {}
         self._known = known
+        self._passed_over: list[str] = []
         for name, value in raw.items():
             option = known.get(name.lower())
-            if option is None:
+            if option is not None:
+                self._values[option.name] = value
+            elif is_kafka_property(name):
+                pass_over(name)
+                self._passed_over.append(name)
+            else:
                 raise _unknown(name, read)
-            self._values[option.name] = value
 
     def get(self, name: str) -> str | None:
         """The value the user gave, or the documented default, or None."""
         return self._values.get(name, self._known[name.lower()].default)
 
+    def check_dialect(self, dialect: Dialect, discovery: str) -> None:
+        """Refuse options that mean nothing in the dialect that the option ``discovery`` chose."""
+        strangers = [
+            name for name in self._values if self._known[name.lower()].dialect not in (None, dialect)
+        ]
+        if dialect is not modern.DIALECT:
+            strangers += self._passed_over
+        if strangers:
+            raise OptionError(
+                f"option {strangers[0]} means nothing to Kafka {dialect.name}, which {discovery} chooses; "
+                "leave it out"
+            )
+
     def given(self, *names: str) -> list[str]:
         """Those of the options that the user set."""
         return [name for name in names if name in self._values]
+
+    def one_of(self, *synonyms: str) -> str:
+        """The name under which an option with several names was given; the first one where it was not."""
+        given = self.given(*synonyms)
+        if len(given) > 1:
+            raise OptionError(f"options {' and '.join(given)} are names of the same; set one of them")
+        return given[0] if given else synonyms[0]
 
     def choice(self, name: str, *allowed: str) -> str:
         value = (self.get(name) or "").strip().lower()

@@ -31,12 +31,13 @@ class ReadOptions:
     def parse(cls, raw: Mapping[str, str]) -> ReadOptions:
         """Read and check all options of a read. Raises ``OptionError`` (fatal)."""
         options = RawOptions(raw, read=True)
+        discovery = parse_discovery(options)
         starting = parse_limits(options, "starting", forbidden=LATEST)
         ending = parse_limits(options, "ending", forbidden=EARLIEST)
         _check_order(starting, ending)
         return cls(
-            discovery=parse_discovery(options),
-            net=parse_net(options),
+            discovery=discovery,
+            net=parse_net(options, discovery.dialect),
             selection=_selection(options),
             starting=starting,
             ending=ending,

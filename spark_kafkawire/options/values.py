@@ -10,6 +10,8 @@ from typing import Final
 from ..model import Broker, TopicPartition
 from ..net.retry import RetryPolicy
 from ..net.settings import ConnectionSettings
+from ..protocol import modern, v07
+from ..protocol.dialect import Dialect
 
 
 class LimitKind(enum.Enum):
@@ -49,11 +51,18 @@ class OffsetLimits:
 
 @dataclass(frozen=True, slots=True)
 class Discovery:
-    """Where brokers are learned from: exactly one of ZooKeeper and a fixed list."""
+    """Where brokers are learned from: exactly one of ZooKeeper, a fixed list, and some brokers of a
+    cluster. Those have the ids -1, -2, …, as in Kafka's own clients: their real ones are not known."""
 
     zookeeper_connect: str | None = None
     zookeeper_auth: tuple[str, str] | None = field(default=None, repr=False)
     broker_list: tuple[Broker, ...] = ()
+    bootstrap_servers: tuple[Broker, ...] = ()
+
+    @property
+    def dialect(self) -> Dialect:
+        """The protocol of the brokers that are found so."""
+        return modern.DIALECT if self.bootstrap_servers else v07.DIALECT
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,6 +28,7 @@ class WriteOptions:
     def parse(cls, raw: Mapping[str, str]) -> WriteOptions:
         """Read and check all options of a write. Raises ``OptionError`` (fatal)."""
         options = RawOptions(raw, read=False)
+        discovery = parse_discovery(options)
         compression = options.choice("compression", "none", "gzip", "snappy")
         level = options.count("compressionLevel", 1, 9)
         if level is not None and compression != "gzip":
@@ -36,8 +37,8 @@ class WriteOptions:
             )
         topic = options.get("topic")
         return cls(
-            discovery=parse_discovery(options),
-            net=parse_net(options),
+            discovery=discovery,
+            net=parse_net(options, discovery.dialect),
             topic=topic.strip() if topic is not None else None,
             compression=compression,
             compression_level=level,

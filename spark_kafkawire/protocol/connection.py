@@ -34,12 +34,14 @@ class Reply:
     """A reply with the request it answers. ``body``'s byte fields are views of ``frame``.
 
     The reply's bytes end the frame. What lies before them is free for who reads the reply. The
-    memory is used again once no view of it is alive.
+    memory is used again once no view of it is alive. For ``throttle_time_ms`` the broker wants
+    nothing more to be sent on this connection.
     """
 
     request: Any
     body: Any
     frame: memoryview
+    throttle_time_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,8 +170,9 @@ class Connection:
         awaited, frame, start = self._awaited.popleft(), self._frame, self._start
         self._frame, self._start, self._filled = memoryview(self._length), 0, 0
         self._in_body = False
-        reply = self._dialect.read_reply(awaited.api, frame[start:], awaited.version, awaited.correlation_id)
-        return Reply(awaited.request, reply, frame)
+        api, version = awaited.api, awaited.version
+        reply = self._dialect.read_reply(api, frame[start:], version, awaited.correlation_id)
+        return Reply(awaited.request, reply, frame, api.throttle_time_ms(reply, version))
 
     def _check(self) -> None:
         if self._poison is not None:

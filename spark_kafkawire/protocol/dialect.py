@@ -87,7 +87,9 @@ class Api:
 
     ``versions`` are those that this package knows; from ``flexible_since`` on they are flexible.
     ``version_max`` tells the highest version that can carry a request. ``read_refusal`` reads the
-    reply of a broker that does not know the request's version; None where it is not one.
+    reply of a broker that does not know the request's version; None where it is not one. From
+    ``throttles_since`` on a broker answers at once and leaves it to the client to wait for
+    ``throttle_time_ms``; before, it has waited itself. Source: KIP-219.
     """
 
     name: str
@@ -101,10 +103,18 @@ class Api:
     is_answered: Callable[[Any], bool] = always
     version_max: Callable[[Any], int] = any_version
     read_refusal: Callable[[memoryview], Any] = no_refusal
+    throttles_since: int | None = None
 
     def awaits_reply(self, request: object) -> bool:
         """Whether the broker answers this request."""
         return self.response is not None and self.is_answered(request)
+
+    def throttle_time_ms(self, reply: Any, version: int) -> int:
+        """How long the client has to wait after a reply before it sends again."""
+        if self.throttles_since is None or version < self.throttles_since:
+            return 0
+        throttle_time_ms: int = reply.throttle_time_ms
+        return max(throttle_time_ms, 0)
 
     def is_flexible(self, version: int) -> bool:
         """Whether the messages of a version have compact lengths and tagged fields."""

@@ -138,7 +138,9 @@ def test_an_end_by_timestamp_includes_the_segment_that_reaches_it(
 
 
 def test_nothing_that_young_is_an_error_or_nothing(cluster: EmbeddedCluster) -> None:
-    with pytest.raises(OptionError, match=r"startingTimestamp: .*: debian-plain 0-0 has no message at or after"):
+    with pytest.raises(
+        OptionError, match=r"startingTimestamp: .*: debian-plain 0-0 has no message at or after"
+    ):
         planned(cluster, startingTimestamp=ms(TIMES_S[1] + 1))
     options = {"startingTimestamp": ms(TIMES_S[1] + 1), "startingOffsetsByTimestampStrategy": "latest"}
     assert planned(cluster, **options) == ()

@@ -5,14 +5,24 @@ from __future__ import annotations
 from spark_kafkawire.net.retry import RetryPolicy
 from spark_kafkawire.net.settings import ConnectionSettings
 from spark_kafkawire.options import NetOptions
-from spark_kafkawire.protocol import v07
+from spark_kafkawire.protocol import modern, v07
 
 
 def settings_07(timeout_s: float = 30.0) -> ConnectionSettings:
     """How to connect to a 0.7 broker."""
-    return ConnectionSettings(v07.DIALECT, timeout_s)
+    return ConnectionSettings(v07.DIALECT, timeout_s, client_id="spark-kafkawire")
+
+
+def settings_modern(timeout_s: float = 30.0) -> ConnectionSettings:
+    """How to connect to a broker of Kafka 0.8 or later."""
+    return ConnectionSettings(modern.DIALECT, timeout_s, client_id="spark-kafkawire")
 
 
 def net_07(timeout_s: float = 30.0, retries: int = 3, backoff_s: float = 0.1) -> NetOptions:
     """The documented defaults for 0.7 brokers, or others."""
     return NetOptions(settings_07(timeout_s), RetryPolicy(retries, backoff_s))
+
+
+def net_modern(timeout_s: float = 30.0, retries: int = 3, backoff_s: float = 0.1) -> NetOptions:
+    """The documented defaults for brokers of Kafka 0.8 and later, or others."""
+    return NetOptions(settings_modern(timeout_s), RetryPolicy(retries, backoff_s))

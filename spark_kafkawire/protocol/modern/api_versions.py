@@ -97,6 +97,7 @@ API_VERSIONS: Final = Api(
     small_reply_bytes_max,
     versions=VersionRange(0, 4),
     flexible_since=3,
+    throttles_since=2,
     # The client cannot know yet whether the broker writes flexible headers (KIP-511).
     has_flexible_reply_header=False,
     read_refusal=_read_refusal,

@@ -176,5 +176,6 @@ FETCH: Final = Api(
     _reply_bytes_max,
     versions=VersionRange(0, 13),
     flexible_since=12,
+    throttles_since=8,
     version_max=_version_max,
 )

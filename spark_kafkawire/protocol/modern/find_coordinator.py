@@ -89,4 +89,5 @@ FIND_COORDINATOR: Final = Api(
     small_reply_bytes_max,
     versions=VersionRange(0, 4),
     flexible_since=3,
+    throttles_since=2,
 )

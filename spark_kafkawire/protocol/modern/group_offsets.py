@@ -180,6 +180,7 @@ OFFSET_COMMIT: Final = Api(
     reply_bytes_max,
     versions=VersionRange(1, 8),
     flexible_since=8,
+    throttles_since=4,
 )
 
 OFFSET_FETCH: Final = Api(
@@ -190,4 +191,5 @@ OFFSET_FETCH: Final = Api(
     reply_bytes_max,
     versions=VersionRange(1, 8),
     flexible_since=6,
+    throttles_since=4,
 )

@@ -99,4 +99,5 @@ LIST_OFFSETS: Final = Api(
     reply_bytes_max,
     versions=VersionRange(0, 8),
     flexible_since=6,
+    throttles_since=3,
 )

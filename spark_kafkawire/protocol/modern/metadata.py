@@ -98,4 +98,5 @@ METADATA: Final = Api(
     reply_bytes_max,
     versions=VersionRange(0, 12),
     flexible_since=9,
+    throttles_since=6,
 )

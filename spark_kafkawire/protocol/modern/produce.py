@@ -127,6 +127,7 @@ PRODUCE: Final = Api(
     reply_bytes_max,
     versions=VersionRange(0, 9),
     flexible_since=9,
+    throttles_since=6,
     is_answered=_is_acknowledged,
 )
 
@@ -138,4 +139,5 @@ INIT_PRODUCER_ID: Final = Api(
     small_reply_bytes_max,
     versions=VersionRange(0, 4),
     flexible_since=2,
+    throttles_since=1,
 )

@@ -1,0 +1,106 @@
+"""Requests and replies over one transport, each wait with the deadline of its caller."""
+
+from __future__ import annotations
+
+import time
+from typing import Any, Final
+
+from ..errors import ProtocolError, RequestTimedOut
+from ..protocol.connection import Connection, Reply
+from ..protocol.dialect import Api
+from ..protocol.modern.limits import SMALL_REPLY_BYTES_MAX
+from ..protocol.primitives import read_int32
+from ..protocol.versions import BrokerVersions
+from .transport import Deadline, Transport
+
+#: Milliseconds in a second.
+_MS: Final = 1000
+
+
+class Channel:
+    """One connection's transport and state. Whoever gets an error from it closes it."""
+
+    def __init__(self, connection: Connection, transport: Transport) -> None:
+        self._connection = connection
+        self._transport = transport
+        self._throttled_until_s = 0.0
+
+    @property
+    def in_flight(self) -> int:
+        """Requests whose replies have not been taken yet."""
+        return self._connection.in_flight
+
+    def negotiated(self, versions: BrokerVersions) -> None:
+        """Speak the highest versions that are common with these, from now on."""
+        self._connection.negotiated(versions)
+
+    def version_of(self, api: Api, request: object | None = None) -> int:
+        """The version in which a request, or the richest of its kind, would be sent now."""
+        return self._connection.version_of(api, request)
+
+    def send(self, request: object, deadline: Deadline) -> None:
+        """Send a request, once the broker wants it: a broker that throttles is waited for.
+
+        Raises ``TransportError`` (retriable where the request may be repeated).
+        """
+        parts = self._connection.send(request)
+        self._wait_while_throttled(deadline)
+        self._transport.send(parts, deadline)
+
+    def receive(self, deadline: Deadline) -> Reply:
+        """The next reply, in the order of the requests.
+
+        Raises ``TransportError`` (retriable) or ``ProtocolError`` (fatal).
+        """
+        while True:
+            size = self._transport.receive_into(self._connection.wanted(), deadline)
+            if size == 0:
+                raise self._connection.closed()
+            reply = self._connection.received(size)
+            if reply is not None:
+                if reply.throttle_time_ms:
+                    self._throttled_until_s = time.monotonic() + reply.throttle_time_ms / _MS
+                return reply
+
+    def ask(self, request: object, deadline: Deadline) -> Any:
+        """Send one request and give its reply's body."""
+        self.send(request, deadline)
+        return self.receive(deadline).body
+
+    def exchange(self, token: bytes, deadline: Deadline) -> bytes:
+        """Send ``length int32 | token``, without any header, and receive the like."""
+        self._transport.send([len(token).to_bytes(4, "big"), token], deadline)
+        size = read_int32(self._receive_exactly(4, deadline))
+        if not 0 <= size <= SMALL_REPLY_BYTES_MAX:
+            raise ProtocolError(f"a token announces {size} bytes, at most {SMALL_REPLY_BYTES_MAX} are read")
+        return bytes(self._receive_exactly(size, deadline))
+
+    def is_quiet(self) -> bool:
+        """Whether the connection is open and nothing came that nobody asked for."""
+        return self._transport.is_quiet()
+
+    def close(self) -> None:
+        """Close the connection; never fails."""
+        self._transport.close()
+
+    def _wait_while_throttled(self, deadline: Deadline) -> None:
+        """Until then the broker reads nothing more. Source: KIP-219."""
+        wait_s = self._throttled_until_s - time.monotonic()
+        if wait_s > 0:
+            left_s = deadline.remaining_s()
+            time.sleep(min(wait_s, left_s))
+            if wait_s > left_s:
+                raise RequestTimedOut(
+                    f"the broker throttles this client for another {wait_s:.1f} s, longer than "
+                    f"{deadline.timeout_s:g} s (requestTimeout): a quota is used up"
+                )
+
+    def _receive_exactly(self, size: int, deadline: Deadline) -> bytearray:
+        data = bytearray(size)
+        view, filled = memoryview(data), 0
+        while filled < size:
+            came = self._transport.receive_into(view[filled:], deadline)
+            if came == 0:
+                raise self._connection.closed()
+            filled += came
+        return data

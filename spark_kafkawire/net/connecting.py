@@ -1,0 +1,112 @@
+"""From an address to a connection that is ready for its first request.
+
+::
+
+    TCP ─► ApiVersions ─► ready
+              │ the broker closes, or stays silent: it is older than 0.10
+              └─► TCP again ─► a fetch of nothing proves it ─► ready, in the versions of 0.8 and 0.9
+
+Everything happens before one deadline. A dialect without versions is ready at once.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Final
+
+from ..errors import ConnectionLost, KafkaWireError, RequestTimedOut
+from ..model import Broker
+from ..protocol.connection import Connection
+from ..protocol.modern import BEFORE_API_VERSIONS
+from ..protocol.modern.api_versions import ApiVersionsRequest, offered
+from ..protocol.modern.error_codes import ModernErrorCode, broker_error
+from ..protocol.modern.fetch import FetchRequest
+from .channel import Channel
+from .settings import ConnectionSettings
+from .transport import Deadline, Transport
+
+#: How long the answer to ApiVersions is waited for, seconds, where the deadline is later than twice
+#: that. Brokers 0.9.0 ignore the request and keep the connection (librdkafka's INTRODUCTION.md).
+API_VERSIONS_WAIT_S: Final = 10.0
+#: For how long a broker is known to be older than 0.10, seconds. It may be upgraded meanwhile.
+OLD_BROKER_S: Final = 60.0
+#: Asks for no partition, so every broker from 0.8.0 to 3.x answers it at once.
+_FETCH_OF_NOTHING: Final = FetchRequest(max_wait_ms=0, min_bytes=0, topics=())
+
+#: Addresses of brokers older than 0.10, and until when that is believed (monotonic clock).
+_old_brokers: Final[dict[tuple[str, int], float]] = {}
+
+
+def connected(broker: Broker, settings: ConnectionSettings, deadline: Deadline) -> Channel:
+    """A channel to the broker, ready for the first request.
+
+    Raises ``ConnectFailed`` or another ``TransportError`` (retriable), ``AuthenticationError``,
+    ``ProtocolError``, ``BrokerError`` (fatal).
+    """
+    if not settings.dialect.correlates:
+        return _open(broker, settings, deadline)
+    address = broker.host, broker.port
+    if time.monotonic() < _old_brokers.get(address, 0.0):
+        return _open_old(broker, settings, deadline)
+    try:
+        return _negotiated(broker, settings, deadline)
+    except (ConnectionLost, RequestTimedOut) as error:
+        channel = _proven_old(broker, settings, deadline, error)
+    _old_brokers[address] = time.monotonic() + OLD_BROKER_S
+    return channel
+
+
+def _open(broker: Broker, settings: ConnectionSettings, deadline: Deadline) -> Channel:
+    transport = Transport.connect(broker, deadline)
+    return Channel(Connection(settings.dialect, settings.client_id), transport)
+
+
+def _negotiated(broker: Broker, settings: ConnectionSettings, deadline: Deadline) -> Channel:
+    channel = _open(broker, settings, deadline)
+    try:
+        half_s = deadline.remaining_s() / 2
+        _ask_versions(channel, deadline.sooner(min(half_s, API_VERSIONS_WAIT_S)))
+    except BaseException:
+        channel.close()
+        raise
+    return channel
+
+
+def _ask_versions(channel: Channel, deadline: Deadline) -> None:
+    """Learn what the broker offers; one that refuses the request's version is asked once more."""
+    reply = channel.ask(ApiVersionsRequest(), deadline)
+    channel.negotiated(offered(reply))
+    if reply.error_code == ModernErrorCode.UNSUPPORTED_VERSION:
+        reply = channel.ask(ApiVersionsRequest(), deadline)
+        channel.negotiated(offered(reply))
+    if reply.error_code != ModernErrorCode.NONE:
+        raise broker_error(reply.error_code, "ApiVersions")
+
+
+def _proven_old(
+    broker: Broker, settings: ConnectionSettings, deadline: Deadline, error: KafkaWireError
+) -> Channel:
+    """A channel to a broker that did not answer ApiVersions because it does not know it.
+
+    A broker that is going down, or a listener that wants something else, must not be taken for
+    an old one: it has to answer a request of that time. Raises ``error`` where it does not.
+    """
+    channel = None
+    try:
+        channel = _open_old(broker, settings, deadline)
+        channel.ask(_FETCH_OF_NOTHING, deadline)
+    except KafkaWireError:
+        if channel is not None:
+            channel.close()
+        raise _explained(error) from error
+    return channel
+
+
+def _open_old(broker: Broker, settings: ConnectionSettings, deadline: Deadline) -> Channel:
+    channel = _open(broker, settings, deadline)
+    channel.negotiated(BEFORE_API_VERSIONS)
+    return channel
+
+
+def _explained(error: KafkaWireError) -> KafkaWireError:
+    return type(error)(f"{error}; does this port want another kafka.security.protocol?")

@@ -1,0 +1,50 @@
+"""``kafka.*``: properties of Kafka's own clients, which Spark's connector hands on to them.
+
+Those that mean something here are rows of ``OPTIONS``. Of the others, some are refused because they
+would change what a query means, as Spark refuses them; the rest is passed over with one warning.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+from typing import Final
+
+from ..errors import OptionError
+
+_log = logging.getLogger("spark_kafkawire")
+
+PREFIX: Final = "kafka."
+
+_NO_DESERIALIZERS: Final = "keys and values are bytes here; cast or decode the columns"
+_NO_SERIALIZERS: Final = "keys and values are written as bytes; cast or encode the columns"
+#: What to do instead of setting a property that is refused, by its name without ``kafka.``.
+_REFUSED: Final = {
+    "auto.offset.reset": "set startingOffsets to earliest or latest: each query says itself where it "
+    "starts, and failOnDataLoss what happens where offsets are gone",
+    "key.deserializer": _NO_DESERIALIZERS,
+    "value.deserializer": _NO_DESERIALIZERS,
+    "key.serializer": _NO_SERIALIZERS,
+    "value.serializer": _NO_SERIALIZERS,
+    "enable.auto.commit": "a read commits no offsets; its query knows what it has read",
+    "interceptor.classes": "no Java classes are run here, and interceptors would break what a query reads",
+}
+
+
+def is_kafka_property(name: str) -> bool:
+    """Whether an option, in any case, is a property of Kafka's clients."""
+    return name.lower().startswith(PREFIX)
+
+
+def pass_over(name: str) -> None:
+    """Take a property that nothing here reads, with one warning in this process; its value may be a
+    secret and is not shown. Raises ``OptionError`` (fatal) for those that Spark refuses, too."""
+    advice = _REFUSED.get(name.lower().removeprefix(PREFIX))
+    if advice is not None:
+        raise OptionError(f"option {name} is not supported: {advice}")
+    _warn(name.lower())
+
+
+@functools.cache
+def _warn(name: str) -> None:
+    _log.warning("option %s means nothing to kafkawire and is passed over", name)

@@ -1,0 +1,88 @@
+"""The server's side of the modern protocol, for peers that play a script."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+from spark_kafkawire.protocol import modern
+from spark_kafkawire.protocol.dialect import Api, VersionRange
+from spark_kafkawire.protocol.modern.api_versions import ApiVersion, ApiVersionsReply
+from spark_kafkawire.protocol.modern.error_codes import ModernErrorCode
+from spark_kafkawire.protocol.modern.metadata import MetadataReply
+
+from .peers import Script, read_frame
+
+#: What these brokers offer unless a test says otherwise: all that this package knows.
+OFFERED: Final = {api.key: api.versions for api in modern.DIALECT.apis}
+METADATA_REPLY: Final = MetadataReply(brokers=(), topics=())
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A request as the broker sees it."""
+
+    api: Api
+    version: int
+    correlation_id: int
+    client_id: str | None
+    request: Any
+
+
+def asked(connection: socket.socket) -> Asked | None:
+    """The next request; None when the client has closed."""
+    body = memoryview(read_frame(connection))
+    if not body:
+        return None
+    api, header, pos = modern.DIALECT.read_request_header(body)
+    request = api.request_codec(header.api_version).read(body, pos)[0]
+    return Asked(api, header.api_version, header.correlation_id, header.client_id, request)
+
+
+def answer(connection: socket.socket, question: Asked, reply: object, version: int | None = None) -> None:
+    """Send the reply to a request."""
+    version = question.version if version is None else version
+    parts = modern.DIALECT.write_reply(question.api, reply, version, question.correlation_id)
+    connection.sendall(b"".join(parts))
+
+
+def api_versions(
+    offered: dict[int, VersionRange] = OFFERED, code: int = 0, throttle_time_ms: int = 0
+) -> ApiVersionsReply:
+    """The reply of a broker that offers these versions."""
+    keys = tuple(
+        ApiVersion(api_key=key, min_version=versions.min, max_version=versions.max)
+        for key, versions in offered.items()
+    )
+    return ApiVersionsReply(error_code=code, api_keys=keys, throttle_time_ms=throttle_time_ms)
+
+
+def broker(
+    replies: dict[str, Callable[[Asked], Any]] | None = None,
+    *,
+    offered: dict[int, VersionRange] = OFFERED,
+    seen: list[Asked] | None = None,
+) -> Script:
+    """Answers ApiVersions as brokers do, Metadata with an empty cluster, and what ``replies`` has by API
+    name; closes on anything else. ``seen`` gets all requests."""
+
+    def script(connection: socket.socket) -> None:
+        while (question := asked(connection)) is not None:
+            if seen is not None:
+                seen.append(question)
+            name, known = question.api.name, offered.get(question.api.key, VersionRange(0, -1))
+            if replies and name in replies:
+                answer(connection, question, replies[name](question))
+            elif name == "ApiVersions" and question.version not in known:
+                refusal = api_versions(offered, ModernErrorCode.UNSUPPORTED_VERSION)
+                answer(connection, question, refusal, version=0)
+            elif name == "ApiVersions":
+                answer(connection, question, api_versions(offered))
+            elif name == "Metadata":
+                answer(connection, question, METADATA_REPLY)
+            else:
+                return
+
+    return script

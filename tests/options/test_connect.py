@@ -1,0 +1,179 @@
+"""Where modern brokers are, how they are connected to, and what becomes of ``kafka.*``."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from typing import Any, Final
+
+import pytest
+
+from spark_kafkawire.errors import OptionError
+from spark_kafkawire.model import Broker
+from spark_kafkawire.options import OPTIONS, NetOptions, ReadOptions, WriteOptions, kafka_properties
+from spark_kafkawire.protocol import modern, v07
+
+MODERN: Final = {"kafka.bootstrap.servers": "a:9092"}
+
+
+def read(**changes: str) -> ReadOptions:
+    return ReadOptions.parse({**MODERN, "subscribe": "t", **changes})
+
+
+def net(**changes: str) -> NetOptions:
+    return read(**changes).net
+
+
+@pytest.fixture
+def warnings(caplog: pytest.LogCaptureFixture) -> Iterator[pytest.LogCaptureFixture]:
+    """Warnings of this test; each is given once in a process."""
+    kafka_properties._warn.cache_clear()
+    caplog.set_level(logging.WARNING, "spark_kafkawire")
+    yield caplog
+    kafka_properties._warn.cache_clear()
+
+
+@pytest.mark.parametrize(
+    ("text", "addresses"),
+    [
+        ("a:9092", [("a", 9092)]),
+        (" b:2 ,a:1", [("b", 2), ("a", 1)]),
+        ("a:1,,a:1,a:2,", [("a", 1), ("a", 2)]),
+        ("[::1]:9092", [("::1", 9092)]),
+        ("SSL://a.b-c:65535", [("a.b-c", 65535)]),
+    ],
+)
+def test_bootstrap_servers_keep_their_order_and_have_ids_below_zero(
+    text: str, addresses: list[tuple[str, int]]
+) -> None:
+    discovery = read(**{"kafka.bootstrap.servers": text}).discovery
+    assert discovery.bootstrap_servers == tuple(
+        Broker(-number, host, port) for number, (host, port) in enumerate(addresses, 1)
+    )
+
+
+@pytest.mark.parametrize("text", ["", " , ", "a", "a:", ":1", "a:0", "a:65536", "a:x", "a b:1", "a:1;b:2"])
+def test_bad_bootstrap_servers_are_told(text: str) -> None:
+    with pytest.raises(OptionError) as error:
+        read(**{"kafka.bootstrap.servers": text})
+    form = "of the form host:port,host:port"
+    assert str(error.value) == f"option kafka.bootstrap.servers: {text!r} is not {form}"
+
+
+def test_the_discovery_option_chooses_the_dialect() -> None:
+    assert net().connection.dialect is modern.DIALECT
+    for old in ({"zookeeper.connect": "h:1"}, {"broker.list": "0:h:1"}):
+        assert ReadOptions.parse({**old, "subscribe": "t"}).net.connection.dialect is v07.DIALECT
+
+
+def test_two_discovery_options_contradict_each_other() -> None:
+    with pytest.raises(OptionError, match=r"kafka\.bootstrap\.servers and zookeeper\.connect are set$"):
+        read(**{"zookeeper.connect": "h:1"})
+
+
+MODERN_VALUES: Final[list[tuple[str, str, str, Any]]] = [
+    ("kafka.bootstrap.servers", "b:1", "discovery.bootstrap_servers", (Broker(-1, "b", 1),)),
+    ("kafka.client.id", "me", "net.connection.client_id", "me"),
+    ("kafka.request.timeout.ms", "40000", "net.request_timeout_s", 40.0),
+    ("kafka.retries", "5", "net.retry.retries", 5),
+    ("kafka.retries", "2147483647", "net.retry.retries", 1000),
+    ("kafka.retry.backoff.ms", "250", "net.retry.backoff_s", 0.25),
+]
+
+
+@pytest.mark.parametrize(("name", "value", "path", "expected"), MODERN_VALUES)
+def test_a_property_of_kafkas_clients_is_parsed(name: str, value: str, path: str, expected: object) -> None:
+    found: Any = read(**{name: value})
+    for attribute in path.split("."):
+        found = getattr(found, attribute)
+    assert found == expected
+
+
+def test_the_client_has_a_name_of_its_own() -> None:
+    assert net().connection.client_id == "spark-kafkawire"
+
+
+@pytest.mark.parametrize(
+    ("name", "kafkas"),
+    [
+        ("requestTimeout", "kafka.request.timeout.ms"),
+        ("retries", "kafka.retries"),
+        ("retryBackoff", "kafka.retry.backoff.ms"),
+    ],
+)
+def test_two_names_of_one_option_contradict_each_other(name: str, kafkas: str) -> None:
+    with pytest.raises(OptionError, match=f"^options {name} and {kafkas} are names of the same"):
+        read(**{name: "1", kafkas: "1"})
+
+
+@pytest.mark.parametrize("name", ["kafka.request.timeout.ms", "kafka.retries", "kafka.retry.backoff.ms"])
+def test_a_bad_value_of_a_property_is_told(name: str) -> None:
+    with pytest.raises(OptionError, match=f"^option {name}: 'soon' is not "):
+        read(**{name: "soon"})
+
+
+@pytest.mark.parametrize("name", [option.name for option in OPTIONS if option.dialect is modern.DIALECT])
+def test_an_option_of_modern_kafka_means_nothing_to_07(name: str) -> None:
+    side, own = (ReadOptions, {"subscribe": "t"}) if _is_read(name) else (WriteOptions, {})
+    with pytest.raises(OptionError, match=rf"set exactly one|^option {name} means nothing to Kafka 0\.7"):
+        side.parse({"zookeeper.connect": "h:1", **own, name: "1"})
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        option.name
+        for option in OPTIONS
+        if option.dialect is v07.DIALECT and option.name not in ("zookeeper.connect", "broker.list")
+    ],
+)
+def test_an_option_of_07_means_nothing_to_modern_kafka(name: str) -> None:
+    side, own = (ReadOptions, {"subscribe": "t"}) if _is_read(name) else (WriteOptions, {})
+    with pytest.raises(OptionError, match=rf"^option {name} means nothing to Kafka 0\.8\+, which kafka"):
+        side.parse({**MODERN, **own, name: "1"})
+
+
+def _is_read(name: str) -> bool:
+    return next(option.read for option in OPTIONS if option.name == name)
+
+
+def test_an_unknown_property_is_passed_over_with_one_warning_that_hides_its_value(
+    warnings: pytest.LogCaptureFixture,
+) -> None:
+    for _ in range(3):
+        assert read(**{"kafka.Metric.Reporters": "s3cret", "kafka.linger": "1"}) == read()
+    assert warnings.messages == [
+        "option kafka.metric.reporters means nothing to kafkawire and is passed over",
+        "option kafka.linger means nothing to kafkawire and is passed over",
+    ]
+
+
+def test_an_unknown_property_is_an_error_where_there_are_no_modern_clients() -> None:
+    with pytest.raises(OptionError, match=r"^option kafka\.linger means nothing to Kafka 0\.7, which zoo"):
+        ReadOptions.parse({"zookeeper.connect": "h:1", "subscribe": "t", "kafka.linger": "1"})
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "kafka.auto.offset.reset",
+        "KAFKA.Auto.Offset.Reset",
+        "kafka.key.deserializer",
+        "kafka.value.deserializer",
+        "kafka.key.serializer",
+        "kafka.value.serializer",
+        "kafka.enable.auto.commit",
+        "kafka.interceptor.classes",
+    ],
+)
+def test_what_spark_refuses_is_refused_with_advice(name: str) -> None:
+    for side in (ReadOptions, WriteOptions):
+        with pytest.raises(OptionError) as error:
+            side.parse({**MODERN, name: "s3cret"})
+        assert str(error.value).startswith(f"option {name} is not supported: ")
+        assert "s3cret" not in str(error.value)
+
+
+def test_the_advice_against_a_reset_names_the_option_to_set() -> None:
+    with pytest.raises(OptionError, match="set startingOffsets to earliest or latest"):
+        read(**{"kafka.auto.offset.reset": "earliest"})

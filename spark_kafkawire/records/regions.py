@@ -116,10 +116,11 @@ def _content(index: BatchIndex, row: int, limits: DecodeLimits) -> list[Buffer]:
     number = int(index.table[row, kernels.ATTRIBUTES]) & CODEC_MASK
     if not number:
         return [payload]
-    if number not in CODECS:
+    codec = CODECS[2].get(number)
+    if codec is None:
         raise index.damage(row, f"its compression codec {number} is unknown")
     try:
-        return CODECS[number].decompress(payload, limits.decompressed_bytes_max)
+        return codec.decompress(payload, limits.decompressed_bytes_max)
     except CorruptDataError as error:
         raise index.damage(row, str(error)) from error
     except TooLarge as error:

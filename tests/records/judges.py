@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -17,8 +18,29 @@ from spark_kafkawire.records.rows import Records
 with warnings.catch_warnings():
     # kafka-python reads its files in a way that Python 3.11 calls old.
     warnings.simplefilter("ignore", DeprecationWarning)
-    from kafka.record import MemoryRecords
+    from kafka import codec
+    from kafka.record import MemoryRecords, default_records, legacy_records
     from kafka.record.default_records import DefaultRecordBatchBuilder
+
+
+def _arrow_encode(name: str, data: Buffer) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.CompressedOutputStream(sink, name) as stream:
+        stream.write(data)
+    return bytes(sink.getvalue())
+
+
+def _arrow_decode(name: str, data: Buffer) -> bytes:
+    with pa.CompressedInputStream(pa.BufferReader(data), name) as stream:
+        return bytes(stream.read())
+
+
+# kafka-python takes these from packages that are not among ours, so that Arrow's take their place.
+for _name in ("lz4", "zstd"):
+    setattr(codec, _name, pa)
+    for _module in (default_records, legacy_records):
+        setattr(_module, f"{_name}_encode", partial(_arrow_encode, _name))
+        setattr(_module, f"{_name}_decode", partial(_arrow_decode, _name))
 
 CODEC_NUMBERS = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
 Headers = tuple[tuple[str, bytes | None], ...]

@@ -14,7 +14,7 @@ RECORDS = (
     Record(b"x" * 200, b"", timestamp_ms=7, offset=2),
     Record(b"", b"kk", timestamp_ms=2**60, offset=3),
 )
-COMPRESSIONS = ["none", "gzip", "snappy"]
+COMPRESSIONS = ["none", "gzip", "snappy", "lz4", "zstd"]
 
 
 def decoded(data: bytes, start_offset: int = 0, stop_offset: int = 2**63 - 1) -> list[Record]:

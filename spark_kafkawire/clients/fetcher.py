@@ -1,41 +1,39 @@
-"""Reads one range of one log: windows in flight, stitched, decoded, retried.
+"""Reads one range of one log: asks ahead, decodes, and tries again.
 
-    for columns in Fetcher(task, options, net).columns():
+    for columns in Fetcher(task, cluster, options, net).columns():
         ...
 
-A connection that fails is replaced and the read goes on at the first byte that has not come, so
-nothing is read twice. Where the log has lost bytes of the range, ``failOnDataLoss`` decides.
+A connection that fails is replaced, a leader that moved is followed, and the read goes on at the
+first offset that has not come, so nothing is read twice. Where the log has lost offsets of the
+range, ``failOnDataLoss`` decides.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from dataclasses import dataclass
 
-from ..cluster.offsets import bounds
+from ..cluster.cluster import Cluster
 from ..errors import (
     Action,
     BrokerError,
     CorruptDataError,
     DataLossError,
-    ErrorCode,
     KafkaWireError,
     LimitError,
     OptionError,
-    broker_error,
+    UnknownTopicError,
 )
 from ..model import Leader, OffsetRange
 from ..net.client import Client
 from ..net.pool import POOL, Pool
 from ..net.retry import Attempts
 from ..options import FetchOptions, NetOptions
-from ..protocol.connection import Reply
-from ..protocol.v07 import FetchRequest
 from ..records.columns import Columns
-from ..records.message_set import DecodeLimits
-from .stitcher import MessageCrossesStop, Stitcher
-from .windows import Windows
+from ..records.record_log import COLUMNS
+from .feed import FEEDS
+from .stitcher import MessageCrossesStop
 
 _log = logging.getLogger("spark_kafkawire")
 
@@ -55,7 +53,7 @@ class FetchTask:
 
 
 class Fetcher:
-    """One read of one range; ``bytes_received`` counts record bytes that came over the network.
+    """One read of one range.
 
     The connection is one of ``connections``, and goes back to them after a read without failure.
     """
@@ -63,24 +61,28 @@ class Fetcher:
     def __init__(
         self,
         task: FetchTask,
+        cluster: Cluster,
         options: FetchOptions,
         net: NetOptions,
         *,
-        values: bool = True,
+        wanted: Container[str] = COLUMNS,
         connections: Pool = POOL,
     ) -> None:
         self._task = task
+        self._cluster = cluster
         self._options = options
         self._net = net
         self._connections = connections
-        self._attempts = Attempts(net.retry)
+        self._attempts = Attempts(net.retry, patience_s=options.patience_s)
+        self._leader: Leader | None = task.leader
         self._client: Client | None = None
-        self._values = values
-        self._windows: Windows[Reply] = Windows(
-            task.range.start_offset, task.range.stop_offset, options.fetch_bytes, options.fetches_in_flight
-        )
-        self._stitcher = self._stitcher_from(task.range.start_offset)
-        self.bytes_received = 0
+        self._unit = net.connection.dialect.offset_unit
+        self._feed = FEEDS[self._unit](task.range, options, wanted)
+
+    @property
+    def bytes_received(self) -> int:
+        """Record bytes that came over the network."""
+        return self._feed.bytes_received
 
     def columns(self) -> Iterator[Columns]:
         """All messages of the range, in order.
@@ -88,85 +90,98 @@ class Fetcher:
         Raises ``CorruptDataError``, ``LimitError``, ``DataLossError``, ``BrokerError`` (fatal) or
         the last ``TransportError`` once the retries are used up.
         """
+        reached = self._feed.next_offset
         try:
-            while not self._windows.done:
-                reply = self._next_reply()
-                if reply is not None:
-                    start = len(reply.frame) - len(reply.body.message_set)
-                    yield from self._stitcher.feed(reply.frame, start)
-                    del reply  # its frame is received into again
-            self._stitcher.finish()
+            while True:
+                try:
+                    yield from self._feed.columns()
+                    if self._feed.next_offset > reached:
+                        reached = self._feed.next_offset
+                        self._attempts.progressed()
+                    if self._feed.done:
+                        break
+                    self._exchange()
+                except KafkaWireError as error:
+                    self._recover(error)
             self._give_back()
-        except (CorruptDataError, LimitError) as error:
-            raise self._explained(error) from error
         finally:
             self._disconnect()
 
-    def _next_reply(self) -> Reply | None:
-        """The next bytes of the log; None where there are none yet or a loss was stepped over."""
-        reply = self._windows.take()
-        if reply is None:
-            self._exchange()
-            return None
-        error_code = reply.body.error_code
-        if error_code == ErrorCode.NONE and len(reply.body.message_set):
-            self._attempts.progressed()
-            return reply
-        if error_code in (ErrorCode.NONE, ErrorCode.OFFSET_OUT_OF_RANGE):
-            self._step_over_loss()
-            return None
-        raise broker_error(error_code, f"{self._place(self._windows.next_offset)}, FETCH")
-
     def _exchange(self) -> None:
-        """Send all windows that may be asked for and take one reply."""
+        """Ask for what may be asked for, take one reply, and ask on before it is decoded."""
+        client, leader = self._connected()
+        for request in self._feed.requests(leader):
+            client.send(request)
+        self._feed.answered(client.receive())
+        for request in self._feed.requests(leader):
+            client.send(request)
+
+    def _recover(self, error: KafkaWireError) -> None:
+        """Make ready for another try, or raise."""
         log = self._task.range.log
-        try:
-            client = self._connected()
-            while (window := self._windows.ask()) is not None:
-                client.send(FetchRequest(log.topic, log.partition, window.offset, window.size))
-            reply = client.receive()
-        except KafkaWireError as error:
-            self._disconnect()
-            self._windows.restart()
-            self._attempts.failed(error.located(f"{log} at offset {self._windows.next_offset}"))
-            return
-        size = len(reply.body.message_set)
-        self.bytes_received += size
-        self._windows.answer(reply.request.offset, reply, size)
+        if isinstance(error, CorruptDataError | LimitError):
+            raise self._explained(error) from error
+        self._disconnect()
+        self._feed.restart()
+        if isinstance(error, UnknownTopicError):
+            self._lose(self._task.range.stop_offset, f"the topic is gone: {error}")
+        elif error.action is Action.DATA_LOSS:
+            self._step_over_loss()
+        else:
+            offset = self._feed.next_offset
+            # An error of the connection names the broker itself.
+            place = self._place(offset) if isinstance(error, BrokerError) else f"{log} at offset {offset}"
+            if error.action in (Action.REFRESH, Action.RECONNECT):
+                self._forget_leader()
+            self._attempts.failed(error.located(place))
 
     def _step_over_loss(self) -> None:
-        """The broker has no byte at the next offset: fail, or go on where the log goes on."""
+        """The broker has nothing at the next offset: fail, or go on where the log goes on."""
         log, lost_offset, stop_offset = (
             self._task.range.log,
-            self._windows.next_offset,
+            self._feed.next_offset,
             self._task.range.stop_offset,
         )
-        self._disconnect()
-        found = bounds(self._task.leader.broker, (log,), self._net)[log]
+        try:
+            found = self._cluster.bounds((log,))[log]
+        except UnknownTopicError as error:
+            self._lose(stop_offset, f"the topic is gone: {error}")
+            return
         if found.earliest <= lost_offset < found.latest:
-            self._windows.restart(lost_offset)
-            self._attempts.failed(_gone_and_back(self._place(lost_offset)))
+            place = self._place(lost_offset)
+            self._forget_leader()
+            self._feed.restart(lost_offset)
+            self._attempts.failed(_gone_and_back(place))
             return
         resume_offset = min(found.earliest, stop_offset) if found.earliest > lost_offset else stop_offset
-        loss = (
-            f"{self._place(self._stitcher.offset)}: bytes up to {resume_offset} are gone; "
-            f"the log now holds [{found.earliest}, {found.latest})"
-        )
+        self._lose(resume_offset, f"the log now holds [{found.earliest}, {found.latest})")
+
+    def _lose(self, resume_offset: int, why: str) -> None:
+        """Fail, or go on at ``resume_offset``."""
+        place = self._place(self._feed.offset)
+        loss = f"{place}: {self._unit.value} up to {resume_offset} are gone; {why}"
         if self._options.fail_on_data_loss:
             raise DataLossError(f"{loss}; to read what is left, set failOnDataLoss=false")
         _log.warning("%s; reading on because failOnDataLoss=false", loss)
-        self._windows.restart(resume_offset)
-        self._stitcher = self._stitcher_from(resume_offset)
+        self._feed.restart(resume_offset)
 
-    def _stitcher_from(self, start_offset: int) -> Stitcher:
-        limits = DecodeLimits(decompressed_bytes_max=self._options.decompressed_bytes_max)
-        rest = OffsetRange(self._task.range.log, start_offset, self._task.range.stop_offset)
-        return Stitcher(rest, self._options.message_bytes_max, limits, values=self._values)
-
-    def _connected(self) -> Client:
+    def _connected(self) -> tuple[Client, Leader]:
+        if self._leader is None:
+            self._leader = self._found_leader()
         if self._client is None:
-            self._client = self._connections.take(self._task.leader.broker, self._net.connection)
-        return self._client
+            self._client = self._connections.take(self._leader.broker, self._net.connection)
+        return self._client, self._leader
+
+    def _found_leader(self) -> Leader:
+        log, planned_id = self._task.range.log, self._task.leader.topic_id
+        leader = self._cluster.leaders_of((log,))[log]
+        if None is not leader.topic_id != planned_id is not None:
+            raise UnknownTopicError(f"{log.topic!r} was deleted, and another topic has its name now")
+        return leader
+
+    def _forget_leader(self) -> None:
+        self._leader = None
+        self._cluster.forget(self._task.range.log)
 
     def _give_back(self) -> None:
         if self._client is not None:
@@ -179,12 +194,13 @@ class Fetcher:
             self._client = None
 
     def _place(self, offset: int) -> str:
-        return f"{self._task.range.log} at offset {offset} on {self._task.leader.broker}"
+        leader = self._leader or self._task.leader
+        return f"{self._task.range.log} at offset {offset} on {leader.broker}"
 
     def _explained(self, error: CorruptDataError | LimitError) -> KafkaWireError:
         """Damage at a place that an option named is most likely no message boundary."""
         task, log_range = self._task, self._task.range
-        at_start = self._stitcher.offset == log_range.start_offset
+        at_start = self._feed.offset == log_range.start_offset
         for option, offset, suspect in (
             (task.starting, log_range.start_offset, at_start),
             (task.ending, log_range.stop_offset, isinstance(error, MessageCrossesStop)),
@@ -197,4 +213,4 @@ class Fetcher:
 
 def _gone_and_back(place: str) -> BrokerError:
     """A broker that restarts may serve less than it has, for a moment."""
-    return BrokerError(f"{place}: FETCH found nothing where OFFSETS says there is data", action=Action.RETRY)
+    return BrokerError(f"{place}: a fetch found nothing where the log has data", action=Action.RETRY)

@@ -34,17 +34,22 @@ class RetryPolicy:
 
 
 class Attempts:
-    """Counts failures in a row. Progress starts the count anew."""
+    """Counts failures in a row. Progress starts the count anew.
+
+    For ``patience_s`` after the last progress the retries are not used up, however many failed.
+    """
 
     def __init__(
         self,
         policy: RetryPolicy,
         *,
+        patience_s: float = 0.0,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
         draw: Callable[[], float] = random.random,
     ) -> None:
         self._policy, self._clock, self._sleep, self._draw = policy, clock, sleep, draw
+        self._patience_s = patience_s
         self._failed = 0
         self._began_s = clock()
 
@@ -59,8 +64,8 @@ class Attempts:
         if not error.retriable:
             raise error
         self._failed += 1
-        if self._failed > self._policy.retries:
-            elapsed_s = self._clock() - self._began_s
+        elapsed_s = self._clock() - self._began_s
+        if self._failed > self._policy.retries and elapsed_s >= self._patience_s:
             raise error.located(
                 f"gave up after {self._failed} attempts in {elapsed_s:.1f} s (retries)"
             ) from error

@@ -12,6 +12,7 @@ from ..net.retry import RetryPolicy
 from ..net.settings import ConnectionSettings
 from ..protocol import modern, v07
 from ..protocol.dialect import Dialect
+from ..protocol.modern.fetch import READ_UNCOMMITTED
 
 
 class LimitKind(enum.Enum):
@@ -89,10 +90,15 @@ class Selection:
 
 @dataclass(frozen=True, slots=True)
 class FetchOptions:
-    """How an executor reads one range; all sizes in bytes."""
+    """How an executor reads one range; all sizes in bytes.
+
+    ``patience_s`` is how long failures in a row are tried again at least, whatever ``retries`` is.
+    """
 
     fetch_bytes: int = 4 << 20
     fetches_in_flight: int = 4
     message_bytes_max: int = 64 << 20
     decompressed_bytes_max: int = 256 << 20
     fail_on_data_loss: bool = True
+    isolation_level: int = READ_UNCOMMITTED
+    patience_s: float = 0.0

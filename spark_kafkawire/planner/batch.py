@@ -48,7 +48,7 @@ def plan(options: ReadOptions) -> tuple[FetchTask, ...]:
         ranges.append(log_range)
     cut_points = {log: cuts for log in logs if (cuts := found[log].segment_starts) is not None}
     parts = split(ranges, options.min_partitions, options.partition_size_max, cut_points or None)
-    return tuple(_task(part, ends[part.log], leaders[part.log]) for part in parts)
+    return tuple(_task(part, ends[part.log], leaders[part.log], found[part.log]) for part in parts)
 
 
 def select(selection: Selection, cluster: Cluster) -> tuple[TopicPartition, ...]:
@@ -105,7 +105,9 @@ def _told(
     }
 
 
-def _task(part: OffsetRange, ends: Sequence[End], leader: Leader) -> FetchTask:
+def _task(part: OffsetRange, ends: Sequence[End], leader: Leader, found: LogBounds) -> FetchTask:
+    if found.segment_starts is None:  # every offset is a message boundary
+        return FetchTask(part, leader)
     start, end = ends
     return FetchTask(
         part,

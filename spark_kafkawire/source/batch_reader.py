@@ -12,6 +12,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from ..clients.fetcher import Fetcher
+from ..cluster.cluster import cluster_of
 from ..options import ReadOptions
 from ..planner.batch import plan
 from ..records import compiler
@@ -44,7 +45,9 @@ class KafkaWireBatchReader(DataSourceReader):
         if not isinstance(partition, KafkaWirePartition):
             return  # Spark turns an empty plan into one partition without a range.
         task = partition.task
-        fetcher = Fetcher(task, self._options.fetch, self._options.net, values="value" in self._schema.names)
+        cluster = cluster_of(self._options, (task.leader.broker,))
+        wanted = frozenset(self._schema.names)
+        fetcher = Fetcher(task, cluster, self._options.fetch, self._options.net, wanted=wanted)
         batches = BatchBuilder(task.range.log, self._schema)
         try:
             for columns in fetcher.columns():

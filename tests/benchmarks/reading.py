@@ -13,8 +13,9 @@ from pyspark.sql import SparkSession
 
 from spark_kafkawire.broker import EmbeddedCluster
 from spark_kafkawire.clients.fetcher import Fetcher, FetchTask
+from spark_kafkawire.cluster.v07 import V07Cluster
 from spark_kafkawire.model import Broker, Leader, OffsetRange, TopicPartition
-from spark_kafkawire.options import FetchOptions
+from spark_kafkawire.options import Discovery, FetchOptions
 from tests.support.settings import net_07
 
 from .logs import LogData, write_log
@@ -184,7 +185,8 @@ def _fetcher(cluster: EmbeddedCluster, topic: str, log: LogData) -> Fetcher:
     broker = cluster.brokers[0]
     log_range = OffsetRange(TopicPartition(topic, 0, broker.id), 0, log.size)
     task = FetchTask(log_range, Leader(Broker(broker.id, broker.host, broker.port)))
-    return Fetcher(task, FetchOptions(), net_07())
+    reading_from = V07Cluster(Discovery(), net_07(), (task.leader.broker,))
+    return Fetcher(task, reading_from, FetchOptions(), net_07())
 
 
 @contextmanager

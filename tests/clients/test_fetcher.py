@@ -15,6 +15,7 @@ import pytest
 
 from spark_kafkawire.broker import BrokerConfig, BrokerServer, Fault, FaultKind
 from spark_kafkawire.clients.fetcher import Fetcher, FetchTask
+from spark_kafkawire.cluster.v07 import V07Cluster
 from spark_kafkawire.errors import (
     BrokerError,
     ConnectFailed,
@@ -29,8 +30,8 @@ from spark_kafkawire.errors import (
 )
 from spark_kafkawire.model import Broker, Leader, OffsetRange, TopicPartition
 from spark_kafkawire.net.client import Client
-from spark_kafkawire.net.pool import Pool
-from spark_kafkawire.options import FetchOptions
+from spark_kafkawire.net.pool import POOL, Pool
+from spark_kafkawire.options import Discovery, FetchOptions, NetOptions
 from spark_kafkawire.protocol.v07 import OffsetsRequest, ProduceRequest
 from spark_kafkawire.records.message_set import encode
 from tests.support.golden import CORPUS
@@ -84,6 +85,11 @@ def task(broker: Broker, stop: int, start: int = 0, **options: str) -> FetchTask
     return FetchTask(OffsetRange(LOG, start, stop), Leader(broker), **options)
 
 
+def fetcher_of(task: FetchTask, options: FetchOptions, net: NetOptions, connections: Pool = POOL) -> Fetcher:
+    cluster = V07Cluster(Discovery(), net, (task.leader.broker,))
+    return Fetcher(task, cluster, options, net, connections=connections)
+
+
 def values(fetcher: Fetcher) -> list[bytes]:
     found: list[bytes] = []
     for columns in fetcher.columns():
@@ -98,7 +104,7 @@ def test_a_log_of_many_segments_comes_whole_and_no_byte_comes_twice(
     log_dir: Path, fetch_bytes: int, in_flight: int
 ) -> None:
     with serving(log_dir) as broker:
-        fetcher = Fetcher(task(broker, ENTRY_SIZE * 2000), FetchOptions(fetch_bytes, in_flight), NET)
+        fetcher = fetcher_of(task(broker, ENTRY_SIZE * 2000), FetchOptions(fetch_bytes, in_flight), NET)
         assert values(fetcher) == VALUES
     assert fetcher.bytes_received == ENTRY_SIZE * 2000
 
@@ -113,29 +119,33 @@ def pool() -> Iterator[Pool]:
 def test_reads_that_follow_each_other_share_a_connection(log_dir: Path, pool: Pool) -> None:
     with serving(log_dir, Fault("CONNECT", 2, FaultKind.DROP)) as broker:
         for _ in range(3):
-            fetcher = Fetcher(task(broker, ENTRY_SIZE * 2000), SMALL, NO_RETRY, connections=pool)
+            fetcher = fetcher_of(task(broker, ENTRY_SIZE * 2000), SMALL, NO_RETRY, connections=pool)
             assert values(fetcher) == VALUES
         assert pool.kept_count == 1
 
 
 def test_a_kept_connection_that_a_restart_broke_costs_no_retry(log_dir: Path, pool: Pool) -> None:
     with serving(log_dir) as broker:
-        assert values(Fetcher(task(broker, ENTRY_SIZE * 2000), SMALL, NO_RETRY, connections=pool)) == VALUES
+        assert (
+            values(fetcher_of(task(broker, ENTRY_SIZE * 2000), SMALL, NO_RETRY, connections=pool)) == VALUES
+        )
     with serving(log_dir, port=str(broker.port)) as broker:
-        assert values(Fetcher(task(broker, ENTRY_SIZE * 2000), SMALL, NO_RETRY, connections=pool)) == VALUES
+        assert (
+            values(fetcher_of(task(broker, ENTRY_SIZE * 2000), SMALL, NO_RETRY, connections=pool)) == VALUES
+        )
 
 
 @pytest.mark.parametrize("kind", [FaultKind.FLIP, FaultKind.GARBAGE])
 def test_a_connection_that_failed_is_not_kept(log_dir: Path, pool: Pool, kind: FaultKind) -> None:
     with serving(log_dir, Fault("FETCH", 1, kind, 100)) as broker:
         with pytest.raises(KafkaWireError):
-            values(Fetcher(task(broker, ENTRY_SIZE * 2000), SMALL, NO_RETRY, connections=pool))
+            values(fetcher_of(task(broker, ENTRY_SIZE * 2000), SMALL, NO_RETRY, connections=pool))
         assert pool.kept_count == 0
 
 
 def test_a_connection_with_windows_on_their_way_is_not_kept(log_dir: Path, pool: Pool) -> None:
     with serving(log_dir) as broker:
-        columns = Fetcher(task(broker, ENTRY_SIZE * 2000), SMALL, NO_RETRY, connections=pool).columns()
+        columns = fetcher_of(task(broker, ENTRY_SIZE * 2000), SMALL, NO_RETRY, connections=pool).columns()
         next(columns)
         columns.close()  # type: ignore[attr-defined]  # it is a generator
     assert pool.kept_count == 0
@@ -144,7 +154,7 @@ def test_a_connection_with_windows_on_their_way_is_not_kept(log_dir: Path, pool:
 def test_a_read_ends_where_it_was_planned_while_producers_go_on(log_dir: Path) -> None:
     with serving(log_dir) as broker:
         found: list[bytes] = []
-        for columns in Fetcher(task(broker, ENTRY_SIZE * 2000), SMALL, NET).columns():
+        for columns in fetcher_of(task(broker, ENTRY_SIZE * 2000), SMALL, NET).columns():
             assert columns.values is not None
             found += columns.values.to_pylist()
             produce(broker, b"later")
@@ -155,13 +165,13 @@ def test_a_message_larger_than_the_window_is_assembled(tmp_path: Path) -> None:
     big = bytes(range(256)) * 1000
     with serving(tmp_path) as broker:
         end = produce(broker, b"small", big, b"small too")
-        assert values(Fetcher(task(broker, end), SMALL, NET)) == [b"small", big, b"small too"]
+        assert values(fetcher_of(task(broker, end), SMALL, NET)) == [b"small", big, b"small too"]
 
 
 def test_a_message_above_max_message_bytes_is_an_error_before_it_is_fetched(tmp_path: Path) -> None:
     with serving(tmp_path) as broker:
         end = produce(broker, b"x" * 300_000)
-        fetcher = Fetcher(task(broker, end), FetchOptions(4096, 1, message_bytes_max=100_000), NET)
+        fetcher = fetcher_of(task(broker, end), FetchOptions(4096, 1, message_bytes_max=100_000), NET)
         with pytest.raises(
             LimitError, match=r"t 0-0 on broker 0 .*300006 bytes, more than maxMessageBytes=100000"
         ):
@@ -174,7 +184,7 @@ def test_a_small_compressed_message_may_not_become_more_than_the_limit(tmp_path:
         end = produce(broker, b"\0" * 3_000_000, compression="gzip")
         options = FetchOptions(decompressed_bytes_max=1_000_000)
         with pytest.raises(LimitError, match=r"t 0-0 on broker 0 .*maxDecompressedBytes"):
-            values(Fetcher(task(broker, end), options, NET))
+            values(fetcher_of(task(broker, end), options, NET))
 
 
 @pytest.mark.parametrize("kind", [FaultKind.DROP, FaultKind.CUT])
@@ -184,13 +194,13 @@ def test_a_lost_connection_is_replaced_and_nothing_comes_twice(
     log_dir: Path, kind: FaultKind, nth: int, size: int
 ) -> None:
     with serving(log_dir, Fault("FETCH", nth, kind, size)) as broker:
-        assert values(Fetcher(task(broker, ENTRY_SIZE * 2000), SMALL, NET)) == VALUES
+        assert values(fetcher_of(task(broker, ENTRY_SIZE * 2000), SMALL, NET)) == VALUES
 
 
 def test_short_answers_only_cost_requests(log_dir: Path) -> None:
     faults = [Fault("FETCH", nth, FaultKind.SHORT, 6 + 100) for nth in range(1, 20)]
     with serving(log_dir, *faults) as broker:
-        assert values(Fetcher(task(broker, ENTRY_SIZE * 2000), SMALL, NET)) == VALUES
+        assert values(fetcher_of(task(broker, ENTRY_SIZE * 2000), SMALL, NET)) == VALUES
 
 
 def test_retries_end_with_an_error_that_says_what_was_tried(log_dir: Path) -> None:
@@ -200,7 +210,7 @@ def test_retries_end_with_an_error_that_says_what_was_tried(log_dir: Path) -> No
             ConnectionLost, match=r"gave up after 4 attempts .*t 0-0 at offset 0.*127.0.0.1:\d+.*FETCH"
         ),
     ):
-        values(Fetcher(task(broker, 1000), SMALL, NET))
+        values(fetcher_of(task(broker, 1000), SMALL, NET))
 
 
 def test_a_broker_that_goes_silent_is_an_error_after_the_deadline(log_dir: Path) -> None:
@@ -209,7 +219,7 @@ def test_a_broker_that_goes_silent_is_an_error_after_the_deadline(log_dir: Path)
         serving(log_dir, *faults) as broker,
         pytest.raises(RequestTimedOut, match=r"no answer within 0.3 s \(requestTimeout\)"),
     ):
-        values(Fetcher(task(broker, 100_000), SMALL, IMPATIENT))
+        values(fetcher_of(task(broker, 100_000), SMALL, IMPATIENT))
 
 
 def test_a_peer_that_speaks_http_is_named_as_such(log_dir: Path) -> None:
@@ -217,7 +227,7 @@ def test_a_peer_that_speaks_http_is_named_as_such(log_dir: Path) -> None:
         serving(log_dir, Fault("FETCH", 1, FaultKind.GARBAGE)) as broker,
         pytest.raises(ProtocolError, match=r"begins with b'HTTP'; is this the port of a Kafka"),
     ):
-        values(Fetcher(task(broker, 1000), SMALL, NET))
+        values(fetcher_of(task(broker, 1000), SMALL, NET))
 
 
 def test_a_broker_that_is_not_there_is_an_error_that_names_it() -> None:
@@ -226,7 +236,7 @@ def test_a_broker_that_is_not_there_is_an_error_that_names_it() -> None:
     with pytest.raises(
         ConnectFailed, match=rf"t 0-0 at offset 0: broker 0 \(127.0.0.1:{port}\): cannot connect: .*refused"
     ):
-        values(Fetcher(task(Broker(0, "127.0.0.1", port), 1000), SMALL, NET))
+        values(fetcher_of(task(Broker(0, "127.0.0.1", port), 1000), SMALL, NET))
 
 
 @pytest.mark.parametrize("byte", [20, 100, 3000])
@@ -235,7 +245,7 @@ def test_a_flipped_bit_is_found(log_dir: Path, byte: int) -> None:
         serving(log_dir, Fault("FETCH", 1, FaultKind.FLIP, byte)) as broker,
         pytest.raises(CorruptDataError, match=r"t 0-0 on broker 0 \(127.0.0.1:\d+\): "),
     ):
-        values(Fetcher(task(broker, ENTRY_SIZE * 2000), SMALL, NET))
+        values(fetcher_of(task(broker, ENTRY_SIZE * 2000), SMALL, NET))
 
 
 @pytest.mark.parametrize("start", [1, 5, 64, ENTRY_SIZE - 1, ENTRY_SIZE * 700 + 9])
@@ -246,7 +256,7 @@ def test_an_explicit_start_inside_a_message_says_that_it_is_no_boundary(log_dir:
             OptionError, match=rf"option startingOffsets: {start} is not a message boundary of t 0-0 on"
         ),
     ):
-        values(Fetcher(task(broker, ENTRY_SIZE * 2000, start, starting="startingOffsets"), SMALL, NET))
+        values(fetcher_of(task(broker, ENTRY_SIZE * 2000, start, starting="startingOffsets"), SMALL, NET))
 
 
 @pytest.mark.parametrize("stop", [1, 5, 64, ENTRY_SIZE * 700 + 9])
@@ -257,7 +267,7 @@ def test_an_explicit_end_inside_a_message_says_that_it_is_no_boundary(log_dir: P
             OptionError, match=rf"option endingOffsets: {stop} is not a message boundary of t 0-0 on"
         ),
     ):
-        values(Fetcher(task(broker, stop, ending="endingOffsets"), SMALL, NET))
+        values(fetcher_of(task(broker, stop, ending="endingOffsets"), SMALL, NET))
 
 
 def lose_first_segments(log_dir: Path, count: int) -> int:
@@ -277,14 +287,14 @@ def test_bytes_that_retention_took_are_a_data_loss(log_dir: Path) -> None:
             match=rf"t 0-0 at offset 130 on .*: bytes up to {earliest} are gone; .*failOnDataLoss=false",
         ),
     ):
-        values(Fetcher(task(broker, ENTRY_SIZE * 2000, ENTRY_SIZE), SMALL, NET))
+        values(fetcher_of(task(broker, ENTRY_SIZE * 2000, ENTRY_SIZE), SMALL, NET))
 
 
 def test_what_survives_is_read_once_with_a_warning(log_dir: Path, caplog: pytest.LogCaptureFixture) -> None:
     earliest = lose_first_segments(log_dir, 2)
     options = FetchOptions(4096, 4, fail_on_data_loss=False)
     with serving(log_dir) as broker, caplog.at_level(logging.WARNING, "spark_kafkawire"):
-        found = values(Fetcher(task(broker, ENTRY_SIZE * 2000, ENTRY_SIZE), options, NET))
+        found = values(fetcher_of(task(broker, ENTRY_SIZE * 2000, ENTRY_SIZE), options, NET))
     assert found == VALUES[earliest // ENTRY_SIZE :]
     assert f"bytes up to {earliest} are gone" in caplog.text
 
@@ -293,9 +303,9 @@ def test_a_log_that_ends_before_the_range_does_is_a_data_loss(log_dir: Path) -> 
     end = ENTRY_SIZE * 2000
     with serving(log_dir) as broker:
         with pytest.raises(DataLossError, match=rf"at offset {end} on"):
-            values(Fetcher(task(broker, end + ENTRY_SIZE), SMALL, NET))
+            values(fetcher_of(task(broker, end + ENTRY_SIZE), SMALL, NET))
         options = FetchOptions(4096, 4, fail_on_data_loss=False)
-        assert values(Fetcher(task(broker, end + ENTRY_SIZE), options, NET)) == VALUES
+        assert values(fetcher_of(task(broker, end + ENTRY_SIZE), options, NET)) == VALUES
 
 
 def test_a_partition_that_the_broker_has_not_is_its_error(log_dir: Path) -> None:
@@ -307,12 +317,12 @@ def test_a_partition_that_the_broker_has_not_is_its_error(log_dir: Path) -> None
             match=r"t 0-77 at offset 0 on broker 0.*no such partition \(error 3 WRONG_PARTITION\)",
         ),
     ):
-        values(Fetcher(FetchTask(OffsetRange(missing, 0, 100), Leader(broker)), SMALL, NET))
+        values(fetcher_of(FetchTask(OffsetRange(missing, 0, 100), Leader(broker)), SMALL, NET))
 
 
 def test_a_reader_that_stops_early_leaves_no_connection(log_dir: Path) -> None:
     with serving(log_dir) as broker:
-        columns = Fetcher(task(broker, ENTRY_SIZE * 2000), SMALL, NET).columns()
+        columns = fetcher_of(task(broker, ENTRY_SIZE * 2000), SMALL, NET).columns()
         next(columns)
         columns.close()  # type: ignore[attr-defined]  # it is a generator
         assert not [thread for thread in threading.enumerate() if "fetch" in thread.name.lower()]
@@ -322,7 +332,7 @@ def test_a_real_brokers_log_is_read_over_the_wire(tmp_path: Path) -> None:
     shutil.copytree(CORPUS / "broker0", tmp_path / "logs")
     log = TopicPartition("debian-gzip", 0, 0)
     with serving(tmp_path / "logs") as broker:
-        fetcher = Fetcher(FetchTask(OffsetRange(log, 0, 176_749), Leader(broker)), SMALL, NET)
+        fetcher = fetcher_of(FetchTask(OffsetRange(log, 0, 176_749), Leader(broker)), SMALL, NET)
         assert len(values(fetcher)) == 2626
 
 
@@ -331,5 +341,5 @@ def test_errors_name_no_payload(log_dir: Path) -> None:
         serving(log_dir, Fault("FETCH", 1, FaultKind.FLIP, 100)) as broker,
         pytest.raises(KafkaWireError) as caught,
     ):
-        values(Fetcher(task(broker, 1000), SMALL, NET))
+        values(fetcher_of(task(broker, 1000), SMALL, NET))
     assert "000000" not in str(caught.value)

@@ -1,0 +1,154 @@
+"""A range of a log of Kafka 0.8 and later: batches of records, one fetch ahead of what is decoded.
+
+A fetch begins at an offset, and only its reply tells where the next one begins. That is in the
+headers of its batches, so the next fetch is sent before any record is decoded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from ..errors import Action, BrokerError, LimitError, ProtocolError
+from ..model import Leader, OffsetRange
+from ..options import FetchOptions
+from ..protocol.connection import Reply
+from ..protocol.modern.error_codes import ModernErrorCode, broker_error
+from ..protocol.modern.fetch import (
+    AbortedTransaction,
+    FetchPartition,
+    FetchPartitionReply,
+    FetchReply,
+    FetchRequest,
+    FetchTopic,
+)
+from ..protocol.modern.limits import NO_TOPIC_ID
+from ..records.columns import Columns
+from ..records.record_kernels import BASE_OFFSET
+from ..records.record_log import BatchIndex, DecodeLimits, decode_batches, index_batches
+
+#: How long a broker waits for the first record where it has none, ms: Kafka's fetch.max.wait.ms.
+MAX_WAIT_MS: Final = 500
+
+
+@dataclass(frozen=True, slots=True)
+class _Come:
+    """Records that have come and are not decoded, from ``start_offset`` on."""
+
+    start_offset: int
+    index: BatchIndex
+    aborted: Sequence[AbortedTransaction]
+
+
+class BatchFeed:
+    """The contract of ``Feed``, for record offsets."""
+
+    def __init__(self, log_range: OffsetRange, options: FetchOptions, wanted: Container[str]) -> None:
+        self.next_offset = self.offset = log_range.start_offset
+        self.bytes_received = 0
+        self._log = log_range.log
+        self._stop_offset = log_range.stop_offset
+        self._options = options
+        self._limits = DecodeLimits(decompressed_bytes_max=options.decompressed_bytes_max)
+        self._wanted = wanted
+        self._fetch_bytes = options.fetch_bytes
+        self._is_asked = False
+        self._come: _Come | None = None
+
+    @property
+    def done(self) -> bool:
+        return self._come is None and self.next_offset >= self._stop_offset
+
+    def requests(self, leader: Leader) -> Iterator[FetchRequest]:
+        if not self._is_asked and self.next_offset < self._stop_offset:
+            self._is_asked = True
+            yield self._request(leader)
+
+    def answered(self, reply: Reply) -> None:
+        self._is_asked = False
+        found = self._partition(reply.body)
+        index = index_batches(found.records or b"")
+        self.bytes_received += len(index.buf)
+        next_offset = index.next_offset
+        if next_offset is None:
+            self._grow(index)
+        elif next_offset <= self.next_offset:
+            raise self._nothing_new()
+        else:
+            self._check_start(found, index)
+            self._come = _Come(self.next_offset, index, found.aborted_transactions or ())
+            self.next_offset = next_offset
+
+    def columns(self) -> Iterator[Columns]:
+        if self._come is None:
+            return
+        come, self._come = self._come, None
+        yield from decode_batches(
+            come.index,
+            come.start_offset,
+            self._stop_offset,
+            wanted=self._wanted,
+            aborted=come.aborted,
+            limits=self._limits,
+        )
+        self.offset = self.next_offset
+
+    def restart(self, offset: int | None = None) -> None:
+        self._is_asked = False
+        if offset is not None:
+            self._come = None
+            self.next_offset = self.offset = offset
+
+    def _request(self, leader: Leader) -> FetchRequest:
+        partition = FetchPartition(
+            partition=self._log.partition,
+            current_leader_epoch=leader.epoch,
+            fetch_offset=self.next_offset,
+            partition_max_bytes=self._fetch_bytes,
+        )
+        topic_id = leader.topic_id or NO_TOPIC_ID
+        return FetchRequest(
+            max_wait_ms=MAX_WAIT_MS,
+            min_bytes=1,
+            max_bytes=self._fetch_bytes,
+            isolation_level=self._options.isolation_level,
+            topics=(FetchTopic(topic=self._log.topic, topic_id=topic_id, partitions=(partition,)),),
+            batch_bytes_max=self._options.message_bytes_max,
+        )
+
+    def _partition(self, reply: FetchReply) -> FetchPartitionReply:
+        """The one partition that was asked for, without error."""
+        found = [partition for topic in reply.responses for partition in topic.partitions]
+        code = reply.error_code or (found[0].error_code if found else 0)
+        if code:
+            raise broker_error(code, "Fetch")
+        if len(found) != 1 or found[0].partition_index != self._log.partition:
+            raise ProtocolError(f"Fetch: the answer is not about {self._log}")
+        return found[0]
+
+    def _grow(self, index: BatchIndex) -> None:
+        """Nothing but the beginning of a batch came, as brokers before Fetch version 3 cut it."""
+        size = index.cut_size or len(index.buf) + 1
+        if not len(index.buf) or size <= self._fetch_bytes:
+            raise self._nothing_new()
+        if size > self._options.message_bytes_max:
+            raise LimitError(
+                f"the batch at offset {self.next_offset} has {size} bytes, more than "
+                f"maxMessageBytes={self._options.message_bytes_max}"
+            )
+        self._fetch_bytes = min(max(size, 2 * self._fetch_bytes), self._options.message_bytes_max)
+
+    def _check_start(self, found: FetchPartitionReply, index: BatchIndex) -> None:
+        # A gap in the offsets is a compacted record, a marker or an aborted one, unless the log
+        # starts behind what was asked for: then retention was faster.
+        if found.log_start_offset > self.next_offset and int(index.column(BASE_OFFSET)[0]) > self.next_offset:
+            raise broker_error(ModernErrorCode.OFFSET_OUT_OF_RANGE, "Fetch")
+
+    def _nothing_new(self) -> BrokerError:
+        """A broker that was just elected does not know the end of its log yet."""
+        return BrokerError(
+            f"Fetch brought no record below offset {self._stop_offset}, where the log ended when the read "
+            "was planned",
+            action=Action.BACK_OFF,
+        )

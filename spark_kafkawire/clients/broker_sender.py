@@ -25,7 +25,8 @@ from ..protocol.v07 import (
     ProduceRequest,
 )
 from ..records.message_set import EncodedSet, encode_sets
-from .rows import SET_BYTES_MAX
+from .sender import LogReceipt
+from .v07_rows import SET_BYTES_MAX
 from .verify import SentSet, read_back
 
 #: Message sets in one MULTIPRODUCE: their count is an int16.
@@ -37,23 +38,6 @@ _ENTRY_HEADER_BYTES: Final = 10
 _MESSAGE_HEADER_BYTES: Final = 10
 #: Logs that an error lists.
 _LISTED_MAX: Final = 8
-
-
-@dataclass(frozen=True, slots=True)
-class LogReceipt:
-    """What one task wrote to one log.
-
-    ``start_offset`` and ``stop_offset`` (None with ``acks=0``) are the log's visible end before
-    the first and after the last produce: other producers' messages may lie between them, and own
-    ones that are not flushed may come after them. With ``acks=verify`` they are exactly where
-    the first written message starts and the last one ends.
-    """
-
-    log: TopicPartition
-    message_count: int
-    size: int
-    start_offset: int | None
-    stop_offset: int | None
 
 
 @dataclass(slots=True)

@@ -1,7 +1,7 @@
 """Which row goes to which log.
 
-    for log, values in partitioner.split(rows):
-        sender.add(log, values)
+    for log, records in partitioner.split(rows):
+        sender.add(log, records)
 
 A row's columns ``broker`` and ``partition`` come first, then its key, then its turn or that of its
 batch (``choice``).
@@ -18,9 +18,10 @@ import pyarrow as pa
 
 from ..errors import RowError
 from ..model import TopicPartition
+from ..records.rows import Records
 from .choice import CHOICES, Choice
 from .rows import Rows
-from .targets import Targets, topic_fault
+from .targets import Targets
 
 Ids = npt.NDArray[np.int64]
 
@@ -43,17 +44,17 @@ class Partitioner:
         self._nameable: dict[str, tuple[TopicPartition, ...]] = {}
         self._ids: dict[TopicPartition, int] = {}
 
-    def split(self, rows: Rows) -> list[tuple[TopicPartition, pa.Array]]:
-        """The values of each log, in the order of the rows.
+    def split(self, rows: Rows) -> list[tuple[TopicPartition, Records]]:
+        """The records of each log, in the order of the rows.
 
         Raises ``RowError`` for a topic name that brokers refuse and for a broker or partition that
         its topic does not have; ``DiscoveryError`` for a topic without a live broker.
         """
-        if not len(rows.values):
+        if not rows.count:
             return []
         topics, topic_codes = self._topics(rows)
         ids, turns = self._in_turn(topics, topic_codes)
-        keyed = self._choice.keyed(rows.keys, len(rows.values))
+        keyed = self._choice.keyed(rows.keys, rows.count)
         if keyed is not None:
             ids = np.where(keyed, self._by_key(topics, topic_codes, rows.keys), ids)
         if rows.brokers is not None or rows.partitions is not None:
@@ -61,17 +62,17 @@ class Partitioner:
             ids = np.where(named == _UNNAMED, ids, named)
         for topic, count in zip(topics, turns, strict=True):
             self._turns[topic] += count
-        return self._grouped(rows.values, ids)
+        return self._grouped(rows.records, ids)
 
     def _topics(self, rows: Rows) -> tuple[list[str], Ids]:
         """The distinct topics, and for each row the index of its own."""
         if isinstance(rows.topic, str):
-            topics, codes = [rows.topic], np.zeros(len(rows.values), np.int64)
+            topics, codes = [rows.topic], np.zeros(rows.count, np.int64)
         else:
             topics, codes = _coded(rows.topic)
         for code, topic in enumerate(topics):
             if topic not in self._turns:
-                if fault := topic_fault(topic):
+                if fault := self._targets.topic_fault(topic):
                     raise RowError(f"row {_first_row(codes, code)}: topic {topic!r}: {fault}")
                 choices = self._targets.choices(topic)
                 self._choices[topic] = np.array([self._id(log) for log in choices], np.int64)
@@ -145,13 +146,13 @@ class Partitioner:
     def _id(self, log: TopicPartition) -> int:
         return self._ids.setdefault(log, len(self._ids))
 
-    def _grouped(self, values: pa.Array, ids: Ids) -> list[tuple[TopicPartition, pa.Array]]:
+    def _grouped(self, records: Records, ids: Ids) -> list[tuple[TopicPartition, Records]]:
         logs = list(self._ids)
         if (ids == ids[0]).all():
-            return [(logs[ids[0]], values)]
+            return [(logs[ids[0]], records)]
         # Sorting 16-bit numbers is several times faster: numpy has a radix sort for them.
         narrow = ids.astype(np.uint16) if len(logs) <= 1 << 16 else ids
-        ordered = values.take(pa.array(np.argsort(narrow, kind="stable")))
+        ordered = records.take(pa.array(np.argsort(narrow, kind="stable")))
         stops = np.cumsum(np.bincount(ids)).tolist()
         return [
             (logs[log_id], ordered.slice(start, stop - start))

@@ -1,64 +1,52 @@
-"""Sends values to the logs they are for; one connection for each broker that gets any.
-
-with Sender(brokers, options) as sender:
-    sender.add(log, values)
-    receipts = sender.finish()
-"""
+"""What a task's writing needs of a client, whatever protocol its brokers speak."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from types import TracebackType
-from typing import Self
+from dataclasses import dataclass
+from typing import Protocol, Self
 
-import pyarrow as pa
-
-from ..model import Broker, TopicPartition
-from ..options import WriteOptions
-from .broker_sender import BrokerSender, LogReceipt
-
-__all__ = ["LogReceipt", "Sender"]
+from ..model import TopicPartition
+from ..records.rows import Records
 
 
-class Sender:
-    """What one task writes. The order of values within a log is kept.
+@dataclass(frozen=True, slots=True)
+class LogReceipt:
+    """What one task wrote to one log: ``message_count`` messages in batches of ``size`` bytes.
 
-    Memory: up to ``batchBytes`` and one batch of rows for each broker, twice while it is sent.
+    ``start_offset`` is where the first written message starts, ``stop_offset`` where the last one
+    ends; None where no broker told. Other producers' messages may lie between them. In 0.7, unless
+    ``acks=verify``, they are the log's visible end before the first and after the last produce,
+    and own messages that are not flushed may come after them.
     """
 
-    def __init__(self, brokers: Iterable[Broker], options: WriteOptions) -> None:
-        self._senders = {broker.id: BrokerSender(broker, options) for broker in brokers}
+    log: TopicPartition
+    message_count: int
+    size: int
+    start_offset: int | None
+    stop_offset: int | None
 
-    def add(self, log: TopicPartition, values: pa.Array) -> None:
-        """Take the values (binary, no null) of a log, and send what is enough for a request.
 
-        Raises ``RowError``, ``ConnectFailed``, ``DeliveryError`` (fatal: nothing is sent again).
+class Sender(Protocol):
+    """Sends records to the logs they are for; the order of records within a log is kept.
+
+    with targets.sender(options) as sender:
+        sender.add(log, records)
+        receipts = sender.finish()
+    """
+
+    def add(self, log: TopicPartition, records: Records) -> None:
+        """Take the records of a log, and send what is enough for a request.
+
+        Raises ``RowError``, ``DeliveryError``, and what keeps a broker from being reached (all
+        fatal).
         """
-        assert log.broker is not None
-        self._senders[log.broker].add(log, values)
 
     def finish(self) -> tuple[LogReceipt, ...]:
         """Send what is left, and wait for the proof that ``acks`` asks for; receipts by log.
 
         Raises as ``add``.
         """
-        senders = self._senders.values()
-        for sender in senders:
-            sender.flush()
-        # All brokers are asked before one is waited for.
-        for sender in senders:
-            sender.ask_proof()
-        return tuple(receipt for sender in senders for receipt in sender.receipts())
 
-    def close(self) -> None:
-        """Close all connections; never fails."""
-        for sender in self._senders.values():
-            sender.close()
+    def __enter__(self) -> Self: ...
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
+    def __exit__(self, *exc_info: object) -> None: ...

@@ -102,3 +102,23 @@ class FetchOptions:
     fail_on_data_loss: bool = True
     isolation_level: int = READ_UNCOMMITTED
     patience_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class DeliveryOptions:
+    """How batches get to modern brokers; sizes in bytes.
+
+    ``acks`` is Produce's own number. ``insists_on_idempotence`` tells that a write without it is
+    an error. ``timeout_s`` bounds the time from a batch's encoding to its proof, ``metadata_timeout_s``
+    the wait for a topic to be there.
+    """
+
+    acks: int = -1
+    idempotent: bool = True
+    insists_on_idempotence: bool = False
+    requests_in_flight: int = 5
+    request_bytes_max: int = 1 << 20
+    buffer_bytes: int = 32 << 20
+    retry: RetryPolicy = RetryPolicy(2**31 - 1)
+    timeout_s: float = 120.0
+    metadata_timeout_s: float = 60.0

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from ..errors import OptionError
 from .connect import parse_discovery, parse_net
 from .raw import RawOptions
-from .values import Discovery, NetOptions
+from .values import DeliveryOptions, Discovery, NetOptions
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +23,8 @@ class WriteOptions:
     acks: str
     batch_bytes: int
     message_size_max: int
+    partitioner: str = "murmur2"
+    delivery: DeliveryOptions = DeliveryOptions()
 
     @classmethod
     def parse(cls, raw: Mapping[str, str]) -> WriteOptions:

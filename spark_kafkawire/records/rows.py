@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -41,6 +42,30 @@ class Records:
     def count(self) -> int:
         """Number of rows."""
         return len(self.values)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all columns."""
+        return sum(column.nbytes for column in self._columns() if column is not None)
+
+    def slice(self, start: int, count: int) -> Records:
+        """``count`` rows from ``start`` on, without a copy."""
+        return Records(*(None if each is None else each.slice(start, count) for each in self._columns()))
+
+    def take(self, rows: pa.Array) -> Records:
+        """The rows of these numbers, in this order."""
+        return Records(*(None if each is None else each.take(rows) for each in self._columns()))
+
+    @classmethod
+    def concat(cls, parts: Sequence[Records]) -> Records:
+        """The rows of all parts, one or more, which have the same columns."""
+        if len(parts) == 1:
+            return parts[0]
+        columns = zip(*(part._columns() for part in parts), strict=True)
+        return cls(*(None if each[0] is None else pa.concat_arrays(each) for each in columns))
+
+    def _columns(self) -> tuple[pa.Array | None, ...]:
+        return self.values, self.keys, self.headers, self.timestamps_ms
 
     def timestamps(self, now_ms: int) -> Int64s:
         """The timestamp of each row. Raises ``RowError`` (fatal) for one below 0."""

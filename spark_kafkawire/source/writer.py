@@ -2,38 +2,29 @@
 
 from __future__ import annotations
 
-import difflib
 import logging
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
-from pyspark.sql.types import BinaryType, DataType, IntegerType, StringType, StructType
+from pyspark.sql.types import StructType
 
+from ..clients.choice import CHOICES
 from ..clients.partitioner import Partitioner
 from ..clients.rows import Rows
-from ..clients.sender import LogReceipt, Sender
-from ..clients.targets import Targets, topic_fault
+from ..clients.sender import LogReceipt
+from ..clients.targets import Targets, targets_type
 from ..errors import KafkaWireError, OptionError
 from ..options import WriteOptions
+from ..records.rows import Records
+from .write_schema import WRITE_SCHEMAS
 
 _log = logging.getLogger("spark_kafkawire")
-
-_TEXT: Final = (StringType, BinaryType)
-#: The columns that are written or that choose the log, and the types they may have.
-WRITE_COLUMNS: Final[dict[str, tuple[type[DataType], ...]]] = {
-    "key": _TEXT,
-    "value": _TEXT,
-    "topic": (StringType,),
-    "partition": (IntegerType,),
-    "broker": (IntegerType,),
-}
-#: Columns of a read that tell where a row came from. They say nothing of where it goes, so that
-#: what was read can be written as it is.
-IGNORED_COLUMNS: Final = ("offset", "timestamp", "timestampType", "index", "nextOffset")
 
 
 def create_writer(options: WriteOptions, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
@@ -43,53 +34,15 @@ def create_writer(options: WriteOptions, schema: StructType, overwrite: bool) ->
     """
     if overwrite:
         raise OptionError('mode "overwrite": a Kafka log can only be appended to; use .mode("append")')
-    check_write_schema(schema, topic_given=options.topic is not None)
-    if options.topic is not None and (fault := topic_fault(options.topic)):
+    columns, kind = WRITE_SCHEMAS[options.net.connection.dialect.name], targets_type(options)
+    columns.check(schema, topic_given=options.topic is not None)
+    if options.topic is not None and (fault := kind.topic_fault(options.topic)):
         raise OptionError(f"option topic: {options.topic!r}: {fault}")
-    targets = Targets.discover(options.discovery, options.net)
+    targets = kind.discover(options)
     if options.topic is not None:
         targets = targets.of_topic(options.topic)
-    return KafkaWireBatchWriter(replace(options, discovery=targets.discovery), targets)
-
-
-def check_write_schema(schema: StructType, *, topic_given: bool) -> None:
-    """Check names and types of the columns to write.
-
-    Raises ``OptionError`` (fatal) naming the column, its type and what it may be.
-    """
-    names = schema.fieldNames()
-    for field in schema.fields:
-        if field.name in IGNORED_COLUMNS:
-            continue
-        if field.name not in WRITE_COLUMNS:
-            raise _unknown_column(field.name, field.dataType)
-        if not isinstance(field.dataType, WRITE_COLUMNS[field.name]):
-            raise _wrong_type(field.name, field.dataType)
-        if names.count(field.name) > 1:
-            raise OptionError(f"schema: column {field.name!r} is there twice; drop or rename one")
-    if "value" not in names:
-        raise OptionError("schema: required attribute 'value' not found; it is the message, string or binary")
-    if not topic_given and "topic" not in names:
-        raise OptionError(
-            "topic option required when no 'topic' attribute is present; set the option topic or add a column"
-        )
-
-
-def _wrong_type(name: str, given: DataType) -> OptionError:
-    allowed = " or ".join(kind().simpleString() for kind in WRITE_COLUMNS[name])
-    return OptionError(
-        f"schema: {name} attribute unsupported type {given.simpleString()}; "
-        f"{name} must be a(n) {allowed}: cast it"
-    )
-
-
-def _unknown_column(name: str, given: DataType) -> OptionError:
-    close = difflib.get_close_matches(name.lower(), WRITE_COLUMNS, n=1)
-    hint = f"did you mean {close[0]!r}?" if close else "drop it or put it into the value"
-    return OptionError(
-        f"schema: there is no column {name!r} ({given.simpleString()}) in Kafka 0.7; {hint} "
-        f"Known are {', '.join(WRITE_COLUMNS)}"
-    )
+    discovery = replace(options.discovery, zookeeper_auth=None)
+    return KafkaWireBatchWriter(replace(options, discovery=discovery), targets, columns.stored)
 
 
 @dataclass(frozen=True)
@@ -110,11 +63,15 @@ class KafkaWireCommitMessage(WriterCommitMessage):
 
 
 class KafkaWireBatchWriter(DataSourceArrowWriter):
-    """Appends rows to the logs of the topics. Travels to the tasks, without any credential."""
+    """Appends rows to the logs of the topics. Travels to the tasks, without ZooKeeper's credential.
 
-    def __init__(self, options: WriteOptions, targets: Targets) -> None:
+    ``stored`` names the columns whose content is stored.
+    """
+
+    def __init__(self, options: WriteOptions, targets: Targets, stored: frozenset[str]) -> None:
         self._options = options
         self._targets = targets
+        self._stored = stored
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> KafkaWireCommitMessage:
         """Write all batches of one task.
@@ -123,16 +80,18 @@ class KafkaWireBatchWriter(DataSourceArrowWriter):
         ``ConnectFailed``, ``DeliveryError`` (all fatal for the task).
         """
         context = TaskContext.get()
-        partitioner = Partitioner(self._targets, first=context.partitionId() if context else 0)
-        with Sender(self._targets.cluster.brokers, self._options) as sender:
+        first = context.partitionId() if context else 0
+        partitioner = Partitioner(self._targets, first, CHOICES[self._options.partitioner])
+        with self._targets.sender(self._options) as sender:
             for number, batch in enumerate(iterator):
                 try:
-                    rows = to_rows(batch, self._options)
+                    rows = to_rows(batch, self._options.topic, self._stored)
+                    self._targets.check(rows, self._options)
                     parts = partitioner.split(rows)
                 except KafkaWireError as error:
                     raise error.located(f"batch {number} of the task") from error
-                for log, values in parts:
-                    sender.add(log, values)
+                for log, records in parts:
+                    sender.add(log, records)
             return KafkaWireCommitMessage(sender.finish())
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
@@ -148,22 +107,44 @@ class KafkaWireBatchWriter(DataSourceArrowWriter):
         )
 
 
-def to_rows(batch: pa.RecordBatch, options: WriteOptions) -> Rows:
-    """The batch's columns as the clients take them, checked. Raises ``RowError``."""
-    topic = options.topic if options.topic is not None else batch.column("topic").cast(pa.string())
-    rows = Rows(
-        values=batch.column("value").cast(pa.binary()),
-        topic=topic,
-        keys=batch.column("key").cast(pa.binary()) if "key" in batch.schema.names else None,
-        brokers=_column(batch, "broker"),
-        partitions=_column(batch, "partition"),
+def to_rows(batch: pa.RecordBatch, topic: str | None, stored: frozenset[str]) -> Rows:
+    """The batch's columns as the clients take them; ``topic`` beats the column of that name."""
+    columns = {name: _CASTS[name](batch.column(name)) for name in batch.schema.names if name in _CASTS}
+    contents = {name: column for name, column in columns.items() if name in stored}
+    return Rows(
+        records=Records(
+            values=contents["value"],
+            keys=contents.get("key"),
+            headers=contents.get("headers"),
+            timestamps_ms=contents.get("timestamp"),
+        ),
+        topic=topic if topic is not None else columns["topic"],
+        keys=columns.get("key"),
+        brokers=columns.get("broker"),
+        partitions=columns.get("partition"),
     )
-    rows.check(options)
-    return rows
 
 
-def _column(batch: pa.RecordBatch, name: str) -> pa.Array | None:
-    return batch.column(name) if name in batch.schema.names else None
+def _milliseconds(column: pa.Array) -> pa.Array:
+    """int64, cut as Spark cuts microseconds: towards the past."""
+    return (
+        pc.floor_temporal(column, unit="millisecond")
+        .cast(pa.timestamp("ms", column.type.tz))
+        .cast(pa.int64())
+    )
+
+
+_CASTS: Final[Mapping[str, Callable[[pa.Array], pa.Array]]] = MappingProxyType(
+    {
+        "key": lambda column: column.cast(pa.binary()),
+        "value": lambda column: column.cast(pa.binary()),
+        "headers": lambda column: column,
+        "timestamp": _milliseconds,
+        "topic": lambda column: column.cast(pa.string()),
+        "partition": lambda column: column,
+        "broker": lambda column: column,
+    }
+)
 
 
 def _summary(messages: Iterable[WriterCommitMessage | None]) -> str:

@@ -27,7 +27,8 @@ from spark_kafkawire.errors import DiscoveryError, OptionError, RowError
 from spark_kafkawire.model import Broker, ClusterView
 from spark_kafkawire.options import WriteOptions
 from spark_kafkawire.source.schema import READ_SCHEMA
-from spark_kafkawire.source.writer import KafkaWireCommitMessage, check_write_schema, create_writer
+from spark_kafkawire.source.write_schema import WRITE_SCHEMAS
+from spark_kafkawire.source.writer import KafkaWireCommitMessage, create_writer
 from tests.support.writing import stored, wait_until, write_options
 
 VALUE = "value binary"
@@ -79,35 +80,35 @@ def write(
     ],
 )
 def test_columns_that_can_be_written_pass(text: str) -> None:
-    check_write_schema(schema(text), topic_given=True)
+    WRITE_SCHEMAS["0.7"].check(schema(text), topic_given=True)
 
 
 def test_what_was_read_can_be_written_as_it_is() -> None:
-    check_write_schema(READ_SCHEMA, topic_given=False)
+    WRITE_SCHEMAS["0.7"].check(READ_SCHEMA, topic_given=False)
 
 
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("key binary", "required attribute 'value' not found"),
-        ("value int", "value attribute unsupported type int; value must be a(n) string or binary"),
-        ("value array<binary>", "value attribute unsupported type array<binary>; value must"),
-        (f"{VALUE}, key bigint", "key attribute unsupported type bigint; key must be a(n) string or binary"),
-        (f"{VALUE}, topic int", "topic attribute unsupported type int; topic must be a(n) string"),
-        (f"{VALUE}, topic binary", "topic attribute unsupported type binary; topic must be a(n) string"),
+        ("key binary", "Required attribute 'value' not found"),
+        ("value int", "value attribute unsupported type int. value must be a(n) string or binary"),
+        ("value array<binary>", "value attribute unsupported type array<binary>. value must"),
+        (f"{VALUE}, key bigint", "key attribute unsupported type bigint. key must be a(n) string or binary"),
+        (f"{VALUE}, topic int", "topic attribute unsupported type int. topic must be a(n) string"),
+        (f"{VALUE}, topic binary", "topic attribute unsupported type binary. topic must be a(n) string"),
         (
             f"{VALUE}, partition string",
-            "partition attribute unsupported type string; partition must be a(n) int",
+            "partition attribute unsupported type string. partition must be a(n) int",
         ),
-        (f"{VALUE}, partition bigint", "partition attribute unsupported type bigint; partition must"),
-        (f"{VALUE}, broker smallint", "broker attribute unsupported type smallint; broker must be a(n) int"),
+        (f"{VALUE}, partition bigint", "partition attribute unsupported type bigint. partition must"),
+        (f"{VALUE}, broker smallint", "broker attribute unsupported type smallint. broker must be a(n) int"),
         (f"{VALUE}, headers int", "there is no column 'headers' (int) in Kafka 0.7; drop it"),
         (f"{VALUE}, Key binary", "there is no column 'Key' (binary) in Kafka 0.7; did you mean 'key'?"),
     ],
 )
 def test_a_column_that_cannot_be_written_is_an_option_error(text: str, problem: str) -> None:
     with pytest.raises(OptionError) as raised:
-        check_write_schema(schema(text), topic_given=True)
+        WRITE_SCHEMAS["0.7"].check(schema(text), topic_given=True)
     assert str(raised.value).startswith(f"schema: {problem}")
     assert "\n" not in str(raised.value)
 
@@ -115,12 +116,12 @@ def test_a_column_that_cannot_be_written_is_an_option_error(text: str, problem: 
 def test_a_column_that_is_there_twice_is_an_option_error() -> None:
     twice = StructType([StructField("value", StringType()), StructField("value", StringType())])
     with pytest.raises(OptionError, match=r"^schema: column 'value' is there twice"):
-        check_write_schema(twice, topic_given=True)
+        WRITE_SCHEMAS["0.7"].check(twice, topic_given=True)
 
 
 def test_no_topic_at_all_is_an_option_error() -> None:
     with pytest.raises(OptionError, match=r"^topic option required when no 'topic' attribute is present"):
-        check_write_schema(schema(VALUE), topic_given=False)
+        WRITE_SCHEMAS["0.7"].check(schema(VALUE), topic_given=False)
 
 
 def test_overwrite_is_refused_with_what_to_do() -> None:
@@ -144,7 +145,7 @@ def test_no_broker_is_found_on_the_driver() -> None:
 
 def test_the_writer_travels_without_the_zookeeper_credential(monkeypatch: pytest.MonkeyPatch) -> None:
     view = ClusterView((Broker(0, "localhost", 1),), ())
-    monkeypatch.setattr("spark_kafkawire.clients.targets.view", lambda _discovery, _net: view)
+    monkeypatch.setattr("spark_kafkawire.clients.v07_targets.view", lambda _discovery, _net: view)
     options = WriteOptions.parse(
         {"zookeeper.connect": "localhost", "zookeeper.auth": "digest:user:s3cret", "topic": "t"}
     )

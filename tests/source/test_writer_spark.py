@@ -15,13 +15,12 @@ from pyspark.sql.types import BinaryType, StructField, StructType
 
 from spark_kafkawire.broker import EmbeddedCluster
 from spark_kafkawire.clients.murmur2 import positive_hashes
-from spark_kafkawire.clients.targets import Targets
+from spark_kafkawire.clients.v07_targets import V07Targets
 from spark_kafkawire.cluster.view import view
 from spark_kafkawire.errors import DiscoveryError
-from spark_kafkawire.options import Discovery, WriteOptions
+from spark_kafkawire.options import WriteOptions
 from spark_kafkawire.source.writer import create_writer
 from tests.support import replay
-from tests.support.settings import net_07
 from tests.support.writing import binary, stored, wait_until
 
 BROKERS = 2
@@ -182,9 +181,9 @@ def test_an_empty_dataframe_writes_nothing(spark: SparkSession, cluster: Embedde
 @pytest.mark.parametrize(
     ("columns", "raw", "problem"),
     [
-        (["id AS value"], {"topic": "t"}, "OptionError: schema: value attribute unsupported type bigint;"),
-        (["CAST(id AS STRING) AS key"], {"topic": "t"}, "OptionError: schema: required attribute 'value'"),
-        (["'' AS value", "id AS topic"], {}, "OptionError: schema: topic attribute unsupported type bigint;"),
+        (["id AS value"], {"topic": "t"}, "OptionError: schema: value attribute unsupported type bigint."),
+        (["CAST(id AS STRING) AS key"], {"topic": "t"}, "OptionError: schema: Required attribute 'value'"),
+        (["'' AS value", "id AS topic"], {}, "OptionError: schema: topic attribute unsupported type bigint."),
         (["'' AS value"], {}, "OptionError: topic option required when no 'topic' attribute is present"),
         (["'' AS value"], {"topic": "a/b"}, "OptionError: option topic: 'a/b': the brokers refuse"),
         (
@@ -248,7 +247,7 @@ def test_a_dead_broker_that_is_still_registered_is_left_out_and_none_alive_is_an
         zookeeper.create("/brokers/topics/half-dead/0", b"2", makepath=True)
         zookeeper.create("/brokers/topics/half-dead/9", b"1", makepath=True)
         zookeeper.create("/brokers/topics/dead/9", b"1", makepath=True)
-        targets = Targets.discover(Discovery(zookeeper_connect=cluster.zookeeper_connect), net_07())
+        targets = V07Targets.discover(WriteOptions.parse({"zookeeper.connect": cluster.zookeeper_connect}))
         assert [log.name for log in targets.choices("half-dead")] == ["0-0", "0-1"]
         assert caplog.messages == ["topic 'half-dead': broker 9 is not alive; writing to the others"]
         options = WriteOptions.parse({"zookeeper.connect": cluster.zookeeper_connect, "topic": "dead"})

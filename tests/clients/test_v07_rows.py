@@ -8,10 +8,16 @@ import pyarrow as pa
 import pytest
 
 from spark_kafkawire.clients.rows import Rows
+from spark_kafkawire.clients.v07_rows import check_rows
 from spark_kafkawire.errors import RowError
 from spark_kafkawire.options import WriteOptions
 from spark_kafkawire.records.message_set import encode_sets
+from spark_kafkawire.records.rows import Records
 from tests.support.writing import binary, write_options
+
+
+def check(values: pa.Array, topic: str | pa.Array, options: WriteOptions) -> None:
+    check_rows(Rows(Records(values), topic), options)
 
 
 def options(**raw: object) -> WriteOptions:
@@ -20,34 +26,33 @@ def options(**raw: object) -> WriteOptions:
 
 def test_a_null_value_names_its_row() -> None:
     with pytest.raises(RowError, match=r"^row 2: value is null; "):
-        Rows(binary([b"", b"a", None, None]), "t").check(options())
+        check(binary([b"", b"a", None, None]), "t", options())
 
 
 def test_a_null_topic_names_its_row() -> None:
     with pytest.raises(RowError, match=r"^row 1: topic is null; fill it, or set the option topic$"):
-        Rows(binary([b"a", b"b"]), pa.array(["t", None])).check(options())
+        check(binary([b"a", b"b"]), pa.array(["t", None]), options())
 
 
 def test_a_value_of_exactly_the_limit_passes() -> None:
-    Rows(binary([b"x" * 1000]), "t").check(options(max__message__size=1000))
+    check(binary([b"x" * 1000]), "t", options(max__message__size=1000))
 
 
 def test_an_oversize_value_names_its_row_and_both_sizes() -> None:
     with pytest.raises(RowError, match=r"^row 1: its value of 1001 bytes .* max\.message\.size=1000,"):
-        Rows(binary([b"", b"x" * 1001]), "t").check(options(max__message__size=1000))
+        check(binary([b"", b"x" * 1001]), "t", options(max__message__size=1000))
 
 
 @pytest.mark.parametrize("compression", ["gzip", "snappy"])
 def test_a_value_above_the_limit_passes_where_it_compresses_below_it(compression: str) -> None:
-    rows = Rows(binary([b"x" * 100_000]), "t")
-    rows.check(options(max__message__size=10_000, compression=compression))
+    check(binary([b"x" * 100_000]), "t", options(max__message__size=10_000, compression=compression))
 
 
 @pytest.mark.parametrize("compression", ["gzip", "snappy"])
 def test_a_value_that_compression_makes_larger_than_the_limit_is_refused(compression: str) -> None:
     noise = random.Random(7).randbytes(10_000)
     with pytest.raises(RowError, match=rf"^row 1: its value of 10000 bytes is, also as {compression},"):
-        Rows(binary([b"", noise]), "t").check(options(max__message__size=10_000, compression=compression))
+        check(binary([b"", noise]), "t", options(max__message__size=10_000, compression=compression))
 
 
 @pytest.mark.parametrize("compression", ["gzip", "snappy"])
@@ -58,7 +63,7 @@ def test_a_value_that_passes_can_be_encoded_below_the_limit(compression: str, si
         chosen = options(max__message__size=limit, compression=compression)
         sets = encode_sets(values, compression=compression, set_bytes_max=1 << 20, message_size_max=limit)
         try:
-            Rows(values, "t").check(chosen)
+            check(values, "t", chosen)
         except RowError:
             with pytest.raises(RowError):
                 list(sets)
@@ -67,4 +72,4 @@ def test_a_value_that_passes_can_be_encoded_below_the_limit(compression: str, si
 
 
 def test_an_empty_batch_passes() -> None:
-    Rows(binary([]), pa.array([], pa.string())).check(options())
+    check(binary([]), pa.array([], pa.string()), options())

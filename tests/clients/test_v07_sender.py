@@ -12,11 +12,13 @@ from typing import Any
 import pytest
 
 from spark_kafkawire.broker import BrokerConfig, BrokerServer, EmbeddedCluster, Fault, FaultKind
-from spark_kafkawire.clients.sender import LogReceipt, Sender
+from spark_kafkawire.clients.sender import LogReceipt
+from spark_kafkawire.clients.v07_sender import V07Sender
 from spark_kafkawire.errors import ConnectFailed, DeliveryError, RowError
 from spark_kafkawire.model import Broker, TopicPartition
 from spark_kafkawire.net.client import PIPELINE_DEPTH, Client
 from spark_kafkawire.protocol.v07 import MultiProduceRequest, OffsetsRequest, ProduceRequest
+from spark_kafkawire.records.rows import Records
 from tests.support import replay
 from tests.support.writing import binary, broker_of, stored, wait_until, write_options
 
@@ -54,11 +56,15 @@ def sent(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     return requests
 
 
+def records(values: list[bytes]) -> Records:
+    return Records(binary(values))
+
+
 def write(
     server: BrokerServer, values: list[bytes], log: TopicPartition = LOG, **raw: object
 ) -> tuple[LogReceipt, ...]:
-    with Sender([broker_of(server)], write_options(server, **raw)) as sender:
-        sender.add(log, binary(values))
+    with V07Sender([broker_of(server)], write_options(server, **raw)) as sender:
+        sender.add(log, records(values))
         return sender.finish()
 
 
@@ -84,15 +90,15 @@ def test_a_receipt_holds_the_span_of_the_log_that_was_seen(serve: Serve) -> None
 
 def test_nothing_to_write_opens_no_connection() -> None:
     nobody = Broker(0, "127.0.0.1", 1)
-    with Sender([nobody], write_options(broker__list="0:127.0.0.1:1")) as sender:
-        sender.add(LOG, binary([]))
+    with V07Sender([nobody], write_options(broker__list="0:127.0.0.1:1")) as sender:
+        sender.add(LOG, records([]))
         assert sender.finish() == ()
 
 
 def test_values_are_gathered_up_to_batch_bytes(serve: Serve, sent: list[Any]) -> None:
-    with serve() as server, Sender([broker_of(server)], write_options(server, batchBytes=1000)) as sender:
+    with serve() as server, V07Sender([broker_of(server)], write_options(server, batchBytes=1000)) as sender:
         for _ in range(10):
-            sender.add(LOG, binary([b"x" * 90]))
+            sender.add(LOG, records([b"x" * 90]))
             assert sent == [] or len(sent[-1].message_set) == 1000
         sender.finish()
     assert [type(request) for request in sent] == [OffsetsRequest, ProduceRequest, OffsetsRequest]
@@ -100,9 +106,9 @@ def test_values_are_gathered_up_to_batch_bytes(serve: Serve, sent: list[Any]) ->
 
 def test_logs_that_are_sent_together_go_in_one_multiproduce(serve: Serve, sent: list[Any]) -> None:
     logs = [TopicPartition("t", partition, 0) for partition in range(3)]
-    with serve() as server, Sender([broker_of(server)], write_options(server)) as sender:
+    with serve() as server, V07Sender([broker_of(server)], write_options(server)) as sender:
         for log in logs:
-            sender.add(log, binary([b"for %d" % log.partition]))
+            sender.add(log, records([b"for %d" % log.partition]))
         receipts = sender.finish()
         assert [stored(server.port, "t", log.partition) for log in logs] == [
             [b"for 0"],
@@ -117,9 +123,9 @@ def test_logs_that_are_sent_together_go_in_one_multiproduce(serve: Serve, sent: 
 
 def test_requests_hold_at_most_batch_bytes(serve: Serve, sent: list[Any]) -> None:
     with serve() as server:
-        with Sender([broker_of(server)], write_options(server, batchBytes=1000)) as sender:
-            sender.add(TopicPartition("t", 1, 0), binary([b"small"]))
-            sender.add(LOG, binary([*VALUES, b"y" * 5000]))
+        with V07Sender([broker_of(server)], write_options(server, batchBytes=1000)) as sender:
+            sender.add(TopicPartition("t", 1, 0), records([b"small"]))
+            sender.add(LOG, records([*VALUES, b"y" * 5000]))
             sender.finish()
         assert stored(server.port, "t", 0) == [*VALUES, b"y" * 5000]
     sizes = []
@@ -143,9 +149,9 @@ def test_of_many_logs_only_a_pipeline_of_replies_waits(serve: Serve, monkeypatch
 
     monkeypatch.setattr(Client, "send", note)
     logs = [TopicPartition("t", partition, 0) for partition in range(200)]
-    with serve(num_partitions=200) as server, Sender([broker_of(server)], write_options(server)) as sender:
+    with serve(num_partitions=200) as server, V07Sender([broker_of(server)], write_options(server)) as sender:
         for log in logs:
-            sender.add(log, binary([b"one"]))
+            sender.add(log, records([b"one"]))
         receipts = sender.finish()
     assert [(receipt.log, receipt.stop_offset) for receipt in receipts] == [(log, 13) for log in logs]
     assert max(waiting) == PIPELINE_DEPTH
@@ -153,9 +159,9 @@ def test_of_many_logs_only_a_pipeline_of_replies_waits(serve: Serve, monkeypatch
 
 def test_each_broker_gets_what_is_its_own(serve: Serve) -> None:
     with serve() as first, serve(broker_id=1) as second:
-        with Sender([broker_of(first), broker_of(second)], write_options(first, second)) as sender:
-            sender.add(TopicPartition("t", 0, 1), binary([b"b"]))
-            sender.add(TopicPartition("t", 0, 0), binary([b"a"]))
+        with V07Sender([broker_of(first), broker_of(second)], write_options(first, second)) as sender:
+            sender.add(TopicPartition("t", 0, 1), records([b"b"]))
+            sender.add(TopicPartition("t", 0, 0), records([b"a"]))
             receipts = sender.finish()
         assert (stored(first.port, "t", 0), stored(second.port, "t", 0)) == ([b"a"], [b"b"])
     assert [receipt.log.broker for receipt in receipts] == [0, 1]
@@ -188,11 +194,11 @@ def test_a_broker_that_is_killed_in_the_middle_is_a_delivery_error() -> None:
     with EmbeddedCluster(brokers=1, partitions=2, zookeeper=False) as cluster:
         (killed,) = cluster.brokers
         options = write_options(broker__list=cluster.broker_list, batchBytes=1000)
-        with Sender(options.discovery.broker_list, options) as sender:
-            sender.add(LOG, binary(VALUES))
+        with V07Sender(options.discovery.broker_list, options) as sender:
+            sender.add(LOG, records(VALUES))
             wait_until(lambda: replay.end_offset(killed.port, ("t", 0)) > 0)
             killed.kill()
-            sender.add(TopicPartition("t", 1, 0), binary([b"gathered"]))
+            sender.add(TopicPartition("t", 1, 0), records([b"gathered"]))
             with pytest.raises(DeliveryError, match=rf"not proven: {len(VALUES) + 1} .*\(to t 0-0, t 0-1\)"):
                 sender.finish()
 
@@ -268,9 +274,9 @@ def test_verify_finds_its_own_among_another_producers_messages(serve: Serve) -> 
         outcomes: list[tuple[LogReceipt, ...]] = []
 
         def produce(name: bytes) -> None:
-            with Sender([broker_of(server)], options) as sender:
+            with V07Sender([broker_of(server)], options) as sender:
                 for number in range(200):
-                    sender.add(LOG, binary([b"%s %d %d" % (name, number, row) for row in range(20)]))
+                    sender.add(LOG, records([b"%s %d %d" % (name, number, row) for row in range(20)]))
                 outcomes.append(sender.finish())
 
         threads = [threading.Thread(target=produce, args=(name,)) for name in (b"one", b"two")]
@@ -306,8 +312,8 @@ def test_without_acks_all_bytes_are_delivered_after_the_close(serve: Serve) -> N
 
 def test_a_broker_that_is_not_there_is_an_error_after_the_retries() -> None:
     options = write_options(broker__list="0:127.0.0.1:1", retries=2)
-    with Sender([Broker(0, "127.0.0.1", 1)], options) as sender:
-        sender.add(LOG, binary([b"a"]))
+    with V07Sender([Broker(0, "127.0.0.1", 1)], options) as sender:
+        sender.add(LOG, records([b"a"]))
         with pytest.raises(
             ConnectFailed, match=r"^gave up after 3 attempts .* broker 0 \(127\.0\.0\.1:1\): "
         ):
@@ -334,9 +340,9 @@ def test_a_connection_is_tried_again_and_nothing_is_sent_twice(
 
 def test_what_cannot_be_encoded_is_refused_before_anything_of_its_flush_is_sent(serve: Serve) -> None:
     with serve() as server:
-        with Sender([broker_of(server)], write_options(server, max__message__size=10)) as sender:
-            sender.add(TopicPartition("t", 1, 0), binary([b"small"]))
-            sender.add(LOG, binary([b"x" * 11]))
+        with V07Sender([broker_of(server)], write_options(server, max__message__size=10)) as sender:
+            sender.add(TopicPartition("t", 1, 0), records([b"small"]))
+            sender.add(LOG, records([b"x" * 11]))
             with pytest.raises(RowError):
                 sender.finish()
         assert (stored(server.port, "t", 0), stored(server.port, "t", 1)) == ([], [])

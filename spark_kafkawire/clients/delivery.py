@@ -1,0 +1,257 @@
+"""Delivers batches to the leaders of their logs, in order, and again where that may help.
+
+One thread sends: while brokers answer, the next batches are encoded, and a broker that does not
+keep up stops the task. After a failure all that is in flight is waited for; what failed is queued
+again before what was not sent yet, so that the order within a log is kept.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Sequence
+from operator import attrgetter
+from typing import Final
+
+from ..cluster.metadata import Metadata
+from ..errors import Action, DeliveryError, KafkaWireError, OptionError
+from ..model import Broker, TopicPartition
+from ..net.pool import POOL
+from ..net.retry import Attempts
+from ..options import WriteOptions
+from ..protocol.modern.error_codes import broker_error
+from ..protocol.modern.produce import ACKS_NONE
+from .batches import NO_PRODUCER, Batch, LogState
+from .identity import new_producer
+from .leader_link import ZSTD_SINCE, LeaderLink
+from .verdict import PROVEN, Failure, Verdict
+
+#: Bytes in the queue from which on it is sent: some requests to each leader.
+_QUEUE_BYTES_MAX: Final = 4 << 20
+
+
+class Delivery:
+    """The batches of one task that are not proven yet, and the connections they go on.
+
+    ``logs`` is what the task knows of each log; what is proven is noted there. All methods but
+    ``close`` raise ``DeliveryError`` (fatal), and before anything was sent whatever kept it from
+    being sent.
+    """
+
+    def __init__(self, metadata: Metadata, options: WriteOptions, logs: dict[TopicPartition, LogState]):
+        self._metadata = metadata
+        self._options = options
+        self._logs = logs
+        self._leaders: dict[TopicPartition, Broker | None] = {}
+        self._links: dict[Broker, LeaderLink] = {}
+        self._queue: deque[Batch] = deque()
+        self._queued_bytes = 0
+        self._failures: list[Failure] = []
+        self._attempts = Attempts(options.delivery.retry)
+        self._in_flight_max = options.delivery.requests_in_flight
+        self._sent_count = 0
+
+    def magic(self, log: TopicPartition) -> int:
+        """The format of records that the log's leader speaks."""
+        while True:
+            try:
+                return self._link(log).magic
+            except KafkaWireError as error:
+                self._forget_leaders(log.topic)
+                self._wait(error)
+
+    def enqueue(self, batch: Batch) -> None:
+        """Take the next batch of its log."""
+        self._queue.append(batch)
+        self._queued_bytes += batch.size
+        if self._queued_bytes >= _QUEUE_BYTES_MAX:
+            self.pump()
+
+    def pump(self) -> None:
+        """Send all that is queued, waiting for replies only to make room for more."""
+        while self._queue:
+            self._send_next()
+            if self._failures:
+                self._recover()
+        self._queued_bytes = 0
+
+    def finish(self) -> None:
+        """Wait until all is proven."""
+        self.pump()
+        while any(link.in_flight for link in self._links.values()):
+            self._drain()
+            if self._failures:
+                self._recover()
+            self.pump()
+
+    def close(self) -> None:
+        """Leave the connections to the tasks that follow; never fails."""
+        for link in self._links.values():
+            link.give_back()
+        self._links.clear()
+
+    def _send_next(self) -> None:
+        """Send a request that begins with the head of the queue, or make room for it."""
+        head = self._queue[0]
+        try:
+            link = self._link(head.log)
+        except KafkaWireError as error:
+            self._check_deadline(Failure(head, error))
+            self._forget_leaders(head.log.topic)
+            self._wait(error)
+            return
+        if link.in_flight >= self._in_flight_max:
+            self._take(link)
+            return
+        batches = self._packed(link.broker)
+        self._sent_count += sum(batch.count for batch in batches)
+        try:
+            link.send(batches)
+        except KafkaWireError as error:
+            self._lose(link, error)
+            return
+        if self._options.delivery.acks == ACKS_NONE:
+            for batch in batches:
+                self._logs[batch.log].prove(batch)
+
+    def _link(self, log: TopicPartition) -> LeaderLink:
+        leader = self._leaders.get(log) or self._metadata.leader_of(log)
+        self._leaders[log] = leader
+        if leader not in self._links:
+            delivery, net = self._options.delivery, self._options.net
+            client = POOL.take(leader, net.connection)
+            link = LeaderLink(client, delivery.acks, round(net.request_timeout_s * 1000))
+            if self._options.compression == "zstd" and link.produce_version < ZSTD_SINCE:
+                link.give_back()
+                raise OptionError(f"option compression: {leader} is older than zstd (2.1); choose another")
+            self._links[leader] = link
+        return self._links[leader]
+
+    def _packed(self, leader: Broker) -> list[Batch]:
+        """Takes the batches of one request from the queue: in order, one of each log of the leader."""
+        packed: list[Batch] = []
+        left: deque[Batch] = deque()
+        met: set[TopicPartition] = set()
+        size = 0
+        for batch in self._queue:
+            size_with = size + batch.size
+            fits = not packed or size_with <= self._options.delivery.request_bytes_max
+            if fits and batch.log not in met and self._is_led_by(batch.log, leader):
+                packed.append(batch)
+                size = size_with
+            else:
+                left.append(batch)
+            met.add(batch.log)
+        self._queue = left
+        return packed
+
+    def _is_led_by(self, log: TopicPartition, leader: Broker) -> bool:
+        if log not in self._leaders:
+            try:
+                self._leaders[log] = self._metadata.leader_of(log)
+            except KafkaWireError:
+                # It is asked for again when the log comes first in the queue.
+                self._leaders[log] = None
+        return self._leaders[log] == leader
+
+    def _drain(self) -> None:
+        """Wait for all that is in flight."""
+        for link in list(self._links.values()):
+            while link.in_flight:
+                self._take(link)
+
+    def _take(self, link: LeaderLink) -> None:
+        """Take the oldest reply of a link."""
+        try:
+            outcomes = link.take()
+        except KafkaWireError as error:
+            self._lose(link, error)
+            return
+        for batch, answer in outcomes:
+            if answer.error_code in PROVEN:
+                self._logs[batch.log].prove(batch, answer.base_offset)
+                self._attempts.progressed()
+            else:
+                place = f"Produce to {batch.log} on {link.broker}"
+                refusal = broker_error(answer.error_code, place, answer.error_message)
+                self._failures.append(Failure(batch, refusal))
+
+    def _lose(self, link: LeaderLink, error: KafkaWireError) -> None:
+        """Nobody knows what the broker did with all that was in flight on the link."""
+        del self._links[link.broker]
+        self._failures += [Failure(batch, error) for batch in link.abandon()]
+
+    def _recover(self) -> None:
+        """Queue again what failed, as its error allows, once nothing is in flight any more."""
+        self._drain()
+        failures, self._failures = sorted(self._failures, key=attrgetter("batch.place")), []
+        again: list[Batch] = []
+        anew: list[TopicPartition] = []
+        met: set[TopicPartition] = set()
+        for failure in failures:
+            log = failure.batch.log
+            verdict = failure.verdict(is_first=log not in met, is_known=self._logs[log].is_known)
+            met.add(log)
+            again += self._sentenced(failure, verdict)
+            if verdict is Verdict.BEGIN_ANEW:
+                anew.append(log)
+        self._queue = deque(sorted([*again, *self._queue], key=attrgetter("place")))
+        for log in anew:
+            self._begin_anew(log)
+        for failure in failures:
+            self._check_deadline(failure)
+        if waits := next((failure for failure in failures if failure.error.retriable), None):
+            self._wait(waits.error)
+
+    def _sentenced(self, failure: Failure, verdict: Verdict) -> Sequence[Batch]:
+        """The batches to send in place of the one that failed."""
+        batch = failure.batch
+        if verdict is Verdict.FAIL:
+            raise self._undelivered(failure.error)
+        if verdict is Verdict.SPLIT:
+            state = self._logs[batch.log]
+            state.batch_bytes_max = min(state.batch_bytes_max, batch.size) // 2
+            return batch.halves()
+        # A retriable answer may come after the append: a leader that waited for its replicas in vain.
+        batch.is_in_doubt |= failure.error.retriable
+        if failure.error.action in (Action.REFRESH, Action.RECONNECT):
+            self._forget_leaders(batch.log.topic)
+        if batch.producer == NO_PRODUCER:
+            # Without sequences only one request at a time keeps the order if another one fails.
+            self._in_flight_max = 1
+        return [batch]
+
+    def _begin_anew(self, log: TopicPartition) -> None:
+        state = self._logs[log]
+        state.identify(new_producer(self._metadata, self._options))
+        for batch in self._queue:
+            if batch.log == log:
+                state.number(batch)
+
+    def _forget_leaders(self, topic: str) -> None:
+        self._metadata.forget(topic)
+        self._leaders = {log: leader for log, leader in self._leaders.items() if log.topic != topic}
+
+    def _wait(self, error: KafkaWireError) -> None:
+        """Wait before the next try; raises where there is none."""
+        try:
+            self._attempts.failed(error)
+        except KafkaWireError as last:
+            raise self._undelivered(last) from error
+
+    def _check_deadline(self, failure: Failure) -> None:
+        if time.monotonic() > failure.batch.deadline_s:
+            timeout_s = self._options.delivery.timeout_s
+            raise self._undelivered(
+                failure.error.located(f"not delivered within {timeout_s:g} s (kafka.delivery.timeout.ms)")
+            )
+
+    def _undelivered(self, error: KafkaWireError) -> KafkaWireError:
+        """The error with what may be missing; as it is where nothing was sent."""
+        proven = sum(state.message_count for state in self._logs.values())
+        if not self._sent_count:
+            return error
+        return DeliveryError(
+            f"{error}; {proven} message(s) of this task are proven to be in their logs, each of the others "
+            "may be there or missing; Spark's retry of the task writes all of them again"
+        )

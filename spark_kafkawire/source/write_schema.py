@@ -1,0 +1,129 @@
+"""The columns that can be written, and what is wrong with others."""
+
+from __future__ import annotations
+
+import difflib
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final
+
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    DataType,
+    IntegerType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
+
+from ..errors import OptionError
+from ..protocol import modern, v07
+
+_log = logging.getLogger("spark_kafkawire")
+
+_TEXT: Final = (StringType(), BinaryType())
+_HEADERS: Final = ArrayType(
+    StructType([StructField("key", StringType()), StructField("value", BinaryType())])
+)
+
+
+@dataclass(frozen=True, slots=True)
+class WriteSchema:
+    """What a protocol makes of the columns of a write. ``kafka`` is its name.
+
+    ``columns`` are those that are stored or that choose the log, and the types they may have;
+    ``stored`` those that are stored. ``ignored`` tell where a row of a read came from, and say nothing
+    of where it goes, so that what was read can be written as it is. Another column is an error, or
+    left out with a warning where Spark's own connector leaves it out (``drops_others``).
+    """
+
+    kafka: str
+    columns: Mapping[str, tuple[DataType, ...]]
+    stored: frozenset[str]
+    ignored: tuple[str, ...]
+    drops_others: bool = False
+
+    def check(self, schema: StructType, *, topic_given: bool) -> None:
+        """Check names and types of the columns to write.
+
+        Raises ``OptionError`` (fatal) naming the column, its type and what it may be.
+        """
+        names = schema.fieldNames()
+        for field in schema.fields:
+            if field.name in self.ignored:
+                continue
+            if field.name not in self.columns:
+                self._refuse(field)
+            elif not any(_fits(field.dataType, allowed) for allowed in self.columns[field.name]):
+                raise self._wrong_type(field)
+            elif names.count(field.name) > 1:
+                raise OptionError(f"schema: column {field.name!r} is there twice; drop or rename one")
+        if "value" not in names:
+            raise OptionError(
+                "schema: Required attribute 'value' not found; it is the message, string or binary"
+            )
+        if not topic_given and "topic" not in names:
+            raise OptionError(
+                "topic option required when no 'topic' attribute is present. Use the topic option for "
+                "setting a topic, or add a column"
+            )
+
+    def _wrong_type(self, field: StructField) -> OptionError:
+        allowed = " or ".join(each.simpleString() for each in self.columns[field.name])
+        return OptionError(
+            f"schema: {field.name} attribute unsupported type {field.dataType.simpleString()}. "
+            f"{field.name} must be a(n) {allowed}: cast it"
+        )
+
+    def _refuse(self, field: StructField) -> None:
+        close = difflib.get_close_matches(field.name.lower(), self.columns, n=1)
+        hint = f"did you mean {close[0]!r}?" if close else "drop it or put it into the value."
+        kind = field.dataType.simpleString()
+        problem = f"schema: there is no column {field.name!r} ({kind}) in Kafka {self.kafka}"
+        if not self.drops_others:
+            raise OptionError(f"{problem}; {hint} Known are {', '.join(self.columns)}")
+        _log.warning("%s, it is left out; known are %s", problem, ", ".join(self.columns))
+
+
+def _fits(given: DataType, allowed: DataType) -> bool:
+    # What a type says of nulls does not count.
+    if isinstance(allowed, ArrayType):
+        return given.simpleString() == allowed.simpleString()
+    return isinstance(given, type(allowed))
+
+
+#: The columns by the name of the dialect.
+WRITE_SCHEMAS: Final[Mapping[str, WriteSchema]] = MappingProxyType(
+    {
+        v07.DIALECT.name: WriteSchema(
+            kafka=v07.DIALECT.name,
+            columns={
+                "key": _TEXT,
+                "value": _TEXT,
+                "topic": (StringType(),),
+                "partition": (IntegerType(),),
+                "broker": (IntegerType(),),
+            },
+            stored=frozenset({"value"}),
+            ignored=("offset", "timestamp", "timestampType", "index", "nextOffset"),
+        ),
+        modern.DIALECT.name: WriteSchema(
+            kafka=modern.DIALECT.name,
+            columns={
+                "key": _TEXT,
+                "value": _TEXT,
+                "headers": (_HEADERS,),
+                "topic": (StringType(),),
+                "partition": (IntegerType(),),
+                "timestamp": (TimestampType(),),
+            },
+            stored=frozenset({"key", "value", "headers", "timestamp"}),
+            ignored=("offset", "timestampType"),
+            drops_others=True,
+        ),
+    }
+)

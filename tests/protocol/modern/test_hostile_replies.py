@@ -22,7 +22,7 @@ REPLIES_BY_API: Final = [(api, list(group)) for api, group in groupby(REPLIES, k
 LAST_OF_THEIR_KIND: Final = [
     case for case in REPLIES if case.version in (case.api.versions.max, (case.api.flexible_since or 0) - 1)
 ]
-MUTATION_COUNT: Final = 3_000
+MUTATION_COUNT: Final = 20_000
 CORRELATION_ID: Final = 7
 #: Numbers that lengths and counts are set to: int32, int16 and varint extremes.
 EXTREMES: Final = [

@@ -1,0 +1,242 @@
+"""What one broker that leads every partition answers, request by request, without any socket.
+
+Honest and complete enough for librdkafka, kafka-python and this package to read and to write: the
+peers that lie do so with its answers, the benchmarks serve their logs with it.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields, is_dataclass
+from typing import Any, Final
+
+from spark_kafkawire.model import Broker
+from spark_kafkawire.protocol import modern
+from spark_kafkawire.protocol.dialect import Api, VersionRange
+from spark_kafkawire.protocol.modern import (
+    fetch,
+    find_coordinator,
+    group_offsets,
+    list_offsets,
+    metadata,
+    produce,
+)
+from spark_kafkawire.protocol.modern.api_versions import ApiVersion, ApiVersionsReply, ApiVersionsRequest
+from spark_kafkawire.protocol.modern.error_codes import ModernErrorCode as Code
+
+from .memory_log import Log
+
+#: All that this package knows of the protocol.
+OFFERED: Final[Mapping[int, VersionRange]] = {api.key: api.versions for api in modern.DIALECT.apis}
+PRODUCER_ID: Final = 4000
+LEADER_EPOCH: Final = 5
+
+
+def in_version(message: Any, version: int) -> Any:
+    """A message without what the version cannot carry, so that one answer serves all versions."""
+    if isinstance(message, tuple):
+        return tuple(in_version(each, version) for each in message)
+    if not is_dataclass(message) or isinstance(message, type):
+        return message
+    wired = [field for field in fields(message) if "wire" in field.metadata]
+    kept = {
+        field.name: in_version(getattr(message, field.name), version)
+        for field in wired
+        if field.metadata["wire"].is_in(version)
+    }
+    return type(message)(**kept)
+
+
+class LogBroker:
+    """Answers for the topics in ``logs``: name to the logs of its partitions."""
+
+    def __init__(
+        self,
+        broker: Broker,
+        logs: Mapping[str, Sequence[Log]],
+        offered: Mapping[int, VersionRange] = OFFERED,
+    ) -> None:
+        self.broker = broker
+        self.logs = logs
+        self.offered = offered
+        self._answers: Mapping[type[Any], Callable[[Any], Any]] = {
+            ApiVersionsRequest: self._api_versions,
+            metadata.MetadataRequest: self._metadata,
+            list_offsets.ListOffsetsRequest: self._list_offsets,
+            fetch.FetchRequest: self._fetch,
+            produce.ProduceRequest: self._produce,
+            produce.InitProducerIdRequest: self._init_producer_id,
+            find_coordinator.FindCoordinatorRequest: self._find_coordinator,
+            group_offsets.OffsetFetchRequest: self._offset_fetch,
+        }
+
+    def answer(self, api: Api, version: int, request: Any) -> tuple[Any, int] | None:
+        """The reply and the version that it is written in; None where no reply is due or possible."""
+        if not api.awaits_reply(request):
+            self._answers[type(request)](request)
+            return None
+        if api is modern.API_VERSIONS and version not in self.offered[api.key]:
+            return in_version(self._api_versions(request, Code.UNSUPPORTED_VERSION), 0), 0
+        found = self._answers.get(type(request))
+        return None if found is None else (in_version(found(request), version), version)
+
+    def topic_id(self, topic: str) -> uuid.UUID:
+        """The id of a topic; names with equal ids are equal."""
+        return uuid.uuid5(uuid.NAMESPACE_OID, topic)
+
+    def _api_versions(self, _request: Any, code: int = 0) -> ApiVersionsReply:
+        keys = tuple(
+            ApiVersion(api_key=key, min_version=versions.min, max_version=versions.max)
+            for key, versions in self.offered.items()
+        )
+        return ApiVersionsReply(error_code=code, api_keys=keys)
+
+    def _metadata(self, request: metadata.MetadataRequest) -> metadata.MetadataReply:
+        names = self.logs if request.topics is None else [self._name(topic) for topic in request.topics]
+        node = metadata.MetadataBroker(
+            node_id=self.broker.id, host=self.broker.host, port=self.broker.port, rack=None
+        )
+        return metadata.MetadataReply(
+            brokers=(node,),
+            cluster_id="log-broker",
+            controller_id=self.broker.id,
+            topics=tuple(self._topic(name) for name in names),
+        )
+
+    def _name(self, topic: Any) -> str:
+        if getattr(topic, "name", None) is not None:
+            return str(topic.name)
+        return next((name for name in self.logs if self.topic_id(name) == topic.topic_id), "")
+
+    def _topic(self, name: str) -> metadata.MetadataTopic:
+        if name not in self.logs:
+            return metadata.MetadataTopic(
+                error_code=Code.UNKNOWN_TOPIC_OR_PARTITION, name=name, partitions=()
+            )
+        us = (self.broker.id,)
+        partitions = tuple(
+            metadata.MetadataPartition(
+                error_code=0,
+                partition_index=index,
+                leader_id=self.broker.id,
+                leader_epoch=LEADER_EPOCH,
+                replica_nodes=us,
+                isr_nodes=us,
+            )
+            for index in range(len(self.logs[name]))
+        )
+        return metadata.MetadataTopic(
+            error_code=0, name=name, topic_id=self.topic_id(name), partitions=partitions
+        )
+
+    def _list_offsets(self, request: list_offsets.ListOffsetsRequest) -> list_offsets.ListOffsetsReply:
+        return list_offsets.ListOffsetsReply(
+            topics=tuple(
+                list_offsets.ListOffsetsTopicReply(
+                    name=topic.name,
+                    partitions=tuple(self._listed(topic.name, asked) for asked in topic.partitions),
+                )
+                for topic in request.topics
+            )
+        )
+
+    def _listed(
+        self, topic: str, asked: list_offsets.ListOffsetsPartition
+    ) -> list_offsets.ListOffsetsPartitionReply:
+        stop_offset = self.logs[topic][asked.partition_index].stop_offset
+        offset = stop_offset if asked.timestamp == list_offsets.LATEST_TIMESTAMP else 0
+        return list_offsets.ListOffsetsPartitionReply(
+            partition_index=asked.partition_index,
+            error_code=0,
+            old_style_offsets=(offset,),
+            offset=offset,
+            leader_epoch=LEADER_EPOCH,
+        )
+
+    def _fetch(self, request: fetch.FetchRequest) -> fetch.FetchReply:
+        left, topics = request.max_bytes, []
+        for topic in request.topics:
+            name, partitions = topic.topic or self._name(topic), []
+            for asked in topic.partitions:
+                reply = self._fetched(name, asked, left)
+                left = max(0, left - len(reply.records or b""))
+                partitions.append(reply)
+            topics.append(
+                fetch.FetchTopicReply(topic=name, topic_id=topic.topic_id, partitions=tuple(partitions))
+            )
+        return fetch.FetchReply(responses=tuple(topics))
+
+    def _fetched(self, topic: str, asked: fetch.FetchPartition, left: int) -> fetch.FetchPartitionReply:
+        log = self.logs[topic][asked.partition]
+        in_range = 0 <= asked.fetch_offset <= log.stop_offset
+        return fetch.FetchPartitionReply(
+            partition_index=asked.partition,
+            error_code=0 if in_range else Code.OFFSET_OUT_OF_RANGE,
+            high_watermark=log.stop_offset,
+            last_stable_offset=log.stop_offset,
+            log_start_offset=0,
+            records=log.read(asked.fetch_offset, min(asked.partition_max_bytes, left))
+            if in_range and left
+            else b"",
+        )
+
+    def _produce(self, request: produce.ProduceRequest) -> produce.ProduceReply:
+        return produce.ProduceReply(
+            responses=tuple(
+                produce.ProduceTopicReply(
+                    name=topic.name,
+                    partition_responses=tuple(
+                        produce.ProducePartitionReply(
+                            index=partition.index,
+                            error_code=0,
+                            base_offset=self.logs[topic.name][partition.index].append(
+                                partition.records or b""
+                            ),
+                        )
+                        for partition in topic.partition_data
+                    ),
+                )
+                for topic in request.topic_data
+            )
+        )
+
+    def _init_producer_id(self, _request: produce.InitProducerIdRequest) -> produce.InitProducerIdReply:
+        return produce.InitProducerIdReply(
+            throttle_time_ms=0, error_code=0, producer_id=PRODUCER_ID, producer_epoch=0
+        )
+
+    def _find_coordinator(
+        self, request: find_coordinator.FindCoordinatorRequest
+    ) -> find_coordinator.FindCoordinatorReply:
+        us: dict[str, Any] = {"node_id": self.broker.id, "host": self.broker.host, "port": self.broker.port}
+        coordinators = tuple(
+            find_coordinator.Coordinator(key=key, error_code=0, **us) for key in request.coordinator_keys
+        )
+        return find_coordinator.FindCoordinatorReply(**us, coordinators=coordinators)
+
+    def _offset_fetch(self, request: group_offsets.OffsetFetchRequest) -> group_offsets.OffsetFetchReply:
+        groups = tuple(
+            group_offsets.OffsetFetchGroupReply(
+                group_id=group.group_id, topics=self._committed(group.topics), error_code=0
+            )
+            for group in request.groups
+        )
+        return group_offsets.OffsetFetchReply(topics=self._committed(request.topics), groups=groups)
+
+    def _committed(
+        self, topics: tuple[group_offsets.OffsetFetchTopic, ...] | None
+    ) -> tuple[group_offsets.OffsetFetchTopicReply, ...]:
+        """Every group has committed offset 1 everywhere."""
+        return tuple(
+            group_offsets.OffsetFetchTopicReply(
+                name=topic.name,
+                partitions=tuple(
+                    group_offsets.OffsetFetchPartitionReply(
+                        partition_index=index, committed_offset=1, error_code=0
+                    )
+                    for index in topic.partition_indexes
+                ),
+            )
+            for topic in topics or ()
+        )

@@ -1,0 +1,163 @@
+"""A ``LogBroker`` on a TCP port: honest, or a liar as the test tells it.
+
+with LogServer({"t": [MemoryLog(batch)]}) as server:
+    Consumer({"bootstrap.servers": server.bootstrap_servers})
+"""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, Literal, Self
+
+from spark_kafkawire.model import Broker
+from spark_kafkawire.protocol import modern
+from spark_kafkawire.protocol.dialect import Api, VersionRange
+from spark_kafkawire.protocol.primitives import Buffer
+
+from .log_broker import OFFERED, LogBroker
+from .memory_log import Log
+
+HOST: Final = "127.0.0.1"
+#: A silent server gives up waiting for its client after this time: the test is stuck then.
+STUCK_S: Final = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """What goes out instead of an honest reply, and what the server does next."""
+
+    data: bytes
+    then: Literal["go on", "close", "be silent"] = "go on"
+
+
+#: Gets an honest reply's frame, length included, and says what is sent.
+Lie = Callable[[Api, bytes], Sent]
+
+
+class LogServer:
+    """A broker with a thread for each connection, from ``start`` (or ``with``) to ``close``."""
+
+    def __init__(
+        self,
+        logs: Mapping[str, Sequence[Log]],
+        *,
+        lie: Lie | None = None,
+        offered: Mapping[int, VersionRange] = OFFERED,
+    ) -> None:
+        self._listener = socket.create_server((HOST, 0))
+        self.port: int = self._listener.getsockname()[1]
+        self.broker = LogBroker(Broker(0, HOST, self.port), logs, offered)
+        self.requests: list[Api] = []
+        self.failures: list[BaseException] = []
+        self.lie = lie
+        self._threads: list[threading.Thread] = []
+        self._connections: list[socket.socket] = []
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """Its address, as clients take it."""
+        return f"{HOST}:{self.port}"
+
+    def start(self) -> None:
+        """Accept connections from here on."""
+        self._start_thread(self._accept)
+
+    def serve_forever(self) -> None:
+        """Accept connections in this thread."""
+        self._accept()
+
+    def close(self) -> None:
+        """End all connections. Raises what went wrong in a thread of the server."""
+        with contextlib.suppress(OSError):
+            self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+        for connection in self._connections:
+            with contextlib.suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
+        for thread in self._threads:
+            thread.join(STUCK_S)
+        if self.failures:
+            raise self.failures[0]
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self.close()
+
+    def _start_thread(self, target: Callable[..., None], *arguments: object) -> None:
+        thread = threading.Thread(target=target, args=arguments, daemon=True)
+        self._threads.append(thread)
+        thread.start()
+
+    def _accept(self) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                connection, _ = self._listener.accept()
+                connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                connection.settimeout(STUCK_S)
+                self._connections.append(connection)
+                self._start_thread(self._serve, connection)
+
+    def _serve(self, connection: socket.socket) -> None:
+        try:
+            with connection:
+                while (frame := read_frame(connection)) is not None:
+                    if not self._answer(connection, frame):
+                        return
+        except OSError:
+            pass  # The client has gone, or the test has ended: that is their right.
+        except BaseException as error:
+            self.failures.append(error)
+
+    def _answer(self, connection: socket.socket, frame: memoryview) -> bool:
+        """Whether the connection goes on."""
+        api, header, pos = modern.DIALECT.read_request_header(frame)
+        self.requests.append(api)
+        request = api.request_codec(header.api_version).read(frame, pos)[0]
+        found = self.broker.answer(api, header.api_version, request)
+        if found is None:
+            return not api.awaits_reply(request)
+        parts = modern.DIALECT.write_reply(api, *found, header.correlation_id)
+        if self.lie is None:
+            send_all(connection, parts)
+            return True
+        sent = self.lie(api, b"".join(parts))
+        connection.sendall(sent.data)
+        if sent.then == "be silent":
+            while connection.recv(1 << 16):
+                pass
+        return sent.then == "go on"
+
+
+def read_frame(connection: socket.socket) -> memoryview | None:
+    """The body of the next request; None when the client has closed."""
+    size = _read(connection, 4)
+    return None if size is None else _read(connection, int.from_bytes(size, "big"))
+
+
+def _read(connection: socket.socket, size: int) -> memoryview | None:
+    data = memoryview(bytearray(size))
+    filled = 0
+    while filled < size:
+        came = connection.recv_into(data[filled:])
+        if not came:
+            return None
+        filled += came
+    return data
+
+
+def send_all(connection: socket.socket, parts: Sequence[Buffer]) -> None:
+    """Send buffers one after the other, without joining them first."""
+    left = [memoryview(part).cast("B") for part in parts if len(part)]
+    while left:
+        sent = connection.sendmsg(left[:1024])
+        while left and sent >= len(left[0]):
+            sent -= len(left.pop(0))
+        if left:
+            left[0] = left[0][sent:]

@@ -8,42 +8,22 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from crc32c import crc32c
 
-from ..errors import OptionError, RowError
-from ..protocol.primitives import Buffer
 from . import compiler, write_kernels
 from .batch_codecs import codec_named
 from .columns import Int64s
 from .compression import Codec
+from .encoded_batch import NO_PRODUCER, EncodedBatch, record_too_large
+from .legacy_encoding import encode_messages
 from .rows import Column, Records, header_column
 
-#: Producer id, epoch and sequence of a batch from no idempotent producer.
-NO_PRODUCER: Final = (-1, -1, -1)
-_CRC: Final = struct.Struct(">I")
-_CRC_POS: Final = 17
-_ATTRIBUTES_POS: Final = 21
-_PRODUCER: Final = struct.Struct(">qhi")
-_PRODUCER_POS: Final = 43
+__all__ = ["EncodedBatch", "Records", "encode_batches"]
+
 #: The whole header; what is -1 or 0 here, the broker or ``with_producer`` fills in.
 _HEADER: Final = struct.Struct(">qiibIhiqqqhii")
 #: Batches of one kernel call, and their bytes: so many that the call itself costs little.
 _PLAN_BATCHES: Final = 64
 _PLAN_BYTES: Final = 1 << 20
-
-
-@dataclass(frozen=True, slots=True)
-class EncodedBatch:
-    """One batch of ``count`` records. It is whole once ``with_producer`` gave its bytes."""
-
-    data: memoryview
-    count: int
-
-    def with_producer(self, producer_id: int = -1, epoch: int = -1, base_sequence: int = -1) -> Buffer:
-        """The bytes to send, from that producer or from none; stamped in place, checksum included."""
-        _PRODUCER.pack_into(self.data, _PRODUCER_POS, producer_id, epoch, base_sequence)
-        _CRC.pack_into(self.data, _CRC_POS, crc32c(self.data[_ATTRIBUTES_POS:]))
-        return self.data
 
 
 def encode_batches(
@@ -58,14 +38,20 @@ def encode_batches(
 ) -> Iterator[EncodedBatch]:
     """Batches of all records, in order; each is what one partition of a Produce request carries.
 
-    A batch has at most ``batch_bytes_max`` bytes before compression, or one record. Records
-    without a timestamp have ``now_ms``. Raises ``RowError`` naming the row for a record whose batch
-    would be larger than ``request_bytes_max``, or a timestamp below 0; ``OptionError`` for a wrong
-    type, compression or level. All fatal.
+    ``magic`` 2 needs Produce 3 (Kafka 0.11), 1 needs Produce 2 (0.10); before those it is 0, which
+    has no timestamps. A batch has at most ``batch_bytes_max`` bytes before compression, or one
+    record. Records without a timestamp have ``now_ms``.
+
+    Raises ``RowError`` naming the row for a record whose batch would be larger than
+    ``request_bytes_max``, a timestamp below 0, or headers where the magic has none; ``OptionError``
+    for a wrong type, compression or level. All fatal.
     """
-    if magic != 2:
-        raise OptionError(f"records of magic {magic} cannot be written")
-    encoder = _Encoder.of(records, now_ms, codec_named(compression), level)
+    codec = codec_named(compression, magic)
+    if magic < 2:
+        return encode_messages(records, magic, codec, level, batch_bytes_max, request_bytes_max, now_ms)
+    keys, values = Column.of(records.keys, "key"), Column.of(records.values, "value")
+    headers, timestamps = header_column(records.headers), records.timestamps(now_ms)
+    encoder = _Encoder(keys, values, headers, timestamps, codec, level)
     return encoder.batches(batch_bytes_max, request_bytes_max)
 
 
@@ -79,12 +65,6 @@ class _Encoder:
     timestamps: Int64s
     codec: Codec | None
     level: int | None
-
-    @classmethod
-    def of(cls, records: Records, now_ms: int, codec: Codec | None, level: int | None) -> _Encoder:
-        keys, values = Column.of(records.keys, "key"), Column.of(records.values, "value")
-        headers, timestamps = header_column(records.headers), records.timestamps(now_ms)
-        return cls(keys, values, headers, timestamps, codec, level)
 
     def batches(self, batch_bytes_max: int, request_bytes_max: int) -> Iterator[EncodedBatch]:
         count = len(self.timestamps)
@@ -106,10 +86,7 @@ class _Encoder:
                 table,
             )
             if code == write_kernels.RECORD_TOO_LARGE:
-                raise RowError(
-                    f"row {row}: a batch of this record alone has {size} bytes,"
-                    f" more than max.request.size {request_bytes_max}"
-                )
+                raise record_too_large(row, size, request_bytes_max)
             yield from self._written(bodies, table[:batches])
 
     def _written(self, bodies: Int64s, table: Int64s) -> Iterator[EncodedBatch]:

@@ -12,6 +12,7 @@ Source: Apache Kafka's DefaultRecordBatch.java, LegacyRecord.java; KIP-32, KIP-9
 from __future__ import annotations
 
 import struct
+import sys
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -96,21 +97,26 @@ def index_batches(buf: Buffer) -> BatchIndex:
     Raises ``CorruptDataError`` (fatal) with the offset that a batch claims where it cannot be one.
     """
     array = byte_array(buf)
-    table, pos, row = np.empty((_FIRST_ROWS, record_kernels.BATCH_COLUMNS), np.int64), 0, 0
-    while True:
-        code, pos, row = record_kernels.index_batches(array, pos, row, table)
-        if code != record_kernels.ROWS_FULL:
-            break
-        guess = row * (len(array) - pos) // pos
-        compiler.expect(guess)
-        table = _grown(table, row + guess + guess // 8 + 64)
+    code, pos, table = index_table(array, sys.maxsize)
     if code in _MEANINGS:
         offset = int.from_bytes(array[pos : pos + 8].tobytes(), "big", signed=True)
         raise CorruptDataError(
             f"batch at offset {offset} is damaged: it has {_MEANINGS[code]}; the bytes before it are whole",
             offset,
         )
-    return BatchIndex(array, table[:row], pos)
+    return BatchIndex(array, table, pos)
+
+
+def index_table(buf: Uint8s, rows_max: int) -> tuple[int, int, Int64s]:
+    """Why the kernel stopped, where, and the table, which grows with what is found."""
+    table, pos, row = np.empty((min(_FIRST_ROWS, rows_max), record_kernels.BATCH_COLUMNS), np.int64), 0, 0
+    while True:
+        code, pos, row = record_kernels.index_batches(buf, pos, row, table)
+        if code != record_kernels.ROWS_FULL or row == rows_max:
+            return code, pos, table[:row]
+        guess = row * (len(buf) - pos) // pos
+        compiler.expect(guess)
+        table = _grown(table, min(row + guess + guess // 8 + 64, rows_max))
 
 
 def _grown(table: npt.NDArray[np.int64], room: int) -> npt.NDArray[Any]:

@@ -44,8 +44,8 @@ def decode_headers(buf: Uint8s, starts: Int32s, stops: Int32s, counts: Int32s, t
         raise BadHeaders(row, "the sizes of a record's headers do not add up")
     pairs = pa.StructArray.from_arrays(
         [
-            _strings(gathered(buf, keys, total, key_bytes, 0), offsets),
-            gathered(buf, values, total, value_bytes, nulls),
+            _strings(gathered(buf, keys, key_bytes, 0), offsets),
+            gathered(buf, values, value_bytes, nulls),
         ],
         fields=list(_HEADER),
     )

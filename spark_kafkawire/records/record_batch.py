@@ -30,7 +30,7 @@ from .columns import Columns, Int32s, Int64s
 from .headers import BadHeaders, decode_headers
 from .limits import DecodeLimits
 from .regions import Regions, regions_of
-from .spans import gathered, room_for
+from .spans import gathered, head, room_for
 
 CRC_POS: Final = 17
 ATTRIBUTES_POS: Final = 21
@@ -92,8 +92,10 @@ def _columns(regions: Regions, start_offset: int, stop_offset: int, wanted: Cont
     has_headers = "headers" in wanted and header_count > 0
     return Columns(
         offsets[:row],
-        keys=gathered(regions.buf, keys, row, key_bytes, null_keys) if has_keys else None,
-        values=gathered(regions.buf, values, row, value_bytes, null_values) if "value" in wanted else None,
+        keys=gathered(regions.buf, head(keys, row), key_bytes, null_keys) if has_keys else None,
+        values=gathered(regions.buf, head(values, row), value_bytes, null_values)
+        if "value" in wanted
+        else None,
         headers=_headers(regions, headers, row, header_count) if has_headers else None,
         timestamps_ms=timestamps[:row] if "timestamp" in wanted else None,
         timestamp_types=regions.timestamp_types() if "timestampType" in wanted else None,

@@ -336,3 +336,44 @@ def gather_spans(buf: Any, starts: Any, sizes: Any, data: Any, offsets: Any) -> 
             copy(data, pos, buf, starts[row], size)
             pos += size
         offsets[row + 1] = pos
+
+
+@kernel(
+    f"int64({_BYTES}, int64[:, ::1], int64[::1], int64[::1], uint32[::1],"
+    " int32[::1], int32[::1], int32[::1], int32[::1])"
+)
+def read_messages(
+    buf: Any,
+    table: Any,
+    checked_starts: Any,
+    checked_sizes: Any,
+    crcs: Any,
+    key_starts: Any,
+    key_sizes: Any,
+    value_starts: Any,
+    value_sizes: Any,
+) -> int:
+    """Index what messages of magic 0 and 1 hold, one row each: what the CRC covers, key and value.
+
+    A null has the size -1. ``table`` is one of ``index_batches``, whose messages lie in ``buf``.
+    Returns the first row whose sizes do not add up, or -1.
+    """
+    for row in range(len(table)):
+        pos = table[row, POS]
+        stop = pos + table[row, SIZE]
+        checked_starts[row] = pos + _MAGIC_POS
+        checked_sizes[row] = stop - pos - _MAGIC_POS
+        crcs[row] = int32(buf, pos + _OVERHEAD) & 0xFFFFFFFF
+        pos += _OVERHEAD + 6 + 8 * table[row, MAGIC]
+        key_size = int32(buf, pos)
+        if key_size < -1 or key_size > stop - pos - 8:
+            return row
+        key_starts[row] = pos + 4
+        key_sizes[row] = key_size
+        pos += 4 + max(key_size, 0)
+        value_size = int32(buf, pos)
+        if value_size < -1 or pos + 4 + max(value_size, 0) != stop:
+            return row
+        value_starts[row] = pos + 4
+        value_sizes[row] = value_size
+    return -1

@@ -20,6 +20,7 @@ from . import record_kernels as kernels
 from .aborted import AbortedTransaction, is_aborted
 from .batch_index import BatchIndex, index_batches
 from .columns import Columns, Int64s
+from .legacy_records import decode_messages
 from .limits import DEFAULT_LIMITS, DecodeLimits
 from .record_batch import decode_record_batches
 from .regions import CONTROL_BIT
@@ -54,16 +55,20 @@ def decode_batches(
     if aborted:
         rows = rows[~is_aborted(index, aborted)[rows]]
     for run in _runs(index, rows):
-        for columns in decode_record_batches(index, run, start_offset, stop_offset, wanted, limits):
+        decode = decode_record_batches if index.table[run[0], kernels.MAGIC] == 2 else decode_messages
+        for columns in decode(index, run, start_offset, stop_offset, wanted, limits):
             if columns.count:
                 yield columns
 
 
 def _in_range(index: BatchIndex, start_offset: int, stop_offset: int) -> Int64s:
     """Rows of the batches that may hold records of the range."""
-    is_control = (index.column(kernels.MAGIC) == 2) & (index.column(kernels.ATTRIBUTES) & CONTROL_BIT != 0)
-    before, after = index.column(kernels.NEXT_OFFSET), index.column(kernels.BASE_OFFSET)
-    return np.flatnonzero((before > start_offset) & (after < stop_offset) & ~is_control)
+    is_modern = index.column(kernels.MAGIC) == 2
+    is_control = is_modern & (index.column(kernels.ATTRIBUTES) & CONTROL_BIT != 0)
+    first_offsets, next_offsets = index.column(kernels.BASE_OFFSET), index.column(kernels.NEXT_OFFSET)
+    # A compressed message has the offset of the last one it holds, and begins after the one before it.
+    first_offsets = np.where(is_modern, first_offsets, np.append(0, next_offsets[:-1]))
+    return np.flatnonzero((next_offsets > start_offset) & (first_offsets < stop_offset) & ~is_control)
 
 
 def _runs(index: BatchIndex, rows: Int64s) -> list[Int64s]:

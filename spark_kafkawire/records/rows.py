@@ -108,6 +108,10 @@ class Column:
             sizes[array.is_null().to_numpy(zero_copy_only=False)] = -1
         return cls(bytes_, offsets[:-1], sizes)
 
+    def sizes_of(self, count: int) -> Int64s:
+        """The bytes of each of ``count`` rows, 0 for a null."""
+        return np.maximum(self.sizes, 0) if len(self.sizes) else np.zeros(count, np.int64)
+
 
 def header_column(headers: pa.Array | None) -> Column:
     """The encoded headers of each row, their count before them.

@@ -16,12 +16,17 @@ def room_for(count: int) -> Spans:
     return np.empty(count, np.int32), np.empty(count, np.int32)
 
 
-def gathered(buf: Uint8s, spans: Spans, count: int, size: int, nulls: int) -> pa.BinaryArray:
-    """The first ``count`` spans as a binary array; their sizes sum up to ``size`` bytes.
+def gathered(buf: Uint8s, spans: Spans, size: int, nulls: int) -> pa.BinaryArray:
+    """The spans as a binary array; ``nulls`` of them are null, which have the size -1.
 
-    ``nulls`` of them are null, which have the size -1. The caller has checked that all lie in ``buf``.
+    The sizes of the others sum up to ``size`` bytes. The caller has checked that all lie in ``buf``.
     """
-    data, offsets = np.empty(size, np.uint8), np.empty(count + 1, np.int32)
-    starts, sizes = (span[:count] for span in spans)
+    starts, sizes = spans
+    data, offsets = np.empty(size, np.uint8), np.empty(len(sizes) + 1, np.int32)
     record_kernels.gather_spans(buf, starts, sizes, data, offsets)
     return binary_array(data, offsets, sizes >= 0 if nulls else None)
+
+
+def head(spans: Spans, count: int) -> Spans:
+    """The first ``count`` spans."""
+    return spans[0][:count], spans[1][:count]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -81,6 +82,33 @@ class Batch:
         return bytes(data)
 
 
+@dataclass(frozen=True, slots=True)
+class MessageSet:
+    """Messages of magic 0 or 1 that kafka-python encodes; in one message where they are compressed."""
+
+    records: tuple[Record, ...]
+    magic: int = 1
+    base_offset: int = 0
+    compression: str = "none"
+    append_time_ms: int | None = None
+
+    def encoded(self) -> bytes:
+        number = CODEC_NUMBERS[self.compression]
+        builder = legacy_records.LegacyRecordBatchBuilder(self.magic, number, 1 << 30)
+        is_relative = number and self.magic
+        for record in self.records:
+            offset = record.offset + (0 if is_relative else self.base_offset)
+            builder.append(offset, record.timestamp_ms if self.magic else None, record.key, record.value, [])
+        data = bytearray(builder.build())
+        if number:
+            data[:8] = (self.base_offset + self.records[-1].offset).to_bytes(8, "big")
+        if self.append_time_ms is not None:
+            data[17] |= 8
+            data[18:26] = self.append_time_ms.to_bytes(8, "big")
+            data[12:16] = zlib.crc32(data[16:]).to_bytes(4, "big")
+        return bytes(data)
+
+
 def arrow_records(records: Sequence[Record]) -> Records:
     """The rows as the encoder takes them."""
     return Records(
@@ -99,7 +127,13 @@ def judged(data: Buffer) -> list[Record]:
     for batch in MemoryRecords(bytes(data)):
         assert batch.validate_crc()
         found += [
-            Record(each.value, each.key, tuple(each.headers or ()), each.timestamp, each.offset)
+            Record(
+                each.value,
+                each.key,
+                tuple(each.headers or ()),
+                each.timestamp if each.timestamp is not None else -1,
+                each.offset,
+            )
             for each in batch
         ]
     return found

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 
 from spark_kafkawire.records.batch_encoding import encode_batches
 from spark_kafkawire.records.record_log import decode_batches, index_batches
-from tests.records.judges import Batch, Record, arrow_records, column_records, judged
+from tests.records.judges import Batch, MessageSet, Record, arrow_records, column_records, judged
 
 RECORDS = (
     Record(b"a", b"k", timestamp_ms=5, offset=0),
@@ -50,3 +52,48 @@ def test_only_records_of_the_range_come() -> None:
     data = Batch(RECORDS, 10).encoded() + Batch(RECORDS, 20).encoded()
     offsets = [record.offset for record in decoded(data, 12, 21)]
     assert offsets == [12, 13, 20]
+
+
+@pytest.mark.usefixtures("kernels")
+@pytest.mark.parametrize("compression", ["none", "gzip", "snappy", "lz4"])
+@pytest.mark.parametrize("magic", [0, 1])
+def test_message_sets_of_kafka_python_are_read(compression: str, magic: int) -> None:
+    if (magic, compression) == (0, "lz4"):
+        pytest.skip("kafka-python needs xxhash for it")
+    data = MessageSet(RECORDS, magic, 10, compression).encoded() * 2
+    index = index_batches(data)
+    assert index.next_offset == 14
+    expected = [
+        Record(
+            each.value,
+            each.key,
+            timestamp_ms=each.timestamp_ms if magic else -1,
+            offset=10 + each.offset,
+        )
+        for each in RECORDS
+    ]
+    assert decoded(data) == judged(data) == expected * 2
+
+
+@pytest.mark.usefixtures("kernels")
+@pytest.mark.parametrize("compression", ["none", "gzip", "snappy", "lz4"])
+@pytest.mark.parametrize("magic", [0, 1])
+def test_our_message_sets_are_read_by_kafka_python(compression: str, magic: int) -> None:
+    if (magic, compression) == (0, "lz4"):
+        pytest.skip("kafka-python needs xxhash for it")
+    records = [dataclasses.replace(each, headers=()) for each in RECORDS]
+    (batch,) = encode_batches(
+        arrow_records(records),
+        magic=magic,
+        compression=compression,
+        batch_bytes_max=10**6,
+        request_bytes_max=10**6,
+        now_ms=0,
+    )
+    data = batch.with_producer()
+    expected = [
+        dataclasses.replace(each, timestamp_ms=each.timestamp_ms if magic else -1) for each in records
+    ]
+    assert judged(data) == decoded(bytes(data)) == expected
+    if compression == "none":
+        assert bytes(data) == MessageSet(tuple(records), magic).encoded()

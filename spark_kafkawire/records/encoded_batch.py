@@ -1,0 +1,50 @@
+"""What the encoders of all magics give: the records of one partition in one request."""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from typing import Final
+
+from crc32c import crc32c
+
+from ..errors import RowError
+from ..protocol.primitives import Buffer
+
+#: Producer id, epoch and sequence of a batch from no idempotent producer.
+NO_PRODUCER: Final = (-1, -1, -1)
+_CRC: Final = struct.Struct(">I")
+_CRC_POS: Final = 17
+_ATTRIBUTES_POS: Final = 21
+_PRODUCER: Final = struct.Struct(">qhi")
+_PRODUCER_POS: Final = 43
+
+
+@dataclass(frozen=True, slots=True)
+class EncodedBatch:
+    """One batch of magic 2, or one message set, of ``count`` records. ``data`` owns its memory.
+
+    A batch of magic 2 is whole once ``with_producer`` gave its bytes.
+    """
+
+    data: memoryview
+    count: int
+    magic: int = 2
+
+    def with_producer(self, producer_id: int = -1, epoch: int = -1, base_sequence: int = -1) -> Buffer:
+        """The bytes to send, from that producer or from none; stamped in place, checksum included.
+
+        Messages of magic 0 and 1 carry no producer.
+        """
+        if self.magic == 2:
+            _PRODUCER.pack_into(self.data, _PRODUCER_POS, producer_id, epoch, base_sequence)
+            _CRC.pack_into(self.data, _CRC_POS, crc32c(self.data[_ATTRIBUTES_POS:]))
+        return self.data
+
+
+def record_too_large(row: int, size: int, request_bytes_max: int) -> RowError:
+    """The error for a record that no request can carry."""
+    return RowError(
+        f"row {row}: a batch of this record alone has {size} bytes, more than"
+        f" max.request.size {request_bytes_max}"
+    )

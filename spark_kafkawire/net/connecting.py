@@ -2,9 +2,9 @@
 
 ::
 
-    TCP ─► ApiVersions ─► ready
-              │ the broker closes, or stays silent: it is older than 0.10
-              └─► TCP again ─► a fetch of nothing proves it ─► ready, in the versions of 0.8 and 0.9
+    TCP ─► (TLS) ─► ApiVersions ─► ready
+                       │ the broker closes, or stays silent: it is older than 0.10
+                       └─► TCP, (TLS) ─► a fetch of nothing proves it ─► ready, in the versions of 0.8 and 0.9
 
 Everything happens before one deadline. A dialect without versions is ready at once.
 """
@@ -23,6 +23,7 @@ from ..protocol.modern.error_codes import ModernErrorCode, broker_error
 from ..protocol.modern.fetch import FetchRequest
 from .channel import Channel
 from .settings import ConnectionSettings
+from .tls import TlsTransport
 from .transport import Deadline, Transport
 
 #: How long the answer to ApiVersions is waited for, seconds, where the deadline is later than twice
@@ -58,6 +59,8 @@ def connected(broker: Broker, settings: ConnectionSettings, deadline: Deadline) 
 
 def _open(broker: Broker, settings: ConnectionSettings, deadline: Deadline) -> Channel:
     transport = Transport.connect(broker, deadline)
+    if settings.security.tls is not None:
+        transport = TlsTransport.over(transport, settings.security.tls, broker.host, deadline)
     return Channel(Connection(settings.dialect, settings.client_id), transport)
 
 

@@ -3,8 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 from ..protocol.dialect import Dialect
+from .tls import Tls
+
+
+@dataclass(frozen=True, slots=True)
+class Security:
+    """How a connection is protected; ``tls`` is None where it is not encrypted."""
+
+    tls: Tls | None = None
+
+
+#: Neither encrypted nor logged in.
+PLAINTEXT: Final = Security()
 
 
 @dataclass(frozen=True, slots=True)
@@ -13,9 +26,10 @@ class ConnectionSettings:
     connections with equal settings can stand in for each other.
 
     ``timeout_s`` bounds connecting and every later wait. ``client_id`` is what brokers log and keep
-    quotas by, in dialects that have it.
+    quotas by, in dialects that have it. Secrets travel to the executors, and are in no repr.
     """
 
     dialect: Dialect
     timeout_s: float
     client_id: str | None = None
+    security: Security = PLAINTEXT

@@ -1,4 +1,4 @@
-"""The only sockets of the client: TCP with a deadline on every wait."""
+"""Sockets: TCP with a deadline on every wait."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import time
 from dataclasses import dataclass
 from typing import Any, Final, Self
 
-from ..errors import ConnectFailed, ConnectionLost, RequestTimedOut, TransportError
+from ..errors import ConnectFailed, ConnectionLost, KafkaWireError, RequestTimedOut
 from ..model import Broker
 from ..protocol.primitives import Buffer
 
@@ -41,7 +41,7 @@ class Deadline:
 
 
 class Transport:
-    """One TCP connection. Every failure is one of our ``TransportError`` classes."""
+    """One TCP connection. Every failure is one of our errors."""
 
     def __init__(self, sock: socket.socket) -> None:
         self._sock = sock
@@ -55,7 +55,7 @@ class Transport:
         try:
             addresses = socket.getaddrinfo(broker.host, broker.port, type=socket.SOCK_STREAM)
         except (OSError, ValueError) as error:  # ValueError: text that cannot be a host name
-            raise ConnectFailed(f"cannot find the host: {_reason(error)}") from error
+            raise ConnectFailed(f"cannot find the host: {reason(error)}") from error
         failure: Exception = OSError("it has no address")
         for family, kind, protocol, _, address in addresses:
             try:
@@ -66,7 +66,11 @@ class Transport:
             raise ConnectFailed(
                 f"cannot connect within {deadline.timeout_s:g} s (requestTimeout)"
             ) from failure
-        raise ConnectFailed(f"cannot connect: {_reason(failure)}") from failure
+        raise ConnectFailed(f"cannot connect: {reason(failure)}") from failure
+
+    def detached(self) -> socket.socket:
+        """The socket, for a layer above: this transport must not be used any more."""
+        return self._sock
 
     def send(self, parts: list[Buffer], deadline: Deadline) -> None:
         """Send all buffers, without joining them."""
@@ -74,7 +78,7 @@ class Transport:
         try:
             while views:
                 self._sock.settimeout(deadline.remaining_s())
-                views = _unsent(views, self._sock.sendmsg(views[:_BUFFERS_PER_CALL]))
+                views = _unsent(views, self._write(views))
         except OSError as error:
             raise self._lost(error, deadline) from error
 
@@ -102,11 +106,14 @@ class Transport:
         """Close the connection; never fails."""
         self._sock.close()
 
-    @staticmethod
-    def _lost(error: OSError, deadline: Deadline) -> TransportError:
+    def _write(self, views: list[memoryview]) -> int:
+        """Send a part of the views; how many bytes went."""
+        return self._sock.sendmsg(views[:_BUFFERS_PER_CALL])
+
+    def _lost(self, error: OSError, deadline: Deadline) -> KafkaWireError:
         if isinstance(error, TimeoutError):
             return RequestTimedOut(f"no answer within {deadline.timeout_s:g} s (requestTimeout)")
-        return ConnectionLost(f"the connection broke: {_reason(error)}")
+        return ConnectionLost(f"the connection broke: {reason(error)}")
 
 
 def _connected(sock: socket.socket, address: Any, deadline: Deadline) -> socket.socket:
@@ -120,7 +127,8 @@ def _connected(sock: socket.socket, address: Any, deadline: Deadline) -> socket.
     return sock
 
 
-def _reason(error: Exception) -> str:
+def reason(error: Exception) -> str:
+    """What the system says of an error, without its number."""
     return (isinstance(error, OSError) and error.strerror) or str(error)
 
 

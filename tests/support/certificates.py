@@ -37,6 +37,11 @@ class Certificates:
         return self.folder / "server.pem"
 
     @property
+    def expired(self) -> Path:
+        """Key and certificate for ``localhost``, which was good until yesterday."""
+        return self.folder / "expired.pem"
+
+    @property
     def client(self) -> Path:
         """Key and certificate of a client."""
         return self.folder / "client.pem"
@@ -67,6 +72,7 @@ def make(folder: Path) -> Certificates:
     for authority in ("authority", "other-authority"):
         _self_signed(folder, authority)
     _signed(folder, "server", "authority", SERVER_NAME)
+    _signed(folder, "expired", "authority", SERVER_NAME, days="-1")
     _signed(folder, "client", "authority", "client")
     _signed(folder, "stranger", "other-authority", "stranger")
     _encrypted(folder, "client", "client-encrypted")
@@ -81,7 +87,7 @@ def _self_signed(folder: Path, name: str) -> None:
     )
 
 
-def _signed(folder: Path, name: str, authority: str, host: str) -> None:
+def _signed(folder: Path, name: str, authority: str, host: str, days: str = _DAYS) -> None:
     (folder / f"{name}.ext").write_text(f"subjectAltName = DNS:{host}\n")
     _openssl(
         folder,
@@ -89,7 +95,7 @@ def _signed(folder: Path, name: str, authority: str, host: str) -> None:
     )
     _openssl(
         folder,
-        *("x509", "-req", "-in", f"{name}.csr", "-days", _DAYS, "-extfile", f"{name}.ext"),
+        *("x509", "-req", "-in", f"{name}.csr", "-days", days, "-extfile", f"{name}.ext"),
         *("-CA", f"{authority}.pem", "-CAkey", f"{authority}.key", "-CAcreateserial", "-out", f"{name}.crt"),
     )
     _join(folder, f"{name}.key", f"{name}.crt", f"{name}.pem")

@@ -27,6 +27,7 @@ _REFUSED: Final = {
     "key.serializer": _NO_SERIALIZERS,
     "value.serializer": _NO_SERIALIZERS,
     "enable.auto.commit": "a read commits no offsets; its query knows what it has read",
+    "transactional.id": "a write is no transaction: what a failed one has sent stays in the logs",
     "interceptor.classes": "no Java classes are run here, and interceptors would break what a query reads",
 }
 

@@ -69,8 +69,9 @@ class RawOptions:
             raise OptionError(f"options {' and '.join(given)} are names of the same; set one of them")
         return given[0] if given else synonyms[0]
 
-    def choice(self, name: str, *allowed: str) -> str:
-        value = (self.get(name) or "").strip().lower()
+    def choice(self, name: str, *allowed: str, default: str = "") -> str:
+        text = self.get(name)
+        value = default if text is None else text.strip().lower()
         if value not in allowed:
             raise bad_value(name, value, " or ".join(allowed))
         return value

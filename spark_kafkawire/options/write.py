@@ -2,28 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, Final
 
 from ..errors import OptionError
+from ..protocol import modern, v07
 from .connect import parse_discovery, parse_net
+from .delivery import parse_delivery
 from .raw import RawOptions
 from .values import DeliveryOptions, Discovery, NetOptions
+
+#: The compressions that have levels, and their lowest and highest ones.
+LEVELS: Final[Mapping[str, tuple[int, int]]] = MappingProxyType(
+    {"gzip": (1, 9), "lz4": (1, 17), "zstd": (1, 22)}
+)
+#: What stands for one of our partitioners in ``kafka.partitioner.class``.
+_PARTITIONER_CLASSES: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "org.apache.kafka.clients.producer.internals.DefaultPartitioner": "murmur2",
+        "org.apache.kafka.clients.producer.RoundRobinPartitioner": "roundrobin",
+    }
+)
 
 
 @dataclass(frozen=True, slots=True)
 class WriteOptions:
-    """All options of one write; all sizes in bytes."""
+    """All options of one write; all sizes in bytes.
+
+    ``message_size_max`` bounds one value in 0.7, and one record with all that belongs to it later.
+    ``delivery`` is for brokers of 0.8 and later.
+    """
 
     discovery: Discovery
     net: NetOptions
     topic: str | None
+    partitioner: str
     compression: str
     compression_level: int | None
     acks: str
     batch_bytes: int
     message_size_max: int
-    partitioner: str = "murmur2"
     delivery: DeliveryOptions = DeliveryOptions()
 
     @classmethod
@@ -31,20 +51,69 @@ class WriteOptions:
         """Read and check all options of a write. Raises ``OptionError`` (fatal)."""
         options = RawOptions(raw, read=False)
         discovery = parse_discovery(options)
-        compression = options.choice("compression", "none", "gzip", "snappy")
-        level = options.count("compressionLevel", 1, 9)
-        if level is not None and compression != "gzip":
-            raise OptionError(
-                f"option compressionLevel is for compression=gzip, not for {compression}; leave it out"
-            )
+        net = parse_net(options, discovery.dialect)
         topic = options.get("topic")
         return cls(
             discovery=discovery,
-            net=parse_net(options, discovery.dialect),
+            net=net,
             topic=topic.strip() if topic is not None else None,
-            compression=compression,
-            compression_level=level,
-            acks=options.choice("acks", "0", "1", "verify"),
-            batch_bytes=options.size_or_default("batchBytes", 1),
-            message_size_max=options.size_or_default("max.message.size", 1),
+            partitioner=_partitioner(options),
+            **_PARSE[discovery.dialect.name](options, net),
         )
+
+
+def _parse_07(options: RawOptions, _: NetOptions) -> dict[str, Any]:
+    compression = options.choice("compression", "none", "gzip", "snappy")
+    return {
+        "compression": compression,
+        "compression_level": _level(options, compression, "compressionLevel"),
+        "acks": options.choice("acks", "0", "1", "verify", default="1"),
+        "batch_bytes": options.size_or_default("batchBytes", 1),
+        "message_size_max": options.size_or_default("max.message.size", 1),
+    }
+
+
+def _parse_modern(options: RawOptions, net: NetOptions) -> dict[str, Any]:
+    name = options.one_of("compression", "kafka.compression.type")
+    compression = options.choice(name, "none", "gzip", "snappy", "lz4", "zstd")
+    levels = [f"kafka.compression.{codec}.level" for codec in LEVELS]
+    # Kafka has a level for each codec, of which one counts.
+    foreign = {level for level in levels if level != f"kafka.compression.{compression}.level"}
+    level = options.one_of("compressionLevel", *(name for name in levels if name not in foreign))
+    acks = options.choice(options.one_of("acks", "kafka.acks"), "0", "1", "all", "-1", default="all")
+    # Kafka's own batch.size may be 0, which means one record each.
+    batch_bytes = max(options.size_or_default(options.one_of("batchBytes", "kafka.batch.size"), 0), 1)
+    delivery = parse_delivery(options, net, acks)
+    return {
+        "compression": compression,
+        "compression_level": _level(options, compression, level),
+        "acks": "all" if acks == "-1" else acks,
+        "batch_bytes": min(batch_bytes, delivery.request_bytes_max),
+        "message_size_max": delivery.request_bytes_max,
+        "delivery": delivery,
+    }
+
+
+_PARSE: Final[Mapping[str, Callable[[RawOptions, NetOptions], dict[str, Any]]]] = MappingProxyType(
+    {v07.DIALECT.name: _parse_07, modern.DIALECT.name: _parse_modern}
+)
+
+
+def _level(options: RawOptions, compression: str, name: str) -> int | None:
+    if not options.given(name):
+        return None
+    if compression not in LEVELS:
+        raise OptionError(f"option {name} is not for compression={compression}; leave it out")
+    return options.count(name, *LEVELS[compression])
+
+
+def _partitioner(options: RawOptions) -> str:
+    if options.one_of("partitioner", "kafka.partitioner.class") == "partitioner":
+        return options.choice("partitioner", "murmur2", "consistent", "consistent_random", "roundrobin")
+    name = (options.get("kafka.partitioner.class") or "").strip()
+    if name not in _PARTITIONER_CLASSES:
+        raise OptionError(
+            f"option kafka.partitioner.class: {name!r} is Java, which is not run here; choose one of the "
+            "option partitioner, or fill a column partition"
+        )
+    return _PARTITIONER_CLASSES[name]

@@ -1,0 +1,189 @@
+"""Options of a write to brokers of Kafka 0.8 and later: Java's producer reads them so."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any, Final
+
+import pytest
+
+from spark_kafkawire.errors import OptionError
+from spark_kafkawire.net.retry import RetryPolicy
+from spark_kafkawire.options import OPTIONS, DeliveryOptions, WriteOptions
+from spark_kafkawire.protocol import modern
+from spark_kafkawire.protocol.modern.produce import ACKS_ALL, ACKS_LEADER, ACKS_NONE
+from spark_kafkawire.records.batch_codecs import codec_named
+
+SERVERS: Final = {"kafka.bootstrap.servers": "a:9092"}
+IDEMPOTENCE: Final = "kafka.enable.idempotence"
+IN_FLIGHT: Final = "kafka.max.in.flight.requests.per.connection"
+
+
+def write(**changes: str) -> WriteOptions:
+    return WriteOptions.parse({**SERVERS, **changes})
+
+
+def test_a_write_has_javas_defaults() -> None:
+    options = write()
+    assert (options.acks, options.compression, options.compression_level) == ("all", "none", None)
+    assert (options.topic, options.partitioner) == (None, "murmur2")
+    assert (options.batch_bytes, options.message_size_max) == (1 << 20, 1 << 20)
+    assert options.delivery == DeliveryOptions(
+        acks=ACKS_ALL,
+        idempotent=True,
+        insists_on_idempotence=False,
+        requests_in_flight=5,
+        request_bytes_max=1 << 20,
+        buffer_bytes=32 << 20,
+        retry=RetryPolicy(2**31 - 1, 0.1),
+        timeout_s=120.0,
+        metadata_timeout_s=60.0,
+    )
+    assert options.delivery == DeliveryOptions()
+
+
+VALUES: Final[list[tuple[str, str, str, Any]]] = [
+    ("partitioner", "consistent", "partitioner", "consistent"),
+    ("partitioner", "consistent_random", "partitioner", "consistent_random"),
+    ("partitioner", "roundrobin", "partitioner", "roundrobin"),
+    (
+        "kafka.partitioner.class",
+        "org.apache.kafka.clients.producer.RoundRobinPartitioner",
+        "partitioner",
+        "roundrobin",
+    ),
+    ("compression", "lz4", "compression", "lz4"),
+    ("kafka.compression.type", "ZSTD", "compression", "zstd"),
+    ("acks", "0", "delivery.acks", ACKS_NONE),
+    ("kafka.acks", "1", "delivery.acks", ACKS_LEADER),
+    ("kafka.acks", "-1", "delivery.acks", ACKS_ALL),
+    ("kafka.acks", "-1", "acks", "all"),
+    ("batchBytes", "64KiB", "batch_bytes", 1 << 16),
+    ("kafka.batch.size", "16384", "batch_bytes", 16384),
+    ("kafka.batch.size", "0", "batch_bytes", 1),
+    ("kafka.batch.size", "2097152", "batch_bytes", 1 << 20),
+    (IDEMPOTENCE, "false", "delivery.idempotent", False),
+    (IDEMPOTENCE, "false", "delivery.insists_on_idempotence", False),
+    (IDEMPOTENCE, "true", "delivery.insists_on_idempotence", True),
+    ("kafka.max.request.size", "2097152", "delivery.request_bytes_max", 2 << 20),
+    ("kafka.max.request.size", "2097152", "message_size_max", 2 << 20),
+    ("kafka.buffer.memory", "1000", "delivery.buffer_bytes", 1000),
+    (IN_FLIGHT, "1", "delivery.requests_in_flight", 1),
+    ("kafka.delivery.timeout.ms", "5000", "delivery.timeout_s", 5.0),
+    ("kafka.max.block.ms", "250", "delivery.metadata_timeout_s", 0.25),
+    ("kafka.linger.ms", "5", "acks", "all"),
+    ("retries", "7", "delivery.retry", RetryPolicy(7, 0.1)),
+    ("kafka.retries", "7", "delivery.retry", RetryPolicy(7, 0.1)),
+]
+
+
+@pytest.mark.parametrize(("name", "value", "path", "expected"), VALUES)
+def test_a_value_is_parsed(name: str, value: str, path: str, expected: object) -> None:
+    options = write(**{name: value})
+    found: Any = options
+    for attribute in path.split("."):
+        found = getattr(found, attribute)
+    assert found == expected
+    assert pickle.loads(pickle.dumps(options)) == options
+
+
+def test_every_option_of_a_modern_write_has_a_value_here() -> None:
+    tried = {name for name, *_ in VALUES}
+    own = {option.name for option in OPTIONS if not option.read and option.dialect is modern.DIALECT}
+    assert own - tried == {f"kafka.compression.{codec}.level" for codec in ("gzip", "lz4", "zstd")}
+
+
+@pytest.mark.parametrize(("codec", "highest"), [("gzip", 9), ("lz4", 17), ("zstd", 22)])
+def test_a_level_is_for_the_codec_that_has_it(codec: str, highest: int) -> None:
+    for name in ("compressionLevel", f"kafka.compression.{codec}.level"):
+        for level in (1, highest):
+            options = write(compression=codec, **{name: str(level)})
+            assert options.compression_level == level
+            compress = codec_named(codec)
+            assert compress
+            assert len(compress.compress(b"text" * 1000, level)) < 1000
+        with pytest.raises(OptionError, match=f"^option {name}: '{highest + 1}' is not a whole number"):
+            write(compression=codec, **{name: str(highest + 1)})
+
+
+def test_the_level_of_another_codec_means_nothing() -> None:
+    options = write(compression="gzip", **{"kafka.compression.zstd.level": "3"})
+    assert options.compression_level is None
+
+
+@pytest.mark.parametrize("compression", ["none", "snappy"])
+def test_a_level_without_a_codec_that_has_any_is_an_error(compression: str) -> None:
+    with pytest.raises(OptionError, match=f"^option compressionLevel is not for compression={compression}"):
+        write(compression=compression, compressionLevel="1")
+
+
+@pytest.mark.parametrize(
+    ("changes", "needs"),
+    [
+        ({"acks": "1"}, "acks=all"),
+        ({"kafka.acks": "0"}, "acks=all"),
+        ({IN_FLIGHT: "6"}, f"{IN_FLIGHT} of 5 or fewer"),
+        ({"retries": "0"}, "retries above 0"),
+        ({"acks": "1", "retries": "0"}, "acks=all and retries above 0"),
+    ],
+)
+def test_what_does_not_go_with_idempotence_ends_it_or_contradicts_it(
+    changes: dict[str, str], needs: str
+) -> None:
+    assert not write(**changes).delivery.idempotent
+    assert not write(**changes, **{IDEMPOTENCE: "false"}).delivery.idempotent
+    with pytest.raises(OptionError) as error:
+        write(**changes, **{IDEMPOTENCE: "true"})
+    assert str(error.value) == f"option {IDEMPOTENCE}: true needs {needs}"
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("acks", "verify"),
+        ("acks", "2"),
+        ("kafka.acks", ""),
+        ("compression", "brotli"),
+        ("kafka.compression.type", "gzip1"),
+        ("partitioner", "random"),
+        ("kafka.partitioner.class", "com.example.Mine"),
+        ("batchBytes", "much"),
+        ("kafka.batch.size", "-1"),
+        (IDEMPOTENCE, "maybe"),
+        ("kafka.max.request.size", "0"),
+        ("kafka.buffer.memory", "0"),
+        (IN_FLIGHT, "0"),
+        ("kafka.delivery.timeout.ms", "0"),
+        ("kafka.max.block.ms", "-1"),
+        ("kafka.linger.ms", "x"),
+    ],
+)
+def test_a_bad_value_is_told(name: str, value: str) -> None:
+    with pytest.raises(OptionError) as error:
+        write(**{name: value})
+    assert str(error.value).startswith(f"option {name}: {value!r} is ")
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "kafkas"),
+    [
+        ("acks", "kafka.acks"),
+        ("compression", "kafka.compression.type"),
+        ("batchBytes", "kafka.batch.size"),
+        ("partitioner", "kafka.partitioner.class"),
+        ("compressionLevel", "kafka.compression.gzip.level"),
+    ],
+)
+def test_two_names_of_one_option_contradict_each_other(name: str, kafkas: str) -> None:
+    with pytest.raises(OptionError, match=f"^options {name} and {kafkas} are names of the same"):
+        write(**{"compression": "gzip", name: "1", kafkas: "1"})
+
+
+def test_transactions_are_refused_and_not_passed_over() -> None:
+    with pytest.raises(OptionError, match=r"^option kafka\.transactional\.id is not supported: "):
+        write(**{"kafka.transactional.id": "mine"})
+
+
+def test_a_topic_is_bare() -> None:
+    assert write(topic=" t ").topic == "t"

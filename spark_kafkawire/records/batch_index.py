@@ -19,11 +19,12 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from ..errors import CorruptDataError
+from ..errors import CorruptDataError, LimitError
 from ..protocol.primitives import Buffer
 from . import compiler, record_kernels
 from .columns import Int64s
 from .entries import Uint8s, byte_array
+from .limits import VALUE_BYTES_MAX, DecodeLimits
 
 #: ``offset int64 | size int32``.
 LOG_OVERHEAD: Final = 12
@@ -80,6 +81,11 @@ class BatchIndex:
         pos = int(self.table[row, record_kernels.POS])
         return self.buf.data[pos : pos + int(self.table[row, record_kernels.SIZE])]
 
+    def too_large(self, row: int, reason: str, limits: DecodeLimits) -> LimitError:
+        """The error for a batch that would take too much memory."""
+        offset, size_max = self.table[row, record_kernels.BASE_OFFSET], limits.decompressed_bytes_max
+        return LimitError(f"batch at offset {offset}: {reason}; maxDecompressedBytes is {size_max}")
+
     def damage(self, row: int, reason: str) -> CorruptDataError:
         """The error for a damaged batch."""
         offset, next_offset = (
@@ -94,9 +100,11 @@ class BatchIndex:
 def index_batches(buf: Buffer) -> BatchIndex:
     """Index the whole batches and messages at the start of ``buf``, such as a Fetch reply's records.
 
-    Raises ``CorruptDataError`` (fatal) with the offset that a batch claims where it cannot be one.
+    Of a buffer above 2 GiB only the part before that is indexed. Raises ``CorruptDataError`` (fatal)
+    with the offset that a batch claims where it cannot be one.
     """
-    array = byte_array(buf)
+    # Kernels tell places in a buffer by int32.
+    array = byte_array(buf)[:VALUE_BYTES_MAX]
     code, pos, table = index_table(array, sys.maxsize)
     if code in _MEANINGS:
         offset = int.from_bytes(array[pos : pos + 8].tobytes(), "big", signed=True)

@@ -23,7 +23,7 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from ..errors import CorruptDataError, LimitError
+from ..errors import CorruptDataError
 from ..protocol.primitives import Buffer
 from . import compiler
 from . import kernels as message_kernels
@@ -198,7 +198,7 @@ def _content(index: BatchIndex, row: int, limits: DecodeLimits) -> list[Buffer]:
     except CorruptDataError as error:
         raise index.damage(row, str(error)) from error
     except TooLarge as error:
-        raise _too_large(index, row, str(error), limits) from error
+        raise index.too_large(row, str(error), limits) from error
 
 
 def _value(index: BatchIndex, row: int, message: memoryview) -> memoryview:
@@ -218,7 +218,7 @@ def _inner_table(index: BatchIndex, row: int, content: Uint8s, limits: DecodeLim
     rows_max = limits.decompressed_bytes_max // MESSAGE_BYTES_MIN + 1
     code, pos, table = index_table(content, rows_max)
     if code == kernels.ROWS_FULL:
-        raise _too_large(index, row, f"it holds more than {len(table)} messages", limits)
+        raise index.too_large(row, f"it holds more than {len(table)} messages", limits)
     if code != kernels.END or not len(table):
         raise index.damage(
             row, f"it does not hold whole messages: there is none at {pos} of {len(content)} bytes"
@@ -236,8 +236,3 @@ def _inner_table(index: BatchIndex, row: int, content: Uint8s, limits: DecodeLim
     if outer[kernels.ATTRIBUTES] & TIMESTAMP_TYPE_BIT:
         table[:, kernels.BASE_TIMESTAMP] = outer[kernels.BASE_TIMESTAMP]
     return table
-
-
-def _too_large(index: BatchIndex, row: int, reason: str, limits: DecodeLimits) -> LimitError:
-    offset, size_max = index.table[row, kernels.BASE_OFFSET], limits.decompressed_bytes_max
-    return LimitError(f"batch at offset {offset}: {reason}; maxDecompressedBytes is {size_max}")

@@ -12,7 +12,7 @@ from typing import Final
 
 import numpy as np
 
-from ..errors import CorruptDataError, LimitError
+from ..errors import CorruptDataError
 from ..protocol.primitives import Buffer
 from . import record_kernels as kernels
 from .batch_codecs import CODECS
@@ -76,7 +76,7 @@ def regions_of(index: BatchIndex, rows: Int64s, limits: DecodeLimits) -> Iterato
 def _plain(index: BatchIndex, rows: Int64s, limits: DecodeLimits) -> Iterator[Regions]:
     table = index.table[rows]
     sizes = table[:, kernels.SIZE] - HEADER_BYTES
-    _check_counts(index, rows, sizes)
+    _check_counts(index, rows, sizes, limits)
     taken = np.cumsum(np.maximum(table[:, kernels.SIZE], MESSAGE_BYTES_MIN * table[:, kernels.COUNT]))
     first, done = 0, 0
     while first < len(rows):
@@ -99,13 +99,15 @@ def _decompressed(index: BatchIndex, rows: Int64s, limits: DecodeLimits) -> Iter
         sizes.append(sum(map(len, content)))
         taken += max(sizes[-1], MESSAGE_BYTES_MIN * int(index.table[row, kernels.COUNT]))
         if taken >= limits.batch_bytes_max or i + 1 == len(rows):
-            yield _joined(index, rows[first : i + 1], parts, np.array(sizes))
+            yield _joined(index, rows[first : i + 1], parts, np.array(sizes), limits)
             parts, sizes = [], []
             first, taken = i + 1, 0
 
 
-def _joined(index: BatchIndex, rows: Int64s, parts: list[Buffer], sizes: Int64s) -> Regions:
-    _check_counts(index, rows, sizes)
+def _joined(
+    index: BatchIndex, rows: Int64s, parts: list[Buffer], sizes: Int64s, limits: DecodeLimits
+) -> Regions:
+    _check_counts(index, rows, sizes, limits)
     table = _region_table(index.table[rows], np.cumsum(sizes) - sizes, sizes)
     return Regions(index, rows, byte_array(b"".join(parts)), table)
 
@@ -124,19 +126,20 @@ def _content(index: BatchIndex, row: int, limits: DecodeLimits) -> list[Buffer]:
     except CorruptDataError as error:
         raise index.damage(row, str(error)) from error
     except TooLarge as error:
-        offset = index.table[row, kernels.BASE_OFFSET]
-        raise LimitError(
-            f"batch at offset {offset}: {error}; maxDecompressedBytes is {limits.decompressed_bytes_max}"
-        ) from error
+        raise index.too_large(row, str(error), limits) from error
 
 
-def _check_counts(index: BatchIndex, rows: Int64s, sizes: Int64s) -> None:
+def _check_counts(index: BatchIndex, rows: Int64s, sizes: Int64s, limits: DecodeLimits) -> None:
     """Refuse counts before memory is taken for them."""
     counts = index.table[rows, kernels.COUNT]
-    wrong = np.flatnonzero((counts < 0) | (counts > sizes // _RECORD_BYTES_MIN))
-    if len(wrong):
-        row = int(wrong[0])
-        raise index.damage(int(rows[row]), f"it claims {counts[row]} records in {sizes[row]} bytes")
+    count_max = limits.decompressed_bytes_max // MESSAGE_BYTES_MIN
+    wrong = np.flatnonzero((counts < 0) | (counts > np.minimum(sizes // _RECORD_BYTES_MIN, count_max)))
+    if not len(wrong):
+        return
+    row, count, size = (int(column[wrong[0]]) for column in (rows, counts, sizes))
+    if 0 <= count <= size // _RECORD_BYTES_MIN:
+        raise index.too_large(row, f"it holds {count} records, and each counts as 64 bytes", limits)
+    raise index.damage(row, f"it claims {count} records in {size} bytes")
 
 
 def _region_table(table: Int64s, starts: Int64s, sizes: Int64s) -> Int64s:

@@ -24,14 +24,14 @@ with warnings.catch_warnings():
     from kafka.record.default_records import DefaultRecordBatchBuilder
 
 
-def _arrow_encode(name: str, data: Buffer) -> bytes:
+def arrow_encode(name: str, data: Buffer) -> bytes:
     sink = pa.BufferOutputStream()
     with pa.CompressedOutputStream(sink, name) as stream:
         stream.write(data)
     return bytes(sink.getvalue())
 
 
-def _arrow_decode(name: str, data: Buffer) -> bytes:
+def arrow_decode(name: str, data: Buffer) -> bytes:
     with pa.CompressedInputStream(pa.BufferReader(data), name) as stream:
         return bytes(stream.read())
 
@@ -40,8 +40,8 @@ def _arrow_decode(name: str, data: Buffer) -> bytes:
 for _name in ("lz4", "zstd"):
     setattr(codec, _name, pa)
     for _module in (default_records, legacy_records):
-        setattr(_module, f"{_name}_encode", partial(_arrow_encode, _name))
-        setattr(_module, f"{_name}_decode", partial(_arrow_decode, _name))
+        setattr(_module, f"{_name}_encode", partial(arrow_encode, _name))
+        setattr(_module, f"{_name}_decode", partial(arrow_decode, _name))
 
 CODEC_NUMBERS = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
 Headers = tuple[tuple[str, bytes | None], ...]

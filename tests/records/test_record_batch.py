@@ -1,0 +1,309 @@
+"""What batches of magic 2 can hold, and what is wrong with those that cannot be."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from spark_kafkawire.errors import CorruptDataError, LimitError
+from spark_kafkawire.records.record_log import COLUMNS, DecodeLimits, decode_batches, index_batches
+from tests.records.batches import APPEND_TIME, CONTROL, TRANSACTIONAL, batch, marker, record, repaired, varint
+from tests.records.judges import column_records
+
+pytestmark = pytest.mark.usefixtures("kernels")
+SMALL = DecodeLimits(decompressed_bytes_max=1000, batch_bytes_max=300)
+
+
+@dataclass(frozen=True, slots=True)
+class Aborted:
+    producer_id: int
+    first_offset: int
+
+
+def values(
+    data: bytes, start_offset: int = 0, stop_offset: int = 2**63 - 1, **more: Any
+) -> list[bytes | None]:
+    columns = decode_batches(index_batches(data), start_offset, stop_offset, **more)
+    return [record.value for each in columns for record in column_records(each)]
+
+
+def offsets(data: bytes, start_offset: int = 0, stop_offset: int = 2**63 - 1, **more: Any) -> list[int]:
+    columns = decode_batches(index_batches(data), start_offset, stop_offset, **more)
+    return [offset for each in columns for offset in each.offset.tolist()]
+
+
+def test_gaps_and_lost_ends_of_compaction_are_stepped_over() -> None:
+    data = batch([record(1, b"b"), record(4, b"e")], 10, last_delta=9)
+    data += batch([], 20, last_delta=4) + batch([record(0, b"z")], 30)
+    assert [index_batches(data[:size]).next_offset for size in (10, 80, 150, len(data))] == [None, 20, 25, 31]
+    assert offsets(data) == [11, 14, 30]
+
+
+@pytest.mark.parametrize(
+    ("start", "stop", "expected"), [(0, 9, []), (11, 12, [11]), (12, 30, [14]), (31, 99, [])]
+)
+def test_a_range_may_begin_and_end_inside_a_batch(start: int, stop: int, expected: list[int]) -> None:
+    data = batch([record(1, b"b"), record(4, b"e")], 10, last_delta=9) + batch([record(0, b"z")], 30)
+    assert offsets(data, start, stop) == expected
+
+
+def test_batches_outside_of_the_range_are_not_looked_at() -> None:
+    damaged = bytearray(batch([record(0, b"x")], 5))
+    damaged[-1] ^= 1
+    data = bytes(damaged) + batch([record(0, b"y")], 6) + bytes(damaged[:7]) + b"\x09" + bytes(damaged[8:])
+    assert values(data, 6, 9) == [b"y"]
+    with pytest.raises(CorruptDataError, match=r"batch at offset 5 is damaged: its CRC-32C is wrong; .* 6$"):
+        values(data)
+
+
+def test_every_cut_gives_the_whole_batches_before_it() -> None:
+    batches = [batch([record(0, bytes(size)), record(1, None)], 2 * i) for i, size in enumerate((0, 5, 99))]
+    data, ends = b"".join(batches), [sum(map(len, batches[:i])) for i in range(4)]
+    for size in range(len(data) + 1):
+        index = index_batches(data[:size])
+        whole = sum(end <= size for end in ends) - 1
+        assert (index.size, index.count) == (ends[whole], whole)
+        assert offsets(data[:size]) == list(range(2 * whole))
+        assert index.cut_size == (len(batches[whole]) if size - ends[whole] >= 12 else None)
+
+
+def test_timestamps_are_those_of_the_producer_or_of_the_log() -> None:
+    records = [record(0, b"a", timestamp_delta=-3), record(1, b"b", timestamp_delta=2**40)]
+    data = batch(records) + batch(records, 2, attributes=APPEND_TIME)
+    (columns,) = decode_batches(index_batches(data))
+    assert columns.timestamps_ms is not None
+    assert columns.timestamp_types is not None
+    assert columns.timestamps_ms.tolist() == [997, 1000 + 2**40, 2000, 2000]
+    assert columns.timestamp_types.tolist() == [0, 0, 1, 1]
+    (columns,) = decode_batches(index_batches(data), 1, 3)
+    assert columns.timestamp_types is not None
+    assert columns.timestamp_types.tolist() == [0, 1]
+
+
+@pytest.mark.parametrize(
+    ("name", "attribute"),
+    [
+        ("value", "values"),
+        ("key", "keys"),
+        ("headers", "headers"),
+        ("timestamp", "timestamps_ms"),
+        ("timestampType", "timestamp_types"),
+    ],
+)
+def test_columns_that_are_not_wanted_are_not_built(name: str, attribute: str) -> None:
+    index = index_batches(batch([record(0, b"v", b"k", ((b"h", b"x"),))]))
+    (alone,), (others,) = (
+        decode_batches(index, wanted=(name,)),
+        decode_batches(index, wanted=COLUMNS - {name}),
+    )
+    attributes = ("values", "keys", "headers", "timestamps_ms", "timestamp_types")
+    assert [each for each in attributes if getattr(alone, each) is not None] == [attribute]
+    assert [each for each in attributes if getattr(others, each) is None] == [attribute]
+
+
+def test_headers_keep_their_order_duplicates_and_nulls() -> None:
+    headers = ((b"a", b"1"), ("größe".encode(), None), (b"a", b""), (b"", b"2"))
+    data = batch([record(0, b"x"), record(1, b"y", headers=headers), record(2, b"z", headers=headers[:1])])
+    (columns,) = decode_batches(index_batches(data))
+    assert columns.headers is not None
+    columns.headers.validate(full=True)
+    assert columns.headers.null_count == 1
+    assert [each.headers for each in column_records(columns)] == [
+        (),
+        (("a", b"1"), ("größe", None), ("a", b""), ("", b"2")),
+        (("a", b"1"),),
+    ]
+
+
+def test_a_header_key_that_is_not_utf_8_is_damage_of_its_batch() -> None:
+    good = batch([record(0, b"x", headers=(("ä".encode(), b""),))])
+    # Two halves of a character in two keys are UTF-8 only together.
+    for keys in ((b"\xff",), (b"\xc3", b"\xa4")):
+        bad = batch([record(0, b"x", headers=tuple((key, None) for key in keys))], 1)
+        with pytest.raises(
+            CorruptDataError, match="batch at offset 1 is damaged: the key of a header is not UTF-8"
+        ):
+            values(good + bad)
+        assert values(good + bad, wanted=("value",)) == [b"x", b"x"]
+
+
+@pytest.mark.parametrize("compression", ["none", "gzip"])
+def test_control_batches_are_left_out(compression: str) -> None:
+    data = batch([record(0, b"x")], compression=compression) + marker(1, 5, 1)
+    assert index_batches(data).next_offset == 2
+    assert values(data) == [b"x"]
+
+
+def transactions() -> bytes:
+    """Producers 1 and 2 and one without transactions; 1 aborts, then commits."""
+    plan: list[tuple[int | None, bytes | int]] = [
+        (1, b"a1"),
+        (2, b"b1"),
+        (None, b"c1"),
+        (1, b"a2"),
+        (1, 0),
+        (1, b"a3"),
+        (2, 1),
+        (1, 1),
+        (2, b"b2"),
+    ]
+    parts = []
+    for offset, (producer_id, what) in enumerate(plan):
+        if isinstance(what, int):
+            assert producer_id is not None
+            parts.append(marker(offset, producer_id, what))
+        else:
+            transactional = producer_id is not None
+            parts.append(
+                batch(
+                    [record(0, what)],
+                    offset,
+                    attributes=TRANSACTIONAL if transactional else 0,
+                    producer=(producer_id or -1, 0, 0),
+                )
+            )
+    return b"".join(parts)
+
+
+def test_records_of_aborted_transactions_are_left_out_up_to_the_marker() -> None:
+    data = transactions()
+    assert values(data) == [b"a1", b"b1", b"c1", b"a2", b"a3", b"b2"]
+    assert values(data, aborted=[Aborted(1, 0)]) == [b"b1", b"c1", b"a3", b"b2"]
+    assert values(data, aborted=[Aborted(2, 8), Aborted(1, 0)]) == [b"b1", b"c1", b"a3"]
+    assert values(data, aborted=[Aborted(1, 3)]) == [b"a1", b"b1", b"c1", b"a3", b"b2"]
+    # A reply that begins inside the transaction.
+    assert values(data[len(batch([record(0, b"a1")])) :], 1, aborted=[Aborted(1, 0)]) == [
+        b"b1",
+        b"c1",
+        b"a3",
+        b"b2",
+    ]
+
+
+def test_a_marker_without_a_type_is_damage() -> None:
+    bad = batch([record(0, b"", b"\0")], 4, attributes=CONTROL | TRANSACTIONAL, producer=(1, 0, -1))
+    with pytest.raises(CorruptDataError, match=r"batch at offset 4 .* without a type"):
+        values(bad, aborted=[Aborted(1, 0)])
+
+
+def test_a_producer_without_transactions_is_never_left_out() -> None:
+    data = batch([record(0, b"x")], producer=(1, 0, 0))
+    assert values(data, aborted=[Aborted(1, 0)]) == [b"x"]
+
+
+GOOD = record(0, b"value", b"key")
+BAD: dict[str, tuple[bytes, str]] = {
+    "a magic that nobody knows": (batch([GOOD])[:16] + b"\3" + batch([GOOD])[17:], "an unknown magic"),
+    "a size below the header": (
+        b"".join((bytes(8), b"\0\0\0\x30", batch([GOOD])[12:])),
+        "shorter than its header",
+    ),
+    "a negative size": (b"".join((bytes(8), b"\xff" * 4, batch([GOOD])[12:])), "shorter than its header"),
+    "an offset below 0": (b"\x80" + batch([GOOD])[1:], "offsets that are below 0 or leave int64"),
+    "offsets that leave int64": (batch([GOOD], 2**63 - 1), "offsets that are below 0 or leave int64"),
+    "a last offset before the first": (batch([GOOD], last_delta=-1), "offsets that are below 0"),
+    "a codec that nobody knows": (batch([GOOD], attributes=5), "its compression codec 5 is unknown"),
+    "a count above what the bytes can hold": (batch([GOOD], count=99), r"claims 99 records in 15 bytes"),
+    "a negative count": (batch([GOOD], count=-1, last_delta=0), "claims -1 records"),
+    "a count above the records": (batch([GOOD], count=2), "the sizes of a record do not add up"),
+    "a count below the records": (batch([GOOD, GOOD], count=1), "the sizes of a record do not add up"),
+    "no record where bytes are": (
+        batch([GOOD], count=0, last_delta=0),
+        "the sizes of a record do not add up",
+    ),
+    "a record of no bytes": (batch([b"\0", GOOD]), "the sizes of a record do not add up"),
+    "a record of a negative size": (batch([b"\1" + GOOD]), "the sizes of a record do not add up"),
+    "a record longer than the batch": (batch([varint(99) + GOOD]), "the sizes of a record do not add up"),
+    "a varint without an end": (batch([b"\xff" * 20]), "the sizes of a record do not add up"),
+    "a varint of 33 bits": (batch([b"\xff\xff\xff\xff\x1f" + GOOD]), "the sizes of a record do not add up"),
+    "a key size of -2": (batch([varint(8) + b"\0\0\0\3\0\0\0\0"]), "the sizes of a record do not add up"),
+    "a value size of -2": (batch([varint(8) + b"\0\0\0\1\3\0\0\0"]), "the sizes of a record do not add up"),
+    "a key longer than the record": (batch([varint(8) + b"\0\0\0\x7e\0\0\0\0"]), "the sizes of a record"),
+    "a header count below 0": (batch([varint(6) + b"\0\0\0\1\1\1"]), "the sizes of a record do not add up"),
+    "more headers than bytes": (
+        batch([varint(8) + b"\0\0\0\1\1\4\0\0"]),
+        "the sizes of a record do not add up",
+    ),
+    "bytes after the headers": (
+        batch([varint(9) + b"\0\0\0\1\1\2\0\1\0"]),
+        "the sizes of a record's headers do not add up",
+    ),
+    "a header without a key": (batch([record(0, b"", headers=((None, b""),))]), "headers do not add up"),
+    "a header value longer than the record": (
+        batch([varint(8) + b"\0\0\0\1\1\2\0\x08"]),
+        "the sizes of a record's headers do not add up",
+    ),
+    "an offset after the last": (batch([record(1, b"")]), "the offset of a record is not one of the batch"),
+    "an offset before the first": (
+        batch([record(-1, b"")]),
+        "the offset of a record is not one of the batch",
+    ),
+    "a timestamp that leaves int64": (
+        batch([record(0, b"", timestamp_delta=2**63 - 1)]),
+        "the timestamp of a record leaves int64",
+    ),
+    "a timestamp that leaves int64 downwards": (
+        batch([record(0, b"", timestamp_delta=-(2**63))], timestamps=(-2, 0)),
+        "the timestamp of a record leaves int64",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_what_cannot_be_is_damage_and_tells_where(name: str) -> None:
+    data, reason = BAD[name]
+    good = batch([GOOD, record(1, None)], 0)
+    with pytest.raises(CorruptDataError, match=reason) as caught:
+        values(good + repaired(data))
+    assert "\n" not in str(caught.value)
+    assert caught.value.offset == int.from_bytes(data[:8], "big", signed=True)
+
+
+@pytest.mark.parametrize("compression", ["gzip", "snappy", "snappy block", "lz4", "zstd"])
+def test_damaged_compression_is_damage_of_its_batch(compression: str) -> None:
+    records = [record(i, b"value") for i in range(20)]
+    good = batch(records, compression=compression)
+    assert len(values(good)) == 20
+    name = compression.split()[0]
+    for payload in (b"", b"x", good[61:-9], bytes(len(good) - 61)):
+        bad = batch(records, 3, compression=compression, payload=payload)
+        with pytest.raises(
+            CorruptDataError, match=f"batch at offset 3 is damaged: its {name} .*; the next one"
+        ):
+            values(bad)
+
+
+@pytest.mark.parametrize("compression", ["gzip", "snappy", "snappy block", "lz4", "zstd"])
+def test_a_batch_that_becomes_too_large_is_refused_with_both_numbers(compression: str) -> None:
+    fits, above = (batch([record(0, bytes(size))], 7, compression=compression) for size in (980, 1000))
+    assert values(fits, limits=SMALL) == [bytes(980)]
+    with pytest.raises(LimitError, match=r"batch at offset 7: .*10\d\d bytes.*maxDecompressedBytes is 1000"):
+        values(above, limits=SMALL)
+
+
+@pytest.mark.parametrize("compression", ["none", "lz4"])
+def test_a_batch_of_too_many_records_is_refused(compression: str) -> None:
+    data = batch([record(i, None) for i in range(16)], 7, compression=compression)
+    with pytest.raises(
+        LimitError, match=r"batch at offset 7: it holds 16 records.*maxDecompressedBytes is 1000"
+    ):
+        values(data, limits=SMALL)
+
+
+@pytest.mark.parametrize("compression", ["none", "gzip"])
+def test_columns_come_in_parts_of_the_limit(compression: str) -> None:
+    data = b"".join(batch([record(0, bytes(40))], i, compression=compression) for i in range(30))
+    counts = [each.count for each in decode_batches(index_batches(data), limits=SMALL)]
+    assert sum(counts) == 30
+    assert 2 <= max(counts) <= 5
+    assert offsets(data, limits=SMALL) == list(range(30))
+
+
+def test_compressed_and_plain_batches_may_alternate() -> None:
+    parts = [
+        batch([record(0, b"%d" % i)], i, compression=name)
+        for i, name in enumerate(["none", "gzip", "none", "none", "snappy block", "lz4", "zstd", "none"])
+    ]
+    assert values(b"".join(parts)) == [b"%d" % i for i in range(8)]

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 
+import numpy as np
 import pyarrow as pa
 from pyspark.sql.datasource import (
     DataSource,
@@ -28,7 +29,8 @@ from .values import values
 class PrebuiltDataSource(DataSource):
     """Yields one batch, made once, again and again: a read without any reading.
 
-    Options: ``valueSize``, ``batchRows``, ``partitionRows``, ``partitions``.
+    Options: ``valueSize``, ``batchRows``, ``partitionRows``, ``partitions``. Its columns are those of
+    0.7, or those of a schema that is given; timestamps are there where the schema has no ``broker``.
     """
 
     @classmethod
@@ -66,6 +68,9 @@ def _batch(value_size: int, rows: int, schema: pa.Schema) -> pa.RecordBatch:
     column = values(value_size, rows)
     message_sets = encode_sets(column, set_bytes_max=1 << 30, message_size_max=1 << 30)
     columns = decode(next(message_sets).data, 0).columns
+    if "broker" not in schema.names:
+        stamps = np.arange(rows, dtype=np.int64)
+        columns = replace(columns, timestamps_ms=stamps, timestamp_types=np.zeros(rows, np.int32))
     return BatchBuilder(TopicPartition("bench", 0, 0), schema).build(columns)
 
 

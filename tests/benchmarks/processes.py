@@ -78,7 +78,7 @@ def _role(process: psutil.Process) -> str:
     command: list[str] = []
     with suppress(psutil.NoSuchProcess, psutil.ZombieProcess):
         command = process.cmdline()
-    if "spark_kafkawire.broker" in command:
+    if not {"spark_kafkawire.broker", "tests.benchmarks.log_server"}.isdisjoint(command):
         return "broker"
     if any("org.apache.spark" in word for word in command):
         return "jvm"

@@ -41,7 +41,7 @@ def write(spark: SparkSession, rounds: int) -> Iterator[Figure]:
 def _write(spark: SparkSession, rounds: int, cluster: EmbeddedCluster, value_size: int) -> Iterator[Figure]:
     say(f"write: values of {value_size} bytes")
     rows = _ROWS[value_size]
-    frame = _frame(spark, value_size, rows)
+    frame = rows_to_write(spark, value_size, rows)
     meter = CpuMeter()
     runs = {"ceiling": lambda: frame.write.format("counting").mode("append").save()}
     runs |= {compression: _writer(frame, cluster, compression) for compression in COMPRESSIONS}
@@ -64,7 +64,7 @@ def _write(spark: SparkSession, rounds: int, cluster: EmbeddedCluster, value_siz
         )
 
 
-def _frame(spark: SparkSession, value_size: int, rows: int) -> DataFrame:
+def rows_to_write(spark: SparkSession, value_size: int, rows: int) -> DataFrame:
     """Pieces of a text: cheap to make, half to one and a half times the size, compressible."""
     data = bytearray(text()[: 1 << 20])
     place = F.col("id") * _STEP % (len(data) - 2 * value_size) + 1

@@ -19,10 +19,10 @@ class Log(Protocol):
 
     stop_offset: int
 
-    def read(self, offset: int, size_max: int) -> Buffer:
+    def read(self, offset: int, size_max: int, /) -> Buffer:
         """Whole batches from the one that holds ``offset`` on: one, or more in about ``size_max`` bytes."""
 
-    def append(self, batches: Buffer) -> int:
+    def append(self, batches: Buffer, /) -> int:
         """Add what a Produce request has; the offset of its first record."""
 
 

@@ -1,0 +1,111 @@
+"""Logs of record batches (magic 2) as files: made by the encoder, in seconds."""
+
+from __future__ import annotations
+
+import mmap
+from bisect import bisect_right
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+
+from spark_kafkawire.protocol.primitives import Buffer
+from spark_kafkawire.records.batch_encoding import encode_batches
+from spark_kafkawire.records.rows import Records
+from tests.support.memory_log import offset_count, split
+
+from .logs import LogData
+from .values import values
+
+#: Bytes of records in a batch before compression: what librdkafka writes when it has enough.
+BATCH_BYTES_MAX: Final = 1_000_000
+#: Values that are encoded once and then written again and again, bytes.
+_BLOCK_SIZE: Final = 16 << 20
+#: The first record's time, ms; each record is a millisecond younger than the one before.
+_FIRST_MS: Final = 1_750_000_000_000
+_DATA: Final = "batches"
+_INDEX: Final = "index.npy"
+
+
+def write_log(
+    folder: Path,
+    name: str,
+    *,
+    value_size: int,
+    rows: int,
+    compression: str = "none",
+    batch_bytes_max: int = BATCH_BYTES_MAX,
+) -> LogData:
+    """Write at least ``rows`` records to the log ``name`` (``topic-partition``)."""
+    block_rows = min(rows, _BLOCK_SIZE // value_size)
+    block_values = values(value_size, block_rows)
+    stamps = pa.array(np.arange(_FIRST_MS, _FIRST_MS + block_rows))
+    batches = encode_batches(
+        Records(block_values, timestamps_ms=stamps),
+        compression=compression,
+        batch_bytes_max=batch_bytes_max,
+        request_bytes_max=1 << 30,
+        now_ms=_FIRST_MS,
+    )
+    block = b"".join(batch.with_producer() for batch in batches)
+    count = -(-rows // block_rows)
+    (folder / name).mkdir(parents=True)
+    _write_blocks(folder / name, block, count)
+    return LogData(count * block_rows, count * len(block), count * (block_values.nbytes - 4 * block_rows - 4))
+
+
+def _write_blocks(folder: Path, block: bytes, count: int) -> None:
+    """The block ``count`` times, each batch with its own offset; and where the batches are."""
+    index: list[tuple[int, int]] = []
+    offset = pos = 0
+    with open(folder / _DATA, "wb") as file:
+        for _ in range(count):
+            for batch in split(block):
+                index.append((offset, pos))
+                file.write(offset.to_bytes(8, "big"))
+                file.write(batch[8:])
+                offset += offset_count(batch)
+                pos += len(batch)
+    np.save(folder / _INDEX, np.array([*index, (offset, pos)]))
+
+
+class FileLog:
+    """A log that was written here, served from the page cache."""
+
+    def __init__(self, folder: Path) -> None:
+        offsets, positions = np.load(folder / _INDEX).T
+        self._offsets: list[int] = offsets.tolist()
+        self._positions: list[int] = positions.tolist()
+        self.stop_offset = self._offsets[-1]
+        with open(folder / _DATA, "rb") as file:
+            self._data = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+
+    def read(self, offset: int, size_max: int) -> Buffer:
+        """As brokers do: from the batch of the offset on, cut at ``size_max``, but the first batch whole."""
+        if offset >= self.stop_offset:
+            return b""
+        index = bisect_right(self._offsets, offset) - 1
+        start = self._positions[index]
+        return self._data[start : max(self._positions[index + 1], start + size_max)]
+
+    def append(self, _batches: Buffer, /) -> int:
+        """Nothing is written here."""
+        raise AssertionError("a benchmark's log is read only")
+
+
+class Sink:
+    """A log that takes everything and keeps nothing: a write without any writing."""
+
+    def __init__(self) -> None:
+        self.stop_offset = 0
+
+    def read(self, _offset: int, _size_max: int, /) -> Buffer:
+        """There is nothing."""
+        return b""
+
+    def append(self, batches: Buffer, /) -> int:
+        """Count the records."""
+        first = self.stop_offset
+        self.stop_offset += sum(map(offset_count, split(batches)))
+        return first

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final
 
 from ..errors import Action, BrokerError, LimitError, ProtocolError
 from ..model import Leader, OffsetRange
@@ -27,9 +26,6 @@ from ..protocol.modern.limits import NO_TOPIC_ID
 from ..records.columns import Columns
 from ..records.record_kernels import BASE_OFFSET
 from ..records.record_log import BatchIndex, DecodeLimits, decode_batches, index_batches
-
-#: How long a broker waits for the first record where it has none, ms: Kafka's fetch.max.wait.ms.
-MAX_WAIT_MS: Final = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +105,7 @@ class BatchFeed:
         )
         topic_id = leader.topic_id or NO_TOPIC_ID
         return FetchRequest(
-            max_wait_ms=MAX_WAIT_MS,
+            max_wait_ms=self._options.wait_ms,
             min_bytes=1,
             max_bytes=self._fetch_bytes,
             isolation_level=self._options.isolation_level,

@@ -8,10 +8,13 @@ bounds = cluster.bounds(logs)
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Protocol
 
 from ..model import Broker, Leader, LogBounds, TopicPartition
 from ..options import ReadOptions
+from .metadata import Metadata
+from .modern import ModernCluster
 from .v07 import V07Cluster
 
 #: An offset for each log; None where the cluster knows none that fits the question.
@@ -65,4 +68,8 @@ def cluster_of(options: ReadOptions, brokers: tuple[Broker, ...] | None = None) 
     A task, which may not know how to log in to ZooKeeper, gives the 0.7 ``brokers`` that it reads
     from.
     """
-    return V07Cluster(options.discovery, options.net, brokers)
+    net = replace(options.net, retry=options.fetch_offset)
+    if options.discovery.bootstrap_servers:
+        metadata = Metadata(options.discovery.bootstrap_servers, net)
+        return ModernCluster(metadata, net, options.fetch.isolation_level, options.group_id)
+    return V07Cluster(options.discovery, net, brokers)

@@ -46,7 +46,7 @@ def logs_of_topics(
         wanted = set(topics)
         logs = tuple(log for log in view.logs if log.topic in wanted)
     if missing := sorted(set(topics) - {log.topic for log in logs}):
-        raise UnknownTopicError(_unknown(missing, view.topics))
+        raise unknown_topics(missing, view.topics)
     return logs
 
 
@@ -92,11 +92,12 @@ def _configured(
     )
 
 
-def _unknown(missing: Sequence[str], known: Sequence[str]) -> str:
+def unknown_topics(missing: Sequence[str], known: Sequence[str]) -> UnknownTopicError:
+    """The error for topics that are not among the known ones; it names those that look alike."""
     close = [name for topic in missing[:NAMES_COUNT_MAX] for name in difflib.get_close_matches(topic, known)]
     names = list(dict.fromkeys([*close, *known]))
     there_are = f"; there are {_listed(names)}" if names else ""
-    return f"no broker holds the topic {_listed(missing)}{there_are}"
+    return UnknownTopicError(f"no broker holds the topic {_listed(missing)}{there_are}")
 
 
 def _listed(names: Sequence[str]) -> str:

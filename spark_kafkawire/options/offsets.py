@@ -1,34 +1,79 @@
-"""Options that name broker-partitions, offsets and timestamps, most of them as JSON."""
+"""Options that name partitions, offsets and timestamps, most of them as JSON."""
 
 from __future__ import annotations
 
 import json
 import re
-from typing import Any
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, Final
 
 from ..errors import OptionError
-from ..model import TopicPartition
+from ..model import OffsetUnit, TopicPartition
 from .raw import RawOptions, bad_value
-from .values import EARLIEST, LATEST, LimitKind, OffsetLimit, OffsetLimits
+from .values import COMMITTED, EARLIEST, LATEST, LimitKind, OffsetLimit, OffsetLimits
 
 
-def parse_assign(text: str) -> tuple[TopicPartition, ...]:
-    example = '{"t":["0-0","1-2"]} (broker-partition)'
-    logs = []
-    for topic, names in _json_object("assign", text, example).items():
+@dataclass(frozen=True, slots=True)
+class LogSyntax:
+    """How the JSON of options names the logs of a topic, with examples for errors.
+
+    ``assigned`` and ``keyed`` read an element of ``assign`` and a key of the offsets; None where it
+    is not the name of a log.
+    """
+
+    assign_example: str
+    key_example: str
+    assigned: Callable[[str, Any], TopicPartition | None]
+    keyed: Callable[[str, str], TopicPartition | None]
+
+
+def _broker_partition(topic: str, name: Any) -> TopicPartition | None:
+    match = re.fullmatch(r"(\d{1,9})-(\d{1,9})", name) if isinstance(name, str) else None
+    return TopicPartition(topic, int(match[2]), int(match[1])) if match and topic else None
+
+
+def _partition(topic: str, name: str) -> TopicPartition | None:
+    return TopicPartition(topic, int(name)) if re.fullmatch(r"\d{1,9}", name) and topic else None
+
+
+def _partition_number(topic: str, number: Any) -> TopicPartition | None:
+    is_number = isinstance(number, int) and not isinstance(number, bool)
+    return _partition(topic, str(number)) if is_number else None
+
+
+#: By what the offsets of a dialect count.
+LOG_SYNTAX: Final[Mapping[OffsetUnit, LogSyntax]] = MappingProxyType(
+    {
+        OffsetUnit.BYTES: LogSyntax(
+            '{"t":["0-0","1-2"]} (broker-partition)', "0-1", _broker_partition, _broker_partition
+        ),
+        OffsetUnit.RECORDS: LogSyntax('{"topicA":[0,1],"topicB":[0,1]}', "0", _partition_number, _partition),
+    }
+)
+
+
+def parse_assign(text: str, syntax: LogSyntax) -> tuple[TopicPartition, ...]:
+    logs = set()
+    for topic, names in _json_object("assign", text, syntax.assign_example).items():
         if not isinstance(names, list) or not names:
-            raise bad_value("assign", text, example)
-        logs += [_log("assign", topic, name, text, example) for name in names]
-    return tuple(sorted(set(logs)))
+            raise bad_value("assign", text, f"of the form {syntax.assign_example}")
+        for name in names:
+            log = syntax.assigned(topic, name)
+            if log is None:
+                raise bad_value("assign", text, f"of the form {syntax.assign_example}")
+            logs.add(log)
+    return tuple(sorted(logs))
 
 
-def parse_limits(options: RawOptions, end: str, forbidden: OffsetLimit) -> OffsetLimits:
+def parse_limits(options: RawOptions, end: str, forbidden: OffsetLimit, syntax: LogSyntax) -> OffsetLimits:
     by_order = (f"{end}Timestamp", f"{end}OffsetsByTimestamp", f"{end}Offsets")
     name = next(iter(options.given(*by_order)), f"{end}Offsets")
     text = (options.get(name) or "").strip()
     if name.endswith("OffsetsByTimestamp"):
-        example = '{"t":{"0-1":1700000000000}}'
-        by_log = _by_log(name, text, example)
+        example = f'{{"t":{{"{syntax.key_example}":1700000000000}}}}'
+        by_log = _by_log(name, text, example, syntax)
         if bad := [str(log) for log, value in by_log.items() if value < 0]:
             raise OptionError(f"option {name}: the timestamp of {bad[0]} is negative")
         return OffsetLimits(
@@ -38,45 +83,52 @@ def parse_limits(options: RawOptions, end: str, forbidden: OffsetLimit) -> Offse
         value = options.count(name, 0, (1 << 63) - 1)
         assert value is not None
         return OffsetLimits(name, for_all=OffsetLimit(LimitKind.TIMESTAMP, value))
-    return _offsets(name, text, forbidden)
+    return _offsets(name, text, forbidden, syntax)
 
 
-def _offsets(name: str, text: str, forbidden: OffsetLimit) -> OffsetLimits:
+def _offsets(name: str, text: str, forbidden: OffsetLimit, syntax: LogSyntax) -> OffsetLimits:
     allowed = LATEST if forbidden is EARLIEST else EARLIEST
+    example = f'{allowed.kind.value} or {{"t":{{"{syntax.key_example}":123}}}}'
+    end = name.removesuffix("Offsets")
     if text.lower() == allowed.kind.value:
         return OffsetLimits(name, for_all=allowed)
-    special = {-2: EARLIEST, -1: LATEST}
-    example = f'{allowed.kind.value} or {{"t":{{"0-1":123}}}}'
+    if text.lower() == COMMITTED.kind.value and allowed is EARLIEST:
+        return OffsetLimits(name, for_all=COMMITTED)
     if text.lower() == forbidden.kind.value:
-        raise bad_value(name, text, f"{example} in a batch read")
+        raise OptionError(
+            f"option {name}: {text!r}: {end} offset can't be {forbidden.kind.value} for batch queries on "
+            f"Kafka; give {example}"
+        )
+    special = {-2: EARLIEST, -1: LATEST}
     limits = {}
-    for log, value in _by_log(name, text, example).items():
+    for log, value in _by_log(name, text, example, syntax).items():
         limit = special.get(value, OffsetLimit(LimitKind.OFFSET, value))
         if limit is forbidden or value < -2:
+            meaning = limit.kind.value if limit is forbidden else "negative"
             raise OptionError(
-                f"option {name}: {value} for {log} can't be used here; give an offset or {allowed.kind.value}"
+                f"option {name}: {end} offset for {log} can't be {meaning} ({value}) for batch queries on "
+                f"Kafka; give an offset or {allowed.kind.value}"
             )
         limits[log] = limit
     return OffsetLimits(name, by_log=limits)
 
 
-def _by_log(name: str, text: str, example: str) -> dict[TopicPartition, int]:
+def _by_log(name: str, text: str, example: str, syntax: LogSyntax) -> dict[TopicPartition, int]:
     values = {}
     for topic, partitions in _json_object(name, text, example).items():
         if not isinstance(partitions, dict) or not partitions:
-            raise bad_value(name, text, example)
-        for partition, value in partitions.items():
-            if not isinstance(value, int) or isinstance(value, bool) or value.bit_length() > 63:
-                raise bad_value(name, text, example)
-            values[_log(name, topic, partition, text, example)] = value
+            raise bad_value(name, text, f"of the form {example}")
+        for key, value in partitions.items():
+            log = syntax.keyed(topic, key)
+            if (
+                log is None
+                or not isinstance(value, int)
+                or isinstance(value, bool)
+                or value.bit_length() > 63
+            ):
+                raise bad_value(name, text, f"of the form {example}")
+            values[log] = value
     return values
-
-
-def _log(name: str, topic: str, partition: Any, text: str, example: str) -> TopicPartition:
-    match = re.fullmatch(r"(\d{1,9})-(\d{1,9})", partition) if isinstance(partition, str) else None
-    if match is None or not topic:
-        raise bad_value(name, text, f"of the form {example}")
-    return TopicPartition(topic, int(match[2]), int(match[1]))
 
 
 def _json_object(name: str, text: str, example: str) -> dict[str, Any]:

@@ -5,12 +5,19 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
 
 from ..errors import OptionError
+from ..net.retry import RetryPolicy
+from ..protocol import modern
+from ..protocol.dialect import Dialect
+from ..protocol.modern.fetch import READ_COMMITTED, READ_UNCOMMITTED
 from .connect import parse_discovery, parse_net
-from .offsets import parse_assign, parse_limits
+from .offsets import LOG_SYNTAX, LogSyntax, parse_assign, parse_limits
 from .raw import RawOptions, bad_value, shown
 from .values import EARLIEST, LATEST, Discovery, FetchOptions, LimitKind, NetOptions, OffsetLimits, Selection
+
+_ISOLATION_LEVELS: Final = {"read_uncommitted": READ_UNCOMMITTED, "read_committed": READ_COMMITTED}
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,26 +33,35 @@ class ReadOptions:
     min_partitions: int | None
     partition_size_max: int | None
     fetch: FetchOptions
+    fetch_offset: RetryPolicy
+    group_id: str | None
+    include_headers: bool
 
     @classmethod
     def parse(cls, raw: Mapping[str, str]) -> ReadOptions:
         """Read and check all options of a read. Raises ``OptionError`` (fatal)."""
         options = RawOptions(raw, read=True)
         discovery = parse_discovery(options)
-        starting = parse_limits(options, "starting", forbidden=LATEST)
-        ending = parse_limits(options, "ending", forbidden=EARLIEST)
+        syntax = LOG_SYNTAX[discovery.dialect.offset_unit]
+        starting = parse_limits(options, "starting", forbidden=LATEST, syntax=syntax)
+        ending = parse_limits(options, "ending", forbidden=EARLIEST, syntax=syntax)
         _check_order(starting, ending)
+        net = parse_net(options, discovery.dialect)
         return cls(
             discovery=discovery,
-            net=parse_net(options, discovery.dialect),
-            selection=_selection(options),
+            net=net,
+            selection=_selection(options, syntax),
             starting=starting,
             ending=ending,
             latest_if_no_match=options.choice("startingOffsetsByTimestampStrategy", "error", "latest")
             == "latest",
             min_partitions=options.count("minPartitions", 1, 1_000_000),
-            partition_size_max=options.size("maxBytesPerPartition", 1, 1 << 62),
-            fetch=_fetch(options),
+            partition_size_max=options.size("maxBytesPerPartition", 1, 1 << 62)
+            or options.count("maxRecordsPerPartition", 1, (1 << 63) - 1),
+            fetch=_fetch(options, discovery.dialect),
+            fetch_offset=_fetch_offset(options, net.retry),
+            group_id=_group_id(options),
+            include_headers=options.flag("includeHeaders"),
         )
 
 
@@ -56,19 +72,40 @@ def _check_order(starting: OffsetLimits, ending: OffsetLimits) -> None:
         raise OptionError(f"option {starting.option}: {first.value} is after {ending.option}={last.value}")
 
 
-def _fetch(options: RawOptions) -> FetchOptions:
+def _fetch(options: RawOptions, dialect: Dialect) -> FetchOptions:
     in_flight = options.count("fetchesInFlight", 1, 64)
     assert in_flight is not None
+    fetch_bytes = options.one_of("fetchBytes", "kafka.max.partition.fetch.bytes")
     return FetchOptions(
-        fetch_bytes=options.size_or_default("fetchBytes", 1 << 10),
+        fetch_bytes=options.size_or_default(fetch_bytes, 1 << 10),
         fetches_in_flight=in_flight,
         message_bytes_max=options.size_or_default("maxMessageBytes", 1),
         decompressed_bytes_max=options.size_or_default("maxDecompressedBytes", 1),
         fail_on_data_loss=options.flag("failOnDataLoss"),
+        isolation_level=_ISOLATION_LEVELS[options.choice("kafka.isolation.level", *_ISOLATION_LEVELS)],
+        patience_s=options.seconds("kafkaConsumer.pollTimeoutMs") if dialect is modern.DIALECT else 0.0,
+        wait_ms=int(options.seconds("kafka.fetch.max.wait.ms") * 1000),
     )
 
 
-def _selection(options: RawOptions) -> Selection:
+def _fetch_offset(options: RawOptions, default: RetryPolicy) -> RetryPolicy:
+    """How planning tries again."""
+    retries = options.count("fetchOffset.numRetries", 0, 1000)
+    interval = options.given("fetchOffset.retryIntervalMs")
+    return RetryPolicy(
+        default.retries if retries is None else retries,
+        options.seconds(interval[0]) if interval else default.backoff_s,
+    )
+
+
+def _group_id(options: RawOptions) -> str | None:
+    group_id = options.get("kafka.group.id")
+    if group_id is not None and not group_id.strip():
+        raise bad_value("kafka.group.id", group_id, "the name of a consumer group")
+    return group_id
+
+
+def _selection(options: RawOptions, syntax: LogSyntax) -> Selection:
     given = options.given("subscribe", "subscribePattern", "assign")
     if len(given) != 1:
         problem = "none is set" if not given else " and ".join(given) + " are set"
@@ -80,7 +117,7 @@ def _selection(options: RawOptions) -> Selection:
             raise bad_value("subscribe", text, "a topic or a list of topics, a,b")
         return Selection(subscribe=topics)
     if given == ["assign"]:
-        return Selection(assign=parse_assign(text))
+        return Selection(assign=parse_assign(text, syntax))
     try:
         if text:
             re.compile(text)

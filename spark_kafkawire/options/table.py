@@ -54,9 +54,16 @@ OPTIONS: Final = (
     _modern("kafka.retry.backoff.ms", None, "Kafka's name of `retryBackoff`"),
     _read("subscribe", None, "topics, `a,b`"),
     _read("subscribePattern", None, "a regular expression found somewhere in the topic name"),
-    _read("assign", None, '`{"t":["0-0","1-2"]}`: broker-partitions'),
-    _read("startingOffsets", "earliest", '`earliest`, `latest` or `{"t":{"0-1":123}}`; -2 is earliest'),
-    _read("endingOffsets", "latest", '`latest` or `{"t":{"0-1":456}}`; -1 is latest'),
+    _read("assign", None, '`{"t":[0,1]}`: partitions; in 0.7 `{"t":["0-0","1-2"]}`: broker-partitions'),
+    _read(
+        "startingOffsets",
+        "earliest",
+        '`earliest`, `committed` by `kafka.group.id`, or `{"t":{"0":23}}`, in 0.7 `{"t":{"0-1":123}}`; -2 is '
+        "earliest",
+    ),
+    _read(
+        "endingOffsets", "latest", '`latest` or `{"t":{"0":42}}`, in 0.7 `{"t":{"0-1":456}}`; -1 is latest'
+    ),
     _read(
         "startingTimestamp",
         None,
@@ -65,14 +72,33 @@ OPTIONS: Final = (
     _read(
         "endingTimestamp", None, "milliseconds since 1970; beats endingOffsetsByTimestamp and endingOffsets"
     ),
-    _read("startingOffsetsByTimestamp", None, '`{"t":{"0-1":1700000000000}}`; beats startingOffsets'),
-    _read("endingOffsetsByTimestamp", None, '`{"t":{"0-1":1700000000000}}`; beats endingOffsets'),
+    _read("startingOffsetsByTimestamp", None, '`{"t":{"0":1700000000000}}`; beats startingOffsets'),
+    _read("endingOffsetsByTimestamp", None, '`{"t":{"0":1700000000000}}`; beats endingOffsets'),
     _read("startingOffsetsByTimestampStrategy", "error", "nothing is that young: `error` or `latest`"),
     _read("failOnDataLoss", "true", "`false`: a warning and what is left, where offsets are gone"),
     _read("minPartitions", None, "split large ranges into at least so many Spark partitions"),
-    _read("maxBytesPerPartition", None, "split ranges larger than this"),
-    _read("fetchBytes", "4MiB", "size of one fetch window"),
-    _read("fetchesInFlight", "4", "fetch windows outstanding on one connection"),
+    _read("maxBytesPerPartition", None, "split ranges larger than this", v07.DIALECT),
+    _read("maxRecordsPerPartition", None, "split ranges of more offsets than this", modern.DIALECT),
+    _read("includeHeaders", "false", "`true`: a column `headers`", modern.DIALECT),
+    _read(
+        "kafka.isolation.level",
+        "read_uncommitted",
+        "or `read_committed`: no record of a transaction that is open or was aborted",
+        modern.DIALECT,
+    ),
+    _read(
+        "kafka.group.id", None, "the group of `startingOffsets=committed`; no group is joined", modern.DIALECT
+    ),
+    _read("groupIdPrefix", None, "means nothing: no group is joined", modern.DIALECT),
+    _read(
+        "kafkaConsumer.pollTimeoutMs", "120000", "how long to wait for records that are due", modern.DIALECT
+    ),
+    _read("fetchOffset.numRetries", None, "`retries` of planning", modern.DIALECT),
+    _read("fetchOffset.retryIntervalMs", None, "`retryBackoff` of planning", modern.DIALECT),
+    _read("fetchBytes", "4MiB", "size of one fetch"),
+    _read("kafka.max.partition.fetch.bytes", None, "Kafka's name of `fetchBytes`", modern.DIALECT),
+    _read("kafka.fetch.max.wait.ms", "500", "how long a broker waits for a record", modern.DIALECT),
+    _read("fetchesInFlight", "4", "fetches outstanding on one connection", v07.DIALECT),
     _read("maxMessageBytes", "64MiB", "a larger message is an error"),
     _read("maxDecompressedBytes", "256MiB", "what one compressed message may become"),
     _write("topic", None, "the topic to write to; beats a `topic` column"),

@@ -93,6 +93,7 @@ class FetchOptions:
     """How an executor reads one range; all sizes in bytes.
 
     ``patience_s`` is how long failures in a row are tried again at least, whatever ``retries`` is.
+    ``wait_ms`` is how long a broker may wait for a record before it answers without any.
     """
 
     fetch_bytes: int = 4 << 20
@@ -102,6 +103,7 @@ class FetchOptions:
     fail_on_data_loss: bool = True
     isolation_level: int = READ_UNCOMMITTED
     patience_s: float = 0.0
+    wait_ms: int = 500
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from ..planner.batch import plan
 from ..records import compiler
 from ..records.arrow import BatchBuilder
 from .partition import KafkaWirePartition
-from .schema import check_read_schema
+from .schema import check_read_schema, read_schema
 from .worker import freeze_heap
 
 
@@ -26,7 +26,7 @@ class KafkaWireBatchReader(DataSourceReader):
     """Reads what the options select, as they were resolved when Spark planned the query."""
 
     def __init__(self, options: ReadOptions, schema: StructType) -> None:
-        check_read_schema(schema)
+        check_read_schema(schema, read_schema(options))
         self._options = options
         # Spark compares the first batch's schema with this one, field by field.
         self._schema = to_arrow_schema(schema, timezone="UTC")

@@ -7,7 +7,7 @@ from pyspark.sql.types import StructType
 
 from ..options import ReadOptions, WriteOptions
 from .batch_reader import KafkaWireBatchReader
-from .schema import READ_SCHEMA
+from .schema import read_schema
 from .writer import create_writer
 
 
@@ -21,7 +21,7 @@ class KafkaWireDataSource(DataSource):
 
     def schema(self) -> StructType:
         """All columns; a user's own schema is a projection of them."""
-        return READ_SCHEMA
+        return read_schema(ReadOptions.parse(self.options))
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """A reader for the asked columns. Raises ``OptionError`` for wrong options."""

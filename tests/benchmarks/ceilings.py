@@ -21,7 +21,7 @@ from pyspark.sql.types import StructType
 from spark_kafkawire.model import TopicPartition
 from spark_kafkawire.records.arrow import BatchBuilder
 from spark_kafkawire.records.message_set import decode, encode_sets
-from spark_kafkawire.source.schema import READ_SCHEMA
+from spark_kafkawire.source.schema import V07_SCHEMA
 
 from .values import values
 
@@ -40,7 +40,7 @@ class PrebuiltDataSource(DataSource):
 
     def schema(self) -> StructType:
         """The columns of ``kafkawire``."""
-        return READ_SCHEMA
+        return V07_SCHEMA
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """A reader of those of the columns that are asked for."""

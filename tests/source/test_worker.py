@@ -16,7 +16,7 @@ from spark_kafkawire.options import ReadOptions
 from spark_kafkawire.records import compiler
 from spark_kafkawire.source.batch_reader import KafkaWireBatchReader
 from spark_kafkawire.source.partition import KafkaWirePartition
-from spark_kafkawire.source.schema import READ_SCHEMA
+from spark_kafkawire.source.schema import V07_SCHEMA
 from spark_kafkawire.source.worker import freeze_heap
 
 
@@ -32,7 +32,7 @@ def freezes(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[None]]:
 
 def reader_of(corpus: EmbeddedCluster, **options: str) -> KafkaWireBatchReader:
     where = {"broker.list": corpus.broker_list, "subscribe": "debian-gzip"}
-    return KafkaWireBatchReader(ReadOptions.parse({**where, **options}), READ_SCHEMA)
+    return KafkaWireBatchReader(ReadOptions.parse({**where, **options}), V07_SCHEMA)
 
 
 def read(corpus: EmbeddedCluster) -> int:

@@ -26,7 +26,7 @@ from spark_kafkawire.broker import BrokerConfig, BrokerServer
 from spark_kafkawire.errors import DiscoveryError, OptionError, RowError
 from spark_kafkawire.model import Broker, ClusterView
 from spark_kafkawire.options import WriteOptions
-from spark_kafkawire.source.schema import READ_SCHEMA
+from spark_kafkawire.source.schema import V07_SCHEMA
 from spark_kafkawire.source.write_schema import WRITE_SCHEMAS
 from spark_kafkawire.source.writer import KafkaWireCommitMessage, create_writer
 from tests.support.writing import stored, wait_until, write_options
@@ -84,7 +84,7 @@ def test_columns_that_can_be_written_pass(text: str) -> None:
 
 
 def test_what_was_read_can_be_written_as_it_is() -> None:
-    WRITE_SCHEMAS["0.7"].check(READ_SCHEMA, topic_given=False)
+    WRITE_SCHEMAS["0.7"].check(V07_SCHEMA, topic_given=False)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,77 @@
+"""A cluster of Kafka 0.8 and later: Metadata, ListOffsets, and the offsets of consumer groups."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+
+from ..errors import OptionError, UnknownTopicError
+from ..model import Leader, LogBounds, TopicPartition
+from ..options import NetOptions
+from ..protocol.modern.list_offsets import NO_OFFSET
+from .groups import committed_offsets
+from .list_offsets import all_bounds, list_offsets
+from .metadata import Metadata
+from .view import unknown_topics
+
+_log = logging.getLogger("spark_kafkawire")
+
+
+class ModernCluster:
+    """The contract of ``Cluster``. ``isolation_level`` tells where logs end, ``group_id`` whose
+    committed offsets are meant."""
+
+    def __init__(
+        self, metadata: Metadata, net: NetOptions, isolation_level: int, group_id: str | None = None
+    ) -> None:
+        self._metadata = metadata
+        self._net = net
+        self._isolation_level = isolation_level
+        self._group_id = group_id
+
+    def topics(self) -> list[str]:
+        return [topic.name for topic in self._metadata.topics() if not topic.is_internal]
+
+    def logs_of(self, topics: Sequence[str]) -> tuple[TopicPartition, ...]:
+        try:
+            self._metadata.refresh(topics)
+        except UnknownTopicError as error:
+            known = [topic.name for topic in self._metadata.topics()]
+            raise unknown_topics(sorted(set(topics) - set(known)), known) from error
+        return tuple(log for topic in topics for log in self._metadata.partitions_of(topic))
+
+    def assigned(self, logs: Sequence[TopicPartition]) -> tuple[TopicPartition, ...]:
+        """Those that exist, as Spark's own connector has it; a warning names the others."""
+        wanted = {log.topic for log in logs}
+        there = {log for topic in self._metadata.topics() if topic.name in wanted for log in topic.logs}
+        if missing := [log for log in logs if log not in there]:
+            _log.warning(
+                "option assign: there is no %s, which is left out", " and no ".join(map(str, missing))
+            )
+        return tuple(log for log in logs if log in there)
+
+    def leaders_of(self, logs: Sequence[TopicPartition]) -> dict[TopicPartition, Leader]:
+        return self._metadata.leaders_of(logs)
+
+    def forget(self, log: TopicPartition) -> None:
+        self._metadata.forget(log.topic)
+
+    def bounds(self, logs: Sequence[TopicPartition]) -> dict[TopicPartition, LogBounds]:
+        return all_bounds(self._metadata, logs, self._net, self._isolation_level)
+
+    def start_offsets(
+        self,
+        times_ms: Mapping[TopicPartition, int],
+        bounds: Mapping[TopicPartition, LogBounds],  # noqa: ARG002  # the broker knows every record's time
+    ) -> dict[TopicPartition, int | None]:
+        [found] = list_offsets(self._metadata, [times_ms], self._net, self._isolation_level)
+        return {log: offset if offset != NO_OFFSET else None for log, offset in found.items()}
+
+    stop_offsets = start_offsets
+
+    def committed_offsets(self, logs: Sequence[TopicPartition]) -> dict[TopicPartition, int | None]:
+        if self._group_id is None:
+            raise OptionError(
+                "option startingOffsets: 'committed' needs kafka.group.id, whose offsets are meant"
+            )
+        return committed_offsets(self._metadata, self._group_id, logs, self._net)

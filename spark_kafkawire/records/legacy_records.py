@@ -193,8 +193,9 @@ def _content(index: BatchIndex, row: int, limits: DecodeLimits) -> list[Buffer]:
     codec = CODECS[magic].get(number)
     if codec is None:
         raise index.damage(row, f"its compression codec {number} is unknown")
+    value = _value(index, row, message)
     try:
-        return codec.decompress(_value(index, row, message), limits.decompressed_bytes_max)
+        return codec.decompress(value, limits.decompressed_bytes_max)
     except CorruptDataError as error:
         raise index.damage(row, str(error)) from error
     except TooLarge as error:

@@ -56,7 +56,7 @@ def decode_record_batches(
     for row in rows.tolist():
         check_crc(index, row)
     for regions in regions_of(index, rows, limits):
-        yield _columns(regions, start_offset, stop_offset, wanted)
+        yield _columns(regions, start_offset, stop_offset, wanted, limits)
 
 
 def check_crc(index: BatchIndex, row: int) -> None:
@@ -66,7 +66,9 @@ def check_crc(index: BatchIndex, row: int) -> None:
         raise index.damage(row, "its CRC-32C is wrong")
 
 
-def _columns(regions: Regions, start_offset: int, stop_offset: int, wanted: Container[str]) -> Columns:
+def _columns(
+    regions: Regions, start_offset: int, stop_offset: int, wanted: Container[str], limits: DecodeLimits
+) -> Columns:
     count = regions.count
     compiler.expect(count)
     offsets = np.empty(count, np.int64)
@@ -90,6 +92,9 @@ def _columns(regions: Regions, start_offset: int, stop_offset: int, wanted: Cont
         raise regions.damage(region, _MEANINGS[code])
     has_keys = "key" in wanted and null_keys < row
     has_headers = "headers" in wanted and header_count > 0
+    if has_headers and header_count > limits.rows_max:
+        reason = f"the records from here on have {header_count} headers, and each counts as 64 bytes"
+        raise regions.index.too_large(int(regions.rows[0]), reason, limits)
     return Columns(
         offsets[:row],
         keys=gathered(regions.buf, head(keys, row), key_bytes, null_keys) if has_keys else None,

@@ -90,26 +90,24 @@ def _plain(index: BatchIndex, rows: Int64s, limits: DecodeLimits) -> Iterator[Re
 
 
 def _decompressed(index: BatchIndex, rows: Int64s, limits: DecodeLimits) -> Iterator[Regions]:
-    parts: list[Buffer] = []
-    sizes: list[int] = []
+    stage, sizes = bytearray(), list[int]()
     first, taken = 0, 0
     for i, row in enumerate(rows.tolist()):
-        content = _content(index, row, limits)
-        parts += content
-        sizes.append(sum(map(len, content)))
+        start = len(stage)
+        for part in _content(index, row, limits):
+            stage += part
+        sizes.append(len(stage) - start)
         taken += max(sizes[-1], MESSAGE_BYTES_MIN * int(index.table[row, kernels.COUNT]))
         if taken >= limits.batch_bytes_max or i + 1 == len(rows):
-            yield _joined(index, rows[first : i + 1], parts, np.array(sizes), limits)
-            parts, sizes = [], []
+            yield _staged(index, rows[first : i + 1], stage, np.array(sizes), limits)
+            stage, sizes = bytearray(), []
             first, taken = i + 1, 0
 
 
-def _joined(
-    index: BatchIndex, rows: Int64s, parts: list[Buffer], sizes: Int64s, limits: DecodeLimits
-) -> Regions:
+def _staged(index: BatchIndex, rows: Int64s, stage: Buffer, sizes: Int64s, limits: DecodeLimits) -> Regions:
     _check_counts(index, rows, sizes, limits)
     table = _region_table(index.table[rows], np.cumsum(sizes) - sizes, sizes)
-    return Regions(index, rows, byte_array(b"".join(parts)), table)
+    return Regions(index, rows, byte_array(stage), table)
 
 
 def _content(index: BatchIndex, row: int, limits: DecodeLimits) -> list[Buffer]:

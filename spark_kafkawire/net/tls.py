@@ -8,7 +8,7 @@ import tempfile
 from dataclasses import dataclass, field
 from typing import Final, Self
 
-from ..errors import AuthenticationError, ConnectFailed, KafkaWireError, OptionError
+from ..errors import AuthenticationError, ConnectFailed, ConnectionLost, KafkaWireError, OptionError
 from .transport import Deadline, Transport, reason
 
 #: Most bytes that one TLS record carries. Small buffers are joined up to this size.
@@ -118,10 +118,24 @@ class TlsTransport(Transport):
         return self._sock.send(b"".join(views[:count]) if count > 1 else views[0])
 
     def _lost(self, error: OSError, deadline: Deadline) -> KafkaWireError:
+        if isinstance(error, TimeoutError):
+            return super()._lost(error, deadline)
         # With TLS 1.3 the broker's refusal of a certificate comes after the handshake.
-        if isinstance(error, ssl.SSLError) and "ALERT" in (error.reason or ""):
-            return _refused(error)
-        return super()._lost(error, deadline)
+        alert = error if _is_alert(error) else self._last_alert()
+        return _refused(alert) if alert else ConnectionLost(f"the connection broke: {_words(error)}")
+
+    def _last_alert(self) -> OSError | None:
+        """What the broker said before it closed: a send that fails has not read it yet."""
+        try:
+            self._sock.settimeout(0)
+            self._sock.recv(1)
+        except OSError as error:
+            return error if _is_alert(error) else None
+        return None
+
+
+def _is_alert(error: OSError) -> bool:
+    return "ALERT" in (getattr(error, "reason", None) or "")
 
 
 def _handshake_error(error: OSError, host: str, deadline: Deadline) -> KafkaWireError:
@@ -138,7 +152,7 @@ def _handshake_error(error: OSError, host: str, deadline: Deadline) -> KafkaWire
             "the peer does not speak TLS; does this port want kafka.security.protocol=PLAINTEXT "
             "or SASL_PLAINTEXT?"
         )
-    if "ALERT" in found:
+    if _is_alert(error):
         return _refused(error)
     return ConnectFailed(
         f"the TLS handshake failed: {_words(error)}; does this port want kafka.security.protocol=PLAINTEXT "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from typing import Any, Final
 
@@ -24,6 +25,7 @@ class Channel:
         self._connection = connection
         self._transport = transport
         self._throttled_until_s = 0.0
+        self._expires_at_s = math.inf
 
     @property
     def in_flight(self) -> int:
@@ -75,9 +77,13 @@ class Channel:
             raise ProtocolError(f"a token announces {size} bytes, at most {SMALL_REPLY_BYTES_MAX} are read")
         return bytes(self._receive_exactly(size, deadline))
 
+    def expires_in(self, lifetime_s: float) -> None:
+        """Nothing new may begin on this connection after that time."""
+        self._expires_at_s = time.monotonic() + lifetime_s
+
     def is_quiet(self) -> bool:
-        """Whether the connection is open and nothing came that nobody asked for."""
-        return self._transport.is_quiet()
+        """Whether the connection is open, has not expired, and nothing came that nobody asked for."""
+        return time.monotonic() < self._expires_at_s and self._transport.is_quiet()
 
     def close(self) -> None:
         """Close the connection; never fails."""

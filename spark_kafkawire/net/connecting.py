@@ -2,7 +2,7 @@
 
 ::
 
-    TCP ─► (TLS) ─► ApiVersions ─► ready
+    TCP ─► (TLS) ─► ApiVersions ─► (SASL) ─► ready
                        │ the broker closes, or stays silent: it is older than 0.10
                        └─► TCP, (TLS) ─► a fetch of nothing proves it ─► ready, in the versions of 0.8 and 0.9
 
@@ -12,6 +12,8 @@ Everything happens before one deadline. A dialect without versions is ready at o
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Final
 
 from ..errors import ConnectionLost, KafkaWireError, RequestTimedOut
@@ -22,6 +24,7 @@ from ..protocol.modern.api_versions import ApiVersionsRequest, offered
 from ..protocol.modern.error_codes import ModernErrorCode, broker_error
 from ..protocol.modern.fetch import FetchRequest
 from .channel import Channel
+from .sasl import log_in
 from .settings import ConnectionSettings
 from .tls import TlsTransport
 from .transport import Deadline, Transport
@@ -31,6 +34,9 @@ from .transport import Deadline, Transport
 API_VERSIONS_WAIT_S: Final = 10.0
 #: For how long a broker is known to be older than 0.10, seconds. It may be upgraded meanwhile.
 OLD_BROKER_S: Final = 60.0
+#: The part of a login's lifetime after which a connection is not taken again. The broker closes it
+#: on the first request after all of it (KIP-368).
+LIFETIME_USED: Final = 0.85
 #: Asks for no partition, so every broker from 0.8.0 to 3.x answers it at once.
 _FETCH_OF_NOTHING: Final = FetchRequest(max_wait_ms=0, min_bytes=0, topics=())
 
@@ -46,6 +52,17 @@ def connected(broker: Broker, settings: ConnectionSettings, deadline: Deadline) 
     """
     if not settings.dialect.correlates:
         return _open(broker, settings, deadline)
+    channel = _speaking(broker, settings, deadline)
+    if settings.security.sasl is not None:
+        with _closed_on_error(channel):
+            lifetime_s = log_in(channel, settings.security.sasl, deadline)
+        if lifetime_s is not None:
+            channel.expires_in(lifetime_s * LIFETIME_USED)
+    return channel
+
+
+def _speaking(broker: Broker, settings: ConnectionSettings, deadline: Deadline) -> Channel:
+    """A channel on which both sides know which versions to speak."""
     address = broker.host, broker.port
     if time.monotonic() < _old_brokers.get(address, 0.0):
         return _open_old(broker, settings, deadline)
@@ -66,13 +83,19 @@ def _open(broker: Broker, settings: ConnectionSettings, deadline: Deadline) -> C
 
 def _negotiated(broker: Broker, settings: ConnectionSettings, deadline: Deadline) -> Channel:
     channel = _open(broker, settings, deadline)
-    try:
+    with _closed_on_error(channel):
         half_s = deadline.remaining_s() / 2
         _ask_versions(channel, deadline.sooner(min(half_s, API_VERSIONS_WAIT_S)))
+    return channel
+
+
+@contextmanager
+def _closed_on_error(channel: Channel) -> Iterator[None]:
+    try:
+        yield
     except BaseException:
         channel.close()
         raise
-    return channel
 
 
 def _ask_versions(channel: Channel, deadline: Deadline) -> None:
@@ -94,13 +117,11 @@ def _proven_old(
     A broker that is going down, or a listener that wants something else, must not be taken for
     an old one: it has to answer a request of that time. Raises ``error`` where it does not.
     """
-    channel = None
     try:
         channel = _open_old(broker, settings, deadline)
-        channel.ask(_FETCH_OF_NOTHING, deadline)
+        with _closed_on_error(channel):
+            channel.ask(_FETCH_OF_NOTHING, deadline)
     except KafkaWireError:
-        if channel is not None:
-            channel.close()
         raise _explained(error) from error
     return channel
 

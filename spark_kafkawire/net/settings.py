@@ -6,14 +6,17 @@ from dataclasses import dataclass
 from typing import Final
 
 from ..protocol.dialect import Dialect
+from .sasl import Sasl
 from .tls import Tls
 
 
 @dataclass(frozen=True, slots=True)
 class Security:
-    """How a connection is protected; ``tls`` is None where it is not encrypted."""
+    """How a connection is protected: ``tls`` is None where it is not encrypted, ``sasl`` is None where
+    nobody logs in."""
 
     tls: Tls | None = None
+    sasl: Sasl | None = None
 
 
 #: Neither encrypted nor logged in.

@@ -24,7 +24,8 @@ _TOO_OLD: Final = ("UNSUPPORTED_PROTOCOL", "PROTOCOL_VERSION", "NO_PROTOCOLS_AVA
 class Tls:
     """Whom to trust, and who the client is. Plain data; secrets are in no repr.
 
-    ``trust`` are PEM certificates, None for the authorities that the system trusts.
+    ``trust`` are PEM certificates, None for the authorities that the system trusts;
+    ``adds_system_trust`` means those as well.
     ``identity`` is the client's private key and its chain of certificates, one PEM text; None
     where brokers do not ask for it.
     """
@@ -33,21 +34,21 @@ class Tls:
     identity: str | None = field(default=None, repr=False)
     key_password: str | None = field(default=None, repr=False)
     checks_host_name: bool = True
+    adds_system_trust: bool = False
 
 
 @functools.lru_cache(maxsize=8)
-def context(tls: Tls, *, with_system_trust: bool = False) -> ssl.SSLContext:
+def context(tls: Tls) -> ssl.SSLContext:
     """What OpenSSL needs, made once: reading the system's authorities takes 10 ms.
 
-    ``with_system_trust`` adds those to ``trust``. Raises ``OptionError`` (fatal) for texts that
-    cannot be used.
+    Raises ``OptionError`` (fatal) for texts that cannot be used.
     """
     made = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     made.minimum_version = ssl.TLSVersion.TLSv1_2
     made.check_hostname = tls.checks_host_name
     # Java trusts every certificate of a trust store, also one that is no root.
     made.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
-    if tls.trust is None or with_system_trust:
+    if tls.trust is None or tls.adds_system_trust:
         made.load_default_certs()
     try:
         if tls.trust is not None:

@@ -12,6 +12,7 @@ from ..net.retry import RetryPolicy
 from ..net.settings import ConnectionSettings
 from ..protocol.dialect import Dialect
 from .raw import RawOptions, bad_value, shown
+from .security import parse_security
 from .values import Discovery, NetOptions
 
 #: Most tries of one request. With the longest waits between them that takes three hours.
@@ -106,7 +107,9 @@ def parse_net(options: RawOptions, dialect: Dialect) -> NetOptions:
     """How to connect to brokers of a dialect, and how often to try again."""
     timeout_s = options.seconds(options.one_of("requestTimeout", "kafka.request.timeout.ms"))
     backoff_s = options.seconds(options.one_of("retryBackoff", "kafka.retry.backoff.ms"))
-    connection = ConnectionSettings(dialect, timeout_s, client_id=options.get("kafka.client.id"))
+    connection = ConnectionSettings(
+        dialect, timeout_s, options.get("kafka.client.id"), parse_security(options)
+    )
     return NetOptions(connection, RetryPolicy(_retries(options), backoff_s))
 
 

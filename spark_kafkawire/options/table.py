@@ -52,6 +52,33 @@ OPTIONS: Final = (
     _modern("kafka.request.timeout.ms", None, "Kafka's name of `requestTimeout`"),
     _modern("kafka.retries", None, "Kafka's name of `retries`"),
     _modern("kafka.retry.backoff.ms", None, "Kafka's name of `retryBackoff`"),
+    _modern("kafka.security.protocol", "PLAINTEXT", "`PLAINTEXT`, `SSL`, `SASL_PLAINTEXT` or `SASL_SSL`"),
+    _modern("kafka.ssl.truststore.type", None, "`PEM`, the one kind that is read"),
+    _modern(
+        "kafka.ssl.truststore.location",
+        None,
+        "PEM file of authorities to trust, on the driver; without it the system's",
+    ),
+    _modern("kafka.ssl.truststore.certificates", None, "the same as text"),
+    _modern("kafka.ssl.keystore.type", None, "`PEM`, the one kind that is read"),
+    _modern(
+        "kafka.ssl.keystore.location", None, "PEM file of the client's key and certificates, on the driver"
+    ),
+    _modern("kafka.ssl.keystore.key", None, "the client's key as PEM text"),
+    _modern("kafka.ssl.keystore.certificate.chain", None, "the client's certificates as PEM text"),
+    _modern("kafka.ssl.key.password", None, "what the client's key is encrypted with"),
+    _modern(
+        "kafka.ssl.endpoint.identification.algorithm",
+        "https",
+        "nothing instead gives up the check of host names",
+    ),
+    _modern("kafka.sasl.mechanism", None, "`PLAIN`, `SCRAM-SHA-256`, `SCRAM-SHA-512` or `OAUTHBEARER`"),
+    _modern("kafka.sasl.jaas.config", None, "the login module with its secrets, as Java has it"),
+    _modern(
+        "kafka.sasl.oauthbearer.token.endpoint.url",
+        None,
+        "where tokens are got for `clientId` and `clientSecret`; https",
+    ),
     _read("subscribe", None, "topics, `a,b`"),
     _read("subscribePattern", None, "a regular expression found somewhere in the topic name"),
     _read("assign", None, '`{"t":[0,1]}`: partitions; in 0.7 `{"t":["0-0","1-2"]}`: broker-partitions'),

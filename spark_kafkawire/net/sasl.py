@@ -1,0 +1,196 @@
+"""Logging in: SaslHandshake names the mechanism, then tokens go to and fro until both sides are sure.
+
+A mechanism is a generator: it yields the client's tokens and is sent the broker's. It never waits.
+
+Source: KIP-43, KIP-152 (tokens in requests), KIP-368 (how long a login lasts); RFC 4616 (PLAIN),
+RFC 5802 (SCRAM), RFC 7628 (OAUTHBEARER).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Generator, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from scramp import ScramClient, ScramException
+
+from ..errors import AuthenticationError, ConnectionLost, KafkaWireError
+from ..protocol.modern import SASL_HANDSHAKE
+from ..protocol.modern.error_codes import ModernErrorCode, broker_error
+from ..protocol.modern.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
+from .channel import Channel
+from .oauth import ClientCredentials
+from .transport import Deadline
+
+#: The client's tokens, for each of which the broker's answer is sent in.
+Tokens = Generator[bytes, bytes, None]
+
+#: Most rounds of SCRAM's hash that are made for a broker; Kafka itself allows 16,384. They take 0.5 s.
+SCRAM_ITERATIONS_MAX: Final = 1 << 20
+#: From this version of SaslHandshake on, tokens travel in SaslAuthenticate requests.
+_TOKENS_IN_REQUESTS: Final = 1
+#: Mechanisms that an error lists, and characters of a text of the broker's that it shows.
+_LISTED_MAX: Final = 10
+_SHOWN_LENGTH_MAX: Final = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Password:
+    """Who the client is, and how it proves that."""
+
+    username: str
+    password: str = field(repr=False)
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """What must be shown nowhere, not even where a broker sends it back."""
+        return (self.password,)
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """A bearer token that somebody else got, and extensions that a broker may want."""
+
+    token: str = field(repr=False)
+    extensions: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """What must be shown nowhere, not even where a broker sends it back."""
+        return (self.token,)
+
+
+@dataclass(frozen=True, slots=True)
+class Sasl:
+    """The mechanism, and what it needs. Plain data; secrets are in no repr."""
+
+    mechanism: str
+    credentials: Password | Token | ClientCredentials
+
+
+def log_in(channel: Channel, sasl: Sasl, deadline: Deadline) -> float | None:
+    """Log in on a fresh connection; for how many seconds the login lasts, None where it does not end.
+
+    Raises ``AuthenticationError`` (fatal) where one side refuses the other, ``TransportError``
+    (retriable), ``ProtocolError`` (fatal).
+    """
+    credentials = sasl.credentials
+    if isinstance(credentials, ClientCredentials):
+        credentials = Token(credentials.token(deadline), credentials.extensions)
+    _shake_hands(channel, sasl.mechanism, deadline)
+    exchange = _Exchange(channel, sasl.mechanism, credentials.secrets, deadline)
+    tokens = MECHANISMS[sasl.mechanism](credentials)
+    try:
+        token = next(tokens)
+        while True:
+            token = tokens.send(exchange.carry(token))
+    except StopIteration:
+        return exchange.lifetime_s
+
+
+def _shake_hands(channel: Channel, mechanism: str, deadline: Deadline) -> None:
+    reply = channel.ask(SaslHandshakeRequest(mechanism=mechanism), deadline)
+    if reply.error_code == ModernErrorCode.UNSUPPORTED_SASL_MECHANISM:
+        raise AuthenticationError(
+            f"the broker does not have kafka.sasl.mechanism={mechanism}; it has {_listed(reply.mechanisms)}"
+        )
+    if reply.error_code != ModernErrorCode.NONE:
+        raise _refusal(reply.error_code, "SaslHandshake", None)
+
+
+class _Exchange:
+    """Carries tokens in the way that both sides know."""
+
+    def __init__(self, channel: Channel, mechanism: str, secrets: Sequence[str], deadline: Deadline) -> None:
+        self._channel, self._mechanism, self._secrets = channel, mechanism, secrets
+        self._deadline = deadline
+        in_requests = channel.version_of(SASL_HANDSHAKE) >= _TOKENS_IN_REQUESTS
+        self.carry: Callable[[bytes], bytes] = self._in_request if in_requests else self._bare
+        self.lifetime_s: float | None = None
+
+    def _in_request(self, token: bytes) -> bytes:
+        reply = self._channel.ask(SaslAuthenticateRequest(auth_bytes=token), self._deadline)
+        if reply.error_code != ModernErrorCode.NONE:
+            raise _refusal(reply.error_code, f"SASL {self._mechanism}", self._shown(reply.error_message))
+        if reply.session_lifetime_ms > 0:
+            self.lifetime_s = reply.session_lifetime_ms / 1000
+        return bytes(reply.auth_bytes)
+
+    def _bare(self, token: bytes) -> bytes:
+        try:
+            return self._channel.exchange(token, self._deadline)
+        except ConnectionLost as error:
+            # Nothing else tells a refusal before KIP-152; but it may also be going down.
+            raise ConnectionLost(
+                f"SASL {self._mechanism}: {error}; so old a broker refuses credentials like that"
+            ) from error
+
+    def _shown(self, text: str | None) -> str | None:
+        for secret in self._secrets:
+            text = text.replace(secret, "[hidden]") if text and secret else text
+        return text
+
+
+def _refusal(code: int, place: str, detail: str | None) -> KafkaWireError:
+    error = broker_error(code, place, detail)
+    return error if error.retriable else AuthenticationError(str(error))
+
+
+def _listed(mechanisms: Iterable[str]) -> str:
+    shown = [name if re.fullmatch(r"[\w-]{1,40}", name) else ascii(name[:40]) for name in mechanisms]
+    more = len(shown) - _LISTED_MAX
+    return ", ".join(shown[:_LISTED_MAX]) + (f" and {more} more" if more > 0 else "") or "none"
+
+
+def _plain(credentials: Password) -> Tokens:
+    yield f"\0{credentials.username}\0{credentials.password}".encode()
+
+
+def _scram(mechanism: str) -> Callable[[Password], Tokens]:
+    def tokens(credentials: Password) -> Tokens:
+        try:
+            client = ScramClient([mechanism], credentials.username, credentials.password)
+            challenge = (yield client.get_client_first().encode()).decode()
+            _check_iterations(challenge)
+            client.set_server_first(challenge)
+            # Who knows the password proves it: the broker, too.
+            client.set_server_final((yield client.get_client_final().encode()).decode())
+        except (ScramException, UnicodeDecodeError) as error:
+            said = error.args[0] if isinstance(error, ScramException) else "its message is no text"
+            raise AuthenticationError(
+                f"SASL {mechanism}: no login, because one side does not know the password or is another "
+                f"than it should be: {said}"
+            ) from error
+
+    return tokens
+
+
+def _check_iterations(challenge: str) -> None:
+    match = re.search(r"(?:^|,)i=(\d{1,18})(?:,|$)", challenge)
+    if match and int(match[1]) > SCRAM_ITERATIONS_MAX:
+        raise AuthenticationError(
+            f"SASL SCRAM: the broker asks for {match[1]} rounds of hashing, at most {SCRAM_ITERATIONS_MAX} "
+            "are made here"
+        )
+
+
+def _oauthbearer(credentials: Token) -> Tokens:
+    pairs = {"auth": f"Bearer {credentials.token}", **dict(credentials.extensions)}
+    text = "".join(f"{key}={value}\x01" for key, value in pairs.items())
+    refusal = yield f"n,,\x01{text}\x01".encode()
+    if refusal:
+        # The broker tells why, waits for this, and only then says that it refuses (RFC 7628, 3.2.3).
+        yield b"\x01"
+        status = ascii(refusal[:_SHOWN_LENGTH_MAX].decode("utf-8", "replace"))
+        status = status.replace(credentials.token, "[hidden]") if credentials.token else status
+        raise AuthenticationError(f"SASL OAUTHBEARER: the broker refuses the token: {status}")
+
+
+#: What each mechanism does with its credentials.
+MECHANISMS: Final[dict[str, Callable[..., Tokens]]] = {
+    "PLAIN": _plain,
+    "SCRAM-SHA-256": _scram("SCRAM-SHA-256"),
+    "SCRAM-SHA-512": _scram("SCRAM-SHA-512"),
+    "OAUTHBEARER": _oauthbearer,
+}

@@ -1,0 +1,201 @@
+"""Options of TLS and login, under the names that Kafka's Java clients have for them.
+
+Files are read here, once, so that they need to be on the driver only. What is in them, and every
+secret, travels to the executors with the settings, and is in no error, repr or log.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from ..errors import OptionError
+from ..net.oauth import ClientCredentials
+from ..net.sasl import MECHANISMS, Password, Sasl, Token
+from ..net.settings import PLAINTEXT, Security
+from ..net.tls import Tls, context
+from .jaas import NAME as JAAS
+from .jaas import JaasLogin, parse_jaas
+from .raw import RawOptions, bad_value
+
+_log = logging.getLogger("spark_kafkawire")
+
+#: Longest PEM file, bytes. All public authorities together take 0.3 MB.
+PEM_BYTES_MAX: Final = 4 << 20
+_PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+_TRUST: Final = "kafka.ssl.truststore"
+_KEY: Final = "kafka.ssl.keystore"
+_HOST_NAME_CHECK: Final = "kafka.ssl.endpoint.identification.algorithm"
+_TOKEN_URL: Final = "kafka.sasl.oauthbearer.token.endpoint.url"
+_TLS_OPTIONS: Final = (
+    *(f"{_TRUST}.{part}" for part in ("type", "location", "certificates")),
+    *(f"{_KEY}.{part}" for part in ("type", "location", "certificate.chain", "key")),
+    "kafka.ssl.key.password",
+    _HOST_NAME_CHECK,
+)
+_SASL_OPTIONS: Final = ("kafka.sasl.mechanism", JAAS, _TOKEN_URL)
+#: How the other kinds of stores begin, and how they become PEM.
+_JKS_MAGIC: Final = b"\xfe\xed\xfe\xed"
+_DER_SEQUENCE: Final = b"\x30"
+_CONVERSIONS: Final = {
+    _TRUST: "keytool -list -rfc -keystore FILE > truststore.pem",
+    _KEY: "keytool -importkeystore -srckeystore FILE -destkeystore keystore.p12 -deststoretype PKCS12, "
+    "then openssl pkcs12 -in keystore.p12 -nodes -out keystore.pem",
+}
+_PEM_BLOCK: Final = re.compile(r"-----BEGIN ([A-Z0-9 ]+)-----(.*?)-----END \1-----", re.DOTALL)
+#: The login module of each mechanism.
+_MODULES: Final = {
+    "PLAIN": "PlainLoginModule",
+    "SCRAM-SHA-256": "ScramLoginModule",
+    "SCRAM-SHA-512": "ScramLoginModule",
+    "OAUTHBEARER": "OAuthBearerLoginModule",
+}
+
+
+def parse_security(options: RawOptions) -> Security:
+    """How connections are protected. Raises ``OptionError`` (fatal), which shows no secret."""
+    protocol = (options.get("kafka.security.protocol") or "").strip().upper()
+    if protocol not in _PROTOCOLS:
+        raise bad_value("kafka.security.protocol", protocol, " or ".join(_PROTOCOLS))
+    with_tls, with_sasl = protocol.endswith("SSL"), protocol.startswith("SASL")
+    unused = options.given(*(() if with_tls else _TLS_OPTIONS), *(() if with_sasl else _SASL_OPTIONS))
+    if unused:
+        _log.warning("kafka.security.protocol=%s makes no use of %s", protocol, ", ".join(unused))
+    if not with_tls and not with_sasl:
+        return PLAINTEXT
+    tls = _tls(options) if with_tls else None
+    return Security(tls, _sasl(options, tls) if with_sasl else None)
+
+
+def _tls(options: RawOptions) -> Tls:
+    algorithm = (options.get(_HOST_NAME_CHECK) or "").strip().lower()
+    if algorithm not in ("https", ""):
+        raise bad_value(_HOST_NAME_CHECK, algorithm, "https, or nothing to give up the check of host names")
+    tls = Tls(
+        trust=_store(options, _TRUST, ("certificates",)),
+        identity=_store(options, _KEY, ("key", "certificate.chain")),
+        key_password=options.get("kafka.ssl.key.password"),
+        checks_host_name=bool(algorithm),
+    )
+    context(tls)  # bad texts fail here, not in the tasks
+    return tls
+
+
+def _store(options: RawOptions, store: str, parts: tuple[str, ...]) -> str | None:
+    """The PEM text of a store, from its file or from the options that hold its parts."""
+    kind = (options.get(f"{store}.type") or "").strip().upper()
+    if kind not in ("", "PEM"):
+        raise _not_pem(f"{store}.type", f"{kind} stores are")
+    names = [f"{store}.{part}" for part in parts]
+    given = options.given(*names)
+    location = options.get(f"{store}.location")
+    if location is not None:
+        if given:
+            raise OptionError(f"options {store}.location and {given[0]} are given; set one of them")
+        return _pem(f"{store}.location", _read(f"{store}.location", location))
+    if not given:
+        return None
+    if len(given) < len(names):
+        raise OptionError(f"option {given[0]} goes with {' and '.join(set(names) - set(given))}")
+    return "".join(_pem(name, options.get(name) or "") for name in names)
+
+
+def _read(name: str, location: str) -> str:
+    try:
+        with Path(location).open("rb") as file:
+            data = file.read(PEM_BYTES_MAX + 1)
+    except (OSError, ValueError) as error:
+        reason = (isinstance(error, OSError) and error.strerror) or "it cannot be a file's name"
+        raise OptionError(f"option {name}: the file cannot be read on the driver: {reason}") from error
+    if len(data) > PEM_BYTES_MAX:
+        raise OptionError(f"option {name}: the file is longer than {PEM_BYTES_MAX} bytes")
+    if data.startswith(_JKS_MAGIC):
+        raise _not_pem(name, "JKS stores are")
+    if data.startswith(_DER_SEQUENCE) and b"-----BEGIN" not in data:
+        raise _not_pem(name, "PKCS12 stores and DER files are")
+    return data.decode("utf-8", "replace")
+
+
+def _not_pem(name: str, what: str) -> OptionError:
+    store = _TRUST if name.startswith(_TRUST) else _KEY
+    return OptionError(
+        f"option {name}: {what} not read here, PEM is; convert it: {_CONVERSIONS[store]}; then set "
+        f"{store}.type=PEM and {store}.location to the new file"
+    )
+
+
+def _pem(name: str, text: str) -> str:
+    """The text's PEM blocks with their lines as OpenSSL wants them: options are often one line."""
+    blocks = [(match[1], match[2]) for match in _PEM_BLOCK.finditer(text.replace("\\n", "\n"))]
+    if not blocks:
+        raise OptionError(f"option {name}: there is no -----BEGIN …----- in it (its value is not shown)")
+    return "".join(f"-----BEGIN {kind}-----\n{_lines(body)}\n-----END {kind}-----\n" for kind, body in blocks)
+
+
+def _lines(body: str) -> str:
+    if ":" in body:  # headers of an encrypted key of old
+        return body.strip("\n")
+    return "\n".join(re.findall(r"\S{1,64}", re.sub(r"\s+", "", body)))
+
+
+def _sasl(options: RawOptions, tls: Tls | None) -> Sasl:
+    mechanism = (options.get("kafka.sasl.mechanism") or "").strip().upper()
+    if mechanism not in MECHANISMS:
+        known = " or ".join(MECHANISMS)
+        if mechanism in ("", "GSSAPI"):
+            raise OptionError(f"option kafka.sasl.mechanism: set {known}; there is no Kerberos (GSSAPI) here")
+        raise bad_value("kafka.sasl.mechanism", mechanism, known)
+    text = options.get(JAAS)
+    if text is None:
+        raise OptionError(f"option {JAAS}: set it, for kafka.sasl.mechanism={mechanism}")
+    login = parse_jaas(text)
+    if login.module != _MODULES[mechanism]:
+        raise OptionError(
+            f"option {JAAS}: its login module is not {_MODULES[mechanism]}, which goes with "
+            f"kafka.sasl.mechanism={mechanism} (its value is not shown)"
+        )
+    if mechanism == "OAUTHBEARER":
+        return Sasl(mechanism, _oauth(login, options.get(_TOKEN_URL), tls))
+    return Sasl(mechanism, _password(login))
+
+
+def _password(login: JaasLogin) -> Password:
+    if login.options.get("tokenauth", "").lower() == "true":
+        raise OptionError(f"option {JAAS}: delegation tokens (tokenauth) are not supported")
+    username, password = (_needed(login.options, name) for name in ("username", "password"))
+    return Password(username, password)
+
+
+def _oauth(login: JaasLogin, url: str | None, tls: Tls | None) -> Token | ClientCredentials:
+    extensions = tuple(
+        (name.removeprefix("extension_"), value)
+        for name, value in sorted(login.options.items())
+        if name.startswith("extension_")
+    )
+    if not all(re.fullmatch(r"[A-Za-z]+", name) and "\x01" not in value for name, value in extensions):
+        raise OptionError(
+            f"option {JAAS}: the name of an extension has letters only (its value is not shown)"
+        )
+    if url is None:
+        token = _needed(login.options, "token", f", or set {_TOKEN_URL} with clientId and clientSecret")
+        if not re.fullmatch(r"[!-~]+", token):
+            raise OptionError(f"option {JAAS}: token is not one word of ASCII (its value is not shown)")
+        return Token(token, extensions)
+    return ClientCredentials(
+        endpoint_url=url.strip(),
+        client_id=_needed(login.options, "clientId"),
+        client_secret=_needed(login.options, "clientSecret"),
+        scope=login.options.get("scope"),
+        extensions=extensions,
+        tls=Tls(trust=tls.trust) if tls else Tls(),
+    )
+
+
+def _needed(options: Mapping[str, str], name: str, instead: str = "") -> str:
+    value = options.get(name)
+    if not value or "\0" in value:
+        raise OptionError(f'option {JAAS}: give it {name}="…"{instead} (its value is not shown)')
+    return value

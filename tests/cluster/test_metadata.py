@@ -1,0 +1,208 @@
+"""Who leads what, from librdkafka's mock cluster, noida-db, and brokers of versions that they have not."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterator
+
+import pytest
+
+from spark_kafkawire.cluster.metadata import Metadata
+from spark_kafkawire.errors import BrokerError, ConnectFailed, UnknownTopicError
+from spark_kafkawire.model import Broker, Leader, TopicPartition
+from spark_kafkawire.net.pool import Pool
+from spark_kafkawire.options import NetOptions
+from spark_kafkawire.protocol import modern
+from spark_kafkawire.protocol.dialect import VersionRange
+from tests.net.peers import closed_port
+from tests.support.log_broker import LEADER_EPOCH, OFFERED
+from tests.support.log_server import LogServer
+from tests.support.memory_log import MemoryLog
+from tests.support.mock_cluster import METADATA, NO_LEADER, MockCluster
+from tests.support.noida import NoidaBroker
+from tests.support.settings import net_modern
+
+NET = net_modern(timeout_s=5.0, backoff_s=0.001)
+LOG = TopicPartition("t", 0)
+
+
+def servers(bootstrap_servers: str) -> tuple[Broker, ...]:
+    addresses = [server.split(":") for server in bootstrap_servers.split(",")]
+    return tuple(Broker(-1 - index, host, int(port)) for index, (host, port) in enumerate(addresses))
+
+
+@pytest.fixture
+def pool() -> Iterator[Pool]:
+    pool = Pool()
+    yield pool
+    pool.close_idle()
+
+
+def metadata_of(bootstrap_servers: str, pool: Pool, net: NetOptions = NET, **options: bool) -> Metadata:
+    return Metadata(servers(bootstrap_servers), net, connections=pool, **options)
+
+
+def asked_count(cluster: MockCluster) -> int:
+    return sum(request.api_key == METADATA for request in cluster.requests())
+
+
+def test_partitions_and_their_leaders_are_those_of_the_cluster(mock_cluster: MockCluster, pool: Pool) -> None:
+    mock_cluster.create_topic("t", partitions=3)
+    for partition, broker_id in enumerate((2, 3, 1)):
+        mock_cluster.set_leader("t", partition, broker_id)
+    metadata = metadata_of(mock_cluster.bootstrap_servers, pool)
+    logs = metadata.partitions_of("t")
+    assert logs == tuple(TopicPartition("t", partition) for partition in range(3))
+    assert [metadata.leader_of(log).id for log in logs] == [2, 3, 1]
+    ports = {port for server in mock_cluster.bootstrap_servers.split(",") for port in [server.split(":")[1]]}
+    assert {str(broker.port) for broker in metadata.brokers} == ports
+
+
+def test_answers_are_kept_until_they_are_forgotten(mock_cluster: MockCluster, pool: Pool) -> None:
+    mock_cluster.create_topic("t")
+    mock_cluster.set_leader("t", 0, 1)
+    metadata = metadata_of(mock_cluster.bootstrap_servers, pool)
+    mock_cluster.start_request_tracking()
+    assert [metadata.leader_of(LOG).id for _ in range(3)] == [1, 1, 1]
+    mock_cluster.set_leader("t", 0, 2)
+    assert metadata.leader_of(LOG).id == 1
+    assert asked_count(mock_cluster) == 1
+    metadata.forget("t")
+    assert metadata.leader_of(LOG).id == 2
+    assert asked_count(mock_cluster) == 2
+
+
+def test_many_topics_are_asked_for_at_once(mock_cluster: MockCluster, pool: Pool) -> None:
+    topics = [f"t{index}" for index in range(5)]
+    for topic in topics:
+        mock_cluster.create_topic(topic, partitions=2)
+    metadata = metadata_of(mock_cluster.bootstrap_servers, pool)
+    mock_cluster.start_request_tracking()
+    logs = [TopicPartition(topic, partition) for topic in topics for partition in range(2)]
+    assert list(metadata.leaders_of(logs)) == logs
+    assert asked_count(mock_cluster) == 1
+
+
+def test_a_partition_without_a_leader_is_waited_for(mock_cluster: MockCluster, pool: Pool) -> None:
+    mock_cluster.create_topic("t")
+    mock_cluster.set_leader("t", 0, 3)
+    mock_cluster.push_leader_response("t", 0, NO_LEADER, 1)
+    mock_cluster.push_leader_response("t", 0, NO_LEADER, 1)
+    assert metadata_of(mock_cluster.bootstrap_servers, pool).leader_of(LOG).id == 3
+
+
+def test_a_partition_that_never_gets_a_leader_is_an_error(mock_cluster: MockCluster, pool: Pool) -> None:
+    mock_cluster.create_topic("t")
+    mock_cluster.set_leader("t", 0, NO_LEADER)
+    with pytest.raises(BrokerError, match=r"gave up after 4 attempts .*: t 0: no broker leads the partition"):
+        metadata_of(mock_cluster.bootstrap_servers, pool).leader_of(LOG)
+
+
+@pytest.mark.parametrize("topic_error", [3, 5])
+def test_a_topic_that_is_being_made_is_waited_for(
+    mock_cluster: MockCluster, pool: Pool, topic_error: int
+) -> None:
+    mock_cluster.create_topic("t")
+    mock_cluster.push_request_errors(METADATA, topic_error, topic_error)
+    assert metadata_of(mock_cluster.bootstrap_servers, pool).partitions_of("t") == (LOG,)
+
+
+@pytest.mark.parametrize(
+    ("topic_error", "message"),
+    [(29, "the user may not do this to the topic"), (17, "the broker refuses the topic name")],
+)
+def test_a_topic_that_is_refused_is_an_error_at_once(
+    mock_cluster: MockCluster, pool: Pool, topic_error: int, message: str
+) -> None:
+    mock_cluster.create_topic("t")
+    mock_cluster.set_topic_error("t", topic_error)
+    mock_cluster.start_request_tracking()
+    with pytest.raises(BrokerError, match=rf"^topic 't' on .*: {message}"):
+        metadata_of(mock_cluster.bootstrap_servers, pool).partitions_of("t")
+    assert asked_count(mock_cluster) == 1
+
+
+def test_bootstrap_servers_are_tried_in_turn(mock_cluster: MockCluster, pool: Pool) -> None:
+    mock_cluster.create_topic("t")
+    nobody = closed_port()
+    both = f"{nobody.host}:{nobody.port},{mock_cluster.bootstrap_servers}"
+    assert metadata_of(both, pool, net_modern(retries=0)).partitions_of("t") == (LOG,)
+
+
+def test_no_server_that_answers_is_one_line_that_says_what_was_tried(pool: Pool) -> None:
+    nobody = closed_port()
+    with pytest.raises(
+        ConnectFailed,
+        match=rf"^gave up after 4 .*kafka.bootstrap.servers: no server answers; .*bootstrap server "
+        rf"\({nobody.host}:{nobody.port}\): cannot connect: Connection refused$",
+    ):
+        metadata_of(f"{nobody.host}:{nobody.port}", pool).topics()
+
+
+def test_another_broker_is_asked_where_the_first_one_is_down(mock_cluster: MockCluster, pool: Pool) -> None:
+    mock_cluster.create_topic("t")
+    first = mock_cluster.bootstrap_servers.split(",")[0]
+    metadata = metadata_of(first, pool)
+    metadata.refresh(["t"])
+    mock_cluster.set_broker_down(1)
+    for _ in range(2):
+        metadata.refresh(["t"])
+    assert [broker.id for broker in metadata.brokers] == [2, 3]
+
+
+def test_a_cluster_that_moved_as_a_whole_is_found_by_its_bootstrap_servers(pool: Pool) -> None:
+    with LogServer({"t": [MemoryLog()]}) as moved, LogServer({"t": [MemoryLog()]}) as first:
+        metadata = metadata_of(f"{first.bootstrap_servers},{moved.bootstrap_servers}", pool)
+        assert metadata.leader_of(LOG).port == first.port
+        first.close()
+        metadata.forget("t")
+        assert metadata.leader_of(LOG).port == moved.port
+
+
+def test_a_broker_that_is_still_starting_is_asked_again(mock_cluster: MockCluster, pool: Pool) -> None:
+    mock_cluster.create_topic("t")
+    mock_cluster.set_broker_down(-1)
+    with pytest.raises(ConnectFailed):
+        metadata_of(mock_cluster.bootstrap_servers, pool).partitions_of("t")
+    mock_cluster.set_broker_up(-1)
+    assert metadata_of(mock_cluster.bootstrap_servers, pool).partitions_of("t") == (LOG,)
+
+
+def test_topic_ids_and_epochs_come_with_the_leader(pool: Pool) -> None:
+    with LogServer({"t": [MemoryLog()]}) as server:
+        leader = metadata_of(server.bootstrap_servers, pool).leadership_of(LOG)
+        assert leader == Leader(server.broker.broker, LEADER_EPOCH, server.broker.topic_id("t"))
+        assert pickle.loads(pickle.dumps(leader)) == leader
+
+
+@pytest.mark.parametrize("version", range(13))
+def test_every_version_tells_the_leader(pool: Pool, version: int) -> None:
+    offered = {**OFFERED, modern.METADATA.key: VersionRange(version, version)}
+    with LogServer({"other": [MemoryLog()], "t": [MemoryLog()] * 2}, offered=offered) as server:
+        metadata = metadata_of(server.bootstrap_servers, pool)
+        assert metadata.leader_of(TopicPartition("t", 1)) == server.broker.broker
+        assert [topic.name for topic in metadata.topics()] == ["other", "t"]
+        with pytest.raises(UnknownTopicError, match=r"topic 'nope' on .*no such partition"):
+            metadata.partitions_of("nope")
+
+
+def test_a_partition_that_the_topic_has_not_is_unknown(noida: NoidaBroker, pool: Pool) -> None:
+    topic = noida.create_topic(partitions=2)
+    metadata = metadata_of(noida.bootstrap_servers, pool)
+    with pytest.raises(UnknownTopicError, match=rf"{topic} 7: the topic has 2 partitions: "):
+        metadata.leader_of(TopicPartition(topic, 7))
+    noida.add_partitions(topic, 8)
+    assert metadata.leader_of(TopicPartition(topic, 7)).port == noida.port
+
+
+def test_internal_topics_are_marked(noida: NoidaBroker, pool: Pool) -> None:
+    noida.create_topic(name="seen")
+    found = {topic.name: topic.is_internal for topic in metadata_of(noida.bootstrap_servers, pool).topics()}
+    assert found["seen"] is False
+    assert found["__consumer_offsets"] is True
+
+
+def test_a_read_creates_no_topic(noida: NoidaBroker, pool: Pool) -> None:
+    with pytest.raises(UnknownTopicError):
+        metadata_of(noida.bootstrap_servers, pool).partitions_of("never-made")
+    assert "never-made" not in {topic.name for topic in metadata_of(noida.bootstrap_servers, pool).topics()}

@@ -1,0 +1,283 @@
+"""What a read asks of a modern cluster: offsets by bounds, timestamps and groups, through every fault."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from spark_kafkawire.cluster.metadata import Metadata
+from spark_kafkawire.cluster.modern import ModernCluster
+from spark_kafkawire.errors import (
+    BrokerError,
+    ConnectFailed,
+    OptionError,
+    UnknownTopicError,
+    UnsupportedVersionError,
+)
+from spark_kafkawire.model import LogBounds, TopicPartition
+from spark_kafkawire.net.pool import POOL
+from spark_kafkawire.options import NetOptions
+from spark_kafkawire.protocol import modern
+from spark_kafkawire.protocol.dialect import VersionRange
+from spark_kafkawire.protocol.modern.fetch import READ_COMMITTED, READ_UNCOMMITTED
+from spark_kafkawire.protocol.modern.find_coordinator import FindCoordinatorReply, FindCoordinatorRequest
+from tests.support import librdkafka
+from tests.support.foreign import Record
+from tests.support.log_broker import OFFERED
+from tests.support.log_server import LogServer
+from tests.support.memory_log import MemoryLog
+from tests.support.mock_cluster import (
+    DISCONNECT,
+    FIND_COORDINATOR,
+    LIST_OFFSETS,
+    NO_LEADER,
+    OFFSET_FETCH,
+    MockCluster,
+)
+from tests.support.noida import NoidaBroker
+from tests.support.settings import net_modern
+
+from .test_metadata import servers
+
+NET = net_modern(timeout_s=5.0, backoff_s=0.001)
+NOT_LEADER, UNKNOWN_LEADER_EPOCH, OFFSET_NOT_AVAILABLE = 6, 75, 78
+COORDINATOR_LOADING, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR, GROUP_REFUSED = 14, 15, 16, 30
+
+
+def cluster_of(
+    bootstrap_servers: str,
+    isolation_level: int = READ_UNCOMMITTED,
+    group_id: str | None = None,
+    net: NetOptions = NET,
+) -> ModernCluster:
+    return ModernCluster(Metadata(servers(bootstrap_servers), net), net, isolation_level, group_id)
+
+
+@pytest.fixture(autouse=True)
+def no_kept_connections() -> Iterator[None]:
+    yield
+    POOL.close_idle()
+
+
+@pytest.fixture
+def logs(mock_cluster: MockCluster) -> list[TopicPartition]:
+    """Six partitions on three brokers, with as many records each as its number."""
+    mock_cluster.create_topic("t", partitions=6)
+    for partition in range(6):
+        mock_cluster.set_leader("t", partition, 1 + partition % 3)
+    records = [Record(b"v", partition=partition) for partition in range(6) for _ in range(partition)]
+    librdkafka.produce(mock_cluster.bootstrap_servers, "t", records)
+    return [TopicPartition("t", partition) for partition in range(6)]
+
+
+def expected(logs: list[TopicPartition]) -> dict[TopicPartition, LogBounds]:
+    return {log: LogBounds(log, 0, log.partition) for log in logs}
+
+
+def test_bounds_come_from_all_leaders_in_the_order_of_the_logs(
+    mock_cluster: MockCluster, logs: list[TopicPartition]
+) -> None:
+    backwards = logs[::-1]
+    found = cluster_of(mock_cluster.bootstrap_servers).bounds(backwards)
+    assert found == expected(logs)
+    assert list(found) == backwards
+
+
+def test_each_leader_is_asked_once_for_all_its_partitions(
+    mock_cluster: MockCluster, logs: list[TopicPartition]
+) -> None:
+    cluster = cluster_of(mock_cluster.bootstrap_servers)
+    mock_cluster.start_request_tracking()
+    cluster.bounds(logs)
+    asked = [request.broker_id for request in mock_cluster.requests() if request.api_key == LIST_OFFSETS]
+    assert sorted(asked) == [1, 1, 2, 2, 3, 3]  # where logs start, and where they end
+
+
+@pytest.mark.parametrize("error", [NOT_LEADER, UNKNOWN_LEADER_EPOCH, OFFSET_NOT_AVAILABLE, DISCONNECT])
+def test_what_a_broker_cannot_tell_now_is_asked_again(
+    mock_cluster: MockCluster, logs: list[TopicPartition], error: int
+) -> None:
+    mock_cluster.push_request_errors(LIST_OFFSETS, error, error)
+    assert cluster_of(mock_cluster.bootstrap_servers).bounds(logs) == expected(logs)
+
+
+def test_a_leader_that_moved_is_found(mock_cluster: MockCluster, logs: list[TopicPartition]) -> None:
+    cluster = cluster_of(mock_cluster.bootstrap_servers)
+    cluster.leaders_of(logs)
+    for log in logs:
+        mock_cluster.set_leader("t", log.partition, 2)
+    assert cluster.bounds(logs) == expected(logs)
+
+
+def test_a_leader_that_is_down_is_an_error_that_names_it(
+    mock_cluster: MockCluster, logs: list[TopicPartition]
+) -> None:
+    cluster = cluster_of(mock_cluster.bootstrap_servers)
+    cluster.leaders_of(logs)
+    mock_cluster.set_broker_down(2)
+    with pytest.raises((ConnectFailed, BrokerError), match=r"^gave up after 4 attempts"):
+        cluster.bounds(logs)
+    mock_cluster.set_broker_up(2)
+    assert cluster.bounds(logs) == expected(logs)
+
+
+def test_a_partition_without_leader_is_an_error_that_names_it(
+    mock_cluster: MockCluster, logs: list[TopicPartition]
+) -> None:
+    mock_cluster.set_leader("t", 4, NO_LEADER)
+    with pytest.raises(BrokerError, match=r"t 4: no broker leads the partition at the moment"):
+        cluster_of(mock_cluster.bootstrap_servers).bounds(logs)
+
+
+def test_an_error_that_no_retry_cures_comes_at_once(
+    mock_cluster: MockCluster, logs: list[TopicPartition]
+) -> None:
+    mock_cluster.push_request_errors(LIST_OFFSETS, *[29] * 2)
+    with pytest.raises(
+        BrokerError, match=r"^ListOffsets of t \d on broker \d .*may not do this to the topic"
+    ):
+        cluster_of(mock_cluster.bootstrap_servers).bounds(logs)
+
+
+@pytest.mark.parametrize("version", range(9))
+def test_every_version_tells_the_bounds(version: int) -> None:
+    offered = {**OFFERED, modern.LIST_OFFSETS.key: VersionRange(version, version)}
+    log = TopicPartition("t", 0)
+    with LogServer({"t": [MemoryLog()]}, offered=offered) as server:
+        librdkafka.produce(server.bootstrap_servers, "t", [Record(b"v")] * 5)
+        assert cluster_of(server.bootstrap_servers).bounds([log]) == {log: LogBounds(log, 0, 5)}
+
+
+def test_a_broker_too_old_for_timestamps_says_so() -> None:
+    offered = {**OFFERED, modern.LIST_OFFSETS.key: VersionRange(0, 0)}
+    log = TopicPartition("t", 0)
+    with LogServer({"t": [MemoryLog()]}, offered=offered) as server:
+        cluster = cluster_of(server.bootstrap_servers)
+        with pytest.raises(UnsupportedVersionError, match=r"broker 0 .* older than Kafka 0\.10\.1"):
+            cluster.start_offsets({log: 1_700_000_000_000}, {})
+
+
+def test_the_offset_of_a_timestamp_is_that_of_the_first_record_as_young(noida: NoidaBroker) -> None:
+    topic = noida.create_topic(partitions=2, config={"retention.ms": "-1"})
+    records = [Record(b"v", timestamp_ms=1_700_000_000_000 + 10 * number) for number in range(100)]
+    librdkafka.produce(noida.bootstrap_servers, topic, records, batch_num_messages=7)
+    log, empty = TopicPartition(topic, 0), TopicPartition(topic, 1)
+    cluster = cluster_of(noida.bootstrap_servers)
+    for ms, offset in ((0, 0), (1_700_000_000_000, 0), (1_700_000_000_335, 34), (1_700_000_000_991, None)):
+        assert cluster.start_offsets({log: ms, empty: ms}, {}) == {log: offset, empty: None}
+        assert cluster.stop_offsets({log: ms}, {}) == {log: offset}
+
+
+def test_committed_reads_end_where_an_open_transaction_begins(noida: NoidaBroker) -> None:
+    topic = noida.create_topic()
+    log = TopicPartition(topic, 0)
+    librdkafka.produce(noida.bootstrap_servers, topic, [Record(b"v")] * 3)
+    with librdkafka.transaction(noida.bootstrap_servers, topic, [Record(b"open")] * 4, outcome="open"):
+        found = cluster_of(noida.bootstrap_servers).bounds([log])
+        assert found == {log: LogBounds(log, 0, 7)}
+        found = cluster_of(noida.bootstrap_servers, READ_COMMITTED).bounds([log])
+        assert found == {log: LogBounds(log, 0, 3)}
+
+
+def test_topics_are_all_but_internal_ones(noida: NoidaBroker) -> None:
+    topic = noida.create_topic()
+    topics = cluster_of(noida.bootstrap_servers).topics()
+    assert topic in topics
+    assert not [name for name in topics if name.startswith("__")]
+
+
+def test_an_unknown_topic_is_named_with_those_that_look_alike(noida: NoidaBroker) -> None:
+    topic = noida.create_topic(name="orders-of-today")
+    with pytest.raises(UnknownTopicError, match=r"topic orders-of-todai; there are orders-of-today"):
+        cluster_of(noida.bootstrap_servers).logs_of([topic, "orders-of-todai"])
+
+
+def test_assigned_partitions_that_are_not_there_are_left_out_with_a_warning(
+    noida: NoidaBroker, caplog: pytest.LogCaptureFixture
+) -> None:
+    topic = noida.create_topic(partitions=2)
+    logs = [TopicPartition(topic, 1), TopicPartition(topic, 2), TopicPartition("no-such", 0)]
+    with caplog.at_level(logging.WARNING, "spark_kafkawire"):
+        assert cluster_of(noida.bootstrap_servers).assigned(logs) == (logs[0],)
+    assert f"there is no {topic} 2 and no no-such 0" in caplog.text
+
+
+def test_committed_offsets_are_those_of_the_group(noida: NoidaBroker) -> None:
+    topic = noida.create_topic(partitions=3)
+    librdkafka.commit_offsets(noida.bootstrap_servers, "group-of-test", topic, {0: 5, 2: 0})
+    cluster = cluster_of(noida.bootstrap_servers, group_id="group-of-test")
+    logs = [TopicPartition(topic, partition) for partition in (2, 1, 0)]
+    assert cluster.committed_offsets(logs) == {logs[0]: 0, logs[1]: None, logs[2]: 5}
+
+
+@pytest.mark.parametrize("version", range(1, 9))
+def test_every_version_tells_committed_offsets(version: int) -> None:
+    offered = {
+        **OFFERED,
+        modern.OFFSET_FETCH.key: VersionRange(version, version),
+        modern.FIND_COORDINATOR.key: VersionRange(min(version - 1, 4), min(version - 1, 4)),
+    }
+    log = TopicPartition("t", 0)
+    with LogServer({"t": [MemoryLog()]}, offered=offered) as server:
+        found = cluster_of(server.bootstrap_servers, group_id="g").committed_offsets([log])
+        assert found == {log: 1}
+
+
+@pytest.mark.parametrize(
+    ("api_key", "error"),
+    [
+        (FIND_COORDINATOR, DISCONNECT),
+        (OFFSET_FETCH, COORDINATOR_LOADING),
+        (OFFSET_FETCH, NOT_COORDINATOR),
+        (OFFSET_FETCH, DISCONNECT),
+    ],
+)
+def test_a_coordinator_that_starts_or_moves_is_waited_for(
+    mock_cluster: MockCluster, logs: list[TopicPartition], api_key: int, error: int
+) -> None:
+    mock_cluster.set_coordinator("group", "g", 3)
+    librdkafka.commit_offsets(mock_cluster.bootstrap_servers, "g", "t", {1: 1})
+    mock_cluster.push_request_errors(api_key, error, error)
+    found = cluster_of(mock_cluster.bootstrap_servers, group_id="g").committed_offsets(logs[:2])
+    assert found == {logs[0]: None, logs[1]: 1}
+
+
+def test_a_group_that_is_refused_is_an_error_at_once(
+    mock_cluster: MockCluster, logs: list[TopicPartition]
+) -> None:
+    mock_cluster.push_request_errors(OFFSET_FETCH, GROUP_REFUSED)
+    with pytest.raises(
+        BrokerError, match=r"^OffsetFetch of group 'g' on broker .*: the user may not do this"
+    ):
+        cluster_of(mock_cluster.bootstrap_servers, group_id="g").committed_offsets(logs)
+
+
+@pytest.mark.parametrize("version", range(5))
+def test_a_coordinator_that_is_not_there_yet_is_waited_for(
+    version: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # librdkafka's mock cluster (2.16) puts a null into its errors where no version has one.
+    offered = {**OFFERED, modern.FIND_COORDINATOR.key: VersionRange(version, version)}
+    log = TopicPartition("t", 0)
+    with LogServer({"t": [MemoryLog()]}, offered=offered) as server:
+        answers = dict(server.broker._answers)
+        honest = answers[FindCoordinatorRequest]
+        codes = [COORDINATOR_NOT_AVAILABLE] * 2
+
+        def find(request: FindCoordinatorRequest) -> FindCoordinatorReply:
+            code = codes.pop() if codes else 0
+            reply: FindCoordinatorReply = honest(request)
+            coordinators = tuple(replace(each, error_code=code) for each in reply.coordinators or ())
+            return replace(reply, error_code=code, coordinators=coordinators)
+
+        monkeypatch.setattr(server.broker, "_answers", {**answers, FindCoordinatorRequest: find})
+        found = cluster_of(server.bootstrap_servers, group_id="g").committed_offsets([log])
+        assert (found, codes) == ({log: 1}, [])
+
+
+def test_committed_offsets_need_a_group() -> None:
+    with pytest.raises(OptionError, match=r"'committed' needs kafka\.group\.id"):
+        cluster_of("127.0.0.1:1").committed_offsets([TopicPartition("t", 0)])

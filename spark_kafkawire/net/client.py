@@ -13,7 +13,7 @@ from itertools import islice
 from types import TracebackType
 from typing import Any, Final, Self
 
-from ..errors import KafkaWireError
+from ..errors import ConnectionLost, KafkaWireError
 from ..model import Broker
 from ..protocol.connection import Reply
 from ..protocol.dialect import Api
@@ -34,6 +34,7 @@ class Client:
         self.broker = broker
         self.settings = settings
         self._channel = channel
+        self._has_answered = False
 
     @classmethod
     def connect(cls, broker: Broker, settings: ConnectionSettings) -> Self:
@@ -77,10 +78,12 @@ class Client:
         Raises ``TransportError`` (retriable) or ``ProtocolError`` (fatal).
         """
         try:
-            return self._channel.receive(Deadline.after(self.settings.timeout_s))
+            reply = self._channel.receive(Deadline.after(self.settings.timeout_s))
         except KafkaWireError as error:
             self.close()
-            raise error.located(str(self.broker)) from error
+            raise self._explained(error).located(str(self.broker)) from error
+        self._has_answered = True
+        return reply
 
     def request(self, request: object) -> Any:
         """Send one request and give its reply's body."""
@@ -105,6 +108,13 @@ class Client:
     def close(self) -> None:
         """Close the connection; never fails."""
         self._channel.close()
+
+    def _explained(self, error: KafkaWireError) -> KafkaWireError:
+        """A listener that wants a login tells its versions to everybody, and closes on what follows."""
+        suspect = self.settings.dialect.correlates and self.settings.security.sasl is None
+        if suspect and not self._has_answered and isinstance(error, ConnectionLost):
+            return ConnectionLost(f"{error}; does this port want a login (kafka.security.protocol=SASL_…)?")
+        return error
 
     def __enter__(self) -> Self:
         return self

@@ -33,9 +33,12 @@ class Asked:
 
 def asked(connection: socket.socket) -> Asked | None:
     """The next request; None when the client has closed."""
-    body = memoryview(read_frame(connection))
-    if not body:
-        return None
+    body = read_frame(connection)
+    return read(memoryview(body)) if body else None
+
+
+def read(body: memoryview) -> Asked:
+    """The request in a frame."""
     api, header, pos = modern.DIALECT.read_request_header(body)
     request = api.request_codec(header.api_version).read(body, pos)[0]
     return Asked(api, header.api_version, header.correlation_id, header.client_id, request)

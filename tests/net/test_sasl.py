@@ -1,0 +1,434 @@
+"""Logging in to brokers that play their side with another program's SCRAM, and to hostile ones."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import pickle
+import socket
+import time
+import traceback
+from collections.abc import Callable, Generator, Iterator
+from dataclasses import replace
+from typing import Final
+
+import pytest
+from scramp import ScramException, ScramMechanism
+
+from spark_kafkawire.errors import (
+    AuthenticationError,
+    BrokerError,
+    ConnectionLost,
+    KafkaWireError,
+    ProtocolError,
+    RequestTimedOut,
+    UnsupportedVersionError,
+)
+from spark_kafkawire.model import Broker
+from spark_kafkawire.net import connecting
+from spark_kafkawire.net.client import Client
+from spark_kafkawire.net.pool import Pool
+from spark_kafkawire.net.sasl import MECHANISMS, SCRAM_ITERATIONS_MAX, Password, Sasl, Token
+from spark_kafkawire.net.settings import ConnectionSettings, Security
+from spark_kafkawire.protocol import modern
+from spark_kafkawire.protocol.dialect import VersionRange
+from spark_kafkawire.protocol.modern.fetch import FetchReply
+from spark_kafkawire.protocol.modern.metadata import MetadataRequest
+from spark_kafkawire.protocol.modern.sasl import SaslAuthenticateReply, SaslHandshakeReply
+from tests.support.noida import NoidaBroker
+from tests.support.polling import poll
+from tests.support.settings import settings_modern
+
+from .modern_peers import METADATA_REPLY, OFFERED, Asked, answer, api_versions, asked, read
+from .peers import Peer, Script, read_frame, stalling
+
+ALL_TOPICS: Final = MetadataRequest(topics=None)
+GRACE_S: Final = 1.0
+SECRET: Final = "s3cret=,\\ü"
+USER: Final = "ali=ce,"
+#: How brokers from 1.0 on and before carry tokens: SaslHandshake's versions.
+IN_REQUESTS: Final = OFFERED
+BARE: Final = {**OFFERED, modern.SASL_HANDSHAKE.key: VersionRange(0, 0)}
+INVALID: Final = "Authentication failed: Invalid username or password"
+
+#: A broker's side of a mechanism: is sent the client's tokens, yields its own, and returns or refuses.
+Login = Callable[[], Generator[bytes, bytes, None]]
+
+
+class Refused(Exception):
+    """The broker does not let the client in."""
+
+
+def plain() -> Generator[bytes, bytes, None]:
+    if (yield b"") != f"\0{USER}\0{SECRET}".encode():
+        raise Refused(INVALID)
+    yield b""
+
+
+def scram(mechanism: str) -> Login:
+    def login() -> Generator[bytes, bytes, None]:
+        judge = ScramMechanism(mechanism)
+        users = {USER: judge.make_auth_info(SECRET, iteration_count=4096)}
+        server = judge.make_server(users.get)
+        try:
+            server.set_client_first((yield b"").decode())
+            server.set_client_final((yield server.get_server_first().encode()).decode())
+        except ScramException as error:
+            raise Refused(INVALID) from error
+        yield server.get_server_final().encode()
+
+    return login
+
+
+def oauthbearer() -> Generator[bytes, bytes, None]:
+    if (yield b"") != f"n,,\x01auth=Bearer {TOKEN}\x01logicalCluster=lkc\x01\x01".encode():
+        assert (yield b'{"status":"invalid_token"}') == b"\x01"
+        raise Refused("{'status':'invalid_token'}")
+    yield b""
+
+
+TOKEN: Final = "s3cret.token"
+LOGINS: Final[dict[str, Login]] = {
+    "PLAIN": plain,
+    "SCRAM-SHA-256": scram("SCRAM-SHA-256"),
+    "SCRAM-SHA-512": scram("SCRAM-SHA-512"),
+    "OAUTHBEARER": oauthbearer,
+}
+
+
+def saying(*tokens: bytes) -> Login:
+    """A broker that says the same whatever it is told."""
+
+    def login() -> Generator[bytes, bytes, None]:
+        yield b""
+        for index in range(len(tokens)):
+            yield tokens[index]
+
+    return login
+
+
+def login_broker(
+    logins: dict[str, Login] = LOGINS,
+    offered: dict[int, VersionRange] = IN_REQUESTS,
+    session_lifetime_ms: int = 0,
+) -> Script:
+    """A listener that wants a login first, and then serves Metadata."""
+
+    def script(connection: socket.socket) -> None:
+        while (question := asked(connection)) is not None:
+            if question.api is modern.API_VERSIONS:
+                answer(connection, question, api_versions(offered))
+            elif question.api is not modern.SASL_HANDSHAKE:
+                return
+            elif question.request.mechanism not in logins:
+                names = tuple(logins)
+                answer(connection, question, SaslHandshakeReply(error_code=33, mechanisms=names))
+            else:
+                answer(connection, question, SaslHandshakeReply(error_code=0, mechanisms=tuple(logins)))
+                login = logins[question.request.mechanism]()
+                next(login)
+                carry = in_request if question.version else bare
+                with contextlib.suppress(Refused):
+                    while (question := carry(connection, login)) is None:
+                        pass
+                    serve(connection, question)
+                return
+
+    def in_request(connection: socket.socket, login: Generator[bytes, bytes, None]) -> Asked | None:
+        question = asked(connection)
+        if question is None:
+            raise Refused
+        if question.api is not modern.SASL_AUTHENTICATE:
+            return question
+        try:
+            token = login.send(bytes(question.request.auth_bytes))
+        except (Refused, StopIteration) as error:
+            refusal = SaslAuthenticateReply(error_code=58, error_message=str(error), auth_bytes=b"")
+            answer(connection, question, refusal)
+            raise Refused from error
+        lifetime_ms = session_lifetime_ms if question.version else 0
+        reply = SaslAuthenticateReply(error_code=0, auth_bytes=token, session_lifetime_ms=lifetime_ms)
+        answer(connection, question, reply)
+        return None
+
+    return script
+
+
+def bare(connection: socket.socket, login: Generator[bytes, bytes, None]) -> Asked | None:
+    """Answer one token, in a frame without a header; the request that comes where no token does."""
+    frame = read_frame(connection)
+    try:
+        said = login.send(frame)
+    except StopIteration:
+        return read(memoryview(frame))
+    connection.sendall(len(said).to_bytes(4, "big") + said)
+    return None
+
+
+def serve(connection: socket.socket, question: Asked | None) -> None:
+    """What a client gets that has logged in."""
+    while question is not None:
+        answer(connection, question, METADATA_REPLY)
+        question = asked(connection)
+
+
+@pytest.fixture(autouse=True)
+def forgotten() -> Iterator[None]:
+    yield
+    connecting._old_brokers.clear()
+
+
+def settings(mechanism: str, secret: str | None = None, timeout_s: float = 10) -> ConnectionSettings:
+    credentials: Password | Token = Password(USER, SECRET if secret is None else secret)
+    if mechanism == "OAUTHBEARER":
+        credentials = Token(TOKEN if secret is None else secret, (("logicalCluster", "lkc"),))
+    return replace(settings_modern(timeout_s), security=Security(sasl=Sasl(mechanism, credentials)))
+
+
+def fails(
+    script: Script,
+    mechanism: str = "PLAIN",
+    secret: str | None = None,
+    kind: type[KafkaWireError] = AuthenticationError,
+    timeout_s: float = 5,
+) -> str:
+    """The one line that is told; no secret is in it, nor in what it was caused by."""
+    with Peer(script) as peer:
+        began_s = time.monotonic()
+        with pytest.raises(kind) as caught:
+            Client.connect(peer.broker, settings(mechanism, secret, timeout_s))
+        assert time.monotonic() - began_s < timeout_s + GRACE_S
+    error: BaseException | None = caught.value
+    whole = "".join(traceback.format_exception(caught.value)) + str(pickle.dumps(caught.value))
+    while error is not None:
+        whole += f"{error!s} {error!r}"
+        error = error.__cause__ or error.__context__
+    for hidden in (SECRET, "s3cret", TOKEN, secret or SECRET, base64.b64encode(SECRET.encode()).decode()):
+        assert hidden not in whole
+    assert str(caught.value).startswith("broker 7 (127.0.0.1:")
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("offered", [IN_REQUESTS, BARE], ids=["in requests", "bare"])
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_who_has_the_secret_is_let_in(mechanism: str, offered: dict[int, VersionRange]) -> None:
+    with (
+        Peer(login_broker(offered=offered)) as peer,
+        Client.connect(peer.broker, settings(mechanism)) as client,
+    ):
+        assert client.request(ALL_TOPICS) == METADATA_REPLY
+        assert client.request(ALL_TOPICS) == METADATA_REPLY
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_a_wrong_secret_is_told_once_and_not_tried_again(mechanism: str) -> None:
+    message = fails(login_broker(), mechanism, secret="wr0ng")
+    assert "the broker refuses the credentials, it says" in message
+    assert f"SASL {mechanism}" in message
+    assert not AuthenticationError("").retriable
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_an_old_broker_refuses_by_closing(mechanism: str) -> None:
+    message = fails(login_broker(offered=BARE), mechanism, secret="wr0ng", kind=ConnectionLost)
+    assert "so old a broker refuses credentials like that" in message
+
+
+def test_a_mechanism_that_the_broker_does_not_have_is_told_with_those_it_has() -> None:
+    only = {name: LOGINS[name] for name in ("PLAIN", "SCRAM-SHA-512")}
+    message = fails(login_broker(only), "SCRAM-SHA-256")
+    assert message.endswith(
+        "the broker does not have kafka.sasl.mechanism=SCRAM-SHA-256; it has PLAIN, SCRAM-SHA-512"
+    )
+    assert fails(login_broker({})).endswith("it has none")
+    hostile = {f"X-{number}\n{SECRET[:0]}": plain for number in range(50)}
+    assert fails(login_broker(hostile)).endswith("'X-9\\n' and 40 more")
+
+
+def test_a_listener_without_logins_says_so() -> None:
+    def plaintext_listener(connection: socket.socket) -> None:
+        while (question := asked(connection)) is not None:
+            reply = SaslHandshakeReply(error_code=34, mechanisms=())
+            answer(connection, question, api_versions() if question.api is modern.API_VERSIONS else reply)
+
+    assert "SaslHandshake: the broker wants another kafka.security.protocol" in fails(plaintext_listener)
+
+
+def test_a_broker_that_does_not_know_logins_says_so() -> None:
+    offered = {key: versions for key, versions in OFFERED.items() if key != modern.SASL_HANDSHAKE.key}
+    message = fails(login_broker(offered=offered), kind=UnsupportedVersionError)
+    assert "does not offer SaslHandshake" in message
+
+
+def test_a_broker_older_than_logins_is_never_talked_to_without_one() -> None:
+    seen: list[str] = []
+
+    def old(connection: socket.socket) -> None:
+        while (question := asked(connection)) is not None and question.api is not modern.API_VERSIONS:
+            seen.append(question.api.name)
+            answer(connection, question, FetchReply(responses=()))
+
+    with Peer(old) as peer:
+        for _ in range(2):
+            with pytest.raises(UnsupportedVersionError, match="does not offer SaslHandshake"):
+                Client.connect(peer.broker, settings("PLAIN"))
+    assert seen == ["Fetch"]
+
+
+def test_a_client_without_a_login_is_told_that_the_port_may_want_one() -> None:
+    with Peer(login_broker()) as peer, Client.connect(peer.broker, settings_modern()) as client:
+        with pytest.raises(ConnectionLost) as error:
+            client.request(ALL_TOPICS)
+        assert str(error.value).endswith(
+            "instead of answering Metadata; does this port want a login (kafka.security.protocol=SASL_…)?"
+        )
+
+
+def test_noida_db_lets_a_plain_login_in(noida: NoidaBroker) -> None:
+    with Client.connect(Broker(-1, "127.0.0.1", noida.port), settings("PLAIN")) as client:
+        assert client.request(ALL_TOPICS).brokers
+
+
+def test_a_secret_that_the_broker_sends_back_is_hidden() -> None:
+    def echo() -> Generator[bytes, bytes, None]:
+        raise Refused((yield b"").decode())
+
+    assert "[hidden]" in fails(login_broker({"PLAIN": echo}))
+    for echoed in (f"{TOKEN}", f'{{"status":"{TOKEN}"}}'):
+        message = fails(login_broker({"OAUTHBEARER": saying(echoed.encode(), b"")}), "OAUTHBEARER")
+        assert "the broker refuses the token: " in message
+        assert "[hidden]" in message
+
+
+FIRST: Final = "r={nonce},s={salt},i={rounds}"
+SALT: Final = base64.b64encode(b"salt of some size").decode()
+
+
+def scram_says(first: str, final: bytes = b"v=AAAA") -> Login:
+    """A broker whose first message is made from the client's nonce."""
+
+    def login() -> Generator[bytes, bytes, None]:
+        nonce = (yield b"").decode().rpartition("r=")[2]
+        said = first.replace("{nonce}", nonce + "more").replace("{short}", nonce)
+        yield said.replace("{salt}", SALT).replace("{rounds}", "4096").encode()
+        yield final
+
+    return login
+
+
+@pytest.mark.parametrize(
+    ("login", "message"),
+    [
+        (scram_says(FIRST), "The server signature doesn't match"),
+        (scram_says(FIRST, b""), "Malformed server final message"),
+        (scram_says(FIRST, b"e=invalid-proof"), "The server returned an error"),
+        (scram_says(FIRST, b"e=s0mething-else"), "The server returned an invalid error"),
+        (scram_says(FIRST, b"\xff"), "its message is no text"),
+        (scram_says(FIRST, b"v=\xc3\xbc"), "Invalid base 64"),
+        (scram_says("r={short},s={salt},i={rounds}"), "nonce must be longer"),
+        (scram_says("r=other,s={salt},i={rounds}"), "Client nonce doesn't match"),
+        (scram_says("r={nonce},s=AAAA,i={rounds}"), "'salt' is 3 bytes long"),
+        (scram_says("r={nonce},s={salt},i=1"), "must not be < 4096"),
+        (scram_says("r={nonce},s={salt},i=-5"), "can only contain ASCII digits"),
+        (scram_says(f"r={{nonce}},s={{salt}},i={SCRAM_ITERATIONS_MAX + 1}"), "1048577 rounds of hashing"),
+        (scram_says("r={nonce},s={salt},i=" + "9" * 18), "rounds of hashing"),
+        (scram_says("r={nonce},s={salt},i=" + "9" * 9000), ""),
+        (scram_says("m=x," + FIRST), "'m' attribute isn't supported"),
+        (saying(b""), "Malformed server first message"),
+        (saying(b"\xff\xfe"), "its message is no text"),
+        (saying(b"e=unknown-user"), "The server returned an error"),
+    ],
+)  # fmt: skip
+def test_a_broker_that_does_not_prove_itself_is_refused(login: Login, message: str) -> None:
+    told = fails(login_broker({"SCRAM-SHA-256": login}), "SCRAM-SHA-256")
+    assert message in told
+    assert "SCRAM" in told
+
+
+def before_login(connection: socket.socket) -> int:
+    """Play a good broker up to the answer to SaslHandshake; the handshake's version."""
+    while (question := asked(connection)) is not None:
+        if question.api is modern.API_VERSIONS:
+            answer(connection, question, api_versions(BARE))
+        else:
+            answer(connection, question, SaslHandshakeReply(error_code=0, mechanisms=("PLAIN",)))
+            return question.version
+    raise AssertionError("no handshake came")
+
+
+@pytest.mark.parametrize(
+    ("data", "kind", "message"),
+    [
+        (b"\x7f\xff\xff\xff", ProtocolError, "a token announces 2147483647 bytes, at most 1048576 are read"),
+        (b"\xff\xff\xff\xff", ProtocolError, "a token announces -1 bytes"),
+        (b"\0\0\0\x05abc", ConnectionLost, "closed the connection"),
+        (b"\0\0", ConnectionLost, "closed the connection"),
+    ],
+)
+def test_a_hostile_answer_to_a_bare_token_is_an_error(
+    data: bytes, kind: type[KafkaWireError], message: str
+) -> None:
+    def hostile(connection: socket.socket) -> None:
+        assert before_login(connection) == 0
+        read_frame(connection)
+        connection.sendall(data)
+
+    assert message in fails(hostile, kind=kind)
+
+
+def silent_after_versions(connection: socket.socket) -> None:
+    question = asked(connection)
+    assert question is not None
+    answer(connection, question, api_versions())
+    stalling()(connection)
+
+
+def silent_after_handshake(connection: socket.socket) -> None:
+    before_login(connection)
+    stalling()(connection)
+
+
+@pytest.mark.parametrize("script", [silent_after_versions, silent_after_handshake])
+def test_silence_during_a_login_ends_at_the_deadline(script: Script) -> None:
+    assert "no answer within 0.4 s" in fails(script, kind=RequestTimedOut, timeout_s=0.4)
+
+
+def test_an_error_of_the_brokers_own_may_be_tried_again() -> None:
+    def loading(connection: socket.socket) -> None:
+        while (question := asked(connection)) is not None:
+            reply = SaslHandshakeReply(error_code=14, mechanisms=())
+            answer(connection, question, api_versions() if question.api is modern.API_VERSIONS else reply)
+
+    message = fails(loading, kind=BrokerError)
+    assert "SaslHandshake" in message
+
+
+def test_a_login_that_ends_is_not_taken_from_the_pool_near_its_end() -> None:
+    pool = Pool()
+    with Peer(login_broker(session_lifetime_ms=300)) as peer:
+        client = pool.take(peer.broker, settings("PLAIN"))
+        pool.give_back(client)
+        assert pool.take(peer.broker, settings("PLAIN")) is client
+        poll(lambda: not client.is_quiet(), "the login has ended")
+        pool.give_back(client)
+        again = pool.take(peer.broker, settings("PLAIN"))
+        assert again is not client
+        assert again.request(ALL_TOPICS) == METADATA_REPLY
+        again.close()
+
+
+def test_connections_of_other_users_are_not_shared() -> None:
+    pool = Pool()
+    with Peer(login_broker()) as peer:
+        pool.give_back(pool.take(peer.broker, settings("PLAIN")))
+        with pytest.raises(AuthenticationError):
+            pool.take(peer.broker, settings("PLAIN", secret="other"))
+        pool.close_idle()
+
+
+def test_no_repr_shows_a_secret() -> None:
+    for mechanism in MECHANISMS:
+        shown = repr(settings(mechanism))
+        assert "s3cret" not in shown
+        assert mechanism in shown

@@ -6,10 +6,12 @@ checks), message/FileMessageSet.scala (recovery).
 
 from __future__ import annotations
 
+import threading
 from dataclasses import dataclass
 from typing import Final
 
 from ..errors import CorruptDataError
+from ..protocol.buffers import Buffers
 from ..protocol.primitives import Buffer, read_int32
 from ..records.checksum import crc32
 from ..records.entries import LENGTH_BYTES, Entries, Stop, entry_size, walk
@@ -17,6 +19,16 @@ from ..records.message_set import decode
 
 #: How much of a segment is checked at once, bytes; a larger message is checked as a whole.
 RECOVERY_WINDOW_BYTES: Final = 16 << 20
+
+
+class _Memory(threading.local):
+    """Where the checks of one thread gather payloads, again and again: a thread per connection."""
+
+    def __init__(self) -> None:
+        self.buffers = Buffers()
+
+
+_MEMORY: Final = _Memory()
 
 
 class OversizeMessage(Exception):
@@ -67,7 +79,7 @@ def _is_partial(buf: memoryview, entries: Entries) -> bool:
 def _count_deep(buf: memoryview) -> int:
     pos = count = 0
     while pos < len(buf):
-        decoded = decode(buf[pos:], pos, values=False)
+        decoded = decode(buf[pos:], pos, values=False, buffers=_MEMORY.buffers)
         pos += decoded.size
         count += decoded.columns.count
     return count

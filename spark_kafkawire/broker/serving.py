@@ -13,6 +13,7 @@ from typing import Final
 
 from ..errors import ProtocolError
 from ..protocol import v07
+from ..protocol.buffers import Buffers
 from ..protocol.primitives import read_int32
 from .faults import CONNECT, Fault, FaultKind, FaultScript, Then
 from .handlers import CLOSE, Answer, Handlers
@@ -42,22 +43,24 @@ class Serving:
             connection.setblocking(True)
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             if not self._faults.take(CONNECT):
-                while (body := self._receive(connection)) is not None and self._answer(connection, body):
+                buffers = Buffers()
+                while self._serve_one(connection, buffers):
                     pass
             _finish(connection)
         except OSError as error:
             LOGGER.debug("connection lost: %s", error)
 
-    def _receive(self, connection: socket.socket) -> memoryview | None:
-        """The body of the next request; None when the peer is done or the length is a lie."""
-        header = _receive_exactly(connection, LENGTH_BYTES)
-        if header is None:
-            return None
+    def _serve_one(self, connection: socket.socket, buffers: Buffers) -> bool:
+        """Receive and answer one request; whether the connection goes on."""
+        header = memoryview(bytearray(LENGTH_BYTES))
+        if not _receive_all(connection, header):
+            return False
         size = read_int32(header)
         if not 0 < size <= self._request_bytes_max:
             LOGGER.warning("request of %d bytes refused, 1 to %d are allowed", size, self._request_bytes_max)
-            return None
-        return _receive_exactly(connection, size)
+            return False
+        body = buffers.take(size)
+        return _receive_all(connection, body) and self._answer(connection, body)
 
     def _answer(self, connection: socket.socket, body: memoryview) -> bool:
         """Carry out one request and answer it; whether the connection goes on."""
@@ -87,15 +90,15 @@ class Serving:
         return then is Then.GO_ON
 
 
-def _receive_exactly(connection: socket.socket, size: int) -> memoryview | None:
-    view = memoryview(bytearray(size))
+def _receive_all(connection: socket.socket, view: memoryview) -> bool:
+    """Fill ``view``; whether the peer sent that much."""
     filled = 0
-    while filled < size:
+    while filled < len(view):
         received = connection.recv_into(view[filled:])
         if not received:
-            return None
+            return False
         filled += received
-    return view
+    return True
 
 
 def _send(connection: socket.socket, answer: Answer) -> None:

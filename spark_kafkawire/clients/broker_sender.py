@@ -18,6 +18,7 @@ from ..model import Broker, TopicPartition
 from ..net.client import PIPELINE_DEPTH, Client
 from ..net.retry import Attempts
 from ..options import WriteOptions
+from ..protocol.buffers import Buffers
 from ..protocol.v07 import (
     LATEST_TIME,
     MultiProduceRequest,
@@ -60,10 +61,13 @@ class BrokerSender:
         self._gathered: dict[TopicPartition, list[pa.Array]] = {}
         self._gathered_bytes = 0
         self._written: dict[TopicPartition, _Written] = {}
+        self._buffers = Buffers()
         self._client: Client | None = None
 
     def add(self, log: TopicPartition, values: pa.Array) -> None:
         """Take values to send; they are sent once ``batchBytes`` are gathered. Raises as ``flush``."""
+        if not len(values):
+            return
         self._gathered.setdefault(log, []).append(values)
         self._gathered_bytes += values.nbytes + _MESSAGE_HEADER_BYTES * len(values)
         if self._gathered_bytes >= self._request_bytes:
@@ -72,20 +76,18 @@ class BrokerSender:
     def flush(self) -> None:
         """Send all that is gathered.
 
-        Raises ``RowError`` for what cannot be encoded, before anything of it is sent;
-        ``ConnectFailed`` when the retries are used up; ``DeliveryError`` (fatal).
+        Raises ``RowError`` for what cannot be encoded (``Rows.check`` finds it before anything is
+        sent), ``ConnectFailed`` when the retries are used up, ``DeliveryError`` (fatal).
         """
-        sets = [(log, each) for log, values in self._gathered.items() for each in self._encoded(values)]
-        self._gathered, self._gathered_bytes = {}, 0
-        if not sets:
+        gathered, self._gathered, self._gathered_bytes = self._gathered, {}, 0
+        if not gathered:
             return
         client = self._connected()
-        first_time = dict.fromkeys(log for log, _ in sets if log not in self._written)
-        for log, encoded in sets:
-            self._note(log, encoded)
+        first_time = dict.fromkeys(log for log in gathered if log not in self._written)
+        self._written |= {log: _Written() for log in first_time}
         with self._unproven():
             self._ask_ends(client, first_time)
-            for request in self._requests(sets):
+            for request in self._requests(self._encoded(gathered)):
                 client.send(request)
 
     def ask_proof(self) -> None:
@@ -117,15 +119,23 @@ class BrokerSender:
         if self._client is not None:
             self._client.close()
 
-    def _encoded(self, values: list[pa.Array]) -> Iterator[EncodedSet]:
+    def _encoded(
+        self, gathered: dict[TopicPartition, list[pa.Array]]
+    ) -> Iterator[tuple[TopicPartition, EncodedSet]]:
+        """The message sets, made one by one as they are sent, in the same memory."""
         options = self._options
-        return encode_sets(
-            values[0] if len(values) == 1 else pa.concat_arrays(values),
-            compression=options.compression,
-            level=options.compression_level,
-            set_bytes_max=self._request_bytes,
-            message_size_max=min(options.message_size_max, SET_BYTES_MAX),
-        )
+        for log, values in gathered.items():
+            sets = encode_sets(
+                values[0] if len(values) == 1 else pa.concat_arrays(values),
+                compression=options.compression,
+                level=options.compression_level,
+                set_bytes_max=self._request_bytes,
+                message_size_max=min(options.message_size_max, SET_BYTES_MAX),
+                buffers=self._buffers,
+            )
+            for encoded in sets:
+                self._note(log, encoded)
+                yield log, encoded
 
     def _connected(self) -> Client:
         # Trying again doubles nothing here: nothing was sent yet.
@@ -138,7 +148,7 @@ class BrokerSender:
 
     def _note(self, log: TopicPartition, encoded: EncodedSet) -> None:
         """Count a set that is about to be sent."""
-        written = self._written.setdefault(log, _Written())
+        written = self._written[log]
         written.message_count += encoded.count
         written.size += len(encoded.data)
         if self._options.acks == "verify":

@@ -12,6 +12,7 @@ from typing import Final
 
 from ..errors import CorruptDataError, LimitError
 from ..model import OffsetRange
+from ..protocol.buffers import Buffers
 from ..protocol.primitives import Buffer
 from ..records.columns import Columns
 from ..records.message_set import DecodeLimits, decode, entry_size
@@ -35,6 +36,7 @@ class Stitcher:
         self._limits = limits
         self._values = values
         self._tail = bytearray()
+        self._buffers = Buffers()
 
     def feed(self, frame: memoryview, start: int = 0) -> Iterator[Columns]:
         """Columns of the messages that the chunk ``frame[start:]`` completes.
@@ -67,7 +69,9 @@ class Stitcher:
         """Yield the columns of all whole messages; return how many bytes they took."""
         view, pos = memoryview(chunk), 0
         while pos < len(view):
-            decoded = decode(view[pos:], self.offset, self._limits, values=self._values)
+            decoded = decode(
+                view[pos:], self.offset, self._limits, values=self._values, buffers=self._buffers
+            )
             pos += decoded.size
             self.offset += decoded.size
             if decoded.columns.count:

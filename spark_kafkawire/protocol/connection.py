@@ -17,14 +17,16 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from ..errors import ConnectionLost, ProtocolError
+from .buffers import Buffers
 from .dialect import Api, Dialect
-from .frames import Frames
 from .primitives import Buffer, read_int32
 from .versions import BrokerVersions
 
 LENGTH_BYTES: Final = 4
 #: Correlation ids are counted from 0 and start anew after this one: the field is a signed int32.
 CORRELATION_ID_MAX: Final = (1 << 31) - 1
+#: Bytes in front of a large reply that are free for its reader.
+ROOM_BYTES_MAX: Final = 1 << 16
 #: First bytes of a TLS record that carries an alert.
 TLS_ALERT: Final = b"\x15\x03"
 
@@ -33,8 +35,9 @@ TLS_ALERT: Final = b"\x15\x03"
 class Reply:
     """A reply with the request it answers. ``body``'s byte fields are views of ``frame``.
 
-    The reply's bytes end the frame. What lies before them is free for who reads the reply. The
-    memory is used again once no view of it is alive. For ``throttle_time_ms`` the broker wants
+    The reply's bytes end the frame. What lies before them, as much as the reply and at most
+    ``ROOM_BYTES_MAX``, is free for who reads the reply. The memory is used again once no view of
+    it is alive. For ``throttle_time_ms`` the broker wants
     nothing more to be sent on this connection.
     """
 
@@ -67,7 +70,7 @@ class Connection:
         self._versions: BrokerVersions | None = None
         self._next_correlation_id = 0
         self._awaited: deque[_Awaited] = deque()
-        self._frames = Frames()
+        self._buffers = Buffers()
         self._length = bytearray(LENGTH_BYTES)
         # The frame's length comes into one place, the reply at the end of another.
         self._frame, self._start, self._filled = memoryview(self._length), 0, 0
@@ -129,7 +132,8 @@ class Connection:
             if self._in_body:
                 return self._finish()
             body_size = self._body_size()
-            self._frame, self._start = self._frames.take(body_size)
+            self._start = min(body_size, ROOM_BYTES_MAX)
+            self._frame = self._buffers.take(self._start + body_size)
             self._filled, self._in_body = self._start, True
             return self._finish() if body_size == 0 else None
         except ProtocolError as error:

@@ -7,8 +7,10 @@ all claimed checksums; one wrong value is always seen, several cancel once in 2*
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
-from typing import Final
+from itertools import pairwise
+from typing import Final, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -25,10 +27,8 @@ _NO_TABLES: Final = np.empty(0, np.uint32)
 _LIBRARY_SIZE_MIN: Final = 512
 
 
-def crc32(buf: Buffer) -> int:
-    """The CRC-32 of a buffer, as in zlib."""
-    crc: int = isal_zlib.crc32(buf)
-    return crc
+#: The CRC-32 of a buffer, as in zlib.
+crc32: Final = cast(Callable[[Buffer], int], isal_zlib.crc32)
 
 
 def first_mismatch(
@@ -56,9 +56,8 @@ def crc32_each(values: npt.NDArray[np.uint8], offsets: npt.NDArray[np.int64]) ->
     if compiler.loaded() and offsets[-1] - offsets[0] < _LIBRARY_SIZE_MIN * count:
         kernels.crc_each(values, offsets, slice_tables(), crcs)
         return crcs
-    view, bounds = values.data, offsets.tolist()
-    for row in range(count):
-        crcs[row] = crc32(view[bounds[row] : bounds[row + 1]])
+    view = values.data
+    crcs[:] = [crc32(view[start:stop]) for start, stop in pairwise(offsets.tolist())]
     return crcs
 
 

@@ -122,15 +122,17 @@ def _compile(kernels: list[Kernel[Any, Any]]) -> None:
     config = numba.config
     if config.DISABLE_JIT:
         raise ImportError("numba is switched off by NUMBA_DISABLE_JIT")
-    default_cache = config.CACHE_DIR
-    config.CACHE_DIR = default_cache or str(_cache_folder())
-    try:
-        _compile_copy()
-        for function in _inlined:
-            _compile_inlined(function)
-        compiled = [numba.njit(each.signature, cache=True, nogil=True)(each.function) for each in kernels]
-    finally:
-        config.CACHE_DIR = default_cache
+    # One thread at a time: where the cache is is a setting of the whole process.
+    with import_module("numba.core.compiler_lock").global_compiler_lock:
+        default_cache = config.CACHE_DIR
+        config.CACHE_DIR = default_cache or str(_cache_folder())
+        try:
+            _compile_copy()
+            for function in _inlined:
+                _compile_inlined(function)
+            compiled = [numba.njit(each.signature, cache=True, nogil=True)(each.function) for each in kernels]
+        finally:
+            config.CACHE_DIR = default_cache
     for each, function in zip(kernels, compiled, strict=True):
         each.compiled = function
 

@@ -17,6 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from ..errors import OptionError, RowError
+from ..protocol.buffers import Buffers
 from ..protocol.primitives import Buffer
 from . import compiler, kernels
 from .checksum import crc32, crc32_each
@@ -51,7 +52,7 @@ def encode(values: pa.Array, compression: str = "none", level: int | None = None
     rows = _Rows.of(values)
     rows.check_sizes(_PAYLOAD_SIZE_MAX)
     compiler.expect(rows.count)
-    return _Encoder(codec_named(compression), level).encode(rows)
+    return _Encoder(codec_named(compression), level, Buffers()).encode(rows)
 
 
 def encode_sets(
@@ -61,18 +62,21 @@ def encode_sets(
     level: int | None = None,
     set_bytes_max: int,
     message_size_max: int,
+    buffers: Buffers | None = None,
 ) -> Iterator[EncodedSet]:
     """Message sets of all values, in order.
 
     A set has at most ``set_bytes_max`` bytes before compression, or one value. No outermost
     payload is larger than ``message_size_max``: a compressed set that is gets halved until it
-    fits. Raises ``RowError`` naming the row that cannot fit alone; without compression before
+    fits. The memory of a set is one of ``buffers``, used again once nobody looks at the set.
+
+    Raises ``RowError`` naming the row that cannot fit alone; without compression before
     the first set, and otherwise as ``encode`` does. All fatal.
     """
     rows = _Rows.of(values)
     codec = codec_named(compression)
     rows.check_sizes(_PAYLOAD_SIZE_MAX if codec else message_size_max)
-    return _Encoder(codec, level, message_size_max).encode_sets(rows, set_bytes_max)
+    return _Encoder(codec, level, buffers or Buffers(), message_size_max).encode_sets(rows, set_bytes_max)
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,10 +136,11 @@ class _Rows:
 
 @dataclass(frozen=True, slots=True)
 class _Encoder:
-    """How sets are made: one codec (or none), its level, the broker's limit."""
+    """How sets are made: one codec (or none), its level, where to, the broker's limit."""
 
     codec: Codec | None
     level: int | None
+    buffers: Buffers
     message_size_max: int = _PAYLOAD_SIZE_MAX
 
     def encode_sets(self, rows: _Rows, set_bytes_max: int) -> Iterator[EncodedSet]:
@@ -163,11 +168,11 @@ class _Encoder:
     def encode(self, rows: _Rows) -> Buffer:
         """One message set."""
         crcs = crc32_each(rows.data, rows.offsets)
-        plain = np.empty(rows.plain_size, np.uint8)
-        kernels.write_messages(rows.data, rows.offsets, crcs, plain)
+        plain = self.buffers.take(rows.plain_size)
+        kernels.write_messages(rows.data, rows.offsets, crcs, np.frombuffer(plain, np.uint8))
         if self.codec is None or not rows.count:
-            return plain.data
-        payload = self.codec.compress(plain.data, self.level)
+            return plain
+        payload = self.codec.compress(plain, self.level)
         header = _HEADER.pack(len(payload) + _LENGTH_OVER_PAYLOAD, _MAGIC, self.codec.number, crc32(payload))
         return b"".join((header, payload))
 

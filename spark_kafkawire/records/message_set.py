@@ -16,6 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..errors import CorruptDataError
+from ..protocol.buffers import Buffers
 from ..protocol.primitives import Buffer
 from . import compiler, kernels
 from .checksum import combining_tables, first_mismatch
@@ -53,12 +54,18 @@ class Decoded:
 
 
 def decode(
-    buf: Buffer, base_offset: int, limits: DecodeLimits = DEFAULT_LIMITS, *, values: bool = True
+    buf: Buffer,
+    base_offset: int,
+    limits: DecodeLimits = DEFAULT_LIMITS,
+    *,
+    values: bool = True,
+    buffers: Buffers | None = None,
 ) -> Decoded:
     """Decode the whole messages at the start of ``buf``, which lies at ``base_offset`` of its log.
 
     A message that the buffer's end cuts is left over, never an error. ``nextOffset`` of an inner
     message is the end of its outermost one. All checksums are checked, also without ``values``.
+    The values' memory is one of ``buffers``, used again once nobody looks at them.
 
     Raises ``CorruptDataError`` with the outermost message's offset for a wrong CRC, an unknown
     magic or codec, an impossible length or damaged compressed data at any level; ``LimitError``
@@ -77,7 +84,7 @@ def decode(
     level = Level(window, outer, np.arange(outer.count), outer.count)
     if outer.codec.any():
         level = flatten(level, base_offset, limits)
-    columns = _columns(level, outer, base_offset, values)
+    columns = _columns(level, outer, base_offset, values, buffers or Buffers())
     size = outer.size if level.kept == outer.count else int(outer.pos[level.kept])
     is_limited = len(window) < len(whole) or outer.stop is Stop.ROWS_FULL or level.kept < outer.count
     return Decoded(columns, size, cut=not is_limited)
@@ -91,8 +98,8 @@ def _window(buf: Uint8s, limits: DecodeLimits) -> Uint8s:
     return buf[: max(limits.batch_bytes_max, first)]
 
 
-def _columns(level: Level, outer: Entries, base_offset: int, values: bool) -> Columns:
-    data, offsets, wrong_row = _gather(level.buf, level.entries)
+def _columns(level: Level, outer: Entries, base_offset: int, values: bool, buffers: Buffers) -> Columns:
+    data, offsets, wrong_row = _gather(level.buf, level.entries, buffers)
     if wrong_row is not None:
         origin = int(level.origin[wrong_row])
         raise damage(outer, origin, base_offset, "the CRC-32 of its payload is wrong")
@@ -104,11 +111,11 @@ def _columns(level: Level, outer: Entries, base_offset: int, values: bool) -> Co
     return Columns(offset, index, next_offset, binary_array(data, offsets) if values else None)
 
 
-def _gather(buf: Uint8s, entries: Entries) -> tuple[Uint8s, Int32s, int | None]:
+def _gather(buf: Uint8s, entries: Entries, buffers: Buffers) -> tuple[Uint8s, Int32s, int | None]:
     """All payloads in a row, where each begins (one more for the end), the first with a wrong CRC."""
     compiler.expect(entries.count)
     tables = combining_tables()
-    data = np.empty(int(entries.payload_size.sum()), np.uint8)
+    data = np.frombuffer(buffers.take(int(entries.payload_size.sum())), np.uint8)
     offsets = np.empty(entries.count + 1, np.int32)
     combined = kernels.gather(
         buf, entries.payload_pos, entries.payload_size, entries.crc, tables, data, offsets

@@ -21,7 +21,9 @@ from ..clients.sender import LogReceipt
 from ..clients.targets import Targets, targets_type
 from ..errors import KafkaWireError, OptionError
 from ..options import WriteOptions
+from ..records import compiler
 from ..records.rows import Records
+from .worker import freeze_heap
 from .write_schema import WRITE_SCHEMAS
 
 _log = logging.getLogger("spark_kafkawire")
@@ -79,6 +81,12 @@ class KafkaWireBatchWriter(DataSourceArrowWriter):
         Raises ``RowError`` before anything of the batch at fault is sent, ``DiscoveryError``,
         ``ConnectFailed``, ``DeliveryError`` (all fatal for the task).
         """
+        try:
+            return self._write(iterator)
+        finally:
+            freeze_heap(compiler.loaded())
+
+    def _write(self, iterator: Iterator[pa.RecordBatch]) -> KafkaWireCommitMessage:
         context = TaskContext.get()
         first = context.partitionId() if context else 0
         partitioner = Partitioner(self._targets, first, CHOICES[self._options.partitioner])

@@ -102,6 +102,19 @@ print(config.CACHE_DIR == before)
     assert not list((REPOSITORY / "spark_kafkawire").rglob("*.nbi"))
 
 
+def test_threads_that_load_at_once_keep_to_the_users_cache_too(tmp_path: Path) -> None:
+    program = """
+from concurrent.futures import ThreadPoolExecutor
+from numba.core import config
+before = config.CACHE_DIR
+with ThreadPoolExecutor(4) as pool:
+    assert all(pool.map(lambda _: compiler.load(), range(4)))
+print(config.CACHE_DIR == before)
+"""
+    assert run(program, XDG_CACHE_HOME=str(tmp_path)) == "True"
+    assert not list((REPOSITORY / "spark_kafkawire").rglob("*.nbi"))
+
+
 def test_a_cache_of_the_users_own_choice_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("numba.core.config.CACHE_DIR", str(tmp_path))
     kernel = compiler.Kernel(_twice, "int64(int64)")

@@ -1,0 +1,40 @@
+"""Buffers that are used again once nobody looks at them.
+
+The first touch of fresh memory costs as much as a megabyte's way through a socket, and memory that
+was just read is in the processor's cache.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+#: Buffers that are kept: one to fill while another one is read.
+KEPT_COUNT_MAX: Final = 2
+
+
+class Buffers:
+    """Gives out views of buffers, and each buffer again when no view of it is alive."""
+
+    def __init__(self) -> None:
+        self._kept: list[bytearray] = []
+
+    def take(self, size: int) -> memoryview:
+        """``size`` bytes to write to. Their content is arbitrary."""
+        for buffer in self._kept:
+            if len(buffer) > size and _is_free(buffer):
+                return memoryview(buffer)[:size]
+        # An eighth more, for the next one is seldom of the same size; untouched it costs nothing. One
+        # byte more, for the sake of _is_free.
+        buffer = bytearray(size + size // 8 + 1)
+        self._kept = [*self._kept, buffer][-KEPT_COUNT_MAX:]
+        return memoryview(buffer)[:size]
+
+
+def _is_free(buffer: bytearray) -> bool:
+    try:
+        # Python refuses to change the size of a buffer while a view of it is alive.
+        last = buffer.pop()
+    except BufferError:
+        return False
+    buffer.append(last)
+    return True

@@ -53,12 +53,13 @@ class Delivery:
 
     def magic(self, log: TopicPartition) -> int:
         """The format of records that the log's leader speaks."""
+        deadline_s = time.monotonic() + self._options.delivery.timeout_s
         while True:
             try:
                 return self._link(log).magic
             except KafkaWireError as error:
                 self._forget_leaders(log.topic)
-                self._wait(error)
+                self._wait(error, deadline_s)
 
     def enqueue(self, batch: Batch) -> None:
         """Take the next batch of its log."""
@@ -96,9 +97,8 @@ class Delivery:
         try:
             link = self._link(head.log)
         except KafkaWireError as error:
-            self._check_deadline(Failure(head, error))
             self._forget_leaders(head.log.topic)
-            self._wait(error)
+            self._wait(error, head.deadline_s)
             return
         if link.in_flight >= self._in_flight_max:
             self._take(link)
@@ -198,10 +198,8 @@ class Delivery:
         self._queue = deque(sorted([*again, *self._queue], key=attrgetter("place")))
         for log in anew:
             self._begin_anew(log)
-        for failure in failures:
-            self._check_deadline(failure)
         if waits := next((failure for failure in failures if failure.error.retriable), None):
-            self._wait(waits.error)
+            self._wait(waits.error, waits.batch.deadline_s)
 
     def _sentenced(self, failure: Failure, verdict: Verdict) -> Sequence[Batch]:
         """The batches to send in place of the one that failed."""
@@ -232,19 +230,15 @@ class Delivery:
         self._metadata.forget(topic)
         self._leaders = {log: leader for log, leader in self._leaders.items() if log.topic != topic}
 
-    def _wait(self, error: KafkaWireError) -> None:
+    def _wait(self, error: KafkaWireError, deadline_s: float) -> None:
         """Wait before the next try; raises where there is none."""
         try:
+            if time.monotonic() > deadline_s:
+                timeout_s = self._options.delivery.timeout_s
+                raise error.located(f"not delivered within {timeout_s:g} s (kafka.delivery.timeout.ms)")
             self._attempts.failed(error)
         except KafkaWireError as last:
             raise self._undelivered(last) from error
-
-    def _check_deadline(self, failure: Failure) -> None:
-        if time.monotonic() > failure.batch.deadline_s:
-            timeout_s = self._options.delivery.timeout_s
-            raise self._undelivered(
-                failure.error.located(f"not delivered within {timeout_s:g} s (kafka.delivery.timeout.ms)")
-            )
 
     def _undelivered(self, error: KafkaWireError) -> KafkaWireError:
         """The error with what may be missing; as it is where nothing was sent."""

@@ -1,0 +1,314 @@
+"""Every row once and in order, whatever brokers and connections do."""
+
+from __future__ import annotations
+
+import struct
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+import pytest
+
+from spark_kafkawire.clients.delivery import Delivery
+from spark_kafkawire.errors import DeliveryError
+from spark_kafkawire.model import TopicPartition
+from spark_kafkawire.protocol.modern.error_codes import ModernErrorCode
+from tests.clients.producing import (
+    FINE,
+    ReplyFaults,
+    in_parts,
+    numbered,
+    options_of,
+    producer,
+    records,
+    write,
+)
+from tests.support import librdkafka
+from tests.support import mock_cluster as mock
+from tests.support.foreign import values
+from tests.support.mock_cluster import MockCluster
+from tests.support.noida import NoidaBroker
+
+VALUES: Final = numbered(2000)
+NOT_LEADER: Final = ModernErrorCode.NOT_LEADER_OR_FOLLOWER
+TIMED_OUT: Final = ModernErrorCode.REQUEST_TIMED_OUT
+IN_FLIGHT: Final = "kafka__max__in__flight__requests__per__connection"
+IDEMPOTENCE: Final = "kafka__enable__idempotence"
+
+
+def write_in_parts(servers: str, topic: str, partitions: int = 1, **raw: Any) -> None:
+    """All values to each partition, in batches of about fifty."""
+    with producer(options_of(servers, **{"batchBytes": 1000, **raw})) as sending:
+        for part in in_parts(VALUES, 100):
+            for partition in range(partitions):
+                sending.add(TopicPartition(topic, partition), records(part))
+        receipts = sending.finish()
+    assert [receipt.message_count for receipt in receipts] == [len(VALUES)] * partitions
+
+
+def assert_written_once(servers: str, topic: str, partitions: int = 1) -> None:
+    for partition in range(partitions):
+        assert values(librdkafka.consume(servers, topic, partition)) == VALUES
+
+
+# --- replies that are lost or say nothing of use, after the broker appended: only sequences tell.
+
+
+@pytest.mark.parametrize(
+    "plan",
+    [
+        ["lost"],
+        [FINE, FINE, "lost", FINE, "lost"],
+        ["lost"] * 6,
+        [TIMED_OUT],
+        [FINE, TIMED_OUT, FINE, TIMED_OUT, TIMED_OUT, "lost"],
+        [ModernErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND] * 3,
+        [NOT_LEADER, FINE, "lost"],
+        [ModernErrorCode.NETWORK_EXCEPTION, ModernErrorCode.KAFKA_STORAGE_ERROR, "lost"],
+    ],
+    ids=lambda plan: "-".join(map(str, plan)),
+)
+def test_what_is_sent_again_after_an_append_is_stored_once_and_in_order(
+    noida: NoidaBroker, monkeypatch: pytest.MonkeyPatch, plan: list[int | str]
+) -> None:
+    topic = noida.create_topic(partitions=2)
+    faults = ReplyFaults(monkeypatch)
+    faults.plan.extend(plan)
+    write_in_parts(noida.bootstrap_servers, topic, 2, compression="lz4")
+    assert not faults.plan
+    assert_written_once(noida.bootstrap_servers, topic, 2)
+
+
+def test_without_idempotence_a_lost_reply_may_double_but_loses_nothing(
+    noida: NoidaBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = noida.create_topic()
+    ReplyFaults(monkeypatch).plan.extend([FINE, "lost"])
+    write_in_parts(noida.bootstrap_servers, topic, **{IDEMPOTENCE: "false"})
+    found = values(librdkafka.consume(noida.bootstrap_servers, topic))
+    assert len(found) > len(VALUES)
+    assert list(dict.fromkeys(found)) == VALUES
+
+
+def test_without_retries_a_lost_reply_is_an_error_that_says_what_may_be_missing(
+    noida: NoidaBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = noida.create_topic()
+    ReplyFaults(monkeypatch).plan.extend([FINE, "lost"])
+    with pytest.raises(DeliveryError) as raised:
+        write_in_parts(noida.bootstrap_servers, topic, retries=0, acks=1)
+    message = str(raised.value)
+    assert message.startswith("gave up after 1 attempts in ")
+    assert (
+        "message(s) of this task are proven to be in their logs, each of the others may be there" in message
+    )
+    assert "\n" not in message
+
+
+def test_sequences_count_the_records_of_a_log(noida: NoidaBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+    topic = noida.create_topic(partitions=2)
+    faults = ReplyFaults(monkeypatch)
+    write_in_parts(noida.bootstrap_servers, topic, 2)
+    for partition in range(2):
+        headers = [data[53:61] for data in batches(faults, partition)]
+        sequences, counts = zip(*(struct.unpack(">ii", header) for header in headers), strict=True)
+        assert list(sequences) == [sum(counts[:place]) for place in range(len(counts))]
+
+
+def batches(faults: ReplyFaults, partition: int) -> list[bytes]:
+    """What was sent to a partition."""
+    return [
+        bytes(part.records or b"")
+        for request in faults.requests
+        for topic in request.topic_data
+        for part in topic.partition_data
+        if part.index == partition
+    ]
+
+
+# --- answers without an append
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        ModernErrorCode.CORRUPT_MESSAGE,
+        ModernErrorCode.LEADER_NOT_AVAILABLE,
+        NOT_LEADER,
+        TIMED_OUT,
+        ModernErrorCode.NOT_ENOUGH_REPLICAS,
+        mock.DISCONNECT,
+    ],
+)
+def test_a_refusal_that_may_pass_is_tried_again(mock_cluster: MockCluster, code: int) -> None:
+    mock_cluster.create_topic("t")
+    mock_cluster.push_request_errors(mock.PRODUCE, FINE, code, FINE, code, code)
+    # The mock cluster checks no sequences: it would append what follows a refused batch.
+    write_in_parts(mock_cluster.bootstrap_servers, "t", **{IN_FLIGHT: 1})
+    assert_written_once(mock_cluster.bootstrap_servers, "t")
+
+
+@pytest.mark.parametrize(
+    ("code", "meaning"),
+    [
+        (ModernErrorCode.TOPIC_AUTHORIZATION_FAILED, "the user may not do this to the topic"),
+        (ModernErrorCode.INVALID_PRODUCER_EPOCH, "a newer producer took this one's place"),
+        (ModernErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, "the broker misses records"),
+        (ModernErrorCode.INVALID_RECORD, "the broker refuses a record"),
+    ],
+)
+def test_a_refusal_that_will_not_pass_is_an_error_at_once(
+    mock_cluster: MockCluster, code: int, meaning: str
+) -> None:
+    mock_cluster.create_topic("t")
+    mock_cluster.push_request_errors(mock.PRODUCE, code)
+    with pytest.raises(DeliveryError, match=rf"^Produce to t 0 on broker \d .*: {meaning}") as raised:
+        write(mock_cluster.bootstrap_servers, "t", [b"a"])
+    assert "; 0 message(s) of this task are proven" in str(raised.value)
+    assert values(librdkafka.consume(mock_cluster.bootstrap_servers, "t")) == []
+
+
+def test_a_batch_that_the_broker_had_before_is_a_success(mock_cluster: MockCluster) -> None:
+    mock_cluster.create_topic("t")
+    mock_cluster.push_request_errors(mock.PRODUCE, ModernErrorCode.DUPLICATE_SEQUENCE_NUMBER)
+    (receipt,) = write(mock_cluster.bootstrap_servers, "t", [b"a"])
+    assert (receipt.message_count, receipt.start_offset) == (1, None)
+
+
+def test_a_batch_that_is_too_large_is_split_until_it_fits(mock_cluster: MockCluster) -> None:
+    mock_cluster.create_topic("t")
+    mock_cluster.push_request_errors(mock.PRODUCE, *[ModernErrorCode.MESSAGE_TOO_LARGE] * 3)
+    write(mock_cluster.bootstrap_servers, "t", VALUES)
+    assert_written_once(mock_cluster.bootstrap_servers, "t")
+
+
+def test_one_record_that_is_too_large_names_the_topics_limit(mock_cluster: MockCluster) -> None:
+    mock_cluster.create_topic("t")
+    mock_cluster.push_request_errors(mock.PRODUCE, ModernErrorCode.MESSAGE_TOO_LARGE)
+    with pytest.raises(DeliveryError, match=r"larger than the topic's max\.message\.bytes"):
+        write(mock_cluster.bootstrap_servers, "t", [b"a"])
+
+
+def test_a_forgotten_producer_goes_on_under_a_new_identity(
+    mock_cluster: MockCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mock_cluster.create_topic("t")
+    faults = ReplyFaults(monkeypatch)
+    unknown = ModernErrorCode.UNKNOWN_PRODUCER_ID
+    # The five that are in flight once the first is answered.
+    mock_cluster.push_request_errors(mock.PRODUCE, FINE, *[unknown] * 5)
+    write_in_parts(mock_cluster.bootstrap_servers, "t")
+    assert_written_once(mock_cluster.bootstrap_servers, "t")
+    assert len({data[43:51] for data in batches(faults, 0)}) == 2
+
+
+# --- leaders and brokers
+
+
+@pytest.mark.parametrize(("in_flight", "moves"), [(5, (8,)), (1, range(1, 20))])
+def test_a_leader_that_moves_in_the_middle_is_followed(
+    mock_cluster: MockCluster, in_flight: int, moves: Sequence[int]
+) -> None:
+    mock_cluster.create_topic("t")
+    mock_cluster.set_leader("t", 0, 1)
+    options = options_of(mock_cluster.bootstrap_servers, **{"batchBytes": 1000, IN_FLIGHT: in_flight})
+    with producer(options) as sending:
+        for number, part in enumerate(in_parts(VALUES, 100)):
+            if number in moves:
+                mock_cluster.set_leader("t", 0, number % 3 + 1)
+            sending.add(TopicPartition("t", 0), records(part))
+        sending.finish()
+    assert_written_once(mock_cluster.bootstrap_servers, "t")
+
+
+def test_a_leader_that_metadata_names_wrongly_is_asked_for_again(mock_cluster: MockCluster) -> None:
+    mock_cluster.create_topic("t")
+    mock_cluster.set_leader("t", 0, 1)
+    for _ in range(3):
+        mock_cluster.push_leader_response("t", 0, 2, 0)
+    write_in_parts(mock_cluster.bootstrap_servers, "t")
+    assert_written_once(mock_cluster.bootstrap_servers, "t")
+
+
+def test_a_broker_that_goes_down_and_comes_back_is_waited_for(mock_cluster: MockCluster) -> None:
+    mock_cluster.create_topic("t", partitions=3)
+    for partition in range(3):
+        mock_cluster.set_leader("t", partition, partition + 1)
+    with producer(options_of(mock_cluster.bootstrap_servers, batchBytes=1000)) as sending:
+        for number, part in enumerate(in_parts(VALUES, 100)):
+            if number == 5:
+                mock_cluster.set_broker_down(2)
+                threading.Timer(0.2, mock_cluster.set_broker_up, (2,)).start()
+            for partition in range(3):
+                sending.add(TopicPartition("t", partition), records(part))
+        sending.finish()
+    for partition in range(3):
+        found = values(librdkafka.consume(mock_cluster.bootstrap_servers, "t", partition))
+        # The mock cluster appends again what it had: without its sequences repetitions are seen here.
+        assert list(dict.fromkeys(found)) == VALUES
+
+
+def test_a_leader_that_stays_down_is_an_error_after_the_delivery_timeout(mock_cluster: MockCluster) -> None:
+    mock_cluster.create_topic("t")
+    mock_cluster.set_leader("t", 0, 2)
+    with producer(
+        options_of(mock_cluster.bootstrap_servers, kafka__delivery__timeout__ms=700, batchBytes=1)
+    ) as sending:
+        sending.add(TopicPartition("t", 0), records([b"there"]))
+        mock_cluster.set_broker_down(2)
+        sending.add(TopicPartition("t", 0), records([b"missing"]))
+        started_s = time.monotonic()
+        with pytest.raises(
+            DeliveryError, match=r"not delivered within 0\.7 s \(kafka\.delivery\.timeout\.ms\)"
+        ):
+            sending.finish()
+        assert time.monotonic() - started_s < 10
+
+
+def test_no_leader_at_all_is_waited_for(mock_cluster: MockCluster) -> None:
+    mock_cluster.create_topic("t")
+    mock_cluster.set_leader("t", 0, mock.NO_LEADER)
+    threading.Timer(0.3, mock_cluster.set_leader, ("t", 0, 3)).start()
+    write_in_parts(mock_cluster.bootstrap_servers, "t")
+    assert_written_once(mock_cluster.bootstrap_servers, "t")
+
+
+def test_a_slow_broker_slows_the_task_and_is_no_error(mock_cluster: MockCluster) -> None:
+    mock_cluster.create_topic("t")
+    mock_cluster.set_broker_rtt(mock.ALL_BROKERS, 30)
+    write_in_parts(mock_cluster.bootstrap_servers, "t", batchBytes=4000)
+    assert_written_once(mock_cluster.bootstrap_servers, "t")
+
+
+def test_an_answer_that_comes_too_late_is_a_lost_one(mock_cluster: MockCluster) -> None:
+    mock_cluster.create_topic("t")
+    mock_cluster.set_leader("t", 0, 1)
+    mock_cluster.push_broker_errors(1, mock.PRODUCE, (TIMED_OUT, 600))
+    write(mock_cluster.bootstrap_servers, "t", [b"a"], requestTimeout="200ms")
+    assert values(librdkafka.consume(mock_cluster.bootstrap_servers, "t")) == [b"a"]
+
+
+def test_a_broker_killed_and_started_again_loses_nothing_that_was_proven(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with NoidaBroker() as broker:
+        topic = broker.create_topic()
+        restart(broker, monkeypatch, at_pump=10)
+        write_in_parts(broker.bootstrap_servers, topic, kafka__delivery__timeout__ms=30_000)
+        assert_written_once(broker.bootstrap_servers, topic)
+
+
+def restart(broker: NoidaBroker, monkeypatch: pytest.MonkeyPatch, at_pump: int) -> None:
+    """Stop the broker before a certain flush, and start it while the producer tries."""
+    pump: Callable[[Delivery], None] = Delivery.pump
+    count = [0]
+
+    def pumped(delivery: Delivery) -> None:
+        count[0] += 1
+        if count[0] == at_pump:
+            broker.stop()
+            threading.Timer(0.2, broker.start).start()
+        pump(delivery)
+
+    monkeypatch.setattr(Delivery, "pump", pumped)

@@ -37,7 +37,7 @@ IN_FLIGHT: Final = "kafka__max__in__flight__requests__per__connection"
 IDEMPOTENCE: Final = "kafka__enable__idempotence"
 
 
-def write_in_parts(servers: str, topic: str, partitions: int = 1, **raw: Any) -> None:
+def write_in_parts(servers: str, topic: str, partitions: Any = 1, **raw: Any) -> None:
     """All values to each partition, in batches of about fifty."""
     with producer(options_of(servers, **{"batchBytes": 1000, **raw})) as sending:
         for part in in_parts(VALUES, 100):

@@ -33,6 +33,7 @@ from tests.support.settings import settings_modern
 
 from .modern_peers import METADATA_REPLY, broker
 from .peers import Peer, Script, read_frame, stalling
+from .tls_peers import server_of, serving
 
 ALL_TOPICS: Final = MetadataRequest(topics=None)
 GRACE_S: Final = 1.0
@@ -42,25 +43,6 @@ GRACE_S: Final = 1.0
 def forgotten() -> Iterator[None]:
     yield
     connecting._old_brokers.clear()
-
-
-def serving(server: ssl.SSLContext, script: Script) -> Script:
-    """The script behind TLS. Handshakes that fail are the client's to tell of."""
-
-    def secured(connection: socket.socket) -> None:
-        try:
-            with server.wrap_socket(connection, server_side=True) as wrapped:
-                script(wrapped)
-        except OSError:
-            pass
-
-    return secured
-
-
-def server_of(pem: Path) -> ssl.SSLContext:
-    server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    server.load_cert_chain(pem)
-    return server
 
 
 def trusting(certificates: Certificates) -> Tls:

@@ -1,0 +1,230 @@
+"""Tokens from an authorization server, good ones, bad ones, and in time."""
+
+from __future__ import annotations
+
+import base64
+import json
+import socket
+import time
+import traceback
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any, Final
+
+import pytest
+
+from spark_kafkawire.errors import AuthenticationError, ConnectFailed, KafkaWireError, RequestTimedOut
+from spark_kafkawire.net import oauth
+from spark_kafkawire.net.client import Client
+from spark_kafkawire.net.oauth import ANSWER_BYTES_MAX, ClientCredentials
+from spark_kafkawire.net.sasl import Sasl
+from spark_kafkawire.net.settings import Security
+from spark_kafkawire.net.tls import Tls
+from spark_kafkawire.net.transport import Deadline
+from spark_kafkawire.protocol.modern.metadata import MetadataRequest
+from tests.support.certificates import SERVER_NAME, Certificates
+from tests.support.settings import settings_modern
+
+from .modern_peers import METADATA_REPLY
+from .peers import Peer, Script, closed_port, stalling
+from .test_sasl import TOKEN, login_broker
+from .tls_peers import server_of, serving
+
+SECRET: Final = "s3cret:€"
+GRACE_S: Final = 1.0
+
+
+@pytest.fixture(autouse=True)
+def forgotten() -> Iterator[None]:
+    yield
+    oauth._kept.clear()
+
+
+def granted(token: object = TOKEN, **more: object) -> dict[str, Any]:
+    return {"access_token": token, "token_type": "Bearer", "expires_in": 3600, **more}
+
+
+def http_answer(found: object, status: str = "200 OK", *headers: str) -> bytes:
+    body = found if isinstance(found, bytes) else json.dumps(found).encode()
+    lines = [f"HTTP/1.1 {status}", f"Content-Length: {len(body)}", *headers, "", ""]
+    return "\r\n".join(lines).encode() + body
+
+
+def saying(answer: bytes, seen: list[bytes] | None = None) -> Script:
+    """Read a request's head and body, and answer it."""
+
+    def script(connection: socket.socket) -> None:
+        data = b""
+        while b"\r\n\r\n" not in data or not data.endswith((b"credentials", b"kafka+all")):
+            chunk = connection.recv(1 << 16)
+            if not chunk:
+                return
+            data += chunk
+        if seen is not None:
+            seen.append(data)
+        connection.sendall(answer)
+
+    return script
+
+
+def credentials(peer: Peer, certificates: Certificates, **changes: Any) -> ClientCredentials:
+    url = f"https://{SERVER_NAME}:{peer.broker.port}/oauth/token?tenant=1"
+    made = ClientCredentials(url, "me", SECRET, tls=Tls(certificates.authority.read_text()))
+    return replace(made, **changes)
+
+
+def token(peer: Peer, certificates: Certificates, timeout_s: float = 5, **changes: Any) -> str:
+    return credentials(peer, certificates, **changes).token(Deadline.after(timeout_s))
+
+
+def test_a_token_is_asked_for_with_the_clients_credentials(certificates: Certificates) -> None:
+    seen: list[bytes] = []
+    with Peer(serving(server_of(certificates.server), saying(http_answer(granted()), seen))) as peer:
+        assert token(peer, certificates, scope="kafka all") == TOKEN
+    head, _, body = seen[0].decode().partition("\r\n\r\n")
+    login = base64.b64encode(f"me:{SECRET}".encode()).decode()
+    assert head.splitlines() == [
+        "POST /oauth/token?tenant=1 HTTP/1.1",
+        f"Host: {SERVER_NAME}:{peer.broker.port}",
+        f"Authorization: Basic {login}",
+        "Accept: application/json",
+        "Content-Type: application/x-www-form-urlencoded",
+        f"Content-Length: {len(body)}",
+        "Connection: close",
+    ]
+    assert body == "grant_type=client_credentials&scope=kafka+all"
+
+
+def test_a_chunked_answer_is_read(certificates: Certificates) -> None:
+    body = json.dumps(granted()).encode()
+    chunked = b"%x\r\n%s\r\n0\r\n\r\n" % (len(body), body)
+    answer = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + chunked
+    with Peer(serving(server_of(certificates.server), saying(answer))) as peer:
+        assert token(peer, certificates) == TOKEN
+
+
+def test_a_token_is_used_for_most_of_its_life(
+    certificates: Certificates, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers = [http_answer(granted(f"token-{number}", expires_in=100)) for number in (1, 2)]
+    scripts = [serving(server_of(certificates.server), saying(answer)) for answer in answers]
+    now_s = time.monotonic()
+    with Peer(*scripts) as peer:
+        assert token(peer, certificates) == token(peer, certificates) == "token-1"
+        monkeypatch.setattr("spark_kafkawire.net.oauth.time.monotonic", lambda: now_s + 79)
+        assert token(peer, certificates, timeout_s=1e9) == "token-1"
+        monkeypatch.setattr("spark_kafkawire.net.oauth.time.monotonic", lambda: now_s + 90)
+        assert token(peer, certificates, timeout_s=1e9) == "token-2"
+        assert peer.connection_count == 2
+
+
+@pytest.mark.parametrize("expires_in", [None, "soon", -1, True])
+def test_a_token_of_unknown_life_is_used_once(expires_in: object, certificates: Certificates) -> None:
+    answer = http_answer(granted(expires_in=expires_in))
+    with Peer(serving(server_of(certificates.server), saying(answer))) as peer:
+        assert token(peer, certificates) == token(peer, certificates) == TOKEN
+        assert peer.connection_count == 2
+
+
+def fails(answer: bytes, certificates: Certificates, kind: type[KafkaWireError] = AuthenticationError) -> str:
+    with (
+        Peer(serving(server_of(certificates.server), saying(answer))) as peer,
+        pytest.raises(kind) as error,
+    ):
+        token(peer, certificates)
+    whole = "".join(traceback.format_exception(error.value))
+    assert "s3cret" not in whole
+    assert base64.b64encode(f"me:{SECRET}".encode()).decode() not in whole
+    assert str(error.value).startswith(f"token endpoint {SERVER_NAME}: ")
+    assert "\n" not in str(error.value)
+    return str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("answer", "message"),
+    [
+        (http_answer({"error": "invalid_client"}, "401 No"), "HTTP status 401 invalid_client"),
+        (http_answer({"error": f"{SECRET}\n"}, "400 Bad"), "of kafka.sasl.jaas.config: HTTP status 400"),
+        (http_answer(b"<html>", "403 No"), "HTTP status 403"),
+        (http_answer({}, "302 Found", "Location: https://elsewhere/"), "HTTP status 302"),
+        (http_answer({}), "its answer has no access_token"),
+        (http_answer([TOKEN]), "its answer has no access_token"),
+        (http_answer(b"not json"), "its answer has no access_token"),
+        (http_answer(b"[" * 100_000), "its answer has no access_token"),
+        (http_answer(granted(5)), "its answer has no access_token"),
+        (http_answer(granted("")), "its answer has no access_token"),
+        (http_answer(granted("a\x01auth=b")), "its answer has no access_token"),
+        (http_answer(bytes(ANSWER_BYTES_MAX)), f"longer than {ANSWER_BYTES_MAX} bytes"),
+    ],
+)  # fmt: skip
+def test_a_refusal_is_told(answer: bytes, message: str, certificates: Certificates) -> None:
+    assert message in fails(answer, certificates)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"",
+        b"\0\0\0\x05",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{}",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
+        b"HTTP/1.1 2x0 OK\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\n" + b"X: y\r\n" * 200 + b"\r\n",
+        http_answer({}, "500 Oh"),
+        http_answer({}, "503 Later"),
+        http_answer({}, "429 Later"),
+    ],
+)
+def test_a_broken_answer_may_be_asked_for_again(answer: bytes, certificates: Certificates) -> None:
+    fails(answer, certificates, ConnectFailed)
+
+
+def test_an_endpoint_that_is_not_trusted_gets_no_secret(certificates: Certificates) -> None:
+    seen: list[bytes] = []
+    with Peer(serving(server_of(certificates.server), saying(b"", seen))) as peer:
+        for tls in (Tls(), Tls(certificates.other_authority.read_text(), checks_host_name=False)):
+            with pytest.raises(AuthenticationError, match="certificate is refused"):
+                token(peer, certificates, tls=tls)
+        wrong_name = f"https://127.0.0.1:{peer.broker.port}/"
+        unchecked = Tls(certificates.authority.read_text(), checks_host_name=False)
+        with pytest.raises(AuthenticationError, match="IP address mismatch"):
+            token(peer, certificates, endpoint_url=wrong_name, tls=unchecked)
+    assert seen == []
+
+
+def test_an_endpoint_that_is_not_there_or_silent_is_told_in_time(certificates: Certificates) -> None:
+    broker = closed_port()
+    with Peer(serving(server_of(certificates.server), stalling())) as peer:
+        with pytest.raises(ConnectFailed, match="token endpoint localhost: cannot connect"):
+            token(peer, certificates, endpoint_url=f"https://{SERVER_NAME}:{broker.port}/")
+        began_s = time.monotonic()
+        with pytest.raises(RequestTimedOut, match=r"token endpoint localhost: no answer within 0\.4 s"):
+            token(peer, certificates, timeout_s=0.4)
+        assert time.monotonic() - began_s < 0.4 + GRACE_S
+
+
+def test_a_client_logs_in_with_a_token_that_it_got(certificates: Certificates) -> None:
+    answer = http_answer(granted())
+    with (
+        Peer(serving(server_of(certificates.server), saying(answer))) as endpoint,
+        Peer(login_broker()) as peer,
+    ):
+        how = credentials(endpoint, certificates, extensions=(("logicalCluster", "lkc"),))
+        settings = replace(settings_modern(10), security=Security(sasl=Sasl("OAUTHBEARER", how)))
+        for _ in range(2):
+            with Client.connect(peer.broker, settings) as client:
+                assert client.request(MetadataRequest(topics=None)) == METADATA_REPLY
+        assert endpoint.connection_count == 1
+        assert "s3cret" not in repr(settings)
+
+
+def test_a_token_that_cannot_be_got_is_an_error_of_the_connection(certificates: Certificates) -> None:
+    answer = http_answer({"error": "invalid_client"}, "401 No")
+    with (
+        Peer(serving(server_of(certificates.server), saying(answer))) as endpoint,
+        Peer(login_broker()) as peer,
+    ):
+        how = Sasl("OAUTHBEARER", credentials(endpoint, certificates))
+        settings = replace(settings_modern(10), security=Security(sasl=how))
+        with pytest.raises(AuthenticationError, match=r"^broker 7 .*: token endpoint localhost: it refuses"):
+            Client.connect(peer.broker, settings)

@@ -86,11 +86,10 @@ def resolved(
     Raises ``OptionError`` where it runs backwards, ``DataLossError`` where the log does not hold
     all of it; with ``fail_on_data_loss`` false that is a warning, and the ends move.
     """
-    if start.offset > end.offset and (start.option or end.option):
+    if start.offset > end.offset:
         named = " and ".join(end.option for end in (start, end) if end.option)
-        raise OptionError(
-            f"option {named}: {found.log} would start at {start.offset} and end at {end.offset}"
-        )
+        options = f"option {named}: " if named else ""
+        raise OptionError(f"{options}{found.log} would start at {start.offset} and end at {end.offset}")
     inside = [_clamped(limit, found, fail_on_data_loss) for limit in (start, end)]
     first, last = inside[0], inside[1]
     return OffsetRange(found.log, min(first.offset, last.offset), last.offset), first, last

@@ -1,0 +1,474 @@
+"""What Spark's own connector promises of a batch read, under the names of its KafkaRelationSuite.
+
+noida-db is the broker, librdkafka and kafka-python write; the reads go through the whole source but
+Spark's JVM, whose part ``test_modern_spark`` has.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable
+from datetime import UTC, datetime
+
+import pytest
+from pyspark.sql.types import BinaryType, IntegerType, LongType, StructType
+
+from spark_kafkawire.errors import DataLossError, OptionError
+from spark_kafkawire.model import TopicPartition
+from spark_kafkawire.source.schema import HEADERS_FIELD
+from tests.support import kafka_python, librdkafka
+from tests.support.foreign import CODECS, Record
+from tests.support.noida import NoidaBroker
+from tests.support.reading import Read, read, read_values
+
+T0 = 1_700_000_000_000
+STRATEGY = "startingOffsetsByTimestampStrategy"
+
+
+def numbers(values: Iterable[int]) -> list[bytes]:
+    return sorted(b"%d" % value for value in values)
+
+
+def send(
+    noida: NoidaBroker, topic: str, values: Iterable[int], partition: int = 0, ms: int | None = None
+) -> None:
+    records = [Record(b"%d" % value, partition=partition, timestamp_ms=ms) for value in values]
+    librdkafka.produce(noida.bootstrap_servers, topic, records)
+
+
+def by_partition(topic: str, values: dict[int, int]) -> str:
+    return json.dumps({topic: {str(partition): value for partition, value in values.items()}})
+
+
+@pytest.fixture
+def topic(noida: NoidaBroker) -> str:
+    """Three partitions: 0-9 in the first, 10-19 in the second, 20 in the third."""
+    topic = noida.create_topic(partitions=3)
+    for partition, values in enumerate((range(10), range(10, 20), [20])):
+        send(noida, topic, values, partition)
+    return topic
+
+
+@pytest.fixture
+def dated(noida: NoidaBroker) -> str:
+    """Two partitions with ten records each, one per second from T0 on."""
+    topic = noida.create_topic(partitions=2, config={"retention.ms": "-1"})
+    for partition in range(2):
+        for number in range(10):
+            send(noida, topic, [10 * partition + number], partition, ms=T0 + 1000 * number)
+    return topic
+
+
+def test_explicit_earliest_to_latest_offsets(noida: NoidaBroker, topic: str) -> None:
+    options = {"subscribe": topic, "startingOffsets": "earliest", "endingOffsets": "latest"}
+    assert read_values(noida.bootstrap_servers, **options) == numbers(range(21))
+    send(noida, topic, [21], 2)
+    # The next load() sees it.
+    assert read_values(noida.bootstrap_servers, **options) == numbers(range(22))
+
+
+def test_default_starting_and_ending_offsets(noida: NoidaBroker, topic: str) -> None:
+    assert read_values(noida.bootstrap_servers, subscribe=topic) == numbers(range(21))
+
+
+def test_explicit_offsets(noida: NoidaBroker, topic: str) -> None:
+    options = {
+        "subscribe": topic,
+        "startingOffsets": by_partition(topic, {0: -2, 1: 4, 2: 0}),
+        "endingOffsets": by_partition(topic, {0: -1, 1: 7, 2: 1}),
+    }
+    assert read_values(noida.bootstrap_servers, **options) == numbers([*range(10), *range(14, 17), 20])
+    send(noida, topic, [21], 2)
+    send(noida, topic, [22], 0)
+    # -1 has moved, and the fixed end has not.
+    assert read_values(noida.bootstrap_servers, **options) == numbers([*range(10), *range(14, 17), 20, 22])
+
+
+def test_default_starting_and_ending_offsets_with_headers(noida: NoidaBroker) -> None:
+    topic = noida.create_topic(partitions=2)
+    headers = (("once", b"1"), ("c", b"4"), ("c", b"5"), ("null", None), ("", b""))
+    records = [Record(b"none"), Record(b"five", headers=headers), Record(b"other", partition=1)]
+    librdkafka.produce(noida.bootstrap_servers, topic, records)
+    rows = read(noida.bootstrap_servers, subscribe=topic, includeHeaders="true")
+    expected = [{"key": key, "value": value} for key, value in headers]
+    assert {row["value"]: row["headers"] for row in rows} == {
+        b"none": None,
+        b"five": expected,
+        b"other": None,
+    }
+
+
+def test_timestamp_provided_for_starting_and_ending(noida: NoidaBroker, dated: str) -> None:
+    found = read_values(
+        noida.bootstrap_servers,
+        subscribe=dated,
+        startingOffsetsByTimestamp=by_partition(dated, {0: T0 + 2000, 1: T0 + 2500}),
+        endingOffsetsByTimestamp=by_partition(dated, {0: T0 + 4000, 1: T0 + 4500}),
+    )
+    assert found == numbers([2, 3, 13, 14])
+
+
+def test_timestamp_provided_for_starting_offset_provided_for_ending(noida: NoidaBroker, dated: str) -> None:
+    found = read_values(
+        noida.bootstrap_servers,
+        subscribe=dated,
+        startingOffsetsByTimestamp=by_partition(dated, {0: T0 + 2000, 1: T0 + 2500}),
+        endingOffsets=by_partition(dated, {0: 5, 1: -1}),
+    )
+    assert found == numbers([2, 3, 4, *range(13, 20)])
+
+
+def test_timestamp_provided_for_ending_offset_provided_for_starting(noida: NoidaBroker, dated: str) -> None:
+    found = read_values(
+        noida.bootstrap_servers,
+        subscribe=dated,
+        startingOffsets=by_partition(dated, {0: -2, 1: 1}),
+        endingOffsetsByTimestamp=by_partition(dated, {0: T0 + 1000, 1: T0 + 3000}),
+    )
+    assert found == numbers([0, 11, 12])
+
+
+def test_timestamp_provided_for_starting_ending_not_provided(noida: NoidaBroker, dated: str) -> None:
+    starting = by_partition(dated, {0: T0 + 8000, 1: T0 + 9000})
+    found = read_values(noida.bootstrap_servers, subscribe=dated, startingOffsetsByTimestamp=starting)
+    assert found == numbers([8, 9, 19])
+
+
+def test_timestamp_provided_for_ending_starting_not_provided(noida: NoidaBroker, dated: str) -> None:
+    ending = by_partition(dated, {0: T0 + 2000, 1: T0 + 1000})
+    found = read_values(noida.bootstrap_servers, subscribe=dated, endingOffsetsByTimestamp=ending)
+    assert found == numbers([0, 1, 10])
+
+
+def test_global_timestamp_provided_for_starting_and_ending(noida: NoidaBroker, dated: str) -> None:
+    found = read_values(
+        noida.bootstrap_servers,
+        subscribe=dated,
+        startingTimestamp=str(T0 + 3000),
+        endingTimestamp=str(T0 + 5000),
+    )
+    assert found == numbers([3, 4, 13, 14])
+
+
+@pytest.mark.parametrize("option", ["startingTimestamp", "startingOffsetsByTimestamp"])
+def test_no_matched_offset_for_timestamp_starting(noida: NoidaBroker, dated: str, option: str) -> None:
+    late = T0 + 10_000
+    value = str(late) if option == "startingTimestamp" else by_partition(dated, {0: T0, 1: late})
+    with pytest.raises(
+        OptionError, match=rf"option {option}: no offset matched from request: {dated} \d has"
+    ):
+        Read(noida.bootstrap_servers, subscribe=dated, **{option: value})
+    found = read_values(noida.bootstrap_servers, subscribe=dated, **{option: value, STRATEGY: "latest"})
+    assert found == numbers([] if option == "startingTimestamp" else range(10))
+
+
+@pytest.mark.parametrize("option", ["endingTimestamp", "endingOffsetsByTimestamp"])
+def test_no_matched_offset_for_timestamp_ending(noida: NoidaBroker, dated: str, option: str) -> None:
+    late = T0 + 10_000
+    value = str(late) if option == "endingTimestamp" else by_partition(dated, {0: late, 1: late})
+    assert read_values(noida.bootstrap_servers, subscribe=dated, **{option: value}) == numbers(range(20))
+
+
+def test_preferences_on_offset_related_options(noida: NoidaBroker, dated: str) -> None:
+    """A timestamp for all beats one for each partition, and that beats offsets."""
+    options = {
+        "subscribe": dated,
+        "startingOffsets": by_partition(dated, {0: 9, 1: 9}),
+        "endingOffsets": by_partition(dated, {0: 10, 1: 10}),
+        "startingOffsetsByTimestamp": by_partition(dated, {0: T0 + 4000, 1: T0 + 4000}),
+        "endingOffsetsByTimestamp": by_partition(dated, {0: T0 + 6000, 1: T0 + 6000}),
+    }
+    assert read_values(noida.bootstrap_servers, **options) == numbers([4, 5, 14, 15])
+    options |= {"startingTimestamp": str(T0 + 1000), "endingTimestamp": str(T0 + 2000)}
+    assert read_values(noida.bootstrap_servers, **options) == numbers([1, 11])
+
+
+def test_reuse_same_dataframe_in_query(noida: NoidaBroker, topic: str) -> None:
+    loaded = Read(noida.bootstrap_servers, subscribe=topic)
+    assert loaded.table().num_rows == loaded.table().num_rows == 21
+
+
+def test_late_binding_start_offsets(noida: NoidaBroker, topic: str) -> None:
+    """What retention takes before a load is not missed, whatever was read before."""
+    assert read_values(noida.bootstrap_servers, subscribe=topic) == numbers(range(21))
+    noida.delete_records(topic, 0, 7)
+    assert read_values(noida.bootstrap_servers, subscribe=topic) == numbers(range(7, 21))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"startingOffsets": "latest"}, "starting offset can't be latest for batch queries on Kafka"),
+        ({"startingOffsets": '{"t":{"0":-1}}'}, "starting offset for t 0 can't be latest (-1) for batch"),
+        ({"endingOffsets": "earliest"}, "ending offset can't be earliest for batch queries on Kafka"),
+        ({"endingOffsets": '{"t":{"0":-2}}'}, "ending offset for t 0 can't be earliest (-2) for batch"),
+        ({"subscribe": ""}, "subscribe: '' is not a topic or a list of topics"),
+        ({"subscribe": " , "}, "is not a topic or a list of topics"),
+        ({"subscribe": None}, "subscribe, subscribePattern and assign: none is set"),
+        ({"assign": '{"t":[0]}'}, "subscribe, subscribePattern and assign: subscribe and assign are set"),
+        ({"subscribe": None, "assign": ""}, 'not of the form {"topicA":[0,1],"topicB":[0,1]}'),
+        ({"subscribe": None, "assign": '{"t":["0-1"]}'}, 'not of the form {"topicA":[0,1],"topicB":[0,1]}'),
+        ({"subscribe": None, "subscribePattern": ""}, "subscribePattern: '' is not a regular expression"),
+        ({"startingOffsets": '{"t":{"0-1":5}}'}, 'not of the form earliest or {"t":{"0":123}}'),
+        ({"minPartitions": "0"}, "option minPartitions: '0' is not a whole number from 1"),
+        ({"maxRecordsPerPartition": "0"}, "option maxRecordsPerPartition: '0' is not a whole number from 1"),
+        ({"maxBytesPerPartition": "1g"}, "option maxBytesPerPartition means nothing to Kafka 0.8+"),
+        ({"kafka__isolation__level": "serializable"}, "is not read_uncommitted or read_committed"),
+        ({"KAFKA__auto__OFFSET__reset": "latest"}, "is not supported: set startingOffsets to earliest or"),
+        ({"kafka__enable__auto__commit": "true"}, "is not supported: a read commits no offsets"),
+        ({"kafka__key__deserializer": "x.Y"}, "is not supported: keys and values are bytes here"),
+        ({"kafka__interceptor__classes": "x.Y"}, "is not supported: no Java classes"),
+    ],
+)
+def test_bad_batch_query_options(options: dict[str, str | None], message: str) -> None:
+    given = {"subscribe": "t", **options}
+    with pytest.raises(OptionError) as caught:
+        Read("127.0.0.1:1", **{name: value for name, value in given.items() if value is not None})
+    assert message in str(caught.value)
+
+
+def test_options_are_case_insensitive(noida: NoidaBroker, topic: str) -> None:
+    found = read_values(
+        noida.bootstrap_servers,
+        SUBSCRIBE=topic,
+        startingoffsets=by_partition(topic, {0: 8, 1: 9, 2: 0}),
+        ENDINGOFFSETS="Latest",
+    )
+    assert found == numbers([8, 9, 19, 20])
+
+
+@pytest.mark.parametrize("isolation_level", ["read_committed", "read_uncommitted"])
+def test_kafka_transactions(noida: NoidaBroker, isolation_level: str) -> None:
+    """Aborted records and open transactions are there for read_uncommitted only, markers for nobody."""
+    topic, servers = noida.create_topic(), noida.bootstrap_servers
+    options = {"subscribe": topic, "kafka__isolation__level": isolation_level}
+    sees_all = isolation_level == "read_uncommitted"
+    librdkafka.commit(servers, topic, [Record(b"%d" % number) for number in range(5)])
+    librdkafka.abort(servers, topic, [Record(b"%d" % number) for number in range(5, 10)])
+    librdkafka.commit(servers, topic, [Record(b"%d" % number) for number in range(10, 12)])
+    with librdkafka.transaction(servers, topic, [Record(b"12"), Record(b"13")], outcome="open"):
+        committed = [*range(5), *range(10, 12)]
+        assert read_values(servers, **options) == numbers(range(14) if sees_all else committed)
+    # Markers take offsets: the last one of the log is one of them.
+    rows = read(servers, **options)
+    assert [row["offset"] for row in rows if row["value"] in (b"4", b"10")] == [4, 12]
+    assert len(rows) == (14 if sees_all else 7)
+
+
+@pytest.mark.parametrize("isolation_level", ["read_committed", "read_uncommitted"])
+def test_a_range_may_begin_and_end_anywhere_in_transactions(noida: NoidaBroker, isolation_level: str) -> None:
+    topic, servers = noida.create_topic(), noida.bootstrap_servers
+    for number in range(3):
+        librdkafka.commit(servers, topic, [Record(b"c%d" % number)] * 2)
+        librdkafka.abort(servers, topic, [Record(b"a%d" % number)] * 2)
+    # c0 c0 M a0 a0 M c1 c1 M a1 a1 M c2 c2 M a2 a2 M
+    options = {"assign": f'{{"{topic}":[0]}}', "kafka__isolation__level": isolation_level}
+    whole = read(servers, **options)
+    for cut in range(1, 18):
+        first = read(servers, endingOffsets=by_partition(topic, {0: cut}), **options)
+        rest = read(servers, startingOffsets=by_partition(topic, {0: cut}), **options)
+        assert first + rest == whole
+    assert len(whole) == (12 if isolation_level == "read_uncommitted" else 6)
+
+
+@pytest.mark.parametrize("count", [1, 3, 6, 50])
+def test_spark_30656_min_partitions(noida: NoidaBroker, topic: str, count: int) -> None:
+    loaded = Read(noida.bootstrap_servers, subscribe=topic, minPartitions=str(count))
+    assert len(loaded.tasks) >= min(count, 21)
+    assert sorted(loaded.column("value")) == numbers(range(21))
+
+
+def test_spark_49259_max_records_per_partition(noida: NoidaBroker, topic: str) -> None:
+    loaded = Read(noida.bootstrap_servers, subscribe=topic, maxRecordsPerPartition="4")
+    assert [task.range.size for task in loaded.tasks] == [3, 3, 4, 3, 3, 4, 1]
+    assert sorted(loaded.column("value")) == numbers(range(21))
+
+
+def test_topic_partitions_of_start_and_end_must_match(noida: NoidaBroker, topic: str) -> None:
+    start, end = by_partition(topic, {0: 0, 1: 0, 2: 0}), by_partition(topic, {0: 1, 1: 1})
+    with pytest.raises(OptionError, match=rf"endingOffsets must name exactly .*: {topic} 2 is missing"):
+        Read(noida.bootstrap_servers, subscribe=topic, startingOffsets=start, endingOffsets=end)
+
+
+@pytest.mark.parametrize("option", ["startingOffsets", "startingOffsetsByTimestamp"])
+@pytest.mark.parametrize(("named", "problem"), [((0, 1), "2 is missing"), ((0, 1, 2, 3), "3 is not read")])
+def test_spark_48383_offsets_must_name_the_assigned_partitions(
+    noida: NoidaBroker, topic: str, option: str, named: tuple[int, ...], problem: str
+) -> None:
+    value = by_partition(topic, dict.fromkeys(named, 0))
+    with pytest.raises(OptionError, match=rf"{option} must name exactly .*: {topic} {problem}"):
+        Read(noida.bootstrap_servers, subscribe=topic, **{option: value})
+
+
+def test_unresolved_start_offset_greater_than_end_offset(noida: NoidaBroker, topic: str) -> None:
+    start, end = by_partition(topic, {0: 5, 1: 0, 2: 0}), by_partition(topic, {0: 3, 1: 1, 2: 1})
+    with pytest.raises(OptionError, match=rf"{topic} 0 would start at 5 and end at 3"):
+        Read(noida.bootstrap_servers, subscribe=topic, startingOffsets=start, endingOffsets=end)
+
+
+def test_resolved_start_offset_greater_than_end_offset(noida: NoidaBroker, dated: str) -> None:
+    with pytest.raises(OptionError, match=rf"{dated} 0 would start at 5 and end at 2"):
+        Read(
+            noida.bootstrap_servers,
+            subscribe=dated,
+            startingTimestamp=str(T0 + 5000),
+            endingOffsets=by_partition(dated, {0: 2, 1: 9}),
+        )
+    ends = by_partition(dated, {0: T0 + 3000, 1: T0 + 9000})
+    with pytest.raises(OptionError, match=rf"{dated} 0 would start at 5 and end at 3"):
+        Read(
+            noida.bootstrap_servers,
+            subscribe=dated,
+            startingTimestamp=str(T0 + 5000),
+            endingOffsetsByTimestamp=ends,
+        )
+
+
+def test_resolved_start_offset_greater_than_end_offset_latest(noida: NoidaBroker, topic: str) -> None:
+    start = by_partition(topic, {0: 11, 1: 0, 2: 0})
+    with pytest.raises(OptionError, match=rf"{topic} 0 would start at 11 and end at 10"):
+        Read(noida.bootstrap_servers, subscribe=topic, startingOffsets=start)
+
+
+def test_assign_skips_invalid_partitions(noida: NoidaBroker, topic: str) -> None:
+    assign = json.dumps({topic: [0, 2, 7], "no-such-topic": [0]})
+    assert read_values(noida.bootstrap_servers, assign=assign) == numbers([*range(10), 20])
+
+
+def test_subscribe_pattern_is_found_anywhere_in_the_name(noida: NoidaBroker) -> None:
+    for name in ("pattern-one-x", "pattern-two-x", "other-three-x"):
+        noida.create_topic(name=name)
+        send(noida, name, [1])
+    rows = read(noida.bootstrap_servers, subscribePattern="tern-[a-z]+-x")
+    assert sorted(row["topic"] for row in rows) == ["pattern-one-x", "pattern-two-x"]
+    assert not {row["topic"] for row in read(noida.bootstrap_servers, subscribePattern=".*[to].*")} & {
+        "__consumer_offsets"
+    }
+
+
+def test_subscribe_takes_a_list_with_blanks_and_empty_names(noida: NoidaBroker, topic: str) -> None:
+    second = noida.create_topic()
+    send(noida, second, [99])
+    assert read_values(noida.bootstrap_servers, subscribe=f" {topic}, ,{second},") == numbers(
+        [*range(21), 99]
+    )
+
+
+def test_committed_offsets_of_a_group_are_a_start(noida: NoidaBroker, topic: str) -> None:
+    librdkafka.commit_offsets(noida.bootstrap_servers, "stood-here", topic, {0: 8, 1: 10, 2: 0})
+    options = {"subscribe": topic, "startingOffsets": "committed"}
+    found = read_values(noida.bootstrap_servers, kafka__group__id="stood-here", **options)
+    assert found == numbers([8, 9, 20])
+    with pytest.raises(
+        OptionError, match=rf"the group has committed no offset for {topic} 0; commit one, or"
+    ):
+        Read(noida.bootstrap_servers, kafka__group__id="never-stood", **options)
+    with pytest.raises(OptionError, match=r"'committed' needs kafka\.group\.id"):
+        Read(noida.bootstrap_servers, **options)
+
+
+def test_a_committed_offset_that_retention_took_is_a_data_loss(noida: NoidaBroker, topic: str) -> None:
+    librdkafka.commit_offsets(noida.bootstrap_servers, "slow", topic, {0: 2, 1: 10, 2: 1})
+    noida.delete_records(topic, 0, 5)
+    options = {"subscribe": topic, "startingOffsets": "committed", "kafka__group__id": "slow"}
+    with pytest.raises(
+        DataLossError, match=rf"startingOffsets: offset 2 is not in {topic} 0, which holds \[5, 10"
+    ):
+        Read(noida.bootstrap_servers, **options)
+    found = read_values(noida.bootstrap_servers, failOnDataLoss="false", **options)
+    assert found == numbers(range(5, 10))
+
+
+def test_kafka_column_types(noida: NoidaBroker) -> None:
+    topic = noida.create_topic(config={"retention.ms": "-1"})
+    record = Record(b"value", key=b"key", headers=(("h", b"1"),), timestamp_ms=T0 + 335)
+    librdkafka.produce(noida.bootstrap_servers, topic, [record])
+    loaded = Read(noida.bootstrap_servers, subscribe=topic)
+    assert loaded.schema.simpleString() == (
+        "struct<key:binary,value:binary,topic:string,partition:int,offset:bigint,timestamp:timestamp,"
+        "timestampType:int>"
+    )
+    assert loaded.table().to_pylist() == [
+        {
+            "key": b"key",
+            "value": b"value",
+            "topic": topic,
+            "partition": 0,
+            "offset": 0,
+            "timestamp": datetime.fromtimestamp((T0 + 335) / 1000, UTC),
+            "timestampType": 0,
+        }
+    ]
+
+
+def test_a_schema_is_a_projection(noida: NoidaBroker, topic: str) -> None:
+    schema = StructType().add("offset", LongType()).add("value", BinaryType())
+    loaded = Read(noida.bootstrap_servers, schema, subscribe=topic)
+    assert loaded.table().column_names == ["offset", "value"]
+    assert sorted(loaded.column("value")) == numbers(range(21))
+    with pytest.raises(OptionError, match="there is no column 'headers'; set includeHeaders=true"):
+        Read(noida.bootstrap_servers, StructType([HEADERS_FIELD]), subscribe=topic)
+    with pytest.raises(OptionError, match="there is no column 'broker'; there are key, value, topic"):
+        Read(noida.bootstrap_servers, StructType().add("broker", IntegerType()), subscribe=topic)
+
+
+@pytest.mark.parametrize(
+    ("produce", "codec"),
+    [(librdkafka.produce, codec) for codec in CODECS]
+    # It writes lz4 and zstd with libraries that are not there.
+    + [(kafka_python.produce, codec) for codec in ("none", "gzip", "snappy")],
+)
+def test_what_others_write_is_read(noida: NoidaBroker, produce: Callable[..., None], codec: str) -> None:
+    topic = noida.create_topic(partitions=2, config={"retention.ms": "-1"})
+    records = [
+        Record(
+            value=None if number % 7 == 0 else b"%d" % number * (number % 50),
+            key=None if number % 5 == 0 and number % 7 else b"k%d" % number,
+            headers=(("n", b"%d" % number), ("n", b"")) if number % 3 == 0 else (),
+            timestamp_ms=T0 + number,
+            partition=number % 2,
+        )
+        for number in range(2000)
+    ]
+    produce(noida.bootstrap_servers, topic, records, codec)
+    rows = read(noida.bootstrap_servers, subscribe=topic, includeHeaders="true", fetchBytes="16k")
+    assert [Record(row["value"], row["key"]) for row in rows if row["partition"] == 0] == [
+        Record(record.value, record.key) for record in records[::2]
+    ]
+    for partition in range(2):
+        mine = [row for row in rows if row["partition"] == partition]
+        assert [row["offset"] for row in mine] == list(range(1000))
+        assert [row["timestamp"].timestamp() * 1000 for row in mine] == [
+            pytest.approx(record.timestamp_ms) for record in records[partition::2]
+        ]
+        assert [row["headers"] for row in mine] == [
+            [{"key": key, "value": value} for key, value in record.headers] or None
+            for record in records[partition::2]
+        ]
+
+
+def test_spark_27494_null_key_and_value(noida: NoidaBroker) -> None:
+    topic = noida.create_topic()
+    records = [Record(None), Record(b"", key=b""), Record(None, key=b"k"), Record(b"v")]
+    librdkafka.produce(noida.bootstrap_servers, topic, records)
+    rows = read(noida.bootstrap_servers, subscribe=topic)
+    assert [(row["key"], row["value"]) for row in rows] == [(record.key, record.value) for record in records]
+
+
+def test_nothing_of_a_read_names_a_password(noida: NoidaBroker, topic: str) -> None:
+    loaded = Read(
+        noida.bootstrap_servers,
+        subscribe=topic,
+        kafka__security__protocol="SASL_PLAINTEXT",
+        kafka__sasl__mechanism="PLAIN",
+        kafka__sasl__jaas__config="org.apache.kafka.common.security.plain.PlainLoginModule required "
+        'username="me" password="hunter2-is-secret";',
+    )
+    assert loaded.table().num_rows == 21
+    shown = [repr(loaded._reader), repr(loaded._reader.__dict__), *map(repr, loaded._partitions)]
+    assert "hunter2" not in "".join(shown)
+
+
+def test_assigned_partition_is_a_log_of_its_own(noida: NoidaBroker, topic: str) -> None:
+    loaded = Read(noida.bootstrap_servers, assign=f'{{"{topic}":[1]}}')
+    assert [task.range.log for task in loaded.tasks] == [TopicPartition(topic, 1)]

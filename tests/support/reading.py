@@ -1,0 +1,60 @@
+"""A whole read without Spark's JVM: planned as the driver does, and each partition read as a task does."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructType
+
+from spark_kafkawire import KafkaWireDataSource
+from spark_kafkawire.clients.fetcher import FetchTask
+from spark_kafkawire.source.batch_reader import KafkaWireBatchReader
+from spark_kafkawire.source.partition import KafkaWirePartition
+
+#: Deadlines for tests: what is there is quick, and what is not should not take long.
+QUICK = {"kafkaConsumer.pollTimeoutMs": "1s", "retryBackoff": "1ms", "requestTimeout": "10s"}
+
+
+class Read:
+    """One loaded source: planned once, read as often as the test wants, as Spark does it."""
+
+    def __init__(self, bootstrap_servers: str, schema: StructType | None = None, /, **options: str) -> None:
+        given = {"kafka.bootstrap.servers": bootstrap_servers, **QUICK, **options}
+        source = KafkaWireDataSource({name.replace("__", "."): value for name, value in given.items()})
+        self.schema = source.schema() if schema is None else schema
+        self._reader = source.reader(self.schema)
+        assert isinstance(self._reader, KafkaWireBatchReader)
+        self._partitions = [
+            part for part in self._reader.partitions() if isinstance(part, KafkaWirePartition)
+        ]
+
+    @property
+    def tasks(self) -> list[FetchTask]:
+        """What is read by which task."""
+        return [partition.task for partition in self._partitions]
+
+    def table(self) -> pa.Table:
+        """All rows, in the order of the tasks; the reader and its partitions travel as Spark has them."""
+        reader, partitions = pickle.loads(pickle.dumps((self._reader, self._partitions)))
+        batches = [batch for partition in partitions for batch in reader.read(partition)]
+        return pa.Table.from_batches(batches, to_arrow_schema(self.schema, timezone="UTC"))
+
+    def column(self, name: str) -> list[Any]:
+        """All rows of one column."""
+        values: list[Any] = self.table().column(name).to_pylist()
+        return values
+
+
+def read(bootstrap_servers: str, schema: StructType | None = None, /, **options: str) -> list[dict[str, Any]]:
+    """All rows of a read; option names have ``__`` for dots."""
+    rows: list[dict[str, Any]] = Read(bootstrap_servers, schema, **options).table().to_pylist()
+    return rows
+
+
+def read_values(bootstrap_servers: str, **options: str) -> list[Any]:
+    """The values of a read, sorted: partitions come in any order."""
+    values = [row["value"] for row in read(bootstrap_servers, **options)]
+    return sorted(values, key=lambda value: (value is not None, value))

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from . import record_kernels as kernels
 from .batch_index import BatchIndex
-from .record_batch import check_crc
+from .record_batch import check_crcs
 from .regions import CONTROL_BIT, HEADER_BYTES, TRANSACTIONAL_BIT
 
 #: The type in the key of a control record, ``version int16 | type int16``.
@@ -60,7 +60,7 @@ def is_aborted(index: BatchIndex, aborted: Sequence[AbortedTransaction]) -> npt.
 
 def _is_abort(index: BatchIndex, row: int) -> bool:
     """Whether the control batch is an abort marker."""
-    check_crc(index, row)
+    check_crcs(index, np.array([row]))
     records = index.batch(row)[HEADER_BYTES:]
     stop = len(records)
     _, pos = kernels.varint(records, 0, stop)

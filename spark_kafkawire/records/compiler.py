@@ -139,7 +139,7 @@ def _compile(kernels: list[Kernel[Any, Any]]) -> None:
 
 @functools.cache
 def _compile_inlined(function: Callable[..., Any]) -> None:
-    import_module("numba.core.extending").register_jitable(function)
+    import_module("numba.core.extending").register_jitable(forceinline=True)(function)
 
 
 @functools.cache

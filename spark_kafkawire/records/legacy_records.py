@@ -35,11 +35,11 @@ from .columns import Columns, Int32s, Int64s, Uint8s
 from .compression import TooLarge
 from .entries import byte_array
 from .limits import MESSAGE_BYTES_MIN, DecodeLimits
-from .regions import CODEC_MASK, TIMESTAMP_TYPE_BIT
+from .record_kernels import TIMESTAMP_TYPE_BIT
+from .regions import CODEC_MASK
 from .spans import Spans, gathered, room_for
 
 _INT32: Final = struct.Struct(">i")
-_CRC_POS: Final = 12
 _MAGIC_POS: Final = 16
 #: Bytes before the key of a message of magic 0; eight more with magic 1.
 _KEY_POS: Final = 18
@@ -187,7 +187,7 @@ class _Stage:
 def _content(index: BatchIndex, row: int, limits: DecodeLimits) -> list[Buffer]:
     """What a compressed message holds, in parts."""
     message, table = index.batch(row), index.table[row]
-    if crc32(message[_MAGIC_POS:]) != int.from_bytes(message[_CRC_POS:_MAGIC_POS], "big"):
+    if crc32(message[_MAGIC_POS:]) != table[kernels.CRC]:
         raise index.damage(row, "its CRC-32 is wrong")
     magic, number = int(table[kernels.MAGIC]), int(table[kernels.ATTRIBUTES]) & CODEC_MASK
     codec = CODECS[magic].get(number)

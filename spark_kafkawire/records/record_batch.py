@@ -24,7 +24,8 @@ import numpy as np
 import pyarrow as pa
 from crc32c import crc32c
 
-from . import compiler, record_kernels
+from . import compiler
+from . import record_kernels as kernels
 from .batch_index import BatchIndex
 from .columns import Columns, Int32s, Int64s
 from .headers import BadHeaders, decode_headers
@@ -32,12 +33,11 @@ from .limits import DecodeLimits
 from .regions import Regions, regions_of
 from .spans import gathered, head, room_for
 
-CRC_POS: Final = 17
 ATTRIBUTES_POS: Final = 21
 _MEANINGS: Final = {
-    record_kernels.BAD_RECORD: "the sizes of a record do not add up",
-    record_kernels.BAD_OFFSET: "the offset of a record is not one of the batch",
-    record_kernels.BAD_TIMESTAMP: "the timestamp of a record leaves int64",
+    kernels.BAD_RECORD: "the sizes of a record do not add up",
+    kernels.BAD_OFFSET: "the offset of a record is not one of the batch",
+    kernels.BAD_TIMESTAMP: "the timestamp of a record leaves int64",
 }
 
 
@@ -53,17 +53,17 @@ def decode_record_batches(
 
     Raises ``CorruptDataError`` and ``LimitError`` (fatal), as ``record_log.decode_batches`` tells.
     """
-    for row in rows.tolist():
-        check_crc(index, row)
+    check_crcs(index, rows)
     for regions in regions_of(index, rows, limits):
         yield _columns(regions, start_offset, stop_offset, wanted, limits)
 
 
-def check_crc(index: BatchIndex, row: int) -> None:
-    """Raise ``CorruptDataError`` (fatal) where the CRC-32C of a batch is wrong."""
-    batch = index.batch(row)
-    if crc32c(batch[ATTRIBUTES_POS:]) != int.from_bytes(batch[CRC_POS:ATTRIBUTES_POS], "big"):
-        raise index.damage(row, "its CRC-32C is wrong")
+def check_crcs(index: BatchIndex, rows: Int64s) -> None:
+    """Raise ``CorruptDataError`` (fatal) where the CRC-32C of one of these batches is wrong."""
+    view, batches = index.buf.data, index.table[rows][:, (kernels.POS, kernels.SIZE, kernels.CRC)].tolist()
+    for i, (pos, size, claimed) in enumerate(batches):
+        if crc32c(view[pos + ATTRIBUTES_POS : pos + size]) != claimed:
+            raise index.damage(int(rows[i]), "its CRC-32C is wrong")
 
 
 def _columns(
@@ -75,20 +75,18 @@ def _columns(
     timestamps = np.empty(count if "timestamp" in wanted else 0, np.int64)
     keys, values = (room_for(count if name in wanted else 0) for name in ("key", "value"))
     headers = [np.empty(count if "headers" in wanted else 0, np.int32) for _ in range(3)]
-    code, region, row, key_bytes, null_keys, value_bytes, null_values, header_count = (
-        record_kernels.read_records(
-            regions.buf,
-            regions.table,
-            start_offset,
-            stop_offset,
-            offsets,
-            timestamps,
-            *keys,
-            *values,
-            *headers,
-        )
+    code, region, row, key_bytes, null_keys, value_bytes, null_values, header_count = kernels.read_records(
+        regions.buf,
+        regions.table,
+        start_offset,
+        stop_offset,
+        offsets,
+        timestamps,
+        *keys,
+        *values,
+        *headers,
     )
-    if code != record_kernels.END:
+    if code != kernels.END:
         raise regions.damage(region, _MEANINGS[code])
     has_keys = "key" in wanted and null_keys < row
     has_headers = "headers" in wanted and header_count > 0

@@ -31,20 +31,13 @@ BASE_TIMESTAMP: Final = 6
 MAX_TIMESTAMP: Final = 7
 PRODUCER_ID: Final = 8
 COUNT: Final = 9
-BATCH_COLUMNS: Final = 10
+CRC: Final = 10
+#: Only ``read_records`` fills it: the batch's records that are in the range of offsets.
+KEPT: Final = 11
+BATCH_COLUMNS: Final = 12
 
-#: Columns of the table of regions: where records lie, and what their batch says of all of them.
-#: ``KEPT`` is filled: rows that are in the range of offsets.
-START: Final = 0
-STOP: Final = 1
-REGION_COUNT: Final = 2
-REGION_OFFSET: Final = 3
-LAST_DELTA: Final = 4
-TIMESTAMP: Final = 5
-IS_APPEND_TIME: Final = 6
-KEPT: Final = 7
-REGION_COLUMNS: Final = 8
-
+#: The bit of a batch's attributes that makes its largest timestamp that of all records.
+TIMESTAMP_TYPE_BIT: Final = 8
 #: Bytes before the magic, which all formats have at the same place.
 _MAGIC_POS: Final = 16
 #: ``offset int64 | size int32``, which ``size`` does not count.
@@ -107,57 +100,29 @@ def index_batches(buf: Any, pos: int, row: int, table: Any) -> tuple[int, int, i
             table[row, MAX_TIMESTAMP] = int64(buf, pos + 35)
             table[row, PRODUCER_ID] = int64(buf, pos + 43)
             table[row, COUNT] = int32(buf, pos + 57)
+            table[row, CRC] = int32(buf, pos + 17) & 0xFFFFFFFF
         else:
             table[row, ATTRIBUTES] = buf[pos + 17]
             table[row, BASE_TIMESTAMP] = int64(buf, pos + 18) if magic else -1
             table[row, MAX_TIMESTAMP] = table[row, BASE_TIMESTAMP]
             table[row, PRODUCER_ID] = -1
             table[row, COUNT] = 1
+            table[row, CRC] = int32(buf, pos + 12) & 0xFFFFFFFF
         row += 1
         pos = end
     return (CUT if pos < stop else END), pos, row
 
 
 @inlined
-def varint(buf: Any, pos: int, stop: int) -> tuple[int, int]:
-    """The zigzag number of up to 32 bits at ``pos``, and the position after it.
-
-    That position is beyond every buffer where the number does not end before ``stop``.
-    """
-    if stop - pos > 1:
-        # Both one and two bytes without a jump that depends on them: sizes around 64 have both.
-        pos &= _PLACE
-        first = buf[pos] & 255
-        second = buf[pos + 1] & 255
-        more = first >> 7
-        if more & second >> 7 == 0:
-            value = first & 127 | second * more << 7
-            return value >> 1 ^ -(value & 1), pos + 1 + more
+def long_varint(buf: Any, pos: int, stop: int, bits: int) -> tuple[int, int]:
+    """The zigzag number of up to 32 or 64 ``bits`` at ``pos``, and the position after it."""
     value = 0
     shift = 0
-    while pos < stop and shift < 35:
+    while pos < stop and shift < bits:
         pos &= _PLACE
         byte = buf[pos] & 255
         pos += 1
-        value |= (byte & 127) << shift
-        if byte < 128:
-            if value > 0xFFFFFFFF:
-                return 0, _NOWHERE
-            return value >> 1 ^ -(value & 1), pos
-        shift += 7
-    return 0, _NOWHERE
-
-
-@inlined
-def varlong(buf: Any, pos: int, stop: int) -> tuple[int, int]:
-    """As ``varint``, with up to 64 bits."""
-    value = 0
-    shift = 0
-    while pos < stop and shift < 70:
-        pos &= _PLACE
-        byte = buf[pos] & 255
-        pos += 1
-        if shift == 63 and byte > 1:
+        if shift + 7 > bits and byte >> (bits - shift) > 0:
             return 0, _NOWHERE
         value |= (byte & 127) << shift
         if byte < 128:
@@ -165,6 +130,36 @@ def varlong(buf: Any, pos: int, stop: int) -> tuple[int, int]:
             return value >> 1 & _INT64_MAX ^ -(value & 1), pos
         shift += 7
     return 0, _NOWHERE
+
+
+@inlined
+def varint(buf: Any, pos: int, stop: int) -> tuple[int, int]:
+    """The zigzag number of up to 32 bits at ``pos``, and the position after it.
+
+    That position is beyond every buffer where the number does not end before ``stop``. The jumps
+    are easy to predict, so that what follows need not wait for the number.
+    """
+    if stop - pos > 1:
+        pos &= _PLACE
+        value = buf[pos] & 255
+        if value < 128:
+            return value >> 1 ^ -(value & 1), pos + 1
+        second = buf[pos + 1] & 255
+        if second < 128:
+            value = value & 127 | second << 7
+            return value >> 1 ^ -(value & 1), pos + 2
+    return long_varint(buf, pos, stop, 32)
+
+
+@inlined
+def varlong(buf: Any, pos: int, stop: int) -> tuple[int, int]:
+    """As ``varint``, with up to 64 bits."""
+    if pos < stop:
+        pos &= _PLACE
+        value = buf[pos] & 255
+        if value < 128:
+            return value >> 1 ^ -(value & 1), pos + 1
+    return long_varint(buf, pos, stop, 64)
 
 
 @kernel(
@@ -195,14 +190,14 @@ def read_records(
     """
     row = key_bytes = null_keys = value_bytes = null_values = headers = 0
     for region in range(len(regions)):
-        pos = regions[region, START]
-        stop = regions[region, STOP]
-        base_offset = regions[region, REGION_OFFSET]
-        last_delta = regions[region, LAST_DELTA]
-        base_timestamp = regions[region, TIMESTAMP]
-        is_append_time = regions[region, IS_APPEND_TIME]
+        pos = regions[region, POS]
+        stop = pos + regions[region, SIZE]
+        base_offset = regions[region, BASE_OFFSET]
+        last_delta = regions[region, NEXT_OFFSET] - base_offset - 1
+        base_timestamp = regions[region, BASE_TIMESTAMP]
+        is_append_time = regions[region, ATTRIBUTES] & TIMESTAMP_TYPE_BIT
         first_row = row
-        for _ in range(regions[region, REGION_COUNT]):
+        for _ in range(regions[region, COUNT]):
             size, pos = varint(buf, pos, stop)
             end = pos + size
             if pos >= stop or size < 1 or end > stop:
@@ -231,8 +226,9 @@ def read_records(
             if start_offset <= offset < stop_offset:
                 offsets[row] = offset
                 if len(timestamps):
-                    timestamp = base_timestamp
-                    if not is_append_time:
+                    if is_append_time:
+                        timestamp = regions[region, MAX_TIMESTAMP]
+                    else:
                         if base_timestamp >= 0:
                             overflows = timestamp_delta > _INT64_MAX - base_timestamp
                         else:
@@ -248,7 +244,7 @@ def read_records(
                                 null_values,
                                 headers,
                             )
-                        timestamp += timestamp_delta
+                        timestamp = base_timestamp + timestamp_delta
                     timestamps[row] = timestamp
                 if len(key_starts):
                     key_starts[row] = key_start
@@ -363,7 +359,7 @@ def read_messages(
         stop = pos + table[row, SIZE]
         checked_starts[row] = pos + _MAGIC_POS
         checked_sizes[row] = stop - pos - _MAGIC_POS
-        crcs[row] = int32(buf, pos + _OVERHEAD) & 0xFFFFFFFF
+        crcs[row] = table[row, CRC]
         pos += _OVERHEAD + 6 + 8 * table[row, MAGIC]
         key_size = int32(buf, pos)
         if key_size < -1 or key_size > stop - pos - 8:

@@ -21,12 +21,12 @@ from .columns import Int32s, Int64s, Uint8s
 from .compression import TooLarge
 from .entries import byte_array
 from .limits import MESSAGE_BYTES_MIN, DecodeLimits
+from .record_kernels import TIMESTAMP_TYPE_BIT
 
 #: Bytes of a batch before its records.
 HEADER_BYTES: Final = 61
 #: Bits of a batch's attributes.
 CODEC_MASK: Final = 7
-TIMESTAMP_TYPE_BIT: Final = 8
 TRANSACTIONAL_BIT: Final = 16
 CONTROL_BIT: Final = 32
 #: Smallest record: seven numbers of one byte.
@@ -35,7 +35,10 @@ _RECORD_BYTES_MIN: Final = 7
 
 @dataclass(frozen=True, slots=True)
 class Regions:
-    """Records in ``buf``: one row of ``table`` for each batch, whose row in the index is in ``rows``."""
+    """Records in ``buf``: one row of ``table`` for each batch, whose row in the index is in ``rows``.
+
+    ``table`` is that of the index, but position and size are those of the records in ``buf``.
+    """
 
     index: BatchIndex
     rows: Int64s
@@ -45,11 +48,11 @@ class Regions:
     @property
     def count(self) -> int:
         """Number of records, whether they are in the range of offsets or not."""
-        return int(self.table[:, kernels.REGION_COUNT].sum())
+        return int(self.table[:, kernels.COUNT].sum())
 
     def timestamp_types(self) -> Int32s:
         """The timestamp type of each record that was kept."""
-        types = self.table[:, kernels.IS_APPEND_TIME].astype(np.int32)
+        types = (self.table[:, kernels.ATTRIBUTES] & TIMESTAMP_TYPE_BIT != 0).astype(np.int32)
         return np.repeat(types, self.table[:, kernels.KEPT])
 
     def region_of(self, row: int) -> int:
@@ -85,7 +88,7 @@ def _plain(index: BatchIndex, rows: Int64s, limits: DecodeLimits) -> Iterator[Re
         starts = table[part, kernels.POS] + HEADER_BYTES
         begin, end = int(starts[0]), int(starts[-1] + sizes[last - 1])
         buf = index.buf[begin:end]
-        yield Regions(index, rows[part], buf, _region_table(table[part], starts - begin, sizes[part]))
+        yield Regions(index, rows[part], buf, _located(table[part], starts - begin, sizes[part]))
         first, done = last, int(taken[last - 1])
 
 
@@ -106,7 +109,7 @@ def _decompressed(index: BatchIndex, rows: Int64s, limits: DecodeLimits) -> Iter
 
 def _staged(index: BatchIndex, rows: Int64s, stage: Buffer, sizes: Int64s, limits: DecodeLimits) -> Regions:
     _check_counts(index, rows, sizes, limits)
-    table = _region_table(index.table[rows], np.cumsum(sizes) - sizes, sizes)
+    table = _located(index.table[rows], np.cumsum(sizes) - sizes, sizes)
     return Regions(index, rows, byte_array(stage), table)
 
 
@@ -140,16 +143,7 @@ def _check_counts(index: BatchIndex, rows: Int64s, sizes: Int64s, limits: Decode
     raise index.damage(row, f"it claims {count} records in {size} bytes")
 
 
-def _region_table(table: Int64s, starts: Int64s, sizes: Int64s) -> Int64s:
-    regions = np.zeros((len(table), kernels.REGION_COLUMNS), np.int64)
-    is_append_time = table[:, kernels.ATTRIBUTES] & TIMESTAMP_TYPE_BIT != 0
-    regions[:, kernels.START] = starts
-    regions[:, kernels.STOP] = starts + sizes
-    regions[:, kernels.REGION_COUNT] = table[:, kernels.COUNT]
-    regions[:, kernels.REGION_OFFSET] = table[:, kernels.BASE_OFFSET]
-    regions[:, kernels.LAST_DELTA] = table[:, kernels.NEXT_OFFSET] - table[:, kernels.BASE_OFFSET] - 1
-    regions[:, kernels.TIMESTAMP] = np.where(
-        is_append_time, table[:, kernels.MAX_TIMESTAMP], table[:, kernels.BASE_TIMESTAMP]
-    )
-    regions[:, kernels.IS_APPEND_TIME] = is_append_time
-    return regions
+def _located(table: Int64s, starts: Int64s, sizes: Int64s) -> Int64s:
+    """The table with the places of the records in place of the batches'; the rows are overwritten."""
+    table[:, kernels.POS], table[:, kernels.SIZE] = starts, sizes
+    return table

@@ -11,7 +11,7 @@ import numpy as np
 
 from . import compiler, write_kernels
 from .batch_codecs import codec_named
-from .columns import Int64s
+from .columns import Int64s, room
 from .compression import Codec
 from .encoded_batch import NO_PRODUCER, EncodedBatch, record_too_large
 from .legacy_encoding import encode_messages
@@ -69,7 +69,7 @@ class _Encoder:
     def batches(self, batch_bytes_max: int, request_bytes_max: int) -> Iterator[EncodedBatch]:
         count = len(self.timestamps)
         compiler.expect(count)
-        bodies = np.empty(count, np.int64)
+        bodies = room(count, np.int64)
         table = np.empty((_PLAN_BATCHES, write_kernels.PLAN_COLUMNS), np.int64)
         row = 0
         while row < count:
@@ -90,7 +90,7 @@ class _Encoder:
             yield from self._written(bodies, table[:batches])
 
     def _written(self, bodies: Int64s, table: Int64s) -> Iterator[EncodedBatch]:
-        out = np.empty(int(table[:, write_kernels.BATCH_SIZE].sum()), np.uint8)
+        out = room(int(table[:, write_kernels.BATCH_SIZE].sum()), np.uint8)
         columns = [
             (spans.data, spans.starts, spans.sizes) for spans in (self.keys, self.values, self.headers)
         ]

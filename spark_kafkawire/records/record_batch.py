@@ -27,7 +27,7 @@ from crc32c import crc32c
 from . import compiler
 from . import record_kernels as kernels
 from .batch_index import BatchIndex
-from .columns import Columns, Int32s, Int64s
+from .columns import Columns, Int32s, Int64s, room
 from .headers import BadHeaders, decode_headers
 from .limits import DecodeLimits
 from .regions import Regions, regions_of
@@ -71,10 +71,10 @@ def _columns(
 ) -> Columns:
     count = regions.count
     compiler.expect(count)
-    offsets = np.empty(count, np.int64)
-    timestamps = np.empty(count if "timestamp" in wanted else 0, np.int64)
+    offsets = room(count, np.int64)
+    timestamps = room(count if "timestamp" in wanted else 0, np.int64)
     keys, values = (room_for(count if name in wanted else 0) for name in ("key", "value"))
-    headers = [np.empty(count if "headers" in wanted else 0, np.int32) for _ in range(3)]
+    headers = [room(count if "headers" in wanted else 0, np.int32) for _ in range(3)]
     code, region, row, key_bytes, null_keys, value_bytes, null_values, header_count = kernels.read_records(
         regions.buf,
         regions.table,

@@ -6,14 +6,14 @@ import numpy as np
 import pyarrow as pa
 
 from . import record_kernels
-from .columns import Int32s, Uint8s, binary_array
+from .columns import Int32s, Uint8s, binary_array, room
 
 Spans = tuple[Int32s, Int32s]
 
 
 def room_for(count: int) -> Spans:
     """Starts and sizes of so many spans, to be filled."""
-    return np.empty(count, np.int32), np.empty(count, np.int32)
+    return room(count, np.int32), room(count, np.int32)
 
 
 def gathered(buf: Uint8s, spans: Spans, size: int, nulls: int) -> pa.BinaryArray:
@@ -22,7 +22,7 @@ def gathered(buf: Uint8s, spans: Spans, size: int, nulls: int) -> pa.BinaryArray
     The sizes of the others sum up to ``size`` bytes. The caller has checked that all lie in ``buf``.
     """
     starts, sizes = spans
-    data, offsets = np.empty(size, np.uint8), np.empty(len(sizes) + 1, np.int32)
+    data, offsets = room(size, np.uint8), room(len(sizes) + 1, np.int32)
     record_kernels.gather_spans(buf, starts, sizes, data, offsets)
     return binary_array(data, offsets, sizes >= 0 if nulls else None)
 

@@ -78,13 +78,15 @@ def plan_batches(
     """Cut the rows from ``row`` on into batches of at most ``batch_bytes_max``, or one record.
 
     Fills ``body_sizes`` (of a record, without its size) and one row of ``table`` for each batch,
-    until the table is full or the batches have ``total_max`` bytes.
+    until the table is full or another batch may have more than what is left of ``total_max`` bytes.
     Returns ``(code, batches, row, total)``: the row after the last batch, or the one that is larger
     than ``record_bytes_max`` and that size.
     """
     batch = 0
     total = 0
-    while batch < len(table) and row < len(timestamps) and (batch == 0 or total < total_max):
+    while (
+        batch < len(table) and row < len(timestamps) and (batch == 0 or total + batch_bytes_max <= total_max)
+    ):
         first = row
         size = HEADER_BYTES
         base_timestamp = timestamps[row]

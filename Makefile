@@ -28,7 +28,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Spark starts with this Java; empty means the one in PATH.
 WITH_JAVA := JAVA_HOME="$$($(BIN)/python .ci/java_home.py $(VENV)/java)" && export JAVA_HOME &&
 
-.PHONY: help demo test interop bench bench-codec lint format clean
+.PHONY: help demo test interop bench bench-codec bench-plot lint format clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## /make \1\t/p' Makefile
@@ -47,6 +47,9 @@ bench: $(INSTALLED) ## measure against the ceilings: ARGS="--only read write --r
 
 bench-codec: $(INSTALLED) ## measure the codec alone, without Spark
 	@$(BIN)/python -m tests.benchmarks --only codec $(ARGS)
+
+bench-plot: $(VENV)/.drawing ## draw the figures of the last `make bench`: tests/benchmarks/figures.png
+	@$(BIN)/python -m tests.benchmarks.plot build/figures.jsonl tests/benchmarks/figures.png
 
 # import-linter's cache does not see a module that was missing when an import of it was first read.
 lint: $(INSTALLED) ## check style, types and import contracts
@@ -72,4 +75,8 @@ $(INSTALLED): setup.cfg pyproject.toml
 	@$(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip install --editable '.[test]' --config-settings editable_mode=compat \
 		> $(VENV)/pip.log 2>&1 || { cat $(VENV)/pip.log >&2; exit 1; }
+	@touch $@
+
+$(VENV)/.drawing: $(INSTALLED)
+	@$(BIN)/python -m pip install --quiet --editable '.[test,bench]' --config-settings editable_mode=compat
 	@touch $@

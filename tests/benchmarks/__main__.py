@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Final
 
 from .codec import codec
@@ -19,6 +20,9 @@ from .writing import write
 _WITH_SPARK: Final = {"read": read, "write": write, "large-log": large_log, "tasks": task_cost}
 _WITHOUT_SPARK: Final = {"codec": codec, "planning": planning}
 
+#: Where the lines are kept for ``make bench-plot``.
+FIGURES: Final = Path("build/figures.jsonl")
+
 
 def main() -> None:
     """Run what the arguments name."""
@@ -26,16 +30,15 @@ def main() -> None:
     names = [*_WITHOUT_SPARK, *_WITH_SPARK]
     parser.add_argument("--only", nargs="+", choices=names, default=names, help="measure only these")
     parser.add_argument("--rounds", type=int, default=5, help="runs of each, side by side; the median counts")
-    parser.add_argument("--output", help="a file for the lines, beside stdout")
+    parser.add_argument("--output", type=Path, default=FIGURES, help=f"a file for the lines ({FIGURES})")
     arguments = parser.parse_args()
     lines = []
     for figure in _figures(arguments.only, arguments.rounds):
         lines.append(figure.line())
         print(lines[-1], flush=True)
         say(_summary(figure))
-    if arguments.output:
-        with open(arguments.output, "w") as file:
-            file.writelines(f"{line}\n" for line in lines)
+    arguments.output.parent.mkdir(parents=True, exist_ok=True)
+    arguments.output.write_text("".join(f"{line}\n" for line in lines))
 
 
 def _figures(names: list[str], rounds: int) -> Iterator[Figure]:

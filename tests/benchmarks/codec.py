@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 from isal import isal_zlib
 
+from spark_kafkawire.options import FetchOptions
 from spark_kafkawire.records import compiler
 from spark_kafkawire.records.message_set import decode, encode, encode_sets
 
@@ -21,10 +22,10 @@ from .measure import Figure, interleaved, say, throughput
 from .values import VALUE_SIZES, values
 
 COMPRESSIONS: Final = ("none", "snappy", "gzip")
-#: Bytes of plain messages in one call: a fetch window.
-_CALL_SIZE: Final = 1 << 20
+#: Bytes of plain messages in one call.
+_CALL_SIZE: Final = FetchOptions().fetch_bytes
 #: Calls in one run, so that a run takes long enough for the clock.
-_CALLS: Final = 40
+_CALLS: Final = 10
 _HEADER: Final = struct.Struct(">ibbI")
 _DECODE_TARGETS: Final = {(100, "none"): 6.0, (1024, "none"): 2.5}
 _ENCODE_TARGETS: Final = {(100, "none"): 5.0}
@@ -79,11 +80,10 @@ def _encode(column: pa.BinaryArray, value_size: int, compression: str, rounds: i
             encode(column, compression)
 
     def plain() -> None:
-        for _ in range(_CALLS // 10):
-            _straightforward(column)
+        _straightforward(column)
 
     seconds = interleaved({"ours": ours, "plain": plain}, rounds, process_time)
-    plain_s = 10 * median(seconds["plain"])
+    plain_s = _CALLS * median(seconds["plain"])
     return Figure(
         "codec encode",
         "times_straightforward",

@@ -138,9 +138,10 @@ class Partitioner:
         )
         what = "" if partition is None else f" partition {partition}"
         what += "" if broker is None else f" on broker {broker}" if what else f" broker {broker}"
+        kind = " (broker-partition)" if logs and logs[0].broker is not None else ""
         return RowError(
-            f"row {row}: topic {topic!r} has no{what}; it has {listed} (broker-partition); "
-            "correct or drop the columns broker and partition"
+            f"row {row}: topic {topic!r} has no{what}; it has {listed}{kind}; correct or drop the columns "
+            "that say so"
         )
 
     def _id(self, log: TopicPartition) -> int:

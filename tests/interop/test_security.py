@@ -1,0 +1,183 @@
+"""Our client at each of a real broker's doors: those that open, and what it is told at the others."""
+
+from __future__ import annotations
+
+import base64
+import json
+import time
+from collections.abc import Mapping
+from typing import Any, Final
+
+import pytest
+from pyspark.sql import SparkSession
+
+from spark_kafkawire.errors import AuthenticationError, ConnectFailed, KafkaWireError, TransportError
+from spark_kafkawire.net.client import Client
+from spark_kafkawire.options import ReadOptions
+from spark_kafkawire.protocol import modern
+from spark_kafkawire.protocol.modern.metadata import MetadataRequest
+from tests.support import librdkafka
+from tests.support.certificates import KEY_PASSWORD, Certificates
+from tests.support.foreign import Record
+
+from .apache_kafka import LISTENERS, USERS, ApacheKafka
+from .jars import FIRST_TEST_TIMEOUT_S
+
+pytestmark = pytest.mark.timeout(FIRST_TEST_TIMEOUT_S)
+
+SCRAM: Final = ("SCRAM-SHA-256", "SCRAM-SHA-512")
+MODULES: Final = {"PLAIN": "plain.Plain", **dict.fromkeys(SCRAM, "scram.Scram")}
+
+
+def connect(kafka: ApacheKafka, listener: str, **more: str) -> Client:
+    """A connection by a listener, made as a query's options say."""
+    options = {
+        "kafka.bootstrap.servers": kafka.bootstrap_servers(listener),
+        "kafka.security.protocol": LISTENERS[listener],
+        "subscribe": "t",
+        "requestTimeout": "5s",
+        **{f"kafka.{name.replace('__', '.')}": value for name, value in more.items()},
+    }
+    parsed = ReadOptions.parse(options)
+    return Client.connect(parsed.discovery.bootstrap_servers[0], parsed.net.connection)
+
+
+def is_served(client: Client) -> bool:
+    with client:
+        return bool(client.request(MetadataRequest(topics=())).brokers)
+
+
+def refused(
+    kafka: ApacheKafka,
+    listener: str,
+    kind: type[KafkaWireError] | tuple[type[KafkaWireError], ...] = AuthenticationError,
+    **more: str,
+) -> str:
+    """The one line that is told; the passwords are not in it."""
+    began_s = time.monotonic()
+    with pytest.raises(kind) as error:
+        is_served(connect(kafka, listener, **more))
+    assert time.monotonic() - began_s < 15
+    message = str(error.value)
+    assert "\n" not in message
+    assert not any(password in message for password in USERS.values())
+    return message
+
+
+def login(mechanism: str, user: str, password: str) -> dict[str, Any]:
+    escaped = password.replace("\\", "\\\\").replace('"', '\\"')
+    module = f"org.apache.kafka.common.security.{MODULES[mechanism]}LoginModule"
+    jaas = f'{module} required username="{user}" password="{escaped}";'
+    return {"sasl__mechanism": mechanism, "sasl__jaas__config": jaas}
+
+
+def trust(certificates: Certificates) -> dict[str, Any]:
+    return {"ssl__truststore__type": "PEM", "ssl__truststore__location": str(certificates.authority)}
+
+
+def test_the_highest_common_versions_are_spoken(kafka: ApacheKafka) -> None:
+    with connect(kafka, "PLAINTEXT") as client:
+        for api in modern.DIALECT.apis:
+            assert client.version_of(api) == api.versions.max
+
+
+def test_tls_lets_in_who_trusts_the_authority(kafka: ApacheKafka, certificates: Certificates) -> None:
+    assert is_served(connect(kafka, "SSL", **trust(certificates)))
+
+
+def test_tls_refuses_other_authorities_and_names(kafka: ApacheKafka, certificates: Certificates) -> None:
+    other = trust(certificates) | {"ssl__truststore__location": str(certificates.other_authority)}
+    assert "unable to get local issuer certificate" in refused(kafka, "SSL", **other)
+    assert "unable to get local issuer certificate" in refused(kafka, "SSL")
+    address = kafka.bootstrap_servers("SSL").replace("localhost", "127.0.0.1")
+    message = refused(kafka, "SSL", bootstrap__servers=address, **trust(certificates))
+    assert "IP address mismatch" in message
+    unchecked = {"bootstrap__servers": address, "ssl__endpoint__identification__algorithm": ""}
+    assert is_served(connect(kafka, "SSL", **unchecked, **trust(certificates)))
+
+
+def test_a_listener_that_wants_a_client_certificate_gets_one(
+    kafka: ApacheKafka, certificates: Certificates
+) -> None:
+    for identity in (
+        {"ssl__keystore__location": str(certificates.client)},
+        {"ssl__keystore__location": str(certificates.client_encrypted), "ssl__key__password": KEY_PASSWORD},
+    ):
+        assert is_served(connect(kafka, "MTLS", **identity, **trust(certificates)))
+    assert "kafka.ssl.keystore.location" in refused(kafka, "MTLS", **trust(certificates))
+    stranger: dict[str, Any] = {"ssl__keystore__location": str(certificates.stranger)}
+    assert "the broker refuses the TLS connection" in refused(
+        kafka, "MTLS", **stranger, **trust(certificates)
+    )
+
+
+@pytest.mark.parametrize("listener", ["SASL_PLAINTEXT", "SASL_SSL"])
+@pytest.mark.parametrize("mechanism", MODULES)
+def test_users_log_in_with_their_password_alone(
+    kafka: ApacheKafka, certificates: Certificates, listener: str, mechanism: str
+) -> None:
+    more: dict[str, Any] = trust(certificates) if listener == "SASL_SSL" else {}
+    for user, password in USERS.items():
+        assert is_served(connect(kafka, listener, **login(mechanism, user, password), **more))
+    for user, password in (("alice", "wrong"), ("nobody", "alice-secret"), ("bob", USERS["alice"])):
+        message = refused(kafka, listener, **login(mechanism, user, password), **more)
+        assert f"SASL {mechanism}: the broker refuses the credentials, it says 'Authentication" in message
+
+
+def unsecured_token(**claims: Any) -> str:
+    """A token without a signature, which the broker's own validator for development takes."""
+    now_s = int(time.time())
+    parts = ({"alg": "none"}, {"sub": "alice", "iat": now_s, "exp": now_s + 300, **claims})
+    encoded = (base64.urlsafe_b64encode(json.dumps(part).encode()).decode().rstrip("=") for part in parts)
+    return ".".join((*encoded, ""))
+
+
+def test_a_bearer_of_a_good_token_is_let_in(kafka: ApacheKafka, certificates: Certificates) -> None:
+    def bearer(token: str) -> Mapping[str, Any]:
+        module = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule"
+        jaas = f'{module} required token="{token}";'
+        return {"sasl__mechanism": "OAUTHBEARER", "sasl__jaas__config": jaas, **trust(certificates)}
+
+    assert is_served(connect(kafka, "SASL_SSL", **bearer(unsecured_token())))
+    expired = unsecured_token(exp=1_000_000_000, iat=999_999_000)
+    message = refused(kafka, "SASL_SSL", **bearer(expired))
+    assert "SASL OAUTHBEARER: the broker refuses the " in message
+    assert expired not in message
+
+
+def test_the_wrong_protocol_for_a_port_is_told(kafka: ApacheKafka, certificates: Certificates) -> None:
+    doors = {name: kafka.bootstrap_servers(name) for name in LISTENERS}
+    tls_to_plain: dict[str, Any] = {
+        "bootstrap__servers": doors["PLAINTEXT"].replace("127.0.0.1", "localhost")
+    }
+    kinds = (AuthenticationError, ConnectFailed)
+    message = refused(kafka, "SSL", kinds, **tls_to_plain, **trust(certificates))
+    assert "does this port want kafka.security.protocol=PLAINTEXT or SASL_PLAINTEXT?" in message
+    any_kind = (TransportError, KafkaWireError)
+    message = refused(kafka, "PLAINTEXT", any_kind, bootstrap__servers=doors["SSL"])
+    assert "kafka.security.protocol" in message
+    message = refused(kafka, "PLAINTEXT", TransportError, bootstrap__servers=doors["SASL_PLAINTEXT"])
+    assert "does this port want a login (kafka.security.protocol=SASL_…)?" in message
+    alice = login("PLAIN", "alice", USERS["alice"])
+    message = refused(kafka, "SASL_PLAINTEXT", bootstrap__servers=doors["PLAINTEXT"], **alice)
+    assert "kafka.security.protocol" in message
+
+
+def test_spark_reads_and_writes_by_a_secured_listener(
+    kafka: ApacheKafka, certificates: Certificates, spark: SparkSession
+) -> None:
+    topic = librdkafka.create_topic(kafka.bootstrap_servers())
+    librdkafka.produce(kafka.bootstrap_servers(), topic, [Record(b"theirs")])
+    secured = {
+        f"kafka.{name.replace('__', '.')}": value
+        for name, value in {
+            "bootstrap.servers": kafka.bootstrap_servers("SASL_SSL"),
+            "security.protocol": "SASL_SSL",
+            **login("SCRAM-SHA-512", "bob", USERS["bob"]),
+            **trust(certificates),
+        }.items()
+    }
+    rows = spark.createDataFrame([(b"ours",)], "value binary")
+    rows.write.format("kafkawire").mode("append").options(**secured, topic=topic).save()
+    frame = spark.read.format("kafkawire").options(**secured, subscribe=topic).load()
+    assert sorted(row.value for row in frame.select("value").collect()) == [b"ours", b"theirs"]

@@ -1,0 +1,499 @@
+"""One range of a modern log over real sockets: every version, every gap, every fault of a leader."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from spark_kafkawire.clients.fetcher import Fetcher, FetchTask
+from spark_kafkawire.cluster.metadata import Metadata
+from spark_kafkawire.cluster.modern import ModernCluster
+from spark_kafkawire.errors import (
+    BrokerError,
+    CorruptDataError,
+    DataLossError,
+    KafkaWireError,
+    LimitError,
+    RequestTimedOut,
+)
+from spark_kafkawire.model import Leader, OffsetRange, TopicPartition
+from spark_kafkawire.net.pool import Pool
+from spark_kafkawire.options import FetchOptions, NetOptions
+from spark_kafkawire.protocol import modern
+from spark_kafkawire.protocol.dialect import VersionRange
+from spark_kafkawire.protocol.modern import fetch
+from spark_kafkawire.protocol.modern.fetch import READ_UNCOMMITTED
+from tests.cluster.test_metadata import servers
+from tests.support import librdkafka
+from tests.support.foreign import Record
+from tests.support.log_broker import OFFERED
+from tests.support.log_server import LogServer, Sent
+from tests.support.memory_log import MemoryLog
+from tests.support.mock_cluster import DISCONNECT, FETCH, MockCluster
+from tests.support.noida import NoidaBroker
+from tests.support.polling import poll
+from tests.support.settings import net_modern
+
+NET = net_modern(timeout_s=5.0, backoff_s=0.001)
+LOG = TopicPartition("t", 0)
+COUNT = 2000
+VALUES = [b"%06d" % number * 5 for number in range(COUNT)]
+#: Several fetches for one log.
+SMALL = FetchOptions(fetch_bytes=4096, wait_ms=50)
+
+
+@pytest.fixture
+def pool() -> Iterator[Pool]:
+    pool = Pool()
+    yield pool
+    pool.close_idle()
+
+
+def cluster_of(bootstrap_servers: str, pool: Pool, net: NetOptions = NET) -> ModernCluster:
+    metadata = Metadata(servers(bootstrap_servers), net, connections=pool)
+    return ModernCluster(metadata, net, READ_UNCOMMITTED)
+
+
+def fetcher_of(
+    bootstrap_servers: str,
+    pool: Pool,
+    start: int = 0,
+    stop: int = COUNT,
+    options: FetchOptions = SMALL,
+    net: NetOptions = NET,
+    leader: Leader | None = None,
+) -> Fetcher:
+    cluster = cluster_of(bootstrap_servers, pool, net)
+    task = FetchTask(OffsetRange(LOG, start, stop), leader or cluster.leaders_of((LOG,))[LOG])
+    return Fetcher(task, cluster, options, net, connections=pool)
+
+
+def values(fetcher: Fetcher) -> list[bytes]:
+    return [value for _, value in rows(fetcher)]
+
+
+def rows(fetcher: Fetcher) -> list[tuple[int, bytes]]:
+    found: list[tuple[int, bytes]] = []
+    for columns in fetcher.columns():
+        assert columns.values is not None
+        found += zip(columns.offset.tolist(), columns.values.to_pylist(), strict=True)
+    return found
+
+
+def write(
+    bootstrap_servers: str, written: list[bytes] = VALUES, compression: str = "none", batch_count: int = 7
+) -> None:
+    records = [Record(value) for value in written]
+    librdkafka.produce(bootstrap_servers, LOG.topic, records, compression, batch_num_messages=batch_count)
+
+
+@pytest.fixture(scope="module")
+def log() -> MemoryLog:
+    """VALUES in batches of seven; tests do not change it."""
+    log = MemoryLog()
+    with LogServer({"t": [log]}) as server:
+        write(server.bootstrap_servers)
+    assert log.stop_offset == COUNT
+    return log
+
+
+@pytest.fixture
+def served(log: MemoryLog) -> Iterator[LogServer]:
+    with LogServer({"t": [log]}) as server:
+        yield server
+
+
+@pytest.fixture
+def written(mock_cluster: MockCluster) -> MockCluster:
+    """The mock cluster with VALUES in a log that broker 1 leads."""
+    mock_cluster.create_topic("t", replicas=3)
+    mock_cluster.set_leader("t", 0, 1)
+    write(mock_cluster.bootstrap_servers)
+    return mock_cluster
+
+
+@pytest.mark.parametrize("version", range(14))
+def test_every_version_reads_the_whole_log(log: MemoryLog, pool: Pool, version: int) -> None:
+    offered = {**OFFERED, modern.FETCH.key: VersionRange(version, version)}
+    with LogServer({"t": [log]}, offered=offered) as server:
+        fetcher = fetcher_of(server.bootstrap_servers, pool)
+        assert values(fetcher) == VALUES
+        assert fetcher.bytes_received == len(log._data)
+
+
+@pytest.mark.parametrize(("start", "stop"), [(0, 1), (3, 4), (6, 8), (7, 14), (1000, 1999), (1999, 2000)])
+def test_a_range_begins_and_ends_inside_batches(served: LogServer, pool: Pool, start: int, stop: int) -> None:
+    found = rows(fetcher_of(served.bootstrap_servers, pool, start, stop))
+    assert found == list(zip(range(start, stop), VALUES[start:stop], strict=True))
+
+
+def test_the_next_fetch_is_on_its_way_before_records_are_decoded(served: LogServer, pool: Pool) -> None:
+    columns = fetcher_of(served.bootstrap_servers, pool).columns()
+    next(columns)
+    poll(lambda: served.requests.count(modern.FETCH) == 2, "a second fetch")
+    columns.close()  # type: ignore[attr-defined]  # it is a generator
+    assert pool.kept_count == 1  # the one that asked for the leader: the other has a fetch on its way
+
+
+def test_a_read_that_ends_well_gives_its_connection_back(served: LogServer, pool: Pool) -> None:
+    for _ in range(3):
+        values(fetcher_of(served.bootstrap_servers, pool))
+    assert pool.kept_count == 2  # the bootstrap server's and the leader's
+    assert len(served._connections) == 2
+
+
+def test_a_read_ends_where_it_was_planned_while_producers_go_on(pool: Pool) -> None:
+    with LogServer({"t": [MemoryLog()]}) as server:
+        write(server.bootstrap_servers)
+        columns = fetcher_of(server.bootstrap_servers, pool).columns()
+        found = [each.count for each in [next(columns)]]
+        write(server.bootstrap_servers, [b"later"] * 100)
+        assert sum(found) + sum(each.count for each in columns) == COUNT
+
+
+class CutLog(MemoryLog):
+    """Answers as brokers before Fetch version 3 do: as many bytes as were asked for, cut anywhere."""
+
+    def read(self, offset: int, size_max: int) -> bytes:
+        return bytes(super().read(offset, 1 << 30))[:size_max]
+
+
+@contextlib.contextmanager
+def cutting(written: list[bytes]) -> Iterator[LogServer]:
+    log = CutLog()
+    with LogServer({"t": [log]}) as server:
+        write(server.bootstrap_servers, written, batch_count=1)
+    offered = {**OFFERED, modern.FETCH.key: VersionRange(0, 2)}
+    with LogServer({"t": [log]}, offered=offered) as server:
+        yield server
+
+
+def test_a_batch_that_a_fetch_cuts_is_fetched_with_a_larger_one(pool: Pool) -> None:
+    large = [b"small", bytes(300_000), b"small too"]
+    with cutting([*large, *VALUES]) as server:
+        fetcher = fetcher_of(server.bootstrap_servers, pool, stop=len(large) + COUNT)
+        assert values(fetcher) == large + VALUES
+
+
+def test_a_first_batch_above_the_fetch_size_comes_whole(noida: NoidaBroker, pool: Pool) -> None:
+    topic = noida.create_topic()
+    big = bytes(range(256)) * 3000
+    librdkafka.produce(noida.bootstrap_servers, topic, [Record(b"small"), Record(big), Record(b"small too")])
+    log = TopicPartition(topic, 0)
+    cluster = cluster_of(noida.bootstrap_servers, pool)
+    task = FetchTask(OffsetRange(log, 0, 3), cluster.leaders_of((log,))[log])
+    assert values(Fetcher(task, cluster, SMALL, NET, connections=pool)) == [b"small", big, b"small too"]
+
+
+def test_a_batch_above_max_message_bytes_is_an_error_that_names_it(pool: Pool) -> None:
+    options = replace(SMALL, message_bytes_max=100_000)
+    with (
+        cutting([bytes(300_000)]) as server,
+        pytest.raises(
+            LimitError,
+            match=r"t 0 on broker 0 .*the batch at offset 0 has 300\d+ bytes, more than maxMessageBytes",
+        ),
+    ):
+        values(fetcher_of(server.bootstrap_servers, pool, stop=1, options=options))
+
+
+def test_compressed_records_may_not_become_more_than_the_limit(pool: Pool) -> None:
+    options = replace(SMALL, decompressed_bytes_max=500_000)
+    with LogServer({"t": [MemoryLog()]}) as server:
+        write(server.bootstrap_servers, [bytes(300_000)] * 3, compression="gzip", batch_count=3)
+        with pytest.raises(LimitError, match=r"t 0 on broker 0 .*maxDecompressedBytes"):
+            values(fetcher_of(server.bootstrap_servers, pool, stop=3, options=options))
+
+
+class CompactedLog(MemoryLog):
+    """Batches of seven of which every second one is gone, and the log's last offsets with it."""
+
+    def __init__(self, log: MemoryLog) -> None:
+        super().__init__()
+        self.stop_offset, self._data = log.stop_offset, log._data
+        self._all = list(zip(log._offsets, log._positions, strict=True))
+
+    def read(self, offset: int, _size_max: int, /) -> bytes:
+        ends = [*(position for _, position in self._all[1:]), len(self._data)]
+        kept = [
+            (start, position, end)
+            for (start, position), end in zip(self._all, ends, strict=True)
+            if start % 14 == 0
+        ]
+        for start, position, end in kept:
+            if start + 7 > offset:
+                return bytes(self._data[position:end])
+        return b""
+
+
+@pytest.mark.parametrize("start", [0, 3, 7, 13, 14])
+def test_offsets_that_compaction_took_are_no_loss(log: MemoryLog, pool: Pool, start: int) -> None:
+    stop = COUNT - COUNT % 14
+    with LogServer({"t": [CompactedLog(log)]}) as server:
+        found = rows(fetcher_of(server.bootstrap_servers, pool, start, stop - 7))
+    left = [offset for offset in range(start, stop) if offset % 14 < 7]
+    assert found == [(offset, VALUES[offset]) for offset in left]
+
+
+ERRORS = {
+    "NOT_LEADER_OR_FOLLOWER": 6,
+    "FENCED_LEADER_EPOCH": 74,
+    "UNKNOWN_LEADER_EPOCH": 75,
+    "UNKNOWN_TOPIC_OR_PARTITION": 3,
+    "LEADER_NOT_AVAILABLE": 5,
+    "REPLICA_NOT_AVAILABLE": 9,
+    "KAFKA_STORAGE_ERROR": 56,
+    "UNKNOWN_TOPIC_ID": 100,
+    "REQUEST_TIMED_OUT": 7,
+    "THROTTLING_QUOTA_EXCEEDED": 89,
+    "CORRUPT_MESSAGE": 2,
+    "DISCONNECT": DISCONNECT,
+}
+
+
+@pytest.mark.parametrize("error", ERRORS.values(), ids=ERRORS)
+def test_an_error_that_passes_costs_nothing_but_time(written: MockCluster, pool: Pool, error: int) -> None:
+    written.push_request_errors(FETCH, 0, error, error, 0, 0, error)
+    found = rows(fetcher_of(written.bootstrap_servers, pool))
+    assert found == list(enumerate(VALUES))
+
+
+@pytest.mark.parametrize("error", [29, 35, -1])
+def test_an_error_that_stays_is_one_line_that_names_the_place(
+    written: MockCluster, pool: Pool, error: int
+) -> None:
+    written.push_request_errors(FETCH, error)
+    with pytest.raises(
+        BrokerError, match=r"^t 0 at offset 0 on broker 1 \(127.0.0.1:\d+\): Fetch: "
+    ) as caught:
+        values(fetcher_of(written.bootstrap_servers, pool))
+    assert caught.value.code == error
+
+
+def test_a_leader_that_moves_in_the_middle_is_followed(written: MockCluster, pool: Pool) -> None:
+    columns = fetcher_of(written.bootstrap_servers, pool).columns()
+    found: list[bytes] = []
+    for number, each in enumerate(columns):
+        assert each.values is not None
+        found += each.values.to_pylist()
+        if number % 50 == 0:
+            written.set_leader("t", 0, 1 + number % 3)
+    assert found == VALUES
+
+
+def test_a_leader_that_dies_in_the_middle_is_replaced(written: MockCluster, pool: Pool) -> None:
+    columns = fetcher_of(written.bootstrap_servers, pool).columns()
+    first = next(columns)
+    assert first.values is not None
+    written.set_broker_down(1)
+    written.set_leader("t", 0, 3)
+    found = first.values.to_pylist()
+    for each in columns:
+        assert each.values is not None
+        found += each.values.to_pylist()
+    assert found == VALUES
+
+
+def test_a_leader_that_is_away_for_longer_than_the_retries_is_waited_for(
+    written: MockCluster, pool: Pool
+) -> None:
+    columns = fetcher_of(written.bootstrap_servers, pool, options=replace(SMALL, patience_s=20.0)).columns()
+    found = [next(columns).count]
+    written.set_broker_down(1)
+    timer = threading.Timer(0.5, written.set_broker_up, (1,))
+    timer.start()
+    found += [each.count for each in columns]
+    timer.join()
+    assert sum(found) == COUNT
+
+
+def test_a_cluster_that_is_gone_ends_the_read(written: MockCluster, pool: Pool) -> None:
+    columns = fetcher_of(written.bootstrap_servers, pool).columns()
+    next(columns)
+    written.set_broker_down(-1)
+    with pytest.raises(KafkaWireError, match=r"^gave up after 4 attempts .* t 0 at offset \d+: "):
+        list(columns)
+
+
+def test_a_slow_answer_is_waited_for_and_a_slower_one_ends_the_read(written: MockCluster, pool: Pool) -> None:
+    written.set_broker_rtt(1, 100)
+    net = net_modern(timeout_s=0.5, retries=1, backoff_s=0.001)
+    assert values(fetcher_of(written.bootstrap_servers, pool, stop=10, net=net)) == VALUES[:10]
+    columns = fetcher_of(written.bootstrap_servers, pool, net=net).columns()
+    next(columns)
+    written.set_broker_rtt(1, 30_000)
+    with pytest.raises(RequestTimedOut, match=r"no answer within 0.5 s \(requestTimeout\)"):
+        list(columns)
+
+
+def test_a_leader_that_serves_nothing_although_records_are_due_ends_the_read(
+    served: LogServer, pool: Pool
+) -> None:
+    with pytest.raises(
+        BrokerError,
+        match=r"t 0 at offset 2000 on broker 0 .*no record below offset 2010, where the log ended",
+    ):
+        values(fetcher_of(served.bootstrap_servers, pool, stop=COUNT + 10))
+
+
+def loses(written: MockCluster, before_offset: int) -> None:
+    written.delete_records("t", 0, before_offset)
+
+
+def test_offsets_that_retention_took_are_a_data_loss(written: MockCluster, pool: Pool) -> None:
+    loses(written, 700)
+    with pytest.raises(
+        DataLossError,
+        match=r"^t 0 at offset 3 on broker 1 .*: records up to 700 are gone; the log now holds \[700, 2000\);"
+        r" to read what is left, set failOnDataLoss=false$",
+    ):
+        values(fetcher_of(written.bootstrap_servers, pool, start=3))
+
+
+@pytest.mark.parametrize(
+    ("start", "stop", "before", "expected"),
+    [
+        (0, 2000, 700, (700, 2000)),  # what is left is read
+        (0, 700, 700, None),  # nothing is left
+        (0, 500, 700, None),
+        (800, 900, 700, (800, 900)),  # nothing of it was lost
+        (1999, 2000, 2000, None),
+    ],
+)
+def test_what_survives_is_read_once_with_a_warning(
+    written: MockCluster,
+    pool: Pool,
+    caplog: pytest.LogCaptureFixture,
+    start: int,
+    stop: int,
+    before: int,
+    expected: tuple[int, int] | None,
+) -> None:
+    loses(written, before)
+    options = replace(SMALL, fail_on_data_loss=False)
+    with caplog.at_level(logging.WARNING, "spark_kafkawire"):
+        found = rows(fetcher_of(written.bootstrap_servers, pool, start, stop, options))
+    first, last = expected or (0, 0)
+    assert found == list(zip(range(first, last), VALUES[first:last], strict=True))
+    assert ("are gone" in caplog.text) == (start < before)
+
+
+def test_retention_in_the_middle_of_a_read_gives_no_duplicates(written: MockCluster, pool: Pool) -> None:
+    options = replace(SMALL, fail_on_data_loss=False)
+    found: list[int] = []
+    for number, columns in enumerate(fetcher_of(written.bootstrap_servers, pool, options=options).columns()):
+        found += columns.offset.tolist()
+        if number == 0:
+            loses(written, 1000)
+    assert found == sorted(set(found))
+    assert set(range(1000, COUNT)) <= set(found) < set(range(COUNT))
+
+
+def test_an_offset_that_is_out_of_range_and_back_is_read(written: MockCluster, pool: Pool) -> None:
+    written.push_request_errors(FETCH, 1, 0, 1)
+    assert values(fetcher_of(written.bootstrap_servers, pool)) == VALUES
+
+
+def test_a_log_that_ends_before_the_range_does_is_a_data_loss(written: MockCluster, pool: Pool) -> None:
+    with pytest.raises(DataLossError, match=r"records up to 2100 are gone; the log now holds \[0, 2000\)"):
+        values(fetcher_of(written.bootstrap_servers, pool, start=2050, stop=2100))
+
+
+def altered(server: LogServer, change: Callable[[fetch.FetchPartitionReply], dict[str, Any]]) -> None:
+    """Fetch replies with some fields changed."""
+    answers = dict(server.broker._answers)
+    honest = answers[fetch.FetchRequest]
+
+    def fetched(request: fetch.FetchRequest) -> fetch.FetchReply:
+        [asked] = request.topics
+        reply: fetch.FetchReply = honest(replace(request, topics=(replace(asked, topic=LOG.topic),)))
+        [topic] = reply.responses
+        [partition] = topic.partitions
+        topics = (replace(topic, partitions=(replace(partition, **change(partition)),)),)
+        return replace(reply, responses=topics)
+
+    server.broker._answers = {**answers, fetch.FetchRequest: fetched}
+
+
+def test_a_gap_at_a_log_start_that_moved_is_a_data_loss(log: MemoryLog, pool: Pool) -> None:
+    with LogServer({"t": [CompactedLog(log)]}) as server:
+        altered(server, lambda _: {"log_start_offset": 14})
+        with pytest.raises(BrokerError, match="a fetch found nothing where the log has data"):
+            values(fetcher_of(server.bootstrap_servers, pool, start=7, stop=21))
+
+
+def test_a_topic_that_was_made_anew_is_a_data_loss(
+    served: LogServer, pool: Pool, caplog: pytest.LogCaptureFixture
+) -> None:
+    planned = cluster_of(served.bootstrap_servers, pool).leaders_of((LOG,))[LOG]
+    before = replace(planned, topic_id=served.broker.topic_id("of another time"))
+    altered(served, lambda _: {"error_code": 100})
+    with pytest.raises(
+        DataLossError, match=r"records up to 2000 are gone; .*'t' was deleted, and another topic"
+    ):
+        values(fetcher_of(served.bootstrap_servers, pool, leader=before))
+    options = replace(SMALL, fail_on_data_loss=False)
+    with caplog.at_level(logging.WARNING, "spark_kafkawire"):
+        assert values(fetcher_of(served.bootstrap_servers, pool, leader=before, options=options)) == []
+    assert "another topic has its name now" in caplog.text
+
+
+def test_a_topic_that_is_gone_is_a_data_loss(log: MemoryLog, pool: Pool) -> None:
+    topics = {"t": [log]}
+    with LogServer(topics) as server:
+        fetcher = fetcher_of(server.bootstrap_servers, pool)
+        altered(server, lambda _: {"error_code": 3})
+        del topics["t"]
+        server.broker.logs = {"t": [log], **topics}
+        server.broker._topic = lambda name: modern.metadata.MetadataTopic(  # type: ignore[method-assign]
+            error_code=3, name=name, partitions=()
+        )
+        with pytest.raises(DataLossError, match=r"records up to 2000 are gone; the topic is gone: "):
+            values(fetcher)
+
+
+@pytest.mark.parametrize("change", [{"partition_index": 7}, {"records": None}])
+def test_an_answer_about_something_else_ends_the_read(
+    served: LogServer, pool: Pool, change: dict[str, Any]
+) -> None:
+    altered(served, lambda _: change)
+    with pytest.raises(KafkaWireError, match="t 0 at offset 0"):
+        values(fetcher_of(served.bootstrap_servers, pool))
+
+
+def test_an_answer_that_begins_before_the_offset_again_and_again_ends_the_read(
+    served: LogServer, log: MemoryLog, pool: Pool
+) -> None:
+    altered(served, lambda _: {"records": log.read(0, 100)})
+    with pytest.raises(BrokerError, match="Fetch brought no record"):
+        values(fetcher_of(served.bootstrap_servers, pool))
+
+
+@pytest.mark.parametrize("byte", [150, 1000, 3000])
+def test_a_flipped_bit_is_found(log: MemoryLog, pool: Pool, byte: int) -> None:
+    def flip(api: object, frame: bytes) -> Sent:
+        flipped = bytearray(frame)
+        if api is modern.FETCH:
+            flipped[byte] ^= 1
+        return Sent(bytes(flipped))
+
+    with (
+        LogServer({"t": [log]}, lie=flip) as server,
+        pytest.raises(KafkaWireError, match=r"^t 0 ") as caught,
+    ):
+        values(fetcher_of(server.bootstrap_servers, pool))
+    assert "000000" not in str(caught.value)
+    assert isinstance(caught.value, CorruptDataError) or byte == 150
+
+
+def test_a_task_asks_its_leader_for_nothing_but_records(served: LogServer, pool: Pool) -> None:
+    fetcher = fetcher_of(served.bootstrap_servers, pool, options=FetchOptions())
+    served.requests.clear()
+    assert values(fetcher) == VALUES
+    assert served.requests == [modern.API_VERSIONS, modern.FETCH]

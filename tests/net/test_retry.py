@@ -29,9 +29,10 @@ class World:
         self.slept_s: list[float] = []
         self._draw = draw
 
-    def attempts(self, retries: int = 3, backoff_s: float = 0.1) -> Attempts:
+    def attempts(self, retries: int = 3, backoff_s: float = 0.1, patience_s: float = 0.0) -> Attempts:
         return Attempts(
             RetryPolicy(retries, backoff_s),
+            patience_s=patience_s,
             clock=lambda: self.now_s,
             sleep=self._sleep,
             draw=lambda: self._draw,
@@ -116,6 +117,16 @@ def test_progress_starts_count_and_clock_anew() -> None:
     attempts.failed(LOST)
     with pytest.raises(ConnectionLost, match=r"3 attempts in 0\.2 s"):
         attempts.failed(LOST)
+
+
+def test_patience_outlasts_the_retries() -> None:
+    world = World()
+    attempts = world.attempts(retries=1, patience_s=2.0)
+    with pytest.raises(ConnectionLost, match=r"gave up after 6 attempts in 2\.3 s"):
+        while True:
+            attempts.failed(LOST)
+    calls: list[int] = []
+    assert world.attempts(retries=3, patience_s=0.01).run(lambda: failing(3, LOST, calls)) == "done"
 
 
 def test_an_error_that_is_not_ours_passes_through() -> None:

@@ -25,6 +25,8 @@ from .transport import Deadline, Transport
 ANSWER_BYTES_MAX: Final = 1 << 20
 #: The part of a token's life after which another one is asked for, as in Java's client.
 LIFETIME_USED: Final = 0.8
+#: No token is used for longer, seconds, whatever its server says.
+LIFETIME_MAX_S: Final = 86_400.0
 #: A status from here on is the server's own trouble, and so are these.
 _SERVER_ERROR: Final = 500
 _TRY_LATER: Final = (408, 429)
@@ -133,7 +135,7 @@ def _parsed(answer: bytes) -> tuple[int, dict[str, Any]]:
         response = http.client.HTTPResponse(cast(Any, _Received(answer)), method="POST")
         response.begin()
         body = response.read()
-    except (http.client.HTTPException, ValueError) as error:
+    except (http.client.HTTPException, ValueError, OverflowError) as error:
         raise ConnectFailed(f"the answer is not HTTP, or ends early ({type(error).__name__})") from error
     try:
         found = json.loads(body)
@@ -156,4 +158,4 @@ def _token_in(status: int, found: dict[str, Any]) -> tuple[str, float]:
     if not isinstance(token, str) or not re.fullmatch(r"[!-~]+", token):
         raise AuthenticationError("its answer has no access_token")
     is_time = isinstance(lifetime_s, int | float) and not isinstance(lifetime_s, bool)
-    return token, max(float(cast(float, lifetime_s)), 0.0) if is_time else 0.0
+    return token, max(min(cast(float, lifetime_s), LIFETIME_MAX_S), 0.0) if is_time else 0.0

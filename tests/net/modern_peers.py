@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import socket
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -49,6 +50,21 @@ def answer(connection: socket.socket, question: Asked, reply: object, version: i
     version = question.version if version is None else version
     parts = modern.DIALECT.write_reply(question.api, reply, version, question.correlation_id)
     connection.sendall(b"".join(parts))
+
+
+def mutated(data: bytes, draw: random.Random) -> bytes:
+    """Some bytes with a few of them changed, taken out, or doubled."""
+    changed = bytearray(data)
+    for _ in range(draw.randint(1, 3)):
+        pos = draw.randrange(len(changed) + 1)
+        match draw.randrange(3):
+            case 0:
+                changed[pos : pos + 1] = draw.randbytes(1)
+            case 1:
+                del changed[pos : pos + draw.randint(1, 8)]
+            case _:
+                changed[pos:pos] = changed[pos : pos + draw.randint(1, 8)]
+    return bytes(changed)
 
 
 def api_versions(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import random
 import socket
 import time
 import traceback
@@ -25,13 +26,14 @@ from spark_kafkawire.protocol.modern.metadata import MetadataRequest
 from tests.support.certificates import SERVER_NAME, Certificates
 from tests.support.settings import settings_modern
 
-from .modern_peers import METADATA_REPLY
+from .modern_peers import METADATA_REPLY, mutated
 from .peers import Peer, Script, closed_port, stalling
 from .test_sasl import TOKEN, login_broker
 from .tls_peers import server_of, serving
 
 SECRET: Final = "s3cret:€"
 GRACE_S: Final = 1.0
+MUTATION_COUNT: Final = 5_000
 
 
 @pytest.fixture(autouse=True)
@@ -168,6 +170,8 @@ def test_a_refusal_is_told(answer: bytes, message: str, certificates: Certificat
         b"\0\0\0\x05",
         b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{}",
         b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + b"f" * 30 + b"\r\n",
+        b"HTTP/1.1 200 OK\r\nContent-Length: " + b"9" * 40 + b"\r\n\r\n{}",
         b"HTTP/1.1 2x0 OK\r\n\r\n",
         b"HTTP/1.1 200 OK\r\n" + b"X: y\r\n" * 200 + b"\r\n",
         http_answer({}, "500 Oh"),
@@ -177,6 +181,28 @@ def test_a_refusal_is_told(answer: bytes, message: str, certificates: Certificat
 )
 def test_a_broken_answer_may_be_asked_for_again(answer: bytes, certificates: Certificates) -> None:
     fails(answer, certificates, ConnectFailed)
+
+
+def test_a_token_that_lives_forever_is_asked_for_again_some_day() -> None:
+    for expires_in in (b"1e999", b"1" + b"0" * 400):
+        answer = http_answer(b'{"access_token": "t", "expires_in": %s}' % expires_in)
+        assert oauth._token_in(*oauth._parsed(answer)) == ("t", oauth.LIFETIME_MAX_S)
+
+
+def test_mutations_of_an_answer_give_a_token_or_an_error_of_ours() -> None:
+    draw, good = random.Random(MUTATION_COUNT), http_answer(granted())
+    tokens = 0
+    for _ in range(MUTATION_COUNT):
+        try:
+            token, lifetime_s = oauth._token_in(*oauth._parsed(mutated(good, draw)))
+        except KafkaWireError as error:
+            told = str(error)
+        else:
+            told = token
+            tokens += 1
+            assert 0 <= lifetime_s <= oauth.LIFETIME_MAX_S
+        assert len(told.splitlines()) == 1
+    assert MUTATION_COUNT // 20 < tokens < MUTATION_COUNT
 
 
 def test_an_endpoint_that_is_not_trusted_gets_no_secret(certificates: Certificates) -> None:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import base64
 import contextlib
 import pickle
+import random
 import socket
+import threading
 import time
 import traceback
 from collections.abc import Callable, Generator, Iterator
@@ -39,11 +41,14 @@ from tests.support.noida import NoidaBroker
 from tests.support.polling import poll
 from tests.support.settings import settings_modern
 
-from .modern_peers import METADATA_REPLY, OFFERED, Asked, answer, api_versions, asked, read
+from .modern_peers import METADATA_REPLY, OFFERED, Asked, answer, api_versions, asked, mutated, read
 from .peers import Peer, Script, read_frame, stalling
 
 ALL_TOPICS: Final = MetadataRequest(topics=None)
 GRACE_S: Final = 1.0
+MUTATION_COUNT: Final = 5_000
+#: Conversations with a broker of which each is damaged.
+CONVERSATION_COUNT: Final = 300
 SECRET: Final = "s3cret=,\\ü"
 USER: Final = "ali=ce,"
 #: How brokers from 1.0 on and before carry tokens: SaslHandshake's versions.
@@ -221,6 +226,15 @@ def test_who_has_the_secret_is_let_in(mechanism: str, offered: dict[int, Version
         assert client.request(ALL_TOPICS) == METADATA_REPLY
 
 
+def test_the_first_version_of_tokens_in_requests_is_spoken() -> None:
+    offered = {**OFFERED, modern.SASL_AUTHENTICATE.key: VersionRange(0, 0)}
+    with (
+        Peer(login_broker(offered=offered, session_lifetime_ms=1)) as peer,
+        Client.connect(peer.broker, settings("SCRAM-SHA-512")) as client,
+    ):
+        assert client.request(ALL_TOPICS) == METADATA_REPLY
+
+
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 def test_a_wrong_secret_is_told_once_and_not_tried_again(mechanism: str) -> None:
     message = fails(login_broker(), mechanism, secret="wr0ng")
@@ -375,6 +389,74 @@ def test_a_hostile_answer_to_a_bare_token_is_an_error(
         connection.sendall(data)
 
     assert message in fails(hostile, kind=kind)
+
+
+def test_mutations_of_scrams_messages_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("scramp.core.hi", lambda hash_function, *_: bytes(hash_function().digest_size))
+    draw = random.Random(MUTATION_COUNT)
+    refused_first = 0
+    for turn in range(MUTATION_COUNT):
+        tokens = MECHANISMS["SCRAM-SHA-256"](Password(USER, SECRET))
+        nonce = next(tokens).decode().rpartition("r=")[2]
+        first = FIRST.format(nonce=nonce + "more", salt=SALT, rounds=4096).encode()
+        with pytest.raises(AuthenticationError) as error:  # noqa: PT012 - which of both is refused, varies
+            refused_first += 1
+            tokens.send(mutated(first, draw) if turn % 2 else first)
+            refused_first -= 1
+            tokens.send(mutated(b"v=" + base64.b64encode(bytes(32)), draw))
+        assert len(str(error.value).splitlines()) == 1
+    assert MUTATION_COUNT // 4 < refused_first < MUTATION_COUNT // 2
+
+
+def said_by_a_broker(mechanism: str) -> bytes:
+    """All that a broker says to a client that logs in and asks for Metadata."""
+    said = bytearray()
+
+    def overheard(connection: socket.socket) -> None:
+        client, broker = socket.socketpair()
+        with client, broker:
+            player = threading.Thread(target=login_broker(), args=(broker,))
+            player.start()
+            while frame := read_frame(connection):
+                client.sendall(len(frame).to_bytes(4, "big") + frame)
+                answer = read_frame(client)
+                said.extend(len(answer).to_bytes(4, "big") + answer)
+                connection.sendall(bytes(said[-len(answer) - 4 :]))
+            client.shutdown(socket.SHUT_RDWR)
+            player.join()
+
+    with Peer(overheard) as peer, Client.connect(peer.broker, settings(mechanism)) as client:
+        client.request(ALL_TOPICS)
+    return bytes(said)
+
+
+@pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256"])
+def test_mutations_of_all_that_a_broker_says_give_a_connection_or_an_error_of_ours(
+    mechanism: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("spark_kafkawire.net.channel.time.sleep", lambda _: None)  # where it is throttled
+    good, draw = said_by_a_broker(mechanism), random.Random(mechanism)
+
+    def hostile(connection: socket.socket) -> None:
+        read_frame(connection)
+        connection.sendall(mutated(good, draw))
+        with contextlib.suppress(OSError):
+            connection.shutdown(socket.SHUT_WR)
+            while connection.recv(1 << 16):
+                pass
+
+    outcomes = []
+    with Peer(hostile) as peer:
+        for _ in range(CONVERSATION_COUNT):
+            connecting._old_brokers.clear()
+            try:
+                with Client.connect(peer.broker, settings(mechanism, timeout_s=2)) as client:
+                    client.request(ALL_TOPICS)
+                outcomes.append("a reply")
+            except KafkaWireError as error:
+                outcomes.append(f"{type(error).__name__}: {error}")
+    assert {len(outcome.splitlines()) for outcome in outcomes} == {1}
+    assert {"ConnectionLost", "ProtocolError"} <= {outcome.partition(":")[0] for outcome in outcomes}
 
 
 def silent_after_versions(connection: socket.socket) -> None:

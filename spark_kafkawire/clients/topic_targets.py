@@ -13,7 +13,7 @@ from ..model import TopicPartition
 from ..options import WriteOptions
 from ..protocol.modern.error_codes import ModernErrorCode
 from .producer import Producer
-from .record_sizes import refuse_oversize
+from .record_checks import check_records
 from .rows import Rows
 from .sender import Sender
 
@@ -78,12 +78,12 @@ class TopicTargets:
         return self.choices(topic)
 
     def check(self, rows: Rows, options: WriteOptions) -> None:
-        """Refuse null topics, and records that are larger than ``kafka.max.request.size``.
+        """Refuse null topics, and records that brokers cannot store.
 
         Raises ``RowError`` (fatal). A null value is a record like others: a tombstone.
         """
         rows.refuse_null_topics()
-        refuse_oversize(rows.records, options.message_size_max)
+        check_records(rows.records, options.message_size_max)
 
     def sender(self, options: WriteOptions) -> Sender:
         """A producer of its own for each task."""

@@ -1,4 +1,4 @@
-"""Which records are larger than a request may be, seen for a whole column at once."""
+"""Which records modern brokers cannot store, seen for whole columns at once, before any is sent."""
 
 from __future__ import annotations
 
@@ -19,12 +19,23 @@ _OVERHEAD_BYTES: Final = 61 + 26
 _HEADER_OVERHEAD_BYTES: Final = 10
 
 
-def refuse_oversize(records: Records, record_bytes_max: int) -> None:
+def check_records(records: Records, record_bytes_max: int) -> None:
     """Refuse records that are larger than ``kafka.max.request.size`` before compression, as the
-    Java producer does.
+    Java producer does, timestamps before 1970, and headers without a key.
 
-    Raises ``RowError`` (fatal) naming the first one, counted from 0.
+    Raises ``RowError`` (fatal) naming the first row at fault, counted from 0.
     """
+    _refuse_oversize(records, record_bytes_max)
+    if records.timestamps_ms is not None and (pc.min(records.timestamps_ms).as_py() or 0) < 0:
+        row = pc.index(pc.less(records.timestamps_ms, 0), True).as_py()
+        raise RowError(f"row {row}: its timestamp is before 1970, which Kafka cannot hold; null is now")
+    if records.headers is not None and _keyless(records.headers).any():
+        pair = int(np.argmax(_keyless(records.headers)))
+        row = pc.list_parent_indices(records.headers)[pair].as_py()
+        raise RowError(f"row {row}: it has a header without a key; drop the header, or name it")
+
+
+def _refuse_oversize(records: Records, record_bytes_max: int) -> None:
     sizes = np.full(records.count, _OVERHEAD_BYTES, np.int64)
     for column in (records.values, records.keys):
         if column is not None:
@@ -47,8 +58,15 @@ def _sizes(column: pa.Array) -> npt.NDArray[np.int64]:
 def _header_sizes(headers: pa.Array) -> npt.NDArray[np.int64]:
     """Bytes of all headers of each row."""
     structs = pc.list_flatten(headers)
-    sizes = _sizes(structs.field(0)) + _sizes(structs.field(1)) + _HEADER_OVERHEAD_BYTES
+    sizes = _sizes(pc.struct_field(structs, 0)) + _sizes(pc.struct_field(structs, 1)) + _HEADER_OVERHEAD_BYTES
     of_row: npt.NDArray[np.int64] = np.bincount(
         pc.list_parent_indices(headers).to_numpy(zero_copy_only=False), sizes, len(headers)
     ).astype(np.int64)
     return of_row
+
+
+def _keyless(headers: pa.Array) -> npt.NDArray[np.bool_]:
+    """For each header of all rows whether it is null or has no key."""
+    pairs = pc.list_flatten(headers)
+    keyless: npt.NDArray[np.bool_] = pc.is_null(pc.struct_field(pairs, 0)).to_numpy(zero_copy_only=False)
+    return keyless

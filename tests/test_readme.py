@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import re
 import shlex
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,11 +15,16 @@ from pyspark.sql import SparkSession
 
 from spark_kafkawire.broker import EmbeddedCluster
 from spark_kafkawire.options import OPTIONS
+from tests.support import librdkafka
+from tests.support.foreign import Record
+from tests.support.noida import NoidaBroker
 
 ROOT = Path(__file__).parents[1]
 README = ROOT / "README.md"
-#: The ZooKeeper that README's examples speak of.
+#: The ZooKeeper and the broker that README's examples speak of, and the modern topic that they read.
 README_ZOOKEEPER = "127.0.0.1:2181"
+README_BOOTSTRAP_SERVERS = "127.0.0.1:9092"
+README_TOPIC = "events"
 SHELL_LANGUAGES = {"sh", "bash", "shell", "console"}
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 FILE_WORD = re.compile(r"[\w./-]+\.(py|md|cfg|toml|json|properties|conf)")
@@ -54,6 +60,16 @@ def namespace(spark: SparkSession) -> dict[str, Any]:
     return {"__name__": "__main__", "spark": spark}
 
 
+@pytest.fixture(scope="module")
+def modern() -> Iterator[NoidaBroker]:
+    """A modern broker of README's own, with its topic."""
+    with NoidaBroker() as broker:
+        broker.create_topic(partitions=2, name=README_TOPIC)
+        records = [Record(b"value %d" % number, key=b"key", partition=number % 2) for number in range(60)]
+        librdkafka.produce(broker.bootstrap_servers, README_TOPIC, records)
+        yield broker
+
+
 def test_readme_has_blocks_to_check() -> None:
     assert PYTHON_BLOCKS
     assert SHELL_BLOCKS
@@ -61,9 +77,10 @@ def test_readme_has_blocks_to_check() -> None:
 
 @pytest.mark.parametrize("block", PYTHON_BLOCKS, ids=str)
 def test_python_block_runs_after_the_blocks_above_it(
-    block: Block, namespace: dict[str, Any], corpus: EmbeddedCluster
+    block: Block, namespace: dict[str, Any], corpus: EmbeddedCluster, modern: NoidaBroker
 ) -> None:
     text = block.text.replace(README_ZOOKEEPER, corpus.zookeeper_connect)
+    text = text.replace(README_BOOTSTRAP_SERVERS, modern.bootstrap_servers)
     # Empty lines first, so that a traceback names README's own lines.
     exec(compile("\n" * (block.line - 1) + text, README, "exec"), namespace)
 

@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
-from pyspark.sql.datasource import DataSource, DataSourceArrowWriter, DataSourceReader
+from typing import Final
+
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceArrowWriter,
+    DataSourceReader,
+    DataSourceStreamReader,
+    DataSourceStreamWriter,
+)
 from pyspark.sql.types import StructType
 
+from ..errors import OptionError
 from ..options import ReadOptions, WriteOptions
 from .batch_reader import KafkaWireBatchReader
 from .schema import read_schema
 from .writer import create_writer
+
+
+_NO_STREAMING: Final = "kafkawire does not stream yet: use spark.read and df.write, or foreachBatch"
 
 
 class KafkaWireDataSource(DataSource):
@@ -30,3 +42,11 @@ class KafkaWireDataSource(DataSource):
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
         """A writer for rows of ``schema``. Raises ``OptionError`` for wrong options or columns."""
         return create_writer(WriteOptions.parse(self.options), schema, overwrite)
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: ARG002
+        """Refused. Raises ``OptionError``."""
+        raise OptionError(_NO_STREAMING)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: ARG002
+        """Refused. Raises ``OptionError``."""
+        raise OptionError(_NO_STREAMING)

@@ -19,7 +19,6 @@ from .batch_reader import KafkaWireBatchReader
 from .schema import read_schema
 from .writer import create_writer
 
-
 _NO_STREAMING: Final = "kafkawire does not stream yet: use spark.read and df.write, or foreachBatch"
 
 

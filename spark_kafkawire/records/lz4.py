@@ -3,9 +3,10 @@
     04 22 4D 18 | flags | block size code | [content size int64] | checksum of these
     (block size uint32 | block | [checksum]) ... | 0 uint32 | [checksum]
 
-Blocks do not refer to each other, for Java's reader takes no others, and what follows the frame is
-ignored. With magic 0 the header's checksum covers the four magic bytes too, a mistake that was kept
-(KAFKA-3160): it is written so and not checked.
+Blocks do not refer to each other, for Java's reader takes no others; what follows the frame and
+the blocks' own checksums is not looked at, for Kafka's checksum covers all. With magic 0 the
+header's checksum covers the four magic bytes too, a mistake that was kept (KAFKA-3160): it is
+written so and not checked.
 
 Source: the LZ4 frame format 1.6; Apache Kafka's Lz4BlockInputStream.java.
 """
@@ -20,6 +21,7 @@ import numpy as np
 
 from ..errors import CorruptDataError, OptionError
 from ..protocol.primitives import Buffer
+from .columns import room
 from .compression import Codec, TooLarge
 
 _MAGIC: Final = b"\x04\x22\x4d\x18"
@@ -29,6 +31,10 @@ _DICTIONARY_ID: Final = 1
 _CONTENT_CHECKSUM: Final = 4
 _CONTENT_SIZE: Final = 8
 _BLOCK_CHECKSUM: Final = 16
+_INDEPENDENT_BLOCKS: Final = 32
+#: What is written before blocks of at most 64 KiB: independent ones, without checksums.
+_FRAME_HEADER: Final = _MAGIC + b"\x60\x40\x82"
+_BLOCK_SIZE: Final = 64 * 1024
 #: A block's size with this bit is that of a plain block.
 _PLAIN_BLOCK: Final = 1 << 31
 #: Most that one byte of a block becomes.
@@ -41,35 +47,54 @@ _PRIME_4, _PRIME_5 = 0x27D4EB2F, 0x165667B1
 _NO_ROOM: Final = "failed to write whole buffer"
 
 
+def _decompress(payload: memoryview, size_max: int) -> list[Buffer]:
+    header_size, block_size_max = _header(payload)
+    blocks, frame_size = _blocks(payload, header_size)
+    size = sum(min(block_size_max, size * (1 if is_plain else _RATIO_MAX)) for _, size, is_plain in blocks)
+    if not payload[4] & _INDEPENDENT_BLOCKS:
+        return decompress_into(cramjam.lz4, "lz4", payload[:frame_size], size, size_max)
+    # The library wants room for a whole block, whose size it takes from four bytes before the block:
+    # it guesses whether they are there, and would take a block's first bytes for them.
+    target, written = room(min(size, size_max) + block_size_max, np.uint8).data, 0
+    prefix = _UINT32.pack(block_size_max)
+    for pos, block_size, is_plain in blocks:
+        block, left = payload[pos : pos + block_size], target[written : written + block_size_max]
+        try:
+            # Blocks on their own, without a library's context for the frame: twice as fast.
+            if is_plain:
+                left[: len(block)] = block
+                written += len(block)
+            else:
+                written += cramjam.lz4.decompress_block_into(prefix + block, left)
+        except (cramjam.DecompressionError, ValueError) as error:
+            raise CorruptDataError("its lz4 data are damaged") from error
+        if written > size_max:
+            raise TooLarge(written)
+    return [target[:written]]
+
+
 def decompress_into(library: Any, name: str, data: Buffer, size: int, size_max: int) -> list[Buffer]:
     """What the library makes of the data, which is at most ``size`` bytes, and refused above ``size_max``."""
-    room = np.empty(min(size, size_max), np.uint8)
+    target = room(min(size, size_max), np.uint8)
     try:
-        written: int = library.decompress_into(data, room)
+        written: int = library.decompress_into(data, target)
     except cramjam.DecompressionError as error:
         if str(error) == _NO_ROOM and size > size_max:
             raise TooLarge(size_max + 1) from error
         raise CorruptDataError(f"its {name} data are damaged ({error})") from error
-    return [room.data[:written]]
+    return [target.data[:written]]
 
 
-def _decompress(payload: memoryview, size_max: int) -> list[Buffer]:
-    frame_size, size = _measure(payload)
-    return decompress_into(cramjam.lz4, "lz4", payload[:frame_size], size, size_max)
-
-
-def _measure(payload: memoryview) -> tuple[int, int]:
-    """Size of the frame, and the most that its blocks can become."""
-    pos, block_size_max = _header(payload)
-    size, between = 0, 4 if payload[4] & _BLOCK_CHECKSUM else 0
+def _blocks(payload: memoryview, pos: int) -> tuple[list[tuple[int, int, bool]], int]:
+    """Position and size of each block and whether it is plain; the frame's size."""
+    blocks, between = list[tuple[int, int, bool]](), 4 if payload[4] & _BLOCK_CHECKSUM else 0
     while len(payload) - pos >= _UINT32.size:
-        (block,) = _UINT32.unpack_from(payload, pos)
+        (size,) = _UINT32.unpack_from(payload, pos)
         pos += _UINT32.size
-        if not block:
-            return pos + (4 if payload[4] & _CONTENT_CHECKSUM else 0), size
-        block_size = block & ~_PLAIN_BLOCK
-        size += min(block_size_max, block_size * (1 if block & _PLAIN_BLOCK else _RATIO_MAX))
-        pos += block_size + between
+        if not size:
+            return blocks, pos + (4 if payload[4] & _CONTENT_CHECKSUM else 0)
+        blocks.append((pos, size & ~_PLAIN_BLOCK, bool(size & _PLAIN_BLOCK)))
+        pos += (size & ~_PLAIN_BLOCK) + between
     raise CorruptDataError("its lz4 frame ends too early")
 
 
@@ -87,24 +112,35 @@ def _header(payload: memoryview) -> tuple[int, int]:
 def _compress(data: Buffer, level: int | None) -> Buffer:
     if level is not None and not 1 <= level <= _LEVEL_MAX:
         raise OptionError(f"lz4 has the compression levels 1 to {_LEVEL_MAX}, not {level}")
-    compressor = cramjam.lz4.Compressor(level=level or 0, content_checksum=False, block_linked=False)
-    compressor.compress(bytes(data))
-    return memoryview(compressor.finish())
+    if level is not None:
+        # The library has levels for frames only, and takes nothing but bytes.
+        compressor = cramjam.lz4.Compressor(level=level, content_checksum=False, block_linked=False)
+        compressor.compress(bytes(data))
+        return memoryview(compressor.finish())
+    view, parts = memoryview(data), list[Buffer]([_FRAME_HEADER])
+    for pos in range(0, len(view), _BLOCK_SIZE):
+        block = view[pos : pos + _BLOCK_SIZE]
+        packed = memoryview(cramjam.lz4.compress_block(block, store_size=False))
+        if len(packed) < len(block):
+            parts += (_UINT32.pack(len(packed)), packed)
+        else:
+            parts += (_UINT32.pack(len(block) | _PLAIN_BLOCK), block)
+    return b"".join((*parts, _UINT32.pack(0)))
 
 
 def _decompress_magic_0(payload: memoryview, size_max: int) -> list[Buffer]:
     size, _ = _header(payload)
-    checksum = _header_checksum(payload[4 : size - 1])
+    checksum = header_checksum(payload[4 : size - 1])
     return _decompress(memoryview(b"".join((payload[: size - 1], checksum, payload[size:]))), size_max)
 
 
 def _compress_magic_0(data: Buffer, level: int | None) -> Buffer:
     frame = memoryview(_compress(data, level))
     size, _ = _header(frame)
-    return b"".join((frame[: size - 1], _header_checksum(frame[: size - 1]), frame[size:]))
+    return b"".join((frame[: size - 1], header_checksum(frame[: size - 1]), frame[size:]))
 
 
-def _header_checksum(data: Buffer) -> bytes:
+def header_checksum(data: Buffer) -> bytes:
     """The second lowest byte of the XXH32 of fewer than 16 bytes."""
     hashed, pos = _PRIME_5 + len(data), 0
     while len(data) - pos >= _UINT32.size:

@@ -17,7 +17,7 @@ from ..protocol.primitives import Buffer
 from . import record_kernels as kernels
 from .batch_codecs import CODECS
 from .batch_index import BatchIndex
-from .columns import Int32s, Int64s, Uint8s
+from .columns import Int32s, Int64s, Uint8s, room
 from .compression import TooLarge
 from .entries import byte_array
 from .limits import MESSAGE_BYTES_MIN, DecodeLimits
@@ -29,6 +29,8 @@ HEADER_BYTES: Final = 61
 CODEC_MASK: Final = 7
 TRANSACTIONAL_BIT: Final = 16
 CONTROL_BIT: Final = 32
+#: Decompressed bytes of one part: rows enough for a batch in Spark, and few enough to stay in caches.
+_STAGE_BYTES: Final = 4 << 20
 #: Smallest record: seven numbers of one byte.
 _RECORD_BYTES_MIN: Final = 7
 
@@ -37,7 +39,8 @@ _RECORD_BYTES_MIN: Final = 7
 class Regions:
     """Records in ``buf``: one row of ``table`` for each batch, whose row in the index is in ``rows``.
 
-    ``table`` is that of the index, but position and size are those of the records in ``buf``.
+    ``table`` is that of the index, but position and size are those of the records in ``buf``,
+    which may be overwritten once the next regions are asked for.
     """
 
     index: BatchIndex
@@ -93,31 +96,52 @@ def _plain(index: BatchIndex, rows: Int64s, limits: DecodeLimits) -> Iterator[Re
 
 
 def _decompressed(index: BatchIndex, rows: Int64s, limits: DecodeLimits) -> Iterator[Regions]:
-    stage, sizes = bytearray(), list[int]()
+    stage, sizes = _Stage(), list[int]()
+    part_bytes_max = min(limits.batch_bytes_max, _STAGE_BYTES)
     first, taken = 0, 0
     for i, row in enumerate(rows.tolist()):
-        start = len(stage)
-        for part in _content(index, row, limits):
-            stage += part
-        sizes.append(len(stage) - start)
+        sizes.append(sum(map(stage.append, _content(index, row, limits))))
         taken += max(sizes[-1], MESSAGE_BYTES_MIN * int(index.table[row, kernels.COUNT]))
-        if taken >= limits.batch_bytes_max or i + 1 == len(rows):
-            yield _staged(index, rows[first : i + 1], stage, np.array(sizes), limits)
-            stage, sizes = bytearray(), []
-            first, taken = i + 1, 0
+        if taken >= part_bytes_max or i + 1 == len(rows):
+            yield _staged(index, rows[first : i + 1], stage.take(), np.array(sizes), limits)
+            sizes, first, taken = [], i + 1, 0
 
 
-def _staged(index: BatchIndex, rows: Int64s, stage: Buffer, sizes: Int64s, limits: DecodeLimits) -> Regions:
+class _Stage:
+    """Where the records of one part after the other are joined, in the same memory."""
+
+    def __init__(self) -> None:
+        self._buf: Uint8s = room(_STAGE_BYTES, np.uint8)
+        self._size = 0
+
+    def append(self, data: Buffer) -> int:
+        """Add the bytes; their number."""
+        stop = self._size + len(data)
+        if stop > len(self._buf):
+            grown = room(max(stop, 2 * len(self._buf)), np.uint8)
+            grown[: self._size] = self._buf[: self._size]
+            self._buf = grown
+        self._buf.data[self._size : stop] = data
+        self._size = stop
+        return len(data)
+
+    def take(self) -> Uint8s:
+        """All that was added; the memory is written again by the next ``append``."""
+        taken, self._size = self._buf[: self._size], 0
+        return byte_array(taken.data)
+
+
+def _staged(index: BatchIndex, rows: Int64s, stage: Uint8s, sizes: Int64s, limits: DecodeLimits) -> Regions:
     _check_counts(index, rows, sizes, limits)
     table = _located(index.table[rows], np.cumsum(sizes) - sizes, sizes)
-    return Regions(index, rows, byte_array(stage), table)
+    return Regions(index, rows, stage, table)
 
 
 def _content(index: BatchIndex, row: int, limits: DecodeLimits) -> list[Buffer]:
     """The records of a batch, in parts."""
     payload = index.batch(row)[HEADER_BYTES:]
     number = int(index.table[row, kernels.ATTRIBUTES]) & CODEC_MASK
-    if not number:
+    if not number or not payload:
         return [payload]
     codec = CODECS[2].get(number)
     if codec is None:

@@ -267,12 +267,19 @@ def test_damaged_compression_is_damage_of_its_batch(compression: str) -> None:
     good = batch(records, compression=compression)
     assert len(values(good)) == 20
     name = compression.split()[0]
-    for payload in (b"", b"x", good[61:-9], bytes(len(good) - 61)):
+    for payload in (b"x", good[61:-9], bytes(len(good) - 61)):
         bad = batch(records, 3, compression=compression, payload=payload)
         with pytest.raises(
             CorruptDataError, match=f"batch at offset 3 is damaged: its {name} .*; the next one"
         ):
             values(bad)
+
+
+@pytest.mark.parametrize("compression", ["gzip", "snappy", "lz4", "zstd"])
+def test_a_batch_without_records_needs_no_compressed_data(compression: str) -> None:
+    assert values(batch([], compression=compression, last_delta=3, payload=b"")) == []
+    with pytest.raises(CorruptDataError, match="claims 1 records in 0 bytes"):
+        values(batch([], compression=compression, last_delta=3, count=1, payload=b""))
 
 
 @pytest.mark.parametrize("compression", ["gzip", "snappy", "snappy block", "lz4", "zstd"])

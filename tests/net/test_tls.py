@@ -103,6 +103,20 @@ def test_an_unknown_authority_is_refused(certificates: Certificates) -> None:
         assert peer.connection_count == 2
 
 
+def test_what_the_system_trusts_is_trusted_without_a_trust_of_ones_own(
+    certificates: Certificates, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    context.cache_clear()
+    monkeypatch.setenv("SSL_CERT_FILE", str(certificates.authority))
+    other = Tls(trust=certificates.other_authority.read_text())
+    with Peer(serving(server_of(certificates.server), broker())) as peer:
+        for tls in (Tls(), replace(other, adds_system_trust=True)):
+            with connect(peer, tls) as client:
+                assert client.request(ALL_TOPICS) == METADATA_REPLY
+        assert "unable to get local issuer certificate" in fails(peer, other)
+    context.cache_clear()
+
+
 def test_a_wrong_host_name_is_refused_unless_the_check_is_given_up(certificates: Certificates) -> None:
     with Peer(serving(server_of(certificates.server), broker())) as peer:
         message = fails(peer, trusting(certificates), host="127.0.0.1")

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
+from typing import Final
+
 import pytest
 
 from spark_kafkawire.errors import UnsupportedVersionError
 from spark_kafkawire.protocol import modern
 from spark_kafkawire.protocol.dialect import Api, VersionRange
+from spark_kafkawire.protocol.modern.metadata import MetadataReply
 from spark_kafkawire.protocol.versions import BrokerVersions
 
 from .judges import BROKERS, kafka_python_choice
@@ -55,3 +59,31 @@ def test_no_common_version_names_the_request_and_both_ranges(offered: VersionRan
         BrokerVersions({modern.FETCH.key: offered}).highest_common(modern.FETCH)
     assert str(caught.value) == message
     assert not caught.value.retriable
+
+
+#: From which version on brokers answer before they throttle, as the descriptions of the replies say.
+THROTTLES_SINCE: Final = {
+    "Produce": 6,
+    "Fetch": 8,
+    "ListOffsets": 3,
+    "Metadata": 6,
+    "OffsetCommit": 4,
+    "OffsetFetch": 4,
+    "FindCoordinator": 2,
+    "ApiVersions": 2,
+    "InitProducerId": 1,
+}
+
+
+@pytest.mark.parametrize("api", modern.DIALECT.apis, ids=lambda api: api.name)
+def test_a_client_waits_for_throttles_from_the_version_on_that_says_so(api: Api) -> None:
+    assert api.throttles_since == THROTTLES_SINCE.get(api.name)
+    has_field = any(field.name == "throttle_time_ms" for field in dataclasses.fields(api.response or api))
+    assert has_field == (api.throttles_since is not None)
+
+
+def test_a_throttle_counts_in_those_versions_alone() -> None:
+    reply = MetadataReply(brokers=(), topics=(), throttle_time_ms=70)
+    waits = [modern.METADATA.throttle_time_ms(reply, version) for version in range(13)]
+    assert waits == [0] * 6 + [70] * 7
+    assert modern.SASL_HANDSHAKE.throttle_time_ms(object(), 1) == 0

@@ -122,9 +122,13 @@ def test_progress_starts_count_and_clock_anew() -> None:
 def test_patience_outlasts_the_retries() -> None:
     world = World()
     attempts = world.attempts(retries=1, patience_s=2.0)
-    with pytest.raises(ConnectionLost, match=r"gave up after 6 attempts in 2\.3 s"):
+
+    def fail_for_ever() -> None:
         while True:
             attempts.failed(LOST)
+
+    with pytest.raises(ConnectionLost, match=r"gave up after 6 attempts in 2\.3 s"):
+        fail_for_ever()
     calls: list[int] = []
     assert world.attempts(retries=3, patience_s=0.01).run(lambda: failing(3, LOST, calls)) == "done"
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from ..errors import Action, BrokerError, LimitError, ProtocolError
 from ..model import Leader, OffsetRange
@@ -15,6 +16,7 @@ from ..options import FetchOptions
 from ..protocol.connection import Reply
 from ..protocol.modern.error_codes import ModernErrorCode, broker_error
 from ..protocol.modern.fetch import (
+    READ_COMMITTED,
     AbortedTransaction,
     FetchPartition,
     FetchPartitionReply,
@@ -26,6 +28,17 @@ from ..protocol.modern.limits import NO_TOPIC_ID
 from ..records.columns import Columns
 from ..records.record_kernels import BASE_OFFSET
 from ..records.record_log import BatchIndex, DecodeLimits, decode_batches, index_batches
+
+#: Answers without records, one after the other, from which on nothing may be left in the range.
+EMPTY_COUNT_MIN: Final = 3
+
+
+class NothingCame(BrokerError):
+    """A reply without any new record where records are due. Retriable."""
+
+    def __init__(self, message: str, may_be_compacted: bool = False) -> None:
+        super().__init__(message, action=Action.BACK_OFF)
+        self.may_be_compacted = may_be_compacted
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +64,7 @@ class BatchFeed:
         self._fetch_bytes = options.fetch_bytes
         self._is_asked = False
         self._come: _Come | None = None
+        self._empty_count = 0
 
     @property
     def done(self) -> bool:
@@ -67,14 +81,15 @@ class BatchFeed:
         index = index_batches(found.records or b"")
         self.bytes_received += len(index.buf)
         next_offset = index.next_offset
-        if next_offset is None:
+        if next_offset is None and len(index.buf):
             self._grow(index)
-        elif next_offset <= self.next_offset:
-            raise self._nothing_new()
+        elif next_offset is None or next_offset <= self.next_offset:
+            raise self._nothing_new(reply.body, found)
         else:
             self._check_start(found, index)
             self._come = _Come(self.next_offset, index, found.aborted_transactions or ())
             self.next_offset = next_offset
+            self._empty_count = 0
 
     def columns(self) -> Iterator[Columns]:
         if self._come is None:
@@ -125,9 +140,7 @@ class BatchFeed:
 
     def _grow(self, index: BatchIndex) -> None:
         """Nothing but the beginning of a batch came, as brokers before Fetch version 3 cut it."""
-        size = index.cut_size or len(index.buf) + 1
-        if not len(index.buf) or size <= self._fetch_bytes:
-            raise self._nothing_new()
+        size = max(index.cut_size or 0, self._fetch_bytes + 1)
         if size > self._options.message_bytes_max:
             raise LimitError(
                 f"the batch at offset {self.next_offset} has {size} bytes, more than "
@@ -141,10 +154,15 @@ class BatchFeed:
         if found.log_start_offset > self.next_offset and int(index.column(BASE_OFFSET)[0]) > self.next_offset:
             raise broker_error(ModernErrorCode.OFFSET_OUT_OF_RANGE, "Fetch")
 
-    def _nothing_new(self) -> BrokerError:
-        """A broker that was just elected does not know the end of its log yet."""
-        return BrokerError(
+    def _nothing_new(self, reply: FetchReply, found: FetchPartitionReply) -> NothingCame:
+        """A broker that was just elected does not know the end of its log yet, and one that throttles
+        leaves records out; else all that was there has been compacted away."""
+        is_committed = self._options.isolation_level == READ_COMMITTED and found.last_stable_offset >= 0
+        log_end = found.last_stable_offset if is_committed else found.high_watermark
+        if log_end >= self._stop_offset and not reply.throttle_time_ms and not found.records:
+            self._empty_count += 1
+        return NothingCame(
             f"Fetch brought no record below offset {self._stop_offset}, where the log ended when the read "
             "was planned",
-            action=Action.BACK_OFF,
+            may_be_compacted=self._empty_count >= EMPTY_COUNT_MIN,
         )

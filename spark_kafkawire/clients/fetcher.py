@@ -32,6 +32,7 @@ from ..net.retry import Attempts
 from ..options import FetchOptions, NetOptions
 from ..records.columns import Columns
 from ..records.record_log import COLUMNS
+from .batch_feed import NothingCame
 from .feed import FEEDS
 from .stitcher import MessageCrossesStop
 
@@ -127,6 +128,13 @@ class Fetcher:
             self._lose(self._task.range.stop_offset, f"the topic is gone: {error}")
         elif error.action is Action.DATA_LOSS:
             self._step_over_loss()
+        elif isinstance(error, NothingCame) and error.may_be_compacted and self._is_compacted():
+            _log.warning(
+                "%s: no record is left up to offset %d, which compaction explains",
+                self._place(self._feed.next_offset),
+                self._task.range.stop_offset,
+            )
+            self._feed.restart(self._task.range.stop_offset)
         else:
             offset = self._feed.next_offset
             # An error of the connection names the broker itself.
@@ -134,6 +142,12 @@ class Fetcher:
             if error.action in (Action.REFRESH, Action.RECONNECT):
                 self._forget_leader()
             self._attempts.failed(error.located(place))
+
+    def _is_compacted(self) -> bool:
+        """Whether the rest of the range is there and holds nothing: tombstones and markers go in time."""
+        log, offset = self._task.range.log, self._feed.next_offset
+        found = self._cluster.bounds((log,))[log]
+        return found.earliest <= offset < found.latest and self._cluster.local_starts((log,))[log] <= offset
 
     def _step_over_loss(self) -> None:
         """The broker has nothing at the next offset: fail, or go on where the log goes on."""

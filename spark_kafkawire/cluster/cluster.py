@@ -47,6 +47,9 @@ class Cluster(Protocol):
     def bounds(self, logs: Sequence[TopicPartition]) -> dict[TopicPartition, LogBounds]:
         """Where each log starts and ends now, in the order of ``logs``."""
 
+    def local_starts(self, logs: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
+        """The first offset that each log's leader serves at once: earlier ones are in tiered storage."""
+
     def start_offsets(
         self, times_ms: Mapping[TopicPartition, int], bounds: Mapping[TopicPartition, LogBounds]
     ) -> Offsets:

@@ -17,6 +17,8 @@ from ..options import NetOptions
 from ..protocol.modern.error_codes import broker_error
 from ..protocol.modern.fetch import READ_UNCOMMITTED
 from ..protocol.modern.list_offsets import (
+    EARLIEST_LOCAL_SINCE,
+    EARLIEST_LOCAL_TIMESTAMP,
     EARLIEST_TIMESTAMP,
     LATEST_TIMESTAMP,
     LIST_OFFSETS,
@@ -122,7 +124,10 @@ def _replies(
     broker: Broker, requests: Sequence[ListOffsetsRequest], net: NetOptions
 ) -> list[ListOffsetsReply]:
     client = POOL.take(broker, net.connection)
-    if client.version_of(LIST_OFFSETS) == 0 and any(map(_asks_for_time, requests)):
+    version = client.version_of(LIST_OFFSETS)
+    if version < EARLIEST_LOCAL_SINCE:
+        requests = [_without_tiers(request) for request in requests]
+    if version == 0 and any(map(_asks_for_time, requests)):
         POOL.give_back(client)
         raise UnsupportedVersionError(
             f"{broker} is older than Kafka 0.10.1 and does not know which offset belongs to a timestamp: "
@@ -135,6 +140,20 @@ def _replies(
 
 def _asks_for_time(request: ListOffsetsRequest) -> bool:
     return any(partition.timestamp >= 0 for topic in request.topics for partition in topic.partitions)
+
+
+def _without_tiers(request: ListOffsetsRequest) -> ListOffsetsRequest:
+    """The request in the words of brokers that have everything on their own disks."""
+    if all(
+        part.timestamp != EARLIEST_LOCAL_TIMESTAMP for topic in request.topics for part in topic.partitions
+    ):
+        return request
+    times = {
+        TopicPartition(topic.name, part.partition_index): EARLIEST_TIMESTAMP
+        for topic in request.topics
+        for part in topic.partitions
+    }
+    return _request(times, request.isolation_level)
 
 
 def _request(times: Timestamps, isolation_level: int) -> ListOffsetsRequest:

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from ..errors import OptionError, UnknownTopicError
 from ..model import Leader, LogBounds, TopicPartition
 from ..options import NetOptions
-from ..protocol.modern.list_offsets import NO_OFFSET
+from ..protocol.modern.list_offsets import EARLIEST_LOCAL_TIMESTAMP, NO_OFFSET
 from .groups import committed_offsets
 from .list_offsets import all_bounds, list_offsets
 from .metadata import Metadata
@@ -58,6 +58,11 @@ class ModernCluster:
 
     def bounds(self, logs: Sequence[TopicPartition]) -> dict[TopicPartition, LogBounds]:
         return all_bounds(self._metadata, logs, self._net, self._isolation_level)
+
+    def local_starts(self, logs: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
+        asked = dict.fromkeys(logs, EARLIEST_LOCAL_TIMESTAMP)
+        [found] = list_offsets(self._metadata, [asked], self._net, self._isolation_level)
+        return found
 
     def start_offsets(
         self,

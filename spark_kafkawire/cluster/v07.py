@@ -64,6 +64,9 @@ class V07Cluster:
     def bounds(self, logs: Sequence[TopicPartition]) -> dict[TopicPartition, LogBounds]:
         return all_bounds(self._view, logs, self._net)
 
+    def local_starts(self, logs: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
+        return {log: found.earliest for log, found in self.bounds(logs).items()}
+
     def start_offsets(
         self, times_ms: Mapping[TopicPartition, int], bounds: Mapping[TopicPartition, LogBounds]
     ) -> dict[TopicPartition, int | None]:

@@ -20,6 +20,7 @@ from spark_kafkawire.errors import (
     DataLossError,
     KafkaWireError,
     LimitError,
+    ProtocolError,
     RequestTimedOut,
 )
 from spark_kafkawire.model import Leader, OffsetRange, TopicPartition
@@ -29,6 +30,11 @@ from spark_kafkawire.protocol import modern
 from spark_kafkawire.protocol.dialect import VersionRange
 from spark_kafkawire.protocol.modern import fetch
 from spark_kafkawire.protocol.modern.fetch import READ_UNCOMMITTED
+from spark_kafkawire.protocol.modern.list_offsets import (
+    EARLIEST_LOCAL_TIMESTAMP,
+    ListOffsetsPartition,
+    ListOffsetsPartitionReply,
+)
 from tests.cluster.test_metadata import servers
 from tests.support import librdkafka
 from tests.support.foreign import Record
@@ -239,6 +245,48 @@ def test_offsets_that_compaction_took_are_no_loss(log: MemoryLog, pool: Pool, st
         found = rows(fetcher_of(server.bootstrap_servers, pool, start, stop - 7))
     left = [offset for offset in range(start, stop) if offset % 14 < 7]
     assert found == [(offset, VALUES[offset]) for offset in left]
+
+
+def test_a_log_whose_last_records_are_compacted_away_ends_where_it_was_planned(
+    log: MemoryLog, pool: Pool, caplog: pytest.LogCaptureFixture
+) -> None:
+    with LogServer({"t": [CompactedLog(log)]}) as server, caplog.at_level(logging.WARNING, "spark_kafkawire"):
+        found = rows(fetcher_of(server.bootstrap_servers, pool, 1960, 1980))
+        assert [offset for offset, _ in found] == [*range(1960, 1967), *range(1974, 1980)]
+        assert caplog.text == ""
+        assert rows(fetcher_of(server.bootstrap_servers, pool, 1995, COUNT)) == []
+    assert "t 0 at offset 1995 on broker 0" in caplog.text
+    assert "no record is left up to offset 2000, which compaction explains" in caplog.text
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"high_watermark": 1999}, {"high_watermark": -1}],  # a new leader that is behind
+)
+def test_records_that_are_only_late_are_not_taken_for_compacted_ones(
+    served: LogServer, pool: Pool, change: dict[str, Any]
+) -> None:
+    altered(served, lambda _: {"records": b"", **change})
+    with pytest.raises(
+        BrokerError, match=r"^gave up after 4 attempts .*Fetch brought no record below offset 2000"
+    ):
+        values(fetcher_of(served.bootstrap_servers, pool))
+
+
+def test_records_in_tiered_storage_are_waited_for(
+    served: LogServer, pool: Pool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    honest = served.broker._listed
+
+    def listed(topic: str, asked: ListOffsetsPartition) -> ListOffsetsPartitionReply:
+        reply = honest(topic, asked)
+        return replace(reply, offset=1000) if asked.timestamp == EARLIEST_LOCAL_TIMESTAMP else reply
+
+    monkeypatch.setattr(served.broker, "_listed", listed)
+    altered(served, lambda _: {"records": b""})
+    with pytest.raises(BrokerError, match="Fetch brought no record below offset 2000"):
+        values(fetcher_of(served.bootstrap_servers, pool))
+    assert values(fetcher_of(served.bootstrap_servers, pool, start=1000)) == []
 
 
 ERRORS = {
@@ -458,12 +506,9 @@ def test_a_topic_that_is_gone_is_a_data_loss(log: MemoryLog, pool: Pool) -> None
             values(fetcher)
 
 
-@pytest.mark.parametrize("change", [{"partition_index": 7}, {"records": None}])
-def test_an_answer_about_something_else_ends_the_read(
-    served: LogServer, pool: Pool, change: dict[str, Any]
-) -> None:
-    altered(served, lambda _: change)
-    with pytest.raises(KafkaWireError, match="t 0 at offset 0"):
+def test_an_answer_about_something_else_ends_the_read(served: LogServer, pool: Pool) -> None:
+    altered(served, lambda _: {"partition_index": 7})
+    with pytest.raises(ProtocolError, match="t 0 at offset 0: Fetch: the answer is not about t 0"):
         values(fetcher_of(served.bootstrap_servers, pool))
 
 

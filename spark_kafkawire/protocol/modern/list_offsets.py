@@ -19,6 +19,10 @@ LATEST_TIMESTAMP: Final = -1
 EARLIEST_TIMESTAMP: Final = -2
 #: ``timestamp`` that asks for the record with the highest timestamp. From version 7 on.
 MAX_TIMESTAMP: Final = -3
+#: ``timestamp`` that asks for the first offset that is not in tiered storage only. From version 8 on.
+EARLIEST_LOCAL_TIMESTAMP: Final = -4
+#: First version that knows it: brokers before it have no tiered storage. Source: KIP-405.
+EARLIEST_LOCAL_SINCE: Final = 8
 #: ``offset`` where no record is as young as ``timestamp``.
 NO_OFFSET: Final = -1
 

@@ -58,7 +58,11 @@ class Client:
 
         Raises ``UnsupportedVersionError`` (fatal).
         """
-        return self._channel.version_of(api, request)
+        try:
+            return self._channel.version_of(api, request)
+        except KafkaWireError as error:
+            self.close()
+            raise error.located(str(self.broker)) from error
 
     def send(self, request: object) -> None:
         """Send a request without waiting for its reply, if it has one.

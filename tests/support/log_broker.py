@@ -145,6 +145,10 @@ class LogBroker:
     def _listed(
         self, topic: str, asked: list_offsets.ListOffsetsPartition
     ) -> list_offsets.ListOffsetsPartitionReply:
+        if not self._has(topic, asked.partition_index):
+            return list_offsets.ListOffsetsPartitionReply(
+                partition_index=asked.partition_index, error_code=Code.UNKNOWN_TOPIC_OR_PARTITION
+            )
         stop_offset = self.logs[topic][asked.partition_index].stop_offset
         offset = stop_offset if asked.timestamp == list_offsets.LATEST_TIMESTAMP else 0
         return list_offsets.ListOffsetsPartitionReply(
@@ -154,6 +158,9 @@ class LogBroker:
             offset=offset,
             leader_epoch=LEADER_EPOCH,
         )
+
+    def _has(self, topic: str, partition: int) -> bool:
+        return 0 <= partition < len(self.logs.get(topic, ()))
 
     def _fetch(self, request: fetch.FetchRequest) -> fetch.FetchReply:
         left, topics = request.max_bytes, []
@@ -169,6 +176,13 @@ class LogBroker:
         return fetch.FetchReply(responses=tuple(topics))
 
     def _fetched(self, topic: str, asked: fetch.FetchPartition, left: int) -> fetch.FetchPartitionReply:
+        if not self._has(topic, asked.partition):
+            return fetch.FetchPartitionReply(
+                partition_index=asked.partition,
+                error_code=Code.UNKNOWN_TOPIC_OR_PARTITION,
+                high_watermark=-1,
+                records=b"",
+            )
         log = self.logs[topic][asked.partition]
         in_range = 0 <= asked.fetch_offset <= log.stop_offset
         return fetch.FetchPartitionReply(
@@ -188,19 +202,20 @@ class LogBroker:
                 produce.ProduceTopicReply(
                     name=topic.name,
                     partition_responses=tuple(
-                        produce.ProducePartitionReply(
-                            index=partition.index,
-                            error_code=0,
-                            base_offset=self.logs[topic.name][partition.index].append(
-                                partition.records or b""
-                            ),
-                        )
-                        for partition in topic.partition_data
+                        self._produced(topic.name, partition) for partition in topic.partition_data
                     ),
                 )
                 for topic in request.topic_data
             )
         )
+
+    def _produced(self, topic: str, asked: produce.ProducePartition) -> produce.ProducePartitionReply:
+        if not self._has(topic, asked.index):
+            return produce.ProducePartitionReply(
+                index=asked.index, error_code=Code.UNKNOWN_TOPIC_OR_PARTITION, base_offset=-1
+            )
+        base_offset = self.logs[topic][asked.index].append(asked.records or b"")
+        return produce.ProducePartitionReply(index=asked.index, error_code=0, base_offset=base_offset)
 
     def _init_producer_id(self, _request: produce.InitProducerIdRequest) -> produce.InitProducerIdReply:
         return produce.InitProducerIdReply(

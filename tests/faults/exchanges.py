@@ -1,0 +1,116 @@
+"""A whole read and a whole write against a broker that may lie, without Spark around them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+import pyarrow as pa
+from pyspark.sql.types import BinaryType, LongType, StructField, StructType
+
+from spark_kafkawire import KafkaWireDataSource
+from spark_kafkawire.net.pool import POOL
+from spark_kafkawire.protocol import modern
+from spark_kafkawire.protocol.dialect import Api
+from spark_kafkawire.records.batch_encoding import encode_batches
+from spark_kafkawire.records.rows import Records
+from tests.support.log_server import Lie, LogServer, Sent
+from tests.support.memory_log import MemoryLog
+
+TOPIC: Final = "t"
+#: The deadline of each request while a broker lies, and while it does not.
+TIMEOUT_S: Final = 0.2
+HONEST_TIMEOUT_S: Final = 30.0
+RETRIES: Final = 1
+VALUES: Final = [b"%d" % number * 3 for number in range(12)]
+_OPTIONS: Final = {
+    # A write without any is not idempotent, and asks for no identity.
+    "retries": str(RETRIES),
+    "retryBackoff": "1ms",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """Something that asks a broker questions: which ones, and what comes of honest answers."""
+
+    name: str
+    steps: Callable[[dict[str, str]], Any]
+    apis: tuple[Api, ...]
+    honest: Any
+
+    def run(self, broker: LogServer, timeout_s: float = TIMEOUT_S) -> Any:
+        """All of it, from the first connection on."""
+        POOL.close_idle()
+        timeout = f"{timeout_s * 1000:.0f}ms"
+        return self.steps(
+            {"kafka.bootstrap.servers": broker.bootstrap_servers, "requestTimeout": timeout, **_OPTIONS}
+        )
+
+    def __str__(self) -> str:
+        return self.name
+
+
+def server(lie: Lie | None = None) -> LogServer:
+    """A broker with two batches in one log."""
+    return LogServer({TOPIC: [MemoryLog(*(_batch(values) for values in (VALUES[:5], VALUES[5:])))]}, lie=lie)
+
+
+def _batch(values: list[bytes]) -> bytes:
+    [batch] = encode_batches(
+        Records(pa.array(values, pa.binary())),
+        batch_bytes_max=1 << 20,
+        request_bytes_max=1 << 20,
+        now_ms=1_750_000_000_000,
+    )
+    return bytes(batch.with_producer())
+
+
+def _read(options: dict[str, str]) -> list[tuple[int, bytes]]:
+    """All records of the topic, as (offset, value)."""
+    # A read goes on trying for two minutes unless it is told otherwise.
+    options |= {"subscribe": TOPIC, "kafkaConsumer.pollTimeoutMs": "1"}
+    schema = StructType([StructField("offset", LongType()), StructField("value", BinaryType())])
+    reader = KafkaWireDataSource(options).reader(schema)
+    rows: list[tuple[int, bytes]] = []
+    for partition in reader.partitions():
+        batches: Any = reader.read(partition)
+        for batch in batches:
+            rows += zip(batch["offset"].to_pylist(), batch["value"].to_pylist(), strict=True)
+    return rows
+
+
+def _write(options: dict[str, str]) -> int:
+    """Write two rows; how many the broker said it has."""
+    options |= {"topic": TOPIC}
+    schema = StructType([StructField("value", BinaryType())])
+    writer: Any = KafkaWireDataSource(options).writer(schema, False)
+    rows = pa.record_batch([pa.array([b"one", b"two"], pa.binary())], names=["value"])
+    message = writer.write(iter([rows]))
+    writer.commit([message])
+    return sum(receipt.message_count for receipt in message.receipts)
+
+
+READ: Final = Exchange(
+    "read",
+    _read,
+    (modern.API_VERSIONS, modern.METADATA, modern.LIST_OFFSETS, modern.FETCH),
+    list(enumerate(VALUES)),
+)
+WRITE: Final = Exchange(
+    "write", _write, (modern.API_VERSIONS, modern.METADATA, modern.INIT_PRODUCER_ID, modern.PRODUCE), 2
+)
+
+
+def honest_replies(exchange: Exchange) -> dict[Api, bytes]:
+    """The last honest reply to each question of the exchange, as a frame."""
+    replies: dict[Api, bytes] = {}
+
+    def listen(api: Api, frame: bytes) -> Sent:
+        replies[api] = frame
+        return Sent(frame)
+
+    with server(listen) as broker:
+        assert exchange.run(broker, HONEST_TIMEOUT_S) == exchange.honest
+    return replies

@@ -10,15 +10,24 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
+from .clients import clients
 from .codec import codec
 from .measure import Figure, say
+from .modern import read_modern, write_modern
 from .reading import large_log, read
 from .session import spark_session
 from .tasks import planning, task_cost
 from .writing import write
 
-_WITH_SPARK: Final = {"read": read, "write": write, "large-log": large_log, "tasks": task_cost}
-_WITHOUT_SPARK: Final = {"codec": codec, "planning": planning}
+_WITH_SPARK: Final = {
+    "read": read,
+    "write": write,
+    "large-log": large_log,
+    "tasks": task_cost,
+    "read-modern": read_modern,
+    "write-modern": write_modern,
+}
+_WITHOUT_SPARK: Final = {"codec": codec, "planning": planning, "clients": clients}
 
 #: Where the lines are kept for ``make bench-plot``.
 FIGURES: Final = Path("build/figures.jsonl")

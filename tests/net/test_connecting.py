@@ -222,6 +222,20 @@ def test_a_peer_that_is_no_broker_is_an_error_at_once(data: bytes, message: str)
         assert peer.connection_count == 1
 
 
+def test_only_a_close_on_the_first_request_is_taken_for_the_wrong_protocol() -> None:
+    def answer_one(connection: socket.socket) -> None:
+        for reply in (api_versions(), METADATA_REPLY):
+            question = asked(connection)
+            assert question is not None
+            answer(connection, question, reply)
+        asked(connection)
+
+    with Peer(answer_one) as peer, connect(peer) as client:
+        client.request(ALL_TOPICS)
+        with pytest.raises(ConnectionLost, match=r"instead of answering Metadata$"):
+            client.request(ALL_TOPICS)
+
+
 def throttled(throttle_time_ms: int) -> Callable[[Asked], Any]:
     return lambda _: MetadataReply(brokers=(), topics=(), throttle_time_ms=throttle_time_ms)
 

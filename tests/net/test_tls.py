@@ -29,6 +29,7 @@ from spark_kafkawire.net.tls import RECORD_BYTES_MAX, Tls, TlsTransport, context
 from spark_kafkawire.net.transport import Deadline, Transport
 from spark_kafkawire.protocol.modern.metadata import MetadataRequest
 from tests.support.certificates import KEY_PASSWORD, SERVER_NAME, Certificates
+from tests.support.polling import poll
 from tests.support.settings import settings_modern
 
 from .modern_peers import METADATA_REPLY, broker
@@ -270,14 +271,50 @@ def test_large_and_many_small_buffers_arrive_in_order(certificates: Certificates
         connection.sendall(b"!")
 
     with Peer(serving(server_of(certificates.server), keep)) as peer:
-        deadline = Deadline.after(20)
-        plain = Transport.connect(Broker(7, SERVER_NAME, peer.broker.port), deadline)
-        transport = TlsTransport.over(plain, trusting(certificates), SERVER_NAME, deadline)
+        transport, deadline = transport_to(peer, trusting(certificates)), Deadline.after(20)
         transport.send([len(whole).to_bytes(4, "big"), *parts], deadline)
         assert transport.receive_into(memoryview(bytearray(9)), deadline) == 1
         assert transport.receive_into(memoryview(bytearray(9)), deadline) == 0
         transport.close()
     assert received == [whole]
+
+
+def transport_to(peer: Peer, tls: Tls) -> TlsTransport:
+    deadline = Deadline.after(20)
+    plain = Transport.connect(Broker(7, SERVER_NAME, peer.broker.port), deadline)
+    return TlsTransport.over(plain, tls, SERVER_NAME, deadline)
+
+
+def test_a_refusal_is_told_where_a_send_meets_it(certificates: Certificates) -> None:
+    server = server_of(certificates.server)
+    server.verify_mode = ssl.CERT_REQUIRED
+    server.minimum_version = ssl.TLSVersion.TLSv1_3
+    with Peer(serving(server, broker())) as peer:
+        transport = transport_to(peer, trusting(certificates))
+        poll(lambda: not transport.is_quiet(), "the broker has closed")
+
+        def send_until_it_fails() -> None:
+            while True:
+                transport.send([bytes(1 << 16)], Deadline.after(5))
+
+        with pytest.raises(AuthenticationError, match="certificate required"):
+            send_until_it_fails()
+        transport.close()
+
+
+def test_bytes_that_lie_decrypted_already_are_no_quiet(certificates: Certificates) -> None:
+    def two_bytes(connection: socket.socket) -> None:
+        connection.sendall(b"ab")
+        stalling()(connection)
+
+    with Peer(serving(server_of(certificates.server), two_bytes)) as peer:
+        transport = transport_to(peer, trusting(certificates))
+        one = memoryview(bytearray(1))
+        assert transport.receive_into(one, Deadline.after(5)) == 1
+        assert not transport.is_quiet()
+        assert transport.receive_into(one, Deadline.after(5)) == 1
+        assert transport.is_quiet()
+        transport.close()
 
 
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])

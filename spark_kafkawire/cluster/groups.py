@@ -29,7 +29,8 @@ def committed_offsets(
     The coordinator is looked for again while it starts or moves. Raises ``BrokerError`` where a
     broker refuses the group, and when the retries are used up that or a ``TransportError``.
     """
-    return Attempts(net.retry).run(lambda: _asked_once(metadata, group_id, logs, net))
+    attempts = Attempts(net.retry, patience_s=net.request_timeout_s)
+    return attempts.run(lambda: _asked_once(metadata, group_id, logs, net))
 
 
 def coordinator_of(metadata: Metadata, group_id: str) -> Broker:

@@ -64,7 +64,7 @@ def list_offsets(
     records, and when the retries are used up ``BrokerError`` or ``TransportError``.
     """
     found: list[dict[TopicPartition, int]] = [{} for _ in asked]
-    attempts = Attempts(net.retry)
+    attempts = Attempts(net.retry, patience_s=net.request_timeout_s)
     while any(pending := [_without(*pair) for pair in zip(asked, found, strict=True)]):
         failures = []
         for (index, log), outcome in _asked_once(metadata, pending, net, isolation_level).items():

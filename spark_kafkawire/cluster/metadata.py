@@ -41,6 +41,8 @@ T = TypeVar("T")
 
 #: Known brokers that are tried before the bootstrap servers are. More would only cost deadlines.
 KNOWN_TRIED_MAX: Final = 3
+#: Errors of a partition that has no leader for a while.
+_ELECTION_CODES: Final = frozenset((ModernErrorCode.LEADER_NOT_AVAILABLE, ModernErrorCode.LISTENER_NOT_FOUND))
 #: First version of Metadata that can ask for a topic without creating it.
 _ASKS_WITHOUT_CREATING: Final = 4
 
@@ -65,7 +67,8 @@ class Topic:
 
 class Metadata:
     """What is known of one cluster. Safe for many threads. ``creates_topics`` lets brokers that are
-    set up so create the topics that they are asked for.
+    set up so create the topics that they are asked for. A leader is waited for as long as for any
+    answer, even where the retries are used up.
 
     All methods that ask raise ``TransportError`` when no server answers within the retries, and
     ``BrokerError`` (fatal then) where one refuses.
@@ -136,12 +139,20 @@ class Metadata:
         return self._attempted(lambda: self._ask(lambda _: request))
 
     def _attempted(self, attempt: Callable[[], T]) -> T:
-        try:
-            return Attempts(self._net.retry).run(attempt)
-        except BrokerError as error:
-            if error.code != ModernErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-                raise
-            raise UnknownTopicError(str(error)) from error
+        attempts = Attempts(self._net.retry)
+        # An election takes seconds; a topic that was just created is there in a moment.
+        electing = Attempts(self._net.retry, patience_s=self._net.request_timeout_s)
+        while True:
+            try:
+                return attempt()
+            except KafkaWireError as error:
+                is_election = isinstance(error, BrokerError) and error.code in _ELECTION_CODES
+                try:
+                    (electing if is_election else attempts).failed(error)
+                except BrokerError as last:
+                    if last.code != ModernErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                        raise
+                    raise UnknownTopicError(str(last)) from last
 
     def _topic(self, name: str) -> Topic:
         return self._topics.get(name) or self._learn([name])[name]

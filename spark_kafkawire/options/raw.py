@@ -21,6 +21,8 @@ _SIZE_MAX: Final = 1 << 30
 _TIME_MAX_S: Final = 86_400.0
 #: Characters of a bad value that its error shows.
 _SHOWN_SIZE_MAX: Final = 120
+#: Options of Spark's connector for streams: its batch reads pass over them with a warning, too.
+_OF_STREAMS: Final = frozenset(("maxoffsetspertrigger", "minoffsetspertrigger", "maxtriggerdelay"))
 
 
 class RawOptions:
@@ -35,7 +37,7 @@ class RawOptions:
             option = known.get(name.lower())
             if option is not None:
                 self._values[option.name] = value
-            elif is_kafka_property(name):
+            elif is_kafka_property(name) or (read and name.lower() in _OF_STREAMS):
                 pass_over(name)
                 self._passed_over.append(name)
             else:

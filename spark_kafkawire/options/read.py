@@ -10,7 +10,6 @@ from typing import Final
 from ..errors import OptionError
 from ..net.retry import RetryPolicy
 from ..protocol import modern
-from ..protocol.dialect import Dialect
 from ..protocol.modern.fetch import READ_COMMITTED, READ_UNCOMMITTED
 from .connect import parse_discovery, parse_net
 from .offsets import LOG_SYNTAX, LogSyntax, parse_assign, parse_limits
@@ -58,7 +57,7 @@ class ReadOptions:
             min_partitions=options.count("minPartitions", 1, 1_000_000),
             partition_size_max=options.size("maxBytesPerPartition", 1, 1 << 62)
             or options.count("maxRecordsPerPartition", 1, (1 << 63) - 1),
-            fetch=_fetch(options, discovery.dialect),
+            fetch=_fetch(options, net),
             fetch_offset=_fetch_offset(options, net.retry),
             group_id=_group_id(options),
             include_headers=options.flag("includeHeaders"),
@@ -72,7 +71,8 @@ def _check_order(starting: OffsetLimits, ending: OffsetLimits) -> None:
         raise OptionError(f"option {starting.option}: {first.value} is after {ending.option}={last.value}")
 
 
-def _fetch(options: RawOptions, dialect: Dialect) -> FetchOptions:
+def _fetch(options: RawOptions, net: NetOptions) -> FetchOptions:
+    is_modern = net.connection.dialect is modern.DIALECT
     in_flight = options.count("fetchesInFlight", 1, 64)
     assert in_flight is not None
     fetch_bytes = options.one_of("fetchBytes", "kafka.max.partition.fetch.bytes")
@@ -83,8 +83,9 @@ def _fetch(options: RawOptions, dialect: Dialect) -> FetchOptions:
         decompressed_bytes_max=options.size_or_default("maxDecompressedBytes", 1),
         fail_on_data_loss=options.flag("failOnDataLoss"),
         isolation_level=_ISOLATION_LEVELS[options.choice("kafka.isolation.level", *_ISOLATION_LEVELS)],
-        patience_s=options.seconds("kafkaConsumer.pollTimeoutMs") if dialect is modern.DIALECT else 0.0,
-        wait_ms=int(options.seconds("kafka.fetch.max.wait.ms") * 1000),
+        patience_s=options.seconds("kafkaConsumer.pollTimeoutMs") if is_modern else 0.0,
+        # A broker that waited for longer would be taken for a silent one.
+        wait_ms=int(1000 * min(options.seconds("kafka.fetch.max.wait.ms"), net.request_timeout_s / 2)),
     )
 
 

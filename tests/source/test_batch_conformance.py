@@ -7,6 +7,7 @@ Spark's JVM, whose part ``test_modern_spark`` has.
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 
@@ -225,6 +226,15 @@ def test_bad_batch_query_options(options: dict[str, str | None], message: str) -
     with pytest.raises(OptionError) as caught:
         Read("127.0.0.1:1", **{name: value for name, value in given.items() if value is not None})
     assert message in str(caught.value)
+
+
+def test_options_of_streams_are_ignored_with_a_warning(
+    noida: NoidaBroker, topic: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.WARNING, "spark_kafkawire"):
+        found = read_values(noida.bootstrap_servers, subscribe=topic, maxOffsetsPerTrigger="1")
+    assert found == numbers(range(21))
+    assert "option maxoffsetspertrigger means nothing to kafkawire and is passed over" in caplog.text
 
 
 def test_options_are_case_insensitive(noida: NoidaBroker, topic: str) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import queue
 import select
 import socket
+import threading
 import time
 from dataclasses import dataclass
 from typing import Any, Final, Self
@@ -48,18 +50,17 @@ class Transport:
 
     @classmethod
     def connect(cls, broker: Broker, deadline: Deadline) -> Self:
-        """Connect to a broker, to each address of its host in turn until one accepts.
+        """Connect to a broker, to each address of its host in turn until one accepts. A silent address
+        leaves time for those after it.
 
         Raises ``ConnectFailed`` (retriable).
         """
-        try:
-            addresses = socket.getaddrinfo(broker.host, broker.port, type=socket.SOCK_STREAM)
-        except (OSError, ValueError) as error:  # ValueError: text that cannot be a host name
-            raise ConnectFailed(f"cannot find the host: {reason(error)}") from error
+        addresses = _addresses(broker, deadline)
         failure: Exception = OSError("it has no address")
-        for family, kind, protocol, _, address in addresses:
+        for index, (family, kind, protocol, _, address) in enumerate(addresses):
             try:
-                return cls(_connected(socket.socket(family, kind, protocol), address, deadline))
+                share = deadline.sooner(deadline.remaining_s() / (len(addresses) - index))
+                return cls(_connected(socket.socket(family, kind, protocol), address, share))
             except (OSError, RequestTimedOut) as error:
                 failure = error
         if isinstance(failure, TimeoutError | RequestTimedOut):
@@ -114,6 +115,32 @@ class Transport:
         if isinstance(error, TimeoutError):
             return RequestTimedOut(f"no answer within {deadline.timeout_s:g} s (requestTimeout)")
         return ConnectionLost(f"the connection broke: {reason(error)}")
+
+
+def _addresses(broker: Broker, deadline: Deadline) -> list[Any]:
+    """The addresses of a broker's host.
+
+    The system's look-up knows no deadline and takes half a minute where name servers are dead, so
+    it has a thread of its own, which is left behind then.
+    """
+    found: queue.SimpleQueue[list[Any] | Exception] = queue.SimpleQueue()
+
+    def look_up() -> None:
+        try:
+            found.put(list(socket.getaddrinfo(broker.host, broker.port, type=socket.SOCK_STREAM)))
+        except (OSError, ValueError) as error:  # ValueError: text that cannot be a host name
+            found.put(error)
+
+    threading.Thread(target=look_up, name="kafkawire-look-up", daemon=True).start()
+    try:
+        addresses = found.get(timeout=deadline.remaining_s())
+    except queue.Empty:
+        raise ConnectFailed(
+            f"cannot find the host within {deadline.timeout_s:g} s (requestTimeout)"
+        ) from None
+    if isinstance(addresses, Exception):
+        raise ConnectFailed(f"cannot find the host: {reason(addresses)}") from addresses
+    return addresses
 
 
 def _connected(sock: socket.socket, address: Any, deadline: Deadline) -> socket.socket:

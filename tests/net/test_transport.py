@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import threading
 import time
 from collections.abc import Iterator
 from typing import Any, Final
@@ -57,6 +58,28 @@ def test_many_silent_addresses_share_one_deadline(monkeypatch: pytest.MonkeyPatc
         with pytest.raises(ConnectFailed, match="requestTimeout"):
             Transport.connect(broker, Deadline.after(SOON_S))
         assert time.monotonic() - began_s < SOON_S + GRACE_S
+
+
+def test_a_silent_address_leaves_time_for_the_next_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    with Peer(stalling()) as peer, unreachable() as silent:
+        addresses: list[Any] = [
+            (socket.AF_INET, socket.SOCK_STREAM, 0, "", (broker.host, broker.port))
+            for broker in (silent, peer.broker)
+        ]
+        monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: addresses)
+        Transport.connect(peer.broker, Deadline.after(0.5)).close()
+
+
+def test_a_look_up_that_does_not_end_fails_at_the_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
+    end = threading.Event()
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: end.wait(20) and [])
+    began_s = time.monotonic()
+    try:
+        with pytest.raises(ConnectFailed, match=r"^cannot find the host within 0\.2 s \(requestTimeout\)$"):
+            Transport.connect(Broker(0, "a.host", 9092), Deadline.after(SOON_S))
+        assert time.monotonic() - began_s < SOON_S + GRACE_S
+    finally:
+        end.set()
 
 
 def test_the_next_address_is_tried_where_one_refuses(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
+from .batch_codec import batch_codec
 from .clients import clients
 from .codec import codec
 from .measure import Figure, say
@@ -27,7 +28,7 @@ _WITH_SPARK: Final = {
     "read-modern": read_modern,
     "write-modern": write_modern,
 }
-_WITHOUT_SPARK: Final = {"codec": codec, "planning": planning, "clients": clients}
+_WITHOUT_SPARK: Final = {"codec": codec, "batch-codec": batch_codec, "planning": planning, "clients": clients}
 
 #: Where the lines are kept for ``make bench-plot``.
 FIGURES: Final = Path("build/figures.jsonl")

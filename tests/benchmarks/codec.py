@@ -49,7 +49,7 @@ def _decode(column: pa.BinaryArray, value_size: int, compression: str, rounds: i
         column, compression=compression, set_bytes_max=SET_BYTES_MAX, message_size_max=SET_BYTES_MAX
     )
     data = b"".join(each.data for each in message_sets)
-    payload = np.frombuffer(column.buffers()[2], np.uint8)[: _value_bytes(column)]
+    payload = np.frombuffer(column.buffers()[2], np.uint8)[: value_bytes(column)]
     target = np.empty_like(payload)
 
     def ours() -> None:
@@ -68,7 +68,7 @@ def _decode(column: pa.BinaryArray, value_size: int, compression: str, rounds: i
         median(seconds["ours"]) / median(seconds["limit"]),
         _DECODE_TARGETS.get((value_size, compression)),
         at_most=True,
-        details=_details(column, value_size, compression, seconds["ours"]),
+        details=details(column, value_size, compression, seconds["ours"], _CALLS),
     )
 
 
@@ -89,7 +89,7 @@ def _encode(column: pa.BinaryArray, value_size: int, compression: str, rounds: i
         "times_straightforward",
         plain_s / median(seconds["ours"]),
         _ENCODE_TARGETS.get((value_size, compression)),
-        details=_details(column, value_size, compression, seconds["ours"]),
+        details=details(column, value_size, compression, seconds["ours"], _CALLS),
     )
 
 
@@ -101,12 +101,14 @@ def _straightforward(column: pa.BinaryArray) -> bytes:
     return b"".join(parts)
 
 
-def _details(
-    column: pa.BinaryArray, value_size: int, compression: str, seconds: list[float]
+def details(
+    column: pa.BinaryArray, value_size: int, compression: str, seconds: list[float], calls: int
 ) -> dict[str, object]:
-    moved = throughput(seconds, rows=_CALLS * len(column), size=_CALLS * _value_bytes(column))
+    """What a line tells of runs that moved the column so many times."""
+    moved = throughput(seconds, rows=calls * len(column), size=calls * value_bytes(column))
     return {"value_size": value_size, "compression": compression, **moved}
 
 
-def _value_bytes(column: pa.BinaryArray) -> int:
+def value_bytes(column: pa.BinaryArray) -> int:
+    """Bytes of all values."""
     return int(np.frombuffer(column.buffers()[1], np.int32)[len(column)])

@@ -15,14 +15,23 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .records.public import decode_message_set, encode_message_set
+    from .records.public_batches import decode_record_batches, encode_record_batches
     from .source.datasource import KafkaWireDataSource
 
-__all__ = ["KafkaWireDataSource", "decode_message_set", "encode_message_set"]
+__all__ = [
+    "KafkaWireDataSource",
+    "decode_message_set",
+    "decode_record_batches",
+    "encode_message_set",
+    "encode_record_batches",
+]
 
 _HOMES = {
     "KafkaWireDataSource": "source.datasource",
     "decode_message_set": "records.public",
+    "decode_record_batches": "records.public_batches",
     "encode_message_set": "records.public",
+    "encode_record_batches": "records.public_batches",
 }
 
 

@@ -22,8 +22,8 @@ import numpy.typing as npt
 from ..errors import CorruptDataError, LimitError
 from ..protocol.primitives import Buffer
 from . import compiler, record_kernels
-from .columns import Int64s
-from .entries import Uint8s, byte_array
+from .columns import Int64s, Uint8s
+from .entries import byte_array
 from .limits import VALUE_BYTES_MAX, DecodeLimits
 
 #: ``offset int64 | size int32``.

@@ -21,9 +21,9 @@ from ..protocol.buffers import Buffers
 from ..protocol.primitives import Buffer
 from . import compiler, kernels
 from .checksum import crc32, crc32_each
-from .columns import Int64s, check_spans
+from .columns import Int64s, Uint8s, check_spans
 from .compression import Codec, codec_named
-from .entries import Uint8s, byte_array
+from .entries import byte_array
 
 #: ``length int32 | magic int8 | attributes int8 | crc uint32`` of a magic-1 message.
 _HEADER: Final = struct.Struct(">ibbI")

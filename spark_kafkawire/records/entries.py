@@ -22,9 +22,7 @@ import numpy.typing as npt
 from ..errors import CorruptDataError
 from ..protocol.primitives import Buffer
 from . import compiler, kernels
-from .columns import Int64s
-
-Uint8s = npt.NDArray[np.uint8]
+from .columns import Int64s, Uint8s
 
 LENGTH_BYTES: Final = 4
 #: Bytes before the payload of a magic-0 message; one more with magic 1.

@@ -20,9 +20,9 @@ from ..protocol.buffers import Buffers
 from ..protocol.primitives import Buffer
 from . import compiler, kernels
 from .checksum import combining_tables, first_mismatch
-from .columns import Columns, Int32s, Int64s, binary_array
+from .columns import Columns, Int32s, Int64s, Uint8s, binary_array
 from .encoding import EncodedSet, encode, encode_sets
-from .entries import LENGTH_BYTES, Entries, Stop, Uint8s, byte_array, damage, entry_size, walk, walk_array
+from .entries import LENGTH_BYTES, Entries, Stop, byte_array, damage, entry_size, walk, walk_array
 from .limits import DEFAULT_LIMITS, DecodeLimits
 from .nesting import Level, flatten
 

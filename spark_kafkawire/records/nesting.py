@@ -16,9 +16,9 @@ import numpy as np
 from ..errors import CorruptDataError, LimitError
 from ..protocol.primitives import Buffer
 from .checksum import crc32
-from .columns import Int64s
+from .columns import Int64s, Uint8s
 from .compression import CODECS, TooLarge
-from .entries import Entries, Stop, Uint8s, byte_array, damage, walk_regions
+from .entries import Entries, Stop, byte_array, damage, walk_regions
 from .limits import DecodeLimits
 
 

@@ -73,8 +73,9 @@ class Records:
             return np.full(self.count, now_ms, np.int64)
         # Kernels are compiled for arrays that they could write to, which Arrow's are not.
         timestamps = np.array(self.timestamps_ms.fill_null(now_ms), np.int64)
-        if self.count and timestamps.min() < 0:
-            row = int(np.argmax(timestamps < 0))
+        given = self.timestamps_ms.is_valid().to_numpy(zero_copy_only=False)
+        if (bad := given & (timestamps < 0)).any():
+            row = int(np.argmax(bad))
             raise RowError(
                 f"row {row}: timestamp {timestamps[row]} ms is before 1970, which Kafka cannot hold"
             )

@@ -55,17 +55,28 @@ class BatchEncoder:
 @dataclass(slots=True)
 class LogState:
     """One log as a task sees it: the identity and next sequence of its batches, whether a broker
-    has had one under that identity, how large they may be (bytes), and what is proven to be there.
+    has had one under that identity, how many are in flight, how large they may be (bytes), and
+    what is proven to be there.
     """
 
     producer: ProducerId
     batch_bytes_max: int
     next_sequence: int = 0
     is_known: bool = False
+    in_flight: int = 0
     message_count: int = 0
     size: int = 0
     start_offset: int | None = None
     stop_offset: int | None = None
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether another batch may be sent.
+
+        A broker takes whatever sequence it sees first of an identity: the second batch must not
+        come before the first is there. Source: ProducerAppendInfo.checkSequence of Apache Kafka.
+        """
+        return self.is_known or self.in_flight == 0 or self.producer == NO_PRODUCER
 
     def identify(self, producer: ProducerId) -> None:
         """Begin anew under another identity."""

@@ -14,16 +14,15 @@ from operator import attrgetter
 from typing import Final
 
 from ..cluster.metadata import Metadata
-from ..errors import Action, DeliveryError, KafkaWireError, OptionError
+from ..errors import Action, DeliveryError, KafkaWireError
 from ..model import Broker, TopicPartition
-from ..net.pool import POOL
 from ..net.retry import Attempts
 from ..options import WriteOptions
 from ..protocol.modern.error_codes import broker_error
 from ..protocol.modern.produce import ACKS_NONE
 from .batches import NO_PRODUCER, Batch, LogState
 from .identity import new_producer
-from .leader_link import ZSTD_SINCE, LeaderLink
+from .leader_link import LeaderLink, LeaderLinks
 from .verdict import PROVEN, Failure, Verdict
 
 #: Bytes in the queue from which on it is sent: some requests to each leader.
@@ -42,8 +41,7 @@ class Delivery:
         self._metadata = metadata
         self._options = options
         self._logs = logs
-        self._leaders: dict[TopicPartition, Broker | None] = {}
-        self._links: dict[Broker, LeaderLink] = {}
+        self._links = LeaderLinks(metadata, options)
         self._queue: deque[Batch] = deque()
         self._queued_bytes = 0
         self._failures: list[Failure] = []
@@ -56,9 +54,9 @@ class Delivery:
         deadline_s = time.monotonic() + self._options.delivery.timeout_s
         while True:
             try:
-                return self._link(log).magic
+                return self._links.link_to(log).magic
             except KafkaWireError as error:
-                self._forget_leaders(log.topic)
+                self._links.forget(log.topic)
                 self._wait(error, deadline_s)
 
     def enqueue(self, batch: Batch) -> None:
@@ -79,7 +77,7 @@ class Delivery:
     def finish(self) -> None:
         """Wait until all is proven."""
         self.pump()
-        while any(link.in_flight for link in self._links.values()):
+        while any(link.in_flight for link in self._links):
             self._drain()
             if self._failures:
                 self._recover()
@@ -87,24 +85,26 @@ class Delivery:
 
     def close(self) -> None:
         """Leave the connections to the tasks that follow; never fails."""
-        for link in self._links.values():
-            link.give_back()
-        self._links.clear()
+        self._links.give_back()
 
     def _send_next(self) -> None:
         """Send a request that begins with the head of the queue, or make room for it."""
         head = self._queue[0]
         try:
-            link = self._link(head.log)
+            link = self._links.link_to(head.log)
         except KafkaWireError as error:
-            self._forget_leaders(head.log.topic)
+            # Nothing of a log may be in flight to its old leader when the new one gets more of it.
+            self._drain()
+            self._links.forget(head.log.topic)
             self._wait(error, head.deadline_s)
             return
-        if link.in_flight >= self._in_flight_max:
+        if link.in_flight >= self._in_flight_max or not self._logs[head.log].is_ready:
             self._take(link)
             return
         batches = self._packed(link.broker)
-        self._sent_count += sum(batch.count for batch in batches)
+        for batch in batches:
+            self._sent_count += batch.count
+            self._logs[batch.log].in_flight += 1
         try:
             link.send(batches)
         except KafkaWireError as error:
@@ -112,20 +112,7 @@ class Delivery:
             return
         if self._options.delivery.acks == ACKS_NONE:
             for batch in batches:
-                self._logs[batch.log].prove(batch)
-
-    def _link(self, log: TopicPartition) -> LeaderLink:
-        leader = self._leaders.get(log) or self._metadata.leader_of(log)
-        self._leaders[log] = leader
-        if leader not in self._links:
-            delivery, net = self._options.delivery, self._options.net
-            client = POOL.take(leader, net.connection)
-            link = LeaderLink(client, delivery.acks, round(net.request_timeout_s * 1000))
-            if self._options.compression == "zstd" and link.produce_version < ZSTD_SINCE:
-                link.give_back()
-                raise OptionError(f"option compression: {leader} is older than zstd (2.1); choose another")
-            self._links[leader] = link
-        return self._links[leader]
+                self._prove(batch)
 
     def _packed(self, leader: Broker) -> list[Batch]:
         """Takes the batches of one request from the queue: in order, one of each log of the leader."""
@@ -136,7 +123,8 @@ class Delivery:
         for batch in self._queue:
             size_with = size + batch.size
             fits = not packed or size_with <= self._options.delivery.request_bytes_max
-            if fits and batch.log not in met and self._is_led_by(batch.log, leader):
+            may_go = batch.log not in met and self._logs[batch.log].is_ready
+            if fits and may_go and self._links.is_led_by(batch.log, leader):
                 packed.append(batch)
                 size = size_with
             else:
@@ -145,18 +133,9 @@ class Delivery:
         self._queue = left
         return packed
 
-    def _is_led_by(self, log: TopicPartition, leader: Broker) -> bool:
-        if log not in self._leaders:
-            try:
-                self._leaders[log] = self._metadata.leader_of(log)
-            except KafkaWireError:
-                # It is asked for again when the log comes first in the queue.
-                self._leaders[log] = None
-        return self._leaders[log] == leader
-
     def _drain(self) -> None:
         """Wait for all that is in flight."""
-        for link in list(self._links.values()):
+        for link in self._links:
             while link.in_flight:
                 self._take(link)
 
@@ -169,17 +148,25 @@ class Delivery:
             return
         for batch, answer in outcomes:
             if answer.error_code in PROVEN:
-                self._logs[batch.log].prove(batch, answer.base_offset)
+                self._prove(batch, answer.base_offset)
                 self._attempts.progressed()
             else:
                 place = f"Produce to {batch.log} on {link.broker}"
-                refusal = broker_error(answer.error_code, place, answer.error_message)
-                self._failures.append(Failure(batch, refusal))
+                self._fail(batch, broker_error(answer.error_code, place, answer.error_message))
 
     def _lose(self, link: LeaderLink, error: KafkaWireError) -> None:
         """Nobody knows what the broker did with all that was in flight on the link."""
-        del self._links[link.broker]
-        self._failures += [Failure(batch, error) for batch in link.abandon()]
+        for batch in self._links.drop(link):
+            self._fail(batch, error)
+
+    def _prove(self, batch: Batch, base_offset: int = -1) -> None:
+        state = self._logs[batch.log]
+        state.in_flight -= 1
+        state.prove(batch, base_offset)
+
+    def _fail(self, batch: Batch, error: KafkaWireError) -> None:
+        self._logs[batch.log].in_flight -= 1
+        self._failures.append(Failure(batch, error))
 
     def _recover(self) -> None:
         """Queue again what failed, as its error allows, once nothing is in flight any more."""
@@ -213,7 +200,7 @@ class Delivery:
         # A retriable answer may come after the append: a leader that waited for its replicas in vain.
         batch.is_in_doubt |= failure.error.retriable
         if failure.error.action in (Action.REFRESH, Action.RECONNECT):
-            self._forget_leaders(batch.log.topic)
+            self._links.forget(batch.log.topic)
         if batch.producer == NO_PRODUCER:
             # Without sequences only one request at a time keeps the order if another one fails.
             self._in_flight_max = 1
@@ -221,14 +208,13 @@ class Delivery:
 
     def _begin_anew(self, log: TopicPartition) -> None:
         state = self._logs[log]
-        state.identify(new_producer(self._metadata, self._options))
+        try:
+            state.identify(new_producer(self._metadata, self._options))
+        except KafkaWireError as error:
+            raise self._undelivered(error) from error
         for batch in self._queue:
             if batch.log == log:
                 state.number(batch)
-
-    def _forget_leaders(self, topic: str) -> None:
-        self._metadata.forget(topic)
-        self._leaders = {log: leader for log, leader in self._leaders.items() if log.topic != topic}
 
     def _wait(self, error: KafkaWireError, deadline_s: float) -> None:
         """Wait before the next try; raises where there is none."""

@@ -24,7 +24,7 @@ def identify(metadata: Metadata, options: WriteOptions, magic: int) -> ProducerI
 
     ``NO_PRODUCER`` where the options want none, and with a warning where they leave the choice
     open and the brokers refuse. Raises ``OptionError`` (fatal) where the options insist,
-    ``TransportError`` or ``BrokerError`` when the retries are used up.
+    ``TransportError`` or ``BrokerError`` when no broker gave one for ``kafka.max.block.ms``.
     """
     if not options.delivery.idempotent:
         return NO_PRODUCER
@@ -49,7 +49,7 @@ def new_producer(metadata: Metadata, options: WriteOptions) -> ProducerId:
             raise broker_error(reply.error_code, "InitProducerId")
         return ProducerId(reply.producer_id, reply.producer_epoch)
 
-    return Attempts(options.net.retry).run(ask)
+    return Attempts(options.net.retry, patience_s=options.delivery.metadata_timeout_s).run(ask)
 
 
 def _without(options: WriteOptions, reason: str) -> ProducerId:

@@ -1,17 +1,27 @@
-"""One connection to a broker that leads partitions, and the batches in flight on it."""
+"""Connections to the brokers that lead partitions, and the batches in flight on them."""
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import Final
 
-from ..errors import ProtocolError
+from ..cluster.metadata import Metadata
+from ..errors import (
+    Action,
+    BrokerError,
+    KafkaWireError,
+    OptionError,
+    ProtocolError,
+    UnknownTopicError,
+)
 from ..model import Broker, TopicPartition
 from ..net.client import Client
 from ..net.pool import POOL
+from ..options import WriteOptions
 from ..protocol.modern import PRODUCE
+from ..protocol.modern.error_codes import ModernErrorCode
 from ..protocol.modern.produce import (
     ACKS_NONE,
     ProducePartition,
@@ -26,7 +36,7 @@ from .batches import Batch
 #: KIP-32, KIP-110.
 _MAGIC_2_SINCE: Final = 3
 _MAGIC_1_SINCE: Final = 2
-ZSTD_SINCE: Final = 7
+_ZSTD_SINCE: Final = 7
 
 
 class LeaderLink:
@@ -49,15 +59,15 @@ class LeaderLink:
         return len(self._requests)
 
     @property
-    def produce_version(self) -> int:
-        """The version of Produce that is spoken here."""
-        return self._client.version_of(PRODUCE)
-
-    @property
     def magic(self) -> int:
         """The format of records that is spoken here."""
-        version = self.produce_version
+        version = self._client.version_of(PRODUCE)
         return 2 if version >= _MAGIC_2_SINCE else int(version >= _MAGIC_1_SINCE)
+
+    @property
+    def takes_zstd(self) -> bool:
+        """Whether the broker knows zstd."""
+        return self._client.version_of(PRODUCE) >= _ZSTD_SINCE
 
     def send(self, batches: Sequence[Batch]) -> None:
         """Send one request; of each log at most one batch is in it.
@@ -112,3 +122,72 @@ class LeaderLink:
                 for topic, own in topics
             ),
         )
+
+
+class LeaderLinks:
+    """Who leads which log, as far as it was asked, and a link to each leader that was sent to."""
+
+    def __init__(self, metadata: Metadata, options: WriteOptions) -> None:
+        self._metadata = metadata
+        self._options = options
+        self._leaders: dict[TopicPartition, Broker | None] = {}
+        self._links: dict[Broker, LeaderLink] = {}
+
+    def __iter__(self) -> Iterator[LeaderLink]:
+        """All links, also where some are dropped meanwhile."""
+        return iter(list(self._links.values()))
+
+    def link_to(self, log: TopicPartition) -> LeaderLink:
+        """The link to the log's leader.
+
+        Raises ``TransportError`` and ``BrokerError`` (retriable) where it is not reached, and for a
+        leader too old for the codec ``OptionError`` (fatal).
+        """
+        leader = self._leaders.get(log) or self._asked(log)
+        self._leaders[log] = leader
+        if leader not in self._links:
+            self._links[leader] = self._opened(leader)
+        return self._links[leader]
+
+    def is_led_by(self, log: TopicPartition, leader: Broker) -> bool:
+        """Whether a broker leads a log; no where that cannot be learned now."""
+        if log not in self._leaders:
+            try:
+                self._leaders[log] = self._metadata.leader_of(log)
+            except KafkaWireError:
+                # ``link_to`` asks again, once the log comes first in the queue.
+                self._leaders[log] = None
+        return self._leaders[log] == leader
+
+    def forget(self, topic: str) -> None:
+        """What is known of a topic's leaders turned out to be old."""
+        self._metadata.forget(topic)
+        self._leaders = {log: leader for log, leader in self._leaders.items() if log.topic != topic}
+
+    def drop(self, link: LeaderLink) -> list[Batch]:
+        """Close a link that failed; what was in flight on it, in the order it was sent."""
+        del self._links[link.broker]
+        return link.abandon()
+
+    def give_back(self) -> None:
+        """Leave the connections to the tasks that follow; never fails."""
+        for link in self:
+            link.give_back()
+        self._links.clear()
+
+    def _asked(self, log: TopicPartition) -> Broker:
+        try:
+            return self._metadata.leader_of(log)
+        except UnknownTopicError as error:
+            # A topic was there when the write began; not every broker learns of a new one at once.
+            code = ModernErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            raise BrokerError(str(error), code, Action.REFRESH) from error
+
+    def _opened(self, leader: Broker) -> LeaderLink:
+        net = self._options.net
+        client = POOL.take(leader, net.connection)
+        link = LeaderLink(client, self._options.delivery.acks, round(net.request_timeout_s * 1000))
+        if self._options.compression == "zstd" and not link.takes_zstd:
+            link.give_back()
+            raise OptionError(f"option compression: {leader} is older than zstd (2.1); choose another")
+        return link

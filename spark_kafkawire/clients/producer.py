@@ -44,7 +44,8 @@ class Producer:
     def add(self, log: TopicPartition, records: Records) -> None:
         """Take records of a log; all that is gathered is sent once it fills a batch or the memory.
 
-        Raises ``DeliveryError``, ``UnknownTopicError``, ``OptionError`` (all fatal).
+        Raises ``DeliveryError``, ``OptionError``, and what keeps the first batch from being sent
+        (all fatal).
         """
         self._gathered.setdefault(log, []).append(records)
         size = self._gathered_sizes.get(log, 0) + records.nbytes

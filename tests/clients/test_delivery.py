@@ -252,9 +252,8 @@ def test_a_broker_that_goes_down_and_comes_back_is_waited_for(mock_cluster: Mock
 def test_a_leader_that_stays_down_is_an_error_after_the_delivery_timeout(mock_cluster: MockCluster) -> None:
     mock_cluster.create_topic("t")
     mock_cluster.set_leader("t", 0, 2)
-    with producer(
-        options_of(mock_cluster.bootstrap_servers, kafka__delivery__timeout__ms=700, batchBytes=1)
-    ) as sending:
+    limits = {"kafka__delivery__timeout__ms": 700, "requestTimeout": "500ms"}
+    with producer(options_of(mock_cluster.bootstrap_servers, batchBytes=1, **limits)) as sending:
         sending.add(TopicPartition("t", 0), records([b"there"]))
         mock_cluster.set_broker_down(2)
         sending.add(TopicPartition("t", 0), records([b"missing"]))
@@ -270,6 +269,29 @@ def test_no_leader_at_all_is_waited_for(mock_cluster: MockCluster) -> None:
     mock_cluster.create_topic("t")
     mock_cluster.set_leader("t", 0, mock.NO_LEADER)
     threading.Timer(0.3, mock_cluster.set_leader, ("t", 0, 3)).start()
+    write_in_parts(mock_cluster.bootstrap_servers, "t")
+    assert_written_once(mock_cluster.bootstrap_servers, "t")
+
+
+def test_a_topic_that_brokers_do_not_know_for_a_moment_is_waited_for(mock_cluster: MockCluster) -> None:
+    mock_cluster.create_topic("t")
+    with producer(options_of(mock_cluster.bootstrap_servers, batchBytes=1000, retries=1000)) as sending:
+        sending.add(TopicPartition("t", 0), records(VALUES[:100]))
+        mock_cluster.set_topic_error("t", ModernErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        mock_cluster.set_leader("t", 0, 1)
+        mock_cluster.set_leader("t", 0, 2)
+        threading.Timer(0.3, mock_cluster.set_topic_error, ("t", 0)).start()
+        for part in in_parts(VALUES[100:], 100):
+            sending.add(TopicPartition("t", 0), records(part))
+        sending.finish()
+    assert_written_once(mock_cluster.bootstrap_servers, "t")
+
+
+@pytest.mark.parametrize("code", [NOT_LEADER, ModernErrorCode.NOT_ENOUGH_REPLICAS])
+def test_nothing_overtakes_the_first_batch_of_an_identity(mock_cluster: MockCluster, code: int) -> None:
+    # Brokers take any sequence of a producer that they have not heard of.
+    mock_cluster.create_topic("t")
+    mock_cluster.push_request_errors(mock.PRODUCE, code)
     write_in_parts(mock_cluster.bootstrap_servers, "t")
     assert_written_once(mock_cluster.bootstrap_servers, "t")
 

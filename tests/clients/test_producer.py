@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from spark_kafkawire.clients.sender import LogReceipt
-from spark_kafkawire.errors import OptionError, RowError, TransportError
+from spark_kafkawire.errors import BrokerError, OptionError, RowError, TransportError
 from spark_kafkawire.model import TopicPartition
 from spark_kafkawire.records.headers import HEADERS
 from spark_kafkawire.records.rows import Records
@@ -23,6 +23,7 @@ from tests.clients.producing import (
     write,
 )
 from tests.support import kafka_python, librdkafka
+from tests.support import mock_cluster as mock
 from tests.support.foreign import CODECS, Record, values
 from tests.support.mock_cluster import MockCluster
 from tests.support.noida import NoidaBroker
@@ -210,3 +211,22 @@ def test_a_broker_too_old_for_zstd_is_an_error_before_anything_is_sent(mock_clus
     mock_cluster.set_api_versions(0, 3, 6)
     with pytest.raises(OptionError, match=r"^option compression: broker .* is older than zstd \(2\.1\)"):
         write(mock_cluster.bootstrap_servers, "t", [b"a"], compression="zstd")
+
+
+def test_a_coordinator_that_is_starting_is_waited_for(mock_cluster: MockCluster) -> None:
+    mock_cluster.create_topic("t")
+    mock_cluster.push_request_errors(mock.INIT_PRODUCER_ID, *[14] * 6)
+    write(mock_cluster.bootstrap_servers, "t", [b"a"], retries=1)
+    assert values(librdkafka.consume(mock_cluster.bootstrap_servers, "t")) == [b"a"]
+
+
+def test_a_user_who_may_not_be_idempotent_writes_without(
+    mock_cluster: MockCluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    mock_cluster.create_topic("t")
+    mock_cluster.push_request_errors(mock.INIT_PRODUCER_ID, 31)
+    write(mock_cluster.bootstrap_servers, "t", [b"a"])
+    assert "brokers before 2.8 want the right IdempotentWrite; writing without" in caplog.text
+    mock_cluster.push_request_errors(mock.INIT_PRODUCER_ID, 53)
+    with pytest.raises(BrokerError, match="InitProducerId: the user may not use the transactional id"):
+        write(mock_cluster.bootstrap_servers, "t", [b"a"])

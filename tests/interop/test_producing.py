@@ -1,0 +1,184 @@
+"""What we write to Apache Kafka itself: its own checks of sequences, sizes and times are the judge."""
+
+from __future__ import annotations
+
+import dataclasses
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from spark_kafkawire.clients.delivery import Delivery
+from spark_kafkawire.errors import DeliveryError, UnknownTopicError
+from spark_kafkawire.model import TopicPartition
+from spark_kafkawire.net.pool import POOL
+from spark_kafkawire.protocol import modern
+from spark_kafkawire.protocol.dialect import VersionRange
+from spark_kafkawire.protocol.modern.api_versions import offered
+from spark_kafkawire.protocol.modern.error_codes import ModernErrorCode
+from spark_kafkawire.protocol.versions import BrokerVersions
+from tests.clients.producing import (
+    FINE,
+    ReplyFaults,
+    in_parts,
+    int64,
+    numbered,
+    options_of,
+    producer,
+    records,
+    write,
+)
+from tests.clients.test_producer import ROWS, columns, content
+from tests.clients.test_topic_targets import targets
+from tests.support import librdkafka
+from tests.support.certificates import Certificates
+from tests.support.foreign import CODECS, values
+from tests.support.writing import binary
+
+from .apache_kafka import ApacheKafka
+from .jars import FIRST_TEST_TIMEOUT_S
+
+pytestmark = pytest.mark.timeout(FIRST_TEST_TIMEOUT_S)
+
+VALUES: Final = numbered(3000)
+#: Takes records of any time.
+FOREVER: Final = {"retention.ms": "-1", "message.timestamp.after.max.ms": str(2**62)}
+
+
+def write_in_parts(servers: str, topic: str, **raw: Any) -> None:
+    with producer(options_of(servers, **{"batchBytes": 1000, **raw})) as sending:
+        for part in in_parts(VALUES, 100):
+            sending.add(TopicPartition(topic, 0), records(part))
+        sending.finish()
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_records_are_what_another_client_reads(kafka: ApacheKafka, codec: str) -> None:
+    servers = kafka.bootstrap_servers()
+    topic = librdkafka.create_topic(servers, topic_config=FOREVER)
+    with producer(options_of(servers, compression=codec)) as sending:
+        sending.add(TopicPartition(topic, 0), columns(ROWS * 50))
+        (receipt,) = sending.finish()
+    assert (receipt.start_offset, receipt.stop_offset) == (0, len(ROWS) * 50)
+    found = librdkafka.consume(servers, topic)
+    assert [content(row) for row in found] == [content(row) for row in ROWS * 50]
+
+
+@pytest.mark.parametrize(
+    "plan",
+    [["lost"], [FINE, "lost", FINE, "lost"], ["lost"] * 5, [ModernErrorCode.REQUEST_TIMED_OUT, FINE, "lost"]],
+    ids=lambda plan: "-".join(map(str, plan)),
+)
+def test_what_is_sent_again_is_stored_once_and_in_order(
+    kafka: ApacheKafka, monkeypatch: pytest.MonkeyPatch, plan: list[int | str]
+) -> None:
+    servers = kafka.bootstrap_servers()
+    topic = librdkafka.create_topic(servers)
+    faults = ReplyFaults(monkeypatch)
+    faults.plan.extend(plan)
+    write_in_parts(servers, topic, compression="snappy")
+    assert values(librdkafka.consume(servers, topic)) == VALUES
+
+
+def test_batches_above_the_topics_limit_are_split_while_others_are_in_flight(kafka: ApacheKafka) -> None:
+    servers = kafka.bootstrap_servers()
+    topic = librdkafka.create_topic(servers, topic_config={"max.message.bytes": "700"})
+    write_in_parts(servers, topic, batchBytes=5000)
+    assert values(librdkafka.consume(servers, topic)) == VALUES
+
+
+def test_a_record_above_the_topics_limit_is_an_error_that_names_it(kafka: ApacheKafka) -> None:
+    servers = kafka.bootstrap_servers()
+    topic = librdkafka.create_topic(servers, topic_config={"max.message.bytes": "700"})
+    with pytest.raises(DeliveryError, match=r"max\.message\.bytes.*MESSAGE_TOO_LARGE"):
+        write(servers, topic, [b"a", b"x" * 1000, b"b"])
+
+
+def test_a_timestamp_that_the_topic_refuses_is_an_error_that_names_it(kafka: ApacheKafka) -> None:
+    servers = kafka.bootstrap_servers()
+    topic = librdkafka.create_topic(servers, topic_config={"message.timestamp.after.max.ms": "1000"})
+    late = dataclasses.replace(records([b"a", b"b"]), timestamps_ms=int64([None, 2**45]))
+    with producer(options_of(servers)) as sending:
+        sending.add(TopicPartition(topic, 0), late)
+        with pytest.raises(DeliveryError, match="INVALID_TIMESTAMP") as raised:
+            sending.finish()
+    assert "\n" not in str(raised.value)
+
+
+def test_a_producer_goes_on_where_all_that_it_wrote_was_deleted(kafka: ApacheKafka) -> None:
+    servers = kafka.bootstrap_servers()
+    topic = librdkafka.create_topic(servers)
+    with producer(options_of(servers, batchBytes=1)) as sending:
+        for number, value in enumerate(VALUES[:20]):
+            sending.add(TopicPartition(topic, 0), records([value]))
+            if number == 10:
+                sending.finish()
+                librdkafka.delete_records(servers, topic, 0, 11)
+        sending.finish()
+    assert values(librdkafka.consume(servers, topic)) == VALUES[11:20]
+
+
+def test_a_topic_that_nobody_makes_is_an_error(kafka: ApacheKafka) -> None:
+    with pytest.raises(UnknownTopicError, match=r"topic 'nobody' is not there after 0\.5 s"):
+        targets(kafka.bootstrap_servers(), kafka__max__block__ms=500, retries=1).choices("nobody")
+
+
+@pytest.mark.parametrize("version", range(10))
+def test_every_version_of_produce_is_understood(
+    kafka: ApacheKafka, only: Callable[[VersionRange], None], version: int
+) -> None:
+    if version < 3 and kafka.version.startswith("4"):
+        pytest.skip("Kafka 4 begins with Produce 3 (KIP-896)")
+    only(VersionRange(version, version))
+    servers = kafka.bootstrap_servers()
+    topic = librdkafka.create_topic(servers, topic_config=FOREVER)
+    for codec in ("none", "gzip", "lz4"):
+        with producer(options_of(servers, compression=codec, batchBytes=3000)) as sending:
+            rows = dataclasses.replace(records(VALUES), keys=binary([None, *VALUES[1:]]))
+            sending.add(TopicPartition(topic, 0), dataclasses.replace(rows, headers=None))
+            sending.finish()
+    found = librdkafka.consume(servers, topic)
+    assert values(found) == VALUES * 3
+    assert [row.key for row in found[: len(VALUES)]] == [None, *VALUES[1:]]
+
+
+@pytest.fixture
+def only(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[VersionRange], None]]:
+    """Speaks these versions of Produce, and no others, until the test ends."""
+
+    def narrow(versions: VersionRange) -> None:
+        def narrowed(reply: Any) -> BrokerVersions:
+            return BrokerVersions({**offered(reply).ranges, modern.PRODUCE.key: versions})
+
+        POOL.close_idle()
+        monkeypatch.setattr("spark_kafkawire.net.connecting.offered", narrowed)
+
+    yield narrow
+    POOL.close_idle()
+
+
+def test_a_broker_that_is_restarted_in_the_middle_loses_and_doubles_nothing(
+    kafka: ApacheKafka, certificates: Certificates, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with ApacheKafka(kafka.version, tmp_path, certificates) as broker:
+        servers = broker.bootstrap_servers()
+        topic = librdkafka.create_topic(servers)
+        pump, count = Delivery.pump, [0]
+
+        def pumped(delivery: Delivery) -> None:
+            count[0] += 1
+            if count[0] == 15:
+                threading.Thread(target=restart).start()
+                time.sleep(0.05)
+            pump(delivery)
+
+        def restart() -> None:
+            broker.stop()
+            broker.start()
+
+        monkeypatch.setattr(Delivery, "pump", pumped)
+        write_in_parts(servers, topic)
+        assert values(librdkafka.consume(servers, topic)) == VALUES

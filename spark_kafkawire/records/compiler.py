@@ -40,9 +40,19 @@ class Kernel(Generic[P, R]):
         self.compiled: Callable[P, R] | None = None
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
-        if self.compiled is not None:
-            return self.compiled(*args, **kwargs)
-        return self.interpreted(*args, **kwargs)
+        if self.compiled is None:
+            if not loaded():
+                return self.interpreted(*args, **kwargs)
+            self.compile()
+        assert self.compiled is not None
+        return self.compiled(*args, **kwargs)
+
+    def compile(self) -> bool:
+        """Compile it, or fetch it from the cache; False where that fails, and it stays interpreted."""
+        done = _try_to_compile([self])
+        if not done:
+            self.compiled = self.interpreted
+        return done
 
     def interpreted(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Run the Python source itself."""
@@ -62,8 +72,6 @@ def kernel(signature: str) -> Callable[[Callable[P, R]], Kernel[P, R]]:
     def declare(function: Callable[P, R]) -> Kernel[P, R]:
         declared = Kernel(function, signature)
         _kernels.append(declared)
-        if _loaded:
-            _try_to_compile([declared])
         return declared
 
     return declare
@@ -100,10 +108,13 @@ def loaded() -> bool:
 
 
 def load() -> bool:
-    """Compile the kernels, or fetch them from the cache; False where that cannot be."""
+    """Load numba, so that each kernel is compiled when it is first called; False where that cannot be.
+
+    A task needs few of the kernels, and compiling one takes 0.2 to 0.6 s.
+    """
     global _loaded
     if _loaded is None:
-        _loaded = _try_to_compile(_kernels)
+        _loaded = _try_to_compile([])
     return _loaded
 
 

@@ -95,6 +95,7 @@ def test_compiled_code_is_kept_for_the_user_and_numbas_settings_are_left_alone(t
 from numba.core import config
 before = config.CACHE_DIR
 assert compiler.load()
+decode_message_set(encode_message_set([b"value"]))
 print(config.CACHE_DIR == before)
 """
     assert run(program, XDG_CACHE_HOME=str(tmp_path)) == "True"
@@ -109,6 +110,7 @@ from numba.core import config
 before = config.CACHE_DIR
 with ThreadPoolExecutor(4) as pool:
     assert all(pool.map(lambda _: compiler.load(), range(4)))
+    assert all(pool.map(lambda kernel: kernel.compile(), compiler._kernels * 4))
 print(config.CACHE_DIR == before)
 """
     assert run(program, XDG_CACHE_HOME=str(tmp_path)) == "True"
@@ -142,12 +144,23 @@ def test_a_user_without_a_home_still_has_a_folder(monkeypatch: pytest.MonkeyPatc
     assert compiler._cache_folder() == tmp_path / f"spark-kafkawire-{os.getuid()}"
 
 
-def test_a_kernel_declared_after_loading_is_compiled_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_kernel_is_compiled_at_its_first_call_after_loading(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compiler, "_kernels", list(compiler._kernels))
+    monkeypatch.setattr(compiler, "_loaded", False)
+    kernel = compiler.kernel("int64(int64)")(_twice)
+    assert kernel(21) == 42
+    assert kernel.compiled is None
+    monkeypatch.setattr(compiler, "_loaded", True)
+    assert kernel(21) == kernel.interpreted(21) == 42
+    assert kernel.compiled not in (None, kernel.interpreted)
+
+
+def test_a_kernel_that_cannot_be_compiled_stays_interpreted(monkeypatch: pytest.MonkeyPatch) -> None:
     assert compiler.load()
     monkeypatch.setattr(compiler, "_kernels", list(compiler._kernels))
-    late = compiler.kernel("int64(int64)")(_twice)
-    assert late.compiled is not None
-    assert late(21) == late.interpreted(21) == 42
+    kernel = compiler.kernel("no type at all")(_twice)
+    assert [kernel(21), kernel(21)] == [42, 42]
+    assert not kernel.compile()
 
 
 def _twice(number: int) -> int:

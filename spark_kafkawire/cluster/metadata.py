@@ -90,11 +90,20 @@ class Metadata:
         self._brokers: dict[int, Broker] = {}
         self._topics: dict[str, Topic] = {}
         self._answered: Broker | None = None
+        self._controller_id = -1
 
     @property
     def brokers(self) -> tuple[Broker, ...]:
         """The live brokers, sorted, as the last answer had them."""
         return tuple(sorted(self._brokers.values()))
+
+    def controller(self) -> Broker:
+        """The broker that creates topics; asked anew. Raises ``BrokerError`` where there is none now."""
+        self._attempted(lambda: self._learn(()))
+        broker = self._brokers.get(self._controller_id)
+        if broker is None:
+            raise broker_error(ModernErrorCode.NOT_CONTROLLER, f"Metadata of {self._answered}")
+        return broker
 
     def topics(self) -> tuple[Topic, ...]:
         """All topics that the cluster shows to this user, sorted by name; asked anew."""
@@ -179,6 +188,7 @@ class Metadata:
             self._brokers = {
                 broker.node_id: Broker(broker.node_id, broker.host, broker.port) for broker in reply.brokers
             }
+            self._controller_id = reply.controller_id
             topics = {topic.name: topic for topic in reply.topics if topic.name is not None}
             if names is None:
                 healthy = [name for name, topic in topics.items() if not topic.error_code]

@@ -23,6 +23,7 @@ from ...model import OffsetUnit
 from ..dialect import Dialect, VersionRange
 from ..versions import BrokerVersions
 from .api_versions import API_VERSIONS
+from .create_topics import CREATE_TOPICS
 from .fetch import FETCH
 from .find_coordinator import FIND_COORDINATOR
 from .group_offsets import OFFSET_COMMIT, OFFSET_FETCH
@@ -34,6 +35,7 @@ from .sasl import SASL_AUTHENTICATE, SASL_HANDSHAKE
 __all__ = [
     "API_VERSIONS",
     "BEFORE_API_VERSIONS",
+    "CREATE_TOPICS",
     "DIALECT",
     "FETCH",
     "FIND_COORDINATOR",
@@ -61,6 +63,7 @@ DIALECT: Final = Dialect(
         FIND_COORDINATOR,
         SASL_HANDSHAKE,
         API_VERSIONS,
+        CREATE_TOPICS,
         INIT_PRODUCER_ID,
         SASL_AUTHENTICATE,
     ),

@@ -28,7 +28,7 @@ with warnings.catch_warnings():
     # It reads its schemas with a function that Python deprecates.
     warnings.simplefilter("ignore", DeprecationWarning)
     from kafka.errors import IncompatibleBrokerVersion
-    from kafka.protocol import consumer, metadata, producer, sasl
+    from kafka.protocol import admin, consumer, metadata, producer, sasl
     from kafka.protocol.broker_version_data import BROKER_API_VERSIONS, BrokerVersionData
 
 EPOCH: Final = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
@@ -76,9 +76,8 @@ def kafka_python(case: Case, frame: bytes) -> Verdict:
 
 def _kafka_python_class(case: Case) -> Any:
     name = case.api.name + ("Request" if case.kind == "request" else "Response")
-    [found] = {
-        getattr(module, name) for module in (consumer, metadata, producer, sasl) if hasattr(module, name)
-    }
+    modules = (admin, consumer, metadata, producer, sasl)
+    [found] = {getattr(module, name) for module in modules if hasattr(module, name)}
     return found
 
 

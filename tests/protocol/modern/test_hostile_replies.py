@@ -29,7 +29,7 @@ EXTREMES: Final = [
     bytes.fromhex(text) for text in ("7fffffff", "ffffffff", "7fff", "ffff", "ffffffff0f", "00")
 ]
 #: Memory that a frame of small elements may take, per byte of it: their objects.
-MEMORY_PER_BYTE_MAX: Final = 16
+MEMORY_PER_BYTE_MAX: Final = 20
 
 
 def body_of(case: Case) -> bytes:

@@ -1,0 +1,108 @@
+"""CreateTopics: new topics, their partitions and replicas.
+
+Source: Apache Kafka's CreateTopicsRequest.json and CreateTopicsResponse.json, KIP-464, KIP-525.
+"""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import dataclass
+from typing import Final
+
+from ..dialect import Api, VersionRange
+from ..primitives import BOOL, INT8, INT16, INT32, UUID, Array, String
+from ..schema import Struct, wire
+from .limits import NO_TOPIC_ID, reply_bytes_max
+
+#: ``num_partitions`` and ``replication_factor`` that leave the number to the brokers, from
+#: ``BROKER_DEFAULTS_SINCE`` on. Source: KIP-464.
+BROKER_DEFAULT: Final = -1
+BROKER_DEFAULTS_SINCE: Final = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreatableReplicaAssignment:
+    """The brokers that hold a partition, its preferred leader first."""
+
+    partition_index: int = wire(INT32)
+    broker_ids: tuple[int, ...] = wire(Array(INT32))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreatableTopicConfig:
+    """A setting of the topic, like ``cleanup.policy``."""
+
+    name: str = wire(String())
+    value: str | None = wire(String(), nullable_since=0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreatableTopic:
+    """A topic to create; with ``assignments`` both numbers are ``BROKER_DEFAULT``."""
+
+    name: str = wire(String())
+    num_partitions: int = wire(INT32)
+    replication_factor: int = wire(INT16)
+    assignments: tuple[CreatableReplicaAssignment, ...] = wire(
+        Array(Struct(CreatableReplicaAssignment)), default=()
+    )
+    configs: tuple[CreatableTopicConfig, ...] = wire(Array(Struct(CreatableTopicConfig)), default=())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreateTopicsRequest:
+    """Create topics, and wait up to ``timeout_ms`` until they are; only look with ``validate_only``.
+
+    Brokers before 2.8 answer only where they are the controller.
+    """
+
+    topics: tuple[CreatableTopic, ...] = wire(Array(Struct(CreatableTopic)))
+    timeout_ms: int = wire(INT32)
+    validate_only: bool = wire(BOOL, default=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreatedTopicConfig:
+    """A setting as the new topic has it, and where it comes from."""
+
+    name: str = wire(String())
+    value: str | None = wire(String(), nullable_since=0)
+    read_only: bool = wire(BOOL)
+    config_source: int = wire(INT8)
+    is_sensitive: bool = wire(BOOL)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreatedTopic:
+    """What became of one topic; the broker tells its settings where the user may see them."""
+
+    name: str = wire(String())
+    topic_id: uuid.UUID = wire(UUID, since=7, default=NO_TOPIC_ID)
+    error_code: int = wire(INT16)
+    error_message: str | None = wire(String(), nullable_since=0)
+    topic_config_error_code: int = wire(INT16, since=5, tag=0, default=0)
+    num_partitions: int = wire(INT32, since=5, default=-1)
+    replication_factor: int = wire(INT16, since=5, default=-1)
+    configs: tuple[CreatedTopicConfig, ...] | None = wire(
+        Array(Struct(CreatedTopicConfig)), since=5, nullable_since=5, default=None
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreateTopicsReply:
+    """What became of each topic."""
+
+    throttle_time_ms: int = wire(INT32, default=0)
+    topics: tuple[CreatedTopic, ...] = wire(Array(Struct(CreatedTopic)))
+
+
+CREATE_TOPICS: Final = Api(
+    "CreateTopics",
+    19,
+    CreateTopicsRequest,
+    CreateTopicsReply,
+    reply_bytes_max,
+    versions=VersionRange(2, 7),
+    flexible_since=5,
+    throttles_since=3,
+)

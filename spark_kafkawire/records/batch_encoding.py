@@ -68,7 +68,7 @@ class _Encoder:
 
     def batches(self, batch_bytes_max: int, request_bytes_max: int) -> Iterator[EncodedBatch]:
         count = len(self.timestamps)
-        compiler.expect(count)
+        compiler.expect(compiler.RECORD_COST * count)
         bodies = room(count, np.int64)
         table = np.empty((_PLAN_BATCHES, write_kernels.PLAN_COLUMNS), np.int64)
         row = 0

@@ -70,7 +70,7 @@ def _columns(
     regions: Regions, start_offset: int, stop_offset: int, wanted: Container[str], limits: DecodeLimits
 ) -> Columns:
     count = regions.count
-    compiler.expect(count)
+    compiler.expect(compiler.RECORD_COST * count)
     offsets = room(count, np.int64)
     timestamps = room(count if "timestamp" in wanted else 0, np.int64)
     keys, values = (room_for(count if name in wanted else 0) for name in ("key", "value"))

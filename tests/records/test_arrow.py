@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import datetime
+
+import numpy as np
 import pyarrow as pa
 import pytest
 
 from spark_kafkawire.errors import OptionError
 from spark_kafkawire.model import TopicPartition
 from spark_kafkawire.records.arrow import BatchBuilder
+from spark_kafkawire.records.columns import Columns
+from spark_kafkawire.records.headers import HEADERS
 from spark_kafkawire.records.message_set import decode
 from tests.records.trees import Compressed, Plain, message_set
 
@@ -83,6 +88,79 @@ def test_columns_that_are_the_same_in_all_rows_share_their_memory() -> None:
     for name in ("topic", "partition", "timestampType", "broker"):
         assert first[name].buffers()[1].address == second[name].buffers()[1].address
     assert first["offset"].buffers()[1].address != second["offset"].buffers()[1].address
+
+
+def test_a_batch_of_modern_records_has_their_columns() -> None:
+    schema = pa.schema([*(SCHEMA.field(name) for name in SCHEMA.names[:7]), pa.field("headers", HEADERS)])
+    columns = Columns(
+        np.array([5, 7]),
+        values=pa.array([b"v", None]),
+        keys=pa.array([None, b"k"]),
+        headers=pa.array([None, [("h", None)]], HEADERS),
+        timestamps_ms=np.array([1_700_000_000_123, 0]),
+        timestamp_types=np.array([0, 1], np.int32),
+    )
+    built = BatchBuilder(TopicPartition("t", 3), schema).build(columns)
+    built.validate(full=True)
+    assert built.schema == schema
+    place = {"topic": "t", "partition": 3}
+    epoch = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
+    then = epoch + datetime.timedelta(milliseconds=1_700_000_000_123)
+    header = {"key": "h", "value": None}
+    assert built.to_pylist() == [
+        {
+            "key": None,
+            "value": b"v",
+            "offset": 5,
+            "timestamp": then,
+            "timestampType": 0,
+            "headers": None,
+            **place,
+        },
+        {
+            "key": b"k",
+            "value": None,
+            "offset": 7,
+            "timestamp": epoch,
+            "timestampType": 1,
+            "headers": [header],
+            **place,
+        },
+    ]
+
+
+@pytest.mark.parametrize(
+    ("timestamps_ms", "expected_us"),
+    [
+        ([-1, 5], [None, 5000]),
+        ([-2, 2**53], [-2000, 2**53 * 1000]),
+        ([2**63 - 1, -(2**63)], [(2**63 - 1) // 1000 * 1000, -((2**63 - 1) // 1000) * 1000]),
+    ],
+)
+def test_timestamps_are_null_for_none_and_end_where_microseconds_do(
+    timestamps_ms: list[int], expected_us: list[int | None]
+) -> None:
+    columns = Columns(np.arange(2), timestamps_ms=np.array(timestamps_ms))
+    built = BatchBuilder(LOG, pa.schema([SCHEMA.field("timestamp")])).build(columns)
+    built.validate(full=True)
+    assert built["timestamp"].cast(pa.int64()).to_pylist() == expected_us
+
+
+def test_columns_that_a_log_has_now_and_then_are_null_in_between() -> None:
+    batches = BatchBuilder(
+        LOG, pa.schema([SCHEMA.field(name) for name in ("key", "timestamp", "timestampType")])
+    )
+    stamped = Columns(
+        np.arange(1),
+        keys=pa.array([b"k"]),
+        timestamps_ms=np.array([1]),
+        timestamp_types=np.array([0], np.int32),
+    )
+    for count in (1, 3, 2):
+        plain = batches.build(Columns(np.arange(count)))
+        assert plain.to_pylist() == [{"key": None, "timestamp": None, "timestampType": -1}] * count
+        (row,) = batches.build(stamped).to_pylist()
+        assert (row["key"], row["timestampType"]) == (b"k", 0)
 
 
 def test_a_batch_without_columns_still_has_its_rows() -> None:

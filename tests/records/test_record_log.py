@@ -16,6 +16,11 @@ RECORDS = (
     Record(b"x" * 200, b"", timestamp_ms=7, offset=2),
     Record(b"", b"kk", timestamp_ms=2**60, offset=3),
 )
+#: lz4 of magic 0 is missing: kafka-python needs another package for it.
+OLD_FORMATS = [
+    *((0, name) for name in ("none", "gzip", "snappy")),
+    *((1, name) for name in ("none", "gzip", "snappy", "lz4")),
+]
 COMPRESSIONS = ["none", "gzip", "snappy", "lz4", "zstd"]
 
 
@@ -55,11 +60,8 @@ def test_only_records_of_the_range_come() -> None:
 
 
 @pytest.mark.usefixtures("kernels")
-@pytest.mark.parametrize("compression", ["none", "gzip", "snappy", "lz4"])
-@pytest.mark.parametrize("magic", [0, 1])
+@pytest.mark.parametrize(("magic", "compression"), OLD_FORMATS)
 def test_message_sets_of_kafka_python_are_read(compression: str, magic: int) -> None:
-    if (magic, compression) == (0, "lz4"):
-        pytest.skip("kafka-python needs xxhash for it")
     data = MessageSet(RECORDS, magic, 10, compression).encoded() * 2
     index = index_batches(data)
     assert index.next_offset == 14
@@ -76,11 +78,8 @@ def test_message_sets_of_kafka_python_are_read(compression: str, magic: int) -> 
 
 
 @pytest.mark.usefixtures("kernels")
-@pytest.mark.parametrize("compression", ["none", "gzip", "snappy", "lz4"])
-@pytest.mark.parametrize("magic", [0, 1])
+@pytest.mark.parametrize(("magic", "compression"), OLD_FORMATS)
 def test_our_message_sets_are_read_by_kafka_python(compression: str, magic: int) -> None:
-    if (magic, compression) == (0, "lz4"):
-        pytest.skip("kafka-python needs xxhash for it")
     records = [dataclasses.replace(each, headers=()) for each in RECORDS]
     (batch,) = encode_batches(
         arrow_records(records),

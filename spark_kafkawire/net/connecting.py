@@ -11,6 +11,9 @@ Everything happens before one deadline. A dialect without versions is ready at o
 
 from __future__ import annotations
 
+import functools
+import importlib.metadata
+import re
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -100,13 +103,24 @@ def _closed_on_error(channel: Channel) -> Iterator[None]:
 
 def _ask_versions(channel: Channel, deadline: Deadline) -> None:
     """Learn what the broker offers; one that refuses the request's version is asked once more."""
-    reply = channel.ask(ApiVersionsRequest(), deadline)
+    request = ApiVersionsRequest(client_software_version=_software_version())
+    reply = channel.ask(request, deadline)
     channel.negotiated(offered(reply))
     if reply.error_code == ModernErrorCode.UNSUPPORTED_VERSION:
-        reply = channel.ask(ApiVersionsRequest(), deadline)
+        reply = channel.ask(request, deadline)
         channel.negotiated(offered(reply))
     if reply.error_code != ModernErrorCode.NONE:
         raise broker_error(reply.error_code, "ApiVersions")
+
+
+@functools.cache
+def _software_version() -> str:
+    """This package's version, where it is installed and brokers take it. Source: KIP-511."""
+    try:
+        version = importlib.metadata.version("spark-kafkawire")
+    except importlib.metadata.PackageNotFoundError:  # shipped as plain files
+        version = ""
+    return version if re.fullmatch(r"[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?", version) else "unknown"
 
 
 def _proven_old(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import socket
 import time
 from collections.abc import Callable, Iterator
@@ -81,6 +82,27 @@ def test_the_first_request_asks_for_versions_and_names_the_client() -> None:
         ("ApiVersions", 4, "spark-kafkawire"),
         ("Metadata", 12, "spark-kafkawire"),
     ]
+    software = seen[0].request
+    assert software.client_software_name == "spark-kafkawire"
+    assert software.client_software_version == importlib.metadata.version("spark-kafkawire")
+
+
+@pytest.mark.parametrize(
+    ("version", "told"),
+    [("1.2.3", "1.2.3"), ("1", "1"), ("1.0+local", "unknown"), ("1.", "unknown"), (None, "unknown")],
+)
+def test_brokers_are_told_no_version_of_the_client_that_they_refuse(
+    version: str | None, told: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def installed(_: str) -> str:
+        if version is None:
+            raise importlib.metadata.PackageNotFoundError
+        return version
+
+    monkeypatch.setattr(importlib.metadata, "version", installed)
+    connecting._software_version.cache_clear()
+    assert connecting._software_version() == told
+    connecting._software_version.cache_clear()
 
 
 def test_each_request_goes_in_the_highest_common_version() -> None:

@@ -170,6 +170,7 @@ def test_a_broker_older_than_api_versions_is_spoken_to_in_its_own_versions(
     old: Callable[[list[Asked]], Script], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(connecting, "API_VERSIONS_WAIT_S", 0.2)
+    monkeypatch.setattr(connecting, "AGAIN_WAIT_S", 0.2)
     seen: list[Asked] = []
     with Peer(old(seen)) as peer:
         with connect(peer) as client:
@@ -178,23 +179,42 @@ def test_a_broker_older_than_api_versions_is_spoken_to_in_its_own_versions(
         assert [(each.api.name, each.version) for each in seen] == [
             ("ApiVersions", 4),
             ("Fetch", 0),
+            ("ApiVersions", 4),
             ("Metadata", 0),
         ]
         assert seen[1].request.topics == ()
         # It is known now: the next connection asks nothing.
         with connect(peer) as client:
             client.request(ALL_TOPICS)
-        assert peer.connection_count == 3
+        assert peer.connection_count == 4
         assert seen[-1].api is modern.METADATA
 
 
 def test_an_old_broker_is_asked_again_after_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connecting, "OLD_BROKER_S", 0.0)
-    with Peer(closing_on_api_versions([]), closing_on_api_versions([]), broker()) as peer:
+    with Peer(*[closing_on_api_versions([])] * 3, broker()) as peer:
         with connect(peer) as client:
             assert client.version_of(modern.METADATA) == 0
         with connect(peer) as client:
             assert client.version_of(modern.METADATA) == 12
+
+
+@pytest.mark.parametrize("first", [lambda _: None, stalling()], ids=["restarts", "is slow"])
+def test_a_modern_broker_that_is_not_ready_at_first_is_not_taken_for_an_old_one(
+    first: Script, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connecting, "API_VERSIONS_WAIT_S", 0.2)
+    seen: list[Asked] = []
+    modern_broker = broker({"Fetch": lambda _: FETCH_REPLY}, seen=seen)
+    with Peer(first, modern_broker) as peer, connect(peer) as client:
+        assert client.version_of(modern.METADATA) == 12
+        assert client.request(ALL_TOPICS).brokers == ()
+        assert peer.connection_count == 2
+    assert [(each.api.name, each.version) for each in seen] == [
+        ("Fetch", 0),
+        ("ApiVersions", 4),
+        ("Metadata", 12),
+    ]
 
 
 def close_at_once(connection: socket.socket) -> None:

@@ -28,7 +28,7 @@ VALUE_SIZE: Final = 100
 _ROWS: Final = {"kafkawire": 5_000_000, "confluent-kafka": 1_000_000, "kafka-python": 200_000}
 #: Rows of one Arrow batch, as the other clients' records are gathered.
 _BATCH_ROWS: Final = 50_000
-#: By default librdkafka pauses for a second whenever 100,000 records wait: 0.14 instead of 0.35 million rows/s.
+#: By default librdkafka pauses for a second whenever 100,000 records wait: 0.14, not 0.35 million rows/s.
 _LIBRDKAFKA: Final[dict[str, Any]] = {
     "enable.auto.commit": False,
     "fetch.message.max.bytes": 4 << 20,

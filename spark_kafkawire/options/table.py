@@ -106,7 +106,7 @@ OPTIONS: Final = (
     _read("minPartitions", None, "split large ranges into at least so many Spark partitions"),
     _read("maxBytesPerPartition", None, "split ranges larger than this", v07.DIALECT),
     _read("maxRecordsPerPartition", None, "split ranges of more offsets than this", modern.DIALECT),
-    _read("includeHeaders", "false", "`true`: a column `headers`", modern.DIALECT),
+    _modern("includeHeaders", "false", "`true`: a column `headers`; a write takes that column anyhow"),
     _read(
         "kafka.isolation.level",
         "read_uncommitted",

@@ -83,6 +83,7 @@ def _parse_modern(options: RawOptions, net: NetOptions) -> dict[str, Any]:
     acks = options.choice(options.one_of("acks", "kafka.acks"), "0", "1", "all", "-1", default="all")
     # Kafka's own batch.size may be 0, which means one record each.
     batch_bytes = max(options.size_or_default(options.one_of("batchBytes", "kafka.batch.size"), 0), 1)
+    options.flag("includeHeaders")  # of reads; Spark's connector takes it here, too
     delivery = parse_delivery(options, net, acks)
     return {
         "compression": compression,

@@ -72,6 +72,7 @@ VALUES: Final[list[tuple[str, str, str, Any]]] = [
     ("kafka.delivery.timeout.ms", "5000", "delivery.timeout_s", 5.0),
     ("kafka.max.block.ms", "250", "delivery.metadata_timeout_s", 0.25),
     ("kafka.linger.ms", "5", "acks", "all"),
+    ("includeHeaders", "true", "acks", "all"),
     ("retries", "7", "delivery.retry", RetryPolicy(7, 0.1)),
     ("kafka.retries", "7", "delivery.retry", RetryPolicy(7, 0.1)),
 ]
@@ -156,6 +157,7 @@ def test_what_does_not_go_with_idempotence_ends_it_or_contradicts_it(
         ("kafka.delivery.timeout.ms", "0"),
         ("kafka.max.block.ms", "-1"),
         ("kafka.linger.ms", "x"),
+        ("includeHeaders", "maybe"),
     ],
 )
 def test_a_bad_value_is_told(name: str, value: str) -> None:

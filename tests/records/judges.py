@@ -36,12 +36,10 @@ def arrow_decode(name: str, data: Buffer) -> bytes:
         return bytes(stream.read())
 
 
-# kafka-python takes these from packages that are not among ours, so that Arrow's take their place.
-for _name in ("lz4", "zstd"):
-    setattr(codec, _name, pa)
-    for _module in (default_records, legacy_records):
-        setattr(_module, f"{_name}_encode", partial(arrow_encode, _name))
-        setattr(_module, f"{_name}_decode", partial(arrow_decode, _name))
+# kafka-python takes zstd from a package that is not among ours, so that Arrow's takes its place.
+codec.zstd = pa
+default_records.zstd_encode = partial(arrow_encode, "zstd")
+default_records.zstd_decode = partial(arrow_decode, "zstd")
 
 CODEC_NUMBERS = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
 Headers = tuple[tuple[str, bytes | None], ...]

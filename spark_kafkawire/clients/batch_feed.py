@@ -54,7 +54,7 @@ class BatchFeed:
     """The contract of ``Feed``, for record offsets."""
 
     def __init__(self, log_range: OffsetRange, options: FetchOptions, wanted: Container[str]) -> None:
-        self.next_offset = self.offset = log_range.start_offset
+        self.next_offset = log_range.start_offset
         self.bytes_received = 0
         self._log = log_range.log
         self._stop_offset = log_range.stop_offset
@@ -65,6 +65,10 @@ class BatchFeed:
         self._is_asked = False
         self._come: _Come | None = None
         self._empty_count = 0
+
+    @property
+    def offset(self) -> int:
+        return self.next_offset if self._come is None else self._come.start_offset
 
     @property
     def done(self) -> bool:
@@ -103,13 +107,12 @@ class BatchFeed:
             aborted=come.aborted,
             limits=self._limits,
         )
-        self.offset = self.next_offset
 
     def restart(self, offset: int | None = None) -> None:
         self._is_asked = False
         if offset is not None:
             self._come = None
-            self.next_offset = self.offset = offset
+            self.next_offset = offset
 
     def _request(self, leader: Leader) -> FetchRequest:
         partition = FetchPartition(

@@ -191,7 +191,9 @@ class Metadata:
             self._controller_id = reply.controller_id
             topics = {topic.name: topic for topic in reply.topics if topic.name is not None}
             if names is None:
-                healthy = [name for name, topic in topics.items() if not topic.error_code]
+                healthy = [
+                    name for name, topic in topics.items() if topic.partitions and not topic.error_code
+                ]
                 self._topics = learned = {name: self._checked(name, topics[name]) for name in healthy}
             else:
                 learned = {name: self._checked(name, topics.get(name)) for name in names}
@@ -210,7 +212,9 @@ class Metadata:
         if topic is None or code:
             raise broker_error(code, f"topic {name!r} on {self._answered}")
         leaders = {part.partition_index: (part.leader_id, part.leader_epoch) for part in topic.partitions}
-        if min(leaders, default=-1) < 0:
+        if not leaders:  # it is being made, or deleted
+            raise broker_error(ModernErrorCode.LEADER_NOT_AVAILABLE, f"topic {name!r} on {self._answered}")
+        if min(leaders) < 0:
             raise ProtocolError(f"{self._answered}: Metadata gives topic {name!r} impossible partitions")
         topic_id = topic.topic_id if topic.topic_id != NO_TOPIC_ID else None
         return Topic(name, topic_id, topic.is_internal, leaders)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import logging
 import threading
 from collections.abc import Callable, Iterator
@@ -36,9 +37,10 @@ from spark_kafkawire.protocol.modern.list_offsets import (
     ListOffsetsPartitionReply,
 )
 from tests.cluster.test_metadata import servers
+from tests.records.batches import TRANSACTIONAL, batch, marker, record
 from tests.support import librdkafka
 from tests.support.foreign import Record
-from tests.support.log_broker import OFFERED
+from tests.support.log_broker import LEADER_EPOCH, OFFERED
 from tests.support.log_server import LogServer, Sent
 from tests.support.memory_log import MemoryLog
 from tests.support.mock_cluster import DISCONNECT, FETCH, MockCluster
@@ -122,6 +124,24 @@ def written(mock_cluster: MockCluster) -> MockCluster:
     mock_cluster.set_leader("t", 0, 1)
     write(mock_cluster.bootstrap_servers)
     return mock_cluster
+
+
+def altered(server: LogServer, change: Callable[[fetch.FetchPartition], dict[str, Any]]) -> None:
+    """Fetch replies with some fields changed; ``change`` gets what was asked for."""
+    answers = dict(server.broker._answers)
+    honest = answers[fetch.FetchRequest]
+
+    def fetched(request: fetch.FetchRequest) -> fetch.FetchReply:
+        [asked] = request.topics
+        reply: fetch.FetchReply = honest(replace(request, topics=(replace(asked, topic=LOG.topic),)))
+        [topic] = reply.responses
+        [partition] = topic.partitions
+        changes = change(asked.partitions[0])
+        throttle_time_ms = changes.pop("throttle_time_ms", 0)
+        topics = (replace(topic, partitions=(replace(partition, **changes),)),)
+        return replace(reply, responses=topics, throttle_time_ms=throttle_time_ms)
+
+    server.broker._answers = {**answers, fetch.FetchRequest: fetched}
 
 
 @pytest.mark.parametrize("version", range(14))
@@ -261,7 +281,8 @@ def test_a_log_whose_last_records_are_compacted_away_ends_where_it_was_planned(
 
 @pytest.mark.parametrize(
     "change",
-    [{"high_watermark": 1999}, {"high_watermark": -1}],  # a new leader that is behind
+    [{"high_watermark": 1999}, {"high_watermark": -1}, {"throttle_time_ms": 1}],
+    ids=["a new leader", "a leader that does not tell", "a quota"],
 )
 def test_records_that_are_only_late_are_not_taken_for_compacted_ones(
     served: LogServer, pool: Pool, change: dict[str, Any]
@@ -271,6 +292,12 @@ def test_records_that_are_only_late_are_not_taken_for_compacted_ones(
         BrokerError, match=r"^gave up after 4 attempts .*Fetch brought no record below offset 2000"
     ):
         values(fetcher_of(served.bootstrap_servers, pool))
+
+
+def test_answers_without_records_between_others_cost_nothing_but_time(served: LogServer, pool: Pool) -> None:
+    numbers = itertools.count(1)
+    altered(served, lambda _: {} if next(numbers) % 3 == 0 else {"records": b""})
+    assert values(fetcher_of(served.bootstrap_servers, pool)) == VALUES
 
 
 def test_records_in_tiered_storage_are_waited_for(
@@ -287,6 +314,65 @@ def test_records_in_tiered_storage_are_waited_for(
     with pytest.raises(BrokerError, match="Fetch brought no record below offset 2000"):
         values(fetcher_of(served.bootstrap_servers, pool))
     assert values(fetcher_of(served.bootstrap_servers, pool, start=1000)) == []
+
+
+def transactions() -> MemoryLog:
+    """Producer 1 aborts and then commits, between records of 2, which commits."""
+    parts = []
+    for offset, (producer_id, value) in enumerate(
+        [(1, b"a0"), (2, b"b1"), (1, b"a2"), (1, None), (1, b"a4"), (2, b"b5"), (1, None), (2, None)]
+    ):
+        kind = int(offset != 3)
+        producer = (producer_id, 0, offset)
+        parts.append(
+            marker(offset, producer_id, kind)
+            if value is None
+            else batch([record(0, value)], offset, attributes=TRANSACTIONAL, producer=producer)
+        )
+    return MemoryLog(*parts)
+
+
+def aborted_in(asked: fetch.FetchPartition) -> dict[str, Any]:
+    """The aborted transaction that a broker names in replies that begin before its marker."""
+    aborted = fetch.AbortedTransaction(producer_id=1, first_offset=0)
+    return {"aborted_transactions": (aborted,) if asked.fetch_offset <= 3 else ()}
+
+
+@pytest.mark.parametrize("fetch_bytes", [1, 4096])
+@pytest.mark.parametrize(("start", "stop"), [(0, 8), (0, 3), (2, 8), (3, 7), (4, 8), (6, 8)])
+def test_records_of_aborted_transactions_are_left_out(
+    pool: Pool, fetch_bytes: int, start: int, stop: int
+) -> None:
+    with LogServer({"t": [transactions()]}) as server:
+        altered(server, aborted_in)
+        options = replace(SMALL, fetch_bytes=fetch_bytes, isolation_level=fetch.READ_COMMITTED)
+        found = rows(fetcher_of(server.bootstrap_servers, pool, start, stop, options))
+    committed = [(1, b"b1"), (4, b"a4"), (5, b"b5")]
+    assert found == [(offset, value) for offset, value in committed if start <= offset < stop]
+
+
+@pytest.mark.parametrize("isolation_level", [fetch.READ_COMMITTED, fetch.READ_UNCOMMITTED])
+def test_a_fetch_says_what_it_knows_of_the_leader_and_what_it_wants(
+    served: LogServer, pool: Pool, isolation_level: int
+) -> None:
+    asked: list[fetch.FetchRequest] = []
+    honest = served.broker._answers[fetch.FetchRequest]
+
+    def noted(request: fetch.FetchRequest) -> fetch.FetchReply:
+        asked.append(request)
+        reply: fetch.FetchReply = honest(request)
+        return reply
+
+    served.broker._answers = {**served.broker._answers, fetch.FetchRequest: noted}
+    options = replace(SMALL, isolation_level=isolation_level)
+    values(fetcher_of(served.bootstrap_servers, pool, stop=5, options=options))
+    [request] = asked
+    [topic] = request.topics
+    [partition] = topic.partitions
+    assert topic.topic_id == served.broker.topic_id("t")
+    assert partition.current_leader_epoch == LEADER_EPOCH
+    assert (request.isolation_level, request.max_wait_ms, request.min_bytes) == (isolation_level, 50, 1)
+    assert request.max_bytes == partition.partition_max_bytes == 4096
 
 
 ERRORS = {
@@ -451,22 +537,6 @@ def test_an_offset_that_is_out_of_range_and_back_is_read(written: MockCluster, p
 def test_a_log_that_ends_before_the_range_does_is_a_data_loss(written: MockCluster, pool: Pool) -> None:
     with pytest.raises(DataLossError, match=r"records up to 2100 are gone; the log now holds \[0, 2000\)"):
         values(fetcher_of(written.bootstrap_servers, pool, start=2050, stop=2100))
-
-
-def altered(server: LogServer, change: Callable[[fetch.FetchPartitionReply], dict[str, Any]]) -> None:
-    """Fetch replies with some fields changed."""
-    answers = dict(server.broker._answers)
-    honest = answers[fetch.FetchRequest]
-
-    def fetched(request: fetch.FetchRequest) -> fetch.FetchReply:
-        [asked] = request.topics
-        reply: fetch.FetchReply = honest(replace(request, topics=(replace(asked, topic=LOG.topic),)))
-        [topic] = reply.responses
-        [partition] = topic.partitions
-        topics = (replace(topic, partitions=(replace(partition, **change(partition)),)),)
-        return replace(reply, responses=topics)
-
-    server.broker._answers = {**answers, fetch.FetchRequest: fetched}
 
 
 def test_a_gap_at_a_log_start_that_moved_is_a_data_loss(log: MemoryLog, pool: Pool) -> None:

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 
 from spark_kafkawire.cluster.metadata import Metadata
-from spark_kafkawire.errors import BrokerError, ConnectFailed, UnknownTopicError
+from spark_kafkawire.errors import BrokerError, ConnectFailed, ProtocolError, UnknownTopicError
 from spark_kafkawire.model import Broker, Leader, TopicPartition
 from spark_kafkawire.net.pool import Pool
 from spark_kafkawire.options import NetOptions
 from spark_kafkawire.protocol import modern
 from spark_kafkawire.protocol.dialect import VersionRange
+from spark_kafkawire.protocol.modern.metadata import MetadataReply, MetadataRequest, MetadataTopic
 from tests.net.peers import closed_port
 from tests.support.log_broker import LEADER_EPOCH, OFFERED
 from tests.support.log_server import LogServer
@@ -209,3 +211,48 @@ def test_a_read_creates_no_topic(noida: NoidaBroker, pool: Pool) -> None:
     with pytest.raises(UnknownTopicError):
         metadata_of(noida.bootstrap_servers, pool).partitions_of("never-made")
     assert "never-made" not in {topic.name for topic in metadata_of(noida.bootstrap_servers, pool).topics()}
+
+
+def answering_topics(monkeypatch: pytest.MonkeyPatch, server: LogServer, *answers: MetadataTopic) -> None:
+    """The next descriptions of a topic; the last one stays."""
+    left = list(answers)
+    monkeypatch.setattr(server.broker, "_topic", lambda _: left.pop(0) if len(left) > 1 else left[0])
+
+
+def test_a_topic_without_partitions_is_waited_for_and_left_out_of_all(
+    pool: Pool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with LogServer({"t": [MemoryLog()]}) as server:
+        whole = server.broker._topic("t")
+        answering_topics(monkeypatch, server, replace(whole, partitions=()), whole)
+        metadata = metadata_of(server.bootstrap_servers, pool)
+        assert metadata.partitions_of("t") == (LOG,)
+        answering_topics(monkeypatch, server, replace(whole, partitions=()))
+        assert metadata.topics() == ()
+
+
+def test_impossible_partitions_are_a_protocol_error(pool: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
+    with LogServer({"t": [MemoryLog()]}) as server:
+        whole = server.broker._topic("t")
+        wrong = (replace(whole.partitions[0], partition_index=-7),)
+        answering_topics(monkeypatch, server, replace(whole, partitions=wrong))
+        with pytest.raises(ProtocolError, match="Metadata gives topic 't' impossible partitions"):
+            metadata_of(server.bootstrap_servers, pool).partitions_of("t")
+
+
+def test_a_broker_that_knows_no_broker_yet_is_asked_again(
+    pool: Pool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with LogServer({"t": [MemoryLog()]}) as server:
+        answers = dict(server.broker._answers)
+        honest = answers[MetadataRequest]
+        counts: list[int] = []
+
+        def lonely(request: MetadataRequest) -> MetadataReply:
+            counts.append(1)
+            reply: MetadataReply = honest(request)
+            return replace(reply, brokers=() if len(counts) < 3 else reply.brokers)
+
+        monkeypatch.setattr(server.broker, "_answers", {**answers, MetadataRequest: lonely})
+        assert metadata_of(server.bootstrap_servers, pool).partitions_of("t") == (LOG,)
+        assert len(counts) == 3

@@ -25,8 +25,8 @@ from ..protocol.modern.fetch import (
     FetchTopic,
 )
 from ..protocol.modern.limits import NO_TOPIC_ID
+from ..records.batch_kernels import BASE_OFFSET
 from ..records.columns import Columns
-from ..records.record_kernels import BASE_OFFSET
 from ..records.record_log import BatchIndex, DecodeLimits, decode_batches, index_batches
 
 #: Answers without records, one after the other, from which on nothing may be left in the range.

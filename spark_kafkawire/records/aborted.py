@@ -13,9 +13,10 @@ from typing import Final, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from . import record_kernels as kernels
+from . import batch_kernels as kernels
 from .batch_index import BatchIndex
 from .record_batch import check_crcs
+from .record_kernels import varint, varlong
 from .regions import CONTROL_BIT, HEADER_BYTES, TRANSACTIONAL_BIT
 
 #: The type in the key of a control record, ``version int16 | type int16``.
@@ -63,10 +64,10 @@ def _is_abort(index: BatchIndex, row: int) -> bool:
     check_crcs(index, np.array([row]))
     records = index.batch(row)[HEADER_BYTES:]
     stop = len(records)
-    _, pos = kernels.varint(records, 0, stop)
-    _, pos = kernels.varlong(records, pos + 1, stop)
-    _, pos = kernels.varint(records, pos, stop)
-    key_size, pos = kernels.varint(records, pos, stop)
+    _, pos = varint(records, 0, stop)
+    _, pos = varlong(records, pos + 1, stop)
+    _, pos = varint(records, pos, stop)
+    key_size, pos = varint(records, pos, stop)
     if not _KEY_SIZE_MIN <= key_size <= stop - pos:
         raise index.damage(row, "it is a control batch without a type")
     return int.from_bytes(records[pos + 2 : pos + 4], "big") == _ABORT

@@ -21,7 +21,7 @@ import numpy.typing as npt
 
 from ..errors import CorruptDataError, LimitError
 from ..protocol.primitives import Buffer
-from . import compiler, record_kernels
+from . import batch_kernels, compiler
 from .columns import Int64s, Uint8s
 from .entries import byte_array
 from .limits import VALUE_BYTES_MAX, DecodeLimits
@@ -32,9 +32,9 @@ _SIZE: Final = struct.Struct(">i")
 #: Rows that are indexed before the number of the others is guessed from them.
 _FIRST_ROWS: Final = 256
 _MEANINGS: Final = {
-    record_kernels.BAD_LENGTH: "a size that is shorter than its header",
-    record_kernels.BAD_MAGIC: "an unknown magic",
-    record_kernels.BAD_OFFSET: "offsets that are below 0 or leave int64",
+    batch_kernels.BAD_LENGTH: "a size that is shorter than its header",
+    batch_kernels.BAD_MAGIC: "an unknown magic",
+    batch_kernels.BAD_OFFSET: "offsets that are below 0 or leave int64",
 }
 
 
@@ -42,7 +42,7 @@ _MEANINGS: Final = {
 class BatchIndex:
     """Batches of ``buf`` in order, which keeps its memory alive and unchanged.
 
-    ``table`` (int64) has one row for each batch and the columns of ``record_kernels``. ``size``
+    ``table`` (int64) has one row for each batch and the columns of ``batch_kernels``. ``size``
     bytes are whole batches; what follows them is cut.
     """
 
@@ -58,7 +58,7 @@ class BatchIndex:
     @property
     def next_offset(self) -> int | None:
         """The offset after the last whole batch, where the next fetch begins; None without any."""
-        return int(self.table[-1, record_kernels.NEXT_OFFSET]) if self.count else None
+        return int(self.table[-1, batch_kernels.NEXT_OFFSET]) if self.count else None
 
     @property
     def cut_size(self) -> int | None:
@@ -78,18 +78,18 @@ class BatchIndex:
 
     def batch(self, row: int) -> memoryview:
         """The bytes of a batch."""
-        pos = int(self.table[row, record_kernels.POS])
-        return self.buf.data[pos : pos + int(self.table[row, record_kernels.SIZE])]
+        pos = int(self.table[row, batch_kernels.POS])
+        return self.buf.data[pos : pos + int(self.table[row, batch_kernels.SIZE])]
 
     def too_large(self, row: int, reason: str, limits: DecodeLimits) -> LimitError:
         """The error for a batch that would take too much memory."""
-        offset, size_max = self.table[row, record_kernels.BASE_OFFSET], limits.decompressed_bytes_max
+        offset, size_max = self.table[row, batch_kernels.BASE_OFFSET], limits.decompressed_bytes_max
         return LimitError(f"batch at offset {offset}: {reason}; maxDecompressedBytes is {size_max}")
 
     def damage(self, row: int, reason: str) -> CorruptDataError:
         """The error for a damaged batch."""
         offset, next_offset = (
-            int(self.table[row, name]) for name in (record_kernels.BASE_OFFSET, record_kernels.NEXT_OFFSET)
+            int(self.table[row, name]) for name in (batch_kernels.BASE_OFFSET, batch_kernels.NEXT_OFFSET)
         )
         return CorruptDataError(
             f"batch at offset {offset} is damaged: {reason}; the next one begins at offset {next_offset}",
@@ -117,10 +117,10 @@ def index_batches(buf: Buffer) -> BatchIndex:
 
 def index_table(buf: Uint8s, rows_max: int) -> tuple[int, int, Int64s]:
     """Why the kernel stopped, where, and the table, which grows with what is found."""
-    table, pos, row = np.empty((min(_FIRST_ROWS, rows_max), record_kernels.BATCH_COLUMNS), np.int64), 0, 0
+    table, pos, row = np.empty((min(_FIRST_ROWS, rows_max), batch_kernels.BATCH_COLUMNS), np.int64), 0, 0
     while True:
-        code, pos, row = record_kernels.index_batches(buf, pos, row, table)
-        if code != record_kernels.ROWS_FULL or row == rows_max:
+        code, pos, row = batch_kernels.index_batches(buf, pos, row, table)
+        if code != batch_kernels.ROWS_FULL or row == rows_max:
             return code, pos, table[:row]
         guess = row * (len(buf) - pos) // pos
         compiler.expect(guess)

@@ -12,8 +12,9 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from . import record_kernels
+from .batch_kernels import END
 from .columns import Int32s, Uint8s, validity_bitmap
+from .record_kernels import read_headers
 from .spans import gathered, room_for
 
 _HEADER: Final = pa.struct([("key", pa.string()), ("value", pa.binary())])
@@ -37,10 +38,10 @@ def decode_headers(buf: Uint8s, starts: Int32s, stops: Int32s, counts: Int32s, t
     """
     keys, values = room_for(total), room_for(total)
     offsets = np.empty(len(starts) + 1, np.int32)
-    code, row, key_bytes, value_bytes, nulls = record_kernels.read_headers(
+    code, row, key_bytes, value_bytes, nulls = read_headers(
         buf, starts, stops, counts, *keys, *values, offsets
     )
-    if code != record_kernels.END:
+    if code != END:
         raise BadHeaders(row, "the sizes of a record's headers do not add up")
     pairs = pa.StructArray.from_arrays(
         [

@@ -25,17 +25,17 @@ import pyarrow as pa
 
 from ..errors import CorruptDataError
 from ..protocol.primitives import Buffer
+from . import batch_kernels as kernels
 from . import compiler
 from . import kernels as message_kernels
-from . import record_kernels as kernels
 from .batch_codecs import CODECS
 from .batch_index import BatchIndex, index_table
+from .batch_kernels import TIMESTAMP_TYPE_BIT
 from .checksum import combining_tables, crc32, first_mismatch
 from .columns import Columns, Int32s, Int64s, Uint8s
 from .compression import TooLarge
 from .entries import byte_array
 from .limits import MESSAGE_BYTES_MIN, DecodeLimits
-from .record_kernels import TIMESTAMP_TYPE_BIT
 from .regions import CODEC_MASK
 from .spans import Spans, gathered, room_for
 

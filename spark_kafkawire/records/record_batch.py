@@ -24,12 +24,13 @@ import numpy as np
 import pyarrow as pa
 from crc32c import crc32c
 
+from . import batch_kernels as kernels
 from . import compiler
-from . import record_kernels as kernels
 from .batch_index import BatchIndex
 from .columns import Columns, Int32s, Int64s, room
 from .headers import BadHeaders, decode_headers
 from .limits import DecodeLimits
+from .record_kernels import read_records
 from .regions import Regions, regions_of
 from .spans import gathered, head, room_for
 
@@ -75,7 +76,7 @@ def _columns(
     timestamps = room(count if "timestamp" in wanted else 0, np.int64)
     keys, values = (room_for(count if name in wanted else 0) for name in ("key", "value"))
     headers = [room(count if "headers" in wanted else 0, np.int32) for _ in range(3)]
-    code, region, row, key_bytes, null_keys, value_bytes, null_values, header_count = kernels.read_records(
+    code, region, row, key_bytes, null_keys, value_bytes, null_values, header_count = read_records(
         regions.buf,
         regions.table,
         start_offset,

@@ -16,7 +16,7 @@ from typing import Final
 
 import numpy as np
 
-from . import record_kernels as kernels
+from . import batch_kernels as kernels
 from .aborted import AbortedTransaction, is_aborted
 from .batch_index import BatchIndex, index_batches
 from .columns import Columns, Int64s

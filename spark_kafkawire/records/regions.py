@@ -14,14 +14,14 @@ import numpy as np
 
 from ..errors import CorruptDataError
 from ..protocol.primitives import Buffer
-from . import record_kernels as kernels
+from . import batch_kernels as kernels
 from .batch_codecs import CODECS
 from .batch_index import BatchIndex
+from .batch_kernels import TIMESTAMP_TYPE_BIT
 from .columns import Int32s, Int64s, Uint8s, room
 from .compression import TooLarge
 from .entries import byte_array
 from .limits import MESSAGE_BYTES_MIN, DecodeLimits
-from .record_kernels import TIMESTAMP_TYPE_BIT
 
 #: Bytes of a batch before its records.
 HEADER_BYTES: Final = 61

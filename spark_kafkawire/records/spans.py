@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from . import record_kernels
 from .columns import Int32s, Uint8s, binary_array, room
+from .record_kernels import gather_spans
 
 Spans = tuple[Int32s, Int32s]
 
@@ -23,7 +23,7 @@ def gathered(buf: Uint8s, spans: Spans, size: int, nulls: int) -> pa.BinaryArray
     """
     starts, sizes = spans
     data, offsets = room(size, np.uint8), room(len(sizes) + 1, np.int32)
-    record_kernels.gather_spans(buf, starts, sizes, data, offsets)
+    gather_spans(buf, starts, sizes, data, offsets)
     return binary_array(data, offsets, sizes >= 0 if nulls else None)
 
 

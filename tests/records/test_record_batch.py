@@ -216,6 +216,10 @@ BAD: dict[str, tuple[bytes, str]] = {
     "a record of no bytes": (batch([b"\0", GOOD]), "the sizes of a record do not add up"),
     "a record of a negative size": (batch([b"\1" + GOOD]), "the sizes of a record do not add up"),
     "a record longer than the batch": (batch([varint(99) + GOOD]), "the sizes of a record do not add up"),
+    "a record and its key that leave the buffer": (
+        batch([varint(1000) + b"\0\0\0" + varint(500) + b"key"]),
+        "the sizes of a record do not add up",
+    ),
     "a varint without an end": (batch([b"\xff" * 20]), "the sizes of a record do not add up"),
     "a varint of 33 bits": (batch([b"\xff\xff\xff\xff\x1f" + GOOD]), "the sizes of a record do not add up"),
     "a key size of -2": (batch([varint(8) + b"\0\0\0\3\0\0\0\0"]), "the sizes of a record do not add up"),

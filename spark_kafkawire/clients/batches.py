@@ -31,6 +31,18 @@ NO_PRODUCER: Final = ProducerId(-1, -1)
 
 
 @dataclass(frozen=True, slots=True)
+class Position:
+    """Where a producer is in a log: its identity, and the sequence of the next record.
+
+    A producer that takes over another one's position is held by the broker to that log's order: of
+    all that both send, each sequence is appended once. Source: KIP-98.
+    """
+
+    producer: ProducerId
+    next_sequence: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class BatchEncoder:
     """How a task's records become batches: the format that its brokers speak, codec, level."""
 
@@ -56,7 +68,8 @@ class BatchEncoder:
 class LogState:
     """One log as a task sees it: the identity and next sequence of its batches, whether a broker
     has had one under that identity, how many are in flight, how large they may be (bytes), and
-    what is proven to be there.
+    what is proven to be there. ``is_resumed`` tells that the identity is an earlier producer's, and
+    must stay.
     """
 
     producer: ProducerId
@@ -64,6 +77,7 @@ class LogState:
     next_sequence: int = 0
     is_known: bool = False
     in_flight: int = 0
+    is_resumed: bool = False
     message_count: int = 0
     size: int = 0
     start_offset: int | None = None
@@ -77,6 +91,11 @@ class LogState:
         come before the first is there. Source: ProducerAppendInfo.checkSequence of Apache Kafka.
         """
         return self.is_known or self.in_flight == 0 or self.producer == NO_PRODUCER
+
+    @property
+    def may_begin_anew(self) -> bool:
+        """Whether a broker that has forgotten the identity may be given another one."""
+        return self.is_known and not self.is_resumed
 
     def identify(self, producer: ProducerId) -> None:
         """Begin anew under another identity."""

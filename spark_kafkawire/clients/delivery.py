@@ -177,7 +177,7 @@ class Delivery:
         met: set[TopicPartition] = set()
         for failure in failures:
             log = failure.batch.log
-            verdict = failure.verdict(is_first=log not in met, is_known=self._logs[log].is_known)
+            verdict = failure.verdict(is_first=log not in met, is_known=self._logs[log].may_begin_anew)
             met.add(log)
             again += self._sentenced(failure, verdict)
             if verdict is Verdict.BEGIN_ANEW:

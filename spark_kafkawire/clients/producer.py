@@ -11,34 +11,46 @@ batch once. Source: KIP-98.
 from __future__ import annotations
 
 import time
-from typing import Self
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final, Self
 
 from ..cluster.metadata import Metadata
 from ..model import TopicPartition
 from ..options import WriteOptions
 from ..records.rows import Records
-from .batches import NO_PRODUCER, Batch, BatchEncoder, LogState
+from .batches import Batch, BatchEncoder, LogState, Position, ProducerId
 from .delivery import Delivery
 from .identity import identify
 from .sender import LogReceipt
+
+_NONE: Final[Mapping[TopicPartition, Position]] = MappingProxyType({})
 
 
 class Producer:
     """What one task writes to modern brokers. The order of records within a log is kept.
 
+    Where ``resumed`` has a position of a log, it goes on there instead of under a new identity.
+
     Memory: up to ``kafka.buffer.memory`` and one batch of rows, twice while it is encoded, and the
     requests in flight.
     """
 
-    def __init__(self, metadata: Metadata, options: WriteOptions) -> None:
+    def __init__(
+        self,
+        metadata: Metadata,
+        options: WriteOptions,
+        resumed: Mapping[TopicPartition, Position] = _NONE,
+    ) -> None:
         self._metadata = metadata
         self._options = options
+        self._resumed = resumed
         self._gathered: dict[TopicPartition, list[Records]] = {}
         self._gathered_sizes: dict[TopicPartition, int] = {}
         self._logs: dict[TopicPartition, LogState] = {}
         self._delivery = Delivery(metadata, options, self._logs)
         self._encoder: BatchEncoder | None = None
-        self._producer = NO_PRODUCER
+        self._producer: ProducerId | None = None
         self._batch_count = 0
 
     def add(self, log: TopicPartition, records: Records) -> None:
@@ -100,7 +112,14 @@ class Producer:
             self._encoder = BatchEncoder(
                 magic, options.compression, options.compression_level, options.message_size_max
             )
-            self._producer = identify(self._metadata, options, magic)
         if log not in self._logs:
-            self._logs[log] = LogState(self._producer, self._options.batch_bytes)
+            self._logs[log] = self._new_state(log, self._encoder.magic)
         return self._logs[log], self._encoder
+
+    def _new_state(self, log: TopicPartition, magic: int) -> LogState:
+        batch_bytes = self._options.batch_bytes
+        if position := self._resumed.get(log):
+            return LogState(position.producer, batch_bytes, position.next_sequence, is_resumed=True)
+        if self._producer is None:
+            self._producer = identify(self._metadata, self._options, magic)
+        return LogState(self._producer, batch_bytes)

@@ -7,12 +7,19 @@ from typing import Final
 import pyarrow as pa
 import pytest
 
+from spark_kafkawire.clients.batches import Position
+from spark_kafkawire.clients.identity import new_producer
+from spark_kafkawire.clients.producer import Producer
 from spark_kafkawire.clients.sender import LogReceipt
-from spark_kafkawire.errors import BrokerError, OptionError, RowError, TransportError
+from spark_kafkawire.cluster.metadata import Metadata
+from spark_kafkawire.errors import BrokerError, DeliveryError, OptionError, RowError, TransportError
 from spark_kafkawire.model import TopicPartition
+from spark_kafkawire.options import WriteOptions
+from spark_kafkawire.protocol.modern.error_codes import ModernErrorCode
 from spark_kafkawire.records.headers import HEADERS
 from spark_kafkawire.records.rows import Records
 from tests.clients.producing import (
+    FINE,
     ReplyFaults,
     in_parts,
     int64,
@@ -230,3 +237,33 @@ def test_a_user_who_may_not_be_idempotent_writes_without(
     mock_cluster.push_request_errors(mock.INIT_PRODUCER_ID, 53)
     with pytest.raises(BrokerError, match="InitProducerId: the user may not use the transactional id"):
         write(mock_cluster.bootstrap_servers, "t", [b"a"])
+
+
+def resumed(options: WriteOptions, position: Position, log: TopicPartition) -> Producer:
+    return Producer(Metadata(options.discovery.bootstrap_servers, options.net), options, {log: position})
+
+
+def test_two_producers_in_one_position_append_each_record_once(noida: NoidaBroker) -> None:
+    log, options = TopicPartition(noida.create_topic(), 0), options_of(noida.bootstrap_servers)
+    position = Position(new_producer(Metadata(options.discovery.bootstrap_servers, options.net), options))
+    for start, stop in ((0, 70), (0, 70), (40, 60), (70, 100), (0, 70)):
+        with resumed(options, Position(position.producer, start), log) as sending:
+            sending.add(log, records(numbered(100)[start:stop]))
+            sending.finish()
+    assert values(librdkafka.consume(noida.bootstrap_servers, log.topic)) == numbered(100)
+
+
+def test_a_resumed_identity_that_the_broker_forgot_is_not_replaced(
+    noida: NoidaBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log, options = TopicPartition(noida.create_topic(), 0), options_of(noida.bootstrap_servers)
+    metadata = Metadata(options.discovery.bootstrap_servers, options.net)
+    position = Position(new_producer(metadata, options))
+    faults = ReplyFaults(monkeypatch)
+    faults.plan.extend([FINE, ModernErrorCode.UNKNOWN_PRODUCER_ID])
+    with resumed(options, position, log) as sending:
+        sending.add(log, records(numbered(1)))
+        sending._flush()
+        sending.add(log, records(numbered(1)))
+        with pytest.raises(DeliveryError, match="UNKNOWN_PRODUCER_ID"):
+            sending.finish()

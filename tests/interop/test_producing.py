@@ -11,7 +11,11 @@ from typing import Any, Final
 
 import pytest
 
+from spark_kafkawire.clients.batches import Position
 from spark_kafkawire.clients.delivery import Delivery
+from spark_kafkawire.clients.identity import new_producer
+from spark_kafkawire.clients.producer import Producer
+from spark_kafkawire.cluster.metadata import Metadata
 from spark_kafkawire.errors import DeliveryError, UnknownTopicError
 from spark_kafkawire.model import TopicPartition
 from spark_kafkawire.net.pool import POOL
@@ -182,3 +186,24 @@ def test_a_broker_that_is_restarted_in_the_middle_loses_and_doubles_nothing(
         monkeypatch.setattr(Delivery, "pump", pumped)
         write_in_parts(servers, topic)
         assert values(librdkafka.consume(servers, topic)) == VALUES
+
+
+def test_of_two_producers_in_one_position_each_record_is_appended_once(kafka: ApacheKafka) -> None:
+    """A frozen producer may go on after another one took its place: it is refused."""
+    servers = kafka.bootstrap_servers()
+    log, options = TopicPartition(librdkafka.create_topic(servers), 0), options_of(servers)
+    metadata = Metadata(options.discovery.bootstrap_servers, options.net)
+    identity = new_producer(metadata, options)
+
+    def write_at(start: int, stop: int) -> None:
+        with Producer(metadata, options, {log: Position(identity, start)}) as sending:
+            sending.add(log, records(VALUES[start:stop]))
+            sending.finish()
+
+    write_at(0, 70)
+    for start, stop in ((0, 100), (40, 60), (69, 71), (71, 80)):
+        with pytest.raises(DeliveryError, match="OUT_OF_ORDER_SEQUENCE_NUMBER"):
+            write_at(start, stop)
+    write_at(0, 70)
+    write_at(70, 100)
+    assert values(librdkafka.consume(servers, log.topic)) == VALUES[:100]

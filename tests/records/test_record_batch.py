@@ -222,6 +222,10 @@ BAD: dict[str, tuple[bytes, str]] = {
     ),
     "a varint without an end": (batch([b"\xff" * 20]), "the sizes of a record do not add up"),
     "a varint of 33 bits": (batch([b"\xff\xff\xff\xff\x1f" + GOOD]), "the sizes of a record do not add up"),
+    "a timestamp of 65 bits": (
+        batch([varint(15) + b"\0" + b"\x80" * 9 + b"\x03" + b"\0\1\1\0"]),
+        "the sizes of a record do not add up",
+    ),
     "a key size of -2": (batch([varint(8) + b"\0\0\0\3\0\0\0\0"]), "the sizes of a record do not add up"),
     "a value size of -2": (batch([varint(8) + b"\0\0\0\1\3\0\0\0"]), "the sizes of a record do not add up"),
     "a key longer than the record": (batch([varint(8) + b"\0\0\0\x7e\0\0\0\0"]), "the sizes of a record"),
@@ -233,6 +237,10 @@ BAD: dict[str, tuple[bytes, str]] = {
     "bytes after the headers": (
         batch([varint(9) + b"\0\0\0\1\1\2\0\1\0"]),
         "the sizes of a record's headers do not add up",
+    ),
+    "bytes after a record without headers": (
+        batch([varint(8) + b"\0\0\0\1\1\0\0\0"]),
+        "the sizes of a record do not add up",
     ),
     "a header without a key": (batch([record(0, b"", headers=((None, b""),))]), "headers do not add up"),
     "a header value longer than the record": (

@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+import datetime
+import io
 
+import kio.records.schema
+import kio.records.writers
 import pytest
+from kio.static.primitive import TZAwareMicros, i8, i16, i32, i64
 
 from spark_kafkawire.records.batch_encoding import encode_batches
 from spark_kafkawire.records.record_log import decode_batches, index_batches
@@ -96,3 +101,37 @@ def test_our_message_sets_are_read_by_kafka_python(compression: str, magic: int)
     assert judged(data) == decoded(bytes(data)) == expected
     if compression == "none":
         assert bytes(data) == MessageSet(tuple(records), magic).encoded()
+
+
+def test_batches_of_kio_are_read() -> None:
+    when = datetime.datetime(2026, 1, 2, 3, 4, 5, tzinfo=datetime.UTC)
+    records = tuple(
+        kio.records.schema.Record(
+            attributes=i8(0),
+            timestamp=TZAwareMicros.parse(when + datetime.timedelta(milliseconds=7 * i)),
+            offset=i64(100 + i),
+            key=key,
+            value=value,
+            headers=headers,
+        )
+        for i, (key, value, headers) in enumerate(
+            [
+                (b"k", b"v" * 100, (kio.records.schema.RecordHeader(key=b"h", value=None),)),
+                (None, None, ()),
+            ]
+        )
+    )
+    new = kio.records.schema.NewRecordBatch(
+        producer_id=i64(5),
+        producer_epoch=i16(1),
+        base_sequence=i32(9),
+        records=records,
+        attributes=i16(0),
+    )
+    buffer = io.BytesIO()
+    kio.records.writers.write_batch(buffer, new)
+    first_ms = int(when.timestamp() * 1000)
+    assert decoded(buffer.getvalue()) == [
+        Record(b"v" * 100, b"k", (("h", None),), first_ms, 100),
+        Record(None, None, (), first_ms + 7, 101),
+    ]

@@ -152,7 +152,7 @@ class Delivery:
                 self._attempts.progressed()
             else:
                 place = f"Produce to {batch.log} on {link.broker}"
-                self._fail(batch, broker_error(answer.error_code, place, answer.error_message))
+                self._fail(batch, broker_error(answer.error_code, place, answer.reason))
 
     def _lose(self, link: LeaderLink, error: KafkaWireError) -> None:
         """Nobody knows what the broker did with all that was in flight on the link."""

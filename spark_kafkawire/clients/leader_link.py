@@ -59,6 +59,11 @@ class LeaderLink:
         return len(self._requests)
 
     @property
+    def is_open(self) -> bool:
+        """Whether a request may be sent: with none in flight, a close by the broker is seen here."""
+        return self.in_flight > 0 or self._client.is_quiet()
+
+    @property
     def magic(self) -> int:
         """The format of records that is spoken here."""
         version = self._client.version_of(PRODUCE)
@@ -145,9 +150,13 @@ class LeaderLinks:
         """
         leader = self._leaders.get(log) or self._asked(log)
         self._leaders[log] = leader
-        if leader not in self._links:
-            self._links[leader] = self._opened(leader)
-        return self._links[leader]
+        link = self._links.get(leader)
+        if link is None or not link.is_open:
+            # Brokers close connections that are idle for long. Nothing was in flight, so nothing is lost.
+            if link is not None:
+                self.drop(link)
+            link = self._links[leader] = self._opened(leader)
+        return link
 
     def is_led_by(self, log: TopicPartition, leader: Broker) -> bool:
         """Whether a broker leads a log; no where that cannot be learned now."""

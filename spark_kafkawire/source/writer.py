@@ -107,7 +107,7 @@ class KafkaWireBatchWriter(DataSourceArrowWriter):
         _log.info("wrote %s; acks=%s", _summary(messages), self._options.acks)
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """Log what stays written although the write failed: 0.7 takes nothing back."""
+        """Log what stays written although the write failed: Kafka takes nothing back."""
         _log.warning(
             "the write failed, and what its tasks have sent stays in the logs; finished tasks wrote %s; "
             "writing again doubles what is there",

@@ -11,6 +11,7 @@ from typing import Any, Final
 import pytest
 
 from spark_kafkawire.clients.delivery import Delivery
+from spark_kafkawire.clients.producer import Producer
 from spark_kafkawire.errors import DeliveryError
 from spark_kafkawire.model import TopicPartition
 from spark_kafkawire.protocol.modern.error_codes import ModernErrorCode
@@ -29,6 +30,7 @@ from tests.support import mock_cluster as mock
 from tests.support.foreign import values
 from tests.support.mock_cluster import MockCluster
 from tests.support.noida import NoidaBroker
+from tests.support.writing import wait_until
 
 VALUES: Final = numbered(2000)
 NOT_LEADER: Final = ModernErrorCode.NOT_LEADER_OR_FOLLOWER
@@ -45,6 +47,11 @@ def write_in_parts(servers: str, topic: str, partitions: Any = 1, **raw: Any) ->
                 sending.add(TopicPartition(topic, partition), records(part))
         receipts = sending.finish()
     assert [receipt.message_count for receipt in receipts] == [len(VALUES)] * partitions
+
+
+def add_and_finish(sending: Producer, values: list[bytes]) -> None:
+    sending.add(TopicPartition("t", 0), records(values))
+    sending.finish()
 
 
 def assert_written_once(servers: str, topic: str, partitions: int = 1) -> None:
@@ -249,6 +256,24 @@ def test_a_broker_that_goes_down_and_comes_back_is_waited_for(mock_cluster: Mock
         assert list(dict.fromkeys(found)) == VALUES
 
 
+@pytest.mark.parametrize("acks", ["0", "1", "all"])
+def test_a_connection_that_was_closed_while_nothing_was_in_flight_is_replaced(
+    mock_cluster: MockCluster, acks: str
+) -> None:
+    mock_cluster.create_topic("t")
+    mock_cluster.set_leader("t", 0, 2)
+    with producer(options_of(mock_cluster.bootstrap_servers, batchBytes=1, acks=acks)) as sending:
+        sending.add(TopicPartition("t", 0), records([b"before"]))
+        sending.finish()
+        wait_until(lambda: librdkafka.offsets(mock_cluster.bootstrap_servers, "t")[1] == 1)
+        mock_cluster.set_broker_down(2)
+        mock_cluster.set_broker_up(2)
+        sending.add(TopicPartition("t", 0), records([b"after"]))
+        sending.finish()
+    wait_until(lambda: librdkafka.offsets(mock_cluster.bootstrap_servers, "t")[1] == 2)
+    assert values(librdkafka.consume(mock_cluster.bootstrap_servers, "t")) == [b"before", b"after"]
+
+
 def test_a_leader_that_stays_down_is_an_error_after_the_delivery_timeout(mock_cluster: MockCluster) -> None:
     mock_cluster.create_topic("t")
     mock_cluster.set_leader("t", 0, 2)
@@ -256,12 +281,11 @@ def test_a_leader_that_stays_down_is_an_error_after_the_delivery_timeout(mock_cl
     with producer(options_of(mock_cluster.bootstrap_servers, batchBytes=1, **limits)) as sending:
         sending.add(TopicPartition("t", 0), records([b"there"]))
         mock_cluster.set_broker_down(2)
-        sending.add(TopicPartition("t", 0), records([b"missing"]))
         started_s = time.monotonic()
         with pytest.raises(
             DeliveryError, match=r"not delivered within 0\.7 s \(kafka\.delivery\.timeout\.ms\)"
         ):
-            sending.finish()
+            add_and_finish(sending, [b"missing"])
         assert time.monotonic() - started_s < 10
 
 

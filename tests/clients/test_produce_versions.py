@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import random
+import time
+from collections import Counter
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
-from spark_kafkawire.errors import DeliveryError, OptionError, RowError
+from spark_kafkawire.errors import DeliveryError, KafkaWireError, OptionError, RowError
 from spark_kafkawire.model import TopicPartition
 from spark_kafkawire.protocol import modern
 from spark_kafkawire.protocol.dialect import Api, VersionRange
@@ -112,3 +115,32 @@ def test_a_reply_that_leaves_a_partition_out_proves_nothing() -> None:
     with LogServer({"t": [Sent()]}, lie=lie) as server, pytest.raises(DeliveryError) as raised:
         write(server.bootstrap_servers, "t", [b"a"])
     assert "the Produce reply does not tell what became of t 0" in str(raised.value)
+
+
+def test_damaged_replies_end_in_our_errors_and_in_time() -> None:
+    random_ = random.Random(5)
+
+    def lie(api: Api, frame: bytes) -> Answer:
+        if api is not modern.PRODUCE:
+            return Answer(frame)
+        damaged = bytearray(frame)
+        for _ in range(random_.randint(1, 3)):
+            damaged[random_.randrange(len(frame))] = random_.choice((0, 1, 0x7F, 0x80, 0xFF))
+        return Answer(
+            bytes(damaged[: random_.choice((len(frame), len(frame), random_.randrange(len(frame))))])
+        )
+
+    outcomes: Counter[str] = Counter()
+    lines: list[str] = []
+    with LogServer({"t": [Sent()]}, lie=lie) as server:
+        for _ in range(150):
+            began_s = time.monotonic()
+            try:
+                write(server.bootstrap_servers, "t", [b"a"], requestTimeout="50ms", retries=0, acks=1)
+                outcomes["written"] += 1
+            except KafkaWireError as error:
+                outcomes[type(error).__name__] += 1
+                lines.append(str(error))
+            assert time.monotonic() - began_s < 10
+    assert set(outcomes) == {"written", "DeliveryError"}
+    assert not any("\n" in line for line in lines)

@@ -78,6 +78,12 @@ class ProducePartitionReply:
     record_errors: tuple[RecordError, ...] = wire(Array(Struct(RecordError)), since=8, default=())
     error_message: str | None = wire(String(), since=8, nullable_since=8, default=None)
 
+    @property
+    def reason(self) -> str | None:
+        """What the broker itself says of the error, of the first record at fault where it tells."""
+        of_records = (error.batch_index_error_message for error in self.record_errors)
+        return next(filter(None, of_records), self.error_message)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProduceTopicReply:

@@ -54,10 +54,11 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_wheel_holds_every_module_and_nothing_else(wheel: Path) -> None:
     kinds = (".py", ".css", ".js")
-    files = {path for path in (ROOT / PACKAGE).rglob("*.*") if path.suffix in kinds}
+    files = [path for path in (ROOT / PACKAGE).rglob("*.*") if path.suffix in kinds]
+    modules = {str(path.relative_to(ROOT)) for path in files}
     with zipfile.ZipFile(wheel) as archive:
         packed = {name for name in archive.namelist() if ".dist-info/" not in name}
-    assert packed == {str(path.relative_to(ROOT)) for path in files} | {"pyspark_kafkawire.py", f"{PACKAGE}/py.typed"}
+    assert packed == modules | {"pyspark_kafkawire.py", f"{PACKAGE}/py.typed"}
 
 
 WRITE_AND_READ = """

@@ -9,7 +9,6 @@ from types import MappingProxyType
 from typing import Final
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
@@ -134,12 +133,9 @@ def to_rows(batch: pa.RecordBatch, topic: str | None, stored: frozenset[str]) ->
 
 
 def _milliseconds(column: pa.Array) -> pa.Array:
-    """int64, cut as Spark cuts microseconds: towards the past."""
-    return (
-        pc.floor_temporal(column, unit="millisecond")
-        .cast(pa.timestamp("ms", column.type.tz))
-        .cast(pa.int64())
-    )
+    """int64; microseconds are cut off. Arrow's own rounding would go by local time, where some
+    times are there twice."""
+    return column.cast(pa.timestamp("ms", column.type.tz), safe=False).cast(pa.int64())
 
 
 _CASTS: Final[Mapping[str, Callable[[pa.Array], pa.Array]]] = MappingProxyType(

@@ -207,6 +207,26 @@ def test_spark_20496_plans_are_analyzed_before_they_are_written(
     assert values(rows(noida, topic)[0]) == [b'{"n":0}']
 
 
+def test_what_was_read_can_be_written_as_it_is(spark: SparkSession, noida: NoidaBroker) -> None:
+    config = {"retention.ms": "-1"}
+    source, copy = (noida.create_topic(partitions=2, config=config) for _ in range(2))
+    sent = [
+        Record(
+            b"%d" % number,
+            b"k" if number % 3 else None,
+            (("n", None), ("n", b"1"))[: number % 3],
+            10**12 + number,
+            number % 2,
+        )
+        for number in range(100)
+    ]
+    librdkafka.produce(noida.bootstrap_servers, source, sent)
+    options = {"kafka.bootstrap.servers": noida.bootstrap_servers, "includeHeaders": "true"}
+    frame = spark.read.format("kafkawire").options(subscribe=source, **options).load()
+    save(frame, noida, topic=copy, includeHeaders="true")
+    assert rows(noida, copy, 2) == rows(noida, source, 2)
+
+
 def test_columns_that_kafka_does_not_store_are_left_out(spark: SparkSession, noida: NoidaBroker) -> None:
     topic = noida.create_topic()
     frame = spark.range(1).selectExpr("'v' AS value", "id", "7L AS offset", "0 AS timestampType")

@@ -23,12 +23,15 @@ from pyspark.sql.types import (
 )
 
 from spark_kafkawire.broker import BrokerConfig, BrokerServer
+from spark_kafkawire.clients.record_checks import check_records
 from spark_kafkawire.errors import DiscoveryError, OptionError, RowError
 from spark_kafkawire.model import Broker, ClusterView
 from spark_kafkawire.options import WriteOptions
+from spark_kafkawire.records.batch_encoding import encode_batches
 from spark_kafkawire.source.schema import V07_SCHEMA
 from spark_kafkawire.source.write_schema import WRITE_SCHEMAS
-from spark_kafkawire.source.writer import KafkaWireCommitMessage, create_writer
+from spark_kafkawire.source.writer import KafkaWireCommitMessage, create_writer, to_rows
+from tests.records.judges import judged
 from tests.support.writing import stored, wait_until, write_options
 
 VALUE = "value binary"
@@ -248,3 +251,38 @@ def test_an_aborted_write_of_which_no_task_finished_says_so(
 ) -> None:
     create_writer(write_options(server, topic="t"), schema(VALUE), overwrite=False).abort([None, None])
     assert "finished tasks wrote nothing; " in caplog.text
+
+
+@pytest.mark.parametrize("zone", ["UTC", "America/Los_Angeles"])
+def test_timestamps_become_milliseconds_whatever_the_sessions_zone(zone: str) -> None:
+    # 2024-11-03 01:13 is there twice in Los Angeles.
+    times_us = [1_730_621_600_123_999, 1_730_625_200_123_999, 0, 1_999, None]
+    batch = pa.record_batch(
+        {"value": pa.array([b""] * 5, pa.binary()), "timestamp": pa.array(times_us, pa.timestamp("us", zone))}
+    )
+    stored = WRITE_SCHEMAS["0.8+"].stored
+    rows = to_rows(batch, "t", stored)
+    assert rows.records.timestamps_ms is not None
+    assert rows.records.timestamps_ms.to_pylist() == [1_730_621_600_123, 1_730_625_200_123, 0, 1, None]
+    assert to_rows(batch, "t", WRITE_SCHEMAS["0.7"].stored).records.timestamps_ms is None
+
+
+def test_large_types_of_arrow_are_taken() -> None:
+    headers = pa.array(
+        [[("k", b"v")], None], pa.list_(pa.struct([("key", pa.large_string()), ("value", pa.large_binary())]))
+    )
+    batch = pa.record_batch(
+        {
+            "value": pa.array([b"v", b"w"], pa.large_binary()),
+            "key": pa.array(["k", None], pa.large_string()),
+            "headers": headers,
+        }
+    )
+    rows = to_rows(batch, "t", WRITE_SCHEMAS["0.8+"].stored)
+    check_records(rows.records, 1000)
+    batches = list(encode_batches(rows.records, batch_bytes_max=1000, request_bytes_max=1000, now_ms=5))
+    found = [record for each in batches for record in judged(each.with_producer())]
+    assert [(record.value, record.key, record.headers) for record in found] == [
+        (b"v", b"k", (("k", b"v"),)),
+        (b"w", None, ()),
+    ]

@@ -25,7 +25,7 @@ from ..protocol.modern.fetch import (
     FetchTopic,
 )
 from ..protocol.modern.limits import NO_TOPIC_ID
-from ..records.batch_kernels import BASE_OFFSET
+from ..records.batch_kernels import BASE_OFFSET, SIZE
 from ..records.columns import Columns
 from ..records.record_log import BatchIndex, DecodeLimits, decode_batches, index_batches
 
@@ -91,6 +91,7 @@ class BatchFeed:
             raise self._nothing_new(reply.body, found)
         else:
             self._check_start(found, index)
+            self._check_size(int(index.column(SIZE).max()))
             self._come = _Come(self.next_offset, index, found.aborted_transactions or ())
             self.next_offset = next_offset
             self._empty_count = 0
@@ -144,12 +145,15 @@ class BatchFeed:
     def _grow(self, index: BatchIndex) -> None:
         """Nothing but the beginning of a batch came, as brokers before Fetch version 3 cut it."""
         size = max(index.cut_size or 0, self._fetch_bytes + 1)
+        self._check_size(size)
+        self._fetch_bytes = min(max(size, 2 * self._fetch_bytes), self._options.message_bytes_max)
+
+    def _check_size(self, size: int) -> None:
         if size > self._options.message_bytes_max:
             raise LimitError(
-                f"the batch at offset {self.next_offset} has {size} bytes, more than "
+                f"a batch at offset {self.next_offset} or soon after it has {size} bytes, more than "
                 f"maxMessageBytes={self._options.message_bytes_max}"
             )
-        self._fetch_bytes = min(max(size, 2 * self._fetch_bytes), self._options.message_bytes_max)
 
     def _check_start(self, found: FetchPartitionReply, index: BatchIndex) -> None:
         # A gap in the offsets is a compacted record, a marker or an aborted one, unless the log

@@ -126,15 +126,8 @@ class Fetcher:
         self._feed.restart()
         if isinstance(error, UnknownTopicError):
             self._lose(self._task.range.stop_offset, f"the topic is gone: {error}")
-        elif error.action is Action.DATA_LOSS:
-            self._step_over_loss()
-        elif isinstance(error, NothingCame) and error.may_be_compacted and self._is_compacted():
-            _log.warning(
-                "%s: no record is left up to offset %d, which compaction explains",
-                self._place(self._feed.next_offset),
-                self._task.range.stop_offset,
-            )
-            self._feed.restart(self._task.range.stop_offset)
+        elif error.action is Action.DATA_LOSS or (isinstance(error, NothingCame) and error.may_be_compacted):
+            self._step_over_nothing(may_be_compacted=isinstance(error, NothingCame))
         else:
             offset = self._feed.next_offset
             # An error of the connection names the broker itself.
@@ -143,32 +136,26 @@ class Fetcher:
                 self._forget_leader()
             self._attempts.failed(error.located(place))
 
-    def _is_compacted(self) -> bool:
-        """Whether the rest of the range is there and holds nothing: tombstones and markers go in time."""
-        log, offset = self._task.range.log, self._feed.next_offset
-        found = self._cluster.bounds((log,))[log]
-        return found.earliest <= offset < found.latest and self._cluster.local_starts((log,))[log] <= offset
-
-    def _step_over_loss(self) -> None:
-        """The broker has nothing at the next offset: fail, or go on where the log goes on."""
-        log, lost_offset, stop_offset = (
-            self._task.range.log,
-            self._feed.next_offset,
-            self._task.range.stop_offset,
-        )
+    def _step_over_nothing(self, *, may_be_compacted: bool) -> None:
+        """The broker has nothing at the next offset: go on where the log goes on, or fail."""
+        log, offset, stop_offset = self._task.range.log, self._feed.next_offset, self._task.range.stop_offset
         try:
             found = self._cluster.bounds((log,))[log]
         except UnknownTopicError as error:
             self._lose(stop_offset, f"the topic is gone: {error}")
             return
-        if found.earliest <= lost_offset < found.latest:
-            place = self._place(lost_offset)
+        if not found.earliest <= offset < found.latest:
+            resume_offset = min(found.earliest, stop_offset) if found.earliest > offset else stop_offset
+            self._lose(resume_offset, f"the log now holds [{found.earliest}, {found.latest})")
+        elif may_be_compacted and self._cluster.local_starts((log,))[log] <= offset:
+            why = "which compaction explains"
+            _log.warning("%s: no record is left up to %d, %s", self._place(offset), stop_offset, why)
+            self._feed.restart(stop_offset)
+        else:
+            place = self._place(offset)
             self._forget_leader()
-            self._feed.restart(lost_offset)
+            self._feed.restart(offset)
             self._attempts.failed(_gone_and_back(place))
-            return
-        resume_offset = min(found.earliest, stop_offset) if found.earliest > lost_offset else stop_offset
-        self._lose(resume_offset, f"the log now holds [{found.earliest}, {found.latest})")
 
     def _lose(self, resume_offset: int, why: str) -> None:
         """Fail, or go on at ``resume_offset``."""

@@ -33,6 +33,7 @@ from spark_kafkawire.protocol.modern import fetch
 from spark_kafkawire.protocol.modern.fetch import READ_UNCOMMITTED
 from spark_kafkawire.protocol.modern.list_offsets import (
     EARLIEST_LOCAL_TIMESTAMP,
+    LATEST_TIMESTAMP,
     ListOffsetsPartition,
     ListOffsetsPartitionReply,
 )
@@ -200,6 +201,25 @@ def cutting(written: list[bytes]) -> Iterator[LogServer]:
         yield server
 
 
+@contextlib.contextmanager
+def whole(written: list[bytes]) -> Iterator[LogServer]:
+    with LogServer({"t": [MemoryLog()]}) as server:
+        write(server.bootstrap_servers, written, batch_count=1)
+        yield server
+
+
+def test_a_reply_above_max_message_bytes_is_not_even_received(pool: Pool) -> None:
+    log = MemoryLog(batch([record(0, bytes(3_000_000))]))
+    options = replace(SMALL, message_bytes_max=100_000)
+    with (
+        LogServer({"t": [log]}) as server,
+        pytest.raises(
+            ProtocolError, match=r"Fetch reply announces 3000\d+ bytes, at most 1\d+ were asked for"
+        ),
+    ):
+        values(fetcher_of(server.bootstrap_servers, pool, stop=1, options=options))
+
+
 def test_a_batch_that_a_fetch_cuts_is_fetched_with_a_larger_one(pool: Pool) -> None:
     large = [b"small", bytes(300_000), b"small too"]
     with cutting([*large, *VALUES]) as server:
@@ -217,13 +237,16 @@ def test_a_first_batch_above_the_fetch_size_comes_whole(noida: NoidaBroker, pool
     assert values(Fetcher(task, cluster, SMALL, NET, connections=pool)) == [b"small", big, b"small too"]
 
 
-def test_a_batch_above_max_message_bytes_is_an_error_that_names_it(pool: Pool) -> None:
+@pytest.mark.parametrize("serving", [cutting, whole])
+def test_a_batch_above_max_message_bytes_is_an_error_that_names_it(
+    pool: Pool, serving: Callable[[list[bytes]], contextlib.AbstractContextManager[LogServer]]
+) -> None:
     options = replace(SMALL, message_bytes_max=100_000)
     with (
-        cutting([bytes(300_000)]) as server,
+        serving([bytes(300_000)]) as server,
         pytest.raises(
             LimitError,
-            match=r"t 0 on broker 0 .*the batch at offset 0 has 300\d+ bytes, more than maxMessageBytes",
+            match=r"t 0 on broker 0 .*a batch at offset 0 or .* has 300\d+ bytes, more than maxMessageBytes",
         ),
     ):
         values(fetcher_of(server.bootstrap_servers, pool, stop=1, options=options))
@@ -276,7 +299,7 @@ def test_a_log_whose_last_records_are_compacted_away_ends_where_it_was_planned(
         assert caplog.text == ""
         assert rows(fetcher_of(server.bootstrap_servers, pool, 1995, COUNT)) == []
     assert "t 0 at offset 1995 on broker 0" in caplog.text
-    assert "no record is left up to offset 2000, which compaction explains" in caplog.text
+    assert "no record is left up to 2000, which compaction explains" in caplog.text
 
 
 @pytest.mark.parametrize(
@@ -311,9 +334,27 @@ def test_records_in_tiered_storage_are_waited_for(
 
     monkeypatch.setattr(served.broker, "_listed", listed)
     altered(served, lambda _: {"records": b""})
-    with pytest.raises(BrokerError, match="Fetch brought no record below offset 2000"):
+    with pytest.raises(BrokerError, match="a fetch found nothing where the log has data"):
         values(fetcher_of(served.bootstrap_servers, pool))
     assert values(fetcher_of(served.bootstrap_servers, pool, start=1000)) == []
+
+
+def test_a_broker_that_gives_nothing_for_lost_offsets_is_a_data_loss(
+    served: LogServer, pool: Pool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Tansu 0.6 does so, where others answer OFFSET_OUT_OF_RANGE.
+    honest = served.broker._listed
+
+    def listed(topic: str, asked: ListOffsetsPartition) -> ListOffsetsPartitionReply:
+        reply = honest(topic, asked)
+        return reply if asked.timestamp == LATEST_TIMESTAMP else replace(reply, offset=1500)
+
+    monkeypatch.setattr(served.broker, "_listed", listed)
+    altered(served, lambda asked: {} if asked.fetch_offset >= 1500 else {"records": b""})
+    with pytest.raises(DataLossError, match=r"records up to 1500 are gone; the log now holds \[1500, 2000\)"):
+        values(fetcher_of(served.bootstrap_servers, pool))
+    options = replace(SMALL, fail_on_data_loss=False)
+    assert values(fetcher_of(served.bootstrap_servers, pool, options=options)) == VALUES[1500:]
 
 
 def transactions() -> MemoryLog:
@@ -432,6 +473,15 @@ def test_a_leader_that_dies_in_the_middle_is_replaced(written: MockCluster, pool
         assert each.values is not None
         found += each.values.to_pylist()
     assert found == VALUES
+
+
+def test_more_failures_than_retries_are_borne_with_patience(written: MockCluster, pool: Pool) -> None:
+    written.push_request_errors(FETCH, *[DISCONNECT, 6] * 5)
+    options = replace(SMALL, patience_s=20.0)
+    assert values(fetcher_of(written.bootstrap_servers, pool, options=options)) == VALUES
+    written.push_request_errors(FETCH, *[DISCONNECT, 6] * 5)
+    with pytest.raises(KafkaWireError, match=r"^gave up after 4 attempts"):
+        values(fetcher_of(written.bootstrap_servers, pool))
 
 
 def test_a_leader_that_is_away_for_longer_than_the_retries_is_waited_for(

@@ -164,6 +164,14 @@ def test_a_cluster_that_moved_as_a_whole_is_found_by_its_bootstrap_servers(pool:
         assert metadata.leader_of(LOG).port == moved.port
 
 
+def test_questions_share_a_connection(pool: Pool) -> None:
+    with LogServer({"t": [MemoryLog()]}) as server:
+        metadata = metadata_of(server.bootstrap_servers, pool)
+        for _ in range(3):
+            metadata.topics()
+        assert server.requests == [modern.API_VERSIONS, *[modern.METADATA] * 3]
+
+
 def test_a_broker_that_is_still_starting_is_asked_again(mock_cluster: MockCluster, pool: Pool) -> None:
     mock_cluster.create_topic("t")
     mock_cluster.set_broker_down(-1)
@@ -189,6 +197,31 @@ def test_every_version_tells_the_leader(pool: Pool, version: int) -> None:
         assert [topic.name for topic in metadata.topics()] == ["other", "t"]
         with pytest.raises(UnknownTopicError, match=r"topic 'nope' on .*no such partition"):
             metadata.partitions_of("nope")
+
+
+@pytest.mark.parametrize(
+    ("version", "creates", "names"), [(3, False, None), (3, True, ["t"]), (4, False, ["t"])]
+)
+def test_brokers_that_create_what_they_are_asked_for_are_asked_for_all(
+    pool: Pool, monkeypatch: pytest.MonkeyPatch, version: int, creates: bool, names: list[str] | None
+) -> None:
+    offered = {**OFFERED, modern.METADATA.key: VersionRange(0, version)}
+    with LogServer({"t": [MemoryLog()]}, offered=offered) as server:
+        answers = dict(server.broker._answers)
+        honest = answers[MetadataRequest]
+        asked: list[MetadataRequest] = []
+
+        def noted(request: MetadataRequest) -> MetadataReply:
+            asked.append(request)
+            reply: MetadataReply = honest(request)
+            return reply
+
+        monkeypatch.setattr(server.broker, "_answers", {**answers, MetadataRequest: noted})
+        metadata = metadata_of(server.bootstrap_servers, pool, creates_topics=creates)
+        assert metadata.partitions_of("t") == (LOG,)
+    [request] = asked
+    assert names == (None if request.topics is None else [topic.name for topic in request.topics])
+    assert request.allow_auto_topic_creation == (version < 4 or creates)
 
 
 def test_a_partition_that_the_topic_has_not_is_unknown(noida: NoidaBroker, pool: Pool) -> None:

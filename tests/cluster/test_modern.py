@@ -24,6 +24,12 @@ from spark_kafkawire.protocol import modern
 from spark_kafkawire.protocol.dialect import VersionRange
 from spark_kafkawire.protocol.modern.fetch import READ_COMMITTED, READ_UNCOMMITTED
 from spark_kafkawire.protocol.modern.find_coordinator import FindCoordinatorReply, FindCoordinatorRequest
+from spark_kafkawire.protocol.modern.list_offsets import (
+    EARLIEST_LOCAL_TIMESTAMP,
+    EARLIEST_TIMESTAMP,
+    ListOffsetsPartition,
+    ListOffsetsPartitionReply,
+)
 from tests.support import librdkafka
 from tests.support.foreign import Record
 from tests.support.log_broker import OFFERED
@@ -150,6 +156,25 @@ def test_every_version_tells_the_bounds(version: int) -> None:
     with LogServer({"t": [MemoryLog()]}, offered=offered) as server:
         librdkafka.produce(server.bootstrap_servers, "t", [Record(b"v")] * 5)
         assert cluster_of(server.bootstrap_servers).bounds([log]) == {log: LogBounds(log, 0, 5)}
+
+
+@pytest.mark.parametrize(("version", "asked_for"), [(7, EARLIEST_TIMESTAMP), (8, EARLIEST_LOCAL_TIMESTAMP)])
+def test_brokers_before_tiered_storage_have_all_on_their_disks(
+    version: int, asked_for: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    offered = {**OFFERED, modern.LIST_OFFSETS.key: VersionRange(0, version)}
+    log = TopicPartition("t", 0)
+    with LogServer({"t": [MemoryLog()]}, offered=offered) as server:
+        honest = server.broker._listed
+        times: list[int] = []
+
+        def listed(topic: str, asked: ListOffsetsPartition) -> ListOffsetsPartitionReply:
+            times.append(asked.timestamp)
+            return honest(topic, asked)
+
+        monkeypatch.setattr(server.broker, "_listed", listed)
+        assert cluster_of(server.bootstrap_servers).local_starts([log]) == {log: 0}
+        assert times == [asked_for]
 
 
 def test_a_broker_too_old_for_timestamps_says_so() -> None:

@@ -47,6 +47,7 @@ class Producer:
         self._resumed = resumed
         self._gathered: dict[TopicPartition, list[Records]] = {}
         self._gathered_sizes: dict[TopicPartition, int] = {}
+        self._gathered_bytes = 0
         self._logs: dict[TopicPartition, LogState] = {}
         self._delivery = Delivery(metadata, options, self._logs)
         self._encoder: BatchEncoder | None = None
@@ -60,9 +61,10 @@ class Producer:
         (all fatal).
         """
         self._gathered.setdefault(log, []).append(records)
-        size = self._gathered_sizes.get(log, 0) + records.nbytes
-        self._gathered_sizes[log] = size
-        is_full = sum(self._gathered_sizes.values()) >= self._options.delivery.buffer_bytes
+        size = records.nbytes
+        self._gathered_bytes += size
+        self._gathered_sizes[log] = size = self._gathered_sizes.get(log, 0) + size
+        is_full = self._gathered_bytes >= self._options.delivery.buffer_bytes
         if is_full or size >= self._options.batch_bytes:
             self._flush()
 
@@ -87,7 +89,8 @@ class Producer:
 
     def _flush(self) -> None:
         """Encode and send all that is gathered, log by log."""
-        gathered, self._gathered, self._gathered_sizes = self._gathered, {}, {}
+        gathered, self._gathered = self._gathered, {}
+        self._gathered_sizes, self._gathered_bytes = {}, 0
         for log, parts in gathered.items():
             records = Records.concat(parts)
             if records.count:

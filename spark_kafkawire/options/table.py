@@ -137,7 +137,12 @@ OPTIONS: Final = (
     _write("kafka.compression.gzip.level", None, "Kafka's name of `compressionLevel`", modern.DIALECT),
     _write("kafka.compression.lz4.level", None, "Kafka's name of `compressionLevel`", modern.DIALECT),
     _write("kafka.compression.zstd.level", None, "Kafka's name of `compressionLevel`", modern.DIALECT),
-    _write("acks", None, "what is proven before a task succeeds: `0`, `1`, in 0.7 `verify`, later `all`"),
+    _write(
+        "acks",
+        None,
+        "what is proven before a task succeeds: `0`, `1` or `verify` in 0.7 (`1` unless set), `0`, `1` or "
+        "`all` later (`all`)",
+    ),
     _write("kafka.acks", None, "Kafka's name of `acks`", modern.DIALECT),
     _write("batchBytes", "1MiB", "bytes of messages gathered for one request, or for one batch from 0.8 on"),
     _write("kafka.batch.size", None, "Kafka's name of `batchBytes`", modern.DIALECT),

@@ -78,6 +78,17 @@ class LogBounds:
 
 
 @dataclass(frozen=True, slots=True)
+class RecordTimes:
+    """When a log's records were made, milliseconds since 1970: the first one and the youngest one.
+
+    None where there is no record, or the broker does not tell.
+    """
+
+    first_ms: int | None = None
+    max_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class OffsetRange:
     """The half-open part ``[start_offset, stop_offset)`` of one log."""
 

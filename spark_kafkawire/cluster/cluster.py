@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Protocol
 
-from ..model import Broker, Leader, LogBounds, TopicPartition
+from ..model import Broker, Leader, LogBounds, RecordTimes, TopicPartition
 from ..options import ReadOptions
 from .metadata import Metadata
 from .modern import ModernCluster
@@ -28,6 +28,9 @@ class Cluster(Protocol):
     the retries are used up.
     """
 
+    def brokers(self) -> Sequence[Broker]:
+        """The brokers that are alive, sorted."""
+
     def topics(self) -> Sequence[str]:
         """Names that ``subscribePattern`` may find, sorted. Raises ``OptionError`` where brokers
         cannot list them."""
@@ -41,6 +44,9 @@ class Cluster(Protocol):
     def leaders_of(self, logs: Sequence[TopicPartition]) -> dict[TopicPartition, Leader]:
         """Who serves each log; those whose broker is not alive are left out."""
 
+    def leaders_now(self, logs: Sequence[TopicPartition]) -> dict[TopicPartition, Leader]:
+        """Who served each log when its topic was last asked for; no election is waited for."""
+
     def forget(self, log: TopicPartition) -> None:
         """What is known of a log turned out to be old: ask again when it is next needed."""
 
@@ -49,6 +55,9 @@ class Cluster(Protocol):
 
     def local_starts(self, logs: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
         """The first offset that each log's leader serves at once: earlier ones are in tiered storage."""
+
+    def record_times(self, logs: Sequence[TopicPartition]) -> dict[TopicPartition, RecordTimes]:
+        """When each log's first and youngest records were made, as far as brokers tell."""
 
     def start_offsets(
         self, times_ms: Mapping[TopicPartition, int], bounds: Mapping[TopicPartition, LogBounds]

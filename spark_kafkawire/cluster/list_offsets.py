@@ -7,14 +7,15 @@ leaders side by side. A partition whose leader is another one by now is asked fo
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Final
 
-from ..errors import KafkaWireError, ProtocolError, UnsupportedVersionError
-from ..model import Broker, LogBounds, TopicPartition
+from ..errors import BrokerError, KafkaWireError, ProtocolError, UnsupportedVersionError
+from ..model import Broker, LogBounds, RecordTimes, TopicPartition
 from ..net.pool import POOL
 from ..net.retry import Attempts
 from ..options import NetOptions
-from ..protocol.modern.error_codes import broker_error
+from ..protocol.modern.error_codes import ModernErrorCode, broker_error
 from ..protocol.modern.fetch import READ_UNCOMMITTED
 from ..protocol.modern.list_offsets import (
     EARLIEST_LOCAL_SINCE,
@@ -22,6 +23,8 @@ from ..protocol.modern.list_offsets import (
     EARLIEST_TIMESTAMP,
     LATEST_TIMESTAMP,
     LIST_OFFSETS,
+    MAX_TIMESTAMP,
+    MAX_TIMESTAMP_SINCE,
     ListOffsetsPartition,
     ListOffsetsPartitionReply,
     ListOffsetsReply,
@@ -33,8 +36,11 @@ from .metadata import Metadata
 
 #: One question after the other: the timestamp, or what stands for one, of each log.
 Timestamps = Mapping[TopicPartition, int]
-#: What one leader answers: an offset or an error for each question (by its place) and log.
-_Answers = dict[tuple[int, TopicPartition], int | KafkaWireError]
+#: What one leader answers to each question (by its place) and log: the partition's reply or an error.
+_Answers = dict[tuple[int, TopicPartition], ListOffsetsPartitionReply | KafkaWireError]
+#: Codes of a partition whose broker cannot tell the time of its records: they may have none, or the
+#: cluster is not through with its upgrade.
+_TELL_NO_TIME: Final = (ModernErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT, ModernErrorCode.UNSUPPORTED_VERSION)
 
 
 def all_bounds(
@@ -63,22 +69,59 @@ def list_offsets(
     ``UnsupportedVersionError`` (fatal) where a broker is too old (0.10.0) to know the time of
     records, and when the retries are used up ``BrokerError`` or ``TransportError``.
     """
-    found: list[dict[TopicPartition, int]] = [{} for _ in asked]
+    replies = _ask_until_all_answer(metadata, asked, net, isolation_level)
+    return [{log: reply.found_offset for log, reply in found.items()} for found in replies]
+
+
+def record_times(
+    metadata: Metadata, logs: Iterable[TopicPartition], net: NetOptions
+) -> dict[TopicPartition, RecordTimes]:
+    """When the first and the youngest record of each log was made, as far as brokers tell.
+
+    Brokers before 0.10.1 know no times of records, and before 3.0 (KIP-734) not the youngest one.
+    Raises as ``list_offsets`` does.
+    """
+    logs = list(logs)
+    first = _times(metadata, dict.fromkeys(logs, 0), net)
+    youngest = _times(metadata, dict.fromkeys(logs, MAX_TIMESTAMP), net) if first else {}
+    return {log: RecordTimes(first.get(log), youngest.get(log)) for log in logs}
+
+
+def _times(metadata: Metadata, asked: Timestamps, net: NetOptions) -> dict[TopicPartition, int]:
+    """The time of the record that is found for each log; nothing where brokers are too old."""
+    try:
+        [replies] = _ask_until_all_answer(metadata, [asked], net, READ_UNCOMMITTED, _TELL_NO_TIME)
+    except UnsupportedVersionError:
+        return {}
+    return {log: reply.timestamp for log, reply in replies.items() if reply.timestamp >= 0}
+
+
+def _ask_until_all_answer(
+    metadata: Metadata,
+    asked: Sequence[Timestamps],
+    net: NetOptions,
+    isolation_level: int,
+    accepted_codes: Collection[int] = (),
+) -> list[dict[TopicPartition, ListOffsetsPartitionReply]]:
+    """The replies to each of ``asked``; those with an accepted error code count as answers."""
+    found: list[dict[TopicPartition, ListOffsetsPartitionReply]] = [{} for _ in asked]
     attempts = Attempts(net.retry, patience_s=net.request_timeout_s)
     while any(pending := [_without(*pair) for pair in zip(asked, found, strict=True)]):
         failures = []
         for (index, log), outcome in _asked_once(metadata, pending, net, isolation_level).items():
-            if isinstance(outcome, int):
+            if isinstance(outcome, BrokerError) and outcome.code in accepted_codes:
+                outcome = ListOffsetsPartitionReply(partition_index=log.partition, error_code=outcome.code)
+            if isinstance(outcome, ListOffsetsPartitionReply):
                 found[index][log] = outcome
             else:
                 metadata.forget(log.topic)
                 failures.append(outcome)
         if failures:
             attempts.failed(next((error for error in failures if not error.retriable), failures[0]))
-    return [{log: offsets[log] for log in times} for times, offsets in zip(asked, found, strict=True)]
+    return [{log: replies[log] for log in times} for times, replies in zip(asked, found, strict=True)]
 
 
-def _without(times: Timestamps, found: Mapping[TopicPartition, int]) -> Timestamps:
+def _without(times: Timestamps, found: Mapping[TopicPartition, object]) -> Timestamps:
     return {log: time for log, time in times.items() if log not in found}
 
 
@@ -104,7 +147,7 @@ def _asked_once(
 
 def _answers(
     broker: Broker, asked: Sequence[Timestamps], net: NetOptions, isolation_level: int
-) -> Iterator[tuple[tuple[int, TopicPartition], int | KafkaWireError]]:
+) -> Iterator[tuple[tuple[int, TopicPartition], ListOffsetsPartitionReply | KafkaWireError]]:
     places = [index for index, times in enumerate(asked) if times]
     replies = _replies(broker, [_request(asked[index], isolation_level) for index in places], net)
     for index, reply in zip(places, replies, strict=True):
@@ -114,10 +157,7 @@ def _answers(
             if log not in partitions:
                 raise ProtocolError(f"{place}: the answer does not mention it")
             found = partitions[log]
-            yield (
-                (index, log),
-                broker_error(found.error_code, place) if found.error_code else found.found_offset,
-            )
+            yield (index, log), broker_error(found.error_code, place) if found.error_code else found
 
 
 def _replies(
@@ -133,6 +173,11 @@ def _replies(
             f"{broker} is older than Kafka 0.10.1 and does not know which offset belongs to a timestamp: "
             "give offsets instead"
         )
+    if version < MAX_TIMESTAMP_SINCE and any(map(_asks_for_youngest, requests)):
+        POOL.give_back(client)
+        raise UnsupportedVersionError(
+            f"{broker} is older than Kafka 3.0 and does not know its youngest records"
+        )
     replies: list[ListOffsetsReply] = [reply.body for reply in client.pipeline(requests)]
     POOL.give_back(client)
     return replies
@@ -140,6 +185,10 @@ def _replies(
 
 def _asks_for_time(request: ListOffsetsRequest) -> bool:
     return any(partition.timestamp >= 0 for topic in request.topics for partition in topic.partitions)
+
+
+def _asks_for_youngest(request: ListOffsetsRequest) -> bool:
+    return any(part.timestamp == MAX_TIMESTAMP for topic in request.topics for part in topic.partitions)
 
 
 def _without_tiers(request: ListOffsetsRequest) -> ListOffsetsRequest:

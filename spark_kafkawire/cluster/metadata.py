@@ -134,6 +134,18 @@ class Metadata:
             self.refresh(unknown)
         return {log: self.leadership_of(log) for log in logs}
 
+    def known_leaders(self, logs: Iterable[TopicPartition]) -> dict[TopicPartition, Leader]:
+        """Who leads each partition by the last answers; nothing is asked or waited for, and what
+        nobody leads is left out."""
+        found = {}
+        for log in logs:
+            topic = self._topics.get(log.topic)
+            if topic is not None and log.partition in topic.leaders:
+                leader_id, epoch = topic.leaders[log.partition]
+                if (broker := self._brokers.get(leader_id)) is not None:
+                    found[log] = Leader(broker, epoch, topic.id)
+        return found
+
     def refresh(self, topics: Iterable[str]) -> None:
         """Ask for topics now. Raises ``UnknownTopicError`` (fatal)."""
         names = sorted(set(topics))

@@ -6,11 +6,11 @@ import logging
 from collections.abc import Mapping, Sequence
 
 from ..errors import OptionError, UnknownTopicError
-from ..model import Leader, LogBounds, TopicPartition
+from ..model import Broker, Leader, LogBounds, RecordTimes, TopicPartition
 from ..options import NetOptions
 from ..protocol.modern.list_offsets import EARLIEST_LOCAL_TIMESTAMP, NO_OFFSET
 from .groups import committed_offsets
-from .list_offsets import all_bounds, list_offsets
+from .list_offsets import all_bounds, list_offsets, record_times
 from .metadata import Metadata
 from .view import unknown_topics
 
@@ -28,6 +28,11 @@ class ModernCluster:
         self._net = net
         self._isolation_level = isolation_level
         self._group_id = group_id
+
+    def brokers(self) -> tuple[Broker, ...]:
+        if not self._metadata.brokers:
+            self._metadata.refresh(())
+        return self._metadata.brokers
 
     def topics(self) -> list[str]:
         return [topic.name for topic in self._metadata.topics() if not topic.is_internal]
@@ -53,6 +58,9 @@ class ModernCluster:
     def leaders_of(self, logs: Sequence[TopicPartition]) -> dict[TopicPartition, Leader]:
         return self._metadata.leaders_of(logs)
 
+    def leaders_now(self, logs: Sequence[TopicPartition]) -> dict[TopicPartition, Leader]:
+        return self._metadata.known_leaders(logs)
+
     def forget(self, log: TopicPartition) -> None:
         self._metadata.forget(log.topic)
 
@@ -63,6 +71,9 @@ class ModernCluster:
         asked = dict.fromkeys(logs, EARLIEST_LOCAL_TIMESTAMP)
         [found] = list_offsets(self._metadata, [asked], self._net, self._isolation_level)
         return found
+
+    def record_times(self, logs: Sequence[TopicPartition]) -> dict[TopicPartition, RecordTimes]:
+        return record_times(self._metadata, logs, self._net)
 
     def start_offsets(
         self,

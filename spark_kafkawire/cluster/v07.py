@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 
 from ..errors import OptionError, UnknownTopicError
-from ..model import Broker, ClusterView, Leader, LogBounds, TopicPartition
+from ..model import Broker, ClusterView, Leader, LogBounds, RecordTimes, TopicPartition
 from ..options import Discovery, NetOptions
 from .offsets import all_bounds, segments_before
 from .view import logs_of_topics, view
@@ -33,6 +33,9 @@ class V07Cluster:
         if self._known_brokers is not None:
             return ClusterView(self._known_brokers, ())
         return view(self._discovery, self._net)
+
+    def brokers(self) -> tuple[Broker, ...]:
+        return self._view.brokers
 
     def topics(self) -> tuple[str, ...]:
         if self._discovery.zookeeper_connect is None:
@@ -58,6 +61,8 @@ class V07Cluster:
         alive = {broker.id: broker for broker in self._view.brokers}
         return {log: Leader(alive[log.broker]) for log in logs if log.broker in alive}
 
+    leaders_now = leaders_of
+
     def forget(self, log: TopicPartition) -> None:
         """Nothing: a log of 0.7 never moves."""
 
@@ -66,6 +71,9 @@ class V07Cluster:
 
     def local_starts(self, logs: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
         return {log: found.earliest for log, found in self.bounds(logs).items()}
+
+    def record_times(self, logs: Sequence[TopicPartition]) -> dict[TopicPartition, RecordTimes]:
+        return dict.fromkeys(logs, RecordTimes())
 
     def start_offsets(
         self, times_ms: Mapping[TopicPartition, int], bounds: Mapping[TopicPartition, LogBounds]

@@ -17,8 +17,10 @@ from .limits import reply_bytes_max
 LATEST_TIMESTAMP: Final = -1
 #: ``timestamp`` that asks for the first offset of the log.
 EARLIEST_TIMESTAMP: Final = -2
-#: ``timestamp`` that asks for the record with the highest timestamp. From version 7 on.
+#: ``timestamp`` that asks for the record with the highest timestamp.
 MAX_TIMESTAMP: Final = -3
+#: First version that knows it. Source: KIP-734.
+MAX_TIMESTAMP_SINCE: Final = 7
 #: ``timestamp`` that asks for the first offset that is not in tiered storage only. From version 8 on.
 EARLIEST_LOCAL_TIMESTAMP: Final = -4
 #: First version that knows it: brokers before it have no tiered storage. Source: KIP-405.

@@ -28,7 +28,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Spark starts with this Java; empty means the one in PATH.
 WITH_JAVA := JAVA_HOME="$$($(BIN)/python .ci/java_home.py $(VENV)/java)" && export JAVA_HOME &&
 
-.PHONY: help demo test interop bench bench-codec bench-plot lint format clean
+.PHONY: help demo test interop zip bench bench-codec bench-plot lint format clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## /make \1\t/p' Makefile
@@ -41,6 +41,9 @@ test: lint ## check everything: lint, types, import contracts, tests, README
 
 interop: $(INSTALLED) ## run the tests against Apache Kafka 3.9 and 4.1, which Maven gets the first time
 	@$(WITH_JAVA) $(BIN)/python -m pytest tests/interop $(ARGS)
+
+zip: ## build dist/spark_kafkawire.zip, which spark-submit --py-files ships
+	@$(PYTHON) .ci/zip_package.py dist/spark_kafkawire.zip
 
 bench: $(INSTALLED) ## measure against the ceilings: ARGS="--only read write --rounds 3"
 	@$(WITH_JAVA) $(BIN)/python -m tests.benchmarks $(ARGS)

@@ -1,6 +1,7 @@
 """Read a Kafka 0.7 topic with Spark, count, write the counts to a new topic, and read them back.
 
-    spark-submit jobs/quickstart.py --zookeeper 127.0.0.1:2181 --topic debian-gzip
+    spark-submit --py-files dist/spark_kafkawire.zip jobs/quickstart.py \\
+        --zookeeper 127.0.0.1:2181 --topic debian-gzip
 
 The topic's messages are JSON objects that have a field ``section``, as Debian's package records do.
 Tables and progress go to stdout, and last one JSON object. The exit code is 1 where the counts that
@@ -18,6 +19,8 @@ from typing import Any
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql.functions import col, count, from_json, struct, to_json
 
+from spark_kafkawire.jobs.session import job_session
+
 PACKAGE_SCHEMA = "package string, version string, architecture string, section string, size string"
 COUNT_SCHEMA = "section string, packages long"
 
@@ -25,8 +28,7 @@ COUNT_SCHEMA = "section string, packages long"
 def main() -> int:
     """Run the job; the exit code."""
     arguments = parse_arguments()
-    # Leaving it stops Spark, which is quieter than to exit under its workers.
-    with SparkSession.builder.appName("kafkawire quickstart").getOrCreate() as spark:
+    with job_session("quickstart") as spark:
         report = run(spark, arguments)
     print(json.dumps(report), flush=True)
     return 0 if report["match"] else 1

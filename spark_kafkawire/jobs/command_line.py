@@ -1,0 +1,189 @@
+"""What the command lines of all jobs have in common: connection options, reports, exit codes.
+
+    parser = JobParser("ingest.py", __doc__)
+    add_connection(parser)
+    add_reporting(parser)
+    ...
+    sys.exit(run_job(parser, lambda arguments, progress: job(connection_options(arguments), progress)))
+
+=========  ==============================================================================
+exit code  meaning
+=========  ==============================================================================
+0          done
+1          failed; one line on stderr says why
+2          wrong usage: an argument, an option or what they name; one line on stderr
+3          done, and offsets were gone that should have been read; the summary names them
+=========  ==============================================================================
+
+Progress and errors go to stderr, the summary to stdout. Values of options are never repeated: they
+may be secrets.
+"""
+
+from __future__ import annotations
+
+import argparse
+import enum
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final, NoReturn
+
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+
+from .. import errors
+from ..errors import Action, KafkaWireError, OptionError
+from .progress import Progress, progress_on
+from .properties import parse_properties
+from .streams import error_stream
+
+#: The key of a summary that makes the exit code ``DATA_LOSS`` where it holds something.
+DATA_LOSS_KEY: Final = "data_loss"
+#: Our error inside of what Spark makes of it, which is many lines.
+_OUR_ERROR: Final = re.compile(r"\bspark_kafkawire\.errors\.(\w+): (.*)")
+
+Summary = Mapping[str, Any]
+
+
+class ExitCode(enum.IntEnum):
+    """How a job ended."""
+
+    DONE = 0
+    FAILED = 1
+    USAGE = 2
+    DATA_LOSS = 3
+
+
+class JobParser(argparse.ArgumentParser):
+    """Complains in one line, and repeats no argument that it does not know: that may be a secret."""
+
+    def __init__(self, script: str, description: str | None) -> None:
+        super().__init__(
+            prog=f"spark-submit jobs/{script}",
+            description=description,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+            allow_abbrev=False,
+        )
+        self.job = script.removesuffix(".py")
+        self.errors = error_stream()
+
+    def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """The arguments. Ends the process with ``ExitCode.USAGE`` where they are wrong."""
+        arguments, unknown = self.parse_known_args(args, namespace)
+        if unknown:
+            names = [argument.partition("=")[0] for argument in unknown if argument.startswith("-")]
+            self.error(f"unknown argument {names[0]}" if names else f"{len(unknown)} argument(s) too many")
+        return arguments
+
+    def error(self, message: str) -> NoReturn:
+        """End the process with ``ExitCode.USAGE``."""
+        self.complain(f"{message}; --help tells more")
+        self.exit(ExitCode.USAGE)
+
+    def complain(self, line: str) -> None:
+        """A line on stderr."""
+        print(f"{self.job}: {line}", file=self.errors, flush=True)
+
+
+def add_connection(parser: argparse.ArgumentParser) -> None:
+    """``--option`` and ``--options-file``, which ``connection_options`` reads."""
+    group = parser.add_argument_group("connection")
+    group.add_argument(
+        "--option",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help='an option of format("kafkawire"), as kafka.bootstrap.servers=HOST:PORT or '
+        "zookeeper.connect=HOST:PORT; may be repeated",
+    )
+    group.add_argument(
+        "--options-file",
+        action="append",
+        default=[],
+        type=Path,
+        metavar="FILE",
+        help="a file of such options, a line each, on the driver: here secrets stay off the command line; "
+        "--option beats it",
+    )
+
+
+def add_reporting(parser: argparse.ArgumentParser) -> None:
+    """``--json`` and ``--quiet``."""
+    group = parser.add_argument_group("reports")
+    group.add_argument("--json", action="store_true", help="print the summary as one JSON object")
+    group.add_argument("--quiet", action="store_true", help="show no progress")
+
+
+def connection_options(arguments: argparse.Namespace) -> dict[str, str]:
+    """The options of the files, then those of the command line. Raises ``OptionError`` (fatal)."""
+    return read_options(arguments.option, arguments.options_file)
+
+
+def read_options(pairs: Sequence[str], files: Sequence[Path] = ()) -> dict[str, str]:
+    """Options from ``KEY=VALUE`` strings and from files, which those beat.
+
+    Raises ``OptionError`` (fatal); it shows no value.
+    """
+    # Spark's options know no case, so neither may the question which one beats which.
+    options: dict[str, tuple[str, str]] = {}
+    for file in files:
+        options.update({key.lower(): (key, value) for key, value in _properties(file).items()})
+    for number, pair in enumerate(pairs, 1):
+        key, separator, value = pair.partition("=")
+        if not separator or not key.strip():
+            raise OptionError(
+                f"argument --option: number {number} is not KEY=VALUE (it is not shown: it may be a secret)"
+            )
+        options[key.strip().lower()] = (key.strip(), value.strip())
+    return dict(options.values())
+
+
+def _properties(file: Path) -> dict[str, str]:
+    try:
+        return parse_properties(file.read_text("utf-8"))
+    except OSError as error:
+        raise OptionError(f"argument --options-file: {file}: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise OptionError(f"argument --options-file: {file} is not a text in UTF-8") from error
+
+
+def run_job(
+    parser: JobParser,
+    job: Callable[[argparse.Namespace, Progress], Summary],
+    argv: Sequence[str] | None = None,
+) -> int:
+    """Parse the command line, run the job, print its summary; the exit code."""
+    arguments = parser.parse_args(argv)
+    progress = progress_on(parser.errors, parser.job, quiet=arguments.quiet)
+    try:
+        with progress:
+            summary = job(arguments, progress)
+    except (KafkaWireError, PySparkException, Py4JError) as error:
+        line, code = told(error)
+        parser.complain(line)
+        return code
+    print_summary(summary, as_json=arguments.json)
+    return ExitCode.DATA_LOSS if summary.get(DATA_LOSS_KEY) else ExitCode.DONE
+
+
+def told(error: Exception) -> tuple[str, ExitCode]:
+    """An error of ours or of Spark in one line, and the exit code that it means."""
+    name, line = type(error).__name__, str(error)
+    if not isinstance(error, KafkaWireError):
+        ours = _OUR_ERROR.findall(line)
+        name, line = ours[-1] if ours else (name, line.strip())
+    kind = getattr(errors, name, None)
+    action = kind.action if isinstance(kind, type) and issubclass(kind, KafkaWireError) else Action.FAIL
+    return line.partition("\n")[0], ExitCode.USAGE if action is Action.FIX_OPTION else ExitCode.FAILED
+
+
+def print_summary(summary: Summary, *, as_json: bool) -> None:
+    """The summary on stdout: one JSON object, or a line for each of its entries."""
+    if as_json:
+        print(json.dumps(summary), flush=True)
+        return
+    width = max(map(len, summary), default=0)
+    for key, value in summary.items():
+        shown = f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else value
+        print(f"{key.replace('_', ' '):<{width}}  {shown}", flush=True)

@@ -1,0 +1,58 @@
+"""Files of ``key=value`` lines, as Java's properties and ``spark-defaults.conf`` are written. Pure.
+
+    # a comment; ! begins one, too
+    kafka.bootstrap.servers=h:9092
+    kafka.security.protocol  SASL_SSL
+    kafka.sasl.jaas.config: org.apache.kafka.common.security.scram.ScramLoginModule required \\
+        username="etl" password="...";
+
+A line ends its key at the first ``=``, ``:`` or blank; a backslash at its end joins the next line.
+
+Source: java.util.Properties.load.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+#: The key up to a blank, ``=`` or ``:`` that no backslash precedes, and what follows that.
+_KEY_AND_VALUE: Final = re.compile(r"((?:\\.|[^\s=:\\])*)\s*[=:]?\s*(.*)", re.DOTALL)
+_ESCAPE: Final = re.compile(r"\\(?:u([0-9a-fA-F]{4})|(.))", re.DOTALL)
+_CONTROLS: Final = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
+
+
+def parse_properties(text: str) -> dict[str, str]:
+    """The properties of a file's text; the last one counts where a key is there twice."""
+    properties = {}
+    for line in _logical_lines(text):
+        match = _KEY_AND_VALUE.fullmatch(line)
+        assert match is not None, "every line matches"
+        properties[_unescaped(match[1])] = _unescaped(match[2].rstrip())
+    return properties
+
+
+def _logical_lines(text: str) -> Iterator[str]:
+    """Lines without comments, joined where a backslash ends them."""
+    lines = iter(text.splitlines())
+    for line in lines:
+        line = line.lstrip()
+        if not line or line[0] in "#!":
+            continue
+        while _continues(line):
+            line = line[:-1] + next(lines, "").lstrip()
+        yield line
+
+
+def _continues(line: str) -> bool:
+    backslashes = len(line) - len(line.rstrip("\\"))
+    return backslashes % 2 == 1
+
+
+def _unescaped(text: str) -> str:
+    return _ESCAPE.sub(lambda match: chr(int(match[1], 16)) if match[1] else _control(match[2]), text)
+
+
+def _control(letter: str) -> str:
+    return _CONTROLS.get(letter, letter)

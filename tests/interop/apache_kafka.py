@@ -66,6 +66,8 @@ ssl.client.auth=requested
 listener.name.mtls.ssl.client.auth=required
 sasl.enabled.mechanisms=PLAIN,SCRAM-SHA-256,SCRAM-SHA-512,OAUTHBEARER
 """
+#: How long a login by SCRAM-SHA-256 lasts without TLS, ms; all others last as long as their connection.
+LOGIN_MS: Final = 2_000
 _SECURITY: Final = "org.apache.kafka.common.security"
 
 
@@ -129,6 +131,7 @@ class ApacheKafka:
             f"log.dirs={self._folder / 'data'}",
             f"ssl.keystore.location={self._certificates.server}",
             f"ssl.truststore.location={self._certificates.authority}",
+            f"listener.name.sasl_plaintext.scram-sha-256.connections.max.reauth.ms={LOGIN_MS}",
             *(line for name in ("sasl_plaintext", "sasl_ssl") for line in _logins(name)),
         ]
         return "\n".join(lines) + "\n"

@@ -11,16 +11,24 @@ from typing import Any, Final
 import pytest
 from pyspark.sql import SparkSession
 
-from spark_kafkawire.errors import AuthenticationError, ConnectFailed, KafkaWireError, TransportError
+from spark_kafkawire.errors import (
+    AuthenticationError,
+    ConnectFailed,
+    ConnectionLost,
+    KafkaWireError,
+    TransportError,
+)
 from spark_kafkawire.net.client import Client
+from spark_kafkawire.net.pool import Pool
 from spark_kafkawire.options import ReadOptions
 from spark_kafkawire.protocol import modern
 from spark_kafkawire.protocol.modern.metadata import MetadataRequest
 from tests.support import librdkafka
 from tests.support.certificates import KEY_PASSWORD, Certificates
 from tests.support.foreign import Record
+from tests.support.polling import poll
 
-from .apache_kafka import LISTENERS, USERS, ApacheKafka
+from .apache_kafka import LISTENERS, LOGIN_MS, USERS, ApacheKafka
 from .jars import FIRST_TEST_TIMEOUT_S
 
 pytestmark = pytest.mark.timeout(FIRST_TEST_TIMEOUT_S)
@@ -122,6 +130,26 @@ def test_users_log_in_with_their_password_alone(
     for user, password in (("alice", "wrong"), ("nobody", "alice-secret"), ("bob", USERS["alice"])):
         message = refused(kafka, listener, **login(mechanism, user, password), **more)
         assert f"SASL {mechanism}: the broker refuses the credentials, it says 'Authentication" in message
+
+
+def test_a_login_that_ends_is_neither_kept_nor_served_any_longer(kafka: ApacheKafka) -> None:
+    how = login("SCRAM-SHA-256", "alice", USERS["alice"])
+    pool = Pool()
+    with connect(kafka, "SASL_PLAINTEXT", **how) as client:
+        pool.give_back(client)
+        assert pool.take(client.broker, client.settings) is client
+        poll(lambda: not client.is_quiet(), "the client knows that its login ends soon", LOGIN_MS / 1000 + 5)
+        pool.give_back(client)
+        again = pool.take(client.broker, client.settings)
+        assert again is not client
+        assert is_served(again)
+    with connect(kafka, "SASL_PLAINTEXT", **how) as late:
+
+        def served() -> bool:
+            return bool(late.request(MetadataRequest(topics=())).brokers)
+
+        with pytest.raises(ConnectionLost, match="instead of answering Metadata"):
+            poll(lambda: not served(), "the broker closes once the login has ended")
 
 
 def unsecured_token(**claims: Any) -> str:

@@ -20,6 +20,7 @@ from spark_kafkawire.source.schema import HEADERS_FIELD
 from tests.support import kafka_python, librdkafka
 from tests.support.foreign import CODECS, Record
 from tests.support.noida import NoidaBroker
+from tests.support.polling import poll
 from tests.support.reading import Read, read, read_values
 
 T0 = 1_700_000_000_000
@@ -194,6 +195,34 @@ def test_late_binding_start_offsets(noida: NoidaBroker, topic: str) -> None:
     assert read_values(noida.bootstrap_servers, subscribe=topic) == numbers(range(21))
     noida.delete_records(topic, 0, 7)
     assert read_values(noida.bootstrap_servers, subscribe=topic) == numbers(range(7, 21))
+
+
+def test_fail_on_data_loss_false_should_not_return_duplicated_records(
+    noida: NoidaBroker, caplog: pytest.LogCaptureFixture
+) -> None:
+    topic = noida.create_topic()
+    send(noida, topic, range(100))
+    options = {"subscribe": topic, "failOnDataLoss": "false", "startingOffsets": by_partition(topic, {0: 0})}
+    planned_before = Read(noida.bootstrap_servers, minPartitions="4", **options)
+    noida.delete_records(topic, 0, 60)
+    with caplog.at_level(logging.WARNING, "spark_kafkawire"):
+        assert sorted(planned_before.column("offset")) == list(range(60, 100))
+        assert caplog.text.count("are gone") == 3  # all of two tasks, and some of the third
+        assert read_values(noida.bootstrap_servers, **options) == numbers(range(60, 100))
+    assert f"option startingOffsets: offset 0 is not in {topic} 0, which holds [60, 100)" in caplog.text
+    with pytest.raises(DataLossError, match=r"to read what is left, set failOnDataLoss=false"):
+        Read(noida.bootstrap_servers, **{**options, "failOnDataLoss": "true"})
+
+
+def test_what_retention_deletes_is_not_there(noida: NoidaBroker) -> None:
+    """Records as old as these are deleted at once."""
+    topic = noida.create_topic()
+    send(noida, topic, range(50), ms=T0)
+    poll(lambda: not read_values(noida.bootstrap_servers, subscribe=topic), "retention", 10.0)
+    send(noida, topic, range(50, 60))
+    assert read_values(noida.bootstrap_servers, subscribe=topic) == numbers(range(50, 60))
+    with pytest.raises(DataLossError, match=rf"offset 0 is not in {topic} 0, which holds \[50, 60\)"):
+        Read(noida.bootstrap_servers, subscribe=topic, startingOffsets=by_partition(topic, {0: 0}))
 
 
 @pytest.mark.parametrize(

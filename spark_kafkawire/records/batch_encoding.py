@@ -21,6 +21,8 @@ __all__ = ["EncodedBatch", "Records", "encode_batches"]
 
 #: The whole header; what is -1 or 0 here, the broker or ``with_producer`` fills in.
 _HEADER: Final = struct.Struct(">qiibIhiqqqhii")
+#: Largest batch: its size is an int32, also where compression makes it a little larger.
+_SIZE_MAX: Final = 2_000_000_000
 #: Batches of one kernel call, and their bytes: so many that the call itself costs little.
 _PLAN_BATCHES: Final = 64
 _PLAN_BYTES: Final = 1 << 20
@@ -47,6 +49,9 @@ def encode_batches(
     for a wrong type, compression or level. All fatal.
     """
     codec = codec_named(compression, magic)
+    batch_bytes_max, request_bytes_max = (
+        min(each, _SIZE_MAX) for each in (batch_bytes_max, request_bytes_max)
+    )
     if magic < 2:
         return encode_messages(records, magic, codec, level, batch_bytes_max, request_bytes_max, now_ms)
     keys, values = Column.of(records.keys, "key"), Column.of(records.values, "value")

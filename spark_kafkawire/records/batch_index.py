@@ -121,7 +121,8 @@ def index_table(buf: Uint8s, rows_max: int) -> tuple[int, int, Int64s]:
     while True:
         code, pos, row = batch_kernels.index_batches(buf, pos, row, table)
         if code != batch_kernels.ROWS_FULL or row == rows_max:
-            return code, pos, table[:row]
+            # Not the memory of rows that are not there: there may be many such tables.
+            return code, pos, table[:row] if 2 * row > len(table) else table[:row].copy()
         guess = row * (len(buf) - pos) // pos
         compiler.expect(guess)
         table = _grown(table, min(row + guess + guess // 8 + 64, rows_max))

@@ -121,19 +121,19 @@ def _timestamp_types(table: Int64s) -> Int32s:
 def _parts(index: BatchIndex, rows: Int64s, limits: DecodeLimits) -> Iterator[_Messages]:
     """The messages in parts of about ``batch_bytes_max``."""
     stage = _Stage(index, limits)
-    codecs = index.table[rows, kernels.ATTRIBUTES] & CODEC_MASK
-    costs = np.maximum(index.table[rows, kernels.SIZE], MESSAGE_BYTES_MIN)
+    compressed = np.append(np.flatnonzero(index.table[rows, kernels.ATTRIBUTES] & CODEC_MASK), len(rows))
+    # What all messages before each row would take, were they plain.
+    taken = np.cumsum(np.append(0, np.maximum(index.table[rows, kernels.SIZE], MESSAGE_BYTES_MIN)))
     first = 0
     while first < len(rows):
-        if codecs[first]:
+        stop = int(compressed[np.searchsorted(compressed, first)])
+        if stop == first:
             stage.open(int(rows[first]))
             first += 1
         else:
-            # Plain messages up to the next compressed one, or as many as there is room for.
-            compressed = np.flatnonzero(codecs[first:])
-            stop = first + int(compressed[0]) if len(compressed) else len(rows)
-            fitting = int(np.searchsorted(np.cumsum(costs[first:stop]), limits.batch_bytes_max - stage.cost))
-            stop = min(stop, first + fitting + 1)
+            # Plain messages up to the next compressed one, or until there are enough.
+            enough = int(np.searchsorted(taken, taken[first] + limits.batch_bytes_max - stage.cost))
+            stop = min(stop, max(enough, first + 1))
             stage.copy(rows[first:stop])
             first = stop
         if stage.cost >= limits.batch_bytes_max or first == len(rows):

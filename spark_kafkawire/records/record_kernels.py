@@ -221,7 +221,7 @@ def read_headers(
             key_start = pos
             pos += max(key_size, 0)
             value_size, pos = varint(buf, pos, stop)
-            if pos > stop or key_size < 0 or value_size < -1 or value_size > stop - pos:
+            if pos > stop or key_size < 0 or value_size < -1:
                 return BAD_RECORD, row, key_bytes, value_bytes, null_values
             key_starts[header] = key_start
             key_sizes[header] = key_size

@@ -33,7 +33,7 @@ def status_bytes(name):
     status = pathlib.Path("/proc/self/status").read_text()
     return 1024 * int(re.search(name + r":\\s+(\\d+) kB", status)[1])
 
-assert compiler.load()
+assert compiler.load() and all(kernel.compile() for kernel in compiler._kernels)
 limit_bytes = int(sys.argv[1])
 limits = DecodeLimits(decompressed_bytes_max=limit_bytes, batch_bytes_max=limit_bytes)
 for path in sys.argv[3:]:
@@ -122,6 +122,25 @@ BOMBS: dict[str, tuple[Callable[[], bytes], int, str]] = {
         "LimitError: batch at offset 7: it holds more than .* messages.*maxDecompressedBytes",
     ),
     "many empty messages": (lambda: message(7, None) * 300_000, 300_000, ""),
+    "plain and compressed messages in turn": (
+        lambda: (
+            (message(7, None) + message(7, arrow_encode("gzip", message(0, None)), attributes=1)) * 10_000
+        ),
+        8_000,
+        "",
+    ),
+    "plain and compressed batches in turn": (
+        lambda: (
+            (
+                batch([record(0, None)], 7)
+                + batch([record(0, None)], 7, compression="lz4")
+                + batch([], 7, last_delta=0)
+            )
+            * 10_000
+        ),
+        8_000,
+        "",
+    ),
     "many empty batches": (lambda: batch([], 7, last_delta=0) * 100_000, 0, ""),
     "many batches of one record": (lambda: batch([record(0, None)], 7) * 100_000, 100_000, ""),
     "a batch of headers": (

@@ -29,7 +29,7 @@ def status_bytes(name):
     status = pathlib.Path("/proc/self/status").read_text()
     return 1024 * int(re.search(name + r":\\s+(\\d+) kB", status)[1])
 
-assert compiler.load()
+assert compiler.load() and all(kernel.compile() for kernel in compiler._kernels)
 limit_bytes = int(sys.argv[1])
 limits = DecodeLimits(decompressed_bytes_max=limit_bytes, batch_bytes_max=limit_bytes)
 for path in sys.argv[2:]:

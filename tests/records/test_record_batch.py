@@ -226,8 +226,8 @@ BAD: dict[str, tuple[bytes, str]] = {
         batch([varint(15) + b"\0" + b"\x80" * 9 + b"\x03" + b"\0\1\1\0"]),
         "the sizes of a record do not add up",
     ),
-    "a key size of -2": (batch([varint(8) + b"\0\0\0\3\0\0\0\0"]), "the sizes of a record do not add up"),
-    "a value size of -2": (batch([varint(8) + b"\0\0\0\1\3\0\0\0"]), "the sizes of a record do not add up"),
+    "a key size of -2": (batch([varint(6) + b"\0\0\0\3\1\0", GOOD]), "the sizes of a record do not add up"),
+    "a value size of -2": (batch([varint(6) + b"\0\0\0\1\3\0", GOOD]), "the sizes of a record do not add up"),
     "a key longer than the record": (batch([varint(8) + b"\0\0\0\x7e\0\0\0\0"]), "the sizes of a record"),
     "a header count below 0": (batch([varint(6) + b"\0\0\0\1\1\1"]), "the sizes of a record do not add up"),
     "more headers than bytes": (

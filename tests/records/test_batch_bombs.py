@@ -123,9 +123,7 @@ BOMBS: dict[str, tuple[Callable[[], bytes], int, str]] = {
     ),
     "many empty messages": (lambda: message(7, None) * 300_000, 300_000, ""),
     "plain and compressed messages in turn": (
-        lambda: (
-            (message(7, None) + message(7, arrow_encode("gzip", message(0, None)), attributes=1)) * 10_000
-        ),
+        lambda: (message(7, None) + message(7, arrow_encode("gzip", message(0, None)), attributes=1)) * 4_000,
         8_000,
         "",
     ),
@@ -136,7 +134,7 @@ BOMBS: dict[str, tuple[Callable[[], bytes], int, str]] = {
                 + batch([record(0, None)], 7, compression="lz4")
                 + batch([], 7, last_delta=0)
             )
-            * 10_000
+            * 4_000
         ),
         8_000,
         "",

@@ -192,6 +192,14 @@ def test_a_row_without_a_timestamp_has_the_time_of_encoding() -> None:
         assert [each.timestamp_ms for each in judged(batch.with_producer())] == expected
 
 
+def test_the_latest_timestamp_is_in_the_header_of_a_batch_and_of_what_is_compressed() -> None:
+    records = [Record(b"x", timestamp_ms=each) for each in (5, 9, 7)]
+    (batch,) = encoded(records)
+    assert struct.unpack_from(">qq", batch.data, 27) == (5, 9)
+    (batch,) = encoded(records, magic=1, compression="gzip")
+    assert struct.unpack_from(">q", batch.data, 18) == (9,)
+
+
 def test_no_rows_are_no_batches() -> None:
     for magic in (0, 1, 2):
         assert encoded([], magic=magic) == []

@@ -163,8 +163,8 @@ BAD: dict[str, tuple[bytes, str]] = {
         "sizes of a message do not add up",
     ),
     "a value size of -2": (
-        repaired(GOOD[:33] + b"\xff\xff\xff\xfe" + GOOD[37:]),
-        "sizes of a message do not",
+        repaired(message(5, None, b"key")[:-4] + b"\xff\xff\xff\xfe"),
+        "sizes of a message do not add up",
     ),
     "a value longer than the message": (
         repaired(GOOD[:36] + b"\x06" + GOOD[37:]),

@@ -33,7 +33,7 @@ WITH_JAVA := JAVA_HOME="$$($(BIN)/python .ci/java_home.py $(VENV)/java)" && expo
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## /make \1\t/p' Makefile
 
-demo: $(INSTALLED) ## read, count and write real Kafka 0.7 logs through Spark
+demo: $(INSTALLED) ## read, count and write real Kafka 0.7 logs through Spark, then copy them to a modern broker
 	@$(WITH_JAVA) $(BIN)/python jobs/demo.py
 
 test: lint ## check everything: lint, types, import contracts, tests, README

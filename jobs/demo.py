@@ -1,11 +1,14 @@
-"""Run ``jobs/quickstart.py`` on logs that a real Kafka 0.7.2 broker wrote: ``make demo``.
+"""Run the jobs on logs that a real Kafka 0.7.2 broker wrote: ``make demo``.
 
-Starts ZooKeeper and two embedded brokers on a copy of the recorded logs, submits the job, and
-stops everything again, whatever ends it. The exit code is the job's.
+Starts ZooKeeper and two embedded brokers on a copy of the recorded logs and submits
+``jobs/quickstart.py``; then starts noida-db, a broker of today's protocol, and submits
+``jobs/copy_topic.py``, which copies the topic to it. Stops everything again, whatever ends it. The
+exit code is that of the first job that failed.
 """
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import shutil
 import signal
@@ -20,6 +23,9 @@ from spark_kafkawire.broker import EmbeddedCluster
 ROOT = Path(__file__).parents[1]
 CORPUS = ROOT / "tests" / "golden" / "kafka-0.7.2" / "corpus"
 TOPIC = "debian-gzip"
+#: The topic's logs: three on each of two brokers.
+LOG_COUNT = 6
+COPY = "debian"
 STOP_TIMEOUT_S = 10.0
 
 
@@ -32,13 +38,27 @@ def main() -> int:
         ]
         progress("starting ZooKeeper and two embedded Kafka 0.7 brokers on them")
         with EmbeddedCluster(brokers=2, partitions=3, log_dirs=log_dirs) as cluster:
-            job = ["jobs/quickstart.py", "--zookeeper", cluster.zookeeper_connect, "--topic", TOPIC]
-            progress(f"running spark-submit {' '.join(job)}")
-            return spark_submit(job)
+            source = ["--zookeeper", cluster.zookeeper_connect, "--topic", TOPIC]
+            return spark_submit(["jobs/quickstart.py", *source]) or copy_topic(source)
+
+
+def copy_topic(source: Sequence[str]) -> int:
+    """Copy the topic to a modern broker, where there is one to start; the job's exit code."""
+    if importlib.util.find_spec("noida_db") is None:
+        progress("not copying to a modern broker: noida-db is not installed")
+        return 0
+    from tests.support.noida import NoidaBroker
+
+    progress("starting noida-db, a broker of today's Kafka")
+    with NoidaBroker() as broker:
+        broker.create_topic(LOG_COUNT, COPY)
+        target = ["--bootstrap-servers", broker.bootstrap_servers, "--output-topic", COPY]
+        return spark_submit(["jobs/copy_topic.py", *source, *target])
 
 
 def spark_submit(arguments: Sequence[str]) -> int:
     """Submit a job with this Python's Spark and the settings of ``jobs/conf``; its exit code."""
+    progress(f"running spark-submit {' '.join(arguments)}")
     bin_dir = Path(sys.executable).parent
     environment = {
         **os.environ,

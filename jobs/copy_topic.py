@@ -1,0 +1,141 @@
+"""Copy a Kafka 0.7 topic to today's Kafka with Spark, read the copy back, and compare checksums.
+
+    spark-submit jobs/copy_topic.py --zookeeper 127.0.0.1:2181 --topic debian-gzip \\
+        --bootstrap-servers 127.0.0.1:9092 --output-topic debian
+
+Each log of the old topic, a partition of one broker, becomes one partition of the new topic, in the
+same order. The new topic must be there, empty, with as many partitions. Progress goes to stdout, and
+last one JSON object. The exit code is 1 where the copy is not equal.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from typing import Any
+
+from pyspark.sql import DataFrame, Row, SparkSession, Window
+from pyspark.sql.functions import concat_ws, count, create_map, lit, row_number, xxhash64
+from pyspark.sql.functions import sum as total
+from pyspark.sql.types import DecimalType
+
+
+def main() -> int:
+    """Run the job; the exit code."""
+    arguments = parse_arguments()
+    # Leaving it stops Spark, which is quieter than to exit under its workers.
+    with SparkSession.builder.appName("kafkawire copy").getOrCreate() as spark:
+        report = run(spark, arguments)
+    print(json.dumps(report), flush=True)
+    return 0 if report["match"] else 1
+
+
+def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
+    """Copy, read back, compare; what came of it."""
+    started_s = time.monotonic()
+    progress(f"reading {arguments.topic} of Kafka 0.7")
+    # Cached, so that all that follows is one read of the topic.
+    messages = in_new_partitions(read_old(spark, arguments).cache())
+    sent = checksums(messages, "offset", "index")
+    progress(f"writing it to {arguments.output_topic} of today's Kafka")
+    write_new(messages, arguments)
+    progress(f"reading {arguments.output_topic} back")
+    received = checksums(read_new(spark, arguments), "offset")
+    return {
+        "copied": sum(log.messages for log in sent),
+        "partitions": len(sent),
+        "read_back": sum(log.messages for log in received),
+        "match": received == sent,
+        "seconds": round(time.monotonic() - started_s, 1),
+    }
+
+
+def parse_arguments() -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(
+        prog="spark-submit jobs/copy_topic.py",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument(
+        "--zookeeper",
+        required=True,
+        metavar="HOST:PORT[,HOST:PORT...][/CHROOT]",
+        help="the ZooKeeper that the Kafka 0.7 brokers are registered in",
+    )
+    parser.add_argument("--topic", required=True, help="the topic to copy, whole")
+    parser.add_argument(
+        "--bootstrap-servers",
+        required=True,
+        metavar="HOST:PORT[,HOST:PORT...]",
+        help="some brokers of the cluster to copy to",
+    )
+    parser.add_argument("--output-topic", required=True, help="the topic to copy to, empty")
+    parser.add_argument(
+        "--compression",
+        choices=["none", "gzip", "snappy", "lz4", "zstd"],
+        default="zstd",
+        help="how the written messages are compressed (default: %(default)s)",
+    )
+    return parser.parse_args()
+
+
+def read_old(spark: SparkSession, arguments: argparse.Namespace) -> DataFrame:
+    """All messages that the old topic holds now."""
+    return (
+        spark.read.format("kafkawire")
+        .option("zookeeper.connect", arguments.zookeeper)
+        .option("subscribe", arguments.topic)
+        .load()
+    )
+
+
+def in_new_partitions(messages: DataFrame) -> DataFrame:
+    """The messages, each with the number of its log among all logs as its partition."""
+    logs = messages.select("broker", "partition").distinct().orderBy("broker", "partition").collect()
+    numbers = [lit(word) for number, log in enumerate(logs) for word in (f"{log[0]}-{log[1]}", number)]
+    number = create_map(*numbers)[concat_ws("-", "broker", "partition")]
+    return messages.select(number.alias("partition"), "offset", "index", "value")
+
+
+def write_new(messages: DataFrame, arguments: argparse.Namespace) -> None:
+    """Write the messages. A log is one task's, which keeps its order."""
+    (
+        messages.select("partition", "value")
+        .write.format("kafkawire")
+        .mode("append")
+        .option("kafka.bootstrap.servers", arguments.bootstrap_servers)
+        .option("topic", arguments.output_topic)
+        .option("compression", arguments.compression)
+        .save()
+    )
+
+
+def read_new(spark: SparkSession, arguments: argparse.Namespace) -> DataFrame:
+    """All records that the new topic holds now."""
+    return (
+        spark.read.format("kafkawire")
+        .option("kafka.bootstrap.servers", arguments.bootstrap_servers)
+        .option("subscribe", arguments.output_topic)
+        .load()
+    )
+
+
+def checksums(messages: DataFrame, *place: str) -> list[Row]:
+    """Count and checksum of each partition; values that changed places in it make another checksum."""
+    in_order = Window.partitionBy("partition").orderBy(*place)
+    hashed = xxhash64(row_number().over(in_order), "value").cast(DecimalType(38))
+    rows = messages.select("partition", hashed.alias("hash")).groupBy("partition")
+    sums = rows.agg(count("*").alias("messages"), total("hash").alias("checksum"))
+    return sums.orderBy("partition").collect()
+
+
+def progress(what: str) -> None:
+    """Tell the person who waits what happens now."""
+    print(f"copy: {what} ...", flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -22,7 +22,7 @@ VERSIONS: Final = ("3.9.1", "4.1.1")
 def kafka(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, certificates: Certificates
 ) -> Iterator[ApacheKafka]:
-    """A broker that all tests share: each creates topics of its own, and none stops it."""
+    """A broker that all tests share: each creates topics of its own; one that restarts it waits for it."""
     version: str = request.param
     try:
         find_java()

@@ -31,6 +31,7 @@ from spark_kafkawire.protocol import modern
 from spark_kafkawire.protocol.dialect import VersionRange
 from spark_kafkawire.protocol.modern import fetch
 from spark_kafkawire.protocol.modern.fetch import READ_UNCOMMITTED
+from spark_kafkawire.protocol.modern.limits import NO_TOPIC_ID
 from spark_kafkawire.protocol.modern.list_offsets import (
     EARLIEST_LOCAL_TIMESTAMP,
     LATEST_TIMESTAMP,
@@ -610,6 +611,20 @@ def test_a_topic_that_was_made_anew_is_a_data_loss(
     with caplog.at_level(logging.WARNING, "spark_kafkawire"):
         assert values(fetcher_of(served.bootstrap_servers, pool, leader=before, options=options)) == []
     assert "another topic has its name now" in caplog.text
+
+
+@pytest.mark.parametrize("planned", [True, False])
+def test_a_topic_whose_id_was_not_known_is_not_another_one(
+    served: LogServer, pool: Pool, monkeypatch: pytest.MonkeyPatch, planned: bool
+) -> None:
+    leader = cluster_of(served.bootstrap_servers, pool).leaders_of((LOG,))[LOG]
+    if planned:  # and brokers that know no ids answer later
+        monkeypatch.setattr(served.broker, "topic_id", lambda _: NO_TOPIC_ID)
+    else:
+        leader = replace(leader, topic_id=None)
+    numbers = itertools.count(1)
+    altered(served, lambda _: {"error_code": 6 if next(numbers) == 2 else 0})
+    assert values(fetcher_of(served.bootstrap_servers, pool, leader=leader)) == VALUES
 
 
 def test_a_topic_that_is_gone_is_a_data_loss(log: MemoryLog, pool: Pool) -> None:

@@ -83,7 +83,8 @@ def _read(options: dict[str, str]) -> list[tuple[int, bytes]]:
 
 def _write(options: dict[str, str]) -> int:
     """Write two rows; how many the broker said it has."""
-    options |= {"topic": TOPIC}
+    # And a write waits for a producer id for one minute.
+    options |= {"topic": TOPIC, "kafka.max.block.ms": "1"}
     schema = StructType([StructField("value", BinaryType())])
     writer: Any = KafkaWireDataSource(options).writer(schema, False)
     rows = pa.record_batch([pa.array([b"one", b"two"], pa.binary())], names=["value"])

@@ -49,8 +49,7 @@ _NO_ROOM: Final = "failed to write whole buffer"
 
 def _decompress(payload: memoryview, size_max: int) -> list[Buffer]:
     header_size, block_size_max = _header(payload)
-    blocks, frame_size = _blocks(payload, header_size)
-    size = sum(min(block_size_max, size * (1 if is_plain else _RATIO_MAX)) for _, size, is_plain in blocks)
+    blocks, frame_size, size = _blocks(payload, header_size, block_size_max)
     if not payload[4] & _INDEPENDENT_BLOCKS:
         return decompress_into(cramjam.lz4, "lz4", payload[:frame_size], size, size_max)
     # The library wants room for a whole block, whose size it takes from four bytes before the block:
@@ -85,16 +84,21 @@ def decompress_into(library: Any, name: str, data: Buffer, size: int, size_max: 
     return [target.data[:written]]
 
 
-def _blocks(payload: memoryview, pos: int) -> tuple[list[tuple[int, int, bool]], int]:
-    """Position and size of each block and whether it is plain; the frame's size."""
-    blocks, between = list[tuple[int, int, bool]](), 4 if payload[4] & _BLOCK_CHECKSUM else 0
+def _blocks(
+    payload: memoryview, pos: int, block_size_max: int
+) -> tuple[list[tuple[int, int, bool]], int, int]:
+    """Position and size of each block and whether it is plain; the frame's size; the most it becomes."""
+    blocks, size_max = list[tuple[int, int, bool]](), 0
+    between = 4 if payload[4] & _BLOCK_CHECKSUM else 0
     while len(payload) - pos >= _UINT32.size:
-        (size,) = _UINT32.unpack_from(payload, pos)
+        (word,) = _UINT32.unpack_from(payload, pos)
         pos += _UINT32.size
-        if not size:
-            return blocks, pos + (4 if payload[4] & _CONTENT_CHECKSUM else 0)
-        blocks.append((pos, size & ~_PLAIN_BLOCK, bool(size & _PLAIN_BLOCK)))
-        pos += (size & ~_PLAIN_BLOCK) + between
+        if not word:
+            return blocks, pos + (4 if payload[4] & _CONTENT_CHECKSUM else 0), size_max
+        size, is_plain = word & ~_PLAIN_BLOCK, word >= _PLAIN_BLOCK
+        blocks.append((pos, size, is_plain))
+        size_max += min(block_size_max, size if is_plain else size * _RATIO_MAX)
+        pos += size + between
     raise CorruptDataError("its lz4 frame ends too early")
 
 

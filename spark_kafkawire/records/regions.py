@@ -98,13 +98,30 @@ def _plain(index: BatchIndex, rows: Int64s, limits: DecodeLimits) -> Iterator[Re
 def _decompressed(index: BatchIndex, rows: Int64s, limits: DecodeLimits) -> Iterator[Regions]:
     stage, sizes = _Stage(), list[int]()
     part_bytes_max = min(limits.batch_bytes_max, _STAGE_BYTES)
-    first, taken = 0, 0
-    for i, row in enumerate(rows.tolist()):
-        sizes.append(sum(map(stage.append, _content(index, row, limits))))
-        taken += max(sizes[-1], MESSAGE_BYTES_MIN * int(index.table[row, kernels.COUNT]))
+    first, taken, view = 0, 0, index.buf.data
+    columns = (kernels.POS, kernels.SIZE, kernels.ATTRIBUTES, kernels.COUNT)
+    for i, (pos, size, attributes, count) in enumerate(index.table[rows][:, columns].tolist()):
+        payload = view[pos + HEADER_BYTES : pos + size]
+        try:
+            sizes.append(stage.append(_content(payload, attributes & CODEC_MASK, limits)))
+        except CorruptDataError as error:
+            raise index.damage(int(rows[i]), str(error)) from error
+        except TooLarge as error:
+            raise index.too_large(int(rows[i]), str(error), limits) from error
+        taken += max(sizes[-1], MESSAGE_BYTES_MIN * count)
         if taken >= part_bytes_max or i + 1 == len(rows):
             yield _staged(index, rows[first : i + 1], stage.take(), np.array(sizes), limits)
             sizes, first, taken = [], i + 1, 0
+
+
+def _content(payload: memoryview, number: int, limits: DecodeLimits) -> list[Buffer]:
+    """The records of a batch, in parts."""
+    if not number or not payload:
+        return [payload]
+    codec = CODECS[2].get(number)
+    if codec is None:
+        raise CorruptDataError(f"its compression codec {number} is unknown")
+    return codec.decompress(payload, limits.decompressed_bytes_max)
 
 
 class _Stage:
@@ -112,18 +129,24 @@ class _Stage:
 
     def __init__(self) -> None:
         self._buf: Uint8s = room(_STAGE_BYTES, np.uint8)
+        self._view = self._buf.data
         self._size = 0
 
-    def append(self, data: Buffer) -> int:
-        """Add the bytes; their number."""
-        stop = self._size + len(data)
-        if stop > len(self._buf):
-            grown = room(max(stop, 2 * len(self._buf)), np.uint8)
-            grown[: self._size] = self._buf[: self._size]
-            self._buf = grown
-        self._buf.data[self._size : stop] = data
-        self._size = stop
-        return len(data)
+    def append(self, parts: list[Buffer]) -> int:
+        """Add the bytes of all parts; their number."""
+        start = self._size
+        for part in parts:
+            stop = self._size + len(part)
+            if stop > len(self._buf):
+                self._grow(stop)
+            self._view[self._size : stop] = part
+            self._size = stop
+        return self._size - start
+
+    def _grow(self, size_min: int) -> None:
+        grown = room(max(size_min, 2 * len(self._buf)), np.uint8)
+        grown[: self._size] = self._buf[: self._size]
+        self._buf, self._view = grown, grown.data
 
     def take(self) -> Uint8s:
         """All that was added; the memory is written again by the next ``append``."""
@@ -135,23 +158,6 @@ def _staged(index: BatchIndex, rows: Int64s, stage: Uint8s, sizes: Int64s, limit
     _check_counts(index, rows, sizes, limits)
     table = _located(index.table[rows], np.cumsum(sizes) - sizes, sizes)
     return Regions(index, rows, stage, table)
-
-
-def _content(index: BatchIndex, row: int, limits: DecodeLimits) -> list[Buffer]:
-    """The records of a batch, in parts."""
-    payload = index.batch(row)[HEADER_BYTES:]
-    number = int(index.table[row, kernels.ATTRIBUTES]) & CODEC_MASK
-    if not number or not payload:
-        return [payload]
-    codec = CODECS[2].get(number)
-    if codec is None:
-        raise index.damage(row, f"its compression codec {number} is unknown")
-    try:
-        return codec.decompress(payload, limits.decompressed_bytes_max)
-    except CorruptDataError as error:
-        raise index.damage(row, str(error)) from error
-    except TooLarge as error:
-        raise index.too_large(row, str(error), limits) from error
 
 
 def _check_counts(index: BatchIndex, rows: Int64s, sizes: Int64s, limits: DecodeLimits) -> None:

@@ -129,7 +129,12 @@ OPTIONS: Final = (
     _read("maxMessageBytes", "64MiB", "a larger message is an error"),
     _read("maxDecompressedBytes", "256MiB", "what one compressed message may become"),
     _write("topic", None, "the topic to write to; beats a `topic` column"),
-    _write("partitioner", "murmur2", "`murmur2`, `consistent`, `consistent_random` or `roundrobin`"),
+    _write(
+        "partitioner",
+        "murmur2",
+        "where keys go: Java's `murmur2`, librdkafka's `consistent` (null keys in one partition) and "
+        "`consistent_random`, or `roundrobin`, row by row",
+    ),
     _write("kafka.partitioner.class", None, "Java's name of `murmur2` or `roundrobin`", modern.DIALECT),
     _write("compression", "none", "`none`, `gzip`, `snappy`, and from 0.8 on `lz4` (0.8.2), `zstd` (2.1)"),
     _write("kafka.compression.type", None, "Kafka's name of `compression`", modern.DIALECT),

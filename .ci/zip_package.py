@@ -22,7 +22,8 @@ FILE_MODE: Final = 0o100644
 def main(target: Path) -> None:
     """Write the zip."""
     package = ROOT / "spark_kafkawire"
-    files = [*package.rglob("*.py"), package / "py.typed", ROOT / "pyspark_kafkawire.py"]
+    data = [file for ending in ("py", "css", "js") for file in package.rglob(f"*.{ending}")]
+    files = [*data, package / "py.typed", ROOT / "pyspark_kafkawire.py"]
     target.parent.mkdir(parents=True, exist_ok=True)
     with zipfile.ZipFile(target, "w", zipfile.ZIP_STORED) as archive:
         for file in sorted(files):

@@ -73,6 +73,19 @@ class Cluster(Protocol):
     def committed_offsets(self, logs: Sequence[TopicPartition]) -> Offsets:
         """Where the option's consumer group stands; None where it has committed nothing."""
 
+    def read_group_offsets(self, group: str, logs: Sequence[TopicPartition]) -> Offsets:
+        """Where a consumer group stands; None where it has committed nothing.
+
+        Raises ``OptionError`` (fatal) where the cluster keeps no groups (``broker.list``)."""
+
+    def commit_group_offsets(
+        self, group: str, offsets: Mapping[TopicPartition, int], *, force: bool = False
+    ) -> None:
+        """Let a group stand at the offset of the next message of each log.
+
+        Raises ``OptionError`` (fatal) while the group has members. ``force`` passes over those of
+        0.7; later brokers know no such thing."""
+
 
 def cluster_of(options: ReadOptions, brokers: tuple[Broker, ...] | None = None) -> Cluster:
     """The cluster that the discovery option names: here the protocol is chosen.

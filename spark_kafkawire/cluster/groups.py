@@ -1,24 +1,38 @@
-"""Where a consumer group stands in each partition: FindCoordinator, then OffsetFetch."""
+"""Where a consumer group stands in each partition: FindCoordinator, then OffsetFetch or OffsetCommit."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
 
-from ..errors import ProtocolError
+from ..errors import OptionError, ProtocolError
 from ..model import Broker, TopicPartition
 from ..net.pool import POOL
 from ..net.retry import Attempts
 from ..options import NetOptions
-from ..protocol.modern.error_codes import broker_error
+from ..protocol.modern.error_codes import ModernErrorCode, broker_error
 from ..protocol.modern.find_coordinator import FindCoordinatorRequest
 from ..protocol.modern.group_offsets import (
+    OffsetCommitPartition,
+    OffsetCommitReply,
+    OffsetCommitRequest,
+    OffsetCommitTopic,
     OffsetFetchGroupReply,
     OffsetFetchReply,
     OffsetFetchRequest,
     OffsetFetchTopic,
 )
 from .metadata import Metadata
+
+#: What a coordinator answers to a commit from outside while the group has members.
+_HAS_MEMBERS: Final = frozenset(
+    (
+        ModernErrorCode.ILLEGAL_GENERATION,
+        ModernErrorCode.UNKNOWN_MEMBER_ID,
+        ModernErrorCode.REBALANCE_IN_PROGRESS,
+    )
+)
 
 
 def committed_offsets(
@@ -30,7 +44,21 @@ def committed_offsets(
     broker refuses the group, and when the retries are used up that or a ``TransportError``.
     """
     attempts = Attempts(net.retry, patience_s=net.request_timeout_s)
-    return attempts.run(lambda: _asked_once(metadata, group_id, logs, net))
+    return attempts.run(lambda: _fetched_once(metadata, group_id, logs, net))
+
+
+def commit_offsets(
+    metadata: Metadata, group_id: str, offsets: Mapping[TopicPartition, int], net: NetOptions
+) -> None:
+    """Commit the offset of the next record of each log, as a client that is no member of the group.
+
+    A commit that is repeated says the same, so it is retried as ``committed_offsets`` is. Raises
+    ``OptionError`` (fatal) where the group has members, whose own commits it would undo; else as
+    that does.
+    """
+    if offsets:
+        attempts = Attempts(net.retry, patience_s=net.request_timeout_s)
+        attempts.run(lambda: _committed_once(metadata, group_id, offsets, net))
 
 
 def coordinator_of(metadata: Metadata, group_id: str) -> Broker:
@@ -45,14 +73,19 @@ def coordinator_of(metadata: Metadata, group_id: str) -> Broker:
     return Broker(found.node_id, found.host, found.port)
 
 
-def _asked_once(
+def _asked(coordinator: Broker, request: object, net: NetOptions) -> Any:
+    client = POOL.take(coordinator, net.connection)
+    reply = client.request(request)
+    POOL.give_back(client)
+    return reply
+
+
+def _fetched_once(
     metadata: Metadata, group_id: str, logs: Sequence[TopicPartition], net: NetOptions
 ) -> dict[TopicPartition, int | None]:
     coordinator = coordinator_of(metadata, group_id)
     place = f"OffsetFetch of group {group_id!r} on {coordinator}"
-    client = POOL.take(coordinator, net.connection)
-    reply: OffsetFetchReply = client.request(_request(group_id, logs))
-    POOL.give_back(client)
+    reply: OffsetFetchReply = _asked(coordinator, _request(group_id, logs), net)
     group = reply.group_of(group_id)
     if group.error_code:
         raise broker_error(group.error_code, place)
@@ -62,14 +95,58 @@ def _asked_once(
     return {log: found[log] for log in logs}
 
 
+def _committed_once(
+    metadata: Metadata, group_id: str, offsets: Mapping[TopicPartition, int], net: NetOptions
+) -> None:
+    coordinator = coordinator_of(metadata, group_id)
+    place = f"OffsetCommit of group {group_id!r} on {coordinator}"
+    reply: OffsetCommitReply = _asked(coordinator, _commit_request(group_id, offsets), net)
+    told = {
+        TopicPartition(topic.name, partition.partition_index): partition.error_code
+        for topic in reply.topics
+        for partition in topic.partitions
+    }
+    for log in offsets:
+        if log not in told:
+            raise ProtocolError(f"{place}: the answer does not mention {log}")
+        if told[log] in _HAS_MEMBERS:
+            raise OptionError(
+                f"{place}: the group has members, which commit themselves; stop them, or use another group"
+            )
+        if told[log]:
+            raise broker_error(told[log], f"{place}, {log}")
+
+
 def _request(group_id: str, logs: Sequence[TopicPartition]) -> OffsetFetchRequest:
-    by_topic: dict[str, list[int]] = defaultdict(list)
-    for log in logs:
-        by_topic[log.topic].append(log.partition)
     topics = [
-        OffsetFetchTopic(name=topic, partition_indexes=tuple(numbers)) for topic, numbers in by_topic.items()
+        OffsetFetchTopic(name=topic, partition_indexes=tuple(log.partition for log in own))
+        for topic, own in _by_topic(logs).items()
     ]
     return OffsetFetchRequest.for_group(group_id, tuple(topics))
+
+
+def _commit_request(group_id: str, offsets: Mapping[TopicPartition, int]) -> OffsetCommitRequest:
+    topics = [
+        OffsetCommitTopic(
+            name=topic,
+            partitions=tuple(
+                # Java's clients write empty metadata, too, where they have none.
+                OffsetCommitPartition(
+                    partition_index=log.partition, committed_offset=offsets[log], committed_metadata=""
+                )
+                for log in own
+            ),
+        )
+        for topic, own in _by_topic(offsets).items()
+    ]
+    return OffsetCommitRequest(group_id=group_id, topics=tuple(topics))
+
+
+def _by_topic(logs: Iterable[TopicPartition]) -> dict[str, list[TopicPartition]]:
+    by_topic: dict[str, list[TopicPartition]] = defaultdict(list)
+    for log in logs:
+        by_topic[log.topic].append(log)
+    return by_topic
 
 
 def _offsets(group: OffsetFetchGroupReply, place: str) -> dict[TopicPartition, int | None]:

@@ -9,7 +9,7 @@ from ..errors import OptionError, UnknownTopicError
 from ..model import Broker, Leader, LogBounds, RecordTimes, TopicPartition
 from ..options import NetOptions
 from ..protocol.modern.list_offsets import EARLIEST_LOCAL_TIMESTAMP, NO_OFFSET
-from .groups import committed_offsets
+from .groups import commit_offsets, committed_offsets
 from .list_offsets import all_bounds, list_offsets, record_times
 from .metadata import Metadata
 from .view import unknown_topics
@@ -90,4 +90,18 @@ class ModernCluster:
             raise OptionError(
                 "option startingOffsets: 'committed' needs kafka.group.id, whose offsets are meant"
             )
-        return committed_offsets(self._metadata, self._group_id, logs, self._net)
+        return self.read_group_offsets(self._group_id, logs)
+
+    def read_group_offsets(
+        self, group: str, logs: Sequence[TopicPartition]
+    ) -> dict[TopicPartition, int | None]:
+        return committed_offsets(self._metadata, group, logs, self._net)
+
+    def commit_group_offsets(
+        self,
+        group: str,
+        offsets: Mapping[TopicPartition, int],
+        *,
+        force: bool = False,  # noqa: ARG002  # the coordinator decides
+    ) -> None:
+        commit_offsets(self._metadata, group, offsets, self._net)

@@ -15,6 +15,7 @@ from ..errors import OptionError, UnknownTopicError
 from ..model import Broker, ClusterView, Leader, LogBounds, RecordTimes, TopicPartition
 from ..options import Discovery, NetOptions
 from .offsets import all_bounds, segments_before
+from .v07_groups import commit_group_offsets, read_group_offsets
 from .view import logs_of_topics, view
 
 
@@ -94,6 +95,24 @@ class V07Cluster:
             f"option startingOffsets: 'committed' needs kafka.bootstrap.servers; {logs[0]} is of Kafka 0.7, "
             "whose consumers keep their offsets in ZooKeeper: give them as JSON"
         )
+
+    def read_group_offsets(
+        self, group: str, logs: Sequence[TopicPartition]
+    ) -> dict[TopicPartition, int | None]:
+        self._check_groups(group)
+        return read_group_offsets(self._discovery, self._net.request_timeout_s, group, logs)
+
+    def commit_group_offsets(
+        self, group: str, offsets: Mapping[TopicPartition, int], *, force: bool = False
+    ) -> None:
+        self._check_groups(group)
+        commit_group_offsets(self._discovery, self._net.request_timeout_s, group, offsets, force=force)
+
+    def _check_groups(self, group: str) -> None:
+        if self._discovery.zookeeper_connect is None:
+            raise OptionError(
+                f"group {group!r}: 0.7 keeps groups in ZooKeeper; set zookeeper.connect, not broker.list"
+            )
 
     def _segments_before(
         self, times_ms: Mapping[TopicPartition, int]

@@ -1,4 +1,4 @@
-"""A ZooKeeper session for reading many nodes at once: kazoo with deadlines and without noise.
+"""A ZooKeeper session for many nodes at once: kazoo with deadlines and without noise.
 
     names = read_tree(discovery, 30.0, lambda tree: next(tree.children(["/brokers/ids"])))
 
@@ -17,7 +17,7 @@ import socket
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Any, Final, TypeVar
 
@@ -28,6 +28,7 @@ from kazoo.exceptions import (
     ConnectionLoss,
     KazooException,
     NoAuthError,
+    NodeExistsError,
     NoNodeError,
     SessionExpiredError,
 )
@@ -79,6 +80,32 @@ class Tree:
         """Whether there is such a node."""
         return next(self._pipeline(self._client.exists_async, [path])) is not None
 
+    def put(self, nodes: Mapping[str, bytes]) -> None:
+        """Write persistent nodes. Where they are missing they are made, and so are those above them,
+        with null data, as 0.7's own clients make them."""
+        missing = [
+            path
+            for path, stat in zip(
+                nodes, self._pipeline(lambda path: self._set(path, nodes), nodes), strict=True
+            )
+            if stat is None
+        ]
+        for parent in sorted({parent for path in missing for parent in _parents(path)}):
+            self._make(parent, None)
+        for path in missing:
+            self._make(path, nodes[path])
+
+    def _set(self, path: str, nodes: Mapping[str, bytes]) -> Any:
+        return self._client.set_async(path, nodes[path])
+
+    def _make(self, path: str, data: bytes | None) -> None:
+        # Somebody else may have made it meanwhile; then a parent is there, and data is put anew.
+        with contextlib.suppress(NodeExistsError):
+            self._answer(path, self._client.create_async(path, data))
+            return
+        if data is not None:
+            self.put({path: data})
+
     def _pipeline(self, start: Callable[[str], Any], paths: Iterable[str]) -> Iterator[Any]:
         waiting = iter(paths)
         pending = deque((path, start(path)) for path in islice(waiting, REQUESTS_IN_FLIGHT))
@@ -101,10 +128,17 @@ class Tree:
             raise DiscoveryError(f"the answer for {path} is not ZooKeeper's: {error!r}") from error
 
 
+def _parents(path: str) -> list[str]:
+    """``/a`` and ``/a/b`` of ``/a/b/c``."""
+    parts = path.split("/")
+    return ["/".join(parts[:depth]) for depth in range(2, len(parts))]
+
+
 def read_tree(discovery: Discovery, timeout_s: float, read: Callable[[Tree], T]) -> T:
     """What ``read`` makes of the tree, in one session that is closed afterwards.
 
-    A session that is lost is replaced and ``read`` called again, all within ``timeout_s``.
+    A session that is lost is replaced and ``read`` called again, all within ``timeout_s``; so it may
+    write what may be written twice.
 
     Raises ``DiscoveryError`` (fatal), ``OptionError`` (fatal) for an impossible address.
     """

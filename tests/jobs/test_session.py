@@ -87,8 +87,12 @@ def test_the_zip_is_the_same_whenever_it_is_made(package: Path, tmp_path: Path) 
 def test_the_zip_holds_every_module_and_nothing_else(package: Path) -> None:
     listed = subprocess.run([sys.executable, "-m", "zipfile", "-l", package], capture_output=True, text=True)
     names = {line.split()[0] for line in listed.stdout.splitlines()[1:]}
-    modules = {path.relative_to(ROOT).as_posix() for path in (ROOT / "spark_kafkawire").rglob("*.py")}
-    assert names == modules | {"spark_kafkawire/py.typed", "pyspark_kafkawire.py"}
+    package_files = {
+        path.relative_to(ROOT).as_posix()
+        for path in (ROOT / "spark_kafkawire").rglob("*")
+        if path.is_file() and "__pycache__" not in path.parts
+    }
+    assert names == package_files | {"pyspark_kafkawire.py"}
 
 
 def test_spark_tells_how_many_messages_a_job_has_read_and_written(

@@ -1,0 +1,91 @@
+"""Where a consumer group of Kafka 0.7 stands: its offsets in ZooKeeper.
+
+======================================  ===================================================
+node                                    data
+======================================  ===================================================
+/consumers/G/ids/C                      what consumer C of the group reads; there while it lives
+/consumers/G/offsets/T/BROKER-PARTITION  offset of the next message, as decimal text
+======================================  ===================================================
+
+Offset nodes are persistent, those above them have null data. Consumers read them when they begin and
+when they share their partitions anew, and write them every ``autocommit.interval.ms``: what somebody
+else writes meanwhile is lost, and may make a consumer read twice.
+
+Source: ``zk_tree.json`` of ``tests/golden/kafka-0.7.2``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from ..errors import DiscoveryError, OptionError
+from ..model import TopicPartition
+from ..options import Discovery
+from .zookeeper_session import Tree, read_tree
+
+CONSUMERS: Final = "/consumers"
+#: Bytes of a node's data that an error shows.
+_SHOWN_SIZE_MAX: Final = 60
+#: Consumers that an error names.
+_NAMES_COUNT_MAX: Final = 3
+
+
+def read_group_offsets(
+    discovery: Discovery, timeout_s: float, group: str, logs: Sequence[TopicPartition]
+) -> dict[TopicPartition, int | None]:
+    """The offset that a group committed for each log, None where it has none.
+
+    Raises ``DiscoveryError``, ``OptionError`` for a group that no node can be named by (both fatal).
+    """
+    paths = [offset_path(group, log) for log in logs]
+    found = read_tree(discovery, timeout_s, lambda tree: list(tree.data(paths)))
+    return {
+        log: None if data is None else _offset(path, data)
+        for log, path, data in zip(logs, paths, found, strict=True)
+    }
+
+
+def commit_group_offsets(
+    discovery: Discovery,
+    timeout_s: float,
+    group: str,
+    offsets: Mapping[TopicPartition, int],
+    *,
+    force: bool = False,
+) -> None:
+    """Write a group's offsets as its consumers do.
+
+    Raises ``OptionError`` (fatal) where the group has live consumers, unless ``force`` is set; else as
+    ``read_group_offsets``. Nothing but offset nodes and those above them is ever written.
+    """
+    nodes = {offset_path(group, log): str(offset).encode() for log, offset in offsets.items()}
+
+    def write(tree: Tree) -> None:
+        [members] = tree.children([f"{CONSUMERS}/{group}/ids"])
+        if members and not force:
+            more = len(members) - _NAMES_COUNT_MAX
+            named = ", ".join(sorted(members)[:_NAMES_COUNT_MAX]) + (f" and {more} more" if more > 0 else "")
+            raise OptionError(
+                f"group {group!r} has live consumers ({named}), which commit themselves; stop them, or use "
+                "another group"
+            )
+        tree.put(nodes)
+
+    read_tree(discovery, timeout_s, write)
+
+
+def offset_path(group: str, log: TopicPartition) -> str:
+    """The node of a group's offset in a log. Raises ``OptionError`` (fatal)."""
+    if not re.fullmatch(r"[^/\x00-\x1f\x7f]+", group) or group in (".", ".."):
+        raise OptionError(f"group {group!r} cannot be the name of a node in ZooKeeper")
+    return f"{CONSUMERS}/{group}/offsets/{log.topic}/{log.name}"
+
+
+def _offset(path: str, data: bytes) -> int:
+    # Java's Long.parseLong takes a sign, which nobody has written.
+    if not re.fullmatch(rb"\d{1,19}", data) or int(data) >= 1 << 63:
+        shown = data[:_SHOWN_SIZE_MAX].decode("utf-8", "replace")
+        raise DiscoveryError(f"node {path} holds {shown!r}, which is not an offset")
+    return int(data)

@@ -335,6 +335,28 @@ def test_an_answer_that_comes_too_late_is_a_lost_one(mock_cluster: MockCluster) 
     assert values(librdkafka.consume(mock_cluster.bootstrap_servers, "t")) == [b"a"]
 
 
+def test_a_broker_that_stands_still_stops_the_task_before_its_memory_fills() -> None:
+    values_ = [b"x" * 1000] * 100
+    limits = {"requestTimeout": "500ms", "kafka__delivery__timeout__ms": 500, "kafka__buffer__memory": 99_999}
+    with NoidaBroker() as broker:
+        topic = broker.create_topic()
+        with producer(options_of(broker.bootstrap_servers, batchBytes=100_000, **limits)) as sending:
+            sending.add(TopicPartition(topic, 0), records(values_))
+            broker.pause()
+            taken: list[bytes] = []
+
+            def fill() -> None:
+                while True:
+                    sending.add(TopicPartition(topic, 0), records(values_))
+                    taken.extend(values_)
+
+            with pytest.raises(DeliveryError, match="no answer within"):
+                fill()
+            broker.resume()
+    # What is in flight and, beyond that, in the buffers of both ends of the connection.
+    assert sum(map(len, taken)) < 20_000_000
+
+
 def test_a_broker_killed_and_started_again_loses_nothing_that_was_proven(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from ..model import TopicPartition
@@ -127,9 +127,9 @@ class Batch:
     """
 
     log: TopicPartition
-    records: Records
+    records: Records = field(repr=False)
     encoder: BatchEncoder
-    encoded: EncodedBatch
+    encoded: EncodedBatch = field(repr=False)
     place: int
     deadline_s: float
     producer: ProducerId = NO_PRODUCER

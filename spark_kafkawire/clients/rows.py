@@ -11,9 +11,9 @@ from ..errors import RowError
 from ..records.rows import Records
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Rows:
-    """Columns of equal length; the arrays belong to the batch they came in.
+    """Columns of equal length; the arrays belong to the batch they came in. Its repr shows no payload.
 
     ``records`` is what is stored. ``topic`` is one name for all rows or a string column, ``keys``
     are binary, ``brokers`` and ``partitions`` int32. In the last three a null, like a missing

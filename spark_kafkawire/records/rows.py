@@ -19,9 +19,9 @@ from .headers import HEADERS
 _NO_ROWS: Final = np.empty(0, np.int64)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Records:
-    """Rows to write, in order: arrays of equal length.
+    """Rows to write, in order: arrays of equal length. Their repr shows no payload.
 
     ``values`` and ``keys`` are string or binary arrays (or large ones), null for a null; no keys
     at all are None. ``headers`` is a list array of (key: string, value: binary) structs, null or

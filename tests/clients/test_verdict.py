@@ -7,6 +7,7 @@ import dataclasses
 import pytest
 
 from spark_kafkawire.clients.batches import NO_PRODUCER, Batch, BatchEncoder, LogState, ProducerId
+from spark_kafkawire.clients.rows import Rows
 from spark_kafkawire.clients.verdict import Failure, Verdict
 from spark_kafkawire.errors import ConnectionLost, KafkaWireError, ProtocolError
 from spark_kafkawire.model import TopicPartition
@@ -114,3 +115,12 @@ def test_halves_hold_the_records_and_sequences_of_the_whole() -> None:
     assert (first.records.values.to_pylist(), first.base_sequence) == ([b"0", b"1"], 2**31 - 1)
     assert (second.records.values.to_pylist(), second.base_sequence) == ([b"2", b"3", b"4"], 1)
     assert first.place == second.place == whole.place
+
+
+def test_no_repr_shows_a_payload() -> None:
+    own = records([b"s3cret"])
+    (encoded,) = ENCODER.encode(own, 1 << 20)
+    holder = Batch(TopicPartition("t", 0), own, ENCODER, encoded, 0, 0.0)
+    for value in (own, Rows(own, "t", keys=own.values), holder, Failure(holder, ConnectionLost("gone"))):
+        assert "s3cret" not in repr(value)
+        assert own.values.to_pylist()[0].hex() not in repr(value).lower()

@@ -42,6 +42,7 @@ class Partitioner:
         self._turns: dict[str, int] = {}
         self._choices: dict[str, Ids] = {}
         self._nameable: dict[str, tuple[TopicPartition, ...]] = {}
+        self._fitting: dict[tuple[str, int | None, int | None], list[TopicPartition]] = {}
         self._ids: dict[TopicPartition, int] = {}
 
     def split(self, rows: Rows) -> list[tuple[TopicPartition, Records]]:
@@ -122,14 +123,20 @@ class Partitioner:
         """The log of that broker and partition, taking turns where one of them is None."""
         if broker is None and partition is None:
             return None
+        key = topic, broker, partition
+        if key not in self._fitting:
+            self._fitting[key] = self._find(topic, broker, partition)
+        fitting = self._fitting[key]
+        return fitting[self._turns[topic] % len(fitting)] if fitting else None
+
+    def _find(self, topic: str, broker: int | None, partition: int | None) -> list[TopicPartition]:
         if topic not in self._nameable:
             self._nameable[topic] = self._targets.nameable(topic)
-        fitting = [
+        return [
             log
             for log in self._nameable[topic]
             if broker in (None, log.broker) and partition in (None, log.partition)
         ]
-        return fitting[self._turns[topic] % len(fitting)] if fitting else None
 
     def _unknown(self, row: int, topic: str, broker: int | None, partition: int | None) -> RowError:
         logs = self._nameable[topic]

@@ -69,8 +69,8 @@ def _batch(values: list[bytes]) -> bytes:
 
 def _read(options: dict[str, str]) -> list[tuple[int, bytes]]:
     """All records of the topic, as (offset, value)."""
-    # A read goes on trying for two minutes unless it is told otherwise.
-    options |= {"subscribe": TOPIC, "kafkaConsumer.pollTimeoutMs": "1"}
+    # A read goes on trying for two minutes, and waits for elections, unless it is told otherwise.
+    options |= {"subscribe": TOPIC, "kafkaConsumer.pollTimeoutMs": "1", "fetchOffset.retryIntervalMs": "1"}
     schema = StructType([StructField("offset", LongType()), StructField("value", BinaryType())])
     reader = KafkaWireDataSource(options).reader(schema)
     rows: list[tuple[int, bytes]] = []
@@ -83,8 +83,8 @@ def _read(options: dict[str, str]) -> list[tuple[int, bytes]]:
 
 def _write(options: dict[str, str]) -> int:
     """Write two rows; how many the broker said it has."""
-    # And a write waits for a producer id for one minute.
-    options |= {"topic": TOPIC, "kafka.max.block.ms": "1"}
+    # A write goes on trying for one minute to get an identity, and for two to deliver.
+    options |= {"topic": TOPIC, "kafka.max.block.ms": "1", "kafka.delivery.timeout.ms": "1000"}
     schema = StructType([StructField("value", BinaryType())])
     writer: Any = KafkaWireDataSource(options).writer(schema, False)
     rows = pa.record_batch([pa.array([b"one", b"two"], pa.binary())], names=["value"])

@@ -73,6 +73,16 @@ class Cluster(Protocol):
     def committed_offsets(self, logs: Sequence[TopicPartition]) -> Offsets:
         """Where the option's consumer group stands; None where it has committed nothing."""
 
+    def group_members(self, group: str) -> Sequence[str]:
+        """The ids of the group's members at the moment, sorted.
+
+        Raises ``OptionError`` (fatal) where the cluster keeps no groups (``broker.list``)."""
+
+    def logs_of_group(self, group: str) -> Sequence[TopicPartition]:
+        """All logs that a group may have offsets for, sorted; also such as the cluster does not hold.
+
+        Raises as ``group_members`` does."""
+
     def read_group_offsets(self, group: str, logs: Sequence[TopicPartition]) -> Offsets:
         """Where a consumer group stands; None where it has committed nothing.
 

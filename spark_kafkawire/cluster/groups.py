@@ -73,7 +73,8 @@ def coordinator_of(metadata: Metadata, group_id: str) -> Broker:
     return Broker(found.node_id, found.host, found.port)
 
 
-def _asked(coordinator: Broker, request: object, net: NetOptions) -> Any:
+def ask_coordinator(coordinator: Broker, request: object, net: NetOptions) -> Any:
+    """The reply's body. Raises ``TransportError`` and what ``Client`` raises."""
     client = POOL.take(coordinator, net.connection)
     reply = client.request(request)
     POOL.give_back(client)
@@ -85,7 +86,7 @@ def _fetched_once(
 ) -> dict[TopicPartition, int | None]:
     coordinator = coordinator_of(metadata, group_id)
     place = f"OffsetFetch of group {group_id!r} on {coordinator}"
-    reply: OffsetFetchReply = _asked(coordinator, _request(group_id, logs), net)
+    reply: OffsetFetchReply = ask_coordinator(coordinator, _request(group_id, logs), net)
     group = reply.group_of(group_id)
     if group.error_code:
         raise broker_error(group.error_code, place)
@@ -100,7 +101,7 @@ def _committed_once(
 ) -> None:
     coordinator = coordinator_of(metadata, group_id)
     place = f"OffsetCommit of group {group_id!r} on {coordinator}"
-    reply: OffsetCommitReply = _asked(coordinator, _commit_request(group_id, offsets), net)
+    reply: OffsetCommitReply = ask_coordinator(coordinator, _commit_request(group_id, offsets), net)
     told = {
         TopicPartition(topic.name, partition.partition_index): partition.error_code
         for topic in reply.topics

@@ -9,6 +9,7 @@ from ..errors import OptionError, UnknownTopicError
 from ..model import Broker, Leader, LogBounds, RecordTimes, TopicPartition
 from ..options import NetOptions
 from ..protocol.modern.list_offsets import EARLIEST_LOCAL_TIMESTAMP, NO_OFFSET
+from .group_members import group_members, logs_of_group
 from .groups import commit_offsets, committed_offsets
 from .list_offsets import all_bounds, list_offsets, record_times
 from .metadata import Metadata
@@ -91,6 +92,12 @@ class ModernCluster:
                 "option startingOffsets: 'committed' needs kafka.group.id, whose offsets are meant"
             )
         return self.read_group_offsets(self._group_id, logs)
+
+    def group_members(self, group: str) -> tuple[str, ...]:
+        return group_members(self._metadata, group, self._net)
+
+    def logs_of_group(self, group: str) -> tuple[TopicPartition, ...]:
+        return logs_of_group(self._metadata, group, self._net)
 
     def read_group_offsets(
         self, group: str, logs: Sequence[TopicPartition]

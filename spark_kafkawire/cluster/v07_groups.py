@@ -26,6 +26,8 @@ from ..options import Discovery
 from .zookeeper_session import Tree, read_tree
 
 CONSUMERS: Final = "/consumers"
+_NODE_NAME: Final = re.compile(r"[^/\x00-\x1f\x7f]+")
+_LOG_NAME: Final = re.compile(r"(\d{1,9})-(\d{1,9})")
 #: Bytes of a node's data that an error shows.
 _SHOWN_SIZE_MAX: Final = 60
 #: Consumers that an error names.
@@ -76,11 +78,37 @@ def commit_group_offsets(
     read_tree(discovery, timeout_s, write)
 
 
+def group_members(discovery: Discovery, timeout_s: float, group: str) -> tuple[str, ...]:
+    """The ids of a group's live consumers, sorted. Raises as ``read_group_offsets`` does."""
+    path = f"{CONSUMERS}/{_node_name(group, 'group')}/ids"
+    [names] = read_tree(discovery, timeout_s, lambda tree: list(tree.children([path])))
+    return tuple(sorted(names or ()))
+
+
+def logs_of_group(discovery: Discovery, timeout_s: float, group: str) -> tuple[TopicPartition, ...]:
+    """All logs that a group has an offset for, sorted. Raises as ``read_group_offsets`` does."""
+    root = f"{CONSUMERS}/{_node_name(group, 'group')}/offsets"
+
+    def read(tree: Tree) -> list[tuple[str, list[str] | None]]:
+        [topics] = tree.children([root])
+        names = topics or []
+        return list(zip(names, tree.children(f"{root}/{topic}" for topic in names), strict=True))
+
+    found = read_tree(discovery, timeout_s, read)
+    matches = ((topic, _LOG_NAME.fullmatch(name)) for topic, names in found for name in names or ())
+    return tuple(sorted(TopicPartition(topic, int(m[2]), int(m[1])) for topic, m in matches if m))
+
+
 def offset_path(group: str, log: TopicPartition) -> str:
     """The node of a group's offset in a log. Raises ``OptionError`` (fatal)."""
-    if not re.fullmatch(r"[^/\x00-\x1f\x7f]+", group) or group in (".", ".."):
-        raise OptionError(f"group {group!r} cannot be the name of a node in ZooKeeper")
-    return f"{CONSUMERS}/{group}/offsets/{log.topic}/{log.name}"
+    topic = _node_name(log.topic, "topic")
+    return f"{CONSUMERS}/{_node_name(group, 'group')}/offsets/{topic}/{log.name}"
+
+
+def _node_name(name: str, what: str) -> str:
+    if not _NODE_NAME.fullmatch(name) or name in (".", ".."):
+        raise OptionError(f"{what} {name!r} cannot be the name of a node in ZooKeeper")
+    return name
 
 
 def _offset(path: str, data: bytes) -> int:

@@ -30,7 +30,8 @@ def as_json(report: ClusterReport) -> dict[str, Any]:
 
 def _group(report: ClusterReport, index: int) -> dict[str, Any]:
     total = report.group(index)
-    return {"partitions": total.log_count, "lag": total.lag, "lost": total.lost}
+    strays = sum(stray.group == report.groups[index] for stray in report.strays)
+    return {"partitions": total.log_count, "lag": total.lag, "lost": total.lost, "unknown_partitions": strays}
 
 
 def _log(report: ClusterReport, log: LogReport) -> dict[str, Any]:

@@ -26,19 +26,11 @@ from typing import Final
 
 from ..errors import OptionError
 from ..model import OffsetUnit, TopicPartition
+from .offsets_report import GroupOffset
 
 _OFFSET_MAX: Final = 2**63 - 1
 _NODE: Final = re.compile(r"/consumers/([^/]+)/offsets/([^/]+)/(\d{1,9})-(\d{1,9}):(\d{1,19})")
 _NUMBER: Final = re.compile(r"\d{1,19}")
-
-
-@dataclass(frozen=True, slots=True, order=True)
-class GroupOffset:
-    """The offset that a group committed for a log."""
-
-    group: str
-    log: TopicPartition
-    offset: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -87,11 +87,15 @@ def _group_card(report: ClusterReport, name: str, total: GroupTotal) -> Markup:
     return tag(
         "article",
         tag("h3", tag("bdi", printable(name))),
-        *([tag("p", "has committed no offset here")] if not total.log_count else _group_lag(report, total)),
+        *(
+            [tag("p", "has committed no offset here")]
+            if not total.log_count
+            else _group_lag(report, name, total)
+        ),
     )
 
 
-def _group_lag(report: ClusterReport, total: GroupTotal) -> Iterator[Markup]:
+def _group_lag(report: ClusterReport, name: str, total: GroupTotal) -> Iterator[Markup]:
     lag, unit = total.lag or 0, report.unit
     read = 100 * (total.size - lag) / total.size if total.size else 100.0
     text = f"{WORDINGS[unit].size} to read" if lag else "all is read"
@@ -102,6 +106,8 @@ def _group_lag(report: ClusterReport, total: GroupTotal) -> Iterator[Markup]:
     yield tag("p", f"{read:.1f} % read · {logs}")
     if total.lost:
         yield tag("p", f"{size_text(total.lost, unit)} deleted before they were read", class_="warning")
+    if strays := sum(stray.group == name for stray in report.strays):
+        yield tag("p", f"{count_text(strays, 'offset')} of partitions that are not in the cluster")
     if total.beyond_count:
         where = count_text(total.beyond_count, "offset")
         yield tag("p", f"{where} beyond the end of the log", class_="warning")

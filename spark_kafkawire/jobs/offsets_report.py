@@ -15,6 +15,15 @@ from itertools import groupby
 from ..model import Broker, LogBounds, OffsetUnit, TopicPartition
 
 
+@dataclass(frozen=True, slots=True, order=True)
+class GroupOffset:
+    """The offset that a group committed for a log."""
+
+    group: str
+    log: TopicPartition
+    offset: int
+
+
 class Standing(enum.Enum):
     """Where a group stands in a log."""
 
@@ -155,7 +164,8 @@ class ClusterReport:
     """What a cluster held at ``taken_ms``, milliseconds since 1970.
 
     ``place`` is the discovery option as the user gave it, ``unit`` what its offsets count.
-    ``brokers`` and ``logs`` are sorted, ``groups`` are in the order of the command line.
+    ``brokers`` and ``logs`` are sorted, ``groups`` are in the order of the command line. ``strays``
+    are offsets of the groups for logs that the cluster does not hold.
     """
 
     place: str
@@ -164,6 +174,7 @@ class ClusterReport:
     brokers: tuple[Broker, ...]
     groups: tuple[str, ...]
     logs: tuple[LogReport, ...]
+    strays: tuple[GroupOffset, ...] = ()
 
     @cached_property
     def topics(self) -> tuple[TopicReport, ...]:
@@ -183,6 +194,16 @@ class ClusterReport:
     def group(self, index: int) -> GroupTotal:
         """Where the group of that index stands in all logs."""
         return GroupTotal.of(log.positions[index] for log in self.logs)
+
+    def group_offsets(self) -> tuple[GroupOffset, ...]:
+        """All offsets of the groups, sorted; also those for logs that are not there."""
+        held = (
+            GroupOffset(group, log.log, offset)
+            for log in self.logs
+            for group, offset in zip(self.groups, log.committed, strict=True)
+            if offset is not None
+        )
+        return tuple(sorted([*held, *self.strays]))
 
 
 def _sum(values: Iterable[int | None]) -> int | None:

@@ -25,9 +25,9 @@ Column = tuple[str, bool, Callable[[Row], str]]
 
 def print_report(report: ClusterReport, out: TextIO) -> None:
     """Print what the cluster holds; a line for each partition, or for each topic where they are many."""
-    console = Console(file=out, width=None if out.isatty() else _FILE_WIDTH, highlight=False, emoji=False)
+    console = console_on(out)
     brokers = ", ".join(map(str, report.brokers))
-    for line in (printable(report.place), printable(brokers), _totals(report)):
+    for line in (printable(report.place), printable(brokers), _totals(report), *_groups(report)):
         console.print(Text(line), soft_wrap=True)
     lists_logs = len(report.logs) <= LOGS_LISTED_MAX
     console.print(_table(report, report.logs if lists_logs else report.topics))
@@ -36,9 +36,24 @@ def print_report(report: ClusterReport, out: TextIO) -> None:
         console.print(Text(note), soft_wrap=True)
 
 
+def console_on(out: TextIO) -> Console:
+    """Where tables go; names are shown as they are, whatever rich would make of them."""
+    return Console(file=out, width=None if out.isatty() else _FILE_WIDTH, highlight=False, emoji=False)
+
+
 def _totals(report: ClusterReport) -> str:
     counts = f"{count_text(len(report.topics), 'topic')}, {count_text(len(report.logs), 'partition')}"
     return f"{counts}, {size_text(report.size, report.unit)} {WORDINGS[report.unit].in_logs}"
+
+
+def _groups(report: ClusterReport) -> Iterator[str]:
+    for index, group in enumerate(report.groups):
+        total = report.group(index)
+        lag = f"lag {size_text(total.lag, report.unit)}" if total.log_count else "no offset"
+        where = f"{total.log_count:,} of {count_text(len(report.logs), 'partition')} with an offset"
+        lost = [f"{size_text(total.lost, report.unit)} lost"] if total.lost else []
+        beyond = [f"{total.beyond_count:,} beyond the end"] if total.beyond_count else []
+        yield ", ".join([f"group {printable(group)}: {lag}", where, *lost, *beyond])
 
 
 def _table(report: ClusterReport, rows: tuple[LogReport, ...] | tuple[TopicReport, ...]) -> Table:

@@ -13,10 +13,10 @@ from types import MappingProxyType
 from typing import Final
 
 from ..model import OffsetUnit
+from .progress import shown_size
 
 #: What stands where a value is not known.
 NONE_TEXT: Final = "-"
-_BYTE_UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 #: The last second that a date can show, milliseconds since 1970.
 _DATE_MAX_MS: Final = 253_402_300_799_000
 
@@ -75,14 +75,7 @@ def number_text(value: int | None) -> str:
 
 def size_text(value: int | None, unit: OffsetUnit) -> str:
     """``1.2 MiB`` of a log of bytes, ``1,234,567`` of one of records."""
-    if value is None or unit is OffsetUnit.RECORDS:
-        return number_text(value)
-    size: float = value
-    for name in _BYTE_UNITS:
-        if size < 1024 or name == _BYTE_UNITS[-1]:
-            return f"{value:,} B" if name == "B" else f"{size:,.1f} {name}"
-        size /= 1024
-    raise AssertionError("the last unit returns")
+    return number_text(value) if value is None or unit is OffsetUnit.RECORDS else shown_size(value)
 
 
 def time_text(time_ms: int | None) -> str:

@@ -23,6 +23,8 @@ T = TypeVar("T")
 
 #: Longest string, bytes: what an int16 length can tell, and Kafka's bound for compact ones too.
 STRING_SIZE_MAX: Final = 32_767
+#: Every byte field without bytes: a reply may hold thousands of them.
+EMPTY: Final = memoryview(b"")
 
 
 class Type(Protocol[T]):
@@ -137,7 +139,7 @@ class String:
 
 @dataclass(frozen=True, slots=True)
 class Bytes:
-    """``length | bytes``; read as a view of the frame."""
+    """``length | bytes``; read as a view of the frame, and as ``EMPTY`` where there are none."""
 
     length: Type[int] = INT32
     nullable: bool = False
@@ -146,6 +148,8 @@ class Bytes:
         size, pos = self.length.read(buf, pos)
         if size == NULL and self.nullable:
             return None, pos
+        if size == 0:
+            return EMPTY, pos
         return take(buf, pos, size, "byte field"), pos + size
 
     def write(self, value: Buffer | None, out: list[Buffer]) -> None:

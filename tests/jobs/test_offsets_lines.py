@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spark_kafkawire.errors import OptionError
-from spark_kafkawire.jobs.offsets_lines import GroupOffset, exported, imported
+from spark_kafkawire.jobs.offsets_lines import exported, imported
+from spark_kafkawire.jobs.offsets_report import GroupOffset
 from spark_kafkawire.model import OffsetUnit, TopicPartition
 from tests.support.golden import read_json
 

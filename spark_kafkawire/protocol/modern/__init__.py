@@ -24,6 +24,7 @@ from ..dialect import Dialect, VersionRange
 from ..versions import BrokerVersions
 from .api_versions import API_VERSIONS
 from .create_topics import CREATE_TOPICS
+from .describe_groups import DESCRIBE_GROUPS
 from .fetch import FETCH
 from .find_coordinator import FIND_COORDINATOR
 from .group_offsets import OFFSET_COMMIT, OFFSET_FETCH
@@ -36,6 +37,7 @@ __all__ = [
     "API_VERSIONS",
     "BEFORE_API_VERSIONS",
     "CREATE_TOPICS",
+    "DESCRIBE_GROUPS",
     "DIALECT",
     "FETCH",
     "FIND_COORDINATOR",
@@ -61,6 +63,7 @@ DIALECT: Final = Dialect(
         OFFSET_COMMIT,
         OFFSET_FETCH,
         FIND_COORDINATOR,
+        DESCRIBE_GROUPS,
         SASL_HANDSHAKE,
         API_VERSIONS,
         CREATE_TOPICS,

@@ -70,6 +70,7 @@ THROTTLES_SINCE: Final = {
     "OffsetCommit": 4,
     "OffsetFetch": 4,
     "FindCoordinator": 2,
+    "DescribeGroups": 2,
     "ApiVersions": 2,
     "CreateTopics": 3,
     "InitProducerId": 1,

@@ -1,0 +1,72 @@
+"""DescribeGroups: the state of consumer groups and who is in them.
+
+A group of Kafka 4's own protocol for consumers (KIP-848) is answered as one without members.
+
+Source: Apache Kafka's DescribeGroupsRequest.json and DescribeGroupsResponse.json.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from ..dialect import Api, VersionRange
+from ..primitives import BOOL, BYTES, INT16, INT32, Array, Buffer, String
+from ..schema import Struct, wire
+from .limits import reply_bytes_max
+
+#: ``authorized_operations`` where they were not asked for.
+_NOT_ASKED: Final = -(2**31)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DescribeGroupsRequest:
+    """Ask a coordinator for groups that it keeps."""
+
+    groups: tuple[str, ...] = wire(Array(String()))
+    include_authorized_operations: bool = wire(BOOL, since=3, default=False, ignorable=True)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupMember:
+    """One consumer: who it is and where it runs. The two buffers are the consumers' own."""
+
+    member_id: str = wire(String())
+    group_instance_id: str | None = wire(String(), since=4, nullable_since=4, default=None)
+    client_id: str = wire(String())
+    client_host: str = wire(String())
+    member_metadata: Buffer = wire(BYTES)
+    member_assignment: Buffer = wire(BYTES)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DescribedGroup:
+    """One group; a group that there is not has the state ``Dead``."""
+
+    error_code: int = wire(INT16)
+    group_id: str = wire(String())
+    group_state: str = wire(String())
+    protocol_type: str = wire(String())
+    protocol_data: str = wire(String())
+    members: tuple[GroupMember, ...] = wire(Array(Struct(GroupMember)))
+    authorized_operations: int = wire(INT32, since=3, default=_NOT_ASKED)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DescribeGroupsReply:
+    """The groups that were asked for."""
+
+    throttle_time_ms: int = wire(INT32, since=1, default=0)
+    groups: tuple[DescribedGroup, ...] = wire(Array(Struct(DescribedGroup)))
+
+
+DESCRIBE_GROUPS: Final = Api(
+    "DescribeGroups",
+    15,
+    DescribeGroupsRequest,
+    DescribeGroupsReply,
+    reply_bytes_max,
+    versions=VersionRange(0, 5),
+    flexible_since=5,
+    throttles_since=2,
+)

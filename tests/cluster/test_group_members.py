@@ -8,17 +8,17 @@ import pytest
 from confluent_kafka import Consumer
 
 from spark_kafkawire.cluster.v07 import V07Cluster
-from spark_kafkawire.errors import BrokerError, OptionError
+from spark_kafkawire.errors import OptionError, UnsupportedVersionError
 from spark_kafkawire.model import Broker, TopicPartition
 from spark_kafkawire.options import Discovery
 from tests.support import librdkafka
 from tests.support.golden import read_json
-from tests.support.mock_cluster import FIND_COORDINATOR, OFFSET_FETCH, MockCluster
+from tests.support.mock_cluster import OFFSET_FETCH, MockCluster
 from tests.support.noida import NoidaBroker
 from tests.support.polling import poll
 from tests.support.settings import net_07
 
-from .test_modern import GROUP_REFUSED, cluster_of
+from .test_modern import cluster_of
 from .trees import TreeWriter
 
 STAGES = read_json("zk_tree.json")["stages"]
@@ -107,9 +107,6 @@ def test_a_broker_that_cannot_list_a_groups_logs_has_all_of_them_asked(mock_clus
     assert found == (TopicPartition("t", 0), TopicPartition("t", 1))
 
 
-def test_a_group_that_the_user_may_not_see_is_an_error(mock_cluster: MockCluster) -> None:
-    cluster = cluster_of(mock_cluster.bootstrap_servers)
-    for ask in (cluster.group_members, cluster.logs_of_group):
-        mock_cluster.push_request_errors(FIND_COORDINATOR, GROUP_REFUSED)
-        with pytest.raises(BrokerError, match=r"group 'g': .*may not do this to the group"):
-            ask("g")
+def test_a_broker_that_tells_no_members_is_an_error(mock_cluster: MockCluster) -> None:
+    with pytest.raises(UnsupportedVersionError, match=r"does not offer DescribeGroups"):
+        cluster_of(mock_cluster.bootstrap_servers).group_members("g")

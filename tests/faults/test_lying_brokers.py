@@ -74,7 +74,8 @@ def test_a_reply_that_breaks_off_anywhere_is_an_error(exchange: Exchange, api: A
     size = len(honest_replies(exchange)[api])
     with liar(api) as (broker, set_lie):
         for cut in range(size):
-            set_lie(_lie(lambda frame, cut: Sent(frame[:cut], "close"), cut))
+            # On a machine that is busy enough a broker may seem old, and its replies are shorter then.
+            set_lie(_lie(lambda frame, cut: Sent(frame[: min(cut, len(frame) - 1)], "close"), cut))
             result = outcome(exchange, broker)
             # A broker that closes instead of naming its versions may be older than the question.
             is_old = api is modern.API_VERSIONS and result == exchange.honest
@@ -86,7 +87,7 @@ def test_a_reply_that_is_shorter_than_its_fields_is_an_error(exchange: Exchange,
     size = len(honest_replies(exchange)[api])
     with liar(api) as (broker, set_lie):
         for cut in range(4, size):
-            set_lie(_lie(lambda frame, cut: Sent(with_length(frame[4:cut])), cut))
+            set_lie(_lie(lambda frame, cut: Sent(with_length(frame[4 : min(cut, len(frame) - 1)])), cut))
             assert isinstance(outcome(exchange, broker), KafkaWireError), cut
 
 

@@ -27,7 +27,7 @@ from ..protocol.modern.fetch import (
 from ..protocol.modern.limits import NO_TOPIC_ID
 from ..records.batch_kernels import BASE_OFFSET, SIZE
 from ..records.columns import Columns
-from ..records.record_log import BatchIndex, DecodeLimits, decode_batches, index_batches
+from ..records.record_log import BatchIndex, DecodeBuffers, DecodeLimits, decode_batches, index_batches
 
 #: Answers without records, one after the other, from which on nothing may be left in the range.
 EMPTY_COUNT_MIN: Final = 3
@@ -61,6 +61,7 @@ class BatchFeed:
         self._options = options
         self._limits = DecodeLimits(decompressed_bytes_max=options.decompressed_bytes_max)
         self._wanted = wanted
+        self._buffers = DecodeBuffers()
         self._fetch_bytes = options.fetch_bytes
         self._is_asked = False
         self._come: _Come | None = None
@@ -107,6 +108,7 @@ class BatchFeed:
             wanted=self._wanted,
             aborted=come.aborted,
             limits=self._limits,
+            buffers=self._buffers,
         )
 
     def restart(self, offset: int | None = None) -> None:

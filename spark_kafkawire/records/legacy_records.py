@@ -24,6 +24,7 @@ import numpy as np
 import pyarrow as pa
 
 from ..errors import CorruptDataError
+from ..protocol.buffers import Buffers
 from ..protocol.primitives import Buffer
 from . import batch_kernels as kernels
 from . import compiler
@@ -37,7 +38,7 @@ from .compression import TooLarge
 from .entries import byte_array
 from .limits import MESSAGE_BYTES_MIN, DecodeLimits
 from .regions import CODEC_MASK
-from .spans import Spans, gathered, room_for
+from .spans import DecodeBuffers, Spans, gathered, room_for
 
 _INT32: Final = struct.Struct(">i")
 _MAGIC_POS: Final = 16
@@ -53,6 +54,7 @@ def decode_messages(
     stop_offset: int,
     wanted: Container[str],
     limits: DecodeLimits,
+    buffers: DecodeBuffers,
 ) -> Iterator[Columns]:
     """The messages of those rows of the index, all of magic 0 or 1, that are in the range of offsets.
 
@@ -62,7 +64,7 @@ def decode_messages(
         spans = messages.spans()
         offsets = messages.table[:, kernels.BASE_OFFSET]
         kept = np.flatnonzero((offsets >= start_offset) & (offsets < stop_offset))
-        yield messages.columns(spans, kept, wanted)
+        yield messages.columns(spans, kept, wanted, buffers.values)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +93,9 @@ class _Messages:
             raise self.index.damage(int(self.rows[wrong]), "the CRC-32 of a message is wrong")
         return keys, values
 
-    def columns(self, spans: tuple[Spans, Spans], kept: Int64s, wanted: Container[str]) -> Columns:
+    def columns(
+        self, spans: tuple[Spans, Spans], kept: Int64s, wanted: Container[str], buffers: Buffers
+    ) -> Columns:
         """The messages of the rows ``kept``."""
         table = self.table[kept]
         keys, values = ((starts[kept], sizes[kept]) for starts, sizes in spans)
@@ -100,16 +104,16 @@ class _Messages:
         return Columns(
             table[:, kernels.BASE_OFFSET].copy(),
             keys=self._gathered(keys) if has_keys else None,
-            values=self._gathered(values) if "value" in wanted else None,
+            values=self._gathered(values, buffers) if "value" in wanted else None,
             timestamps_ms=table[:, kernels.BASE_TIMESTAMP].copy()
             if has_timestamps and "timestamp" in wanted
             else None,
             timestamp_types=_timestamp_types(table) if has_timestamps and "timestampType" in wanted else None,
         )
 
-    def _gathered(self, spans: Spans) -> pa.BinaryArray:
+    def _gathered(self, spans: Spans, buffers: Buffers | None = None) -> pa.BinaryArray:
         sizes = np.maximum(spans[1], 0)
-        return gathered(self.buf, spans, int(sizes.sum()), int((spans[1] < 0).sum()))
+        return gathered(self.buf, spans, int(sizes.sum()), int((spans[1] < 0).sum()), buffers)
 
 
 def _timestamp_types(table: Int64s) -> Int32s:

@@ -24,6 +24,7 @@ import numpy as np
 import pyarrow as pa
 from crc32c import crc32c
 
+from ..protocol.buffers import Buffers
 from . import batch_kernels as kernels
 from . import compiler
 from .batch_index import BatchIndex
@@ -32,7 +33,7 @@ from .headers import BadHeaders, decode_headers
 from .limits import DecodeLimits
 from .record_kernels import read_records
 from .regions import Regions, regions_of
-from .spans import gathered, head, room_for
+from .spans import DecodeBuffers, gathered, head, room_for
 
 ATTRIBUTES_POS: Final = 21
 _MEANINGS: Final = {
@@ -49,14 +50,15 @@ def decode_record_batches(
     stop_offset: int,
     wanted: Container[str],
     limits: DecodeLimits,
+    buffers: DecodeBuffers,
 ) -> Iterator[Columns]:
     """The records of those batches of the index, all of magic 2, that are in the range of offsets.
 
     Raises ``CorruptDataError`` and ``LimitError`` (fatal), as ``record_log.decode_batches`` tells.
     """
     check_crcs(index, rows)
-    for regions in regions_of(index, rows, limits):
-        yield _columns(regions, start_offset, stop_offset, wanted, limits)
+    for regions in regions_of(index, rows, limits, buffers.stage):
+        yield _columns(regions, start_offset, stop_offset, wanted, limits, buffers.values)
 
 
 def check_crcs(index: BatchIndex, rows: Int64s) -> None:
@@ -68,7 +70,12 @@ def check_crcs(index: BatchIndex, rows: Int64s) -> None:
 
 
 def _columns(
-    regions: Regions, start_offset: int, stop_offset: int, wanted: Container[str], limits: DecodeLimits
+    regions: Regions,
+    start_offset: int,
+    stop_offset: int,
+    wanted: Container[str],
+    limits: DecodeLimits,
+    buffers: Buffers,
 ) -> Columns:
     count = regions.count
     compiler.expect(compiler.RECORD_COST * count)
@@ -97,7 +104,7 @@ def _columns(
     return Columns(
         offsets[:row],
         keys=gathered(regions.buf, head(keys, row), key_bytes, null_keys) if has_keys else None,
-        values=gathered(regions.buf, head(values, row), value_bytes, null_values)
+        values=gathered(regions.buf, head(values, row), value_bytes, null_values, buffers)
         if "value" in wanted
         else None,
         headers=_headers(regions, headers, row, header_count) if has_headers else None,

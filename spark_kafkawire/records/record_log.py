@@ -24,8 +24,17 @@ from .legacy_records import decode_messages
 from .limits import DEFAULT_LIMITS, DecodeLimits
 from .record_batch import decode_record_batches
 from .regions import CONTROL_BIT
+from .spans import DecodeBuffers
 
-__all__ = ["AbortedTransaction", "BatchIndex", "Columns", "DecodeLimits", "decode_batches", "index_batches"]
+__all__ = [
+    "AbortedTransaction",
+    "BatchIndex",
+    "Columns",
+    "DecodeBuffers",
+    "DecodeLimits",
+    "decode_batches",
+    "index_batches",
+]
 
 OFFSET_MAX: Final = 2**63 - 1
 #: Names of all columns that records have, as the source's schema calls them.
@@ -40,12 +49,14 @@ def decode_batches(
     wanted: Container[str] = COLUMNS,
     aborted: Sequence[AbortedTransaction] = (),
     limits: DecodeLimits = DEFAULT_LIMITS,
+    buffers: DecodeBuffers | None = None,
 ) -> Iterator[Columns]:
     """The records of the index whose offsets are in ``[start_offset, stop_offset)``.
 
     Columns that are not ``wanted`` are not built. ``aborted`` are the transactions that the same
     reply names; their records are left out up to the producer's next abort marker. All checksums
-    of batches in the range are checked.
+    of batches in the range are checked. The values' memory is one of ``buffers``, used again once
+    nobody looks at them.
 
     Raises ``CorruptDataError`` with the batch's offset for a wrong CRC, an unknown codec,
     damaged compressed data, or records that do not fit their batch; ``LimitError`` for a
@@ -54,9 +65,10 @@ def decode_batches(
     rows = _in_range(index, start_offset, stop_offset)
     if aborted:
         rows = rows[~is_aborted(index, aborted)[rows]]
+    buffers = buffers or DecodeBuffers()
     for run in _runs(index, rows):
         decode = decode_record_batches if index.table[run[0], kernels.MAGIC] == 2 else decode_messages
-        for columns in decode(index, run, start_offset, stop_offset, wanted, limits):
+        for columns in decode(index, run, start_offset, stop_offset, wanted, limits, buffers):
             if columns.count:
                 yield columns
 

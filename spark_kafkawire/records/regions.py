@@ -13,12 +13,13 @@ from typing import Final
 import numpy as np
 
 from ..errors import CorruptDataError
+from ..protocol.buffers import Buffers
 from ..protocol.primitives import Buffer
 from . import batch_kernels as kernels
 from .batch_codecs import CODECS
 from .batch_index import BatchIndex
 from .batch_kernels import TIMESTAMP_TYPE_BIT
-from .columns import Int32s, Int64s, Uint8s, room
+from .columns import Int32s, Int64s, Uint8s
 from .compression import TooLarge
 from .entries import byte_array
 from .limits import MESSAGE_BYTES_MIN, DecodeLimits
@@ -67,14 +68,16 @@ class Regions:
         return self.index.damage(int(self.rows[region]), reason)
 
 
-def regions_of(index: BatchIndex, rows: Int64s, limits: DecodeLimits) -> Iterator[Regions]:
+def regions_of(index: BatchIndex, rows: Int64s, limits: DecodeLimits, buffers: Buffers) -> Iterator[Regions]:
     """The records of those batches of the index, in parts of about ``batch_bytes_max``.
+
+    What is decompressed is in memory of ``buffers``.
 
     Raises ``CorruptDataError`` for an unknown codec, damaged compressed data or a count that the
     bytes cannot hold, ``LimitError`` for a batch that decompresses to too much. All fatal.
     """
     if (index.table[rows, kernels.ATTRIBUTES] & CODEC_MASK).any():
-        yield from _decompressed(index, rows, limits)
+        yield from _decompressed(index, rows, limits, buffers)
     else:
         yield from _plain(index, rows, limits)
 
@@ -95,8 +98,10 @@ def _plain(index: BatchIndex, rows: Int64s, limits: DecodeLimits) -> Iterator[Re
         first, done = last, int(taken[last - 1])
 
 
-def _decompressed(index: BatchIndex, rows: Int64s, limits: DecodeLimits) -> Iterator[Regions]:
-    stage, sizes = _Stage(), list[int]()
+def _decompressed(
+    index: BatchIndex, rows: Int64s, limits: DecodeLimits, buffers: Buffers
+) -> Iterator[Regions]:
+    stage, sizes = _Stage(buffers), list[int]()
     part_bytes_max = min(limits.batch_bytes_max, _STAGE_BYTES)
     first, taken, view = 0, 0, index.buf.data
     columns = (kernels.POS, kernels.SIZE, kernels.ATTRIBUTES, kernels.COUNT)
@@ -127,9 +132,9 @@ def _content(payload: memoryview, number: int, limits: DecodeLimits) -> list[Buf
 class _Stage:
     """Where the records of one part after the other are joined, in the same memory."""
 
-    def __init__(self) -> None:
-        self._buf: Uint8s = room(_STAGE_BYTES, np.uint8)
-        self._view = self._buf.data
+    def __init__(self, buffers: Buffers) -> None:
+        self._buffers = buffers
+        self._view = buffers.take(_STAGE_BYTES)
         self._size = 0
 
     def append(self, parts: list[Buffer]) -> int:
@@ -137,21 +142,21 @@ class _Stage:
         start = self._size
         for part in parts:
             stop = self._size + len(part)
-            if stop > len(self._buf):
+            if stop > len(self._view):
                 self._grow(stop)
             self._view[self._size : stop] = part
             self._size = stop
         return self._size - start
 
     def _grow(self, size_min: int) -> None:
-        grown = room(max(size_min, 2 * len(self._buf)), np.uint8)
-        grown[: self._size] = self._buf[: self._size]
-        self._buf, self._view = grown, grown.data
+        grown = self._buffers.take(max(size_min, 2 * len(self._view)))
+        grown[: self._size] = self._view[: self._size]
+        self._view = grown
 
     def take(self) -> Uint8s:
         """All that was added; the memory is written again by the next ``append``."""
-        taken, self._size = self._buf[: self._size], 0
-        return byte_array(taken.data)
+        taken, self._size = self._view[: self._size], 0
+        return byte_array(taken)
 
 
 def _staged(index: BatchIndex, rows: Int64s, stage: Uint8s, sizes: Int64s, limits: DecodeLimits) -> Regions:

@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
-from ..errors import BrokerError, KafkaWireError, ProtocolError, UnsupportedVersionError
+from ..errors import BrokerError, ConnectFailed, KafkaWireError, ProtocolError, UnsupportedVersionError
 from ..model import Broker, LogBounds, RecordTimes, TopicPartition
 from ..net.pool import POOL
 from ..net.retry import Attempts
@@ -130,19 +130,27 @@ def _asked_once(
 ) -> _Answers:
     """One attempt at all leaders; every question gets an answer or an error."""
     leaders = metadata.leaders_of({log for times in pending for log in times})
-    by_broker: dict[Broker, list[Timestamps]] = {
-        broker: [{log: ms for log, ms in times.items() if leaders[log].broker == broker} for times in pending]
-        for broker in {leader.broker for leader in leaders.values()}
-    }
+    by_broker: dict[Broker, list[dict[TopicPartition, int]]] = defaultdict(lambda: [{} for _ in pending])
+    for index, times in enumerate(pending):
+        for log, time in times.items():
+            by_broker[leaders[log].broker][index][log] = time
 
     def question(broker: Broker) -> _Answers:
         try:
             return dict(_answers(broker, by_broker[broker], net, isolation_level))
         except KafkaWireError as error:
-            return {(index, log): error for index, times in enumerate(by_broker[broker]) for log in times}
+            logs = [(index, log) for index, times in enumerate(by_broker[broker]) for log in times]
+            return dict.fromkeys(logs, _explained(error, logs[0][1]))
 
     answers = side_by_side(by_broker, question)
     return {key: outcome for of_broker in answers.values() for key, outcome in of_broker.items()}
+
+
+def _explained(error: KafkaWireError, log: TopicPartition) -> KafkaWireError:
+    """An address that does not answer is not one that the user gave."""
+    if not isinstance(error, ConnectFailed):
+        return error
+    return error.located(f"the leader of {log}, at the address that brokers advertise (advertised.listeners)")
 
 
 def _answers(

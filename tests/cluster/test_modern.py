@@ -30,6 +30,7 @@ from spark_kafkawire.protocol.modern.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsPartitionReply,
 )
+from tests.net.peers import closed_port
 from tests.support import librdkafka
 from tests.support.foreign import Record
 from tests.support.log_broker import OFFERED
@@ -129,6 +130,19 @@ def test_a_leader_that_is_down_is_an_error_that_names_it(
         cluster.bounds(logs)
     mock_cluster.set_broker_up(2)
     assert cluster.bounds(logs) == expected(logs)
+
+
+def test_an_advertised_address_that_does_not_answer_is_named_as_such(monkeypatch: pytest.MonkeyPatch) -> None:
+    nobody = closed_port()
+    log = TopicPartition("t", 0)
+    with LogServer({"t": [MemoryLog()]}) as server:
+        monkeypatch.setattr(server.broker, "broker", nobody)
+        with pytest.raises(
+            ConnectFailed,
+            match=r": the leader of t 0, at the address that brokers advertise \(advertised\.listeners\): "
+            rf"broker 7 \(127.0.0.1:{nobody.port}\): cannot connect",
+        ):
+            cluster_of(server.bootstrap_servers, net=HASTY).bounds([log])
 
 
 def test_a_partition_without_leader_is_an_error_that_names_it(

@@ -1,0 +1,131 @@
+"""The two clusters of a migration, and how tasks read from them. Travels to the tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Final
+
+import pyarrow as pa
+
+from ...clients.batches import Position
+from ...clients.fetcher import Fetcher, FetchTask
+from ...clients.producer import Producer
+from ...cluster.cluster import Cluster, cluster_of
+from ...cluster.metadata import Metadata
+from ...errors import OptionError
+from ...model import OffsetRange, OffsetUnit, TopicPartition
+from ...options import OPTIONS, FetchOptions, ReadOptions, WriteOptions
+from ...records.columns import Columns
+from .source_headers import are_from
+
+#: What the job sets itself, or must be sure of.
+_OWN_SOURCE: Final = ("subscribe", "assign", "starting", "ending", "minpartitions", "maxbytesperpartition")
+_OWN_TARGET: Final = ("topic", "acks", "kafka.acks", "kafka.enable.idempotence", "partitioner")
+
+
+def source_options(options: Mapping[str, str], selection: Mapping[str, str]) -> ReadOptions:
+    """Options of the source, with the topics to read. Raises ``OptionError`` (fatal)."""
+    for name in options:
+        if name.lower().startswith(_OWN_SOURCE):
+            raise OptionError(f"argument --source-option: {name} is not for a migration")
+    parsed = ReadOptions.parse({**options, **selection})
+    if parsed.discovery.dialect.offset_unit is not OffsetUnit.BYTES:
+        raise OptionError(
+            "argument --source-option: the source is a cluster of Kafka 0.7: zookeeper.connect or broker.list"
+        )
+    return parsed
+
+
+def target_options(options: Mapping[str, str]) -> tuple[ReadOptions, WriteOptions]:
+    """Options to read the target, of topics that are told later, and to write it. Raises ``OptionError``."""
+    for name in options:
+        if name.lower() in _OWN_TARGET or name.lower() == "kafka.partitioner.class":
+            raise OptionError(
+                f"argument --target-option: {name} is not for a migration, which waits for all replicas and "
+                "keeps the order of each log"
+            )
+    write = WriteOptions.parse(options)
+    if write.discovery.dialect.offset_unit is not OffsetUnit.RECORDS:
+        raise OptionError(
+            "argument --target-option: the target is a cluster of Kafka 0.8 or later: kafka.bootstrap.servers"
+        )
+    only_writing = {option.name.lower() for option in OPTIONS if not option.read}
+    reading = {name: value for name, value in options.items() if name.lower() not in only_writing}
+    return ReadOptions.parse({**reading, "subscribe": "any"}), write
+
+
+@dataclass(frozen=True)
+class Clusters:
+    """Source and target, as a task sees them. ``source_headers`` tells that messages carry them."""
+
+    source: ReadOptions
+    target: ReadOptions
+    write: WriteOptions
+    source_headers: bool = False
+
+    def for_tasks(self) -> Clusters:
+        """The same without ZooKeeper's credential, which only the driver needs."""
+        discovery = replace(self.source.discovery, zookeeper_auth=None)
+        return replace(self, source=replace(self.source, discovery=discovery))
+
+    @cached_property
+    def metadata(self) -> Metadata:
+        """Who leads the target's partitions."""
+        return Metadata(self.write.discovery.bootstrap_servers, self.write.net)
+
+    @cached_property
+    def target_cluster(self) -> Cluster:
+        return cluster_of(self.target)
+
+    def __getstate__(self) -> dict[str, object]:
+        return {name: getattr(self, name) for name in ("source", "target", "write", "source_headers")}
+
+    def target_end(self, log: TopicPartition) -> int:
+        """The offset of the target's next record."""
+        return self.target_cluster.bounds([log])[log].latest
+
+    def producer(self, log: TopicPartition, position: Position) -> Producer:
+        """A producer that goes on in a partition of the target."""
+        return Producer(self.metadata, self.write, {log: position})
+
+    def source_columns(self, task: FetchTask) -> Iterator[Columns]:
+        """The messages of a range of the source; the last row of each piece ends an outermost one.
+
+        What is lost after the run was planned is an error, whatever ``failOnDataLoss`` says.
+        """
+        cluster = cluster_of(self.source, (task.leader.broker,))
+        return Fetcher(task, cluster, _strict(self.source), self.source.net).columns()
+
+    def copied_values(
+        self, source: TopicPartition, target: TopicPartition, start_offset: int, stop_offset: int
+    ) -> Iterator[pa.Array]:
+        """The values in a range of the target: with source headers, of messages from ``source`` alone."""
+        if start_offset >= stop_offset:
+            return
+        log_range = OffsetRange(target, start_offset, stop_offset)
+        leader = self.target_cluster.leaders_of([target])[target]
+        wanted = frozenset({"value", "headers"} if self.source_headers else {"value"})
+        fetcher = Fetcher(
+            FetchTask(log_range, leader),
+            self.target_cluster,
+            _strict(self.target),
+            self.target.net,
+            wanted=wanted,
+        )
+        for columns in fetcher.columns():
+            assert columns.values is not None
+            if self.source_headers:
+                yield columns.values.filter(are_from(source, columns.headers, columns.count))
+            else:
+                yield columns.values
+
+
+def selection_of(topics: Sequence[str], pattern: str | None) -> dict[str, str]:
+    """The option that selects these topics, or those that a pattern matches."""
+    return {"subscribe": ",".join(topics)} if pattern is None else {"subscribePattern": pattern}
+
+
+def _strict(options: ReadOptions) -> FetchOptions:
+    return replace(options.fetch, fail_on_data_loss=True)

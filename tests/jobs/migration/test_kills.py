@@ -1,0 +1,90 @@
+"""A migration that is killed at any moment and run again, and one that wakes up when its time is over."""
+
+from __future__ import annotations
+
+import random
+import shutil
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from spark_kafkawire.broker import EmbeddedCluster
+from tests.support.noida import NoidaBroker
+from tests.support.polling import poll
+
+from .migrating import Runs, starting_runs
+from .test_migration import TOPIC, copied, recorded
+
+KILL_COUNT: Final = 20
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runs]:
+    with starting_runs(tmp_path_factory.mktemp("runs")) as started:
+        yield started
+
+
+def test_a_migration_that_is_killed_at_20_moments_copies_each_message_once(
+    runs: Runs, corpus: EmbeddedCluster, noida: NoidaBroker, tmp_path: Path
+) -> None:
+    draw = random.Random("20 moments")
+    kills = migrations = 0
+    whole_run_s = 0.0
+    while kills < KILL_COUNT:
+        name = f"killed-{migrations}"
+        code = -signal.SIGKILL
+        while code != 0:
+            began_s = time.monotonic()
+            child = runs.start(
+                corpus.zookeeper_connect, noida.bootstrap_servers, tmp_path / name, {TOPIC: name}
+            )
+            if migrations and kills < KILL_COUNT:
+                time.sleep(draw.uniform(0, whole_run_s / 2))
+                child.signal(signal.SIGKILL)
+            code = runs.ended(child)
+            assert code in (0, -signal.SIGKILL), child.output.read_text()
+            kills += code != 0
+            # The first one is not killed: it tells how long the moments are.
+            whole_run_s = whole_run_s or time.monotonic() - began_s
+        assert copied(noida, name) == recorded()
+        migrations += 1
+    assert migrations > 2
+
+
+def test_a_run_that_wakes_up_after_another_took_its_place_adds_nothing(
+    runs: Runs, corpus: EmbeddedCluster, noida: NoidaBroker, tmp_path: Path
+) -> None:
+    """As a driver or a task may that its machine had stopped: the lock of the directory is not seen there."""
+    here, there = tmp_path / "here", tmp_path / "there"
+    names = {TOPIC: "woken"}
+    frozen = runs.start(corpus.zookeeper_connect, noida.bootstrap_servers, here, names)
+    poll(lambda: (here / "migration.json").exists(), "the first run to begin")
+    time.sleep(0.1)
+    frozen.signal(signal.SIGSTOP)
+    there.mkdir()
+    shutil.copy(here / "migration.json", there)
+
+    other = runs.start(corpus.zookeeper_connect, noida.bootstrap_servers, there, names)
+    assert runs.ended(other) == 0, other.output.read_text()
+    assert copied(noida, "woken") == recorded()
+    frozen.signal(signal.SIGCONT)
+    assert runs.ended(frozen) in (0, 1)
+    assert copied(noida, "woken") == recorded()
+
+
+def test_a_second_run_in_the_same_directory_is_kept_out(
+    runs: Runs, corpus: EmbeddedCluster, noida: NoidaBroker, tmp_path: Path
+) -> None:
+    names = {TOPIC: "locked"}
+    first = runs.start(corpus.zookeeper_connect, noida.bootstrap_servers, tmp_path, names)
+    poll(lambda: (tmp_path / "migration.json").exists(), "the first run to begin")
+    first.signal(signal.SIGSTOP)
+    second = runs.start(corpus.zookeeper_connect, noida.bootstrap_servers, tmp_path, names)
+    assert runs.ended(second) == 1
+    assert "another run uses it now" in second.output.read_text()
+    first.signal(signal.SIGCONT)
+    assert runs.ended(first) == 0

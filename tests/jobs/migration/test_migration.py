@@ -1,0 +1,373 @@
+"""Whole migrations from recorded 0.7 logs to noida-db, judged by librdkafka and the manifest."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from spark_kafkawire.broker import EmbeddedCluster
+from spark_kafkawire.errors import DataLossError, DeliveryError, KafkaWireError, OptionError, RowError
+from spark_kafkawire.jobs.migration.clusters import Clusters, source_options, target_options
+from spark_kafkawire.jobs.migration.copying import Copier
+from spark_kafkawire.jobs.migration.planning import plan
+from spark_kafkawire.jobs.migration.run import Settings, check, describe
+from spark_kafkawire.jobs.migration.state import State, load_state
+from spark_kafkawire.jobs.migration.verification import Verifier
+from spark_kafkawire.records.encoding import encode
+from tests.jobs.migration.migrating import clusters_of, one_by_one, run
+from tests.source.test_corpus import MANIFEST, values_sha256
+from tests.support import librdkafka, replay
+from tests.support.foreign import Record
+from tests.support.noida import NoidaBroker
+from tests.support.writing import binary
+
+TOPIC: Final = "debian-gzip"
+_NAMES: Final = itertools.count()
+
+
+class Killed(Exception):
+    """Stands for the end of the process."""
+
+
+@pytest.fixture
+def target() -> str:
+    """A name that no other migration copies to."""
+    return f"migrated-{next(_NAMES)}"
+
+
+@pytest.fixture
+def source(corpus: EmbeddedCluster) -> str:
+    """A topic of six logs that no other migration copies: 0-0 and 1-0 have messages, the others none.
+
+    They are partitions 0 and 3 of a target.
+    """
+    topic = f"to-migrate-{next(_NAMES)}"
+    for port in ports(corpus):
+        replay.produce(port, (topic, 0), message_set(b"one", b"two", b"three"))
+    return topic
+
+
+def ports(corpus: EmbeddedCluster) -> list[int]:
+    return [int(entry.rsplit(":", 1)[1]) for entry in corpus.broker_list.split(",")]
+
+
+def message_set(*values: bytes) -> bytes:
+    return bytes(encode(binary(values)))
+
+
+def recorded(topic: str = TOPIC) -> list[tuple[int, str]]:
+    """Messages and checksum of each log of a topic, in the order of their brokers."""
+    logs = sorted(
+        (log["broker"], log["partition"], log["messages"], log["values_sha256"])
+        for log in MANIFEST
+        if log["topic"] == topic
+    )
+    return [(messages, sha256) for _, _, messages, sha256 in logs]
+
+
+def copied(noida: NoidaBroker, topic: str, partition_count: int = 6) -> list[tuple[int, str]]:
+    """The same of the target's partitions, as librdkafka reads them."""
+    found = []
+    for partition in range(partition_count):
+        values = read(noida, topic, partition)
+        found.append((len(values), values_sha256(iter(values))))
+    return found
+
+
+def read(noida: NoidaBroker, topic: str, partition: int = 0) -> list[bytes]:
+    return [record.value or b"" for record in librdkafka.consume(noida.bootstrap_servers, topic, partition)]
+
+
+def killed_after(count: int, kind: type[Any] = Copier) -> Callable[[Any, Sequence[Any]], list[Any]]:
+    """Runs tasks of a kind until so many are done; their results are lost with the process."""
+    left = itertools.count(count, -1)
+
+    def runner(function: Any, tasks: Sequence[Any]) -> list[Any]:
+        results = []
+        for task in tasks:
+            if isinstance(function, kind) and next(left) == 0:
+                raise Killed
+            results.append(function(task))
+        return results
+
+    return runner
+
+
+def test_logs_are_copied_in_order_to_partitions_of_their_own(
+    corpus: EmbeddedCluster, noida: NoidaBroker, target: str, tmp_path: Path
+) -> None:
+    clusters = clusters_of(corpus.zookeeper_connect, noida.bootstrap_servers, [TOPIC])
+    summary = run(clusters, tmp_path, {TOPIC: target}, piece_bytes=1 << 20)
+    check(summary)
+    assert copied(noida, target) == recorded()
+    assert (summary["logs"], summary["messages"], summary["failed"]) == (6, 15917, [])
+    assert [each["source"] for each in summary["partitions"]] == [
+        f"{TOPIC} {broker}-{partition}" for broker in (0, 1) for partition in range(3)
+    ]
+
+    again = run(clusters, tmp_path, {TOPIC: target})
+    assert (again["logs"], again["messages"]) == (0, 0)
+    assert copied(noida, target) == recorded()
+
+
+@pytest.mark.parametrize("source_headers", [False, True])
+def test_a_run_that_was_killed_is_gone_on_with(
+    corpus: EmbeddedCluster, noida: NoidaBroker, target: str, tmp_path: Path, source_headers: bool
+) -> None:
+    clusters = clusters_of(
+        corpus.zookeeper_connect, noida.bootstrap_servers, [TOPIC], source_headers=source_headers
+    )
+    for count in (1, 8, 9):
+        with pytest.raises(Killed):
+            run(clusters, tmp_path, {TOPIC: target}, 40_000, killed_after(count))
+    with pytest.raises(Killed):
+        run(clusters, tmp_path, {TOPIC: target}, 1 << 20, killed_after(3, Verifier))
+    summary = run(clusters, tmp_path, {TOPIC: target}, 40_000)
+    check(summary)
+    assert copied(noida, target) == recorded()
+    assert sum(each["messages"] for each in summary["partitions"]) == 15917
+
+
+def test_what_a_killed_task_appended_is_found(
+    corpus: EmbeddedCluster, noida: NoidaBroker, source: str, target: str, tmp_path: Path
+) -> None:
+    clusters = clusters_of(corpus.zookeeper_connect, noida.bootstrap_servers, [source])
+    with pytest.raises(Killed):
+        run(clusters, tmp_path, {source: target}, runner=killed_after(1))
+    assert read(noida, target) == [b"one", b"two", b"three"]
+    summary = run(clusters, tmp_path, {source: target})
+    assert (summary["messages"], summary["messages_found"]) == (3, 3)
+    assert [read(noida, target, partition) for partition in (0, 3)] == [[b"one", b"two", b"three"]] * 2
+
+
+def test_a_later_run_copies_what_came_since(
+    corpus: EmbeddedCluster, noida: NoidaBroker, source: str, target: str, tmp_path: Path
+) -> None:
+    clusters = clusters_of(corpus.zookeeper_connect, noida.bootstrap_servers, [source])
+    run(clusters, tmp_path, {source: target})
+    # Others may write to the target between the runs.
+    librdkafka.produce(noida.bootstrap_servers, target, [Record(b"foreign", partition=3)])
+    replay.produce(ports(corpus)[1], (source, 0), message_set(b"four"))
+    summary = run(clusters, tmp_path, {source: target})
+    assert [(each["source"], each["messages"]) for each in summary["partitions"]] == [(f"{source} 1-0", 1)]
+    assert read(noida, target, 3) == [b"one", b"two", b"three", b"foreign", b"four"]
+
+
+def interrupted_by_another(
+    corpus: EmbeddedCluster,
+    noida: NoidaBroker,
+    source: str,
+    target: str,
+    state: Path,
+    *,
+    source_headers: bool = False,
+) -> Clusters:
+    """A run that was killed after its first piece, and a record of somebody else after that piece."""
+    clusters = clusters_of(
+        corpus.zookeeper_connect, noida.bootstrap_servers, [source], source_headers=source_headers
+    )
+    with pytest.raises(Killed):
+        run(clusters, state, {source: target}, runner=killed_after(1))
+    librdkafka.produce(noida.bootstrap_servers, target, [Record(b"foreign", partition=0)])
+    return clusters
+
+
+def test_a_message_of_another_producer_in_between_is_an_error(
+    corpus: EmbeddedCluster, noida: NoidaBroker, source: str, target: str, tmp_path: Path
+) -> None:
+    clusters = interrupted_by_another(corpus, noida, source, target, tmp_path)
+    with pytest.raises(DeliveryError) as caught:
+        run(clusters, tmp_path, {source: target})
+    assert str(caught.value) == (
+        f"{target} 0 holds messages from offset 0 on that are not {source} 0-0's from offset 0 on (3 of them "
+        "are the source's); let nobody write there meanwhile, or begin anew with --source-headers"
+    )
+
+
+def test_with_source_headers_messages_of_other_producers_are_passed_over(
+    corpus: EmbeddedCluster, noida: NoidaBroker, source: str, target: str, tmp_path: Path
+) -> None:
+    clusters = interrupted_by_another(corpus, noida, source, target, tmp_path, source_headers=True)
+    replay.produce(ports(corpus)[0], (source, 0), message_set(b"four"))
+    summary = run(clusters, tmp_path, {source: target})
+    check(summary)
+    assert read(noida, target) == [b"one", b"two", b"three", b"foreign", b"four"]
+    [last] = [
+        record for record in librdkafka.consume(noida.bootstrap_servers, target) if record.value == b"four"
+    ]
+    assert [key for key, _ in last.headers] == [
+        f"source.{name}" for name in ("topic", "broker", "partition", "offset", "index")
+    ]
+
+
+def test_a_copy_that_is_not_equal_fails_the_verification(
+    corpus: EmbeddedCluster, noida: NoidaBroker, source: str, target: str, tmp_path: Path
+) -> None:
+    clusters = clusters_of(corpus.zookeeper_connect, noida.bootstrap_servers, [source])
+    with pytest.raises(Killed):
+        run(clusters, tmp_path, {source: target}, runner=killed_after(0, Verifier))
+    change_state(tmp_path, lambda logs: logs[3]["verified"].__setitem__(1, 1))
+    for _ in range(2):
+        summary = run(clusters, tmp_path, {source: target})
+        assert summary["failed"] == [f"{source} 1-0"]
+        with pytest.raises(
+            DeliveryError, match=f"failed for 1 of . logs: {source} 1-0 has 3 messages .* has 2 "
+        ):
+            check(summary)
+
+
+def test_a_shortened_copy_is_an_error(
+    corpus: EmbeddedCluster, noida: NoidaBroker, source: str, target: str, tmp_path: Path
+) -> None:
+    clusters = clusters_of(corpus.zookeeper_connect, noida.bootstrap_servers, [source])
+    with pytest.raises(Killed):
+        run(clusters, tmp_path, {source: target}, runner=killed_after(0))
+    change_state(tmp_path, lambda logs: logs[0]["copied"].__setitem__(1, 100))
+    with pytest.raises(
+        DeliveryError, match=f"{target} 0 ends at 0 and was copied to up to 100: it lost records"
+    ):
+        run(clusters, tmp_path, {source: target})
+
+
+def change_state(folder: Path, change: Callable[[list[Any]], object]) -> None:
+    file = folder / "migration.json"
+    content = json.loads(file.read_text())
+    change(content["logs"])
+    file.write_text(json.dumps(content))
+
+
+def test_a_source_that_lost_what_was_not_copied_is_a_data_loss(
+    corpus: EmbeddedCluster, noida: NoidaBroker, source: str, target: str, tmp_path: Path
+) -> None:
+    clusters = clusters_of(corpus.zookeeper_connect, noida.bootstrap_servers, [source])
+    run(clusters, tmp_path, {source: target})
+    change_state(tmp_path, lambda logs: logs[0].update(copied=[-50, 3, 3], verified=[-50, 3, 3]))
+    with pytest.raises(DataLossError, match=f"^{source} 0-0: 50 bytes from offset -50 on are gone"):
+        run(clusters, tmp_path, {source: target})
+    lossy = clusters_of(corpus.zookeeper_connect, noida.bootstrap_servers, [source], failOnDataLoss="false")
+    assert describe(lossy, Settings(tmp_path, {source: target}))["data_loss"] == [f"{source} 0-0: 50 bytes"]
+    change_state(tmp_path, lambda logs: logs[0].__setitem__("open", True))
+    with pytest.raises(DataLossError, match="begin with an empty state directory"):
+        run(lossy, tmp_path, {source: target})
+
+
+def test_a_log_that_is_shorter_than_its_copy_is_another_one(
+    corpus: EmbeddedCluster, noida: NoidaBroker, source: str, target: str, tmp_path: Path
+) -> None:
+    clusters = clusters_of(corpus.zookeeper_connect, noida.bootstrap_servers, [source])
+    run(clusters, tmp_path, {source: target})
+    change_state(tmp_path, lambda logs: logs[0]["copied"].__setitem__(0, 9999))
+    with pytest.raises(DataLossError, match=f"^{source} 0-0 ends at [0-9]+ and was copied up to 9999"):
+        run(clusters, tmp_path, {source: target})
+
+
+def test_a_plan_tells_and_does_nothing(
+    corpus: EmbeddedCluster, noida: NoidaBroker, source: str, target: str, tmp_path: Path
+) -> None:
+    clusters = clusters_of(corpus.zookeeper_connect, noida.bootstrap_servers, [source])
+    state = tmp_path / "state"
+    told = describe(clusters, Settings(state, {source: target}, create_topics=True))
+    size = len(message_set(b"one", b"two", b"three"))
+    assert (told["logs"], told["bytes"], told["topics_to_create"]) == (6, 2 * size, {target: 6})
+    assert told["partitions"][3] == {
+        "source": f"{source} 1-0",
+        "target": f"{target} 3",
+        "start_offset": 0,
+        "stop_offset": size,
+        "bytes": size,
+    }
+    assert not state.exists()
+    with pytest.raises(
+        OptionError, match=f"topic '{target}' .* --create-topics creates it with 6 partitions"
+    ):
+        describe(clusters, Settings(state, {source: target}))
+
+
+def test_a_topic_with_too_few_partitions_is_refused(
+    corpus: EmbeddedCluster, noida: NoidaBroker, source: str, tmp_path: Path
+) -> None:
+    narrow = noida.create_topic(partitions=1)
+    clusters = clusters_of(corpus.zookeeper_connect, noida.bootstrap_servers, [source])
+    with pytest.raises(OptionError, match=f"'{narrow}' of the target has 1 partitions, and 6 logs"):
+        run(clusters, tmp_path, {source: narrow})
+
+
+def test_a_name_that_modern_brokers_refuse_needs_another_one(
+    corpus: EmbeddedCluster, noida: NoidaBroker, source: str, tmp_path: Path
+) -> None:
+    clusters = clusters_of(corpus.zookeeper_connect, noida.bootstrap_servers, [source])
+    with pytest.raises(OptionError, match=r"topic 'no good' of the target: .* by --map"):
+        run(clusters, tmp_path, {source: "no good"})
+
+
+def test_a_message_that_the_target_cannot_store_is_named(
+    corpus: EmbeddedCluster, noida: NoidaBroker, source: str, target: str, tmp_path: Path
+) -> None:
+    clusters = Clusters(
+        source_options({"zookeeper.connect": corpus.zookeeper_connect}, {"subscribe": source}),
+        *target_options({"kafka.bootstrap.servers": noida.bootstrap_servers, "kafka.max.request.size": "91"}),
+    )
+    with pytest.raises(
+        RowError, match=f"^{source} 0-0 from offset 0 on: row 2: .* kafka.max.request.size=91"
+    ):
+        run(clusters, tmp_path, {source: target})
+
+
+def test_source_headers_cannot_be_switched_in_between(
+    corpus: EmbeddedCluster, noida: NoidaBroker, source: str, target: str, tmp_path: Path
+) -> None:
+    plain, marked = (
+        clusters_of(corpus.zookeeper_connect, noida.bootstrap_servers, [source], source_headers=headers)
+        for headers in (False, True)
+    )
+    run(plain, tmp_path, {source: target})
+    with pytest.raises(OptionError, match="begun without it"):
+        run(marked, tmp_path, {source: target})
+
+
+def test_all_topics_that_a_pattern_finds_are_copied(corpus: EmbeddedCluster, noida: NoidaBroker) -> None:
+    source = source_options(
+        {"zookeeper.connect": corpus.zookeeper_connect}, {"subscribePattern": "^debian-(gzip|plain)$"}
+    )
+    target = target_options({"kafka.bootstrap.servers": noida.bootstrap_servers})
+    legs = plan(Clusters(source, *target), {TOPIC: "gz"}, State(source_headers=False))
+    assert [str(leg.route.target) for leg in legs] == [
+        f"{topic} {number}" for topic in ("gz", "debian-plain") for number in range(6)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("subscribe", "t"), ("startingOffsets", "earliest"), ("endingTimestamp", "1"), ("minPartitions", "3")],
+)
+def test_options_that_a_migration_sets_itself_are_refused_for_the_source(name: str, value: str) -> None:
+    with pytest.raises(OptionError, match=f"argument --source-option: {name} is not for a migration"):
+        source_options({"zookeeper.connect": "z:1", name: value}, {"subscribe": "t"})
+
+
+@pytest.mark.parametrize("name", ["topic", "acks", "kafka.acks", "kafka.enable.idempotence", "partitioner"])
+def test_options_that_a_migration_sets_itself_are_refused_for_the_target(name: str) -> None:
+    with pytest.raises(OptionError, match=f"argument --target-option: {name} is not for a migration"):
+        target_options({"kafka.bootstrap.servers": "k:1", name: "1"})
+
+
+def test_the_source_is_old_and_the_target_is_not() -> None:
+    with pytest.raises(OptionError, match=r"the source is a cluster of Kafka 0\.7"):
+        source_options({"kafka.bootstrap.servers": "k:1"}, {"subscribe": "t"})
+    with pytest.raises(OptionError, match=r"the target is a cluster of Kafka 0\.8"):
+        target_options({"zookeeper.connect": "z:1"})
+
+
+def test_a_damaged_state_stops_a_run_before_anything_is_done(
+    corpus: EmbeddedCluster, noida: NoidaBroker, source: str, target: str, tmp_path: Path
+) -> None:
+    (tmp_path / "migration.json").write_text("{")
+    clusters = clusters_of(corpus.zookeeper_connect, noida.bootstrap_servers, [source])
+    with pytest.raises(KafkaWireError, match="is not the state of a migration"):
+        run(clusters, tmp_path, {source: target}, runner=one_by_one)
+    assert load_state(tmp_path / "elsewhere") is None

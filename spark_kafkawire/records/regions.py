@@ -32,6 +32,8 @@ TRANSACTIONAL_BIT: Final = 16
 CONTROL_BIT: Final = 32
 #: Decompressed bytes of one part: rows enough for a batch in Spark, and few enough to stay in caches.
 _STAGE_BYTES: Final = 4 << 20
+#: Room for the batch that ends a part; brokers take batches of up to about a megabyte.
+_LAST_BATCH_BYTES: Final = 1 << 20
 #: Smallest record: seven numbers of one byte.
 _RECORD_BYTES_MIN: Final = 7
 
@@ -134,7 +136,7 @@ class _Stage:
 
     def __init__(self, buffers: Buffers) -> None:
         self._buffers = buffers
-        self._view = buffers.take(_STAGE_BYTES)
+        self._view = buffers.take(_STAGE_BYTES + _LAST_BATCH_BYTES)
         self._size = 0
 
     def append(self, parts: list[Buffer]) -> int:

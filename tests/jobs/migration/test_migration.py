@@ -11,6 +11,7 @@ from typing import Any, Final
 import pytest
 
 from spark_kafkawire.broker import EmbeddedCluster
+from spark_kafkawire.cluster.cluster import cluster_of
 from spark_kafkawire.errors import DataLossError, DeliveryError, KafkaWireError, OptionError, RowError
 from spark_kafkawire.jobs.migration.clusters import Clusters, source_options, target_options
 from spark_kafkawire.jobs.migration.copying import Copier
@@ -18,12 +19,14 @@ from spark_kafkawire.jobs.migration.planning import plan
 from spark_kafkawire.jobs.migration.run import Settings, check, describe
 from spark_kafkawire.jobs.migration.state import State, load_state
 from spark_kafkawire.jobs.migration.verification import Verifier
+from spark_kafkawire.options import ReadOptions
 from spark_kafkawire.records.encoding import encode
 from tests.jobs.migration.migrating import clusters_of, one_by_one, run
 from tests.source.test_corpus import MANIFEST, values_sha256
 from tests.support import librdkafka, replay
 from tests.support.foreign import Record
 from tests.support.noida import NoidaBroker
+from tests.support.polling import poll
 from tests.support.writing import binary
 
 TOPIC: Final = "debian-gzip"
@@ -49,7 +52,16 @@ def source(corpus: EmbeddedCluster) -> str:
     topic = f"to-migrate-{next(_NAMES)}"
     for port in ports(corpus):
         replay.produce(port, (topic, 0), message_set(b"one", b"two", b"three"))
+    # A broker registers a topic once it has stored its first message.
+    poll(lambda: log_count(corpus, topic) == 6, "both brokers to register the topic")
     return topic
+
+
+def log_count(corpus: EmbeddedCluster, topic: str) -> int:
+    cluster = cluster_of(
+        ReadOptions.parse({"zookeeper.connect": corpus.zookeeper_connect, "subscribe": topic})
+    )
+    return len(cluster.logs_of([topic])) if topic in cluster.topics() else 0
 
 
 def ports(corpus: EmbeddedCluster) -> list[int]:

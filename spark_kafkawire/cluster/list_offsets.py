@@ -52,11 +52,14 @@ def all_bounds(
     """Where logs start and end now, in the order of ``logs``.
 
     With READ_COMMITTED a log ends where its first open transaction begins. Raises as
-    ``list_offsets`` does.
+    ``list_offsets`` does, ``ProtocolError`` (fatal) for bounds that cannot be.
     """
     logs = list(logs)
     asked = [dict.fromkeys(logs, time) for time in (EARLIEST_TIMESTAMP, LATEST_TIMESTAMP)]
     earliest, latest = list_offsets(metadata, asked, net, isolation_level)
+    for log in logs:
+        if not 0 <= earliest[log] <= latest[log]:
+            raise ProtocolError(f"ListOffsets of {log}: it cannot hold [{earliest[log]}, {latest[log]})")
     return {log: LogBounds(log, earliest[log], latest[log]) for log in logs}
 
 

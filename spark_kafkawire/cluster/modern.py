@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from ..errors import OptionError, UnknownTopicError
 from ..model import Broker, Leader, LogBounds, RecordTimes, TopicPartition
 from ..options import NetOptions
-from ..protocol.modern.list_offsets import EARLIEST_LOCAL_TIMESTAMP, NO_OFFSET
+from ..protocol.modern.list_offsets import EARLIEST_LOCAL_TIMESTAMP
 from .group_members import group_members, logs_of_group
 from .groups import commit_offsets, committed_offsets
 from .list_offsets import all_bounds, list_offsets, record_times
@@ -82,7 +82,7 @@ class ModernCluster:
         bounds: Mapping[TopicPartition, LogBounds],  # noqa: ARG002  # the broker knows every record's time
     ) -> dict[TopicPartition, int | None]:
         [found] = list_offsets(self._metadata, [times_ms], self._net, self._isolation_level)
-        return {log: offset if offset != NO_OFFSET else None for log, offset in found.items()}
+        return {log: offset if offset >= 0 else None for log, offset in found.items()}
 
     stop_offsets = start_offsets
 

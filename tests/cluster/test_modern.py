@@ -14,6 +14,7 @@ from spark_kafkawire.errors import (
     BrokerError,
     ConnectFailed,
     OptionError,
+    ProtocolError,
     UnknownTopicError,
     UnsupportedVersionError,
 )
@@ -189,6 +190,25 @@ def test_brokers_before_tiered_storage_have_all_on_their_disks(
         monkeypatch.setattr(server.broker, "_listed", listed)
         assert cluster_of(server.bootstrap_servers).local_starts([log]) == {log: 0}
         assert times == [asked_for]
+
+
+@pytest.mark.parametrize(("earliest", "latest"), [(-5, 3), (-1, -1), (7, 3), (0, -(2**63))])
+def test_impossible_bounds_are_a_protocol_error(
+    monkeypatch: pytest.MonkeyPatch, earliest: int, latest: int
+) -> None:
+    log = TopicPartition("t", 0)
+    with LogServer({"t": [MemoryLog()]}) as server:
+        honest = server.broker._listed
+
+        def listed(topic: str, asked: ListOffsetsPartition) -> ListOffsetsPartitionReply:
+            offset = earliest if asked.timestamp == EARLIEST_TIMESTAMP else latest
+            return replace(honest(topic, asked), offset=offset)
+
+        monkeypatch.setattr(server.broker, "_listed", listed)
+        with pytest.raises(
+            ProtocolError, match=rf"^ListOffsets of t 0: it cannot hold \[{earliest}, {latest}\)"
+        ):
+            cluster_of(server.bootstrap_servers).bounds([log])
 
 
 def test_a_broker_too_old_for_timestamps_says_so() -> None:

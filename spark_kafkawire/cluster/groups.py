@@ -75,10 +75,8 @@ def coordinator_of(metadata: Metadata, group_id: str) -> Broker:
 
 def ask_coordinator(coordinator: Broker, request: object, net: NetOptions) -> Any:
     """The reply's body. Raises ``TransportError`` and what ``Client`` raises."""
-    client = POOL.take(coordinator, net.connection)
-    reply = client.request(request)
-    POOL.give_back(client)
-    return reply
+    with POOL.lend(coordinator, net.connection) as client:
+        return client.request(request)
 
 
 def _fetched_once(

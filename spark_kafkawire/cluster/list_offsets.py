@@ -174,24 +174,20 @@ def _answers(
 def _replies(
     broker: Broker, requests: Sequence[ListOffsetsRequest], net: NetOptions
 ) -> list[ListOffsetsReply]:
-    client = POOL.take(broker, net.connection)
-    version = client.version_of(LIST_OFFSETS)
-    if version < EARLIEST_LOCAL_SINCE:
-        requests = [_without_tiers(request) for request in requests]
-    if version == 0 and any(map(_asks_for_time, requests)):
-        POOL.give_back(client)
-        raise UnsupportedVersionError(
-            f"{broker} is older than Kafka 0.10.1 and does not know which offset belongs to a timestamp: "
-            "give offsets instead"
-        )
-    if version < MAX_TIMESTAMP_SINCE and any(map(_asks_for_youngest, requests)):
-        POOL.give_back(client)
-        raise UnsupportedVersionError(
-            f"{broker} is older than Kafka 3.0 and does not know its youngest records"
-        )
-    replies: list[ListOffsetsReply] = [reply.body for reply in client.pipeline(requests)]
-    POOL.give_back(client)
-    return replies
+    with POOL.lend(broker, net.connection) as client:
+        version = client.version_of(LIST_OFFSETS)
+        if version == 0 and any(map(_asks_for_time, requests)):
+            raise UnsupportedVersionError(
+                f"{broker} is older than Kafka 0.10.1 and does not know which offset belongs to a timestamp: "
+                "give offsets instead"
+            )
+        if version < MAX_TIMESTAMP_SINCE and any(map(_asks_for_youngest, requests)):
+            raise UnsupportedVersionError(
+                f"{broker} is older than Kafka 3.0 and does not know its youngest records"
+            )
+        if version < EARLIEST_LOCAL_SINCE:
+            requests = [_without_tiers(request) for request in requests]
+        return [reply.body for reply in client.pipeline(requests)]
 
 
 def _asks_for_time(request: ListOffsetsRequest) -> bool:

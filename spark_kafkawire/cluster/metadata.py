@@ -236,12 +236,11 @@ class Metadata:
         failure: KafkaWireError | None = None
         for server in self._servers():
             try:
-                client = self._connections.take(server, self._net.connection)
-                body = client.request(request_for(client.version_of(METADATA)))
+                with self._connections.lend(server, self._net.connection) as client:
+                    body = client.request(request_for(client.version_of(METADATA)))
             except (TransportError, ProtocolError, UnsupportedVersionError) as error:
                 failure = error
                 continue
-            self._connections.give_back(client)
             self._answered = server
             return body
         assert failure is not None

@@ -65,17 +65,15 @@ def create_topics(
 
 
 def _ask(controller: Broker, request: CreateTopicsRequest, net: NetOptions) -> CreateTopicsReply:
-    client = POOL.take(controller, net.connection)
-    _check_replicas(client, request)
-    reply: CreateTopicsReply = client.request(request)
-    POOL.give_back(client)
+    with POOL.lend(controller, net.connection) as client:
+        _check_replicas(client, request)
+        reply: CreateTopicsReply = client.request(request)
     return reply
 
 
 def _check_replicas(client: Client, request: CreateTopicsRequest) -> None:
     wants_default = any(topic.replication_factor == BROKER_DEFAULT for topic in request.topics)
     if wants_default and client.version_of(CREATE_TOPICS) < BROKER_DEFAULTS_SINCE:
-        POOL.give_back(client)
         raise OptionError(
             "brokers before 2.4 have no default for a new topic's replicas: give the replication factor"
         )

@@ -13,7 +13,8 @@ import atexit
 import os
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
 
@@ -73,6 +74,20 @@ class Pool:
             self._watch()
         for kept in surplus:
             kept.client.close()
+
+    @contextmanager
+    def lend(self, broker: Broker, settings: ConnectionSettings) -> Iterator[Client]:
+        """A connection for some questions: given back where the block ends well, closed where it fails.
+
+        Raises ``ConnectFailed`` (retriable).
+        """
+        client = self.take(broker, settings)
+        try:
+            yield client
+        except BaseException:
+            client.close()
+            raise
+        self.give_back(client)
 
     def close_idle(self, idle_s: float = 0.0) -> None:
         """Close the connections that were kept for ``idle_s`` or longer."""

@@ -220,6 +220,18 @@ def test_a_broker_too_old_for_timestamps_says_so() -> None:
             cluster.start_offsets({log: 1_700_000_000_000}, {})
 
 
+def test_a_broker_that_does_not_offer_a_request_says_so_and_leaves_no_connection() -> None:
+    offered = {key: versions for key, versions in OFFERED.items() if key != modern.LIST_OFFSETS.key}
+    log = TopicPartition("t", 0)
+    with LogServer({"t": [MemoryLog()]}, offered=offered) as server:
+        cluster = cluster_of(server.bootstrap_servers)
+        cluster.leaders_of([log])
+        kept_count = POOL.kept_count
+        with pytest.raises(UnsupportedVersionError, match="the broker does not offer ListOffsets"):
+            cluster.bounds([log])
+        assert POOL.kept_count == kept_count
+
+
 def test_the_offset_of_a_timestamp_is_that_of_the_first_record_as_young(noida: NoidaBroker) -> None:
     topic = noida.create_topic(partitions=2, config={"retention.ms": "-1"})
     records = [Record(b"v", timestamp_ms=1_700_000_000_000 + 10 * number) for number in range(100)]

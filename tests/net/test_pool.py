@@ -111,6 +111,20 @@ def test_a_connection_that_awaits_a_reply_or_was_closed_is_not_kept(pool: Pool) 
         again.close()
 
 
+def test_a_lent_connection_is_given_back_or_closed(pool: Pool) -> None:
+    with Peer(stalling(ANSWER, ANSWER)) as peer:
+        for _ in range(2):
+            with pool.lend(peer.broker, settings_07(TIMEOUT_S)) as client:
+                client.request(OFFSETS)
+            assert pool.kept_count == 1
+        with pytest.raises(ZeroDivisionError), pool.lend(peer.broker, settings_07(TIMEOUT_S)) as lent:
+            assert lent is client
+            raise ZeroDivisionError
+        assert pool.kept_count == 0
+        assert not client.is_quiet()  # it is closed
+        assert peer.connection_count == 1
+
+
 def test_a_broker_that_is_gone_is_an_error_as_without_a_pool(pool: Pool) -> None:
     with pytest.raises(ConnectFailed):
         pool.take(closed_port(), settings_07(TIMEOUT_S))

@@ -50,7 +50,7 @@ def topics_table(report: ClusterReport) -> Markup:
         tag("h2", "Topics"),
         _tools(report),
         *([_key()] if report.groups else []),
-        tag("div", tag("table", head, *bodies, class_="topics", id="topics"), class_="card wide"),
+        tag("div", tag("table", head, *bodies, class_="topics", id="topics"), class_="card"),
         *([tag("p", note, class_="note")] if unlisted else []),
     )
 

@@ -1,0 +1,99 @@
+"""Apache Kafka's own classes read the batches that we make, and still make those that were recorded."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from spark_kafkawire.broker.java import find_java
+from spark_kafkawire.errors import OptionError
+from spark_kafkawire.records.batch_encoding import encode_batches
+from tests.records.judges import Headers, Record, arrow_records
+from tests.records.test_golden_batches import BATCHES
+
+from .jars import FIRST_TEST_TIMEOUT_S, NoJars, broker_jars
+
+PROGRAM: Final = Path(__file__).with_name("RecordsJudge.java")
+VERSION: Final = "3.9.1"
+TIMEOUT_S: Final = 60.0
+CASES: Final = [
+    *((2, name) for name in ("none", "gzip", "snappy", "lz4", "zstd")),
+    *((magic, name) for magic in (0, 1) for name in ("none", "gzip", "snappy", "lz4")),
+]
+NOW_MS: Final = 1_700_000_000_000
+Judge = Callable[[str, str], str]
+
+pytestmark = pytest.mark.timeout(FIRST_TEST_TIMEOUT_S)
+
+
+@pytest.fixture(scope="module")
+def judge() -> Judge:
+    """What the program prints, given an argument and its input."""
+    try:
+        java, jars = find_java(), broker_jars(VERSION)
+    except (OptionError, NoJars) as reason:
+        pytest.skip(str(reason))
+    modules = subprocess.run([java, "--list-modules"], capture_output=True, text=True, check=True).stdout
+    if "jdk.compiler" not in modules:
+        pytest.skip(f"{java} is a Java without a compiler")
+
+    def run(argument: str, data: str) -> str:
+        command = [str(java), "-cp", f"{jars}/*", str(PROGRAM), argument]
+        done = subprocess.run(command, input=data, capture_output=True, text=True, timeout=TIMEOUT_S)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    return run
+
+
+def test_the_recorded_batches_are_still_those_of_kafka(judge: Judge) -> None:
+    printed = dict(line.split("\t") for line in judge("encode", "").splitlines())
+    assert printed == BATCHES
+
+
+def test_kafka_reads_our_batches(judge: Judge) -> None:
+    inputs = {(magic, compression): encoded(magic, compression) for magic, compression in CASES}
+    printed = judge("decode", "".join(f"{data.hex()}\n" for data in inputs.values()))
+    read = [lines.splitlines() for lines in printed.removesuffix("\n\n").split("\n\n")]
+    for (magic, _), lines in zip(inputs, read, strict=True):
+        assert lines == [text(each, magic, offset) for offset, each in enumerate(records(magic))]
+
+
+def records(magic: int) -> list[Record]:
+    """Nulls, empty values, one of several blocks of each codec, timestamps that go back, headers."""
+    headers: Headers = (("h", None), ("größe", b"1"), ("h", b"")) if magic == 2 else ()
+    return [
+        Record(b"v", b"k", (), NOW_MS),
+        Record("größe ".encode() * 20_000, None, headers, NOW_MS - 5000),
+        Record(None, b"", (), NOW_MS + 86_400_000),
+        Record(b"", "schlüssel".encode(), headers[:1], 0),
+        *(Record(b"%d" % number, b"x" * (number % 70), (), NOW_MS + number) for number in range(200)),
+    ]
+
+
+def encoded(magic: int, compression: str) -> bytes:
+    (batch,) = encode_batches(
+        arrow_records(records(magic)),
+        magic=magic,
+        compression=compression,
+        batch_bytes_max=10**6,
+        request_bytes_max=10**6,
+        now_ms=0,
+    )
+    return bytes(batch.with_producer(21, 2, 40))
+
+
+def text(record: Record, magic: int, offset: int) -> str:
+    """The record as the program prints it."""
+    timestamp_ms, timestamp_type = (record.timestamp_ms, 0) if magic else (-1, -1)
+    headers = [f"{key.encode().hex()}={in_hex(value)}" for key, value in record.headers]
+    places = [str(offset), str(timestamp_ms), str(timestamp_type)]
+    return "\t".join([*places, in_hex(record.key), in_hex(record.value), *headers])
+
+
+def in_hex(data: bytes | None) -> str:
+    return "null" if data is None else data.hex()

@@ -57,8 +57,9 @@ def _policy(script: str) -> str:
 
 def _heading(report: ClusterReport) -> Iterator[Markup]:
     wording = WORDINGS[report.unit]
-    yield tag("p", f"{wording.kafka} · {time_text(report.taken_ms)} UTC", class_="when")
-    yield tag("h1", tag("bdi", printable(report.place)))
+    option, _, value = report.place.partition("=")
+    yield tag("p", f"{wording.kafka} · {option} · {time_text(report.taken_ms)} UTC", class_="when")
+    yield tag("h1", tag("bdi", printable(value)))
     tiles = [
         (f"{len(report.brokers):,}", "brokers" if len(report.brokers) != 1 else "broker"),
         (f"{len(report.topics):,}", "topics" if len(report.topics) != 1 else "topic"),

@@ -35,6 +35,8 @@ _SEEN_PERCENT: Final = 3.0
 def topics_table(report: ClusterReport) -> Markup:
     """The section with the table and its tools."""
     table = _Table(report)
+    # A column for each group: the more, the shorter their bars. A hundredth of the longest bar.
+    bar_rem = max(0.04, 0.16 / (1 + len(report.groups)))
     head = tag("thead", tag("tr", *(_column_head(title, kind) for title, kind in table.columns())))
     bodies, unlisted = [], 0
     left = LOGS_LISTED_MAX
@@ -50,7 +52,11 @@ def topics_table(report: ClusterReport) -> Markup:
         tag("h2", "Topics"),
         _tools(report),
         *([_key()] if report.groups else []),
-        tag("div", tag("table", head, *bodies, class_="topics", id="topics"), class_="card"),
+        tag(
+            "div",
+            tag("table", head, *bodies, class_="topics", id="topics", style=f"--bar:{bar_rem:.3g}rem"),
+            class_="card",
+        ),
         *([tag("p", note, class_="note")] if unlisted else []),
     )
 
@@ -72,7 +78,7 @@ def _tools(report: ClusterReport) -> Markup:
 def _key() -> Markup:
     meanings = (("size", "in the log"), ("rest", "not read yet"), ("past", "read"))
     parts = (joined(tag("i", class_=name), meaning) for name, meaning in meanings)
-    return tag("p", "All bars of a column have one scale.", *parts, class_="key")
+    return tag("p", "Bars of topics have one scale, those of partitions another.", *parts, class_="key")
 
 
 def _column_head(title: str, kind: str) -> Markup:

@@ -49,7 +49,7 @@ bench: $(INSTALLED) ## measure against the ceilings: ARGS="--only read write --r
 	@$(WITH_JAVA) $(BIN)/python -m tests.benchmarks $(ARGS)
 
 bench-codec: $(INSTALLED) ## measure the codec alone, without Spark
-	@$(BIN)/python -m tests.benchmarks --only codec $(ARGS)
+	@$(BIN)/python -m tests.benchmarks --only codec batch-codec $(ARGS)
 
 bench-plot: $(VENV)/.drawing ## draw the figures of the last `make bench`: tests/benchmarks/figures.png
 	@$(BIN)/python -m tests.benchmarks.plot build/figures.jsonl tests/benchmarks/figures.png

@@ -15,10 +15,10 @@ VALUE_BYTES_MAX: Final = 2**31 - 1
 
 @dataclass(frozen=True, slots=True)
 class DecodeLimits:
-    """What one call of ``decode`` may take.
+    """What one call of ``decode``, or one part of ``decode_batches``, may take.
 
-    ``decompressed_bytes_max`` (bytes) bounds all that one outermost message becomes, its nested
-    ones together. ``depth_max`` (levels) bounds the compressed messages around a plain one.
+    ``decompressed_bytes_max`` (bytes) bounds all that one outermost message or batch becomes, nested
+    messages together. ``depth_max`` (levels) bounds the compressed messages around a plain one.
     ``batch_bytes_max`` (bytes of decompressed messages) is where a call stops: with the outermost
     message whose content reaches it. Both count a message as 64 bytes at least, so that memory
     is a small multiple of their sum, also where all messages are empty.

@@ -21,7 +21,7 @@ from .columns import Int64s
 from .compression import Codec
 from .encoded_batch import EncodedBatch, record_too_large
 from .entries import byte_array
-from .rows import Column, Records
+from .rows import Column, Records, header_counts
 
 _CRC_POS: Final = 12
 _MAGIC_POS: Final = 16
@@ -41,11 +41,8 @@ def encode_messages(
     now_ms: int,
 ) -> Iterator[EncodedBatch]:
     """Message sets of all records, in order; raises as ``encode_batches`` tells."""
-    if (
-        records.headers is not None
-        and (has_headers := np.array(records.headers.value_lengths().fill_null(0))).any()
-    ):
-        row = int(np.argmax(has_headers > 0))
+    if (counts := header_counts(records.headers)).any():
+        row = int(np.argmax(counts > 0))
         raise RowError(f"row {row}: headers need Kafka 0.11 or later, and this broker is older")
     keys, values = Column.of(records.keys, "key"), Column.of(records.values, "value")
     sizes = keys.sizes_of(records.count) + values.sizes_of(records.count) + _OVERHEAD[magic]

@@ -141,16 +141,26 @@ def header_column(headers: pa.Array | None) -> Column:
     return Column(byte_array(out.data), np.cumsum(sizes) - sizes, sizes)
 
 
+def header_counts(headers: pa.Array | None) -> Int64s:
+    """The number of headers of each row; no rows where there are none. Raises ``OptionError`` (fatal)."""
+    return _NO_ROWS if headers is None else _counts(_cast(headers))
+
+
 def _pairs(headers: pa.Array) -> tuple[pa.StructArray, Int64s]:
     """All pairs in a row, and where those of each row begin; one more for the end."""
+    array = _cast(headers)
+    return array.flatten(), np.append(0, np.cumsum(_counts(array)))
+
+
+def _counts(headers: pa.ListArray) -> Int64s:
+    return np.array(headers.value_lengths().fill_null(0), np.int64)
+
+
+def _cast(headers: pa.Array) -> pa.ListArray:
     try:
-        array = headers.cast(HEADERS)
+        return headers.cast(HEADERS)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
         raise OptionError(f"headers have the type {HEADERS}, not {headers.type}") from error
-    counts = np.array(array.value_lengths().fill_null(0), np.int64)
-    offsets = np.zeros(len(array) + 1, np.int64)
-    np.cumsum(counts, out=offsets[1:])
-    return array.flatten(), offsets
 
 
 def _offset_type(array_type: pa.DataType, column: str) -> npt.DTypeLike:

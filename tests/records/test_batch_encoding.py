@@ -242,8 +242,9 @@ def test_headers_are_refused_where_the_broker_has_none(magic: int) -> None:
     ],
 )
 def test_other_types_are_refused_by_name(records: Records, match: str) -> None:
-    with pytest.raises(OptionError, match=match):
-        list(encode_batches(records, **LIMITS))
+    for magic in (0, 1, 2):
+        with pytest.raises(OptionError, match=match):
+            list(encode_batches(records, magic=magic, **LIMITS))
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ Kafka 0.7     ``/consumers/GROUP/offsets/TOPIC/BROKER-PARTITION:OFFSET``        
 that form for several groups; for one group it leaves the name out, and so may a file that is read
 here. Text is UTF-8, lines end with a line feed.
 
-Source: 0.7's tools/ExportZkOffsets.scala and ImportZkOffsets.scala; KIP-222, CsvUtils.scala.
+Source: 0.7's tools/ExportZkOffsets.scala and ImportZkOffsets.scala; KIP-379, CsvUtils.java.
 """
 
 from __future__ import annotations

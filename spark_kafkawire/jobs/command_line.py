@@ -30,7 +30,7 @@ from pathlib import Path
 from typing import Any, Final, NoReturn
 
 from py4j.protocol import Py4JError
-from pyspark.errors import PySparkException
+from pyspark.errors import AnalysisException, PySparkException
 
 from .. import errors
 from ..errors import Action, KafkaWireError, OptionError
@@ -120,10 +120,12 @@ def connection_options(arguments: argparse.Namespace) -> dict[str, str]:
     return read_options(arguments.option, arguments.options_file)
 
 
-def read_options(pairs: Sequence[str], files: Sequence[Path] = ()) -> dict[str, str]:
+def read_options(
+    pairs: Sequence[str], files: Sequence[Path] = (), *, argument: str = "--option"
+) -> dict[str, str]:
     """Options from ``KEY=VALUE`` strings and from files, which those beat.
 
-    Raises ``OptionError`` (fatal); it shows no value.
+    Raises ``OptionError`` (fatal) that names the argument and shows no value.
     """
     # Spark's options know no case, so neither may the question which one beats which.
     options: dict[str, tuple[str, str]] = {}
@@ -133,7 +135,7 @@ def read_options(pairs: Sequence[str], files: Sequence[Path] = ()) -> dict[str, 
         key, separator, value = pair.partition("=")
         if not separator or not key.strip():
             raise OptionError(
-                f"argument --option: number {number} is not KEY=VALUE (it is not shown: it may be a secret)"
+                f"argument {argument}: number {number} is not KEY=VALUE (it is not shown: it may be a secret)"
             )
         options[key.strip().lower()] = (key.strip(), value.strip())
     return dict(options.values())
@@ -169,13 +171,12 @@ def run_job(
 
 def told(error: Exception) -> tuple[str, ExitCode]:
     """An error of ours or of Spark in one line, and the exit code that it means."""
-    name, line = type(error).__name__, str(error)
-    if not isinstance(error, KafkaWireError):
-        ours = _OUR_ERROR.findall(line)
-        name, line = ours[-1] if ours else (name, line.strip())
-    kind = getattr(errors, name, None)
-    action = kind.action if isinstance(kind, type) and issubclass(kind, KafkaWireError) else Action.FAIL
-    return line.partition("\n")[0], ExitCode.USAGE if action is Action.FIX_OPTION else ExitCode.FAILED
+    ours = [] if isinstance(error, KafkaWireError) else _OUR_ERROR.findall(str(error))
+    name, text = ours[-1] if ours else (type(error).__name__, str(error).strip())
+    kind = getattr(errors, name, KafkaWireError if ours else type(error))
+    # What Spark cannot analyse is a column, a format or a path that the user has named.
+    is_usage = getattr(kind, "action", None) is Action.FIX_OPTION or issubclass(kind, AnalysisException)
+    return text.partition("\n")[0], ExitCode.USAGE if is_usage else ExitCode.FAILED
 
 
 def print_summary(summary: Summary, *, as_json: bool) -> None:
@@ -185,5 +186,16 @@ def print_summary(summary: Summary, *, as_json: bool) -> None:
         return
     width = max(map(len, summary), default=0)
     for key, value in summary.items():
-        shown = f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else value
-        print(f"{key.replace('_', ' '):<{width}}  {shown}", flush=True)
+        for number, line in enumerate(_shown(value)):
+            label = "" if number else key.replace("_", " ")
+            print(f"{label:<{width}}  {line}", flush=True)
+
+
+def _shown(value: Any) -> list[str]:
+    """The lines that show a value: one for each element of a list. Lists in lists are left to JSON."""
+    if isinstance(value, list):
+        return [line for element in value for line in _shown(element)] or ["none"]
+    if isinstance(value, dict):
+        plain = {key.replace("_", " "): each for key, each in value.items() if not isinstance(each, list)}
+        return [", ".join(f"{key} {_shown(each)[0]}" for key, each in plain.items())]
+    return [f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)]

@@ -29,26 +29,37 @@ def plan(options: ReadOptions) -> tuple[FetchTask, ...]:
     cluster = cluster_of(options)
     logs = select(options.selection, cluster)
     leaders = cluster.leaders_of(logs)
-    logs = _led(logs, leaders, fail_on_data_loss=options.fetch.fail_on_data_loss)
+    logs = led(logs, leaders, fail_on_data_loss=options.fetch.fail_on_data_loss)
     for limits in (options.starting, options.ending):
         check_names(limits, logs)
     # Bounds come first: a message that is appended after them is outside of the range, and a
     # segment that was old before them cannot hold it.
     found = cluster.bounds(logs)
-    starts = _told(options.starting, found, cluster.start_offsets, cluster)
+    starts = starts_of(options, cluster, found)
     stops = _told(options.ending, found, cluster.stop_offsets, cluster)
     ends = {}
     ranges = []
     for log in logs:
-        start = start_of(options.starting, found[log], starts, latest_if_no_match=options.latest_if_no_match)
         end = end_of(options.ending, found[log], stops)
         log_range, *ends[log] = resolved(
-            start, end, found[log], fail_on_data_loss=options.fetch.fail_on_data_loss
+            starts[log], end, found[log], fail_on_data_loss=options.fetch.fail_on_data_loss
         )
         ranges.append(log_range)
     cut_points = {log: cuts for log in logs if (cuts := found[log].segment_starts) is not None}
     parts = split(ranges, options.min_partitions, options.partition_size_max, cut_points or None)
     return tuple(_task(part, ends[part.log], leaders[part.log], found[part.log]) for part in parts)
+
+
+def starts_of(
+    options: ReadOptions, cluster: Cluster, found: Mapping[TopicPartition, LogBounds]
+) -> dict[TopicPartition, End]:
+    """Where the options let each log start. Raises ``OptionError``, and what the cluster raises."""
+    told = _told(options.starting, found, cluster.start_offsets, cluster)
+    latest_if_no_match = options.latest_if_no_match
+    return {
+        log: start_of(options.starting, bounds, told, latest_if_no_match=latest_if_no_match)
+        for log, bounds in found.items()
+    }
 
 
 def select(selection: Selection, cluster: Cluster) -> tuple[TopicPartition, ...]:
@@ -70,7 +81,7 @@ def _matching(pattern: str, topics: Sequence[str]) -> list[str]:
     return matching
 
 
-def _led(
+def led(
     logs: Sequence[TopicPartition],
     leaders: Mapping[TopicPartition, Leader],
     *,

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.errors import AnalysisException
+from pyspark.errors import AnalysisException, PySparkRuntimeError
 
-from spark_kafkawire.errors import DataLossError, DiscoveryError, KafkaWireError, OptionError
+from spark_kafkawire.errors import DataLossError, DiscoveryError, OptionError
 from spark_kafkawire.jobs.command_line import (
     ExitCode,
     JobParser,
@@ -96,8 +96,16 @@ def ended(result: Exception | dict[str, Any], *argv: str) -> int:
 def test_a_job_that_is_done_prints_its_summary_and_exits_with_0(capsys: pytest.CaptureFixture[str]) -> None:
     assert ended({"messages": 15917, "read_s": 1.5, "data_loss": []}) == ExitCode.DONE
     out, err = capsys.readouterr()
-    assert out == "messages   15,917\nread s     1.5\ndata loss  []\n"
+    assert out == "messages   15,917\nread s     1.5\ndata loss  none\n"
     assert err == "copy: working ...\n"
+
+
+def test_lists_of_a_summary_are_lines(capsys: pytest.CaptureFixture[str]) -> None:
+    batches = [{"batch": 7, "messages": 1000, "ranges": [1, 2]}, {"batch": 8, "messages": 0, "ranges": []}]
+    ended({"batches": batches, "done": True}, "--quiet")
+    assert capsys.readouterr().out == (
+        "batches  batch 7, messages 1,000\n         batch 8, messages 0\ndone     True\n"
+    )
 
 
 def test_the_summary_is_one_json_object_where_that_is_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
@@ -124,11 +132,12 @@ org.apache.spark.sql.AnalysisException
         (AnalysisException(FROM_SPARK.format("OptionError: option y")), "option y", ExitCode.USAGE),
         (AnalysisException(FROM_SPARK.format("DataLossError: gone")), "gone", ExitCode.FAILED),
         (AnalysisException(FROM_SPARK.format("NoSuchError: ours?")), "ours?", ExitCode.FAILED),
-        (AnalysisException("[PATH_NOT_FOUND] no path\nJVM stacktrace"), "[PATH_NOT_FOUND] no path", 1),
+        (AnalysisException("[PATH_NOT_FOUND] no path\nJVM stacktrace"), "[PATH_NOT_FOUND] no path", 2),
+        (PySparkRuntimeError("[OTHER] why\nJVM stacktrace"), "[OTHER] why", 1),
     ],
 )
 def test_an_error_is_one_line_and_tells_the_exit_code(
-    error: KafkaWireError | AnalysisException, line: str, code: int, capsys: pytest.CaptureFixture[str]
+    error: Exception, line: str, code: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert told(error) == (line, code)
     assert ended(error, "--quiet") == code

@@ -1,0 +1,138 @@
+"""What one run of ``ingest`` reads: decided once, recorded as JSON, and read again exactly so. Pure."""
+
+from __future__ import annotations
+
+import json
+from bisect import bisect_right
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ..errors import DataLossError, KafkaWireError
+from ..model import LogBounds, OffsetRange, TopicPartition
+
+Positions = Mapping[TopicPartition, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """One batch: its number, what it reads, and where each log that was ever read stands after it.
+
+    ``schema`` is that of the values' JSON, where it is decoded: what is read again must look the same.
+    """
+
+    batch: int
+    ranges: tuple[OffsetRange, ...]
+    positions: Positions
+    schema: str | None = None
+
+    @property
+    def size(self) -> int:
+        """Offsets in all ranges: bytes in 0.7, records later."""
+        return sum(each.size for each in self.ranges)
+
+    def to_json(self) -> str:
+        """As it is recorded."""
+        ranges: dict[str, dict[str, list[int]]] = {}
+        for each in self.ranges:
+            ranges.setdefault(each.log.topic, {})[each.log.name] = [each.start_offset, each.stop_offset]
+        content = {"batch": self.batch, "ranges": ranges, "positions": by_topic(self.positions)}
+        return json.dumps({**content, "schema": self.schema})
+
+    @classmethod
+    def from_json(cls, text: str, place: str) -> Plan:
+        """Read ``to_json``'s text. Raises ``KafkaWireError`` (fatal) that names ``place``."""
+        try:
+            content = json.loads(text)
+            ranges = [OffsetRange(log, *ends) for log, ends in _by_log(content["ranges"])]
+            positions = dict(_by_log(content["positions"]))
+            return cls(content["batch"], tuple(ranges), positions, content["schema"])
+        except (ValueError, LookupError, TypeError, AttributeError) as error:
+            raise PlanError(f"{place} is not a plan of ingest: {error!r}") from error
+
+
+class PlanError(KafkaWireError):
+    """A recorded plan cannot be read. Fatal."""
+
+
+def by_topic(positions: Positions) -> dict[str, dict[str, int]]:
+    """Offsets as options write them: ``{"t": {"0-1": 123}}``."""
+    topics: dict[str, dict[str, int]] = {}
+    for log, offset in positions.items():
+        topics.setdefault(log.topic, {})[log.name] = offset
+    return topics
+
+
+def _by_log(topics: Mapping[str, Mapping[str, Any]]) -> Iterable[tuple[TopicPartition, Any]]:
+    for topic, logs in topics.items():
+        for name, value in logs.items():
+            broker, _, partition = name.rpartition("-")
+            yield TopicPartition(topic, int(partition), int(broker) if broker else None), value
+
+
+def ranges_to_read(
+    found: Iterable[LogBounds], starts: Positions, *, fail_on_data_loss: bool
+) -> tuple[list[OffsetRange], list[str]]:
+    """From where each log starts to its end, and what retention has deleted of that, a line each.
+
+    Raises ``DataLossError`` where something was deleted, or the log is shorter than what was read of
+    it, unless ``fail_on_data_loss`` is false.
+    """
+    ranges, losses = [], []
+    for bounds in found:
+        start = starts[bounds.log]
+        if not bounds.earliest <= start <= bounds.latest:
+            loss = _loss(bounds, start)
+            if fail_on_data_loss:
+                raise DataLossError(f"{loss}; to read what is there, set failOnDataLoss=false")
+            losses.append(loss)
+            start = bounds.earliest
+        ranges.append(OffsetRange(bounds.log, start, bounds.latest))
+    return ranges, losses
+
+
+def _loss(bounds: LogBounds, start: int) -> str:
+    if start > bounds.latest:
+        return f"{bounds.log} ends at {bounds.latest} and was read up to {start}: it was made anew"
+    return deleted(OffsetRange(bounds.log, start, bounds.earliest))
+
+
+def deleted(lost: OffsetRange) -> str:
+    """The line for offsets that were to be read."""
+    return f"{lost} was deleted before it was read"
+
+
+def limited(
+    ranges: Sequence[OffsetRange], size_max: int | None, found: Mapping[TopicPartition, LogBounds]
+) -> tuple[OffsetRange, ...]:
+    """The first ``size_max`` offsets of the ranges, each log in proportion; empty ones are left out.
+
+    In 0.7 a range can only end where a segment does: it ends at the last such place within its share,
+    or at the first one after it, so that every run gets on.
+
+    Source of the proportions: Spark's KafkaMicroBatchStream.rateLimit.
+    """
+    total = sum(each.size for each in ranges)
+    if size_max is not None and total > size_max:
+        ranges = [_first(each, size_max * each.size / total, found[each.log]) for each in ranges]
+    return tuple(each for each in ranges if each.size)
+
+
+def _first(whole: OffsetRange, share: float, found: LogBounds) -> OffsetRange:
+    size = int(share) if share >= 1 else min(1, whole.size)
+    stop_offset = whole.start_offset + size
+    if found.segment_starts is not None:
+        places = [*(start for start in found.segment_starts if start > whole.start_offset), whole.stop_offset]
+        within = bisect_right(places, stop_offset)
+        stop_offset = places[max(within - 1, 0)] if size else whole.start_offset
+    return replace(whole, stop_offset=min(stop_offset, whole.stop_offset))
+
+
+def next_plan(
+    last: Plan | None, ranges: Sequence[OffsetRange], starts: Positions, schema: str | None
+) -> Plan:
+    """The plan after ``last``; logs of which nothing is read keep their place."""
+    before = last.positions if last else {}
+    after = {each.log: each.stop_offset for each in ranges}
+    batch = last.batch + 1 if last else 0
+    return Plan(batch, tuple(ranges), {**before, **starts, **after}, schema)

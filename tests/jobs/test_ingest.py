@@ -1,0 +1,324 @@
+"""A run of ingest in this process: what it starts from, what it writes, and what a crash leaves."""
+
+from __future__ import annotations
+
+import io
+import itertools
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+from kazoo.client import KazooClient
+from pyspark.sql import SparkSession
+
+from spark_kafkawire.broker import EmbeddedCluster
+from spark_kafkawire.cluster.v07 import V07Cluster
+from spark_kafkawire.errors import DataLossError, OptionError
+from spark_kafkawire.jobs.hadoop_files import FileError, Files
+from spark_kafkawire.jobs.ingest import Ingest, IngestOptions, parse_starting
+from spark_kafkawire.jobs.ingest_output import OutputOptions, parse_partition_by
+from spark_kafkawire.jobs.progress import Progress, progress_on
+from tests.support import librdkafka
+from tests.support.foreign import Record
+from tests.support.noida import NoidaBroker
+
+_NUMBERS: Final = itertools.count()
+QUIET: Final = Progress(None)
+
+
+@pytest.fixture
+def topic() -> str:
+    return f"ingest-{next(_NUMBERS)}"
+
+
+@pytest.fixture
+def output(tmp_path: Path) -> OutputOptions:
+    return OutputOptions(str(tmp_path / "out"))
+
+
+def produce(bootstrap_servers: str, topic: str, values: range, partitions: int = 2) -> None:
+    records = [Record(b'{"n": %d}' % number, partition=number % partitions) for number in values]
+    librdkafka.produce(bootstrap_servers, topic, records)
+
+
+def values_of(spark: SparkSession, output: OutputOptions) -> list[int]:
+    """The numbers in the output, sorted; doubled ones twice."""
+    rows = spark.read.parquet(output.path).selectExpr("get_json_object(CAST(value AS STRING), '$.n') AS n")
+    return sorted(int(row.n) for row in rows.collect())
+
+
+def options_of(broker: NoidaBroker, topic: str, output: OutputOptions, **options: Any) -> IngestOptions:
+    connection = {"kafka.bootstrap.servers": broker.bootstrap_servers, **options.pop("connection", {})}
+    return IngestOptions(connection, output, topics=topic, **options)
+
+
+def test_runs_go_on_where_the_last_one_ended(
+    spark: SparkSession, noida: NoidaBroker, topic: str, output: OutputOptions
+) -> None:
+    noida.create_topic(2, topic)
+    options = options_of(noida, topic, output)
+    for count, more in enumerate((20, 30)):
+        produce(noida.bootstrap_servers, topic, range(100 * count, 100 * count + more))
+        summary = Ingest(spark, options, QUIET).run()
+        assert (summary["messages"], summary["batches"][0]["batch"]) == (more, count)
+    assert Ingest(spark, options, QUIET).run()["batches"] == []
+    assert values_of(spark, output) == [*range(20), *range(100, 130)]
+
+
+def test_progress_is_kept_in_the_group(
+    spark: SparkSession, noida: NoidaBroker, topic: str, output: OutputOptions
+) -> None:
+    noida.create_topic(2, topic)
+    produce(noida.bootstrap_servers, topic, range(20))
+    librdkafka.commit_offsets(noida.bootstrap_servers, f"g-{topic}", topic, {0: 4})
+    options = options_of(noida, topic, output, group=f"g-{topic}")
+    assert Ingest(spark, options, QUIET).run()["messages"] == 16
+    committed = [
+        librdkafka.committed_offset(noida.bootstrap_servers, f"g-{topic}", topic, number) for number in (0, 1)
+    ]
+    assert committed == [10, 10]
+    assert values_of(spark, output) == [number for number in range(20) if number % 2 or number >= 8]
+
+
+def test_a_limit_splits_what_there_is_into_runs(
+    spark: SparkSession, noida: NoidaBroker, topic: str, output: OutputOptions
+) -> None:
+    noida.create_topic(2, topic)
+    produce(noida.bootstrap_servers, topic, range(20))
+    options = options_of(noida, topic, output, records_max=8)
+    assert [Ingest(spark, options, QUIET).run()["messages"] for _ in range(4)] == [8, 8, 4, 0]
+    assert values_of(spark, output) == [*range(20)]
+
+
+def test_latest_is_the_end_at_the_first_run_also_where_nothing_was_read(
+    spark: SparkSession, noida: NoidaBroker, topic: str, output: OutputOptions
+) -> None:
+    noida.create_topic(1, topic)
+    produce(noida.bootstrap_servers, topic, range(5), partitions=1)
+    options = options_of(noida, topic, output, starting=parse_starting("latest"))
+    assert Ingest(spark, options, QUIET).run()["messages"] == 0
+    produce(noida.bootstrap_servers, topic, range(5, 9), partitions=1)
+    assert Ingest(spark, options, QUIET).run()["messages"] == 4
+    noida.add_partitions(topic, 2)
+    produce(noida.bootstrap_servers, topic, range(1, 2))
+    assert Ingest(spark, options, QUIET).run()["messages"] == 1
+    assert values_of(spark, output) == [1, 5, 6, 7, 8]
+
+
+@pytest.mark.parametrize(
+    ("text", "options"),
+    [
+        ("earliest", {}),
+        (" Latest ", None),
+        ("1700000000000", {"startingTimestamp": "1700000000000"}),
+        ("2023-11-14T22:13:20Z", {"startingTimestamp": "1700000000000"}),
+        ("2023-11-14T23:13:20+01:00", {"startingTimestamp": "1700000000000"}),
+        ("2023-11-14", {"startingTimestamp": "1699920000000"}),
+        ('{"t":{"0":1}}', {"startingOffsets": '{"t":{"0":1}}'}),
+    ],
+)
+def test_a_start_is_a_word_a_time_or_offsets(text: str, options: dict[str, str] | None) -> None:
+    assert parse_starting(text) == options
+
+
+def test_given_offsets_are_where_the_first_run_starts(
+    spark: SparkSession, noida: NoidaBroker, topic: str, output: OutputOptions
+) -> None:
+    noida.create_topic(2, topic)
+    produce(noida.bootstrap_servers, topic, range(20))
+    options = options_of(noida, topic, output, starting=parse_starting(f'{{"{topic}":{{"0":9,"1":-2}}}}'))
+    assert Ingest(spark, options, QUIET).run()["messages"] == 11
+    with pytest.raises(OptionError, match=r"startingOffsets must name exactly the partitions that are read"):
+        Ingest(
+            spark,
+            options_of(
+                noida, topic, OutputOptions(f"{output.path}-2"), starting=parse_starting('{"t":{"0":9}}')
+            ),
+            QUIET,
+        ).run()
+
+
+def test_json_is_decoded_and_what_is_none_is_kept(
+    spark: SparkSession, noida: NoidaBroker, topic: str, tmp_path: Path
+) -> None:
+    noida.create_topic(1, topic)
+    values = [b'{"n": 1, "s": "a"}', b"no JSON", b'{"n": 2}']
+    librdkafka.produce(noida.bootstrap_servers, topic, [Record(value, key=b"k") for value in values])
+    for schema, names in ((None, ["n", "s"]), ("s string", ["s"])):
+        output = OutputOptions(str(tmp_path / f"out-{schema}"), decode="json", schema=schema)
+        Ingest(spark, options_of(noida, topic, output), QUIET).run()
+        frame = spark.read.parquet(output.path)
+        assert frame.selectExpr("value.*").columns == [*names, "_corrupt_record"]
+        rows = frame.orderBy("offset").select("key", "value").collect()
+        assert [row.key for row in rows] == ["k"] * 3
+        assert [row.value._corrupt_record for row in rows] == [None, "no JSON", None]
+
+
+def test_text_is_partitioned_by_columns_and_by_sql(
+    spark: SparkSession, noida: NoidaBroker, topic: str, tmp_path: Path
+) -> None:
+    noida.create_topic(2, topic)
+    produce(noida.bootstrap_servers, topic, range(6))
+    columns = parse_partition_by(["partition", "even=offset % 2 = 0"])
+    output = OutputOptions(str(tmp_path / "out"), "json", decode="string", partition_by=columns)
+    Ingest(spark, options_of(noida, topic, output), QUIET).run()
+    folders = {str(file.parent.relative_to(output.path)) for file in Path(output.path).rglob("*.json")}
+    shown = {folder for folder in folders if not folder.startswith("_")}
+    assert shown == {f"batch=0/partition={n}/even={even}" for n in (0, 1) for even in ("true", "false")}
+    rows = spark.read.json(output.path).select("value").collect()
+    assert sorted(row.value for row in rows) == [f'{{"n": {number}}}' for number in range(6)]
+
+
+def test_what_retention_deleted_is_an_error_or_a_reported_loss(
+    spark: SparkSession, noida: NoidaBroker, topic: str, output: OutputOptions
+) -> None:
+    noida.create_topic(1, topic)
+    produce(noida.bootstrap_servers, topic, range(10), partitions=1)
+    Ingest(spark, options_of(noida, topic, output), QUIET).run()
+    produce(noida.bootstrap_servers, topic, range(10, 20), partitions=1)
+    noida.delete_records(topic, 0, 15)
+    with pytest.raises(DataLossError, match=rf"^{topic} 0 \[10, 15\) was deleted"):
+        Ingest(spark, options_of(noida, topic, output), QUIET).run()
+    options = options_of(noida, topic, output, connection={"failOnDataLoss": "false"})
+    summary = Ingest(spark, options, QUIET).run()
+    assert (summary["messages"], summary["data_loss"]) == (
+        5,
+        [f"{topic} 0 [10, 15) was deleted before it was read"],
+    )
+    assert values_of(spark, output) == [*range(10), *range(15, 20)]
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"connection": {"subscribe": "t"}}, r"option subscribe is ingest's own; use --topics"),
+        ({"connection": {"STARTINGOFFSETS": "earliest"}}, r"STARTINGOFFSETS is ingest's own; use --starting"),
+        ({"connection": {"endingOffsets": "latest"}}, r"a run ends at the logs' ends"),
+        ({"connection": {"kafka.group.id": "g"}}, r"use --group"),
+        ({"connection": {"fetchBtyes": "1"}}, r"unknown option fetchBtyes .* did you mean fetchBytes"),
+        ({"bytes_max": 1}, r"argument --max-bytes: these brokers count records; use --max-records"),
+    ],
+)
+def test_wrong_options_are_told_before_spark_is_asked(
+    changed: dict[str, Any], message: str, output: OutputOptions
+) -> None:
+    connection = {"kafka.bootstrap.servers": "127.0.0.1:1", **changed.pop("connection", {})}
+    with pytest.raises(OptionError, match=message):
+        IngestOptions(connection, output, topics="t", **changed)
+
+
+class Crash(BaseException):
+    """What ends a run at an instruction, as a kill does: nothing of the package catches it."""
+
+
+class Crashing:
+    """Counts the steps that change something, and ends the run before or after one of them."""
+
+    CHANGES: Final = ("create", "rename", "delete", "mkdirs")
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.left = 0
+        self.after = False
+        call, commit = Files._call, V07Cluster.commit_group_offsets
+
+        def crashing_call(files: Files, method: str, *arguments: Any) -> Any:
+            return self._step(lambda: call(files, method, *arguments), method in self.CHANGES)
+
+        def crashing_commit(*arguments: Any, **options: Any) -> None:
+            self._step(lambda: commit(*arguments, **options), True)
+
+        monkeypatch.setattr(Files, "_call", crashing_call)
+        monkeypatch.setattr(V07Cluster, "commit_group_offsets", crashing_commit)
+
+    def _step(self, step: Callable[[], Any], counts: bool) -> Any:
+        self.left -= counts
+        crashes = counts and self.left == 0
+        if crashes and not self.after:
+            raise Crash
+        result = step()
+        if crashes:
+            raise Crash
+        return result
+
+
+@pytest.fixture
+def zookeeper(corpus: EmbeddedCluster) -> Iterator[KazooClient]:
+    client = KazooClient(corpus.zookeeper_connect)
+    client.start()
+    yield client
+    client.stop()
+    client.close()
+
+
+def test_a_crash_before_or_after_any_step_loses_and_doubles_nothing(
+    spark: SparkSession,
+    corpus: EmbeddedCluster,
+    zookeeper: KazooClient,
+    topic: str,
+    output: OutputOptions,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    connection = {"zookeeper.connect": corpus.zookeeper_connect}
+    options = IngestOptions(connection, output, topics=topic, group=topic)
+    numbers = itertools.count()
+
+    def produce() -> None:
+        values = [(f'{{"n": {next(numbers)}}}',) for _ in range(6)]
+        frame = spark.createDataFrame(values, "value string").coalesce(1)
+        frame.write.format("kafkawire").mode("append").options(**connection, topic=topic).save()
+
+    crashing = Crashing(monkeypatch)
+    crashes = 0
+    for after in (False, True):
+        crashing.after = after
+        # A run that also finishes an earlier one has more steps than any that is tried here.
+        for step in range(1, 13):
+            produce()
+            crashing.left = step
+            with suppress(Crash):
+                Ingest(spark, options, QUIET).run()
+                crashes -= 1
+            crashes += 1
+    assert crashes >= 18
+    crashing.left = 0
+    produce()
+    summary = Ingest(spark, options, QUIET).run()
+
+    assert values_of(spark, output) == [*range(next(numbers))]
+    newest = summary["batches"][-1]
+    for log_range in newest["ranges"]:
+        node = f"/consumers/{topic}/offsets/{topic}/{log_range['log'].split()[1]}"
+        assert zookeeper.get(node)[0] == str(log_range["stop"]).encode()
+
+
+def test_two_runs_at_once_are_told_and_not_mixed(
+    spark: SparkSession, noida: NoidaBroker, topic: str, output: OutputOptions
+) -> None:
+    noida.create_topic(1, topic)
+    produce(noida.bootstrap_servers, topic, range(10), partitions=1)
+    options = options_of(noida, topic, output)
+    first = Ingest(spark, options, QUIET)
+    second = Ingest(spark, options, QUIET)
+    plan = second._next(None)
+    first.run()
+    assert plan is not None
+    second._state.record(plan)
+    assert second._output.holds(plan.batch)
+    with pytest.raises(FileError, match=r"0\.done\.json is there already: does another run write here\?"):
+        second._finish(plan)
+    assert values_of(spark, output) == [*range(10)]
+
+
+def test_progress_tells_what_happens(
+    spark: SparkSession, noida: NoidaBroker, topic: str, output: OutputOptions
+) -> None:
+    noida.create_topic(1, topic)
+    produce(noida.bootstrap_servers, topic, range(10), partitions=1)
+    stream = io.StringIO()
+    with progress_on(stream, "ingest") as progress:
+        Ingest(spark, options_of(noida, topic, output), progress).run()
+    assert stream.getvalue() == (
+        "ingest: asking the brokers where the logs end ...\ningest: batch 0: 10 records of 1 partition ...\n"
+    )

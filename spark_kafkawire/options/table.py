@@ -118,7 +118,10 @@ OPTIONS: Final = (
     ),
     _read("groupIdPrefix", None, "means nothing: no group is joined", modern.DIALECT),
     _read(
-        "kafkaConsumer.pollTimeoutMs", "120000", "how long to wait for records that are due", modern.DIALECT
+        "kafkaConsumer.pollTimeoutMs",
+        "120000",
+        "how long a task waits for records that are due, or for a leader, whatever `retries` is",
+        modern.DIALECT,
     ),
     _read("fetchOffset.numRetries", None, "`retries` of planning", modern.DIALECT),
     _read("fetchOffset.retryIntervalMs", None, "`retryBackoff` of planning", modern.DIALECT),

@@ -14,7 +14,7 @@ from __future__ import annotations
 import struct
 import sys
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -22,7 +22,7 @@ import numpy.typing as npt
 from ..errors import CorruptDataError, LimitError
 from ..protocol.primitives import Buffer
 from . import batch_kernels, compiler
-from .columns import Int64s, Uint8s
+from .columns import Int64s, Uint8s, room
 from .entries import byte_array
 from .limits import VALUE_BYTES_MAX, DecodeLimits
 
@@ -117,7 +117,7 @@ def index_batches(buf: Buffer) -> BatchIndex:
 
 def index_table(buf: Uint8s, rows_max: int) -> tuple[int, int, Int64s]:
     """Why the kernel stopped, where, and the table, which grows with what is found."""
-    table, pos, row = np.empty((min(_FIRST_ROWS, rows_max), batch_kernels.BATCH_COLUMNS), np.int64), 0, 0
+    table, pos, row = _table(min(_FIRST_ROWS, rows_max)), 0, 0
     while True:
         code, pos, row = batch_kernels.index_batches(buf, pos, row, table)
         if code != batch_kernels.ROWS_FULL or row == rows_max:
@@ -128,7 +128,14 @@ def index_table(buf: Uint8s, rows_max: int) -> tuple[int, int, Int64s]:
         table = _grown(table, min(row + guess + guess // 8 + 64, rows_max))
 
 
-def _grown(table: npt.NDArray[np.int64], room: int) -> npt.NDArray[Any]:
-    grown = np.empty((room, table.shape[1]), np.int64)
+def _grown(table: Int64s, count: int) -> Int64s:
+    grown = _table(count)
     grown[: len(table)] = table
     return grown
+
+
+def _table(count: int) -> Int64s:
+    table: Int64s = room(count * batch_kernels.BATCH_COLUMNS, np.int64).reshape(
+        -1, batch_kernels.BATCH_COLUMNS
+    )
+    return table

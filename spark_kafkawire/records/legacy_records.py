@@ -33,7 +33,7 @@ from .batch_codecs import CODECS
 from .batch_index import BatchIndex, index_table
 from .batch_kernels import TIMESTAMP_TYPE_BIT
 from .checksum import combining_tables, crc32, first_mismatch
-from .columns import Columns, Int32s, Int64s, Uint8s
+from .columns import Columns, Int32s, Int64s, Uint8s, room
 from .compression import TooLarge
 from .entries import byte_array
 from .limits import MESSAGE_BYTES_MIN, DecodeLimits
@@ -80,13 +80,13 @@ class _Messages:
         """Where keys and values lie. Raises ``CorruptDataError``, also for a wrong CRC."""
         count = len(self.table)
         compiler.expect(count)
-        keys, values, crcs = room_for(count), room_for(count), np.empty(count, np.uint32)
-        starts, sizes = np.empty(count, np.int64), np.empty(count, np.int64)
+        keys, values, crcs = room_for(count), room_for(count), room(count, np.uint32)
+        starts, sizes = room(count, np.int64), room(count, np.int64)
         row = kernels.read_messages(self.buf, self.table, starts, sizes, crcs, *keys, *values)
         if row >= 0:
             raise self.index.damage(int(self.rows[row]), "the sizes of a message do not add up")
-        tables, offsets = combining_tables(), np.empty(count + 1, np.int32)
-        data = np.empty(int(sizes.sum()), np.uint8)
+        tables, offsets = combining_tables(), room(count + 1, np.int32)
+        data = room(int(sizes.sum()), np.uint8)
         combined = message_kernels.gather(self.buf, starts, sizes, crcs, tables, data, offsets)
         wrong = first_mismatch(data.data, offsets, crcs, combined if len(tables) else None)
         if wrong is not None:
@@ -162,7 +162,9 @@ class _Stage:
 
     def copy(self, rows: Int64s) -> None:
         """Take over plain messages, and what lies between them."""
-        table = self._index.table[rows]
+        table = room(len(rows) * kernels.BATCH_COLUMNS, np.int64).reshape(-1, kernels.BATCH_COLUMNS)
+        # All rows are there; "raise" would copy twice.
+        np.take(self._index.table, rows, axis=0, out=table, mode="clip")
         start, stop = int(table[0, kernels.POS]), int(table[-1, kernels.POS] + table[-1, kernels.SIZE])
         table[:, kernels.POS] -= start
         self._append([self._index.buf.data[start:stop]], table, rows)
@@ -183,9 +185,10 @@ class _Stage:
 
     def messages(self) -> _Messages:
         """All of them in one buffer, which is copied only where it has several parts."""
-        buf = self._parts[0] if len(self._parts) == 1 else b"".join(self._parts)
-        table = np.ascontiguousarray(np.concatenate(self._tables))
-        return _Messages(self._index, np.concatenate(self._rows), byte_array(buf), table)
+        if len(self._parts) == 1:
+            return _Messages(self._index, self._rows[0], byte_array(self._parts[0]), self._tables[0])
+        buf, rows = byte_array(b"".join(self._parts)), np.concatenate(self._rows)
+        return _Messages(self._index, rows, buf, np.concatenate(self._tables))
 
 
 def _content(index: BatchIndex, row: int, limits: DecodeLimits) -> list[Buffer]:

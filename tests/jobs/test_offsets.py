@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import json
+import random
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -34,6 +37,8 @@ STAGES = read_json("zk_tree.json")["stages"]
 LEFT, LIVE = "14_consumer2_killed", "17_two_topics"
 #: Where the recorded consumers stand in each partition of cc-topic, and where our logs of it end.
 COMMITTED, END = 54, 74
+#: Moments at which a run is killed.
+KILLS = 20
 
 Run = Callable[..., tuple[int, str, str]]
 
@@ -191,6 +196,42 @@ def test_no_group_of_a_file_is_touched_while_one_has_members(
     )
     assert set(offsets_in(zookeeper, "lab-group").values()) == {"54"}
     assert run(*at(cluster), "--import", str(file), "--group", "lab-group", *dry_run)[0] == 0
+
+
+def test_a_run_that_is_killed_leaves_whole_offsets_and_whole_files(
+    cluster: EmbeddedCluster, zookeeper: KazooClient, tmp_path: Path
+) -> None:
+    expected = {f"/consumers/g{n % 7}/offsets/t{n % 50}/0-{n}": f"{1000 + n}" for n in range(300)}
+    given, copy = tmp_path / "given", tmp_path / "copy"
+    given.write_text("".join(f"{path}:{offset}\n" for path, offset in expected.items()))
+    groups = [f"--group=g{n}" for n in range(7)]
+    command = [sys.executable, str(SCRIPT), *at(cluster)]
+
+    def found() -> dict[str, str]:
+        return {path: zookeeper.get(path)[0].decode() for path in expected if zookeeper.exists(path)}
+
+    def run_for(fraction: float, *argv: str) -> None:
+        with subprocess.Popen([*command, *argv], cwd=ROOT, stdout=subprocess.DEVNULL) as job:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                job.wait(fraction * whole_s)
+            job.kill()
+
+    began_s = time.monotonic()
+    subprocess.run([*command, "--dry-run", "--import", str(given)], cwd=ROOT, check=True, capture_output=True)
+    whole_s = time.monotonic() - began_s
+    draw = random.Random(5)
+    for _ in range(KILLS // 2):
+        run_for(draw.uniform(0.5, 1.3), "--import", str(given))
+        assert found().items() <= expected.items()
+    subprocess.run([*command, "--import", str(given)], cwd=ROOT, check=True, capture_output=True)
+    assert found() == expected
+
+    for _ in range(KILLS // 2):
+        run_for(draw.uniform(0.5, 1.3), "--export", str(copy), *groups)
+        assert not copy.exists() or sorted(copy.read_text().splitlines()) == sorted(
+            given.read_text().splitlines()
+        )
+        copy.unlink(missing_ok=True)
 
 
 @pytest.fixture

@@ -1,0 +1,97 @@
+"""What jobs/offsets.py tells of Apache Kafka itself, and when it refuses to move a group there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from confluent_kafka import Consumer
+
+from spark_kafkawire.errors import OptionError
+from spark_kafkawire.jobs.offsets_import import import_offsets
+from spark_kafkawire.jobs.offsets_survey import Surveyed
+from spark_kafkawire.model import TopicPartition
+from spark_kafkawire.net.pool import POOL
+from tests.support import librdkafka
+from tests.support.foreign import Record
+from tests.support.polling import poll
+
+from .apache_kafka import ApacheKafka
+from .jars import FIRST_TEST_TIMEOUT_S
+
+pytestmark = pytest.mark.timeout(FIRST_TEST_TIMEOUT_S)
+
+TIMES_MS = (1_700_000_005_000, 1_700_000_009_000, 1_700_000_001_000)
+#: The protocol of consumer groups that brokers coordinate themselves (KIP-848).
+NEW_PROTOCOL_SINCE = "4"
+
+
+@pytest.fixture(autouse=True)
+def no_kept_connections() -> Iterator[None]:
+    yield
+    POOL.close_idle()
+
+
+@pytest.fixture
+def topic(kafka: ApacheKafka) -> str:
+    """Three records in the first of two partitions, where its group stands at the second one."""
+    servers = kafka.bootstrap_servers()
+    topic = librdkafka.create_topic(servers, 2, None, {"retention.ms": "-1"})
+    records = [Record(b"v", partition=0, timestamp_ms=time_ms) for time_ms in TIMES_MS]
+    librdkafka.produce(servers, topic, records)
+    librdkafka.commit_offsets(servers, group_of(topic), topic, {0: 1})
+    return topic
+
+
+def group_of(topic: str) -> str:
+    return f"group-of-{topic}"
+
+
+def surveyed(kafka: ApacheKafka, **options: str) -> Surveyed:
+    return Surveyed.of({"kafka.bootstrap.servers": kafka.bootstrap_servers(), **options})
+
+
+def quiet(_what: str) -> None:
+    """Progress that nobody sees."""
+
+
+def test_logs_are_told_with_times_and_lag(kafka: ApacheKafka, topic: str) -> None:
+    report = surveyed(kafka, subscribe=topic).report([group_of(topic)], quiet)
+    first, empty = report.logs
+    assert (first.log, first.size) == (TopicPartition(topic, 0), 3)
+    assert (first.first_time_ms, first.max_time_ms) == (TIMES_MS[0], TIMES_MS[1])
+    assert (first.positions[0].committed, first.positions[0].lag) == (1, 2)
+    assert (empty.size, empty.first_time_ms, empty.max_time_ms, empty.committed) == (0, None, None, (None,))
+
+
+def test_offsets_go_out_and_come_back(kafka: ApacheKafka, topic: str) -> None:
+    report = surveyed(kafka).report([group_of(topic)], quiet)
+    [entry] = report.group_offsets()
+    assert (entry.log, entry.offset) == (TopicPartition(topic, 0), 1)
+    text = f"{entry.group},{topic},0,3\n"
+    [change] = import_offsets(surveyed(kafka), text, (), dry_run=False, step=quiet)
+    assert (change.before, change.entry.offset, change.note) == (1, 3, "")
+    assert librdkafka.committed_offset(kafka.bootstrap_servers(), group_of(topic), topic) == 3
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_a_group_with_members_is_left_alone(kafka: ApacheKafka, topic: str, protocol: str) -> None:
+    if protocol == "consumer" and kafka.version < NEW_PROTOCOL_SINCE:
+        pytest.skip("brokers before 4.0 do not coordinate groups themselves")
+    group, servers = group_of(topic), kafka.bootstrap_servers()
+    reader = Consumer(
+        {
+            "bootstrap.servers": servers,
+            "group.id": group,
+            "group.protocol": protocol,
+            "enable.auto.commit": False,
+        }
+    )
+    try:
+        reader.subscribe([topic])
+        poll(lambda: reader.poll(0.1) is not None and reader.assignment(), "the consumer has its partitions")
+        with pytest.raises(OptionError, match=rf"group '{group}'.* member"):
+            import_offsets(surveyed(kafka), f"{group},{topic},0,0\n", (), dry_run=False, step=quiet)
+    finally:
+        reader.close()
+    assert librdkafka.committed_offset(servers, group, topic) == 1

@@ -39,7 +39,7 @@ demo: $(INSTALLED) ## read, count and write real Kafka 0.7 logs through Spark, t
 test: lint ## check everything: lint, types, import contracts, tests, README
 	@$(WITH_JAVA) $(BIN)/python -m pytest $(ARGS)
 
-interop: $(INSTALLED) ## run the tests against Apache Kafka 3.9 and 4.1, which Maven gets the first time
+interop: $(INSTALLED) ## run the tests against Apache Kafka 0.8 to 4.1, which Maven gets the first time
 	@$(WITH_JAVA) $(BIN)/python -m pytest tests/interop $(ARGS)
 
 zip: ## build dist/spark_kafkawire.zip, which spark-submit --py-files ships

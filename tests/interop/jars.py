@@ -46,7 +46,8 @@ def _resolve(version: str, folder: Path) -> None:
     with tempfile.TemporaryDirectory(dir=folder.parent) as temporary:
         command = [maven, "--batch-mode", "--quiet", "--no-transfer-progress", "--file", str(POM)]
         command += ["dependency:copy-dependencies", "-DincludeScope=runtime"]
-        command += [f"-Dkafka.version={version}", f"-DoutputDirectory={temporary}/jars"]
+        command += [f"-Dkafka.version={version}", f"-Dscala.version={_scala(version)}"]
+        command += [f"-DoutputDirectory={temporary}/jars"]
         try:
             done = subprocess.run(
                 command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=MAVEN_TIMEOUT_S
@@ -56,6 +57,11 @@ def _resolve(version: str, folder: Path) -> None:
         if done.returncode != 0:
             raise NoJars(f"Maven does not get Apache Kafka {version}: {_reason(done.stdout)}")
         Path(temporary, "jars").rename(folder)
+
+
+def _scala(version: str) -> str:
+    """The Scala that a broker's jar is for: the newest that all releases of its time have."""
+    return {"0": "2.11", "1": "2.12", "2": "2.12"}.get(version.split(".")[0], "2.13")
 
 
 def _reason(output: str) -> str:

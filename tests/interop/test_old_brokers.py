@@ -1,0 +1,180 @@
+"""Brokers from 0.8.2 to 2.8: old versions of requests, records of magic 0 and 1, and all three in one log."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any, Final
+
+import pytest
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, ConfigResource
+from confluent_kafka.admin._resource import ResourceType
+
+from spark_kafkawire.broker import ZooKeeperServer
+from spark_kafkawire.broker.java import find_java
+from spark_kafkawire.errors import OptionError, UnsupportedVersionError
+from tests.support import kafka_python, librdkafka, ours
+from tests.support.foreign import CLIENT_TIMEOUT_S, CODECS, Record, values
+from tests.support.polling import poll
+
+from .jars import FIRST_TEST_TIMEOUT_S, NoJars, broker_jars
+from .zookeeper_kafka import ZooKeeperKafka
+
+pytestmark = pytest.mark.timeout(FIRST_TEST_TIMEOUT_S)
+
+#: Each is the first or the last of its kind: magic 0, a broker that ignores ApiVersions, magic 1,
+#: magic 2, and the last one but one to need ZooKeeper.
+VERSIONS: Final = ("0.8.2.2", "0.9.0.1", "0.10.2.2", "0.11.0.3", "2.8.2")
+STAMP_MS: Final = int(time.time() * 1000) - 60_000
+RECORDS: Final = [
+    Record(b"%d" % number * 20, b"k%d" % number, (), STAMP_MS + number) for number in range(300)
+]
+_TOPICS: Final = itertools.count()
+
+
+@pytest.fixture(scope="module")
+def zookeeper() -> Iterator[ZooKeeperServer]:
+    """Where these brokers keep their cluster."""
+    with ZooKeeperServer() as server:
+        yield server
+
+
+@pytest.fixture(scope="module", params=VERSIONS)
+def broker(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[ZooKeeperKafka]:
+    """A broker of one version."""
+    try:
+        find_java()
+        broker_jars(request.param)
+    except (OptionError, NoJars) as reason:
+        pytest.skip(str(reason))
+    zookeeper: ZooKeeperServer = request.getfixturevalue("zookeeper")
+    folder = tmp_path_factory.mktemp(f"kafka-{request.param}")
+    with ZooKeeperKafka(request.param, folder, zookeeper.connect) as server:
+        yield server
+
+
+def topic_name() -> str:
+    return f"topic-{next(_TOPICS)}"
+
+
+def old(broker: ZooKeeperKafka) -> dict[str, Any]:
+    """What kafka-python has to be told about brokers that it cannot ask."""
+    return {"api_version": broker.release[:3]} if broker.release < (0, 10) else {}
+
+
+def in_log(broker: ZooKeeperKafka, records: list[Record]) -> list[Record]:
+    """The records as the broker's log has them: before 0.10 without time."""
+    if broker.release < (0, 10):
+        records = [replace(record, timestamp_ms=None, timestamp_type=-1) for record in records]
+    return [replace(record, offset=offset) for offset, record in enumerate(records)]
+
+
+def codecs(broker: ZooKeeperKafka) -> list[str]:
+    return [codec for codec in CODECS if codec != "zstd" or broker.release >= (2, 1)]
+
+
+def test_what_we_write_is_read_by_us_and_by_others(broker: ZooKeeperKafka) -> None:
+    for codec in codecs(broker):
+        topic = topic_name()
+        ours.produce(broker.bootstrap_servers, topic, RECORDS, codec)
+        assert ours.consume(broker.bootstrap_servers, topic) == in_log(broker, RECORDS)
+        if codec in kafka_python.CODECS:
+            found = kafka_python.consume(broker.bootstrap_servers, topic, **old(broker))
+            assert [(each.key, each.value) for each in found] == [(each.key, each.value) for each in RECORDS]
+
+
+def test_what_others_write_is_read_by_us(broker: ZooKeeperKafka) -> None:
+    for codec in kafka_python.CODECS:
+        topic = topic_name()
+        kafka_python.produce(broker.bootstrap_servers, topic, RECORDS, codec, **old(broker))
+        assert ours.consume(broker.bootstrap_servers, topic) == in_log(broker, RECORDS)
+
+
+def test_a_read_begins_and_ends_inside_of_compressed_messages(broker: ZooKeeperKafka) -> None:
+    for codec in ("none", "gzip"):
+        topic = topic_name()
+        ours.produce(broker.bootstrap_servers, topic, RECORDS, codec)
+        ends = {
+            name: f'{{"{topic}":{{"0":{offset}}}}}' for name, offset in (("starting", 99), ("ending", 205))
+        }
+        found = ours.consume(
+            broker.bootstrap_servers, topic, startingOffsets=ends["starting"], endingOffsets=ends["ending"]
+        )
+        assert found == in_log(broker, RECORDS)[99:205]
+
+
+def test_a_time_is_a_start_where_brokers_know_times(broker: ZooKeeperKafka) -> None:
+    topic = topic_name()
+    ours.produce(broker.bootstrap_servers, topic, RECORDS)
+    start: dict[str, Any] = {"startingTimestamp": str(STAMP_MS + 100)}
+    if broker.release < (0, 10, 1):
+        with pytest.raises(UnsupportedVersionError):
+            ours.consume(broker.bootstrap_servers, topic, **start)
+    else:
+        assert ours.consume(broker.bootstrap_servers, topic, **start) == in_log(broker, RECORDS)[100:]
+
+
+def test_what_a_broker_is_too_old_for_is_an_error_that_says_so(broker: ZooKeeperKafka) -> None:
+    if broker.release < (0, 11):
+        with pytest.raises(OptionError, match="idempoten"):
+            ours.produce(broker.bootstrap_servers, topic_name(), RECORDS, kafka__enable__idempotence="true")
+    if broker.release < (2, 1):
+        with pytest.raises(OptionError, match="zstd"):
+            ours.produce(broker.bootstrap_servers, topic_name(), RECORDS, "zstd")
+
+
+#: Of which magic records are, where a broker is told this format.
+FORMATS: Final = {"0.9.0": 0, "0.10.0": 1, "2.8": 2}
+#: Only magic 2 has headers, and magic 0 has no time.
+MARKED: Final = [replace(record, headers=(("magic", b"2"),)) for record in RECORDS]
+
+
+def magic_of(record: Record) -> int:
+    return 2 if record.headers else record.timestamp_type + 1
+
+
+def test_one_log_holds_all_three_formats(broker: ZooKeeperKafka) -> None:
+    if broker.version != "2.8.2":
+        pytest.skip("only this broker's topics can change their format")
+    servers, topic = broker.bootstrap_servers, topic_name()
+    librdkafka.create_topic(servers, name=topic)
+    for message_format in ("0.9.0", "0.10.0", "2.8", "0.10.0", "0.9.0"):
+        _alter(servers, topic, "message.format.version", message_format)
+        _await_magic(servers, topic, FORMATS[message_format])
+        for codec in ("none", "gzip", "snappy", "lz4"):
+            librdkafka.produce(servers, topic, MARKED if message_format == "2.8" else RECORDS, codec)
+    found = ours.consume(servers, topic)
+    assert values(found) == values(librdkafka.consume(servers, topic))
+    assert [each.offset for each in found] == list(range(len(found)))
+    magics = [magic for magic, _ in itertools.groupby(map(magic_of, found))]
+    assert magics[magics.index(0) :] == [0, 1, 2, 1, 0]
+    stamps = {each.value: each.timestamp_ms for each in RECORDS}
+    assert all(each.timestamp_ms == (stamps[each.value] if magic_of(each) else None) for each in found)
+
+
+def _await_magic(servers: str, topic: str, magic: int) -> None:
+    """A broker learns of a topic's new setting a little later, from ZooKeeper."""
+
+    def stored() -> bool:
+        try:
+            librdkafka.produce(servers, topic, MARKED[:1])
+            return magic == 2
+        except KafkaException:  # Headers have no place in the older formats.
+            librdkafka.produce(servers, topic, RECORDS[:1])
+            return magic_of(ours.consume(servers, topic)[-1]) == magic
+
+    poll(stored, f"records of magic {magic}")
+
+
+def _alter(servers: str, topic: str, name: str, value: str) -> None:
+    admin = AdminClient({"bootstrap.servers": servers, "log_level": 0})
+    entry = ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
+    resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[entry])
+    for done in admin.incremental_alter_configs([resource]).values():
+        done.result(CLIENT_TIMEOUT_S)

@@ -30,6 +30,8 @@ from spark_kafkawire.protocol.modern.list_offsets import (
     EARLIEST_TIMESTAMP,
     ListOffsetsPartition,
     ListOffsetsPartitionReply,
+    ListOffsetsReply,
+    ListOffsetsRequest,
 )
 from tests.net.peers import closed_port
 from tests.support import librdkafka
@@ -110,6 +112,13 @@ def test_what_a_broker_cannot_tell_now_is_asked_again(
     mock_cluster: MockCluster, logs: list[TopicPartition], error: int
 ) -> None:
     mock_cluster.push_request_errors(LIST_OFFSETS, error, error)
+    assert cluster_of(mock_cluster.bootstrap_servers).bounds(logs) == expected(logs)
+
+
+def test_an_election_is_waited_for_beyond_the_retries(
+    mock_cluster: MockCluster, logs: list[TopicPartition]
+) -> None:
+    mock_cluster.push_request_errors(LIST_OFFSETS, *[NOT_LEADER] * 40)
     assert cluster_of(mock_cluster.bootstrap_servers).bounds(logs) == expected(logs)
 
 
@@ -243,6 +252,29 @@ def test_the_offset_of_a_timestamp_is_that_of_the_first_record_as_young(noida: N
         assert cluster.stop_offsets({log: ms}, {}) == {log: offset}
 
 
+@pytest.mark.parametrize("isolation_level", [READ_COMMITTED, READ_UNCOMMITTED])
+def test_all_questions_for_offsets_name_the_isolation_level(
+    monkeypatch: pytest.MonkeyPatch, isolation_level: int
+) -> None:
+    log = TopicPartition("t", 0)
+    with LogServer({"t": [MemoryLog()]}) as server:
+        answers = dict(server.broker._answers)
+        honest = answers[ListOffsetsRequest]
+        levels: list[int] = []
+
+        def noted(request: ListOffsetsRequest) -> ListOffsetsReply:
+            levels.append(request.isolation_level)
+            reply: ListOffsetsReply = honest(request)
+            return reply
+
+        monkeypatch.setattr(server.broker, "_answers", {**answers, ListOffsetsRequest: noted})
+        cluster = cluster_of(server.bootstrap_servers, isolation_level)
+        cluster.bounds([log])
+        cluster.start_offsets({log: 5}, {})
+        cluster.stop_offsets({log: 5}, {})
+    assert levels == [isolation_level] * 4
+
+
 def test_committed_reads_end_where_an_open_transaction_begins(noida: NoidaBroker) -> None:
     topic = noida.create_topic()
     log = TopicPartition(topic, 0)
@@ -315,6 +347,14 @@ def test_a_coordinator_that_starts_or_moves_is_waited_for(
     mock_cluster.push_request_errors(api_key, error, error)
     found = cluster_of(mock_cluster.bootstrap_servers, group_id="g").committed_offsets(logs[:2])
     assert found == {logs[0]: None, logs[1]: 1}
+
+
+def test_a_coordinator_that_loads_for_long_is_waited_for_beyond_the_retries(
+    mock_cluster: MockCluster, logs: list[TopicPartition]
+) -> None:
+    mock_cluster.push_request_errors(OFFSET_FETCH, *[COORDINATOR_LOADING] * 8)
+    found = cluster_of(mock_cluster.bootstrap_servers, group_id="g").committed_offsets(logs[:1])
+    assert found == {logs[0]: None}
 
 
 def test_a_group_that_is_refused_is_an_error_at_once(

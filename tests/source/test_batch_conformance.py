@@ -14,9 +14,10 @@ from datetime import UTC, datetime
 import pytest
 from pyspark.sql.types import BinaryType, IntegerType, LongType, StructType
 
-from spark_kafkawire.errors import DataLossError, OptionError
+from spark_kafkawire.errors import ConnectFailed, DataLossError, OptionError
 from spark_kafkawire.model import TopicPartition
 from spark_kafkawire.source.schema import HEADERS_FIELD
+from tests.net.peers import closed_port
 from tests.support import kafka_python, librdkafka
 from tests.support.foreign import CODECS, Record
 from tests.support.noida import NoidaBroker
@@ -325,6 +326,15 @@ def test_spark_49259_max_records_per_partition(noida: NoidaBroker, topic: str) -
     loaded = Read(noida.bootstrap_servers, subscribe=topic, maxRecordsPerPartition="4")
     assert [task.range.size for task in loaded.tasks] == [3, 3, 4, 3, 3, 4, 1]
     assert sorted(loaded.column("value")) == numbers(range(21))
+
+
+def test_planning_has_retries_of_its_own() -> None:
+    nobody = closed_port()
+    options = {"retries": "0", "fetchOffset.numRetries": "4", "fetchOffset.retryIntervalMs": "1"}
+    with pytest.raises(
+        ConnectFailed, match=r"^gave up after 5 attempts in 0\.\d s .*kafka\.bootstrap\.servers"
+    ):
+        Read(f"{nobody.host}:{nobody.port}", subscribe="t", **options)
 
 
 def test_topic_partitions_of_start_and_end_must_match(noida: NoidaBroker, topic: str) -> None:

@@ -10,6 +10,7 @@ import pyarrow as pa
 from pyspark.sql.types import BinaryType, LongType, StructField, StructType
 
 from spark_kafkawire import KafkaWireDataSource
+from spark_kafkawire.jobs.offsets_survey import Surveyed
 from spark_kafkawire.net.connecting import _old_brokers
 from spark_kafkawire.net.pool import POOL
 from spark_kafkawire.protocol import modern
@@ -95,6 +96,15 @@ def _write(options: dict[str, str]) -> int:
     return sum(receipt.message_count for receipt in message.receipts)
 
 
+def _report(options: dict[str, str]) -> tuple[int, int, int | None, tuple[str, ...]]:
+    """Where the log begins and ends, where a group stands in it, and who is in the group."""
+    surveyed = Surveyed.of(options | {"subscribe": TOPIC, "fetchOffset.retryIntervalMs": "1"})
+    [log] = surveyed.report(["g"], lambda _: None).logs
+    assert log.bounds is not None
+    [committed] = log.committed
+    return log.bounds.earliest, log.bounds.latest, committed, tuple(surveyed.cluster.group_members("g"))
+
+
 READ: Final = Exchange(
     "read",
     _read,
@@ -103,6 +113,14 @@ READ: Final = Exchange(
 )
 WRITE: Final = Exchange(
     "write", _write, (modern.API_VERSIONS, modern.METADATA, modern.INIT_PRODUCER_ID, modern.PRODUCE), 2
+)
+
+
+REPORT: Final = Exchange(
+    "report",
+    _report,
+    (modern.OFFSET_FETCH, modern.DESCRIBE_GROUPS),
+    (0, len(VALUES), 1, ("m",)),
 )
 
 

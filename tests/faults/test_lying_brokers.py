@@ -16,7 +16,7 @@ from spark_kafkawire.protocol import modern
 from spark_kafkawire.protocol.dialect import Api
 from tests.support.log_server import HOST, LogServer, Sent
 
-from .exchanges import READ, RETRIES, TIMEOUT_S, WRITE, Exchange, honest_replies, server
+from .exchanges import READ, REPORT, RETRIES, TIMEOUT_S, WRITE, Exchange, honest_replies, server
 
 #: Time beside the deadlines themselves: an exchange has a few, on a machine with other work.
 SLACK_S: Final = 10.0
@@ -26,7 +26,7 @@ MEMORY_MAX: Final = 200 << 20
 #: Lengths that no reply has: none at all, less than its header, negative, and more than fits anywhere.
 LENGTHS: Final = (0, 3, -1, -(2**31), 2**31 - 1, 1 << 30)
 
-STEPS: Final = [(exchange, api) for exchange in (READ, WRITE) for api in exchange.apis]
+STEPS: Final = [(exchange, api) for exchange in (READ, WRITE, REPORT) for api in exchange.apis]
 each_step: Final = pytest.mark.parametrize(
     ("exchange", "api"), STEPS, ids=[f"{exchange}-{api.name}" for exchange, api in STEPS]
 )

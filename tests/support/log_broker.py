@@ -15,6 +15,7 @@ from spark_kafkawire.model import Broker
 from spark_kafkawire.protocol import modern
 from spark_kafkawire.protocol.dialect import Api, VersionRange
 from spark_kafkawire.protocol.modern import (
+    describe_groups,
     fetch,
     find_coordinator,
     group_offsets,
@@ -69,6 +70,7 @@ class LogBroker:
             produce.InitProducerIdRequest: self._init_producer_id,
             find_coordinator.FindCoordinatorRequest: self._find_coordinator,
             group_offsets.OffsetFetchRequest: self._offset_fetch,
+            describe_groups.DescribeGroupsRequest: self._describe_groups,
         }
 
     def answer(self, api: Api, version: int, request: Any) -> tuple[Any, int] | None:
@@ -231,6 +233,30 @@ class LogBroker:
         )
         return find_coordinator.FindCoordinatorReply(**us, coordinators=coordinators)
 
+    def _describe_groups(
+        self, request: describe_groups.DescribeGroupsRequest
+    ) -> describe_groups.DescribeGroupsReply:
+        """Every group has one member."""
+        member = describe_groups.GroupMember(
+            member_id="m",
+            client_id="",
+            client_host="",
+            member_metadata=b"",
+            member_assignment=b"",
+        )
+        groups = tuple(
+            describe_groups.DescribedGroup(
+                error_code=0,
+                group_id=group_id,
+                group_state="",
+                protocol_type="",
+                protocol_data="",
+                members=(member,),
+            )
+            for group_id in request.groups
+        )
+        return describe_groups.DescribeGroupsReply(groups=groups)
+
     def _offset_fetch(self, request: group_offsets.OffsetFetchRequest) -> group_offsets.OffsetFetchReply:
         groups = tuple(
             group_offsets.OffsetFetchGroupReply(
@@ -244,6 +270,11 @@ class LogBroker:
         self, topics: tuple[group_offsets.OffsetFetchTopic, ...] | None
     ) -> tuple[group_offsets.OffsetFetchTopicReply, ...]:
         """Every group has committed offset 1 everywhere."""
+        if topics is None:
+            topics = tuple(
+                group_offsets.OffsetFetchTopic(name=name, partition_indexes=tuple(range(len(logs))))
+                for name, logs in self.logs.items()
+            )
         return tuple(
             group_offsets.OffsetFetchTopicReply(
                 name=topic.name,
@@ -254,5 +285,5 @@ class LogBroker:
                     for index in topic.partition_indexes
                 ),
             )
-            for topic in topics or ()
+            for topic in topics
         )

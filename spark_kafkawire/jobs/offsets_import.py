@@ -1,7 +1,9 @@
 """Puts groups at the offsets of a file, after a look at what that would mean.
 
 Nothing is committed before every group was found without members: a consumer that runs would
-overwrite what is written here with its own next commit.
+overwrite what is written here with its own next commit. Members of groups that brokers coordinate
+themselves (KIP-848) are not told; there the commit of that group is refused, and those after it are
+not made.
 """
 
 from __future__ import annotations

@@ -129,6 +129,19 @@ def test_only_the_table_scrolls_sideways(
     assert browser.run("document.scrollingElement.scrollWidth") <= width
 
 
+def test_everything_is_there_without_scripts(browser: Browser, tmp_path: Path) -> None:
+    logs = [log_07("t", f"0-{number}", 0, (0,), 9) for number in range(LOGS_UNFOLDED_MAX + 1)]
+    browser.ask("Emulation.setScriptExecutionDisabled", value=True)
+    try:
+        show(browser, report_07(*logs), tmp_path)
+        seen = browser.ask("DOM.getDocument", depth=-1)["root"]
+        rows = browser.ask("DOM.querySelectorAll", nodeId=seen["nodeId"], selector=".log, .tools")["nodeIds"]
+        boxes = [browser.has_box(row) for row in rows]
+    finally:
+        browser.ask("Emulation.setScriptExecutionDisabled", value=False)
+    assert boxes == [False, *([True] * len(logs))]
+
+
 def test_hostile_names_are_text(browser: Browser, tmp_path: Path) -> None:
     log = log_07(HOSTILE, "0-0", 0, (0,), 9, 4)
     show(browser, report_07(log, groups=(HOSTILE,)), tmp_path)

@@ -91,7 +91,7 @@ class Browser:
     def _attach(self) -> None:
         target = self._ask("Target.createTarget", url="about:blank")["targetId"]
         self._session = self._ask("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
-        for domain in ("Page", "Runtime", "Log", "Network"):
+        for domain in ("Page", "Runtime", "Log", "Network", "DOM", "CSS"):
             self.ask(f"{domain}.enable")
 
     def __exit__(self, *exc_info: object) -> None:
@@ -132,6 +132,11 @@ class Browser:
     def picture(self) -> bytes:
         """What is seen of the page, as PNG."""
         return base64.b64decode(self.ask("Page.captureScreenshot")["data"])
+
+    def has_box(self, node: int) -> bool:
+        """Whether an element takes room in the page."""
+        styles = self.ask("CSS.getComputedStyleForNode", nodeId=node)["computedStyle"]
+        return all(style["value"] != "none" for style in styles if style["name"] == "display")
 
     def ask(self, method: str, **parameters: Any) -> Any:
         """A command of the protocol to the page, and its result."""

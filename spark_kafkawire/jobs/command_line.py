@@ -86,25 +86,30 @@ class JobParser(argparse.ArgumentParser):
         print(f"{self.job}: {line}", file=self.errors, flush=True)
 
 
-def add_connection(parser: argparse.ArgumentParser) -> None:
-    """``--option`` and ``--options-file``, which ``connection_options`` reads."""
-    group = parser.add_argument_group("connection")
+def add_connection(
+    parser: argparse.ArgumentParser,
+    side: str = "",
+    example: str = "kafka.bootstrap.servers=HOST:PORT or zookeeper.connect=HOST:PORT",
+) -> None:
+    """``--option`` and ``--options-file``, which ``connection_options`` reads; ``--SIDE-option`` for one of
+    several clusters."""
+    group = parser.add_argument_group(f"connection to the {side}" if side else "connection")
+    option = f"--{side}-option" if side else "--option"
     group.add_argument(
-        "--option",
+        option,
         action="append",
         default=[],
         metavar="KEY=VALUE",
-        help='an option of format("kafkawire"), as kafka.bootstrap.servers=HOST:PORT or '
-        "zookeeper.connect=HOST:PORT; may be repeated",
+        help=f'an option of format("kafkawire"), as {example}; may be repeated',
     )
     group.add_argument(
-        "--options-file",
+        f"{option}s-file",
         action="append",
         default=[],
         type=Path,
         metavar="FILE",
         help="a file of such options, a line each, on the driver: here secrets stay off the command line; "
-        "--option beats it",
+        f"{option} beats it",
     )
 
 
@@ -115,9 +120,18 @@ def add_reporting(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--quiet", action="store_true", help="show no progress")
 
 
-def connection_options(arguments: argparse.Namespace) -> dict[str, str]:
+def positive(text: str) -> int:
+    """The value of an argument that is a whole number above zero."""
+    if not text.isdecimal() or int(text) == 0:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number above zero")
+    return int(text)
+
+
+def connection_options(arguments: argparse.Namespace, side: str = "") -> dict[str, str]:
     """The options of the files, then those of the command line. Raises ``OptionError`` (fatal)."""
-    return read_options(arguments.option, arguments.options_file)
+    name = f"{side}_option" if side else "option"
+    pairs, files = getattr(arguments, name), getattr(arguments, f"{name}s_file")
+    return read_options(pairs, files, argument=f"--{name.replace('_', '-')}")
 
 
 def read_options(
@@ -130,7 +144,7 @@ def read_options(
     # Spark's options know no case, so neither may the question which one beats which.
     options: dict[str, tuple[str, str]] = {}
     for file in files:
-        options.update({key.lower(): (key, value) for key, value in _properties(file).items()})
+        options.update({key.lower(): (key, value) for key, value in _properties(file, argument).items()})
     for number, pair in enumerate(pairs, 1):
         key, separator, value = pair.partition("=")
         if not separator or not key.strip():
@@ -141,13 +155,13 @@ def read_options(
     return dict(options.values())
 
 
-def _properties(file: Path) -> dict[str, str]:
+def _properties(file: Path, argument: str) -> dict[str, str]:
     try:
         return parse_properties(file.read_text("utf-8"))
     except OSError as error:
-        raise OptionError(f"argument --options-file: {file}: {error.strerror}") from error
+        raise OptionError(f"argument {argument}s-file: {file}: {error.strerror}") from error
     except UnicodeDecodeError as error:
-        raise OptionError(f"argument --options-file: {file} is not a text in UTF-8") from error
+        raise OptionError(f"argument {argument}s-file: {file} is not a text in UTF-8") from error
 
 
 def run_job(

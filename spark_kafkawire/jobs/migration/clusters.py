@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Final
@@ -122,9 +122,9 @@ class Clusters:
                 yield columns.values
 
 
-def selection_of(topics: Sequence[str], pattern: str | None) -> dict[str, str]:
-    """The option that selects these topics, or those that a pattern matches."""
-    return {"subscribe": ",".join(topics)} if pattern is None else {"subscribePattern": pattern}
+def selection_of(topics: str | None, pattern: str | None) -> dict[str, str]:
+    """The option that selects topics by their names, ``a,b``, or else by a pattern."""
+    return {"subscribePattern": pattern or ""} if topics is None else {"subscribe": topics}
 
 
 def _strict(options: ReadOptions) -> FetchOptions:

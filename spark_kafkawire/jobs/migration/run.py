@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from ...clients.identity import identify
-from ...errors import DeliveryError, OptionError
+from ...errors import OptionError
 from ...model import OffsetRange, TopicPartition
 from ...protocol.modern.create_topics import BROKER_DEFAULT
 from ..progress import Progress, Work
@@ -37,7 +37,7 @@ class Settings:
     state: Path
     names: Mapping[str, str]
     create_topics: bool = False
-    replication_factor: int = BROKER_DEFAULT
+    replication_factor: int | None = None
     piece_bytes: int = PIECE_BYTES
 
 
@@ -121,7 +121,7 @@ class _Run:
             self._clusters,
             legs,
             create=self._settings.create_topics,
-            replication_factor=self._settings.replication_factor,
+            replication_factor=self._settings.replication_factor or BROKER_DEFAULT,
         )
         new = [leg for leg in legs if leg.progress is None or (leg.size and not leg.progress.is_open)]
         ends = self._clusters.target_cluster.bounds([leg.route.target for leg in new])
@@ -188,19 +188,6 @@ class _Run:
         logs: dict[TopicPartition, LogProgress] = {**self._state.logs, **{log.source: log for log in changed}}
         self._state = State(self._clusters.source_headers, logs)
         self._directory.save(self._state)
-
-
-def check(summary: Mapping[str, Any]) -> None:
-    """Raise ``DeliveryError`` (fatal) where the verification of a run has failed."""
-    failed = [each for each in summary.get("partitions", ()) if each.get("equal") is False]
-    if failed:
-        worst = failed[0]
-        raise DeliveryError(
-            f"verification failed for {len(failed)} of {len(summary['partitions'])} logs: {worst['source']} "
-            f"has {worst['messages']} messages (sha256 {worst['sha256'][:12]}…), {worst['target']} has "
-            f"{worst['target_messages']} ({worst['target_sha256'][:12]}…); copy to a new topic with an empty "
-            "state directory"
-        )
 
 
 def _partition(leg: Leg, verified: Verified, *, equal: bool) -> dict[str, Any]:

@@ -16,7 +16,8 @@ from spark_kafkawire.errors import DataLossError, DeliveryError, KafkaWireError,
 from spark_kafkawire.jobs.migration.clusters import Clusters, source_options, target_options
 from spark_kafkawire.jobs.migration.copying import Copier
 from spark_kafkawire.jobs.migration.planning import plan
-from spark_kafkawire.jobs.migration.run import Settings, check, describe
+from spark_kafkawire.jobs.migration.report import check
+from spark_kafkawire.jobs.migration.run import Settings, describe
 from spark_kafkawire.jobs.migration.state import State, load_state
 from spark_kafkawire.jobs.migration.verification import Verifier
 from spark_kafkawire.options import ReadOptions
@@ -228,7 +229,7 @@ def test_a_copy_that_is_not_equal_fails_the_verification(
         summary = run(clusters, tmp_path, {source: target})
         assert summary["failed"] == [f"{source} 1-0"]
         with pytest.raises(
-            DeliveryError, match=f"failed for 1 of . logs: {source} 1-0 has 3 messages .* has 2 "
+            DeliveryError, match=f"1 of . logs: {source} 1-0 has 3 messages .* has 2 messages"
         ):
             check(summary)
 

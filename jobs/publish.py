@@ -1,0 +1,105 @@
+"""Write rows of Parquet, JSON, CSV or other files to a topic.
+
+    spark-submit --py-files dist/spark_kafkawire.zip jobs/publish.py \\
+        --input /data/events --key-column id --topic events \\
+        --option kafka.bootstrap.servers=127.0.0.1:9092
+
+A message is one column, --value-column, or without it the whole row as a JSON object (fields that are null
+are left out, as Spark does). Keys and values that are neither text nor bytes become text, structs, arrays
+and maps JSON. --option acks=verify reads back what was written to Kafka 0.7.
+
+The summary tells how many messages went to which partition, by what the tasks that did the writing counted
+themselves: what others write meanwhile is not in these numbers, and where Spark ran a failed task again, what
+it had written before it failed is in the topic and not in them.
+
+The exit code is 0 for done, 1 for failed (some messages may be written), 2 for wrong usage.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import Any
+
+from spark_kafkawire.jobs.aligned import aligned
+from spark_kafkawire.jobs.command_line import (
+    JobParser,
+    add_connection,
+    add_reporting,
+    connection_options,
+    read_options,
+    run_job,
+)
+from spark_kafkawire.jobs.progress import Progress
+from spark_kafkawire.jobs.publish import MessageColumns, messages, publish, summary_of, table_of, with_topic
+from spark_kafkawire.jobs.session import job_session
+from spark_kafkawire.jobs.spark_progress import watching
+
+
+def main() -> int:
+    """Run the job; the exit code."""
+    return run_job(make_parser(), run)
+
+
+def make_parser() -> JobParser:
+    """The command line."""
+    parser = JobParser("publish.py", __doc__)
+    rows = parser.add_argument_group("what is read")
+    rows.add_argument(
+        "--input", action="append", required=True, metavar="PATH", help="files or folders; may be repeated"
+    )
+    rows.add_argument("--format", default="parquet", help="a file format of Spark (default: parquet)")
+    rows.add_argument(
+        "--format-option",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="an option of the format, as header=true for csv; may be repeated",
+    )
+    rows.add_argument("--schema", metavar="DDL", help="the columns, as 'id long, body string'")
+    what = parser.add_argument_group("what is written")
+    for name, meaning in (
+        ("value", "the message (default: the whole row as JSON)"),
+        ("key", "the key"),
+        ("partition", "the partition's number; null: by the key"),
+        ("broker", "the broker's id, with --partition-column (0.7)"),
+        ("headers", "the headers: a map, or an array of structs of key and value"),
+        ("timestamp", "the time: a timestamp or its text, or milliseconds since 1970"),
+    ):
+        what.add_argument(f"--{name}-column", metavar="NAME", help=meaning)
+    topic = what.add_mutually_exclusive_group(required=True)
+    topic.add_argument("--topic", help="the topic to write to")
+    topic.add_argument("--topic-column", metavar="NAME", help="the column that names each row's topic")
+    add_connection(parser)
+    add_reporting(parser)
+    return parser
+
+
+def run(arguments: argparse.Namespace, progress: Progress) -> dict[str, Any]:
+    """Write all rows; the summary."""
+    options = with_topic(connection_options(arguments), arguments.topic)
+    columns = MessageColumns(
+        value=arguments.value_column,
+        key=arguments.key_column,
+        partition=arguments.partition_column,
+        broker=arguments.broker_column,
+        headers=arguments.headers_column,
+        timestamp=arguments.timestamp_column,
+        topic=arguments.topic_column,
+    )
+    format_options = read_options(arguments.format_option, argument="--format-option")
+    progress.step("starting Spark")
+    with job_session("publish") as spark:
+        reader = spark.read.format(arguments.format).options(**format_options)
+        if arguments.schema is not None:
+            reader = reader.schema(arguments.schema)
+        rows = messages(reader.load(arguments.input), columns)
+        with progress.work("writing") as work, watching(spark, work):
+            written = publish(rows, options)
+    if not arguments.json:
+        print(*aligned(table_of(written)), sep="\n", flush=True)
+    return summary_of(written, with_partitions=arguments.json)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

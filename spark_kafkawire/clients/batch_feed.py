@@ -29,6 +29,10 @@ from ..records.batch_kernels import BASE_OFFSET, SIZE
 from ..records.columns import Columns
 from ..records.record_log import BatchIndex, DecodeBuffers, DecodeLimits, decode_batches, index_batches
 
+#: Bytes of a record before any has come: enough for most, and a fetch brings one batch at least.
+FIRST_RECORD_BYTES: Final = 1024
+#: A fetch is never smaller unless ``fetchBytes`` is, bytes: smaller ones cost as much time.
+FETCH_BYTES_MIN: Final = 64 << 10
 #: Answers without records, one after the other, from which on nothing may be left in the range.
 EMPTY_COUNT_MIN: Final = 3
 
@@ -62,7 +66,9 @@ class BatchFeed:
         self._limits = DecodeLimits(decompressed_bytes_max=options.decompressed_bytes_max)
         self._wanted = wanted
         self._buffers = DecodeBuffers()
-        self._fetch_bytes = options.fetch_bytes
+        self._start_offset = log_range.start_offset
+        self._fetch_bytes = 0
+        self._fetch_bytes_min = min(FETCH_BYTES_MIN, options.fetch_bytes)
         self._is_asked = False
         self._come: _Come | None = None
         self._empty_count = 0
@@ -78,6 +84,7 @@ class BatchFeed:
     def requests(self, leader: Leader) -> Iterator[FetchRequest]:
         if not self._is_asked and self.next_offset < self._stop_offset:
             self._is_asked = True
+            self._fetch_bytes = self._bytes_to_ask()
             yield self._request(leader)
 
     def answered(self, reply: Reply) -> None:
@@ -117,6 +124,13 @@ class BatchFeed:
             self._come = None
             self.next_offset = offset
 
+    def _bytes_to_ask(self) -> int:
+        """What the rest of the range is likely to have: a small range wants no more."""
+        come = self.next_offset - self._start_offset
+        record_bytes = self.bytes_received / come if come > 0 else FIRST_RECORD_BYTES
+        rest = int((self._stop_offset - self.next_offset) * record_bytes * 1.25)
+        return max(min(rest, self._options.fetch_bytes), self._fetch_bytes_min)
+
     def _request(self, leader: Leader) -> FetchRequest:
         partition = FetchPartition(
             partition=self._log.partition,
@@ -148,7 +162,7 @@ class BatchFeed:
         """Nothing but the beginning of a batch came, as brokers before Fetch version 3 cut it."""
         size = max(index.cut_size or 0, self._fetch_bytes + 1)
         self._check_size(size)
-        self._fetch_bytes = min(max(size, 2 * self._fetch_bytes), self._options.message_bytes_max)
+        self._fetch_bytes_min = min(max(size, 2 * self._fetch_bytes), self._options.message_bytes_max)
 
     def _check_size(self, size: int) -> None:
         if size > self._options.message_bytes_max:

@@ -161,6 +161,29 @@ def test_a_range_begins_and_ends_inside_batches(served: LogServer, pool: Pool, s
     assert found == list(zip(range(start, stop), VALUES[start:stop], strict=True))
 
 
+@pytest.mark.parametrize(("count", "asked_bytes"), [(3, 64 << 10), (200, 250 << 10), (2000, 2500 << 10)])
+def test_a_small_range_is_not_paid_for_with_a_large_fetch(
+    served: LogServer, pool: Pool, count: int, asked_bytes: int
+) -> None:
+    asked: list[fetch.FetchPartition] = []
+    altered(served, lambda each: (asked.append(each), {})[1])  # type: ignore[func-returns-value]
+    found = values(fetcher_of(served.bootstrap_servers, pool, stop=count, options=FetchOptions()))
+    assert found == VALUES[:count]
+    assert [each.partition_max_bytes for each in asked] == [asked_bytes]
+
+
+def test_the_last_fetch_of_a_range_is_as_large_as_its_rest(pool: Pool) -> None:
+    log = MemoryLog(*(batch([record(0, bytes(10_000))]) for _ in range(130)))
+    asked: list[int] = []
+    with LogServer({"t": [log]}) as server:
+        altered(server, lambda each: (asked.append(each.partition_max_bytes), {})[1])  # type: ignore[func-returns-value]
+        options = FetchOptions(fetch_bytes=500_000)
+        assert len(values(fetcher_of(server.bootstrap_servers, pool, stop=129, options=options))) == 129
+    # The first guess is 1 KiB for a record, and then it is known better.
+    assert (asked[0], asked[1:3]) == (165_120, [500_000, 500_000])
+    assert asked[3:] == [pytest.approx(15 * 10_000 * 1.25, rel=0.02)]
+
+
 def test_the_next_fetch_is_on_its_way_before_records_are_decoded(served: LogServer, pool: Pool) -> None:
     columns = fetcher_of(served.bootstrap_servers, pool).columns()
     next(columns)

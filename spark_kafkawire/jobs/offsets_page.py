@@ -85,19 +85,17 @@ def _groups(report: ClusterReport) -> Iterator[Markup]:
 
 
 def _group_card(report: ClusterReport, name: str, total: GroupTotal) -> Markup:
-    return tag(
-        "article",
-        tag("h3", tag("bdi", printable(name))),
-        *(
-            [tag("p", "has committed no offset here")]
-            if not total.log_count
-            else _group_lag(report, name, total)
-        ),
-    )
+    if not total.log_count:
+        content = [tag("p", "has committed no offset here")]
+    elif total.lag is None:
+        content = [tag("p", "no broker serves the logs that it has offsets for", class_="warning")]
+    else:
+        content = [*_group_lag(report, name, total.lag, total)]
+    return tag("article", tag("h3", tag("bdi", printable(name))), *content)
 
 
-def _group_lag(report: ClusterReport, name: str, total: GroupTotal) -> Iterator[Markup]:
-    lag, unit = total.lag or 0, report.unit
+def _group_lag(report: ClusterReport, name: str, lag: int, total: GroupTotal) -> Iterator[Markup]:
+    unit = report.unit
     read = 100 * (total.size - lag) / total.size if total.size else 100.0
     text = f"{WORDINGS[unit].size} to read" if lag else "all is read"
     yield tag("p", tag("b", size_text(lag, unit), class_="lag" if lag else ""), f" {text}", class_="big")

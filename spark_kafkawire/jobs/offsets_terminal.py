@@ -75,6 +75,8 @@ def _columns(report: ClusterReport) -> Iterator[Column]:
     wording = WORDINGS[report.unit]
     yield "topic", False, lambda row: printable(row.log.topic if isinstance(row, LogReport) else row.name)
     yield "partition", True, _partition
+    if wording.leaders_move:
+        yield "leader", True, _leader
     yield "earliest", True, lambda row: _bound(row, "earliest")
     yield "latest", True, lambda row: _bound(row, "latest")
     yield wording.size, True, _size
@@ -89,6 +91,12 @@ def _columns(report: ClusterReport) -> Iterator[Column]:
 
 def _partition(row: Row) -> str:
     return row.log.name if isinstance(row, LogReport) else f"{len(row.logs):,}"
+
+
+def _leader(row: Row) -> str:
+    if isinstance(row, TopicReport):
+        return ""
+    return f"{row.leader.id}" if row.leader else NONE_TEXT
 
 
 def _bound(row: Row, end: str) -> str:

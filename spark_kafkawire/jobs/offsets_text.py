@@ -25,7 +25,8 @@ _DATE_MAX_MS: Final = 253_402_300_799_000
 class Wording:
     """What a cluster's offsets are called; ``in_logs`` goes after the sum of all sizes.
 
-    ``has_segments`` and ``has_times`` tell what its brokers know of a log besides.
+    ``has_segments`` and ``has_times`` tell what its brokers know of a log besides, ``leaders_move``
+    whether a log's broker is another thing than its name.
     """
 
     kafka: str
@@ -33,14 +34,17 @@ class Wording:
     in_logs: str
     has_segments: bool
     has_times: bool
+    leaders_move: bool
 
 
 #: By what offsets count.
 WORDINGS: Final[Mapping[OffsetUnit, Wording]] = MappingProxyType(
     {
-        OffsetUnit.BYTES: Wording("Kafka 0.7", "bytes", "in the logs", has_segments=True, has_times=False),
+        OffsetUnit.BYTES: Wording(
+            "Kafka 0.7", "bytes", "in the logs", has_segments=True, has_times=False, leaders_move=False
+        ),
         OffsetUnit.RECORDS: Wording(
-            "Kafka", "records", "records in the logs", has_segments=False, has_times=True
+            "Kafka", "records", "records in the logs", has_segments=False, has_times=True, leaders_move=True
         ),
     }
 )

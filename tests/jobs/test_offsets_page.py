@@ -97,7 +97,23 @@ def test_later_kafka_shows_records_and_their_times() -> None:
 def test_a_log_that_nobody_serves_is_marked() -> None:
     text = page(report_07(LogReport(TopicPartition("t", 0, 7), None, None, committed=(3,)), groups=("g",)))
     assert "No broker serves 1 partition now." in text
+    assert "no broker serves the logs that it has offsets for" in text
     assert Reader(text).rows[-1] == ["7-0 no broker serves it", "-", "-", "-", "at 3"]
+
+
+def test_a_card_tells_what_a_group_has_to_read_and_what_it_lost() -> None:
+    logs = [log_07("t", "0-0", 100, (100,), 300, 50, None), log_07("t", "0-1", 0, (0,), 100, 101, None)]
+    text = page(report_07(*logs, log_07("t", "0-2", 0, (0,), 900, None, None), groups=("g", "idle")))
+    card = text[text.index("<article>") : text.index("</article>")]
+    for said in (
+        "200 B",
+        "33.3 % read",
+        "2 partitions of 3",
+        "50 B deleted before",
+        "1 offset beyond the end",
+    ):
+        assert said in card
+    assert "<bdi>idle</bdi></h3><p>has committed no offset here" in text
 
 
 def test_hostile_names_make_no_element_and_no_attribute() -> None:

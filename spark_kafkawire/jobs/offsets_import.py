@@ -22,7 +22,7 @@ from ..model import LogBounds, TopicPartition
 from .offsets_lines import imported
 from .offsets_report import GroupOffset, GroupPosition, Standing
 from .offsets_survey import OffsetsOfGroups, Surveyed
-from .offsets_terminal import console_on
+from .offsets_terminal import console_on, print_table
 from .offsets_text import count_text, number_text, printable
 
 
@@ -125,6 +125,6 @@ def print_changes(changes: Sequence[Change], out: TextIO, *, dry_run: bool) -> N
         numbers = (number_text(change.before), number_text(entry.offset))
         table.add_row(*(Text(word) for word in (*map(printable, words), *numbers, change.note)))
     if changes:
-        console.print(table)
+        print_table(console, table)
     outcome = "would change" if dry_run else "changed"
     console.print(Text(f"{count_text(len(changes), 'offset')} {outcome}"))

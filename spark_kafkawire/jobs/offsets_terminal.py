@@ -7,6 +7,7 @@ from typing import Final, TextIO
 
 from rich import box
 from rich.console import Console
+from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
@@ -30,7 +31,7 @@ def print_report(report: ClusterReport, out: TextIO) -> None:
     for line in (printable(report.place), printable(brokers), _totals(report), *_groups(report)):
         console.print(Text(line), soft_wrap=True)
     lists_logs = len(report.logs) <= LOGS_LISTED_MAX
-    console.print(_table(report, report.logs if lists_logs else report.topics))
+    print_table(console, _table(report, report.logs if lists_logs else report.topics))
     if not lists_logs:
         note = f"There are {len(report.logs):,} partitions: --html and --json list each of them."
         console.print(Text(note), soft_wrap=True)
@@ -39,6 +40,13 @@ def print_report(report: ClusterReport, out: TextIO) -> None:
 def console_on(out: TextIO) -> Console:
     """Where tables go; names are shown as they are, whatever rich would make of them."""
     return Console(file=out, width=None if out.isatty() else _FILE_WIDTH, highlight=False, emoji=False)
+
+
+def print_table(console: Console, table: Table) -> None:
+    """Print a table whole: a narrow terminal wraps its lines, and no number loses its digits."""
+    width = Measurement.get(console, console.options.update(max_width=_FILE_WIDTH), table).maximum
+    console.width = max(console.width, width)
+    console.print(table)
 
 
 def _totals(report: ClusterReport) -> str:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 
+import pytest
+
 from spark_kafkawire.jobs.offsets_report import LogReport
 from spark_kafkawire.jobs.offsets_terminal import LOGS_LISTED_MAX, print_report
 from spark_kafkawire.model import TopicPartition
@@ -48,6 +50,19 @@ def test_of_many_partitions_the_topics_are_listed() -> None:
     lines = printed(report_07(*logs, groups=("g",)))
     assert ["t", "201", "1,005", "201", "402"] in lines
     assert any("--html" in line for line in lines)
+
+
+def test_a_narrow_terminal_cuts_no_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    monkeypatch.setenv("COLUMNS", "60")
+    out = Terminal()
+    log = log_modern("a-topic-with-a-long-name", 0, 10**9, 3 * 10**9, 2 * 10**9)
+    print_report(report_modern(log, groups=("etl",)), out)
+    for shown in ("a-topic-with-a-long-name", "1,000,000,000", "3,000,000,000", "2023-11-14 22:13:20"):
+        assert shown in out.getvalue()
 
 
 def test_a_hostile_name_neither_colours_nor_marks_up() -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 ROOT: Final = Path(__file__).parents[2]
-TIMEOUT_S: Final = 100.0
+TIMEOUT_S: Final = 220.0
 
 
 def make_zip(folder: Path) -> Path:

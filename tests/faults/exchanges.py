@@ -22,7 +22,7 @@ from tests.support.memory_log import MemoryLog
 
 TOPIC: Final = "t"
 #: The deadline of each request while a broker lies, and while it does not.
-TIMEOUT_S: Final = 0.2
+TIMEOUT_S: Final = 0.1
 HONEST_TIMEOUT_S: Final = 30.0
 RETRIES: Final = 1
 VALUES: Final = [b"%d" % number * 3 for number in range(12)]

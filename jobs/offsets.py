@@ -4,7 +4,7 @@
         --option zookeeper.connect=127.0.0.1:2181 --group etl --html offsets.html
 
 Brokers, topics, partitions; where each log begins and ends; segments and bytes of Kafka 0.7, records and
-their times of later Kafka; the offset and the lag of each group that is named. It goes to stdout as a
+their times of later Kafka; the offset and the lag of each group that is asked for. It goes to stdout as a
 table, or with --json as one object, and with --html into a page of its own that bars and colours make
 quick to read. It needs no Spark: `python jobs/offsets.py` does where the package is installed.
 
@@ -55,15 +55,17 @@ class _Parser(JobParser):
         what.add_argument(
             "--topic", action="append", default=[], help="a topic; may be repeated (default: all topics)"
         )
-        what.add_argument(
+        groups = what.add_mutually_exclusive_group()
+        groups.add_argument(
             "--group", action="append", default=[], help="a consumer group; may be repeated (default: none)"
+        )
+        groups.add_argument(
+            "--all-groups", action="store_true", help="all groups that have an offset for one of the topics"
         )
         what.add_argument("--html", type=Path, metavar="FILE", help="write a page of bars and tables, too")
         offsets = self.add_argument_group("offsets of groups")
         file = offsets.add_mutually_exclusive_group()
-        file.add_argument(
-            "--export", type=Path, metavar="FILE", help="write the offsets of the groups of --group, too"
-        )
+        file.add_argument("--export", type=Path, metavar="FILE", help="write the offsets of the groups, too")
         file.add_argument(
             "--import",
             dest="imported",
@@ -78,10 +80,12 @@ class _Parser(JobParser):
 
     def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
         arguments = super().parse_args(args, namespace)
-        if arguments.export and not arguments.group:
-            self.error("argument --export: needs --group")
+        if arguments.export and not (arguments.group or arguments.all_groups):
+            self.error("argument --export: needs --group or --all-groups")
         if arguments.dry_run and not arguments.imported:
             self.error("argument --dry-run: goes with --import")
+        if arguments.imported and arguments.all_groups:
+            self.error("argument --all-groups: does not go with --import, whose file names the groups")
         if arguments.imported and arguments.topic:
             self.error("argument --topic: does not go with --import")
         if arguments.imported and arguments.html:
@@ -104,6 +108,8 @@ def run(arguments: argparse.Namespace, progress: Progress) -> dict[str, Any]:
             print_changes(changes, sys.stdout, dry_run=arguments.dry_run)
             return {}
         return import_summary(changes, dry_run=arguments.dry_run)
+    if arguments.all_groups:
+        groups = surveyed.groups_with_offsets(progress.step)
     report = surveyed.report(groups, progress.step)
     if arguments.html:
         write_file(arguments.html, page(report), "--html")

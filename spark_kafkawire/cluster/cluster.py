@@ -73,6 +73,9 @@ class Cluster(Protocol):
     def committed_offsets(self, logs: Sequence[TopicPartition]) -> Offsets:
         """Where the option's consumer group stands; None where it has committed nothing."""
 
+    def groups(self) -> Sequence[str]:
+        """The names of all consumer groups, sorted. Raises as ``group_members`` does."""
+
     def group_members(self, group: str) -> Sequence[str]:
         """The ids of the group's members at the moment, sorted.
 

@@ -1,19 +1,42 @@
-"""Who is in a consumer group of later Kafka at the moment, and which logs it has offsets for.
+"""Which consumer groups a cluster of later Kafka has, who is in them at the moment, and which logs they
+have offsets for.
 
-Source: Apache Kafka's DescribeGroups and OffsetFetch.
+Source: Apache Kafka's ListGroups, DescribeGroups and OffsetFetch.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import Final
+
 from ..errors import ProtocolError, UnsupportedVersionError
-from ..model import TopicPartition
+from ..model import Broker, TopicPartition
 from ..net.retry import Attempts
 from ..options import NetOptions
 from ..protocol.modern.describe_groups import DescribedGroup, DescribeGroupsReply, DescribeGroupsRequest
 from ..protocol.modern.error_codes import broker_error
 from ..protocol.modern.group_offsets import OffsetFetchReply, OffsetFetchRequest
+from ..protocol.modern.list_groups import ListGroupsReply, ListGroupsRequest
+from .asking import side_by_side
 from .groups import ask_coordinator, coordinator_of
 from .metadata import Metadata
+
+#: The kinds of groups that have offsets; others coordinate something else, as Kafka Connect's workers.
+_OF_CONSUMERS: Final = ("consumer", "")
+
+
+def list_groups(brokers: Iterable[Broker], net: NetOptions) -> tuple[str, ...]:
+    """The ids of all groups of consumers, sorted: each broker knows those that it coordinates.
+
+    Raises as ``group_members`` does.
+    """
+
+    def question(broker: Broker) -> list[str]:
+        attempts = Attempts(net.retry, patience_s=net.request_timeout_s)
+        return attempts.run(lambda: _listed(broker, net))
+
+    found = side_by_side(brokers, question)
+    return tuple(sorted({group for groups in found.values() for group in groups}))
 
 
 def group_members(metadata: Metadata, group_id: str, net: NetOptions) -> tuple[str, ...]:
@@ -38,6 +61,13 @@ def logs_of_group(metadata: Metadata, group_id: str, net: NetOptions) -> tuple[T
         return attempts.run(lambda: _logs(metadata, group_id, net))
     except UnsupportedVersionError:
         return tuple(log for topic in metadata.topics() for log in topic.logs)
+
+
+def _listed(broker: Broker, net: NetOptions) -> list[str]:
+    reply: ListGroupsReply = ask_coordinator(broker, ListGroupsRequest(), net)
+    if reply.error_code:
+        raise broker_error(reply.error_code, f"ListGroups on {broker}")
+    return [group.group_id for group in reply.groups if group.protocol_type in _OF_CONSUMERS]
 
 
 def _described(metadata: Metadata, group_id: str, net: NetOptions) -> DescribedGroup:

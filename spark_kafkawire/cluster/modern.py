@@ -9,7 +9,7 @@ from ..errors import OptionError, UnknownTopicError
 from ..model import Broker, Leader, LogBounds, RecordTimes, TopicPartition
 from ..options import NetOptions
 from ..protocol.modern.list_offsets import EARLIEST_LOCAL_TIMESTAMP
-from .group_members import group_members, logs_of_group
+from .group_members import group_members, list_groups, logs_of_group
 from .groups import commit_offsets, committed_offsets
 from .list_offsets import all_bounds, list_offsets, record_times
 from .metadata import Metadata
@@ -92,6 +92,9 @@ class ModernCluster:
                 "option startingOffsets: 'committed' needs kafka.group.id, whose offsets are meant"
             )
         return self.read_group_offsets(self._group_id, logs)
+
+    def groups(self) -> tuple[str, ...]:
+        return list_groups(self.brokers(), self._net)
 
     def group_members(self, group: str) -> tuple[str, ...]:
         return group_members(self._metadata, group, self._net)

@@ -15,7 +15,7 @@ from ..errors import OptionError, UnknownTopicError
 from ..model import Broker, ClusterView, Leader, LogBounds, RecordTimes, TopicPartition
 from ..options import Discovery, NetOptions
 from .offsets import all_bounds, segments_before
-from .v07_groups import commit_group_offsets, group_members, logs_of_group, read_group_offsets
+from .v07_groups import commit_group_offsets, group_members, list_groups, logs_of_group, read_group_offsets
 from .view import logs_of_topics, view
 
 
@@ -95,6 +95,10 @@ class V07Cluster:
             f"option startingOffsets: 'committed' needs kafka.bootstrap.servers; {logs[0]} is of Kafka 0.7, "
             "whose consumers keep their offsets in ZooKeeper: give them as JSON"
         )
+
+    def groups(self) -> tuple[str, ...]:
+        self._check_groups("*")
+        return list_groups(self._discovery, self._net.request_timeout_s)
 
     def group_members(self, group: str) -> tuple[str, ...]:
         self._check_groups(group)

@@ -78,6 +78,12 @@ def commit_group_offsets(
     read_tree(discovery, timeout_s, write)
 
 
+def list_groups(discovery: Discovery, timeout_s: float) -> tuple[str, ...]:
+    """The names of all groups, sorted. Raises ``DiscoveryError`` (fatal)."""
+    [names] = read_tree(discovery, timeout_s, lambda tree: list(tree.children([CONSUMERS])))
+    return tuple(sorted(names or ()))
+
+
 def group_members(discovery: Discovery, timeout_s: float, group: str) -> tuple[str, ...]:
     """The ids of a group's live consumers, sorted. Raises as ``read_group_offsets`` does."""
     path = f"{CONSUMERS}/{_node_name(group, 'group')}/ids"

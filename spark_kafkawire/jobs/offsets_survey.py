@@ -71,6 +71,17 @@ class Surveyed:
             self._strays(committed) if self.has_all_topics else (),
         )
 
+    def groups_with_offsets(self, step: Callable[[str], None]) -> tuple[str, ...]:
+        """All groups that have an offset for one of the logs, or for any where all topics are told."""
+        step("listing groups")
+        committed = self.group_offsets(self.cluster.groups(), step)
+        held = set(self.logs)
+        return tuple(
+            group
+            for group, offsets in committed.items()
+            if (offsets if self.has_all_topics else held & offsets.keys())
+        )
+
     def group_offsets(self, groups: Sequence[str], step: Callable[[str], None]) -> OffsetsOfGroups:
         """What each group has committed."""
         if groups:

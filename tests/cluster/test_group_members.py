@@ -31,6 +31,21 @@ def restore(tree: TreeWriter, stage: str) -> None:
             tree.put(node["path"], (node["data"] or "").encode())
 
 
+def test_the_groups_of_07_are_all_that_zookeeper_has(tree: TreeWriter) -> None:
+    cluster = V07Cluster(tree.discovery, net_07())
+    tree.put("/brokers")
+    assert cluster.groups() == ()
+    restore(tree, "11_second_consumer_joined")
+    tree.put("/consumers/another/ids")
+    assert cluster.groups() == ("another", "lab-group")
+
+
+def test_the_groups_of_later_kafka_are_those_of_consumers(noida: NoidaBroker) -> None:
+    topic = noida.create_topic()
+    librdkafka.commit_offsets(noida.bootstrap_servers, f"group-of-{topic}", topic, {0: 5})
+    assert f"group-of-{topic}" in cluster_of(noida.bootstrap_servers).groups()
+
+
 def test_the_members_of_a_07_group_are_those_that_the_jvm_registered(tree: TreeWriter) -> None:
     restore(tree, "11_second_consumer_joined")
     cluster = V07Cluster(tree.discovery, net_07())

@@ -65,6 +65,7 @@ def test_logs_are_told_with_times_and_lag(kafka: ApacheKafka, topic: str) -> Non
 
 
 def test_offsets_go_out_and_come_back(kafka: ApacheKafka, topic: str) -> None:
+    assert surveyed(kafka, subscribe=topic).groups_with_offsets(quiet) == (group_of(topic),)
     report = surveyed(kafka).report([group_of(topic)], quiet)
     [entry] = report.group_offsets()
     assert (entry.log, entry.offset) == (TopicPartition(topic, 0), 1)

@@ -151,6 +151,17 @@ def test_an_export_is_what_the_jvm_wrote(
     assert sorted(file.read_text("utf-8").splitlines()) == sorted(expected)
 
 
+def test_all_groups_are_those_with_an_offset_for_the_topics(
+    run: Run, cluster: EmbeddedCluster, zookeeper: KazooClient
+) -> None:
+    zookeeper.create("/consumers/elsewhere/offsets/another/0-0", b"5", makepath=True)
+    zookeeper.create("/consumers/idle/ids", makepath=True)
+    code, out, _ = run(*at(cluster), "--all-groups", "--json")
+    assert (code, list(json.loads(out)["groups"])) == (0, ["elsewhere", "lab-group", "lab-two"])
+    code, out, _ = run(*at(cluster), "--all-groups", "--json", "--topic", "cc-topic")
+    assert (code, list(json.loads(out)["groups"])) == (0, ["lab-group", "lab-two"])
+
+
 def test_an_import_changes_the_nodes_of_its_lines_only(
     run: Run, cluster: EmbeddedCluster, zookeeper: KazooClient, tmp_path: Path
 ) -> None:
@@ -257,6 +268,11 @@ def test_later_kafka_is_reported_with_records_and_times(run: Run, modern: dict[s
     assert empty["groups"][modern["group"]] == {"offset": None, "lag": None, "lost": 0}
 
 
+def test_all_groups_of_later_kafka_are_found(run: Run, modern: dict[str, Any]) -> None:
+    code, out, _ = run(*modern["at"], "--topic", modern["topic"], "--all-groups", "--json")
+    assert (code, list(json.loads(out)["groups"])) == (0, [modern["group"]])
+
+
 def test_offsets_of_later_kafka_go_out_and_come_back(
     run: Run, modern: dict[str, Any], tmp_path: Path
 ) -> None:
@@ -306,7 +322,9 @@ HERE = "--option=zookeeper.connect=ZOOKEEPER"
         ),
         ([HERE, "--group", "a/b"], "group 'a/b' cannot be the name of a node"),
         ([HERE, "--html", "missing/page.html"], "argument --html: missing/page.html: No such file"),
-        ([HERE, "--export", "file"], "argument --export: needs --group"),
+        ([HERE, "--export", "file"], "argument --export: needs --group or --all-groups"),
+        ([HERE, "--group", "g", "--all-groups"], "argument --all-groups: not allowed with"),
+        ([HERE, "--import", "wrong", "--all-groups"], "argument --all-groups: does not go with --import"),
         ([HERE, "--export", "missing/f", "--group", "g"], "argument --export: missing/f: No such file"),
         ([HERE, "--import", "missing"], "argument --import: missing: No such file"),
         ([HERE, "--import", "wrong"], "argument --import: line 2 is not /consumers/GROUP/offsets/"),

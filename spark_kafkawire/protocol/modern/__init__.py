@@ -28,6 +28,7 @@ from .describe_groups import DESCRIBE_GROUPS
 from .fetch import FETCH
 from .find_coordinator import FIND_COORDINATOR
 from .group_offsets import OFFSET_COMMIT, OFFSET_FETCH
+from .list_groups import LIST_GROUPS
 from .list_offsets import LIST_OFFSETS
 from .metadata import METADATA
 from .produce import INIT_PRODUCER_ID, PRODUCE
@@ -42,6 +43,7 @@ __all__ = [
     "FETCH",
     "FIND_COORDINATOR",
     "INIT_PRODUCER_ID",
+    "LIST_GROUPS",
     "LIST_OFFSETS",
     "METADATA",
     "OFFSET_COMMIT",
@@ -64,6 +66,7 @@ DIALECT: Final = Dialect(
         OFFSET_FETCH,
         FIND_COORDINATOR,
         DESCRIBE_GROUPS,
+        LIST_GROUPS,
         SASL_HANDSHAKE,
         API_VERSIONS,
         CREATE_TOPICS,

@@ -71,6 +71,7 @@ THROTTLES_SINCE: Final = {
     "OffsetFetch": 4,
     "FindCoordinator": 2,
     "DescribeGroups": 2,
+    "ListGroups": 2,
     "ApiVersions": 2,
     "CreateTopics": 3,
     "InitProducerId": 1,

@@ -1,0 +1,54 @@
+"""ListGroups: the groups that a broker coordinates.
+
+Source: Apache Kafka's ListGroupsRequest.json and ListGroupsResponse.json, KIP-518, KIP-848.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from ..dialect import Api, VersionRange
+from ..primitives import INT16, INT32, Array, String
+from ..schema import Struct, wire
+from .limits import reply_bytes_max
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListGroupsRequest:
+    """Ask a broker for its groups: all of them where the filters are empty."""
+
+    states_filter: tuple[str, ...] = wire(Array(String()), since=4, default=())
+    types_filter: tuple[str, ...] = wire(Array(String()), since=5, default=())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListedGroup:
+    """One group. ``protocol_type`` is ``consumer`` for groups of consumers, and empty for those whose
+    offsets were committed from outside only."""
+
+    group_id: str = wire(String())
+    protocol_type: str = wire(String())
+    group_state: str = wire(String(), since=4, default="")
+    group_type: str = wire(String(), since=5, default="")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListGroupsReply:
+    """The groups of one broker."""
+
+    throttle_time_ms: int = wire(INT32, since=1, default=0)
+    error_code: int = wire(INT16)
+    groups: tuple[ListedGroup, ...] = wire(Array(Struct(ListedGroup)))
+
+
+LIST_GROUPS: Final = Api(
+    "ListGroups",
+    16,
+    ListGroupsRequest,
+    ListGroupsReply,
+    reply_bytes_max,
+    versions=VersionRange(0, 5),
+    flexible_since=3,
+    throttles_since=2,
+)

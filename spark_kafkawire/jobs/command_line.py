@@ -24,7 +24,9 @@ from __future__ import annotations
 import argparse
 import enum
 import json
+import os
 import re
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NoReturn
@@ -179,7 +181,12 @@ def run_job(
         line, code = told(error)
         parser.complain(line)
         return code
-    print_summary(summary, as_json=arguments.json)
+    try:
+        print_summary(summary, as_json=arguments.json)
+    except BrokenPipeError:
+        # Whoever reads has seen enough, as `head` does. Python would try the rest once more at its end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return ExitCode.FAILED
     return ExitCode.DATA_LOSS if summary.get(DATA_LOSS_KEY) else ExitCode.DONE
 
 

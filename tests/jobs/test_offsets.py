@@ -364,6 +364,19 @@ def test_a_cluster_that_is_not_there_is_a_failure(run: Run) -> None:
     assert "zookeeper.connect: 127.0.0.1:9" in err
 
 
+@pytest.mark.parametrize("form", [(), ("--json",)])
+def test_a_reader_that_has_seen_enough_ends_the_job_in_silence(
+    form: tuple[str, ...], cluster: EmbeddedCluster
+) -> None:
+    command = [sys.executable, str(SCRIPT), *at(cluster), *form]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as job:
+        assert job.stdout is not None
+        assert job.stderr is not None
+        job.stdout.close()
+        assert job.stderr.read() == b""
+    assert job.returncode == 1
+
+
 def test_help_tells_the_whole_story(run: Run) -> None:
     code, out, _ = run("--help")
     assert code == 0

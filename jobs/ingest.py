@@ -1,7 +1,7 @@
 """Read topics into Parquet, from where the last run ended to the logs' ends: each message exactly once.
 
     spark-submit --py-files dist/spark_kafkawire.zip jobs/ingest.py \\
-        --option zookeeper.connect=127.0.0.1:2181 --topics debian-gzip --output /data/debian
+        --option zookeeper.connect=127.0.0.1:2181 --topic debian-gzip --output /data/debian
 
 Every run adds a folder OUTPUT/batch=N, which is there wholly or not at all. A run that was killed is
 finished by the next one. Nothing new is a run without a batch. One run at a time may write to an output.
@@ -48,8 +48,10 @@ def make_parser() -> JobParser:
     parser = JobParser("ingest.py", __doc__)
     read = parser.add_argument_group("what is read")
     topics = read.add_mutually_exclusive_group(required=True)
-    topics.add_argument("--topics", metavar="TOPIC[,TOPIC...]", help="the topics to read")
-    topics.add_argument("--topics-pattern", metavar="REGEX", help="read topics in whose names this is found")
+    topics.add_argument("--topic", action="append", help="a topic to read; may be repeated")
+    topics.add_argument(
+        "--topic-pattern", metavar="REGEX", help="read the topics in whose names this is found"
+    )
     read.add_argument(
         "--starting",
         default="earliest",
@@ -70,7 +72,9 @@ def make_parser() -> JobParser:
         help="in this consumer group, too, so that lag can be seen: in ZooKeeper for 0.7, else on the "
         "brokers; it must have no live consumers",
     )
-    kept.add_argument("--checkpoint", metavar="DIR", help="in this folder (default: OUTPUT/_kafkawire)")
+    kept.add_argument(
+        "--checkpoint", type=folder, metavar="DIR", help="in this folder (default: OUTPUT/_kafkawire)"
+    )
     add_output(parser)
     add_connection(parser)
     add_reporting(parser)
@@ -80,7 +84,7 @@ def make_parser() -> JobParser:
 def add_output(parser: JobParser) -> None:
     """The arguments for what is written."""
     output = parser.add_argument_group("what is written")
-    output.add_argument("--output", required=True, metavar="DIR", help="the folder to write to")
+    output.add_argument("--output", required=True, type=folder, metavar="DIR", help="the folder to write to")
     output.add_argument("--format", default="parquet", help="a file format of Spark (default: parquet)")
     output.add_argument(
         "--format-option", action="append", default=[], metavar="KEY=VALUE", help="an option of the format"
@@ -112,8 +116,13 @@ def parse_arguments(arguments: argparse.Namespace) -> IngestOptions:
     """What the command line asks for. Raises ``OptionError``."""
     if arguments.schema is not None and arguments.decode != "json":
         raise OptionError("argument --schema goes with --decode json")
+    group = arguments.group
+    if group is not None and not group.strip():
+        raise OptionError(f"argument --group: {group!r} is not the name of a consumer group")
+    if not arguments.format.strip():
+        raise OptionError(f"argument --format: {arguments.format!r} is not a format of Spark")
     output = OutputOptions(
-        path=arguments.output.rstrip("/"),
+        path=arguments.output,
         format=arguments.format,
         format_options=read_options(arguments.format_option, argument="--format-option"),
         decode=arguments.decode,
@@ -123,14 +132,21 @@ def parse_arguments(arguments: argparse.Namespace) -> IngestOptions:
     return IngestOptions(
         connection=connection_options(arguments),
         output=output,
-        topics=arguments.topics,
-        pattern=arguments.topics_pattern,
+        topics=arguments.topic and ",".join(arguments.topic),
+        pattern=arguments.topic_pattern,
         starting=parse_starting(arguments.starting),
-        group=arguments.group,
-        checkpoint=arguments.checkpoint and arguments.checkpoint.rstrip("/"),
+        group=group,
+        checkpoint=arguments.checkpoint,
         bytes_max=arguments.max_bytes,
         records_max=arguments.max_records,
     )
+
+
+def folder(text: str) -> str:
+    """A path without a slash at its end."""
+    if not text.strip():
+        raise argparse.ArgumentTypeError(f"{text!r} is not a folder")
+    return text.rstrip("/") or text
 
 
 def positive(text: str) -> int:

@@ -53,9 +53,9 @@ from .spark_progress import watching
 
 #: Options of a read that a run sets itself, and the arguments that lead to them.
 _OWN_OPTIONS: Final = {
-    "subscribe": "--topics",
-    "subscribePattern": "--topics-pattern",
-    "assign": "--topics",
+    "subscribe": "--topic",
+    "subscribePattern": "--topic-pattern",
+    "assign": "--topic",
     "kafka.group.id": "--group",
     **{
         option.name: "--starting"
@@ -184,8 +184,8 @@ class Ingest:
 
     def _finish(self, plan: Plan) -> dict[str, Any]:
         """Steps 2 to 5, as far as they are not done; what became of the batch."""
-        was_written = self._output.holds(plan.batch)
-        messages = 0 if was_written or not plan.ranges else self._write(plan)
+        is_there = self._output.holds(plan.batch)
+        messages = 0 if is_there or not plan.ranges else self._write(plan)
         if self._options.group is not None:
             after = {each.log: each.stop_offset for each in plan.ranges}
             self._cluster.commit_group_offsets(self._options.group, after)
@@ -194,7 +194,8 @@ class Ingest:
             {"log": str(each.log), "start": each.start_offset, "stop": each.stop_offset}
             for each in plan.ranges
         ]
-        return {"batch": plan.batch, "was_written": was_written, "messages": messages, "ranges": ranges}
+        noted = {"written_by": "an earlier run"} if is_there else {}
+        return {"batch": plan.batch, "messages": messages, **noted, "ranges": ranges}
 
     def _write(self, plan: Plan) -> int:
         logs = len(plan.ranges)

@@ -193,7 +193,7 @@ def test_what_retention_deleted_is_an_error_or_a_reported_loss(
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        ({"connection": {"subscribe": "t"}}, r"option subscribe is ingest's own; use --topics"),
+        ({"connection": {"subscribe": "t"}}, r"option subscribe is ingest's own; use --topic"),
         ({"connection": {"STARTINGOFFSETS": "earliest"}}, r"STARTINGOFFSETS is ingest's own; use --starting"),
         ({"connection": {"endingOffsets": "latest"}}, r"a run ends at the logs' ends"),
         ({"connection": {"kafka.group.id": "g"}}, r"use --group"),

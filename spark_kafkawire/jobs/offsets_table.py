@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
@@ -38,13 +38,7 @@ def topics_table(report: ClusterReport) -> Markup:
     # A column for each group: the more, the shorter their bars. A hundredth of the longest bar.
     bar_rem = max(0.04, 0.16 / (1 + len(report.groups)))
     head = tag("thead", tag("tr", *(_column_head(title, kind) for title, kind in table.columns())))
-    bodies, unlisted = [], 0
-    left = LOGS_LISTED_MAX
-    for topic in report.topics:
-        is_listed = len(topic.logs) <= left
-        left -= len(topic.logs) if is_listed else 0
-        unlisted += not is_listed
-        bodies.append(table.body(topic, is_listed=is_listed))
+    bodies, unlisted = _bodies(table, report.topics)
     topics = count_text(unlisted, "topic")
     note = f"The partitions of {topics} are left out to keep the page usable; --json has them all."
     return tag(
@@ -59,6 +53,17 @@ def topics_table(report: ClusterReport) -> Markup:
         ),
         *([tag("p", note, class_="note")] if unlisted else []),
     )
+
+
+def _bodies(table: _Table, topics: Iterable[TopicReport]) -> tuple[list[Markup], int]:
+    """The rows of each topic, and how many topics have their partitions left out."""
+    bodies, unlisted, left = [], 0, LOGS_LISTED_MAX
+    for topic in topics:
+        is_listed = len(topic.logs) <= left
+        left -= len(topic.logs) if is_listed else 0
+        unlisted += not is_listed
+        bodies.append(table.body(topic, is_listed=is_listed))
+    return bodies, unlisted
 
 
 def _tools(report: ClusterReport) -> Markup:

@@ -28,7 +28,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Spark starts with this Java; empty means the one in PATH.
 WITH_JAVA := JAVA_HOME="$$($(BIN)/python .ci/java_home.py $(VENV)/java)" && export JAVA_HOME &&
 
-.PHONY: help demo test interop zip bench bench-codec bench-plot lint format clean
+.PHONY: help demo test test-cluster interop zip bench bench-codec bench-plot lint format clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## /make \1\t/p' Makefile
@@ -38,6 +38,9 @@ demo: $(INSTALLED) ## read, count and write real Kafka 0.7 logs through Spark, t
 
 test: lint ## check everything: lint, types, import contracts, tests, README
 	@$(WITH_JAVA) $(BIN)/python -m pytest $(ARGS)
+
+test-cluster: $(INSTALLED) ## run jobs on a standalone Spark cluster of two workers, and kill one
+	@$(WITH_JAVA) $(BIN)/python -m pytest tests/on_cluster $(ARGS)
 
 interop: $(INSTALLED) ## run the tests against Apache Kafka 0.8 to 4.1, which Maven gets the first time
 	@$(WITH_JAVA) $(BIN)/python -m pytest tests/interop $(ARGS)

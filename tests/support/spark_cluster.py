@@ -1,0 +1,103 @@
+"""A standalone Spark cluster from the installed pyspark: a master and workers, all on loopback.
+
+with SparkCluster(folder, environment, workers=2) as cluster:
+    subprocess.run(["spark-submit", "--master", cluster.master, ...])
+    cluster.kill_worker(0)
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import urllib.request
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final, Self
+
+import psutil
+
+from spark_kafkawire.broker.processes import ChildProcess
+
+from .noida import HOST, free_port
+
+#: A JVM is up in seconds; a busy machine takes longer.
+START_TIMEOUT_S: Final = 100.0
+_MASTER: Final = "org.apache.spark.deploy.master.Master"
+_WORKER: Final = "org.apache.spark.deploy.worker.Worker"
+_LAUNCHER_MEMORY: Final = "256m"
+
+
+class SparkCluster:
+    """The cluster; ``environ`` has SPARK_HOME. Each worker offers a core and ``memory``."""
+
+    def __init__(
+        self, folder: Path, environ: Mapping[str, str], *, workers: int = 2, memory: str = "1g"
+    ) -> None:
+        self._folder = folder
+        self._environ = {**environ, "SPARK_DAEMON_MEMORY": _LAUNCHER_MEMORY}
+        self._worker_count = workers
+        self._memory = memory
+        self._ports = free_port(), free_port()
+        self._processes: list[ChildProcess] = []
+
+    @property
+    def master(self) -> str:
+        """The master's address, as ``spark-submit --master`` takes it."""
+        return f"spark://{HOST}:{self._ports[0]}"
+
+    def __enter__(self) -> Self:
+        port, page_port = map(str, self._ports)
+        ports = ("--host", HOST, "--port", port, "--webui-port", page_port)
+        try:
+            master = self._start("master", _MASTER, *ports)
+            master.wait_until(lambda: self._workers_alive() is not None or None, "serving", START_TIMEOUT_S)
+            for number in range(self._worker_count):
+                self._start_worker(number)
+            master.wait_until(
+                lambda: self._workers_alive() == self._worker_count or None, "having workers", START_TIMEOUT_S
+            )
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        for process in reversed(self._processes):
+            _kill_with_children(process)
+
+    def kill_worker(self, number: int) -> None:
+        """End a worker and its executors as ``kill -9`` does."""
+        _kill_with_children(self._processes[1 + number])
+
+    def _start_worker(self, number: int) -> None:
+        folder = self._folder / f"worker-{number}"
+        offered = ("--cores", "1", "--memory", self._memory, "--work-dir", str(folder))
+        ports = ("--host", HOST, "--port", "0", "--webui-port", "0")
+        self._start(f"worker-{number}", _WORKER, *ports, *offered, self.master)
+
+    def _start(self, name: str, main_class: str, *arguments: str) -> ChildProcess:
+        spark_class = str(Path(self._environ["SPARK_HOME"]) / "bin" / "spark-class")
+        log = self._folder / f"{name}.log"
+        argv = [spark_class, main_class, *arguments]
+        process = ChildProcess(name, argv, output=log, log=log, environ={**os.environ, **self._environ})
+        self._processes.append(process)
+        return process
+
+    def _workers_alive(self) -> int | None:
+        """As the master's own page tells; None while it serves none."""
+        with (
+            contextlib.suppress(OSError, ValueError),
+            urllib.request.urlopen(f"http://{HOST}:{self._ports[1]}/json/", timeout=5) as page,
+        ):
+            told: dict[str, Any] = json.load(page)
+            return int(told["aliveworkers"])
+        return None
+
+
+def _kill_with_children(process: ChildProcess) -> None:
+    with contextlib.suppress(psutil.NoSuchProcess):
+        for child in psutil.Process(process.pid).children(recursive=True):
+            with contextlib.suppress(psutil.NoSuchProcess):
+                child.kill()
+    process.kill()

@@ -21,6 +21,7 @@ from spark_kafkawire.jobs.command_line import (
     add_connection,
     add_reporting,
     connection_options,
+    positive,
     read_options,
     run_job,
 )
@@ -147,13 +148,6 @@ def folder(text: str) -> str:
     if not text.strip():
         raise argparse.ArgumentTypeError(f"{text!r} is not a folder")
     return text.rstrip("/") or text
-
-
-def positive(text: str) -> int:
-    """A whole number above zero."""
-    if not text.isdecimal() or int(text) == 0:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number above zero")
-    return int(text)
 
 
 if __name__ == "__main__":

@@ -31,9 +31,10 @@ from spark_kafkawire.jobs.command_line import (
     run_job,
 )
 from spark_kafkawire.jobs.progress import Progress
-from spark_kafkawire.jobs.publish import MessageColumns, messages, publish, summary_of, table_of, with_topic
+from spark_kafkawire.jobs.publish import MessageColumns, messages, publish, with_topic
 from spark_kafkawire.jobs.session import job_session
 from spark_kafkawire.jobs.spark_progress import watching
+from spark_kafkawire.jobs.written import summary_of, table_of
 
 
 def main() -> int:

@@ -12,7 +12,8 @@ from pyspark.sql import SparkSession
 from spark_kafkawire.broker import EmbeddedCluster
 from spark_kafkawire.clients.sender import LogReceipt
 from spark_kafkawire.errors import OptionError
-from spark_kafkawire.jobs.publish import MessageColumns, Written, messages, publish, total, with_topic
+from spark_kafkawire.jobs.publish import MessageColumns, messages, publish, with_topic
+from spark_kafkawire.jobs.written import Written, summary_of, table_of, total
 from spark_kafkawire.model import TopicPartition
 from tests.support import librdkafka
 from tests.support.foreign import Record
@@ -181,6 +182,22 @@ def test_receipts_of_all_tasks_add_up_by_log() -> None:
         LogReceipt(one, 2, 200, 50, 90),
     ]
     assert total(receipts) == [Written(other, 1, 10, None, None), Written(one, 5, 500, 50, 400)]
+
+
+def test_what_was_written_is_told_by_log() -> None:
+    written = [
+        Written(TopicPartition("t", 0, 1), 1500, 90_000, None, None),
+        Written(TopicPartition("t", 1, 1), 2, 90, 7, 9),
+    ]
+    assert table_of(written) == [
+        ["t 1-0", "1,500 messages", "90,000 bytes", ""],
+        ["t 1-1", "2 messages", "90 bytes", "offsets 7 to 9"],
+    ]
+    assert summary_of(written, with_partitions=False) == {"messages": 1502, "bytes": 90_090}
+    modern = summary_of([Written(TopicPartition("t", 1), 2, 90, 7, 9)], with_partitions=True)
+    assert modern["partitions"] == [
+        {"topic": "t", "partition": 1, "messages": 2, "bytes": 90, "start_offset": 7, "stop_offset": 9}
+    ]
 
 
 def test_the_topic_is_an_argument_and_no_option() -> None:

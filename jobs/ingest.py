@@ -25,7 +25,8 @@ from spark_kafkawire.jobs.command_line import (
     read_options,
     run_job,
 )
-from spark_kafkawire.jobs.ingest import Ingest, IngestOptions, parse_starting
+from spark_kafkawire.jobs.ingest import Ingest
+from spark_kafkawire.jobs.ingest_options import IngestOptions, parse_starting
 from spark_kafkawire.jobs.ingest_output import DECODERS, OutputOptions, parse_partition_by
 from spark_kafkawire.jobs.progress import Progress
 from spark_kafkawire.jobs.session import job_session

@@ -28,121 +28,25 @@ One run at a time may write to an output. Readers see whole batches only.
 
 from __future__ import annotations
 
-import datetime as dt
 import json
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
 from ..cluster.cluster import Cluster, cluster_of
-from ..errors import OptionError
 from ..model import LogBounds, OffsetRange, OffsetUnit, TopicPartition
-from ..options import OPTIONS, ReadOptions
 from ..planner.batch import led, select, starts_of
 from ..planner.limits import check_names
 from .command_line import DATA_LOSS_KEY
 from .hadoop_files import Files
-from .ingest_output import HIDDEN, Output, OutputOptions, given_schema, inferred_schema
+from .ingest_options import IngestOptions
+from .ingest_output import HIDDEN, Output, given_schema, inferred_schema
 from .ingest_plan import Plan, by_topic, deleted, limited, next_plan, ranges_to_read
 from .ingest_state import IngestState
 from .progress import Progress
 from .spark_progress import watching
-
-#: Options of a read that a run sets itself, and the arguments that lead to them.
-_OWN_OPTIONS: Final = {
-    "subscribe": "--topic",
-    "subscribePattern": "--topic-pattern",
-    "assign": "--topic",
-    "kafka.group.id": "--group",
-    **{
-        option.name: "--starting"
-        if option.name.startswith("starting")
-        else "nothing: a run ends at the logs' ends"
-        for option in OPTIONS
-        if option.name.startswith(("starting", "ending")) and not option.name.endswith("Strategy")
-    },
-}
-
-
-@dataclass(frozen=True, slots=True)
-class IngestOptions:
-    """What to read and where to keep track of it; ``connection`` are options of the data source.
-
-    Exactly one of ``topics`` and ``pattern`` is set. ``size_max`` counts bytes in 0.7 (``--max-bytes``)
-    and records later (``--max-records``).
-    """
-
-    connection: Mapping[str, str]
-    output: OutputOptions
-    topics: str | None = None
-    pattern: str | None = None
-    starting: Mapping[str, str] | None = field(default_factory=dict)
-    group: str | None = None
-    checkpoint: str | None = None
-    bytes_max: int | None = None
-    records_max: int | None = None
-
-    def __post_init__(self) -> None:
-        known = {name.lower(): argument for name, argument in _OWN_OPTIONS.items()}
-        for name in self.connection:
-            if argument := known.get(name.lower()):
-                raise OptionError(f"option {name} is ingest's own; use {argument} instead")
-        # Said before Spark is started, which takes seconds.
-        assert self.size_max is None or self.size_max > 0
-
-    @property
-    def parsed(self) -> ReadOptions:
-        """``read_options``, checked. Raises ``OptionError`` (fatal)."""
-        return ReadOptions.parse(self.read_options)
-
-    @property
-    def size_max(self) -> int | None:
-        """How many offsets to read at most. Raises ``OptionError`` (fatal)."""
-        unit = self.parsed.discovery.dialect.offset_unit
-        limits = {"--max-bytes": self.bytes_max, "--max-records": self.records_max}
-        own, other = sorted(limits, reverse=unit is OffsetUnit.RECORDS)
-        if limits[other] is not None:
-            raise OptionError(f"argument {other}: these brokers count {unit.value}; use {own}")
-        return limits[own]
-
-    @property
-    def read_options(self) -> dict[str, str]:
-        """Options of a read of all logs, from where a topic starts that was never read."""
-        selection = (
-            {"subscribe": self.topics} if self.topics is not None else {"subscribePattern": self.pattern}
-        )
-        # A partition without a message that is young enough is no error of a run.
-        strategy = {"startingOffsetsByTimestampStrategy": "latest"} if self.starting else {}
-        return {**strategy, **self.connection, **(self.starting or {}), **selection}  # type: ignore[dict-item]
-
-
-def parse_starting(text: str) -> dict[str, str] | None:
-    """The options that ``--starting`` stands for; None for ``latest``, which batch reads do not have.
-
-    Raises ``OptionError`` (fatal).
-    """
-    text = text.strip()
-    if text.lower() == "latest":
-        return None
-    if text.lower() == "earliest":
-        return {}
-    if text.startswith("{"):
-        return {"startingOffsets": text}
-    if text.isdecimal():
-        return {"startingTimestamp": text}
-    try:
-        moment = dt.datetime.fromisoformat(text)
-    except ValueError as error:
-        raise OptionError(
-            f"argument --starting: {text!r} is not earliest, latest, a time like 2026-01-31T00:00:00Z, "
-            'milliseconds since 1970, or offsets like {"t":{"0":123}}'
-        ) from error
-    if moment.tzinfo is None:
-        moment = moment.replace(tzinfo=dt.UTC)
-    return {"startingTimestamp": str(max(0, int(moment.timestamp() * 1000)))}
 
 
 class Ingest:
@@ -199,8 +103,9 @@ class Ingest:
 
     def _write(self, plan: Plan) -> int:
         logs = len(plan.ranges)
-        is_records = self._unit is OffsetUnit.RECORDS
-        what = f"batch {plan.batch}: {plan.size:,} {self._unit.value} of {logs} partition{'s' * (logs > 1)}"
+        unit = self._options.offset_unit
+        is_records = unit is OffsetUnit.RECORDS
+        what = f"batch {plan.batch}: {plan.size:,} {unit.value} of {logs} partition{'s' * (logs > 1)}"
         with (
             self._progress.work(what, messages_total=plan.size if is_records else None) as work,
             watching(self._spark, work),
@@ -208,10 +113,6 @@ class Ingest:
             messages = self._output.write(plan.batch, self._messages(plan.ranges), plan.schema)
         self._losses += self._lost_meanwhile(plan)
         return messages
-
-    @property
-    def _unit(self) -> OffsetUnit:
-        return self._read_options.discovery.dialect.offset_unit
 
     def _next(self, last: Plan | None) -> Plan | None:
         """What to read after ``last``; None where there is nothing."""

@@ -17,7 +17,8 @@ from pyspark import SparkContext
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
-from spark_kafkawire.jobs.ingest import Ingest, IngestOptions
+from spark_kafkawire.jobs.ingest import Ingest
+from spark_kafkawire.jobs.ingest_options import IngestOptions
 from spark_kafkawire.jobs.ingest_output import OutputOptions
 from spark_kafkawire.jobs.progress import Progress
 from spark_kafkawire.source.datasource import KafkaWireDataSource

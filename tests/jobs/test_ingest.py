@@ -17,7 +17,8 @@ from spark_kafkawire.broker import EmbeddedCluster
 from spark_kafkawire.cluster.v07 import V07Cluster
 from spark_kafkawire.errors import DataLossError, OptionError
 from spark_kafkawire.jobs.hadoop_files import FileError, Files
-from spark_kafkawire.jobs.ingest import Ingest, IngestOptions, parse_starting
+from spark_kafkawire.jobs.ingest import Ingest
+from spark_kafkawire.jobs.ingest_options import IngestOptions, parse_starting
 from spark_kafkawire.jobs.ingest_output import OutputOptions, parse_partition_by
 from spark_kafkawire.jobs.progress import Progress, progress_on
 from tests.support import librdkafka
@@ -195,7 +196,7 @@ def test_what_retention_deleted_is_an_error_or_a_reported_loss(
     [
         ({"connection": {"subscribe": "t"}}, r"option subscribe is ingest's own; use --topic"),
         ({"connection": {"STARTINGOFFSETS": "earliest"}}, r"STARTINGOFFSETS is ingest's own; use --starting"),
-        ({"connection": {"endingOffsets": "latest"}}, r"a run ends at the logs' ends"),
+        ({"connection": {"endingOffsets": "latest"}}, r"a run ends where the logs do"),
         ({"connection": {"kafka.group.id": "g"}}, r"use --group"),
         ({"connection": {"fetchBtyes": "1"}}, r"unknown option fetchBtyes .* did you mean fetchBytes"),
         ({"bytes_max": 1}, r"argument --max-bytes: these brokers count records; use --max-records"),

@@ -94,6 +94,7 @@ class Ingest:
             after = {each.log: each.stop_offset for each in plan.ranges}
             self._cluster.commit_group_offsets(self._options.group, after)
         self._state.finish(plan)
+        self._losses += plan.losses
         ranges = [
             {"log": str(each.log), "start": each.start_offset, "stop": each.stop_offset}
             for each in plan.ranges
@@ -126,12 +127,14 @@ class Ingest:
             # A group that may not be committed to is told before anything is read.
             self._cluster.commit_group_offsets(self._options.group, starts)
         whole, losses = ranges_to_read(found.values(), starts, fail_on_data_loss=fail)
-        self._losses += losses
         ranges = limited(whole, self._options.size_max, found)
+        # A log of which nothing is left is passed over once, and not told of again.
+        ranges += tuple(each for each in whole if each.log in losses and not each.size)
         # Where a topic starts is remembered also while there is nothing to read of it.
         if not ranges and last is not None and starts.keys() <= last.positions.keys():
             return None
-        return next_plan(last, ranges, starts, self._schema(ranges) if ranges else None)
+        schema = self._schema(ranges) if ranges else None
+        return next_plan(last, ranges, starts, schema, losses.values())
 
     def _starts(
         self, last: Plan | None, found: Mapping[TopicPartition, LogBounds]
@@ -140,7 +143,9 @@ class Ingest:
         group: Mapping[TopicPartition, int | None] = {}
         if self._options.group is not None:
             group = self._cluster.read_group_offsets(self._options.group, list(found))
-        starts = {log: offset for log in found if (offset := group.get(log, recorded.get(log))) is not None}
+        committed = {log: offset for log, offset in group.items() if offset is not None}
+        known = {**recorded, **committed}
+        starts = {log: known[log] for log in found if log in known}
         topics = {log.topic for log in (*recorded, *starts)}
         starts |= {log: found[log].earliest for log in found if log not in starts and log.topic in topics}
         return {**starts, **self._first_starts({log: found[log] for log in found if log not in starts})}

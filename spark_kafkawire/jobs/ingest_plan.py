@@ -19,12 +19,14 @@ class Plan:
     """One batch: its number, what it reads, and where each log that was ever read stands after it.
 
     ``schema`` is that of the values' JSON, where it is decoded: what is read again must look the same.
+    ``losses`` are lines about what was gone when it was planned, for the run that finishes it.
     """
 
     batch: int
     ranges: tuple[OffsetRange, ...]
     positions: Positions
     schema: str | None = None
+    losses: tuple[str, ...] = ()
 
     @property
     def size(self) -> int:
@@ -37,7 +39,7 @@ class Plan:
         for each in self.ranges:
             ranges.setdefault(each.log.topic, {})[each.log.name] = [each.start_offset, each.stop_offset]
         content = {"batch": self.batch, "ranges": ranges, "positions": by_topic(self.positions)}
-        return json.dumps({**content, "schema": self.schema})
+        return json.dumps({**content, "schema": self.schema, "losses": self.losses})
 
     @classmethod
     def from_json(cls, text: str, place: str) -> Plan:
@@ -46,7 +48,8 @@ class Plan:
             content = json.loads(text)
             ranges = [OffsetRange(log, *ends) for log, ends in _by_log(content["ranges"])]
             positions = dict(_by_log(content["positions"]))
-            return cls(content["batch"], tuple(ranges), positions, content["schema"])
+            losses = tuple(content["losses"])
+            return cls(content["batch"], tuple(ranges), positions, content["schema"], losses)
         except (ValueError, LookupError, TypeError, AttributeError) as error:
             raise PlanError(f"{place} is not a plan of ingest: {error!r}") from error
 
@@ -72,20 +75,20 @@ def _by_log(topics: Mapping[str, Mapping[str, Any]]) -> Iterable[tuple[TopicPart
 
 def ranges_to_read(
     found: Iterable[LogBounds], starts: Positions, *, fail_on_data_loss: bool
-) -> tuple[list[OffsetRange], list[str]]:
-    """From where each log starts to its end, and what retention has deleted of that, a line each.
+) -> tuple[list[OffsetRange], dict[TopicPartition, str]]:
+    """From where each log starts to its end, and a line for each log that has lost some of that.
 
     Raises ``DataLossError`` where something was deleted, or the log is shorter than what was read of
     it, unless ``fail_on_data_loss`` is false.
     """
-    ranges, losses = [], []
+    ranges, losses = [], {}
     for bounds in found:
         start = starts[bounds.log]
         if not bounds.earliest <= start <= bounds.latest:
             loss = _loss(bounds, start)
             if fail_on_data_loss:
                 raise DataLossError(f"{loss}; to read what is there, set failOnDataLoss=false")
-            losses.append(loss)
+            losses[bounds.log] = loss
             start = bounds.earliest
         ranges.append(OffsetRange(bounds.log, start, bounds.latest))
     return ranges, losses
@@ -129,10 +132,14 @@ def _first(whole: OffsetRange, share: float, found: LogBounds) -> OffsetRange:
 
 
 def next_plan(
-    last: Plan | None, ranges: Sequence[OffsetRange], starts: Positions, schema: str | None
+    last: Plan | None,
+    ranges: Sequence[OffsetRange],
+    starts: Positions,
+    schema: str | None,
+    losses: Iterable[str] = (),
 ) -> Plan:
     """The plan after ``last``; logs of which nothing is read keep their place."""
     before = last.positions if last else {}
     after = {each.log: each.stop_offset for each in ranges}
     batch = last.batch + 1 if last else 0
-    return Plan(batch, tuple(ranges), {**before, **starts, **after}, schema)
+    return Plan(batch, tuple(ranges), {**before, **starts, **after}, schema, tuple(losses))

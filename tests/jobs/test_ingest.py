@@ -191,6 +191,54 @@ def test_what_retention_deleted_is_an_error_or_a_reported_loss(
     assert values_of(spark, output) == [*range(10), *range(15, 20)]
 
 
+def test_a_log_that_lost_all_is_told_of_once(
+    spark: SparkSession, noida: NoidaBroker, topic: str, output: OutputOptions
+) -> None:
+    noida.create_topic(1, topic)
+    produce(noida.bootstrap_servers, topic, range(10), partitions=1)
+    options = options_of(
+        noida, topic, output, group=f"g-{topic}", connection={"failOnDataLoss": "false"}, records_max=4
+    )
+    Ingest(spark, options, QUIET).run()
+    noida.delete_records(topic, 0, 10)
+    losses = [Ingest(spark, options, QUIET).run()["data_loss"] for _ in range(2)]
+    assert losses == [[f"{topic} 0 [4, 10) was deleted before it was read"], []]
+    assert librdkafka.committed_offset(noida.bootstrap_servers, f"g-{topic}", topic) == 10
+    assert values_of(spark, output) == [*range(4)]
+
+
+def test_a_loss_is_told_by_the_run_that_finishes_the_batch(
+    spark: SparkSession,
+    noida: NoidaBroker,
+    topic: str,
+    output: OutputOptions,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    noida.create_topic(1, topic)
+    produce(noida.bootstrap_servers, topic, range(10), partitions=1)
+    options = options_of(noida, topic, output, connection={"failOnDataLoss": "false"}, records_max=2)
+    Ingest(spark, options, QUIET).run()
+    noida.delete_records(topic, 0, 5)
+    with monkeypatch.context() as patched:
+        patched.setattr(Ingest, "_write", crash)
+        with pytest.raises(Crash):
+            Ingest(spark, options, QUIET).run()
+    summary = Ingest(spark, options, QUIET).run()
+    assert summary["data_loss"] == [f"{topic} 0 [2, 5) was deleted before it was read"]
+    assert values_of(spark, output) == [0, 1, 5, 6, 7, 8]
+
+
+def test_a_group_that_brokers_have_forgotten_goes_on_where_the_output_ends(
+    spark: SparkSession, noida: NoidaBroker, topic: str, output: OutputOptions
+) -> None:
+    noida.create_topic(1, topic)
+    for count, group in enumerate(("known", "forgotten")):
+        produce(noida.bootstrap_servers, topic, range(10 * count, 10 * count + 10), partitions=1)
+        options = options_of(noida, topic, output, group=f"{group}-{topic}")
+        assert Ingest(spark, options, QUIET).run()["messages"] == 10
+    assert values_of(spark, output) == [*range(20)]
+
+
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
@@ -212,6 +260,11 @@ def test_wrong_options_are_told_before_spark_is_asked(
 
 class Crash(BaseException):
     """What ends a run at an instruction, as a kill does: nothing of the package catches it."""
+
+
+def crash(*_: Any) -> None:
+    """A step at which the run ends."""
+    raise Crash
 
 
 class Crashing:

@@ -35,10 +35,11 @@ def test_recorded_logs_are_the_same_after_their_way_through_files_and_a_modern_b
         old = f"--option=zookeeper.connect={corpus.zookeeper_connect}"
         # A log's place among the six of its topic becomes its partition's number.
         place = ("--partition-by", "place=broker * 3 + partition")
-        run("ingest", old, "--topics", ",".join(TOPICS), "--output", "old", *place)
+        topics = [f"--topic={topic}" for topic in TOPICS]
+        run("ingest", old, *topics, "--output", "old", *place)
         columns = ("--topic-column", "topic", "--partition-column", "place", "--value-column", "value")
         run("publish", modern, "--input", "old", *columns)
-        run("ingest", modern, "--topics", ",".join(TOPICS), "--output", "new")
+        run("ingest", modern, *topics, "--output", "new")
 
     logs: dict[tuple[str, int], list[bytes]] = {}
     rows = spark.read.parquet(str(tmp_path / "new")).orderBy("topic", "partition", "offset")

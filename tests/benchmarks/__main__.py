@@ -20,10 +20,11 @@ from .session import spark_session
 from .tasks import planning, task_cost
 from .writing import write
 
+# The large log comes first: its worker's idle size is that of a worker that has read nothing else.
 _WITH_SPARK: Final = {
+    "large-log": large_log,
     "read": read,
     "write": write,
-    "large-log": large_log,
     "tasks": task_cost,
     "read-modern": read_modern,
     "write-modern": write_modern,

@@ -106,11 +106,21 @@ print(config.CACHE_DIR == before)
 def test_threads_that_load_at_once_keep_to_the_users_cache_too(tmp_path: Path) -> None:
     program = """
 from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier, BrokenBarrierError
 from numba.core import config
 before = config.CACHE_DIR
-with ThreadPoolExecutor(4) as pool:
-    assert all(pool.map(lambda _: compiler.load(), range(4)))
-    assert all(pool.map(lambda kernel: kernel.compile(), compiler._kernels * 4))
+# Threads meet where the cache is changed, or wait for each other in vain.
+both, met, compile_copy = Barrier(2), [], compiler._compile_copy
+def meet():
+    try:
+        met.append(both.wait(1))
+    except BrokenBarrierError:
+        pass
+    compile_copy()
+compiler._compile_copy = meet
+with ThreadPoolExecutor(2) as pool:
+    assert all(pool.map(lambda kernel: kernel.compile(), compiler._kernels[:2]))
+assert not met, met
 print(config.CACHE_DIR == before)
 """
     assert run(program, XDG_CACHE_HOME=str(tmp_path)) == "True"

@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 from spark_kafkawire.broker import EmbeddedCluster
 
 from .measure import Figure, interleaved, say, throughput
-from .processes import CpuMeter
+from .processes import CpuMeter, forget_peaks, peaks_mib
 from .values import VALUE_SIZES, text
 
 COMPRESSIONS: Final = ("none", "snappy", "gzip")
@@ -45,6 +45,7 @@ def _write(spark: SparkSession, rounds: int, cluster: EmbeddedCluster, value_siz
     meter = CpuMeter()
     runs = {"ceiling": lambda: frame.write.format("counting").mode("append").save()}
     runs |= {compression: _writer(frame, cluster, compression) for compression in COMPRESSIONS}
+    forget_peaks()
     seconds = interleaved({name: meter.metered(name, run) for name, run in runs.items()}, rounds)
     ceiling_s = median(seconds["ceiling"])
     for compression in COMPRESSIONS:
@@ -60,6 +61,7 @@ def _write(spark: SparkSession, rounds: int, cluster: EmbeddedCluster, value_siz
                 "ceiling_rows_per_s": round(rows / ceiling_s),
                 "cpu_ns_per_row": meter.ns_per_row(compression, rows),
                 "ceiling_cpu_ns_per_row": meter.ns_per_row("ceiling", rows),
+                "worker_peak_mib": round(max(peaks_mib().values())),
             },
         )
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from statistics import median
 from tempfile import TemporaryDirectory
 from typing import Any, Final
 
@@ -14,11 +13,11 @@ from pyspark.sql.types import StructType
 
 from spark_kafkawire import KafkaWireDataSource
 
+from .against import Moving, against_ceiling
 from .log_server import SINK, log_server
 from .logs import LogData
-from .measure import Figure, interleaved, say, throughput
+from .measure import Figure, say
 from .modern_logs import BATCH_BYTES_MAX, write_log
-from .processes import CpuMeter, forget_peaks, peaks_mib
 from .writing import rows_to_write
 
 COMPRESSIONS: Final = ("none", "lz4", "zstd")
@@ -67,30 +66,16 @@ def _read(
     spark: SparkSession, rounds: int, servers: str, value_size: int, logs: dict[str, LogData]
 ) -> Iterator[Figure]:
     frames = {kind: _frame(spark, servers, str(number)) for number, kind in enumerate(logs)}
-    meter = CpuMeter()
     first = logs["none"]
-    runs = {"ceiling": _ceiling(spark, value_size, first.rows, frames["none"], _batch_rows(servers))}
-    runs |= {kind: _reader(spark, servers, str(number)) for number, kind in enumerate(logs)}
-    forget_peaks()
-    seconds = interleaved({name: meter.metered(name, run) for name, run in runs.items()}, rounds)
-    ceiling_s = median(seconds["ceiling"])
-    for kind, log in logs.items():
-        rows = PARTITIONS * log.rows
-        yield Figure(
-            "read modern",
-            "ratio",
-            ceiling_s / median(seconds[kind]) * log.rows / first.rows,
-            _READ_TARGETS.get((value_size, kind)),
-            details={
-                "value_size": value_size,
-                "compression": kind,
-                **throughput(seconds[kind], rows=rows, size=PARTITIONS * log.value_bytes),
-                "ceiling_rows_per_s": round(PARTITIONS * first.rows / ceiling_s),
-                "cpu_ns_per_row": meter.ns_per_row(kind, rows),
-                "ceiling_cpu_ns_per_row": meter.ns_per_row("ceiling", rows),
-                "worker_peak_mib": round(max(peaks_mib().values())),
-            },
+    prebuilt = _ceiling(spark, value_size, first.rows, frames["none"], _batch_rows(servers))
+    runs = {
+        kind: Moving(
+            _reader(spark, servers, str(number)), PARTITIONS * log.rows, PARTITIONS * log.value_bytes
         )
+        for number, (kind, log) in enumerate(logs.items())
+    }
+    ceiling = Moving(prebuilt, PARTITIONS * first.rows, PARTITIONS * first.value_bytes)
+    yield from against_ceiling("read modern", value_size, ceiling, runs, _READ_TARGETS, rounds)
 
 
 def _frame(spark: SparkSession, servers: str, topic: str) -> DataFrame:
@@ -147,26 +132,10 @@ def _write(spark: SparkSession, rounds: int, servers: str, value_size: int) -> I
     say(f"write modern: values of {value_size} bytes")
     rows = _WRITE_ROWS[value_size]
     frame = rows_to_write(spark, value_size, rows)
-    meter = CpuMeter()
-    runs = {"ceiling": lambda: frame.write.format("counting").mode("append").save()}
-    runs |= {compression: _writer(frame, servers, compression) for compression in COMPRESSIONS}
-    seconds = interleaved({name: meter.metered(name, run) for name, run in runs.items()}, rounds)
-    ceiling_s = median(seconds["ceiling"])
-    for compression in COMPRESSIONS:
-        yield Figure(
-            "write modern",
-            "ratio",
-            ceiling_s / median(seconds[compression]),
-            _WRITE_TARGETS.get((value_size, compression)),
-            details={
-                "value_size": value_size,
-                "compression": compression,
-                **throughput(seconds[compression], rows=rows, size=rows * value_size),
-                "ceiling_rows_per_s": round(rows / ceiling_s),
-                "cpu_ns_per_row": meter.ns_per_row(compression, rows),
-                "ceiling_cpu_ns_per_row": meter.ns_per_row("ceiling", rows),
-            },
-        )
+    size = rows * value_size
+    ceiling = Moving(lambda: frame.write.format("counting").mode("append").save(), rows, size)
+    runs = {name: Moving(_writer(frame, servers, name), rows, size) for name in COMPRESSIONS}
+    yield from against_ceiling("write modern", value_size, ceiling, runs, _WRITE_TARGETS, rounds)
 
 
 def _writer(frame: DataFrame, servers: str, compression: str) -> Callable[[], None]:

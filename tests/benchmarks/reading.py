@@ -18,9 +18,10 @@ from spark_kafkawire.model import Broker, Leader, OffsetRange, TopicPartition
 from spark_kafkawire.options import Discovery, FetchOptions
 from tests.support.settings import net_07
 
+from .against import Moving, against_ceiling
 from .logs import LogData, write_log
 from .measure import Figure, interleaved, say, throughput
-from .processes import CpuMeter, forget_peaks, held_mib, peaks_mib
+from .processes import forget_peaks, held_mib, peaks_mib
 from .values import VALUE_SIZES
 
 COMPRESSIONS: Final = ("none", "snappy", "gzip")
@@ -66,30 +67,17 @@ def _read(
     spark: SparkSession, rounds: int, cluster: EmbeddedCluster, value_size: int, logs: dict[str, LogData]
 ) -> Iterator[Figure]:
     say(f"read: values of {value_size} bytes")
-    meter = CpuMeter()
     plain = logs["none"]
-    runs = {"ceiling": reader_of_batches(spark, value_size, plain.rows, batch_rows(cluster, plain))}
-    runs |= {compression: reader(spark, cluster, compression) for compression in logs}
-    forget_peaks()
-    seconds = interleaved({name: meter.metered(name, run) for name, run in runs.items()}, rounds)
-    ceiling_s = median(seconds["ceiling"])
-    for compression, log in logs.items():
-        rows = PARTITIONS * log.rows
-        yield Figure(
-            "read",
-            "ratio",
-            ceiling_s / median(seconds[compression]),
-            _TARGETS.get((value_size, compression)),
-            details={
-                "value_size": value_size,
-                "compression": compression,
-                **throughput(seconds[compression], rows=rows, size=PARTITIONS * log.value_bytes),
-                "ceiling_rows_per_s": round(rows / ceiling_s),
-                "cpu_ns_per_row": meter.ns_per_row(compression, rows),
-                "ceiling_cpu_ns_per_row": meter.ns_per_row("ceiling", rows),
-                "worker_peak_mib": round(max(peaks_mib().values())),
-            },
+    size = PARTITIONS * plain.value_bytes
+    prebuilt = reader_of_batches(spark, value_size, plain.rows, batch_rows(cluster, plain))
+    runs = {
+        compression: Moving(
+            reader(spark, cluster, compression), PARTITIONS * log.rows, PARTITIONS * log.value_bytes
         )
+        for compression, log in logs.items()
+    }
+    ceiling = Moving(prebuilt, PARTITIONS * plain.rows, size)
+    yield from against_ceiling("read", value_size, ceiling, runs, _TARGETS, rounds)
 
 
 def large_log(spark: SparkSession, rounds: int) -> Iterator[Figure]:

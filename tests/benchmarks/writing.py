@@ -6,7 +6,6 @@ import shutil
 from collections.abc import Callable, Iterator
 from itertools import count
 from pathlib import Path
-from statistics import median
 from tempfile import TemporaryDirectory
 from typing import Final
 
@@ -15,8 +14,8 @@ from pyspark.sql import functions as F
 
 from spark_kafkawire.broker import EmbeddedCluster
 
-from .measure import Figure, interleaved, say, throughput
-from .processes import CpuMeter, forget_peaks, peaks_mib
+from .against import Moving, against_ceiling
+from .measure import Figure, say
 from .values import VALUE_SIZES, text
 
 COMPRESSIONS: Final = ("none", "snappy", "gzip")
@@ -42,28 +41,10 @@ def _write(spark: SparkSession, rounds: int, cluster: EmbeddedCluster, value_siz
     say(f"write: values of {value_size} bytes")
     rows = _ROWS[value_size]
     frame = rows_to_write(spark, value_size, rows)
-    meter = CpuMeter()
-    runs = {"ceiling": lambda: frame.write.format("counting").mode("append").save()}
-    runs |= {compression: _writer(frame, cluster, compression) for compression in COMPRESSIONS}
-    forget_peaks()
-    seconds = interleaved({name: meter.metered(name, run) for name, run in runs.items()}, rounds)
-    ceiling_s = median(seconds["ceiling"])
-    for compression in COMPRESSIONS:
-        yield Figure(
-            "write",
-            "ratio",
-            ceiling_s / median(seconds[compression]),
-            _TARGETS.get((value_size, compression)),
-            details={
-                "value_size": value_size,
-                "compression": compression,
-                **throughput(seconds[compression], rows=rows, size=rows * value_size),
-                "ceiling_rows_per_s": round(rows / ceiling_s),
-                "cpu_ns_per_row": meter.ns_per_row(compression, rows),
-                "ceiling_cpu_ns_per_row": meter.ns_per_row("ceiling", rows),
-                "worker_peak_mib": round(max(peaks_mib().values())),
-            },
-        )
+    size = rows * value_size
+    ceiling = Moving(lambda: frame.write.format("counting").mode("append").save(), rows, size)
+    runs = {name: Moving(_writer(frame, cluster, name), rows, size) for name in COMPRESSIONS}
+    yield from against_ceiling("write", value_size, ceiling, runs, _TARGETS, rounds)
 
 
 def rows_to_write(spark: SparkSession, value_size: int, rows: int) -> DataFrame:

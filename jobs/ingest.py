@@ -20,10 +20,12 @@ from spark_kafkawire.jobs.command_line import (
     JobParser,
     add_connection,
     add_reporting,
+    add_topics,
     connection_options,
     positive,
     read_options,
     run_job,
+    topic_options,
 )
 from spark_kafkawire.jobs.ingest import Ingest
 from spark_kafkawire.jobs.ingest_options import IngestOptions, parse_starting
@@ -49,11 +51,7 @@ def make_parser() -> JobParser:
     """The command line."""
     parser = JobParser("ingest.py", __doc__)
     read = parser.add_argument_group("what is read")
-    topics = read.add_mutually_exclusive_group(required=True)
-    topics.add_argument("--topic", action="append", help="a topic to read; may be repeated")
-    topics.add_argument(
-        "--topic-pattern", metavar="REGEX", help="read the topics in whose names this is found"
-    )
+    add_topics(read, "read")
     read.add_argument(
         "--starting",
         default="earliest",
@@ -134,8 +132,7 @@ def parse_arguments(arguments: argparse.Namespace) -> IngestOptions:
     return IngestOptions(
         connection=connection_options(arguments),
         output=output,
-        topics=arguments.topic and ",".join(arguments.topic),
-        pattern=arguments.topic_pattern,
+        selection=topic_options(arguments),
         starting=parse_starting(arguments.starting),
         group=group,
         checkpoint=arguments.checkpoint,

@@ -1,7 +1,7 @@
 """Copy topics of a Kafka 0.7 cluster to a modern one: each message once, in order, and verified.
 
     spark-submit --py-files dist/spark_kafkawire.zip jobs/migrate.py \\
-        --source-option zookeeper.connect=127.0.0.1:2181 --topics debian-gzip \\
+        --source-option zookeeper.connect=127.0.0.1:2181 --topic debian-gzip \\
         --target-option kafka.bootstrap.servers=127.0.0.1:9092 --create-topics --state /data/migration
 
 Each log of the old cluster, a partition of one broker, becomes a partition of its own: the logs of a
@@ -29,11 +29,13 @@ from spark_kafkawire.jobs.command_line import (
     JobParser,
     add_connection,
     add_reporting,
+    add_topics,
     connection_options,
     positive,
     run_job,
+    topic_options,
 )
-from spark_kafkawire.jobs.migration.clusters import Clusters, selection_of, source_options, target_options
+from spark_kafkawire.jobs.migration.clusters import Clusters, source_options, target_options
 from spark_kafkawire.jobs.migration.report import report
 from spark_kafkawire.jobs.migration.routes import parse_names
 from spark_kafkawire.jobs.migration.run import PIECE_BYTES, Settings, describe, migrate
@@ -51,9 +53,7 @@ def make_parser() -> JobParser:
     """The command line."""
     parser = JobParser("migrate.py", __doc__)
     what = parser.add_argument_group("what is copied")
-    topics = what.add_mutually_exclusive_group(required=True)
-    topics.add_argument("--topics", metavar="TOPIC[,TOPIC...]", help="the topics to copy")
-    topics.add_argument("--topics-pattern", metavar="REGEX", help="copy topics in whose names this is found")
+    add_topics(what, "copy")
     what.add_argument(
         "--map",
         action="append",
@@ -102,9 +102,8 @@ def make_parser() -> JobParser:
 
 def run(arguments: argparse.Namespace, progress: Progress) -> dict[str, Any]:
     """Copy, or tell what would be copied; the summary."""
-    selection = selection_of(arguments.topics, arguments.topics_pattern)
     clusters = Clusters(
-        source_options(connection_options(arguments, "source"), selection),
+        source_options(connection_options(arguments, "source"), topic_options(arguments)),
         *target_options(connection_options(arguments, "target")),
         arguments.source_headers,
     )

@@ -29,8 +29,10 @@ from spark_kafkawire.jobs.command_line import (
     JobParser,
     add_connection,
     add_reporting,
+    add_topics,
     connection_options,
     run_job,
+    topic_options,
 )
 from spark_kafkawire.jobs.files import read_file, write_file
 from spark_kafkawire.jobs.offsets_import import import_offsets, import_summary, print_changes
@@ -52,9 +54,7 @@ class _Parser(JobParser):
         super().__init__("offsets.py", __doc__)
         add_connection(self)
         what = self.add_argument_group("what to tell")
-        what.add_argument(
-            "--topic", action="append", default=[], help="a topic; may be repeated (default: all topics)"
-        )
+        add_topics(what, "tell", default="all topics")
         groups = what.add_mutually_exclusive_group()
         groups.add_argument(
             "--group", action="append", default=[], help="a consumer group; may be repeated (default: none)"
@@ -88,6 +88,8 @@ class _Parser(JobParser):
             self.error("argument --all-groups: does not go with --import, whose file names the groups")
         if arguments.imported and arguments.topic:
             self.error("argument --topic: does not go with --import")
+        if arguments.imported and arguments.topic_pattern is not None:
+            self.error("argument --topic-pattern: does not go with --import")
         if arguments.imported and arguments.html:
             self.error("argument --html: does not go with --import")
         return arguments
@@ -95,9 +97,7 @@ class _Parser(JobParser):
 
 def run(arguments: argparse.Namespace, progress: Progress) -> dict[str, Any]:
     """Report or import; the summary."""
-    options = connection_options(arguments)
-    if arguments.topic:
-        options["subscribe"] = ",".join(arguments.topic)
+    options = connection_options(arguments) | topic_options(arguments)
     groups = tuple(dict.fromkeys(arguments.group))
     text = read_file(arguments.imported, "--import") if arguments.imported else None
     progress.step("finding brokers and topics")

@@ -115,6 +115,21 @@ def add_connection(
     )
 
 
+def add_topics(group: argparse._ActionsContainer, verb: str, *, default: str | None = None) -> None:
+    """``--topic`` and ``--topic-pattern``, which ``topic_options`` reads; one of them is required unless
+    ``default`` tells what happens without."""
+    topics = group.add_mutually_exclusive_group(required=default is None)
+    topics.add_argument(
+        "--topic",
+        action="append",
+        default=[],
+        help=f"a topic to {verb}; may be repeated" + (f" (default: {default})" if default else ""),
+    )
+    topics.add_argument(
+        "--topic-pattern", metavar="REGEX", help=f"{verb} the topics in whose names this is found"
+    )
+
+
 def add_reporting(parser: argparse.ArgumentParser) -> None:
     """``--json`` and ``--quiet``."""
     group = parser.add_argument_group("reports")
@@ -134,6 +149,13 @@ def connection_options(arguments: argparse.Namespace, side: str = "") -> dict[st
     name = f"{side}_option" if side else "option"
     pairs, files = getattr(arguments, name), getattr(arguments, f"{name}s_file")
     return read_options(pairs, files, argument=f"--{name.replace('_', '-')}")
+
+
+def topic_options(arguments: argparse.Namespace) -> dict[str, str]:
+    """The option that selects the topics of ``add_topics``; none where none were named."""
+    if arguments.topic_pattern is not None:
+        return {"subscribePattern": arguments.topic_pattern}
+    return {"subscribe": ",".join(arguments.topic)} if arguments.topic else {}
 
 
 def read_options(

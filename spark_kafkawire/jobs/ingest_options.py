@@ -33,14 +33,13 @@ _LIMIT_ARGUMENTS: Final = {OffsetUnit.BYTES: "--max-bytes", OffsetUnit.RECORDS: 
 class IngestOptions:
     """What to read and where to keep track of it; ``connection`` are options of the data source.
 
-    Exactly one of ``topics`` (``a,b``) and ``pattern`` is set. ``starting`` is what ``parse_starting``
-    made. Raises ``OptionError`` (fatal).
+    ``selection`` is the option that selects topics, ``starting`` what ``parse_starting`` made. Raises
+    ``OptionError`` (fatal).
     """
 
     connection: Mapping[str, str]
     output: OutputOptions
-    topics: str | None = None
-    pattern: str | None = None
+    selection: Mapping[str, str]
     starting: Mapping[str, str] | None = field(default_factory=dict)
     group: str | None = None
     checkpoint: str | None = None
@@ -81,12 +80,9 @@ class IngestOptions:
     @property
     def read_options(self) -> dict[str, str]:
         """Options of a read of all logs, from where a topic starts that was never read."""
-        selection = (
-            {"subscribe": self.topics} if self.topics is not None else {"subscribePattern": self.pattern}
-        )
         # A partition without a message that is young enough is no error of a run.
         strategy = {"startingOffsetsByTimestampStrategy": "latest"} if self.starting else {}
-        return {**strategy, **self.connection, **(self.starting or {}), **selection}  # type: ignore[dict-item]
+        return {**strategy, **self.connection, **(self.starting or {}), **self.selection}
 
 
 def parse_starting(text: str) -> dict[str, str] | None:

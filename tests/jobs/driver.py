@@ -1,7 +1,7 @@
 """A driver program that can be killed for little: its JVM, which takes seconds to start, stays.
 
     python -m tests.jobs.driver host                    starts the JVM; stdout tells how to reach it
-    python -m tests.jobs.driver ingest '{"topics": …}'  runs ingest in it
+    python -m tests.jobs.driver ingest '{"output": …}'  runs ingest in it
 
 Killing a driver program in the middle leaves its Spark job running, as executors of a cluster go on for a
 while when their driver is gone.

@@ -16,9 +16,11 @@ from spark_kafkawire.jobs.command_line import (
     JobParser,
     add_connection,
     add_reporting,
+    add_topics,
     connection_options,
     run_job,
     told,
+    topic_options,
 )
 from spark_kafkawire.jobs.progress import Progress
 
@@ -45,6 +47,24 @@ def test_options_of_the_command_line_beat_those_of_files_whatever_their_case(tmp
 
 def test_a_value_may_hold_an_equals_sign() -> None:
     assert options_of("--option", "kafka.sasl.jaas.config=M a=b;") == {"kafka.sasl.jaas.config": "M a=b;"}
+
+
+@pytest.mark.parametrize(
+    ("argv", "selection"),
+    [
+        ((), {}),
+        (("--topic", "a"), {"subscribe": "a"}),
+        (("--topic", "a,b", "--topic=c"), {"subscribe": "a,b,c"}),
+        (("--topic-pattern", "a|b"), {"subscribePattern": "a|b"}),
+        (("--topic-pattern", ""), {"subscribePattern": ""}),
+    ],
+)
+def test_topics_are_named_one_by_one_or_as_a_list_or_found(
+    argv: tuple[str, ...], selection: dict[str, str]
+) -> None:
+    made = JobParser("copy.py", "What it does.")
+    add_topics(made, "copy", default="all topics")
+    assert topic_options(made.parse_args(argv)) == selection
 
 
 @pytest.mark.parametrize(

@@ -52,7 +52,7 @@ def values_of(spark: SparkSession, output: OutputOptions) -> list[int]:
 
 def options_of(broker: NoidaBroker, topic: str, output: OutputOptions, **options: Any) -> IngestOptions:
     connection = {"kafka.bootstrap.servers": broker.bootstrap_servers, **options.pop("connection", {})}
-    return IngestOptions(connection, output, topics=topic, **options)
+    return IngestOptions(connection, output, {"subscribe": topic}, **options)
 
 
 def test_runs_go_on_where_the_last_one_ended(
@@ -255,7 +255,7 @@ def test_wrong_options_are_told_before_spark_is_asked(
 ) -> None:
     connection = {"kafka.bootstrap.servers": "127.0.0.1:1", **changed.pop("connection", {})}
     with pytest.raises(OptionError, match=message):
-        IngestOptions(connection, output, topics="t", **changed)
+        IngestOptions(connection, output, {"subscribe": "t"}, **changed)
 
 
 class Crash(BaseException):
@@ -315,7 +315,7 @@ def test_a_crash_before_or_after_any_step_loses_and_doubles_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     connection = {"zookeeper.connect": corpus.zookeeper_connect}
-    options = IngestOptions(connection, output, topics=topic, group=topic)
+    options = IngestOptions(connection, output, {"subscribe": topic}, group=topic)
     numbers = itertools.count()
 
     def produce() -> None:

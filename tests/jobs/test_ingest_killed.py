@@ -59,7 +59,7 @@ def test_twenty_kills_at_random_moments_lose_and_double_nothing(
 ) -> None:
     arguments: dict[str, Any] = {
         "connection": {"kafka.bootstrap.servers": noida.bootstrap_servers},
-        "topics": topic,
+        "selection": {"subscribe": topic},
         "output": str(tmp_path / "measured"),
         "records_max": 2000,
     }

@@ -44,7 +44,7 @@ def both(corpus: EmbeddedCluster, noida: NoidaBroker) -> list[str]:
 def test_topics_are_copied_and_verified_with_only_the_zip_shipped(
     package: Path, both: list[str], noida: NoidaBroker, tmp_path: Path
 ) -> None:
-    arguments = [*both, "--topics", TOPIC, "--map", f"{TOPIC}=submitted", "--state", "state"]
+    arguments = [*both, "--topic", TOPIC, "--map", f"{TOPIC}=submitted", "--state", "state"]
     plan = submit(package, tmp_path, SCRIPT, *arguments, "--create-topics", "--dry-run", "--json")
     assert plan.returncode == 0, plan.stderr
     told = json.loads(plan.stdout)
@@ -74,7 +74,7 @@ def test_a_job_that_is_killed_and_submitted_again_copies_each_message_once(
     draw = random.Random("submitted")
     arguments = [
         *both,
-        "--topics",
+        "--topic",
         TOPIC,
         "--map",
         f"{TOPIC}=resubmitted",

@@ -158,8 +158,9 @@ def test_all_groups_are_those_with_an_offset_for_the_topics(
     zookeeper.create("/consumers/idle/ids", makepath=True)
     code, out, _ = run(*at(cluster), "--all-groups", "--json")
     assert (code, list(json.loads(out)["groups"])) == (0, ["elsewhere", "lab-group", "lab-two"])
-    code, out, _ = run(*at(cluster), "--all-groups", "--json", "--topic", "cc-topic")
-    assert (code, list(json.loads(out)["groups"])) == (0, ["lab-group", "lab-two"])
+    for choice in (("--topic", "cc-topic"), ("--topic-pattern", "^cc-")):
+        code, out, _ = run(*at(cluster), "--all-groups", "--json", *choice)
+        assert (code, list(json.loads(out)["groups"])) == (0, ["lab-group", "lab-two"])
 
 
 def test_an_import_changes_the_nodes_of_its_lines_only(
@@ -331,6 +332,9 @@ HERE = "--option=zookeeper.connect=ZOOKEEPER"
         ([HERE, "--import", "latin"], "argument --import: latin is not a text in UTF-8"),
         ([HERE, "--import", "wrong", "--group", "g", "--export", "f"], "argument --export: not allowed with"),
         ([HERE, "--import", "wrong", "--topic", "t"], "argument --topic: does not go with --import"),
+        ([HERE, "--import", "wrong", "--topic-pattern", ""], "argument --topic-pattern: does not go with"),
+        ([HERE, "--topic", "t", "--topic-pattern", "t"], "argument --topic-pattern: not allowed with"),
+        ([HERE, "--topic-pattern", "("], "option subscribePattern: '(' is not a regular expression"),
         ([HERE, "--import", "wrong", "--html", "f"], "argument --html: does not go with --import"),
         ([HERE, "--dry-run"], "argument --dry-run: goes with --import"),
         ([HERE, "--json=yes"], "argument --json: ignored explicit argument"),

@@ -20,52 +20,52 @@ CONNECTION: Final = "--option=kafka.bootstrap.servers=127.0.0.1:1"
 
 #: The argument that is wrong, all arguments, and what the line says.
 MIGRATE_CASES: Final = [
-    ("--topics", BOTH, "one of the arguments --topics --topics-pattern is required"),
-    ("--topics", [*BOTH, "--topics", ","], "option subscribe: ',' is not a topic"),
-    ("--topics-pattern", [*BOTH, "--topics-pattern", "("], "option subscribePattern: '(' is not a regular"),
+    ("--topic", BOTH, "one of the arguments --topic --topic-pattern is required"),
+    ("--topic", [*BOTH, "--topic", ","], "option subscribe: ',' is not a topic"),
+    ("--topic-pattern", [*BOTH, "--topic-pattern", "("], "option subscribePattern: '(' is not a regular"),
     (
-        "--topics-pattern",
-        [*BOTH, "--topics", "t", "--topics-pattern", "t"],
-        "not allowed with argument --topics",
+        "--topic-pattern",
+        [*BOTH, "--topic", "t", "--topic-pattern", "t"],
+        "not allowed with argument --topic",
     ),
-    ("--map", [*BOTH, "--topics", "t", "--map", "t"], "argument --map: 't' is not OLD=NEW"),
-    ("--state", [SOURCE, TARGET, "--topics", "t"], "the following arguments are required: --state"),
+    ("--map", [*BOTH, "--topic", "t", "--map", "t"], "argument --map: 't' is not OLD=NEW"),
+    ("--state", [SOURCE, TARGET, "--topic", "t"], "the following arguments are required: --state"),
     (
         "--replication-factor",
-        [*BOTH, "--topics", "t", "--replication-factor", "0"],
+        [*BOTH, "--topic", "t", "--replication-factor", "0"],
         "'0' is not a whole number",
     ),
     (
         "--piece-bytes",
-        [*BOTH, "--topics", "t", "--piece-bytes", "1MiB"],
+        [*BOTH, "--topic", "t", "--piece-bytes", "1MiB"],
         "argument --piece-bytes: '1MiB' is not a whole number",
     ),
     (
         "--source-option",
-        [TARGET, "--topics", "t", "--state", "s", "--source-option", "hunter2"],
+        [TARGET, "--topic", "t", "--state", "s", "--source-option", "hunter2"],
         "argument --source-option: number 1 is not KEY=VALUE",
     ),
     (
         "--source-options-file",
-        [*BOTH, "--topics", "t", "--source-options-file", "not-there"],
+        [*BOTH, "--topic", "t", "--source-options-file", "not-there"],
         "argument --source-options-file: not-there: No such file",
     ),
     (
         "--target-option",
-        [SOURCE, "--topics", "t", "--state", "s"],
+        [SOURCE, "--topic", "t", "--state", "s"],
         "exactly one of the options kafka.bootstrap",
     ),
     (
         "--target-option",
-        [*BOTH, "--topics", "t", "--target-option", "topic=t"],
+        [*BOTH, "--topic", "t", "--target-option", "topic=t"],
         "argument --target-option: topic is not for a migration",
     ),
     (
         "--target-options-file",
-        [*BOTH, "--topics", "t", "--target-options-file", "not-there"],
+        [*BOTH, "--topic", "t", "--target-options-file", "not-there"],
         "argument --target-options-file: not-there: No such file",
     ),
-    ("--wrong", [*BOTH, "--topics", "t", "--wrong=hunter2"], "unknown argument --wrong"),
+    ("--wrong", [*BOTH, "--topic", "t", "--wrong=hunter2"], "unknown argument --wrong"),
 ]
 INPUT: Final = ["--input", "rows", CONNECTION]
 PUBLISH_CASES: Final = [
@@ -120,5 +120,5 @@ def test_a_name_for_a_topic_that_is_not_copied_is_refused(
     corpus: EmbeddedCluster, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     argv = [f"--source-option=zookeeper.connect={corpus.zookeeper_connect}", TARGET, "--dry-run"]
-    argv += ["--topics", "debian-gzip", "--state", str(tmp_path), "--map", "other=t"]
+    argv += ["--topic", "debian-gzip", "--state", str(tmp_path), "--map", "other=t"]
     assert "argument --map: 'other' is not among the topics" in complaint(MIGRATE, argv, capsys)

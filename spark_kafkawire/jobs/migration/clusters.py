@@ -122,10 +122,5 @@ class Clusters:
                 yield columns.values
 
 
-def selection_of(topics: str | None, pattern: str | None) -> dict[str, str]:
-    """The option that selects topics by their names, ``a,b``, or else by a pattern."""
-    return {"subscribePattern": pattern or ""} if topics is None else {"subscribe": topics}
-
-
 def _strict(options: ReadOptions) -> FetchOptions:
     return replace(options.fetch, fail_on_data_loss=True)

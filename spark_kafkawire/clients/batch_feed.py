@@ -38,7 +38,8 @@ EMPTY_COUNT_MIN: Final = 3
 
 
 class NothingCame(BrokerError):
-    """A reply without any new record where records are due. Retriable."""
+    """A reply without any new record where records are due. Retriable on the same connection, which
+    knows for how long its broker wants to be left alone."""
 
     def __init__(self, message: str, may_be_compacted: bool = False) -> None:
         super().__init__(message, action=Action.BACK_OFF)
@@ -154,6 +155,11 @@ class BatchFeed:
         code = reply.error_code or (found[0].error_code if found else 0)
         if code:
             raise broker_error(code, "Fetch")
+        if not found and reply.throttle_time_ms:  # so it is answered from 2.0 on (KIP-219)
+            throttle_s = reply.throttle_time_ms / 1000
+            raise NothingCame(
+                f"Fetch: the broker throttles this client, for {throttle_s:g} s more: a quota is used up"
+            )
         if len(found) != 1 or found[0].partition_index != self._log.partition:
             raise ProtocolError(f"Fetch: the answer is not about {self._log}")
         return found[0]

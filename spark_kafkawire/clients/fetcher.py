@@ -122,7 +122,8 @@ class Fetcher:
         log = self._task.range.log
         if isinstance(error, CorruptDataError | LimitError):
             raise self._explained(error) from error
-        self._disconnect()
+        if not isinstance(error, NothingCame):
+            self._disconnect()
         self._feed.restart()
         if isinstance(error, UnknownTopicError):
             self._lose(self._task.range.stop_offset, f"the topic is gone: {error}")
@@ -181,6 +182,7 @@ class Fetcher:
         return leader
 
     def _forget_leader(self) -> None:
+        self._disconnect()
         self._leader = None
         self._cluster.forget(self._task.range.log)
 

@@ -6,6 +6,7 @@ import contextlib
 import itertools
 import logging
 import threading
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
@@ -345,6 +346,45 @@ def test_answers_without_records_between_others_cost_nothing_but_time(served: Lo
     numbers = itertools.count(1)
     altered(served, lambda _: {} if next(numbers) % 3 == 0 else {"records": b""})
     assert values(fetcher_of(served.bootstrap_servers, pool)) == VALUES
+
+
+def throttling(server: LogServer, throttles_ms: Iterator[int]) -> list[float]:
+    """Fetches that are answered as by brokers whose quota is used up, without any partition, until
+    ``throttles_ms`` gives 0. The times at which they came."""
+    honest, came = server.broker._answers[fetch.FetchRequest], list[float]()
+
+    def fetched(request: fetch.FetchRequest) -> fetch.FetchReply:
+        came.append(time.monotonic())
+        throttle_time_ms = next(throttles_ms)
+        if throttle_time_ms:
+            return fetch.FetchReply(throttle_time_ms=throttle_time_ms, responses=())
+        reply: fetch.FetchReply = honest(request)
+        return reply
+
+    server.broker._answers = {**server.broker._answers, fetch.FetchRequest: fetched}
+    return came
+
+
+def test_a_quota_makes_a_read_wait_on_its_connection(served: LogServer, pool: Pool) -> None:
+    came = throttling(served, itertools.cycle([300, 0]))
+    assert values(fetcher_of(served.bootstrap_servers, pool, stop=7)) == VALUES[:7]
+    assert came[1] - came[0] >= 0.3
+    assert len(served._connections) == 2  # the bootstrap server's and the leader's
+
+
+def test_a_quota_that_stays_used_up_ends_a_read_with_its_name(served: LogServer, pool: Pool) -> None:
+    throttling(served, itertools.repeat(1))
+    with pytest.raises(BrokerError, match=r"^gave up after 4 .* throttles this client, for 0.001 s .* quota"):
+        values(fetcher_of(served.bootstrap_servers, pool))
+
+
+def test_a_reply_about_nothing_is_none(served: LogServer, pool: Pool) -> None:
+    served.broker._answers = {
+        **served.broker._answers,
+        fetch.FetchRequest: lambda _: fetch.FetchReply(responses=()),
+    }
+    with pytest.raises(ProtocolError, match="the answer is not about t 0"):
+        values(fetcher_of(served.bootstrap_servers, pool))
 
 
 def test_records_in_tiered_storage_are_waited_for(

@@ -22,6 +22,7 @@ from spark_kafkawire.jobs.command_line import (
     add_reporting,
     add_topics,
     connection_options,
+    path,
     positive,
     read_options,
     run_job,
@@ -73,7 +74,7 @@ def make_parser() -> JobParser:
         "brokers; it must have no live consumers",
     )
     kept.add_argument(
-        "--checkpoint", type=folder, metavar="DIR", help="in this folder (default: OUTPUT/_kafkawire)"
+        "--checkpoint", type=path, metavar="DIR", help="in this folder (default: OUTPUT/_kafkawire)"
     )
     add_output(parser)
     add_connection(parser)
@@ -84,7 +85,7 @@ def make_parser() -> JobParser:
 def add_output(parser: JobParser) -> None:
     """The arguments for what is written."""
     output = parser.add_argument_group("what is written")
-    output.add_argument("--output", required=True, type=folder, metavar="DIR", help="the folder to write to")
+    output.add_argument("--output", required=True, type=path, metavar="DIR", help="the folder to write to")
     output.add_argument("--format", default="parquet", help="a file format of Spark (default: parquet)")
     output.add_argument(
         "--format-option", action="append", default=[], metavar="KEY=VALUE", help="an option of the format"
@@ -139,13 +140,6 @@ def parse_arguments(arguments: argparse.Namespace) -> IngestOptions:
         bytes_max=arguments.max_bytes,
         records_max=arguments.max_records,
     )
-
-
-def folder(text: str) -> str:
-    """A path without a slash at its end."""
-    if not text.strip():
-        raise argparse.ArgumentTypeError(f"{text!r} is not a folder")
-    return text.rstrip("/") or text
 
 
 if __name__ == "__main__":

@@ -27,11 +27,14 @@ from spark_kafkawire.jobs.command_line import (
     add_connection,
     add_reporting,
     connection_options,
+    path,
     read_options,
     run_job,
 )
 from spark_kafkawire.jobs.progress import Progress
-from spark_kafkawire.jobs.publish import MessageColumns, messages, publish, with_topic
+from spark_kafkawire.jobs.publish import publish, with_topic, write_schema
+from spark_kafkawire.jobs.publish_input import Input
+from spark_kafkawire.jobs.publish_rows import MessageColumns, messages
 from spark_kafkawire.jobs.session import job_session
 from spark_kafkawire.jobs.spark_progress import watching
 from spark_kafkawire.jobs.written import summary_of, table_of
@@ -47,7 +50,12 @@ def make_parser() -> JobParser:
     parser = JobParser("publish.py", __doc__)
     rows = parser.add_argument_group("what is read")
     rows.add_argument(
-        "--input", action="append", required=True, metavar="PATH", help="files or folders; may be repeated"
+        "--input",
+        action="append",
+        required=True,
+        type=path,
+        metavar="PATH",
+        help="a file or folder; may be repeated",
     )
     rows.add_argument("--format", default="parquet", help="a file format of Spark (default: parquet)")
     rows.add_argument(
@@ -88,13 +96,16 @@ def run(arguments: argparse.Namespace, progress: Progress) -> dict[str, Any]:
         timestamp=arguments.timestamp_column,
         topic=arguments.topic_column,
     )
-    format_options = read_options(arguments.format_option, argument="--format-option")
+    columns.check(write_schema(options))
+    given = Input(
+        paths=arguments.input,
+        format=arguments.format,
+        format_options=read_options(arguments.format_option, argument="--format-option"),
+        schema=arguments.schema,
+    )
     progress.step("starting Spark")
     with job_session("publish") as spark:
-        reader = spark.read.format(arguments.format).options(**format_options)
-        if arguments.schema is not None:
-            reader = reader.schema(arguments.schema)
-        rows = messages(reader.load(arguments.input), columns)
+        rows = messages(given.load(spark), columns)
         with progress.work("writing") as work, watching(spark, work):
             written = publish(rows, options)
     if not arguments.json:

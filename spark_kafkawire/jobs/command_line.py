@@ -31,11 +31,12 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
-from py4j.protocol import Py4JError
+from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import AnalysisException, PySparkException
 
 from .. import errors
 from ..errors import Action, KafkaWireError, OptionError
+from .java_errors import reason_of
 from .progress import Progress, progress_on
 from .properties import parse_properties
 from .streams import error_stream
@@ -144,6 +145,13 @@ def positive(text: str) -> int:
     return int(text)
 
 
+def path(text: str) -> str:
+    """The value of an argument that is a path of Spark's, without a slash at its end."""
+    if not text.strip():
+        raise argparse.ArgumentTypeError(f"{text!r} is not a path")
+    return text.rstrip("/") or text
+
+
 def connection_options(arguments: argparse.Namespace, side: str = "") -> dict[str, str]:
     """The options of the files, then those of the command line. Raises ``OptionError`` (fatal)."""
     name = f"{side}_option" if side else "option"
@@ -215,7 +223,8 @@ def run_job(
 def told(error: Exception) -> tuple[str, ExitCode]:
     """An error of ours or of Spark in one line, and the exit code that it means."""
     ours = [] if isinstance(error, KafkaWireError) else _OUR_ERROR.findall(str(error))
-    name, text = ours[-1] if ours else (type(error).__name__, str(error).strip())
+    said = reason_of(error) if isinstance(error, Py4JJavaError) else str(error).strip()
+    name, text = ours[-1] if ours else (type(error).__name__, said)
     kind = getattr(errors, name, KafkaWireError if ours else type(error))
     # What Spark cannot analyse is a column, a format or a path that the user has named.
     is_usage = getattr(kind, "action", None) is Action.FIX_OPTION or issubclass(kind, AnalysisException)

@@ -14,6 +14,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
 from ..errors import KafkaWireError
+from .java_errors import reason_of
 
 
 class FileError(KafkaWireError):
@@ -87,5 +88,4 @@ class Files:
 
 
 def _file_error(method: str, path: str, error: Py4JJavaError) -> FileError:
-    reason = str(error.java_exception).partition("\n")[0]
-    return FileError(f"{path}: cannot {method}: {reason}")
+    return FileError(f"{path}: cannot {method}: {reason_of(error)}")

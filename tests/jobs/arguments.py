@@ -32,7 +32,7 @@ def arguments_of(parser: JobParser) -> set[str]:
 
 
 def complaint(module: ModuleType, argv: list[str], capsys: pytest.CaptureFixture[str]) -> str:
-    """The one line in which a job refuses its arguments, before it starts Spark; it exits with 2."""
+    """The one line in which a job refuses its arguments; it exits with 2."""
     try:
         code = run_job(module.make_parser(), module.run, argv)
     except SystemExit as ended:

@@ -89,7 +89,7 @@ GOOD: Final = ("--topic", "t", "--output", "out", "--option", "kafka.bootstrap.s
         ((*GOOD, "--topic-pattern", "t"), "argument --topic-pattern: not allowed with argument --topic"),
         (("--topic-pattern", "(", *GOOD[2:]), "option subscribePattern: '(' is not a regular expression"),
         (("--topic", ",", *GOOD[2:]), "option subscribe: ',' is not a topic or a list of topics"),
-        ((*GOOD, "--output", ""), "argument --output: '' is not a folder"),
+        ((*GOOD, "--output", ""), "argument --output: '' is not a path"),
         (
             (*GOOD, "--starting", "yesterday"),
             "argument --starting: 'yesterday' is not earliest, latest, a time",
@@ -103,7 +103,7 @@ GOOD: Final = ("--topic", "t", "--output", "out", "--option", "kafka.bootstrap.s
             "argument --checkpoint: not allowed with argument --group",
         ),
         ((*GOOD, "--group", " "), "argument --group: ' ' is not the name of a consumer group"),
-        ((*GOOD, "--checkpoint", ""), "argument --checkpoint: '' is not a folder"),
+        ((*GOOD, "--checkpoint", ""), "argument --checkpoint: '' is not a path"),
         ((*GOOD, "--format", ""), "argument --format: '' is not a format of Spark"),
         ((*GOOD, "--format-option", "compression"), "argument --format-option: number 1 is not KEY=VALUE"),
         ((*GOOD, "--decode", "avro"), "argument --decode: invalid choice: 'avro'"),

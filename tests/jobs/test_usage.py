@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 from typing import Final
 
 import pytest
+from pyspark.sql import SparkSession
 
 from spark_kafkawire.broker import EmbeddedCluster
 
@@ -17,6 +19,7 @@ SOURCE: Final = "--source-option=zookeeper.connect=127.0.0.1:1"
 TARGET: Final = "--target-option=kafka.bootstrap.servers=127.0.0.1:1"
 BOTH: Final = [SOURCE, TARGET, "--state", "state"]
 CONNECTION: Final = "--option=kafka.bootstrap.servers=127.0.0.1:1"
+CONNECTION_07: Final = "--option=broker.list=0:127.0.0.1:1"
 
 #: The argument that is wrong, all arguments, and what the line says.
 MIGRATE_CASES: Final = [
@@ -68,6 +71,7 @@ MIGRATE_CASES: Final = [
     ("--wrong", [*BOTH, "--topic", "t", "--wrong=hunter2"], "unknown argument --wrong"),
 ]
 INPUT: Final = ["--input", "rows", CONNECTION]
+INPUT_07: Final = ["--input", "rows", CONNECTION_07]
 PUBLISH_CASES: Final = [
     ("--input", [CONNECTION, "--topic", "t"], "the following arguments are required: --input"),
     ("--topic", INPUT, "one of the arguments --topic --topic-column is required"),
@@ -80,16 +84,101 @@ PUBLISH_CASES: Final = [
         [*INPUT, "--topic", "t", "--options-file", "not-there"],
         "argument --options-file: not-there: No such file",
     ),
+    ("--input", [*INPUT, "--topic", "t", "--input", ""], "argument --input: '' is not a path"),
     (
         "--format-option",
         [*INPUT, "--topic", "t", "--format-option", "header"],
         "argument --format-option: number 1 is not KEY=VALUE",
     ),
+    (
+        "--broker-column",
+        [*INPUT, "--topic", "t", "--broker-column", "number"],
+        "argument --broker-column: Kafka 0.8+ has no broker of a message; leave it out",
+    ),
+    (
+        "--timestamp-column",
+        [*INPUT_07, "--topic", "t", "--timestamp-column", "number"],
+        "argument --timestamp-column: Kafka 0.7 has no timestamp of a message; leave it out",
+    ),
+    (
+        "--headers-column",
+        [*INPUT_07, "--topic", "t", "--headers-column", "tags"],
+        "argument --headers-column: Kafka 0.7 has no headers of a message; leave it out",
+    ),
 ]
-#: Arguments of publish whose values Spark or a column's type refuses: they have tests of their own.
-NEEDS_SPARK: Final = {"--format", "--schema"} | {
-    f"--{name}-column" for name in ("value", "key", "partition", "broker", "headers", "timestamp")
-}
+NUMBER_NOT_FLAG: Final = "'flag' is boolean, and must be a whole number"
+#: What Spark or the type of a column refuses: arguments that follow --input, and what the line says.
+#: The input has the columns number (bigint), flag (boolean) and tags (a map).
+SPARK_CASES: Final = [
+    ("--input", CONNECTION, ["--input", "/no/such"], "Path does not exist: file:/no/such."),
+    (
+        "--format",
+        CONNECTION,
+        ["--format", "parkay"],
+        "argument --format: Spark has no format 'parkay'; it has",
+    ),
+    ("--format", CONNECTION, ["--format", "orc"], "argument --input: cannot be read with --format orc,"),
+    (
+        "--format-option",
+        CONNECTION,
+        ["--format", "csv", "--format-option", "header=maybe"],
+        "argument --input: cannot be read with --format csv, and --format-option and --schema as they are: ",
+    ),
+    (
+        "--schema",
+        CONNECTION,
+        ["--schema", "number lang"],
+        "argument --schema: 'number lang' is not columns with types, as 'id long, body string': [UNSUPP",
+    ),
+    (
+        "--schema",
+        CONNECTION,
+        ["--schema", ""],
+        "argument --schema: '' is not columns with types, as 'id long, ",
+    ),
+    (
+        "--value-column",
+        CONNECTION,
+        ["--value-column", "body"],
+        "argument --value-column: there is no column 'body'; there are number, flag, tags",
+    ),
+    (
+        "--key-column",
+        CONNECTION,
+        ["--key-column", "numbr"],
+        "argument --key-column: there is no column 'numbr'; did you mean 'number'?",
+    ),
+    (
+        "--partition-column",
+        CONNECTION,
+        ["--partition-column", "flag"],
+        f"argument --partition-column: {NUMBER_NOT_FLAG}",
+    ),
+    (
+        "--broker-column",
+        CONNECTION_07,
+        ["--broker-column", "flag"],
+        f"argument --broker-column: {NUMBER_NOT_FLAG}",
+    ),
+    (
+        "--headers-column",
+        CONNECTION,
+        ["--headers-column", "number"],
+        "argument --headers-column: 'number' is bigint, and must be a map, or an array of structs of key and",
+    ),
+    (
+        "--timestamp-column",
+        CONNECTION,
+        ["--timestamp-column", "flag"],
+        "argument --timestamp-column: 'flag' is boolean, and must be a timestamp, its text, or a",
+    ),
+    (
+        "--topic-column",
+        CONNECTION,
+        ["--topic-column", "t"],
+        "argument --topic-column: there is no column 't'",
+    ),
+]
 
 
 @pytest.mark.parametrize(("argument", "argv", "said"), MIGRATE_CASES)
@@ -111,9 +200,37 @@ def test_publish_refuses_a_wrong_argument_in_one_line(
     assert said in line, argument
 
 
+@pytest.fixture(scope="module")
+def rows(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("input") / "rows"
+    columns = "id AS number", "id > 1 AS flag", "map('k', 'v') AS tags"
+    spark.range(3).selectExpr(*columns).write.parquet(str(folder))
+    return folder
+
+
+@pytest.mark.parametrize(("argument", "connection", "argv", "said"), SPARK_CASES)
+def test_publish_refuses_what_spark_refuses_in_one_line(
+    argument: str,
+    connection: str,
+    argv: list[str],
+    said: str,
+    spark: SparkSession,
+    rows: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(PUBLISH, "job_session", lambda _: contextlib.nullcontext(spark))
+    given = ["--input", str(rows), connection, *argv]
+    topic = [] if "--topic-column" in argv else ["--topic", "t"]
+    line = complaint(PUBLISH, given + topic, capsys)
+    assert line.startswith("publish: argument --")
+    assert said in line, argument
+
+
 def test_every_argument_has_a_case() -> None:
     assert {case[0] for case in MIGRATE_CASES} >= arguments_of(MIGRATE.make_parser())
-    assert {case[0] for case in PUBLISH_CASES} | NEEDS_SPARK >= arguments_of(PUBLISH.make_parser())
+    cases = [case[0] for case in PUBLISH_CASES] + [case[0] for case in SPARK_CASES]
+    assert set(cases) >= arguments_of(PUBLISH.make_parser())
 
 
 def test_a_name_for_a_topic_that_is_not_copied_is_refused(

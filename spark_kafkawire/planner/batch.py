@@ -32,11 +32,13 @@ def plan(options: ReadOptions) -> tuple[FetchTask, ...]:
     logs = led(logs, leaders, fail_on_data_loss=options.fetch.fail_on_data_loss)
     for limits in (options.starting, options.ending):
         check_names(limits, logs)
-    # Bounds come first: a message that is appended after them is outside of the range, and a
-    # segment that was old before them cannot hold it.
+    # A group's offsets come before the bounds, which it may pass by. The bounds come before offsets
+    # by time: a message that is appended after them is outside of the range, and a segment that was
+    # old before them cannot hold it.
+    committed = _committed(options.starting, logs, cluster)
     found = cluster.bounds(logs)
-    starts = starts_of(options, cluster, found)
-    stops = _told(options.ending, found, cluster.stop_offsets, cluster)
+    starts = starts_of(options, cluster, found, committed)
+    stops = _of_times(options.ending, found, cluster.stop_offsets)
     ends = {}
     ranges = []
     for log in logs:
@@ -51,10 +53,18 @@ def plan(options: ReadOptions) -> tuple[FetchTask, ...]:
 
 
 def starts_of(
-    options: ReadOptions, cluster: Cluster, found: Mapping[TopicPartition, LogBounds]
+    options: ReadOptions,
+    cluster: Cluster,
+    found: Mapping[TopicPartition, LogBounds],
+    committed: Offsets | None = None,
 ) -> dict[TopicPartition, End]:
-    """Where the options let each log start. Raises ``OptionError``, and what the cluster raises."""
-    told = _told(options.starting, found, cluster.start_offsets, cluster)
+    """Where the options let each log start. Raises ``OptionError``, and what the cluster raises.
+
+    ``committed`` are the offsets of the options' group, where they were asked for already.
+    """
+    if committed is None:
+        committed = _committed(options.starting, list(found), cluster)
+    told = {**committed, **_of_times(options.starting, found, cluster.start_offsets)}
     latest_if_no_match = options.latest_if_no_match
     return {
         log: start_of(options.starting, bounds, told, latest_if_no_match=latest_if_no_match)
@@ -102,18 +112,18 @@ def led(
     return tuple(log for log in logs if log in leaders)
 
 
-def _told(
-    limits: OffsetLimits, found: Mapping[TopicPartition, LogBounds], ask_times: _AskTimes, cluster: Cluster
-) -> Offsets:
-    """The offsets of the limits that only the cluster can tell."""
+def _committed(limits: OffsetLimits, logs: Sequence[TopicPartition], cluster: Cluster) -> Offsets:
+    """Where the group stands in the logs that begin there."""
+    asked = [log for log in logs if limit_of(limits, log).kind is LimitKind.COMMITTED]
+    return cluster.committed_offsets(asked) if asked else {}
+
+
+def _of_times(limits: OffsetLimits, found: Mapping[TopicPartition, LogBounds], ask: _AskTimes) -> Offsets:
+    """The offsets of the limits that are timestamps."""
     times = {
         log: limit.value for log in found if (limit := limit_of(limits, log)).kind is LimitKind.TIMESTAMP
     }
-    committed = [log for log in found if limit_of(limits, log).kind is LimitKind.COMMITTED]
-    return {
-        **(ask_times(times, found) if times else {}),
-        **(cluster.committed_offsets(committed) if committed else {}),
-    }
+    return ask(times, found) if times else {}
 
 
 def _task(part: OffsetRange, ends: Sequence[End], leader: Leader, found: LogBounds) -> FetchTask:

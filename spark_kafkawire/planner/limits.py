@@ -54,8 +54,10 @@ def start_of(limits: OffsetLimits, found: LogBounds, told: Told, *, latest_if_no
     if limit.kind is LimitKind.EARLIEST:
         return End(found.earliest)
     offset = told[found.log]
+    if offset is not None and limit.kind is LimitKind.COMMITTED:
+        return End(offset, limits.option)
     if offset is not None:
-        return End(offset, limits.option if limit.kind is LimitKind.COMMITTED else None)
+        return End(_inside(offset, found))
     if limit.kind is LimitKind.COMMITTED:
         raise OptionError(
             f"option {limits.option}: the group has committed no offset for {found.log}; commit one, or give "
@@ -75,7 +77,12 @@ def end_of(limits: OffsetLimits, found: LogBounds, told: Told) -> End:
     if limit.kind is LimitKind.OFFSET:
         return End(limit.value, limits.option)
     offset = told[found.log] if limit.kind is LimitKind.TIMESTAMP else None
-    return End(found.latest if offset is None else offset)
+    return End(found.latest if offset is None else _inside(offset, found))
+
+
+def _inside(offset: int, found: LogBounds) -> int:
+    """A message of that time may have come, or gone, since the log was asked for its bounds."""
+    return min(max(offset, found.earliest), found.latest)
 
 
 def resolved(

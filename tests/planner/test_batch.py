@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import shutil
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,9 +16,15 @@ from kazoo.client import KazooClient
 from spark_kafkawire.broker import EmbeddedCluster
 from spark_kafkawire.clients.fetcher import FetchTask
 from spark_kafkawire.errors import DataLossError, DiscoveryError, OptionError, UnknownTopicError
+from spark_kafkawire.net.pool import POOL
 from spark_kafkawire.options import ReadOptions
 from spark_kafkawire.planner.batch import plan
+from spark_kafkawire.protocol.modern.group_offsets import OffsetFetchTopic, OffsetFetchTopicReply
+from spark_kafkawire.protocol.modern.list_offsets import ListOffsetsPartition, ListOffsetsPartitionReply
+from tests.records.batches import batch, record
 from tests.support.golden import CORPUS, read_json
+from tests.support.log_server import LogServer
+from tests.support.memory_log import MemoryLog
 
 MANIFEST = {(log["topic"], log["broker"], log["partition"]): log for log in read_json("corpus/manifest.json")}
 #: Modification times given to the two segment files of each debian-plain log, seconds.
@@ -235,3 +243,50 @@ def test_a_dead_broker_is_a_data_loss_or_a_warning(tmp_path: Path, caplog: pytes
         finally:
             client.stop()
             client.close()
+
+
+@contextlib.contextmanager
+def growing_log(monkeypatch: pytest.MonkeyPatch) -> Iterator[LogServer]:
+    """A log that gets a record with each question about it, which all groups have read at once."""
+    with LogServer({"t": [log := MemoryLog(batch([record(0, b"v")]))]}) as server:
+        honest_offsets, honest_commits = server.broker._listed, server.broker._committed
+
+        def listed(topic: str, asked: ListOffsetsPartition) -> ListOffsetsPartitionReply:
+            log.append(batch([record(0, b"v")]))
+            reply = honest_offsets(topic, asked)
+            return replace(reply, offset=log.stop_offset - 1) if asked.timestamp >= 0 else reply
+
+        def committed(asked: tuple[OffsetFetchTopic, ...] | None) -> tuple[OffsetFetchTopicReply, ...]:
+            log.append(batch([record(0, b"v")]))
+            return tuple(
+                replace(
+                    topic,
+                    partitions=tuple(
+                        replace(partition, committed_offset=log.stop_offset) for partition in topic.partitions
+                    ),
+                )
+                for topic in honest_commits(asked)
+            )
+
+        monkeypatch.setattr(server.broker, "_listed", listed)
+        monkeypatch.setattr(server.broker, "_committed", committed)
+        yield server
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({}, {"0": [(0, 3)]}),
+        ({"startingTimestamp": "5"}, {}),
+        ({"endingTimestamp": "5"}, {"0": [(0, 3)]}),
+        ({"startingTimestamp": "5", "endingTimestamp": "6"}, {}),
+        ({"startingOffsets": "committed", "kafka.group.id": "g"}, {"0": [(2, 5)]}),
+    ],
+)
+def test_what_comes_while_a_read_is_planned_is_outside_of_it(
+    monkeypatch: pytest.MonkeyPatch, options: dict[str, str], expected: dict[str, list[tuple[int, int]]]
+) -> None:
+    with growing_log(monkeypatch) as server:
+        given = {"kafka.bootstrap.servers": server.bootstrap_servers, "subscribe": "t", **options}
+        assert ranges(plan(ReadOptions.parse(given))) == expected
+    POOL.close_idle()

@@ -149,7 +149,11 @@ class ApacheKafka:
             self._process = None
 
     def __enter__(self) -> Self:
-        self.start()
+        try:
+            self.start()
+        except BaseException:
+            self.kill()
+            raise
         return self
 
     def __exit__(self, *exc_info: object) -> None:

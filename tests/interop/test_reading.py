@@ -13,7 +13,7 @@ from spark_kafkawire.errors import DataLossError, OptionError
 from spark_kafkawire.net.pool import POOL
 from spark_kafkawire.options import ReadOptions
 from spark_kafkawire.protocol import modern
-from tests.support import librdkafka
+from tests.support import kafka_python, librdkafka
 from tests.support.foreign import CODECS, Record
 from tests.support.reading import QUICK, Read, read
 
@@ -70,6 +70,15 @@ def test_the_newest_versions_are_spoken(kafka: ApacheKafka) -> None:
     apis = (modern.FETCH, modern.LIST_OFFSETS, modern.METADATA, modern.OFFSET_FETCH)
     assert [client.version_of(api) for api in apis] == [api.versions.max for api in apis]
     client.close()
+
+
+def test_a_quota_slows_a_read_down_and_does_not_end_it(kafka: ApacheKafka) -> None:
+    topic = librdkafka.create_topic(kafka.bootstrap_servers())
+    librdkafka.produce(kafka.bootstrap_servers(), topic, [Record(bytes(10_000))] * 240)
+    # What was read is divided by ten seconds at least, so that the quota is used up after 2 MB.
+    kafka_python.limit_reads(kafka.bootstrap_servers(), "slow", 200_000)
+    options = {"kafka.client.id": "slow", "kafkaConsumer.pollTimeoutMs": "60s", "fetchBytes": "256KiB"}
+    assert len(rows_of(kafka, topic, **options)) == 240
 
 
 @pytest.mark.parametrize("isolation_level", ["read_committed", "read_uncommitted"])

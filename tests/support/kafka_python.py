@@ -18,6 +18,8 @@ with warnings.catch_warnings():
     # It reads its schemas with a function that Python deprecates.
     warnings.simplefilter("ignore", DeprecationWarning)
     from kafka import KafkaConsumer, KafkaProducer, TopicPartition
+    from kafka.admin import KafkaAdminClient
+    from kafka.protocol.admin import AlterClientQuotasRequest
 
 #: The compressions that it has without further packages.
 CODECS: Final = ("none", "gzip", "snappy")
@@ -74,6 +76,24 @@ def consume(
         return list(_until(reader, log, reader.end_offsets([log])[log]))
     finally:
         reader.close(autocommit=False)
+
+
+def limit_reads(bootstrap_servers: str, client_id: str, bytes_per_s: int) -> None:
+    """Give the clients of that name a quota."""
+    kind = AlterClientQuotasRequest.EntryData
+    entry = kind(
+        entity=[kind.EntityData(entity_type="client-id", entity_name=client_id)],
+        ops=[kind.OpData(key="consumer_byte_rate", value=float(bytes_per_s), remove=False)],
+    )
+    admin = KafkaAdminClient(bootstrap_servers=bootstrap_servers)
+    try:
+        # It has no method of its own for that.
+        reply = admin._manager.run(
+            admin._manager.send, AlterClientQuotasRequest(entries=[entry], validate_only=False)
+        )
+    finally:
+        admin.close()
+    assert [each.error_code for each in reply.entries] == [0]
 
 
 def _until(reader: KafkaConsumer, log: TopicPartition, stop_offset: int) -> Iterator[Record]:

@@ -60,8 +60,10 @@ def is_aborted(index: BatchIndex, aborted: Sequence[AbortedTransaction]) -> npt.
 
 
 def _is_abort(index: BatchIndex, row: int) -> bool:
-    """Whether the control batch is an abort marker."""
+    """Whether the control batch is an abort marker. One whose record was compacted away is none."""
     check_crcs(index, np.array([row]))
+    if not index.table[row, kernels.COUNT]:
+        return False
     records = index.batch(row)[HEADER_BYTES:]
     stop = len(records)
     _, pos = varint(records, 0, stop)

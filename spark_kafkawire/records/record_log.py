@@ -15,6 +15,7 @@ from collections.abc import Container, Iterator, Sequence
 from typing import Final
 
 import numpy as np
+import numpy.typing as npt
 
 from . import batch_kernels as kernels
 from .aborted import AbortedTransaction, is_aborted
@@ -22,7 +23,7 @@ from .batch_index import BatchIndex, index_batches
 from .columns import Columns, Int64s
 from .legacy_records import decode_messages
 from .limits import DEFAULT_LIMITS, DecodeLimits
-from .record_batch import decode_record_batches
+from .record_batch import check_crcs, decode_record_batches
 from .regions import CONTROL_BIT
 from .spans import DecodeBuffers
 
@@ -55,7 +56,8 @@ def decode_batches(
 
     Columns that are not ``wanted`` are not built. ``aborted`` are the transactions that the same
     reply names; their records are left out up to the producer's next abort marker. All checksums
-    of batches in the range are checked. The values' memory is one of ``buffers``, used again once
+    of batches in the range are checked, also of those that are left out: a wrong bit would do that
+    to any batch. The values' memory is one of ``buffers``, used again once
     nobody looks at them.
 
     Raises ``CorruptDataError`` with the batch's offset for a wrong CRC, an unknown codec,
@@ -63,8 +65,11 @@ def decode_batches(
     batch that decompresses to too much. All fatal.
     """
     rows = _in_range(index, start_offset, stop_offset)
+    left_out = _is_control(index)
     if aborted:
-        rows = rows[~is_aborted(index, aborted)[rows]]
+        left_out |= is_aborted(index, aborted)
+    check_crcs(index, rows[left_out[rows]])
+    rows = rows[~left_out[rows]]
     buffers = buffers or DecodeBuffers()
     for run in _runs(index, rows):
         decode = decode_record_batches if index.table[run[0], kernels.MAGIC] == 2 else decode_messages
@@ -76,11 +81,15 @@ def decode_batches(
 def _in_range(index: BatchIndex, start_offset: int, stop_offset: int) -> Int64s:
     """Rows of the batches that may hold records of the range."""
     is_modern = index.column(kernels.MAGIC) == 2
-    is_control = is_modern & (index.column(kernels.ATTRIBUTES) & CONTROL_BIT != 0)
     first_offsets, next_offsets = index.column(kernels.BASE_OFFSET), index.column(kernels.NEXT_OFFSET)
     # A compressed message has the offset of the last one it holds, and begins after the one before it.
     first_offsets = np.where(is_modern, first_offsets, np.append(0, next_offsets[:-1]))
-    return np.flatnonzero((next_offsets > start_offset) & (first_offsets < stop_offset) & ~is_control)
+    return np.flatnonzero((next_offsets > start_offset) & (first_offsets < stop_offset))
+
+
+def _is_control(index: BatchIndex) -> npt.NDArray[np.bool_]:
+    is_control: npt.NDArray[np.bool_] = index.column(kernels.ATTRIBUTES) & CONTROL_BIT != 0
+    return is_control & (index.column(kernels.MAGIC) == 2)
 
 
 def _runs(index: BatchIndex, rows: Int64s) -> list[Int64s]:

@@ -188,6 +188,21 @@ def test_a_marker_without_a_type_is_damage() -> None:
         values(bad, aborted=[Aborted(1, 0)])
 
 
+def test_a_marker_whose_record_was_compacted_away_ends_nothing() -> None:
+    ended = batch([], 0, attributes=CONTROL | TRANSACTIONAL, producer=(1, 0, -1), last_delta=0)
+    aborted = batch([record(0, b"x")], 1, attributes=TRANSACTIONAL, producer=(1, 0, 0))
+    assert values(ended + aborted, aborted=[Aborted(1, 0)]) == []
+
+
+@pytest.mark.parametrize("bit", [CONTROL, TRANSACTIONAL], ids=["control", "transactional"])
+def test_a_wrong_bit_does_not_hide_a_batch(bit: int) -> None:
+    damaged = bytearray(batch([record(0, b"x")], 5, producer=(1, 0, 0)))
+    damaged[22] ^= bit
+    with pytest.raises(CorruptDataError, match="batch at offset 5 is damaged: its CRC-32C is wrong"):
+        values(bytes(damaged), aborted=[Aborted(1, 0)])
+    assert values(bytes(damaged), 6) == []
+
+
 def test_a_producer_without_transactions_is_never_left_out() -> None:
     data = batch([record(0, b"x")], producer=(1, 0, 0))
     assert values(data, aborted=[Aborted(1, 0)]) == [b"x"]

@@ -88,8 +88,9 @@ def _in_range(index: BatchIndex, start_offset: int, stop_offset: int) -> Int64s:
 
 
 def _is_control(index: BatchIndex) -> npt.NDArray[np.bool_]:
-    is_control: npt.NDArray[np.bool_] = index.column(kernels.ATTRIBUTES) & CONTROL_BIT != 0
-    return is_control & (index.column(kernels.MAGIC) == 2)
+    is_modern = index.column(kernels.MAGIC) == 2
+    is_control: npt.NDArray[np.bool_] = is_modern & (index.column(kernels.ATTRIBUTES) & CONTROL_BIT != 0)
+    return is_control
 
 
 def _runs(index: BatchIndex, rows: Int64s) -> list[Int64s]:

@@ -69,7 +69,7 @@ class LogState:
     """One log as a task sees it: the identity and next sequence of its batches, whether a broker
     has had one under that identity, how many are in flight, how large they may be (bytes), and
     what is proven to be there. ``is_resumed`` tells that the identity is an earlier producer's, and
-    must stay.
+    must stay; ``is_repeating`` that a batch in flight may be in the log already.
     """
 
     producer: ProducerId
@@ -77,6 +77,7 @@ class LogState:
     next_sequence: int = 0
     is_known: bool = False
     in_flight: int = 0
+    is_repeating: bool = False
     is_resumed: bool = False
     message_count: int = 0
     size: int = 0
@@ -88,9 +89,12 @@ class LogState:
         """Whether another batch may be sent.
 
         A broker takes whatever sequence it sees first of an identity: the second batch must not
-        come before the first is there. Source: ProducerAppendInfo.checkSequence of Apache Kafka.
+        come before the first is there. And it knows a repeated batch among the last five alone: a
+        new one must not come before that is settled. Source: ProducerAppendInfo.checkSequence and
+        ProducerStateEntry.NUM_BATCHES_TO_RETAIN of Apache Kafka.
         """
-        return self.is_known or self.in_flight == 0 or self.producer == NO_PRODUCER
+        may_follow = self.is_known and not self.is_repeating
+        return may_follow or self.in_flight == 0 or self.producer == NO_PRODUCER
 
     @property
     def may_begin_anew(self) -> bool:
@@ -108,14 +112,27 @@ class LogState:
             batch.base_sequence = self.next_sequence
             self.next_sequence = self.next_sequence + batch.count & SEQUENCE_MAX
 
+    def sent(self, batch: Batch) -> None:
+        """The batch is in flight."""
+        self.in_flight += 1
+        self.is_repeating |= batch.is_in_doubt
+
+    def settled(self, batch: Batch) -> None:
+        """The batch is not in flight any more."""
+        self.in_flight -= 1
+        if batch.is_in_doubt:
+            self.is_repeating = False
+
     def prove(self, batch: Batch, base_offset: int = -1) -> None:
         """The batch is in the log, from ``base_offset`` on unless that is -1."""
         self.is_known = True
         self.message_count += batch.count
         self.size += batch.size
         if base_offset >= 0:
-            self.start_offset = base_offset if self.start_offset is None else self.start_offset
-            self.stop_offset = base_offset + batch.count
+            # A repeated batch is proven after those that came behind it.
+            start, stop = base_offset, base_offset + batch.count
+            self.start_offset = start if self.start_offset is None else min(self.start_offset, start)
+            self.stop_offset = stop if self.stop_offset is None else max(self.stop_offset, stop)
 
 
 @dataclass(slots=True, eq=False)

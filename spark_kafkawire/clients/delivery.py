@@ -104,7 +104,7 @@ class Delivery:
         batches = self._packed(link.broker)
         for batch in batches:
             self._sent_count += batch.count
-            self._logs[batch.log].in_flight += 1
+            self._logs[batch.log].sent(batch)
         try:
             link.send(batches)
         except KafkaWireError as error:
@@ -161,11 +161,11 @@ class Delivery:
 
     def _prove(self, batch: Batch, base_offset: int = -1) -> None:
         state = self._logs[batch.log]
-        state.in_flight -= 1
+        state.settled(batch)
         state.prove(batch, base_offset)
 
     def _fail(self, batch: Batch, error: KafkaWireError) -> None:
-        self._logs[batch.log].in_flight -= 1
+        self._logs[batch.log].settled(batch)
         self._failures.append(Failure(batch, error))
 
     def _recover(self) -> None:
@@ -195,7 +195,7 @@ class Delivery:
             raise self._undelivered(failure.error)
         if verdict is Verdict.SPLIT:
             state = self._logs[batch.log]
-            state.batch_bytes_max = min(state.batch_bytes_max, batch.size) // 2
+            state.batch_bytes_max = min(state.batch_bytes_max, batch.size // 2)
             return batch.halves()
         # A retriable answer may come after the append: a leader that waited for its replicas in vain.
         batch.is_in_doubt |= failure.error.retriable

@@ -38,13 +38,13 @@ class Failure:
 
         ``is_first`` tells that no earlier batch of its log failed with it: the others may have
         failed for the sake of the first. ``is_known`` tells that the broker has had batches of
-        this identity. Halves and batches under a new identity are no repetition for the broker:
-        nothing of the batch may be in doubt.
+        this identity. A batch under a new identity is no repetition for the broker: nothing of it
+        may be in doubt. Halves are under the old one, and refused where the whole is there.
         """
         code = self.error.code if isinstance(self.error, BrokerError) else None
         refused = not self.batch.is_in_doubt
         match code:
-            case ModernErrorCode.MESSAGE_TOO_LARGE if refused and self.batch.encoded.count > 1:
+            case ModernErrorCode.MESSAGE_TOO_LARGE if self.batch.count > 1:
                 return Verdict.SPLIT
             case ModernErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER if not is_first:
                 return Verdict.RESEND

@@ -190,6 +190,27 @@ def test_a_batch_that_is_too_large_is_split_until_it_fits(mock_cluster: MockClus
     assert_written_once(mock_cluster.bootstrap_servers, "t")
 
 
+def test_a_batch_that_is_too_large_after_it_was_refused_for_another_reason_is_split(
+    mock_cluster: MockCluster,
+) -> None:
+    mock_cluster.create_topic("t")
+    mock_cluster.push_request_errors(mock.PRODUCE, NOT_LEADER, ModernErrorCode.MESSAGE_TOO_LARGE)
+    write(mock_cluster.bootstrap_servers, "t", VALUES)
+    assert_written_once(mock_cluster.bootstrap_servers, "t")
+
+
+def test_batches_that_are_too_large_together_halve_those_that_follow_once(
+    mock_cluster: MockCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mock_cluster.create_topic("t")
+    faults = ReplyFaults(monkeypatch)
+    # The five that are in flight once the first is answered.
+    mock_cluster.push_request_errors(mock.PRODUCE, FINE, *[ModernErrorCode.MESSAGE_TOO_LARGE] * 5)
+    write_in_parts(mock_cluster.bootstrap_servers, "t")
+    assert_written_once(mock_cluster.bootstrap_servers, "t")
+    assert 250 < max(map(len, batches(faults, 0)[-5:])) <= 500
+
+
 def test_one_record_that_is_too_large_names_the_topics_limit(mock_cluster: MockCluster) -> None:
     mock_cluster.create_topic("t")
     mock_cluster.push_request_errors(mock.PRODUCE, ModernErrorCode.MESSAGE_TOO_LARGE)

@@ -30,7 +30,7 @@ from tests.support import mock_cluster as mock
 from tests.support.foreign import values
 from tests.support.mock_cluster import MockCluster
 from tests.support.noida import NoidaBroker
-from tests.support.writing import wait_until
+from tests.support.polling import GRACE_S, poll
 
 VALUES: Final = numbered(2000)
 NOT_LEADER: Final = ModernErrorCode.NOT_LEADER_OR_FOLLOWER
@@ -286,12 +286,12 @@ def test_a_connection_that_was_closed_while_nothing_was_in_flight_is_replaced(
     with producer(options_of(mock_cluster.bootstrap_servers, batchBytes=1, acks=acks)) as sending:
         sending.add(TopicPartition("t", 0), records([b"before"]))
         sending.finish()
-        wait_until(lambda: librdkafka.offsets(mock_cluster.bootstrap_servers, "t")[1] == 1)
+        poll(lambda: librdkafka.offsets(mock_cluster.bootstrap_servers, "t")[1] == 1, "it is written")
         mock_cluster.set_broker_down(2)
         mock_cluster.set_broker_up(2)
         sending.add(TopicPartition("t", 0), records([b"after"]))
         sending.finish()
-    wait_until(lambda: librdkafka.offsets(mock_cluster.bootstrap_servers, "t")[1] == 2)
+    poll(lambda: librdkafka.offsets(mock_cluster.bootstrap_servers, "t")[1] == 2, "both are written")
     assert values(librdkafka.consume(mock_cluster.bootstrap_servers, "t")) == [b"before", b"after"]
 
 
@@ -307,7 +307,7 @@ def test_a_leader_that_stays_down_is_an_error_after_the_delivery_timeout(mock_cl
             DeliveryError, match=r"not delivered within 0\.7 s \(kafka\.delivery\.timeout\.ms\)"
         ):
             add_and_finish(sending, [b"missing"])
-        assert time.monotonic() - started_s < 10
+        assert time.monotonic() - started_s < 0.7 + GRACE_S
 
 
 def test_no_leader_at_all_is_waited_for(mock_cluster: MockCluster) -> None:

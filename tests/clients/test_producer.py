@@ -66,7 +66,7 @@ def content(row: Record) -> tuple[object, ...]:
 @pytest.mark.parametrize("codec", CODECS)
 def test_records_are_what_other_clients_read(noida: NoidaBroker, codec: str) -> None:
     # Retention goes by the records' own time, and some here are old.
-    topic = noida.create_topic(config={"retention.ms": "-1"})
+    topic = noida.create_topic()
     rows = ROWS * 20
     with producer(options_of(noida.bootstrap_servers, compression=codec)) as sending:
         sending.add(TopicPartition(topic, 0), columns(rows))

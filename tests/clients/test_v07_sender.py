@@ -20,7 +20,8 @@ from spark_kafkawire.net.client import PIPELINE_DEPTH, Client
 from spark_kafkawire.protocol.v07 import MultiProduceRequest, OffsetsRequest, ProduceRequest
 from spark_kafkawire.records.rows import Records
 from tests.support import replay
-from tests.support.writing import binary, broker_of, stored, wait_until, write_options
+from tests.support.polling import poll
+from tests.support.writing import binary, broker_of, stored, write_options
 
 Serve = Callable[..., AbstractContextManager[BrokerServer]]
 LOG = TopicPartition("t", 0, 0)
@@ -73,7 +74,7 @@ def write(
 def test_values_are_stored_in_order(serve: Serve, acks: str, compression: str) -> None:
     with serve() as server:
         (receipt,) = write(server, VALUES, acks=acks, compression=compression, batchBytes=2000)
-        wait_until(lambda: replay.end_offset(server.port, ("t", 0)) == receipt.size)
+        poll(lambda: replay.end_offset(server.port, ("t", 0)) == receipt.size, "all is stored")
         assert stored(server.port, "t", 0) == VALUES
     assert (receipt.log, receipt.message_count) == (LOG, len(VALUES))
 
@@ -196,7 +197,7 @@ def test_a_broker_that_is_killed_in_the_middle_is_a_delivery_error() -> None:
         options = write_options(broker__list=cluster.broker_list, batchBytes=1000)
         with V07Sender(options.discovery.broker_list, options) as sender:
             sender.add(LOG, records(VALUES))
-            wait_until(lambda: replay.end_offset(killed.port, ("t", 0)) > 0)
+            poll(lambda: replay.end_offset(killed.port, ("t", 0)), "something is stored")
             killed.kill()
             sender.add(TopicPartition("t", 1, 0), records([b"gathered"]))
             with pytest.raises(DeliveryError, match=r"not proven: 50[01] .*\(to t 0-0, t 0-1\)"):
@@ -307,7 +308,7 @@ def test_without_acks_all_bytes_are_delivered_after_the_close(serve: Serve) -> N
     values = [random.Random(number).randbytes(500_000) for number in range(20)]
     with serve() as server:
         (receipt,) = write(server, values, acks=0)
-        wait_until(lambda: replay.end_offset(server.port, ("t", 0)) == receipt.size)
+        poll(lambda: replay.end_offset(server.port, ("t", 0)) == receipt.size, "all is stored")
 
 
 def test_a_broker_that_is_not_there_is_an_error_after_the_retries() -> None:

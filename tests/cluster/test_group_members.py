@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from confluent_kafka import Consumer
 
 from spark_kafkawire.cluster.v07 import V07Cluster
 from spark_kafkawire.errors import OptionError, UnsupportedVersionError
@@ -94,14 +93,9 @@ def test_a_consumer_is_a_member_of_its_group_while_it_lives(noida: NoidaBroker) 
     topic = noida.create_topic()
     cluster, group = cluster_of(noida.bootstrap_servers), f"group-of-{topic}"
     assert cluster.group_members(group) == ()
-    reader = Consumer({"bootstrap.servers": noida.bootstrap_servers, "group.id": group, "client.id": "alive"})
-    try:
-        reader.subscribe([topic])
-        poll(lambda: reader.poll(0.1) is None and reader.assignment(), "the consumer has its partition")
+    with librdkafka.member(noida.bootstrap_servers, group, topic, client_id="alive"):
         [member] = cluster.group_members(group)
-        assert member.startswith("alive")
-    finally:
-        reader.close()
+    assert member.startswith("alive")
     poll(lambda: not cluster.group_members(group), "the consumer has left")
 
 

@@ -242,7 +242,7 @@ def test_a_broker_that_does_not_offer_a_request_says_so_and_leaves_no_connection
 
 
 def test_the_offset_of_a_timestamp_is_that_of_the_first_record_as_young(noida: NoidaBroker) -> None:
-    topic = noida.create_topic(partitions=2, config={"retention.ms": "-1"})
+    topic = noida.create_topic(partitions=2)
     records = [Record(b"v", timestamp_ms=1_700_000_000_000 + 10 * number) for number in range(100)]
     librdkafka.produce(noida.bootstrap_servers, topic, records, batch_num_messages=7)
     log, empty = TopicPartition(topic, 0), TopicPartition(topic, 1)

@@ -27,6 +27,7 @@ from spark_kafkawire.errors import (
 from spark_kafkawire.model import Broker, ClusterView, LogBounds, TopicPartition
 from tests.net.peers import Peer, closed_port, read_frame, stalling
 from tests.support.golden import copy_segments
+from tests.support.polling import GRACE_S
 from tests.support.settings import net_07
 from tests.support.writing import broker_of
 
@@ -168,7 +169,7 @@ def test_a_thousand_logs_on_ten_brokers_are_asked_within_seconds(start_broker: S
     began_s = time.monotonic()
     found = all_bounds(view_of(*servers), logs, NET)
     # 0.1 s on two cores, the ten brokers in this process included.
-    assert time.monotonic() - began_s < 5.0
+    assert time.monotonic() - began_s < GRACE_S
     assert len(found) == 1000
 
 
@@ -192,7 +193,7 @@ def test_a_broker_that_stalls_is_a_timeout_that_names_log_and_broker(start_broke
     began_s = time.monotonic()
     with pytest.raises(RequestTimedOut) as error:
         bounds(broker_of(server), logs, net_07(0.2, 1, 0.001))
-    assert time.monotonic() - began_s < 2.0
+    assert time.monotonic() - began_s < 2 * 0.2 + GRACE_S
     assert "gave up after 2 attempts" in str(error.value)
     assert f"OFFSETS of t 0-1: {broker_of(server)}: no answer within 0.2 s (requestTimeout)" in str(
         error.value

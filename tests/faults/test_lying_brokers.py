@@ -15,11 +15,10 @@ from spark_kafkawire.errors import KafkaWireError
 from spark_kafkawire.protocol import modern
 from spark_kafkawire.protocol.dialect import Api
 from tests.support.log_server import HOST, LogServer, Sent
+from tests.support.polling import GRACE_S
 
 from .exchanges import READ, REPORT, RETRIES, TIMEOUT_S, WRITE, Exchange, honest_replies, server
 
-#: Time beside the deadlines themselves: an exchange has a few, on a machine with other work.
-SLACK_S: Final = 10.0
 MUTATION_COUNT: Final = 300
 #: Memory that an announced length may take before its bytes are there, beside the largest reply allowed.
 MEMORY_MAX: Final = 200 << 20
@@ -57,7 +56,7 @@ def outcome(exchange: Exchange, broker: LogServer) -> Any:
     except KafkaWireError as error:
         result = error
     assert "\n" not in str(result)
-    assert time.monotonic() - began_s < len(exchange.apis) * (1 + RETRIES) * TIMEOUT_S + SLACK_S
+    assert time.monotonic() - began_s < len(exchange.apis) * (1 + RETRIES) * TIMEOUT_S + GRACE_S
     return result
 
 

@@ -21,8 +21,8 @@ from tests.support.noida import HOST, answers, free_port
 from .jars import broker_jars
 
 #: A second and a half on an idle machine.
-START_TIMEOUT_S: Final = 60.0
-FORMAT_TIMEOUT_S: Final = 30.0
+START_TIMEOUT_S: Final = 120.0
+FORMAT_TIMEOUT_S: Final = 120.0
 #: The second password has what JAAS lines and SCRAM's messages use as signs of their own.
 USERS: Final = {"alice": "alice-secret", "bob": "bob; s\N{LATIN SMALL LETTER E WITH ACUTE}cret=1"}
 

@@ -13,8 +13,6 @@ from typing import Final
 POM: Final = Path(__file__).with_name("pom.xml")
 #: Some 50 MB for each version, from a cold cache. Below what pytest allows a test in all.
 MAVEN_TIMEOUT_S: Final = 180.0
-#: What a test may take that may be the first one to need jars and a broker, s.
-FIRST_TEST_TIMEOUT_S: Final = 280.0
 
 
 class NoJars(Exception):

@@ -15,9 +15,6 @@ from tests.support.foreign import Record, values
 
 from .apache_kafka import USERS, ApacheKafka
 from .compaction import COMPACTED, compacted_topic
-from .jars import FIRST_TEST_TIMEOUT_S
-
-pytestmark = pytest.mark.timeout(FIRST_TEST_TIMEOUT_S)
 
 RECORDS: Final = [Record(b"%d" % number * 50, b"key") for number in range(50)]
 

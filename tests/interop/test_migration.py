@@ -14,9 +14,6 @@ from tests.source.test_corpus import values_sha256
 from tests.support import librdkafka
 
 from .apache_kafka import ApacheKafka
-from .jars import FIRST_TEST_TIMEOUT_S
-
-pytestmark = pytest.mark.timeout(FIRST_TEST_TIMEOUT_S)
 
 
 def test_a_migration_that_is_killed_and_run_again_copies_each_message_once(

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from confluent_kafka import Consumer
 
 from spark_kafkawire.errors import OptionError
 from spark_kafkawire.jobs.offsets_import import import_offsets
@@ -14,12 +13,8 @@ from spark_kafkawire.model import TopicPartition
 from spark_kafkawire.net.pool import POOL
 from tests.support import librdkafka
 from tests.support.foreign import Record
-from tests.support.polling import poll
 
 from .apache_kafka import ApacheKafka
-from .jars import FIRST_TEST_TIMEOUT_S
-
-pytestmark = pytest.mark.timeout(FIRST_TEST_TIMEOUT_S)
 
 TIMES_MS = (1_700_000_005_000, 1_700_000_009_000, 1_700_000_001_000)
 #: The protocol of consumer groups that brokers coordinate themselves (KIP-848).
@@ -80,19 +75,9 @@ def test_a_group_with_members_is_left_alone(kafka: ApacheKafka, topic: str, prot
     if protocol == "consumer" and kafka.version < NEW_PROTOCOL_SINCE:
         pytest.skip("brokers before 4.0 do not coordinate groups themselves")
     group, servers = group_of(topic), kafka.bootstrap_servers()
-    reader = Consumer(
-        {
-            "bootstrap.servers": servers,
-            "group.id": group,
-            "group.protocol": protocol,
-            "enable.auto.commit": False,
-        }
-    )
-    try:
-        reader.subscribe([topic])
-        poll(lambda: reader.poll(0.1) is not None and reader.assignment(), "the consumer has its partitions")
-        with pytest.raises(OptionError, match=rf"group '{group}'.* member"):
-            import_offsets(surveyed(kafka), f"{group},{topic},0,0\n", (), dry_run=False, step=quiet)
-    finally:
-        reader.close()
+    with (
+        librdkafka.member(servers, group, topic, group_protocol=protocol),
+        pytest.raises(OptionError, match=rf"group '{group}'.* member"),
+    ):
+        import_offsets(surveyed(kafka), f"{group},{topic},0,0\n", (), dry_run=False, step=quiet)
     assert librdkafka.committed_offset(servers, group, topic) == 1

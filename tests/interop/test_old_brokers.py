@@ -21,10 +21,8 @@ from tests.support import kafka_python, librdkafka, ours
 from tests.support.foreign import CLIENT_TIMEOUT_S, CODECS, Record, values
 from tests.support.polling import poll
 
-from .jars import FIRST_TEST_TIMEOUT_S, NoJars, broker_jars
+from .jars import NoJars, broker_jars
 from .zookeeper_kafka import ZooKeeperKafka
-
-pytestmark = pytest.mark.timeout(FIRST_TEST_TIMEOUT_S)
 
 #: Each is the first or the last of its kind: magic 0, a broker that ignores ApiVersions, magic 1,
 #: magic 2, and the last one but one to need ZooKeeper.

@@ -43,9 +43,6 @@ from tests.support.foreign import CODECS, values
 from tests.support.writing import binary
 
 from .apache_kafka import ApacheKafka
-from .jars import FIRST_TEST_TIMEOUT_S
-
-pytestmark = pytest.mark.timeout(FIRST_TEST_TIMEOUT_S)
 
 VALUES: Final = numbered(3000)
 #: Takes records of any time.

@@ -19,9 +19,6 @@ from tests.support.reading import QUICK, Read, read
 
 from .apache_kafka import ApacheKafka
 from .compaction import COMPACTED, compacted_topic
-from .jars import FIRST_TEST_TIMEOUT_S
-
-pytestmark = pytest.mark.timeout(FIRST_TEST_TIMEOUT_S)
 
 T0 = 1_750_000_000_000
 

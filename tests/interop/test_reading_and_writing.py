@@ -15,9 +15,6 @@ from tests.support.reading import Read, read_values
 
 from .apache_kafka import ApacheKafka
 from .compaction import COMPACTED, compacted_topic
-from .jars import FIRST_TEST_TIMEOUT_S
-
-pytestmark = pytest.mark.timeout(FIRST_TEST_TIMEOUT_S)
 
 STAMP_MS: Final = int(time.time() * 1000) - 60_000
 RECORDS: Final = [

@@ -15,7 +15,7 @@ from spark_kafkawire.records.batch_encoding import encode_batches
 from tests.records.judges import Headers, Record, arrow_records
 from tests.records.test_golden_batches import BATCHES
 
-from .jars import FIRST_TEST_TIMEOUT_S, NoJars, broker_jars
+from .jars import NoJars, broker_jars
 
 PROGRAM: Final = Path(__file__).with_name("RecordsJudge.java")
 VERSION: Final = "3.9.1"
@@ -26,8 +26,6 @@ CASES: Final = [
 ]
 NOW_MS: Final = 1_700_000_000_000
 Judge = Callable[[str, str], str]
-
-pytestmark = pytest.mark.timeout(FIRST_TEST_TIMEOUT_S)
 
 
 @pytest.fixture(scope="module")

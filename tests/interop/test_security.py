@@ -26,12 +26,9 @@ from spark_kafkawire.protocol.modern.metadata import MetadataRequest
 from tests.support import librdkafka
 from tests.support.certificates import KEY_PASSWORD, Certificates
 from tests.support.foreign import Record
-from tests.support.polling import poll
+from tests.support.polling import GRACE_S, poll
 
 from .apache_kafka import LISTENERS, LOGIN_MS, USERS, ApacheKafka
-from .jars import FIRST_TEST_TIMEOUT_S
-
-pytestmark = pytest.mark.timeout(FIRST_TEST_TIMEOUT_S)
 
 SCRAM: Final = ("SCRAM-SHA-256", "SCRAM-SHA-512")
 MODULES: Final = {"PLAIN": "plain.Plain", **dict.fromkeys(SCRAM, "scram.Scram")}
@@ -65,7 +62,7 @@ def refused(
     began_s = time.monotonic()
     with pytest.raises(kind) as error:
         is_served(connect(kafka, listener, **more))
-    assert time.monotonic() - began_s < 15
+    assert time.monotonic() - began_s < GRACE_S
     message = str(error.value)
     assert "\n" not in message
     assert not any(password in message for password in USERS.values())

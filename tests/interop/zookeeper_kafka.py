@@ -17,7 +17,7 @@ from tests.support.noida import HOST, free_port
 
 from .jars import broker_jars
 
-START_TIMEOUT_S: Final = 60.0
+START_TIMEOUT_S: Final = 120.0
 _JAVA_OPTIONS: Final = (
     "-Xmx256m",
     "-XX:+UseSerialGC",

@@ -43,7 +43,7 @@ def jvm() -> Iterator[dict[str, str]]:
 @pytest.fixture(scope="module")
 def topic(spark: SparkSession, corpus: EmbeddedCluster, noida: NoidaBroker) -> str:
     """A topic of the corpus: each of its logs is a partition."""
-    name = noida.create_topic(partitions=len(MANIFEST), config={"retention.ms": "-1"})
+    name = noida.create_topic(partitions=len(MANIFEST))
     messages = spark.read.format("kafkawire").option("zookeeper.connect", corpus.zookeeper_connect)
     rows = (
         messages.option("subscribe", TOPIC).load().selectExpr("value", "broker * 3 + partition AS partition")
@@ -53,7 +53,7 @@ def topic(spark: SparkSession, corpus: EmbeddedCluster, noida: NoidaBroker) -> s
     return name
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(900)
 def test_twenty_kills_at_random_moments_lose_and_double_nothing(
     spark: SparkSession, noida: NoidaBroker, topic: str, jvm: dict[str, str], tmp_path: Path
 ) -> None:

@@ -22,7 +22,6 @@ from .test_ingest_killed import MANIFEST, TOPIC, values_sha256
 SCRIPT: Final = ROOT / "jobs" / "ingest.py"
 
 
-@pytest.mark.timeout(300)
 def test_a_submitted_run_that_is_killed_is_finished_by_the_next_one(
     spark: SparkSession, corpus: EmbeddedCluster, tmp_path: Path
 ) -> None:

@@ -22,8 +22,6 @@ from tests.support.polling import poll
 from .submitting import ROOT, environment, make_zip, submit, submit_command
 
 SCRIPT: Final = ROOT / "jobs" / "migrate.py"
-pytestmark = pytest.mark.timeout(240)
-
 Submit = Callable[..., subprocess.CompletedProcess[str]]
 
 

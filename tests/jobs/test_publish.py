@@ -23,7 +23,6 @@ from tests.support.noida import NoidaBroker
 from .submitting import ROOT, make_zip, submit
 
 SCRIPT: Final = ROOT / "jobs" / "publish.py"
-pytestmark = pytest.mark.timeout(240)
 
 
 @pytest.fixture(scope="module")

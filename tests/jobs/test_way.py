@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-import pytest
 from pyspark.sql import SparkSession
 
 from spark_kafkawire.broker import EmbeddedCluster
@@ -16,7 +15,6 @@ from .submitting import ROOT, make_zip, submit
 
 TOPICS: Final = ("debian-plain", "debian-gzip", "debian-snappy")
 # Three jobs, a quarter of a minute each on an idle machine.
-pytestmark = pytest.mark.timeout(290)
 
 
 def test_recorded_logs_are_the_same_after_their_way_through_files_and_a_modern_broker(

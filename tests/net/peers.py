@@ -14,7 +14,7 @@ from spark_kafkawire.protocol.v07 import LATEST_TIME, OffsetsRequest
 Script = Callable[[socket.socket], None]
 
 #: A script that waits for the client to act gives up after this time: the test is stuck then.
-STUCK_S: Final = 20.0
+STUCK_S: Final = 90.0
 
 #: A request, and a broker's answer to it: the log ends at 202,000.
 OFFSETS: Final = OffsetsRequest("t", 0, LATEST_TIME, 1)

@@ -28,14 +28,13 @@ from spark_kafkawire.protocol.modern.fetch import FetchReply
 from spark_kafkawire.protocol.modern.metadata import MetadataReply, MetadataRequest
 from tests.support.mock_cluster import MockCluster
 from tests.support.noida import NoidaBroker
+from tests.support.polling import GRACE_S
 from tests.support.settings import settings_modern
 
 from .modern_peers import METADATA_REPLY, OFFERED, Asked, answer, api_versions, asked, broker
 from .peers import Peer, Script, stalling
 
 ALL_TOPICS: Final = MetadataRequest(topics=None)
-#: A deadline is kept where the wait ended within this time after it.
-GRACE_S: Final = 1.0
 
 
 @pytest.fixture(autouse=True)

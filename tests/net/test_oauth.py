@@ -24,6 +24,7 @@ from spark_kafkawire.net.tls import Tls
 from spark_kafkawire.net.transport import Deadline
 from spark_kafkawire.protocol.modern.metadata import MetadataRequest
 from tests.support.certificates import SERVER_NAME, Certificates
+from tests.support.polling import GRACE_S
 from tests.support.settings import settings_modern
 
 from .modern_peers import METADATA_REPLY, mutated
@@ -32,7 +33,6 @@ from .test_sasl import TOKEN, login_broker
 from .tls_peers import server_of, serving
 
 SECRET: Final = "s3cret:€"
-GRACE_S: Final = 1.0
 MUTATION_COUNT: Final = 5_000
 
 

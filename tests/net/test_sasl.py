@@ -38,14 +38,13 @@ from spark_kafkawire.protocol.modern.fetch import FetchReply
 from spark_kafkawire.protocol.modern.metadata import MetadataRequest
 from spark_kafkawire.protocol.modern.sasl import SaslAuthenticateReply, SaslHandshakeReply
 from tests.support.noida import NoidaBroker
-from tests.support.polling import poll
+from tests.support.polling import GRACE_S, poll
 from tests.support.settings import settings_modern
 
 from .modern_peers import METADATA_REPLY, OFFERED, Asked, answer, api_versions, asked, mutated, read
 from .peers import Peer, Script, read_frame, stalling
 
 ALL_TOPICS: Final = MetadataRequest(topics=None)
-GRACE_S: Final = 1.0
 MUTATION_COUNT: Final = 5_000
 #: Conversations with a broker of which each is damaged.
 CONVERSATION_COUNT: Final = 300

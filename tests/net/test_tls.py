@@ -29,7 +29,7 @@ from spark_kafkawire.net.tls import RECORD_BYTES_MAX, Tls, TlsTransport, context
 from spark_kafkawire.net.transport import Deadline, Transport
 from spark_kafkawire.protocol.modern.metadata import MetadataRequest
 from tests.support.certificates import KEY_PASSWORD, SERVER_NAME, Certificates
-from tests.support.polling import poll
+from tests.support.polling import GRACE_S, poll
 from tests.support.settings import settings_modern
 
 from .modern_peers import METADATA_REPLY, broker
@@ -37,7 +37,6 @@ from .peers import Peer, Script, read_frame, stalling
 from .tls_peers import server_of, serving
 
 ALL_TOPICS: Final = MetadataRequest(topics=None)
-GRACE_S: Final = 1.0
 
 
 @pytest.fixture(autouse=True)

@@ -13,12 +13,11 @@ import pytest
 from spark_kafkawire.errors import ConnectFailed, ConnectionLost, RequestTimedOut
 from spark_kafkawire.model import Broker
 from spark_kafkawire.net.transport import Deadline, Transport
+from tests.support.polling import GRACE_S
 
 from .peers import Peer, closed_port, read_frame, stalling, unreachable
 
 SOON_S: Final = 0.2
-#: A deadline is kept where the wait ended within this time after it.
-GRACE_S: Final = 1.0
 
 
 @pytest.fixture

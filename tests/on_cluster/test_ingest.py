@@ -6,7 +6,6 @@ import json
 import subprocess
 from pathlib import Path
 
-import pytest
 from pyspark.sql import SparkSession
 
 from spark_kafkawire.broker import EmbeddedCluster
@@ -16,7 +15,6 @@ from tests.support.polling import poll
 from tests.support.spark_cluster import SparkCluster
 
 
-@pytest.mark.timeout(280)
 def test_a_worker_that_is_killed_in_the_middle_changes_nothing(
     spark: SparkSession, corpus: EmbeddedCluster, cluster: SparkCluster, workplace: Path, tmp_path: Path
 ) -> None:

@@ -20,7 +20,7 @@ from spark_kafkawire.source.schema import HEADERS_FIELD
 from tests.net.peers import closed_port
 from tests.support import kafka_python, librdkafka
 from tests.support.foreign import CODECS, Record
-from tests.support.noida import NoidaBroker
+from tests.support.noida import KEPT_FOR_A_WEEK, NoidaBroker
 from tests.support.polling import poll
 from tests.support.reading import Read, read, read_values
 
@@ -55,7 +55,7 @@ def topic(noida: NoidaBroker) -> str:
 @pytest.fixture
 def dated(noida: NoidaBroker) -> str:
     """Two partitions with ten records each, one per second from T0 on."""
-    topic = noida.create_topic(partitions=2, config={"retention.ms": "-1"})
+    topic = noida.create_topic(partitions=2)
     for partition in range(2):
         for number in range(10):
             send(noida, topic, [10 * partition + number], partition, ms=T0 + 1000 * number)
@@ -221,9 +221,9 @@ def test_fail_on_data_loss_false_should_not_return_duplicated_records(
 
 def test_what_retention_deletes_is_not_there(noida: NoidaBroker) -> None:
     """Records as old as these are deleted at once."""
-    topic = noida.create_topic()
+    topic = noida.create_topic(config=KEPT_FOR_A_WEEK)
     send(noida, topic, range(50), ms=T0)
-    poll(lambda: not read_values(noida.bootstrap_servers, subscribe=topic), "retention", 10.0)
+    poll(lambda: not read_values(noida.bootstrap_servers, subscribe=topic), "retention")
     send(noida, topic, range(50, 60))
     assert read_values(noida.bootstrap_servers, subscribe=topic) == numbers(range(50, 60))
     with pytest.raises(DataLossError, match=rf"offset 0 is not in {topic} 0, which holds \[50, 60\)"):
@@ -433,7 +433,7 @@ def test_a_committed_offset_that_retention_took_is_a_data_loss(noida: NoidaBroke
 
 
 def test_kafka_column_types(noida: NoidaBroker) -> None:
-    topic = noida.create_topic(config={"retention.ms": "-1"})
+    topic = noida.create_topic()
     record = Record(b"value", key=b"key", headers=(("h", b"1"),), timestamp_ms=T0 + 335)
     librdkafka.produce(noida.bootstrap_servers, topic, [record])
     loaded = Read(noida.bootstrap_servers, subscribe=topic)
@@ -472,7 +472,7 @@ def test_a_schema_is_a_projection(noida: NoidaBroker, topic: str) -> None:
     + [(kafka_python.produce, codec) for codec in ("none", "gzip", "snappy")],
 )
 def test_what_others_write_is_read(noida: NoidaBroker, produce: Callable[..., None], codec: str) -> None:
-    topic = noida.create_topic(partitions=2, config={"retention.ms": "-1"})
+    topic = noida.create_topic(partitions=2)
     records = [
         Record(
             value=None if number % 7 == 0 else b"%d" % number * (number % 50),

@@ -32,7 +32,7 @@ def load(spark: SparkSession, noida: NoidaBroker, schema: str | None = None, **o
 @pytest.fixture(scope="module")
 def topic(noida: NoidaBroker) -> str:
     """Two partitions; headers, keys and values, or none of them."""
-    topic = noida.create_topic(partitions=2, config={"retention.ms": "-1"})
+    topic = noida.create_topic(partitions=2)
     records = [
         Record(b"one", b"k1", (("h", b"1"), ("h", None)), T0),
         Record(None, None, (), T0 + 1),

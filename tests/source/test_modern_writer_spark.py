@@ -38,7 +38,7 @@ def one_line(error: Exception) -> str:
 
 
 def test_batch_write_to_kafka_with_all_columns(spark: SparkSession, noida: NoidaBroker) -> None:
-    topic = noida.create_topic(partitions=2, config={"retention.ms": "-1"})
+    topic = noida.create_topic(partitions=2)
     frame = spark.sql(
         """SELECT 'k' AS key, 'v' AS value, 1 AS partition,
                   TIMESTAMP '2023-11-14 22:13:20.123456' AS timestamp,
@@ -208,8 +208,7 @@ def test_spark_20496_plans_are_analyzed_before_they_are_written(
 
 
 def test_what_was_read_can_be_written_as_it_is(spark: SparkSession, noida: NoidaBroker) -> None:
-    config = {"retention.ms": "-1"}
-    source, copy = (noida.create_topic(partitions=2, config=config) for _ in range(2))
+    source, copy = (noida.create_topic(partitions=2) for _ in range(2))
     sent = [
         Record(
             b"%d" % number,

@@ -32,7 +32,8 @@ from spark_kafkawire.source.schema import V07_SCHEMA
 from spark_kafkawire.source.write_schema import WRITE_SCHEMAS
 from spark_kafkawire.source.writer import KafkaWireCommitMessage, create_writer, to_rows
 from tests.records.judges import judged
-from tests.support.writing import stored, wait_until, write_options
+from tests.support.polling import poll
+from tests.support.writing import stored, write_options
 
 VALUE = "value binary"
 TYPES: dict[str, DataType] = {
@@ -201,7 +202,7 @@ def test_a_row_that_cannot_be_written_names_batch_and_row_and_nothing_of_its_bat
         write(server, text, good, bad, max__message__size=1000, batchBytes=1, acks=0, **raw)
     assert str(raised.value).startswith(f"batch 1 of the task: {problem}")
     assert "\n" not in str(raised.value)
-    wait_until(lambda: stored(server.port, "t", 0) != [])
+    poll(lambda: stored(server.port, "t", 0), "the good message is stored")
     assert (stored(server.port, "t", 0), stored(server.port, "t", 1)) == ([b"good"], [])
 
 

@@ -21,7 +21,8 @@ from spark_kafkawire.errors import DiscoveryError
 from spark_kafkawire.options import WriteOptions
 from spark_kafkawire.source.writer import create_writer
 from tests.support import replay
-from tests.support.writing import binary, stored, wait_until
+from tests.support.polling import poll
+from tests.support.writing import binary, stored
 
 BROKERS = 2
 PARTITIONS = 2
@@ -60,7 +61,7 @@ def register(cluster: EmbeddedCluster, topic: str) -> None:
     )
     batch = pa.record_batch({"value": binary([b"first"])})
     create_writer(options, VALUE, overwrite=False).write(iter([batch] * BROKERS))
-    wait_until(lambda: len(view(options.discovery, options.net).logs_of(topic)) == len(NAMES))
+    poll(lambda: len(view(options.discovery, options.net).logs_of(topic)) == len(NAMES), "all logs are there")
 
 
 def one_line(error: Exception) -> str:
@@ -78,7 +79,7 @@ def test_a_dataframe_is_written_whole(
     frame = spark.range(0, 3000, 1, 3).selectExpr("CAST(id AS STRING) AS value")
     save(frame, cluster, topic=topic, compression=compression, acks=acks, batchBytes="2000")
     expected = sorted(b"%d" % number for number in range(3000))
-    wait_until(lambda: messages(cluster, topic) == expected)
+    poll(lambda: messages(cluster, topic) == expected, "all messages are there")
 
 
 def test_strings_are_utf_8_and_bytes_are_themselves(spark: SparkSession, cluster: EmbeddedCluster) -> None:
@@ -265,7 +266,7 @@ def test_a_broker_killed_in_the_middle_of_a_write_is_a_delivery_error(spark: Spa
         (broker,) = cluster.brokers
 
         def kill_once_written() -> None:
-            wait_until(lambda: replay.end_offset(broker.port, ("t", 0)) > 0)
+            poll(lambda: replay.end_offset(broker.port, ("t", 0)), "something is written")
             broker.kill()
 
         killer = threading.Thread(target=kill_once_written)

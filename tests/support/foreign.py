@@ -10,7 +10,7 @@ from typing import Final
 CODECS: Final = ("none", "gzip", "snappy", "lz4", "zstd")
 
 #: How long a client may take for whatever a test asks of it.
-CLIENT_TIMEOUT_S: Final = 30.0
+CLIENT_TIMEOUT_S: Final = 90.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,6 +24,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewPartitions, NewTopic
 
 from .foreign import CLIENT_TIMEOUT_S, Record
+from .polling import poll
 
 # librdkafka writes to stderr about each connection that a test breaks.
 _QUIET: Final = {"log_level": 0}
@@ -141,6 +142,25 @@ def committed_offset(bootstrap_servers: str, group_id: str, topic: str, partitio
     try:
         [log] = reader.committed([TopicPartition(topic, partition)], CLIENT_TIMEOUT_S)
         return int(log.offset)
+    finally:
+        reader.close()
+
+
+@contextlib.contextmanager
+def member(bootstrap_servers: str, group_id: str, topic: str, **config: object) -> Iterator[None]:
+    """A consumer that is in its group, with all partitions of the topic, during the block."""
+    reader = Consumer(
+        _configuration(bootstrap_servers, group_id=group_id, enable_auto_commit=False, **config)
+    )
+
+    def has_partitions() -> bool:
+        reader.poll(0.1)  # a consumer joins, and stays, while it is polled
+        return bool(reader.assignment())
+
+    try:
+        reader.subscribe([topic])
+        poll(has_partitions, f"{group_id} has its partitions", CLIENT_TIMEOUT_S)
+        yield
     finally:
         reader.close()
 

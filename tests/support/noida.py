@@ -26,9 +26,14 @@ from . import librdkafka
 
 HOST: Final = "127.0.0.1"
 #: It serves after some ten milliseconds; a loaded machine takes longer.
-START_TIMEOUT_S: Final = 30.0
+START_TIMEOUT_S: Final = 90.0
 #: A free port may be taken between its choice and the broker's start.
 START_ATTEMPTS: Final = 5
+
+#: What topics have: records of any time stay. It looks every second for those that have had their time.
+KEPT_FOREVER: Final = {"retention.ms": "-1"}
+#: And what makes it remove records as real clusters do, a week after their own time.
+KEPT_FOR_A_WEEK: Final = {"retention.ms": str(7 * 24 * 3600 * 1000)}
 
 # ApiVersions, version 0, correlation id 7, no client id; and how an answer without error begins.
 _API_VERSIONS: Final = bytes.fromhex("0000000a 0012 0000 00000007 ffff")
@@ -131,7 +136,9 @@ class NoidaBroker:
         self, partitions: int = 1, name: str | None = None, config: Mapping[str, str] | None = None
     ) -> str:
         """Create a topic, with a name that no other test has unless it is given; its name."""
-        return librdkafka.create_topic(self.bootstrap_servers, partitions, name, config)
+        return librdkafka.create_topic(
+            self.bootstrap_servers, partitions, name, {**KEPT_FOREVER, **(config or {})}
+        )
 
     def add_partitions(self, topic: str, partitions: int) -> None:
         """Make a topic one of ``partitions`` partitions in all."""

@@ -8,8 +8,11 @@ from typing import Final, TypeVar
 
 T = TypeVar("T")
 
-#: Far above what anything that is waited for takes.
-DEADLINE_S: Final = 30.0
+#: Far above what anything that is waited for takes, on a machine that does other work too.
+DEADLINE_S: Final = 90.0
+#: How late a wait may end on such a machine. Whoever ignores a short deadline waits for longer than
+#: this: the options' own are 30 s.
+GRACE_S: Final = 20.0
 INTERVAL_S: Final = 0.01
 
 

@@ -15,12 +15,11 @@ from spark_kafkawire.errors import ConnectFailed
 from tests.support import kafka_python, librdkafka
 from tests.support import noida as noida_support
 from tests.support.foreign import CODECS, Record, values
-from tests.support.noida import NoidaBroker
+from tests.support.noida import KEPT_FOR_A_WEEK, NoidaBroker
 from tests.support.polling import poll
 
 Consume = Callable[..., list[Record]]
 
-#: Young enough for noida-db, which removes what is older than a week by the records' own time.
 STAMP_MS = int(time.time() * 1000) - 60_000
 RECORDS = [
     Record(b"value", b"key", (("a", b"1"), ("a", None), ("\N{SNOWMAN}", b"")), STAMP_MS),
@@ -88,12 +87,14 @@ def test_deleted_records_are_gone_and_their_offsets_out_of_range(noida: NoidaBro
 
 
 def test_retention_removes_records_that_are_old_by_their_own_time(noida: NoidaBroker) -> None:
-    topic = noida.create_topic()
+    kept, topic = noida.create_topic(), noida.create_topic(config=KEPT_FOR_A_WEEK)
     old_ms = 1_700_000_000_000
     records = [Record(b"%d" % number, timestamp_ms=old_ms) for number in range(5)]
-    librdkafka.produce(noida.bootstrap_servers, topic, records)
-    start_offset = poll(lambda: librdkafka.offsets(noida.bootstrap_servers, topic)[0], "a later start", 5)
+    for each in (kept, topic):
+        librdkafka.produce(noida.bootstrap_servers, each, records)
+    start_offset = poll(lambda: librdkafka.offsets(noida.bootstrap_servers, topic)[0], "a later start")
     assert start_offset == 5
+    assert librdkafka.offsets(noida.bootstrap_servers, kept) == (0, 5)
 
 
 def test_a_topic_grows_and_goes(noida: NoidaBroker) -> None:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterable
-from typing import Any, Final
+from collections.abc import Iterable
+from typing import Any
 
 import pyarrow as pa
 
@@ -13,9 +12,6 @@ from spark_kafkawire.model import Broker, TopicPartition
 from spark_kafkawire.options import WriteOptions
 from spark_kafkawire.records.message_set import decode
 from tests.support import replay
-
-#: How long a test waits for what it waits for.
-PATIENCE_S: Final = 10.0
 
 
 def write_options(*servers: BrokerServer, **raw: object) -> WriteOptions:
@@ -63,11 +59,3 @@ def stored_by_log(
         TopicPartition(topic, partition, broker_id): stored(server.port, topic, partition)
         for partition in range(partition_count)
     }
-
-
-def wait_until(true: Callable[[], bool]) -> None:
-    """Poll until it is so."""
-    deadline = time.monotonic() + PATIENCE_S
-    while not true():
-        assert time.monotonic() < deadline, "it did not become so in time"
-        time.sleep(0.01)

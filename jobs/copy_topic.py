@@ -1,6 +1,7 @@
 """Copy a Kafka 0.7 topic to today's Kafka with Spark, read the copy back, and compare checksums.
 
-    spark-submit jobs/copy_topic.py --zookeeper 127.0.0.1:2181 --topic debian-gzip \\
+    spark-submit --py-files dist/spark_kafkawire.zip jobs/copy_topic.py \\
+        --zookeeper 127.0.0.1:2181 --topic debian-gzip \\
         --bootstrap-servers 127.0.0.1:9092 --output-topic debian
 
 Each log of the old topic, a partition of one broker, becomes one partition of the new topic, in the
@@ -11,7 +12,6 @@ last one JSON object. The exit code is 1 where the copy is not equal.
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 import time
 from typing import Any
@@ -21,15 +21,13 @@ from pyspark.sql.functions import concat_ws, count, create_map, lit, row_number,
 from pyspark.sql.functions import sum as total
 from pyspark.sql.types import DecimalType
 
+from spark_kafkawire.jobs.command_line import JobParser
+from spark_kafkawire.jobs.example import example_parser, read_topic, run_example
+
 
 def main() -> int:
     """Run the job; the exit code."""
-    arguments = parse_arguments()
-    # Leaving it stops Spark, which is quieter than to exit under its workers.
-    with SparkSession.builder.appName("kafkawire copy").getOrCreate() as spark:
-        report = run(spark, arguments)
-    print(json.dumps(report), flush=True)
-    return 0 if report["match"] else 1
+    return run_example(make_parser(), run)
 
 
 def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
@@ -37,7 +35,7 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
     started_s = time.monotonic()
     progress(f"reading {arguments.topic} of Kafka 0.7")
     # Cached, so that all that follows is one read of the topic.
-    messages = in_new_partitions(read_old(spark, arguments).cache())
+    messages = in_new_partitions(read_topic(spark, arguments.zookeeper, arguments.topic).cache())
     sent = checksums(messages, "offset", "index")
     progress(f"writing it to {arguments.output_topic} of today's Kafka")
     write_new(messages, arguments)
@@ -52,20 +50,9 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
     }
 
 
-def parse_arguments() -> argparse.Namespace:
+def make_parser() -> JobParser:
     """The command line."""
-    parser = argparse.ArgumentParser(
-        prog="spark-submit jobs/copy_topic.py",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.add_argument(
-        "--zookeeper",
-        required=True,
-        metavar="HOST:PORT[,HOST:PORT...][/CHROOT]",
-        help="the ZooKeeper that the Kafka 0.7 brokers are registered in",
-    )
-    parser.add_argument("--topic", required=True, help="the topic to copy, whole")
+    parser = example_parser("copy_topic.py", __doc__)
     parser.add_argument(
         "--bootstrap-servers",
         required=True,
@@ -79,17 +66,7 @@ def parse_arguments() -> argparse.Namespace:
         default="zstd",
         help="how the written messages are compressed (default: %(default)s)",
     )
-    return parser.parse_args()
-
-
-def read_old(spark: SparkSession, arguments: argparse.Namespace) -> DataFrame:
-    """All messages that the old topic holds now."""
-    return (
-        spark.read.format("kafkawire")
-        .option("zookeeper.connect", arguments.zookeeper)
-        .option("subscribe", arguments.topic)
-        .load()
-    )
+    return parser
 
 
 def in_new_partitions(messages: DataFrame) -> DataFrame:

@@ -11,7 +11,6 @@ were read back differ from those that were written.
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 import time
 from typing import Any
@@ -19,7 +18,8 @@ from typing import Any
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql.functions import col, count, from_json, struct, to_json
 
-from spark_kafkawire.jobs.session import job_session
+from spark_kafkawire.jobs.command_line import JobParser
+from spark_kafkawire.jobs.example import example_parser, read_topic, run_example
 
 PACKAGE_SCHEMA = "package string, version string, architecture string, section string, size string"
 COUNT_SCHEMA = "section string, packages long"
@@ -27,27 +27,24 @@ COUNT_SCHEMA = "section string, packages long"
 
 def main() -> int:
     """Run the job; the exit code."""
-    arguments = parse_arguments()
-    with job_session("quickstart") as spark:
-        report = run(spark, arguments)
-    print(json.dumps(report), flush=True)
-    return 0 if report["match"] else 1
+    return run_example(make_parser(), run)
 
 
 def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
     """Read, count, write, read back; what came of it."""
     started_s = time.monotonic()
+    output_topic = arguments.output_topic or f"{arguments.topic}-sections-{int(time.time())}"
     progress(f"reading {arguments.topic}")
     # Cached, so that all that follows is one read of the topic.
     messages = read_topic(spark, arguments.zookeeper, arguments.topic).cache()
     logs = show_logs(messages)
     progress("parsing the messages, counting packages per section")
     written = show_sections(messages, arguments.rows)
-    progress(f"writing {len(written)} counts to {arguments.output_topic}")
+    progress(f"writing {len(written)} counts to {output_topic}")
     counts = spark.createDataFrame(written, COUNT_SCHEMA)
-    write_topic(counts, arguments.zookeeper, arguments.output_topic, arguments.compression)
-    progress(f"reading {arguments.output_topic} back")
-    copies = read_topic(spark, arguments.zookeeper, arguments.output_topic)
+    write_topic(counts, arguments.zookeeper, output_topic, arguments.compression)
+    progress(f"reading {output_topic} back")
+    copies = read_topic(spark, arguments.zookeeper, output_topic)
     read_back = in_order(from_values(copies, COUNT_SCHEMA))
 
     read = sum(log.messages for log in logs)
@@ -61,20 +58,9 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
     }
 
 
-def parse_arguments() -> argparse.Namespace:
-    """The command line, with the output topic's default filled in."""
-    parser = argparse.ArgumentParser(
-        prog="spark-submit jobs/quickstart.py",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.add_argument(
-        "--zookeeper",
-        required=True,
-        metavar="HOST:PORT[,HOST:PORT...][/CHROOT]",
-        help="the ZooKeeper that the Kafka 0.7 brokers are registered in",
-    )
-    parser.add_argument("--topic", required=True, help="the topic to read, whole")
+def make_parser() -> JobParser:
+    """The command line."""
+    parser = example_parser("quickstart.py", __doc__)
     parser.add_argument(
         "--output-topic",
         help="the topic to write to, which must not exist yet (default: TOPIC-sections-UNIXTIME)",
@@ -88,19 +74,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument(
         "--rows", type=int, default=10, help="how many rows of each table to show (default: %(default)s)"
     )
-    arguments = parser.parse_args()
-    arguments.output_topic = arguments.output_topic or f"{arguments.topic}-sections-{int(time.time())}"
-    return arguments
-
-
-def read_topic(spark: SparkSession, zookeeper: str, topic: str) -> DataFrame:
-    """All messages that the topic holds now."""
-    return (
-        spark.read.format("kafkawire")
-        .option("zookeeper.connect", zookeeper)
-        .option("subscribe", topic)
-        .load()
-    )
+    return parser
 
 
 def show_logs(messages: DataFrame) -> list[Row]:

@@ -46,6 +46,9 @@ DATA_LOSS_KEY: Final = "data_loss"
 #: Our error inside of what Spark makes of it, which is many lines.
 _OUR_ERROR: Final = re.compile(r"\bspark_kafkawire\.errors\.(\w+): (.*)")
 
+#: What a job fails with: errors of ours, and of Spark.
+FAILURES: Final = (KafkaWireError, PySparkException, Py4JError)
+
 Summary = Mapping[str, Any]
 
 
@@ -87,6 +90,12 @@ class JobParser(argparse.ArgumentParser):
     def complain(self, line: str) -> None:
         """A line on stderr."""
         print(f"{self.job}: {line}", file=self.errors, flush=True)
+
+    def tell(self, error: Exception) -> ExitCode:
+        """Complain of one of ``FAILURES``; the exit code that it means."""
+        line, code = told(error)
+        self.complain(line)
+        return code
 
 
 def add_connection(
@@ -207,10 +216,8 @@ def run_job(
     try:
         with progress:
             summary = job(arguments, progress)
-    except (KafkaWireError, PySparkException, Py4JError) as error:
-        line, code = told(error)
-        parser.complain(line)
-        return code
+    except FAILURES as error:
+        return parser.tell(error)
     try:
         print_summary(summary, as_json=arguments.json)
     except BrokenPipeError:

@@ -7,6 +7,7 @@ from typing import Final
 from pyspark.sql.types import (
     ArrayType,
     BinaryType,
+    DataType,
     IntegerType,
     LongType,
     StringType,
@@ -47,6 +48,10 @@ V07_SCHEMA: Final = StructType(
 )
 
 
+#: Spark trusts a schema that says NOT NULL, and makes 1970 or an exception of its own of a null.
+_NEVER_NULL: Final = frozenset(
+    ("topic", "partition", "offset", "timestampType", "broker", "index", "nextOffset")
+)
 _SCHEMAS: Final = {OffsetUnit.BYTES: V07_SCHEMA, OffsetUnit.RECORDS: MODERN_SCHEMA}
 
 
@@ -71,10 +76,17 @@ def check_read_schema(schema: StructType, columns: StructType) -> None:
                 else f"there are {', '.join(types)}"
             )
             raise OptionError(f"schema: there is no column {field.name!r}; {hint}")
-        if field.dataType != types[field.name]:
-            expected, given = types[field.name].simpleString(), field.dataType.simpleString()
-            raise OptionError(
-                f"schema: column {field.name!r} is {expected}, not {given}; cast it after load()"
-            )
+        _check_type(field, types[field.name])
         if names.count(field.name) > 1:
             raise OptionError(f"schema: column {field.name!r} is named twice")
+
+
+def _check_type(field: StructField, expected: DataType) -> None:
+    is_named_so = field.dataType.simpleString() == expected.simpleString()
+    if not is_named_so:
+        raise OptionError(
+            f"schema: column {field.name!r} is {expected.simpleString()}, not "
+            f"{field.dataType.simpleString()}; cast it after load()"
+        )
+    if field.dataType != expected or not (field.nullable or field.name in _NEVER_NULL):
+        raise OptionError(f"schema: column {field.name!r} may hold nulls; leave NOT NULL out")

@@ -43,6 +43,8 @@ T = TypeVar("T")
 KNOWN_TRIED_MAX: Final = 3
 #: Errors of a partition that has no leader for a while.
 _ELECTION_CODES: Final = frozenset((ModernErrorCode.LEADER_NOT_AVAILABLE, ModernErrorCode.LISTENER_NOT_FOUND))
+#: The internal topic of brokers 0.8.2 and 0.9, whose Metadata does not tell that it is one.
+_OFFSETS_TOPIC: Final = "__consumer_offsets"
 #: First version of Metadata that can ask for a topic without creating it.
 _ASKS_WITHOUT_CREATING: Final = 4
 
@@ -229,7 +231,7 @@ class Metadata:
         if min(leaders) < 0:
             raise ProtocolError(f"{self._answered}: Metadata gives topic {name!r} impossible partitions")
         topic_id = topic.topic_id if topic.topic_id != NO_TOPIC_ID else None
-        return Topic(name, topic_id, topic.is_internal, leaders)
+        return Topic(name, topic_id, topic.is_internal or name == _OFFSETS_TOPIC, leaders)
 
     def _ask(self, request_for: Callable[[int], object]) -> Any:
         """The first answer that one of the servers gives; the last error where none does."""

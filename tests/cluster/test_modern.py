@@ -286,6 +286,13 @@ def test_committed_reads_end_where_an_open_transaction_begins(noida: NoidaBroker
         assert found == {log: LogBounds(log, 0, 3)}
 
 
+def test_the_internal_topic_of_old_brokers_is_known_by_its_name() -> None:
+    offered = {**OFFERED, modern.METADATA.key: VersionRange(0, 0)}
+    with LogServer({"t": [MemoryLog()], "__consumer_offsets": [MemoryLog()]}, offered=offered) as server:
+        assert cluster_of(server.bootstrap_servers).topics() == ["t"]
+    POOL.close_idle()
+
+
 def test_topics_are_all_but_internal_ones(noida: NoidaBroker) -> None:
     topic = noida.create_topic()
     topics = cluster_of(noida.bootstrap_servers).topics()

@@ -52,7 +52,14 @@ class KafkaWireError(Exception):
 
     def located(self, place: str) -> Self:
         """A copy of this error whose message starts with ``place``."""
-        copy = type(self)(f"{place}: {self}")
+        return self._retold(f"{place}: {self}")
+
+    def advised(self, advice: str) -> Self:
+        """A copy of this error whose message ends with ``advice``: what its reader may do, or expect."""
+        return self._retold(f"{self}; {advice}")
+
+    def _retold(self, message: str) -> Self:
+        copy = type(self)(message)
         copy.__dict__.update(self.__dict__)
         return copy
 
@@ -152,7 +159,8 @@ class DataLossError(KafkaWireError):
 
 
 class DeliveryError(KafkaWireError):
-    """Rows that were sent are not proven to be in the log. Fatal; a retry may double rows."""
+    """Rows that were sent are not proven to be in the log. Fatal; whether rows are doubled when they are
+    sent again depends on who sends them, and is told by them."""
 
 
 class ErrorCode(enum.IntEnum):

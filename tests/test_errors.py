@@ -55,6 +55,14 @@ def test_an_error_travels_by_pickle_with_all_it_knows(error: KafkaWireError) -> 
 
 
 @pytest.mark.parametrize("error", SAMPLES, ids=lambda error: type(error).__name__)
+def test_an_advised_error_ends_with_the_advice_and_keeps_the_rest(error: KafkaWireError) -> None:
+    advised = error.advised("run again")
+    assert type(advised) is type(error)
+    assert str(advised) == f"{error}; run again"
+    assert advised.__dict__ == error.__dict__
+
+
+@pytest.mark.parametrize("error", SAMPLES, ids=lambda error: type(error).__name__)
 def test_a_located_error_starts_with_the_place_and_keeps_the_rest(error: KafkaWireError) -> None:
     located = error.located("broker 1").located("t 1-0")
     assert type(located) is type(error)

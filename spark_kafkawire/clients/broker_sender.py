@@ -207,8 +207,7 @@ class BrokerSender:
             listed = ", ".join(map(str, logs[:_LISTED_MAX])) + (", …" if len(logs) > _LISTED_MAX else "")
             raise DeliveryError(
                 f"{error}; not proven: {count} message(s) that this task sent there (to {listed}), each may "
-                "be in its log or missing; they are not sent again, but Spark's retry of the task doubles "
-                "those that arrived"
+                "be in its log or missing, and is not sent again"
             ) from error
 
 

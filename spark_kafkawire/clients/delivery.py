@@ -233,5 +233,5 @@ class Delivery:
             return error
         return DeliveryError(
             f"{error}; {proven} message(s) of this task are proven to be in their logs, each of the others "
-            "may be there or missing; Spark's retry of the task writes all of them again"
+            "may be there or missing"
         )

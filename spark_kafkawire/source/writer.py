@@ -18,12 +18,16 @@ from ..clients.partitioner import Partitioner
 from ..clients.rows import Rows
 from ..clients.sender import LogReceipt
 from ..clients.targets import Targets, targets_type
-from ..errors import KafkaWireError, OptionError
+from ..errors import DeliveryError, KafkaWireError, OptionError
 from ..options import WriteOptions
 from ..records import compiler
 from ..records.rows import Records
 from .worker import freeze_heap
 from .write_schema import WRITE_SCHEMAS
+
+_REPEATED: Final = (
+    "if Spark runs the task again, it writes all its rows again, and those that arrived are doubled"
+)
 
 _log = logging.getLogger("spark_kafkawire")
 
@@ -82,6 +86,8 @@ class KafkaWireBatchWriter(DataSourceArrowWriter):
         """
         try:
             return self._write(iterator)
+        except DeliveryError as error:
+            raise error.advised(_REPEATED) from error
         finally:
             freeze_heap(compiler.loaded())
 

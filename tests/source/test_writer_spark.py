@@ -281,3 +281,6 @@ def test_a_broker_killed_in_the_middle_of_a_write_is_a_delivery_error(spark: Spa
     assert "message(s) that this task sent there (to t 0-0), each may be in its log or missing" in one_line(
         raised.value
     )
+    assert one_line(raised.value).endswith(
+        "; if Spark runs the task again, it writes all its rows again, and those that arrived are doubled"
+    )

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Self
+from typing import Final, Self
 
 from ...clients.batches import SEQUENCE_MAX, Position, ProducerId
 from ...clients.fetcher import FetchTask
@@ -18,6 +20,9 @@ from .clusters import Clusters
 from .matching import Differs, Present
 from .source_headers import headers_of
 from .state import Mark
+
+#: What follows from a failure in the middle. Whatever was sent is read before anything is sent again.
+_RUN_AGAIN: Final = "run the migration again: it finds what arrived, and appends the rest, each message once"
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,12 +149,14 @@ class _Appender:
         if self._producer is None:
             position = Position(self._task.producer, first_number & SEQUENCE_MAX)
             self._producer = self._clusters.producer(self._task.target, position)
-        self._producer.add(self._task.target, records)
+        with _advising():
+            self._producer.add(self._task.target, records)
         self.count += records.count
 
     def finish(self) -> tuple[LogReceipt, ...]:
         """Wait until all are in the log."""
-        return self._producer.finish() if self._producer else ()
+        with _advising():
+            return self._producer.finish() if self._producer else ()
 
     def __enter__(self) -> Self:
         return self
@@ -157,3 +164,11 @@ class _Appender:
     def __exit__(self, *exc_info: object) -> None:
         if self._producer:
             self._producer.close()
+
+
+@contextmanager
+def _advising() -> Iterator[None]:
+    try:
+        yield
+    except DeliveryError as error:
+        raise error.advised(_RUN_AGAIN) from error

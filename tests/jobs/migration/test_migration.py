@@ -22,6 +22,7 @@ from spark_kafkawire.jobs.migration.state import State, load_state
 from spark_kafkawire.jobs.migration.verification import Verifier
 from spark_kafkawire.options import ReadOptions
 from spark_kafkawire.records.encoding import encode
+from tests.clients.producing import ReplyFaults
 from tests.jobs.migration.migrating import clusters_of, one_by_one, run
 from tests.source.test_corpus import MANIFEST, values_sha256
 from tests.support import librdkafka, replay
@@ -153,6 +154,31 @@ def test_what_a_killed_task_appended_is_found(
     with pytest.raises(Killed):
         run(clusters, tmp_path, {source: target}, runner=killed_after(1))
     assert read(noida, target) == [b"one", b"two", b"three"]
+    summary = run(clusters, tmp_path, {source: target})
+    assert (summary["messages"], summary["messages_found"]) == (3, 3)
+    assert [read(noida, target, partition) for partition in (0, 3)] == [[b"one", b"two", b"three"]] * 2
+
+
+def test_a_failure_in_the_middle_says_that_running_again_is_safe(
+    corpus: EmbeddedCluster,
+    noida: NoidaBroker,
+    source: str,
+    target: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    clusters = Clusters(
+        source_options({"zookeeper.connect": corpus.zookeeper_connect}, {"subscribe": source}),
+        *target_options({"kafka.bootstrap.servers": noida.bootstrap_servers, "retries": "0"}),
+    )
+    with monkeypatch.context() as patched:
+        ReplyFaults(patched).plan.append("lost")
+        with pytest.raises(DeliveryError) as caught:
+            run(clusters, tmp_path, {source: target})
+    assert "each of the others may be there or missing; run the migration again: it finds" in str(
+        caught.value
+    )
+    assert "Spark" not in str(caught.value)
     summary = run(clusters, tmp_path, {source: target})
     assert (summary["messages"], summary["messages_found"]) == (3, 3)
     assert [read(noida, target, partition) for partition in (0, 3)] == [[b"one", b"two", b"three"]] * 2

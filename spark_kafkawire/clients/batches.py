@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from ..model import TopicPartition
+from ..net.transport import Deadline
 from ..protocol.primitives import Buffer
 from ..records.batch_encoding import EncodedBatch, encode_batches
 from ..records.rows import Records
@@ -139,8 +140,8 @@ class LogState:
 class Batch:
     """Records of one log from their encoding until they are proven.
 
-    ``place`` is the batch's among all of its task. ``deadline_s`` is a moment of the monotonic
-    clock. ``is_in_doubt`` tells that a broker may have the batch although none said so.
+    ``place`` is the batch's among all of its task. ``deadline`` is when it must be proven.
+    ``is_in_doubt`` tells that a broker may have the batch although none said so.
     """
 
     log: TopicPartition
@@ -148,7 +149,7 @@ class Batch:
     encoder: BatchEncoder
     encoded: EncodedBatch = field(repr=False)
     place: int
-    deadline_s: float
+    deadline: Deadline
     producer: ProducerId = NO_PRODUCER
     base_sequence: int = -1
     is_in_doubt: bool = False

@@ -17,6 +17,7 @@ from ..cluster.metadata import Metadata
 from ..errors import Action, DeliveryError, KafkaWireError
 from ..model import Broker, TopicPartition
 from ..net.retry import Attempts
+from ..net.transport import Deadline
 from ..options import WriteOptions
 from ..protocol.modern.error_codes import broker_error
 from ..protocol.modern.produce import ACKS_NONE
@@ -27,6 +28,8 @@ from .verdict import PROVEN, Failure, Verdict
 
 #: Bytes in the queue from which on it is sent: some requests to each leader.
 _QUEUE_BYTES_MAX: Final = 4 << 20
+#: Shortest time between two calls that batches in flight get in addition, seconds.
+_AWAY_S_MIN: Final = 1.0
 
 
 class Delivery:
@@ -48,16 +51,21 @@ class Delivery:
         self._attempts = Attempts(options.delivery.retry)
         self._in_flight_max = options.delivery.requests_in_flight
         self._sent_count = 0
+        self._left_at_s = time.monotonic()
 
     def magic(self, log: TopicPartition) -> int:
         """The format of records that the log's leader speaks."""
-        deadline_s = time.monotonic() + self._options.delivery.timeout_s
+        deadline = self.deadline()
         while True:
             try:
-                return self._links.link_to(log).magic
+                return self._links.link_to(log, deadline).magic
             except KafkaWireError as error:
                 self._links.forget(log.topic)
-                self._wait(error, deadline_s)
+                self._wait(error, deadline)
+
+    def deadline(self) -> Deadline:
+        """When a batch that is made now must be proven."""
+        return Deadline.after(self._options.delivery.timeout_s, "kafka.delivery.timeout.ms")
 
     def enqueue(self, batch: Batch) -> None:
         """Take the next batch of its log."""
@@ -68,11 +76,13 @@ class Delivery:
 
     def pump(self) -> None:
         """Send all that is queued, waiting for replies only to make room for more."""
+        self._come_back()
         while self._queue:
             self._send_next()
             if self._failures:
                 self._recover()
         self._queued_bytes = 0
+        self._left_at_s = time.monotonic()
 
     def finish(self) -> None:
         """Wait until all is proven."""
@@ -87,16 +97,23 @@ class Delivery:
         """Leave the connections to the tasks that follow; never fails."""
         self._links.give_back()
 
+    def _come_back(self) -> None:
+        """While the task waited for its rows nobody took replies: that time is not the brokers'."""
+        away_s = time.monotonic() - self._left_at_s
+        if away_s >= _AWAY_S_MIN:
+            for link in self._links:
+                link.postpone(away_s)
+
     def _send_next(self) -> None:
         """Send a request that begins with the head of the queue, or make room for it."""
         head = self._queue[0]
         try:
-            link = self._links.link_to(head.log)
+            link = self._links.link_to(head.log, head.deadline)
         except KafkaWireError as error:
             # Nothing of a log may be in flight to its old leader when the new one gets more of it.
             self._drain()
             self._links.forget(head.log.topic)
-            self._wait(error, head.deadline_s)
+            self._wait(error, head.deadline)
             return
         if link.in_flight >= self._in_flight_max or not self._logs[head.log].is_ready:
             self._take(link)
@@ -186,7 +203,7 @@ class Delivery:
         for log in anew:
             self._begin_anew(log)
         if waits := next((failure for failure in failures if failure.error.retriable), None):
-            self._wait(waits.error, waits.batch.deadline_s)
+            self._wait(waits.error, waits.batch.deadline)
 
     def _sentenced(self, failure: Failure, verdict: Verdict) -> Sequence[Batch]:
         """The batches to send in place of the one that failed."""
@@ -216,13 +233,12 @@ class Delivery:
             if batch.log == log:
                 state.number(batch)
 
-    def _wait(self, error: KafkaWireError, deadline_s: float) -> None:
+    def _wait(self, error: KafkaWireError, deadline: Deadline) -> None:
         """Wait before the next try; raises where there is none."""
         try:
-            if time.monotonic() > deadline_s:
-                timeout_s = self._options.delivery.timeout_s
-                raise error.located(f"not delivered within {timeout_s:g} s (kafka.delivery.timeout.ms)")
-            self._attempts.failed(error)
+            if not deadline.left_s:
+                raise error.located(f"not delivered within {deadline}")
+            self._attempts.failed(error, deadline)
         except KafkaWireError as last:
             raise self._undelivered(last) from error
 

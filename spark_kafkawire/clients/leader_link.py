@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator, Sequence
 from itertools import groupby
+from operator import attrgetter
 from typing import Final
 
 from ..cluster.metadata import Metadata
 from ..errors import (
     Action,
     BrokerError,
-    KafkaWireError,
     OptionError,
     ProtocolError,
     UnknownTopicError,
@@ -19,6 +19,7 @@ from ..errors import (
 from ..model import Broker, TopicPartition
 from ..net.client import Client
 from ..net.pool import POOL
+from ..net.transport import Deadline
 from ..options import WriteOptions
 from ..protocol.modern import PRODUCE
 from ..protocol.modern.error_codes import ModernErrorCode
@@ -80,7 +81,7 @@ class LeaderLink:
         Raises ``TransportError`` (retriable); the batches count as in flight then.
         """
         self._requests.append(batches)
-        self._client.send(self._request(batches))
+        self._client.send(self._request(batches), _first_deadline(batches))
         if self._acks == ACKS_NONE:
             self._requests.pop()
 
@@ -89,7 +90,7 @@ class LeaderLink:
 
         Raises ``TransportError`` (retriable), ``ProtocolError`` (fatal).
         """
-        reply: ProduceReply = self._client.receive().body
+        reply: ProduceReply = self._client.receive(_first_deadline(self._requests[0])).body
         answers = {
             TopicPartition(topic.name, answer.index): answer
             for topic in reply.responses
@@ -100,6 +101,11 @@ class LeaderLink:
             raise ProtocolError(f"{self.broker}: the Produce reply does not tell what became of {missing}")
         self._requests.popleft()
         return [(batch, answers[batch.log]) for batch in batches]
+
+    def postpone(self, seconds: float) -> None:
+        """Leave all batches that are in flight more time."""
+        for batch in (batch for request in self._requests for batch in request):
+            batch.deadline = batch.deadline.later(seconds)
 
     def abandon(self) -> list[Batch]:
         """Close the connection; the batches that were in flight, in the order they were sent."""
@@ -135,38 +141,35 @@ class LeaderLinks:
     def __init__(self, metadata: Metadata, options: WriteOptions) -> None:
         self._metadata = metadata
         self._options = options
-        self._leaders: dict[TopicPartition, Broker | None] = {}
+        self._leaders: dict[TopicPartition, Broker] = {}
         self._links: dict[Broker, LeaderLink] = {}
 
     def __iter__(self) -> Iterator[LeaderLink]:
         """All links, also where some are dropped meanwhile."""
         return iter(list(self._links.values()))
 
-    def link_to(self, log: TopicPartition) -> LeaderLink:
-        """The link to the log's leader.
+    def link_to(self, log: TopicPartition, within: Deadline) -> LeaderLink:
+        """The link to the log's leader, ``within`` that time.
 
         Raises ``TransportError`` and ``BrokerError`` (retriable) where it is not reached, and for a
         leader too old for the codec ``OptionError`` (fatal).
         """
-        leader = self._leaders.get(log) or self._asked(log)
+        leader = self._leaders.get(log) or self._asked(log, within)
         self._leaders[log] = leader
         link = self._links.get(leader)
         if link is None or not link.is_open:
             # Brokers close connections that are idle for long. Nothing was in flight, so nothing is lost.
             if link is not None:
                 self.drop(link)
-            link = self._links[leader] = self._opened(leader)
+            link = self._links[leader] = self._opened(leader, within)
         return link
 
     def is_led_by(self, log: TopicPartition, leader: Broker) -> bool:
-        """Whether a broker leads a log; no where that cannot be learned now."""
-        if log not in self._leaders:
-            try:
-                self._leaders[log] = self._metadata.leader_of(log)
-            except KafkaWireError:
-                # ``link_to`` asks again, once the log comes first in the queue.
-                self._leaders[log] = None
-        return self._leaders[log] == leader
+        """Whether a broker leads a log, as far as that is known; nothing is asked: ``link_to`` asks
+        once the log comes first in the queue."""
+        if log not in self._leaders and (known := self._metadata.known_leaders([log])):
+            self._leaders[log] = known[log].broker
+        return self._leaders.get(log) == leader
 
     def forget(self, topic: str) -> None:
         """What is known of a topic's leaders turned out to be old."""
@@ -184,19 +187,23 @@ class LeaderLinks:
             link.give_back()
         self._links.clear()
 
-    def _asked(self, log: TopicPartition) -> Broker:
+    def _asked(self, log: TopicPartition, within: Deadline) -> Broker:
         try:
-            return self._metadata.leader_of(log)
+            return self._metadata.leader_of(log, within)
         except UnknownTopicError as error:
             # A topic was there when the write began; not every broker learns of a new one at once.
             code = ModernErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             raise BrokerError(str(error), code, Action.REFRESH) from error
 
-    def _opened(self, leader: Broker) -> LeaderLink:
+    def _opened(self, leader: Broker, within: Deadline) -> LeaderLink:
         net = self._options.net
-        client = POOL.take(leader, net.connection)
+        client = POOL.take(leader, net.connection, within)
         link = LeaderLink(client, self._options.delivery.acks, round(net.request_timeout_s * 1000))
         if self._options.compression == "zstd" and not link.takes_zstd:
             link.give_back()
             raise OptionError(f"option compression: {leader} is older than zstd (2.1); choose another")
         return link
+
+
+def _first_deadline(batches: Sequence[Batch]) -> Deadline:
+    return min((batch.deadline for batch in batches), key=attrgetter("at_s"))

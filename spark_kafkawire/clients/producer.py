@@ -10,7 +10,6 @@ batch once. Source: KIP-98.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final, Self
@@ -99,11 +98,10 @@ class Producer:
 
     def _deliver(self, log: TopicPartition, records: Records) -> None:
         state, encoder = self._state(log)
-        deadline_s = time.monotonic() + self._options.delivery.timeout_s
         start = 0
         for encoded in encoder.encode(records, state.batch_bytes_max):
             own = records.slice(start, encoded.count)
-            batch = Batch(log, own, encoder, encoded, self._batch_count, deadline_s)
+            batch = Batch(log, own, encoder, encoded, self._batch_count, self._delivery.deadline())
             state.number(batch)
             self._delivery.enqueue(batch)
             start += encoded.count

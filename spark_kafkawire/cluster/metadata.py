@@ -31,6 +31,7 @@ from ..errors import (
 from ..model import Broker, Leader, TopicPartition
 from ..net.pool import POOL, Pool
 from ..net.retry import Attempts
+from ..net.transport import Deadline
 from ..options import NetOptions
 from ..protocol.modern import METADATA
 from ..protocol.modern.error_codes import ModernErrorCode, broker_error
@@ -114,11 +115,12 @@ class Metadata:
 
     def partitions_of(self, topic: str) -> tuple[TopicPartition, ...]:
         """The logs of a topic, sorted. Raises ``UnknownTopicError`` (fatal)."""
-        return self._attempted(lambda: self._topic(topic)).logs
+        return self._attempted(lambda: self._topic(topic, None)).logs
 
-    def leader_of(self, log: TopicPartition) -> Broker:
-        """The broker that leads a partition. Raises as ``leadership_of`` does."""
-        return self.leadership_of(log).broker
+    def leader_of(self, log: TopicPartition, within: Deadline | None = None) -> Broker:
+        """The broker that leads a partition, asked for ``within`` that time at most. Raises as
+        ``leadership_of`` does."""
+        return self._attempted(lambda: self._leader(log, within), within).broker
 
     def leadership_of(self, log: TopicPartition) -> Leader:
         """Who leads a partition, waiting as long as the retries allow while nobody does.
@@ -126,7 +128,7 @@ class Metadata:
         Raises ``UnknownTopicError`` (fatal) where there is no such partition, ``BrokerError`` where
         it has no leader.
         """
-        return self._attempted(lambda: self._leader(log))
+        return self._attempted(lambda: self._leader(log, None))
 
     def leaders_of(self, logs: Iterable[TopicPartition]) -> dict[TopicPartition, Leader]:
         """Who leads each partition; what is not known is asked for in one request."""
@@ -161,7 +163,7 @@ class Metadata:
         """The reply's body to a request that any broker can answer."""
         return self._attempted(lambda: self._ask(lambda _: request))
 
-    def _attempted(self, attempt: Callable[[], T]) -> T:
+    def _attempted(self, attempt: Callable[[], T], within: Deadline | None = None) -> T:
         attempts = Attempts(self._net.retry)
         # An election takes seconds; a topic that was just created is there in a moment.
         electing = Attempts(self._net.retry, patience_s=self._net.request_timeout_s)
@@ -171,17 +173,17 @@ class Metadata:
             except KafkaWireError as error:
                 is_election = isinstance(error, BrokerError) and error.code in _ELECTION_CODES
                 try:
-                    (electing if is_election else attempts).failed(error)
+                    (electing if is_election else attempts).failed(error, within)
                 except BrokerError as last:
                     if last.code != ModernErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
                         raise
                     raise UnknownTopicError(str(last)) from last
 
-    def _topic(self, name: str) -> Topic:
-        return self._topics.get(name) or self._learn([name])[name]
+    def _topic(self, name: str, within: Deadline | None) -> Topic:
+        return self._topics.get(name) or self._learn([name], within)[name]
 
-    def _leader(self, log: TopicPartition) -> Leader:
-        topic = self._topic(log.topic)
+    def _leader(self, log: TopicPartition, within: Deadline | None) -> Leader:
+        topic = self._topic(log.topic, within)
         if log.partition not in topic.leaders:
             self.forget(log.topic)
             place = f"{log}: the topic has {len(topic.leaders)} partitions"
@@ -193,10 +195,10 @@ class Metadata:
             raise broker_error(ModernErrorCode.LEADER_NOT_AVAILABLE, f"{log}")
         return Leader(broker, epoch, topic.id)
 
-    def _learn(self, names: Sequence[str] | None) -> dict[str, Topic]:
+    def _learn(self, names: Sequence[str] | None, within: Deadline | None = None) -> dict[str, Topic]:
         """Ask once for some topics, or for all; those topics."""
         with self._lock:
-            reply: MetadataReply = self._ask(lambda version: self._request(names, version))
+            reply: MetadataReply = self._ask(lambda version: self._request(names, version), within)
             if not reply.brokers:
                 raise BrokerError(f"{self._answered}: Metadata names no broker", action=Action.BACK_OFF)
             self._brokers = {
@@ -233,13 +235,15 @@ class Metadata:
         topic_id = topic.topic_id if topic.topic_id != NO_TOPIC_ID else None
         return Topic(name, topic_id, topic.is_internal or name == _OFFSETS_TOPIC, leaders)
 
-    def _ask(self, request_for: Callable[[int], object]) -> Any:
+    def _ask(self, request_for: Callable[[int], object], within: Deadline | None = None) -> Any:
         """The first answer that one of the servers gives; the last error where none does."""
         failure: KafkaWireError | None = None
         for server in self._servers():
+            if failure is not None and within is not None and not within.left_s:
+                break
             try:
-                with self._connections.lend(server, self._net.connection) as client:
-                    body = client.request(request_for(client.version_of(METADATA)))
+                with self._connections.lend(server, self._net.connection, within) as client:
+                    body = client.request(request_for(client.version_of(METADATA)), within)
             except (TransportError, ProtocolError, UnsupportedVersionError) as error:
                 failure = error
                 continue

@@ -98,7 +98,7 @@ class Channel:
             if wait_s > left_s:
                 raise RequestTimedOut(
                     f"the broker throttles this client for another {wait_s:.1f} s, longer than "
-                    f"{deadline.timeout_s:g} s (requestTimeout): a quota is used up"
+                    f"{deadline}: a quota is used up"
                 )
 
     def _receive_exactly(self, size: int, deadline: Deadline) -> bytearray:

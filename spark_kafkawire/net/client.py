@@ -37,14 +37,16 @@ class Client:
         self._has_answered = False
 
     @classmethod
-    def connect(cls, broker: Broker, settings: ConnectionSettings) -> Self:
+    def connect(cls, broker: Broker, settings: ConnectionSettings, within: Deadline | None = None) -> Self:
         """Connect to a broker, and agree with it on what the dialect leaves open.
 
+        No wait lasts longer than ``settings.timeout_s``, nor, here and below, than ``within``.
         Raises ``ConnectFailed`` or another ``TransportError`` (retriable), ``AuthenticationError``,
         ``ProtocolError``, ``BrokerError`` (fatal).
         """
         try:
-            return cls(broker, settings, connected(broker, settings, Deadline.after(settings.timeout_s)))
+            deadline = Deadline.after(settings.timeout_s).within(within)
+            return cls(broker, settings, connected(broker, settings, deadline))
         except KafkaWireError as error:
             raise error.located(str(broker)) from error
 
@@ -64,35 +66,35 @@ class Client:
             self.close()
             raise error.located(str(self.broker)) from error
 
-    def send(self, request: object) -> None:
+    def send(self, request: object, within: Deadline | None = None) -> None:
         """Send a request without waiting for its reply, if it has one.
 
         A broker that throttles this client is waited for first. Raises ``TransportError``
         (retriable where the request may be repeated).
         """
         try:
-            self._channel.send(request, Deadline.after(self.settings.timeout_s))
+            self._channel.send(request, Deadline.after(self.settings.timeout_s).within(within))
         except KafkaWireError as error:
             self.close()
             raise error.located(str(self.broker)) from error
 
-    def receive(self) -> Reply:
+    def receive(self, within: Deadline | None = None) -> Reply:
         """The next reply, in the order of the requests.
 
         Raises ``TransportError`` (retriable) or ``ProtocolError`` (fatal).
         """
         try:
-            reply = self._channel.receive(Deadline.after(self.settings.timeout_s))
+            reply = self._channel.receive(Deadline.after(self.settings.timeout_s).within(within))
         except KafkaWireError as error:
             self.close()
             raise self._explained(error).located(str(self.broker)) from error
         self._has_answered = True
         return reply
 
-    def request(self, request: object) -> Any:
+    def request(self, request: object, within: Deadline | None = None) -> Any:
         """Send one request and give its reply's body."""
-        self.send(request)
-        return self.receive().body
+        self.send(request, within)
+        return self.receive(within).body
 
     def pipeline(self, requests: Iterable[object], depth: int = PIPELINE_DEPTH) -> Iterator[Reply]:
         """The replies to many requests, of which ``depth`` are sent ahead of the replies."""

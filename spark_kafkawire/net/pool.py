@@ -21,6 +21,7 @@ from typing import Final
 from ..model import Broker
 from .client import Client
 from .settings import ConnectionSettings
+from .transport import Deadline
 
 #: How long a connection is kept that nobody uses, seconds. Tasks of one stage follow at once, and
 #: a broker has a thread or a slot for each of its connections.
@@ -51,8 +52,8 @@ class Pool:
         """Connections that are kept now."""
         return len(self._kept)
 
-    def take(self, broker: Broker, settings: ConnectionSettings) -> Client:
-        """A kept connection made with equal arguments, or a new one.
+    def take(self, broker: Broker, settings: ConnectionSettings, within: Deadline | None = None) -> Client:
+        """A kept connection made with equal arguments, or a new one, which is there ``within`` that time.
 
         Raises ``ConnectFailed`` (retriable).
         """
@@ -60,7 +61,7 @@ class Pool:
             if client.is_quiet():
                 return client
             client.close()
-        return Client.connect(broker, settings)
+        return Client.connect(broker, settings, within)
 
     def give_back(self, client: Client) -> None:
         """Keep a connection that did not fail. One that still awaits replies is closed."""
@@ -76,12 +77,14 @@ class Pool:
             kept.client.close()
 
     @contextmanager
-    def lend(self, broker: Broker, settings: ConnectionSettings) -> Iterator[Client]:
+    def lend(
+        self, broker: Broker, settings: ConnectionSettings, within: Deadline | None = None
+    ) -> Iterator[Client]:
         """A connection for some questions: given back where the block ends well, closed where it fails.
 
         Raises ``ConnectFailed`` (retriable).
         """
-        client = self.take(broker, settings)
+        client = self.take(broker, settings, within)
         try:
             yield client
         except BaseException:

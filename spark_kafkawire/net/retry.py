@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Final, TypeVar
 
 from ..errors import KafkaWireError
+from .transport import Deadline
 
 T = TypeVar("T")
 
@@ -58,10 +59,10 @@ class Attempts:
         self._failed = 0
         self._began_s = self._clock()
 
-    def failed(self, error: KafkaWireError) -> None:
-        """Wait before the next try, or raise: ``error`` itself where retrying cannot help, else
-        ``error`` with the attempts made and the time they took."""
-        if not error.retriable:
+    def failed(self, error: KafkaWireError, within: Deadline | None = None) -> None:
+        """Wait before the next try, or raise: ``error`` itself where retrying cannot help or that
+        time is over, else ``error`` with the attempts made and the time they took."""
+        if not error.retriable or (within is not None and not within.left_s):
             raise error
         self._failed += 1
         elapsed_s = self._clock() - self._began_s
@@ -69,7 +70,8 @@ class Attempts:
             raise error.located(
                 f"gave up after {self._failed} attempts in {elapsed_s:.1f} s (retries)"
             ) from error
-        self._sleep(self._policy.wait_s(self._failed, self._draw()))
+        wait_s = self._policy.wait_s(self._failed, self._draw())
+        self._sleep(wait_s if within is None else min(wait_s, within.left_s))
 
     def run(self, attempt: Callable[[], T]) -> T:
         """Call ``attempt`` until it succeeds or ``failed`` raises."""

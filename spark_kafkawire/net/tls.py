@@ -144,7 +144,7 @@ def _handshake_error(error: OSError, host: str, deadline: Deadline) -> KafkaWire
     if isinstance(error, ssl.SSLCertVerificationError):
         return _untrusted(error, host)
     if isinstance(error, TimeoutError):
-        return ConnectFailed(f"no TLS handshake within {deadline.timeout_s:g} s (requestTimeout)")
+        return ConnectFailed(f"no TLS handshake within {deadline}")
     found = getattr(error, "reason", None) or ""
     if any(word in found for word in _TOO_OLD):
         return AuthenticationError("the broker speaks no TLS 1.2 or later; set its ssl.enabled.protocols")

@@ -7,7 +7,7 @@ import select
 import socket
 import threading
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, Self
 
 from ..errors import ConnectFailed, ConnectionLost, KafkaWireError, RequestTimedOut
@@ -16,30 +16,54 @@ from ..protocol.primitives import Buffer
 
 #: Buffers handed to one sendmsg call; Linux refuses more than 1,024.
 _BUFFERS_PER_CALL: Final = 512
+#: What is left of a wait whose outer deadline has passed, seconds: what has come is taken.
+_LAST_LOOK_S: Final = 0.5
 
 
 @dataclass(frozen=True, slots=True)
 class Deadline:
-    """A moment of the monotonic clock, ``timeout_s`` after it was made."""
+    """A moment of the monotonic clock, ``timeout_s`` after it was made; ``option`` set that time.
+
+    Its text names both: ``30 s (requestTimeout)``.
+    """
 
     at_s: float
     timeout_s: float
+    option: str = "requestTimeout"
 
     @classmethod
-    def after(cls, timeout_s: float) -> Self:
+    def after(cls, timeout_s: float, option: str = "requestTimeout") -> Self:
         """The deadline ``timeout_s`` seconds from now."""
-        return cls(time.monotonic() + timeout_s, timeout_s)
+        return cls(time.monotonic() + timeout_s, timeout_s, option)
 
     def sooner(self, timeout_s: float) -> Deadline:
         """The deadline ``timeout_s`` seconds from now, or this one where it comes first."""
-        return Deadline(min(self.at_s, time.monotonic() + timeout_s), self.timeout_s)
+        return replace(self, at_s=min(self.at_s, time.monotonic() + timeout_s))
+
+    def later(self, seconds: float) -> Deadline:
+        """The deadline that many seconds after this one."""
+        return replace(self, at_s=self.at_s + seconds)
+
+    def within(self, outer: Deadline | None) -> Deadline:
+        """This deadline, or the outer one where that comes first, which leaves time to take what
+        has come already."""
+        if outer is None or outer.at_s >= self.at_s:
+            return self
+        return replace(outer, at_s=min(self.at_s, max(outer.at_s, time.monotonic() + _LAST_LOOK_S)))
+
+    @property
+    def left_s(self) -> float:
+        """Seconds left, 0 when it is over."""
+        return max(self.at_s - time.monotonic(), 0.0)
 
     def remaining_s(self) -> float:
         """Seconds left. Raises ``RequestTimedOut`` when none are."""
-        remaining_s = self.at_s - time.monotonic()
-        if remaining_s <= 0:
-            raise RequestTimedOut(f"no answer within {self.timeout_s:g} s (requestTimeout)")
-        return remaining_s
+        if not (left_s := self.left_s):
+            raise RequestTimedOut(f"no answer within {self}")
+        return left_s
+
+    def __str__(self) -> str:
+        return f"{self.timeout_s:g} s ({self.option})"
 
 
 class Transport:
@@ -64,9 +88,7 @@ class Transport:
             except (OSError, RequestTimedOut) as error:
                 failure = error
         if isinstance(failure, TimeoutError | RequestTimedOut):
-            raise ConnectFailed(
-                f"cannot connect within {deadline.timeout_s:g} s (requestTimeout)"
-            ) from failure
+            raise ConnectFailed(f"cannot connect within {deadline}") from failure
         raise ConnectFailed(f"cannot connect: {reason(failure)}") from failure
 
     def detached(self) -> socket.socket:
@@ -113,7 +135,7 @@ class Transport:
 
     def _lost(self, error: OSError, deadline: Deadline) -> KafkaWireError:
         if isinstance(error, TimeoutError):
-            return RequestTimedOut(f"no answer within {deadline.timeout_s:g} s (requestTimeout)")
+            return RequestTimedOut(f"no answer within {deadline}")
         return ConnectionLost(f"the connection broke: {reason(error)}")
 
 
@@ -135,9 +157,7 @@ def _addresses(broker: Broker, deadline: Deadline) -> list[Any]:
     try:
         addresses = found.get(timeout=deadline.remaining_s())
     except queue.Empty:
-        raise ConnectFailed(
-            f"cannot find the host within {deadline.timeout_s:g} s (requestTimeout)"
-        ) from None
+        raise ConnectFailed(f"cannot find the host within {deadline}") from None
     if isinstance(addresses, Exception):
         raise ConnectFailed(f"cannot find the host: {reason(addresses)}") from addresses
     return addresses

@@ -15,6 +15,7 @@ from spark_kafkawire.cluster.metadata import Metadata
 from spark_kafkawire.errors import ConnectionLost
 from spark_kafkawire.model import TopicPartition
 from spark_kafkawire.net.client import Client
+from spark_kafkawire.net.transport import Deadline
 from spark_kafkawire.options import WriteOptions
 from spark_kafkawire.protocol.connection import Reply
 from spark_kafkawire.protocol.modern.produce import (
@@ -70,17 +71,17 @@ class ReplyFaults:
         self.in_flight_max = 0
         self._receive = Client.receive
         self._send = Client.send
-        monkeypatch.setattr(Client, "receive", lambda client: self._received(client))
-        monkeypatch.setattr(Client, "send", lambda client, request: self._sent(client, request))
+        monkeypatch.setattr(Client, "receive", lambda client, *within: self._received(client, *within))
+        monkeypatch.setattr(Client, "send", lambda client, *sent: self._sent(client, *sent))
 
-    def _sent(self, client: Client, request: object) -> None:
-        self._send(client, request)
+    def _sent(self, client: Client, request: object, within: Deadline | None = None) -> None:
+        self._send(client, request, within)
         if isinstance(request, ProduceRequest):
             self.requests.append(request)
             self.in_flight_max = max(self.in_flight_max, client.in_flight)
 
-    def _received(self, client: Client) -> Reply:
-        reply = self._receive(client)
+    def _received(self, client: Client, within: Deadline | None = None) -> Reply:
+        reply = self._receive(client, within)
         if not isinstance(reply.body, ProduceReply) or not self.plan:
             return reply
         fault = self.plan.popleft()

@@ -8,6 +8,7 @@ import pytest
 
 from spark_kafkawire.clients.batches import NO_PRODUCER, Batch, BatchEncoder, LogState, ProducerId
 from spark_kafkawire.model import TopicPartition
+from spark_kafkawire.net.transport import Deadline
 from tests.clients.producing import records
 
 ENCODER: Final = BatchEncoder(2, "none", None, 1 << 20)
@@ -17,7 +18,9 @@ IDENTITY: Final = ProducerId(7, 0)
 def batch(count: int = 2, *, is_in_doubt: bool = False) -> Batch:
     own = records([b"%d" % number for number in range(count)])
     (encoded,) = ENCODER.encode(own, 1 << 20)
-    return Batch(TopicPartition("t", 0), own, ENCODER, encoded, 0, 0.0, is_in_doubt=is_in_doubt)
+    return Batch(
+        TopicPartition("t", 0), own, ENCODER, encoded, 0, Deadline.after(60), is_in_doubt=is_in_doubt
+    )
 
 
 def test_several_batches_may_be_in_flight_once_the_first_is_proven() -> None:

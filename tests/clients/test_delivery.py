@@ -5,16 +5,19 @@ from __future__ import annotations
 import struct
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
 import pytest
 
+from spark_kafkawire.clients.batches import BatchEncoder
 from spark_kafkawire.clients.delivery import Delivery
 from spark_kafkawire.clients.producer import Producer
 from spark_kafkawire.errors import DeliveryError
 from spark_kafkawire.model import TopicPartition
 from spark_kafkawire.protocol.modern.error_codes import ModernErrorCode
+from spark_kafkawire.records.batch_encoding import EncodedBatch
+from spark_kafkawire.records.rows import Records
 from tests.clients.producing import (
     FINE,
     ReplyFaults,
@@ -37,6 +40,7 @@ NOT_LEADER: Final = ModernErrorCode.NOT_LEADER_OR_FOLLOWER
 TIMED_OUT: Final = ModernErrorCode.REQUEST_TIMED_OUT
 IN_FLIGHT: Final = "kafka__max__in__flight__requests__per__connection"
 IDEMPOTENCE: Final = "kafka__enable__idempotence"
+NOT_DELIVERED: Final = r"not delivered within 0\.7 s \(kafka\.delivery\.timeout\.ms\)"
 
 
 def write_in_parts(servers: str, topic: str, partitions: Any = 1, **raw: Any) -> None:
@@ -49,9 +53,29 @@ def write_in_parts(servers: str, topic: str, partitions: Any = 1, **raw: Any) ->
     assert [receipt.message_count for receipt in receipts] == [len(VALUES)] * partitions
 
 
-def add_and_finish(sending: Producer, values: list[bytes]) -> None:
-    sending.add(TopicPartition("t", 0), records(values))
+def add_and_finish(sending: Producer, values: list[bytes], topic: str = "t") -> None:
+    sending.add(TopicPartition(topic, 0), records(values))
     sending.finish()
+
+
+def add_until_it_fails(sending: Producer, topic: str) -> None:
+    """A broker that gets a signal may still answer for a moment."""
+    while True:
+        add_and_finish(sending, [b"missing"], topic)
+
+
+class Clock:
+    """The monotonic clock and what a test lets pass."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.passed_s = 0.0
+        monotonic = time.monotonic
+        monkeypatch.setattr(time, "monotonic", lambda: monotonic() + self.passed_s)
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    return Clock(monkeypatch)
 
 
 def assert_written_once(servers: str, topic: str, partitions: int = 1) -> None:
@@ -303,11 +327,72 @@ def test_a_leader_that_stays_down_is_an_error_after_the_delivery_timeout(mock_cl
         sending.add(TopicPartition("t", 0), records([b"there"]))
         mock_cluster.set_broker_down(2)
         started_s = time.monotonic()
-        with pytest.raises(
-            DeliveryError, match=r"not delivered within 0\.7 s \(kafka\.delivery\.timeout\.ms\)"
-        ):
+        with pytest.raises(DeliveryError, match=NOT_DELIVERED):
             add_and_finish(sending, [b"missing"])
         assert time.monotonic() - started_s < 0.7 + GRACE_S
+
+
+def test_a_broker_that_does_not_answer_is_waited_for_no_longer_than_the_delivery_timeout() -> None:
+    limits = {"requestTimeout": "300s", "kafka__delivery__timeout__ms": 700}
+    with NoidaBroker() as broker:
+        topic = broker.create_topic()
+        with producer(options_of(broker.bootstrap_servers, **limits)) as sending:
+            sending.add(TopicPartition(topic, 0), records([b"there"]))
+            sending.finish()
+            broker.pause()
+            started_s = time.monotonic()
+            with pytest.raises(DeliveryError, match=NOT_DELIVERED):
+                add_until_it_fails(sending, topic)
+            assert time.monotonic() - started_s < 60
+            broker.resume()
+
+
+def test_partitions_without_a_leader_hold_nobody_up_longer_than_the_delivery_timeout(
+    mock_cluster: MockCluster,
+) -> None:
+    mock_cluster.create_topic("t", partitions=4)
+    for partition in (1, 2, 3):
+        mock_cluster.set_leader("t", partition, mock.NO_LEADER)
+    limits = {"requestTimeout": "100s", "kafka__delivery__timeout__ms": 700}
+    started_s = time.monotonic()
+    with producer(options_of(mock_cluster.bootstrap_servers, **limits)) as sending:
+        for partition in range(4):
+            sending.add(TopicPartition("t", partition), records(VALUES))
+        with pytest.raises(DeliveryError, match=NOT_DELIVERED):
+            sending.finish()
+    assert time.monotonic() - started_s < 60
+    assert values(librdkafka.consume(mock_cluster.bootstrap_servers, "t", 0)) == VALUES
+
+
+def test_time_that_the_task_waits_for_its_rows_is_not_that_of_the_delivery(
+    mock_cluster: MockCluster, clock: Clock
+) -> None:
+    mock_cluster.create_topic("t")
+    mock_cluster.push_request_errors(mock.PRODUCE, FINE, NOT_LEADER)
+    with producer(options_of(mock_cluster.bootstrap_servers, batchBytes=1)) as sending:
+        sending.add(TopicPartition("t", 0), records([b"before"]))
+        clock.passed_s += 1000
+        sending.add(TopicPartition("t", 0), records([b"behind"]))
+        clock.passed_s += 1000
+        sending.finish()
+    assert values(librdkafka.consume(mock_cluster.bootstrap_servers, "t")) == [b"before", b"behind"]
+
+
+def test_the_time_of_a_batch_begins_when_it_is_encoded(
+    mock_cluster: MockCluster, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    encode = BatchEncoder.encode
+
+    def slowly(encoder: BatchEncoder, own: Records, batch_bytes_max: int) -> Iterator[EncodedBatch]:
+        for encoded in encode(encoder, own, batch_bytes_max):
+            clock.passed_s += 1000
+            yield encoded
+
+    monkeypatch.setattr(BatchEncoder, "encode", slowly)
+    mock_cluster.create_topic("t")
+    mock_cluster.push_request_errors(mock.PRODUCE, FINE, NOT_LEADER)
+    write(mock_cluster.bootstrap_servers, "t", [b"a", b"b"], batchBytes=1)
+    assert values(librdkafka.consume(mock_cluster.bootstrap_servers, "t")) == [b"a", b"b"]
 
 
 def test_no_leader_at_all_is_waited_for(mock_cluster: MockCluster) -> None:

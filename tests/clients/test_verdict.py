@@ -11,6 +11,7 @@ from spark_kafkawire.clients.rows import Rows
 from spark_kafkawire.clients.verdict import Failure, Verdict
 from spark_kafkawire.errors import ConnectionLost, KafkaWireError, ProtocolError
 from spark_kafkawire.model import TopicPartition
+from spark_kafkawire.net.transport import Deadline
 from spark_kafkawire.protocol.modern.error_codes import ModernErrorCode, broker_error
 from tests.clients.producing import records
 
@@ -46,7 +47,9 @@ FATAL = (
 def batch(count: int = 2, *, is_in_doubt: bool = False) -> Batch:
     own = records([b"%d" % number for number in range(count)])
     (encoded,) = ENCODER.encode(own, 1 << 20)
-    return Batch(TopicPartition("t", 0), own, ENCODER, encoded, 0, 0.0, is_in_doubt=is_in_doubt)
+    return Batch(
+        TopicPartition("t", 0), own, ENCODER, encoded, 0, Deadline.after(60), is_in_doubt=is_in_doubt
+    )
 
 
 def verdict(
@@ -121,7 +124,7 @@ def test_halves_hold_the_records_and_sequences_of_the_whole() -> None:
 def test_no_repr_shows_a_payload() -> None:
     own = records([b"s3cret"])
     (encoded,) = ENCODER.encode(own, 1 << 20)
-    holder = Batch(TopicPartition("t", 0), own, ENCODER, encoded, 0, 0.0)
+    holder = Batch(TopicPartition("t", 0), own, ENCODER, encoded, 0, Deadline.after(60))
     for value in (own, Rows(own, "t", keys=own.values), holder, Failure(holder, ConnectionLost("gone"))):
         assert "s3cret" not in repr(value)
         assert own.values.to_pylist()[0].hex() not in repr(value).lower()

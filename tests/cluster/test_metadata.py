@@ -12,6 +12,7 @@ from spark_kafkawire.cluster.metadata import Metadata
 from spark_kafkawire.errors import BrokerError, ConnectFailed, ProtocolError, UnknownTopicError
 from spark_kafkawire.model import Broker, Leader, TopicPartition
 from spark_kafkawire.net.pool import Pool
+from spark_kafkawire.net.transport import Deadline
 from spark_kafkawire.options import NetOptions
 from spark_kafkawire.protocol import modern
 from spark_kafkawire.protocol.dialect import VersionRange
@@ -101,6 +102,14 @@ def test_a_partition_that_never_gets_a_leader_is_an_error(mock_cluster: MockClus
         BrokerError, match=r"gave up after \d+ attempts in 0\.[5-9] s .*: t 0: no broker leads"
     ):
         metadata.leader_of(LOG)
+
+
+def test_a_leader_is_waited_for_within_the_time_of_who_asks(mock_cluster: MockCluster, pool: Pool) -> None:
+    mock_cluster.create_topic("t")
+    mock_cluster.set_leader("t", 0, NO_LEADER)
+    metadata = metadata_of(mock_cluster.bootstrap_servers, pool, net_modern(timeout_s=300.0, backoff_s=300.0))
+    with pytest.raises(BrokerError, match=r"^t 0: no broker leads"):
+        metadata.leader_of(LOG, Deadline.after(0.3))
 
 
 @pytest.mark.parametrize("topic_error", [3, 5])

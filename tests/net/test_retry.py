@@ -17,6 +17,7 @@ from spark_kafkawire.errors import (
     RequestTimedOut,
 )
 from spark_kafkawire.net.retry import BACKOFF_MAX_S, Attempts, RetryPolicy
+from spark_kafkawire.net.transport import Deadline
 
 LOST: Final = ConnectionLost("broker 0 (h:1): the peer closed the connection")
 
@@ -138,3 +139,16 @@ def test_an_error_that_is_not_ours_passes_through() -> None:
     with pytest.raises(ZeroDivisionError):
         world.attempts().run(lambda: 1 // 0)
     assert not world.slept_s
+
+
+def test_an_outer_deadline_shortens_the_wait_and_ends_the_tries() -> None:
+    world = World()
+    attempts = world.attempts(backoff_s=1e9)
+    attempts.failed(LOST, Deadline.after(60))
+    assert world.slept_s == [7.5]
+    attempts.failed(LOST, Deadline.after(5))
+    assert 0 < world.slept_s[1] <= 5
+    with pytest.raises(ConnectionLost) as raised:
+        attempts.failed(LOST, Deadline.after(0))
+    assert raised.value is LOST
+    assert len(world.slept_s) == 2

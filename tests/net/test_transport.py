@@ -178,3 +178,21 @@ def test_closing_twice_is_allowed(pair: tuple[Transport, socket.socket]) -> None
     transport.close()
     with pytest.raises(ConnectionLost):
         transport.send([b"x"], Deadline.after(5))
+
+
+def test_the_sooner_of_two_deadlines_counts_and_is_named() -> None:
+    request, delivery = Deadline.after(30), Deadline.after(0.01, "kafka.delivery.timeout.ms")
+    assert request.within(None) is request
+    assert request.within(Deadline.after(60)) is request
+    assert str(request.within(delivery)) == "0.01 s (kafka.delivery.timeout.ms)"
+
+
+def test_what_has_come_is_taken_although_an_outer_deadline_has_passed(
+    pair: tuple[Transport, socket.socket],
+) -> None:
+    transport, theirs = pair
+    theirs.sendall(b"x")
+    passed = Deadline.after(-1, "kafka.delivery.timeout.ms")
+    assert transport.receive_into(memoryview(bytearray(1)), Deadline.after(60).within(passed)) == 1
+    with pytest.raises(RequestTimedOut, match=r"\(kafka\.delivery\.timeout\.ms\)"):
+        transport.receive_into(memoryview(bytearray(1)), Deadline.after(60).within(passed))

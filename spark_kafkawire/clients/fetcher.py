@@ -155,7 +155,6 @@ class Fetcher:
         else:
             place = self._place(offset)
             self._forget_leader()
-            self._feed.restart(offset)
             self._attempts.failed(_gone_and_back(place))
 
     def _lose(self, resume_offset: int, why: str) -> None:

@@ -197,6 +197,13 @@ def test_a_lost_connection_is_replaced_and_nothing_comes_twice(
         assert values(fetcher_of(task(broker, ENTRY_SIZE * 2000), SMALL, NET)) == VALUES
 
 
+@pytest.mark.parametrize("nth", [1, 2, 3, 7])
+def test_an_offset_inside_a_message_that_is_out_of_range_and_back_is_read(log_dir: Path, nth: int) -> None:
+    # The lowest bit of the error code: OFFSET_OUT_OF_RANGE.
+    with serving(log_dir, Fault("FETCH", nth, FaultKind.FLIP, 5)) as broker:
+        assert values(fetcher_of(task(broker, ENTRY_SIZE * 2000), SMALL, NET)) == VALUES
+
+
 def test_short_answers_only_cost_requests(log_dir: Path) -> None:
     faults = [Fault("FETCH", nth, FaultKind.SHORT, 6 + 100) for nth in range(1, 20)]
     with serving(log_dir, *faults) as broker:

@@ -13,6 +13,8 @@ from .schema import Struct, codec, wire
 
 #: Header version, by our count, of a protocol without versions and correlation ids.
 BARE: Final = -1
+#: Parts of a message below this many bytes are copied together.
+_COPIED_BYTES_MAX: Final = 512
 #: Highest version that a request header can name.
 VERSION_MAX: Final = 32_767
 
@@ -228,4 +230,16 @@ class Dialect:
 
 
 def _framed(parts: list[Buffer]) -> list[Buffer]:
-    return [sum(map(len, parts)).to_bytes(4, "big"), *parts]
+    """The frame of a message: its length and its parts. Small parts that follow each other are joined,
+    for each buffer that is sent costs more than a copy of it."""
+    small: list[Buffer] = [sum(map(len, parts)).to_bytes(4, "big")]
+    frame: list[Buffer] = []
+    for part in parts:
+        if len(part) < _COPIED_BYTES_MAX:
+            small.append(part)
+        else:
+            frame += (b"".join(small), part)
+            small = []
+    if small:
+        frame.append(b"".join(small))
+    return frame

@@ -42,8 +42,12 @@ class Type(Protocol[T]):
 def take(buf: memoryview, pos: int, size: int, what: str) -> memoryview:
     """``buf[pos:pos + size]``, or ``ProtocolError`` when the frame ends before."""
     if size < 0 or size > len(buf) - pos:
-        raise ProtocolError(f"{what} of {size} bytes at {pos} does not fit in a frame of {len(buf)} bytes")
+        raise _does_not_fit(buf, pos, size, what)
     return buf[pos : pos + size]
+
+
+def _does_not_fit(buf: memoryview, pos: int, size: int, what: str) -> ProtocolError:
+    return ProtocolError(f"{what} of {size} bytes at {pos} does not fit in a frame of {len(buf)} bytes")
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,9 +57,10 @@ class Int:
     size: int
 
     def read(self, buf: memoryview, pos: int) -> tuple[int, int]:
-        return int.from_bytes(
-            take(buf, pos, self.size, f"int{8 * self.size}"), "big", signed=True
-        ), pos + self.size
+        stop = pos + self.size
+        if stop > len(buf):
+            raise _does_not_fit(buf, pos, self.size, f"int{8 * self.size}")
+        return int.from_bytes(buf[pos:stop], "big", signed=True), stop
 
     def write(self, value: int, out: list[Buffer]) -> None:
         out.append(value.to_bytes(self.size, "big", signed=True))

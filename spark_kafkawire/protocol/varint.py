@@ -10,6 +10,7 @@ from .primitives import Buffer
 
 #: Bytes of the longest unsigned varint: 32 bits, seven a byte.
 VARINT_BYTES_MAX: Final = 5
+_ONE_BYTE: Final = tuple(bytes((value,)) for value in range(0x80))
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +21,8 @@ class UnsignedVarint:
     """
 
     def read(self, buf: memoryview, pos: int) -> tuple[int, int]:
+        if pos < len(buf) and buf[pos] < 0x80:  # most are
+            return buf[pos], pos + 1
         value = 0
         for index, byte in enumerate(buf[pos : pos + VARINT_BYTES_MAX]):
             value |= (byte & 0x7F) << 7 * index
@@ -32,6 +35,9 @@ class UnsignedVarint:
         return value, pos + index + 1
 
     def write(self, value: int, out: list[Buffer]) -> None:
+        if value < 0x80:  # most are
+            out.append(_ONE_BYTE[value])
+            return
         data = bytearray()
         while value >= 0x80:
             data.append(value & 0x7F | 0x80)

@@ -15,9 +15,9 @@ import numpy.typing as npt
 
 from . import batch_kernels as kernels
 from .batch_index import BatchIndex
+from .batch_kernels import CONTROL_BIT, HEADER_BYTES, TRANSACTIONAL_BIT
 from .record_batch import check_crcs
 from .record_kernels import varint, varlong
-from .regions import CONTROL_BIT, HEADER_BYTES, TRANSACTIONAL_BIT
 
 #: The type in the key of a control record, ``version int16 | type int16``.
 _ABORT: Final = 0

@@ -117,7 +117,7 @@ def index_batches(buf: Buffer) -> BatchIndex:
 
 def index_table(buf: Uint8s, rows_max: int) -> tuple[int, int, Int64s]:
     """Why the kernel stopped, where, and the table, which grows with what is found."""
-    table, pos, row = _table(min(_FIRST_ROWS, rows_max)), 0, 0
+    table, pos, row = table_room(min(_FIRST_ROWS, rows_max)), 0, 0
     while True:
         code, pos, row = batch_kernels.index_batches(buf, pos, row, table)
         if code != batch_kernels.ROWS_FULL or row == rows_max:
@@ -129,12 +129,13 @@ def index_table(buf: Uint8s, rows_max: int) -> tuple[int, int, Int64s]:
 
 
 def _grown(table: Int64s, count: int) -> Int64s:
-    grown = _table(count)
+    grown = table_room(count)
     grown[: len(table)] = table
     return grown
 
 
-def _table(count: int) -> Int64s:
+def table_room(count: int) -> Int64s:
+    """A table for so many batches, to be filled."""
     table: Int64s = room(count * batch_kernels.BATCH_COLUMNS, np.int64).reshape(
         -1, batch_kernels.BATCH_COLUMNS
     )

@@ -19,6 +19,7 @@ BAD_MAGIC: Final = 4
 BAD_OFFSET: Final = 5
 BAD_RECORD: Final = 6
 BAD_TIMESTAMP: Final = 7
+BAD_COUNT: Final = 8
 
 #: Columns of the table that ``index_batches`` fills: ``size`` counts all bytes of the batch.
 POS: Final = 0
@@ -36,12 +37,20 @@ CRC: Final = 10
 KEPT: Final = 11
 BATCH_COLUMNS: Final = 12
 
+#: Bytes of a batch of magic 2 before its records.
+HEADER_BYTES: Final = 61
 #: The bit of a batch's attributes that makes its largest timestamp that of all records.
 TIMESTAMP_TYPE_BIT: Final = 8
+#: The bit of a batch that belongs to a transaction.
+TRANSACTIONAL_BIT: Final = 16
+#: The bit of a batch that holds a marker of the broker and no records.
+CONTROL_BIT: Final = 32
 #: Bytes before the magic, which all formats have at the same place.
 _MAGIC_POS: Final = 16
 #: ``offset int64 | size int32``, which ``size`` does not count.
 _OVERHEAD: Final = 12
+#: Smallest record: seven numbers of one byte.
+RECORD_BYTES_MIN: Final = 7
 #: Smallest sizes that the formats can have.
 _BATCH_SIZE_MIN: Final = 49
 _MESSAGE_SIZE_MIN: Final = 14
@@ -110,6 +119,90 @@ def index_batches(buf: Any, pos: int, row: int, table: Any) -> tuple[int, int, i
         row += 1
         pos = end
     return (CUT if pos < stop else END), pos, row
+
+
+@kernel("UniTuple(int64, 3)(int64[:, ::1], int64, int64, int64, uint8[::1], int64[::1], int64[::1])")
+def select_batches(
+    table: Any,
+    first: int,
+    start_offset: int,
+    stop_offset: int,
+    is_aborted: Any,
+    chosen: Any,
+    left_out: Any,
+) -> tuple[int, int, int]:
+    """Choose the rows, from ``first`` on, of batches that may hold records of the range of offsets.
+
+    Control batches go to ``left_out``, and so do those of ``is_aborted``, which may have no length.
+    Returns ``(chosen, left_out, row)``: the numbers of rows, and the row at which it stopped
+    because a batch of the other format would be the next one chosen.
+    """
+    chosen_count = left_out_count = 0
+    last_is_modern = False
+    for row in range(first, len(table)):
+        if table[row, NEXT_OFFSET] <= start_offset:
+            continue
+        is_modern = table[row, MAGIC] == 2
+        first_offset = table[row, BASE_OFFSET]
+        if not is_modern:
+            # A compressed message has the offset of the last one it holds, and begins after the one
+            # before it.
+            first_offset = table[row - 1, NEXT_OFFSET] if row > 0 else 0
+        if first_offset >= stop_offset:
+            continue
+        if (is_modern and table[row, ATTRIBUTES] & CONTROL_BIT) or (len(is_aborted) and is_aborted[row]):
+            left_out[left_out_count] = row
+            left_out_count += 1
+            continue
+        if chosen_count > 0 and is_modern != last_is_modern:
+            return chosen_count, left_out_count, row
+        last_is_modern = is_modern
+        chosen[chosen_count] = row
+        chosen_count += 1
+    return chosen_count, left_out_count, len(table)
+
+
+@kernel("UniTuple(int64, 5)(int64[:, ::1], int64[::1], int64[::1], int64, int64, int64, int64[:, ::1])")
+def place_records(
+    table: Any,
+    rows: Any,
+    sizes: Any,
+    bytes_max: int,
+    count_max: int,
+    record_bytes_min: int,
+    part: Any,
+) -> tuple[int, int, int, int, int]:
+    """Copy the first ``rows`` of the table, whose records make a part of ``bytes_max``, to ``part``.
+
+    There position and size are those of the records: of plain batches in the buffer, from the
+    part's begin on; with ``sizes`` those of decompressed records that lie one after the other.
+    A record counts as ``record_bytes_min`` at least. The batch that reaches the limit is the last.
+    Returns ``(code, stop, begin, end, count)``: how many of the rows, the part's place in the buffer,
+    and the number of its records.
+    """
+    pos = count = taken = begin = 0
+    if len(sizes) == 0:
+        begin += table[rows[0], POS] + HEADER_BYTES
+    for i in range(len(rows)):
+        row = rows[i]
+        if len(sizes) > 0:
+            size = sizes[i]
+        else:
+            size = table[row, SIZE] - HEADER_BYTES
+            pos = table[row, POS] + HEADER_BYTES - begin
+        claimed = table[row, COUNT]
+        if claimed < 0 or claimed > size // RECORD_BYTES_MIN or claimed > count_max:
+            return BAD_COUNT, i, begin, begin + pos, count
+        for column in range(BATCH_COLUMNS):
+            part[i, column] = table[row, column]
+        part[i, POS] = pos
+        part[i, SIZE] = size
+        pos += size
+        count += claimed
+        taken += max(size, record_bytes_min * claimed)
+        if taken >= bytes_max:
+            return END, i + 1, begin, begin + pos, count
+    return END, len(rows), begin, begin + pos, count
 
 
 @kernel(

@@ -36,6 +36,7 @@ from .regions import Regions, regions_of
 from .spans import DecodeBuffers, gathered, head, room_for
 
 ATTRIBUTES_POS: Final = 21
+_CHECKED: Final = [kernels.POS, kernels.SIZE, kernels.CRC]
 _MEANINGS: Final = {
     kernels.BAD_RECORD: "the sizes of a record do not add up",
     kernels.BAD_OFFSET: "the offset of a record is not one of the batch",
@@ -63,7 +64,7 @@ def decode_record_batches(
 
 def check_crcs(index: BatchIndex, rows: Int64s) -> None:
     """Raise ``CorruptDataError`` (fatal) where the CRC-32C of one of these batches is wrong."""
-    view, batches = index.buf.data, index.table[rows][:, (kernels.POS, kernels.SIZE, kernels.CRC)].tolist()
+    view, batches = index.buf.data, index.table[rows][:, _CHECKED].tolist()
     for i, (pos, size, claimed) in enumerate(batches):
         if crc32c(view[pos + ATTRIBUTES_POS : pos + size]) != claimed:
             raise index.damage(int(rows[i]), "its CRC-32C is wrong")
@@ -81,6 +82,7 @@ def _columns(
     compiler.expect(compiler.RECORD_COST * count)
     offsets = room(count, np.int64)
     timestamps = room(count if "timestamp" in wanted else 0, np.int64)
+    timestamp_types = room(count if "timestampType" in wanted else 0, np.int32)
     keys, values = (room_for(count if name in wanted else 0) for name in ("key", "value"))
     headers = [room(count if "headers" in wanted else 0, np.int32) for _ in range(3)]
     code, region, row, key_bytes, null_keys, value_bytes, null_values, header_count = read_records(
@@ -90,6 +92,7 @@ def _columns(
         stop_offset,
         offsets,
         timestamps,
+        timestamp_types,
         *keys,
         *values,
         *headers,
@@ -109,7 +112,7 @@ def _columns(
         else None,
         headers=_headers(regions, headers, row, header_count) if has_headers else None,
         timestamps_ms=timestamps[:row] if "timestamp" in wanted else None,
-        timestamp_types=regions.timestamp_types() if "timestampType" in wanted else None,
+        timestamp_types=timestamp_types[:row] if "timestampType" in wanted else None,
     )
 
 

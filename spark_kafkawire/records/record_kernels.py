@@ -84,7 +84,7 @@ def varlong(buf: Any, pos: int, stop: int) -> tuple[int, int]:
 
 
 @kernel(
-    f"UniTuple(int64, 8)({_BYTES}, int64[:, ::1], int64, int64, int64[::1], int64[::1],"
+    f"UniTuple(int64, 8)({_BYTES}, int64[:, ::1], int64, int64, int64[::1], int64[::1], int32[::1],"
     " int32[::1], int32[::1], int32[::1], int32[::1], int32[::1], int32[::1], int32[::1])"
 )
 def read_records(
@@ -94,6 +94,7 @@ def read_records(
     stop_offset: int,
     offsets: Any,
     timestamps: Any,
+    timestamp_types: Any,
     key_starts: Any,
     key_sizes: Any,
     value_starts: Any,
@@ -116,7 +117,7 @@ def read_records(
         base_offset = regions[region, BASE_OFFSET]
         last_delta = regions[region, NEXT_OFFSET] - base_offset - 1
         base_timestamp = regions[region, BASE_TIMESTAMP]
-        is_append_time = regions[region, ATTRIBUTES] & TIMESTAMP_TYPE_BIT
+        timestamp_type = int(regions[region, ATTRIBUTES] & TIMESTAMP_TYPE_BIT != 0)
         first_row = row
         for _ in range(regions[region, COUNT]):
             size, pos = varint(buf, pos, stop)
@@ -147,7 +148,7 @@ def read_records(
             if start_offset <= offset < stop_offset:
                 offsets[row] = offset
                 if len(timestamps):
-                    if is_append_time:
+                    if timestamp_type:
                         timestamp = regions[region, MAX_TIMESTAMP]
                     else:
                         if base_timestamp >= 0:
@@ -167,6 +168,8 @@ def read_records(
                             )
                         timestamp = base_timestamp + timestamp_delta
                     timestamps[row] = timestamp
+                if len(timestamp_types):
+                    timestamp_types[row] = timestamp_type
                 if len(key_starts):
                     key_starts[row] = key_start
                     key_sizes[row] = key_size

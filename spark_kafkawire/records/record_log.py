@@ -15,16 +15,14 @@ from collections.abc import Container, Iterator, Sequence
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 
 from . import batch_kernels as kernels
 from .aborted import AbortedTransaction, is_aborted
 from .batch_index import BatchIndex, index_batches
-from .columns import Columns, Int64s
+from .columns import Columns, Int64s, room
 from .legacy_records import decode_messages
 from .limits import DEFAULT_LIMITS, DecodeLimits
 from .record_batch import check_crcs, decode_record_batches
-from .regions import CONTROL_BIT
 from .spans import DecodeBuffers
 
 __all__ = [
@@ -38,6 +36,7 @@ __all__ = [
 ]
 
 OFFSET_MAX: Final = 2**63 - 1
+_NONE: Final = np.empty(0, np.uint8)
 #: Names of all columns that records have, as the source's schema calls them.
 COLUMNS: Final = frozenset(("key", "value", "headers", "offset", "timestamp", "timestampType"))
 
@@ -64,36 +63,28 @@ def decode_batches(
     damaged compressed data, or records that do not fit their batch; ``LimitError`` for a
     batch that decompresses to too much. All fatal.
     """
-    rows = _in_range(index, start_offset, stop_offset)
-    left_out = _is_control(index)
-    if aborted:
-        left_out |= is_aborted(index, aborted)
-    check_crcs(index, rows[left_out[rows]])
-    rows = rows[~left_out[rows]]
     buffers = buffers or DecodeBuffers()
-    for run in _runs(index, rows):
+    for run in _runs(index, start_offset, stop_offset, aborted):
         decode = decode_record_batches if index.table[run[0], kernels.MAGIC] == 2 else decode_messages
         for columns in decode(index, run, start_offset, stop_offset, wanted, limits, buffers):
             if columns.count:
                 yield columns
 
 
-def _in_range(index: BatchIndex, start_offset: int, stop_offset: int) -> Int64s:
-    """Rows of the batches that may hold records of the range."""
-    is_modern = index.column(kernels.MAGIC) == 2
-    first_offsets, next_offsets = index.column(kernels.BASE_OFFSET), index.column(kernels.NEXT_OFFSET)
-    # A compressed message has the offset of the last one it holds, and begins after the one before it.
-    first_offsets = np.where(is_modern, first_offsets, np.append(0, next_offsets[:-1]))
-    return np.flatnonzero((next_offsets > start_offset) & (first_offsets < stop_offset))
+def _runs(
+    index: BatchIndex, start_offset: int, stop_offset: int, aborted: Sequence[AbortedTransaction]
+) -> Iterator[Int64s]:
+    """Rows of the batches that may hold records of the range, each run of one format.
 
-
-def _is_control(index: BatchIndex) -> npt.NDArray[np.bool_]:
-    is_modern = index.column(kernels.MAGIC) == 2
-    is_control: npt.NDArray[np.bool_] = is_modern & (index.column(kernels.ATTRIBUTES) & CONTROL_BIT != 0)
-    return is_control
-
-
-def _runs(index: BatchIndex, rows: Int64s) -> list[Int64s]:
-    """The rows, cut where the format changes."""
-    is_modern = index.table[rows, kernels.MAGIC] == 2
-    return [run for run in np.split(rows, np.flatnonzero(np.diff(is_modern)) + 1) if len(run)]
+    A run may be overwritten once the next one is asked for.
+    """
+    is_left_out = is_aborted(index, aborted).view(np.uint8) if aborted else _NONE
+    chosen, left_out = room(index.count, np.int64), room(index.count, np.int64)
+    row = 0
+    while row < index.count:
+        chosen_count, left_out_count, row = kernels.select_batches(
+            index.table, row, start_offset, stop_offset, is_left_out, chosen, left_out
+        )
+        check_crcs(index, left_out[:left_out_count])
+        if chosen_count:
+            yield chosen[:chosen_count]

@@ -6,36 +6,33 @@ in a new buffer, so that they are still indexed at once.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 
-from ..errors import CorruptDataError
+from ..errors import CorruptDataError, KafkaWireError
 from ..protocol.buffers import Buffers
 from ..protocol.primitives import Buffer
 from . import batch_kernels as kernels
 from .batch_codecs import CODECS
-from .batch_index import BatchIndex
-from .batch_kernels import TIMESTAMP_TYPE_BIT
-from .columns import Int32s, Int64s, Uint8s
+from .batch_index import BatchIndex, table_room
+from .batch_kernels import HEADER_BYTES
+from .columns import Int64s, Uint8s
 from .compression import TooLarge
 from .entries import byte_array
 from .limits import MESSAGE_BYTES_MIN, DecodeLimits
 
-#: Bytes of a batch before its records.
-HEADER_BYTES: Final = 61
 #: Bits of a batch's attributes.
 CODEC_MASK: Final = 7
-TRANSACTIONAL_BIT: Final = 16
-CONTROL_BIT: Final = 32
+#: Where batches are not compressed, their own sizes tell those of the records.
+_PLAIN: Final = np.empty(0, np.int64)
 #: Decompressed bytes of one part: rows enough for a batch in Spark, and few enough to stay in caches.
 _STAGE_BYTES: Final = 4 << 20
 #: Room for the batch that ends a part; brokers take batches of up to about a megabyte.
 _LAST_BATCH_BYTES: Final = 1 << 20
-#: Smallest record: seven numbers of one byte.
-_RECORD_BYTES_MIN: Final = 7
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,23 +40,15 @@ class Regions:
     """Records in ``buf``: one row of ``table`` for each batch, whose row in the index is in ``rows``.
 
     ``table`` is that of the index, but position and size are those of the records in ``buf``,
-    which may be overwritten once the next regions are asked for.
+    which may be overwritten once the next regions are asked for. There are ``count`` records,
+    whether they are in the range of offsets or not.
     """
 
     index: BatchIndex
     rows: Int64s
     buf: Uint8s
     table: Int64s
-
-    @property
-    def count(self) -> int:
-        """Number of records, whether they are in the range of offsets or not."""
-        return int(self.table[:, kernels.COUNT].sum())
-
-    def timestamp_types(self) -> Int32s:
-        """The timestamp type of each record that was kept."""
-        types = (self.table[:, kernels.ATTRIBUTES] & TIMESTAMP_TYPE_BIT != 0).astype(np.int32)
-        return np.repeat(types, self.table[:, kernels.KEPT])
+    count: int
 
     def region_of(self, row: int) -> int:
         """The region of a record that was kept."""
@@ -85,19 +74,11 @@ def regions_of(index: BatchIndex, rows: Int64s, limits: DecodeLimits, buffers: B
 
 
 def _plain(index: BatchIndex, rows: Int64s, limits: DecodeLimits) -> Iterator[Regions]:
-    table = index.table[rows]
-    sizes = table[:, kernels.SIZE] - HEADER_BYTES
-    _check_counts(index, rows, sizes, limits)
-    taken = np.cumsum(np.maximum(table[:, kernels.SIZE], MESSAGE_BYTES_MIN * table[:, kernels.COUNT]))
-    first, done = 0, 0
+    first = 0
     while first < len(rows):
-        last = min(int(np.searchsorted(taken, done + limits.batch_bytes_max)) + 1, len(rows))
-        part = slice(first, last)
-        starts = table[part, kernels.POS] + HEADER_BYTES
-        begin, end = int(starts[0]), int(starts[-1] + sizes[last - 1])
-        buf = index.buf[begin:end]
-        yield Regions(index, rows[part], buf, _located(table[part], starts - begin, sizes[part]))
-        first, done = last, int(taken[last - 1])
+        found = _placed(index, rows[first:], limits)
+        yield found
+        first += len(found.rows)
 
 
 def _decompressed(
@@ -117,7 +98,7 @@ def _decompressed(
             raise index.too_large(int(rows[i]), str(error), limits) from error
         taken += max(sizes[-1], MESSAGE_BYTES_MIN * count)
         if taken >= part_bytes_max or i + 1 == len(rows):
-            yield _staged(index, rows[first : i + 1], stage.take(), np.array(sizes), limits)
+            yield _placed(index, rows[first : i + 1], limits, stage.take(), np.array(sizes))
             sizes, first, taken = [], i + 1, 0
 
 
@@ -161,26 +142,33 @@ class _Stage:
         return byte_array(taken)
 
 
-def _staged(index: BatchIndex, rows: Int64s, stage: Uint8s, sizes: Int64s, limits: DecodeLimits) -> Regions:
-    _check_counts(index, rows, sizes, limits)
-    table = _located(index.table[rows], np.cumsum(sizes) - sizes, sizes)
-    return Regions(index, rows, stage, table)
+def _placed(
+    index: BatchIndex, rows: Int64s, limits: DecodeLimits, stage: Uint8s | None = None, sizes: Int64s = _PLAIN
+) -> Regions:
+    """The records of the first of these batches, as many as one part may have.
+
+    They lie in the index's buffer; or all of them in the stage, one after the other, with these sizes.
+    """
+    part = table_room(len(rows))
+    code, stop, begin, end, count = kernels.place_records(
+        index.table,
+        rows,
+        sizes,
+        limits.batch_bytes_max if stage is None else sys.maxsize,
+        limits.decompressed_bytes_max // MESSAGE_BYTES_MIN,
+        MESSAGE_BYTES_MIN,
+        part,
+    )
+    if code == kernels.BAD_COUNT:
+        # Refused before memory is taken for them.
+        size = sizes[stop] if len(sizes) else index.table[rows[stop], kernels.SIZE] - HEADER_BYTES
+        raise _bad_count(index, int(rows[stop]), int(size), limits)
+    buf = index.buf if stage is None else stage
+    return Regions(index, rows[:stop], buf[begin:end], part[:stop], count)
 
 
-def _check_counts(index: BatchIndex, rows: Int64s, sizes: Int64s, limits: DecodeLimits) -> None:
-    """Refuse counts before memory is taken for them."""
-    counts = index.table[rows, kernels.COUNT]
-    count_max = limits.decompressed_bytes_max // MESSAGE_BYTES_MIN
-    wrong = np.flatnonzero((counts < 0) | (counts > np.minimum(sizes // _RECORD_BYTES_MIN, count_max)))
-    if not len(wrong):
-        return
-    row, count, size = (int(column[wrong[0]]) for column in (rows, counts, sizes))
-    if 0 <= count <= size // _RECORD_BYTES_MIN:
-        raise index.too_large(row, f"it holds {count} records, and each counts as 64 bytes", limits)
-    raise index.damage(row, f"it claims {count} records in {size} bytes")
-
-
-def _located(table: Int64s, starts: Int64s, sizes: Int64s) -> Int64s:
-    """The table with the places of the records in place of the batches'; the rows are overwritten."""
-    table[:, kernels.POS], table[:, kernels.SIZE] = starts, sizes
-    return table
+def _bad_count(index: BatchIndex, row: int, size: int, limits: DecodeLimits) -> KafkaWireError:
+    count = int(index.table[row, kernels.COUNT])
+    if 0 <= count <= size // kernels.RECORD_BYTES_MIN:
+        return index.too_large(row, f"it holds {count} records, and each counts as 64 bytes", limits)
+    return index.damage(row, f"it claims {count} records in {size} bytes")

@@ -46,7 +46,8 @@ class WindowFeed:
             yield FetchRequest(log.topic, log.partition, window.offset, window.size)
 
     def answered(self, reply: Reply) -> None:
-        size = len(reply.body.message_set)
+        # What comes with an error is not of the log.
+        size = 0 if reply.body.error_code else len(reply.body.message_set)
         self.bytes_received += size
         self._windows.answer(reply.request.offset, reply, size)
 

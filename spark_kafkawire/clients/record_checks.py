@@ -30,8 +30,7 @@ def check_records(records: Records, record_bytes_max: int) -> None:
         row = pc.index(pc.less(records.timestamps_ms, 0), True).as_py()
         raise RowError(f"row {row}: its timestamp is before 1970, which Kafka cannot hold; null is now")
     if records.headers is not None and _keyless(records.headers).any():
-        pair = int(np.argmax(_keyless(records.headers)))
-        row = pc.list_parent_indices(records.headers)[pair].as_py()
+        row = _rows_of_pairs(records.headers)[int(np.argmax(_keyless(records.headers)))]
         raise RowError(f"row {row}: it has a header without a key; drop the header, or name it")
 
 
@@ -59,10 +58,15 @@ def _header_sizes(headers: pa.Array) -> npt.NDArray[np.int64]:
     """Bytes of all headers of each row."""
     structs = pc.list_flatten(headers)
     sizes = _sizes(pc.struct_field(structs, 0)) + _sizes(pc.struct_field(structs, 1)) + _HEADER_OVERHEAD_BYTES
-    of_row: npt.NDArray[np.int64] = np.bincount(
-        pc.list_parent_indices(headers).to_numpy(zero_copy_only=False), sizes, len(headers)
-    ).astype(np.int64)
+    of_row: npt.NDArray[np.int64] = np.bincount(_rows_of_pairs(headers), sizes, len(headers)).astype(np.int64)
     return of_row
+
+
+def _rows_of_pairs(headers: pa.Array) -> npt.NDArray[np.int64]:
+    """The row of each header. A null may lie over headers, which are none: unlike
+    ``list_flatten``, ``list_parent_indices`` counts them."""
+    counts = pc.fill_null(pc.list_value_length(headers), 0).to_numpy(zero_copy_only=False)
+    return np.repeat(np.arange(len(headers)), counts)
 
 
 def _keyless(headers: pa.Array) -> npt.NDArray[np.bool_]:

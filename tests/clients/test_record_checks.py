@@ -90,3 +90,14 @@ def test_a_header_without_a_key_names_its_row(bad: object) -> None:
     with pytest.raises(RowError, match=r"^row 2: it has a header without a key"):
         check_records(Records(binary([b"", b"", b""]), headers=pairs), 1000)
     check_records(Records(binary([b"", b""]), headers=pairs.slice(0, 2)), 1000)
+
+
+def test_a_null_over_headers_is_no_headers() -> None:
+    plain = headers([[("k", b"v")], [("k", b"x" * 5000)], [("a", None), ("b", b"2")]])
+    over = pa.ListArray.from_buffers(
+        plain.type, 3, [pa.py_buffer(b"\x05"), plain.buffers()[1]], children=[plain.values]
+    )
+    assert over.to_pylist()[1] is None
+    check_records(Records(binary([b"v"] * 3), headers=over), 1000)
+    with pytest.raises(RowError, match="^row 2: its record of 111 bytes"):
+        check_records(Records(binary([b"v"] * 3), headers=over), 110)

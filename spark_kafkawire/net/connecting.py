@@ -164,4 +164,7 @@ def _open_old(broker: Broker, settings: ConnectionSettings, deadline: Deadline) 
 
 
 def _explained(error: KafkaWireError) -> KafkaWireError:
-    return type(error)(f"{error}; does this port want another kafka.security.protocol?")
+    return type(error)(
+        f"{error}; does this port want another kafka.security.protocol, or is it no broker of Kafka 0.8 or "
+        "later (0.7 is found by zookeeper.connect)?"
+    )

@@ -24,7 +24,8 @@ def parse_discovery(options: RawOptions) -> Discovery:
     """Where the brokers are. It chooses the dialect, so options of another dialect are refused here."""
     given = options.given(*_DISCOVERY)
     if len(given) != 1:
-        problem = "none is set" if not given else f"{' and '.join(given)} are set"
+        none = f"none is set{options.hint_of(tuple(_DISCOVERY))}"
+        problem = f"{' and '.join(given)} are set" if given else none
         raise OptionError(f"set exactly one of the options {_listed(_DISCOVERY)}: {problem}")
     discovery = _DISCOVERY[given[0]](options)
     options.check_dialect(discovery.dialect, given[0])

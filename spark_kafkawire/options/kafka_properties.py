@@ -37,15 +37,15 @@ def is_kafka_property(name: str) -> bool:
     return name.lower().startswith(PREFIX)
 
 
-def pass_over(name: str) -> None:
+def pass_over(name: str, hint: str = "") -> None:
     """Take a property that nothing here reads, with one warning in this process; its value may be a
     secret and is not shown. Raises ``OptionError`` (fatal) for those that Spark refuses, too."""
     advice = _REFUSED.get(name.lower().removeprefix(PREFIX))
     if advice is not None:
         raise OptionError(f"option {name} is not supported: {advice}")
-    _warn(name.lower())
+    _warn(name.lower(), hint)
 
 
 @functools.cache
-def _warn(name: str) -> None:
-    _log.warning("option %s means nothing to kafkawire and is passed over", name)
+def _warn(name: str, hint: str) -> None:
+    _log.warning("option %s means nothing to kafkawire and is passed over%s", name, hint)

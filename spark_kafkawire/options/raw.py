@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from ..errors import OptionError
@@ -21,6 +21,8 @@ _SIZE_MAX: Final = 1 << 30
 _TIME_MAX_S: Final = 86_400.0
 #: Characters of a bad value that its error shows.
 _SHOWN_SIZE_MAX: Final = 120
+#: How much like a known name a property of Kafka is that is taken for a typing error.
+_TYPING_ERROR: Final = 0.9
 #: Options of Spark's connector for streams: its batch reads pass over them with a warning, too.
 _OF_STREAMS: Final = frozenset(("maxoffsetspertrigger", "minoffsetspertrigger", "maxtriggerdelay"))
 
@@ -38,7 +40,7 @@ class RawOptions:
             if option is not None:
                 self._values[option.name] = value
             elif is_kafka_property(name) or (read and name.lower() in _OF_STREAMS):
-                pass_over(name)
+                pass_over(name, _hint(name, [each.name for each in known.values()], _TYPING_ERROR))
                 self._passed_over.append(name)
             else:
                 raise _unknown(name, read)
@@ -63,6 +65,11 @@ class RawOptions:
     def given(self, *names: str) -> list[str]:
         """Those of the options that the user set."""
         return [name for name in names if name in self._values]
+
+    def hint_of(self, names: Sequence[str]) -> str:
+        """Which of the names may be meant by an option that was passed over, as the end of an error."""
+        hints = (_hint(name, names, _TYPING_ERROR) for name in self._passed_over)
+        return next(filter(None, hints), "")
 
     def one_of(self, *synonyms: str) -> str:
         """The name under which an option with several names was given; the first one where it was not."""
@@ -120,9 +127,14 @@ def _unknown(name: str, read: bool) -> OptionError:
         return OptionError(f"option {name} is for {'writing' if read else 'reading'}, not for a {side}")
     if name.lower() == "path":
         return OptionError(f"{'load' if read else 'save'}() takes no path: topics are options")
-    close = difflib.get_close_matches(name.lower(), [known.lower() for known in names], n=1)
-    hint = next((f"; did you mean {known}?" for known in names if [known.lower()] == close), "")
+    hint = _hint(name, names)
     return OptionError(f"unknown option {name} for a {side}{hint or '; known are: ' + ', '.join(names)}")
+
+
+def _hint(name: str, names: Sequence[str], likeness: float = 0.6) -> str:
+    """What may be meant; nothing where no name is so much like it (0 to 1)."""
+    close = difflib.get_close_matches(name.lower(), [known.lower() for known in names], 1, likeness)
+    return next((f"; did you mean {known}?" for known in names if [known.lower()] == close), "")
 
 
 def bad_value(name: str, value: str, allowed: str) -> OptionError:

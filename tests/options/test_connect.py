@@ -137,6 +137,17 @@ def _is_read(name: str) -> bool:
     return next(option.read for option in OPTIONS if option.name == name)
 
 
+def test_a_property_that_is_a_typing_error_is_told_with_its_name(
+    warnings: pytest.LogCaptureFixture,
+) -> None:
+    read(**{"kafka.security.protcol": "SSL"})
+    assert [line.partition("; ")[2] for line in warnings.messages] == [
+        "did you mean kafka.security.protocol?"
+    ]
+    with pytest.raises(OptionError, match=r"none is set; did you mean kafka\.bootstrap\.servers\?$"):
+        ReadOptions.parse({"kafka.bootstrap.server": "127.0.0.1:1", "subscribe": "t"})
+
+
 def test_an_unknown_property_is_passed_over_with_one_warning_that_hides_its_value(
     warnings: pytest.LogCaptureFixture,
 ) -> None:

@@ -98,6 +98,11 @@ class Clusters:
         cluster = cluster_of(self.source, (task.leader.broker,))
         return Fetcher(task, cluster, _strict(self.source), self.source.net).columns()
 
+    def source_start(self, task: FetchTask) -> int:
+        """The first offset of the log that a range is of, now."""
+        log = task.range.log
+        return cluster_of(self.source, (task.leader.broker,)).bounds([log])[log].earliest
+
     def copied_values(
         self, source: TopicPartition, target: TopicPartition, start_offset: int, stop_offset: int
     ) -> Iterator[pa.Array]:

@@ -53,5 +53,7 @@ def _content(side: Mapping[str, Any]) -> str:
 def _cells(each: Mapping[str, Any]) -> list[str]:
     if "equal" not in each:
         return [f"{each['start_offset']} to {each['stop_offset']}", f"{each['bytes']:,} bytes"]
-    verdict = "equal" if each["equal"] else f"NOT EQUAL to {each['target_messages']:,} there"
+    gone = each.get("deleted_since", 0)
+    equal = f"equal but for {gone:,} that the source has deleted since" if gone else "equal"
+    verdict = equal if each["equal"] else f"NOT EQUAL to {each['target_messages']:,} there"
     return [f"{each['messages']:,} messages", f"sha256 {each['sha256'][:_SHOWN_DIGITS]}", verdict]

@@ -198,6 +198,7 @@ def _partition(leg: Leg, verified: Verified, *, equal: bool) -> dict[str, Any]:
         "sha256": verified.source_sha256,
         "target_messages": verified.target_count,
         "target_sha256": verified.target_sha256,
+        **({"deleted_since": verified.gone_count} if verified.gone_count else {}),
         "equal": equal,
     }
 

@@ -1,10 +1,15 @@
-"""Counts and checksums of a range of the source and of its copy in the target."""
+"""Counts and checksums of a range of the source and of its copy in the target.
+
+Retention goes on in the source while a large log is copied. What it has deleted by now was copied when
+it was there, and can be counted in the target only: the rest is compared, which is the end of both.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ...clients.fetcher import FetchTask
+from ...errors import DataLossError
 from ...model import OffsetRange
 from .clusters import Clusters
 from .matching import ValuesDigest
@@ -21,12 +26,14 @@ class VerifyTask:
 
 @dataclass(frozen=True, slots=True)
 class Verified:
-    """What was read on both sides."""
+    """What was read on both sides. The checksums leave out the first ``gone_count`` messages, which the
+    source has deleted; the counts do not."""
 
     source_count: int
     source_sha256: str
     target_count: int
     target_sha256: str
+    gone_count: int = 0
 
     def matches(self, message_count: int) -> bool:
         """Whether both sides are equal and as long as they should be."""
@@ -44,13 +51,47 @@ class Verifier:
 
     def __call__(self, task: VerifyTask) -> Verified:
         """The counts and checksums. Raises what reading raises."""
-        source, target = ValuesDigest(), ValuesDigest()
-        if task.source.range.size:
-            for columns in self._clusters.source_columns(task.source):
-                source.update(columns.values)
-        log_range = task.target
+        source, target = self._source(task.source), ValuesDigest()
+        is_whole = source.start_offset == task.source.range.start_offset
+        gone_count = 0 if is_whole else max(task.message_count - source.values.count, 0)
+        left, log_range = gone_count, task.target
         for values in self._clusters.copied_values(
             task.source.range.log, log_range.log, log_range.start_offset, log_range.stop_offset
         ):
-            target.update(values)
-        return Verified(source.count, source.sha256, target.count, target.sha256)
+            skipped = min(left, len(values))
+            left -= skipped
+            target.update(values.slice(skipped))
+        return Verified(
+            source.values.count + gone_count,
+            source.values.sha256,
+            target.count + gone_count - left,
+            target.sha256,
+            gone_count,
+        )
+
+    def _source(self, task: FetchTask) -> _Source:
+        """What the source has of a range; retention may overtake the reading of it."""
+        asked = task.range
+        start = asked.start_offset
+        while True:
+            start = min(max(start, self._clusters.source_start(task)), asked.stop_offset)
+            values = ValuesDigest()
+            log_range = OffsetRange(asked.log, start, asked.stop_offset)
+            if not log_range.size:
+                return _Source(start, values)
+            try:
+                for columns in self._clusters.source_columns(replace(task, range=log_range)):
+                    values.update(columns.values)
+            except DataLossError:
+                if self._clusters.source_start(task) <= start:
+                    raise
+                continue
+            return _Source(start, values)
+
+
+@dataclass(frozen=True, slots=True)
+class _Source:
+    """What was read of the source, from where."""
+
+    start_offset: int
+    values: ValuesDigest

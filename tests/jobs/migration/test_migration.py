@@ -273,6 +273,32 @@ def test_a_shortened_copy_is_an_error(
         run(clusters, tmp_path, {source: target})
 
 
+@pytest.mark.parametrize(("gone", "failed"), [(1, 0), (2, 1)])
+def test_what_retention_deleted_after_it_was_copied_is_counted_and_the_rest_compared(
+    corpus: EmbeddedCluster,
+    noida: NoidaBroker,
+    source: str,
+    target: str,
+    tmp_path: Path,
+    gone: int,
+    failed: int,
+) -> None:
+    noida.create_topic(6, target)
+    librdkafka.produce(noida.bootstrap_servers, target, [Record(b"zero", partition=0)])
+    clusters = clusters_of(corpus.zookeeper_connect, noida.bootstrap_servers, [source])
+    with pytest.raises(Killed):
+        run(clusters, tmp_path, {source: target}, runner=killed_after(0, Verifier))
+    # As if the log had begun before offset 0, which is its first now.
+    size = len(message_set(b"one", b"two", b"three"))
+    change_state(tmp_path, lambda logs: logs[0].update(verified=[-50, 0, 0], copied=[size, 4, 3 + gone]))
+    summary = run(clusters, tmp_path, {source: target})
+    verified = summary["partitions"][0]
+    assert (verified["messages"], verified["deleted_since"]) == (3 + gone, gone)
+    assert len(summary["failed"]) == failed
+    again = run(clusters, tmp_path, {source: target})
+    assert len(again["partitions"]) == failed
+
+
 def change_state(folder: Path, change: Callable[[list[Any]], object]) -> None:
     file = folder / "migration.json"
     content = json.loads(file.read_text())

@@ -42,6 +42,12 @@ def test_a_table_tells_of_each_log_and_the_summary_of_all() -> None:
     assert out.getvalue() == "t 0-0  ->  new 0  1,200 messages  sha256 abababababab  equal\n"
 
 
+def test_a_table_tells_what_could_only_be_counted() -> None:
+    out = io.StringIO()
+    report(summary({**FINE, "deleted_since": 1000}), out, as_json=False)
+    assert out.getvalue().endswith("  equal but for 1,000 that the source has deleted since\n")
+
+
 def test_a_plan_tells_offsets_and_bytes() -> None:
     out = io.StringIO()
     report(summary(PLANNED), out, as_json=False)

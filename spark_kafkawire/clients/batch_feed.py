@@ -154,7 +154,11 @@ class BatchFeed:
         found = [partition for topic in reply.responses for partition in topic.partitions]
         code = reply.error_code or (found[0].error_code if found else 0)
         if code:
-            raise broker_error(code, "Fetch")
+            error = broker_error(code, "Fetch")
+            if code == ModernErrorCode.UNKNOWN_SERVER_ERROR:
+                # It passes where a broker could not read its tiered storage; Java's consumer goes on, too.
+                error.action = Action.BACK_OFF
+            raise error
         if not found and reply.throttle_time_ms:  # so it is answered from 2.0 on (KIP-219)
             throttle_s = reply.throttle_time_ms / 1000
             raise NothingCame(

@@ -11,9 +11,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
+from typing import Final
 
+from ..errors import OptionError
 from ..model import OffsetRange, TopicPartition
 
+#: Ranges of one read: each is a Spark task, and takes a kilobyte of the driver. As many can be asked for
+#: by ``minPartitions``.
+RANGES_COUNT_MAX: Final = 1_000_000
 #: Per log, the ascending offsets at which it may be cut; None where it may be cut anywhere.
 CutPoints = Mapping[TopicPartition, Sequence[int]] | None
 
@@ -25,9 +30,13 @@ def split(
     cut_points: CutPoints = None,
 ) -> tuple[OffsetRange, ...]:
     """The ranges, empty ones left out, split so that none is larger than ``size_max`` and there are
-    at least ``min_partitions`` of them, as far as ``cut_points`` allow it."""
+    at least ``min_partitions`` of them, as far as ``cut_points`` allow it.
+
+    Raises ``OptionError`` (fatal) where ``size_max`` asks for more than ``RANGES_COUNT_MAX``.
+    """
     parts = tuple(log_range for log_range in ranges if log_range.size > 0)
     if size_max is not None:
+        _check_count(parts, size_max, cut_points)
         parts = tuple(part for whole in parts for part in _split_by_size(whole, size_max, cut_points))
     if min_partitions is not None and min_partitions > len(parts):
         counts = _proportional_counts([part.size for part in parts], min_partitions)
@@ -37,6 +46,15 @@ def split(
             for part in _split_evenly(whole, count, cut_points)
         )
     return parts
+
+
+def _check_count(parts: Sequence[OffsetRange], size_max: int, cut_points: CutPoints) -> None:
+    count = sum(-(-part.size // size_max) for part in parts) if cut_points is None else 0
+    if count > RANGES_COUNT_MAX:
+        raise OptionError(
+            f"option maxRecordsPerPartition: parts of {size_max} records would be {count} Spark partitions, at "
+            f"most {RANGES_COUNT_MAX} are planned; raise it"
+        )
 
 
 def _split_by_size(whole: OffsetRange, size_max: int, cut_points: CutPoints) -> Iterable[OffsetRange]:

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from spark_kafkawire.errors import OptionError
 from spark_kafkawire.model import OffsetRange, TopicPartition
 from spark_kafkawire.planner.ranges import split
 
@@ -68,6 +69,18 @@ def test_records_are_split_as_sparks_connector_splits_them(
         for n in range(len(ranges))
     ]
     assert found == expected
+
+
+def test_more_parts_than_a_driver_can_hold_are_an_error() -> None:
+    ranges = [OffsetRange(TopicPartition("t", number), 0, 500_000) for number in range(2)]
+    assert len(split(ranges, None, 1)) == 1_000_000
+    with pytest.raises(
+        OptionError,
+        match=r"maxRecordsPerPartition: parts of 7 records would be 1317624\d+ Spark partitions, at most 1000000 ",
+    ):
+        split([*ranges, OffsetRange(TopicPartition("t", 2), 0, 2**63 - 1)], None, 7)
+    log = TopicPartition("t", 3, 0)
+    assert len(split([OffsetRange(log, 0, 2**62)], None, 7, {log: (100,)})) == 2
 
 
 def test_byte_ranges_are_cut_at_the_nearest_segment_start() -> None:

@@ -52,8 +52,8 @@ def _check_count(parts: Sequence[OffsetRange], size_max: int, cut_points: CutPoi
     count = sum(-(-part.size // size_max) for part in parts) if cut_points is None else 0
     if count > RANGES_COUNT_MAX:
         raise OptionError(
-            f"option maxRecordsPerPartition: parts of {size_max} records would be {count} Spark partitions, at "
-            f"most {RANGES_COUNT_MAX} are planned; raise it"
+            f"option maxRecordsPerPartition: parts of {size_max} records would be {count} Spark partitions, "
+            f"at most {RANGES_COUNT_MAX} are planned; raise it"
         )
 
 

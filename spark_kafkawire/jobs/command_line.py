@@ -22,12 +22,14 @@ may be secrets.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import enum
 import json
+import logging
 import os
 import re
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
@@ -214,7 +216,7 @@ def run_job(
     arguments = parser.parse_args(argv)
     progress = progress_on(parser.errors, parser.job, quiet=arguments.quiet)
     try:
-        with progress:
+        with warnings_told(parser), progress:
             summary = job(arguments, progress)
     except FAILURES as error:
         return parser.tell(error)
@@ -225,6 +227,20 @@ def run_job(
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return ExitCode.FAILED
     return ExitCode.DATA_LOSS if summary.get(DATA_LOSS_KEY) else ExitCode.DONE
+
+
+@contextlib.contextmanager
+def warnings_told(parser: JobParser) -> Iterator[None]:
+    """The package's warnings go where errors go while the block lasts: Python's own stderr may be what
+    reads the summary (see ``streams``)."""
+    logger = logging.getLogger("spark_kafkawire")
+    handler = logging.StreamHandler(parser.errors)
+    handler.setFormatter(logging.Formatter(f"{parser.job}: %(message)s"))
+    logger.addHandler(handler)
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
 
 
 def told(error: Exception) -> tuple[str, ExitCode]:

@@ -20,7 +20,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from .command_line import FAILURES, ExitCode, JobParser
+from .command_line import FAILURES, ExitCode, JobParser, warnings_told
 from .session import job_session
 
 
@@ -43,7 +43,7 @@ def run_example(
     """Run an example and print its report; ``FAILED`` where ``match`` of that is false."""
     arguments = parser.parse_args()
     try:
-        with job_session(parser.job) as spark:
+        with warnings_told(parser), job_session(parser.job) as spark:
             report = run(spark, arguments)
     except FAILURES as error:
         return parser.tell(error)

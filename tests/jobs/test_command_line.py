@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import io
 import json
+import logging
 from pathlib import Path
 from typing import Any
 
@@ -133,6 +135,22 @@ def test_the_summary_is_one_json_object_where_that_is_asked_for(capsys: pytest.C
     out, err = capsys.readouterr()
     assert json.loads(out) == {"messages": 15917, "data_loss": ["t 0"]}
     assert err == ""
+
+
+def test_warnings_go_where_errors_go_and_not_where_the_summary_is_read(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def job(_arguments: argparse.Namespace, _progress: Progress) -> dict[str, Any]:
+        logging.getLogger("spark_kafkawire").warning("option %s means nothing", "kafka.x")
+        return {"messages": 1}
+
+    made = parser()
+    made.errors = io.StringIO()
+    for _ in range(2):
+        assert run_job(made, job, ["--json"]) == ExitCode.DONE
+    assert made.errors.getvalue() == "copy: option kafka.x means nothing\n" * 2
+    out, err = capsys.readouterr()
+    assert (out, err) == ('{"messages": 1}\n' * 2, "")
 
 
 # As Spark tells of an exception in a data source.

@@ -7,7 +7,8 @@ bounds = cluster.bounds(logs)
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import uuid
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Protocol
 
@@ -37,6 +38,10 @@ class Cluster(Protocol):
 
     def logs_of(self, topics: Sequence[str]) -> tuple[TopicPartition, ...]:
         """All logs of the topics, sorted. Raises ``UnknownTopicError`` (fatal)."""
+
+    def topic_ids(self, topics: Collection[str]) -> dict[str, uuid.UUID]:
+        """The ids of those of the topics that are there and have one (from 2.8 on): a topic that is
+        deleted and made anew gets another."""
 
     def assigned(self, logs: Sequence[TopicPartition]) -> tuple[TopicPartition, ...]:
         """Those of the logs that ``assign`` names which can be read."""
@@ -86,8 +91,11 @@ class Cluster(Protocol):
 
         Raises as ``group_members`` does."""
 
-    def read_group_offsets(self, group: str, logs: Sequence[TopicPartition]) -> Offsets:
-        """Where a consumer group stands; None where it has committed nothing.
+    def read_group_offsets(
+        self, group: str, logs: Sequence[TopicPartition], *, strict: bool = True
+    ) -> Offsets:
+        """Where a consumer group stands; None where it has committed nothing, and unless ``strict``
+        where a node of ZooKeeper holds something else than an offset.
 
         Raises ``OptionError`` (fatal) where the cluster keeps no groups (``broker.list``)."""
 

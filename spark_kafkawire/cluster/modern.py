@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+import uuid
+from collections.abc import Collection, Mapping, Sequence
 
 from ..errors import OptionError, UnknownTopicError
 from ..model import Broker, Leader, LogBounds, RecordTimes, TopicPartition
@@ -45,6 +46,10 @@ class ModernCluster:
             known = [topic.name for topic in self._metadata.topics()]
             raise unknown_topics(sorted(set(topics) - set(known)), known) from error
         return tuple(log for topic in topics for log in self._metadata.partitions_of(topic))
+
+    def topic_ids(self, topics: Collection[str]) -> dict[str, uuid.UUID]:
+        there = self._metadata.topics()
+        return {topic.name: topic.id for topic in there if topic.id and topic.name in topics}
 
     def assigned(self, logs: Sequence[TopicPartition]) -> tuple[TopicPartition, ...]:
         """Those that exist, as Spark's own connector has it; a warning names the others."""
@@ -103,7 +108,11 @@ class ModernCluster:
         return logs_of_group(self._metadata, group, self._net)
 
     def read_group_offsets(
-        self, group: str, logs: Sequence[TopicPartition]
+        self,
+        group: str,
+        logs: Sequence[TopicPartition],
+        *,
+        strict: bool = True,  # noqa: ARG002  # brokers keep offsets alone
     ) -> dict[TopicPartition, int | None]:
         return committed_offsets(self._metadata, group, logs, self._net)
 

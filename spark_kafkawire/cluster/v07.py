@@ -8,7 +8,8 @@ of the asked range is missed; more may come.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import uuid
+from collections.abc import Collection, Mapping, Sequence
 from functools import cached_property
 
 from ..errors import OptionError, UnknownTopicError
@@ -47,6 +48,9 @@ class V07Cluster:
 
     def logs_of(self, topics: Sequence[str]) -> tuple[TopicPartition, ...]:
         return logs_of_topics(self._view, self._discovery, topics, self._net)
+
+    def topic_ids(self, topics: Collection[str]) -> dict[str, uuid.UUID]:  # noqa: ARG002  # 0.7 has none
+        return {}
 
     def assigned(self, logs: Sequence[TopicPartition]) -> tuple[TopicPartition, ...]:
         """All of the logs. Raises ``UnknownTopicError`` for one that no broker holds."""
@@ -109,10 +113,10 @@ class V07Cluster:
         return logs_of_group(self._discovery, self._net.request_timeout_s, group)
 
     def read_group_offsets(
-        self, group: str, logs: Sequence[TopicPartition]
+        self, group: str, logs: Sequence[TopicPartition], *, strict: bool = True
     ) -> dict[TopicPartition, int | None]:
         self._check_groups(group)
-        return read_group_offsets(self._discovery, self._net.request_timeout_s, group, logs)
+        return read_group_offsets(self._discovery, self._net.request_timeout_s, group, logs, strict=strict)
 
     def commit_group_offsets(
         self, group: str, offsets: Mapping[TopicPartition, int], *, force: bool = False

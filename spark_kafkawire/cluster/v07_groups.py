@@ -16,6 +16,7 @@ Source: ``zk_tree.json`` of ``tests/golden/kafka-0.7.2``.
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Mapping, Sequence
 from typing import Final
@@ -24,6 +25,8 @@ from ..errors import DiscoveryError, OptionError
 from ..model import TopicPartition
 from ..options import Discovery
 from .zookeeper_session import Tree, read_tree
+
+_log = logging.getLogger("spark_kafkawire")
 
 CONSUMERS: Final = "/consumers"
 _NODE_NAME: Final = re.compile(r"[^/\x00-\x1f\x7f]+")
@@ -35,16 +38,22 @@ _NAMES_COUNT_MAX: Final = 3
 
 
 def read_group_offsets(
-    discovery: Discovery, timeout_s: float, group: str, logs: Sequence[TopicPartition]
+    discovery: Discovery,
+    timeout_s: float,
+    group: str,
+    logs: Sequence[TopicPartition],
+    *,
+    strict: bool = True,
 ) -> dict[TopicPartition, int | None]:
     """The offset that a group committed for each log, None where it has none.
 
     Raises ``DiscoveryError``, ``OptionError`` for a group that no node can be named by (both fatal).
+    A node that holds something else is an error; unless ``strict`` it is a warning, and no offset.
     """
     paths = [offset_path(group, log) for log in logs]
     found = read_tree(discovery, timeout_s, lambda tree: list(tree.data(paths)))
     return {
-        log: None if data is None else _offset(path, data)
+        log: None if data is None else _offset(path, data, strict)
         for log, path, data in zip(logs, paths, found, strict=True)
     }
 
@@ -117,9 +126,13 @@ def _node_name(name: str, what: str) -> str:
     return name
 
 
-def _offset(path: str, data: bytes) -> int:
+def _offset(path: str, data: bytes, strict: bool) -> int | None:
     # Java's Long.parseLong takes a sign, which nobody has written.
     if not re.fullmatch(rb"\d{1,19}", data) or int(data) >= 1 << 63:
         shown = data[:_SHOWN_SIZE_MAX].decode("utf-8", "replace")
-        raise DiscoveryError(f"node {path} holds {shown!r}, which is not an offset")
+        fault = f"node {path} holds {shown!r}, which is not an offset"
+        if strict:
+            raise DiscoveryError(fault)
+        _log.warning("%s; it is left out", fault)
+        return None
     return int(data)

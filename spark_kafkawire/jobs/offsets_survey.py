@@ -89,7 +89,7 @@ class Surveyed:
         return {group: self._offsets_of(group) for group in groups}
 
     def _offsets_of(self, group: str) -> dict[TopicPartition, int]:
-        found = self.cluster.read_group_offsets(group, self.cluster.logs_of_group(group))
+        found = self.cluster.read_group_offsets(group, self.cluster.logs_of_group(group), strict=False)
         return {log: offset for log, offset in found.items() if offset is not None}
 
     def _strays(self, committed: OffsetsOfGroups) -> tuple[GroupOffset, ...]:

@@ -116,6 +116,9 @@ def test_what_a_group_has_not_committed_is_none(client: KazooClient, tree: TreeW
 @pytest.mark.parametrize("data", [b"", b"-1", b"5.0", b"x" * 100, b"9223372036854775808", b"\xff"])
 def test_what_is_no_offset_is_told_with_its_node(data: bytes, tree: TreeWriter) -> None:
     tree.put(f"{ROOT}/offsets/{TOPIC}/0-0", data)
+    tree.put(f"{ROOT}/offsets/{TOPIC}/0-1", b"54")
+    found = cluster(tree).read_group_offsets(GROUP, LOGS[:2], strict=False)
+    assert found == {LOGS[0]: None, LOGS[1]: 54}
     with pytest.raises(DiscoveryError, match=rf"node {ROOT}/offsets/{TOPIC}/0-0 holds .*not an offset$"):
         cluster(tree).read_group_offsets(GROUP, LOGS)
 

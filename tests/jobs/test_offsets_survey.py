@@ -102,6 +102,20 @@ def test_a_log_of_a_dead_broker_is_told(tree: TreeWriter) -> None:
     assert (report.group(0).lag, report.group(0).log_count) == (None, 1)
 
 
+def test_a_node_that_holds_no_offset_is_told_and_keeps_nothing_else_back(
+    tree: TreeWriter, caplog: pytest.LogCaptureFixture
+) -> None:
+    tree.put_broker(0, port=9)
+    tree.put_topic("t", {7: 2})
+    tree.put("/consumers/g/offsets/t/7-0", b"no offset")
+    tree.put("/consumers/g/offsets/t/7-1", b"5")
+    tree.put("/consumers/g/offsets/t/no log", b"5")
+    surveyed = Surveyed.of({"zookeeper.connect": tree.connect})
+    assert surveyed.groups_with_offsets(quiet) == ("g",)
+    assert surveyed.report(["g"], quiet).group(0).log_count == 1
+    assert "node /consumers/g/offsets/t/7-0 holds 'no offset', which is not an offset; it is" in caplog.text
+
+
 def test_a_list_of_brokers_is_told_of_the_topics_that_are_named(corpus: EmbeddedCluster) -> None:
     options = {"broker.list": corpus.broker_list, "subscribe": "debian-gzip"}
     surveyed = Surveyed.of(options)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spark_kafkawire.errors import OptionError
@@ -70,6 +70,7 @@ def test_bad_text_is_told_and_not_shown(text: str) -> None:
     assert "\n" not in str(error.value)
 
 
+@settings(deadline=None)
 @given(st.text(max_size=60) | st.text("PlainLoginModule required=;\"'\\/* \n"))
 def test_any_text_is_taken_or_told(text: str) -> None:
     try:
@@ -81,6 +82,7 @@ def test_any_text_is_taken_or_told(text: str) -> None:
     assert len(told.splitlines()) <= 1
 
 
+@settings(deadline=None)
 @given(st.text(st.characters(codec="utf-8", exclude_characters="\n\0"), min_size=1))
 def test_a_quoted_value_survives(value: str) -> None:
     escaped = value.replace("\\", "\\\\").replace('"', '\\"')

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from spark_kafkawire.broker import EmbeddedCluster
 from tests.support.certificates import Certificates, find_openssl
@@ -15,6 +16,12 @@ from tests.support.certificates import make as make_certificates
 from tests.support.golden import CORPUS
 from tests.support.mock_cluster import MockCluster
 from tests.support.noida import NoidaBroker
+
+# What is slow on a machine with other work is not wrong.
+settings.register_profile(
+    "any machine", settings.default, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile("any machine")
 
 
 def pytest_collection_finish() -> None:

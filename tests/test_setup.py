@@ -30,7 +30,6 @@ def run(*command: str | Path, cwd: Path, **environment: str) -> subprocess.Compl
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        timeout=100,
     )
 
 

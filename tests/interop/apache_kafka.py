@@ -22,7 +22,6 @@ from .jars import broker_jars
 
 #: A second and a half on an idle machine.
 START_TIMEOUT_S: Final = 120.0
-FORMAT_TIMEOUT_S: Final = 120.0
 #: The second password has what JAAS lines and SCRAM's messages use as signs of their own.
 USERS: Final = {"alice": "alice-secret", "bob": "bob; s\N{LATIN SMALL LETTER E WITH ACUTE}cret=1"}
 
@@ -110,7 +109,7 @@ class ApacheKafka:
         for user, password in USERS.items():
             for mechanism in ("SCRAM-SHA-256", "SCRAM-SHA-512"):
                 command += ["--add-scram", f'{mechanism}=[name="{user}",password="{password}"]']
-        done = subprocess.run(command, capture_output=True, text=True, timeout=FORMAT_TIMEOUT_S)
+        done = subprocess.run(command, capture_output=True, text=True)
         assert done.returncode == 0, done.stdout + done.stderr
 
     def _answering(self) -> bool | None:

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Final
 
 ROOT: Final = Path(__file__).parents[2]
-TIMEOUT_S: Final = 220.0
 
 
 def make_zip(folder: Path) -> Path:
@@ -73,5 +72,4 @@ def submit(
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=TIMEOUT_S,
     )

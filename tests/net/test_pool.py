@@ -18,7 +18,7 @@ from tests.support.settings import settings_07
 
 from .peers import ANSWER, OFFSETS, Peer, answering, closed_port, stalling
 
-TIMEOUT_S: Final = 10.0
+TIMEOUT_S: Final = 60.0
 #: Nothing becomes idle within a test that does not want it.
 LONG_S: Final = 3600.0
 

@@ -142,7 +142,7 @@ def test_a_pkcs12_store_is_told_how_to_become_pem(certificates: Certificates, tm
     program = find_openssl()
     assert program is not None
     export = [program, "pkcs12", "-export", "-in", str(certificates.client), "-out", str(store)]
-    subprocess.run([*export, "-passout", f"pass:{SECRET}"], check=True, capture_output=True, timeout=60)
+    subprocess.run([*export, "-passout", f"pass:{SECRET}"], check=True, capture_output=True)
     message = fails(security__protocol="SSL", ssl__keystore__location=str(store))
     assert message.startswith(
         "option kafka.ssl.keystore.location: PKCS12 stores and DER files are not read here"

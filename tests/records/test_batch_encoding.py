@@ -50,7 +50,7 @@ def numbered(records: list[Record]) -> list[Record]:
 
 
 @pytest.mark.usefixtures("kernels")
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 @given(RECORDS, st.sampled_from(COMPRESSIONS))
 def test_what_is_encoded_decodes_to_the_same_records(records: list[Record], compression: str) -> None:
     batches = encoded(records, compression=compression)
@@ -62,7 +62,7 @@ def test_what_is_encoded_decodes_to_the_same_records(records: list[Record], comp
 
 
 @pytest.mark.usefixtures("kernels")
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(RECORDS, st.sampled_from(COMPRESSIONS[:4]), st.sampled_from([0, 1]))
 def test_messages_of_old_magics_decode_to_the_same_records(
     records: list[Record], compression: str, magic: int
@@ -78,7 +78,7 @@ def test_messages_of_old_magics_decode_to_the_same_records(
 
 
 @pytest.mark.usefixtures("kernels")
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 @given(RECORDS.filter(bool))
 def test_uncompressed_batches_are_byte_for_byte_those_of_kafka_python(records: list[Record]) -> None:
     (batch,) = encoded(records)
@@ -88,7 +88,7 @@ def test_uncompressed_batches_are_byte_for_byte_those_of_kafka_python(records: l
     assert bytes(batch.with_producer()) == expected
 
 
-@settings(deadline=None, max_examples=20)
+@settings(max_examples=20)
 @given(RECORDS.filter(bool), st.sampled_from([0, 1]))
 def test_uncompressed_messages_are_byte_for_byte_those_of_kafka_python(
     records: list[Record], magic: int

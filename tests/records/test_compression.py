@@ -8,7 +8,7 @@ import struct
 import zlib
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from spark_kafkawire.errors import CorruptDataError, OptionError
@@ -26,7 +26,6 @@ def decompressed(codec: Codec, payload: bytes, size_max: int = 10**6) -> bytes:
 
 
 @pytest.mark.parametrize("codec", CODECS.values(), ids=lambda codec: codec.name)
-@settings(deadline=None)
 @given(st.binary(max_size=200) | st.sampled_from([TEXT, bytes(32_768), bytes(32_769)]))
 def test_what_is_compressed_decompresses_to_the_same(codec: Codec, data: bytes) -> None:
     assert decompressed(codec, bytes(codec.compress(data, None))) == data

@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from spark_kafkawire.errors import OptionError, RowError
@@ -58,13 +58,11 @@ def test_no_values_make_an_empty_set_and_no_wrapper(compression: str) -> None:
         )
 
 
-@settings(deadline=None)
 @given(VALUE_LISTS, COMPRESSIONS)
 def test_what_is_encoded_decodes_to_the_same_values(values: list[bytes], compression: str) -> None:
     assert decoded(encode(pa.array(values, pa.binary()), compression)) == values
 
 
-@settings(deadline=None)
 @given(VALUE_LISTS, COMPRESSIONS, st.integers(1, 500), st.integers(110, 500))
 def test_sets_keep_the_order_and_the_limits(
     values: list[bytes], compression: str, set_bytes_max: int, message_size_max: int

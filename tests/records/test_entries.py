@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from spark_kafkawire.errors import CorruptDataError
@@ -54,7 +54,6 @@ def test_a_walk_tells_where_and_why_it_stopped(rest: bytes, stop: Stop, count: i
     assert (entries.count, entries.size, entries.stop) == (count, len(before), stop)
 
 
-@settings(deadline=None)
 @given(st.binary(max_size=300))
 def test_a_walk_over_any_bytes_stays_inside_them(data: bytes) -> None:
     entries = walk(data)

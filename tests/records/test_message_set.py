@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from spark_kafkawire.errors import CorruptDataError, LimitError, OptionError
@@ -25,7 +25,6 @@ from tests.records.trees import (
 THREE = (Plain(b"a"), Plain(b"", magic=0), Plain(b"ccc"))
 
 
-@settings(deadline=None)
 @given(MESSAGES, st.integers(0, 2**62))
 def test_any_message_set_decodes_to_the_rows_it_was_built_of(
     messages: list[Message], base_offset: int
@@ -37,7 +36,6 @@ def test_any_message_set_decodes_to_the_rows_it_was_built_of(
     assert decoded.cut
 
 
-@settings(deadline=None)
 @given(MESSAGES, st.data())
 def test_a_set_cut_at_any_byte_decodes_to_its_whole_messages(
     messages: list[Message], data: st.DataObject
@@ -49,7 +47,6 @@ def test_a_set_cut_at_any_byte_decodes_to_its_whole_messages(
     assert decoded.cut
 
 
-@settings(deadline=None)
 @given(MESSAGES, st.integers(1, 2000))
 def test_a_small_batch_limit_ends_calls_between_outermost_messages(
     messages: list[Message], batch_bytes_max: int

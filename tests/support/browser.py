@@ -23,8 +23,6 @@ from pathlib import Path
 from typing import Any, Final, Self
 
 NAMES: Final = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
-#: A browser that starts on a loaded machine.
-ANSWER_TIMEOUT_S: Final = 60.0
 #: What a page cannot be loaded without, for a root user in a container, and without looking anywhere.
 _ARGUMENTS: Final = (
     "--headless",
@@ -101,7 +99,7 @@ class Browser:
         """End it, and remove what it stored."""
         self._out.close()
         self._process.terminate()
-        self._process.wait(ANSWER_TIMEOUT_S)
+        self._process.wait()
         self._in.close()
         self._profile.cleanup()
 

@@ -117,5 +117,5 @@ def _join(folder: Path, key: str, certificate: str, both: str) -> None:
 def _openssl(folder: Path, *arguments: str) -> None:
     program = find_openssl()
     assert program is not None
-    done = subprocess.run([program, *arguments], cwd=folder, capture_output=True, text=True, timeout=60)
+    done = subprocess.run([program, *arguments], cwd=folder, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

@@ -22,7 +22,7 @@ from spark_kafkawire.broker.processes import ChildProcess
 from .noida import HOST, free_port
 
 #: A JVM is up in seconds; a busy machine takes longer.
-START_TIMEOUT_S: Final = 100.0
+START_TIMEOUT_S: Final = 200.0
 _MASTER: Final = "org.apache.spark.deploy.master.Master"
 _WORKER: Final = "org.apache.spark.deploy.worker.Worker"
 _LAUNCHER_MEMORY: Final = "256m"
@@ -88,7 +88,7 @@ class SparkCluster:
         """As the master's own page tells; None while it serves none."""
         with (
             contextlib.suppress(OSError, ValueError),
-            urllib.request.urlopen(f"http://{HOST}:{self._ports[1]}/json/", timeout=5) as page,
+            urllib.request.urlopen(f"http://{HOST}:{self._ports[1]}/json/", timeout=30) as page,
         ):
             told: dict[str, Any] = json.load(page)
             return int(told["aliveworkers"])

@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from spark_kafkawire.jobs.migration.matching import Differs, Present, ValuesDigest
@@ -25,7 +25,6 @@ def cut(values: list[bytes | None], places: list[int]) -> list[pa.Array]:
 PLACES = st.lists(st.integers(0, 100), max_size=6)
 
 
-@settings(deadline=None)
 @given(VALUES, PLACES, PLACES, st.integers(0, 30))
 def test_what_is_there_is_matched_whatever_pieces_both_sides_come_in(
     values: list[bytes | None], source: list[int], target: list[int], there: int
@@ -37,7 +36,6 @@ def test_what_is_there_is_matched_whatever_pieces_both_sides_come_in(
     assert present.matched_count == there
 
 
-@settings(deadline=None)
 @given(VALUES, PLACES, PLACES, st.data())
 def test_the_first_row_that_differs_is_named(
     values: list[bytes | None], source: list[int], target: list[int], data: st.DataObject
@@ -58,7 +56,6 @@ def test_more_than_the_source_has_is_left() -> None:
     assert not present.is_exhausted
 
 
-@settings(deadline=None)
 @given(VALUES, PLACES, PLACES)
 def test_a_digest_does_not_depend_on_the_cuts(
     values: list[bytes | None], one: list[int], other: list[int]
@@ -71,7 +68,6 @@ def test_a_digest_does_not_depend_on_the_cuts(
     assert digests[0].sha256 == digests[1].sha256
 
 
-@settings(deadline=None)
 @given(VALUES, VALUES)
 def test_different_values_have_different_digests(
     values: list[bytes | None], others: list[bytes | None]

@@ -33,7 +33,7 @@ def unframed(case: Case, frame: bytes, correlation_id: int) -> object:
 
 @pytest.mark.parametrize("case", cases("request", "reply"), ids=str)
 # No deadline for one example: a busy machine takes its time from whichever is running.
-@settings(max_examples=EXAMPLE_COUNT, deadline=None)
+@settings(max_examples=EXAMPLE_COUNT)
 @given(data=st.data())
 def test_a_message_is_read_back_and_the_codecs_of_others_have_the_same_frame(
     case: Case, data: st.DataObject

@@ -5,7 +5,7 @@ from __future__ import annotations
 import mmap
 from bisect import bisect_right
 from pathlib import Path
-from typing import Final
+from typing import ClassVar, Final
 
 import numpy as np
 import pyarrow as pa
@@ -73,13 +73,25 @@ def _write_blocks(folder: Path, block: bytes, count: int) -> None:
 class FileLog:
     """A log that was written here, served from the page cache."""
 
+    _by_map: ClassVar[dict[int, FileLog]] = {}
+
     def __init__(self, folder: Path) -> None:
         offsets, positions = np.load(folder / _INDEX).T
         self._offsets: list[int] = offsets.tolist()
         self._positions: list[int] = positions.tolist()
         self.stop_offset = self._offsets[-1]
-        with open(folder / _DATA, "rb") as file:
-            self._data = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+        self.file = open(folder / _DATA, "rb")  # noqa: SIM115  # as long as the process serves it
+        self._map = mmap.mmap(self.file.fileno(), 0, access=mmap.ACCESS_READ)
+        self._by_map[id(self._map)] = self
+
+    @classmethod
+    def of(cls, part: Buffer) -> FileLog | None:
+        """The log that a part of a reply is a view of."""
+        return cls._by_map.get(id(part.obj)) if isinstance(part, memoryview) else None
+
+    def position_of(self, batches: Buffer) -> int:
+        """Where they begin in the file."""
+        return self._positions[bisect_right(self._offsets, int.from_bytes(batches[:8], "big")) - 1]
 
     def read(self, offset: int, size_max: int) -> Buffer:
         """As brokers do: from the batch of the offset on, cut at ``size_max``, but the first batch whole."""
@@ -87,7 +99,7 @@ class FileLog:
             return b""
         index = bisect_right(self._offsets, offset) - 1
         start = self._positions[index]
-        return self._data[start : max(self._positions[index + 1], start + size_max)]
+        return memoryview(self._map)[start : max(self._positions[index + 1], start + size_max)]
 
     def append(self, _batches: Buffer, /) -> int:
         """Nothing is written here."""

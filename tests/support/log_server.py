@@ -115,6 +115,10 @@ class LogServer:
         except BaseException as error:
             self.failures.append(error)
 
+    def _send(self, connection: socket.socket, parts: Sequence[Buffer]) -> None:
+        """Send a reply's frame."""
+        send_all(connection, parts)
+
     def _answer(self, connection: socket.socket, frame: memoryview) -> bool:
         """Whether the connection goes on."""
         api, header, pos = modern.DIALECT.read_request_header(frame)
@@ -125,7 +129,7 @@ class LogServer:
             return not api.awaits_reply(request)
         parts = modern.DIALECT.write_reply(api, *found, header.correlation_id)
         if self.lie is None:
-            send_all(connection, parts)
+            self._send(connection, parts)
             return True
         sent = self.lie(api, b"".join(parts))
         connection.sendall(sent.data)

@@ -44,7 +44,8 @@ class ModernCluster:
             self._metadata.refresh(topics)
         except UnknownTopicError as error:
             known = [topic.name for topic in self._metadata.topics()]
-            raise unknown_topics(sorted(set(topics) - set(known)), known) from error
+            missing = sorted(set(topics) - set(known))
+            raise (unknown_topics(missing, known) if missing else error) from error
         return tuple(log for topic in topics for log in self._metadata.partitions_of(topic))
 
     def topic_ids(self, topics: Collection[str]) -> dict[str, uuid.UUID]:

@@ -33,6 +33,7 @@ from spark_kafkawire.protocol.modern.list_offsets import (
     ListOffsetsReply,
     ListOffsetsRequest,
 )
+from spark_kafkawire.protocol.modern.metadata import MetadataReply, MetadataRequest
 from tests.net.peers import closed_port
 from tests.support import librdkafka
 from tests.support.foreign import Record
@@ -284,6 +285,23 @@ def test_committed_reads_end_where_an_open_transaction_begins(noida: NoidaBroker
         assert found == {log: LogBounds(log, 0, 7)}
         found = cluster_of(noida.bootstrap_servers, READ_COMMITTED).bounds([log])
         assert found == {log: LogBounds(log, 0, 3)}
+
+
+def test_a_topic_that_brokers_list_and_do_not_know_is_named() -> None:
+    with LogServer({"t": [MemoryLog()]}) as server:
+        honest = server.broker._metadata
+
+        def told(request: MetadataRequest) -> MetadataReply:
+            reply = honest(request)
+            if not request.topics:
+                return reply
+            unknown = [replace(topic, error_code=3, partitions=()) for topic in reply.topics]
+            return replace(reply, topics=tuple(unknown))
+
+        server.broker._answers = {**server.broker._answers, MetadataRequest: told}
+        with pytest.raises(UnknownTopicError, match=r"topic 't' on .*UNKNOWN_TOPIC_OR_PARTITION"):
+            cluster_of(server.bootstrap_servers).logs_of(["t"])
+    POOL.close_idle()
 
 
 def test_the_internal_topic_of_old_brokers_is_known_by_its_name() -> None:

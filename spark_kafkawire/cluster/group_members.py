@@ -1,7 +1,7 @@
 """Which consumer groups a cluster of later Kafka has, who is in them at the moment, and which logs they
 have offsets for.
 
-Source: Apache Kafka's ListGroups, DescribeGroups and OffsetFetch.
+Source: Apache Kafka's ListGroups, DescribeGroups, ConsumerGroupDescribe (KIP-848) and OffsetFetch.
 """
 
 from __future__ import annotations
@@ -13,14 +13,21 @@ from ..errors import ProtocolError, UnsupportedVersionError
 from ..model import Broker, TopicPartition
 from ..net.retry import Attempts
 from ..options import NetOptions
+from ..protocol.modern.consumer_group_describe import ConsumerGroupDescribeReply, ConsumerGroupDescribeRequest
 from ..protocol.modern.describe_groups import DescribedGroup, DescribeGroupsReply, DescribeGroupsRequest
-from ..protocol.modern.error_codes import broker_error
+from ..protocol.modern.error_codes import ModernErrorCode, broker_error
 from ..protocol.modern.group_offsets import OffsetFetchReply, OffsetFetchRequest
 from ..protocol.modern.list_groups import ListGroupsReply, ListGroupsRequest
 from .asking import side_by_side
 from .groups import ask_coordinator, coordinator_of
 from .metadata import Metadata
 
+#: What a broker answers for a group that it does not coordinate itself, and where it coordinates none.
+_NOT_ITS_OWN: Final = (
+    ModernErrorCode.NONE,
+    ModernErrorCode.GROUP_ID_NOT_FOUND,
+    ModernErrorCode.UNSUPPORTED_VERSION,
+)
 #: The kinds of groups that have offsets; others coordinate something else, as Kafka Connect's workers.
 _OF_CONSUMERS: Final = ("consumer", "")
 
@@ -42,12 +49,12 @@ def list_groups(brokers: Iterable[Broker], net: NetOptions) -> tuple[str, ...]:
 def group_members(metadata: Metadata, group_id: str, net: NetOptions) -> tuple[str, ...]:
     """The ids of a group's members, sorted; none where there is no such group.
 
-    Raises ``BrokerError`` where a broker refuses the group, and when the retries are used up that or
-    a ``TransportError``.
+    Members of Kafka Streams' own groups (KIP-1071) and of share groups (KIP-932) are not told. Raises
+    ``BrokerError`` where a broker refuses the group, and when the retries are used up that or a
+    ``TransportError``.
     """
     attempts = Attempts(net.retry, patience_s=net.request_timeout_s)
-    group = attempts.run(lambda: _described(metadata, group_id, net))
-    return tuple(sorted(member.member_id for member in group.members))
+    return tuple(sorted(attempts.run(lambda: _members(metadata, group_id, net))))
 
 
 def logs_of_group(metadata: Metadata, group_id: str, net: NetOptions) -> tuple[TopicPartition, ...]:
@@ -70,8 +77,14 @@ def _listed(broker: Broker, net: NetOptions) -> list[str]:
     return [group.group_id for group in reply.groups if group.protocol_type in _OF_CONSUMERS]
 
 
-def _described(metadata: Metadata, group_id: str, net: NetOptions) -> DescribedGroup:
+def _members(metadata: Metadata, group_id: str, net: NetOptions) -> list[str]:
+    """Those that clients elect a leader of, else those that the broker leads."""
     coordinator = coordinator_of(metadata, group_id)
+    elected = _described(coordinator, group_id, net).members
+    return [member.member_id for member in elected] or _led_members(coordinator, group_id, net)
+
+
+def _described(coordinator: Broker, group_id: str, net: NetOptions) -> DescribedGroup:
     place = f"DescribeGroups of group {group_id!r} on {coordinator}"
     reply: DescribeGroupsReply = ask_coordinator(coordinator, DescribeGroupsRequest(groups=(group_id,)), net)
     for group in reply.groups:
@@ -79,6 +92,21 @@ def _described(metadata: Metadata, group_id: str, net: NetOptions) -> DescribedG
             if group.error_code:
                 raise broker_error(group.error_code, place)
             return group
+    raise ProtocolError(f"{place}: the answer does not mention it")
+
+
+def _led_members(coordinator: Broker, group_id: str, net: NetOptions) -> list[str]:
+    place = f"ConsumerGroupDescribe of group {group_id!r} on {coordinator}"
+    request = ConsumerGroupDescribeRequest(group_ids=(group_id,))
+    try:
+        reply: ConsumerGroupDescribeReply = ask_coordinator(coordinator, request, net)
+    except UnsupportedVersionError:
+        return []
+    for group in reply.groups:
+        if group.group_id == group_id:
+            if group.error_code not in _NOT_ITS_OWN:
+                raise broker_error(group.error_code, place, group.error_message)
+            return [member.member_id for member in group.members]
     raise ProtocolError(f"{place}: the answer does not mention it")
 
 

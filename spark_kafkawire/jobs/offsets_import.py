@@ -1,9 +1,9 @@
 """Puts groups at the offsets of a file, after a look at what that would mean.
 
 Nothing is committed before every group was found without members: a consumer that runs would
-overwrite what is written here with its own next commit. Members of groups that brokers coordinate
-themselves (KIP-848) are not told; there the commit of that group is refused, and those after it are
-not made.
+overwrite what is written here with its own next commit. What is not seen before, a consumer that
+joins in between or a group of Kafka Streams' own protocol (KIP-1071), the broker sees: it refuses the
+commit of that group, and the groups after it keep their offsets, too.
 """
 
 from __future__ import annotations

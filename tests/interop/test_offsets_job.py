@@ -74,10 +74,17 @@ def test_offsets_go_out_and_come_back(kafka: ApacheKafka, topic: str) -> None:
 def test_a_group_with_members_is_left_alone(kafka: ApacheKafka, topic: str, protocol: str) -> None:
     if protocol == "consumer" and kafka.version < NEW_PROTOCOL_SINCE:
         pytest.skip("brokers before 4.0 do not coordinate groups themselves")
-    group, servers = group_of(topic), kafka.bootstrap_servers()
-    with (
-        librdkafka.member(servers, group, topic, group_protocol=protocol),
-        pytest.raises(OptionError, match=rf"group '{group}'.* member"),
-    ):
-        import_offsets(surveyed(kafka), f"{group},{topic},0,0\n", (), dry_run=False, step=quiet)
+    group, servers, log = group_of(topic), kafka.bootstrap_servers(), TopicPartition(topic, 0)
+    text = f"{group},{topic},0,0\n"
+    with librdkafka.member(servers, group, topic, group_protocol=protocol):
+        for dry_run in (True, False):
+            with pytest.raises(
+                OptionError, match=rf"group '{group}' has 1 member, '[^']+' first, .*: stop them, or leave"
+            ):
+                import_offsets(surveyed(kafka), text, (), dry_run=dry_run, step=quiet)
+        # One that came after the look for members.
+        with pytest.raises(OptionError, match=rf"group '{group}' .*: the group has members, .* stop them"):
+            surveyed(kafka).cluster.commit_group_offsets(group, {log: 0})
     assert librdkafka.committed_offset(servers, group, topic) == 1
+    assert len(import_offsets(surveyed(kafka), text, (), dry_run=False, step=quiet)) == 1
+    assert librdkafka.committed_offset(servers, group, topic) == 0

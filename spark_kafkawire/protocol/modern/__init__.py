@@ -23,6 +23,7 @@ from ...model import OffsetUnit
 from ..dialect import Dialect, VersionRange
 from ..versions import BrokerVersions
 from .api_versions import API_VERSIONS
+from .consumer_group_describe import CONSUMER_GROUP_DESCRIBE
 from .create_topics import CREATE_TOPICS
 from .describe_groups import DESCRIBE_GROUPS
 from .fetch import FETCH
@@ -37,6 +38,7 @@ from .sasl import SASL_AUTHENTICATE, SASL_HANDSHAKE
 __all__ = [
     "API_VERSIONS",
     "BEFORE_API_VERSIONS",
+    "CONSUMER_GROUP_DESCRIBE",
     "CREATE_TOPICS",
     "DESCRIBE_GROUPS",
     "DIALECT",
@@ -72,6 +74,7 @@ DIALECT: Final = Dialect(
         CREATE_TOPICS,
         INIT_PRODUCER_ID,
         SASL_AUTHENTICATE,
+        CONSUMER_GROUP_DESCRIBE,
     ),
 )
 

@@ -1,6 +1,7 @@
 """DescribeGroups: the state of consumer groups and who is in them.
 
-A group of Kafka 4's own protocol for consumers (KIP-848) is answered as one without members.
+A group that brokers coordinate themselves (KIP-848) is answered as one without members: those are told by
+``consumer_group_describe``.
 
 Source: Apache Kafka's DescribeGroupsRequest.json and DescribeGroupsResponse.json.
 """
@@ -14,9 +15,7 @@ from ..dialect import Api, VersionRange
 from ..primitives import BOOL, BYTES, INT16, INT32, Array, Buffer, String
 from ..schema import Struct, wire
 from .limits import reply_bytes_max
-
-#: ``authorized_operations`` where they were not asked for.
-_NOT_ASKED: Final = -(2**31)
+from .metadata import NOT_ASKED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +48,7 @@ class DescribedGroup:
     protocol_type: str = wire(String())
     protocol_data: str = wire(String())
     members: tuple[GroupMember, ...] = wire(Array(Struct(GroupMember)))
-    authorized_operations: int = wire(INT32, since=3, default=_NOT_ASKED)
+    authorized_operations: int = wire(INT32, since=3, default=NOT_ASKED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

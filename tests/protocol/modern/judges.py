@@ -31,6 +31,7 @@ with warnings.catch_warnings():
     from kafka.protocol import admin, consumer, metadata, producer, sasl
     from kafka.protocol.broker_version_data import BROKER_API_VERSIONS, BrokerVersionData
 
+KAFKA_PYTHON: Final = (admin, consumer, metadata, producer, sasl)
 EPOCH: Final = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 #: Tagged structs that are not there; kafka-python has None for them.
 TAGGED_STRUCT_DEFAULTS: Final = (EpochEndOffset(), LeaderIdAndEpoch(), SnapshotId())
@@ -56,7 +57,11 @@ Judge = Callable[[Case, bytes], Verdict]
 
 def judges_of(case: Case) -> list[Judge]:
     """The judges that know the message in its version."""
-    return [kafka_python, kio_codec] if _kio_knows(case) else [kafka_python]
+    judges: list[tuple[Judge, bool]] = [
+        (kafka_python, kafka_python_knows(case.api)),
+        (kio_codec, _kio_knows(case)),
+    ]
+    return [judge for judge, knows in judges if knows]
 
 
 def kafka_python(case: Case, frame: bytes) -> Verdict:
@@ -74,10 +79,14 @@ def kafka_python(case: Case, frame: bytes) -> Verdict:
     return Verdict(*told, body, written)
 
 
+def kafka_python_knows(api: Api) -> bool:
+    """Whether it has the messages of an API."""
+    return any(hasattr(module, f"{api.name}Request") for module in KAFKA_PYTHON)
+
+
 def _kafka_python_class(case: Case) -> Any:
     name = case.api.name + ("Request" if case.kind == "request" else "Response")
-    modules = (admin, consumer, metadata, producer, sasl)
-    [found] = {getattr(module, name) for module in modules if hasattr(module, name)}
+    [found] = {getattr(module, name) for module in KAFKA_PYTHON if hasattr(module, name)}
     return found
 
 

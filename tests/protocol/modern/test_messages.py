@@ -52,12 +52,19 @@ def test_a_message_is_read_back_and_the_codecs_of_others_have_the_same_frame(
         assert (judge, verdict.frame) == (judge, frame)
 
 
-def test_every_message_has_a_judge_and_those_of_kafka_4_have_two() -> None:
+def test_every_message_has_a_judge_and_most_of_kafka_4_have_two() -> None:
     counts = {str(case): len(judges_of(case)) for case in cases("request", "reply")}
-    assert len(counts) == 200
+    assert len(counts) == 204
     assert {name for name, count in counts.items() if count < 2} == {
         f"{api} {kind} {version}"
-        for api, first_of_kafka_4 in (("Produce", 3), ("Fetch", 4), ("ListOffsets", 1), ("OffsetCommit", 2))
-        for version in range(1 if api == "OffsetCommit" else 0, first_of_kafka_4)
+        for api, versions in (
+            ("Produce", range(3)),
+            ("Fetch", range(4)),
+            ("ListOffsets", range(1)),
+            ("OffsetCommit", range(1, 2)),
+            # kafka-python has no messages of the newer groups.
+            ("ConsumerGroupDescribe", range(2)),
+        )
+        for version in versions
         for kind in ("request", "reply")
     }

@@ -23,6 +23,9 @@ T = TypeVar("T")
 
 #: Longest string, bytes: what an int16 length can tell, and Kafka's bound for compact ones too.
 STRING_SIZE_MAX: Final = 32_767
+#: Elements of one array that are read: enough for a million partitions. Each becomes an object that takes
+#: up to a hundred times its bytes.
+ARRAY_COUNT_MAX: Final = 1 << 20
 #: Every byte field without bytes: a reply may hold thousands of them.
 EMPTY: Final = memoryview(b"")
 
@@ -186,7 +189,7 @@ class Array(Generic[T]):
     """``count | elements``.
 
     An element takes at least one byte, so a count above the bytes that are left is a lie and is
-    refused before anything is built.
+    refused before anything is built, as is one above ``ARRAY_COUNT_MAX``.
     """
 
     element: Type[T]
@@ -201,6 +204,8 @@ class Array(Generic[T]):
             raise ProtocolError(
                 f"array of {count} elements at {pos} does not fit in a frame of {len(buf)} bytes"
             )
+        if count > ARRAY_COUNT_MAX:
+            raise ProtocolError(f"array of {count} elements at {pos}: at most {ARRAY_COUNT_MAX} are read")
         elements = []
         for _ in range(count):
             element, pos = self.element.read(buf, pos)

@@ -32,6 +32,8 @@ from .varint import COMPACT_LENGTH, UNSIGNED_VARINT
 
 T = TypeVar("T")
 
+#: Tagged fields of one struct that are read, known ones and others. Kafka's own messages have up to five.
+TAGGED_COUNT_MAX: Final = 1000
 #: The default of a field that has none. None itself is a value.
 REQUIRED: Final = dataclasses.MISSING
 
@@ -151,6 +153,8 @@ class Struct(Generic[T]):
 
     def _read_tagged(self, buf: memoryview, pos: int, values: dict[str, Any]) -> int:
         count, pos = UNSIGNED_VARINT.read(buf, pos)
+        if count > TAGGED_COUNT_MAX:
+            raise ProtocolError(f"{count} tagged fields at {pos}: at most {TAGGED_COUNT_MAX} are read")
         for _ in range(count):
             tag, pos = UNSIGNED_VARINT.read(buf, pos)
             size, pos = UNSIGNED_VARINT.read(buf, pos)

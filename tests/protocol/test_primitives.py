@@ -105,6 +105,14 @@ def test_lengths_and_counts_that_lie_are_refused(wire_type: AnyType, data: str) 
         wire_type.read(memoryview(bytes.fromhex(data)), 0)
 
 
+def test_an_array_has_at_most_a_million_elements_or_so() -> None:
+    whole = (1 << 20).to_bytes(4, "big") + bytes(1 << 20)
+    assert Array(INT8).read(memoryview(whole), 0)[1] == len(whole)
+    larger = memoryview((1 << 20 | 1).to_bytes(4, "big") + bytes(1 << 21))
+    with pytest.raises(ProtocolError, match="array of 1048577 elements at 4: at most 1048576 are read"):
+        Array(INT8).read(larger, 0)
+
+
 def test_text_that_is_not_utf8_is_an_error_or_replaced_as_the_jvm_does() -> None:
     data = memoryview(bytes.fromhex("0003 61fffe"))
     with pytest.raises(ProtocolError, match="string at 2 is not UTF-8"):

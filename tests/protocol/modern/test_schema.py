@@ -129,6 +129,7 @@ def test_tags_that_are_not_declared_are_skipped_in_the_message_and_in_its_struct
         ("01 05 05 aa", "tagged field of 5 bytes at 30 does not fit"),
         ("01 05 ffffffff0f aa", "tagged field of 4294967295 bytes"),
         ("05 05 00", "varint at 30 has no end"),
+        ("e907" + "05 00" * 1001, "1001 tagged fields at 29: at most 1000 are read"),
         ("ffffffffff 00", "varint at 27 has no end within 5 bytes"),
         ("ffffffff1f 00", "varint at 27 has more than 32 bits"),
     ],

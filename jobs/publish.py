@@ -4,9 +4,18 @@
         --input /data/events --key-column id --topic events \\
         --option kafka.bootstrap.servers=127.0.0.1:9092
 
-A message is one column, --value-column, or without it the whole row as a JSON object (fields that are null
-are left out, as Spark does). Keys and values that are neither text nor bytes become text, structs, arrays
-and maps JSON. --option acks=verify reads back what was written to Kafka 0.7.
+The value of a message is one column, --value-column, or without it the whole row as a JSON object (fields
+that are null are left out, as Spark does). Values and keys that are neither text nor bytes become text;
+structs, arrays and maps become JSON. --option takes all options of a write, as compression; --option
+acks=verify reads back what was written to Kafka 0.7.
+
+Run twice, the job writes all rows twice, and killed in the middle it leaves some of them. With --state DIR
+each row is written once: run it again with the same arguments until the exit code is 0. A run that finds an
+unfinished one in DIR reads what the topic has got since that began, and writes the rows that are not there.
+DIR is of one input: a changed input, topic or cluster is refused. One run at a time may use it. Meanwhile
+others may write to the topic, but not the very same messages, and the topic must keep what it gets (no
+compaction). At the end all is read back, which costs that much more: the summary tells what was found there,
+and what is there more often than it should be, which then is a failure.
 
 The summary tells how many messages went to which partition, by what the tasks that did the writing counted
 themselves: what others write meanwhile is not in these numbers, and where Spark ran a failed task again, what
@@ -21,23 +30,23 @@ import argparse
 import sys
 from typing import Any
 
-from spark_kafkawire.jobs.aligned import aligned
 from spark_kafkawire.jobs.command_line import (
     JobParser,
     add_connection,
     add_reporting,
     connection_options,
     path,
+    positive,
     read_options,
     run_job,
 )
 from spark_kafkawire.jobs.progress import Progress
-from spark_kafkawire.jobs.publish import publish, with_topic, write_schema
+from spark_kafkawire.jobs.publish import ResumablePublish, publish
 from spark_kafkawire.jobs.publish_input import Input
+from spark_kafkawire.jobs.publish_options import SETTLE_S, proven, settle_seconds, with_topic, write_schema
+from spark_kafkawire.jobs.publish_report import report
 from spark_kafkawire.jobs.publish_rows import MessageColumns, messages
 from spark_kafkawire.jobs.session import job_session
-from spark_kafkawire.jobs.spark_progress import watching
-from spark_kafkawire.jobs.written import summary_of, table_of
 
 
 def main() -> int:
@@ -65,10 +74,14 @@ def make_parser() -> JobParser:
         metavar="KEY=VALUE",
         help="an option of the format, as header=true for csv; may be repeated",
     )
-    rows.add_argument("--schema", metavar="DDL", help="the columns, as 'id long, body string'")
+    rows.add_argument(
+        "--schema",
+        metavar="DDL",
+        help="the columns of the input, as 'id long, body string' (default: as Spark finds them)",
+    )
     what = parser.add_argument_group("what is written")
     for name, meaning in (
-        ("value", "the message (default: the whole row as JSON)"),
+        ("value", "the value (default: the whole row as JSON)"),
         ("key", "the key"),
         ("partition", "the partition's number; null: by the key"),
         ("broker", "the broker's id, with --partition-column (0.7)"),
@@ -79,6 +92,22 @@ def make_parser() -> JobParser:
     topic = what.add_mutually_exclusive_group(required=True)
     topic.add_argument("--topic", help="the topic to write to")
     topic.add_argument("--topic-column", metavar="NAME", help="the column that names each row's topic")
+    again = parser.add_argument_group("each row once, also where a run is killed")
+    again.add_argument(
+        "--state",
+        type=path,
+        metavar="DIR",
+        help="remember in this folder, of any file system that Spark knows, what is published; a new one for "
+        "each input",
+    )
+    again.add_argument(
+        "--settle-seconds",
+        type=positive,
+        metavar="N",
+        help="with --state: how long the topic must not have grown before a run looks for what a killed one "
+        f"has written (default: {SETTLE_S:g}), where others write 6 times that; in 0.7 longer than brokers "
+        "take to flush",
+    )
     add_connection(parser)
     add_reporting(parser)
     return parser
@@ -103,14 +132,17 @@ def run(arguments: argparse.Namespace, progress: Progress) -> dict[str, Any]:
         format_options=read_options(arguments.format_option, argument="--format-option"),
         schema=arguments.schema,
     )
+    settle_s = settle_seconds(arguments.state, arguments.settle_seconds)
+    if arguments.state is not None:
+        options = proven(options)
     progress.step("starting Spark")
     with job_session("publish") as spark:
         rows = messages(given.load(spark), columns)
-        with progress.work("writing") as work, watching(spark, work):
-            written = publish(rows, options)
-    if not arguments.json:
-        print(*aligned(table_of(written)), sep="\n", flush=True)
-    return summary_of(written, with_partitions=arguments.json)
+        if arguments.state is None:
+            published = publish(rows, options, progress)
+        else:
+            published = ResumablePublish(rows, options, arguments.state, progress, settle_s).run()
+    return report(published, sys.stdout, as_json=arguments.json)
 
 
 if __name__ == "__main__":

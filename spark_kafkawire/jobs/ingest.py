@@ -28,7 +28,6 @@ One run at a time may write to an output. Readers see whole batches only.
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -43,9 +42,10 @@ from .command_line import DATA_LOSS_KEY
 from .hadoop_files import Files
 from .ingest_options import IngestOptions
 from .ingest_output import HIDDEN, Output, given_schema, inferred_schema
-from .ingest_plan import Plan, by_topic, deleted, limited, next_plan, ranges_to_read
+from .ingest_plan import Plan, deleted, limited, next_plan, ranges_to_read
 from .ingest_state import IngestState
 from .progress import Progress
+from .reading import read_ranges
 from .spark_progress import watching
 
 
@@ -171,15 +171,7 @@ class Ingest:
 
     def _messages(self, ranges: Sequence[OffsetRange], schema: str | None = None) -> DataFrame:
         """Exactly the messages of the ranges."""
-        starts = {each.log: each.start_offset for each in ranges}
-        stops = {each.log: each.stop_offset for each in ranges}
-        reader = self._spark.read.format("kafkawire").options(**self._options.connection)
-        reader = reader if schema is None else reader.schema(schema)
-        return reader.options(
-            assign=json.dumps(assigned(starts)),
-            startingOffsets=json.dumps(by_topic(starts)),
-            endingOffsets=json.dumps(by_topic(stops)),
-        ).load()
+        return read_ranges(self._spark, self._options.connection, ranges, schema)
 
     def _lost_meanwhile(self, plan: Plan) -> list[str]:
         """What may be missing because it was deleted before or while it was read."""
@@ -191,11 +183,3 @@ class Ingest:
             for each in plan.ranges
             if found[each.log].earliest > each.start_offset
         ]
-
-
-def assigned(logs: Mapping[TopicPartition, int]) -> dict[str, list[Any]]:
-    """Logs as the option ``assign`` names them."""
-    topics: dict[str, list[Any]] = {}
-    for log in logs:
-        topics.setdefault(log.topic, []).append(log.name if log.broker is not None else log.partition)
-    return topics

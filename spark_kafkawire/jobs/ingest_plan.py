@@ -6,12 +6,10 @@ import json
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from ..errors import DataLossError, KafkaWireError
 from ..model import LogBounds, OffsetRange, TopicPartition
-
-Positions = Mapping[TopicPartition, int]
+from .positions import Positions, by_log, by_topic
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +44,8 @@ class Plan:
         """Read ``to_json``'s text. Raises ``KafkaWireError`` (fatal) that names ``place``."""
         try:
             content = json.loads(text)
-            ranges = [OffsetRange(log, *ends) for log, ends in _by_log(content["ranges"])]
-            positions = dict(_by_log(content["positions"]))
+            ranges = [OffsetRange(log, *ends) for log, ends in by_log(content["ranges"])]
+            positions = dict(by_log(content["positions"]))
             losses = tuple(content["losses"])
             return cls(content["batch"], tuple(ranges), positions, content["schema"], losses)
         except (ValueError, LookupError, TypeError, AttributeError) as error:
@@ -56,21 +54,6 @@ class Plan:
 
 class PlanError(KafkaWireError):
     """A recorded plan cannot be read. Fatal."""
-
-
-def by_topic(positions: Positions) -> dict[str, dict[str, int]]:
-    """Offsets as options write them: ``{"t": {"0-1": 123}}``."""
-    topics: dict[str, dict[str, int]] = {}
-    for log, offset in positions.items():
-        topics.setdefault(log.topic, {})[log.name] = offset
-    return topics
-
-
-def _by_log(topics: Mapping[str, Mapping[str, Any]]) -> Iterable[tuple[TopicPartition, Any]]:
-    for topic, logs in topics.items():
-        for name, value in logs.items():
-            broker, _, partition = name.rpartition("-")
-            yield TopicPartition(topic, int(partition), int(broker) if broker else None), value
 
 
 def ranges_to_read(

@@ -1,88 +1,177 @@
-"""Messages are written to topics, and their tasks tell what they have written.
+"""Rows to topics; with a state directory each row once, however often runs are killed.
 
-for written in publish(rows, {"kafka.bootstrap.servers": ..., "topic": "events"}):
-    print(written.log, written.message_count)
+Kafka takes nothing back, and 0.7 does not even answer. So a run that finds an unfinished one reads
+what the topic has got since that began, and writes the rows that are not there:
+
+    begin    STATE/publication.json   how many rows for which topic, their checksum, and the cluster
+    record   STATE/run-N.json         where all logs end that run N may write to
+    settle   from the second run on: wait until the logs have not grown for a while
+    write    all rows in the first run; later those that are not among the records since the first one
+    compare  read the logs again: rows that are missing are written (a worker may be lost), and those
+             that are there too often are told
+    finish   STATE/done.json
+
+Why no row is missing or doubled, wherever a run is killed:
+
+- Nothing is sent before a run has recorded the ends of all logs that its tasks may write to, and a
+  log is read from the first end that was recorded of it. So whatever runs have written is found.
+- Tasks end only when their rows are where the next run finds them (acks=all; acks=verify in 0.7).
+- Spark may run a task again, whose first attempt has written nobody knows what. Such a task writes
+  nothing; the comparison tells what is missing, and the next round writes it.
+- What a killed run had still under way is waited for: its executors end when they see that the driver
+  is gone, and a 0.7 broker shows messages when it flushes them. What comes later than that, or an
+  executor that goes on although nobody hears of it, cannot be held off. It can double rows, and
+  the comparison then finds them.
+
+Rows are compared by content (``publish_difference``). So nobody else may write rows that are equal to
+these meanwhile, and the log must keep what it got: a log that has lost its start is an error, one
+that compaction thins out is not seen.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final
 
-import pyarrow as pa
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.functions import lit
 
-from ..clients.sender import LogReceipt
-from ..errors import OptionError
-from ..model import TopicPartition
+from ..clients.targets import targets_type
+from ..errors import DeliveryError, OptionError, RowError
 from ..options import WriteOptions
-from ..source.write_schema import WRITE_SCHEMAS, WriteSchema
-from ..source.writer import KafkaWireCommitMessage, create_writer
-from .written import Written, total
+from ..source.writer import KafkaWireBatchWriter, create_writer
+from .hadoop_files import Files
+from .positions import Positions
+from .progress import Progress
+from .publish_difference import Difference, Survey, survey
+from .publish_logs import TargetLogs
+from .publish_options import SETTLE_S, proven, shown_target, write_schema
+from .publish_state import Done, Publication, PublishState, TopicRows
+from .publish_write import write, write_once
+from .spark_progress import watching
+from .written import Written
 
-_RECEIPTS: Final = pa.schema(
-    [
-        ("topic", pa.string()),
-        ("partition", pa.int32()),
-        ("broker", pa.int32()),
-        ("messages", pa.int64()),
-        ("size", pa.int64()),
-        ("start", pa.int64()),
-        ("stop", pa.int64()),
-    ]
-)
-_RECEIPTS_DDL: Final = (
-    "topic string, partition int, broker int, messages long, size long, start long, stop long"
-)
+_RUN_AGAIN: Final = "run again with the same --state, which writes what is missing"
+#: How often rows are written that are still missing, as Spark's ``spark.task.maxFailures``.
+_ROUNDS_MAX: Final = 4
 
 
-def publish(rows: DataFrame, options: Mapping[str, str]) -> list[Written]:
-    """Write rows as ``df.write`` does, and tell what was written, sorted by log.
+@dataclass(frozen=True, slots=True)
+class Published:
+    """What a run came to: what it has written, how many rows it found there, and how many messages are
+    there too often; the last two are None without a state directory. ``was_done`` by an earlier run."""
 
-    The numbers are the tasks' own receipts, by which Spark commits a write: what others write
-    meanwhile is not among them, and neither is what a task wrote that failed and ran again.
+    written: Sequence[Written]
+    found_count: int | None = None
+    doubled_count: int | None = None
+    was_done: bool = False
+
+
+def publish(rows: DataFrame, options: Mapping[str, str], progress: Progress) -> Published:
+    """Write all rows, as ``df.write`` does.
+
     Raises ``OptionError`` before anything is sent; what a task raises comes as Spark's own error.
     """
     writer = create_writer(WriteOptions.parse(options), rows.schema, overwrite=False)
+    with progress.work("writing") as work, watching(rows.sparkSession, work):
+        return Published(write(rows, writer))
 
-    def write(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        yield _receipts(writer.write(iter(batches)))
 
-    return total(
-        LogReceipt(
-            TopicPartition(row.topic, row.partition, row.broker), row.messages, row.size, row.start, row.stop
+class ResumablePublish:
+    """One run of a publication that a state directory knows.
+
+    ``rows`` must be the same whenever they are computed, and ``state`` is a folder of any file
+    system of Hadoop's.
+    """
+
+    def __init__(
+        self,
+        rows: DataFrame,
+        options: Mapping[str, str],
+        state: str,
+        progress: Progress,
+        settle_s: float = SETTLE_S,
+    ) -> None:
+        self._spark: SparkSession = rows.sparkSession
+        if self._spark.conf.get("spark.speculation", "false") == "true":
+            raise OptionError(
+                "argument --state: spark.speculation runs tasks twice, which doubles rows; unset it"
+            )
+        self._rows = rows
+        self._progress = progress
+        self._settle_s = settle_s
+        options = proven(options)
+        self._options = WriteOptions.parse(options)
+        self._schema = write_schema(options)
+        self._logs = TargetLogs(self._spark, options)
+        self._state = PublishState(Files(self._spark), state)
+
+    def run(self) -> Published:
+        """Write the rows that are not there yet.
+
+        Raises ``OptionError`` where the directory is of another publication, ``DataLossError`` where
+        a log has lost what was written since, ``RowError``, and ``DeliveryError`` and others where
+        rows could not be written (all fatal); what is written stays, and the next run goes on.
+        """
+        publication, difference = self._begin()
+        if done := self._state.done():
+            return Published((), done.messages, done.messages_doubled, was_done=True)
+        writer = create_writer(self._options, self._rows.schema, overwrite=False, advice=_RUN_AGAIN)
+        is_first = self._state.run_count == 0
+        self._state.begin_run(self._ends(writer, publication))
+        written, doubled_count = self._write(writer, difference, is_first=is_first)
+        self._state.finish(Done(publication.count, doubled_count))
+        own_count = sum(each.message_count for each in written)
+        return Published(written, publication.count - own_count, doubled_count)
+
+    def _begin(self) -> tuple[Publication, Difference]:
+        rows, topic = self._rows, self._options.topic
+        if topic is not None:
+            rows = rows.withColumn("topic", lit(topic))
+        with self._progress.work("looking at the rows") as work, watching(self._spark, work):
+            found = survey(rows)
+        publication = Publication(shown_target(self._options.discovery), self._topics(found))
+        self._state.begin(publication)
+        return publication, Difference(rows, found.columns_with_nulls, self._schema)
+
+    def _topics(self, found: Survey) -> dict[str, TopicRows]:
+        topics = {} if self._options.topic is None else {self._options.topic: TopicRows(0, "0")}
+        for topic, rows in found.topics.items():
+            if topic is None:
+                raise RowError(f"argument --topic-column: {rows.count} row(s) name no topic; fill it")
+            if fault := targets_type(self._options).topic_fault(topic):
+                raise RowError(f"argument --topic-column: topic {topic!r}: {fault}")
+            topics[topic] = rows
+        return topics
+
+    def _ends(self, writer: KafkaWireBatchWriter, publication: Publication) -> Positions:
+        return self._logs.ends([log for topic in publication.topics for log in writer.logs_of(topic)])
+
+    def _write(
+        self, writer: KafkaWireBatchWriter, difference: Difference, *, is_first: bool
+    ) -> tuple[list[Written], int]:
+        """Write what is missing until nothing is; what was written, and how many messages are doubled."""
+        written: list[Written] = []
+        for number in range(_ROUNDS_MAX):
+            rows = self._rows
+            if number or not is_first:
+                self._progress.step(f"waiting until the logs have not grown for {self._settle_s:g} s")
+                self._logs.settle(self._state.starts(), self._settle_s)
+                missing = difference.missing(self._records(difference)).select(*rows.columns)
+                # Of shuffled rows Spark may run a whole stage again, whose tasks do not know that they are.
+                rows = missing.localCheckpoint()
+            with self._progress.work("writing") as work, watching(self._spark, work):
+                written += write_once(rows, writer)
+            with self._progress.work("comparing") as work, watching(self._spark, work):
+                comparison = difference.compare(self._records(difference))
+            if not comparison.missing_count:
+                return written, comparison.doubled_count
+        raise DeliveryError(
+            f"{comparison.missing_count:,} rows are still missing after {_ROUNDS_MAX} rounds, in each of "
+            "which Spark ran tasks again; see why executors are lost, and run again"
         )
-        for row in rows.mapInArrow(write, _RECEIPTS_DDL).collect()
-    )
 
-
-def _receipts(message: object) -> pa.RecordBatch:
-    assert isinstance(message, KafkaWireCommitMessage)
-    rows = [
-        (
-            receipt.log.topic,
-            receipt.log.partition,
-            receipt.log.broker,
-            receipt.message_count,
-            receipt.size,
-            receipt.start_offset,
-            receipt.stop_offset,
-        )
-        for receipt in message.receipts
-    ]
-    return pa.RecordBatch.from_pylist(
-        [dict(zip(_RECEIPTS.names, row, strict=True)) for row in rows], _RECEIPTS
-    )
-
-
-def with_topic(options: Mapping[str, str], topic: str | None) -> dict[str, str]:
-    """The options of the write; the topic is an argument of its own. Raises ``OptionError`` (fatal)."""
-    if any(name.lower() == "topic" for name in options):
-        raise OptionError("argument --option: topic is told by --topic or --topic-column")
-    WriteOptions.parse(options)
-    return {**options, "topic": topic} if topic is not None else dict(options)
-
-
-def write_schema(options: Mapping[str, str]) -> WriteSchema:
-    """What the brokers that the options name make of columns. Raises ``OptionError`` (fatal)."""
-    return WRITE_SCHEMAS[WriteOptions.parse(options).net.connection.dialect.name]
+    def _records(self, difference: Difference) -> DataFrame:
+        """What was appended to all logs since the publication began, up to now."""
+        return self._logs.records(self._state.starts(), difference.record_columns)

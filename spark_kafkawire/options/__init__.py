@@ -5,6 +5,7 @@ Option names are case-insensitive, as Spark's are; sizes take a unit (``4MiB``),
 be. ``OPTIONS`` is the table of them all.
 """
 
+from .raw import reading_options
 from .read import ReadOptions
 from .table import OPTIONS, Option
 from .values import (
@@ -38,4 +39,5 @@ __all__ = [
     "ReadOptions",
     "Selection",
     "WriteOptions",
+    "reading_options",
 ]

@@ -120,6 +120,12 @@ class RawOptions:
         return time_s
 
 
+def reading_options(writing: Mapping[str, str]) -> dict[str, str]:
+    """Those options of a write that also mean something to a read of the same cluster."""
+    only_writing = {option.name.lower() for option in OPTIONS if not option.read}
+    return {name: value for name, value in writing.items() if name.lower() not in only_writing}
+
+
 def _unknown(name: str, read: bool) -> OptionError:
     names = [option.name for option in OPTIONS if (option.read if read else option.write)]
     side = "read" if read else "write"

@@ -19,12 +19,14 @@ from ..clients.rows import Rows
 from ..clients.sender import LogReceipt
 from ..clients.targets import Targets, targets_type
 from ..errors import DeliveryError, KafkaWireError, OptionError
+from ..model import TopicPartition
 from ..options import WriteOptions
 from ..records import compiler
 from ..records.rows import Records
 from .worker import freeze_heap
 from .write_schema import WRITE_SCHEMAS
 
+#: What a failed delivery advises, unless whoever writes knows better.
 _REPEATED: Final = (
     "if Spark runs the task again, it writes all its rows again, and those that arrived are doubled"
 )
@@ -32,8 +34,12 @@ _REPEATED: Final = (
 _log = logging.getLogger("spark_kafkawire")
 
 
-def create_writer(options: WriteOptions, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
+def create_writer(
+    options: WriteOptions, schema: StructType, overwrite: bool, advice: str = _REPEATED
+) -> KafkaWireBatchWriter:
     """The writer for rows of ``schema``; everything that can be checked before rows is checked.
+
+    ``advice`` is what an error says of writing again where a delivery fails.
 
     Raises ``OptionError``, ``DiscoveryError`` (fatal). Nothing is sent.
     """
@@ -47,7 +53,7 @@ def create_writer(options: WriteOptions, schema: StructType, overwrite: bool) ->
     if options.topic is not None:
         targets = targets.of_topic(options.topic)
     discovery = replace(options.discovery, zookeeper_auth=None)
-    return KafkaWireBatchWriter(replace(options, discovery=discovery), targets, columns.stored)
+    return KafkaWireBatchWriter(replace(options, discovery=discovery), targets, columns.stored, advice)
 
 
 @dataclass(frozen=True)
@@ -73,10 +79,20 @@ class KafkaWireBatchWriter(DataSourceArrowWriter):
     ``stored`` names the columns whose content is stored.
     """
 
-    def __init__(self, options: WriteOptions, targets: Targets, stored: frozenset[str]) -> None:
+    def __init__(
+        self, options: WriteOptions, targets: Targets, stored: frozenset[str], advice: str = _REPEATED
+    ) -> None:
         self._options = options
         self._targets = targets
         self._stored = stored
+        self._advice = advice
+
+    def logs_of(self, topic: str) -> tuple[TopicPartition, ...]:
+        """All logs that rows of a topic may go to; what tasks get of the writer after that keeps to them.
+
+        Asking makes the topic where the brokers are set up to. Raises ``DiscoveryError`` (fatal).
+        """
+        return self._targets.nameable(topic)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> KafkaWireCommitMessage:
         """Write all batches of one task.
@@ -87,7 +103,7 @@ class KafkaWireBatchWriter(DataSourceArrowWriter):
         try:
             return self._write(iterator)
         except DeliveryError as error:
-            raise error.advised(_REPEATED) from error
+            raise error.advised(self._advice) from error
         finally:
             freeze_heap(compiler.loaded())
 

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import subprocess
 from pathlib import Path
 from typing import Any, Final
 
@@ -12,7 +15,9 @@ from pyspark.sql import SparkSession
 from spark_kafkawire.broker import EmbeddedCluster
 from spark_kafkawire.clients.sender import LogReceipt
 from spark_kafkawire.errors import OptionError
-from spark_kafkawire.jobs.publish import publish, with_topic
+from spark_kafkawire.jobs.progress import Progress
+from spark_kafkawire.jobs.publish import publish
+from spark_kafkawire.jobs.publish_options import with_topic
 from spark_kafkawire.jobs.publish_rows import MessageColumns, messages
 from spark_kafkawire.jobs.written import Written, summary_of, table_of, total
 from spark_kafkawire.model import TopicPartition
@@ -20,7 +25,7 @@ from tests.support import librdkafka
 from tests.support.foreign import Record
 from tests.support.noida import NoidaBroker
 
-from .submitting import ROOT, make_zip, submit
+from .submitting import ROOT, environment, make_zip, submit, submit_command
 
 SCRIPT: Final = ROOT / "jobs" / "publish.py"
 
@@ -69,23 +74,40 @@ def test_parquet_becomes_messages_with_only_the_zip_shipped(
     )
 
 
-def test_csv_becomes_json_in_kafka_0_7_and_is_read_back(
+def test_csv_becomes_json_in_kafka_0_7_once_though_the_first_run_is_killed(
     package: Path, spark: SparkSession, corpus: EmbeddedCluster, tmp_path: Path
 ) -> None:
     (tmp_path / "rows.csv").write_text("name,size\na,1\nb,\n")
-    done = submit(
-        package,
-        tmp_path,
-        SCRIPT,
+    arguments = [
         *("--input", "rows.csv", "--format", "csv", "--format-option", "header=true"),
-        *("--schema", "name string, size long", "--topic", "published-csv", "--quiet"),
+        *("--schema", "name string, size long", "--topic", "published-csv"),
+        *("--state", f"{tmp_path}/state", "--settle-seconds", "1"),
         f"--option=zookeeper.connect={corpus.zookeeper_connect}",
         "--option=acks=verify",
-    )
+    ]
+    with subprocess.Popen(
+        submit_command(package, SCRIPT, *arguments),
+        cwd=tmp_path,
+        env=environment(tmp_path),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    ) as killed:
+        assert killed.stderr is not None
+        assert any(line.startswith("publish: writing") for line in killed.stderr)
+        os.killpg(killed.pid, signal.SIGKILL)
+    assert (tmp_path / "state" / "run-0.json").exists()
+    assert not (tmp_path / "state" / "done.json").exists()
+
+    done = submit(package, tmp_path, SCRIPT, *arguments, "--quiet")
     assert done.returncode == 0, done.stderr
-    *logs, count, _ = done.stdout.splitlines()
-    assert all(line.startswith("published-csv ") for line in logs)
-    assert count.split() == ["messages", "2"]
+    *logs, written, _, found, doubled = (line.rsplit("  ", 1) for line in done.stdout.splitlines())
+    assert all(words[0].startswith("published-csv ") for words in logs)
+    assert int(written[1]) + int(found[1]) == 2
+    assert [written[0].strip(), found[0].strip()] == ["messages", "messages found"]
+    assert doubled == ["messages doubled", "0"]
     options = {"zookeeper.connect": corpus.zookeeper_connect, "subscribe": "published-csv"}
     values = spark.read.format("kafkawire").options(**options).load().select("value").collect()
     assert sorted(bytes(row.value) for row in values) == [b'{"name":"a","size":1}', b'{"name":"b"}']
@@ -166,7 +188,7 @@ def test_rows_go_to_the_topics_that_they_name(spark: SparkSession, noida: NoidaB
     topics = [noida.create_topic() for _ in range(2)]
     frame = spark.createDataFrame([(topic, "v") for topic in topics * 3], "t string, v string")
     rows = messages(frame, MessageColumns(value="v", topic="t"))
-    written = publish(rows, {"kafka.bootstrap.servers": noida.bootstrap_servers})
+    written = publish(rows, {"kafka.bootstrap.servers": noida.bootstrap_servers}, Progress(None)).written
     assert [(str(each.log), each.message_count) for each in written] == [
         (f"{topic} 0", 3) for topic in topics
     ]

@@ -90,6 +90,22 @@ PUBLISH_CASES: Final = [
         [*INPUT, "--topic", "t", "--format-option", "header"],
         "argument --format-option: number 1 is not KEY=VALUE",
     ),
+    ("--state", [*INPUT, "--topic", "t", "--state", ""], "argument --state: '' is not a path"),
+    (
+        "--state",
+        [*INPUT, "--topic", "t", "--state", "s", "--option", "acks=1"],
+        "option acks: with --state it is all, by which rows are found again; leave it out",
+    ),
+    (
+        "--settle-seconds",
+        [*INPUT, "--topic", "t", "--state", "s", "--settle-seconds", "0.5"],
+        "argument --settle-seconds: '0.5' is not a whole number",
+    ),
+    (
+        "--settle-seconds",
+        [*INPUT, "--topic", "t", "--settle-seconds", "5"],
+        "argument --settle-seconds goes with --state",
+    ),
     (
         "--broker-column",
         [*INPUT, "--topic", "t", "--broker-column", "number"],

@@ -16,7 +16,7 @@ from ...cluster.cluster import Cluster, cluster_of
 from ...cluster.metadata import Metadata
 from ...errors import OptionError
 from ...model import OffsetRange, OffsetUnit, TopicPartition
-from ...options import OPTIONS, FetchOptions, ReadOptions, WriteOptions
+from ...options import FetchOptions, ReadOptions, WriteOptions, reading_options
 from ...records.columns import Columns
 from .source_headers import are_from
 
@@ -51,9 +51,7 @@ def target_options(options: Mapping[str, str]) -> tuple[ReadOptions, WriteOption
         raise OptionError(
             "argument --target-option: the target is a cluster of Kafka 0.8 or later: kafka.bootstrap.servers"
         )
-    only_writing = {option.name.lower() for option in OPTIONS if not option.read}
-    reading = {name: value for name, value in options.items() if name.lower() not in only_writing}
-    return ReadOptions.parse({**reading, "subscribe": "any"}), write
+    return ReadOptions.parse({**reading_options(options), "subscribe": "any"}), write
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@
 
 where numbers are zigzag varints, and keys and values begin with their size (-1 for null).
 
-    batches -> check CRCs -> [decompress] -> index of records -> gather keys and values -> columns
+    batches -> check CRCs -> [decompress] -> index of records, values -> gather keys -> columns
 
 Source: Apache Kafka's DefaultRecordBatch.java and DefaultRecord.java; KIP-98.
 """
@@ -28,7 +28,7 @@ from ..protocol.buffers import Buffers
 from . import batch_kernels as kernels
 from . import compiler
 from .batch_index import BatchIndex
-from .columns import Columns, Int32s, Int64s, room
+from .columns import Columns, Int32s, Int64s, Uint8s, binary_array, room
 from .headers import BadHeaders, decode_headers
 from .limits import DecodeLimits
 from .record_kernels import read_records
@@ -37,6 +37,9 @@ from .spans import DecodeBuffers, gathered, head, room_for
 
 ATTRIBUTES_POS: Final = 21
 _CHECKED: Final = [kernels.POS, kernels.SIZE, kernels.CRC]
+#: The values' bytes, where each begins (one more for the end), and their sizes.
+_Values = tuple[Uint8s, Int32s, Int32s]
+_NO_VALUES: Final[_Values] = (room(0, np.uint8), room(0, np.int32), room(0, np.int32))
 _MEANINGS: Final = {
     kernels.BAD_RECORD: "the sizes of a record do not add up",
     kernels.BAD_OFFSET: "the offset of a record is not one of the batch",
@@ -83,7 +86,8 @@ def _columns(
     offsets = room(count, np.int64)
     timestamps = room(count if "timestamp" in wanted else 0, np.int64)
     timestamp_types = room(count if "timestampType" in wanted else 0, np.int32)
-    keys, values = (room_for(count if name in wanted else 0) for name in ("key", "value"))
+    keys = room_for(count if "key" in wanted else 0)
+    values = _room_for_values(regions, buffers) if "value" in wanted else _NO_VALUES
     headers = [room(count if "headers" in wanted else 0, np.int32) for _ in range(3)]
     code, region, row, key_bytes, null_keys, value_bytes, null_values, header_count = read_records(
         regions.buf,
@@ -107,13 +111,21 @@ def _columns(
     return Columns(
         offsets[:row],
         keys=gathered(regions.buf, head(keys, row), key_bytes, null_keys) if has_keys else None,
-        values=gathered(regions.buf, head(values, row), value_bytes, null_values, buffers)
-        if "value" in wanted
-        else None,
+        values=_gathered_values(values, row, value_bytes, null_values) if "value" in wanted else None,
         headers=_headers(regions, headers, row, header_count) if has_headers else None,
         timestamps_ms=timestamps[:row] if "timestamp" in wanted else None,
         timestamp_types=timestamp_types[:row] if "timestampType" in wanted else None,
     )
+
+
+def _room_for_values(regions: Regions, buffers: Buffers) -> _Values:
+    data = np.frombuffer(buffers.take(len(regions.buf)), np.uint8)
+    return data, room(regions.count + 1, np.int32), room(regions.count, np.int32)
+
+
+def _gathered_values(values: _Values, count: int, size: int, nulls: int) -> pa.BinaryArray:
+    data, offsets, sizes = values
+    return binary_array(data[:size], offsets[: count + 1], sizes[:count] >= 0 if nulls else None)
 
 
 def _headers(regions: Regions, columns: list[Int32s], count: int, header_count: int) -> pa.ListArray:

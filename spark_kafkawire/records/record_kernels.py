@@ -85,7 +85,7 @@ def varlong(buf: Any, pos: int, stop: int) -> tuple[int, int]:
 
 @kernel(
     f"UniTuple(int64, 8)({_BYTES}, int64[:, ::1], int64, int64, int64[::1], int64[::1], int32[::1],"
-    " int32[::1], int32[::1], int32[::1], int32[::1], int32[::1], int32[::1], int32[::1])"
+    " int32[::1], int32[::1], uint8[::1], int32[::1], int32[::1], int32[::1], int32[::1], int32[::1])"
 )
 def read_records(
     buf: Any,
@@ -97,7 +97,8 @@ def read_records(
     timestamp_types: Any,
     key_starts: Any,
     key_sizes: Any,
-    value_starts: Any,
+    values: Any,
+    value_offsets: Any,
     value_sizes: Any,
     header_starts: Any,
     header_stops: Any,
@@ -105,8 +106,10 @@ def read_records(
 ) -> tuple[int, int, int, int, int, int, int, int]:
     """Index the records of all regions that are in the range of offsets; check all of them.
 
-    Columns of no length are not filled. A null has the size -1. The caller has checked that
-    regions lie in ``buf`` and that there are rows for all their records.
+    Columns of no length are not filled. A null has the size -1. Values are copied one after the
+    other to ``values``, right where they are met: the copy brings the next record into the cache.
+    ``value_offsets`` has one more for their end. The caller has checked that regions lie in ``buf``,
+    that there are rows for all their records, and that ``values`` has room for all of ``buf``.
     Returns ``(code, region, row, key_bytes, null_keys, value_bytes, null_values, headers)``: where
     it stopped, and sums over the rows.
     """
@@ -173,9 +176,11 @@ def read_records(
                 if len(key_starts):
                     key_starts[row] = key_start
                     key_sizes[row] = key_size
-                if len(value_starts):
-                    value_starts[row] = value_start
+                if len(value_offsets):
+                    value_offsets[row] = value_bytes
                     value_sizes[row] = value_size
+                    if value_size > 0:
+                        copy(values, value_bytes, buf, value_start, value_size)
                 if len(header_starts):
                     header_starts[row] = pos
                     header_stops[row] = end
@@ -190,6 +195,8 @@ def read_records(
         if pos != stop:
             return BAD_RECORD, region, row, key_bytes, null_keys, value_bytes, null_values, headers
         regions[region, KEPT] = row - first_row
+    if len(value_offsets):
+        value_offsets[row] = value_bytes
     return END, 0, row, key_bytes, null_keys, value_bytes, null_values, headers
 
 

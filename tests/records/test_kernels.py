@@ -36,6 +36,8 @@ def test_all_kernels_are_compiled() -> None:
         "crc_each",
         "write_messages",
         "index_batches",
+        "select_batches",
+        "place_records",
         "read_records",
         "read_headers",
         "read_messages",

@@ -71,11 +71,11 @@ def test_the_newest_versions_are_spoken(kafka: ApacheKafka) -> None:
 
 def test_a_quota_slows_a_read_down_and_does_not_end_it(kafka: ApacheKafka) -> None:
     topic = librdkafka.create_topic(kafka.bootstrap_servers())
-    librdkafka.produce(kafka.bootstrap_servers(), topic, [Record(bytes(10_000))] * 240)
+    librdkafka.produce(kafka.bootstrap_servers(), topic, [Record(bytes(10_000))] * 215)
     # What was read is divided by ten seconds at least, so that the quota is used up after 2 MB.
     kafka_python.limit_reads(kafka.bootstrap_servers(), "slow", 200_000)
     options = {"kafka.client.id": "slow", "kafkaConsumer.pollTimeoutMs": "60s", "fetchBytes": "256KiB"}
-    assert len(rows_of(kafka, topic, **options)) == 240
+    assert len(rows_of(kafka, topic, **options)) == 215
 
 
 @pytest.mark.parametrize("isolation_level", ["read_committed", "read_uncommitted"])

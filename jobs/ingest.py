@@ -4,7 +4,8 @@
         --option zookeeper.connect=127.0.0.1:2181 --topic debian-gzip --output /data/debian
 
 Every run adds a folder OUTPUT/batch=N, which is there wholly or not at all. A run that was killed is
-finished by the next one. Nothing new is a run without a batch. One run at a time may write to an output.
+finished by the next one. Nothing new is a run without a batch. One run at a time may write to an output;
+a second one is refused where the operating system can tell.
 
 Any path that Spark's Hadoop knows will do (file:, hdfs:, ...), where renaming a folder is one step.
 """
@@ -65,13 +66,16 @@ def make_parser() -> JobParser:
         "--max-bytes", type=positive, metavar="N", help="read about so many bytes at most (0.7)"
     )
     read.add_argument(
-        "--max-records", type=positive, metavar="N", help="read so many records at most (from 0.8)"
+        "--max-records",
+        type=positive,
+        metavar="N",
+        help="read so many records at most, one of each partition at least (from 0.8)",
     )
     kept = parser.add_argument_group("where progress is kept").add_mutually_exclusive_group()
     kept.add_argument(
         "--group",
         help="in this consumer group, too, so that lag can be seen: in ZooKeeper for 0.7, else on the "
-        "brokers; it must have no live consumers",
+        "brokers; it must have no live consumers, and is put back where somebody else has moved it",
     )
     kept.add_argument(
         "--checkpoint", type=path, metavar="DIR", help="in this folder (default: OUTPUT/_kafkawire)"

@@ -8,6 +8,7 @@ in S3.
 
 from __future__ import annotations
 
+import uuid
 from typing import Any
 
 from py4j.protocol import Py4JJavaError
@@ -51,7 +52,7 @@ class Files:
     def write(self, path: str, text: str) -> None:
         """Make a file in one step: it is there with all of its text, or not at all."""
         folder, _, name = path.rpartition("/")
-        unfinished = f"{folder}/.{name}.unfinished"
+        unfinished = f"{folder}/.{name}.{uuid.uuid4().hex}.unfinished"
         stream = self._call("create", unfinished, True)
         try:
             stream.write(bytearray(text.encode()))
@@ -67,10 +68,25 @@ class Files:
             raise FileError(f"{target} is there already: does another run write here?")
         if not self._call("rename", source, self._path(target)):
             raise FileError(f"cannot rename {source} to {target}")
+        # What came to be there meanwhile, and is a folder, was not replaced: the other one went into it.
+        inside = f"{target}/{source.rpartition('/')[2]}"
+        is_folder = self._call("getFileStatus", target).isDirectory()
+        if is_folder and self.exists(inside):
+            self.remove(inside)
+            raise FileError(f"{target} came to be there meanwhile: does another run write here?")
+
+    def local_path(self, path: str) -> str | None:
+        """The path as this machine knows it; None on another file system than this machine's own."""
+        where = self._path(path)
+        files = where.getFileSystem(self._conf)
+        if str(files.getUri().getScheme()) != "file":
+            return None
+        return str(files.makeQualified(where).toUri().getPath())
 
     def make_folder(self, path: str) -> None:
         """Make a folder and those above it."""
-        self._call("mkdirs", path)
+        if not self._call("mkdirs", path):
+            raise FileError(f"{path}: cannot make the folder: may this user write there?")
 
     def remove(self, path: str) -> None:
         """Remove a file or folder, which need not be there."""

@@ -19,31 +19,36 @@ Whatever is killed between any two instructions, the next run finds one of these
 often it is said. So a message of batch 7 is in the output once if 3 was reached and not at all before that,
 and the offsets of two batches do not overlap, since a plan begins where the one before it ends.
 
-Where a plan begins: at what the group has committed; else at what the newest plan says, which also holds
-where a broker has forgotten an idle group; else, for a topic that was never read, at ``--starting``. What
-a topic gets later, as more partitions, is read from its beginning.
+Where a plan begins: where the newest plan ends, whatever was done to the group meanwhile; else, for a
+topic that was never read, at what the group has committed; else at ``--starting``. What a topic gets
+later, as more partitions, is read from its beginning, and so is a topic that was made anew.
 
-One run at a time may write to an output. Readers see whole batches only.
+One run at a time may write to an output: ``ingest_lock`` keeps others out, and where it cannot, the run
+that is overtaken ends with an error before it shows anything. Readers see whole batches only.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
 from ..cluster.cluster import Cluster, cluster_of
+from ..errors import DataLossError, UnknownTopicError
 from ..model import LogBounds, OffsetRange, OffsetUnit, TopicPartition
 from ..planner.batch import led, select, starts_of
 from ..planner.limits import check_names
 from .command_line import DATA_LOSS_KEY
 from .hadoop_files import Files
+from .ingest_json import given_schema, inferred_schema
+from .ingest_lock import sole_run
 from .ingest_options import IngestOptions
-from .ingest_output import HIDDEN, Output, given_schema, inferred_schema
+from .ingest_output import HIDDEN, Output
 from .ingest_plan import Plan, deleted, limited, next_plan, ranges_to_read
 from .ingest_state import IngestState
+from .positions import Positions
 from .progress import Progress
 from .reading import read_ranges
 from .spark_progress import watching
@@ -59,15 +64,23 @@ class Ingest:
         self._read_options = options.parsed
         self._cluster: Cluster = cluster_of(self._read_options)
         files = Files(spark)
-        self._state = IngestState(files, options.checkpoint or f"{options.output.path}/{HIDDEN}")
+        hidden = f"{options.output.path}/{HIDDEN}"
+        self._own_folders = (hidden, options.checkpoint or hidden)
+        self._files = files
+        self._state = IngestState(files, options.checkpoint or hidden)
         self._output = Output(files, options.output)
         self._losses: list[str] = []
+        self._moved: list[str] = []
 
     def run(self) -> dict[str, Any]:
         """Finish what an earlier run left, then read one batch; the summary.
 
         Raises whatever stops it; the next run goes on from there.
         """
+        with sole_run(self._files, self._own_folders):
+            return self._run()
+
+    def _run(self) -> dict[str, Any]:
         began_s = time.monotonic()
         batches = []
         newest = self._state.newest()
@@ -76,25 +89,30 @@ class Ingest:
             batches.append(self._finish(newest.plan))
         plan = self._next(newest.plan if newest else None)
         if plan is not None:
+            self._output.check_new(plan)
             self._state.record(plan)
             batches.append(self._finish(plan))
         return {
             "messages": sum(batch["messages"] for batch in batches),
             "output": self._options.output.path,
             "batches": batches,
+            **({"group_moved": self._moved} if self._moved else {}),
             DATA_LOSS_KEY: self._losses,
             "seconds": round(time.monotonic() - began_s, 1),
         }
 
     def _finish(self, plan: Plan) -> dict[str, Any]:
         """Steps 2 to 5, as far as they are not done; what became of the batch."""
-        is_there = self._output.holds(plan.batch)
-        messages = 0 if is_there or not plan.ranges else self._write(plan)
+        is_there = self._output.holds(plan)
+        left = self._left(plan)
+        self._losses += plan.losses
+        if not is_there:
+            self._pass_over([each for each in plan.ranges if each not in left])
+        messages = 0 if is_there or not left else self._write(plan, left)
         if self._options.group is not None:
-            after = {each.log: each.stop_offset for each in plan.ranges}
+            after = {each.log: each.stop_offset for each in left}
             self._cluster.commit_group_offsets(self._options.group, after)
         self._state.finish(plan)
-        self._losses += plan.losses
         ranges = [
             {"log": str(each.log), "start": each.start_offset, "stop": each.stop_offset}
             for each in plan.ranges
@@ -102,17 +120,44 @@ class Ingest:
         noted = {"written_by": "an earlier run"} if is_there else {}
         return {"batch": plan.batch, "messages": messages, **noted, "ranges": ranges}
 
-    def _write(self, plan: Plan) -> int:
-        logs = len(plan.ranges)
+    def _left(self, plan: Plan) -> list[OffsetRange]:
+        """The plan's ranges but for those of topics that were deleted since."""
+        ids = self._topic_ids(plan.topic_ids)
+        gone = {topic for topic in plan.topic_ids.keys() - ids.keys() if self._is_gone(topic)}
+        gone |= plan.made_anew(ids)
+        return [each for each in plan.ranges if each.log.topic not in gone]
+
+    def _is_gone(self, topic: str) -> bool:
+        """Whether brokers say that there is no such topic, and not only nothing of it now."""
+        try:
+            return not self._cluster.logs_of([topic])
+        except UnknownTopicError:
+            return True
+
+    def _topic_ids(self, topics: Collection[str]) -> dict[str, str]:
+        return {topic: str(each) for topic, each in self._cluster.topic_ids(topics).items()} if topics else {}
+
+    def _pass_over(self, gone: Sequence[OffsetRange]) -> None:
+        losses = [f"{deleted(each)}: the topic is not there any more" for each in gone if each.size]
+        self._check_borne(losses)
+        self._losses += losses
+
+    def _check_borne(self, losses: Sequence[str]) -> None:
+        if losses and self._read_options.fetch.fail_on_data_loss:
+            raise DataLossError(f"{losses[0]}; to read what is there, set failOnDataLoss=false")
+
+    def _write(self, plan: Plan, ranges: Sequence[OffsetRange]) -> int:
+        logs = len(ranges)
         unit = self._options.offset_unit
         is_records = unit is OffsetUnit.RECORDS
         what = f"batch {plan.batch}: {plan.size:,} {unit.value} of {logs} partition{'s' * (logs > 1)}"
+        schema = self._schema(ranges, plan.schema)
         with (
             self._progress.work(what, messages_total=plan.size if is_records else None) as work,
             watching(self._spark, work),
         ):
-            messages = self._output.write(plan.batch, self._messages(plan.ranges), plan.schema)
-        self._losses += self._lost_meanwhile(plan)
+            messages = self._output.write(plan, self._messages(ranges), schema)
+        self._losses += self._lost_meanwhile(ranges)
         return messages
 
     def _next(self, last: Plan | None) -> Plan | None:
@@ -122,7 +167,11 @@ class Ingest:
         logs = select(self._read_options.selection, self._cluster)
         logs = led(logs, self._cluster.leaders_of(logs), fail_on_data_loss=fail)
         found = self._cluster.bounds(logs)
-        starts = self._starts(last, found)
+        topic_ids = self._topic_ids({log.topic for log in found})
+        anew = last.made_anew(topic_ids) if last else set()
+        remade = [f"{topic} was made anew since it was read: its old messages are gone" for topic in anew]
+        self._check_borne(remade)
+        starts = self._starts(last, found, anew)
         if self._options.group is not None:
             # A group that may not be committed to is told before anything is read.
             self._cluster.commit_group_offsets(self._options.group, starts)
@@ -131,22 +180,26 @@ class Ingest:
         # A log of which nothing is left is passed over once, and not told of again.
         ranges += tuple(each for each in whole if each.log in losses and not each.size)
         # Where a topic starts is remembered also while there is nothing to read of it.
-        if not ranges and last is not None and starts.keys() <= last.positions.keys():
+        if not ranges and not remade and last is not None and starts.keys() <= last.positions.keys():
             return None
         schema = self._schema(ranges) if ranges else None
-        return next_plan(last, ranges, starts, schema, losses.values())
+        return next_plan(last, ranges, starts, schema, [*remade, *losses.values()], topic_ids)
 
     def _starts(
-        self, last: Plan | None, found: Mapping[TopicPartition, LogBounds]
+        self, last: Plan | None, found: Mapping[TopicPartition, LogBounds], anew: Collection[str]
     ) -> dict[TopicPartition, int]:
-        recorded = last.positions if last else {}
+        known_topics = {log.topic for log in last.positions} if last else set()
+        recorded = {log: at for log, at in last.positions.items() if log.topic not in anew} if last else {}
         group: Mapping[TopicPartition, int | None] = {}
         if self._options.group is not None:
             group = self._cluster.read_group_offsets(self._options.group, list(found))
-        committed = {log: offset for log, offset in group.items() if offset is not None}
-        known = {**recorded, **committed}
+        committed = {
+            log: offset for log, offset in group.items() if offset is not None and log.topic not in anew
+        }
+        self._tell_of_moves(recorded, committed)
+        known = {**committed, **recorded}
         starts = {log: known[log] for log in found if log in known}
-        topics = {log.topic for log in (*recorded, *starts)}
+        topics = known_topics | {log.topic for log in starts}
         starts |= {log: found[log].earliest for log in found if log not in starts and log.topic in topics}
         return {**starts, **self._first_starts({log: found[log] for log in found if log not in starts})}
 
@@ -158,11 +211,25 @@ class Ingest:
         check_names(self._read_options.starting, list(found))
         return {log: end.offset for log, end in starts_of(self._read_options, self._cluster, found).items()}
 
-    def _schema(self, ranges: Sequence[OffsetRange]) -> str | None:
+    def _tell_of_moves(self, recorded: Positions, committed: Positions) -> None:
+        """Say where somebody else has moved the group: no message is read twice or left out for it."""
+        moved = [
+            f"{log} stood at {offset} and is put back to {recorded[log]}, where the output ends"
+            for log, offset in committed.items()
+            if offset != recorded.get(log, offset)
+        ]
+        if moved:
+            self._progress.step(f"group {self._options.group!r}: {moved[0]} ({len(moved)} in all)")
+        self._moved += moved
+
+    def _schema(self, ranges: Sequence[OffsetRange], planned: str | None = None) -> str | None:
+        """The schema of the values' JSON; what was planned is not shown yet, so the user may change it."""
         if self._options.output.decode != "json":
             return None
         if self._options.output.schema is not None:
             return given_schema(self._options.output.schema)
+        if planned is not None:
+            return planned
         with (
             self._progress.work("reading the messages for their schema") as work,
             watching(self._spark, work),
@@ -173,13 +240,13 @@ class Ingest:
         """Exactly the messages of the ranges."""
         return read_ranges(self._spark, self._options.connection, ranges, schema)
 
-    def _lost_meanwhile(self, plan: Plan) -> list[str]:
+    def _lost_meanwhile(self, ranges: Sequence[OffsetRange]) -> list[str]:
         """What may be missing because it was deleted before or while it was read."""
         if self._read_options.fetch.fail_on_data_loss:
             return []
-        found = self._cluster.bounds([each.log for each in plan.ranges])
+        found = self._cluster.bounds([each.log for each in ranges])
         return [
             deleted(OffsetRange(each.log, each.start_offset, min(found[each.log].earliest, each.stop_offset)))
-            for each in plan.ranges
+            for each in ranges
             if found[each.log].earliest > each.start_offset
         ]

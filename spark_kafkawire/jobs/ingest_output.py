@@ -1,29 +1,35 @@
 """What ``ingest`` writes: the columns of messages, values decoded, in one folder for each batch.
 
 OUTPUT/batch=7/...                        a batch that is whole; readers see a column ``batch``
+OUTPUT/batch=7/_plan                      the plan that it was written by; Spark's readers pass over it
 OUTPUT/_kafkawire/unfinished/7-ATTEMPT    one that is being written; Spark's readers pass over it
+
+The plan is the first file of an attempt. So where it is missing somebody has removed the attempt, of
+which some tasks may have been done by then; and a batch that has another one is another run's.
 """
 
 from __future__ import annotations
 
-import json
+import re
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from pyspark.sql import Column, DataFrame, Observation, SparkSession
-from pyspark.sql.functions import col, count, expr, from_json, lit
-from pyspark.sql.types import StringType, StructField, StructType
+from pyspark.sql import DataFrame, Observation
+from pyspark.sql.functions import col, count, expr, lit
+from pyspark.sql.types import BinaryType
 
 from ..errors import OptionError
-from .hadoop_files import Files
+from .hadoop_files import FileError, Files
+from .ingest_json import from_text
+from .ingest_plan import Plan
 
 HIDDEN: Final = "_kafkawire"
 BATCH: Final = "batch"
+_PLAN: Final = "_plan"
 DECODERS: Final = ("none", "string", "json")
-#: Where Spark puts the text of a value that is not JSON of the schema.
-CORRUPT: Final = "_corrupt_record"
+_ADVICE: Final = "or of one with another --checkpoint: give each an --output of its own"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +52,7 @@ def parse_partition_by(arguments: Sequence[str]) -> dict[str, str | None]:
         name, separator, sql = (part.strip() for part in argument.partition("="))
         if not name or (separator and not sql):
             raise OptionError(f"argument --partition-by: {argument!r} is not NAME or NAME=SQL")
-        if name == BATCH:
+        if name.lower() == BATCH:
             raise OptionError(f"argument --partition-by: {BATCH!r} is the column of the runs themselves")
         columns[name] = sql or None
     return columns
@@ -60,28 +66,60 @@ class Output:
         self._options = options
         self._unfinished = f"{options.path}/{HIDDEN}/unfinished"
 
-    def holds(self, batch: int) -> bool:
-        """Whether the batch is there."""
-        return self._files.exists(self._folder(batch))
+    def holds(self, plan: Plan) -> bool:
+        """Whether the plan's batch is there. Raises ``FileError`` also where that is of another plan."""
+        folder = self._folder(plan.batch)
+        if not self._files.exists(folder):
+            return False
+        if self._plan_id(folder) != plan.id:
+            raise FileError(f"{folder} is another run's, {_ADVICE}")
+        return True
 
-    def write(self, batch: int, messages: DataFrame, schema: str | None) -> int:
+    def check_new(self, plan: Plan) -> None:
+        """Raise ``FileError`` where there are batches that the runs before the plan know nothing of."""
+        numbers = re.compile(rf"{BATCH}=(\d+)")
+        matches = map(numbers.fullmatch, self._files.names(self._options.path))
+        there = max((int(match[1]) for match in matches if match), default=-1)
+        if there >= plan.batch:
+            raise FileError(f"{self._folder(there)} is of a run that is not recorded, {_ADVICE}")
+
+    def write(self, plan: Plan, messages: DataFrame, schema: str | None) -> int:
         """Write a batch, and show it in one step; how many messages it has.
 
         Each attempt has a folder of its own, so that what an earlier one left, or is still writing on
         executors that outlived their driver, is no part of it.
         """
         self._files.remove(self._unfinished)
-        attempt = f"{self._unfinished}/{batch}-{uuid.uuid4().hex}"
+        attempt = f"{self._unfinished}/{plan.batch}-{uuid.uuid4().hex}"
+        self._files.make_folder(attempt)
+        self._files.write(f"{attempt}/{_PLAN}", plan.to_json())
         observed = Observation()
         frame = decoded(messages, self._options.decode, schema)
         for name, sql in self._options.partition_by.items():
             frame = frame if sql is None else frame.withColumn(name, expr(sql))
+        self._check_partition_columns(frame)
         # Counted where nothing is left out yet.
         frame = frame.observe(observed, count(lit(1)).alias("messages"))
         writer = frame.write.format(self._options.format).options(**self._options.format_options)
-        writer.partitionBy(*self._options.partition_by).save(attempt)
-        self._files.rename(attempt, self._folder(batch))
+        writer.mode("append").partitionBy(*self._options.partition_by).save(attempt)
+        if not self._files.exists(f"{attempt}/{_PLAN}"):
+            raise FileError(f"{attempt} was removed by another run, {_ADVICE}")
+        self._files.rename(attempt, self._folder(plan.batch))
         return int(observed.get["messages"])
+
+    def _check_partition_columns(self, frame: DataFrame) -> None:
+        """Raise ``OptionError`` for bytes: a folder's name is text, and no file holds the column."""
+        names = {name.lower() for name in self._options.partition_by}
+        for column in frame.schema.fields:
+            if column.name.lower() in names and isinstance(column.dataType, BinaryType):
+                raise OptionError(
+                    f"argument --partition-by: {column.name} is bytes, which no folder's name can hold; use "
+                    f"--decode string, or a column of text as {column.name}_hex='hex({column.name})'"
+                )
+
+    def _plan_id(self, folder: str) -> str | None:
+        path = f"{folder}/{_PLAN}"
+        return Plan.from_json(self._files.read(path), path).id if self._files.exists(path) else None
 
     def _folder(self, batch: int) -> str:
         return f"{self._options.path}/{BATCH}={batch}"
@@ -92,26 +130,7 @@ def decoded(messages: DataFrame, decode: str, schema: str | None) -> DataFrame:
     if decode == "none":
         return messages
     text = {name: col(name).cast("string") for name in ("key", "value")}
-    columns: dict[str, Column] = dict(text)
     if decode == "json":
         assert schema is not None
-        fields = StructType.fromJson(json.loads(schema))
-        columns["value"] = from_json(text["value"], fields, {"columnNameOfCorruptRecord": CORRUPT})
-    return messages.withColumns(columns)
-
-
-def inferred_schema(spark: SparkSession, messages: DataFrame) -> str:
-    """The schema of the JSON in the values, all of which are read, as Spark writes schemas in JSON."""
-    text = messages.select(col("value").cast("string").alias("value"))
-    return with_corrupt(spark.read.json(text, columnNameOfCorruptRecord=CORRUPT).schema)
-
-
-def given_schema(ddl: str) -> str:
-    """The same for a schema that the user gives (``name string, size long``)."""
-    return with_corrupt(StructType.fromDDL(ddl))  # type: ignore[arg-type]
-
-
-def with_corrupt(schema: StructType) -> str:
-    """The schema with a place for the text of what is not JSON of it."""
-    fields = [each for each in schema.fields if each.name != CORRUPT]
-    return StructType([*fields, StructField(CORRUPT, StringType())]).json()
+        text["value"] = from_text(text["value"], schema)
+    return messages.withColumns(text)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import uuid
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 
 from ..errors import DataLossError, KafkaWireError
 from ..model import LogBounds, OffsetRange, TopicPartition
@@ -18,6 +20,8 @@ class Plan:
 
     ``schema`` is that of the values' JSON, where it is decoded: what is read again must look the same.
     ``losses`` are lines about what was gone when it was planned, for the run that finishes it.
+    ``topic_ids`` tell a topic from another one of its name, where topics have ids. ``id`` is the plan's
+    own, which tells it from what another run plans.
     """
 
     batch: int
@@ -25,11 +29,17 @@ class Plan:
     positions: Positions
     schema: str | None = None
     losses: tuple[str, ...] = ()
+    topic_ids: Mapping[str, str] = field(default_factory=dict)
+    id: str | None = None
 
     @property
     def size(self) -> int:
         """Offsets in all ranges: bytes in 0.7, records later."""
         return sum(each.size for each in self.ranges)
+
+    def made_anew(self, topic_ids: Mapping[str, str]) -> set[str]:
+        """The topics that are other ones now, by the ids that they have now."""
+        return {topic for topic, now in topic_ids.items() if self.topic_ids.get(topic, now) != now}
 
     def to_json(self) -> str:
         """As it is recorded."""
@@ -37,7 +47,8 @@ class Plan:
         for each in self.ranges:
             ranges.setdefault(each.log.topic, {})[each.log.name] = [each.start_offset, each.stop_offset]
         content = {"batch": self.batch, "ranges": ranges, "positions": by_topic(self.positions)}
-        return json.dumps({**content, "schema": self.schema, "losses": self.losses})
+        told = {"schema": self.schema, "losses": self.losses, "topic_ids": dict(self.topic_ids)}
+        return json.dumps({"id": self.id, **content, **told})
 
     @classmethod
     def from_json(cls, text: str, place: str) -> Plan:
@@ -47,7 +58,9 @@ class Plan:
             ranges = [OffsetRange(log, *ends) for log, ends in by_log(content["ranges"])]
             positions = dict(by_log(content["positions"]))
             losses = tuple(content["losses"])
-            return cls(content["batch"], tuple(ranges), positions, content["schema"], losses)
+            ids = dict(content.get("topic_ids", {}))
+            schema, own_id = content["schema"], content.get("id")
+            return cls(content["batch"], tuple(ranges), positions, schema, losses, ids, own_id)
         except (ValueError, LookupError, TypeError, AttributeError) as error:
             raise PlanError(f"{place} is not a plan of ingest: {error!r}") from error
 
@@ -120,9 +133,21 @@ def next_plan(
     starts: Positions,
     schema: str | None,
     losses: Iterable[str] = (),
+    topic_ids: Mapping[str, str] = MappingProxyType({}),
 ) -> Plan:
-    """The plan after ``last``; logs of which nothing is read keep their place."""
-    before = last.positions if last else {}
+    """The plan after ``last``; logs of which nothing is read keep their place.
+
+    What was known of a topic that ``topic_ids`` tells to be another one now is forgotten.
+    """
+    anew = last.made_anew(topic_ids) if last else set()
+    kept = {log: at for log, at in last.positions.items() if log.topic not in anew} if last else {}
     after = {each.log: each.stop_offset for each in ranges}
-    batch = last.batch + 1 if last else 0
-    return Plan(batch, tuple(ranges), {**before, **starts, **after}, schema, tuple(losses))
+    return Plan(
+        last.batch + 1 if last else 0,
+        tuple(ranges),
+        {**kept, **starts, **after},
+        schema,
+        tuple(losses),
+        {**(last.topic_ids if last else {}), **topic_ids},
+        uuid.uuid4().hex,
+    )

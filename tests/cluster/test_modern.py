@@ -418,3 +418,9 @@ def test_a_coordinator_that_is_not_there_yet_is_waited_for(
 def test_committed_offsets_need_a_group() -> None:
     with pytest.raises(OptionError, match=r"'committed' needs kafka\.group\.id"):
         cluster_of("127.0.0.1:1").committed_offsets([TopicPartition("t", 0)])
+
+
+def test_topics_that_are_there_tell_their_ids() -> None:
+    with LogServer({"t": [MemoryLog()], "u": [MemoryLog()]}) as server:
+        cluster = cluster_of(server.bootstrap_servers)
+        assert cluster.topic_ids(["t", "gone"]) == {"t": server.broker.topic_id("t")}

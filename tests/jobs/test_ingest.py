@@ -20,39 +20,12 @@ from spark_kafkawire.jobs.hadoop_files import FileError, Files
 from spark_kafkawire.jobs.ingest import Ingest
 from spark_kafkawire.jobs.ingest_options import IngestOptions, parse_starting
 from spark_kafkawire.jobs.ingest_output import OutputOptions, parse_partition_by
-from spark_kafkawire.jobs.progress import Progress, progress_on
+from spark_kafkawire.jobs.progress import progress_on
 from tests.support import librdkafka
 from tests.support.foreign import Record
 from tests.support.noida import NoidaBroker
 
-_NUMBERS: Final = itertools.count()
-QUIET: Final = Progress(None)
-
-
-@pytest.fixture
-def topic() -> str:
-    return f"ingest-{next(_NUMBERS)}"
-
-
-@pytest.fixture
-def output(tmp_path: Path) -> OutputOptions:
-    return OutputOptions(str(tmp_path / "out"))
-
-
-def produce(bootstrap_servers: str, topic: str, values: range, partitions: int = 2) -> None:
-    records = [Record(b'{"n": %d}' % number, partition=number % partitions) for number in values]
-    librdkafka.produce(bootstrap_servers, topic, records)
-
-
-def values_of(spark: SparkSession, output: OutputOptions) -> list[int]:
-    """The numbers in the output, sorted; doubled ones twice."""
-    rows = spark.read.parquet(output.path).selectExpr("get_json_object(CAST(value AS STRING), '$.n') AS n")
-    return sorted(int(row.n) for row in rows.collect())
-
-
-def options_of(broker: NoidaBroker, topic: str, output: OutputOptions, **options: Any) -> IngestOptions:
-    connection = {"kafka.bootstrap.servers": broker.bootstrap_servers, **options.pop("connection", {})}
-    return IngestOptions(connection, output, {"subscribe": topic}, **options)
+from .ingesting import QUIET, Crash, crash, options_of, produce, values_of
 
 
 def test_runs_go_on_where_the_last_one_ended(
@@ -258,15 +231,6 @@ def test_wrong_options_are_told_before_spark_is_asked(
         IngestOptions(connection, output, {"subscribe": "t"}, **changed)
 
 
-class Crash(BaseException):
-    """What ends a run at an instruction, as a kill does: nothing of the package catches it."""
-
-
-def crash(*_: Any) -> None:
-    """A step at which the run ends."""
-    raise Crash
-
-
 class Crashing:
     """Counts the steps that change something, and ends the run before or after one of them."""
 
@@ -359,8 +323,7 @@ def test_two_runs_at_once_are_told_and_not_mixed(
     first.run()
     assert plan is not None
     second._state.record(plan)
-    assert second._output.holds(plan.batch)
-    with pytest.raises(FileError, match=r"0\.done\.json is there already: does another run write here\?"):
+    with pytest.raises(FileError, match=r"batch=0 is another run's, or of one with another --checkpoint"):
         second._finish(plan)
     assert values_of(spark, output) == [*range(10)]
 

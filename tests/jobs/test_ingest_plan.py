@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from spark_kafkawire.errors import DataLossError
@@ -88,3 +90,20 @@ def test_plans_follow_each_other_and_logs_that_are_not_read_keep_their_place() -
     assert (first.batch, first.positions) == (0, {A: 5, B: 3})
     second = next_plan(first, [OffsetRange(C, 2, 4)], {C: 2}, None)
     assert (second.batch, second.positions) == (1, {A: 5, B: 3, C: 4})
+
+
+def test_what_is_known_of_a_topic_ends_with_it() -> None:
+    first = next_plan(None, [OffsetRange(A, 0, 9)], {A: 0, C: 4}, None, (), {"t": "1", "u": "2"})
+    assert first.made_anew({"t": "1"}) == first.made_anew({}) == first.made_anew({"new": "3"}) == set()
+    assert first.made_anew({"t": "3", "u": "2"}) == {"t"}
+    second = next_plan(first, [OffsetRange(A, 0, 3)], {A: 0}, None, (), {"t": "3"})
+    assert (second.positions, second.topic_ids) == ({A: 3}, {"t": "3", "u": "2"})
+    assert Plan.from_json(second.to_json(), "here") == second
+    assert first.id != second.id
+
+
+def test_a_plan_that_was_recorded_without_ids_is_read() -> None:
+    plan = Plan(0, (), {A: 1})
+    content = json.loads(plan.to_json())
+    del content["id"], content["topic_ids"]
+    assert Plan.from_json(json.dumps(content), "here") == plan

@@ -42,6 +42,8 @@ _COLUMNS: Final = {
     "attributes": np.uint8,
     "region": np.int64,
 }
+#: Where payloads that are not to be copied go.
+NO_VALUES: Final = np.empty(0, np.uint8)
 #: Rows that are indexed before the number of the others is guessed from them.
 _FIRST_ROWS: Final = 1024
 
@@ -154,10 +156,13 @@ def byte_array(buf: Buffer) -> Uint8s:
     return array
 
 
-def walk_array(buf: Uint8s, rows_max: int) -> Entries:
-    """``walk`` over a read-only array."""
+def walk_array(buf: Uint8s, rows_max: int, values: Uint8s = NO_VALUES) -> Entries:
+    """``walk`` over a read-only array; copies plain payloads one after the other to ``values``.
+
+    ``values`` is as long as ``buf`` at least, or empty: then nothing is copied.
+    """
     starts, stops = np.zeros(1, np.int64), np.array([len(buf)], np.int64)
-    code, pos, columns = _walk(buf, starts, stops, rows_max)
+    code, pos, columns = _walk(buf, starts, stops, rows_max, values)
     is_cut = code == kernels.END and pos < len(buf)
     return Entries(pos, Stop.CUT if is_cut else Stop(code), *columns)
 
@@ -168,17 +173,19 @@ def walk_regions(buf: Uint8s, starts: Int64s, stops: Int64s, rows_max: int) -> E
     Set ``i`` is ``[starts[i], stops[i])``; what a set's end cuts is passed over, but a set
     with no whole message and at least a length stops the walk as ``CUT``.
     """
-    code, pos, columns = _walk(buf, starts, stops, rows_max)
+    code, pos, columns = _walk(buf, starts, stops, rows_max, NO_VALUES)
     return Entries(pos, Stop(code), *columns)
 
 
-def _walk(buf: Uint8s, starts: Int64s, stops: Int64s, rows_max: int) -> tuple[int, int, Any]:
+def _walk(buf: Uint8s, starts: Int64s, stops: Int64s, rows_max: int, values: Uint8s) -> tuple[int, int, Any]:
     """The kernel's code, where it stopped, and the columns, which grow with what was found."""
     room = min(len(buf) // (HEADER_BYTES + 1) + 1, _FIRST_ROWS, rows_max)
     columns: Any = [np.empty(room, dtype) for dtype in _COLUMNS.values()]
-    region, pos, row = 0, int(starts[0]), 0
+    region, pos, row, value_pos = 0, int(starts[0]), 0, 0
     while True:
-        code, region, pos, row = kernels.walk(buf, starts, stops, region, pos, row, *columns)
+        code, region, pos, row, value_pos = kernels.walk(
+            buf, starts, stops, region, pos, row, value_pos, values, *columns
+        )
         if code != kernels.ROWS_FULL or row == rows_max:
             return code, pos, [column[:row] for column in columns]
         guess = row * (len(buf) - pos) // pos

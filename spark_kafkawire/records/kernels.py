@@ -20,6 +20,8 @@ ROWS_FULL: Final = 2
 BAD_LENGTH: Final = 3
 BAD_MAGIC: Final = 4
 
+#: The bits of a message's attributes that name its codec.
+_CODEC_MASK: Final = 3
 #: Bits of a position. A masked position cannot be negative, which spares compiled code the test
 #: for Python's negative indices at every byte: a third of the time.
 _PLACE: Final = 2**62 - 1
@@ -27,7 +29,7 @@ _BYTES: Final = "Array(uint8, 1, 'C', readonly=True)"
 
 
 @kernel(
-    f"UniTuple(int64, 4)({_BYTES}, int64[::1], int64[::1], int64, int64, int64,"
+    f"UniTuple(int64, 5)({_BYTES}, int64[::1], int64[::1], int64, int64, int64, int64, uint8[::1],"
     " int64[::1], int64[::1], int64[::1], uint32[::1], uint8[::1], uint8[::1], int64[::1])"
 )
 def walk(
@@ -37,6 +39,8 @@ def walk(
     region: int,
     pos: int,
     row: int,
+    value_pos: int,
+    values: Any,
     starts: Any,
     payload_starts: Any,
     payload_sizes: Any,
@@ -44,13 +48,16 @@ def walk(
     magics: Any,
     attributes: Any,
     regions: Any,
-) -> tuple[int, int, int, int]:
+) -> tuple[int, int, int, int, int]:
     """Index the messages of the regions ``[region_starts[i], region_stops[i])`` of ``buf``.
 
     Goes on at ``pos`` in ``region`` and fills the row arrays from ``row`` on. A message cut by
     its region's end is passed over; one that is the first of its region stops the walk.
-    Returns ``(code, region, pos, row)`` where it stopped: ``pos`` is after the last whole
-    message, ``row`` after the last filled row. The caller has checked that regions lie in ``buf``.
+    The payloads of plain messages are copied one after the other to ``values`` from ``value_pos``
+    on, where it has any length: the copy brings the next message into the cache.
+    Returns ``(code, region, pos, row, value_pos)`` where it stopped: ``pos`` is after the last
+    whole message, ``row`` after the last filled row. The caller has checked that regions lie in
+    ``buf`` and that ``values`` has room for them.
     """
     while region < len(region_starts):
         stop = region_stops[region]
@@ -58,19 +65,19 @@ def walk(
             pos &= _PLACE
             length = (buf[pos] << 24) | (buf[pos + 1] << 16) | (buf[pos + 2] << 8) | buf[pos + 3]
             if length < 5 or length > 0x7FFFFFFF:
-                return BAD_LENGTH, region, pos, row
+                return BAD_LENGTH, region, pos, row, value_pos
             end = pos + 4 + length
             if end > stop:
                 if pos == region_starts[region]:
-                    return CUT, region, pos, row
+                    return CUT, region, pos, row, value_pos
                 break
             magic = buf[pos + 4]
             if magic > 1:
-                return BAD_MAGIC, region, pos, row
+                return BAD_MAGIC, region, pos, row, value_pos
             if length < 5 + magic:
-                return BAD_LENGTH, region, pos, row
+                return BAD_LENGTH, region, pos, row, value_pos
             if row == len(starts):
-                return ROWS_FULL, region, pos, row
+                return ROWS_FULL, region, pos, row, value_pos
             crc = pos + 5 + magic
             starts[row] = pos
             payload_starts[row] = crc + 4
@@ -79,28 +86,33 @@ def walk(
             magics[row] = magic
             attributes[row] = buf[pos + 5] * magic
             regions[row] = region
+            if len(values) and attributes[row] & _CODEC_MASK == 0:
+                copy(values, value_pos, buf, crc + 4, payload_sizes[row])
+                value_pos += payload_sizes[row]
             row += 1
             pos = end
         region += 1
         if region < len(region_starts):
             pos = region_starts[region]
-    return END, region, pos, row
+    return END, region, pos, row, value_pos
 
 
 @kernel(f"int64({_BYTES}, int64[::1], int64[::1], uint32[::1], uint32[::1], uint8[::1], int32[::1])")
 def gather(buf: Any, starts: Any, sizes: Any, crcs: Any, tables: Any, values: Any, offsets: Any) -> int:
     """Copy the spans of ``buf`` one after the other into ``values``; fill their ``offsets``.
 
-    Returns the CRC-32 that all of ``values`` has if each span has its one of ``crcs``; with no
-    ``tables`` (``checksum.combining_tables``) it returns 0. The caller has checked that every span
-    lies in ``buf`` and that their sum fits ``values`` and int32.
+    With ``values`` of no length they have been copied before. Returns the CRC-32 that all of
+    ``values`` has if each span has its one of ``crcs``; with no ``tables``
+    (``checksum.combining_tables``) it returns 0. The caller has checked that every span lies in
+    ``buf`` and that their sum fits ``values`` and int32.
     """
     pos = 0
     combined: Any = 0
     offsets[0] = 0
     for row in range(len(starts)):
         size = sizes[row]
-        copy(values, pos, buf, starts[row], size)
+        if len(values):
+            copy(values, pos, buf, starts[row], size)
         pos += size
         offsets[row + 1] = pos
         if len(tables):

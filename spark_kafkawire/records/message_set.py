@@ -22,7 +22,19 @@ from . import compiler, kernels
 from .checksum import combining_tables, first_mismatch
 from .columns import Columns, Int32s, Int64s, Uint8s, binary_array
 from .encoding import EncodedSet, encode, encode_sets
-from .entries import LENGTH_BYTES, Entries, Stop, byte_array, damage, entry_size, walk, walk_array
+from .entries import (
+    CODEC_MASK,
+    HEADER_BYTES,
+    LENGTH_BYTES,
+    NO_VALUES,
+    Entries,
+    Stop,
+    byte_array,
+    damage,
+    entry_size,
+    walk,
+    walk_array,
+)
 from .limits import DEFAULT_LIMITS, DecodeLimits
 from .nesting import Level, flatten
 
@@ -53,6 +65,10 @@ class Decoded:
     cut: bool
 
 
+#: Payloads in a row, where each begins (one more for the end), the first row with a wrong CRC.
+_Gathered = tuple[Uint8s, Int32s, int | None]
+
+
 def decode(
     buf: Buffer,
     base_offset: int,
@@ -71,9 +87,9 @@ def decode(
     magic or codec, an impossible length or damaged compressed data at any level; ``LimitError``
     for a message that decompresses to too much or is nested too deep. All fatal.
     """
-    whole = byte_array(buf)
+    whole, buffers = byte_array(buf), buffers or Buffers()
     window = _window(whole, limits)
-    outer = walk_array(window, limits.rows_max)
+    outer, copied = _walk_copying(window, limits, buffers)
     if outer.stop in (Stop.BAD_LENGTH, Stop.BAD_MAGIC):
         offset = base_offset + outer.size
         raise CorruptDataError(
@@ -82,9 +98,10 @@ def decode(
             offset,
         )
     level = Level(window, outer, np.arange(outer.count), outer.count)
-    if outer.codec.any():
+    if copied is None:
         level = flatten(level, base_offset, limits)
-    columns = _columns(level, outer, base_offset, values, buffers or Buffers())
+    gathered = _gather(level.buf, level.entries, copied, buffers)
+    columns = _columns(level, outer, base_offset, values, gathered)
     size = outer.size if level.kept == outer.count else int(outer.pos[level.kept])
     is_limited = len(window) < len(whole) or outer.stop is Stop.ROWS_FULL or level.kept < outer.count
     return Decoded(columns, size, cut=not is_limited)
@@ -98,8 +115,18 @@ def _window(buf: Uint8s, limits: DecodeLimits) -> Uint8s:
     return buf[: max(limits.batch_bytes_max, first)]
 
 
-def _columns(level: Level, outer: Entries, base_offset: int, values: bool, buffers: Buffers) -> Columns:
-    data, offsets, wrong_row = _gather(level.buf, level.entries, buffers)
+def _walk_copying(window: Uint8s, limits: DecodeLimits, buffers: Buffers) -> tuple[Entries, Uint8s | None]:
+    """The messages, and memory that begins with their payloads; None where some are compressed."""
+    # Where the first one is compressed all are, most likely.
+    if len(window) > HEADER_BYTES and window[4] and window[5] & CODEC_MASK:
+        return walk_array(window, limits.rows_max), None
+    values = np.frombuffer(buffers.take(len(window)), np.uint8)
+    outer = walk_array(window, limits.rows_max, values)
+    return outer, None if outer.codec.any() else values
+
+
+def _columns(level: Level, outer: Entries, base_offset: int, values: bool, gathered: _Gathered) -> Columns:
+    data, offsets, wrong_row = gathered
     if wrong_row is not None:
         origin = int(level.origin[wrong_row])
         raise damage(outer, origin, base_offset, "the CRC-32 of its payload is wrong")
@@ -111,14 +138,15 @@ def _columns(level: Level, outer: Entries, base_offset: int, values: bool, buffe
     return Columns(offset, index, next_offset, binary_array(data, offsets) if values else None)
 
 
-def _gather(buf: Uint8s, entries: Entries, buffers: Buffers) -> tuple[Uint8s, Int32s, int | None]:
-    """All payloads in a row, where each begins (one more for the end), the first with a wrong CRC."""
+def _gather(buf: Uint8s, entries: Entries, copied: Uint8s | None, buffers: Buffers) -> _Gathered:
+    """All payloads in a row, which the walk may have ``copied`` already."""
     compiler.expect(entries.count)
-    tables = combining_tables()
-    data = np.frombuffer(buffers.take(int(entries.payload_size.sum())), np.uint8)
+    tables, size = combining_tables(), int(entries.payload_size.sum())
+    target = np.frombuffer(buffers.take(size), np.uint8) if copied is None else NO_VALUES
+    data = target if copied is None else copied[:size]
     offsets = np.empty(entries.count + 1, np.int32)
     combined = kernels.gather(
-        buf, entries.payload_pos, entries.payload_size, entries.crc, tables, data, offsets
+        buf, entries.payload_pos, entries.payload_size, entries.crc, tables, target, offsets
     )
     wrong_row = first_mismatch(data.data, offsets, entries.crc, combined if len(tables) else None)
     return data, offsets, wrong_row

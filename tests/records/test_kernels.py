@@ -60,9 +60,18 @@ def test_walk_does_the_same_both_ways_with_any_room(seed: int) -> None:
             results = []
             for run in (kernels.walk, kernels.walk.interpreted):
                 columns: Any = [np.zeros(room, t) for t in "qqqIBBq"]
-                results.append((run(buf, starts, stops, 0, 0, 0, *columns), [c.tolist() for c in columns]))
+                values = np.zeros(len(buf), np.uint8)
+                stopped = run(buf, starts, stops, 0, 0, 0, 0, values, *columns)
+                results.append((stopped, [c.tolist() for c in (values, *columns)]))
             assert results[0] == results[1]
-            (_, region, pos, row), _ = results[0]
+            (_, region, pos, row, value_pos), (copied, *found) = results[0]
+            _, payload_starts, payload_sizes, _, _, attributes, _ = (column[:row] for column in found)
+            plain = [
+                buf[start : start + size].tobytes()
+                for start, size, bits in zip(payload_starts, payload_sizes, attributes, strict=True)
+                if bits & 3 == 0
+            ]
+            assert bytes(copied[:value_pos]) == b"".join(plain)
             assert 0 <= region <= 3
             assert 0 <= pos <= len(buf)
             assert row <= room

@@ -99,5 +99,5 @@ def test_a_null_over_headers_is_no_headers() -> None:
     )
     assert over.to_pylist()[1] is None
     check_records(Records(binary([b"v"] * 3), headers=over), 1000)
-    with pytest.raises(RowError, match="^row 2: its record of 111 bytes"):
+    with pytest.raises(RowError, match=r"^row 2: its record of 111 bytes"):
         check_records(Records(binary([b"v"] * 3), headers=over), 110)

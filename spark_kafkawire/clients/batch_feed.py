@@ -101,7 +101,9 @@ class BatchFeed:
         else:
             self._check_start(found, index)
             self._check_size(int(index.column(SIZE).max()))
-            self._come = _Come(self.next_offset, index, found.aborted_transactions or ())
+            is_committed = self._options.isolation_level == READ_COMMITTED
+            aborted = found.aborted_transactions if is_committed else None
+            self._come = _Come(self.next_offset, index, aborted or ())
             self.next_offset = next_offset
             self._empty_count = 0
 

@@ -3,7 +3,7 @@
 A mechanism is a generator: it yields the client's tokens and is sent the broker's. It never waits.
 
 Source: KIP-43, KIP-152 (tokens in requests), KIP-368 (how long a login lasts); RFC 4616 (PLAIN),
-RFC 5802 (SCRAM), RFC 7628 (OAUTHBEARER).
+RFC 7628 (OAUTHBEARER); SCRAM is in ``scram``.
 """
 
 from __future__ import annotations
@@ -13,21 +13,18 @@ from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from scramp import ScramClient, ScramException
-
 from ..errors import AuthenticationError, ConnectionLost, KafkaWireError
 from ..protocol.modern import SASL_HANDSHAKE
 from ..protocol.modern.error_codes import ModernErrorCode, broker_error
 from ..protocol.modern.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
 from .channel import Channel
 from .oauth import ClientCredentials
+from .scram import HASHES, scram
 from .transport import Deadline
 
 #: The client's tokens, for each of which the broker's answer is sent in.
 Tokens = Generator[bytes, bytes, None]
 
-#: Most rounds of SCRAM's hash that are made for a broker; Kafka itself allows 16,384. They take 0.5 s.
-SCRAM_ITERATIONS_MAX: Final = 1 << 20
 #: From this version of SaslHandshake on, tokens travel in SaslAuthenticate requests.
 _TOKENS_IN_REQUESTS: Final = 1
 #: Mechanisms that an error lists, and characters of a text of the broker's that it shows.
@@ -148,31 +145,7 @@ def _plain(credentials: Password) -> Tokens:
 
 
 def _scram(mechanism: str) -> Callable[[Password], Tokens]:
-    def tokens(credentials: Password) -> Tokens:
-        try:
-            client = ScramClient([mechanism], credentials.username, credentials.password)
-            challenge = (yield client.get_client_first().encode()).decode()
-            _check_iterations(challenge)
-            client.set_server_first(challenge)
-            # Who knows the password proves it: the broker, too.
-            client.set_server_final((yield client.get_client_final().encode()).decode())
-        except (ScramException, UnicodeDecodeError) as error:
-            said = error.args[0] if isinstance(error, ScramException) else "its message is no text"
-            raise AuthenticationError(
-                f"SASL {mechanism}: no login, because one side does not know the password or is another "
-                f"than it should be: {said}"
-            ) from error
-
-    return tokens
-
-
-def _check_iterations(challenge: str) -> None:
-    match = re.search(r"(?:^|,)i=(\d{1,18})(?:,|$)", challenge)
-    if match and int(match[1]) > SCRAM_ITERATIONS_MAX:
-        raise AuthenticationError(
-            f"SASL SCRAM: the broker asks for {match[1]} rounds of hashing, at most {SCRAM_ITERATIONS_MAX} "
-            "are made here"
-        )
+    return lambda credentials: scram(mechanism, credentials.username, credentials.password)
 
 
 def _oauthbearer(credentials: Token) -> Tokens:
@@ -190,7 +163,6 @@ def _oauthbearer(credentials: Token) -> Tokens:
 #: What each mechanism does with its credentials.
 MECHANISMS: Final[dict[str, Callable[..., Tokens]]] = {
     "PLAIN": _plain,
-    "SCRAM-SHA-256": _scram("SCRAM-SHA-256"),
-    "SCRAM-SHA-512": _scram("SCRAM-SHA-512"),
+    **{mechanism: _scram(mechanism) for mechanism in HASHES},
     "OAUTHBEARER": _oauthbearer,
 }

@@ -22,8 +22,13 @@ from .jars import broker_jars
 
 #: A second and a half on an idle machine.
 START_TIMEOUT_S: Final = 120.0
-#: The second password has what JAAS lines and SCRAM's messages use as signs of their own.
-USERS: Final = {"alice": "alice-secret", "bob": "bob; s\N{LATIN SMALL LETTER E WITH ACUTE}cret=1"}
+#: The second password has what JAAS lines and SCRAM's messages use as signs of their own, the third one
+#: what a normalised text would not have.
+USERS: Final = {
+    "alice": "alice-secret",
+    "bob": "bob; s\N{LATIN SMALL LETTER E WITH ACUTE}cret=1",
+    "carol": "carol\N{NO-BREAK SPACE}s\N{OHM SIGN}cret",
+}
 
 #: Each listener's name with the security protocol that it speaks.
 LISTENERS: Final = {

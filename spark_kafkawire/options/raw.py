@@ -102,6 +102,8 @@ class RawOptions:
             return None
         match = re.fullmatch(r"(\d{1,19})\s*(?:([kmg])(?:i?b)?|b)?", text.strip().lower())
         size = int(match[1]) * _SIZE_UNITS[match[2] or ""] if match else -1
+        if is_kafka_property(name):  # Kafka takes all that its int or long holds, as "no limit"
+            size = min(size, high)
         if not low <= size <= high:
             raise bad_value(name, text, f"a size from {low} to {high} bytes, like 65536 or 4MiB")
         return size
@@ -113,8 +115,10 @@ class RawOptions:
 
     def seconds(self, name: str) -> float:
         text = self.get(name) or ""
-        match = re.fullmatch(r"(\d{1,12})\s*(ms|s|m|min|h)?", text.strip().lower())
+        match = re.fullmatch(r"(\d{1,19})\s*(ms|s|m|min|h)?", text.strip().lower())
         time_s = int(match[1]) * _TIME_UNITS[match[2] or ""] if match else 0.0
+        if is_kafka_property(name):
+            time_s = min(time_s, _TIME_MAX_S)
         if not 0 < time_s <= _TIME_MAX_S:
             raise bad_value(name, text, "a time above zero and up to 24h, like 500ms or 30s")
         return time_s

@@ -182,4 +182,4 @@ def _logins(listener: str) -> list[str]:
 def _plain_users() -> str:
     # A properties file is Latin-1, other characters are escaped.
     users = " ".join(f'user_{user}="{password}"' for user, password in USERS.items())
-    return users.encode("ascii", "backslashreplace").decode().replace("\\xe9", "\\u00e9")
+    return "".join(sign if sign.isascii() else f"\\u{ord(sign):04x}" for sign in users)

@@ -115,8 +115,12 @@ class LeaderLink:
         return batches
 
     def give_back(self) -> None:
-        """Leave the connection to the tasks that follow; it closes where replies are missing."""
-        POOL.give_back(self._client)
+        """Leave the connection to the tasks that follow; it closes where replies are missing, or the
+        end of a request that was interrupted."""
+        if self._requests:
+            self._client.close()
+        else:
+            POOL.give_back(self._client)
 
     def _request(self, batches: Sequence[Batch]) -> ProduceRequest:
         topics = groupby(sorted(batches, key=lambda batch: batch.log), lambda batch: batch.log.topic)

@@ -70,6 +70,7 @@ class Partitioner:
         if isinstance(rows.topic, str):
             topics, codes = [rows.topic], np.zeros(rows.count, np.int64)
         else:
+            rows.refuse_broken_topics()
             topics, codes = _coded(rows.topic)
         for code, topic in enumerate(topics):
             if topic not in self._turns:

@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 
 from ..errors import RowError
 from ..records.rows import Records
+from .rows import is_text
 
 #: Bytes that a batch of one record has besides its key, value and headers, at most: the header of
 #: the batch (61) and the record's lengths, attributes, timestamp and offset. Source: KIP-98.
@@ -21,7 +22,7 @@ _HEADER_OVERHEAD_BYTES: Final = 10
 
 def check_records(records: Records, record_bytes_max: int) -> None:
     """Refuse records that are larger than ``kafka.max.request.size`` before compression, as the
-    Java producer does, timestamps before 1970, and headers without a key.
+    Java producer does, timestamps before 1970, and headers without a key or with one that is no text.
 
     Raises ``RowError`` (fatal) naming the first row at fault, counted from 0.
     """
@@ -32,6 +33,8 @@ def check_records(records: Records, record_bytes_max: int) -> None:
     if records.headers is not None and _keyless(records.headers).any():
         row = _rows_of_pairs(records.headers)[int(np.argmax(_keyless(records.headers)))]
         raise RowError(f"row {row}: it has a header without a key; drop the header, or name it")
+    if records.headers is not None:
+        _refuse_broken_keys(records.headers)
 
 
 def _refuse_oversize(records: Records, record_bytes_max: int) -> None:
@@ -67,6 +70,15 @@ def _rows_of_pairs(headers: pa.Array) -> npt.NDArray[np.int64]:
     ``list_flatten``, ``list_parent_indices`` counts them."""
     counts = pc.fill_null(pc.list_value_length(headers), 0).to_numpy(zero_copy_only=False)
     return np.repeat(np.arange(len(headers)), counts)
+
+
+def _refuse_broken_keys(headers: pa.Array) -> None:
+    """Spark's strings may be any bytes; readers take a header's key for UTF-8."""
+    keys = pc.struct_field(pc.list_flatten(headers), 0)
+    if not is_text(keys):
+        pair = next(index for index in range(len(keys)) if not is_text(keys.slice(index, 1)))
+        row = _rows_of_pairs(headers)[pair]
+        raise RowError(f"row {row}: the key of a header is not UTF-8; drop the header, or correct the key")
 
 
 def _keyless(headers: pa.Array) -> npt.NDArray[np.bool_]:

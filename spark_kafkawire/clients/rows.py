@@ -36,9 +36,24 @@ class Rows:
         if not isinstance(self.topic, str):
             refuse_nulls("topic", self.topic, "fill it, or set the option topic")
 
+    def refuse_broken_topics(self) -> None:
+        """Raises ``RowError`` (fatal) naming the first row whose topic is no text, counted from 0."""
+        if not isinstance(self.topic, str) and not is_text(self.topic):
+            row = next(row for row in range(self.count) if not is_text(self.topic.slice(row, 1)))
+            raise RowError(f"row {row}: topic is not UTF-8; correct it, or set the option topic")
+
 
 def refuse_nulls(name: str, column: pa.Array, advice: str) -> None:
     """Raises ``RowError`` (fatal) naming the first null of a column, counted from 0."""
     if column.null_count:
         row = pc.index(pc.is_null(column), True).as_py()
         raise RowError(f"row {row}: {name} is null; {advice}")
+
+
+def is_text(column: pa.Array) -> bool:
+    """Whether all strings of a column are UTF-8: Spark's may be any bytes, and Arrow trusts it."""
+    try:
+        column.validate(full=True)
+    except pa.ArrowInvalid:
+        return False
+    return True

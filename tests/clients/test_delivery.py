@@ -15,6 +15,9 @@ from spark_kafkawire.clients.delivery import Delivery
 from spark_kafkawire.clients.producer import Producer
 from spark_kafkawire.errors import DeliveryError
 from spark_kafkawire.model import TopicPartition
+from spark_kafkawire.net.client import Client
+from spark_kafkawire.net.pool import POOL
+from spark_kafkawire.net.transport import Transport
 from spark_kafkawire.protocol.modern.error_codes import ModernErrorCode
 from spark_kafkawire.records.batch_encoding import EncodedBatch
 from spark_kafkawire.records.rows import Records
@@ -317,6 +320,24 @@ def test_a_connection_that_was_closed_while_nothing_was_in_flight_is_replaced(
         sending.finish()
     poll(lambda: librdkafka.offsets(mock_cluster.bootstrap_servers, "t")[1] == 2, "both are written")
     assert values(librdkafka.consume(mock_cluster.bootstrap_servers, "t")) == [b"before", b"after"]
+
+
+def test_a_connection_on_which_a_request_was_interrupted_is_not_left_to_others(
+    mock_cluster: MockCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    mock_cluster.create_topic("t")
+    sending = producer(options_of(mock_cluster.bootstrap_servers, acks=0))
+    sending.add(TopicPartition("t", 0), records([b"a"]))
+    sending._delivery.magic(TopicPartition("t", 0))
+    kept: list[Client] = []
+    monkeypatch.setattr(POOL, "give_back", kept.append)
+    monkeypatch.setattr(Transport, "send", interrupted)
+    with pytest.raises(KeyboardInterrupt), sending:
+        sending.finish()
+    assert not kept
 
 
 def test_a_leader_that_stays_down_is_an_error_after_the_delivery_timeout(mock_cluster: MockCluster) -> None:

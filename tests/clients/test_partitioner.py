@@ -174,6 +174,12 @@ def test_a_topic_name_that_brokers_refuse_is_a_row_error() -> None:
         Partitioner(targets()).split(rows)
 
 
+def test_a_topic_that_is_no_text_is_a_row_error() -> None:
+    topics = binary([b"t", None, b"t\xff"]).view(pa.string())
+    with pytest.raises(RowError, match=r"^row 2: topic is not UTF-8; correct it, or set the option topic$"):
+        split(Partitioner(targets()), rows_of(binary([b"a"] * 3), topics))
+
+
 def test_a_topic_whose_brokers_are_all_dead_is_an_error() -> None:
     rows = rows_of(binary([b"a"]), pa.array(["dead"]))
     with pytest.raises(DiscoveryError, match=r"^topic 'dead': none of its brokers \(7\) is alive"):

@@ -101,3 +101,13 @@ def test_a_null_over_headers_is_no_headers() -> None:
     check_records(Records(binary([b"v"] * 3), headers=over), 1000)
     with pytest.raises(RowError, match=r"^row 2: its record of 111 bytes"):
         check_records(Records(binary([b"v"] * 3), headers=over), 110)
+
+
+def test_a_headers_key_that_is_no_text_is_refused() -> None:
+    plain = headers([None, [("a", b"1"), ("b", b"\xff")], [("c", b"2")]])
+    keys = binary([b"a", b"b", b"k\xffy"]).view(pa.string())
+    pairs = pa.StructArray.from_arrays([keys, plain.values.field(1)], fields=list(HEADERS.value_type))
+    broken = pa.ListArray.from_arrays(plain.offsets, pairs)
+    check_records(Records(binary([b"v"] * 3), headers=plain), 1000)
+    with pytest.raises(RowError, match=r"^row 2: the key of a header is not UTF-8"):
+        check_records(Records(binary([b"v"] * 3), headers=broken), 1000)

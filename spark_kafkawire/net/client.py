@@ -25,6 +25,9 @@ from .transport import Deadline
 #: Requests of a pipeline that wait for replies at the same time. Bounded, because a broker whose
 #: replies nobody reads stops reading requests.
 PIPELINE_DEPTH: Final = 64
+#: What connecting may take however soon who asks wants an answer, seconds: a slow broker that has no
+#: time to tell its versions would be taken for one of 0.9.
+CONNECT_LEAST_S: Final = 10.0
 
 
 class Client:
@@ -40,12 +43,13 @@ class Client:
     def connect(cls, broker: Broker, settings: ConnectionSettings, within: Deadline | None = None) -> Self:
         """Connect to a broker, and agree with it on what the dialect leaves open.
 
-        No wait lasts longer than ``settings.timeout_s``, nor, here and below, than ``within``.
+        No wait lasts longer than ``settings.timeout_s``, nor, here and below, than ``within``, but for
+        ``CONNECT_LEAST_S`` here.
         Raises ``ConnectFailed`` or another ``TransportError`` (retriable), ``AuthenticationError``,
         ``ProtocolError``, ``BrokerError`` (fatal).
         """
         try:
-            deadline = Deadline.after(settings.timeout_s).within(within)
+            deadline = Deadline.after(settings.timeout_s).within(within, CONNECT_LEAST_S)
             return cls(broker, settings, connected(broker, settings, deadline))
         except KafkaWireError as error:
             raise error.located(str(broker)) from error

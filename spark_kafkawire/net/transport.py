@@ -17,7 +17,7 @@ from ..protocol.primitives import Buffer
 #: Buffers handed to one sendmsg call; Linux refuses more than 1,024.
 _BUFFERS_PER_CALL: Final = 512
 #: What is left of a wait whose outer deadline has passed, seconds: what has come is taken.
-_LAST_LOOK_S: Final = 0.5
+LAST_LOOK_S: Final = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,12 +44,12 @@ class Deadline:
         """The deadline that many seconds after this one."""
         return replace(self, at_s=self.at_s + seconds)
 
-    def within(self, outer: Deadline | None) -> Deadline:
-        """This deadline, or the outer one where that comes first, which leaves time to take what
-        has come already."""
+    def within(self, outer: Deadline | None, least_s: float = LAST_LOOK_S) -> Deadline:
+        """This deadline, or the outer one where that comes first, but not before ``least_s`` seconds
+        from now: what has come already is taken."""
         if outer is None or outer.at_s >= self.at_s:
             return self
-        return replace(outer, at_s=min(self.at_s, max(outer.at_s, time.monotonic() + _LAST_LOOK_S)))
+        return replace(outer, at_s=min(self.at_s, max(outer.at_s, time.monotonic() + least_s)))
 
     @property
     def left_s(self) -> float:

@@ -16,10 +16,13 @@ from spark_kafkawire.errors import (
     RequestTimedOut,
 )
 from spark_kafkawire.net.client import PIPELINE_DEPTH, Client
+from spark_kafkawire.net.transport import Deadline
+from spark_kafkawire.protocol import modern
 from spark_kafkawire.protocol.v07 import LATEST_TIME, OffsetsRequest, ProduceRequest
 from tests.support.polling import GRACE_S
-from tests.support.settings import settings_07
+from tests.support.settings import settings_07, settings_modern
 
+from .modern_peers import answer, api_versions, asked
 from .peers import ANSWER, OFFSETS, Peer, Script, answering, closed_port, read_frame, stalling
 
 HTTP_ANSWER: Final = b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n"
@@ -187,3 +190,16 @@ def test_a_connection_that_cannot_be_made_names_the_broker() -> None:
     with pytest.raises(ConnectFailed) as error:
         Client.connect(broker, settings_07(5))
     assert str(error.value) == f"broker 7 (127.0.0.1:{broker.port}): cannot connect: Connection refused"
+
+
+def test_a_slow_broker_may_tell_its_versions_however_soon_an_answer_is_wanted() -> None:
+    def slow(connection: socket.socket) -> None:
+        while (question := asked(connection)) is not None:
+            time.sleep(1.0)  # longer than what is left
+            answer(connection, question, api_versions())
+
+    with (
+        Peer(slow) as peer,
+        Client.connect(peer.broker, settings_modern(60), within=Deadline.after(0.01)) as client,
+    ):
+        assert client.version_of(modern.PRODUCE) == modern.PRODUCE.versions.max

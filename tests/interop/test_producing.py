@@ -169,19 +169,25 @@ def test_a_broker_that_is_restarted_in_the_middle_loses_and_doubles_nothing(
         topic = librdkafka.create_topic(servers)
         pump, count = Delivery.pump, [0]
 
-        def pumped(delivery: Delivery) -> None:
-            count[0] += 1
-            if count[0] == 15:
-                threading.Thread(target=restart).start()
-                time.sleep(0.05)
-            pump(delivery)
-
         def restart() -> None:
             broker.stop()
             broker.start()
 
+        restarting = threading.Thread(target=restart)
+
+        def pumped(delivery: Delivery) -> None:
+            count[0] += 1
+            if count[0] == 15:
+                restarting.start()
+                time.sleep(0.05)
+            pump(delivery)
+
         monkeypatch.setattr(Delivery, "pump", pumped)
-        write_in_parts(servers, topic)
+        try:
+            # A broker may take minutes to start on a machine with other work.
+            write_in_parts(servers, topic, kafka__delivery__timeout__ms=400_000)
+        finally:
+            restarting.join()
         assert values(librdkafka.consume(servers, topic)) == VALUES
 
 

@@ -158,9 +158,10 @@ class ResumablePublish:
             if number or not is_first:
                 self._progress.step(f"waiting until the logs have not grown for {self._settle_s:g} s")
                 self._logs.settle(self._state.starts(), self._settle_s)
-                missing = difference.missing(self._records(difference)).select(*rows.columns)
-                # Of shuffled rows Spark may run a whole stage again, whose tasks do not know that they are.
-                rows = missing.localCheckpoint()
+                with self._progress.work("looking for what is there") as work, watching(self._spark, work):
+                    missing = difference.missing(self._records(difference)).select(*rows.columns)
+                    # Of shuffled rows Spark may run a whole stage again, whose tasks do not know of it.
+                    rows = missing.localCheckpoint()
             with self._progress.work("writing") as work, watching(self._spark, work):
                 written += write_once(rows, writer)
             with self._progress.work("comparing") as work, watching(self._spark, work):

@@ -29,7 +29,6 @@ from tests.support.noida import NoidaBroker
 COUNT: Final = 300
 #: Several batches for each task.
 OPTIONS: Final = {"batchBytes": "1KiB", "retryBackoff": "5ms"}
-pytestmark = pytest.mark.timeout(290)
 
 
 class Broken(Exception):

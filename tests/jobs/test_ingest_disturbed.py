@@ -24,6 +24,9 @@ from tests.support.noida import NoidaBroker
 
 from .ingesting import QUIET, Crash, crash, options_of, produce, values_of
 
+# Some runs each, a few seconds on an idle machine.
+pytestmark = pytest.mark.timeout(290)
+
 
 @pytest.mark.parametrize("moved_to", [2, 8])
 def test_a_group_that_somebody_else_moved_doubles_and_loses_nothing(

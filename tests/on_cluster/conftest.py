@@ -10,8 +10,10 @@ import pytest
 from tests.jobs.submitting import environment, make_zip
 from tests.support.spark_cluster import SparkCluster
 
+from .losing import Losing
 
-@pytest.fixture(scope="session")
+
+@pytest.fixture(scope="module")
 def workplace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Where jobs are submitted: the zip, and a Python that does not know the checkout."""
     folder = tmp_path_factory.mktemp("cluster")
@@ -19,8 +21,15 @@ def workplace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.fixture
-def cluster(workplace: Path, tmp_path: Path) -> Iterator[SparkCluster]:
-    """A cluster of the test's own: it may kill workers."""
-    with SparkCluster(tmp_path, environment(workplace)) as started:
+@pytest.fixture(scope="module")
+def cluster(workplace: Path) -> Iterator[SparkCluster]:
+    """The cluster that the tests share."""
+    with SparkCluster(workplace, environment(workplace)) as started:
         yield started
+
+
+@pytest.fixture
+def losing(cluster: SparkCluster, workplace: Path, tmp_path: Path) -> Losing:
+    """Runs jobs on the cluster, whose two workers are alive, and kills one in the middle."""
+    cluster.replace_workers()
+    return Losing(cluster, workplace, tmp_path)

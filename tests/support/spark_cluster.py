@@ -2,7 +2,8 @@
 
 with SparkCluster(folder, environment, workers=2) as cluster:
     subprocess.run(["spark-submit", "--master", cluster.master, ...])
-    cluster.kill_worker(0)
+    cluster.kill_worker()
+    cluster.replace_workers()
 """
 
 from __future__ import annotations
@@ -39,7 +40,9 @@ class SparkCluster:
         self._worker_count = workers
         self._memory = memory
         self._ports = free_port(), free_port()
-        self._processes: list[ChildProcess] = []
+        self._master: ChildProcess | None = None
+        self._workers: list[ChildProcess] = []
+        self._started_count = 0
 
     @property
     def master(self) -> str:
@@ -50,39 +53,47 @@ class SparkCluster:
         port, page_port = map(str, self._ports)
         ports = ("--host", HOST, "--port", port, "--webui-port", page_port)
         try:
-            master = self._start("master", _MASTER, *ports)
-            master.wait_until(lambda: self._workers_alive() is not None or None, "serving", START_TIMEOUT_S)
-            for number in range(self._worker_count):
-                self._start_worker(number)
-            master.wait_until(
-                lambda: self._workers_alive() == self._worker_count or None, "having workers", START_TIMEOUT_S
-            )
+            self._master = self._start("master", _MASTER, *ports)
+            self._wait_for_workers(0)
+            self.replace_workers()
         except BaseException:
             self.__exit__()
             raise
         return self
 
     def __exit__(self, *exc_info: object) -> None:
-        for process in reversed(self._processes):
+        for process in (*self._workers, *([self._master] if self._master else ())):
             _kill_with_children(process)
 
-    def kill_worker(self, number: int) -> None:
+    def kill_worker(self) -> None:
         """End a worker and its executors as ``kill -9`` does."""
-        _kill_with_children(self._processes[1 + number])
+        _kill_with_children(self._workers.pop(0))
 
-    def _start_worker(self, number: int) -> None:
-        folder = self._folder / f"worker-{number}"
-        offered = ("--cores", "1", "--memory", self._memory, "--work-dir", str(folder))
+    def replace_workers(self) -> None:
+        """Start workers in the place of those that were killed, and wait until the master has them."""
+        # Else a job might be given to one that the master does not miss yet.
+        self._wait_for_workers(len(self._workers))
+        while len(self._workers) < self._worker_count:
+            self._workers.append(self._start_worker())
+        self._wait_for_workers(self._worker_count)
+
+    def _start_worker(self) -> ChildProcess:
+        self._started_count += 1
+        name = f"worker-{self._started_count}"
+        offered = ("--cores", "1", "--memory", self._memory, "--work-dir", str(self._folder / name))
         ports = ("--host", HOST, "--port", "0", "--webui-port", "0")
-        self._start(f"worker-{number}", _WORKER, *ports, *offered, self.master)
+        return self._start(name, _WORKER, *ports, *offered, self.master)
 
     def _start(self, name: str, main_class: str, *arguments: str) -> ChildProcess:
         spark_class = str(Path(self._environ["SPARK_HOME"]) / "bin" / "spark-class")
         log = self._folder / f"{name}.log"
         argv = [spark_class, main_class, *arguments]
-        process = ChildProcess(name, argv, output=log, log=log, environ={**os.environ, **self._environ})
-        self._processes.append(process)
-        return process
+        return ChildProcess(name, argv, output=log, log=log, environ={**os.environ, **self._environ})
+
+    def _wait_for_workers(self, count: int) -> None:
+        assert self._master is not None
+        what = f"serving {count} worker(s)"
+        self._master.wait_until(lambda: self._workers_alive() == count or None, what, START_TIMEOUT_S)
 
     def _workers_alive(self) -> int | None:
         """As the master's own page tells; None while it serves none."""

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
-import importlib.util
 import json
 import random
+import signal
 import subprocess
 import sys
 import time
@@ -28,6 +27,8 @@ from tests.support.noida import NoidaBroker
 from tests.support.polling import poll
 from tests.support.settings import settings_07
 
+from .forking import starting_runs
+from .offsets_run import run_offsets
 from .submitting import ROOT, make_zip, submit
 
 SCRIPT = ROOT / "jobs" / "offsets.py"
@@ -45,19 +46,10 @@ Run = Callable[..., tuple[int, str, str]]
 @pytest.fixture
 def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
     """Run the job in this process: exit code, stdout, stderr."""
-    spec = importlib.util.spec_from_file_location("offsets_job", SCRIPT)
-    assert spec is not None
-    assert spec.loader is not None
-    job = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(job)
+    monkeypatch.setattr(sys, "argv", sys.argv)  # as it is afterwards
 
     def run(*argv: str) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["offsets.py", *argv])
-        try:
-            code = int(job.main())
-        except SystemExit as ended:
-            code = int(ended.code or 0)
-        return code, *capsys.readouterr()
+        return run_offsets(*argv), *capsys.readouterr()
 
     return run
 
@@ -216,33 +208,42 @@ def test_a_run_that_is_killed_leaves_whole_offsets_and_whole_files(
     given, copy = tmp_path / "given", tmp_path / "copy"
     given.write_text("".join(f"{path}:{offset}\n" for path, offset in expected.items()))
     groups = [f"--group=g{n}" for n in range(7)]
-    command = [sys.executable, str(SCRIPT), *at(cluster)]
 
     def found() -> dict[str, str]:
         return {path: zookeeper.get(path)[0].decode() for path in expected if zookeeper.exists(path)}
 
-    def run_for(fraction: float, *argv: str) -> None:
-        with subprocess.Popen([*command, *argv], cwd=ROOT, stdout=subprocess.DEVNULL) as job:
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                job.wait(fraction * whole_s)
-            job.kill()
+    def run_whole(*argv: str) -> float:
+        """How long a run takes."""
+        began_s = time.monotonic()
+        job = runs.start(*at(cluster), *argv)
+        assert runs.ended(job) == 0, job.output.read_text()
+        return time.monotonic() - began_s
 
-    began_s = time.monotonic()
-    subprocess.run([*command, "--dry-run", "--import", str(given)], cwd=ROOT, check=True, capture_output=True)
-    whole_s = time.monotonic() - began_s
+    def run_for(wait_s: float, *argv: str) -> bool:
+        """Whether it was killed before its end."""
+        job = runs.start(*at(cluster), *argv)
+        time.sleep(wait_s)
+        job.signal(signal.SIGKILL)
+        return runs.ended(job) != 0
+
     draw = random.Random(5)
-    for _ in range(KILLS // 2):
-        run_for(draw.uniform(0.5, 1.3), "--import", str(given))
-        assert found().items() <= expected.items()
-    subprocess.run([*command, "--import", str(given)], cwd=ROOT, check=True, capture_output=True)
-    assert found() == expected
+    with starting_runs(["tests.jobs.offsets_run"], tmp_path) as runs:
+        whole_s = run_whole("--dry-run", "--import", str(given))
+        kills = 0
+        while kills < KILLS // 2:
+            kills += run_for(draw.uniform(0, 1.5 * whole_s), "--import", str(given))
+            assert found().items() <= expected.items()
+        run_whole("--import", str(given))
+        assert found() == expected
 
-    for _ in range(KILLS // 2):
-        run_for(draw.uniform(0.5, 1.3), "--export", str(copy), *groups)
-        assert not copy.exists() or sorted(copy.read_text().splitlines()) == sorted(
-            given.read_text().splitlines()
-        )
-        copy.unlink(missing_ok=True)
+        whole_s = run_whole("--export", str(copy), *groups)
+        kills = 0
+        while kills < KILLS // 2:
+            copy.unlink(missing_ok=True)
+            kills += run_for(draw.uniform(0, 1.1 * whole_s), "--export", str(copy), *groups)
+            assert not copy.exists() or sorted(copy.read_text().splitlines()) == sorted(
+                given.read_text().splitlines()
+            )
 
 
 @pytest.fixture

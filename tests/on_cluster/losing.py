@@ -28,8 +28,12 @@ class Losing:
     def run(self, job: str, *arguments: str, in_the_middle: Callable[[], bool]) -> dict[str, Any]:
         """The summary of a job. A worker is killed as soon as it is in the middle."""
         with self._started(job, *arguments) as process:
-            poll(lambda: in_the_middle() or process.poll() is not None, "the middle", MIDDLE_TIMEOUT_S)
-            assert process.poll() is None, self._said()
+            try:
+                poll(lambda: in_the_middle() or process.poll() is not None, "the middle", MIDDLE_TIMEOUT_S)
+                assert process.poll() is None, self._said()
+            except BaseException:
+                process.kill()
+                raise
             self.cluster.kill_worker()
         return self._summary(process)
 

@@ -81,9 +81,11 @@ def trust(certificates: Certificates) -> dict[str, Any]:
 
 
 def test_the_highest_common_versions_are_spoken(kafka: ApacheKafka) -> None:
+    # Version 1 of ConsumerGroupDescribe came with 4.0, all others are older than 3.9.
+    new = {} if kafka.version.startswith("4") else {modern.CONSUMER_GROUP_DESCRIBE: 0}
     with connect(kafka, "PLAINTEXT") as client:
         for api in modern.DIALECT.apis:
-            assert client.version_of(api) == api.versions.max
+            assert client.version_of(api) == new.get(api, api.versions.max), api.name
 
 
 def test_tls_lets_in_who_trusts_the_authority(kafka: ApacheKafka, certificates: Certificates) -> None:

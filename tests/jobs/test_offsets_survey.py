@@ -83,8 +83,15 @@ def test_offsets_for_other_topics_are_strays_only_where_all_topics_are_told(noid
 
 
 @pytest.fixture(scope="module")
-def tree() -> Iterator[TreeWriter]:
-    with ZooKeeperServer() as server, TreeWriter(server.connect) as writer:
+def zookeeper() -> Iterator[str]:
+    with ZooKeeperServer() as server:
+        yield server.connect
+
+
+@pytest.fixture
+def tree(zookeeper: str, request: pytest.FixtureRequest) -> Iterator[TreeWriter]:
+    """A tree of the test's own."""
+    with TreeWriter(zookeeper, f"/{request.node.name}") as writer:
         yield writer
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import random
 import zlib
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -30,6 +31,9 @@ def offsets_of(values: list[bytes], dtype: Any) -> Any:
 
 
 def test_all_kernels_are_compiled() -> None:
+    # A kernel is known once its module is imported.
+    for module in ("batch_kernels", "record_kernels", "write_kernels"):
+        import_module(f"spark_kafkawire.records.{module}")
     assert {kernel.function.__name__ for kernel in compiler._kernels} >= {
         "walk",
         "gather",

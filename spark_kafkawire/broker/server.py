@@ -7,18 +7,17 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import os
 import selectors
 import socket
 import threading
 from collections.abc import Callable, Iterable
 from typing import Final, Self
 
-from ..errors import ConnectFailed
 from .config import BrokerConfig
 from .faults import Fault, FaultScript
 from .handlers import Handlers
 from .housekeeping import Housekeeping
+from .listener import listen
 from .log import now_ms
 from .log_directory import LogDirectory
 from .registry import Registry
@@ -158,11 +157,7 @@ class BrokerServer:
 
 
 def _listen(config: BrokerConfig) -> socket.socket:
-    try:
-        listener = socket.create_server((config.hostname, config.port), backlog=128)
-    except OSError as error:
-        reason = os.strerror(error.errno) if error.errno else str(error)
-        raise ConnectFailed(f"cannot listen on {config.hostname}:{config.port}: {reason}") from error
+    listener = listen(config.hostname, config.port)
     # Connections inherit these; 0.7's own defaults (100 KiB) would switch the kernel's tuning off.
     if config.socket_send_buffer:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, config.socket_send_buffer)

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, Self
 
+from spark_kafkawire.broker.listener import listen
 from spark_kafkawire.model import Broker
 from spark_kafkawire.protocol import modern
 from spark_kafkawire.protocol.dialect import Api, VersionRange
@@ -48,7 +49,7 @@ class LogServer:
         lie: Lie | None = None,
         offered: Mapping[int, VersionRange] = OFFERED,
     ) -> None:
-        self._listener = socket.create_server((HOST, 0))
+        self._listener = listen(HOST, 0)
         self.port: int = self._listener.getsockname()[1]
         self.broker = LogBroker(Broker(0, HOST, self.port), logs, offered)
         self.requests: list[Api] = []

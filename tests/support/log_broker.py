@@ -9,6 +9,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
+from functools import cache
 from typing import Any, Final
 
 from spark_kafkawire.model import Broker
@@ -25,6 +26,8 @@ from spark_kafkawire.protocol.modern import (
 )
 from spark_kafkawire.protocol.modern.api_versions import ApiVersion, ApiVersionsReply, ApiVersionsRequest
 from spark_kafkawire.protocol.modern.error_codes import ModernErrorCode as Code
+from spark_kafkawire.protocol.primitives import Array
+from spark_kafkawire.protocol.schema import Struct
 
 from .memory_log import Log
 
@@ -40,13 +43,22 @@ def in_version(message: Any, version: int) -> Any:
         return tuple(in_version(each, version) for each in message)
     if not is_dataclass(message) or isinstance(message, type):
         return message
-    wired = [field for field in fields(message) if "wire" in field.metadata]
     kept = {
-        field.name: in_version(getattr(message, field.name), version)
-        for field in wired
-        if field.metadata["wire"].is_in(version)
+        name: in_version(getattr(message, name), version) if nests else getattr(message, name)
+        for name, nests in _fields(type(message), version)
     }
     return type(message)(**kept)
+
+
+@cache
+def _fields(message: type[Any], version: int) -> list[tuple[str, bool]]:
+    """The names of the fields that a version of the message has, and whether they hold messages."""
+    wired = [field for field in fields(message) if "wire" in field.metadata]
+    return [
+        (field.name, isinstance(field.metadata["wire"].type, Array | Struct))
+        for field in wired
+        if field.metadata["wire"].is_in(version)
+    ]
 
 
 class LogBroker:

@@ -75,9 +75,10 @@ def _fetch(options: RawOptions, net: NetOptions) -> FetchOptions:
     is_modern = net.connection.dialect is modern.DIALECT
     in_flight = options.count("fetchesInFlight", 1, 64)
     assert in_flight is not None
-    fetch_bytes = options.one_of("fetchBytes", "kafka.max.partition.fetch.bytes")
+    # Of 0.7's fetches several are under way at once, of later ones a single one: it may be larger.
+    names = ("kafka.max.partition.fetch.bytes", "fetchBytes") if is_modern else ("fetchBytes",)
     return FetchOptions(
-        fetch_bytes=options.size_or_default(fetch_bytes, 1 << 10),
+        fetch_bytes=options.size_or_default(options.one_of(*names), 1 << 10),
         fetches_in_flight=in_flight,
         message_bytes_max=options.size_or_default("maxMessageBytes", 1),
         decompressed_bytes_max=options.size_or_default("maxDecompressedBytes", 1),

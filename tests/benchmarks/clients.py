@@ -31,7 +31,7 @@ _BATCH_ROWS: Final = 50_000
 #: By default librdkafka pauses for a second whenever 100,000 records wait: 0.14, not 0.35 million rows/s.
 _LIBRDKAFKA: Final[dict[str, Any]] = {
     "enable.auto.commit": False,
-    "fetch.message.max.bytes": 4 << 20,
+    "fetch.message.max.bytes": 8 << 20,
     "queued.min.messages": 1_000_000,
     "queued.max.messages.kbytes": 1 << 20,
     "fetch.queue.backoff.ms": 1,
@@ -104,7 +104,7 @@ def _confluent_kafka(servers: str, rows: int) -> int:
 
 def _kafka_python(servers: str, rows: int) -> int:
     consumer = kafka.KafkaConsumer(
-        bootstrap_servers=servers, enable_auto_commit=False, max_partition_fetch_bytes=4 << 20
+        bootstrap_servers=servers, enable_auto_commit=False, max_partition_fetch_bytes=8 << 20
     )
     try:
         log = kafka.TopicPartition("t", 0)

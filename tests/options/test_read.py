@@ -44,7 +44,9 @@ def field_of(options: ReadOptions, name: str) -> Any:
         ({"kafka__fetch__max__wait__ms": "20"}, "fetch.wait_ms", 20),
         # A broker that waited for longer than the client would be taken for a silent one.
         ({"requestTimeout": "200ms"}, "fetch.wait_ms", 100),
+        ({}, "fetch.fetch_bytes", 8 << 20),
         ({"kafka__max__partition__fetch__bytes": "1048576"}, "fetch.fetch_bytes", 1 << 20),
+        ({"fetchBytes": "1m"}, "fetch.fetch_bytes", 1 << 20),
         ({"maxRecordsPerPartition": str(2**63 - 1)}, "partition_size_max", 2**63 - 1),
         ({"includeHeaders": "TRUE"}, "include_headers", True),
         ({"kafka__group__id": "g"}, "group_id", "g"),

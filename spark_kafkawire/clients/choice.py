@@ -73,5 +73,6 @@ CHOICES: Final[Mapping[str, Choice]] = MappingProxyType(
         "consistent": Choice(crc32_hashes, null_is_key=True),
         "consistent_random": Choice(crc32_hashes, empty_is_key=False),
         "roundrobin": Choice(None, row_by_row=True),
+        "sticky": Choice(None),
     }
 )

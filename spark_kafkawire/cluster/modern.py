@@ -53,9 +53,9 @@ class ModernCluster:
         return {topic.name: topic.id for topic in there if topic.id and topic.name in topics}
 
     def assigned(self, logs: Sequence[TopicPartition]) -> tuple[TopicPartition, ...]:
-        """Those that exist, as Spark's own connector has it; a warning names the others."""
-        wanted = {log.topic for log in logs}
-        there = {log for topic in self._metadata.topics() if topic.name in wanted for log in topic.logs}
+        """Those that exist, as Spark's own connector has it; a warning names the others. Raises
+        ``UnknownTopicError`` for a topic that no broker holds, as it does, too."""
+        there = set(self.logs_of(sorted({log.topic for log in logs})))
         if missing := [log for log in logs if log not in there]:
             _log.warning(
                 "option assign: there is no %s, which is left out", " and no ".join(map(str, missing))

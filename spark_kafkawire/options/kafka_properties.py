@@ -18,17 +18,24 @@ PREFIX: Final = "kafka."
 
 _NO_DESERIALIZERS: Final = "keys and values are bytes here; cast or decode the columns"
 _NO_SERIALIZERS: Final = "keys and values are written as bytes; cast or encode the columns"
-#: What to do instead of setting a property that is refused, by its name without ``kafka.``.
-_REFUSED: Final = {
+_ALWAYS_REFUSED: Final = {
+    "transactional.id": "a write is no transaction: what a failed one has sent stays in the logs",
+    "interceptor.classes": "no Java classes are run here, and interceptors would break what a query reads",
+}
+#: What to do instead of setting a property that a read refuses, by its name without ``kafka.``.
+_REFUSED_BY_READS: Final = {
+    **_ALWAYS_REFUSED,
     "auto.offset.reset": "set startingOffsets to earliest or latest: each query says itself where it "
     "starts, and failOnDataLoss what happens where offsets are gone",
     "key.deserializer": _NO_DESERIALIZERS,
     "value.deserializer": _NO_DESERIALIZERS,
+    "enable.auto.commit": "a read commits no offsets; its query knows what it has read",
+}
+#: The same of a write.
+_REFUSED_BY_WRITES: Final = {
+    **_ALWAYS_REFUSED,
     "key.serializer": _NO_SERIALIZERS,
     "value.serializer": _NO_SERIALIZERS,
-    "enable.auto.commit": "a read commits no offsets; its query knows what it has read",
-    "transactional.id": "a write is no transaction: what a failed one has sent stays in the logs",
-    "interceptor.classes": "no Java classes are run here, and interceptors would break what a query reads",
 }
 
 
@@ -37,10 +44,11 @@ def is_kafka_property(name: str) -> bool:
     return name.lower().startswith(PREFIX)
 
 
-def pass_over(name: str, hint: str = "") -> None:
+def pass_over(name: str, hint: str = "", *, read: bool) -> None:
     """Take a property that nothing here reads, with one warning in this process; its value may be a
     secret and is not shown. Raises ``OptionError`` (fatal) for those that Spark refuses, too."""
-    advice = _REFUSED.get(name.lower().removeprefix(PREFIX))
+    refused = _REFUSED_BY_READS if read else _REFUSED_BY_WRITES
+    advice = refused.get(name.lower().removeprefix(PREFIX))
     if advice is not None:
         raise OptionError(f"option {name} is not supported: {advice}")
     _warn(name.lower(), hint)

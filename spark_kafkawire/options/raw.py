@@ -40,7 +40,7 @@ class RawOptions:
             if option is not None:
                 self._values[option.name] = value
             elif is_kafka_property(name) or (read and name.lower() in _OF_STREAMS):
-                pass_over(name, _hint(name, [each.name for each in known.values()], _TYPING_ERROR))
+                pass_over(name, _hint(name, [each.name for each in known.values()], _TYPING_ERROR), read=read)
                 self._passed_over.append(name)
             else:
                 raise _unknown(name, read)

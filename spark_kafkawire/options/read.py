@@ -12,10 +12,13 @@ from ..net.retry import RetryPolicy
 from ..protocol import modern
 from ..protocol.modern.fetch import READ_COMMITTED, READ_UNCOMMITTED
 from .connect import parse_discovery, parse_net
+from .kafka_properties import is_kafka_property
 from .offsets import LOG_SYNTAX, LogSyntax, parse_assign, parse_limits
 from .raw import RawOptions, bad_value, shown
 from .values import EARLIEST, LATEST, Discovery, FetchOptions, LimitKind, NetOptions, OffsetLimits, Selection
 
+#: A smaller fetch would only take longer.
+_FETCH_BYTES_MIN: Final = 1 << 10
 _ISOLATION_LEVELS: Final = {"read_uncommitted": READ_UNCOMMITTED, "read_committed": READ_COMMITTED}
 
 
@@ -77,8 +80,10 @@ def _fetch(options: RawOptions, net: NetOptions) -> FetchOptions:
     assert in_flight is not None
     # Of 0.7's fetches several are under way at once, of later ones a single one: it may be larger.
     names = ("kafka.max.partition.fetch.bytes", "fetchBytes") if is_modern else ("fetchBytes",)
+    name = options.one_of(*names)
+    low = 0 if is_kafka_property(name) else _FETCH_BYTES_MIN  # Java takes any
     return FetchOptions(
-        fetch_bytes=options.size_or_default(options.one_of(*names), 1 << 10),
+        fetch_bytes=max(options.size_or_default(name, low), _FETCH_BYTES_MIN),
         fetches_in_flight=in_flight,
         message_bytes_max=options.size_or_default("maxMessageBytes", 1),
         decompressed_bytes_max=options.size_or_default("maxDecompressedBytes", 1),

@@ -136,9 +136,10 @@ OPTIONS: Final = (
         "partitioner",
         "murmur2",
         "where keys go: Java's `murmur2`, librdkafka's `consistent` (null keys in one partition) and "
-        "`consistent_random`, or `roundrobin`, row by row",
+        "`consistent_random`; `roundrobin`, row by row, and `sticky`, batch by batch, heed no key",
     ),
     _write("kafka.partitioner.class", None, "Java's name of `murmur2` or `roundrobin`", modern.DIALECT),
+    _write("kafka.partitioner.ignore.keys", "false", "`true`: `murmur2` becomes `sticky`", modern.DIALECT),
     _write("compression", "none", "`none`, `gzip`, `snappy`, and from 0.8 on `lz4` (0.8.2), `zstd` (2.1)"),
     _write("kafka.compression.type", None, "Kafka's name of `compression`", modern.DIALECT),
     _write("compressionLevel", None, "gzip's level, 1 to 9; lz4's, 1 to 17; zstd's, 1 to 22"),

@@ -109,8 +109,16 @@ def _level(options: RawOptions, compression: str, name: str) -> int | None:
 
 
 def _partitioner(options: RawOptions) -> str:
+    chosen = _chosen_partitioner(options)
+    # As in Java: it is for the default partitioner, and means nothing to others.
+    return "sticky" if chosen == "murmur2" and options.flag("kafka.partitioner.ignore.keys") else chosen
+
+
+def _chosen_partitioner(options: RawOptions) -> str:
     if options.one_of("partitioner", "kafka.partitioner.class") == "partitioner":
-        return options.choice("partitioner", "murmur2", "consistent", "consistent_random", "roundrobin")
+        return options.choice(
+            "partitioner", "murmur2", "consistent", "consistent_random", "roundrobin", "sticky"
+        )
     name = (options.get("kafka.partitioner.class") or "").strip()
     if name not in _PARTITIONER_CLASSES:
         raise OptionError(

@@ -27,7 +27,7 @@ def plan(options: ReadOptions) -> tuple[FetchTask, ...]:
     ``BrokerError`` or a ``TransportError`` (all fatal here: the retries are used up).
     """
     cluster = cluster_of(options)
-    logs = select(options.selection, cluster)
+    logs = select(options.selection, cluster, may_be_empty=True)
     leaders = cluster.leaders_of(logs)
     logs = led(logs, leaders, fail_on_data_loss=options.fetch.fail_on_data_loss)
     for limits in (options.starting, options.ending):
@@ -72,22 +72,29 @@ def starts_of(
     }
 
 
-def select(selection: Selection, cluster: Cluster) -> tuple[TopicPartition, ...]:
-    """The logs that the options name. Raises ``UnknownTopicError`` for what no broker holds."""
+def select(
+    selection: Selection, cluster: Cluster, *, may_be_empty: bool = False
+) -> tuple[TopicPartition, ...]:
+    """The logs that the options name. Raises ``UnknownTopicError`` for what no broker holds.
+
+    A pattern that matches no topic is an error, too, or a warning where a selection ``may_be_empty``,
+    as in Spark's own connector.
+    """
     if selection.assign:
         return cluster.assigned(selection.assign)
     topics: Sequence[str] = selection.subscribe
     if selection.pattern is not None:
-        topics = _matching(selection.pattern, cluster.topics())
-    return cluster.logs_of(topics)
+        topics = _matching(selection.pattern, cluster.topics(), may_be_empty)
+    return cluster.logs_of(topics) if topics else ()
 
 
-def _matching(pattern: str, topics: Sequence[str]) -> list[str]:
+def _matching(pattern: str, topics: Sequence[str], may_be_empty: bool) -> list[str]:
     matching = [topic for topic in topics if re.search(pattern, topic)]
     if not matching:
-        raise UnknownTopicError(
-            f"option subscribePattern: none of the {len(topics)} topics matches {pattern!r}"
-        )
+        nothing = f"option subscribePattern: none of the {len(topics)} topics matches {pattern!r}"
+        if not may_be_empty:
+            raise UnknownTopicError(nothing)
+        _log.warning("%s: nothing is read", nothing)
     return matching
 
 

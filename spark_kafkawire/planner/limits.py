@@ -81,7 +81,7 @@ def end_of(limits: OffsetLimits, found: LogBounds, told: Told) -> End:
 
 
 def _inside(offset: int, found: LogBounds) -> int:
-    """A message of that time may have come, or gone, since the log was asked for its bounds."""
+    """The offset, or the bound that it is beyond: messages come and go while a read is planned."""
     return min(max(offset, found.earliest), found.latest)
 
 
@@ -91,12 +91,16 @@ def resolved(
     """The range between two ends, inside what the log holds.
 
     Raises ``OptionError`` where it runs backwards, ``DataLossError`` where the log does not hold
-    all of it; with ``fail_on_data_loss`` false that is a warning, and the ends move.
+    all of it; with ``fail_on_data_loss`` false that is a warning, and the ends move. Of a range
+    without any offset nothing can be lost, wherever it lies.
     """
     if start.offset > end.offset:
         named = " and ".join(end.option for end in (start, end) if end.option)
         options = f"option {named}: " if named else ""
         raise OptionError(f"{options}{found.log} would start at {start.offset} and end at {end.offset}")
+    if start.offset == end.offset:
+        nowhere = End(_inside(start.offset, found))
+        return OffsetRange(found.log, nowhere.offset, nowhere.offset), nowhere, nowhere
     inside = [_clamped(limit, found, fail_on_data_loss) for limit in (start, end)]
     first, last = inside[0], inside[1]
     return OffsetRange(found.log, min(first.offset, last.offset), last.offset), first, last
@@ -112,7 +116,7 @@ def _clamped(end: End, found: LogBounds, fail_on_data_loss: bool) -> End:
     if fail_on_data_loss:
         raise DataLossError(f"{loss}; to read what is left, set failOnDataLoss=false")
     _log.warning("%s; reading on because failOnDataLoss=false", loss)
-    return End(min(max(end.offset, found.earliest), found.latest))
+    return End(_inside(end.offset, found))
 
 
 def _names(logs: Sequence[TopicPartition]) -> str:

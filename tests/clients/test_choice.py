@@ -47,6 +47,7 @@ def test_a_slice_hashes_as_its_keys_do(keys: list[bytes | None], start: int) -> 
         ("consistent", [True, True, True], [True, True, True]),
         ("consistent_random", [True, False, False], None),
         ("roundrobin", None, None),
+        ("sticky", None, None),
     ],
 )
 def test_a_partitioner_tells_which_rows_choose_by_their_key(

@@ -203,6 +203,13 @@ def test_rows_go_round_the_list_one_by_one_with_roundrobin_whatever_their_keys()
     assert split(partitioner, rows) == {"t 0-1": [b"a"], "t 0-2": [b"b"], "t 1-0": [b"c"]}
 
 
+def test_batches_go_round_the_list_with_sticky_whatever_their_keys() -> None:
+    partitioner = Partitioner(targets(), first=3, choice=CHOICES["sticky"])
+    rows = rows_of(binary([b"a", b"b", b"c"]), "t", keys=binary([b"one", b"two", None]))
+    assert split(partitioner, rows) == {"t 1-0": [b"a", b"b", b"c"]}
+    assert split(partitioner, rows) == {"t 1-1": [b"a", b"b", b"c"]}
+
+
 def test_each_topic_counts_its_own_rows_with_roundrobin() -> None:
     partitioner = Partitioner(targets(log("0-0", "u"), log("1-0", "u")), choice=CHOICES["roundrobin"])
     rows = rows_of(binary([b"a", b"b", b"c", b"d", b"e"]), pa.array(["u", "t", "u", "u", "t"]))

@@ -328,10 +328,16 @@ def test_assigned_partitions_that_are_not_there_are_left_out_with_a_warning(
     noida: NoidaBroker, caplog: pytest.LogCaptureFixture
 ) -> None:
     topic = noida.create_topic(partitions=2)
-    logs = [TopicPartition(topic, 1), TopicPartition(topic, 2), TopicPartition("no-such", 0)]
+    logs = [TopicPartition(topic, 1), TopicPartition(topic, 2), TopicPartition(topic, 7)]
     with caplog.at_level(logging.WARNING, "spark_kafkawire"):
         assert cluster_of(noida.bootstrap_servers).assigned(logs) == (logs[0],)
-    assert f"there is no {topic} 2 and no no-such 0" in caplog.text
+    assert f"there is no {topic} 2 and no {topic} 7" in caplog.text
+
+
+def test_an_assigned_topic_that_is_not_there_is_an_error(noida: NoidaBroker) -> None:
+    logs = [TopicPartition(noida.create_topic(), 0), TopicPartition("no-such", 0)]
+    with pytest.raises(UnknownTopicError, match=r"no broker holds the topic no-such; there are "):
+        cluster_of(noida.bootstrap_servers).assigned(logs)
 
 
 def test_committed_offsets_are_those_of_the_group(noida: NoidaBroker) -> None:

@@ -164,25 +164,53 @@ def test_an_unknown_property_is_an_error_where_there_are_no_modern_clients() -> 
         ReadOptions.parse({"zookeeper.connect": "h:1", "subscribe": "t", "kafka.linger": "1"})
 
 
+_REFUSED_BY_READS: Final = (
+    "kafka.auto.offset.reset",
+    "KAFKA.Auto.Offset.Reset",
+    "kafka.key.deserializer",
+    "kafka.value.deserializer",
+    "kafka.enable.auto.commit",
+    "kafka.interceptor.classes",
+    "kafka.transactional.id",
+)
+_REFUSED_BY_WRITES: Final = (
+    "kafka.key.serializer",
+    "kafka.value.serializer",
+    "kafka.interceptor.classes",
+    "kafka.transactional.id",
+)
+
+
 @pytest.mark.parametrize(
-    "name",
+    ("side", "name"),
     [
-        "kafka.auto.offset.reset",
-        "KAFKA.Auto.Offset.Reset",
-        "kafka.key.deserializer",
-        "kafka.value.deserializer",
-        "kafka.key.serializer",
-        "kafka.value.serializer",
-        "kafka.enable.auto.commit",
-        "kafka.interceptor.classes",
+        *((ReadOptions, name) for name in _REFUSED_BY_READS),
+        *((WriteOptions, name) for name in _REFUSED_BY_WRITES),
     ],
 )
-def test_what_spark_refuses_is_refused_with_advice(name: str) -> None:
-    for side in (ReadOptions, WriteOptions):
-        with pytest.raises(OptionError) as error:
-            side.parse({**MODERN, name: "s3cret"})
-        assert str(error.value).startswith(f"option {name} is not supported: ")
-        assert "s3cret" not in str(error.value)
+def test_what_spark_refuses_is_refused_with_advice(side: type[ReadOptions | WriteOptions], name: str) -> None:
+    with pytest.raises(OptionError) as error:
+        side.parse({**MODERN, name: "s3cret"})
+    assert str(error.value).startswith(f"option {name} is not supported: ")
+    assert "s3cret" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("side", "name"),
+    [
+        (ReadOptions, "kafka.key.serializer"),
+        (ReadOptions, "kafka.value.serializer"),
+        (WriteOptions, "kafka.auto.offset.reset"),
+        (WriteOptions, "kafka.enable.auto.commit"),
+        (WriteOptions, "kafka.key.deserializer"),
+    ],
+)
+def test_what_spark_refuses_on_the_other_side_only_is_passed_over(
+    side: type[ReadOptions | WriteOptions], name: str, warnings: pytest.LogCaptureFixture
+) -> None:
+    selection = {"subscribe": "t"} if side is ReadOptions else {}
+    side.parse({**MODERN, **selection, name: "s3cret"})
+    assert warnings.messages == [f"option {name} means nothing to kafkawire and is passed over"]
 
 
 def test_the_advice_against_a_reset_names_the_option_to_set() -> None:

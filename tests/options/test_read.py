@@ -47,6 +47,7 @@ def field_of(options: ReadOptions, name: str) -> Any:
         ({}, "fetch.fetch_bytes", 8 << 20),
         ({"kafka__max__partition__fetch__bytes": "1048576"}, "fetch.fetch_bytes", 1 << 20),
         ({"fetchBytes": "1m"}, "fetch.fetch_bytes", 1 << 20),
+        ({"kafka__max__partition__fetch__bytes": "0"}, "fetch.fetch_bytes", 1 << 10),
         ({"maxRecordsPerPartition": str(2**63 - 1)}, "partition_size_max", 2**63 - 1),
         ({"includeHeaders": "TRUE"}, "include_headers", True),
         ({"kafka__group__id": "g"}, "group_id", "g"),

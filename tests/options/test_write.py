@@ -46,6 +46,9 @@ VALUES: Final[list[tuple[str, str, str, Any]]] = [
     ("partitioner", "consistent", "partitioner", "consistent"),
     ("partitioner", "consistent_random", "partitioner", "consistent_random"),
     ("partitioner", "roundrobin", "partitioner", "roundrobin"),
+    ("partitioner", "sticky", "partitioner", "sticky"),
+    ("kafka.partitioner.ignore.keys", "false", "partitioner", "murmur2"),
+    ("kafka.partitioner.ignore.keys", "TRUE", "partitioner", "sticky"),
     (
         "kafka.partitioner.class",
         "org.apache.kafka.clients.producer.RoundRobinPartitioner",

@@ -15,10 +15,11 @@ from kazoo.client import KazooClient
 
 from spark_kafkawire.broker import EmbeddedCluster
 from spark_kafkawire.clients.fetcher import FetchTask
+from spark_kafkawire.cluster.cluster import cluster_of
 from spark_kafkawire.errors import DataLossError, DiscoveryError, OptionError, UnknownTopicError
 from spark_kafkawire.net.pool import POOL
 from spark_kafkawire.options import ReadOptions
-from spark_kafkawire.planner.batch import plan
+from spark_kafkawire.planner.batch import plan, select
 from spark_kafkawire.protocol.modern.group_offsets import OffsetFetchTopic, OffsetFetchTopicReply
 from spark_kafkawire.protocol.modern.list_offsets import ListOffsetsPartition, ListOffsetsPartitionReply
 from tests.records.batches import batch, record
@@ -188,10 +189,6 @@ def test_an_offset_outside_of_the_log_is_a_data_loss_or_a_warning(
     [
         ({"subscribe": "debian-plane"}, r"no broker holds the topic debian-plane; there are debian-plain, "),
         (
-            {"subscribe": "", "subscribePattern": "^x"},
-            r"subscribePattern: none of the 3 topics matches '\^x'",
-        ),
-        (
             {"subscribe": "", "assign": '{"debian-plain":["0-7"]}'},
             r"assign: no broker holds debian-plain 0-7; the topic's partitions are 0-0, 1-0, 0-1, ",
         ),
@@ -202,6 +199,20 @@ def test_what_no_broker_holds_is_named(
 ) -> None:
     with pytest.raises(UnknownTopicError, match=message):
         planned(cluster, **options)
+
+
+def test_a_pattern_that_matches_no_topic_reads_nothing_with_a_warning(
+    cluster: EmbeddedCluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.WARNING, "spark_kafkawire"):
+        assert planned(cluster, subscribe="", subscribePattern="^x") == ()
+    assert "subscribePattern: none of the 3 topics matches '^x': nothing is read" in caplog.text
+
+
+def test_a_job_is_told_that_its_pattern_matches_no_topic(cluster: EmbeddedCluster) -> None:
+    options = ReadOptions.parse({"zookeeper.connect": cluster.zookeeper_connect, "subscribePattern": "^x"})
+    with pytest.raises(UnknownTopicError, match=r"subscribePattern: none of the 3 topics matches '\^x'$"):
+        select(options.selection, cluster_of(options))
 
 
 def test_a_pattern_needs_zookeeper(cluster: EmbeddedCluster) -> None:

@@ -95,7 +95,14 @@ def test_an_offset_outside_of_the_log_is_a_data_loss(offset: int) -> None:
     with pytest.raises(
         DataLossError, match=rf"startingOffsets: offset {offset} is not in t 0-1, which holds \[100, 1000\)"
     ):
-        resolved(End(offset, "startingOffsets"), End(max(offset, 1000)), FOUND, fail_on_data_loss=True)
+        resolved(End(offset, "startingOffsets"), End(max(offset, 1000) + 1), FOUND, fail_on_data_loss=True)
+
+
+@pytest.mark.parametrize(("offset", "taken"), [(0, 100), (99, 100), (500, 500), (1001, 1000), (2**62, 1000)])
+def test_a_range_without_offsets_loses_nothing_wherever_it_lies(offset: int, taken: int) -> None:
+    ends = End(offset, "startingOffsets"), End(offset, "endingOffsets")
+    log_range, _, _ = resolved(*ends, FOUND, fail_on_data_loss=True)
+    assert log_range == OffsetRange(LOG, taken, taken)
 
 
 def test_without_fail_on_data_loss_what_survives_is_read_with_a_warning(

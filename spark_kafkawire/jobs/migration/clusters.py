@@ -41,7 +41,7 @@ def source_options(options: Mapping[str, str], selection: Mapping[str, str]) -> 
 def target_options(options: Mapping[str, str]) -> tuple[ReadOptions, WriteOptions]:
     """Options to read the target, of topics that are told later, and to write it. Raises ``OptionError``."""
     for name in options:
-        if name.lower() in _OWN_TARGET or name.lower() == "kafka.partitioner.class":
+        if name.lower() in _OWN_TARGET or name.lower().startswith("kafka.partitioner."):
             raise OptionError(
                 f"argument --target-option: {name} is not for a migration, which waits for all replicas and "
                 "keeps the order of each log"

@@ -415,7 +415,17 @@ def test_options_that_a_migration_sets_itself_are_refused_for_the_source(name: s
         source_options({"zookeeper.connect": "z:1", name: value}, {"subscribe": "t"})
 
 
-@pytest.mark.parametrize("name", ["topic", "acks", "kafka.acks", "kafka.enable.idempotence", "partitioner"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "topic",
+        "acks",
+        "kafka.acks",
+        "kafka.enable.idempotence",
+        "partitioner",
+        "kafka.partitioner.ignore.keys",
+    ],
+)
 def test_options_that_a_migration_sets_itself_are_refused_for_the_target(name: str) -> None:
     with pytest.raises(OptionError, match=f"argument --target-option: {name} is not for a migration"):
         target_options({"kafka.bootstrap.servers": "k:1", name: "1"})

@@ -1,22 +1,25 @@
-"""The jars of Apache Kafka's broker, resolved by Maven once and kept in the user's cache folder."""
+"""The jars of Apache Kafka's broker and of Spark's connector: Maven gets them once for a user's cache."""
 
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import tempfile
 import zlib
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-POM: Final = Path(__file__).with_name("pom.xml")
+_BROKER: Final = Path(__file__).with_name("pom.xml")
+_CONNECTOR: Final = Path(__file__).with_name("connector.xml")
 #: Some 50 MB for each version, from a cold cache. Below what pytest allows a test in all.
 MAVEN_TIMEOUT_S: Final = 180.0
 
 
 class NoJars(Exception):
-    """Why there are no jars of a broker on this machine, in one line."""
+    """Why there are no such jars on this machine, in one line."""
 
 
 def broker_jars(version: str) -> Path:
@@ -24,36 +27,42 @@ def broker_jars(version: str) -> Path:
 
     Raises ``NoJars`` where they are not there, and Maven is missing or cannot get them.
     """
-    folder = _cache() / f"apache-kafka-{version}-{zlib.crc32(POM.read_bytes()):08x}"
+    settings = (f"-Dkafka.version={version}", f"-Dscala.version={_scala(version)}")
+    return _jars(_BROKER, f"Apache Kafka {version}", settings)
+
+
+def connector_jars() -> list[Path]:
+    """The jars that make ``format("kafka")`` work in a PySpark. Raises ``NoJars``."""
+    return sorted(_jars(_CONNECTOR, "Spark's Kafka connector").glob("*.jar"))
+
+
+def _jars(pom: Path, what: str, settings: Sequence[str] = ()) -> Path:
+    home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    name = re.sub(r"[^a-z0-9.]+", "-", what.lower())
+    folder = Path(home, "spark-kafkawire-tests", f"{name}-{zlib.crc32(pom.read_bytes()):08x}")
     if not folder.is_dir():
-        _resolve(version, folder)
+        _resolve(pom, what, settings, folder)
     return folder
 
 
-def _cache() -> Path:
-    home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(home, "spark-kafkawire-tests")
-
-
-def _resolve(version: str, folder: Path) -> None:
+def _resolve(pom: Path, what: str, settings: Sequence[str], folder: Path) -> None:
     maven = shutil.which("mvn")
     if maven is None:
-        raise NoJars(f"Apache Kafka {version} is got with Maven: mvn is not in PATH")
+        raise NoJars(f"{what} is got with Maven: mvn is not in PATH")
     folder.parent.mkdir(parents=True, exist_ok=True)
     # Complete or not there at all, also when two runs begin at once.
     with tempfile.TemporaryDirectory(dir=folder.parent) as temporary:
-        command = [maven, "--batch-mode", "--quiet", "--no-transfer-progress", "--file", str(POM)]
-        command += ["dependency:copy-dependencies", "-DincludeScope=runtime"]
-        command += [f"-Dkafka.version={version}", f"-Dscala.version={_scala(version)}"]
+        command = [maven, "--batch-mode", "--quiet", "--no-transfer-progress", "--file", str(pom)]
+        command += ["dependency:copy-dependencies", "-DincludeScope=runtime", *settings]
         command += [f"-DoutputDirectory={temporary}/jars"]
         try:
             done = subprocess.run(
                 command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=MAVEN_TIMEOUT_S
             )
         except subprocess.TimeoutExpired:
-            raise NoJars(f"Maven did not get Apache Kafka {version} in {MAVEN_TIMEOUT_S:g} s") from None
+            raise NoJars(f"Maven did not get {what} in {MAVEN_TIMEOUT_S:g} s") from None
         if done.returncode != 0:
-            raise NoJars(f"Maven does not get Apache Kafka {version}: {_reason(done.stdout)}")
+            raise NoJars(f"Maven does not get {what}: {_reason(done.stdout)}")
         Path(temporary, "jars").rename(folder)
 
 

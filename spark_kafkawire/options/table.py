@@ -125,7 +125,12 @@ OPTIONS: Final = (
     ),
     _read("fetchOffset.numRetries", None, "`retries` of planning", modern.DIALECT),
     _read("fetchOffset.retryIntervalMs", None, "`retryBackoff` of planning", modern.DIALECT),
-    _read("fetchBytes", "4MiB", "size of one fetch; for brokers from 0.8 on the next line tells the default"),
+    _read(
+        "fetchBytes",
+        "4MiB",
+        "size of one fetch, which must arrive within `requestTimeout`; from 0.8 on the next line tells the "
+        "default",
+    ),
     _read("kafka.max.partition.fetch.bytes", "8MiB", "Kafka's name of `fetchBytes`", modern.DIALECT),
     _read("kafka.fetch.max.wait.ms", "500", "how long a broker waits for a record", modern.DIALECT),
     _read("fetchesInFlight", "4", "fetches outstanding on one connection", v07.DIALECT),

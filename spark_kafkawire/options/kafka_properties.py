@@ -46,7 +46,7 @@ def is_kafka_property(name: str) -> bool:
 
 def pass_over(name: str, hint: str = "", *, read: bool) -> None:
     """Take a property that nothing here reads, with one warning in this process; its value may be a
-    secret and is not shown. Raises ``OptionError`` (fatal) for those that Spark refuses, too."""
+    secret and is not shown. Raises ``OptionError`` (fatal) for those that Spark refuses on this side."""
     refused = _REFUSED_BY_READS if read else _REFUSED_BY_WRITES
     advice = refused.get(name.lower().removeprefix(PREFIX))
     if advice is not None:

@@ -128,8 +128,7 @@ OPTIONS: Final = (
     _read(
         "fetchBytes",
         "4MiB",
-        "size of one fetch, which must arrive within `requestTimeout`; from 0.8 on the next line tells the "
-        "default",
+        "size of one fetch, which must arrive within `requestTimeout`; `8MiB` by default from 0.8 on",
     ),
     _read("kafka.max.partition.fetch.bytes", "8MiB", "Kafka's name of `fetchBytes`", modern.DIALECT),
     _read("kafka.fetch.max.wait.ms", "500", "how long a broker waits for a record", modern.DIALECT),

@@ -109,9 +109,9 @@ def _level(options: RawOptions, compression: str, name: str) -> int | None:
 
 
 def _partitioner(options: RawOptions) -> str:
-    chosen = _chosen_partitioner(options)
+    chosen, ignores_keys = _chosen_partitioner(options), options.flag("kafka.partitioner.ignore.keys")
     # As in Java: it is for the default partitioner, and means nothing to others.
-    return "sticky" if chosen == "murmur2" and options.flag("kafka.partitioner.ignore.keys") else chosen
+    return "sticky" if chosen == "murmur2" and ignores_keys else chosen
 
 
 def _chosen_partitioner(options: RawOptions) -> str:

@@ -101,9 +101,8 @@ def resolved(
     if start.offset == end.offset:
         nowhere = End(_inside(start.offset, found))
         return OffsetRange(found.log, nowhere.offset, nowhere.offset), nowhere, nowhere
-    inside = [_clamped(limit, found, fail_on_data_loss) for limit in (start, end)]
-    first, last = inside[0], inside[1]
-    return OffsetRange(found.log, min(first.offset, last.offset), last.offset), first, last
+    first, last = (_clamped(limit, found, fail_on_data_loss) for limit in (start, end))
+    return OffsetRange(found.log, first.offset, last.offset), first, last
 
 
 def _clamped(end: End, found: LogBounds, fail_on_data_loss: bool) -> End:

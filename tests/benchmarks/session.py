@@ -2,36 +2,20 @@
 
 from __future__ import annotations
 
-import os
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Final
 
 from pyspark.sql import SparkSession
 
-from .ceilings import CountingDataSource, PrebuiltDataSource
+from tests.support.local_spark import local_spark
 
-CORES: Final = 2
-_SETTINGS: Final[dict[str, bool | float | int | str | None]] = {
-    "spark.ui.enabled": "false",
-    "spark.ui.showConsoleProgress": "false",
-    "spark.log.level": "ERROR",
-    "spark.driver.host": "127.0.0.1",
-    "spark.driver.bindAddress": "127.0.0.1",
-    "spark.driver.memory": "2g",
-    "spark.python.unix.domain.socket.enabled": "true",
-}
+from .ceilings import CountingDataSource, PrebuiltDataSource
 
 
 @contextmanager
 def spark_session() -> Iterator[SparkSession]:
     """A local session on two cores that knows the ceilings."""
-    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
-    os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
-    os.environ.pop("SPARK_HOME", None)
-    builder = SparkSession.builder.master(f"local[{CORES}]").appName("spark-kafkawire benchmarks")
-    session = builder.config(map=_SETTINGS).getOrCreate()
+    session = local_spark("spark-kafkawire benchmarks", {"spark.driver.memory": "2g"})
     try:
         session.dataSource.register(PrebuiltDataSource)
         session.dataSource.register(CountingDataSource)

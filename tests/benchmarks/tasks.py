@@ -14,11 +14,11 @@ from pyspark.sql import SparkSession
 from spark_kafkawire.broker import EmbeddedCluster
 from spark_kafkawire.options import ReadOptions
 from spark_kafkawire.planner.batch import plan
+from tests.support.local_spark import CORES
 
 from .logs import write_log
 from .measure import Figure, interleaved, say
 from .reading import reader
-from .session import CORES
 
 _TASKS: Final = 200
 _MS_PER_TASK_MAX: Final = 20.0

@@ -17,33 +17,29 @@ and is read back by Spark's connector; its rows are those of ``_COUNT`` numbers 
 from __future__ import annotations
 
 import json
-import os
 import sys
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Final
 
+from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, Row, SparkSession
 
+from tests.support.local_spark import local_spark
+
 FORMATS: Final = ("kafka", "kafkawire")
 _COUNT: Final = 300
-_SETTINGS: Final[dict[str, bool | float | int | str | None]] = {
-    "spark.ui.enabled": "false",
-    "spark.ui.showConsoleProgress": "false",
-    "spark.log.level": "OFF",
-    "spark.driver.host": "127.0.0.1",
-    "spark.driver.bindAddress": "127.0.0.1",
-    "spark.sql.session.timeZone": "UTC",
-}
+#: What both connectors raise, by way of Spark or of the JVM; any other error is a mistake of this program.
+_ERRORS: Final = (PySparkException, Py4JError)
 
 
 def _read(spark: SparkSession, name: str, servers: str, options: dict[str, str]) -> dict[str, Any]:
     try:
         frame = _loaded(spark, name, servers, options)
         return {"schema": frame.schema.jsonValue(), "rows": _sorted(frame.collect())}
-    except Exception as error:
-        return {"error": _told(error)}
+    except _ERRORS as error:
+        return {"error": str(error)}
 
 
 def _write(spark: SparkSession, name: str, servers: str, write: dict[str, Any]) -> dict[str, Any]:
@@ -52,8 +48,8 @@ def _write(spark: SparkSession, name: str, servers: str, write: dict[str, Any]) 
     try:
         where = frame.write.format(name).mode("append").option("kafka.bootstrap.servers", servers)
         where.options(**options).save()
-    except Exception as error:
-        return {"error": _told(error)}
+    except _ERRORS as error:
+        return {"error": str(error)}
     written = _loaded(spark, "kafka", servers, {"subscribe": options["topic"], "includeHeaders": "true"})
     # Which log rows without a key go to is the producer's choice.
     kept = written.selectExpr("key", "value", "headers", "if(key is null, null, partition) partition")
@@ -72,20 +68,10 @@ def _shown(value: Any) -> str:
     return bytes(value).hex() if isinstance(value, bytearray) else str(value)
 
 
-def _told(error: Exception) -> str:
-    """An error of Spark's, of the JVM's or of a task; any other is a mistake of this program."""
-    if isinstance(error, PySparkException) or type(error).__module__.startswith("py4j"):
-        return str(error)
-    raise error
-
-
 def main() -> None:
     """Answer the questions."""
     asked = json.load(sys.stdin)
-    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
-    os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
-    builder = SparkSession.builder.master("local[2]").config(map=_SETTINGS)
-    spark = builder.config("spark.jars", ",".join(asked["jars"])).getOrCreate()
+    spark = local_spark("side by side", {"spark.jars": ",".join(asked["jars"]), "spark.log.level": "OFF"})
     answers = {
         kind: [{name: do(spark, name, asked["servers"], each) for name in FORMATS} for each in asked[kind]]
         for kind, do in (("reads", _read), ("writes", _write))

@@ -156,6 +156,7 @@ def test_what_does_not_go_with_idempotence_ends_it_or_contradicts_it(
         ("kafka.compression.type", "gzip1"),
         ("partitioner", "random"),
         ("kafka.partitioner.class", "com.example.Mine"),
+        ("kafka.partitioner.ignore.keys", "maybe"),
         ("batchBytes", "much"),
         ("kafka.batch.size", "-1"),
         (IDEMPOTENCE, "maybe"),

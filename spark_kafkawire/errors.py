@@ -29,7 +29,30 @@ A message is one line that names what happened, where, and what to do. Spark dro
 from __future__ import annotations
 
 import enum
-from typing import Self
+from typing import Final, Self
+
+#: Characters of one foreign text (a host, a topic, a peer's message, an option's value) that are shown.
+SHOWN_SIZE_MAX: Final = 200
+
+
+def shown(text: object) -> str:
+    """A foreign text as part of one line: what does not print is escaped, and what is long is cut to
+    ``SHOWN_SIZE_MAX`` characters.
+
+    Printable text stays as it is, whatever its script. ``bytes`` are taken for UTF-8.
+    """
+    if isinstance(text, bytes | bytearray | memoryview):
+        size, unit = len(text), "bytes"
+        text = bytes(text[: 4 * SHOWN_SIZE_MAX + 4]).decode("utf-8", "backslashreplace")
+    else:
+        text = str(text)
+        size, unit = len(text), "characters"
+    line = "".join(map(_printable, text[: SHOWN_SIZE_MAX + 1]))
+    return line if len(line) <= SHOWN_SIZE_MAX else f"{line[:SHOWN_SIZE_MAX]}… ({size} {unit})"
+
+
+def _printable(sign: str) -> str:
+    return sign if sign.isprintable() else sign.encode("unicode_escape").decode("ascii")
 
 
 class Action(enum.Enum):

@@ -23,6 +23,7 @@ from spark_kafkawire.errors import (
     TransportError,
     UnknownTopicError,
     broker_error,
+    shown,
 )
 
 
@@ -127,3 +128,20 @@ def test_a_code_that_nobody_knows_is_told_by_number() -> None:
 def test_our_errors_are_also_what_python_callers_expect() -> None:
     assert issubclass(OptionError, ValueError)
     assert issubclass(errors.RowError, ValueError)
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("größe-日本", "größe-日本"),
+        ("a\nFATAL b\x1b[31m\0", "a\\nFATAL b\\x1b[31m\\x00"),
+        ("right \u202eto left, \ud800", "right \\u202eto left, \\ud800"),
+        (b"caf\xc3\xa9 \xff", "café \\xff"),
+        ("x" * 200, "x" * 200),
+        ("x" * 500_000, "x" * 200 + "… (500000 characters)"),
+        (b"\n" * 1000, "\\n" * 100 + "… (1000 bytes)"),
+    ],
+)
+def test_a_foreign_text_is_shown_on_one_line_that_ends(text: object, line: str) -> None:
+    assert shown(text) == line
+    assert shown(text).isprintable()

@@ -30,8 +30,10 @@ _TRUST: Final = "kafka.ssl.truststore"
 _KEY: Final = "kafka.ssl.keystore"
 _HOST_NAME_CHECK: Final = "kafka.ssl.endpoint.identification.algorithm"
 _TOKEN_URL: Final = "kafka.sasl.oauthbearer.token.endpoint.url"
+#: Whom to trust: brokers with TLS, and the server that gives tokens, with or without.
+_TRUST_OPTIONS: Final = tuple(f"{_TRUST}.{part}" for part in ("type", "location", "certificates"))
 _TLS_OPTIONS: Final = (
-    *(f"{_TRUST}.{part}" for part in ("type", "location", "certificates")),
+    *_TRUST_OPTIONS,
     *(f"{_KEY}.{part}" for part in ("type", "location", "certificate.chain", "key")),
     "kafka.ssl.key.password",
     _HOST_NAME_CHECK,
@@ -61,13 +63,14 @@ def parse_security(options: RawOptions) -> Security:
     if protocol not in _PROTOCOLS:
         raise bad_value("kafka.security.protocol", protocol, " or ".join(_PROTOCOLS))
     with_tls, with_sasl = protocol.endswith("SSL"), protocol.startswith("SASL")
-    unused = options.given(*(() if with_tls else _TLS_OPTIONS), *(() if with_sasl else _SASL_OPTIONS))
-    if unused:
+    asks_for_tokens = with_sasl and _mechanism(options) == "OAUTHBEARER" and options.given(_TOKEN_URL) != []
+    trusts = _TRUST_OPTIONS if asks_for_tokens else ()
+    used = {*(_TLS_OPTIONS if with_tls else trusts), *(_SASL_OPTIONS if with_sasl else ())}
+    if unused := options.given(*(name for name in (*_TLS_OPTIONS, *_SASL_OPTIONS) if name not in used)):
         _log.warning("kafka.security.protocol=%s makes no use of %s", protocol, ", ".join(unused))
     if not with_tls and not with_sasl:
         return PLAINTEXT
-    tls = _tls(options) if with_tls else None
-    return Security(tls, _sasl(options, tls) if with_sasl else None)
+    return Security(_tls(options) if with_tls else None, _sasl(options) if with_sasl else None)
 
 
 def _tls(options: RawOptions) -> Tls:
@@ -141,8 +144,12 @@ def _lines(body: str) -> str:
     return "\n".join(re.findall(r"\S{1,64}", re.sub(r"\s+", "", body)))
 
 
-def _sasl(options: RawOptions, tls: Tls | None) -> Sasl:
-    mechanism = (options.get("kafka.sasl.mechanism") or "").strip().upper()
+def _mechanism(options: RawOptions) -> str:
+    return (options.get("kafka.sasl.mechanism") or "").strip().upper()
+
+
+def _sasl(options: RawOptions) -> Sasl:
+    mechanism = _mechanism(options)
     if mechanism not in MECHANISMS:
         known = " or ".join(MECHANISMS)
         if mechanism in ("", "GSSAPI"):
@@ -158,7 +165,7 @@ def _sasl(options: RawOptions, tls: Tls | None) -> Sasl:
             f"kafka.sasl.mechanism={mechanism} (its value is not shown)"
         )
     if mechanism == "OAUTHBEARER":
-        return Sasl(mechanism, _oauth(login, options.get(_TOKEN_URL), tls))
+        return Sasl(mechanism, _oauth(options, login))
     return Sasl(mechanism, _password(login))
 
 
@@ -169,7 +176,7 @@ def _password(login: JaasLogin) -> Password:
     return Password(username, password)
 
 
-def _oauth(login: JaasLogin, url: str | None, tls: Tls | None) -> Token | ClientCredentials:
+def _oauth(options: RawOptions, login: JaasLogin) -> Token | ClientCredentials:
     extensions = tuple(
         (name.removeprefix("extension_"), value)
         for name, value in sorted(login.options.items())
@@ -179,18 +186,22 @@ def _oauth(login: JaasLogin, url: str | None, tls: Tls | None) -> Token | Client
         raise OptionError(
             f"option {JAAS}: the name of an extension has letters only (its value is not shown)"
         )
+    url = options.get(_TOKEN_URL)
     if url is None:
         token = _needed(login.options, "token", f", or set {_TOKEN_URL} with clientId and clientSecret")
         if not re.fullmatch(r"[!-~]+", token):
             raise OptionError(f"option {JAAS}: token is not one word of ASCII (its value is not shown)")
         return Token(token, extensions)
+    # Connections without TLS get their tokens with it, too.
+    tls = Tls(trust=_store(options, _TRUST, ("certificates",)))
+    context(tls)
     return ClientCredentials(
         endpoint_url=url.strip(),
         client_id=_needed(login.options, "clientId"),
         client_secret=_needed(login.options, "clientSecret"),
         scope=login.options.get("scope"),
         extensions=extensions,
-        tls=Tls(trust=tls.trust) if tls else Tls(),
+        tls=tls,
     )
 
 

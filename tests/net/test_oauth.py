@@ -22,6 +22,7 @@ from spark_kafkawire.net.sasl import Sasl
 from spark_kafkawire.net.settings import Security
 from spark_kafkawire.net.tls import Tls
 from spark_kafkawire.net.transport import Deadline
+from spark_kafkawire.options import ReadOptions
 from spark_kafkawire.protocol.modern.metadata import MetadataRequest
 from tests.support.certificates import SERVER_NAME, Certificates
 from tests.support.polling import GRACE_S
@@ -242,6 +243,40 @@ def test_a_client_logs_in_with_a_token_that_it_got(certificates: Certificates) -
                 assert client.request(MetadataRequest(topics=None)) == METADATA_REPLY
         assert endpoint.connection_count == 1
         assert "s3cret" not in repr(settings)
+
+
+@pytest.mark.parametrize("protocol", ["SASL_PLAINTEXT", "SASL_SSL"])
+@pytest.mark.parametrize("store", ["location", "certificates"])
+def test_the_token_endpoint_is_trusted_by_the_trust_store_with_tls_and_without(
+    protocol: str, store: str, certificates: Certificates, caplog: pytest.LogCaptureFixture
+) -> None:
+    trust = certificates.authority
+    with_tls = server_of(certificates.server)
+    listener = serving(with_tls, login_broker()) if protocol == "SASL_SSL" else login_broker()
+    with Peer(serving(with_tls, saying(http_answer(granted())))) as endpoint, Peer(listener) as peer:
+        options = {
+            "subscribe": "t",
+            "kafka.bootstrap.servers": f"{SERVER_NAME}:{peer.broker.port}",
+            "kafka.security.protocol": protocol,
+            "kafka.sasl.mechanism": "OAUTHBEARER",
+            "kafka.sasl.jaas.config": "OAuthBearerLoginModule required clientId='me' "
+            "clientSecret='credentials' extension_logicalCluster='lkc';",
+            "kafka.sasl.oauthbearer.token.endpoint.url": f"https://{SERVER_NAME}:{endpoint.broker.port}/",
+        }
+        with pytest.raises(AuthenticationError, match="certificate is refused"):
+            _connected(options)
+        options[f"kafka.ssl.truststore.{store}"] = str(trust) if store == "location" else trust.read_text()
+        _connected(options)
+        assert endpoint.connection_count == (1 if protocol == "SASL_SSL" else 2)
+    assert not caplog.messages
+
+
+def _connected(options: dict[str, str]) -> None:
+    """Parse options as a read does, connect and ask."""
+    parsed = ReadOptions.parse(options)
+    [server] = parsed.discovery.bootstrap_servers
+    with Client.connect(server, parsed.net.connection) as client:
+        assert client.request(MetadataRequest(topics=None)) == METADATA_REPLY
 
 
 def test_a_token_that_cannot_be_got_is_an_error_of_the_connection(certificates: Certificates) -> None:

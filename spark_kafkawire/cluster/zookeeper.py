@@ -29,8 +29,11 @@ LOGS_COUNT_MAX: Final = 250_000
 #: Bytes of a node's data that an error shows.
 _SHOWN_SIZE_MAX: Final = 60
 
-# The creator is a host name or address, ``-`` and a start time. An IPv6 address holds colons.
-_REGISTRATION: Final = re.compile(r"(?:.*?-\d+|[^:]*):(?P<host>[^\s/]+):(?P<port>\d{1,5})")
+#: A port, and the end of a registration's creator: ``-``, a start time.
+_PORT: Final = re.compile(r"[0-9]{1,5}")
+_CREATED: Final = re.compile(r"-[0-9]+:")
+#: What no host holds.
+_NO_HOST: Final = re.compile(r"[\s/]")
 
 
 def discover(discovery: Discovery, timeout_s: float) -> ClusterView:
@@ -64,10 +67,27 @@ def _brokers(tree: Tree, names: list[str]) -> Iterator[Broker]:
     paths = [f"{IDS}/{name}" for name in names]
     for path, name, data in zip(paths, names, tree.data(paths), strict=True):
         if data is not None:
-            match = _REGISTRATION.fullmatch(data.decode("utf-8", "replace"))
-            if not match or not 0 < int(match["port"]) < 65536:
+            address = _address(data.decode("utf-8", "replace"))
+            if not address or not 0 < address[1] < 65536:
                 raise _bad_node(path, data, "creator:host:port")
-            yield Broker(_broker_id(path, name), match["host"].strip("[]"), int(match["port"]))
+            yield Broker(_broker_id(path, name), *address)
+
+
+def _address(registration: str) -> tuple[str, int] | None:
+    """Host and port of ``creator:host:port``; None where it is not like that.
+
+    The creator is a host name or address, ``-`` and a start time. It and the host may be IPv6 addresses,
+    which hold colons: so the creator ends with the first start time, and without any at the first colon.
+    """
+    rest, _, port = registration.rpartition(":")
+    # Nothing here is looked at more than a few times: one expression for all took cubic time.
+    first = max((found.end() for found in _NO_HOST.finditer(rest)), default=0)
+    starts = (found.end() for found in _CREATED.finditer(rest))
+    start = next((start for start in starts if start >= first), rest.find(":") + 1)
+    host = rest[start:]
+    if not start or start < first or not host or not _PORT.fullmatch(port):
+        return None
+    return host.strip("[]"), int(port)
 
 
 def _logs(tree: Tree, topics: list[str]) -> Iterator[TopicPartition]:
@@ -91,7 +111,7 @@ def _logs(tree: Tree, topics: list[str]) -> Iterator[TopicPartition]:
 
 
 def _broker_id(path: str, name: str) -> int:
-    if not re.fullmatch(r"\d{1,9}", name):
+    if not re.fullmatch(r"[0-9]{1,9}", name):
         raise DiscoveryError(f"node {path} is not named by a broker id")
     return int(name)
 

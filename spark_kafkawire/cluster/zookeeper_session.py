@@ -35,7 +35,7 @@ from kazoo.exceptions import (
 from kazoo.handlers.threading import KazooTimeoutError, SequentialThreadingHandler
 from kazoo.retry import KazooRetry
 
-from ..errors import DiscoveryError, OptionError, RequestTimedOut
+from ..errors import DiscoveryError, OptionError, RequestTimedOut, shown
 from ..net.transport import Deadline
 from ..options import Discovery
 
@@ -46,6 +46,8 @@ T = TypeVar("T")
 REQUESTS_IN_FLIGHT: Final = 64
 #: Longest answer that is taken, bytes: the names of half a million topics.
 ANSWER_BYTES_MAX: Final = 64 << 20
+#: Most data of a node that is taken, bytes. What Kafka 0.7 writes to one is below a thousand.
+NODE_BYTES_MAX: Final = 64 << 10
 #: Bounds of the session timeout that is asked for, seconds. A server raises it to what it likes;
 #: kazoo waits so long for each address.
 SESSION_TIMEOUT_MAX_S: Final = 10.0
@@ -72,9 +74,16 @@ class Tree:
         return self._pipeline(self._client.get_children_async, paths)
 
     def data(self, paths: Iterable[str]) -> Iterator[bytes | None]:
-        """Each node's data; None for a node that is not there."""
-        for answer in self._pipeline(self._client.get_async, paths):
-            yield None if answer is None else answer[0] or b""
+        """Each node's data; None for a node that is not there. Raises ``DiscoveryError`` (fatal) for too much."""
+        wanted = list(paths)
+        for path, answer in zip(wanted, self._pipeline(self._client.get_async, wanted), strict=True):
+            data = b"" if answer is None else answer[0] or b""
+            if len(data) > NODE_BYTES_MAX:
+                raise DiscoveryError(
+                    f"node {shown(path)} holds {len(data)} bytes, and no node of Kafka 0.7 has more than"
+                    f" {NODE_BYTES_MAX}: is this another program's tree?"
+                )
+            yield None if answer is None else data
 
     def exists(self, path: str) -> bool:
         """Whether there is such a node."""

@@ -144,6 +144,9 @@ def test_a_topic_that_nobody_holds_any_more_has_no_logs(tree: TreeWriter) -> Non
         (b"::1-1795251453045:::1:9092", "::1", 9092),
         (b"fe80:0:0:0:1:2:3:4-1795251453045:fe80:0:0:0:1:2:3:4:65535", "fe80:0:0:0:1:2:3:4", 65535),
         (b"[::1]-1795251453045:[::1]:9092", "::1", 9092),
+        (b"my-host-1:x:1/a b-1795251453045:host:9092", "host", 9092),
+        (b"creator::1:9092", ":1", 9092),
+        (b"creator-1:host-2:3:9092", "host-2:3", 9092),
     ],
 )
 def test_a_registration_has_creator_first_and_port_last(
@@ -244,7 +247,17 @@ def test_a_cluster_without_a_live_broker_is_told(tree: TreeWriter) -> None:
         ("/brokers/ids/0", b"c:h h:1", "which is not creator:host:port"),
         ("/brokers/ids/0", b"\xff\xfe\x00\n", "which is not creator:host:port"),
         ("/brokers/ids/0", b'{"host":"h","port":9092}', "which is not creator:host:port"),
-        ("/brokers/ids/0", b"x" * 100_000, f"holds '{'x' * 60}', which is not creator:host:port"),
+        ("/brokers/ids/0", b"x" * 60_000, f"holds '{'x' * 60}', which is not creator:host:port"),
+        # One regular expression needed the cube of their sizes for these: minutes, then hours.
+        ("/brokers/ids/0", b"x-1:" * 16_000 + b"!", "which is not creator:host:port"),
+        ("/brokers/ids/0", b"x-1:/" * 13_000 + b":1", "which is not creator:host:port"),
+        ("/brokers/ids/0", b"-" * 30_000 + b"1" * 30_000, "which is not creator:host:port"),
+        (
+            "/brokers/ids/0",
+            b"x" * 100_000,
+            "node /brokers/ids/0 holds 100000 bytes, and no node of Kafka 0.7",
+        ),
+        ("/brokers/topics/t/0", b"1" * 65_537, "node /brokers/topics/t/0 holds 65537 bytes"),
         ("/brokers/ids/one", b"c:h:1", "node /brokers/ids/one is not named by a broker id"),
         ("/brokers/topics/t/one", b"1", "node /brokers/topics/t/one is not named by a broker id"),
         ("/brokers/topics/t/0", b"", "node /brokers/topics/t/0 holds '', which is not a partition count"),

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
 from typing import Any, Final
 
 from confluent_kafka import (
@@ -53,22 +54,26 @@ def transaction(
 ) -> Iterator[None]:
     """Write records in a transaction that is ended before the block ("commit", "abort") or after ("open").
 
-    With "open" it is under way during the block, and aborted afterwards.
+    With "open" it is under way during the block, and aborted afterwards. What ends it is in the logs then:
+    its coordinator answers before that. No other transaction may be open before it in the same logs.
     """
     config.setdefault("transactional_id", f"transaction-{next(_NAMES)}")
     producer = Producer(_configuration(bootstrap_servers, **config))
     producer.init_transactions(CLIENT_TIMEOUT_S)
     producer.begin_transaction()
-    _send(producer, topic, records)
+    ends = _send(producer, topic, records)
     if outcome == "commit":
         producer.commit_transaction(CLIENT_TIMEOUT_S)
     elif outcome == "abort":
         producer.abort_transaction(CLIENT_TIMEOUT_S)
+    if outcome != "open":
+        _await_markers(bootstrap_servers, topic, ends)
     try:
         yield
     finally:
         if outcome == "open":
             producer.abort_transaction(CLIENT_TIMEOUT_S)
+            _await_markers(bootstrap_servers, topic, ends)
 
 
 def commit(bootstrap_servers: str, topic: str, records: Iterable[Record], **config: object) -> None:
@@ -112,9 +117,14 @@ def consume(
         reader.close()
 
 
-def offsets(bootstrap_servers: str, topic: str, partition: int = 0) -> tuple[int, int]:
-    """Where a log starts and where it ends (exclusive), as its broker says now."""
-    reader = Consumer(_configuration(bootstrap_servers, group_id=f"reader-{next(_NAMES)}"))
+def offsets(
+    bootstrap_servers: str, topic: str, partition: int = 0, *, isolation_level: str = "read_uncommitted"
+) -> tuple[int, int]:
+    """Where a log starts and where it ends (exclusive), as its broker says now; with ``read_committed``
+    where the first open transaction begins."""
+    reader = Consumer(
+        _configuration(bootstrap_servers, group_id=f"reader-{next(_NAMES)}", isolation_level=isolation_level)
+    )
     try:
         start, stop = reader.get_watermark_offsets(TopicPartition(topic, partition), CLIENT_TIMEOUT_S)
         return int(start), int(stop)
@@ -172,12 +182,16 @@ def create_topic(
     topic_config: Mapping[str, str] | None = None,
     **config: object,
 ) -> str:
-    """Create a topic of one replica, with a name that no other test has unless it is given; its name."""
+    """Create a topic of one replica, with a name that no other test has unless it is given; its name.
+
+    Its brokers know it then, which is later than the controller's answer.
+    """
     topic = name or f"topic-{next(_NAMES)}"
     new = NewTopic(topic, partitions, 1, config=dict(topic_config or {}))
     # A client that is garbage answers nothing: it needs a name until its answer is there.
     admin = _admin(bootstrap_servers, config)
     admin.create_topics([new], operation_timeout=CLIENT_TIMEOUT_S)[topic].result(CLIENT_TIMEOUT_S)
+    _await_partitions(admin, topic, partitions)
     return topic
 
 
@@ -185,6 +199,7 @@ def create_partitions(bootstrap_servers: str, topic: str, partitions: int, **con
     """Make a topic one of ``partitions`` partitions in all."""
     admin = _admin(bootstrap_servers, config)
     admin.create_partitions([NewPartitions(topic, partitions)])[topic].result(CLIENT_TIMEOUT_S)
+    _await_partitions(admin, topic, partitions)
 
 
 def delete_topic(bootstrap_servers: str, topic: str, **config: object) -> None:
@@ -203,6 +218,29 @@ def delete_records(
         done.result(CLIENT_TIMEOUT_S)
 
 
+def _await_partitions(admin: AdminClient, topic: str, partitions: int) -> None:
+    def are_led() -> bool:
+        found = admin.list_topics(timeout=CLIENT_TIMEOUT_S).topics.get(topic)
+        return found is not None and sum(each.leader >= 0 for each in found.partitions.values()) >= partitions
+
+    poll(are_led, f"{topic} to have {partitions} partitions with leaders", CLIENT_TIMEOUT_S)
+
+
+def _await_markers(bootstrap_servers: str, topic: str, ends: Mapping[int, int]) -> None:
+    """Wait until no transaction is open before these ends of a topic's logs."""
+
+    def is_ended(partition: int, end: int) -> bool:
+        stable = offsets(bootstrap_servers, topic, partition, isolation_level="read_committed")
+        return stable[1] > end
+
+    for partition, end in ends.items():
+        poll(
+            partial(is_ended, partition, end),
+            f"the marker of a transaction in {topic} {partition}",
+            CLIENT_TIMEOUT_S,
+        )
+
+
 def _admin(bootstrap_servers: str, config: Mapping[str, object]) -> AdminClient:
     return AdminClient(_configuration(bootstrap_servers, **config))
 
@@ -212,12 +250,19 @@ def _configuration(bootstrap_servers: str, **config: object) -> dict[str, Any]:
     return {"bootstrap.servers": bootstrap_servers, **_QUIET, **properties}
 
 
-def _send(producer: Producer, topic: str, records: Iterable[Record]) -> None:
+def _send(producer: Producer, topic: str, records: Iterable[Record]) -> dict[int, int]:
+    """Write all; behind which offset the last one of each partition is."""
     failed: list[KafkaError] = []
+    ends: dict[int, int] = {}
 
-    def delivered(error: KafkaError | None, _message: Message) -> None:
+    def delivered(error: KafkaError | None, message: Message) -> None:
         if error is not None:
             failed.append(error)
+            return
+        partition, offset = message.partition(), message.offset()
+        assert partition is not None
+        if offset is not None:  # without acknowledgements nobody knows
+            ends[partition] = max(ends.get(partition, 0), offset + 1)
 
     for record in records:
         _enqueue(producer, topic, record, delivered)
@@ -225,6 +270,7 @@ def _send(producer: Producer, topic: str, records: Iterable[Record]) -> None:
     if failed:
         raise KafkaException(failed[0])
     assert left == 0, f"librdkafka still holds {left} records after {CLIENT_TIMEOUT_S:g} s"
+    return ends
 
 
 def _enqueue(producer: Producer, topic: str, record: Record, delivered: Any) -> None:

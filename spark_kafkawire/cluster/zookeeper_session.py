@@ -74,7 +74,10 @@ class Tree:
         return self._pipeline(self._client.get_children_async, paths)
 
     def data(self, paths: Iterable[str]) -> Iterator[bytes | None]:
-        """Each node's data; None for a node that is not there. Raises ``DiscoveryError`` (fatal) for too much."""
+        """Each node's data; None for a node that is not there.
+
+        Raises ``DiscoveryError`` (fatal) for more than a node of Kafka's has.
+        """
         wanted = list(paths)
         for path, answer in zip(wanted, self._pipeline(self._client.get_async, wanted), strict=True):
             data = b"" if answer is None else answer[0] or b""

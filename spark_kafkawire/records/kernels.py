@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from .compiler import copy, kernel
+from .compiler import copy, inlined, kernel, library_crc32
 
 #: Why ``walk`` came back.
 END: Final = 0
@@ -97,17 +97,14 @@ def walk(
     return END, region, pos, row, value_pos
 
 
-@kernel(f"int64({_BYTES}, int64[::1], int64[::1], uint32[::1], uint32[::1], uint8[::1], int32[::1])")
-def gather(buf: Any, starts: Any, sizes: Any, crcs: Any, tables: Any, values: Any, offsets: Any) -> int:
+@kernel(f"void({_BYTES}, int64[::1], int64[::1], uint8[::1], int32[::1])")
+def gather(buf: Any, starts: Any, sizes: Any, values: Any, offsets: Any) -> None:
     """Copy the spans of ``buf`` one after the other into ``values``; fill their ``offsets``.
 
-    With ``values`` of no length they have been copied before. Returns the CRC-32 that all of
-    ``values`` has if each span has its one of ``crcs``; with no ``tables``
-    (``checksum.combining_tables``) it returns 0. The caller has checked that every span lies in
-    ``buf`` and that their sum fits ``values`` and int32.
+    With ``values`` of no length they have been copied before. The caller has checked that every span
+    lies in ``buf`` and that their sum fits ``values`` and int32.
     """
     pos = 0
-    combined: Any = 0
     offsets[0] = 0
     for row in range(len(starts)):
         size = sizes[row]
@@ -115,68 +112,67 @@ def gather(buf: Any, starts: Any, sizes: Any, crcs: Any, tables: Any, values: An
             copy(values, pos, buf, starts[row], size)
         pos += size
         offsets[row + 1] = pos
-        if len(tables):
-            digit = 0
-            while size:
-                table = (digit + (size & 255)) << 7
-                if size & 255:
-                    combined = np.int64(
-                        tables[table | (combined & 15)]
-                        ^ tables[table | 16 | (combined >> 4 & 15)]
-                        ^ tables[table | 32 | (combined >> 8 & 15)]
-                        ^ tables[table | 48 | (combined >> 12 & 15)]
-                        ^ tables[table | 64 | (combined >> 16 & 15)]
-                        ^ tables[table | 80 | (combined >> 20 & 15)]
-                        ^ tables[table | 96 | (combined >> 24 & 15)]
-                        ^ tables[table | 112 | (combined >> 28 & 15)]
-                    )
-                size >>= 8
-                digit += 256
-            combined ^= np.int64(crcs[row])
-    return int(combined)
 
 
-@kernel(f"void({_BYTES}, int64[::1], uint32[::1], uint32[::1])")
-def crc_each(values: Any, offsets: Any, tables: Any, crcs: Any) -> None:
-    """The CRC-32 of each value, 16 bytes a step (``tables``: ``slice_tables``)."""
+@inlined
+def crc32_of(values: Any, pos: int, stop: int, tables: Any, library: int) -> int:
+    """The CRC-32 of ``values[pos:stop]``: by the library at this address, or 16 bytes a step."""
+    if library:
+        return library_crc32(library, values, pos, stop - pos)
+    crc: Any = 0xFFFFFFFF
+    while stop - pos >= 16:
+        pos &= _PLACE
+        crc = np.int64(
+            tables[15 << 8 | (crc & 255 ^ values[pos])]
+            ^ tables[14 << 8 | (crc >> 8 & 255 ^ values[pos + 1])]
+            ^ tables[13 << 8 | (crc >> 16 & 255 ^ values[pos + 2])]
+            ^ tables[12 << 8 | (crc >> 24 & 255 ^ values[pos + 3])]
+            ^ tables[11 << 8 | values[pos + 4]]
+            ^ tables[10 << 8 | values[pos + 5]]
+            ^ tables[9 << 8 | values[pos + 6]]
+            ^ tables[8 << 8 | values[pos + 7]]
+            ^ tables[7 << 8 | values[pos + 8]]
+            ^ tables[6 << 8 | values[pos + 9]]
+            ^ tables[5 << 8 | values[pos + 10]]
+            ^ tables[4 << 8 | values[pos + 11]]
+            ^ tables[3 << 8 | values[pos + 12]]
+            ^ tables[2 << 8 | values[pos + 13]]
+            ^ tables[1 << 8 | values[pos + 14]]
+            ^ tables[values[pos + 15]]
+        )
+        pos += 16
+    while stop - pos >= 4:
+        pos &= _PLACE
+        crc = np.int64(
+            tables[3 << 8 | (crc & 255 ^ values[pos])]
+            ^ tables[2 << 8 | (crc >> 8 & 255 ^ values[pos + 1])]
+            ^ tables[1 << 8 | (crc >> 16 & 255 ^ values[pos + 2])]
+            ^ tables[crc >> 24 & 255 ^ values[pos + 3]]
+        )
+        pos += 4
+    while pos < stop:
+        crc = np.int64(crc >> 8 ^ tables[crc & 255 ^ values[pos]])
+        pos += 1
+    return int(crc ^ 0xFFFFFFFF)
+
+
+@kernel(f"void({_BYTES}, int64[::1], uint32[::1], int64, uint32[::1])")
+def crc_each(values: Any, offsets: Any, tables: Any, library: int, crcs: Any) -> None:
+    """The CRC-32 of each value ``values[offsets[i]:offsets[i + 1]]``.
+
+    ``tables`` are ``checksum.slice_tables``, ``library`` is ``checksum.library_address``.
+    """
     for row in range(len(crcs)):
-        pos = offsets[row]
-        stop = offsets[row + 1]
-        crc: Any = 0xFFFFFFFF
-        while stop - pos >= 16:
-            pos &= _PLACE
-            crc = np.int64(
-                tables[15 << 8 | (crc & 255 ^ values[pos])]
-                ^ tables[14 << 8 | (crc >> 8 & 255 ^ values[pos + 1])]
-                ^ tables[13 << 8 | (crc >> 16 & 255 ^ values[pos + 2])]
-                ^ tables[12 << 8 | (crc >> 24 & 255 ^ values[pos + 3])]
-                ^ tables[11 << 8 | values[pos + 4]]
-                ^ tables[10 << 8 | values[pos + 5]]
-                ^ tables[9 << 8 | values[pos + 6]]
-                ^ tables[8 << 8 | values[pos + 7]]
-                ^ tables[7 << 8 | values[pos + 8]]
-                ^ tables[6 << 8 | values[pos + 9]]
-                ^ tables[5 << 8 | values[pos + 10]]
-                ^ tables[4 << 8 | values[pos + 11]]
-                ^ tables[3 << 8 | values[pos + 12]]
-                ^ tables[2 << 8 | values[pos + 13]]
-                ^ tables[1 << 8 | values[pos + 14]]
-                ^ tables[values[pos + 15]]
-            )
-            pos += 16
-        while stop - pos >= 4:
-            pos &= _PLACE
-            crc = np.int64(
-                tables[3 << 8 | (crc & 255 ^ values[pos])]
-                ^ tables[2 << 8 | (crc >> 8 & 255 ^ values[pos + 1])]
-                ^ tables[1 << 8 | (crc >> 16 & 255 ^ values[pos + 2])]
-                ^ tables[crc >> 24 & 255 ^ values[pos + 3]]
-            )
-            pos += 4
-        while pos < stop:
-            crc = np.int64(crc >> 8 ^ tables[crc & 255 ^ values[pos]])
-            pos += 1
-        crcs[row] = crc ^ 0xFFFFFFFF
+        crcs[row] = crc32_of(values, offsets[row], offsets[row + 1], tables, library)
+
+
+@kernel(f"int64({_BYTES}, int64[::1], int64[::1], uint32[::1], uint32[::1], int64)")
+def check_each(buf: Any, starts: Any, sizes: Any, claimed: Any, tables: Any, library: int) -> int:
+    """The first span of ``buf`` that has not the CRC-32 it claims, or -1; tables and library as above."""
+    for row in range(len(starts)):
+        if crc32_of(buf, starts[row], starts[row] + sizes[row], tables, library) != claimed[row]:
+            return row
+    return -1
 
 
 @kernel(f"void({_BYTES}, int64[::1], uint32[::1], uint8[::1])")

@@ -28,11 +28,10 @@ from ..protocol.buffers import Buffers
 from ..protocol.primitives import Buffer
 from . import batch_kernels as kernels
 from . import compiler
-from . import kernels as message_kernels
 from .batch_codecs import CODECS
 from .batch_index import BatchIndex, index_table
 from .batch_kernels import TIMESTAMP_TYPE_BIT
-from .checksum import combining_tables, crc32, first_mismatch
+from .checksum import crc32, first_mismatch
 from .columns import Columns, Int32s, Int64s, Uint8s, room
 from .compression import TooLarge
 from .entries import byte_array
@@ -85,10 +84,7 @@ class _Messages:
         row = kernels.read_messages(self.buf, self.table, starts, sizes, crcs, *keys, *values)
         if row >= 0:
             raise self.index.damage(int(self.rows[row]), "the sizes of a message do not add up")
-        tables, offsets = combining_tables(), room(count + 1, np.int32)
-        data = room(int(sizes.sum()), np.uint8)
-        combined = message_kernels.gather(self.buf, starts, sizes, crcs, tables, data, offsets)
-        wrong = first_mismatch(data.data, offsets, crcs, combined if len(tables) else None)
+        wrong = first_mismatch(self.buf, starts, sizes, crcs)
         if wrong is not None:
             raise self.index.damage(int(self.rows[wrong]), "the CRC-32 of a message is wrong")
         return keys, values

@@ -19,7 +19,7 @@ from ..errors import CorruptDataError
 from ..protocol.buffers import Buffers
 from ..protocol.primitives import Buffer
 from . import compiler, kernels
-from .checksum import combining_tables, first_mismatch
+from .checksum import first_mismatch
 from .columns import Columns, Int32s, Int64s, Uint8s, binary_array
 from .encoding import EncodedSet, encode, encode_sets
 from .entries import (
@@ -141,14 +141,12 @@ def _columns(level: Level, outer: Entries, base_offset: int, values: bool, gathe
 def _gather(buf: Uint8s, entries: Entries, copied: Uint8s | None, buffers: Buffers) -> _Gathered:
     """All payloads in a row, which the walk may have ``copied`` already."""
     compiler.expect(entries.count)
-    tables, size = combining_tables(), int(entries.payload_size.sum())
+    size = int(entries.payload_size.sum())
     target = np.frombuffer(buffers.take(size), np.uint8) if copied is None else NO_VALUES
     data = target if copied is None else copied[:size]
     offsets = np.empty(entries.count + 1, np.int32)
-    combined = kernels.gather(
-        buf, entries.payload_pos, entries.payload_size, entries.crc, tables, target, offsets
-    )
-    wrong_row = first_mismatch(data.data, offsets, entries.crc, combined if len(tables) else None)
+    kernels.gather(buf, entries.payload_pos, entries.payload_size, target, offsets)
+    wrong_row = first_mismatch(buf, entries.payload_pos, entries.payload_size, entries.crc)
     return data, offsets, wrong_row
 
 

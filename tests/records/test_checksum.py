@@ -9,8 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from spark_kafkawire.records import kernels
-from spark_kafkawire.records.checksum import combining_tables, crc32, crc32_each, first_mismatch
+from spark_kafkawire.records.checksum import crc32, crc32_each, first_mismatch
 from spark_kafkawire.records.entries import byte_array
 
 pytestmark = pytest.mark.usefixtures("kernels")
@@ -21,12 +20,8 @@ def claimed(values: list[bytes]) -> npt.NDArray[np.uint32]:
 
 
 def mismatch(values: list[bytes], crcs: npt.NDArray[np.uint32]) -> int | None:
-    """``first_mismatch`` as decoding calls it: after the values were gathered."""
-    buf, ends = byte_array(b"".join(values)), np.cumsum([0, *map(len, values)])
-    data, offsets = np.empty(len(buf), np.uint8), np.empty(len(values) + 1, np.int32)
-    tables = combining_tables()
-    combined = kernels.gather(buf, ends[:-1].copy(), np.diff(ends), crcs, tables, data, offsets)
-    return first_mismatch(data.data, offsets, crcs, combined if len(tables) else None)
+    ends = np.cumsum([0, *map(len, values)])
+    return first_mismatch(byte_array(b"".join(values)), ends[:-1].copy(), np.diff(ends), crcs)
 
 
 def test_crc32_is_that_of_zlib() -> None:
@@ -56,11 +51,40 @@ def test_swapped_checksums_are_seen() -> None:
     assert mismatch(values, claimed(values)[[1, 0, 2]]) == 0
 
 
-def test_rows_are_looked_at_one_by_one_only_where_the_combination_is_wrong() -> None:
-    data, offsets, crcs = memoryview(b"value"), np.array([0, 5], np.int32), claimed([b"wrong"])
-    assert first_mismatch(data, offsets, crcs, zlib.crc32(b"value")) is None
-    assert first_mismatch(data, offsets, crcs, 0) == 0
-    assert first_mismatch(data, offsets, crcs, None) == 0
+def test_wrong_checksums_whose_errors_cancel_out_are_seen() -> None:
+    """One CRC-32 over both values is right: the same bit is wrong twice, and the second one is empty."""
+    for values in ([b"P", b""], [b"", b"", b"end"], [b"long " * 200, b"", b"long " * 200]):
+        crcs = claimed(values)
+        crcs[:2] ^= 1 << 9
+        assert mismatch(values, crcs) == 0
+
+
+def test_errors_that_cancel_out_over_a_value_are_seen() -> None:
+    """The CRC-32 is linear: an error of the first one and its shift by the second value's size."""
+    values = [b"one", bytes(5), b"three"]
+    whole = zlib.crc32(b"".join(values))
+    for bit in range(32):
+        crcs = claimed(values)
+        crcs[0] ^= 1 << bit
+        # What a flipped bit of the state becomes when five zero bytes follow.
+        crcs[1] ^= shifted(1 << bit, 5)
+        assert joined(values, crcs) == whole
+        assert mismatch(values, crcs) == 0
+
+
+def shifted(crc: int, size: int) -> int:
+    """The CRC-32 register after so many zero bytes."""
+    for _ in range(8 * size):
+        crc = crc >> 1 ^ (0xEDB88320 if crc & 1 else 0)
+    return crc
+
+
+def joined(values: list[bytes], crcs: npt.NDArray[np.uint32]) -> int:
+    """The CRC-32 that all values in a row have if each has its one."""
+    whole = 0
+    for value, crc in zip(values, crcs.tolist(), strict=True):
+        whole = shifted(whole, len(value)) ^ crc
+    return whole
 
 
 @pytest.mark.parametrize("size", [10, 2000])

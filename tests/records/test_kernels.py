@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import random
 import zlib
 from importlib import import_module
@@ -12,7 +11,7 @@ import numpy as np
 import pytest
 
 from spark_kafkawire.records import compiler, kernels
-from spark_kafkawire.records.checksum import shift_tables, slice_tables
+from spark_kafkawire.records.checksum import library_address, slice_tables
 from spark_kafkawire.records.entries import byte_array
 from tests.records.mutations import damaged_set
 from tests.records.trees import message
@@ -38,6 +37,7 @@ def test_all_kernels_are_compiled() -> None:
         "walk",
         "gather",
         "crc_each",
+        "check_each",
         "write_messages",
         "index_batches",
         "select_batches",
@@ -82,28 +82,41 @@ def test_walk_does_the_same_both_ways_with_any_room(seed: int) -> None:
 
 
 @pytest.mark.parametrize("values", [[], [b""], [bytes(2**24 + 3), b"x"], *map(random_values, range(5))])
-def test_gather_copies_spans_in_any_order_and_combines_their_crcs(values: list[bytes]) -> None:
+def test_gather_copies_spans_in_any_order(values: list[bytes]) -> None:
     buf = byte_array(b"".join(values))
     offsets = offsets_of(values, np.int64)
     order = random.Random(0).sample(range(len(values)), len(values))
     starts, sizes = offsets[:-1][order].copy(), np.diff(offsets)[order].copy()
-    crcs = np.array([zlib.crc32(values[i]) for i in order], np.uint32)
     expected = b"".join(values[i] for i in order)
     runs: list[Any] = [kernels.gather, kernels.gather.interpreted]
-    for run, tables in itertools.product(runs, (shift_tables(), np.empty(0, np.uint32))):
+    for run in runs:
         gathered, ends = np.empty(len(buf), np.uint8), np.empty(len(values) + 1, np.int32)
-        combined = run(buf, starts, sizes, crcs, tables, gathered, ends)
+        run(buf, starts, sizes, gathered, ends)
         assert gathered.tobytes() == expected
         assert ends.tolist() == offsets_of([values[i] for i in order], np.int32).tolist()
-        assert combined == (zlib.crc32(expected) if len(tables) else 0)
 
 
+def test_the_library_s_crc_is_called_where_it_can_be() -> None:
+    assert library_address()
+
+
+@pytest.mark.parametrize("library", [library_address(), 0])
 @pytest.mark.parametrize("values", [[], [b""], *map(random_values, range(5))])
-def test_the_crc_of_each_value_is_that_of_zlib(values: list[bytes]) -> None:
-    for run in (kernels.crc_each, kernels.crc_each.interpreted):
+def test_the_crc_of_each_value_is_that_of_zlib(values: list[bytes], library: int) -> None:
+    buf, offsets = byte_array(b"".join(values)), offsets_of(values, np.int64)
+    expected = np.array([zlib.crc32(value) for value in values], np.uint32)
+    each: tuple[Any, ...] = (kernels.crc_each, kernels.crc_each.interpreted)
+    for run in each:
         crcs = np.zeros(len(values), np.uint32)
-        run(byte_array(b"".join(values)), offsets_of(values, np.int64), slice_tables(), crcs)
-        assert crcs.tolist() == [zlib.crc32(value) for value in values]
+        run(buf, offsets, slice_tables(), library, crcs)
+        assert crcs.tolist() == expected.tolist()
+    for check in (kernels.check_each, kernels.check_each.interpreted):
+        arguments = offsets[:-1].copy(), np.diff(offsets)
+        assert check(buf, *arguments, expected, slice_tables(), library) == -1
+        for row in range(len(values)):
+            wrong = expected.copy()
+            wrong[row:] ^= 1 << row
+            assert check(buf, *arguments, wrong, slice_tables(), library) == row
 
 
 @pytest.mark.parametrize("values", [[], [b""], *map(random_values, range(5))])

@@ -10,7 +10,7 @@ from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from ..errors import Action, BrokerError, LimitError, ProtocolError
+from ..errors import Action, BrokerError, LimitError
 from ..model import Leader, OffsetRange
 from ..options import FetchOptions
 from ..protocol.connection import Reply
@@ -166,8 +166,6 @@ class BatchFeed:
             raise NothingCame(
                 f"Fetch: the broker throttles this client, for {throttle_s:g} s more: a quota is used up"
             )
-        if len(found) != 1 or found[0].partition_index != self._log.partition:
-            raise ProtocolError(f"Fetch: the answer is not about {self._log}")
         return found[0]
 
     def _grow(self, index: BatchIndex) -> None:

@@ -182,8 +182,6 @@ class BrokerSender:
     def _take_end(self, client: Client) -> None:
         reply = client.receive()
         log = TopicPartition(reply.request.topic, reply.request.partition, self._broker.id)
-        if not reply.body.offsets:
-            raise ProtocolError(f"{self._broker}: OFFSETS of {log}: the answer is empty")
         self._written[log].ends.append(reply.body.offsets[0])
 
     def _span(self, client: Client, log: TopicPartition) -> tuple[int | None, int | None]:

@@ -13,7 +13,6 @@ from ..errors import (
     Action,
     BrokerError,
     OptionError,
-    ProtocolError,
     UnknownTopicError,
 )
 from ..model import Broker, TopicPartition
@@ -96,10 +95,7 @@ class LeaderLink:
             for topic in reply.responses
             for answer in topic.partition_responses
         }
-        batches = self._requests[0]
-        if missing := next((batch.log for batch in batches if batch.log not in answers), None):
-            raise ProtocolError(f"{self.broker}: the Produce reply does not tell what became of {missing}")
-        self._requests.popleft()
+        batches = self._requests.popleft()
         return [(batch, answers[batch.log]) for batch in batches]
 
     def postpone(self, seconds: float) -> None:

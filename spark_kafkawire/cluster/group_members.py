@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from ..errors import ProtocolError, UnsupportedVersionError
+from ..errors import UnsupportedVersionError
 from ..model import Broker, TopicPartition
 from ..net.retry import Attempts
 from ..options import NetOptions
@@ -87,12 +87,10 @@ def _members(metadata: Metadata, group_id: str, net: NetOptions) -> list[str]:
 def _described(coordinator: Broker, group_id: str, net: NetOptions) -> DescribedGroup:
     place = f"DescribeGroups of group {group_id!r} on {coordinator}"
     reply: DescribeGroupsReply = ask_coordinator(coordinator, DescribeGroupsRequest(groups=(group_id,)), net)
-    for group in reply.groups:
-        if group.group_id == group_id:
-            if group.error_code:
-                raise broker_error(group.error_code, place)
-            return group
-    raise ProtocolError(f"{place}: the answer does not mention it")
+    [group] = reply.groups
+    if group.error_code:
+        raise broker_error(group.error_code, place)
+    return group
 
 
 def _led_members(coordinator: Broker, group_id: str, net: NetOptions) -> list[str]:
@@ -102,12 +100,10 @@ def _led_members(coordinator: Broker, group_id: str, net: NetOptions) -> list[st
         reply: ConsumerGroupDescribeReply = ask_coordinator(coordinator, request, net)
     except UnsupportedVersionError:
         return []
-    for group in reply.groups:
-        if group.group_id == group_id:
-            if group.error_code not in _NOT_ITS_OWN:
-                raise broker_error(group.error_code, place, group.error_message)
-            return [member.member_id for member in group.members]
-    raise ProtocolError(f"{place}: the answer does not mention it")
+    [group] = reply.groups
+    if group.error_code not in _NOT_ITS_OWN:
+        raise broker_error(group.error_code, place, group.error_message)
+    return [member.member_id for member in group.members]
 
 
 def _logs(metadata: Metadata, group_id: str, net: NetOptions) -> tuple[TopicPartition, ...]:

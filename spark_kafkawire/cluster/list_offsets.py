@@ -165,8 +165,6 @@ def _answers(
         partitions = _partitions(reply)
         for log in asked[index]:
             place = f"ListOffsets of {log} on {broker}"
-            if log not in partitions:
-                raise ProtocolError(f"{place}: the answer does not mention it")
             found = partitions[log]
             yield (index, log), broker_error(found.error_code, place) if found.error_code else found
 

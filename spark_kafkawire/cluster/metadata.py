@@ -27,6 +27,7 @@ from ..errors import (
     TransportError,
     UnknownTopicError,
     UnsupportedVersionError,
+    shown,
 )
 from ..model import Broker, Leader, TopicPartition
 from ..net.pool import POOL, Pool
@@ -230,8 +231,11 @@ class Metadata:
         leaders = {part.partition_index: (part.leader_id, part.leader_epoch) for part in topic.partitions}
         if not leaders:  # it is being made, or deleted
             raise broker_error(ModernErrorCode.LEADER_NOT_AVAILABLE, f"topic {name!r} on {self._answered}")
-        if min(leaders) < 0:
-            raise ProtocolError(f"{self._answered}: Metadata gives topic {name!r} impossible partitions")
+        if max(leaders) >= len(leaders):  # partitions are counted from 0: the broker has not heard of all
+            place = (
+                f"topic {shown(name)} on {self._answered}, which tells of {len(leaders)} of its partitions"
+            )
+            raise broker_error(ModernErrorCode.LEADER_NOT_AVAILABLE, place)
         topic_id = topic.topic_id if topic.topic_id != NO_TOPIC_ID else None
         return Topic(name, topic_id, topic.is_internal or name == _OFFSETS_TOPIC, leaders)
 

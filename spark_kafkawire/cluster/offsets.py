@@ -6,7 +6,6 @@ Source: ``offsets/*`` of ``tests/golden/kafka-0.7.2``.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import pairwise
 from typing import Any, Final, TypeVar
 
 from ..errors import (
@@ -15,7 +14,6 @@ from ..errors import (
     ErrorCode,
     KafkaWireError,
     LimitError,
-    ProtocolError,
     broker_error,
 )
 from ..model import Broker, ClusterView, LogBounds, TopicPartition
@@ -39,7 +37,7 @@ def bounds(
     the broker has not or a topic name that it refuses, ``ProtocolError`` (fatal).
     """
     found = _offsets(broker, dict.fromkeys(logs, LATEST_TIME), net)
-    return {log: _bounds(broker, log, offsets) for log, offsets in found.items()}
+    return {log: _bounds(log, offsets) for log, offsets in found.items()}
 
 
 def all_bounds(
@@ -129,14 +127,10 @@ def _checked(broker: Broker, log: TopicPartition, reply: Any) -> tuple[int, ...]
             f"{log} on {broker} has {len(offsets)} segments or more; at most {OFFSETS_COUNT_MAX - 1} can be"
             " read: raise log.file.size there"
         )
-    if any(older > newer for newer, older in pairwise(offsets)) or min(offsets, default=0) < 0:
-        raise ProtocolError(f"OFFSETS of {log} on {broker}: the answer is not newest first")
     return offsets
 
 
-def _bounds(broker: Broker, log: TopicPartition, offsets: tuple[int, ...]) -> LogBounds:
-    if not offsets:
-        raise ProtocolError(f"OFFSETS of {log} on {broker}: the answer is empty")
+def _bounds(log: TopicPartition, offsets: tuple[int, ...]) -> LogBounds:
     # The end is followed by the segments' starts; the last segment's equals it while no byte of
     # that segment is flushed. A last segment without any byte is listed as the end alone.
     latest = offsets[0]

@@ -23,7 +23,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from ..errors import DiscoveryError, ErrorCode, ProtocolError, broker_error
+from ..errors import DiscoveryError, ErrorCode, broker_error
 from ..model import Broker, TopicPartition
 from ..options import NetOptions
 from ..protocol.v07 import FetchRequest, MultiFetchRequest
@@ -75,12 +75,7 @@ def partition_codes(broker: Broker, logs: Sequence[TopicPartition], net: NetOpti
         for pos in range(0, len(fetches), FETCH_COUNT_MAX)
     ]
     codes = []
-    for request, body in zip(requests, ask(broker, requests, net, _place), strict=True):
-        if len(body.replies) != len(request.fetches):
-            raise ProtocolError(
-                f"{_place(request)}: {broker}: {len(request.fetches)} partitions were asked for"
-                f" and {len(body.replies)} came"
-            )
+    for body in ask(broker, requests, net, _place):
         codes += [reply.error_code for reply in body.replies]
     return codes
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from ..errors import BrokerError, OptionError, ProtocolError
+from ..errors import BrokerError, OptionError
 from ..model import Broker
 from ..net.client import Client
 from ..net.pool import POOL
@@ -57,8 +57,6 @@ def create_topics(
                 left.pop(created.name, None)
         if failure:
             raise failure
-        if left:
-            raise ProtocolError(f"CreateTopics on {controller}: the answer does not mention {min(left)!r}")
 
     if left:
         attempts.run(attempt)

@@ -122,7 +122,8 @@ class Connection:
         """Account for ``size`` bytes put into ``wanted()``; the reply they complete, if any.
 
         Raises ``ProtocolError`` (fatal, poisons) for a reply that nothing asked for, that is
-        longer than its request allows, or that is malformed.
+        longer than its request allows, that is malformed, or that is about something else than its
+        request.
         """
         self._check()
         self._filled += size
@@ -176,6 +177,7 @@ class Connection:
         self._in_body = False
         api, version = awaited.api, awaited.version
         reply = self._dialect.read_reply(api, frame[start:], version, awaited.correlation_id)
+        api.check(awaited.request, reply, version)
         return Reply(awaited.request, reply, frame, api.throttle_time_ms(reply, version))
 
     def _check(self) -> None:

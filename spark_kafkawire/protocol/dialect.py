@@ -9,6 +9,7 @@ from typing import Any, Final
 from ..errors import ProtocolError
 from ..model import OffsetUnit
 from .primitives import INT16, INT32, Buffer, String
+from .replies import Faults
 from .schema import Struct, codec, wire
 
 #: Header version, by our count, of a protocol without versions and correlation ids.
@@ -85,7 +86,8 @@ class Api:
 
     ``response`` is None where the broker never answers; ``is_answered`` tells which requests get
     their reply. ``reply_bytes_max`` tells from a request how long its reply may be: a longer one
-    is a lie, refused before memory is taken for it.
+    is a lie, refused before memory is taken for it. ``faults`` tells from a request, its reply and
+    their version what is wrong with the reply: whatever is answered declares it (see ``replies``).
 
     ``versions`` are those that this package knows; from ``flexible_since`` on they are flexible.
     ``version_max`` tells the highest version that can carry a request. ``read_refusal`` reads the
@@ -102,10 +104,14 @@ class Api:
     versions: VersionRange = VersionRange(0, 0)
     flexible_since: int | None = None
     has_flexible_reply_header: bool = True
+    faults: Callable[[Any, Any, int], Faults] | None = None
     is_answered: Callable[[Any], bool] = always
     version_max: Callable[[Any], int] = any_version
     read_refusal: Callable[[memoryview], Any] = no_refusal
     throttles_since: int | None = None
+
+    def __post_init__(self) -> None:
+        assert (self.response is None) == (self.faults is None), f"{self.name}: what is wrong with a reply?"
 
     def awaits_reply(self, request: object) -> bool:
         """Whether the broker answers this request."""
@@ -117,6 +123,12 @@ class Api:
             return 0
         throttle_time_ms: int = reply.throttle_time_ms
         return max(throttle_time_ms, 0)
+
+    def check(self, request: Any, reply: Any, version: int) -> None:
+        """Raises ``ProtocolError`` for a reply that is none to the request."""
+        assert self.faults is not None
+        for fault in self.faults(request, reply, version):
+            raise ProtocolError(f"the {self.name} reply is none to its request: {fault}")
 
     def is_flexible(self, version: int) -> bool:
         """Whether the messages of a version have compact lengths and tagged fields."""

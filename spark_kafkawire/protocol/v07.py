@@ -11,11 +11,13 @@ Source: recordings of a 0.7.2 broker (``tests/golden/kafka-0.7.2``).
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Final
 
 from ..model import OffsetUnit
 from .dialect import Api, Dialect
 from .primitives import BYTES, INT16, INT32, INT64, REST, Array, Buffer, Sequel, Sized, String
+from .replies import Faults, below, nothing_to_compare
 from .schema import Struct, wire
 
 #: ``time`` of an OFFSETS request: the end of the log, then the starts of its segments.
@@ -116,11 +118,35 @@ def _offsets_reply_bytes_max(request: OffsetsRequest) -> int:
     return INT16.size + INT32.size + INT64.size * count_max
 
 
+def _multifetch_faults(request: MultiFetchRequest, reply: MultiFetchReply, _version: int) -> Faults:
+    if len(reply.replies) != len(request.fetches):
+        yield f"{len(request.fetches)} partitions were asked for and {len(reply.replies)} came"
+
+
+def _offsets_faults(request: OffsetsRequest, reply: OffsetsReply, _version: int) -> Faults:
+    # There may be no segment that is old enough; the log's start and end there are always.
+    is_bound = request.time in (LATEST_TIME, EARLIEST_TIME) and request.max_offsets > 0
+    if is_bound and not reply.offsets and not reply.error_code:
+        yield "the answer is empty"
+    yield from below(0, "offset", min(reply.offsets, default=0))
+    if any(older > newer for newer, older in pairwise(reply.offsets)):
+        yield "the answer is not newest first"
+
+
 PRODUCE: Final = Api("PRODUCE", 0, ProduceRequest)
-FETCH: Final = Api("FETCH", 1, FetchRequest, FetchReply, _fetch_reply_bytes_max)
-MULTIFETCH: Final = Api("MULTIFETCH", 2, MultiFetchRequest, MultiFetchReply, _multifetch_reply_bytes_max)
+FETCH: Final = Api("FETCH", 1, FetchRequest, FetchReply, _fetch_reply_bytes_max, faults=nothing_to_compare)
+MULTIFETCH: Final = Api(
+    "MULTIFETCH",
+    2,
+    MultiFetchRequest,
+    MultiFetchReply,
+    _multifetch_reply_bytes_max,
+    faults=_multifetch_faults,
+)
 MULTIPRODUCE: Final = Api("MULTIPRODUCE", 3, MultiProduceRequest)
-OFFSETS: Final = Api("OFFSETS", 4, OffsetsRequest, OffsetsReply, _offsets_reply_bytes_max)
+OFFSETS: Final = Api(
+    "OFFSETS", 4, OffsetsRequest, OffsetsReply, _offsets_reply_bytes_max, faults=_offsets_faults
+)
 
 DIALECT: Final = Dialect(
     name="0.7",

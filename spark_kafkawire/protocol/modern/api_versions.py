@@ -11,6 +11,7 @@ from typing import Final
 from ...errors import ProtocolError
 from ..dialect import Api, VersionRange
 from ..primitives import BOOL, INT16, INT32, INT64, Array, String
+from ..replies import Faults, below, repeated
 from ..schema import Struct, codec, wire
 from ..versions import BrokerVersions
 from .error_codes import ModernErrorCode
@@ -89,12 +90,20 @@ def _read_refusal(body: memoryview) -> ApiVersionsReply | None:
     return reply if end == len(body) else ApiVersionsReply(error_code=code, api_keys=())
 
 
+def _faults(_request: ApiVersionsRequest, reply: ApiVersionsReply, _version: int) -> Faults:
+    yield from repeated(offer.api_key for offer in reply.api_keys)
+    for offer in reply.api_keys:
+        yield from below(0, f"lowest version of API {offer.api_key}", offer.min_version)
+        yield from below(offer.min_version, f"highest version of API {offer.api_key}", offer.max_version)
+
+
 API_VERSIONS: Final = Api(
     "ApiVersions",
     18,
     ApiVersionsRequest,
     ApiVersionsReply,
     small_reply_bytes_max,
+    faults=_faults,
     versions=VersionRange(0, 4),
     flexible_since=3,
     throttles_since=2,

@@ -13,6 +13,7 @@ from typing import Final
 
 from ..dialect import Api, VersionRange
 from ..primitives import BOOL, INT8, INT16, INT32, UUID, Array, String
+from ..replies import Faults, unlike
 from ..schema import Struct, wire
 from .limits import reply_bytes_max
 from .metadata import NOT_ASKED
@@ -88,12 +89,19 @@ class ConsumerGroupDescribeReply:
     groups: tuple[DescribedConsumerGroup, ...] = wire(Array(Struct(DescribedConsumerGroup)))
 
 
+def _faults(
+    request: ConsumerGroupDescribeRequest, reply: ConsumerGroupDescribeReply, _version: int
+) -> Faults:
+    return unlike(request.group_ids, (group.group_id for group in reply.groups))
+
+
 CONSUMER_GROUP_DESCRIBE: Final = Api(
     "ConsumerGroupDescribe",
     69,
     ConsumerGroupDescribeRequest,
     ConsumerGroupDescribeReply,
     reply_bytes_max,
+    faults=_faults,
     versions=VersionRange(0, 1),
     flexible_since=0,
     throttles_since=0,

@@ -11,6 +11,7 @@ from typing import Final
 
 from ..dialect import Api, VersionRange
 from ..primitives import BOOL, INT8, INT16, INT32, UUID, Array, String
+from ..replies import Faults, unlike
 from ..schema import Struct, wire
 from .limits import NO_TOPIC_ID, reply_bytes_max
 
@@ -18,6 +19,8 @@ from .limits import NO_TOPIC_ID, reply_bytes_max
 #: ``BROKER_DEFAULTS_SINCE`` on. Source: KIP-464.
 BROKER_DEFAULT: Final = -1
 BROKER_DEFAULTS_SINCE: Final = 4
+#: ``num_partitions`` and ``replication_factor`` of a reply that does not tell them.
+_NOT_TOLD: Final = -1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,12 +99,29 @@ class CreateTopicsReply:
     topics: tuple[CreatedTopic, ...] = wire(Array(Struct(CreatedTopic)))
 
 
+def _faults(request: CreateTopicsRequest, reply: CreateTopicsReply, _version: int) -> Faults:
+    asked = {topic.name: topic for topic in request.topics}
+    yield from unlike(asked, (created.name for created in reply.topics))
+    for created in reply.topics:
+        topic = asked[created.name]
+        if not created.error_code:
+            yield from _unlike_counts("partitions", topic.num_partitions, created.num_partitions)
+            yield from _unlike_counts("replicas", topic.replication_factor, created.replication_factor)
+
+
+def _unlike_counts(what: str, asked: int, came: int) -> Faults:
+    # Neither is told before version 5, nor to a user who may not see the topic's settings.
+    if came != _NOT_TOLD and (came < 1 or asked not in (BROKER_DEFAULT, came)):
+        yield f"it gives the new topic {came} {what}, where {asked} was asked for"
+
+
 CREATE_TOPICS: Final = Api(
     "CreateTopics",
     19,
     CreateTopicsRequest,
     CreateTopicsReply,
     reply_bytes_max,
+    faults=_faults,
     versions=VersionRange(2, 7),
     flexible_since=5,
     throttles_since=3,

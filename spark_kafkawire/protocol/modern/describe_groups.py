@@ -13,6 +13,7 @@ from typing import Final
 
 from ..dialect import Api, VersionRange
 from ..primitives import BOOL, BYTES, INT16, INT32, Array, Buffer, String
+from ..replies import Faults, unlike
 from ..schema import Struct, wire
 from .limits import reply_bytes_max
 from .metadata import NOT_ASKED
@@ -59,12 +60,17 @@ class DescribeGroupsReply:
     groups: tuple[DescribedGroup, ...] = wire(Array(Struct(DescribedGroup)))
 
 
+def _faults(request: DescribeGroupsRequest, reply: DescribeGroupsReply, _version: int) -> Faults:
+    return unlike(request.groups, (group.group_id for group in reply.groups))
+
+
 DESCRIBE_GROUPS: Final = Api(
     "DescribeGroups",
     15,
     DescribeGroupsRequest,
     DescribeGroupsReply,
     reply_bytes_max,
+    faults=_faults,
     versions=VersionRange(0, 5),
     flexible_since=5,
     throttles_since=2,

@@ -11,6 +11,7 @@ from typing import Final
 
 from ..dialect import VERSION_MAX, Api, VersionRange
 from ..primitives import BYTES, INT8, INT16, INT32, INT64, UUID, Array, Buffer, String
+from ..replies import Faults, below, unlike
 from ..schema import Struct, wire
 from .limits import BATCH_BYTES_MAX, FETCH_PARTITION_BYTES_MAX, NO_TOPIC_ID, SMALL_REPLY_BYTES_MAX
 
@@ -168,12 +169,42 @@ def _version_max(request: FetchRequest) -> int:
     return TOPIC_NAMES_UNTIL if named_only else VERSION_MAX
 
 
+def _faults(request: FetchRequest, reply: FetchReply, version: int) -> Faults:
+    if not reply.responses and (reply.error_code or reply.throttle_time_ms):
+        # So a broker answers a session that it does not have, and from 2.0 on a client that it
+        # throttles (KIP-219).
+        return
+    by_name = version <= TOPIC_NAMES_UNTIL
+    yield from unlike(
+        [(t.topic if by_name else t.topic_id, p.partition) for t in request.topics for p in t.partitions],
+        [
+            (t.topic if by_name else t.topic_id, p.partition_index)
+            for t in reply.responses
+            for p in t.partitions
+        ],
+    )
+    for topic in reply.responses:
+        for partition in topic.partitions:
+            yield from _partition_faults(partition)
+
+
+def _partition_faults(partition: FetchPartitionReply) -> Faults:
+    # A leader that was just elected does not know it.
+    yield from below(-1, "high watermark", partition.high_watermark)
+    yield from below(-1, "last stable offset", partition.last_stable_offset)
+    yield from below(-1, "log start offset", partition.log_start_offset)
+    for aborted in partition.aborted_transactions or ():
+        yield from below(0, "producer id of an aborted transaction", aborted.producer_id)
+        yield from below(0, "first offset of an aborted transaction", aborted.first_offset)
+
+
 FETCH: Final = Api(
     "Fetch",
     1,
     FetchRequest,
     FetchReply,
     _reply_bytes_max,
+    faults=_faults,
     versions=VersionRange(0, 13),
     flexible_since=12,
     throttles_since=8,

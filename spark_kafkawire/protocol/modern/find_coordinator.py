@@ -11,9 +11,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, Self
 
-from ...errors import ProtocolError
 from ..dialect import Api, VersionRange
 from ..primitives import INT8, INT16, INT32, Array, String
+from ..replies import Faults, not_an_address, unlike
 from ..schema import Struct, wire
 from .limits import small_reply_bytes_max
 
@@ -62,10 +62,7 @@ class FindCoordinatorReply:
     coordinators: tuple[Coordinator, ...] | None = wire(Array(Struct(Coordinator)), since=4, default=None)
 
     def coordinator_of(self, group_id: str) -> Coordinator:
-        """The answer for a group, in whichever version.
-
-        Raises ``ProtocolError`` (fatal) where there is none.
-        """
+        """The answer for a group that was asked for, in whichever version."""
         if self.coordinators is None:
             return Coordinator(
                 key=group_id,
@@ -75,10 +72,15 @@ class FindCoordinatorReply:
                 error_code=self.error_code,
                 error_message=self.error_message,
             )
-        for coordinator in self.coordinators:
-            if coordinator.key == group_id:
-                return coordinator
-        raise ProtocolError(f"the reply to FindCoordinator does not mention the group {group_id!r}")
+        return next(coordinator for coordinator in self.coordinators if coordinator.key == group_id)
+
+
+def _faults(request: FindCoordinatorRequest, reply: FindCoordinatorReply, _version: int) -> Faults:
+    if reply.coordinators is not None:
+        yield from unlike(request.coordinator_keys, (found.key for found in reply.coordinators))
+    for found in (reply,) if reply.coordinators is None else reply.coordinators:
+        if not found.error_code:
+            yield from not_an_address(found.node_id, found.host, found.port)
 
 
 FIND_COORDINATOR: Final = Api(
@@ -87,6 +89,7 @@ FIND_COORDINATOR: Final = Api(
     FindCoordinatorRequest,
     FindCoordinatorReply,
     small_reply_bytes_max,
+    faults=_faults,
     versions=VersionRange(0, 4),
     flexible_since=3,
     throttles_since=2,

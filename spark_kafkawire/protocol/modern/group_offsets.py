@@ -11,9 +11,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, Self
 
-from ...errors import ProtocolError
 from ..dialect import Api, VersionRange
 from ..primitives import BOOL, INT16, INT32, INT64, Array, String
+from ..replies import Faults, below, repeated, unlike
 from ..schema import Struct, wire
 from .limits import reply_bytes_max
 
@@ -160,16 +160,43 @@ class OffsetFetchReply:
     )
 
     def group_of(self, group_id: str) -> OffsetFetchGroupReply:
-        """The answer for a group, in whichever version.
-
-        Raises ``ProtocolError`` (fatal) where there is none.
-        """
+        """The answer for a group that was asked for, in whichever version."""
         if self.groups is None:
             return OffsetFetchGroupReply(group_id=group_id, topics=self.topics, error_code=self.error_code)
-        for group in self.groups:
-            if group.group_id == group_id:
-                return group
-        raise ProtocolError(f"the reply to OffsetFetch does not mention the group {group_id!r}")
+        return next(group for group in self.groups if group.group_id == group_id)
+
+
+def _commit_faults(request: OffsetCommitRequest, reply: OffsetCommitReply, _version: int) -> Faults:
+    return unlike(
+        [(topic.name, part.partition_index) for topic in request.topics for part in topic.partitions],
+        [(topic.name, part.partition_index) for topic in reply.topics for part in topic.partitions],
+    )
+
+
+def _fetch_faults(request: OffsetFetchRequest, reply: OffsetFetchReply, _version: int) -> Faults:
+    if reply.groups is None:
+        if not reply.error_code:
+            yield from _topic_faults(request.topics, reply.topics)
+        return
+    asked = {group.group_id: group for group in request.groups}
+    yield from unlike(asked, (group.group_id for group in reply.groups))
+    for group in reply.groups:
+        if not group.error_code:
+            yield from _topic_faults(asked[group.group_id].topics, group.topics)
+
+
+def _topic_faults(
+    asked: tuple[OffsetFetchTopic, ...] | None, topics: tuple[OffsetFetchTopicReply, ...]
+) -> Faults:
+    came = [(topic.name, partition.partition_index) for topic in topics for partition in topic.partitions]
+    if asked is None:
+        yield from repeated(came)
+    else:
+        yield from unlike([(topic.name, index) for topic in asked for index in topic.partition_indexes], came)
+    for topic in topics:
+        for partition in topic.partitions:
+            yield from below(0, "partition", partition.partition_index, topic.name)
+            yield from below(NO_OFFSET, "committed offset", partition.committed_offset, topic.name)
 
 
 OFFSET_COMMIT: Final = Api(
@@ -178,6 +205,7 @@ OFFSET_COMMIT: Final = Api(
     OffsetCommitRequest,
     OffsetCommitReply,
     reply_bytes_max,
+    faults=_commit_faults,
     versions=VersionRange(1, 8),
     flexible_since=8,
     throttles_since=4,
@@ -189,6 +217,7 @@ OFFSET_FETCH: Final = Api(
     OffsetFetchRequest,
     OffsetFetchReply,
     reply_bytes_max,
+    faults=_fetch_faults,
     versions=VersionRange(1, 8),
     flexible_since=6,
     throttles_since=4,

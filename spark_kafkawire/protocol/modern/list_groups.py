@@ -10,6 +10,7 @@ from typing import Final
 
 from ..dialect import Api, VersionRange
 from ..primitives import INT16, INT32, Array, String
+from ..replies import nothing_to_compare
 from ..schema import Struct, wire
 from .limits import reply_bytes_max
 
@@ -48,6 +49,7 @@ LIST_GROUPS: Final = Api(
     ListGroupsRequest,
     ListGroupsReply,
     reply_bytes_max,
+    faults=nothing_to_compare,
     versions=VersionRange(0, 5),
     flexible_since=3,
     throttles_since=2,

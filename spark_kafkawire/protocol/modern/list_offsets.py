@@ -10,6 +10,7 @@ from typing import Final
 
 from ..dialect import Api, VersionRange
 from ..primitives import INT8, INT16, INT32, INT64, Array, String
+from ..replies import Faults, Key, below, named, unlike
 from ..schema import Struct, wire
 from .limits import reply_bytes_max
 
@@ -97,12 +98,37 @@ class ListOffsetsReply:
     topics: tuple[ListOffsetsTopicReply, ...] = wire(Array(Struct(ListOffsetsTopicReply)))
 
 
+def _faults(request: ListOffsetsRequest, reply: ListOffsetsReply, _version: int) -> Faults:
+    asked = {
+        (topic.name, part.partition_index): part for topic in request.topics for part in topic.partitions
+    }
+    came = {(topic.name, part.partition_index): part for topic in reply.topics for part in topic.partitions}
+    yield from unlike(
+        asked, [(topic.name, part.partition_index) for topic in reply.topics for part in topic.partitions]
+    )
+    for key, partition in came.items():
+        if not partition.error_code:
+            yield from _partition_faults(key, asked[key], partition)
+
+
+def _partition_faults(key: Key, asked: ListOffsetsPartition, came: ListOffsetsPartitionReply) -> Faults:
+    # A log has a start and an end, whatever is in it.
+    is_bound = asked.timestamp in (LATEST_TIMESTAMP, EARLIEST_TIMESTAMP)
+    yield from below(0 if is_bound else NO_OFFSET, "offset", came.found_offset, key)
+    yield from below(-1, "timestamp", came.timestamp, key)
+    yield from below(-1, "leader epoch", came.leader_epoch, key)
+    if len(came.old_style_offsets) > asked.max_num_offsets:
+        count = len(came.old_style_offsets)
+        yield f"it gives {count} offsets of {named(key)}, where {asked.max_num_offsets} was asked for"
+
+
 LIST_OFFSETS: Final = Api(
     "ListOffsets",
     2,
     ListOffsetsRequest,
     ListOffsetsReply,
     reply_bytes_max,
+    faults=_faults,
     versions=VersionRange(0, 8),
     flexible_since=6,
     throttles_since=3,

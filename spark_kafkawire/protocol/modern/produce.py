@@ -11,6 +11,7 @@ from typing import Final
 
 from ..dialect import Api, VersionRange
 from ..primitives import BYTES, INT16, INT32, INT64, Array, Buffer, String
+from ..replies import Faults, below, unlike
 from ..schema import Struct, wire
 from .limits import reply_bytes_max, small_reply_bytes_max
 
@@ -125,12 +126,32 @@ def _is_acknowledged(request: ProduceRequest) -> bool:
     return request.acks != ACKS_NONE
 
 
+def _produce_faults(request: ProduceRequest, reply: ProduceReply, _version: int) -> Faults:
+    yield from unlike(
+        [(topic.name, part.index) for topic in request.topic_data for part in topic.partition_data],
+        [(topic.name, part.index) for topic in reply.responses for part in topic.partition_responses],
+    )
+    for topic in reply.responses:
+        for part in topic.partition_responses:
+            # What was appended has an offset.
+            yield from below(-1 if part.error_code else 0, "base offset", part.base_offset, topic.name)
+            yield from below(-1, "log append time", part.log_append_time_ms, topic.name)
+            yield from below(-1, "log start offset", part.log_start_offset, topic.name)
+
+
+def _identity_faults(_request: InitProducerIdRequest, reply: InitProducerIdReply, _version: int) -> Faults:
+    if not reply.error_code:
+        yield from below(0, "producer id", reply.producer_id)
+        yield from below(0, "producer epoch", reply.producer_epoch)
+
+
 PRODUCE: Final = Api(
     "Produce",
     0,
     ProduceRequest,
     ProduceReply,
     reply_bytes_max,
+    faults=_produce_faults,
     versions=VersionRange(0, 9),
     flexible_since=9,
     throttles_since=6,
@@ -143,6 +164,7 @@ INIT_PRODUCER_ID: Final = Api(
     InitProducerIdRequest,
     InitProducerIdReply,
     small_reply_bytes_max,
+    faults=_identity_faults,
     versions=VersionRange(0, 4),
     flexible_since=2,
     throttles_since=1,

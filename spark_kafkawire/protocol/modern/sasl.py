@@ -13,6 +13,7 @@ from typing import Final
 
 from ..dialect import Api, VersionRange
 from ..primitives import BYTES, INT16, INT64, Array, Buffer, String
+from ..replies import Faults, below, nothing_to_compare
 from ..schema import wire
 from .limits import small_reply_bytes_max
 
@@ -49,12 +50,18 @@ class SaslAuthenticateReply:
     session_lifetime_ms: int = wire(INT64, since=1, default=0)
 
 
+def _faults(_request: SaslAuthenticateRequest, reply: SaslAuthenticateReply, _version: int) -> Faults:
+    return below(0, "session lifetime", reply.session_lifetime_ms)
+
+
 SASL_HANDSHAKE: Final = Api(
     "SaslHandshake",
     17,
     SaslHandshakeRequest,
     SaslHandshakeReply,
     small_reply_bytes_max,
+    # Which mechanisms a broker lists beside the chosen one is its own business.
+    faults=nothing_to_compare,
     versions=VersionRange(0, 1),
 )
 
@@ -64,6 +71,7 @@ SASL_AUTHENTICATE: Final = Api(
     SaslAuthenticateRequest,
     SaslAuthenticateReply,
     small_reply_bytes_max,
+    faults=_faults,
     versions=VersionRange(0, 2),
     flexible_since=2,
 )

@@ -5,7 +5,7 @@
 
 The three formats have offset, size and magic at the same places, so that they may alternate. A
 row of the index is a batch of magic 2 or an outermost message of magic 0 or 1. Indexing reads
-headers only.
+headers only. A log's offsets rise, so a batch that repeats or overlaps another one is refused here.
 Source: Apache Kafka's DefaultRecordBatch.java, LegacyRecord.java; KIP-32, KIP-98.
 """
 
@@ -35,6 +35,7 @@ _MEANINGS: Final = {
     batch_kernels.BAD_LENGTH: "a size that is shorter than its header",
     batch_kernels.BAD_MAGIC: "an unknown magic",
     batch_kernels.BAD_OFFSET: "offsets that are below 0 or leave int64",
+    batch_kernels.BAD_ORDER: "offsets that the batch before it has, or has passed",
 }
 
 

@@ -20,6 +20,7 @@ BAD_OFFSET: Final = 5
 BAD_RECORD: Final = 6
 BAD_TIMESTAMP: Final = 7
 BAD_COUNT: Final = 8
+BAD_ORDER: Final = 9
 
 #: Columns of the table that ``index_batches`` fills: ``size`` counts all bytes of the batch.
 POS: Final = 0
@@ -77,6 +78,7 @@ def int64(buf: Any, pos: int) -> int:
 def index_batches(buf: Any, pos: int, row: int, table: Any) -> tuple[int, int, int]:
     """Index the batches and messages from ``pos`` on; fill ``table`` from ``row`` on.
 
+    Offsets rise from each to the next, over gaps perhaps; one that is not above the last is ``BAD_ORDER``.
     Returns ``(code, pos, row)`` where it stopped: ``pos`` is after the last whole batch.
     """
     stop = len(buf)
@@ -97,6 +99,9 @@ def index_batches(buf: Any, pos: int, row: int, table: Any) -> tuple[int, int, i
         last_delta = int32(buf, pos + 23) if magic == 2 else 0
         if base_offset < 0 or last_delta < 0 or base_offset >= _INT64_MAX - last_delta:
             return BAD_OFFSET, pos, row
+        # A compressed message has its last offset here: what it holds is checked where it is opened.
+        if row > 0 and base_offset < table[row - 1, NEXT_OFFSET]:
+            return BAD_ORDER, pos, row
         table[row, POS] = pos
         table[row, SIZE] = end - pos
         table[row, BASE_OFFSET] = base_offset

@@ -223,6 +223,8 @@ def _inner_table(index: BatchIndex, row: int, content: Uint8s, limits: DecodeLim
     code, pos, table = index_table(content, rows_max)
     if code == kernels.ROWS_FULL:
         raise index.too_large(row, f"it holds more than {len(table)} messages", limits)
+    if code == kernels.BAD_ORDER:
+        raise index.damage(row, "the offset of a message is not above that of the one before it")
     if code != kernels.END or not len(table):
         raise index.damage(
             row, f"it does not hold whole messages: there is none at {pos} of {len(content)} bytes"
@@ -234,7 +236,9 @@ def _inner_table(index: BatchIndex, row: int, content: Uint8s, limits: DecodeLim
     offsets = table[:, kernels.BASE_OFFSET]
     if outer[kernels.MAGIC]:
         offsets += outer[kernels.BASE_OFFSET] - offsets[-1]
-    if offsets.min() < 0 or offsets.max() > outer[kernels.BASE_OFFSET]:
+    # Offsets rise; so these two are all that can lie outside.
+    first_offset = index.table[row - 1, kernels.NEXT_OFFSET] if row > 0 else 0
+    if offsets[0] < first_offset or offsets[-1] != outer[kernels.BASE_OFFSET]:
         raise index.damage(row, "the offset of a message is not one of those it holds")
     table[:, kernels.ATTRIBUTES] = outer[kernels.ATTRIBUTES]
     if outer[kernels.ATTRIBUTES] & TIMESTAMP_TYPE_BIT:

@@ -42,7 +42,7 @@ _Values = tuple[Uint8s, Int32s, Int32s]
 _NO_VALUES: Final[_Values] = (room(0, np.uint8), room(0, np.int32), room(0, np.int32))
 _MEANINGS: Final = {
     kernels.BAD_RECORD: "the sizes of a record do not add up",
-    kernels.BAD_OFFSET: "the offset of a record is not one of the batch",
+    kernels.BAD_OFFSET: "the offset of a record is not one of the batch, or not above the one before it",
     kernels.BAD_TIMESTAMP: "the timestamp of a record leaves int64",
 }
 

@@ -122,6 +122,7 @@ def read_records(
         base_timestamp = regions[region, BASE_TIMESTAMP]
         timestamp_type = int(regions[region, ATTRIBUTES] & TIMESTAMP_TYPE_BIT != 0)
         first_row = row
+        last_seen = -1
         for _ in range(regions[region, COUNT]):
             size, pos = varint(buf, pos, stop)
             end = pos + size
@@ -145,8 +146,9 @@ def read_records(
                 or (header_count == 0 and pos < end)
             ):
                 return BAD_RECORD, region, row, key_bytes, null_keys, value_bytes, null_values, headers
-            if delta < 0 or delta > last_delta:
+            if delta <= last_seen or delta > last_delta:
                 return BAD_OFFSET, region, row, key_bytes, null_keys, value_bytes, null_values, headers
+            last_seen = delta
             offset = base_offset + delta
             if start_offset <= offset < stop_offset:
                 offsets[row] = offset

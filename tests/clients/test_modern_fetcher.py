@@ -285,6 +285,30 @@ def test_compressed_records_may_not_become_more_than_the_limit(pool: Pool) -> No
             values(fetcher_of(server.bootstrap_servers, pool, stop=3, options=options))
 
 
+def test_what_a_fetch_brings_from_before_its_offset_is_left_out(log: MemoryLog, pool: Pool) -> None:
+    class EarlyLog(MemoryLog):
+        def read(self, offset: int, size_max: int) -> bytes:
+            return bytes(log.read(max(offset - 10, 0), size_max))
+
+    early = EarlyLog()
+    early.stop_offset = log.stop_offset
+    with LogServer({"t": [early]}) as server:
+        assert rows(fetcher_of(server.bootstrap_servers, pool)) == list(enumerate(VALUES))
+
+
+@pytest.mark.parametrize(("first", "second"), [(7, 7), (14, 7), (7, 11)])
+def test_batches_that_repeat_offsets_inside_an_answer_are_an_error(
+    served: LogServer, log: MemoryLog, pool: Pool, first: int, second: int
+) -> None:
+    def at(offset: int) -> bytes:
+        return offset.to_bytes(8, "big") + bytes(log.read(0, 1))[8:]
+
+    altered(served, lambda _: {"records": at(0) + at(first) + at(second)})
+    where = rf"^t 0 on broker 0 .*batch at offset {second} is damaged: "
+    with pytest.raises(CorruptDataError, match=where):
+        values(fetcher_of(served.bootstrap_servers, pool))
+
+
 class CompactedLog(MemoryLog):
     """Batches of seven of which every second one is gone, and the log's last offsets with it."""
 

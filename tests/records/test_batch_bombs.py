@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.records.batches import batch, message, record
+from tests.records.batches import batch, message, record, rising
 from tests.records.judges import arrow_encode
 
 MIB = 1 << 20
@@ -59,7 +59,7 @@ def zeros(compression: str, size: int = 80 * MIB) -> bytes:
 
 
 def below_the_limit(compression: str) -> bytes:
-    return batch([record(0, bytes(LIMIT_BYTES - 30))], 7, compression=compression) * 20
+    return rising([batch([record(0, bytes(LIMIT_BYTES - 30))], compression=compression)], 20)
 
 
 def zstd_blocks(count: int) -> bytes:
@@ -119,30 +119,32 @@ BOMBS: dict[str, tuple[Callable[[], bytes], int, str]] = {
         "CorruptDataError: batch at offset 7 .*claims 2147483647 records",
     ),
     "empty messages in gzip": (
-        lambda: message(7, arrow_encode("gzip", message(0, None) * (LIMIT_BYTES // 34)), attributes=1),
+        lambda: message(7, arrow_encode("gzip", rising([message(0, None)], LIMIT_BYTES // 34)), attributes=1),
         0,
         "LimitError: batch at offset 7: it holds more than .* messages.*maxDecompressedBytes",
     ),
-    "many empty messages": (lambda: message(7, None) * 300_000, 300_000, ""),
+    "many empty messages": (lambda: rising([message(0, None)], 300_000), 300_000, ""),
     "plain and compressed messages in turn": (
-        lambda: (message(7, None) + message(7, arrow_encode("gzip", message(0, None)), attributes=1)) * 4_000,
-        8_000,
-        "",
-    ),
-    "plain and compressed batches in turn": (
-        lambda: (
-            (
-                batch([record(0, None)], 7)
-                + batch([record(0, None)], 7, compression="lz4")
-                + batch([], 7, last_delta=0)
-            )
-            * 4_000
+        lambda: rising(
+            [message(0, None), message(0, arrow_encode("gzip", message(0, None)), attributes=1)], 4_000
         ),
         8_000,
         "",
     ),
-    "many empty batches": (lambda: batch([], 7, last_delta=0) * 100_000, 0, ""),
-    "many batches of one record": (lambda: batch([record(0, None)], 7) * 100_000, 100_000, ""),
+    "plain and compressed batches in turn": (
+        lambda: rising(
+            [
+                batch([record(0, None)]),
+                batch([record(0, None)], compression="lz4"),
+                batch([], last_delta=0),
+            ],
+            4_000,
+        ),
+        8_000,
+        "",
+    ),
+    "many empty batches": (lambda: rising([batch([], last_delta=0)], 100_000), 0, ""),
+    "many batches of one record": (lambda: rising([batch([record(0, None)])], 100_000), 100_000, ""),
     "a batch of headers": (
         lambda: batch([record(0, None, headers=((b"", None),) * (LIMIT_BYTES // 4))], 7, compression="zstd"),
         0,

@@ -282,10 +282,20 @@ BAD: dict[str, tuple[bytes, str]] = {
 def test_what_cannot_be_is_damage_and_tells_where(name: str) -> None:
     data, reason = BAD[name]
     good = batch([GOOD, record(1, None)], 0)
+    if data[:8] == bytes(8):
+        data = (2).to_bytes(8, "big") + data[8:]
     with pytest.raises(CorruptDataError, match=reason) as caught:
         values(good + repaired(data))
     assert "\n" not in str(caught.value)
     assert caught.value.offset == int.from_bytes(data[:8], "big", signed=True)
+
+
+def test_offsets_rise_from_record_to_record_over_gaps_perhaps() -> None:
+    assert offsets(batch([record(2, b"a"), record(5, b"b")], 10, last_delta=5)) == [12, 15]
+    for deltas in [(0, 0), (2, 1), (0, 1, 1), (1, 0, 2)]:
+        data = batch([record(delta, b"x") for delta in deltas], 10, last_delta=5)
+        with pytest.raises(CorruptDataError, match=r"batch at offset 10 .* not above the one before it"):
+            offsets(data)
 
 
 @pytest.mark.parametrize("compression", ["gzip", "snappy", "snappy block", "lz4", "zstd"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
+import gzip
 import io
 
 import kio.records.schema
@@ -11,8 +12,10 @@ import kio.records.writers
 import pytest
 from kio.static.primitive import TZAwareMicros, i8, i16, i32, i64
 
+from spark_kafkawire.errors import CorruptDataError
 from spark_kafkawire.records.batch_encoding import encode_batches
 from spark_kafkawire.records.record_log import decode_batches, index_batches
+from tests.records.batches import batch, message, record
 from tests.records.judges import Batch, MessageSet, Record, arrow_records, column_records, judged
 
 RECORDS = (
@@ -67,19 +70,20 @@ def test_only_records_of_the_range_come() -> None:
 @pytest.mark.usefixtures("kernels")
 @pytest.mark.parametrize(("magic", "compression"), OLD_FORMATS)
 def test_message_sets_of_kafka_python_are_read(compression: str, magic: int) -> None:
-    data = MessageSet(RECORDS, magic, 10, compression).encoded() * 2
+    data = b"".join(MessageSet(RECORDS, magic, first, compression).encoded() for first in (10, 14))
     index = index_batches(data)
-    assert index.next_offset == 14
+    assert index.next_offset == 18
     expected = [
         Record(
             each.value,
             each.key,
             timestamp_ms=each.timestamp_ms if magic else -1,
-            offset=10 + each.offset,
+            offset=first + each.offset,
         )
+        for first in (10, 14)
         for each in RECORDS
     ]
-    assert decoded(data) == judged(data) == expected * 2
+    assert decoded(data) == judged(data) == expected
 
 
 @pytest.mark.usefixtures("kernels")
@@ -135,3 +139,56 @@ def test_batches_of_kio_are_read() -> None:
         Record(b"v" * 100, b"k", (("h", None),), first_ms, 100),
         Record(None, None, (), first_ms + 7, 101),
     ]
+
+
+def overlapping(magic: int) -> dict[str, bytes]:
+    """What gives offsets a second time, each in its own way."""
+    first, more = (
+        [batch([record(i, b"x") for i in range(5)])],
+        {"overlaps": batch([record(i, b"x") for i in range(9)], 3)},
+    )
+    if magic < 2:
+        first = [message(i, b"x", magic=magic) for i in range(5)]
+        # The outermost offset is that of the last message: only what is inside overlaps.
+        inner = [message(3 + i, b"x", magic=magic) for i in range(9)]
+        more = {"overlaps inside": message(11, gzip.compress(b"".join(inner)), magic=magic, attributes=1)}
+    log = b"".join(first)
+    again = {
+        "repeats": first[-1],
+        "goes back": first[0],
+        "is of the other format": batch([record(0, b"x")], 4) if magic < 2 else message(4, b"x"),
+    }
+    return {name: log + each for name, each in {**again, **more}.items()}
+
+
+@pytest.mark.usefixtures("kernels")
+@pytest.mark.parametrize("magic", [0, 1, 2])
+def test_what_repeats_offsets_is_damage_in_every_format(magic: int) -> None:
+    for name, data in overlapping(magic).items():
+        with pytest.raises(CorruptDataError, match=r"batch at offset \d+ is damaged: .* offset") as caught:
+            decoded(data)
+        assert caught.value.offset in (0, 3, 4, 11), name
+
+
+@pytest.mark.usefixtures("kernels")
+@pytest.mark.parametrize("magic", [0, 1])
+def test_offsets_inside_a_compressed_message_rise_up_to_its_own(magic: int) -> None:
+    for inner in [(5, 5, 6), (6, 5, 7), (5, 7, 6)]:
+        content = b"".join(message(offset, b"x", magic=magic) for offset in inner)
+        with pytest.raises(CorruptDataError, match="batch at offset 6 is damaged: the offset of a message"):
+            decoded(message(6, gzip.compress(content), magic=magic, attributes=1))
+
+
+def test_absolute_offsets_inside_a_compressed_message_end_with_its_own() -> None:
+    content = b"".join(message(offset, b"x", magic=0) for offset in range(3))
+    with pytest.raises(CorruptDataError, match=r"batch at offset 102 .* not one of those it holds"):
+        decoded(message(102, gzip.compress(content), magic=0, attributes=1), 100)
+
+
+@pytest.mark.usefixtures("kernels")
+@pytest.mark.parametrize("offset", [5, 2**63 - 3, 2**63 - 2, 2**63 - 1])
+def test_no_message_after_the_last_offset_of_all_goes_unchecked(offset: int) -> None:
+    damaged = bytearray(message(offset, b"value"))
+    damaged[-1] ^= 1
+    with pytest.raises(CorruptDataError, match=rf"batch at offset {offset} is damaged"):
+        decoded(message(2**63 - 2, b"last of all") + bytes(damaged))

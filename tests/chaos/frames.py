@@ -1,0 +1,120 @@
+"""What a proxy sees of the bytes that pass: frames, versions that are spoken, addresses.
+
+Brokers tell clients where they listen. In their replies, and in ZooKeeper's, the proxy's port takes the
+place of the broker's: both numbers take as many bytes, so that no other byte of a reply changes.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections import Counter
+from collections.abc import Mapping
+from typing import Final, Protocol
+
+from spark_kafkawire.protocol.modern import FETCH, FIND_COORDINATOR, METADATA
+
+_HOST: Final = b"127.0.0.1"
+#: A longer frame is none of Kafka's.
+_FRAME_BYTES_MAX: Final = 128 << 20
+_LENGTH: Final = struct.Struct(">i")
+#: API key, version and correlation id of a request; a reply begins with the last of them.
+_REQUEST: Final = struct.Struct(">hhi")
+#: Their replies name brokers.
+_NAMING: Final = frozenset((METADATA.key, FIND_COORDINATOR.key))
+#: A Fetch of no partition asks whether a broker is there, in a version that all brokers know.
+_FETCH_OF_NOTHING_BYTES_MAX: Final = 80
+
+#: API key and version, and how many requests had them.
+Spoken = Counter[tuple[int, int]]
+
+
+class Framer:
+    """Cuts a stream into frames, each with its length; ``rest`` is what is not a whole one yet."""
+
+    def __init__(self) -> None:
+        self.rest = b""
+
+    def frames(self, data: bytes) -> list[bytes]:
+        """The frames that are whole now. A length that cannot be makes a frame of all there is."""
+        self.rest += data
+        whole, pos = [], 0
+        while len(self.rest) - pos >= _LENGTH.size:
+            (size,) = _LENGTH.unpack_from(self.rest, pos)
+            end = pos + _LENGTH.size + size if 0 <= size <= _FRAME_BYTES_MAX else len(self.rest)
+            if end > len(self.rest):
+                break
+            whole.append(self.rest[pos:end])
+            pos = end
+        self.rest = self.rest[pos:]
+        return whole
+
+
+class View(Protocol):
+    """What one connection's proxy does with whole frames."""
+
+    def request(self, frame: bytes) -> None:
+        """Take note of a request."""
+
+    def reply(self, frame: bytes) -> bytes:
+        """What the client gets of a reply: as many bytes."""
+
+
+class Unseen:
+    """A Kafka 0.7 connection: nothing in it names an address, or a version."""
+
+    def request(self, frame: bytes) -> None:
+        """Nothing."""
+
+    def reply(self, frame: bytes) -> bytes:
+        """As it is."""
+        return frame
+
+
+class ZooKeeperView:
+    """ZooKeeper's replies hold brokers' registrations: ``creator:host:port``."""
+
+    def __init__(self, ports: Mapping[int, int]) -> None:
+        self._addresses = {
+            b":%s:%d" % (_HOST, port): b":%s:%d" % (_HOST, ours) for port, ours in ports.items()
+        }
+        assert all(len(old) == len(new) for old, new in self._addresses.items()), ports
+
+    def request(self, frame: bytes) -> None:
+        """Nothing."""
+
+    def reply(self, frame: bytes) -> bytes:
+        """With the proxies' ports."""
+        return _replaced(frame, self._addresses)
+
+
+class KafkaView:
+    """A connection of Kafka 0.8 or later: which versions are spoken on it goes to ``spoken``."""
+
+    def __init__(self, ports: Mapping[int, int], spoken: Spoken) -> None:
+        self._addresses = {
+            _HOST + _LENGTH.pack(port): _HOST + _LENGTH.pack(ours) for port, ours in ports.items()
+        }
+        self._spoken = spoken
+        self._asked: dict[int, int] = {}
+
+    def request(self, frame: bytes) -> None:
+        """Note its version, and which reply will answer it."""
+        if len(frame) < _LENGTH.size + _REQUEST.size:
+            return
+        key, version, correlation_id = _REQUEST.unpack_from(frame, _LENGTH.size)
+        self._asked[correlation_id] = key
+        is_probe = key == FETCH.key and version == 0 and len(frame) < _FETCH_OF_NOTHING_BYTES_MAX
+        if not is_probe:
+            self._spoken[key, version] += 1
+
+    def reply(self, frame: bytes) -> bytes:
+        """With the proxy's port where it names brokers."""
+        (correlation_id,) = _LENGTH.unpack_from(frame.ljust(8, b"\0"), _LENGTH.size)
+        named = self._asked.pop(correlation_id, None) in _NAMING
+        return _replaced(frame, self._addresses) if named else frame
+
+
+def _replaced(frame: bytes, addresses: Mapping[bytes, bytes]) -> bytes:
+    for old, new in addresses.items():
+        frame = frame.replace(old, new)
+    return frame

@@ -1,0 +1,177 @@
+"""A read through a proxy, with options drawn from its seed, and whether its rows are the truth."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import random
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceReader
+
+from spark_kafkawire import KafkaWireDataSource
+
+from .truth import Log, Row, Truth
+
+Options = dict[str, str]
+
+#: Deadlines such that an operation takes a fraction of a second, and survives a busy machine.
+QUICK: Final = {"requestTimeout": "1s", "retryBackoff": "5ms", "kafkaConsumer.pollTimeoutMs": "1s"}
+_FETCH_BYTES: Final = ("1KiB", "1500", "2KiB", "5000", "16KiB", "64KiB", "8MiB")
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """What is read of a log."""
+
+    log: Log
+    start: int
+    stop: int
+
+
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """The options of a read, and the rows that it must give."""
+
+    options: Options
+    expected: list[Row]
+
+
+def draw(chance: random.Random, truth: Truth) -> Drawn:
+    """A read of some topics of a modern broker."""
+    topics = chance.sample(sorted(truth), chance.choice((1, 1, 2, 3)))
+    options, logs = _selected(chance, truth, topics)
+    isolation = chance.choice(("read_uncommitted", "read_committed"))
+    options |= {
+        **QUICK,
+        "includeHeaders": "true",
+        "kafka.isolation.level": isolation,
+        "fetchBytes": chance.choice(_FETCH_BYTES),
+        "retries": str(chance.choice((1, 3, 5))),
+    }
+    if chance.random() < 0.3:
+        options["minPartitions"] = str(chance.randrange(2, 9))
+    if chance.random() < 0.3:
+        options["maxRecordsPerPartition"] = str(chance.choice((7, 20, 100)))
+    limits, ranges = _limits(chance, logs)
+    expected = [row for part in ranges for row in part.log.between(part.start, part.stop, isolation)]
+    return Drawn({**options, **limits}, expected)
+
+
+def _selected(chance: random.Random, truth: Truth, topics: Sequence[str]) -> tuple[Options, list[Log]]:
+    logs = [log for topic in topics for log in truth[topic]]
+    how = chance.choice(("subscribe", "subscribePattern", "assign"))
+    if how == "subscribe":
+        return {how: ",".join(topics)}, logs
+    if how == "subscribePattern":
+        return {how: f"^({'|'.join(topics)})$"}, logs
+    chosen = chance.sample(logs, chance.randrange(1, len(logs) + 1))
+    return {how: json.dumps(by_topic({log: log.partition for log in chosen}, list))}, chosen
+
+
+def by_topic(values: Mapping[Log, Any], kind: type) -> dict[str, Any]:
+    """Values of logs as options have them: a list or a dictionary for each topic."""
+    found: dict[str, Any] = {}
+    for log, value in values.items():
+        if kind is list:
+            found.setdefault(log.topic, []).append(value)
+        else:
+            found.setdefault(log.topic, {})[log.name] = value
+    return found
+
+
+def _limits(chance: random.Random, logs: Sequence[Log]) -> tuple[Options, list[Range]]:
+    """Where the read begins and ends. What would begin after its end is drawn again."""
+    while True:
+        starting, starts = _starting(chance, logs)
+        ending, stops = _ending(chance, logs)
+        ranges = [Range(log, starts[log], stops[log]) for log in logs]
+        times = [int(options[name]) for options in (starting, ending) for name in options if _is_time(name)]
+        if all(part.start <= part.stop for part in ranges) and times == sorted(times):
+            return {**starting, **ending}, ranges
+
+
+def _is_time(name: str) -> bool:
+    return name in ("startingTimestamp", "endingTimestamp")
+
+
+def _starting(chance: random.Random, logs: Sequence[Log]) -> tuple[Options, dict[Log, int]]:
+    earliest = {log: log.start for log in logs}
+    how = chance.choice(("nothing", "earliest", "numbers", "numbers", "time", "times"))
+    if how == "numbers":
+        drawn = {log: chance.choice((-2, chance.choice(log.bounds))) for log in logs}
+        told = {log: log.start if offset == -2 else offset for log, offset in drawn.items()}
+        return {"startingOffsets": json.dumps(by_topic(drawn, dict))}, told
+    if how in ("time", "times"):
+        options, told = _of_times(chance, logs, how, "starting")
+        return {**options, "startingOffsetsByTimestampStrategy": "latest"}, told
+    return ({} if how == "nothing" else {"startingOffsets": "earliest"}), earliest
+
+
+def _ending(chance: random.Random, logs: Sequence[Log]) -> tuple[Options, dict[Log, int]]:
+    latest = {log: log.stop for log in logs}
+    how = chance.choice(("nothing", "latest", "numbers", "numbers", "time", "times"))
+    if how == "numbers":
+        drawn = {log: chance.choice((-1, chance.choice(log.bounds))) for log in logs}
+        told = {log: log.stop if offset == -1 else offset for log, offset in drawn.items()}
+        return {"endingOffsets": json.dumps(by_topic(drawn, dict))}, told
+    if how in ("time", "times"):
+        return _of_times(chance, logs, how, "ending")
+    return ({} if how == "nothing" else {"endingOffsets": "latest"}), latest
+
+
+def _of_times(
+    chance: random.Random, logs: Sequence[Log], how: str, side: str
+) -> tuple[Options, dict[Log, int]]:
+    times = sorted(logs[0].at_times)
+    if how == "time":
+        stamp = chance.choice(times)
+        return {f"{side}Timestamp": str(stamp)}, {log: log.at_times[stamp] for log in logs}
+    drawn = {log: chance.choice(times) for log in logs}
+    name = f"{side}OffsetsByTimestamp"
+    return {name: json.dumps(by_topic(drawn, dict))}, {log: log.at_times[drawn[log]] for log in logs}
+
+
+def read(options: Options) -> list[Row]:
+    """All rows of a read, planned as the driver does and read as tasks do, all that travels pickled."""
+    source = KafkaWireDataSource(options)
+    reader = source.reader(source.schema())
+    planned: tuple[DataSourceReader, Any] = pickle.loads(pickle.dumps((reader, list(reader.partitions()))))
+    reader, partitions = planned
+    rows: list[Row] = []
+    for partition in partitions:
+        batches: Any = reader.read(partition)
+        for batch in batches:
+            rows += rows_of(batch)
+    return rows
+
+
+def rows_of(batch: pa.RecordBatch) -> Iterator[Row]:
+    """The rows of a batch with all columns of a read."""
+    times = batch.column("timestamp").cast(pa.int64())
+    columns = {name: batch.column(name).to_pylist() for name in batch.schema.names}
+    nothing = [None] * batch.num_rows
+    for number, stamp in enumerate(times.to_pylist()):
+        at = {name: columns.get(name, nothing)[number] for name in {**columns, "broker": 0, "headers": 0}}
+        headers = tuple((each["key"], each["value"]) for each in at["headers"] or ())
+        yield Row(
+            at["topic"],
+            at["broker"],
+            at["partition"],
+            at["offset"],
+            at.get("index", 0),
+            at["key"],
+            at["value"],
+            headers,
+            None if stamp is None else _milliseconds(stamp),
+            at["timestampType"],
+            at.get("nextOffset", -1),
+        )
+
+
+def _milliseconds(stamp_us: int) -> int:
+    assert stamp_us % 1000 == 0, stamp_us
+    return stamp_us // 1000

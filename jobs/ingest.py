@@ -16,7 +16,7 @@ import argparse
 import sys
 from typing import Any
 
-from spark_kafkawire.errors import OptionError
+from spark_kafkawire.errors import OptionError, quoted
 from spark_kafkawire.jobs.command_line import (
     JobParser,
     add_connection,
@@ -123,9 +123,9 @@ def parse_arguments(arguments: argparse.Namespace) -> IngestOptions:
         raise OptionError("argument --schema goes with --decode json")
     group = arguments.group
     if group is not None and not group.strip():
-        raise OptionError(f"argument --group: {group!r} is not the name of a consumer group")
+        raise OptionError(f"argument --group: {quoted(group)} is not the name of a consumer group")
     if not arguments.format.strip():
-        raise OptionError(f"argument --format: {arguments.format!r} is not a format of Spark")
+        raise OptionError(f"argument --format: {quoted(arguments.format)} is not a format of Spark")
     output = OutputOptions(
         path=arguments.output,
         format=arguments.format,

@@ -6,6 +6,8 @@ import enum
 import uuid
 from dataclasses import dataclass
 
+from .errors import shown
+
 
 class OffsetUnit(enum.Enum):
     """What an offset counts: bytes of the log (0.7) or records (0.8 and later)."""
@@ -24,7 +26,7 @@ class Broker:
 
     def __str__(self) -> str:
         name = f"broker {self.id}" if self.id >= 0 else "bootstrap server"
-        return f"{name} ({self.host}:{self.port})"
+        return f"{name} ({shown(self.host)}:{self.port})"
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -46,7 +48,7 @@ class TopicPartition:
         return f"{self.partition}" if self.broker is None else f"{self.broker}-{self.partition}"
 
     def __str__(self) -> str:
-        return f"{self.topic} {self.name}"
+        return f"{shown(self.topic)} {self.name}"
 
 
 @dataclass(frozen=True, slots=True)

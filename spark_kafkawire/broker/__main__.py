@@ -12,7 +12,7 @@ import sys
 from collections.abc import Sequence
 from typing import Final
 
-from ..errors import KafkaWireError, OptionError
+from ..errors import KafkaWireError, OptionError, quoted
 from .config import BrokerConfig
 from .server import BrokerServer
 
@@ -48,7 +48,7 @@ def _parse(argv: Sequence[str] | None) -> dict[str, str]:
     for text in parser.parse_args(argv).set:
         name, equals, value = text.partition("=")
         if not equals or name in properties:
-            raise OptionError(f"--set {text!r} must be NAME=VALUE, once for each name")
+            raise OptionError(f"--set {quoted(text)} must be NAME=VALUE, once for each name")
         properties[name] = value
     return properties
 

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from ..errors import OptionError
+from ..errors import OptionError, quoted
 
 INT_MAX: Final = (1 << 31) - 1
 LONG_MAX: Final = (1 << 63) - 1
@@ -142,14 +142,16 @@ class BrokerConfig:
         values: dict[str, Any] = {}
         for name, text in properties.items():
             if name not in fields:
-                raise OptionError(f"property {name!r} is unknown to a 0.7.2 broker: correct or remove it")
+                raise OptionError(
+                    f"property {quoted(name)} is unknown to a 0.7.2 broker: correct or remove it"
+                )
             try:
                 values[fields[name].name] = fields[name].metadata["read"](text)
             except ValueError as error:
-                raise OptionError(f"property {name}={text!r} is malformed: {error}") from error
+                raise OptionError(f"property {name}={quoted(text)} is malformed: {error}") from error
         for field in fields.values():
             if field.name not in values and _required(field):
-                raise OptionError(f"property {field.metadata['name']!r} is missing: give it")
+                raise OptionError(f"property {quoted(field.metadata['name'])} is missing: give it")
         return cls(**values)
 
     @property

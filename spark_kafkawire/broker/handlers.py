@@ -9,14 +9,13 @@ Source: recordings of a 0.7.2 broker, 0.7.2 server/KafkaRequestHandlers.scala.
 
 from __future__ import annotations
 
-import logging
 import random
 import struct
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
-from ..errors import BrokerError, ErrorCode, KafkaWireError
+from ..errors import BrokerError, ErrorCode, KafkaWireError, log_of, quoted
 from ..protocol import v07
 from ..protocol.primitives import Buffer
 from .config import BrokerConfig
@@ -24,7 +23,7 @@ from .log import FileSlice
 from .log_directory import LogDirectory
 from .messages import OversizeMessage, check_produced
 
-LOGGER: Final = logging.getLogger(__name__)
+LOGGER: Final = log_of(__name__)
 
 #: ``length int32 | error int16``: the start of every reply, and of every part of a MULTIFETCH's.
 REPLY_HEADER: Final = struct.Struct(">ih")
@@ -79,7 +78,7 @@ class Handlers:
         try:
             checked = check_produced(request.message_set, self._config.max_message_size)
         except OversizeMessage as error:
-            LOGGER.warning("%s on %r:%d", error, request.topic, partition)
+            LOGGER.warning("%s on %s:%d", error, quoted(request.topic), partition)
             return SILENCE
         log.append(memoryview(request.message_set)[: checked.size], checked.count)
         return SILENCE
@@ -110,7 +109,7 @@ class Handlers:
             log = self._logs.get(request.topic, request.partition)
             found = log.read(request.offset, request.max_bytes) if log else None
         except BrokerError as error:
-            LOGGER.info("FETCH of %r:%d failed: %s", request.topic, request.partition, error)
+            LOGGER.info("FETCH of %s:%d failed: %s", quoted(request.topic), request.partition, error)
             return error.code, None, 0
         return ErrorCode.NONE, found, found.size if found else 0
 

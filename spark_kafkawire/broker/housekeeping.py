@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 import time
 from typing import Final
 
+from ..errors import log_of
 from .config import BrokerConfig
 from .log_directory import LogDirectory
 
-LOGGER: Final = logging.getLogger(__name__)
+LOGGER: Final = log_of(__name__)
 
 #: The first clean-up comes a minute after the start, whatever its interval is.
 FIRST_CLEANUP_S: Final = 60.0

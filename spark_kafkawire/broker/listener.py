@@ -7,7 +7,7 @@ import ipaddress
 import os
 import socket
 
-from ..errors import ConnectFailed
+from ..errors import ConnectFailed, shown
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -21,7 +21,7 @@ def listen(host: str, port: int) -> socket.socket:
         listener = socket.create_server((host, port), backlog=128)
     except OSError as error:
         reason = os.strerror(error.errno) if error.errno else str(error)
-        raise ConnectFailed(f"cannot listen on {host}:{port}: {reason}") from error
+        raise ConnectFailed(f"cannot listen on {shown(host)}:{port}: {reason}") from error
     if ipaddress.ip_address(listener.getsockname()[0]).is_loopback:
         # Other systems than Linux have no such option.
         with contextlib.suppress(AttributeError, OSError):

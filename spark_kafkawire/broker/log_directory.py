@@ -5,19 +5,18 @@ Source: 0.7.2 log/LogManager.scala, server/KafkaServer.scala, utils/TopicNameVal
 
 from __future__ import annotations
 
-import logging
 import re
 import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from ..errors import BrokerError, CorruptDataError, ErrorCode, OptionError
+from ..errors import BrokerError, CorruptDataError, ErrorCode, OptionError, log_of, shown
 from .config import BrokerConfig
 from .log import Log, LogLimits, now_ms
 from .segments import Segment
 
-LOGGER: Final = logging.getLogger(__name__)
+LOGGER: Final = log_of(__name__)
 
 #: A stopped broker leaves this file in ``log.dir``; the next start then skips recovery.
 CLEAN_SHUTDOWN_FILE: Final = ".kafka_cleanshutdown"
@@ -121,11 +120,13 @@ class LogDirectory:
         clean.unlink(missing_ok=True)
         for folder in sorted(self._config.log_dir.iterdir()):
             if not folder.is_dir():
-                LOGGER.warning("%s: not a log, skipped", folder)
+                LOGGER.warning("%s: not a log, skipped", shown(folder))
                 continue
             topic, _, partition = folder.name.rpartition("-")
             if not topic or not re.fullmatch("[0-9]+", partition):
-                raise CorruptDataError(f"{folder} is not named topic-partition: remove it from log.dir")
+                raise CorruptDataError(
+                    f"{shown(folder)} is not named topic-partition: remove it from log.dir"
+                )
             self._logs.setdefault(topic, {})[int(partition)] = self._open(folder, topic, recover)
 
     def _open(self, folder: Path, topic: str, recover: bool) -> Log:

@@ -12,7 +12,6 @@ Source: recordings (``zk_tree.json``), 0.7.2 server/KafkaZooKeeper.scala, utils/
 from __future__ import annotations
 
 import contextlib
-import logging
 import queue
 import threading
 from collections.abc import Iterable
@@ -22,11 +21,11 @@ from kazoo.client import KazooClient, KazooState
 from kazoo.exceptions import BadArgumentsError, KazooException, NodeExistsError, NoNodeError
 from kazoo.retry import InterruptedError, KazooRetry
 
-from ..errors import ConnectFailed, DiscoveryError
+from ..errors import ConnectFailed, DiscoveryError, log_of, quoted, shown
 from .config import BrokerConfig
 from .log import now_ms
 
-LOGGER: Final = logging.getLogger(__name__)
+LOGGER: Final = log_of(__name__)
 
 #: Put into the queue of topics to register.
 _NEW_SESSION: Final = object()
@@ -70,7 +69,8 @@ class Registry:
                 self._register_all()
             except KazooException as error:
                 raise DiscoveryError(
-                    f"broker {self._config.broker_id} cannot register in {self._config.zookeeper}: {error!r}"
+                    f"broker {self._config.broker_id} cannot register in {self._config.zookeeper}: "
+                    f"{shown(repr(error))}"
                 ) from error
             undo.pop_all()
         self._thread.start()
@@ -133,7 +133,7 @@ class Registry:
             self._claim(path, str(self._config.partition_count(topic)))
         except BadArgumentsError as error:
             raise DiscoveryError(
-                f"ZooKeeper refuses the name of topic {topic!r}: remove its folders from log.dir"
+                f"ZooKeeper refuses the name of topic {quoted(topic)}: remove its folders from log.dir"
             ) from error
 
     def _claim(self, path: str, data: str) -> None:
@@ -157,7 +157,9 @@ class Registry:
             if path.startswith(f"{self._root}/brokers/ids/") and not found.endswith(
                 f":{self._address}".encode()
             ):
-                raise DiscoveryError(f"another broker is registered as {path}: choose another brokerid")
+                raise DiscoveryError(
+                    f"another broker is registered as {shown(path)}: choose another brokerid"
+                )
             self._client.delete(path, version=stat.version)
         return False
 

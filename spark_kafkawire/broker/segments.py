@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from ..errors import CorruptDataError
+from ..errors import CorruptDataError, shown
 from ..protocol.primitives import Buffer
 from .messages import valid_size
 
@@ -105,7 +105,9 @@ def load_segments(folder: Path, *, recover: bool, now_ms: int) -> tuple[Segment,
     for path in folder.iterdir():
         if path.suffix == SUFFIX and path.is_file():
             if not re.fullmatch("[0-9]+", path.stem):
-                raise CorruptDataError(f"{path}: a segment file is named by its start offset: remove it")
+                raise CorruptDataError(
+                    f"{shown(path)}: a segment file is named by its start offset: remove it"
+                )
             size = path.stat().st_size
             segments.append(Segment(path, int(path.stem), size, size))
     if not segments:
@@ -114,7 +116,8 @@ def load_segments(folder: Path, *, recover: bool, now_ms: int) -> tuple[Segment,
     for segment, following in itertools.pairwise(segments):
         if segment.visible_stop_offset != following.start_offset:
             raise CorruptDataError(
-                f"{segment.path} ends at offset {segment.visible_stop_offset}, {following.path.name} follows:"
+                f"{shown(segment.path)} ends at offset {segment.visible_stop_offset}, "
+                f"{following.path.name} follows:"
                 " a segment is missing or cut, restore it or remove the older ones"
             )
     if recover:

@@ -6,13 +6,13 @@ As with 0.7 a connection lives as long as its peer likes: there is no idle timeo
 from __future__ import annotations
 
 import contextlib
-import logging
 import selectors
 import socket
 import threading
 from collections.abc import Callable, Iterable
 from typing import Final, Self
 
+from ..errors import log_of
 from .config import BrokerConfig
 from .faults import Fault, FaultScript
 from .handlers import Handlers
@@ -23,7 +23,7 @@ from .log_directory import LogDirectory
 from .registry import Registry
 from .serving import Serving
 
-LOGGER: Final = logging.getLogger(__name__)
+LOGGER: Final = log_of(__name__)
 
 #: How long ``stop`` waits for each thread; closed sockets end them within milliseconds.
 STOP_TIMEOUT_S: Final = 10.0

@@ -6,12 +6,11 @@ FETCH replies go from file to socket by ``sendfile``: no message is looked at.
 from __future__ import annotations
 
 import contextlib
-import logging
 import os
 import socket
 from typing import Final
 
-from ..errors import ProtocolError
+from ..errors import ProtocolError, log_of
 from ..protocol import v07
 from ..protocol.buffers import Buffers
 from ..protocol.primitives import read_int32
@@ -19,7 +18,7 @@ from .faults import CONNECT, Fault, FaultKind, FaultScript, Then
 from .handlers import CLOSE, Answer, Handlers
 from .log import FileSlice
 
-LOGGER: Final = logging.getLogger(__name__)
+LOGGER: Final = log_of(__name__)
 
 LENGTH_BYTES: Final = 4
 #: How requests are read that nobody answers any more, and how often before a connection closes.

@@ -24,6 +24,7 @@ from ..errors import (
     LimitError,
     OptionError,
     UnknownTopicError,
+    quoted,
 )
 from ..model import Leader, OffsetRange
 from ..net.client import Client
@@ -177,7 +178,7 @@ class Fetcher:
         log, planned_id = self._task.range.log, self._task.leader.topic_id
         leader = self._cluster.leaders_of((log,))[log]
         if None is not leader.topic_id != planned_id is not None:
-            raise UnknownTopicError(f"{log.topic!r} was deleted, and another topic has its name now")
+            raise UnknownTopicError(f"{quoted(log.topic)} was deleted, and another topic has its name now")
         return leader
 
     def _forget_leader(self) -> None:

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from ..errors import RowError
+from ..errors import RowError, quoted
 from ..model import TopicPartition
 from ..records.rows import Records
 from .choice import CHOICES, Choice
@@ -75,7 +75,7 @@ class Partitioner:
         for code, topic in enumerate(topics):
             if topic not in self._turns:
                 if fault := self._targets.topic_fault(topic):
-                    raise RowError(f"row {_first_row(codes, code)}: topic {topic!r}: {fault}")
+                    raise RowError(f"row {_first_row(codes, code)}: topic {quoted(topic)}: {fault}")
                 choices = self._targets.choices(topic)
                 self._choices[topic] = np.array([self._id(log) for log in choices], np.int64)
                 self._turns[topic] = self._first
@@ -148,8 +148,8 @@ class Partitioner:
         what += "" if broker is None else f" on broker {broker}" if what else f" broker {broker}"
         kind = " (broker-partition)" if logs and logs[0].broker is not None else ""
         return RowError(
-            f"row {row}: topic {topic!r} has no{what}; it has {listed}{kind}; correct or drop the columns "
-            "that say so"
+            f"row {row}: topic {quoted(topic)} has no{what}; it has {listed}{kind}; correct or "
+            "drop the columns that say so"
         )
 
     def _id(self, log: TopicPartition) -> int:

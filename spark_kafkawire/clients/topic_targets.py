@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any, Final, Self
 
 from ..cluster.metadata import Metadata
-from ..errors import BrokerError, KafkaWireError, UnknownTopicError
+from ..errors import BrokerError, KafkaWireError, UnknownTopicError, quoted
 from ..model import TopicPartition
 from ..options import WriteOptions
 from ..protocol.modern.error_codes import ModernErrorCode
@@ -103,7 +103,8 @@ class TopicTargets:
                     raise
                 if time.monotonic() > stop_s:
                     raise UnknownTopicError(
-                        f"topic {topic!r} is not there after {timeout_s:g} s (kafka.max.block.ms), and the "
+                        f"topic {quoted(topic)} is not there after {timeout_s:g} s "
+                        "(kafka.max.block.ms), and the "
                         f"brokers do not make it (auto.create.topics.enable); create it: {error}"
                     ) from error
             time.sleep(_POLL_INTERVAL_S)

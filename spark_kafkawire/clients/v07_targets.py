@@ -9,7 +9,7 @@ from typing import Final, Self
 
 from ..cluster.asking import side_by_side
 from ..cluster.view import logs_to_write, view
-from ..errors import ConnectFailed, DiscoveryError
+from ..errors import ConnectFailed, DiscoveryError, quoted
 from ..model import Broker, ClusterView, TopicPartition
 from ..net.client import Client
 from ..net.retry import Attempts
@@ -123,9 +123,9 @@ class V07Targets:
         dead = ", ".join(str(id) for id in sorted({id for id, _, _ in by_broker} - alive))
         live_logs = tuple(log for id, _, log in by_broker if id in alive)
         if not live_logs:
-            raise DiscoveryError(f"topic {topic!r}: none of its brokers ({dead}) is alive; start one")
+            raise DiscoveryError(f"topic {quoted(topic)}: none of its brokers ({dead}) is alive; start one")
         if dead:
-            _log.warning("topic %r: broker %s is not alive; writing to the others", topic, dead)
+            _log.warning("topic %s: broker %s is not alive; writing to the others", quoted(topic), dead)
         return live_logs
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from ..errors import UnsupportedVersionError
+from ..errors import UnsupportedVersionError, quoted
 from ..model import Broker, TopicPartition
 from ..net.retry import Attempts
 from ..options import NetOptions
@@ -85,7 +85,7 @@ def _members(metadata: Metadata, group_id: str, net: NetOptions) -> list[str]:
 
 
 def _described(coordinator: Broker, group_id: str, net: NetOptions) -> DescribedGroup:
-    place = f"DescribeGroups of group {group_id!r} on {coordinator}"
+    place = f"DescribeGroups of group {quoted(group_id)} on {coordinator}"
     reply: DescribeGroupsReply = ask_coordinator(coordinator, DescribeGroupsRequest(groups=(group_id,)), net)
     [group] = reply.groups
     if group.error_code:
@@ -94,7 +94,7 @@ def _described(coordinator: Broker, group_id: str, net: NetOptions) -> Described
 
 
 def _led_members(coordinator: Broker, group_id: str, net: NetOptions) -> list[str]:
-    place = f"ConsumerGroupDescribe of group {group_id!r} on {coordinator}"
+    place = f"ConsumerGroupDescribe of group {quoted(group_id)} on {coordinator}"
     request = ConsumerGroupDescribeRequest(group_ids=(group_id,))
     try:
         reply: ConsumerGroupDescribeReply = ask_coordinator(coordinator, request, net)
@@ -111,7 +111,7 @@ def _logs(metadata: Metadata, group_id: str, net: NetOptions) -> tuple[TopicPart
     reply: OffsetFetchReply = ask_coordinator(coordinator, OffsetFetchRequest.for_group(group_id, None), net)
     group = reply.group_of(group_id)
     if group.error_code:
-        raise broker_error(group.error_code, f"OffsetFetch of group {group_id!r} on {coordinator}")
+        raise broker_error(group.error_code, f"OffsetFetch of group {quoted(group_id)} on {coordinator}")
     logs = {
         TopicPartition(topic.name, partition.partition_index)
         for topic in group.topics

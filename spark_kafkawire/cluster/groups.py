@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from ..errors import OptionError
+from ..errors import OptionError, quoted
 from ..model import Broker, TopicPartition
 from ..net.pool import POOL
 from ..net.retry import Attempts
@@ -69,7 +69,9 @@ def coordinator_of(metadata: Metadata, group_id: str) -> Broker:
     reply = metadata.ask(FindCoordinatorRequest.for_group(group_id))
     found = reply.coordinator_of(group_id)
     if found.error_code:
-        raise broker_error(found.error_code, f"FindCoordinator of group {group_id!r}", found.error_message)
+        raise broker_error(
+            found.error_code, f"FindCoordinator of group {quoted(group_id)}", found.error_message
+        )
     return Broker(found.node_id, found.host, found.port)
 
 
@@ -83,7 +85,7 @@ def _fetched_once(
     metadata: Metadata, group_id: str, logs: Sequence[TopicPartition], net: NetOptions
 ) -> dict[TopicPartition, int | None]:
     coordinator = coordinator_of(metadata, group_id)
-    place = f"OffsetFetch of group {group_id!r} on {coordinator}"
+    place = f"OffsetFetch of group {quoted(group_id)} on {coordinator}"
     reply: OffsetFetchReply = ask_coordinator(coordinator, _request(group_id, logs), net)
     group = reply.group_of(group_id)
     if group.error_code:
@@ -96,7 +98,7 @@ def _committed_once(
     metadata: Metadata, group_id: str, offsets: Mapping[TopicPartition, int], net: NetOptions
 ) -> None:
     coordinator = coordinator_of(metadata, group_id)
-    place = f"OffsetCommit of group {group_id!r} on {coordinator}"
+    place = f"OffsetCommit of group {quoted(group_id)} on {coordinator}"
     reply: OffsetCommitReply = ask_coordinator(coordinator, _commit_request(group_id, offsets), net)
     told = {
         TopicPartition(topic.name, partition.partition_index): partition.error_code

@@ -27,6 +27,7 @@ from ..errors import (
     TransportError,
     UnknownTopicError,
     UnsupportedVersionError,
+    quoted,
     shown,
 )
 from ..model import Broker, Leader, TopicPartition
@@ -227,10 +228,12 @@ class Metadata:
     def _checked(self, name: str, topic: MetadataTopic | None) -> Topic:
         code = topic.error_code if topic else ModernErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         if topic is None or code:
-            raise broker_error(code, f"topic {name!r} on {self._answered}")
+            raise broker_error(code, f"topic {quoted(name)} on {self._answered}")
         leaders = {part.partition_index: (part.leader_id, part.leader_epoch) for part in topic.partitions}
         if not leaders:  # it is being made, or deleted
-            raise broker_error(ModernErrorCode.LEADER_NOT_AVAILABLE, f"topic {name!r} on {self._answered}")
+            raise broker_error(
+                ModernErrorCode.LEADER_NOT_AVAILABLE, f"topic {quoted(name)} on {self._answered}"
+            )
         if max(leaders) >= len(leaders):  # partitions are counted from 0: the broker has not heard of all
             place = (
                 f"topic {shown(name)} on {self._answered}, which tells of {len(leaders)} of its partitions"

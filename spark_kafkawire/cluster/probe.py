@@ -23,7 +23,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from ..errors import DiscoveryError, ErrorCode, broker_error
+from ..errors import DiscoveryError, ErrorCode, broker_error, shown
 from ..model import Broker, TopicPartition
 from ..options import NetOptions
 from ..protocol.v07 import FetchRequest, MultiFetchRequest
@@ -82,7 +82,9 @@ def partition_codes(broker: Broker, logs: Sequence[TopicPartition], net: NetOpti
 
 def _run(broker: Broker, topic: str, first: int, count: int) -> list[TopicPartition]:
     if first >= PARTITION_COUNT_MAX:
-        raise DiscoveryError(f"{broker} has {first} partitions or more of topic {topic}: that cannot be")
+        raise DiscoveryError(
+            f"{broker} has {first} partitions or more of topic {shown(topic)}: that cannot be"
+        )
     return [TopicPartition(topic, partition, broker.id) for partition in range(first, first + count)]
 
 
@@ -94,4 +96,4 @@ def _of_codes(broker: Broker, topic: str, codes: list[int]) -> TopicOnBroker:
 
 
 def _place(request: Any) -> str:
-    return f"partitions of topic {request.fetches[0].topic}"
+    return f"partitions of topic {shown(request.fetches[0].topic)}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from ..errors import BrokerError, OptionError
+from ..errors import BrokerError, OptionError, quoted
 from ..model import Broker
 from ..net.client import Client
 from ..net.pool import POOL
@@ -80,5 +80,5 @@ def _check_replicas(client: Client, request: CreateTopicsRequest) -> None:
 def _failure(created: CreatedTopic, controller: Broker) -> BrokerError | None:
     if created.error_code in _THERE:
         return None
-    place = f"CreateTopics of {created.name!r} on {controller}"
+    place = f"CreateTopics of {quoted(created.name)} on {controller}"
     return broker_error(created.error_code, place, created.error_message)

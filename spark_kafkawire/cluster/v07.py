@@ -12,7 +12,7 @@ import uuid
 from collections.abc import Collection, Mapping, Sequence
 from functools import cached_property
 
-from ..errors import OptionError, UnknownTopicError
+from ..errors import OptionError, UnknownTopicError, quoted
 from ..model import Broker, ClusterView, Leader, LogBounds, RecordTimes, TopicPartition
 from ..options import Discovery, NetOptions
 from .offsets import all_bounds, segments_before
@@ -127,7 +127,8 @@ class V07Cluster:
     def _check_groups(self, group: str) -> None:
         if self._discovery.zookeeper_connect is None:
             raise OptionError(
-                f"group {group!r}: 0.7 keeps groups in ZooKeeper; set zookeeper.connect, not broker.list"
+                f"group {quoted(group)}: 0.7 keeps groups in ZooKeeper; set zookeeper.connect, not "
+                "broker.list"
             )
 
     def _segments_before(

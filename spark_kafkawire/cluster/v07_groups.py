@@ -21,7 +21,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from ..errors import DiscoveryError, OptionError
+from ..errors import DiscoveryError, OptionError, quoted, shown
 from ..model import TopicPartition
 from ..options import Discovery
 from .zookeeper_session import Tree, read_tree
@@ -77,10 +77,12 @@ def commit_group_offsets(
         [members] = tree.children([f"{CONSUMERS}/{group}/ids"])
         if members and not force:
             more = len(members) - _NAMES_COUNT_MAX
-            named = ", ".join(sorted(members)[:_NAMES_COUNT_MAX]) + (f" and {more} more" if more > 0 else "")
+            named = ", ".join(map(shown, sorted(members)[:_NAMES_COUNT_MAX])) + (
+                f" and {more} more" if more > 0 else ""
+            )
             raise OptionError(
-                f"group {group!r} has live consumers ({named}), which commit themselves; stop them, or use "
-                "another group"
+                f"group {quoted(group)} has live consumers ({named}), which commit themselves; "
+                "stop them, or use another group"
             )
         tree.put(nodes)
 
@@ -122,15 +124,14 @@ def offset_path(group: str, log: TopicPartition) -> str:
 
 def _node_name(name: str, what: str) -> str:
     if not _NODE_NAME.fullmatch(name) or name in (".", ".."):
-        raise OptionError(f"{what} {name!r} cannot be the name of a node in ZooKeeper")
+        raise OptionError(f"{what} {quoted(name)} cannot be the name of a node in ZooKeeper")
     return name
 
 
 def _offset(path: str, data: bytes, strict: bool) -> int | None:
     # Java's Long.parseLong takes a sign, which nobody has written.
     if not re.fullmatch(rb"\d{1,19}", data) or int(data) >= 1 << 63:
-        shown = data[:_SHOWN_SIZE_MAX].decode("utf-8", "replace")
-        fault = f"node {path} holds {shown!r}, which is not an offset"
+        fault = f"node {shown(path)} holds {quoted(data)}, which is not an offset"
         if strict:
             raise DiscoveryError(fault)
         _log.warning("%s; it is left out", fault)

@@ -7,11 +7,10 @@ bounds = all_bounds(cluster, logs, options.net)
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Sequence
 from typing import Final
 
-from ..errors import UnknownTopicError
+from ..errors import UnknownTopicError, lookalikes, shown
 from ..model import Broker, ClusterView, TopicPartition
 from ..options import Discovery, NetOptions
 from .asking import side_by_side
@@ -94,7 +93,7 @@ def _configured(
 
 def unknown_topics(missing: Sequence[str], known: Sequence[str]) -> UnknownTopicError:
     """The error for topics that are not among the known ones; it names those that look alike."""
-    close = [name for topic in missing[:NAMES_COUNT_MAX] for name in difflib.get_close_matches(topic, known)]
+    close = [name for topic in missing[:NAMES_COUNT_MAX] for name in lookalikes(topic, known)]
     names = list(dict.fromkeys([*close, *known]))
     there_are = f"; there are {_listed(names)}" if names else ""
     return UnknownTopicError(f"no broker holds the topic {_listed(missing)}{there_are}")
@@ -102,4 +101,4 @@ def unknown_topics(missing: Sequence[str], known: Sequence[str]) -> UnknownTopic
 
 def _listed(names: Sequence[str]) -> str:
     more = len(names) - NAMES_COUNT_MAX
-    return ", ".join(names[:NAMES_COUNT_MAX]) + (f" and {more} more" if more > 0 else "")
+    return ", ".join(map(shown, names[:NAMES_COUNT_MAX])) + (f" and {more} more" if more > 0 else "")

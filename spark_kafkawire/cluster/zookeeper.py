@@ -16,7 +16,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from ..errors import DiscoveryError
+from ..errors import DiscoveryError, quoted, shown
 from ..model import Broker, ClusterView, TopicPartition
 from ..options import Discovery
 from .zookeeper_session import Tree, read_tree
@@ -26,8 +26,6 @@ TOPICS: Final = "/brokers/topics"
 
 #: Logs of one cluster. Each is a folder of a broker: more are a lie or a mistake.
 LOGS_COUNT_MAX: Final = 250_000
-#: Bytes of a node's data that an error shows.
-_SHOWN_SIZE_MAX: Final = 60
 
 #: A port, and the end of a registration's creator: ``-``, a start time.
 _PORT: Final = re.compile(r"[0-9]{1,5}")
@@ -111,8 +109,8 @@ def _logs(tree: Tree, topics: list[str]) -> Iterator[TopicPartition]:
 
 
 def _broker_id(path: str, name: str) -> int:
-    if not re.fullmatch(r"[0-9]{1,9}", name):
-        raise DiscoveryError(f"node {path} is not named by a broker id")
+    if not re.fullmatch(r"0|[1-9][0-9]{0,8}", name):
+        raise DiscoveryError(f"node {shown(path)} is not named by a broker id")
     return int(name)
 
 
@@ -123,5 +121,4 @@ def _partition_count(path: str, data: bytes) -> int:
 
 
 def _bad_node(path: str, data: bytes, expected: str) -> DiscoveryError:
-    shown = data[:_SHOWN_SIZE_MAX].decode("utf-8", "replace")
-    return DiscoveryError(f"node {path} holds {shown!r}, which is not {expected}")
+    return DiscoveryError(f"node {shown(path)} holds {quoted(data)}, which is not {expected}")

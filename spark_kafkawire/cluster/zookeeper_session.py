@@ -35,9 +35,10 @@ from kazoo.exceptions import (
 from kazoo.handlers.threading import KazooTimeoutError, SequentialThreadingHandler
 from kazoo.retry import KazooRetry
 
-from ..errors import DiscoveryError, OptionError, RequestTimedOut, shown
+from ..errors import DiscoveryError, OptionError, RequestTimedOut, said, shown
 from ..net.transport import Deadline
 from ..options import Discovery
+from ..secrecy import HIDDEN, holds_secret, keep_secret
 
 T = TypeVar("T")
 
@@ -56,8 +57,6 @@ SESSION_TIMEOUT_MIN_S: Final = 0.1
 RECONNECT_PAUSE_S: Final = 0.1
 #: How long closing a session may hold up the caller, seconds. It goes on in the background.
 CLOSE_TIMEOUT_S: Final = 0.5
-#: Characters of kazoo's own words that an error repeats.
-_WARNING_SIZE_MAX: Final = 200
 
 _LOST: Final = (ConnectionLoss, ConnectionClosedError, SessionExpiredError)
 
@@ -132,12 +131,14 @@ class Tree:
             return None
         except (NoAuthError, AuthFailedError) as error:
             raise DiscoveryError(
-                f"ZooKeeper denies access to {path}; does option zookeeper.auth fit?"
+                f"ZooKeeper denies access to {shown(path)}; does option zookeeper.auth fit?"
             ) from error
         except (KazooException, KazooTimeoutError, RequestTimedOut):
             raise
         except Exception as error:  # whatever kazoo meets in bytes that mean nothing
-            raise DiscoveryError(f"the answer for {path} is not ZooKeeper's: {error!r}") from error
+            raise DiscoveryError(
+                f"the answer for {shown(path)} is not ZooKeeper's: {said(repr(error))}"
+            ) from error
 
 
 def _parents(path: str) -> list[str]:
@@ -168,7 +169,7 @@ def read_tree(discovery: Discovery, timeout_s: float, read: Callable[[Tree], T])
 
 
 def _place(discovery: Discovery) -> str:
-    return f"option zookeeper.connect: {discovery.zookeeper_connect}"
+    return f"option zookeeper.connect: {shown(discovery.zookeeper_connect)}"
 
 
 def _read_until(
@@ -200,6 +201,9 @@ def _session(discovery: Discovery, deadline: Deadline, warnings: _LastWarning) -
 
 def _client(discovery: Discovery, timeout_s: float, handler: _Handler, warnings: _LastWarning) -> Any:
     hosts = discovery.zookeeper_connect or ""
+    if discovery.zookeeper_auth:
+        _, credential = discovery.zookeeper_auth
+        keep_secret(credential, credential.partition(":")[2])
     session_timeout_s = timeout_s / (2 + hosts.count(","))
     try:
         return KazooClient(
@@ -213,7 +217,7 @@ def _client(discovery: Discovery, timeout_s: float, handler: _Handler, warnings:
             logger=warnings.logger,
         )
     except ValueError as error:
-        raise OptionError(f"{_place(discovery)}: {error}") from error
+        raise OptionError(f"{_place(discovery)}: {shown(error)}") from error
 
 
 def _close(client: Any) -> None:
@@ -239,8 +243,8 @@ class _LastWarning(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         cause = record.exc_info[1] if record.exc_info else None
         if cause or record.args:
-            text = record.getMessage() + (f": {cause!r}" if cause else "")
-            self.hint = f": {' '.join(text.split())[:_WARNING_SIZE_MAX]}"
+            words = " ".join((record.getMessage() + (f": {cause!r}" if cause else "")).split())
+            self.hint = f": {HIDDEN if holds_secret(words) else shown(words)}"
 
 
 class _Handler(SequentialThreadingHandler):  # type: ignore[misc]  # kazoo has no types

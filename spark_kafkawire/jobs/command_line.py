@@ -37,7 +37,7 @@ from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import AnalysisException, PySparkException
 
 from .. import errors
-from ..errors import Action, KafkaWireError, OptionError
+from ..errors import Action, KafkaWireError, OptionError, one_line, quoted, shown
 from .java_errors import reason_of
 from .progress import Progress, progress_on
 from .properties import parse_properties
@@ -81,7 +81,9 @@ class JobParser(argparse.ArgumentParser):
         arguments, unknown = self.parse_known_args(args, namespace)
         if unknown:
             names = [argument.partition("=")[0] for argument in unknown if argument.startswith("-")]
-            self.error(f"unknown argument {names[0]}" if names else f"{len(unknown)} argument(s) too many")
+            self.error(
+                f"unknown argument {shown(names[0])}" if names else f"{len(unknown)} argument(s) too many"
+            )
         return arguments
 
     def error(self, message: str) -> NoReturn:
@@ -91,7 +93,7 @@ class JobParser(argparse.ArgumentParser):
 
     def complain(self, line: str) -> None:
         """A line on stderr."""
-        print(f"{self.job}: {line}", file=self.errors, flush=True)
+        print(f"{self.job}: {one_line(line)}", file=self.errors, flush=True)
 
     def tell(self, error: Exception) -> ExitCode:
         """Complain of one of ``FAILURES``; the exit code that it means."""
@@ -152,14 +154,14 @@ def add_reporting(parser: argparse.ArgumentParser) -> None:
 def positive(text: str) -> int:
     """The value of an argument that is a whole number above zero."""
     if not text.isdecimal() or int(text) == 0:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number above zero")
+        raise argparse.ArgumentTypeError(f"{quoted(text)} is not a whole number above zero")
     return int(text)
 
 
 def path(text: str) -> str:
     """The value of an argument that is a path of Spark's, without a slash at its end."""
     if not text.strip():
-        raise argparse.ArgumentTypeError(f"{text!r} is not a path")
+        raise argparse.ArgumentTypeError(f"{quoted(text)} is not a path")
     return text.rstrip("/") or text
 
 
@@ -202,9 +204,9 @@ def _properties(file: Path, argument: str) -> dict[str, str]:
     try:
         return parse_properties(file.read_text("utf-8"))
     except OSError as error:
-        raise OptionError(f"argument {argument}s-file: {file}: {error.strerror}") from error
+        raise OptionError(f"argument {argument}s-file: {shown(file)}: {error.strerror}") from error
     except UnicodeDecodeError as error:
-        raise OptionError(f"argument {argument}s-file: {file} is not a text in UTF-8") from error
+        raise OptionError(f"argument {argument}s-file: {shown(file)} is not a text in UTF-8") from error
 
 
 def run_job(
@@ -273,4 +275,4 @@ def _shown(value: Any) -> list[str]:
     if isinstance(value, dict):
         plain = {key.replace("_", " "): each for key, each in value.items() if not isinstance(each, list)}
         return [", ".join(f"{key} {_shown(each)[0]}" for key, each in plain.items())]
-    return [f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)]
+    return [f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else one_line(str(value))]

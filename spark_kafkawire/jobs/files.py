@@ -8,7 +8,7 @@ import tempfile
 from pathlib import Path
 from typing import Final
 
-from ..errors import LimitError, OptionError
+from ..errors import LimitError, OptionError, shown
 
 #: Bytes of a file that is read whole: a million lines.
 READ_SIZE_MAX: Final = 256 << 20
@@ -36,7 +36,7 @@ def write_file(path: Path, text: str, argument: str) -> None:
                 os.unlink(name)
             raise
     except OSError as error:
-        raise OptionError(f"argument {argument}: {path}: {error.strerror}") from error
+        raise OptionError(f"argument {argument}: {shown(path)}: {error.strerror}") from error
 
 
 def read_file(path: Path, argument: str) -> str:
@@ -45,12 +45,12 @@ def read_file(path: Path, argument: str) -> str:
         with path.open("rb") as file:
             data = file.read(READ_SIZE_MAX + 1)
         if len(data) > READ_SIZE_MAX:
-            raise LimitError(f"argument {argument}: {path} is larger than {READ_SIZE_MAX} bytes")
+            raise LimitError(f"argument {argument}: {shown(path)} is larger than {READ_SIZE_MAX} bytes")
         return data.decode("utf-8")
     except OSError as error:
-        raise OptionError(f"argument {argument}: {path}: {error.strerror}") from error
+        raise OptionError(f"argument {argument}: {shown(path)}: {error.strerror}") from error
     except UnicodeDecodeError as error:
-        raise OptionError(f"argument {argument}: {path} is not a text in UTF-8") from error
+        raise OptionError(f"argument {argument}: {shown(path)} is not a text in UTF-8") from error
 
 
 def _umask() -> int:

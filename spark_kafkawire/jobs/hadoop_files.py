@@ -14,7 +14,7 @@ from typing import Any
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
-from ..errors import KafkaWireError
+from ..errors import KafkaWireError, shown
 from .java_errors import reason_of
 
 
@@ -65,15 +65,15 @@ class Files:
     def rename(self, source: str, target: str) -> None:
         """Rename a file or folder to what is not there yet."""
         if self.exists(target):
-            raise FileError(f"{target} is there already: does another run write here?")
+            raise FileError(f"{shown(target)} is there already: does another run write here?")
         if not self._call("rename", source, self._path(target)):
-            raise FileError(f"cannot rename {source} to {target}")
+            raise FileError(f"cannot rename {shown(source)} to {shown(target)}")
         # What came to be there meanwhile, and is a folder, was not replaced: the other one went into it.
         inside = f"{target}/{source.rpartition('/')[2]}"
         is_folder = self._call("getFileStatus", target).isDirectory()
         if is_folder and self.exists(inside):
             self.remove(inside)
-            raise FileError(f"{target} came to be there meanwhile: does another run write here?")
+            raise FileError(f"{shown(target)} came to be there meanwhile: does another run write here?")
 
     def local_path(self, path: str) -> str | None:
         """The path as this machine knows it; None on another file system than this machine's own."""
@@ -86,7 +86,7 @@ class Files:
     def make_folder(self, path: str) -> None:
         """Make a folder and those above it."""
         if not self._call("mkdirs", path):
-            raise FileError(f"{path}: cannot make the folder: may this user write there?")
+            raise FileError(f"{shown(path)}: cannot make the folder: may this user write there?")
 
     def remove(self, path: str) -> None:
         """Remove a file or folder, which need not be there."""
@@ -104,4 +104,4 @@ class Files:
 
 
 def _file_error(method: str, path: str, error: Py4JJavaError) -> FileError:
-    return FileError(f"{path}: cannot {method}: {reason_of(error)}")
+    return FileError(f"{shown(path)}: cannot {method}: {shown(reason_of(error))}")

@@ -36,7 +36,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 from ..cluster.cluster import Cluster, cluster_of
-from ..errors import DataLossError, UnknownTopicError
+from ..errors import DataLossError, UnknownTopicError, quoted
 from ..model import LogBounds, OffsetRange, OffsetUnit, TopicPartition
 from ..planner.batch import led, select, starts_of
 from ..planner.limits import check_names
@@ -219,7 +219,7 @@ class Ingest:
             if offset != recorded.get(log, offset)
         ]
         if moved:
-            self._progress.step(f"group {self._options.group!r}: {moved[0]} ({len(moved)} in all)")
+            self._progress.step(f"group {quoted(self._options.group)}: {moved[0]} ({len(moved)} in all)")
         self._moved += moved
 
     def _schema(self, ranges: Sequence[OffsetRange], planned: str | None = None) -> str | None:

@@ -14,7 +14,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql.functions import coalesce, col, concat, from_json, get, lit, size, struct, when
 from pyspark.sql.types import ArrayType, DataType, StringType, StructField, StructType
 
-from ..errors import OptionError
+from ..errors import OptionError, quoted
 
 #: Where the text of a value is that is not JSON of the schema.
 CORRUPT: Final = "_corrupt_record"
@@ -86,6 +86,6 @@ def _check_case(names: Iterable[str]) -> None:
         other = spellings.setdefault(name.lower(), name)
         if other != name:
             raise OptionError(
-                f"argument --decode: the values' JSON has the fields {other!r} and {name!r}, which Spark "
-                "cannot tell apart in a file; give a --schema with one of them"
+                f"argument --decode: the values' JSON has the fields {quoted(other)} and "
+                f"{quoted(name)}, which Spark cannot tell apart in a file; give a --schema with one of them"
             )

@@ -14,6 +14,7 @@ import fcntl
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from ..errors import shown
 from .hadoop_files import FileError, Files
 
 
@@ -33,10 +34,12 @@ def _lock(stack: contextlib.ExitStack, path: Path) -> None:
     try:
         file = stack.enter_context(path.open("a"))
     except OSError as error:
-        raise FileError(f"{path}: {error.strerror}") from error
+        raise FileError(f"{shown(path)}: {error.strerror}") from error
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError as error:
-        raise FileError(f"{path.parent}: another run works here now; let one end before the next") from error
+        raise FileError(
+            f"{shown(path.parent)}: another run works here now; let one end before the next"
+        ) from error
     except OSError:
         return  # a file system that knows no locks

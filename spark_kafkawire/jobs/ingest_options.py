@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from ..errors import OptionError
+from ..errors import OptionError, quoted, shown
 from ..model import OffsetUnit
 from ..options import ReadOptions
 from .ingest_output import OutputOptions
@@ -49,7 +49,7 @@ class IngestOptions:
     def __post_init__(self) -> None:
         for name in self.connection:
             if instead := _OWN_OPTIONS.get(name.lower()):
-                raise OptionError(f"option {name} is ingest's own; {instead}")
+                raise OptionError(f"option {shown(name)} is ingest's own; {instead}")
         unit = self.offset_unit
         for other in self._limits.keys() - {unit}:
             if self._limits[other] is not None:
@@ -103,7 +103,7 @@ def parse_starting(text: str) -> dict[str, str] | None:
         moment = dt.datetime.fromisoformat(text)
     except ValueError as error:
         raise OptionError(
-            f"argument --starting: {text!r} is not earliest, latest, a time like 2026-01-31T00:00:00Z, "
+            f"argument --starting: {quoted(text)} is not earliest, latest, a time like 2026-01-31T00:00:00Z, "
             'milliseconds since 1970, or offsets like {"t":{"0":123}}'
         ) from error
     if moment.tzinfo is None:

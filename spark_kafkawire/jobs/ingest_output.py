@@ -20,7 +20,7 @@ from pyspark.sql import DataFrame, Observation
 from pyspark.sql.functions import col, count, expr, lit
 from pyspark.sql.types import BinaryType
 
-from ..errors import OptionError
+from ..errors import OptionError, quoted, shown
 from .hadoop_files import FileError, Files
 from .ingest_json import from_text
 from .ingest_plan import Plan
@@ -51,9 +51,11 @@ def parse_partition_by(arguments: Sequence[str]) -> dict[str, str | None]:
     for argument in arguments:
         name, separator, sql = (part.strip() for part in argument.partition("="))
         if not name or (separator and not sql):
-            raise OptionError(f"argument --partition-by: {argument!r} is not NAME or NAME=SQL")
+            raise OptionError(f"argument --partition-by: {quoted(argument)} is not NAME or NAME=SQL")
         if name.lower() == BATCH:
-            raise OptionError(f"argument --partition-by: {BATCH!r} is the column of the runs themselves")
+            raise OptionError(
+                f"argument --partition-by: {quoted(BATCH)} is the column of the runs themselves"
+            )
         columns[name] = sql or None
     return columns
 
@@ -72,7 +74,7 @@ class Output:
         if not self._files.exists(folder):
             return False
         if self._plan_id(folder) != plan.id:
-            raise FileError(f"{folder} is another run's, {_ADVICE}")
+            raise FileError(f"{shown(folder)} is another run's, {_ADVICE}")
         return True
 
     def check_new(self, plan: Plan) -> None:
@@ -81,7 +83,7 @@ class Output:
         matches = map(numbers.fullmatch, self._files.names(self._options.path))
         there = max((int(match[1]) for match in matches if match), default=-1)
         if there >= plan.batch:
-            raise FileError(f"{self._folder(there)} is of a run that is not recorded, {_ADVICE}")
+            raise FileError(f"{shown(self._folder(there))} is of a run that is not recorded, {_ADVICE}")
 
     def write(self, plan: Plan, messages: DataFrame, schema: str | None) -> int:
         """Write a batch, and show it in one step; how many messages it has.
@@ -103,7 +105,7 @@ class Output:
         writer = frame.write.format(self._options.format).options(**self._options.format_options)
         writer.mode("append").partitionBy(*self._options.partition_by).save(attempt)
         if not self._files.exists(f"{attempt}/{_PLAN}"):
-            raise FileError(f"{attempt} was removed by another run, {_ADVICE}")
+            raise FileError(f"{shown(attempt)} was removed by another run, {_ADVICE}")
         self._files.rename(attempt, self._folder(plan.batch))
         return int(observed.get["messages"])
 

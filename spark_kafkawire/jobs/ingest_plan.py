@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
-from ..errors import DataLossError, KafkaWireError
+from ..errors import DataLossError, KafkaWireError, shown
 from ..model import LogBounds, OffsetRange, TopicPartition
 from .positions import Positions, by_log, by_topic
 
@@ -62,7 +62,7 @@ class Plan:
             schema, own_id = content["schema"], content.get("id")
             return cls(content["batch"], tuple(ranges), positions, schema, losses, ids, own_id)
         except (ValueError, LookupError, TypeError, AttributeError) as error:
-            raise PlanError(f"{place} is not a plan of ingest: {error!r}") from error
+            raise PlanError(f"{place} is not a plan of ingest: {shown(repr(error))}") from error
 
 
 class PlanError(KafkaWireError):

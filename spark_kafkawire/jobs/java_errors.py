@@ -7,6 +7,8 @@ from typing import Any, Final
 
 from py4j.protocol import Py4JJavaError
 
+from ..errors import one_line
+
 #: Causes that are followed at most: some exceptions name each other.
 _CAUSES_MAX: Final = 20
 #: The packages before the name of an exception's class.
@@ -29,6 +31,6 @@ def _lines(java: Any) -> list[str]:
     while java is not None and len(lines) < _CAUSES_MAX:
         name, _, text = _PACKAGES.sub("", java.toString().strip()).partition(": ")
         line = (text if text.startswith("[") else f"{name}: {text}" if text else name).partition("\n")[0]
-        lines.append(line)
+        lines.append(one_line(line))
         java = java.getCause()
     return lines

@@ -17,7 +17,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ..cluster.cluster import Cluster
-from ..errors import OptionError
+from ..errors import OptionError, quoted
 from ..model import LogBounds, TopicPartition
 from .offsets_lines import imported
 from .offsets_report import GroupOffset, GroupPosition, Standing
@@ -88,8 +88,9 @@ def _check_unused(cluster: Cluster, group: str) -> None:
     members = cluster.group_members(group)
     if members:
         raise OptionError(
-            f"argument --import: the group {group!r} has {count_text(len(members), 'member')}, "
-            f"{members[0]!r} first, which would overwrite its offsets: stop them, or leave the group out"
+            f"argument --import: the group {quoted(group)} has {count_text(len(members), 'member')}, "
+            f"{quoted(members[0])} first, which would overwrite its offsets: stop them, or leave "
+            "the group out"
         )
 
 

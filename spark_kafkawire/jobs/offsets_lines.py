@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
-from ..errors import OptionError
+from ..errors import OptionError, quoted
 from ..model import OffsetUnit, TopicPartition
 from .offsets_report import GroupOffset
 
@@ -94,7 +94,8 @@ def exported(entries: Iterable[GroupOffset], unit: OffsetUnit) -> str:
         line = LINE_FORMATS[unit].write(entry)
         if "\n" in line or "\r" in line:
             raise OptionError(
-                f"argument --export: the group {entry.group!r} or the topic {entry.log.topic!r} holds a line "
+                f"argument --export: the group {quoted(entry.group)} or the topic "
+                f"{quoted(entry.log.topic)} holds a line "
                 "break, which no file of lines can tell from its own; leave that group out"
             )
         lines.append(line)

@@ -38,7 +38,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import lit
 
 from ..clients.targets import targets_type
-from ..errors import DeliveryError, OptionError, RowError
+from ..errors import DeliveryError, OptionError, RowError, quoted
 from ..options import WriteOptions
 from ..source.writer import KafkaWireBatchWriter, create_writer
 from .hadoop_files import Files
@@ -141,7 +141,7 @@ class ResumablePublish:
             if topic is None:
                 raise RowError(f"argument --topic-column: {rows.count} row(s) name no topic; fill it")
             if fault := targets_type(self._options).topic_fault(topic):
-                raise RowError(f"argument --topic-column: topic {topic!r}: {fault}")
+                raise RowError(f"argument --topic-column: topic {quoted(topic)}: {fault}")
             topics[topic] = rows
         return topics
 

@@ -10,7 +10,7 @@ from pyspark.errors import IllegalArgumentException, ParseException, PySparkExce
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
-from ..errors import OptionError
+from ..errors import OptionError, quoted
 from .java_errors import reason_of
 
 
@@ -37,8 +37,8 @@ class Input:
         reason = reason_of(error) if isinstance(error, Py4JJavaError) else _first_line(error)
         if "DATA_SOURCE_NOT_FOUND" in reason:
             return OptionError(
-                f"argument --format: Spark has no format {self.format!r}; it has parquet, json, csv, orc and "
-                "text, others come with packages"
+                f"argument --format: Spark has no format {quoted(self.format)}; it has parquet, "
+                "json, csv, orc and text, others come with packages"
             )
         return OptionError(
             f"argument --input: cannot be read with --format {self.format}, and --format-option and --schema "
@@ -54,7 +54,7 @@ def _parsed(ddl: str) -> StructType:
     except (ParseException, IllegalArgumentException) as error:
         problem = _first_line(error)
     raise OptionError(
-        f"argument --schema: {ddl!r} is not columns with types, as 'id long, body string': {problem}"
+        f"argument --schema: {quoted(ddl)} is not columns with types, as 'id long, body string': {problem}"
     )
 
 

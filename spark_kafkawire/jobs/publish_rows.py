@@ -5,7 +5,6 @@ rows = messages(frame, MessageColumns(value="body", key="id"))
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from typing import Final
@@ -25,7 +24,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from ..errors import OptionError
+from ..errors import OptionError, lookalikes, quoted
 from ..source.write_schema import WriteSchema
 
 _HEADERS: Final = "array<struct<key:string,value:binary>>"
@@ -89,14 +88,15 @@ def messages(frame: DataFrame, columns: MessageColumns) -> DataFrame:
 
 def _made(frame: DataFrame, name: str, given: str, make: _Make) -> Column:
     if given not in frame.columns:
-        close = difflib.get_close_matches(given, frame.columns, n=1)
-        hint = f"did you mean {close[0]!r}?" if close else f"there are {', '.join(frame.columns)}"
-        raise OptionError(f"argument --{name}-column: there is no column {given!r}; {hint}")
+        close = lookalikes(given, frame.columns, 1)
+        hint = f"did you mean {quoted(close[0])}?" if close else f"there are {', '.join(frame.columns)}"
+        raise OptionError(f"argument --{name}-column: there is no column {quoted(given)}; {hint}")
     data_type = frame.schema[given].dataType
     column = make(col(f"`{given.replace('`', '``')}`"), data_type)
     if column is None:
         raise OptionError(
-            f"argument --{name}-column: {given!r} is {data_type.simpleString()}, and must be {_ALLOWED[name]}"
+            f"argument --{name}-column: {quoted(given)} is {data_type.simpleString()}, and must be "
+            f"{_ALLOWED[name]}"
         )
     return column.alias(name)
 

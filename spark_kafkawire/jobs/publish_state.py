@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Final, TypeVar
 
-from ..errors import CorruptDataError, OptionError
+from ..errors import CorruptDataError, OptionError, quoted, shown
 from .hadoop_files import Files
 from .positions import Positions, by_log, by_topic
 
@@ -55,7 +55,7 @@ class Publication:
             before, now = self.topics.get(topic), given.topics.get(topic)
             if before != now:
                 raise OptionError(
-                    f"{place} with {_shown(before)} for topic {topic!r}, now there are "
+                    f"{place} with {_shown(before)} for topic {quoted(topic)}, now there are "
                     f"{_shown(now, than=before)}: the input or an argument has changed; give what it was "
                     "begun with, or another directory"
                 )
@@ -131,7 +131,7 @@ class PublishState:
             return parse(content)
         except (ValueError, LookupError, TypeError, AttributeError) as error:
             raise CorruptDataError(
-                f"{path} is not of a publication, or damaged; give another --state"
+                f"{shown(path)} is not of a publication, or damaged; give another --state"
             ) from error
 
 

@@ -16,8 +16,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final, cast
 from urllib.parse import urlencode, urlsplit
 
-from ..errors import AuthenticationError, ConnectFailed, KafkaWireError, OptionError
+from ..errors import AuthenticationError, ConnectFailed, KafkaWireError, OptionError, shown
 from ..model import Broker
+from ..secrecy import holds_secret, keep_secret
 from .tls import Tls, TlsTransport
 from .transport import Deadline, Transport
 
@@ -31,6 +32,8 @@ LIFETIME_MAX_S: Final = 86_400.0
 _SERVER_ERROR: Final = 500
 _TRY_LATER: Final = (408, 429)
 _OK: Final = 200
+#: What a server says that refuses (RFC 6749, 5.2); prose is not shown.
+_ERROR_CODE: Final = re.compile(r"[A-Za-z0-9_.-]{1,60}")
 _HTTPS_PORT: Final = 443
 
 
@@ -60,11 +63,17 @@ class ClientCredentials:
                 "secrets are sent there, so plain http is refused"
             )
 
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """What must be shown nowhere, not even where a server sends it back."""
+        return (self.client_secret,)
+
     def token(self, deadline: Deadline) -> str:
         """A token that is still good, asked for where none is kept.
 
         Raises ``AuthenticationError`` (fatal) where the server refuses, ``TransportError`` (retriable).
         """
+        keep_secret(*self.secrets)
         with _lock:
             kept = _kept.get(self)
         if kept is not None and time.monotonic() < kept[1]:
@@ -72,7 +81,7 @@ class ClientCredentials:
         try:
             token, lifetime_s = self._ask(deadline)
         except KafkaWireError as error:
-            raise error.located(f"token endpoint {urlsplit(self.endpoint_url).hostname}") from error
+            raise error.located(f"token endpoint {shown(urlsplit(self.endpoint_url).hostname)}") from error
         with _lock:
             _kept[self] = token, time.monotonic() + LIFETIME_USED * lifetime_s
         return token
@@ -150,9 +159,10 @@ def _token_in(status: int, found: dict[str, Any]) -> tuple[str, float]:
         raise ConnectFailed(f"it answers with HTTP status {status}")
     if status != _OK:
         code = found.get("error")
-        said = f" {code}" if isinstance(code, str) and re.fullmatch(r"[\w.-]{1,60}", code) else ""
+        is_code = isinstance(code, str) and _ERROR_CODE.fullmatch(code) and not holds_secret(code)
+        told = f" {code}" if is_code else ""
         raise AuthenticationError(
-            f"it refuses clientId and clientSecret of kafka.sasl.jaas.config: HTTP status {status}{said}"
+            f"it refuses clientId and clientSecret of kafka.sasl.jaas.config: HTTP status {status}{told}"
         )
     token, lifetime_s = found.get("access_token"), found.get("expires_in")
     if not isinstance(token, str) or not re.fullmatch(r"[!-~]+", token):

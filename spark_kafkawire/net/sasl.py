@@ -9,14 +9,15 @@ RFC 7628 (OAUTHBEARER); SCRAM is in ``scram``.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
-from ..errors import AuthenticationError, ConnectionLost, KafkaWireError
+from ..errors import AuthenticationError, ConnectionLost, KafkaWireError, said
 from ..protocol.modern import SASL_HANDSHAKE
 from ..protocol.modern.error_codes import ModernErrorCode, broker_error
 from ..protocol.modern.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
+from ..secrecy import holds_secret, keep_secret
 from .channel import Channel
 from .oauth import ClientCredentials
 from .scram import HASHES, scram
@@ -27,9 +28,8 @@ Tokens = Generator[bytes, bytes, None]
 
 #: From this version of SaslHandshake on, tokens travel in SaslAuthenticate requests.
 _TOKENS_IN_REQUESTS: Final = 1
-#: Mechanisms that an error lists, and characters of a text of the broker's that it shows.
+#: Mechanisms that an error lists.
 _LISTED_MAX: Final = 10
-_SHOWN_LENGTH_MAX: Final = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +75,9 @@ def log_in(channel: Channel, sasl: Sasl, deadline: Deadline) -> float | None:
     credentials = sasl.credentials
     if isinstance(credentials, ClientCredentials):
         credentials = Token(credentials.token(deadline), credentials.extensions)
+    keep_secret(*credentials.secrets)
     _shake_hands(channel, sasl.mechanism, deadline)
-    exchange = _Exchange(channel, sasl.mechanism, credentials.secrets, deadline)
+    exchange = _Exchange(channel, sasl.mechanism, deadline)
     tokens = MECHANISMS[sasl.mechanism](credentials)
     try:
         token = next(tokens)
@@ -99,8 +100,8 @@ def _shake_hands(channel: Channel, mechanism: str, deadline: Deadline) -> None:
 class _Exchange:
     """Carries tokens in the way that both sides know."""
 
-    def __init__(self, channel: Channel, mechanism: str, secrets: Sequence[str], deadline: Deadline) -> None:
-        self._channel, self._mechanism, self._secrets = channel, mechanism, secrets
+    def __init__(self, channel: Channel, mechanism: str, deadline: Deadline) -> None:
+        self._channel, self._mechanism = channel, mechanism
         self._deadline = deadline
         in_requests = channel.version_of(SASL_HANDSHAKE) >= _TOKENS_IN_REQUESTS
         self.carry: Callable[[bytes], bytes] = self._in_request if in_requests else self._bare
@@ -109,7 +110,7 @@ class _Exchange:
     def _in_request(self, token: bytes) -> bytes:
         reply = self._channel.ask(SaslAuthenticateRequest(auth_bytes=token), self._deadline)
         if reply.error_code != ModernErrorCode.NONE:
-            raise _refusal(reply.error_code, f"SASL {self._mechanism}", self._shown(reply.error_message))
+            raise _refusal(reply.error_code, f"SASL {self._mechanism}", reply.error_message)
         if reply.session_lifetime_ms > 0:
             self.lifetime_s = reply.session_lifetime_ms / 1000
         return bytes(reply.auth_bytes)
@@ -123,11 +124,6 @@ class _Exchange:
                 f"SASL {self._mechanism}: {error}; so old a broker refuses credentials like that"
             ) from error
 
-    def _shown(self, text: str | None) -> str | None:
-        for secret in self._secrets:
-            text = text.replace(secret, "[hidden]") if text and secret else text
-        return text
-
 
 def _refusal(code: int, place: str, detail: str | None) -> KafkaWireError:
     error = broker_error(code, place, detail)
@@ -135,9 +131,14 @@ def _refusal(code: int, place: str, detail: str | None) -> KafkaWireError:
 
 
 def _listed(mechanisms: Iterable[str]) -> str:
-    shown = [name if re.fullmatch(r"[\w-]{1,40}", name) else ascii(name[:40]) for name in mechanisms]
-    more = len(shown) - _LISTED_MAX
-    return ", ".join(shown[:_LISTED_MAX]) + (f" and {more} more" if more > 0 else "") or "none"
+    names = list(mechanisms)
+    more = len(names) - _LISTED_MAX
+    return ", ".join(map(_named, names[:_LISTED_MAX])) + (f" and {more} more" if more > 0 else "") or "none"
+
+
+def _named(mechanism: str) -> str:
+    known = re.fullmatch(r"[\w-]{1,40}", mechanism, re.ASCII) and not holds_secret(mechanism)
+    return mechanism if known else said(mechanism)
 
 
 def _plain(credentials: Password) -> Tokens:
@@ -155,9 +156,7 @@ def _oauthbearer(credentials: Token) -> Tokens:
     if refusal:
         # The broker tells why, waits for this, and only then says that it refuses (RFC 7628, 3.2.3).
         yield b"\x01"
-        status = ascii(refusal[:_SHOWN_LENGTH_MAX].decode("utf-8", "replace"))
-        status = status.replace(credentials.token, "[hidden]") if credentials.token else status
-        raise AuthenticationError(f"SASL OAUTHBEARER: the broker refuses the token: {status}")
+        raise AuthenticationError(f"SASL OAUTHBEARER: the broker refuses the token: {said(refusal)}")
 
 
 #: What each mechanism does with its credentials.

@@ -25,6 +25,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from ..errors import AuthenticationError
+from ..secrecy import HIDDEN, holds_secret
 
 #: The hash of each mechanism.
 HASHES: Final[Mapping[str, str]] = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
@@ -113,7 +114,7 @@ def _check_proof(text: str, signature: bytes) -> None:
 
 def _refusal(text: str) -> str | None:
     match = _REFUSAL.fullmatch(text)
-    return f"the broker says {match[1]}" if match else None
+    return f"the broker says {HIDDEN if holds_secret(match[1]) else match[1]}" if match else None
 
 
 def _base64(data: bytes) -> str:

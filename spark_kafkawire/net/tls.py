@@ -8,7 +8,15 @@ import tempfile
 from dataclasses import dataclass, field
 from typing import Final, Self
 
-from ..errors import AuthenticationError, ConnectFailed, ConnectionLost, KafkaWireError, OptionError
+from ..errors import (
+    AuthenticationError,
+    ConnectFailed,
+    ConnectionLost,
+    KafkaWireError,
+    OptionError,
+    quoted,
+    shown,
+)
 from .transport import Deadline, Transport, reason
 
 #: Most bytes that one TLS record carries. Small buffers are joined up to this size.
@@ -94,7 +102,7 @@ class TlsTransport(Transport):
             )
         except (OSError, ValueError) as error:  # ValueError: a host that cannot be in a certificate
             plain.close()
-            raise ConnectFailed(f"no TLS connection to {host!r}: {_words(error)}") from error
+            raise ConnectFailed(f"no TLS connection to {quoted(host)}: {_words(error)}") from error
         secured = cls(sock)
         try:
             sock.settimeout(deadline.remaining_s())
@@ -164,12 +172,14 @@ def _handshake_error(error: OSError, host: str, deadline: Deadline) -> KafkaWire
 def _untrusted(error: ssl.SSLCertVerificationError, host: str) -> AuthenticationError:
     if error.verify_code in _WRONG_NAME_CODES:
         advice = (
-            f"connect by a name that it is for instead of {host!r}, or set "
+            f"connect by a name that it is for instead of {quoted(host)}, or set "
             "kafka.ssl.endpoint.identification.algorithm to nothing, which gives up the check"
         )
     else:
         advice = "kafka.ssl.truststore.location names the PEM file of authorities to trust"
-    return AuthenticationError(f"the broker's certificate is refused: {error.verify_message}; {advice}")
+    return AuthenticationError(
+        f"the broker's certificate is refused: {shown(error.verify_message)}; {advice}"
+    )
 
 
 def _refused(error: OSError) -> AuthenticationError:
@@ -185,5 +195,5 @@ def _words(error: Exception) -> str:
     if isinstance(error, ssl.SSLEOFError) or found == "UNEXPECTED_EOF_WHILE_READING":
         return "the peer closed the connection"
     if isinstance(found, str):
-        return found.rpartition("ALERT_")[2].replace("_", " ").lower()
+        return shown(found.rpartition("ALERT_")[2].replace("_", " ").lower())
     return reason(error)

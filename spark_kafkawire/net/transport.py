@@ -10,7 +10,7 @@ import time
 from dataclasses import dataclass, replace
 from typing import Any, Final, Self
 
-from ..errors import ConnectFailed, ConnectionLost, KafkaWireError, RequestTimedOut
+from ..errors import ConnectFailed, ConnectionLost, KafkaWireError, RequestTimedOut, shown
 from ..model import Broker
 from ..protocol.primitives import Buffer
 
@@ -176,7 +176,7 @@ def _connected(sock: socket.socket, address: Any, deadline: Deadline) -> socket.
 
 def reason(error: Exception) -> str:
     """What the system says of an error, without its number."""
-    return (isinstance(error, OSError) and error.strerror) or str(error)
+    return shown((isinstance(error, OSError) and error.strerror) or str(error))
 
 
 def _unsent(views: list[memoryview], sent: int) -> list[memoryview]:

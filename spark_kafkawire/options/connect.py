@@ -6,12 +6,12 @@ import re
 from collections.abc import Callable, Iterable
 from typing import Final
 
-from ..errors import OptionError
+from ..errors import OptionError, quoted
 from ..model import Broker
 from ..net.retry import RetryPolicy
 from ..net.settings import ConnectionSettings
 from ..protocol.dialect import Dialect
-from .raw import RawOptions, bad_value, shown
+from .raw import RawOptions, bad_value
 from .security import parse_security
 from .values import Discovery, NetOptions
 
@@ -100,7 +100,7 @@ def _broker_list(text: str) -> tuple[Broker, ...]:
             raise bad_value("broker.list", text, "of the form id:host:port,id:host:port")
         brokers.append(Broker(int(match[1]), match[2].strip("[]"), int(match[3])))
     if len({broker.id for broker in brokers}) != len(brokers):
-        raise OptionError(f"option broker.list: {shown(text)} has a broker id twice")
+        raise OptionError(f"option broker.list: {quoted(text)} has a broker id twice")
     return tuple(sorted(brokers))
 
 

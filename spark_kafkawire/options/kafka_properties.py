@@ -10,7 +10,7 @@ import functools
 import logging
 from typing import Final
 
-from ..errors import OptionError
+from ..errors import OptionError, shown
 
 _log = logging.getLogger("spark_kafkawire")
 
@@ -50,10 +50,10 @@ def pass_over(name: str, hint: str = "", *, read: bool) -> None:
     refused = _REFUSED_BY_READS if read else _REFUSED_BY_WRITES
     advice = refused.get(name.lower().removeprefix(PREFIX))
     if advice is not None:
-        raise OptionError(f"option {name} is not supported: {advice}")
+        raise OptionError(f"option {shown(name)} is not supported: {advice}")
     _warn(name.lower(), hint)
 
 
 @functools.cache
 def _warn(name: str, hint: str) -> None:
-    _log.warning("option %s means nothing to kafkawire and is passed over%s", name, hint)
+    _log.warning("option %s means nothing to kafkawire and is passed over%s", shown(name), hint)

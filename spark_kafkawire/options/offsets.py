@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final
 
-from ..errors import OptionError
+from ..errors import OptionError, quoted
 from ..model import OffsetUnit, TopicPartition
 from .raw import RawOptions, bad_value
 from .values import COMMITTED, EARLIEST, LATEST, LimitKind, OffsetLimit, OffsetLimits
@@ -96,8 +96,8 @@ def _offsets(name: str, text: str, forbidden: OffsetLimit, syntax: LogSyntax) ->
         return OffsetLimits(name, for_all=COMMITTED)
     if text.lower() == forbidden.kind.value:
         raise OptionError(
-            f"option {name}: {text!r}: {end} offset can't be {forbidden.kind.value} for batch queries on "
-            f"Kafka; give {example}"
+            f"option {name}: {quoted(text)}: {end} offset can't be {forbidden.kind.value} for "
+            f"batch queries on Kafka; give {example}"
         )
     special = {-2: EARLIEST, -1: LATEST}
     limits = {}

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from ..errors import OptionError
+from ..errors import OptionError, lookalikes, quoted, shown
 from ..protocol import modern
 from ..protocol.dialect import Dialect
 from .kafka_properties import is_kafka_property, pass_over
@@ -19,8 +18,6 @@ _TIME_UNITS: Final = {"ms": 0.001, "": 0.001, "s": 1.0, "m": 60.0, "min": 60.0, 
 _SIZE_MAX: Final = 1 << 30
 #: Largest value of a time option, seconds: sockets cannot wait for any number.
 _TIME_MAX_S: Final = 86_400.0
-#: Characters of a bad value that its error shows.
-_SHOWN_SIZE_MAX: Final = 120
 #: How much like a known name a property of Kafka is that is taken for a typing error.
 _TYPING_ERROR: Final = 0.9
 #: Options of Spark's connector for streams: its batch reads pass over them with a warning, too.
@@ -134,24 +131,22 @@ def _unknown(name: str, read: bool) -> OptionError:
     names = [option.name for option in OPTIONS if (option.read if read else option.write)]
     side = "read" if read else "write"
     if any(option.name.lower() == name.lower() for option in OPTIONS):
-        return OptionError(f"option {name} is for {'writing' if read else 'reading'}, not for a {side}")
+        return OptionError(
+            f"option {shown(name)} is for {'writing' if read else 'reading'}, not for a {side}"
+        )
     if name.lower() == "path":
         return OptionError(f"{'load' if read else 'save'}() takes no path: topics are options")
     hint = _hint(name, names)
-    return OptionError(f"unknown option {name} for a {side}{hint or '; known are: ' + ', '.join(names)}")
+    return OptionError(
+        f"unknown option {shown(name)} for a {side}{hint or '; known are: ' + ', '.join(names)}"
+    )
 
 
 def _hint(name: str, names: Sequence[str], likeness: float = 0.6) -> str:
     """What may be meant; nothing where no name is so much like it (0 to 1)."""
-    close = difflib.get_close_matches(name.lower(), [known.lower() for known in names], 1, likeness)
+    close = lookalikes(name.lower(), [known.lower() for known in names], 1, likeness)
     return next((f"; did you mean {known}?" for known in names if [known.lower()] == close), "")
 
 
 def bad_value(name: str, value: str, allowed: str) -> OptionError:
-    return OptionError(f"option {name}: {shown(value)} is not {allowed}")
-
-
-def shown(value: str) -> str:
-    """A value as errors show it: quoted, and shortened where it is long."""
-    rest = len(value) - _SHOWN_SIZE_MAX
-    return repr(value) if rest <= 0 else f"{value[:_SHOWN_SIZE_MAX]!r} and {rest} more characters"
+    return OptionError(f"option {name}: {quoted(value)} is not {allowed}")

@@ -7,14 +7,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from ..errors import OptionError
+from ..errors import OptionError, quoted, shown
 from ..net.retry import RetryPolicy
 from ..protocol import modern
 from ..protocol.modern.fetch import READ_COMMITTED, READ_UNCOMMITTED
 from .connect import parse_discovery, parse_net
 from .kafka_properties import is_kafka_property
 from .offsets import LOG_SYNTAX, LogSyntax, parse_assign, parse_limits
-from .raw import RawOptions, bad_value, shown
+from .raw import RawOptions, bad_value
 from .values import EARLIEST, LATEST, Discovery, FetchOptions, LimitKind, NetOptions, OffsetLimits, Selection
 
 #: A smaller fetch would only take longer.
@@ -131,6 +131,6 @@ def _selection(options: RawOptions, syntax: LogSyntax) -> Selection:
             return Selection(pattern=text)
     except (re.error, OverflowError, RecursionError) as error:
         raise OptionError(
-            f"option subscribePattern: {shown(text)} is not a regular expression: {error}"
+            f"option subscribePattern: {quoted(text)} is not a regular expression: {shown(error)}"
         ) from error
     raise bad_value("subscribePattern", text, "a regular expression")

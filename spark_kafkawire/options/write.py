@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final
 
-from ..errors import OptionError
+from ..errors import OptionError, quoted
 from ..protocol import modern, v07
 from .connect import parse_discovery, parse_net
 from .delivery import parse_delivery
@@ -122,7 +122,7 @@ def _chosen_partitioner(options: RawOptions) -> str:
     name = (options.get("kafka.partitioner.class") or "").strip()
     if name not in _PARTITIONER_CLASSES:
         raise OptionError(
-            f"option kafka.partitioner.class: {name!r} is Java, which is not run here; choose one of the "
-            "option partitioner, or fill a column partition"
+            f"option kafka.partitioner.class: {quoted(name)} is Java, which is not run here; "
+            "choose one of the option partitioner, or fill a column partition"
         )
     return _PARTITIONER_CLASSES[name]

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from ..clients.fetcher import FetchTask
 from ..cluster.cluster import Cluster, Offsets, cluster_of
-from ..errors import DataLossError, UnknownTopicError
+from ..errors import DataLossError, UnknownTopicError, quoted
 from ..model import Leader, LogBounds, OffsetRange, TopicPartition
 from ..options import LimitKind, OffsetLimits, ReadOptions, Selection
 from .limits import End, check_names, end_of, limit_of, resolved, start_of
@@ -91,7 +91,7 @@ def select(
 def _matching(pattern: str, topics: Sequence[str], may_be_empty: bool) -> list[str]:
     matching = [topic for topic in topics if re.search(pattern, topic)]
     if not matching:
-        nothing = f"option subscribePattern: none of the {len(topics)} topics matches {pattern!r}"
+        nothing = f"option subscribePattern: none of the {len(topics)} topics matches {quoted(pattern)}"
         if not may_be_empty:
             raise UnknownTopicError(nothing)
         _log.warning("%s: nothing is read", nothing)

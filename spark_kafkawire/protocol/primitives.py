@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Generic, Protocol, TypeVar
 
-from ..errors import OptionError, ProtocolError
+from ..errors import OptionError, ProtocolError, quoted
 
 Buffer = bytes | bytearray | memoryview
 T = TypeVar("T")
@@ -137,7 +137,7 @@ class String:
             data = value.encode("utf-8")
         except UnicodeEncodeError as error:
             raise OptionError(
-                f"the name {value!r} holds half of a surrogate pair, which has no UTF-8 form"
+                f"the name {quoted(value)} holds half of a surrogate pair, which has no UTF-8 form"
             ) from error
         if len(data) > STRING_SIZE_MAX:
             raise OptionError(f"a name of {len(data)} bytes cannot be sent, at most {STRING_SIZE_MAX} can")

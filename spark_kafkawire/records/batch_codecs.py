@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
-from ..errors import OptionError
+from ..errors import OptionError, quoted
 from .compression import GZIP, SNAPPY, Codec
 from .lz4 import LZ4, LZ4_MAGIC_0
 from .zstd import ZSTD
@@ -30,7 +30,7 @@ def codec_named(name: str, magic: int = 2) -> Codec | None:
     Raises ``OptionError`` (fatal) for an unknown name, or one that the magic has not.
     """
     if name not in NAMES:
-        raise OptionError(f"compression is one of {', '.join(NAMES)}, not {name!r}")
+        raise OptionError(f"compression is one of {', '.join(NAMES)}, not {quoted(name)}")
     found = next((codec for codec in CODECS[magic].values() if codec.name == name), None)
     if found is None and name != "none":
         raise OptionError(f"compression {name} needs Kafka 2.1 or later, and this broker is older")

@@ -22,7 +22,7 @@ from typing import Any, Final, cast
 import snappy
 from isal import igzip_lib, isal_zlib
 
-from ..errors import CorruptDataError, LimitError, OptionError
+from ..errors import CorruptDataError, LimitError, OptionError, quoted
 from ..protocol.primitives import Buffer
 
 #: Uncompressed bytes in one block of SnappyOutputStream.
@@ -171,5 +171,5 @@ NAMES: Final = ("none", *(codec.name for codec in CODECS.values()))
 def codec_named(name: str) -> Codec | None:
     """The codec of that name; None for ``none``. Raises ``OptionError`` for an unknown name."""
     if name not in NAMES:
-        raise OptionError(f"compression is one of {', '.join(NAMES)}, not {name!r}")
+        raise OptionError(f"compression is one of {', '.join(NAMES)}, not {quoted(name)}")
     return next((codec for codec in CODECS.values() if codec.name == name), None)

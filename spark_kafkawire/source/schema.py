@@ -16,7 +16,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from ..errors import OptionError
+from ..errors import OptionError, quoted
 from ..model import OffsetUnit
 from ..options import ReadOptions
 
@@ -75,18 +75,18 @@ def check_read_schema(schema: StructType, columns: StructType) -> None:
                 if field.name == HEADERS_FIELD.name
                 else f"there are {', '.join(types)}"
             )
-            raise OptionError(f"schema: there is no column {field.name!r}; {hint}")
+            raise OptionError(f"schema: there is no column {quoted(field.name)}; {hint}")
         _check_type(field, types[field.name])
         if names.count(field.name) > 1:
-            raise OptionError(f"schema: column {field.name!r} is named twice")
+            raise OptionError(f"schema: column {quoted(field.name)} is named twice")
 
 
 def _check_type(field: StructField, expected: DataType) -> None:
     is_named_so = field.dataType.simpleString() == expected.simpleString()
     if not is_named_so:
         raise OptionError(
-            f"schema: column {field.name!r} is {expected.simpleString()}, not "
+            f"schema: column {quoted(field.name)} is {expected.simpleString()}, not "
             f"{field.dataType.simpleString()}; cast it after load()"
         )
     if field.dataType != expected or not (field.nullable or field.name in _NEVER_NULL):
-        raise OptionError(f"schema: column {field.name!r} may hold nulls; leave NOT NULL out")
+        raise OptionError(f"schema: column {quoted(field.name)} may hold nulls; leave NOT NULL out")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -20,7 +19,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from ..errors import OptionError
+from ..errors import OptionError, lookalikes, quoted
 from ..protocol import modern, v07
 
 _log = logging.getLogger("spark_kafkawire")
@@ -61,7 +60,7 @@ class WriteSchema:
             elif not any(_fits(field.dataType, allowed) for allowed in self.columns[field.name]):
                 raise self._wrong_type(field)
             elif names.count(field.name) > 1:
-                raise OptionError(f"schema: column {field.name!r} is there twice; drop or rename one")
+                raise OptionError(f"schema: column {quoted(field.name)} is there twice; drop or rename one")
         if "value" not in names:
             raise OptionError(
                 "schema: Required attribute 'value' not found; it is the message, string or binary"
@@ -80,10 +79,10 @@ class WriteSchema:
         )
 
     def _refuse(self, field: StructField) -> None:
-        close = difflib.get_close_matches(field.name.lower(), self.columns, n=1)
-        hint = f"did you mean {close[0]!r}?" if close else "drop it or put it into the value."
+        close = lookalikes(field.name.lower(), self.columns, 1)
+        hint = f"did you mean {quoted(close[0])}?" if close else "drop it or put it into the value."
         kind = field.dataType.simpleString()
-        problem = f"schema: there is no column {field.name!r} ({kind}) in Kafka {self.kafka}"
+        problem = f"schema: there is no column {quoted(field.name)} ({kind}) in Kafka {self.kafka}"
         if not self.drops_others:
             raise OptionError(f"{problem}; {hint} Known are {', '.join(self.columns)}")
         _log.warning("%s, it is left out; known are %s", problem, ", ".join(self.columns))

@@ -18,7 +18,7 @@ from ..clients.partitioner import Partitioner
 from ..clients.rows import Rows
 from ..clients.sender import LogReceipt
 from ..clients.targets import Targets, targets_type
-from ..errors import DeliveryError, KafkaWireError, OptionError
+from ..errors import DeliveryError, KafkaWireError, OptionError, quoted, shown
 from ..model import TopicPartition
 from ..options import WriteOptions
 from ..records import compiler
@@ -30,6 +30,7 @@ from .write_schema import WRITE_SCHEMAS
 _REPEATED: Final = (
     "if Spark runs the task again, it writes all its rows again, and those that arrived are doubled"
 )
+
 
 _log = logging.getLogger("spark_kafkawire")
 
@@ -48,7 +49,7 @@ def create_writer(
     columns, kind = WRITE_SCHEMAS[options.net.connection.dialect.name], targets_type(options)
     columns.check(schema, topic_given=options.topic is not None)
     if options.topic is not None and (fault := kind.topic_fault(options.topic)):
-        raise OptionError(f"option topic: {options.topic!r}: {fault}")
+        raise OptionError(f"option topic: {quoted(options.topic)}: {fault}")
     targets = kind.discover(options)
     if options.topic is not None:
         targets = targets.of_topic(options.topic)
@@ -186,5 +187,5 @@ def _summary(messages: Iterable[WriterCommitMessage | None]) -> str:
     count = sum(receipt.message_count for receipt in receipts)
     size = sum(receipt.size for receipt in receipts)
     logs = {receipt.log for receipt in receipts}
-    topics = ", ".join(sorted({log.topic for log in logs}))
+    topics = ", ".join(map(shown, sorted({log.topic for log in logs})))
     return f"{count} message(s) ({size} bytes) to {len(logs)} log(s) of {topics}"

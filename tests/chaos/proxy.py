@@ -305,7 +305,9 @@ class Connection:
     def _be_late(self, rest: bytes) -> None:
         """Reset the client; what it has sent arrives once a later connection was answered."""
         broker = self._sink(Way.TO_BROKER)
-        while select.select([self._client], [], [], _QUIET_S)[0] and (more := self._client.recv(_CHUNK_BYTES)):
+        while select.select([self._client], [], [], _QUIET_S)[0] and (
+            more := self._client.recv(_CHUNK_BYTES)
+        ):
             rest += more
         _reset(self._client)
         self._is_open = dict.fromkeys(Way, False)

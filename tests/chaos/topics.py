@@ -155,7 +155,9 @@ def _learned(servers: str, topics: Iterable[str], written: dict[str, list[Record
         reader.close()
     for name, records in written.items():
         for log in found[name]:
-            own = [(each.key, each.value, each.headers) for each in records if each.partition == log.partition]
+            own = [
+                (each.key, each.value, each.headers) for each in records if each.partition == log.partition
+            ]
             read = [(row.key, row.value, row.headers) for row in log.rows]
             assert read == own[len(own) - len(read) :], f"librdkafka does not read what it wrote to {name}"
     times = _times(found)

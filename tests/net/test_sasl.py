@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import json
 import pickle
 import random
 import socket
+import textwrap
 import threading
 import time
 import traceback
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import replace
 from typing import Final
+from urllib.parse import quote
 
 import pytest
 from scramp import ScramException, ScramMechanism
@@ -313,6 +316,55 @@ def test_a_secret_that_the_broker_sends_back_is_hidden() -> None:
         message = fails(login_broker({"OAUTHBEARER": saying(echoed.encode(), b"")}), "OAUTHBEARER")
         assert "the broker refuses the token: " in message
         assert "[hidden]" in message
+
+
+def java(text: str) -> str:
+    return "".join(f"\\u{ord(each):04x}" for each in text)
+
+
+#: How a broker may spell what it was sent.
+SPELLINGS: Final[dict[str, Callable[[str], str]]] = {
+    "repr": repr,
+    "ascii": ascii,
+    "json": json.dumps,
+    "json in json": lambda text: json.dumps({"error": json.dumps({"sent": text})}),
+    "java": java,
+    "octal": lambda text: "".join(f"\\{byte:03o}" for byte in text.encode()),
+    "url": lambda text: quote(text, safe=""),
+    "url, all of it": lambda text: "".join(f"%{byte:02x}" for byte in text.encode()),
+    "html": lambda text: "".join(f"&#{ord(each)};" for each in text),
+    "base64": lambda text: base64.b64encode(text.encode()).decode(),
+    "base64 for urls": lambda text: base64.urlsafe_b64encode(text.encode()).decode().rstrip("="),
+    "base64 of all": lambda text: base64.b64encode(f"\0{USER}\0{text}".encode()).decode(),
+    "base64 in lines": lambda text: "\n".join(
+        textwrap.wrap(base64.b64encode(f"a longer text {text}".encode()).decode(), 5)
+    ),
+    "base64 in json": lambda text: json.dumps({"sent": base64.b64encode(text.encode()).decode()}),
+    "hex": lambda text: text.encode().hex(),
+    "hex dump": lambda text: text.encode().hex(" ").upper(),
+    "spaced": " ".join,
+    "capitals": str.upper,
+    "in pieces": lambda text: f"{text[:12]}, and {text[12:]}",
+}
+
+
+@pytest.mark.parametrize("spelling", SPELLINGS)
+@pytest.mark.parametrize("secret", ['p"ä\\ss wörd\n%41&', "correct-horse+battery/staple", "x" * 3 + "Yz{8}"])
+def test_a_secret_that_the_broker_spells_otherwise_is_hidden(spelling: str, secret: str) -> None:
+    def echo() -> Generator[bytes, bytes, None]:
+        yield b""
+        raise Refused(f"no: {SPELLINGS[spelling](secret)}!")
+
+    refusal = "the broker refuses the credentials, it says [hidden] (error 58 SASL_AUTHENTICATION_FAILED)"
+    assert fails(login_broker({"PLAIN": echo}), secret=secret).endswith(refusal)
+
+
+def test_a_text_of_the_brokers_without_a_secret_is_shown_on_one_line() -> None:
+    def refuse() -> Generator[bytes, bytes, None]:
+        yield b""
+        raise Refused("account locked\nFATAL \x1b[31m until 2026-11-22T10:00:00Z")
+
+    assert "it says 'account locked\\nFATAL \\x1b[31m until 2026" in fails(login_broker({"PLAIN": refuse}))
 
 
 FIRST: Final = "r={nonce},s={salt},i={rounds}"

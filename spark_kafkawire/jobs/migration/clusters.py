@@ -14,7 +14,7 @@ from ...clients.fetcher import Fetcher, FetchTask
 from ...clients.producer import Producer
 from ...cluster.cluster import Cluster, cluster_of
 from ...cluster.metadata import Metadata
-from ...errors import OptionError
+from ...errors import OptionError, shown
 from ...model import OffsetRange, OffsetUnit, TopicPartition
 from ...options import FetchOptions, ReadOptions, WriteOptions, reading_options
 from ...records.columns import Columns
@@ -29,7 +29,7 @@ def source_options(options: Mapping[str, str], selection: Mapping[str, str]) -> 
     """Options of the source, with the topics to read. Raises ``OptionError`` (fatal)."""
     for name in options:
         if name.lower().startswith(_OWN_SOURCE):
-            raise OptionError(f"argument --source-option: {name} is not for a migration")
+            raise OptionError(f"argument --source-option: {shown(name)} is not for a migration")
     parsed = ReadOptions.parse({**options, **selection})
     if parsed.discovery.dialect.offset_unit is not OffsetUnit.BYTES:
         raise OptionError(

@@ -10,7 +10,7 @@ from ...clients.topic_targets import TopicTargets
 from ...cluster.cluster import cluster_of
 from ...cluster.metadata import Topic
 from ...cluster.topics import create_topics
-from ...errors import DataLossError, DiscoveryError, OptionError
+from ...errors import DataLossError, DiscoveryError, OptionError, quoted
 from ...model import Leader, LogBounds, OffsetRange, TopicPartition
 from ...planner.batch import select
 from ...protocol.modern.create_topics import BROKER_DEFAULT
@@ -93,18 +93,18 @@ def missing_topics(clusters: Clusters, legs: Sequence[Leg], *, create: bool) -> 
     counts = partition_counts(leg.route for leg in legs)
     for topic in counts:
         if fault := TopicTargets.topic_fault(topic):
-            raise OptionError(f"topic {topic!r} of the target: {fault}; give it another name by --map")
+            raise OptionError(f"topic {quoted(topic)} of the target: {fault}; give it another name by --map")
     there = target_topics(clusters)
     for topic, count in counts.items():
         if topic in there and len(there[topic].leaders) < count:
             raise OptionError(
-                f"topic {topic!r} of the target has {len(there[topic].leaders)} partitions, and {count} "
-                "logs are copied to it; add partitions, or copy to another topic by --map"
+                f"topic {quoted(topic)} of the target has {len(there[topic].leaders)} partitions, "
+                f"and {count} logs are copied to it; add partitions, or copy to another topic by --map"
             )
     missing = {topic: count for topic, count in counts.items() if topic not in there}
     if missing and not create:
         raise OptionError(
-            f"topic {min(missing)!r} ({len(missing)} in all) is not in the target; --create-topics "
+            f"topic {quoted(min(missing))} ({len(missing)} in all) is not in the target; --create-topics "
             f"creates it with {missing[min(missing)]} partitions"
         )
     return missing
@@ -131,7 +131,7 @@ def prepare_topics(
         target, before = leg.route.target, leg.progress.topic_id if leg.progress else None
         if None is not before != ids[target] is not None:
             raise OptionError(
-                f"topic {target.topic!r} of the target was deleted and made anew since the last run; begin "
-                "with an empty state directory"
+                f"topic {quoted(target.topic)} of the target was deleted and made anew since the "
+                "last run; begin with an empty state directory"
             )
     return ids

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from ...errors import OptionError
+from ...errors import OptionError, quoted
 from ...model import TopicPartition
 
 
@@ -23,9 +23,9 @@ def parse_names(pairs: Sequence[str]) -> dict[str, str]:
     for pair in pairs:
         old, separator, new = (part.strip() for part in pair.partition("="))
         if not (old and separator and new):
-            raise OptionError(f"argument --map: {pair!r} is not OLD=NEW")
+            raise OptionError(f"argument --map: {quoted(pair)} is not OLD=NEW")
         if old in names:
-            raise OptionError(f"argument --map: {old!r} is there twice")
+            raise OptionError(f"argument --map: {quoted(old)} is there twice")
         names[old] = new
     return names
 
@@ -44,7 +44,7 @@ def routes_of(
     """
     logs = sorted(logs, key=lambda log: (log.topic, log.broker or 0, log.partition))
     if strangers := sorted(set(names) - {log.topic for log in logs}):
-        raise OptionError(f"argument --map: {strangers[0]!r} is not among the topics to copy")
+        raise OptionError(f"argument --map: {quoted(strangers[0])} is not among the topics to copy")
     next_numbers: dict[str, int] = {}
     for target in known.values():
         next_numbers[target.topic] = max(next_numbers.get(target.topic, 0), target.partition + 1)
@@ -55,7 +55,7 @@ def routes_of(
         if target.topic != topic:
             raise OptionError(
                 f"argument --map: {log} is copied to {target} already, by the state directory; it cannot "
-                f"go to {topic!r} now: leave the map as it was, or begin with an empty state directory"
+                f"go to {quoted(topic)} now: leave the map as it was, or begin with an empty state directory"
             )
         if log not in known:
             next_numbers[topic] = target.partition + 1

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import IO, Any, Final, Self
 
 from ...clients.batches import ProducerId
-from ...errors import CorruptDataError, OptionError
+from ...errors import CorruptDataError, OptionError, shown
 from ...model import TopicPartition
 
 #: Says what the file is, and changes with its layout.
@@ -123,7 +123,7 @@ def load_state(folder: Path) -> State | None:
     try:
         return _from_json(json.loads(text))
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise CorruptDataError(f"{file} is not the state of a migration, or damaged") from error
+        raise CorruptDataError(f"{shown(file)} is not the state of a migration, or damaged") from error
 
 
 def _to_json(state: State) -> dict[str, Any]:

@@ -9,12 +9,9 @@ and neither BROKER_NOT_AVAILABLE nor REBOOTSTRAP_REQUIRED: new metadata is the c
 from __future__ import annotations
 
 import enum
-from typing import Final, Self
+from typing import Self
 
-from ...errors import Action, BrokerError
-
-#: Characters of a broker's own words that an error shows.
-DETAIL_LENGTH_MAX: Final = 200
+from ...errors import Action, BrokerError, said
 
 
 class ModernErrorCode(enum.IntEnum):
@@ -177,7 +174,7 @@ def broker_error(code: int, place: str, detail: str | None = None) -> BrokerErro
     ``detail`` is what the broker itself says of it, where the reply has such a field.
     """
     assert code != ModernErrorCode.NONE
-    says = f", it says {detail[:DETAIL_LENGTH_MAX]!r}" if detail else ""
+    says = f", it says {said(detail)}" if detail else ""
     try:
         known = ModernErrorCode(code)
     except ValueError:

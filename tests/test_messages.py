@@ -1,0 +1,173 @@
+"""Every message of the package is one printable line that ends, whatever peers and users put into it.
+
+``KafkaWireError`` and the package's log see to that at the last moment; what is checked in the source is
+that foreign text is cut before it is there, so that the rest of the line can still be read.
+"""
+
+from __future__ import annotations
+
+import ast
+import logging
+import pickle
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spark_kafkawire import errors
+from spark_kafkawire.errors import (
+    LOG,
+    MESSAGE_SIZE_MAX,
+    SHOWN_SIZE_MAX,
+    BrokerError,
+    KafkaWireError,
+    OptionError,
+    lookalikes,
+    one_line,
+    quoted,
+    shown,
+)
+from spark_kafkawire.model import Broker, OffsetRange, TopicPartition
+from spark_kafkawire.protocol.modern.error_codes import broker_error
+
+HOSTILE: Final = "x\r\nFATAL \x1b[31m\x1b]0;title\x07\0\x85\u2028\u202e\ud800\U000e0041"
+#: What a cut text may be longer than ``SHOWN_SIZE_MAX``: it tells how long the whole one is.
+CUT_SIZE: Final = 40
+ROOT: Final = Path(errors.__file__).parent
+SOURCES: Final = sorted(
+    path for path in [*ROOT.rglob("*.py"), *ROOT.parent.glob("jobs/*.py")] if path.name != "secrecy.py"
+)
+
+
+def is_one_line(message: str) -> bool:
+    return message.isprintable() and len(message) <= MESSAGE_SIZE_MAX
+
+
+@given(st.text() | st.text(min_size=1000).map(lambda text: text * 10), st.binary())
+def test_any_text_is_shown_on_one_line_of_a_bounded_size(text: str, data: bytes) -> None:
+    for foreign in (text, data, HOSTILE + text, text + HOSTILE):
+        assert shown(foreign).isprintable()
+        assert len(shown(foreign)) <= SHOWN_SIZE_MAX + CUT_SIZE
+        assert quoted(foreign) == f"'{shown(foreign)}'"
+
+
+@given(st.text(), st.integers(1, 3000), st.text())
+def test_any_message_is_one_line_and_stays_so(start: str, count: int, end: str) -> None:
+    line = one_line((start + HOSTILE) * count + end)
+    assert is_one_line(line)
+    assert one_line(line) == line
+
+
+def test_a_long_message_keeps_its_beginning_and_its_end() -> None:
+    line = one_line("broker 1: " + "\n" * 500_000 + "; run it again")
+    assert line.startswith("broker 1: \\n\\n")
+    assert "… (500024 characters) …" in line
+    assert line.endswith("\\n; run it again")
+
+
+def test_a_message_that_can_be_read_stays_as_it_is() -> None:
+    for message in ("", "größe-日本: a\\b 'c'", "x" * MESSAGE_SIZE_MAX):
+        assert str(KafkaWireError(message)) == message
+
+
+@pytest.mark.parametrize("text", [HOSTILE, "x" * 500_000, HOSTILE * 50_000])
+def test_an_error_of_foreign_text_is_one_line_and_travels(text: str) -> None:
+    error = BrokerError(f"topic {text}", 3, errors.Action.REFRESH).located(text).advised("run it again")
+    assert is_one_line(str(error))
+    assert str(error).endswith("; run it again")
+    copy = pickle.loads(pickle.dumps(error))
+    assert (str(copy), copy.__dict__) == (str(error), error.__dict__)
+    assert is_one_line(str(OptionError(text)))
+
+
+@pytest.mark.parametrize("text", [HOSTILE, "x" * 500_000])
+def test_names_of_the_cluster_are_shown_on_one_line(text: str) -> None:
+    log = TopicPartition(text, 3)
+    for name in (Broker(1, text, 9092), log, TopicPartition(text, 1, 0), OffsetRange(log, 0, 9)):
+        assert str(name).isprintable()
+        assert len(str(name)) < SHOWN_SIZE_MAX + 100
+    message = str(broker_error(3, f"topic {quoted(text)}", text))
+    assert is_one_line(message)
+    assert message.endswith("(error 3 UNKNOWN_TOPIC_OR_PARTITION)")
+
+
+def test_a_line_of_the_log_is_one_line(caplog: pytest.LogCaptureFixture) -> None:
+    for log in (LOG, errors.log_of("spark_kafkawire.broker.server")):
+        with caplog.at_level(logging.DEBUG, log.name):
+            log.debug("topic %s of %d", HOSTILE, 5)
+            log.warning(HOSTILE * 50_000)
+    assert len(caplog.records) == 4
+    for record in caplog.records:
+        assert is_one_line(record.getMessage())
+    assert caplog.records[0].getMessage() == f"topic {shown(HOSTILE)} of 5"
+
+
+def test_what_may_be_meant_is_found_in_a_bounded_time() -> None:
+    assert lookalikes("debian-gzp", ["debian-gzip", "other"]) == ["debian-gzip"]
+    assert lookalikes("x" * 500_000, ["x" * 500_000]) == []
+    anagrams = ("ab" * 16 + "ba" * 16 for _ in range(10_000_000))
+    assert len(lookalikes("ab" * 32, anagrams)) == 3
+
+
+#: Where text of peers and users is kept raw. In a message such a name goes through ``shown``.
+FOREIGN: Final = frozenset(
+    (
+        "topic", "host", "hostname", "group", "group_id", "path", "file", "folder", "detail", "location",
+        "text", "data", "pattern", "error_message", "member_id", "username", "client_id", "zookeeper_connect",
+        "endpoint_url", "verify_message", "attempt", "columns",
+    )
+)  # fmt: skip
+#: What makes messages.
+LOGS: Final = ("_log", "LOG", "LOGGER")
+SAYING: Final = ("located", "advised", "broker_error")
+ERROR_ENDINGS: Final = ("Error", "Failed", "Lost", "TimedOut")
+
+
+def messages(tree: ast.AST) -> Iterator[ast.expr]:
+    """What is said in errors and in the log."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call):
+            name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+            is_log = isinstance(node.func, ast.Attribute) and getattr(node.func.value, "id", "") in LOGS
+            is_error = name in SAYING or (name.endswith(ERROR_ENDINGS) and name != "AttributeError")
+            if is_log or is_error:
+                # What a broker says is the last argument of its error, which cuts it.
+                yield from node.args[: 2 if name == "broker_error" else None]
+
+
+def raw_names(message: ast.expr) -> Iterator[str]:
+    """Foreign text in a message that goes through no function; conversions by ``!r`` cut nothing."""
+    parts: list[ast.expr] = [message]
+    for node in ast.walk(message):
+        if isinstance(node, ast.FormattedValue):
+            parts.append(node.value)
+            if node.conversion != -1 and not ast.unparse(node.value).startswith("bytes("):
+                yield f"{ast.unparse(node.value)}!{chr(node.conversion)}"
+    for part in parts:
+        name = part.attr if isinstance(part, ast.Attribute) else getattr(part, "id", "")
+        if name in FOREIGN:
+            yield ast.unparse(part)
+
+
+def test_no_message_holds_foreign_text_that_is_not_cut() -> None:
+    found = [
+        f"{path.relative_to(ROOT.parent)}:{message.lineno} {name}"
+        for path in SOURCES
+        for message in messages(ast.parse(path.read_text("utf-8")))
+        for name in raw_names(message)
+    ]
+    assert not found, "put errors.shown or errors.quoted around it"
+
+
+def test_the_look_into_the_source_finds_what_it_looks_for() -> None:
+    tree = ast.parse(
+        'raise OptionError(f"{a}: {self.log.topic} {name!r} {shown(host)}") ; _log.info("%s", path)'
+    )
+    assert [name for message in messages(tree) for name in raw_names(message)] == [
+        "name!r",
+        "self.log.topic",
+        "path",
+    ]

@@ -24,6 +24,7 @@ _CONFIG: Final = {"retention.ms": "-1"}
 #: Sizes of values around the smallest ``fetchBytes`` there is, and common ones.
 _SIZES: Final = (0, 1, 7, 50, 200, 1000, 1023, 1024, 1025, 3000)
 _TIMES_COUNT: Final = 9
+_APPEND_TIME: Final = "append-time"
 #: A log that the cleaner may still change is looked at again after this time.
 _STILL_S: Final = 1.5
 
@@ -62,9 +63,9 @@ def _plain(topic: Callable[..., str], write: Callable[..., list[Record]], chance
     topic("mixed", 3)
     for _ in range(14):
         write("mixed", chance.randrange(1, 30), chance.randrange(2), chance.choice(CODECS))
-    topic("append-time", 1, message__timestamp__type="LogAppendTime")
+    topic(_APPEND_TIME, 1, message__timestamp__type="LogAppendTime")
     for codec in CODECS:
-        write("append-time", 12, 0, codec)
+        write(_APPEND_TIME, 12, 0, codec)
     topic("empty", 2)
 
 
@@ -127,10 +128,10 @@ def _compacted(servers: str) -> str:
 
 def _record(chance: random.Random, name: str, first_ms: int, partition: int) -> Record:
     is_tombstone = chance.random() < 0.08
-    headers = [
-        (chance.choice(("h", "header", "ä")), chance.choice((None, b"", b"v", chance.randbytes(30))))
-        for _ in range(chance.choice((0, 0, 0, 1, 3)))
-    ]
+    names, count = ("h", "header", "ä"), chance.choice((0, 0, 0, 1, 3))
+    # noida-db (0.2.3) writes records anew where it sets their time, and keeps one header of a name.
+    drawn = chance.sample(names, count) if name == _APPEND_TIME else chance.choices(names, k=count)
+    headers = [(key, chance.choice((None, b"", b"v", chance.randbytes(30)))) for key in drawn]
     return Record(
         value=None if is_tombstone else chance.randbytes(chance.choice(_SIZES) // 2) * 2,
         key=None if chance.random() < 0.3 else b"%s-%d" % (name.encode(), chance.randrange(50)),
@@ -159,7 +160,8 @@ def _learned(servers: str, topics: Iterable[str], written: dict[str, list[Record
                 (each.key, each.value, each.headers) for each in records if each.partition == log.partition
             ]
             read = [(row.key, row.value, row.headers) for row in log.rows]
-            assert read == own[len(own) - len(read) :], f"librdkafka does not read what it wrote to {name}"
+            changed = [pair for pair in zip(read, own[len(own) - len(read) :], strict=True) if pair[0] != pair[1]]
+            assert not changed, f"librdkafka does not read what it wrote to {name}: {changed[:2]}"
     times = _times(found)
     return {name: tuple(_timed(servers, log, times) for log in logs) for name, logs in found.items()}
 

@@ -17,6 +17,7 @@ from ..protocol.connection import Reply
 from ..protocol.modern.error_codes import ModernErrorCode, broker_error
 from ..protocol.modern.fetch import (
     READ_COMMITTED,
+    READ_UNCOMMITTED,
     AbortedTransaction,
     FetchPartition,
     FetchPartitionReply,
@@ -25,7 +26,7 @@ from ..protocol.modern.fetch import (
     FetchTopic,
 )
 from ..protocol.modern.limits import NO_TOPIC_ID
-from ..records.batch_kernels import BASE_OFFSET, SIZE
+from ..records.batch_kernels import BASE_OFFSET, MAGIC, SIZE
 from ..records.columns import Columns
 from ..records.record_log import BatchIndex, DecodeBuffers, DecodeLimits, decode_batches, index_batches
 
@@ -33,13 +34,17 @@ from ..records.record_log import BatchIndex, DecodeBuffers, DecodeLimits, decode
 FIRST_RECORD_BYTES: Final = 1024
 #: A fetch is never smaller unless ``fetchBytes`` is, bytes: smaller ones cost as much time.
 FETCH_BYTES_MIN: Final = 64 << 10
-#: Answers without records, one after the other, from which on nothing may be left in the range.
+#: Answers without records, one after the other, from which on it is asked what explains them. They prove
+#: nothing themselves.
 EMPTY_COUNT_MIN: Final = 3
 
 
 class NothingCame(BrokerError):
     """A reply without any new record where records are due. Retriable on the same connection, which
-    knows for how long its broker wants to be left alone."""
+    knows for how long its broker wants to be left alone.
+
+    With ``may_be_compacted`` it is one of several, and by all of them the log ends after the range:
+    ``gaps`` tells what to make of that."""
 
     def __init__(self, message: str, may_be_compacted: bool = False) -> None:
         super().__init__(message, action=Action.BACK_OFF)
@@ -94,7 +99,9 @@ class BatchFeed:
         index = index_batches(found.records or b"")
         self.bytes_received += len(index.buf)
         next_offset = index.next_offset
-        if next_offset is None and len(index.buf):
+        if index.count and reply.request.isolation_level != self._options.isolation_level:
+            self._look_beyond(reply.body, found, index)
+        elif next_offset is None and len(index.buf):
             self._grow(index)
         elif next_offset is None or next_offset <= self.next_offset:
             raise self._nothing_new(reply.body, found)
@@ -135,6 +142,11 @@ class BatchFeed:
         return max(min(rest, self._options.fetch_bytes), self._fetch_bytes_min)
 
     def _request(self, leader: Leader) -> FetchRequest:
+        isolation_level = self._options.isolation_level
+        if self._empty_count == EMPTY_COUNT_MIN - 1:
+            # What lies after the range may be of an open transaction, and proves as much.
+            isolation_level = READ_UNCOMMITTED
+            self._fetch_bytes = self._fetch_bytes_min
         partition = FetchPartition(
             partition=self._log.partition,
             current_leader_epoch=leader.epoch,
@@ -146,7 +158,7 @@ class BatchFeed:
             max_wait_ms=self._options.wait_ms,
             min_bytes=1,
             max_bytes=self._fetch_bytes,
-            isolation_level=self._options.isolation_level,
+            isolation_level=isolation_level,
             topics=(FetchTopic(topic=self._log.topic, topic_id=topic_id, partitions=(partition,)),),
             batch_bytes_max=self._options.message_bytes_max,
         )
@@ -181,6 +193,15 @@ class BatchFeed:
                 f"maxMessageBytes={self._options.message_bytes_max}"
             )
 
+    def _look_beyond(self, reply: FetchReply, found: FetchPartitionReply, index: BatchIndex) -> None:
+        """Take what came without regard to transactions as a proof, and for nothing else."""
+        self._empty_count = 0
+        self._check_start(found, index)
+        # The offset of a legacy message tells where it ends, not where it begins.
+        if index.table[0, MAGIC] < 2 or index.table[0, BASE_OFFSET] < self._stop_offset:
+            raise self._nothing_new(reply, found)
+        self.next_offset = self._stop_offset
+
     def _check_start(self, found: FetchPartitionReply, index: BatchIndex) -> None:
         # A gap in the offsets is a compacted record, a marker or an aborted one, unless the log
         # starts behind what was asked for: then retention was faster.
@@ -189,13 +210,13 @@ class BatchFeed:
 
     def _nothing_new(self, reply: FetchReply, found: FetchPartitionReply) -> NothingCame:
         """A broker that was just elected does not know the end of its log yet, and one that throttles
-        leaves records out; else all that was there has been compacted away."""
+        leaves records out; else all that was there may have been compacted away."""
         is_committed = self._options.isolation_level == READ_COMMITTED and found.last_stable_offset >= 0
         log_end = found.last_stable_offset if is_committed else found.high_watermark
         if log_end >= self._stop_offset and not reply.throttle_time_ms and not found.records:
             self._empty_count += 1
         return NothingCame(
             f"Fetch brought no record below offset {self._stop_offset}, where the log ended when the read "
-            "was planned",
+            f"was planned; now the broker says {log_end}",
             may_be_compacted=self._empty_count >= EMPTY_COUNT_MIN,
         )

@@ -33,6 +33,7 @@ from ..net.retry import Attempts
 from ..options import FetchOptions, NetOptions
 from ..records.columns import Columns
 from ..records.record_log import COLUMNS
+from . import gaps
 from .batch_feed import NothingCame
 from .feed import FEEDS
 from .stitcher import MessageCrossesStop
@@ -77,6 +78,8 @@ class Fetcher:
         self._connections = connections
         self._attempts = Attempts(net.retry, patience_s=options.patience_s)
         self._leader: Leader | None = task.leader
+        #: Where compaction explained last that nothing comes, and who led the log.
+        self._gap: tuple[int, Leader | None] | None = None
         self._client: Client | None = None
         self._unit = net.connection.dialect.offset_unit
         self._feed = FEEDS[self._unit](task.range, options, wanted)
@@ -128,8 +131,10 @@ class Fetcher:
         self._feed.restart()
         if isinstance(error, UnknownTopicError):
             self._lose(self._task.range.stop_offset, f"the topic is gone: {error}")
-        elif error.action is Action.DATA_LOSS or (isinstance(error, NothingCame) and error.may_be_compacted):
-            self._step_over_nothing(may_be_compacted=isinstance(error, NothingCame))
+        elif error.action is Action.DATA_LOSS:
+            self._go_on_where_the_log_does()
+        elif isinstance(error, NothingCame):
+            self._look_for_a_gap(error)
         else:
             offset = self._feed.next_offset
             # An error of the connection names the broker itself.
@@ -138,25 +143,50 @@ class Fetcher:
                 self._forget_leader()
             self._attempts.failed(error.located(place))
 
-    def _step_over_nothing(self, *, may_be_compacted: bool) -> None:
-        """The broker has nothing at the next offset: go on where the log goes on, or fail."""
+    def _go_on_where_the_log_does(self) -> None:
+        """The broker says that it has not got the next offset."""
+        if self._is_in_log():
+            place = self._place(self._feed.next_offset)
+            self._forget_leader()
+            self._attempts.failed(_gone_and_back(place))
+
+    def _look_for_a_gap(self, error: NothingCame) -> None:
+        """Nothing came: wait, or step over what the log's leader proves to be gone."""
+        log, offset, stop_offset = self._task.range.log, self._feed.next_offset, self._task.range.stop_offset
+        place, failure, seen = self._place(offset), error, (offset, self._leader)
+        if error.may_be_compacted:
+            self._forget_leader()
+            if not self._is_in_log():
+                return
+            doubt = gaps.doubt(self._cluster, log, offset)
+            if doubt is not None:
+                failure = error.advised(doubt)
+            elif self._gap == seen:
+                _log.warning("%s: no record is left up to %d, which compaction explains", place, stop_offset)
+                self._feed.restart(stop_offset)
+                return
+            else:
+                # Once more, from who leads the log by now, and on another connection.
+                self._gap = seen
+        try:
+            self._attempts.failed(failure.located(place))
+        except NothingCame:
+            if self._is_in_log():
+                raise
+
+    def _is_in_log(self) -> bool:
+        """Whether the log holds the next offset; if not, go on where it does, or raise ``DataLossError``."""
         log, offset, stop_offset = self._task.range.log, self._feed.next_offset, self._task.range.stop_offset
         try:
             found = self._cluster.bounds((log,))[log]
         except UnknownTopicError as error:
             self._lose(stop_offset, f"the topic is gone: {error}")
-            return
-        if not found.earliest <= offset < found.latest:
-            resume_offset = min(found.earliest, stop_offset) if found.earliest > offset else stop_offset
-            self._lose(resume_offset, f"the log now holds [{found.earliest}, {found.latest})")
-        elif may_be_compacted and self._cluster.local_starts((log,))[log] <= offset:
-            why = "which compaction explains"
-            _log.warning("%s: no record is left up to %d, %s", self._place(offset), stop_offset, why)
-            self._feed.restart(stop_offset)
-        else:
-            place = self._place(offset)
-            self._forget_leader()
-            self._attempts.failed(_gone_and_back(place))
+            return False
+        if found.earliest <= offset < found.latest:
+            return True
+        resume_offset = min(found.earliest, stop_offset) if found.earliest > offset else stop_offset
+        self._lose(resume_offset, f"the log now holds [{found.earliest}, {found.latest})")
+        return False
 
     def _lose(self, resume_offset: int, why: str) -> None:
         """Fail, or go on at ``resume_offset``."""

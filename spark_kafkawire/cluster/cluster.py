@@ -61,6 +61,11 @@ class Cluster(Protocol):
     def local_starts(self, logs: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
         """The first offset that each log's leader serves at once: earlier ones are in tiered storage."""
 
+    def cleanup_policy(self, topic: str) -> frozenset[str]:
+        """What happens to the topic's old records: ``delete``, ``compact``, or both.
+
+        Raises ``UnsupportedVersionError`` (fatal) where brokers cannot tell it."""
+
     def record_times(self, logs: Sequence[TopicPartition]) -> dict[TopicPartition, RecordTimes]:
         """When each log's first and youngest records were made, as far as brokers tell."""
 

@@ -14,6 +14,7 @@ from .group_members import group_members, list_groups, logs_of_group
 from .groups import commit_offsets, committed_offsets
 from .list_offsets import all_bounds, list_offsets, record_times
 from .metadata import Metadata
+from .topic_configs import cleanup_policy
 from .view import unknown_topics
 
 _log = logging.getLogger("spark_kafkawire")
@@ -78,6 +79,9 @@ class ModernCluster:
         asked = dict.fromkeys(logs, EARLIEST_LOCAL_TIMESTAMP)
         [found] = list_offsets(self._metadata, [asked], self._net, self._isolation_level)
         return found
+
+    def cleanup_policy(self, topic: str) -> frozenset[str]:
+        return cleanup_policy(self._metadata, topic)
 
     def record_times(self, logs: Sequence[TopicPartition]) -> dict[TopicPartition, RecordTimes]:
         return record_times(self._metadata, logs, self._net)

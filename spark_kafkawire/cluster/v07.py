@@ -77,6 +77,9 @@ class V07Cluster:
     def local_starts(self, logs: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
         return {log: found.earliest for log, found in self.bounds(logs).items()}
 
+    def cleanup_policy(self, topic: str) -> frozenset[str]:  # noqa: ARG002  # 0.7 has no other
+        return frozenset(("delete",))
+
     def record_times(self, logs: Sequence[TopicPartition]) -> dict[TopicPartition, RecordTimes]:
         return dict.fromkeys(logs, RecordTimes())
 

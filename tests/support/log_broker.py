@@ -16,6 +16,7 @@ from spark_kafkawire.model import Broker
 from spark_kafkawire.protocol import modern
 from spark_kafkawire.protocol.dialect import Api, VersionRange
 from spark_kafkawire.protocol.modern import (
+    describe_configs,
     describe_groups,
     fetch,
     find_coordinator,
@@ -73,6 +74,8 @@ class LogBroker:
         self.broker = broker
         self.logs = logs
         self.offered = offered
+        #: The settings of topics that are no defaults, by topic.
+        self.configs: dict[str, dict[str, str]] = {}
         self._answers: Mapping[type[Any], Callable[[Any], Any]] = {
             ApiVersionsRequest: self._api_versions,
             metadata.MetadataRequest: self._metadata,
@@ -83,6 +86,7 @@ class LogBroker:
             find_coordinator.FindCoordinatorRequest: self._find_coordinator,
             group_offsets.OffsetFetchRequest: self._offset_fetch,
             describe_groups.DescribeGroupsRequest: self._describe_groups,
+            describe_configs.DescribeConfigsRequest: self._describe_configs,
         }
 
     def answer(self, api: Api, version: int, request: Any) -> tuple[Any, int] | None:
@@ -244,6 +248,28 @@ class LogBroker:
             find_coordinator.Coordinator(key=key, error_code=0, **us) for key in request.coordinator_keys
         )
         return find_coordinator.FindCoordinatorReply(**us, coordinators=coordinators)
+
+    def _describe_configs(
+        self, request: describe_configs.DescribeConfigsRequest
+    ) -> describe_configs.DescribeConfigsReply:
+        return describe_configs.DescribeConfigsReply(
+            results=tuple(self._configs_of(resource) for resource in request.resources)
+        )
+
+    def _configs_of(self, asked: describe_configs.DescribedResource) -> describe_configs.ResourceConfigs:
+        topic = asked.resource_name
+        configs = {"cleanup.policy": "delete", **self.configs.get(topic, {})}
+        return describe_configs.ResourceConfigs(
+            error_code=0 if topic in self.logs else Code.UNKNOWN_TOPIC_OR_PARTITION,
+            error_message=None,
+            resource_type=asked.resource_type,
+            resource_name=topic,
+            configs=tuple(
+                describe_configs.Config(name=name, value=value, read_only=False, is_sensitive=False)
+                for name, value in configs.items()
+                if asked.configuration_keys is None or name in asked.configuration_keys
+            ),
+        )
 
     def _describe_groups(
         self, request: describe_groups.DescribeGroupsRequest

@@ -25,6 +25,7 @@ from ..versions import BrokerVersions
 from .api_versions import API_VERSIONS
 from .consumer_group_describe import CONSUMER_GROUP_DESCRIBE
 from .create_topics import CREATE_TOPICS
+from .describe_configs import DESCRIBE_CONFIGS
 from .describe_groups import DESCRIBE_GROUPS
 from .fetch import FETCH
 from .find_coordinator import FIND_COORDINATOR
@@ -40,6 +41,7 @@ __all__ = [
     "BEFORE_API_VERSIONS",
     "CONSUMER_GROUP_DESCRIBE",
     "CREATE_TOPICS",
+    "DESCRIBE_CONFIGS",
     "DESCRIBE_GROUPS",
     "DIALECT",
     "FETCH",
@@ -73,6 +75,7 @@ DIALECT: Final = Dialect(
         API_VERSIONS,
         CREATE_TOPICS,
         INIT_PRODUCER_ID,
+        DESCRIBE_CONFIGS,
         SASL_AUTHENTICATE,
         CONSUMER_GROUP_DESCRIBE,
     ),

@@ -72,6 +72,7 @@ THROTTLES_SINCE: Final = {
     "OffsetCommit": 4,
     "OffsetFetch": 4,
     "FindCoordinator": 2,
+    "DescribeConfigs": 2,
     "DescribeGroups": 2,
     "ListGroups": 2,
     "ApiVersions": 2,

@@ -1,0 +1,91 @@
+"""DescribeConfigs: the settings of topics and brokers, as they are in force.
+
+Version 0 tells whether a setting is the default, later ones where it comes from.
+Source: Apache Kafka's DescribeConfigsRequest.json and DescribeConfigsResponse.json, KIP-133, KIP-226.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from ..dialect import Api, VersionRange
+from ..primitives import BOOL, INT8, INT16, INT32, Array, String
+from ..schema import Struct, wire
+from .limits import reply_bytes_max
+
+#: ``resource_type`` of a topic.
+TOPIC_RESOURCE: Final = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DescribedResource:
+    """A topic or broker by its name, and the settings to tell; all of them for None."""
+
+    resource_type: int = wire(INT8)
+    resource_name: str = wire(String())
+    configuration_keys: tuple[str, ...] | None = wire(Array(String()), nullable_since=0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DescribeConfigsRequest:
+    """Settings of some resources. The user needs the right DESCRIBE_CONFIGS for each."""
+
+    resources: tuple[DescribedResource, ...] = wire(Array(Struct(DescribedResource)))
+    include_synonyms: bool = wire(BOOL, since=1, default=False)
+    include_documentation: bool = wire(BOOL, since=3, default=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConfigSynonym:
+    """A setting that would hold if this one were not set, such as the broker's own."""
+
+    name: str = wire(String())
+    value: str | None = wire(String(), nullable_since=0)
+    source: int = wire(INT8)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Config:
+    """A setting and its value in force; None for one that is secret."""
+
+    name: str = wire(String())
+    value: str | None = wire(String(), nullable_since=0)
+    read_only: bool = wire(BOOL)
+    is_default: bool = wire(BOOL, until=0, default=False)
+    config_source: int = wire(INT8, since=1, default=-1)
+    is_sensitive: bool = wire(BOOL)
+    synonyms: tuple[ConfigSynonym, ...] = wire(Array(Struct(ConfigSynonym)), since=1, default=())
+    config_type: int = wire(INT8, since=3, default=0)
+    documentation: str | None = wire(String(), since=3, nullable_since=3, default=None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResourceConfigs:
+    """The settings of one resource."""
+
+    error_code: int = wire(INT16)
+    error_message: str | None = wire(String(), nullable_since=0)
+    resource_type: int = wire(INT8)
+    resource_name: str = wire(String())
+    configs: tuple[Config, ...] = wire(Array(Struct(Config)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DescribeConfigsReply:
+    """The settings of each resource that was asked for."""
+
+    throttle_time_ms: int = wire(INT32, default=0)
+    results: tuple[ResourceConfigs, ...] = wire(Array(Struct(ResourceConfigs)))
+
+
+DESCRIBE_CONFIGS: Final = Api(
+    "DescribeConfigs",
+    32,
+    DescribeConfigsRequest,
+    DescribeConfigsReply,
+    reply_bytes_max,
+    versions=VersionRange(0, 4),
+    flexible_since=4,
+    throttles_since=2,
+)

@@ -111,9 +111,12 @@ class Metadata:
         return broker
 
     def topics(self) -> tuple[Topic, ...]:
-        """All topics that the cluster shows to this user, sorted by name; asked anew."""
-        self._attempted(lambda: self._learn(None))
-        return tuple(topic for _, topic in sorted(self._topics.items()))
+        """All topics that the cluster shows to this user, sorted by name; asked anew.
+
+        A topic that is in no state to be read has no leaders: asked for by its name, it says why.
+        """
+        learned = self._attempted(lambda: self._learn(None))
+        return tuple(topic for _, topic in sorted(learned.items()))
 
     def partitions_of(self, topic: str) -> tuple[TopicPartition, ...]:
         """The logs of a topic, sorted. Raises ``UnknownTopicError`` (fatal)."""
@@ -209,10 +212,8 @@ class Metadata:
             self._controller_id = reply.controller_id
             topics = {topic.name: topic for topic in reply.topics if topic.name is not None}
             if names is None:
-                healthy = [
-                    name for name, topic in topics.items() if topic.partitions and not topic.error_code
-                ]
-                self._topics = learned = {name: self._checked(name, topics[name]) for name in healthy}
+                learned = {name: self._listed(name, topic) for name, topic in topics.items()}
+                self._topics = {name: topic for name, topic in learned.items() if topic.leaders}
             else:
                 learned = {name: self._checked(name, topics.get(name)) for name in names}
                 self._topics.update(learned)
@@ -224,6 +225,13 @@ class Metadata:
         else:
             topics = tuple(MetadataRequestTopic(name=name) for name in names)
         return MetadataRequest(topics=topics, allow_auto_topic_creation=self._creates_topics)
+
+    def _listed(self, name: str, topic: MetadataTopic) -> Topic:
+        """A topic among all: one that is being made or deleted, or has an error, must not fail the others."""
+        try:
+            return self._checked(name, topic)
+        except BrokerError:
+            return Topic(name, is_internal=topic.is_internal or name == _OFFSETS_TOPIC)
 
     def _checked(self, name: str, topic: MetadataTopic | None) -> Topic:
         code = topic.error_code if topic else ModernErrorCode.UNKNOWN_TOPIC_OR_PARTITION

@@ -26,6 +26,10 @@ Faults = Iterator[str]
 
 #: Ports that TCP has.
 PORT_MAX: Final = 65_535
+#: Characters of a host: names in DNS have 253 and addresses less.
+HOST_SIZE_MAX: Final = 255
+#: Characters of a topic's name: brokers take 249, and those of 0.8 took 255.
+TOPIC_SIZE_MAX: Final = 255
 #: Keys that a fault lists.
 _LISTED_MAX: Final = 3
 
@@ -68,10 +72,18 @@ def below(minimum: int, what: str, value: int, of: Key | None = None) -> Faults:
 def not_an_address(node_id: int, host: str, port: int) -> Faults:
     """What cannot be a broker: its id, or where it listens."""
     yield from below(0, "broker id", node_id)
-    if not host or not host.isprintable():
+    if not 0 < len(host) <= HOST_SIZE_MAX or not host.isprintable():
         yield f"it gives broker {node_id} the host '{shown(host)}', which is none"
     if not 1 <= port <= PORT_MAX:
         yield f"it gives broker {node_id} ({shown(host)}) the port {port}, and ports are 1 to {PORT_MAX}"
+
+
+def not_topics(names: Iterable[str]) -> Faults:
+    """What no topic is named. Brokers take letters, digits, dots, underscores and hyphens; others, who
+    are less strict, names that print."""
+    for name in names:
+        if not 0 < len(name) <= TOPIC_SIZE_MAX or not name.isprintable():
+            yield f"it gives a topic the name '{shown(name)}', which none has"
 
 
 def nothing_to_compare(_request: object, _reply: object, _version: int) -> Faults:

@@ -124,6 +124,18 @@ class Struct(Generic[T]):
             else:
                 self._tagged[settings.tag] = member
 
+    @property
+    def is_flexible(self) -> bool:
+        """Whether the message ends with tagged fields."""
+        return self._flexible
+
+    def members(self) -> Iterator[tuple[str, AnyType, int | None]]:
+        """Name, type and tag of each field that travels, those without a tag first, as they follow."""
+        for field in self._fields:
+            yield field.name, field.type, None
+        for tag, field in sorted(self._tagged.items()):
+            yield field.name, field.type, tag
+
     def read(self, buf: memoryview, pos: int) -> tuple[T, int]:
         """The message at ``pos`` and the position after it."""
         values = {}

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from spark_kafkawire.cluster.metadata import Metadata
+from spark_kafkawire.cluster.metadata import Metadata, Topic
 from spark_kafkawire.errors import BrokerError, ConnectFailed, ProtocolError, UnknownTopicError
 from spark_kafkawire.model import Broker, Leader, TopicPartition
 from spark_kafkawire.net.pool import Pool
@@ -261,7 +261,7 @@ def answering_topics(monkeypatch: pytest.MonkeyPatch, server: LogServer, *answer
     monkeypatch.setattr(server.broker, "_topic", lambda _: left.pop(0) if len(left) > 1 else left[0])
 
 
-def test_a_topic_without_partitions_is_waited_for_and_left_out_of_all(
+def test_a_topic_without_partitions_is_waited_for_and_told_among_all(
     pool: Pool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with LogServer({"t": [MemoryLog()]}) as server:
@@ -270,7 +270,7 @@ def test_a_topic_without_partitions_is_waited_for_and_left_out_of_all(
         metadata = metadata_of(server.bootstrap_servers, pool)
         assert metadata.partitions_of("t") == (LOG,)
         answering_topics(monkeypatch, server, replace(whole, partitions=()))
-        assert metadata.topics() == ()
+        assert metadata.topics() == (Topic("t"),)
 
 
 def test_impossible_partitions_are_a_protocol_error(pool: Pool, monkeypatch: pytest.MonkeyPatch) -> None:

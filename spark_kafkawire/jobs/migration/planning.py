@@ -112,7 +112,7 @@ def missing_topics(clusters: Clusters, legs: Sequence[Leg], *, create: bool) -> 
 
 def target_topics(clusters: Clusters) -> dict[str, Topic]:
     """The topics that the target has now."""
-    return {topic.name: topic for topic in clusters.metadata.topics()}
+    return {topic.name: topic for topic in clusters.metadata.topics() if topic.leaders}
 
 
 def prepare_topics(

@@ -13,7 +13,7 @@ from typing import Final
 
 from ..dialect import Api, VersionRange
 from ..primitives import BOOL, INT8, INT16, INT32, UUID, Array, String
-from ..replies import Faults, unlike
+from ..replies import Faults, repeated, unlike
 from ..schema import Struct, wire
 from .limits import reply_bytes_max
 from .metadata import NOT_ASKED
@@ -92,7 +92,9 @@ class ConsumerGroupDescribeReply:
 def _faults(
     request: ConsumerGroupDescribeRequest, reply: ConsumerGroupDescribeReply, _version: int
 ) -> Faults:
-    return unlike(request.group_ids, (group.group_id for group in reply.groups))
+    yield from unlike(request.group_ids, (group.group_id for group in reply.groups))
+    for group in reply.groups:
+        yield from repeated((group.group_id, member.member_id) for member in group.members)
 
 
 CONSUMER_GROUP_DESCRIBE: Final = Api(

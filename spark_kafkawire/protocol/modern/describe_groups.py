@@ -13,7 +13,7 @@ from typing import Final
 
 from ..dialect import Api, VersionRange
 from ..primitives import BOOL, BYTES, INT16, INT32, Array, Buffer, String
-from ..replies import Faults, unlike
+from ..replies import Faults, repeated, unlike
 from ..schema import Struct, wire
 from .limits import reply_bytes_max
 from .metadata import NOT_ASKED
@@ -61,7 +61,9 @@ class DescribeGroupsReply:
 
 
 def _faults(request: DescribeGroupsRequest, reply: DescribeGroupsReply, _version: int) -> Faults:
-    return unlike(request.groups, (group.group_id for group in reply.groups))
+    yield from unlike(request.groups, (group.group_id for group in reply.groups))
+    for group in reply.groups:
+        yield from repeated((group.group_id, member.member_id) for member in group.members)
 
 
 DESCRIBE_GROUPS: Final = Api(

@@ -13,7 +13,7 @@ from typing import Final, Self
 
 from ..dialect import Api, VersionRange
 from ..primitives import BOOL, INT16, INT32, INT64, Array, String
-from ..replies import Faults, below, repeated, unlike
+from ..replies import Faults, below, not_topics, repeated, unlike
 from ..schema import Struct, wire
 from .limits import reply_bytes_max
 
@@ -191,6 +191,7 @@ def _topic_faults(
     came = [(topic.name, partition.partition_index) for topic in topics for partition in topic.partitions]
     if asked is None:
         yield from repeated(came)
+        yield from not_topics(topic.name for topic in topics)
     else:
         yield from unlike([(topic.name, index) for topic in asked for index in topic.partition_indexes], came)
     for topic in topics:

@@ -10,7 +10,7 @@ from typing import Final
 
 from ..dialect import Api, VersionRange
 from ..primitives import INT16, INT32, Array, String
-from ..replies import nothing_to_compare
+from ..replies import Faults, repeated
 from ..schema import Struct, wire
 from .limits import reply_bytes_max
 
@@ -43,13 +43,17 @@ class ListGroupsReply:
     groups: tuple[ListedGroup, ...] = wire(Array(Struct(ListedGroup)))
 
 
+def _faults(_request: ListGroupsRequest, reply: ListGroupsReply, _version: int) -> Faults:
+    return repeated(group.group_id for group in reply.groups)
+
+
 LIST_GROUPS: Final = Api(
     "ListGroups",
     16,
     ListGroupsRequest,
     ListGroupsReply,
     reply_bytes_max,
-    faults=nothing_to_compare,
+    faults=_faults,
     versions=VersionRange(0, 5),
     flexible_since=3,
     throttles_since=2,

@@ -11,7 +11,7 @@ from typing import Final
 
 from ..dialect import Api, VersionRange
 from ..primitives import BOOL, INT16, INT32, UUID, Array, String
-from ..replies import Faults, below, not_an_address, repeated, unlike
+from ..replies import Faults, below, not_an_address, not_topics, repeated, unlike
 from ..schema import Struct, wire
 from .limits import NO_TOPIC_ID, reply_bytes_max
 
@@ -109,6 +109,7 @@ def _topic_faults(request: MetadataRequest, reply: MetadataReply) -> Faults:
     # All were asked for; by none at all version 0 says the same, and noida-db (0.2) hears it later, too.
     if not request.topics:
         yield from repeated(came)
+        yield from not_topics(came)
         return
     ids = {topic.topic_id for topic in request.topics if topic.name is None}
     asked = [topic.name for topic in request.topics if topic.name is not None]

@@ -172,11 +172,19 @@ def created(*names: str, **changes: Any) -> create_topics.CreateTopicsReply:
     return create_topics.CreateTopicsReply(topics=topics)
 
 
-def described(*names: str) -> describe_groups.DescribeGroupsReply:
+def described(*names: str, members: int = 0) -> describe_groups.DescribeGroupsReply:
+    member = describe_groups.GroupMember(
+        member_id="m", client_id="", client_host="", member_metadata=b"", member_assignment=b""
+    )
     return describe_groups.DescribeGroupsReply(
         groups=tuple(
             describe_groups.DescribedGroup(
-                error_code=0, group_id=name, group_state="", protocol_type="", protocol_data="", members=()
+                error_code=0,
+                group_id=name,
+                group_state="",
+                protocol_type="",
+                protocol_data="",
+                members=(member,) * members,
             )
             for name in names
         )
@@ -235,6 +243,14 @@ NOTHING_07: Final = v07.FetchReply(0, b"")
         (asking("t"), told("u"), 9, "it tells of u, where t was asked for"),
         (asking("t"), told("t", "t"), 9, "it tells of t twice"),
         (metadata.MetadataRequest(topics=None), told("t", "t"), 9, "it tells of t twice"),
+        (metadata.MetadataRequest(topics=None), told("a\nb"), 9, r"the name 'a\nb', which none has"),
+        (metadata.MetadataRequest(topics=None), told("x" * 256), 9, "which none has"),
+        (
+            group_offsets.OffsetFetchRequest.for_group("g", None),
+            committed(topic=""),
+            8,
+            "it gives a topic the name '', which none has",
+        ),
         (asking("t"), told("t", brokers=(BROKER, BROKER)), 9, "it tells of 1 twice"),
         (
             asking("t"),
@@ -244,6 +260,7 @@ NOTHING_07: Final = v07.FetchReply(0, b"")
         ),
         (asking("t"), told("t", brokers=(replace(BROKER, port=65536),)), 9, "the port 65536"),
         (asking("t"), told("t", brokers=(replace(BROKER, host=""),)), 9, "the host '', which is none"),
+        (asking("t"), told("t", brokers=(replace(BROKER, host="h" * 256),)), 9, "… (256 characters)'"),
         (asking("t"), told("t", brokers=(replace(BROKER, host="a\nb\0"),)), 9, r"the host 'a\nb\x00'"),
         (asking("t"), told("t", brokers=(replace(BROKER, node_id=-1),)), 9, "the broker id -1"),
         (asking("t"), told("t", partition_index=-7), 9, "it gives the partition -7 of t"),
@@ -298,6 +315,7 @@ NOTHING_07: Final = v07.FetchReply(0, b"")
         (creating(3), created("t", num_partitions=2), 7, "it gives the new topic 2 partitions, where 3 was"),
         (DESCRIBING, described("h"), 5, "it tells of h, where g was asked for"),
         (DESCRIBING, described("g", "g"), 5, "it tells of g twice"),
+        (DESCRIBING, described("g", members=2), 5, "it tells of g m twice"),
         (LEADING, led(), 1, "it does not tell of g, which was asked for, but of nothing"),
         (
             LOGGING_IN,

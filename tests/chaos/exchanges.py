@@ -1,0 +1,266 @@
+"""Whole reads, writes, reports and creations of topics, without Spark around them, each with what comes of
+it when the broker is honest."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import pyarrow as pa
+from pyspark.sql.types import BinaryType, IntegerType, StructField, StructType
+
+from spark_kafkawire import KafkaWireDataSource
+from spark_kafkawire.cluster.metadata import Metadata
+from spark_kafkawire.cluster.topics import create_topics
+from spark_kafkawire.jobs.offsets_survey import Surveyed
+from spark_kafkawire.model import TopicPartition
+from spark_kafkawire.net.pool import POOL
+from spark_kafkawire.options import ReadOptions
+from spark_kafkawire.protocol import modern
+from spark_kafkawire.protocol.dialect import Api, VersionRange
+from spark_kafkawire.records.batch_encoding import encode_batches
+from spark_kafkawire.records.headers import HEADERS
+from spark_kafkawire.records.rows import Records
+from tests.support.log_broker import OFFERED
+
+from .lying_broker import GROUP, LyingServer, SequencedLog
+
+TOPIC: Final = "t"
+OTHER_TOPIC: Final = "other"
+NEW_TOPIC: Final = "new"
+#: Time of the first record of the topic's second batch, ms, and of that before it.
+SECOND_MS: Final = 1_750_000_060_000
+FIRST_MS: Final = 1_750_000_000_000
+#: In no error, log or result.
+SECRET: Final = "opensesame-4711"
+
+_NET: Final = {"retries": "1", "retryBackoff": "1ms"}
+_READ: Final = {
+    "includeHeaders": "true",
+    "subscribe": TOPIC,
+    "kafka.group.id": GROUP,
+    "kafkaConsumer.pollTimeoutMs": "1",
+    "fetchOffset.retryIntervalMs": "1",
+    "fetchOffset.numRetries": "1",
+}
+_WRITE: Final = {"topic": TOPIC, "kafka.max.block.ms": "1", "kafka.delivery.timeout.ms": "1000"}
+_LOGIN: Final = {
+    "kafka.security.protocol": "SASL_PLAINTEXT",
+    "kafka.sasl.mechanism": "PLAIN",
+    "kafka.sasl.jaas.config": "org.apache.kafka.common.security.plain.PlainLoginModule required "
+    f'username="u" password="{SECRET}";',
+}
+#: Rows of a write: keys and values.
+_WRITTEN: Final = [(b"k1", b"one"), (None, b"two"), (b"k3", b"three")]
+
+
+def batch(first: int, count: int, time_ms: int, topic: str = TOPIC) -> bytes:
+    """One batch of numbered records with keys, headers and times."""
+    numbers = range(first, first + count)
+    [encoded] = encode_batches(
+        Records(
+            pa.array([f"{topic} {number}".encode() for number in numbers], pa.binary()),
+            pa.array([f"k{number % 3}".encode() for number in numbers], pa.binary()),
+            pa.array([[{"key": "h", "value": f"{number}".encode()}] for number in numbers], HEADERS),
+            pa.array([time_ms + number for number in numbers], pa.int64()),
+        ),
+        batch_bytes_max=1 << 20,
+        request_bytes_max=1 << 20,
+        now_ms=time_ms,
+    )
+    return bytes(encoded.with_producer())
+
+
+def logs() -> dict[str, Sequence[SequencedLog]]:
+    """Two partitions of the topic that is read, of which the first has two batches, and another topic."""
+    return {
+        TOPIC: [
+            SequencedLog(batch(0, 5, FIRST_MS), batch(5, 7, SECOND_MS)),
+            SequencedLog(batch(100, 3, FIRST_MS)),
+        ],
+        OTHER_TOPIC: [SequencedLog(batch(200, 4, FIRST_MS, OTHER_TOPIC))],
+    }
+
+
+#: Records of another log, as a broker that mixes up its files would send them.
+OTHER_RECORDS: Final = batch(200, 4, FIRST_MS, OTHER_TOPIC)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Exchange:
+    """Something that asks a broker questions: which, and how; ``options`` beside those of the network.
+
+    ``least`` are the first versions in which the broker of these tests answers it whole.
+    """
+
+    name: str
+    apis: tuple[Api, ...]
+    steps: Callable[[dict[str, str], LyingServer], Any]
+    options: Mapping[str, str]
+    least: Mapping[int, int]
+
+    def versions(self, api: Api) -> range:
+        """The versions of an API in which it can be told lies."""
+        return range(max(api.versions.min, self.least.get(api.key, 0)), api.versions.max + 1)
+
+    def offered(self, api: Api, version: int) -> dict[int, VersionRange]:
+        """What a broker offers that speaks one version of an API only."""
+        least = {key: VersionRange(least, OFFERED[key].max) for key, least in self.least.items()}
+        return {**OFFERED, **least, api.key: VersionRange(version, version)}
+
+    def run(self, server: LyingServer, timeout_s: float) -> Any:
+        """All of it, from the first connection on."""
+        POOL.close_idle()
+        options = {
+            "kafka.bootstrap.servers": server.bootstrap_servers,
+            "requestTimeout": f"{timeout_s * 1000:.0f}ms",
+            **_NET,
+            **self.options,
+        }
+        return self.steps(options, server)
+
+
+def rows_of(options: Mapping[str, str]) -> list[tuple[Any, ...]]:
+    """All rows of a read in all their columns, by topic, partition and offset."""
+    source = KafkaWireDataSource(dict(options))
+    schema = source.schema()
+    assert isinstance(schema, StructType)
+    reader = source.reader(schema)
+    rows: list[tuple[Any, ...]] = []
+    for partition in reader.partitions():
+        batches: Any = reader.read(partition)
+        for each in batches:
+            each.validate(full=True)
+            rows += zip(*(column.to_pylist() for column in each.columns), strict=True)
+    return sorted(rows, key=lambda row: row[2:5])
+
+
+def _read(options: dict[str, str], _server: LyingServer) -> Any:
+    return rows_of({**_READ, **options})
+
+
+def _read_pattern(options: dict[str, str], _server: LyingServer) -> Any:
+    given = {**_READ, **options, "subscribePattern": "t|oth.*"}
+    del given["subscribe"]
+    return rows_of(given)
+
+
+def _write(options: dict[str, str], server: LyingServer) -> Any:
+    """What a write says it did, and what is in the logs after it."""
+    source = KafkaWireDataSource({**_WRITE, **options})
+    names, kinds = ("key", "value", "partition"), (BinaryType(), BinaryType(), IntegerType())
+    schema = StructType([StructField(*field) for field in zip(names, kinds, strict=True)])
+    writer: Any = source.writer(schema, False)
+    keys, values = zip(*_WRITTEN, strict=True)
+    columns = [pa.array(keys, pa.binary()), pa.array(values, pa.binary()), pa.array([0, 0, 1], pa.int32())]
+    rows = pa.record_batch(columns, names=list(names))
+    message = writer.write(iter([rows]))
+    writer.commit([message])
+    told = message.message_count, tuple(receipt.log for receipt in message.receipts)
+    # A reader that nobody lies to is the judge.
+    with LyingServer(server.honest.logs, lambda _: None) as judge:
+        options = {"kafka.bootstrap.servers": judge.bootstrap_servers, "requestTimeout": "60s"}
+        rows = rows_of({**options, "subscribePattern": ".*"})
+    identified = {log.is_identified[-1] for each in server.honest.logs.values() for log in each if log.is_new}
+    return *told, identified, [(topic, partition, key, value) for key, value, topic, partition, *_ in rows]
+
+
+def _write_without_identity(options: dict[str, str], server: LyingServer) -> Any:
+    """The same, but that what is sent again may be there again."""
+    *told, rows = _write({**options, "kafka.enable.idempotence": "false"}, server)
+    return *told, set(rows)
+
+
+def _report(options: dict[str, str], _server: LyingServer) -> Any:
+    """All that the offsets job tells of logs and of a group."""
+    surveyed = Surveyed.of({**options, "fetchOffset.retryIntervalMs": "1", "fetchOffset.numRetries": "1"})
+    told = surveyed.report(surveyed.groups_with_offsets(lambda _: None), lambda _: None, clock=lambda: 0.0)
+    # Each broker of these tests has another port.
+    found = [replace(log, leader=log.leader and replace(log.leader, port=1)) for log in told.logs]
+    return told.groups, found, told.strays, surveyed.cluster.group_members(GROUP)
+
+
+def _commit(options: dict[str, str], server: LyingServer) -> Any:
+    surveyed = Surveyed.of({**options, "subscribe": TOPIC})
+    offsets = {TopicPartition(TOPIC, 0): 3, TopicPartition(TOPIC, 1): 2}
+    surveyed.cluster.commit_group_offsets(GROUP, offsets)
+    return dict(server.honest.commits)
+
+
+def _create(options: dict[str, str], server: LyingServer) -> Any:
+    read = ReadOptions.parse({**options, "subscribe": TOPIC})
+    metadata = Metadata(read.discovery.bootstrap_servers, read.net)
+    create_topics(metadata, {NEW_TOPIC: 3}, read.net)
+    return dict(server.honest.created)
+
+
+_BEFORE: Final = (modern.API_VERSIONS, modern.METADATA)
+#: The broker of these tests keeps batches as they are since Kafka 0.11, and finds them by time.
+_LEAST: Final = {modern.PRODUCE.key: 3, modern.LIST_OFFSETS.key: 1, modern.FETCH.key: 4}
+_IN_GROUP: Final = (*_BEFORE, modern.FIND_COORDINATOR, modern.OFFSET_FETCH)
+
+EXCHANGES: Final = tuple(
+    Exchange(name, apis, steps, options, _LEAST | least)
+    for name, apis, steps, options, least in (
+        ("read", (*_BEFORE, modern.LIST_OFFSETS, modern.FETCH), _read, {}, {}),
+        (
+            "read what is committed",
+            (modern.LIST_OFFSETS, modern.FETCH),
+            _read,
+            {"kafka.isolation.level": "read_committed"},
+            {},
+        ),
+        (
+            "read from a group's offsets",
+            (*_IN_GROUP, modern.LIST_OFFSETS, modern.FETCH),
+            _read,
+            {"startingOffsets": "committed"},
+            {},
+        ),
+        (
+            "read from a time",
+            (modern.LIST_OFFSETS,),
+            _read,
+            {"startingTimestamp": str(SECOND_MS), "startingOffsetsByTimestampStrategy": "latest"},
+            {},
+        ),
+        ("read a pattern", (*_BEFORE, modern.LIST_OFFSETS), _read_pattern, {}, {}),
+        (
+            "log in and read",
+            (modern.API_VERSIONS, modern.SASL_HANDSHAKE, modern.SASL_AUTHENTICATE),
+            _read,
+            _LOGIN,
+            {modern.SASL_HANDSHAKE.key: 1},
+        ),
+        ("write", (*_BEFORE, modern.INIT_PRODUCER_ID, modern.PRODUCE), _write, {}, {}),
+        (
+            "write without identity",
+            (modern.PRODUCE,),
+            _write_without_identity,
+            {},
+            {},
+        ),
+        (
+            "report",
+            (
+                *_IN_GROUP,
+                modern.LIST_OFFSETS,
+                modern.LIST_GROUPS,
+                modern.DESCRIBE_GROUPS,
+                modern.CONSUMER_GROUP_DESCRIBE,
+            ),
+            _report,
+            {},
+            {modern.OFFSET_FETCH.key: 2, modern.LIST_OFFSETS.key: 7},
+        ),
+        ("commit", (*_BEFORE, modern.FIND_COORDINATOR, modern.OFFSET_COMMIT), _commit, {}, {}),
+        (
+            "create a topic",
+            (*_BEFORE, modern.CREATE_TOPICS),
+            _create,
+            {},
+            {modern.CREATE_TOPICS.key: 4, modern.METADATA.key: 1},
+        ),
+    )
+)

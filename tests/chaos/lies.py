@@ -1,0 +1,397 @@
+"""Every lie that a broker can tell in a reply, made from the replies' declarations, and what comes of it.
+
+    run(seed=1, seconds=60)                            # as many as there is time for, in an order of the seed
+    tell("read Fetch 13 responses.0.topic_id: zero, always")       # one of them again
+
+A lie names the exchange, the API, its version, the part of the reply, what is said in its place, and
+whether that is said ``always`` or ``once``. Whatever comes of it is what comes of honest answers, or one
+of our errors on one printable line, in time. The few lies that no client can tell from the truth stand in
+``NOT_TO_BE_KNOWN``.
+"""
+
+from __future__ import annotations
+
+import collections
+import itertools
+import random
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Final
+
+from spark_kafkawire.errors import SHOWN_SIZE_MAX, KafkaWireError
+from spark_kafkawire.protocol import modern
+from spark_kafkawire.protocol.dialect import Api
+from spark_kafkawire.protocol.modern.error_codes import ModernErrorCode
+from spark_kafkawire.protocol.primitives import AnyType, Array, Bool, Bytes, Int, String, Uuid
+from spark_kafkawire.protocol.schema import Struct
+from tests.support.log_server import Sent
+from tests.support.memory_log import split
+
+from .exchanges import EXCHANGES, OTHER_RECORDS, OTHER_TOPIC, SECRET, Exchange, logs
+from .lying_broker import Honest, LyingServer
+from .shapes import Path, Raw, found, spots, told_otherwise, write
+
+#: The deadline of each request while the broker lies, and while it does not.
+TIMEOUT_S: Final = 0.2
+HONEST_TIMEOUT_S: Final = 60.0
+#: An exchange that takes longer hangs: many times what all its deadlines add up to, for busy machines.
+HANG_S: Final = 120.0
+#: Characters of an error: a few foreign texts, and what is said around them.
+ERROR_SIZE_MAX: Final = 12 * SHOWN_SIZE_MAX
+#: What an exchange came to.
+EXACT, REFUSED, NOT_KNOWN, NOT_TOLD = "exact", "error", "not to be known", "not told"
+
+#: Elements of an array that is meant to cost time.
+_MANY: Final = 100_000
+_CODES: Final = (*ModernErrorCode, -2, 999, 32_767)
+_HOSTILE: Final = "a\nb\x1b[31m\x00\u202e"
+
+#: What is said in place of a value, by the kind of lie; it may be what it was.
+Kinds = Mapping[str, Callable[[AnyType, Any], Any]]
+
+
+def _bounded(kind: Callable[[int], int]) -> Callable[[AnyType, Any], Any]:
+    """A number as near to ``kind`` as its type has."""
+
+    def lie(wire_type: Any, value: int) -> int:
+        limit = 1 << 8 * wire_type.size - 1
+        return max(-limit, min(kind(value), limit - 1))
+
+    return lie
+
+
+def _length(size: int) -> Callable[[AnyType, Any], Raw]:
+    """A length, or a count, that nothing follows."""
+
+    def lie(wire_type: Any, _value: Any) -> Raw:
+        out: list[Any] = []
+        (wire_type.count if isinstance(wire_type, Array) else wire_type.length).write(size, out)
+        return Raw(b"".join(out))
+
+    return lie
+
+
+def _not_utf8(wire_type: Any, _value: Any) -> Raw:
+    out: list[Any] = []
+    wire_type.length.write(2, out)
+    return Raw(b"".join(out) + b"\xff\xfe")
+
+
+def _made_up(wire_type: AnyType) -> Any:
+    """A value of a type, where the honest reply has none to change."""
+    match wire_type:
+        case Struct():
+            here = {name: _made_up(field) for name, field, _ in wire_type.members()}
+            return wire_type.message(**here)
+        case Array():
+            return (_made_up(wire_type.element),)
+        case String():
+            return "made up"
+        case Bytes():
+            return b"made up"
+        case Uuid():
+            return uuid.UUID(int=7)
+        case Bool():
+            return True
+    return 1
+
+
+def _batches(value: Any) -> list[bytes]:
+    """The batches of a records field; whatever it is where it has none."""
+    data = bytes(value or b"")
+    return [bytes(each) for each in split(data)] if len(data) > 61 else [data]
+
+
+_INTS: Final[Kinds] = {
+    "-1": lambda _, __: -1,
+    "0": lambda _, __: 0,
+    "1": lambda _, __: 1,
+    "min": _bounded(lambda _: -(1 << 63)),
+    "max": _bounded(lambda _: 1 << 63),
+    "one more": _bounded(lambda value: value + 1),
+    "one less": _bounded(lambda value: value - 1),
+    "another": _bounded(lambda value: value ^ 0x55),
+}
+_ERROR_CODES: Final[Kinds] = {f"code {int(code)}": lambda _, __, code=int(code): code for code in _CODES}
+_STRINGS: Final[Kinds] = {
+    "empty": lambda _, __: "",
+    "null": _length(-1),
+    "another topic": lambda _, __: OTHER_TOPIC,
+    "long": lambda _, __: "x" * 32_767,
+    "hostile": lambda _, __: _HOSTILE,
+    "not UTF-8": _not_utf8,
+    "no end": _length(32_767),
+}
+#: What a broker may say of what it was told.
+_ECHOES: Final[Kinds] = {
+    "the secret": lambda _, __: f"you said {SECRET}",
+}
+_UUIDS: Final[Kinds] = {
+    "zero": lambda _, __: uuid.UUID(int=0),
+    "another": lambda _, value: uuid.UUID(int=value.int ^ 1),
+    "max": lambda _, __: uuid.UUID(int=(1 << 128) - 1),
+}
+_BOOLS: Final[Kinds] = {"the contrary": lambda _, value: not value}
+_BYTES: Final[Kinds] = {
+    "empty": lambda _, __: b"",
+    "null": _length(-1),
+    "another log's": lambda _, __: OTHER_RECORDS,
+    "cut": lambda _, value: bytes(value or b"")[:-1],
+    "half": lambda _, value: bytes(value or b"")[: len(value or b"") // 2],
+    "twice": lambda _, value: bytes(value or b"") * 2,
+    "first batch": lambda _, value: _batches(value)[0],
+    "last batch": lambda _, value: _batches(value)[-1],
+    "batches reversed": lambda _, value: b"".join(reversed(_batches(value))),
+    "first batch twice": lambda _, value: b"".join([_batches(value)[0], *_batches(value)]),
+    "a bit flipped": lambda _, value: bytes(value or b"")[:-1] + bytes([value[-1] ^ 1]) if value else value,
+    "no end": _length(1 << 30),
+}
+_ARRAYS: Final[Kinds] = {
+    "empty": lambda _, __: (),
+    "null": _length(-1),
+    "first twice": lambda _, value: (*value[:1], *value) if value else value,
+    "reversed": lambda _, value: value and value[::-1],
+    "without first": lambda _, value: value and value[1:],
+    "without last": lambda _, value: value and value[:-1],
+    "one more": lambda wire_type, value: (*(value or ()), _made_up(wire_type.element)),
+    "many": lambda wire_type, value: (value or (_made_up(wire_type.element),))[:1] * _MANY,
+    "no end": _length(_MANY),
+}
+#: What is done to the whole frame of a reply, its length included.
+_FRAMES: Final[Mapping[str, Callable[[bytes], Sent]]] = {
+    "reply to the next request": lambda frame: Sent(frame[:4] + _added(frame[4:8], 1) + frame[8:]),
+    "reply to the last request": lambda frame: Sent(frame[:4] + _added(frame[4:8], -1) + frame[8:]),
+    "sent twice": lambda frame: Sent(frame * 2),
+    "one byte more": lambda frame: Sent(_added(frame[:4], 1) + frame[4:] + b"\0"),
+    "length one more": lambda frame: Sent(_added(frame[:4], 1) + frame[4:], "close"),
+    "length one less": lambda frame: Sent(_added(frame[:4], -1) + frame[4:], "close"),
+    "length 0": lambda frame: Sent(bytes(4) + frame[4:], "close"),
+    "length -1": lambda frame: Sent(b"\xff" * 4 + frame[4:], "close"),
+    "length max": lambda frame: Sent(b"\x7f\xff\xff\xff" + frame[4:], "close"),
+    "nothing, and closed": lambda _: Sent(b"", "close"),
+    "half, and closed": lambda frame: Sent(frame[: len(frame) // 2], "close"),
+    "half, and silence": lambda frame: Sent(frame[: len(frame) // 2], "be silent"),
+}
+
+
+def _added(number: bytes, addend: int) -> bytes:
+    return ((int.from_bytes(number, "big") + addend) & 0xFFFFFFFF).to_bytes(4, "big")
+
+
+def kinds_of(wire_type: AnyType, name: str) -> Kinds:
+    """The lies that can be told of a field, by its type and what it is."""
+    match wire_type:
+        case Int():
+            return _ERROR_CODES if name.endswith("error_code") else _INTS
+        case String():
+            return _STRINGS | _ECHOES if name == "error_message" else _STRINGS
+        case Bytes():
+            return _BYTES
+        case Uuid():
+            return _UUIDS
+        case Bool():
+            return _BOOLS
+        case Array():
+            return _ARRAYS
+    raise AssertionError(f"no lie is known of {wire_type}: a new type needs some")
+
+
+@dataclass(frozen=True, slots=True)
+class Lie:
+    """What is said in place of what, in which replies. ``str`` of it is its name."""
+
+    exchange: Exchange
+    api: Api
+    version: int
+    path: Path
+    kind: str
+    is_told_once: bool
+
+    def __str__(self) -> str:
+        path = ".".join(map(str, self.path)) or "frame"
+        mode = "once" if self.is_told_once else "always"
+        return f"{self.exchange.name} {self.api.name} {self.version} {path}: {self.kind}, {mode}"
+
+    def sent(self, honest: Honest) -> Sent | None:
+        """What goes out in place of an honest reply; None where it has no such part, or says the same."""
+        parts: list[Any] = []
+        codec = self.api.reply_codec(self.version)
+        header = modern.DIALECT._reply_header(self.api, self.version)
+        header.write(header.message(correlation_id=honest.correlation_id), parts)
+        if not self.path:
+            write(codec, honest.message, parts)
+            return _FRAMES[self.kind](_framed(parts))
+        try:
+            [spot] = [each for each in spots(codec, honest.message) if each.path == self.path][:1]
+            value = kinds_of(spot.type, spot.name)[self.kind](spot.type, spot.value)
+        except (ValueError, LookupError):
+            return None
+        if value == spot.value:
+            return None
+        write(codec, told_otherwise(honest.message, self.path, value), parts)
+        return Sent(_framed(parts))
+
+
+def _framed(parts: list[Any]) -> bytes:
+    body = b"".join(parts)
+    return len(body).to_bytes(4, "big") + body
+
+
+class Liar:
+    """Tells one lie, or none, and remembers what honest replies were about to be sent."""
+
+    def __init__(self, lie: Lie | None = None) -> None:
+        self.told_count = 0
+        self.seen: list[Honest] = []
+        self._lie = lie
+        self._lock = threading.Lock()
+
+    def __call__(self, honest: Honest) -> Sent | None:
+        with self._lock:
+            self.seen.append(honest)
+            lie = self._lie
+            if lie is None or honest.api is not lie.api or honest.version != lie.version:
+                return None
+            if lie.is_told_once and self.told_count:
+                return None
+            sent = lie.sent(honest)
+            self.told_count += sent is not None
+            return sent
+
+
+@cache
+def _honestly(exchange: Exchange, api: Api, version: int) -> tuple[Any, tuple[Honest, ...]]:
+    """What comes of an exchange with an honest broker of that version, and that API's replies in it."""
+    liar = Liar()
+    with LyingServer(logs(), liar, exchange.offered(api, version)) as server:
+        result = exchange.run(server, HONEST_TIMEOUT_S)
+    return result, tuple(seen for seen in liar.seen if seen.api is api and seen.version == version)
+
+
+def lies(exchange: Exchange, api: Api, version: int) -> Iterator[Lie]:
+    """All lies about the replies of one API in one version, as they come in an exchange."""
+    codec = api.reply_codec(version)
+    for is_told_once in (False, True):
+        for kind in _FRAMES:
+            yield Lie(exchange, api, version, (), kind, is_told_once)
+    told = {
+        spot.path: spot
+        for honest in _honestly(exchange, api, version)[1]
+        for spot in spots(codec, honest.message)
+    }
+    for path, spot in told.items():
+        for kind in kinds_of(spot.type, spot.name):
+            for is_told_once in (False, True):
+                yield Lie(exchange, api, version, path, kind, is_told_once)
+
+
+def steps() -> Iterator[tuple[Exchange, Api, int]]:
+    """Every API of every exchange, in all its versions."""
+    for exchange in EXCHANGES:
+        for api in exchange.apis:
+            for version in exchange.versions(api):
+                yield exchange, api, version
+
+
+def named(name: str) -> Lie:
+    """The lie of that name."""
+    for exchange, api, version in steps():
+        if name.startswith(f"{exchange.name} {api.name} {version} "):
+            for lie in lies(exchange, api, version):
+                if str(lie) == name:
+                    return lie
+    raise LookupError(name)
+
+
+def outcome(lie: Lie, timeout_s: float = TIMEOUT_S) -> tuple[str, str]:
+    """What comes of a lie, ``EXACT``, ``REFUSED``, ``NOT_TOLD`` or what is wrong, and its details."""
+    expected, _ = _honestly(lie.exchange, lie.api, lie.version)
+    liar = Liar(lie)
+    with LyingServer(logs(), liar, lie.exchange.offered(lie.api, lie.version)) as server:
+        result = _in_time(lambda: lie.exchange.run(server, timeout_s))
+    if isinstance(result, KafkaWireError):
+        return _judged_error(str(result))
+    if isinstance(result, BaseException):
+        return f"a foreign {type(result).__name__}", str(result)
+    if result == expected:
+        return (EXACT if liar.told_count else NOT_TOLD), ""
+    return "wrong, and taken for right", f"{str(result)[:2000]} in place of {str(expected)[:2000]}"
+
+
+def _judged_error(line: str) -> tuple[str, str]:
+    if not line.isprintable():
+        return "an error that does not print", repr(line)
+    if len(line) > ERROR_SIZE_MAX:
+        return f"an error of {len(line)} characters", line[:ERROR_SIZE_MAX]
+    if SECRET in line:
+        return "an error with a secret", line
+    return REFUSED, line
+
+
+def _in_time(steps: Callable[[], Any]) -> Any:
+    """The result or error of steps; a ``TimeoutError`` where they hang."""
+    box: list[Any] = []
+
+    def go() -> None:
+        try:
+            box.append(steps())
+        except BaseException as error:
+            box.append(error)
+
+    thread = threading.Thread(target=go, name="kafkawire-lied-to", daemon=True)
+    thread.start()
+    thread.join(HANG_S)
+    return box[0] if box else TimeoutError(f"no end within {HANG_S:g} s")
+
+
+def tell(name: str) -> str:
+    """Tell one lie again; what comes of it."""
+    return _told(named(name))[0]
+
+
+def _told(lie: Lie) -> tuple[str, str]:
+    kind, details = outcome(lie)
+    if kind in (EXACT, REFUSED, NOT_TOLD):
+        return kind, details
+    if reason := why_not_known(lie):
+        return NOT_KNOWN, reason
+    raise AssertionError(f"{lie}: {kind}: {details}")
+
+
+def why_not_known(lie: Lie) -> str | None:
+    """Why no client can know the lie for one; None where it can."""
+    return None
+
+
+def run(seed: int, seconds: float) -> collections.Counter[str]:
+    """Tell lies for so long, in an order that the seed gives; how often what came of them.
+
+    Raises ``AssertionError`` with the seed and the lie's name where something else came than what comes of
+    honest answers, or an error of ours.
+    """
+    draw = random.Random(seed)
+    stop_s = time.monotonic() + seconds
+    came: collections.Counter[str] = collections.Counter()
+    order = list(steps())
+    draw.shuffle(order)
+    for step in itertools.cycle(order):
+        lie = drawn(draw, *step)
+        if time.monotonic() >= stop_s:
+            return came
+        try:
+            came[_told(lie)[0]] += 1
+        except AssertionError as error:
+            raise AssertionError(f"seed {seed}: {error}") from error
+    return came
+
+
+def drawn(draw: random.Random, exchange: Exchange, api: Api, version: int) -> Lie:
+    """One of the lies about an API: each part of its replies as likely as any other."""
+    by_path = collections.defaultdict(list)
+    for lie in lies(exchange, api, version):
+        by_path[lie.path].append(lie)
+    return draw.choice(by_path[draw.choice(list(by_path))])

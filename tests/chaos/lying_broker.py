@@ -1,0 +1,206 @@
+"""A broker on a TCP port that lies in one place, and is honest and complete everywhere else."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from spark_kafkawire.model import Broker
+from spark_kafkawire.protocol import modern
+from spark_kafkawire.protocol.dialect import Api, VersionRange
+from spark_kafkawire.protocol.modern import (
+    consumer_group_describe,
+    create_topics,
+    group_offsets,
+    list_groups,
+    list_offsets,
+    sasl,
+)
+from spark_kafkawire.protocol.primitives import Buffer
+from tests.support.log_broker import OFFERED, LogBroker
+from tests.support.log_server import LogServer, Sent
+from tests.support.memory_log import MemoryLog, split
+
+GROUP: Final = "g"
+#: Where the magic of a batch is, its producer's id and epoch, its first sequence and its youngest time.
+_PRODUCER: Final = slice(43, 57)
+_NO_PRODUCER_ID: Final = b"\xff" * 8
+_MAX_TIME: Final = slice(35, 43)
+
+
+class SequencedLog(MemoryLog):
+    """A log that appends a batch of an idempotent producer once, as brokers do, and knows times.
+
+    ``is_identified`` tells of each batch that was appended whether it was one of such a producer.
+    """
+
+    def __init__(self, *batches: Buffer) -> None:
+        self._appended: dict[bytes, int] = {}
+        self._times: list[tuple[int, int]] = []
+        self.is_identified: list[bool] = []
+        super().__init__(*batches)
+        self._given_count = len(self.is_identified)
+
+    @property
+    def is_new(self) -> bool:
+        """Whether anything was appended after the log was made."""
+        return len(self.is_identified) > self._given_count
+
+    def append(self, batches: Buffer) -> int:
+        first: int | None = None
+        for batch in split(batches):
+            identity = bytes(batch[_PRODUCER])
+            is_identified = not identity.startswith(_NO_PRODUCER_ID)
+            if not is_identified or identity not in self._appended:
+                self._appended[identity] = self.stop_offset
+                self._times.append((int.from_bytes(batch[_MAX_TIME], "big"), self.stop_offset))
+                self.is_identified.append(is_identified)
+                super().append(batch)
+            first = self._appended[identity] if first is None else first
+        return self.stop_offset if first is None else first
+
+    def offset_at(self, time_ms: int) -> tuple[int, int]:
+        """Time and offset of the first batch as young as that, -1 and -1 where none is."""
+        return next((found for found in self._times if found[0] >= time_ms), (-1, -1))
+
+
+class CompleteBroker(LogBroker):
+    """A ``LogBroker`` that answers all of the protocol that this package speaks."""
+
+    def __init__(
+        self, broker: Broker, logs: Mapping[str, Sequence[SequencedLog]], offered: Mapping[int, VersionRange]
+    ) -> None:
+        super().__init__(broker, logs, offered)
+        self.created: dict[str, int] = {}
+        self.commits: dict[tuple[str, int], int] = {}
+        self._answers = {
+            **self._answers,
+            list_groups.ListGroupsRequest: self._list_groups,
+            consumer_group_describe.ConsumerGroupDescribeRequest: self._led_groups,
+            group_offsets.OffsetCommitRequest: self._commit,
+            create_topics.CreateTopicsRequest: self._create,
+            sasl.SaslHandshakeRequest: lambda _: sasl.SaslHandshakeReply(error_code=0, mechanisms=("PLAIN",)),
+            sasl.SaslAuthenticateRequest: lambda _: sasl.SaslAuthenticateReply(error_code=0, auth_bytes=b""),
+        }
+
+    def _listed(
+        self, topic: str, asked: list_offsets.ListOffsetsPartition
+    ) -> list_offsets.ListOffsetsPartitionReply:
+        reply = super()._listed(topic, asked)
+        if asked.timestamp < 0 and asked.timestamp != list_offsets.MAX_TIMESTAMP:
+            return reply
+        log: Any = self.logs[topic][asked.partition_index]
+        is_youngest = asked.timestamp == list_offsets.MAX_TIMESTAMP
+        time_ms, offset = max(log._times) if is_youngest else log.offset_at(asked.timestamp)
+        return list_offsets.ListOffsetsPartitionReply(
+            partition_index=asked.partition_index, error_code=0, timestamp=time_ms, offset=offset
+        )
+
+    def _list_groups(self, _request: Any) -> list_groups.ListGroupsReply:
+        group = list_groups.ListedGroup(group_id=GROUP, protocol_type="consumer")
+        return list_groups.ListGroupsReply(error_code=0, groups=(group,))
+
+    def _led_groups(self, request: Any) -> consumer_group_describe.ConsumerGroupDescribeReply:
+        nothing = consumer_group_describe.MemberAssignment(topic_partitions=())
+        member = consumer_group_describe.ConsumerGroupMember(
+            member_id="m",
+            member_epoch=1,
+            client_id="",
+            client_host="",
+            subscribed_topic_names=(),
+            assignment=nothing,
+            target_assignment=nothing,
+        )
+        return consumer_group_describe.ConsumerGroupDescribeReply(
+            groups=tuple(
+                consumer_group_describe.DescribedConsumerGroup(
+                    error_code=0,
+                    group_id=group_id,
+                    group_state="",
+                    group_epoch=1,
+                    assignment_epoch=1,
+                    assignor_name="",
+                    members=(member,),
+                )
+                for group_id in request.group_ids
+            )
+        )
+
+    def _commit(self, request: group_offsets.OffsetCommitRequest) -> group_offsets.OffsetCommitReply:
+        topics = []
+        for topic in request.topics:
+            told = []
+            for part in topic.partitions:
+                self.commits[topic.name, part.partition_index] = part.committed_offset
+                told.append(
+                    group_offsets.OffsetCommitPartitionReply(
+                        partition_index=part.partition_index, error_code=0
+                    )
+                )
+            topics.append(group_offsets.OffsetCommitTopicReply(name=topic.name, partitions=tuple(told)))
+        return group_offsets.OffsetCommitReply(topics=tuple(topics))
+
+    def _create(self, request: create_topics.CreateTopicsRequest) -> create_topics.CreateTopicsReply:
+        there = set(self.created)
+        self.created |= {topic.name: topic.num_partitions for topic in request.topics}
+        return create_topics.CreateTopicsReply(
+            topics=tuple(
+                create_topics.CreatedTopic(
+                    name=topic.name,
+                    error_code=modern.error_codes.ModernErrorCode.TOPIC_ALREADY_EXISTS
+                    if topic.name in there
+                    else 0,
+                    error_message=None,
+                    num_partitions=topic.num_partitions,
+                )
+                for topic in request.topics
+            )
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Honest:
+    """An honest reply that is about to be sent."""
+
+    api: Api
+    version: int
+    message: Any
+    correlation_id: int
+
+
+#: Says what is sent in place of an honest reply; None for the reply itself.
+Liar = Callable[[Honest], Sent | None]
+
+
+class LyingServer(LogServer):
+    """``broker`` on a port, between which and its clients ``liar`` stands."""
+
+    def __init__(
+        self,
+        logs: Mapping[str, Sequence[SequencedLog]],
+        liar: Liar,
+        offered: Mapping[int, VersionRange] = OFFERED,
+    ) -> None:
+        super().__init__(logs, offered=offered)
+        self.honest = CompleteBroker(self.broker.broker, logs, offered)
+        self.broker = self.honest
+        self._liar = liar
+
+    def _answer(self, connection: socket.socket, frame: memoryview) -> bool:
+        api, header, pos = modern.DIALECT.read_request_header(frame)
+        request = api.request_codec(header.api_version).read(frame, pos)[0]
+        answer = self.broker.answer(api, header.api_version, request)
+        if answer is None:
+            return not api.awaits_reply(request)
+        reply = Honest(api, answer[1], answer[0], header.correlation_id)
+        sent = self._liar(reply)
+        if sent is None:
+            self._send(connection, modern.DIALECT.write_reply(api, *answer, header.correlation_id))
+            return True
+        connection.sendall(sent.data)
+        if sent.then == "be silent":
+            while connection.recv(1 << 16):
+                pass
+        return sent.then == "go on"

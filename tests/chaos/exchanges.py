@@ -24,7 +24,7 @@ from spark_kafkawire.records.headers import HEADERS
 from spark_kafkawire.records.rows import Records
 from tests.support.log_broker import OFFERED
 
-from .lying_broker import GROUP, LyingServer, SequencedLog
+from .lying_broker import GROUP, LED_GROUP, LyingServer, SequencedLog
 
 TOPIC: Final = "t"
 OTHER_TOPIC: Final = "other"
@@ -159,10 +159,10 @@ def _write(options: dict[str, str], server: LyingServer) -> Any:
     writer.commit([message])
     told = message.message_count, tuple(receipt.log for receipt in message.receipts)
     # A reader that nobody lies to is the judge.
-    with LyingServer(server.honest.logs, lambda _: None) as judge:
+    with LyingServer(server.kept, lambda _: None) as judge:
         options = {"kafka.bootstrap.servers": judge.bootstrap_servers, "requestTimeout": "60s"}
         rows = rows_of({**options, "subscribePattern": ".*"})
-    identified = {log.is_identified[-1] for each in server.honest.logs.values() for log in each if log.is_new}
+    identified = {log.is_identified[-1] for each in server.kept.values() for log in each if log.is_new}
     return *told, identified, [(topic, partition, key, value) for key, value, topic, partition, *_ in rows]
 
 
@@ -178,7 +178,12 @@ def _report(options: dict[str, str], _server: LyingServer) -> Any:
     told = surveyed.report(surveyed.groups_with_offsets(lambda _: None), lambda _: None, clock=lambda: 0.0)
     # Each broker of these tests has another port.
     found = [replace(log, leader=log.leader and replace(log.leader, port=1)) for log in told.logs]
-    return told.groups, found, told.strays, surveyed.cluster.group_members(GROUP)
+    return (
+        told.groups,
+        found,
+        told.strays,
+        [surveyed.cluster.group_members(group) for group in (GROUP, LED_GROUP)],
+    )
 
 
 def _commit(options: dict[str, str], server: LyingServer) -> Any:

@@ -33,7 +33,7 @@ from tests.support.memory_log import split
 
 from .exchanges import EXCHANGES, OTHER_RECORDS, OTHER_TOPIC, SECRET, Exchange, logs
 from .lying_broker import Honest, LyingServer
-from .shapes import Path, Raw, found, spots, told_otherwise, write
+from .shapes import Path, Raw, spots, told_otherwise, write
 
 #: The deadline of each request while the broker lies, and while it does not.
 TIMEOUT_S: Final = 0.2
@@ -51,20 +51,20 @@ _CODES: Final = (*ModernErrorCode, -2, 999, 32_767)
 _HOSTILE: Final = "a\nb\x1b[31m\x00\u202e"
 
 #: What is said in place of a value, by the kind of lie; it may be what it was.
-Kinds = Mapping[str, Callable[[AnyType, Any], Any]]
+Kinds = Mapping[str, Callable[[Any, Any], Any]]
 
 
-def _bounded(kind: Callable[[int], int]) -> Callable[[AnyType, Any], Any]:
+def _bounded(kind: Callable[[int], int]) -> Callable[[Any, int], int]:
     """A number as near to ``kind`` as its type has."""
 
-    def lie(wire_type: Any, value: int) -> int:
-        limit = 1 << 8 * wire_type.size - 1
+    def lie(wire_type: Int, value: int) -> int:
+        limit: int = 1 << 8 * wire_type.size - 1
         return max(-limit, min(kind(value), limit - 1))
 
     return lie
 
 
-def _length(size: int) -> Callable[[AnyType, Any], Raw]:
+def _length(size: int) -> Callable[[Any, Any], Raw]:
     """A length, or a count, that nothing follows."""
 
     def lie(wire_type: Any, _value: Any) -> Raw:
@@ -73,6 +73,10 @@ def _length(size: int) -> Callable[[AnyType, Any], Raw]:
         return Raw(b"".join(out))
 
     return lie
+
+
+def _constant(value: Any) -> Callable[[Any, Any], Any]:
+    return lambda _, __: value
 
 
 def _not_utf8(wire_type: Any, _value: Any) -> Raw:
@@ -107,39 +111,37 @@ def _batches(value: Any) -> list[bytes]:
 
 
 _INTS: Final[Kinds] = {
-    "-1": lambda _, __: -1,
-    "0": lambda _, __: 0,
-    "1": lambda _, __: 1,
+    "-1": _constant(-1),
+    "0": _constant(0),
+    "1": _constant(1),
     "min": _bounded(lambda _: -(1 << 63)),
     "max": _bounded(lambda _: 1 << 63),
     "one more": _bounded(lambda value: value + 1),
     "one less": _bounded(lambda value: value - 1),
     "another": _bounded(lambda value: value ^ 0x55),
 }
-_ERROR_CODES: Final[Kinds] = {f"code {int(code)}": lambda _, __, code=int(code): code for code in _CODES}
+_ERROR_CODES: Final[Kinds] = {f"code {int(code)}": _constant(int(code)) for code in _CODES}
 _STRINGS: Final[Kinds] = {
-    "empty": lambda _, __: "",
+    "empty": _constant(""),
     "null": _length(-1),
-    "another topic": lambda _, __: OTHER_TOPIC,
-    "long": lambda _, __: "x" * 32_767,
-    "hostile": lambda _, __: _HOSTILE,
+    "another topic": _constant(OTHER_TOPIC),
+    "long": _constant("x" * 32_767),
+    "hostile": _constant(_HOSTILE),
     "not UTF-8": _not_utf8,
     "no end": _length(32_767),
 }
 #: What a broker may say of what it was told.
-_ECHOES: Final[Kinds] = {
-    "the secret": lambda _, __: f"you said {SECRET}",
-}
+_MESSAGES: Final[Kinds] = {**_STRINGS, "the secret": _constant(f"you said {SECRET}")}
 _UUIDS: Final[Kinds] = {
-    "zero": lambda _, __: uuid.UUID(int=0),
+    "zero": _constant(uuid.UUID(int=0)),
     "another": lambda _, value: uuid.UUID(int=value.int ^ 1),
-    "max": lambda _, __: uuid.UUID(int=(1 << 128) - 1),
+    "max": _constant(uuid.UUID(int=(1 << 128) - 1)),
 }
 _BOOLS: Final[Kinds] = {"the contrary": lambda _, value: not value}
 _BYTES: Final[Kinds] = {
-    "empty": lambda _, __: b"",
+    "empty": _constant(b""),
     "null": _length(-1),
-    "another log's": lambda _, __: OTHER_RECORDS,
+    "another log's": _constant(OTHER_RECORDS),
     "cut": lambda _, value: bytes(value or b"")[:-1],
     "half": lambda _, value: bytes(value or b"")[: len(value or b"") // 2],
     "twice": lambda _, value: bytes(value or b"") * 2,
@@ -151,7 +153,7 @@ _BYTES: Final[Kinds] = {
     "no end": _length(1 << 30),
 }
 _ARRAYS: Final[Kinds] = {
-    "empty": lambda _, __: (),
+    "empty": _constant(()),
     "null": _length(-1),
     "first twice": lambda _, value: (*value[:1], *value) if value else value,
     "reversed": lambda _, value: value and value[::-1],
@@ -178,6 +180,120 @@ _FRAMES: Final[Mapping[str, Callable[[bytes], Sent]]] = {
 }
 
 
+@dataclass(frozen=True, slots=True)
+class NotKnown:
+    """Lies that no client can tell from the truth, and ``example``, which shows that it is still so.
+
+    Empty ``kinds`` and ``exchanges`` are all of them.
+    """
+
+    api: str
+    fields: tuple[str, ...]
+    reason: str
+    example: str
+    kinds: tuple[str, ...] = ()
+    exchanges: tuple[str, ...] = ()
+
+    def covers(self, lie: Lie) -> bool:
+        """Whether the lie is one of them."""
+        return (
+            lie.api.name == self.api
+            and next((step for step in reversed(lie.path) if isinstance(step, str)), "") in self.fields
+            and (not self.kinds or lie.kind in self.kinds)
+            and (not self.exchanges or lie.exchange.name in self.exchanges)
+        )
+
+
+_REPORTED: Final = "a report shows what the broker says, and nothing else that is asked depends on it"
+_ITS_GROUPS: Final = "which groups there are, and what is in them, only their coordinator knows"
+NOT_TO_BE_KNOWN: Final = (
+    NotKnown(
+        "Metadata",
+        ("topics",),
+        "brokers leave out topics that their user may not see",
+        "read a pattern Metadata 12 topics: empty, always",
+        kinds=("empty", "without first", "without last"),
+        exchanges=("read a pattern", "report"),
+    ),
+    NotKnown(
+        "Metadata",
+        ("partitions",),
+        "how many partitions a topic has, only its cluster knows",
+        "read Metadata 12 topics.0.partitions: without last, always",
+        kinds=("without last",),
+    ),
+    NotKnown(
+        "Metadata",
+        ("is_internal",),
+        "which topics are the cluster's own, only the cluster knows",
+        "read a pattern Metadata 12 topics.0.is_internal: the contrary, always",
+        exchanges=("read a pattern", "report"),
+    ),
+    NotKnown(
+        "Metadata",
+        ("node_id", "leader_id", "brokers"),
+        "a partition may be without leader, and a report says so",
+        "report Metadata 12 topics.0.partitions.0.leader_id: -1, always",
+        exchanges=("report",),
+    ),
+    NotKnown(
+        "ListOffsets",
+        ("offset",),
+        "where a log starts and ends, and which offset belongs to a time, only its leader knows",
+        "read ListOffsets 8 topics.0.partitions.0.offset: 1, always",
+    ),
+    NotKnown(
+        "ListOffsets",
+        ("timestamp",),
+        _REPORTED,
+        "report ListOffsets 8 topics.0.partitions.0.timestamp: 0, always",
+        exchanges=("report",),
+    ),
+    NotKnown(
+        "OffsetFetch",
+        ("committed_offset",),
+        "what a group has committed, only its coordinator knows",
+        "read from a group's offsets OffsetFetch 7 topics.0.partitions.0.committed_offset: 0, always",
+    ),
+    NotKnown(
+        "OffsetFetch",
+        ("topics", "partitions", "name", "partition_index"),
+        _ITS_GROUPS,
+        "report OffsetFetch 8 groups.0.topics: empty, always",
+        exchanges=("report",),
+    ),
+    NotKnown(
+        "ListGroups",
+        ("groups", "group_id", "protocol_type"),
+        _ITS_GROUPS,
+        "report ListGroups 5 groups: empty, always",
+        exchanges=("report",),
+    ),
+    NotKnown(
+        "DescribeGroups",
+        ("members", "member_id"),
+        _ITS_GROUPS,
+        "report DescribeGroups 5 groups.0.members.0.member_id: another topic, always",
+        exchanges=("report",),
+    ),
+    NotKnown(
+        "ConsumerGroupDescribe",
+        ("members", "member_id"),
+        _ITS_GROUPS,
+        "report ConsumerGroupDescribe 1 groups.0.members.0.member_id: another topic, always",
+        exchanges=("report",),
+    ),
+    NotKnown(
+        "Fetch",
+        ("records",),
+        "a later batch proves that compaction took those before it, and which log whole batches are from, "
+        "they do not say",
+        "read Fetch 13 responses.0.partitions.0.records: last batch, once",
+        kinds=("last batch", "another log's"),
+    ),
+)
+
+
 def _added(number: bytes, addend: int) -> bytes:
     return ((int.from_bytes(number, "big") + addend) & 0xFFFFFFFF).to_bytes(4, "big")
 
@@ -188,7 +304,7 @@ def kinds_of(wire_type: AnyType, name: str) -> Kinds:
         case Int():
             return _ERROR_CODES if name.endswith("error_code") else _INTS
         case String():
-            return _STRINGS | _ECHOES if name == "error_message" else _STRINGS
+            return _MESSAGES if name == "error_message" else _STRINGS
         case Bytes():
             return _BYTES
         case Uuid():
@@ -364,7 +480,7 @@ def _told(lie: Lie) -> tuple[str, str]:
 
 def why_not_known(lie: Lie) -> str | None:
     """Why no client can know the lie for one; None where it can."""
-    return None
+    return next((known.reason for known in NOT_TO_BE_KNOWN if known.covers(lie)), None)
 
 
 def run(seed: int, seconds: float) -> collections.Counter[str]:

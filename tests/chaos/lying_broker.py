@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from spark_kafkawire.model import Broker
@@ -13,6 +13,7 @@ from spark_kafkawire.protocol.dialect import Api, VersionRange
 from spark_kafkawire.protocol.modern import (
     consumer_group_describe,
     create_topics,
+    describe_groups,
     group_offsets,
     list_groups,
     list_offsets,
@@ -24,6 +25,8 @@ from tests.support.log_server import LogServer, Sent
 from tests.support.memory_log import MemoryLog, split
 
 GROUP: Final = "g"
+#: A group of the kind that brokers coordinate themselves (KIP-848).
+LED_GROUP: Final = "led"
 #: Where the magic of a batch is, its producer's id and epoch, its first sequence and its youngest time.
 _PRODUCER: Final = slice(43, 57)
 _NO_PRODUCER_ID: Final = b"\xff" * 8
@@ -96,6 +99,13 @@ class CompleteBroker(LogBroker):
         time_ms, offset = max(log._times) if is_youngest else log.offset_at(asked.timestamp)
         return list_offsets.ListOffsetsPartitionReply(
             partition_index=asked.partition_index, error_code=0, timestamp=time_ms, offset=offset
+        )
+
+    def _describe_groups(self, request: Any) -> describe_groups.DescribeGroupsReply:
+        """A group that brokers coordinate themselves seems to have no members here."""
+        told = super()._describe_groups(request).groups
+        return describe_groups.DescribeGroupsReply(
+            groups=tuple(replace(each, members=()) if each.group_id == LED_GROUP else each for each in told)
         )
 
     def _list_groups(self, _request: Any) -> list_groups.ListGroupsReply:
@@ -175,7 +185,8 @@ Liar = Callable[[Honest], Sent | None]
 
 
 class LyingServer(LogServer):
-    """``broker`` on a port, between which and its clients ``liar`` stands."""
+    """``honest``, which keeps its records in ``kept``, on a port; between it and its clients stands
+    ``liar``."""
 
     def __init__(
         self,
@@ -184,12 +195,15 @@ class LyingServer(LogServer):
         offered: Mapping[int, VersionRange] = OFFERED,
     ) -> None:
         super().__init__(logs, offered=offered)
+        self.kept = logs
         self.honest = CompleteBroker(self.broker.broker, logs, offered)
         self.broker = self.honest
         self._liar = liar
 
     def _answer(self, connection: socket.socket, frame: memoryview) -> bool:
         api, header, pos = modern.DIALECT.read_request_header(frame)
+        if api is not modern.API_VERSIONS and header.api_version not in self.honest.offered[api.key]:
+            return False  # as brokers do with what they did not offer
         request = api.request_codec(header.api_version).read(frame, pos)[0]
         answer = self.broker.answer(api, header.api_version, request)
         if answer is None:

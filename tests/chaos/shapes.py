@@ -57,15 +57,6 @@ def spots(wire_type: AnyType, value: Any, path: Path = ()) -> Iterator[Spot]:
             yield Spot(path, wire_type, value)
 
 
-def found(value: Any, path: Path) -> Any:
-    """What is at the end of a path. Raises ``LookupError`` where this message has no such part."""
-    for step in path:
-        value = value[step] if isinstance(step, int) else getattr(value, step)
-        if value is None and step != path[-1]:
-            raise LookupError(path)
-    return value
-
-
 def told_otherwise(message: Any, path: Path, value: Any) -> Any:
     """The message with another value at the end of the path."""
     if not path:

@@ -1,0 +1,61 @@
+"""A broker that lies about one thing: exact rows or one of our errors, whatever it says."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import pytest
+
+from spark_kafkawire.protocol import modern
+
+from .exchanges import EXCHANGES
+from .lies import EXACT, NOT_KNOWN, NOT_TO_BE_KNOWN, REFUSED, NotKnown, lies, named, outcome, run, steps, tell
+
+#: How long lies are told here, seconds; ``make chaos`` goes on.
+SECONDS: Final = 40.0
+SEED: Final = 1
+#: Lies that were believed once, also where what they came with was right.
+BELIEVED_ONCE: Final = (
+    "read Fetch 13 responses.0.topic_id: another, always",
+    "read Fetch 12 responses.0.topic: another topic, always",
+    "read Fetch 13 responses.0.partitions: first twice, always",
+    "read Fetch 13 responses.0.partitions.0.records: first batch twice, always",
+    "read Fetch 13 responses.0.partitions.0.records: batches reversed, always",
+    "read Metadata 12 brokers.0.port: max, always",
+    "read Metadata 12 brokers.0.port: 0, always",
+    "read Metadata 12 topics: one more, always",
+    "read a pattern Metadata 12 topics.0.error_code: code 5, always",
+    "read a pattern Metadata 12 topics.0.error_code: code 17, always",
+    "write InitProducerId 4 producer_id: -1, always",
+    "write InitProducerId 4 producer_epoch: -1, always",
+    "write Produce 9 responses: first twice, always",
+    "commit FindCoordinator 4 coordinators.0.port: 0, always",
+)
+
+
+@pytest.mark.parametrize("name", BELIEVED_ONCE)
+def test_what_was_believed_once_is_refused(name: str) -> None:
+    assert tell(name) == REFUSED
+
+
+@pytest.mark.parametrize("known", NOT_TO_BE_KNOWN, ids=lambda known: known.example)
+def test_what_no_client_can_know_is_still_not_known(known: NotKnown) -> None:
+    assert known.covers(named(known.example))
+    # On a busy machine an exchange may end by its deadlines.
+    assert outcome(named(known.example), timeout_s=10.0)[0] == "wrong, and taken for right"
+    assert tell(known.example) in (NOT_KNOWN, REFUSED)
+
+
+def test_every_api_is_lied_about_in_every_field_of_its_last_version() -> None:
+    assert {api for exchange in EXCHANGES for api in exchange.apis} == set(modern.DIALECT.apis)
+    for exchange, api, version in steps():
+        if version == api.versions.max:
+            told = {lie.path for lie in lies(exchange, api, version)}
+            fields = {name for name, _, _ in api.reply_codec(version).members()}
+            assert fields <= {path[0] for path in told if path}, f"{exchange.name} {api.name}"
+
+
+def test_lies_end_in_exact_rows_or_errors_of_ours() -> None:
+    came = run(SEED, SECONDS)
+    assert came[EXACT] > 10
+    assert came[REFUSED] > 10

@@ -30,7 +30,7 @@ _log = logging.getLogger("spark_kafkawire")
 
 CONSUMERS: Final = "/consumers"
 _NODE_NAME: Final = re.compile(r"[^/\x00-\x1f\x7f]+")
-_LOG_NAME: Final = re.compile(r"(\d{1,9})-(\d{1,9})")
+_LOG_NAME: Final = re.compile(r"(0|[1-9][0-9]{0,8})-(0|[1-9][0-9]{0,8})")
 #: Bytes of a node's data that an error shows.
 _SHOWN_SIZE_MAX: Final = 60
 #: Consumers that an error names.

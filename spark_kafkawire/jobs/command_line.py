@@ -40,7 +40,7 @@ from .. import errors
 from ..errors import Action, KafkaWireError, OptionError, one_line, quoted, shown
 from .java_errors import reason_of
 from .progress import Progress, progress_on
-from .properties import parse_properties
+from .properties import RepeatedKey, parse_properties
 from .streams import error_stream
 
 #: The key of a summary that makes the exit code ``DATA_LOSS`` where it holds something.
@@ -153,7 +153,7 @@ def add_reporting(parser: argparse.ArgumentParser) -> None:
 
 def positive(text: str) -> int:
     """The value of an argument that is a whole number above zero."""
-    if not text.isdecimal() or int(text) == 0:
+    if not re.fullmatch(r"[0-9]{1,19}", text) or int(text) == 0:
         raise argparse.ArgumentTypeError(f"{quoted(text)} is not a whole number above zero")
     return int(text)
 
@@ -190,19 +190,28 @@ def read_options(
     options: dict[str, tuple[str, str]] = {}
     for file in files:
         options.update({key.lower(): (key, value) for key, value in _properties(file, argument).items()})
+    here: set[str] = set()
     for number, pair in enumerate(pairs, 1):
         key, separator, value = pair.partition("=")
         if not separator or not key.strip():
             raise OptionError(
                 f"argument {argument}: number {number} is not KEY=VALUE (it is not shown: it may be a secret)"
             )
-        options[key.strip().lower()] = (key.strip(), value.strip())
+        key = key.strip()
+        if key.lower() in here:
+            raise OptionError(f"argument {argument}: option {shown(key)} is there twice; give it once")
+        here.add(key.lower())
+        options[key.lower()] = (key, value.strip())
     return dict(options.values())
 
 
 def _properties(file: Path, argument: str) -> dict[str, str]:
     try:
         return parse_properties(file.read_text("utf-8"))
+    except RepeatedKey as error:
+        raise OptionError(
+            f"argument {argument}s-file: {shown(file)}: option {shown(error)} is there twice; give it once"
+        ) from None
     except OSError as error:
         raise OptionError(f"argument {argument}s-file: {shown(file)}: {error.strerror}") from error
     except UnicodeDecodeError as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
@@ -97,7 +98,7 @@ def parse_starting(text: str) -> dict[str, str] | None:
         return {}
     if text.startswith("{"):
         return {"startingOffsets": text}
-    if text.isdecimal():
+    if re.fullmatch(r"[0-9]+", text):
         return {"startingTimestamp": text}
     try:
         moment = dt.datetime.fromisoformat(text)

@@ -29,8 +29,10 @@ from ..model import OffsetUnit, TopicPartition
 from .offsets_report import GroupOffset
 
 _OFFSET_MAX: Final = 2**63 - 1
-_NODE: Final = re.compile(r"/consumers/([^/]+)/offsets/([^/]+)/(\d{1,9})-(\d{1,9}):(\d{1,19})")
-_NUMBER: Final = re.compile(r"\d{1,19}")
+_NODE: Final = re.compile(
+    r"/consumers/([^/]+)/offsets/([^/]+)/(0|[1-9][0-9]{0,8})-(0|[1-9][0-9]{0,8}):([0-9]{1,19})"
+)
+_NUMBER: Final = re.compile(r"0|[1-9][0-9]{0,18}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,30 +18,45 @@ from collections.abc import Iterator
 from typing import Final
 
 #: The key up to a blank, ``=`` or ``:`` that no backslash precedes, and what follows that.
-_KEY_AND_VALUE: Final = re.compile(r"((?:\\.|[^\s=:\\])*)\s*[=:]?\s*(.*)", re.DOTALL)
+_KEY_AND_VALUE: Final = re.compile(r"((?:\\.|[^ \t\f=:\\])*)[ \t\f]*[=:]?[ \t\f]*(.*)", re.DOTALL)
+#: What is a blank, and what ends a line: no other character of Unicode is.
+_BLANKS: Final = " \t\f"
+_LINE_END: Final = re.compile(r"\r\n|\r|\n")
 _ESCAPE: Final = re.compile(r"\\(?:u([0-9a-fA-F]{4})|(.))", re.DOTALL)
 _CONTROLS: Final = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 
 
 def parse_properties(text: str) -> dict[str, str]:
-    """The properties of a file's text; the last one counts where a key is there twice."""
-    properties = {}
+    """The properties of a file's text.
+
+    Raises ``RepeatedKey`` where a key is there twice, in whatever case: Java takes the last one in silence.
+    """
+    properties: dict[str, str] = {}
+    names: set[str] = set()
     for line in _logical_lines(text):
         match = _KEY_AND_VALUE.fullmatch(line)
         assert match is not None, "every line matches"
-        properties[_unescaped(match[1])] = _unescaped(match[2].rstrip())
+        key = _unescaped(match[1])
+        if key.lower() in names:
+            raise RepeatedKey(key)
+        names.add(key.lower())
+        properties[key] = _unescaped(match[2].rstrip(_BLANKS))
     return properties
+
+
+class RepeatedKey(ValueError):
+    """A file has a key twice; the key is its text."""
 
 
 def _logical_lines(text: str) -> Iterator[str]:
     """Lines without comments, joined where a backslash ends them."""
-    lines = iter(text.splitlines())
+    lines = iter(_LINE_END.split(text))
     for line in lines:
-        line = line.lstrip()
+        line = line.lstrip(_BLANKS)
         if not line or line[0] in "#!":
             continue
         while _continues(line):
-            line = line[:-1] + next(lines, "").lstrip()
+            line = line[:-1] + next(lines, "").lstrip(_BLANKS)
         yield line
 
 

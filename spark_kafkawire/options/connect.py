@@ -17,7 +17,7 @@ from .values import Discovery, NetOptions
 
 #: Most tries of one request. With the longest waits between them that takes three hours.
 _RETRIES_MAX: Final = 1000
-_HOST_AND_PORT: Final = re.compile(r"(?:[^\s:,/\[\]]+|\[[0-9a-fA-F:]+\])(?::(\d{1,5}))?")
+_HOST_AND_PORT: Final = re.compile(r"(?:[^\s:,/\[\]]+|\[[0-9a-fA-F:]+\])(?::([0-9]{1,5}))?")
 
 
 def parse_discovery(options: RawOptions) -> Discovery:
@@ -37,8 +37,8 @@ def _bootstrap(options: RawOptions) -> Discovery:
     text = options.get("kafka.bootstrap.servers") or ""
     addresses = []
     for entry in filter(None, (part.strip() for part in text.split(","))):
-        match = re.fullmatch(r"(?:\w+://)?(\[[0-9a-fA-F:]+\]|[^\s:,/\[\]]+):(\d{1,5})", entry)
-        if not match or not _is_port(match[2]):
+        match = re.fullmatch(r"(?:[A-Za-z_]+://)?(\[[0-9a-fA-F:]+\]|[^\s:,/\[\]]+):([0-9]{1,5})", entry)
+        if not match or not _is_port(match[2]) or not entry.isprintable():
             raise bad_value("kafka.bootstrap.servers", text, "of the form host:port,host:port")
         addresses.append((match[1].strip("[]"), int(match[2])))
     if not addresses:
@@ -80,6 +80,8 @@ def _listed(names: Iterable[str]) -> str:
 
 
 def _is_connect_string(text: str) -> bool:
+    if not text.isprintable():
+        return False
     hosts, slash, chroot = text.partition("/")
     names = chroot.split("/") if slash and chroot else []
     if any(name in ("", ".", "..") or re.search(r"\s", name) for name in names):
@@ -95,8 +97,8 @@ def _is_port(text: str) -> bool:
 def _broker_list(text: str) -> tuple[Broker, ...]:
     brokers = []
     for entry in (part.strip() for part in text.split(",")):
-        match = re.fullmatch(r"(\d{1,9}):(\[[0-9a-fA-F:]+\]|[^\s:]+):(\d{1,5})", entry)
-        if not match or not _is_port(match[3]):
+        match = re.fullmatch(r"([0-9]{1,9}):(\[[0-9a-fA-F:]+\]|[^\s:]+):([0-9]{1,5})", entry)
+        if not match or not _is_port(match[3]) or not entry.isprintable():
             raise bad_value("broker.list", text, "of the form id:host:port,id:host:port")
         brokers.append(Broker(int(match[1]), match[2].strip("[]"), int(match[3])))
     if len({broker.id for broker in brokers}) != len(brokers):

@@ -11,8 +11,11 @@ from typing import Any, Final
 
 from ..errors import OptionError, quoted
 from ..model import OffsetUnit, TopicPartition
-from .raw import RawOptions, bad_value
+from .raw import BLANKS, RawOptions, bad_value, word
 from .values import COMMITTED, EARLIEST, LATEST, LimitKind, OffsetLimit, OffsetLimits
+
+#: The one spelling of the number of a partition or a broker: "00" beside "0" would name one log twice.
+_NUMBER: Final = "0|[1-9][0-9]{0,8}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,12 +33,12 @@ class LogSyntax:
 
 
 def _broker_partition(topic: str, name: Any) -> TopicPartition | None:
-    match = re.fullmatch(r"(\d{1,9})-(\d{1,9})", name) if isinstance(name, str) else None
+    match = re.fullmatch(rf"({_NUMBER})-({_NUMBER})", name) if isinstance(name, str) else None
     return TopicPartition(topic, int(match[2]), int(match[1])) if match and topic else None
 
 
 def _partition(topic: str, name: str) -> TopicPartition | None:
-    return TopicPartition(topic, int(name)) if re.fullmatch(r"\d{1,9}", name) and topic else None
+    return TopicPartition(topic, int(name)) if re.fullmatch(_NUMBER, name) and topic else None
 
 
 def _partition_number(topic: str, number: Any) -> TopicPartition | None:
@@ -70,7 +73,7 @@ def parse_assign(text: str, syntax: LogSyntax) -> tuple[TopicPartition, ...]:
 def parse_limits(options: RawOptions, end: str, forbidden: OffsetLimit, syntax: LogSyntax) -> OffsetLimits:
     by_order = (f"{end}Timestamp", f"{end}OffsetsByTimestamp", f"{end}Offsets")
     name = next(iter(options.given(*by_order)), f"{end}Offsets")
-    text = (options.get(name) or "").strip()
+    text = (options.get(name) or "").strip(BLANKS)
     if name.endswith("OffsetsByTimestamp"):
         example = f'{{"t":{{"{syntax.key_example}":1700000000000}}}}'
         by_log = _by_log(name, text, example, syntax)
@@ -90,11 +93,11 @@ def _offsets(name: str, text: str, forbidden: OffsetLimit, syntax: LogSyntax) ->
     allowed = LATEST if forbidden is EARLIEST else EARLIEST
     example = f'{allowed.kind.value} or {{"t":{{"{syntax.key_example}":123}}}}'
     end = name.removesuffix("Offsets")
-    if text.lower() == allowed.kind.value:
+    if word(text) == allowed.kind.value:
         return OffsetLimits(name, for_all=allowed)
-    if text.lower() == COMMITTED.kind.value and allowed is EARLIEST:
+    if word(text) == COMMITTED.kind.value and allowed is EARLIEST:
         return OffsetLimits(name, for_all=COMMITTED)
-    if text.lower() == forbidden.kind.value:
+    if word(text) == forbidden.kind.value:
         raise OptionError(
             f"option {name}: {quoted(text)}: {end} offset can't be {forbidden.kind.value} for "
             f"batch queries on Kafka; give {example}"
@@ -133,9 +136,33 @@ def _by_log(name: str, text: str, example: str, syntax: LogSyntax) -> dict[Topic
 
 def _json_object(name: str, text: str, example: str) -> dict[str, Any]:
     try:
-        value = json.loads(text)
+        value = json.loads(text, object_pairs_hook=_once_each)
+    except _Twice as error:
+        raise OptionError(f"option {name}: {quoted(error.key)} is there twice in {quoted(text)}") from None
     except (ValueError, RecursionError):
         value = None
-    if not isinstance(value, dict) or not value:
+    if not isinstance(value, dict) or not value or not all(map(_is_text, value)):
         raise bad_value(name, text, f"of the form {example}")
     return value
+
+
+class _Twice(ValueError):
+    """A JSON object has a key twice, of which Python's own reader takes the last in silence."""
+
+    def __init__(self, key: str) -> None:
+        super().__init__(key)
+        self.key = key
+
+
+def _once_each(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in found:
+            raise _Twice(key)
+        found[key] = value
+    return found
+
+
+def _is_text(name: str) -> bool:
+    """Not so where JSON's escapes make half of a surrogate pair."""
+    return name.isascii() or not any("\ud800" <= sign <= "\udfff" for sign in name)

@@ -18,6 +18,8 @@ _TIME_UNITS: Final = {"ms": 0.001, "": 0.001, "s": 1.0, "m": 60.0, "min": 60.0, 
 _SIZE_MAX: Final = 1 << 30
 #: Largest value of a time option, seconds: sockets cannot wait for any number.
 _TIME_MAX_S: Final = 86_400.0
+#: What may stand around a value, and means nothing.
+BLANKS: Final = " \t\r\n\f\v"
 #: How much like a known name a property of Kafka is that is taken for a typing error.
 _TYPING_ERROR: Final = 0.9
 #: Options of Spark's connector for streams: its batch reads pass over them with a warning, too.
@@ -32,7 +34,9 @@ class RawOptions:
         self._values: dict[str, str] = {}
         self._known = known
         self._passed_over: list[str] = []
+        _check_names(raw)
         for name, value in raw.items():
+            _check_text(name, value)
             option = known.get(name.lower())
             if option is not None:
                 self._values[option.name] = value
@@ -77,7 +81,7 @@ class RawOptions:
 
     def choice(self, name: str, *allowed: str, default: str = "") -> str:
         text = self.get(name)
-        value = default if text is None else text.strip().lower()
+        value = default if text is None else word(text)
         if value not in allowed:
             raise bad_value(name, value, " or ".join(allowed))
         return value
@@ -89,15 +93,16 @@ class RawOptions:
         text = self.get(name)
         if text is None:
             return None
-        if not re.fullmatch(r"\d{1,19}", text.strip()) or not low <= int(text) <= high:
+        digits = text.strip(BLANKS)
+        if not re.fullmatch(r"[0-9]{1,19}", digits) or not low <= int(digits) <= high:
             raise bad_value(name, text, f"a whole number from {low} to {high}")
-        return int(text)
+        return int(digits)
 
     def size(self, name: str, low: int, high: int = _SIZE_MAX) -> int | None:
         text = self.get(name)
         if text is None:
             return None
-        match = re.fullmatch(r"(\d{1,19})\s*(?:([kmg])(?:i?b)?|b)?", text.strip().lower())
+        match = re.fullmatch(r"([0-9]{1,19})[ \t]*(?:([kmg])(?:i?b)?|b)?", word(text))
         size = int(match[1]) * _SIZE_UNITS[match[2] or ""] if match else -1
         if is_kafka_property(name):  # Kafka takes all that its int or long holds, as "no limit"
             size = min(size, high)
@@ -112,13 +117,39 @@ class RawOptions:
 
     def seconds(self, name: str) -> float:
         text = self.get(name) or ""
-        match = re.fullmatch(r"(\d{1,19})\s*(ms|s|m|min|h)?", text.strip().lower())
+        match = re.fullmatch(r"([0-9]{1,19})[ \t]*(ms|s|m|min|h)?", word(text))
         time_s = int(match[1]) * _TIME_UNITS[match[2] or ""] if match else 0.0
         if is_kafka_property(name):
             time_s = min(time_s, _TIME_MAX_S)
         if not 0 < time_s <= _TIME_MAX_S:
             raise bad_value(name, text, "a time above zero and up to 24h, like 500ms or 30s")
         return time_s
+
+
+def word(text: str) -> str:
+    """A value whose case and surrounding blanks mean nothing. Only ASCII has cases here: other letters
+    become those of known words, as the long s, which is an S in capitals."""
+    text = text.strip(BLANKS)
+    return text.lower() if text.isascii() else text
+
+
+def _check_names(raw: Mapping[str, str]) -> None:
+    """Names know no case, as Spark's; of two that are the same, neither can be meant to count."""
+    spellings: dict[str, str] = {}
+    for name in raw:
+        other = spellings.setdefault(name.lower(), name)
+        if other != name:
+            raise OptionError(f"options {shown(other)} and {shown(name)} are the same one; set it once")
+
+
+def _check_text(name: str, value: str) -> None:
+    try:
+        value.encode("utf-8")
+    except UnicodeEncodeError:
+        raise OptionError(
+            f"option {shown(name)}: half of a surrogate pair is in it, which is no character (its value is "
+            "not shown)"
+        ) from None
 
 
 def reading_options(writing: Mapping[str, str]) -> dict[str, str]:

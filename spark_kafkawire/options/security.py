@@ -12,14 +12,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from ..errors import OptionError
+from ..errors import OptionError, shown
 from ..net.oauth import ClientCredentials
 from ..net.sasl import MECHANISMS, Password, Sasl, Token
 from ..net.settings import PLAINTEXT, Security
 from ..net.tls import Tls, context
 from .jaas import NAME as JAAS
 from .jaas import JaasLogin, parse_jaas
-from .raw import RawOptions, bad_value
+from .raw import RawOptions, bad_value, word
 
 _log = logging.getLogger("spark_kafkawire")
 
@@ -59,7 +59,7 @@ _MODULES: Final = {
 
 def parse_security(options: RawOptions) -> Security:
     """How connections are protected. Raises ``OptionError`` (fatal), which shows no secret."""
-    protocol = (options.get("kafka.security.protocol") or "").strip().upper()
+    protocol = _capitals(options.get("kafka.security.protocol"))
     if protocol not in _PROTOCOLS:
         raise bad_value("kafka.security.protocol", protocol, " or ".join(_PROTOCOLS))
     with_tls, with_sasl = protocol.endswith("SSL"), protocol.startswith("SASL")
@@ -73,8 +73,13 @@ def parse_security(options: RawOptions) -> Security:
     return Security(_tls(options) if with_tls else None, _sasl(options) if with_sasl else None)
 
 
+def _capitals(text: str | None) -> str:
+    found = word(text or "")
+    return found.upper() if found.isascii() else found
+
+
 def _tls(options: RawOptions) -> Tls:
-    algorithm = (options.get(_HOST_NAME_CHECK) or "").strip().lower()
+    algorithm = word(options.get(_HOST_NAME_CHECK) or "")
     if algorithm not in ("https", ""):
         raise bad_value(_HOST_NAME_CHECK, algorithm, "https, or nothing to give up the check of host names")
     tls = Tls(
@@ -89,9 +94,9 @@ def _tls(options: RawOptions) -> Tls:
 
 def _store(options: RawOptions, store: str, parts: tuple[str, ...]) -> str | None:
     """The PEM text of a store, from its file or from the options that hold its parts."""
-    kind = (options.get(f"{store}.type") or "").strip().upper()
+    kind = _capitals(options.get(f"{store}.type"))
     if kind not in ("", "PEM"):
-        raise _not_pem(f"{store}.type", f"{kind} stores are")
+        raise _not_pem(f"{store}.type", f"{shown(kind)} stores are")
     names = [f"{store}.{part}" for part in parts]
     given = options.given(*names)
     location = options.get(f"{store}.location")
@@ -145,7 +150,7 @@ def _lines(body: str) -> str:
 
 
 def _mechanism(options: RawOptions) -> str:
-    return (options.get("kafka.sasl.mechanism") or "").strip().upper()
+    return _capitals(options.get("kafka.sasl.mechanism"))
 
 
 def _sasl(options: RawOptions) -> Sasl:

@@ -20,6 +20,8 @@ from spark_kafkawire.jobs.command_line import (
     add_reporting,
     add_topics,
     connection_options,
+    positive,
+    print_summary,
     run_job,
     told,
     topic_options,
@@ -180,3 +182,36 @@ def test_an_error_is_one_line_and_tells_the_exit_code(
     assert told(error) == (line, code)
     assert ended(error, "--quiet") == code
     assert capsys.readouterr() == ("", f"copy: {line}\n")
+
+
+def test_an_option_that_is_there_twice_is_refused_without_its_values(tmp_path: Path) -> None:
+    with pytest.raises(OptionError) as error:
+        options_of("--option", f"Retries={SECRET}", "--option", f"retries={SECRET}")
+    assert str(error.value) == "argument --option: option retries is there twice; give it once"
+    file = tmp_path / "options"
+    file.write_text(f"retries={SECRET}\n# a comment\nRETRIES {SECRET}\n", "utf-8")
+    with pytest.raises(OptionError) as error:
+        options_of("--options-file", str(file))
+    assert str(error.value) == (
+        f"argument --options-file: {file}: option RETRIES is there twice; give it once"
+    )
+
+
+def test_what_stands_in_lines_of_a_summary_and_of_errors_is_printable(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    hostile = "t\x1b[31m\r\n\u202e"
+    print_summary({"topics": [hostile], "logs": [{"topic": hostile, "count": 3}]}, as_json=False)
+    assert all(line.isprintable() for line in capsys.readouterr().out.splitlines())
+    made = parser()
+    made.errors = io.StringIO()
+    made.complain(hostile * 100_000)
+    [line] = made.errors.getvalue().splitlines()
+    assert line.isprintable()
+    assert len(line) < 5_000
+
+
+@pytest.mark.parametrize("text", ["\u0663", "1_0", "+1", " 1", "0", "1.0", "9" * 5000])
+def test_a_count_is_ascii_digits(text: str) -> None:
+    with pytest.raises(argparse.ArgumentTypeError):
+        positive(text)

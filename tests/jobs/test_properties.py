@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from spark_kafkawire.jobs.properties import parse_properties
+from spark_kafkawire.jobs.properties import RepeatedKey, parse_properties
 
 
 @pytest.mark.parametrize(
@@ -20,7 +20,7 @@ from spark_kafkawire.jobs.properties import parse_properties
         ("a=1\\\n   2\\\n# 3", {"a": "12# 3"}),
         ("a=1\\\\\nb=2", {"a": "1\\", "b": "2"}),
         ("a\\=b\\ c\\:d=e\\\\f\\tg\\u00e9", {"a=b c:d": "e\\f\tgé"}),
-        ("a=1\na=2", {"a": "2"}),
+        ("a=\u00a01\x85b=2\u2028", {"a": "\u00a01\x85b=2\u2028"}),
         ("a=\nb", {"a": "", "b": ""}),
         ("a=1\\", {"a": "1"}),
         ("a=\\", {"a": ""}),
@@ -30,3 +30,9 @@ from spark_kafkawire.jobs.properties import parse_properties
 )
 def test_properties_are_those_that_java_reads(text: str, properties: dict[str, str]) -> None:
     assert parse_properties(text) == properties
+
+
+@pytest.mark.parametrize("text", ["a=1\na=2", "a=1\nb=2\nA=1", "a\\u0062=1\nab=1", "a=1\ra\n"])
+def test_a_key_that_is_there_twice_is_told(text: str) -> None:
+    with pytest.raises(RepeatedKey):
+        parse_properties(text)

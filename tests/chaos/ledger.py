@@ -1,0 +1,116 @@
+"""What writes were to put into logs, what is there, and whether the two agree with what was promised.
+
+Each row that is written names its operation and its number in a header or, in Kafka 0.7, in its value. So
+what arrives late, after its operation has ended, is judged by what that operation promised.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final, Generic, TypeVar
+
+T = TypeVar("T")
+
+
+class Promise(enum.Enum):
+    """How often each row may be in the logs after its operation ended."""
+
+    ONCE = "exactly once, in order"
+    AT_LEAST_ONCE = "once or more"
+    AT_MOST_ONCE = "once or not at all, in order"
+    ANY = "any number of times"
+
+
+#: How often each row must be there at least, and may be at most.
+_COUNTS: Final[Mapping[Promise, tuple[int, float]]] = {
+    Promise.ONCE: (1, 1),
+    Promise.AT_LEAST_ONCE: (1, float("inf")),
+    Promise.AT_MOST_ONCE: (0, 1),
+    Promise.ANY: (0, float("inf")),
+}
+_IN_ORDER: Final = frozenset((Promise.ONCE, Promise.AT_MOST_ONCE))
+
+
+@dataclass(frozen=True, slots=True)
+class Found(Generic[T]):
+    """A row as a log has it: its place, whose it is, and its content."""
+
+    log: str
+    operation: int
+    number: int
+    content: T
+
+
+@dataclass(slots=True)
+class Entry(Generic[T]):
+    """One write: the content of each row, the log of those that had to go to one, and what was found."""
+
+    rows: Sequence[T]
+    logs: Sequence[str | None]
+    promise: Promise = Promise.ANY
+    found: list[Found[T]] = field(default_factory=list)
+
+
+class Ledger(Generic[T]):
+    """All writes to the logs of one writer."""
+
+    def __init__(self) -> None:
+        self._entries: dict[int, Entry[T]] = {}
+
+    def begin(self, operation: int, rows: Sequence[T], logs: Sequence[str | None]) -> None:
+        """A write is about to happen."""
+        self._entries[operation] = Entry(rows, logs)
+
+    def end(self, operation: int, promise: Promise) -> None:
+        """It has ended with this promise."""
+        self._entries[operation].promise = promise
+
+    def row(self, operation: int, number: int) -> T | None:
+        """The content of a row; None where no write had it."""
+        entry = self._entries.get(operation)
+        return entry.rows[number] if entry is not None and 0 <= number < len(entry.rows) else None
+
+    def judge(self, operation: int, found: Iterable[Found[T]]) -> str | None:
+        """What is wrong now that these rows were found, after that operation; None for nothing."""
+        return self._judge({operation}, found)
+
+    def recheck(self, found: Iterable[Found[T]]) -> str | None:
+        """What is wrong with rows that came after the last write was judged."""
+        return self._judge(set(), found)
+
+    def _judge(self, met: set[int], found: Iterable[Found[T]]) -> str | None:
+        for row in found:
+            entry = self._entries.get(row.operation)
+            if entry is None or not 0 <= row.number < len(entry.rows):
+                return f"a foreign row is in {row.log}: {row}"
+            if entry.rows[row.number] != row.content:
+                return f"a row has changed in {row.log}: {row.content} instead of {entry.rows[row.number]}"
+            if entry.logs[row.number] not in (None, row.log):
+                return f"a row is in {row.log} instead of {entry.logs[row.number]}: {row}"
+            entry.found.append(row)
+            met.add(row.operation)
+        problems = [(each, self._entries[each].promise, fault_of(self._entries[each])) for each in sorted(met)]
+        wrong = [f"the write of operation {each}, {promise.value}: {fault}" for each, promise, fault in problems if fault]
+        return "; ".join(wrong) or None
+
+
+def fault_of(entry: Entry[T]) -> str | None:
+    """How the rows that were found break the promise; None where they keep it."""
+    counts = Counter(row.number for row in entry.found)
+    low, high = _COUNTS[entry.promise]
+    missing = [number for number in range(len(entry.rows)) if counts[number] < low]
+    doubled = [number for number, count in counts.items() if count > high]
+    if missing or doubled:
+        return (
+            f"of {len(entry.rows)} rows {len(missing)} are missing {missing[:5]}, {len(doubled)} are doubled "
+            f"{doubled[:5]}"
+        )
+    if entry.promise in _IN_ORDER:
+        for log in {row.log for row in entry.found}:
+            numbers = [row.number for row in entry.found if row.log == log]
+            if numbers != sorted(numbers):
+                return f"rows are out of order in {log}: {numbers[:20]}"
+    return None

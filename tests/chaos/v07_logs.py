@@ -1,0 +1,126 @@
+"""The log files of Kafka 0.7 brokers, made by hand and read as the format is described.
+
+Nothing here is the package's own codec: messages are cut by ``struct``, and kafka-python decompresses.
+"""
+
+from __future__ import annotations
+
+import gzip
+import random
+import struct
+import zlib
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+from typing import Final
+
+from tests.support import replay
+from tests.support.kafka_python import snappy_decode, snappy_encode
+from tests.support.message_sets import gzipped, message
+
+from .truth import Log, Row, Truth
+
+#: Messages in front of which a segment of this topic ends, and its size in bytes.
+SEGMENTED: Final = "segmented"
+SEGMENT_BYTES: Final = 3000
+_GZIP, _SNAPPY = 1, 2
+_CODEC_MASK: Final = 3
+_LENGTH: Final = struct.Struct(">i")
+_SIZES: Final = (0, 1, 9, 60, 300, 1013, 1014, 1015, 2500)
+
+
+def messages(data: bytes) -> Iterator[tuple[int, int, bytes]]:
+    """The outermost messages: where each begins and ends, and its bytes after the length."""
+    pos = 0
+    while pos < len(data):
+        (size,) = _LENGTH.unpack_from(data, pos)
+        end = pos + _LENGTH.size + size
+        assert 5 <= size <= len(data) - pos - _LENGTH.size, f"no message of {size} bytes at {pos}"
+        yield pos, end, data[pos + _LENGTH.size : end]
+        pos = end
+
+
+def whole_size(data: bytes) -> int:
+    """Up to where messages are whole."""
+    pos = 0
+    while pos + _LENGTH.size <= len(data):
+        end = pos + _LENGTH.size + _LENGTH.unpack_from(data, pos)[0]
+        if end > len(data):
+            break
+        pos = end
+    return pos
+
+
+def values(body: bytes) -> Iterator[bytes]:
+    """The values of a message, those of a compressed one at any depth."""
+    has_attributes = body[0] == 1
+    codec = body[1] & _CODEC_MASK if has_attributes else 0
+    start = 2 if has_attributes else 1
+    crc, content = body[start : start + 4], body[start + 4 :]
+    assert zlib.crc32(content).to_bytes(4, "big") == crc, "a CRC is wrong"
+    if not codec:
+        yield content
+        return
+    unpacked = gzip.decompress(content) if codec == _GZIP else snappy_decode(content)
+    for _, _, inner in messages(unpacked):
+        yield from values(inner)
+
+
+def prepare(brokers: dict[int, int], folders: dict[int, Path], seed: str) -> Truth:
+    """Write topics of all shapes to brokers, by port; what their files hold, which are in ``folders``."""
+    chance = random.Random(f"{seed} topics of 0.7")
+    shapes = {"plain": (_plain,), "gzip": (_gzip,), "snappy": (_snappy,), "nested": (_nested,)}
+    shapes |= {"mixed": (_plain, _gzip, _snappy, _nested), SEGMENTED: (_plain, _gzip)}
+    for topic, makers in shapes.items():
+        for port in brokers.values():
+            for partition in (0, 1, 2):
+                for _ in range(chance.choice((0, 3, 12)) if partition else 8):
+                    replay.produce(port, (topic, partition), chance.choice(makers)(chance))
+    return {
+        topic: tuple(
+            _log(folders[broker] / f"{topic}-{partition}", topic, broker, partition)
+            for broker in brokers
+            for partition in (0, 1, 2)
+        )
+        for topic in shapes
+    }
+
+
+def _value(chance: random.Random) -> bytes:
+    return chance.randbytes(chance.choice(_SIZES) // 3) * 3
+
+
+def _values(chance: random.Random) -> list[bytes]:
+    return [_value(chance) for _ in range(chance.randrange(1, 8))]
+
+
+def _plain(chance: random.Random) -> bytes:
+    return b"".join(map(message, _values(chance)))
+
+
+def _gzip(chance: random.Random) -> bytes:
+    return gzipped(*_values(chance))
+
+
+def _snappy(chance: random.Random) -> bytes:
+    return message(snappy_encode(_plain(chance)), attributes=_SNAPPY)
+
+
+def _nested(chance: random.Random) -> bytes:
+    inner = b"".join(chance.choice((_plain, _gzip, _snappy))(chance) for _ in range(3))
+    return message(gzip.compress(inner, mtime=0), attributes=_GZIP)
+
+
+def _log(folder: Path, topic: str, broker: int, partition: int) -> Log:
+    files = sorted(folder.glob("*.kafka"))
+    rows, bounds = [], [0]
+    for file in files:
+        base = int(file.stem)
+        for start, end, body in messages(file.read_bytes()):
+            bounds.append(base + end)
+            for index, value in enumerate(values(body)):
+                rows.append(
+                    Row(topic, broker, partition, base + start, index, None, value, (), None, -1, base + end)
+                )
+    assert all(first < last for first, last in pairwise(bounds)), folder
+    return Log(topic, partition, 0, bounds[-1], tuple(rows), tuple(bounds), broker)

@@ -1,0 +1,215 @@
+"""A write through a proxy to a modern broker, and whether its log has what the write promised.
+
+librdkafka, and not the package, reads the log, without the proxy between.
+"""
+
+from __future__ import annotations
+
+import random
+import zlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple, Self
+
+import pyarrow as pa
+from confluent_kafka import Consumer, Message, TopicPartition
+from pyspark.sql.types import BinaryType, IntegerType, StructField, StructType, TimestampType
+
+from spark_kafkawire import KafkaWireDataSource
+from spark_kafkawire.source.schema import HEADERS_FIELD
+from tests.support import kafka_python
+from tests.support.foreign import CLIENT_TIMEOUT_S, CODECS
+
+from .ledger import Found, Ledger, Promise
+from .reading import Options
+
+PARTITION_COUNT: Final = 3
+QUICK: Final = {
+    "requestTimeout": "1s",
+    "retryBackoff": "5ms",
+    "kafka.delivery.timeout.ms": "3000",
+    "kafka.max.block.ms": "2000",
+}
+#: The header that says whose a row is: operation and number.
+_NAME: Final = "chaos"
+_BATCH_BYTES: Final = ("200", "1000", "5000", "20000", "1MiB")
+_MURMUR2_MASK: Final = 0x7FFFFFFF
+_FIRST_MS: Final = 1_750_000_000_000
+
+_COLUMNS: Final = {
+    "key": (BinaryType(), pa.binary()),
+    "value": (BinaryType(), pa.binary()),
+    "headers": (HEADERS_FIELD.dataType, pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))),
+    "timestamp": (TimestampType(), pa.timestamp("us", tz="UTC")),
+    "partition": (IntegerType(), pa.int32()),
+}
+
+
+class Content(NamedTuple):
+    """What is compared of a row."""
+
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[str, bytes | None], ...]
+    timestamp_ms: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """The options of a write, its rows in batches, and what it promises where it succeeds and fails."""
+
+    options: Options
+    batches: list[pa.RecordBatch]
+    rows: list[Content]
+    logs: list[str | None]
+    success: Promise
+    error: Promise
+
+
+def draw(chance: random.Random, topic: str, operation: int) -> Drawn:
+    """A write to a topic of ``PARTITION_COUNT`` partitions."""
+    partitioner = chance.choice(("murmur2", "consistent", "consistent_random", "roundrobin", "sticky"))
+    compression = chance.choice(CODECS)
+    options = {
+        **QUICK,
+        "topic": topic,
+        "compression": compression,
+        "partitioner": partitioner,
+        "batchBytes": chance.choice(_BATCH_BYTES),
+        "kafka.max.in.flight.requests.per.connection": str(chance.choice((1, 2, 5))),
+    }
+    if chance.random() < 0.3:
+        options["retries"] = str(chance.choice((1, 3, 10)))
+    how = chance.choice(("idempotent", "idempotent", "idempotent", "all", "1", "0"))
+    if how == "all":
+        options["kafka.enable.idempotence"] = "false"
+    elif how != "idempotent":
+        options["acks"] = how
+    has_times = chance.random() < 0.6
+    rows = [_content(chance, operation, number, has_times) for number in range(chance.choice((1, 5, 60, 200)))]
+    named = chance.random() < 0.3
+    partitions = [chance.choice((None, 0, 1, 2)) if named else None for _ in rows]
+    logs = [_log(row.key, partition, partitioner) for row, partition in zip(rows, partitions, strict=True)]
+    size = chance.choice((7, 50, 1000))
+    batches = [
+        _batch(rows[start : start + size], partitions[start : start + size])
+        for start in range(0, len(rows), size)
+    ]
+    return Drawn(options, batches, rows, logs, *_PROMISES[how])
+
+
+_PROMISES: Final = {
+    "idempotent": (Promise.ONCE, Promise.AT_MOST_ONCE),
+    "all": (Promise.AT_LEAST_ONCE, Promise.ANY),
+    "1": (Promise.AT_LEAST_ONCE, Promise.ANY),
+    "0": (Promise.ANY, Promise.ANY),
+}
+
+
+def _content(chance: random.Random, operation: int, number: int, has_times: bool) -> Content:
+    headers: list[tuple[str, bytes | None]] = [(_NAME, b"%d %d" % (operation, number))]
+    if chance.random() < 0.2:
+        headers.append(("more", chance.choice((None, b"", b"x"))))
+    return Content(
+        None if chance.random() < 0.3 else b"key %d" % chance.randrange(20),
+        None if chance.random() < 0.05 else chance.randbytes(chance.choice((0, 3, 40, 300)) // 2) * 2,
+        tuple(headers),
+        _FIRST_MS + chance.randrange(10**9) if has_times else None,
+    )
+
+
+def _log(key: bytes | None, partition: int | None, partitioner: str) -> str | None:
+    """Where a row must be, by what others say of the partitioners; None for anywhere."""
+    if partition is not None:
+        return str(partition)
+    if partitioner == "murmur2" and key is not None:
+        return str((kafka_python.murmur2(key) & _MURMUR2_MASK) % PARTITION_COUNT)
+    if partitioner == "consistent" or (partitioner == "consistent_random" and key):
+        return str(zlib.crc32(key or b"") % PARTITION_COUNT)
+    return None
+
+
+def _batch(rows: Sequence[Content], partitions: Sequence[int | None]) -> pa.RecordBatch:
+    columns: dict[str, list[Any]] = {
+        "key": [row.key for row in rows],
+        "value": [row.value for row in rows],
+        "headers": [[{"key": key, "value": value} for key, value in row.headers] for row in rows],
+        "timestamp": [None if row.timestamp_ms is None else row.timestamp_ms * 1000 for row in rows],
+        "partition": list(partitions),
+    }
+    return pa.record_batch(
+        [pa.array(columns[name], kind) for name, (_, kind) in _COLUMNS.items()], names=list(_COLUMNS)
+    )
+
+
+def write(options: Options, batches: Sequence[pa.RecordBatch], schema: StructType | None = None) -> int:
+    """Write as one task does, and commit; how many rows the receipts tell."""
+    if schema is None:
+        schema = StructType([StructField(name, kind) for name, (kind, _) in _COLUMNS.items()])
+    writer: Any = KafkaWireDataSource(options).writer(schema, False)
+    message = writer.write(iter(batches))
+    writer.commit([message])
+    return sum(receipt.message_count for receipt in message.receipts)
+
+
+class Judge:
+    """Reads on in the logs of a topic where it ended the last time."""
+
+    def __init__(self, servers: str, topic: str) -> None:
+        self.ledger: Ledger[Content] = Ledger()
+        self._topic = topic
+        self._reader = Consumer(
+            {
+                "bootstrap.servers": servers,
+                "group.id": f"judge-of-{topic}",
+                "enable.auto.commit": False,
+                "auto.offset.reset": "error",
+                "fetch.wait.max.ms": 5,
+                "log_level": 0,
+            }
+        )
+        self._next = dict.fromkeys(range(PARTITION_COUNT), 0)
+
+    def found(self) -> Iterator[Found[Content]]:
+        """What has come since the last time."""
+        ends = {
+            partition: self._reader.get_watermark_offsets(
+                TopicPartition(self._topic, partition), CLIENT_TIMEOUT_S
+            )[1]
+            for partition in self._next
+        }
+        behind = {partition for partition, end in ends.items() if self._next[partition] < end}
+        self._reader.assign(
+            [TopicPartition(self._topic, partition, self._next[partition]) for partition in behind]
+        )
+        while behind:
+            message = self._reader.poll(CLIENT_TIMEOUT_S)
+            assert message is not None, f"librdkafka reads nothing of {self._topic} in {CLIENT_TIMEOUT_S} s"
+            assert message.error() is None, message.error()
+            partition, offset = message.partition(), message.offset()
+            assert partition is not None
+            assert offset == self._next[partition], f"librdkafka stepped over offsets of {self._topic}"
+            self._next[partition] = offset + 1
+            yield self._row(message)
+            behind = {each for each in behind if self._next[each] < ends[each]}
+
+    def _row(self, message: Message) -> Found[Content]:
+        headers: Any = tuple(message.headers() or ())
+        words = dict(headers).get(_NAME, b"-1 -1").split()
+        operation, number = map(int, words)
+        # A row without a time of its own has that of the write, which is not compared.
+        stamp = message.timestamp()[1]
+        entry = self.ledger.row(operation, number)
+        own = entry is None or entry.timestamp_ms is not None
+        content = Content(message.key(), message.value(), headers, stamp if own else None)
+        return Found(str(message.partition()), operation, number, content)
+
+    def close(self) -> None:
+        """Leave the broker."""
+        self._reader.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self.close()

@@ -60,7 +60,8 @@ def _zookeeper(options: RawOptions) -> Discovery:
         raise OptionError(
             "option zookeeper.auth: not of the form digest:user:password (its value is not shown)"
         )
-    connect = re.sub(r"\s*,\s*", ",", (options.get("zookeeper.connect") or "").strip())
+    entries = (options.get("zookeeper.connect") or "").split(",")
+    connect = ",".join(entry.strip() for entry in entries)
     if not _is_connect_string(connect):
         raise bad_value("zookeeper.connect", connect, "of the form host:port,host:port/chroot")
     return Discovery(zookeeper_connect=connect, zookeeper_auth=(scheme, credential) if auth else None)

@@ -47,7 +47,10 @@ _CONVERSIONS: Final = {
     _KEY: "keytool -importkeystore -srckeystore FILE -destkeystore keystore.p12 -deststoretype PKCS12, "
     "then openssl pkcs12 -in keystore.p12 -nodes -out keystore.pem",
 }
-_PEM_BLOCK: Final = re.compile(r"-----BEGIN ([A-Z0-9 ]+)-----(.*?)-----END \1-----", re.DOTALL)
+#: A block ends before the next one begins, so that a search for its end goes no further.
+_PEM_BLOCK: Final = re.compile(
+    r"-----BEGIN ([A-Z0-9 ]+)-----((?:(?!-----BEGIN ).)*?)-----END \1-----", re.DOTALL
+)
 #: The login module of each mechanism.
 _MODULES: Final = {
     "PLAIN": "PlainLoginModule",

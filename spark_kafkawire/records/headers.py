@@ -60,19 +60,27 @@ def _strings(keys: pa.BinaryArray, offsets: Int32s) -> pa.StringArray:
     """The keys as strings. Arrow trusts that strings are UTF-8, so that is checked here."""
     data = np.frombuffer(keys.buffers()[2], np.uint8)
     strings = keys.view(pa.string())
-    if len(data) and data.max() >= 0x80:
-        try:
-            strings.validate(full=True)
-        except pa.ArrowInvalid:
-            header = next(i for i, key in enumerate(keys) if not _is_utf8(key.as_py()))
-            row = int(np.searchsorted(offsets, header, "right")) - 1
-            raise BadHeaders(row, "the key of a header is not UTF-8") from None
+    if len(data) and data.max() >= 0x80 and not _is_utf8(strings):
+        row = int(np.searchsorted(offsets, _first_bad(strings), "right")) - 1
+        raise BadHeaders(row, "the key of a header is not UTF-8")
     return strings
 
 
-def _is_utf8(key: bytes) -> bool:
+def _first_bad(strings: pa.StringArray) -> int:
+    """The first of some strings that is not UTF-8: by halves, for there may be millions."""
+    start, stop = 0, len(strings)
+    while stop - start > 1:
+        middle = (start + stop) // 2
+        if _is_utf8(strings[start:middle]):
+            start = middle
+        else:
+            stop = middle
+    return start
+
+
+def _is_utf8(strings: pa.StringArray) -> bool:
     try:
-        key.decode()
-    except UnicodeDecodeError:
+        strings.validate(full=True)
+    except pa.ArrowInvalid:
         return False
     return True

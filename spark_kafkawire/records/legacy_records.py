@@ -35,8 +35,8 @@ from .checksum import crc32, first_mismatch
 from .columns import Columns, Int32s, Int64s, Uint8s, room
 from .compression import TooLarge
 from .entries import byte_array
-from .limits import MESSAGE_BYTES_MIN, DecodeLimits
-from .regions import CODEC_MASK
+from .limits import LEGACY_MESSAGE_BYTES_MIN, MESSAGE_BYTES_MIN, DecodeLimits
+from .regions import CODEC_MASK, joined
 from .spans import DecodeBuffers, Spans, gathered, room_for
 
 _INT32: Final = struct.Struct(">i")
@@ -128,7 +128,13 @@ def _parts(index: BatchIndex, rows: Int64s, limits: DecodeLimits) -> Iterator[_M
     while first < len(rows):
         stop = int(compressed[np.searchsorted(compressed, first)])
         if stop == first:
-            stage.open(int(rows[first]))
+            opened = _opened(index, int(rows[first]), limits)
+            if stage.cost and opened.cost >= limits.batch_bytes_max:
+                # Too large to be joined with others.
+                yield stage.messages()
+                stage = _Stage(index, limits)
+            stage.take(opened)
+            del opened
             first += 1
         else:
             # Plain messages up to the next compressed one, or until there are enough.
@@ -141,10 +147,33 @@ def _parts(index: BatchIndex, rows: Int64s, limits: DecodeLimits) -> Iterator[_M
             stage = _Stage(index, limits)
 
 
+def _cost(table: Int64s) -> int:
+    return int(np.maximum(table[:, kernels.SIZE], MESSAGE_BYTES_MIN).sum())
+
+
+@dataclass(frozen=True, slots=True)
+class _Opened:
+    """What the compressed message at ``row`` of the index holds, and where each message lies in it."""
+
+    row: int
+    content: Uint8s
+    table: Int64s
+
+    @property
+    def cost(self) -> int:
+        """As of a stage."""
+        return _cost(self.table)
+
+
+def _opened(index: BatchIndex, row: int, limits: DecodeLimits) -> _Opened:
+    content = joined(_content(index, row, limits))
+    return _Opened(row, content, _inner_table(index, row, content, limits))
+
+
 class _Stage:
     """Messages in the making: runs of plain ones and the contents of compressed ones, in parts.
 
-    ``cost`` is their size, each message counted as 64 bytes at least.
+    ``cost`` is their size, each message counted as 128 bytes at least.
     """
 
     def __init__(self, index: BatchIndex, limits: DecodeLimits) -> None:
@@ -163,21 +192,20 @@ class _Stage:
         np.take(self._index.table, rows, axis=0, out=table, mode="clip")
         start, stop = int(table[0, kernels.POS]), int(table[-1, kernels.POS] + table[-1, kernels.SIZE])
         table[:, kernels.POS] -= start
-        self._append([self._index.buf.data[start:stop]], table, rows)
+        self._append(self._index.buf.data[start:stop], table, rows)
 
-    def open(self, row: int) -> None:
+    def take(self, opened: _Opened) -> None:
         """Take over the content of a compressed message."""
-        parts = _content(self._index, row, self._limits)
-        table = _inner_table(self._index, row, byte_array(b"".join(parts)), self._limits)
-        self._append(parts, table, np.full(len(table), row))
+        table = opened.table
+        self._append(opened.content.data, table, np.full(len(table), opened.row))
 
-    def _append(self, parts: list[Buffer], table: Int64s, rows: Int64s) -> None:
+    def _append(self, part: Buffer, table: Int64s, rows: Int64s) -> None:
         table[:, kernels.POS] += self._size
         self._tables.append(table)
         self._rows.append(rows)
-        self._parts += parts
-        self._size += sum(map(len, parts))
-        self.cost += int(np.maximum(table[:, kernels.SIZE], MESSAGE_BYTES_MIN).sum())
+        self._parts.append(part)
+        self._size += len(part)
+        self.cost += _cost(table)
 
     def messages(self) -> _Messages:
         """All of them in one buffer, which is copied only where it has several parts."""
@@ -219,10 +247,14 @@ def _value(index: BatchIndex, row: int, message: memoryview) -> memoryview:
 def _inner_table(index: BatchIndex, row: int, content: Uint8s, limits: DecodeLimits) -> Int64s:
     """The index of a compressed message's content, with the offsets and timestamps that count."""
     outer = index.table[row]
-    rows_max = limits.decompressed_bytes_max // MESSAGE_BYTES_MIN + 1
+    rows_max = limits.decompressed_bytes_max // LEGACY_MESSAGE_BYTES_MIN + 1
     code, pos, table = index_table(content, rows_max)
     if code == kernels.ROWS_FULL:
-        raise index.too_large(row, f"it holds more than {len(table)} messages", limits)
+        raise index.too_large(
+            row,
+            f"it holds more than {len(table)} messages, and each counts as {LEGACY_MESSAGE_BYTES_MIN} bytes",
+            limits,
+        )
     if code == kernels.BAD_ORDER:
         raise index.damage(row, "the offset of a message is not above that of the one before it")
     if code != kernels.END or not len(table):

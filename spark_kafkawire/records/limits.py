@@ -8,7 +8,11 @@ from typing import Final
 from ..errors import OptionError
 
 #: What a message takes at least in memory (columns, and the index they are made of), bytes.
-MESSAGE_BYTES_MIN: Final = 64
+MESSAGE_BYTES_MIN: Final = 128
+#: The same of a message that a compressed one of Kafka 0.8 to 0.10 holds, whose index is wider.
+LEGACY_MESSAGE_BYTES_MIN: Final = 256
+#: What a compressed message inside of another one counts as at least, bytes: opening it takes so much time.
+COMPRESSED_BYTES_MIN: Final = 4096
 #: Arrow's binary type addresses the values of one batch by int32.
 VALUE_BYTES_MAX: Final = 2**31 - 1
 
@@ -18,10 +22,13 @@ class DecodeLimits:
     """What one call of ``decode``, or one part of ``decode_batches``, may take.
 
     ``decompressed_bytes_max`` (bytes) bounds all that one outermost message or batch becomes, nested
-    messages together. ``depth_max`` (levels) bounds the compressed messages around a plain one.
-    ``batch_bytes_max`` (bytes of decompressed messages) is where a call stops: with the outermost
-    message whose content reaches it. Both count a message as 64 bytes at least, so that memory
-    is a small multiple of their sum, also where all messages are empty.
+    messages together, and what a codec allocates for it, but for windows of up to 8 MiB.
+    ``depth_max`` (levels) bounds the compressed messages around a plain one. ``batch_bytes_max``
+    (bytes of decompressed messages) is where a call stops: with the outermost message whose content
+    reaches it. Both count a message or header as 128 bytes at least, a codec's block as 64, and a compressed
+    message inside of another one as 4 KiB: so memory is at most nine quarters of their sum, for the content
+    and the columns made of it, and time is a second or two where kernels are compiled, also where all
+    messages are empty. Interpreted kernels take eight times as long.
     """
 
     decompressed_bytes_max: int = 256 * 2**20

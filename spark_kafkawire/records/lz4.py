@@ -3,8 +3,9 @@
     04 22 4D 18 | flags | block size code | [content size int64] | checksum of these
     (block size uint32 | block | [checksum]) ... | 0 uint32 | [checksum]
 
-Blocks do not refer to each other, for Java's reader takes no others; what follows the frame and
-the blocks' own checksums is not looked at, for Kafka's checksum covers all. With magic 0 the
+Blocks do not refer to each other, for Java's reader takes no others; a block of no bytes ends the frame for
+it, plain or not. What follows the frame and the blocks' own checksums is not looked at, for Kafka's
+checksum covers all. With magic 0 the
 header's checksum covers the four magic bytes too, a mistake that was kept (KAFKA-3160): it is
 written so and not checked.
 
@@ -14,6 +15,7 @@ Source: the LZ4 frame format 1.6; Apache Kafka's Lz4BlockInputStream.java.
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterator
 from typing import Any, Final
 
 import cramjam
@@ -21,8 +23,8 @@ import numpy as np
 
 from ..errors import CorruptDataError, OptionError
 from ..protocol.primitives import Buffer
-from .columns import room
-from .compression import Codec, TooLarge
+from .columns import Uint8s, room
+from .compression import Codec, TooLarge, check_parts
 
 _MAGIC: Final = b"\x04\x22\x4d\x18"
 _UINT32: Final = struct.Struct("<I")
@@ -49,27 +51,39 @@ _NO_ROOM: Final = "failed to write whole buffer"
 
 def _decompress(payload: memoryview, size_max: int) -> list[Buffer]:
     header_size, block_size_max = _header(payload)
-    blocks, frame_size, size = _blocks(payload, header_size, block_size_max)
+    frame_size, size, block_room = _measure(payload, header_size, block_size_max, size_max)
     if not payload[4] & _INDEPENDENT_BLOCKS:
         return decompress_into(cramjam.lz4, "lz4", payload[:frame_size], size, size_max)
-    # The library wants room for a whole block, whose size it takes from four bytes before the block:
-    # it guesses whether they are there, and would take a block's first bytes for them.
-    target, written = room(min(size, size_max) + block_size_max, np.uint8).data, 0
-    prefix = _UINT32.pack(block_size_max)
-    for pos, block_size, is_plain in blocks:
-        block, left = payload[pos : pos + block_size], target[written : written + block_size_max]
+    target, written = room(min(size, size_max + block_room), np.uint8), 0
+    view = target.data
+    for pos, block_size, is_plain in _blocks(payload, header_size):
+        block, block_room = payload[pos : pos + block_size], _room(block_size, is_plain, block_size_max)
+        left = view[written : written + block_room]
         try:
             # Blocks on their own, without a library's context for the frame: twice as fast.
-            if is_plain:
-                left[: len(block)] = block
-                written += len(block)
+            if is_plain or not block_size:
+                left[:] = block
+                written += block_size
             else:
-                written += cramjam.lz4.decompress_block_into(prefix + block, left)
+                # The library wants to know the room from four bytes before the block: it guesses whether
+                # they are there, and would take a block's first bytes for them.
+                written += cramjam.lz4.decompress_block_into(_UINT32.pack(block_room) + block, left)
         except (cramjam.DecompressionError, ValueError) as error:
             raise CorruptDataError("its lz4 data are damaged") from error
         if written > size_max:
             raise TooLarge(written)
-    return [target[:written]]
+    return [fitted(target, written)]
+
+
+def _room(size: int, is_plain: bool, block_size_max: int) -> int:
+    """The most that a block of so many bytes becomes."""
+    return min(block_size_max, size if is_plain else size * _RATIO_MAX)
+
+
+def fitted(target: Uint8s, written: int) -> Buffer:
+    """What was written to the target: a copy where most of it was room, which would be kept with it."""
+    content = target.data[:written]
+    return content if 2 * written >= len(target) else bytes(content)
 
 
 def decompress_into(library: Any, name: str, data: Buffer, size: int, size_max: int) -> list[Buffer]:
@@ -81,25 +95,36 @@ def decompress_into(library: Any, name: str, data: Buffer, size: int, size_max: 
         if str(error) == _NO_ROOM and size > size_max:
             raise TooLarge(size_max + 1) from error
         raise CorruptDataError(f"its {name} data are damaged ({error})") from error
-    return [target.data[:written]]
+    return [fitted(target, written)]
 
 
-def _blocks(
-    payload: memoryview, pos: int, block_size_max: int
-) -> tuple[list[tuple[int, int, bool]], int, int]:
-    """Position and size of each block and whether it is plain; the frame's size; the most it becomes."""
-    blocks, size_max = list[tuple[int, int, bool]](), 0
+def _measure(payload: memoryview, start: int, block_size_max: int, size_max: int) -> tuple[int, int, int]:
+    """Size of the frame, the most that it becomes, and the most that a block of it becomes."""
+    count = content_size = largest = 0
+    for pos, size, is_plain in _blocks(payload, start):
+        if not size:
+            return pos + (4 if payload[4] & _CONTENT_CHECKSUM else 0), content_size, largest
+        check_parts(count := count + 1, size_max)
+        block_room = _room(size, is_plain, block_size_max)
+        content_size += block_room
+        largest = max(largest, block_room)
+    raise CorruptDataError("its lz4 frame ends too early")
+
+
+def _blocks(payload: memoryview, pos: int) -> Iterator[tuple[int, int, bool]]:
+    """Position and size of each block and whether it is plain, up to the one of no bytes, if there is one.
+
+    They are found anew each time: a table of them might take more memory than all they become.
+    """
     between = 4 if payload[4] & _BLOCK_CHECKSUM else 0
     while len(payload) - pos >= _UINT32.size:
         (word,) = _UINT32.unpack_from(payload, pos)
         pos += _UINT32.size
-        if not word:
-            return blocks, pos + (4 if payload[4] & _CONTENT_CHECKSUM else 0), size_max
-        size, is_plain = word & ~_PLAIN_BLOCK, word >= _PLAIN_BLOCK
-        blocks.append((pos, size, is_plain))
-        size_max += min(block_size_max, size if is_plain else size * _RATIO_MAX)
+        size = word & ~_PLAIN_BLOCK
+        yield pos, size, word >= _PLAIN_BLOCK
+        if not size:
+            return
         pos += size + between
-    raise CorruptDataError("its lz4 frame ends too early")
 
 
 def _header(payload: memoryview) -> tuple[int, int]:

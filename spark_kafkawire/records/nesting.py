@@ -10,6 +10,7 @@ once. ``origin`` tells for each message which outermost one it came from.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 
@@ -18,8 +19,11 @@ from ..protocol.primitives import Buffer
 from .checksum import crc32
 from .columns import Int64s, Uint8s
 from .compression import CODECS, TooLarge
-from .entries import Entries, Stop, byte_array, damage, walk_regions
-from .limits import DecodeLimits
+from .entries import CODEC_MASK, Entries, Stop, byte_array, damage, walk_regions
+from .limits import COMPRESSED_BYTES_MIN, MESSAGE_BYTES_MIN, DecodeLimits
+
+#: Compressed messages that one may hold whatever the limit.
+_OPENED_ALWAYS: Final = 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,16 +56,20 @@ class _Flattening:
         self._base_offset = base_offset
         self._limits = limits
         self._taken: dict[int, int] = {}
+        self._opened: dict[int, int] = {}
+        self._depth = 0
 
     def run(self) -> Level:
-        level, depth = self._outer, 0
+        level = self._outer
         while len(compressed := np.flatnonzero(level.entries.codec)):
-            if depth == self._limits.depth_max:
+            if self._depth == self._limits.depth_max:
                 place = self._offset(level.origin[compressed[0]])
                 raise LimitError(
-                    f"message at offset {place} holds compressed messages nested deeper than {depth} levels"
+                    f"message at offset {place} holds compressed messages nested deeper than"
+                    f" {self._depth} levels"
                 )
-            level, depth = self._next_level(level, compressed), depth + 1
+            level = self._next_level(level, compressed)
+            self._depth += 1
         return level
 
     def _next_level(self, level: Level, compressed: Int64s) -> Level:
@@ -91,31 +99,46 @@ class _Flattening:
                 raise self._corrupt(kept, f"it holds {entries.stop.meaning}")
             # Here, too, the call ends between outermost messages, and never before the first one.
             if kept == 0:
-                raise self._too_large(kept, f"it holds more than {entries.count} messages")
+                raise self._too_large(
+                    kept,
+                    f"it holds more than {entries.count} messages, and each counts as"
+                    f" {MESSAGE_BYTES_MIN} bytes",
+                )
             count = int(np.searchsorted(origins, kept))
             entries, origins = entries.head(count), origins[:count]
         return Level(buf, entries, origins, kept)
 
     def _content(self, level: Level, row: int, origin: int) -> list[Buffer]:
         """What a compressed message holds, in parts."""
+        if self._depth:
+            self._count(origin)
         entries = level.entries
         start, size = int(entries.payload_pos[row]), int(entries.payload_size[row])
         payload = level.buf.data[start : start + size]
         if crc32(payload) != entries.crc[row]:
             raise self._corrupt(origin, "the CRC-32 of its payload is wrong")
-        codec = CODECS.get(int(entries.codec[row]))
+        # Not the column of all codecs, which is made anew by each look at it.
+        number = int(entries.attributes[row]) & CODEC_MASK
+        codec = CODECS.get(number)
         if codec is None:
-            raise self._corrupt(origin, f"its compression codec {entries.codec[row]} is unknown")
+            raise self._corrupt(origin, f"its compression codec {number} is unknown")
         taken = self._taken.get(origin, 0)
         try:
             content = codec.decompress(payload, self._limits.decompressed_bytes_max - taken)
         except CorruptDataError as error:
             raise self._corrupt(origin, str(error)) from error
         except TooLarge as error:
-            size = taken + error.size
-            raise self._too_large(origin, f"it decompresses to {size} bytes or more") from error
+            reason = str(error) if not taken else f"it decompresses to {taken + error.size} bytes or more"
+            raise self._too_large(origin, reason) from error
         self._taken[origin] = taken + sum(map(len, content))
         return content
+
+    def _count(self, origin: int) -> None:
+        """Count a compressed message inside of another one."""
+        count = self._opened[origin] = self._opened.get(origin, 0) + 1
+        if count > max(self._limits.decompressed_bytes_max // COMPRESSED_BYTES_MIN, _OPENED_ALWAYS):
+            reason = f"it holds {count} compressed messages or more, and each counts as"
+            raise self._too_large(origin, f"{reason} {COMPRESSED_BYTES_MIN} bytes")
 
     def _offset(self, origin: int) -> int:
         return self._base_offset + int(self._outer.entries.pos[origin])

@@ -30,7 +30,7 @@ from . import compiler
 from .batch_index import BatchIndex
 from .columns import Columns, Int32s, Int64s, Uint8s, binary_array, room
 from .headers import BadHeaders, decode_headers
-from .limits import DecodeLimits
+from .limits import MESSAGE_BYTES_MIN, DecodeLimits
 from .record_kernels import read_records
 from .regions import Regions, regions_of
 from .spans import DecodeBuffers, gathered, head, room_for
@@ -61,8 +61,12 @@ def decode_record_batches(
     Raises ``CorruptDataError`` and ``LimitError`` (fatal), as ``record_log.decode_batches`` tells.
     """
     check_crcs(index, rows)
-    for regions in regions_of(index, rows, limits, buffers.stage):
-        yield _columns(regions, start_offset, stop_offset, wanted, limits, buffers.values)
+
+    def columns(regions: Regions) -> Columns:
+        return _columns(regions, start_offset, stop_offset, wanted, limits, buffers.values)
+
+    # A loop's variable would keep what was decompressed while the next batch is.
+    yield from map(columns, regions_of(index, rows, limits, buffers.stage))
 
 
 def check_crcs(index: BatchIndex, rows: Int64s) -> None:
@@ -106,7 +110,10 @@ def _columns(
     has_keys = "key" in wanted and null_keys < row
     has_headers = "headers" in wanted and header_count > 0
     if has_headers and header_count > limits.rows_max:
-        reason = f"the records from here on have {header_count} headers, and each counts as 64 bytes"
+        reason = (
+            f"the records from here on have {header_count} headers, and each counts as"
+            f" {MESSAGE_BYTES_MIN} bytes"
+        )
         raise regions.index.too_large(int(regions.rows[0]), reason, limits)
     return Columns(
         offsets[:row],
@@ -130,6 +137,7 @@ def _gathered_values(values: _Values, count: int, size: int, nulls: int) -> pa.B
 
 def _headers(regions: Regions, columns: list[Int32s], count: int, header_count: int) -> pa.ListArray:
     starts, stops, counts = columns
+    compiler.expect(header_count)
     try:
         return decode_headers(regions.buf, starts[:count], stops[:count], counts[:count], header_count)
     except BadHeaders as error:

@@ -91,15 +91,33 @@ def _decompressed(
     for i, (pos, size, attributes, count) in enumerate(index.table[rows][:, columns].tolist()):
         payload = view[pos + HEADER_BYTES : pos + size]
         try:
-            sizes.append(stage.append(_content(payload, attributes & CODEC_MASK, limits)))
+            parts = _content(payload, attributes & CODEC_MASK, limits)
         except CorruptDataError as error:
             raise index.damage(int(rows[i]), str(error)) from error
         except TooLarge as error:
             raise index.too_large(int(rows[i]), str(error), limits) from error
-        taken += max(sizes[-1], MESSAGE_BYTES_MIN * count)
-        if taken >= part_bytes_max or i + 1 == len(rows):
+        size = sum(map(len, parts))
+        if size >= part_bytes_max:
+            # Large enough for a part of its own, and too large to be there twice.
+            if sizes:
+                yield _placed(index, rows[first:i], limits, stage.take(), np.array(sizes))
+            yield _placed(index, rows[i : i + 1], limits, joined(parts), np.array([size]))
+            sizes, first, taken = [], i + 1, 0
+            continue
+        sizes.append(stage.append(parts))
+        taken += max(size, MESSAGE_BYTES_MIN * count)
+        if taken >= part_bytes_max:
             yield _placed(index, rows[first : i + 1], limits, stage.take(), np.array(sizes))
             sizes, first, taken = [], i + 1, 0
+    if sizes:
+        yield _placed(index, rows[first:], limits, stage.take(), np.array(sizes))
+
+
+def joined(parts: list[Buffer]) -> Uint8s:
+    """All parts in a row, without a copy where there is one; they are taken out of the list."""
+    content = parts[0] if len(parts) == 1 else b"".join(parts)
+    parts.clear()
+    return byte_array(content)
 
 
 def _content(payload: memoryview, number: int, limits: DecodeLimits) -> list[Buffer]:
@@ -170,5 +188,7 @@ def _placed(
 def _bad_count(index: BatchIndex, row: int, size: int, limits: DecodeLimits) -> KafkaWireError:
     count = int(index.table[row, kernels.COUNT])
     if 0 <= count <= size // kernels.RECORD_BYTES_MIN:
-        return index.too_large(row, f"it holds {count} records, and each counts as 64 bytes", limits)
+        return index.too_large(
+            row, f"it holds {count} records, and each counts as {MESSAGE_BYTES_MIN} bytes", limits
+        )
     return index.damage(row, f"it claims {count} records in {size} bytes")

@@ -42,7 +42,7 @@ CPU_S_MAX: Final = 60
 #: What decoding may take: little, so that limits are reached.
 LIMITS: Final = tuple(
     DecodeLimits(decompressed_bytes_max=most, depth_max=depth, batch_bytes_max=size)
-    for most, depth, size in ((2**16, 3, 2**16), (2**16, 3, 300), (400, 2, 300))
+    for most, depth, size in ((2**16, 3, 2**16), (2**16, 3, 300), (800, 2, 300))
 )
 #: Inputs of one seed; input ``i`` of seed ``s`` is drawn from their sum.
 _SEED_INPUTS: Final = 1 << 40

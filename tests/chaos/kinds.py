@@ -81,9 +81,7 @@ def _apache(version: str) -> Iterator[ApacheKafka]:
             yield broker
 
 
-def _modern(
-    kind: str, servers: str, upstreams: tuple[Upstream, ...], seed: str, workers: int
-) -> Target:
+def _modern(kind: str, servers: str, upstreams: tuple[Upstream, ...], seed: str, workers: int) -> Target:
     truth = topics.prepare(servers, seed, is_apache=kind in APACHE)
     written = tuple(f"written-{index}" for index in range(workers))
     for name in written:

@@ -92,8 +92,14 @@ class Ledger(Generic[T]):
                 return f"a row is in {row.log} instead of {entry.logs[row.number]}: {row}"
             entry.found.append(row)
             met.add(row.operation)
-        problems = [(each, self._entries[each].promise, fault_of(self._entries[each])) for each in sorted(met)]
-        wrong = [f"the write of operation {each}, {promise.value}: {fault}" for each, promise, fault in problems if fault]
+        problems = [
+            (each, self._entries[each].promise, fault_of(self._entries[each])) for each in sorted(met)
+        ]
+        wrong = [
+            f"the write of operation {each}, {promise.value}: {fault}"
+            for each, promise, fault in problems
+            if fault
+        ]
         return "; ".join(wrong) or None
 
 

@@ -166,5 +166,3 @@ class Judge:
 
 def _size(file: Path) -> int:
     return file.stat().st_size if file.exists() else 0
-
-

@@ -162,7 +162,9 @@ class V07Operations:
         expected: list[Row] = []
 
         def read(proxy: Proxy) -> list[Row]:
-            drawn = v07_operations.draw_read(seed.chance(), self._target.truth, _addresses(proxy, self._target))
+            drawn = v07_operations.draw_read(
+                seed.chance(), self._target.truth, _addresses(proxy, self._target)
+            )
             expected.extend(drawn.expected)
             return reading.read(drawn.options)
 

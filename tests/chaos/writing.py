@@ -86,7 +86,9 @@ def draw(chance: random.Random, topic: str, operation: int) -> Drawn:
     elif how != "idempotent":
         options["acks"] = how
     has_times = chance.random() < 0.6
-    rows = [_content(chance, operation, number, has_times) for number in range(chance.choice((1, 5, 60, 200)))]
+    rows = [
+        _content(chance, operation, number, has_times) for number in range(chance.choice((1, 5, 60, 200)))
+    ]
     named = chance.random() < 0.3
     partitions = [chance.choice((None, 0, 1, 2)) if named else None for _ in rows]
     logs = [_log(row.key, partition, partitioner) for row, partition in zip(rows, partitions, strict=True)]

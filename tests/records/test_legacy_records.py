@@ -218,8 +218,8 @@ def test_a_message_that_becomes_too_large_is_refused_with_both_numbers(compressi
 
 
 def test_too_many_messages_in_one_are_refused() -> None:
-    with pytest.raises(LimitError, match=r"batch at offset 27: it holds more than 16 messages.* is 1000"):
-        rows(wrapper([message(i, None) for i in range(17)], 27), limits=SMALL)
+    with pytest.raises(LimitError, match=r"batch at offset 27: it holds more than 4 messages.* is 1000"):
+        rows(wrapper([message(i, None) for i in range(5)], 27), limits=SMALL)
 
 
 def test_the_header_checksum_of_lz4_does_not_matter_before_magic_1() -> None:

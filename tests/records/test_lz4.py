@@ -117,3 +117,29 @@ def test_sizes_are_bounded_exactly(linked: bool) -> None:
 def test_damage_is_told_as_such(frame: bytes) -> None:
     with pytest.raises(CorruptDataError, match="lz4"):
         unpacked(LZ4, frame)
+
+
+def test_an_empty_plain_block_ends_a_frame_as_for_java() -> None:
+    """Lz4BlockInputStream takes any block of no bytes for the end mark."""
+    block = struct.pack("<I", 1 << 31 | 1)
+    frame = (
+        b"\x04\x22\x4d\x18\x60\x40\x82" + block + b"a" + struct.pack("<I", 1 << 31) + block + b"b" + bytes(4)
+    )
+    assert unpacked(LZ4, frame) == b"a"
+
+
+@pytest.mark.parametrize("block", [b"\1\0\0\0\0", b"\1\0\0\x80a"])
+def test_more_blocks_than_the_limit_has_room_for_are_refused(block: bytes) -> None:
+    """Tables of 15 million blocks took 1.5 GB, and their decoding 104 s."""
+    frame = b"\x04\x22\x4d\x18\x60\x40\x82" + block * 20_000 + bytes(4)
+    assert len(unpacked(LZ4, frame, 20_000 * 64)) in (0, 20_000)
+    with pytest.raises(TooLarge, match="it has 15626 blocks or more, and each counts as 64 bytes"):
+        unpacked(LZ4, frame, 1_000_000)
+
+
+def test_content_does_not_keep_the_room_for_blocks() -> None:
+    """Ten thousand messages of a few bytes kept 64 KiB each, or 4 MiB."""
+    packed = bytes(cramjam.lz4.compress_block(b"ab" * 20, store_size=False))
+    frame = b"\x04\x22\x4d\x18\x60\x70\x73" + struct.pack("<I", len(packed)) + packed + bytes(4)
+    [part] = LZ4.decompress(memoryview(frame), 1 << 20)
+    assert memoryview(part).obj == b"ab" * 20

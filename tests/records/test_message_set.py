@@ -89,8 +89,8 @@ def test_a_call_does_not_end_inside_an_outermost_message() -> None:
     assert not decoded.cut
 
 
-def test_the_batch_limit_counts_a_message_as_64_bytes_at_least() -> None:
-    limits = DecodeLimits(decompressed_bytes_max=6400, batch_bytes_max=6400)
+def test_the_batch_limit_counts_a_message_as_128_bytes_at_least() -> None:
+    limits = DecodeLimits(decompressed_bytes_max=12800, batch_bytes_max=12800)
     wrapper = Compressed((Plain(b""),) * 90, codec=2)
     decoded = decode(message_set([wrapper] * 5), 0, limits)
     assert column_rows(decoded.columns) == rows([wrapper] * 2)
@@ -98,7 +98,9 @@ def test_the_batch_limit_counts_a_message_as_64_bytes_at_least() -> None:
     plain = decode(message_set([Plain(b"")] * 500), 0, limits)
     assert (plain.columns.count, plain.size, plain.cut) == (200, 2000, False)
     with pytest.raises(
-        LimitError, match="offset 0: it holds more than 200 messages; maxDecompressedBytes is 6400"
+        LimitError,
+        match="offset 0: it holds more than 200 messages, and each counts as 128 bytes; "
+        "maxDecompressedBytes is 12800",
     ):
         decode(Compressed((Plain(b""),) * 201, codec=2).encoded(), 0, limits)
 

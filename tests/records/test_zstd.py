@@ -76,3 +76,28 @@ def test_every_cut_and_every_lie_about_the_size_is_damage(frame: bytes) -> None:
             unpacked(frame[:size])
     with pytest.raises(CorruptDataError, match="zstd"):
         unpacked(frame[:6] + bytes((frame[6] ^ 0xFF,)) + frame[7:])
+
+
+def test_a_window_above_the_limit_is_refused_and_one_of_8_mib_never() -> None:
+    for exponent, expected in ((13, True), (14, False), (17, False)):
+        frame = struct.pack("<IBB", 0xFD2FB528, 0, exponent << 3) + b"\1\0\0"
+        if expected:
+            assert unpacked(frame, 1000) == b""
+            continue
+        assert unpacked(frame, 1 << 27) == b""
+        with pytest.raises(TooLarge, match=f"its zstd window has {1 << 10 + exponent} bytes"):
+            unpacked(frame, (1 << 10 + exponent) - 1)
+
+
+def test_blocks_of_a_known_size_are_refused_before_memory_is_taken() -> None:
+    block = struct.pack("<I", 131_072 << 3 | 2)[:3] + b"\0"
+    frame = struct.pack("<IBB", 0xFD2FB528, 0, 0x58) + block * 1000
+    with pytest.raises(TooLarge, match="it decompresses to 10092544 bytes or more"):
+        unpacked(frame, 10_000_000)
+
+
+def test_more_frames_than_the_limit_has_room_for_are_refused() -> None:
+    frame = struct.pack("<IBB", 0xFD2FB528, 0x20, 0) + b"\1\0\0"
+    assert unpacked(frame * 4096, 1) == b""
+    with pytest.raises(TooLarge, match="it has 4097 blocks or more"):
+        unpacked(frame * 4097, 1)

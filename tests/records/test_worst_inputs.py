@@ -1,0 +1,100 @@
+"""No input of a mebibyte takes more than seconds of a processor, or more memory than the limits say."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from spark_kafkawire.cluster.zookeeper import _address
+from spark_kafkawire.cluster.zookeeper_session import NODE_BYTES_MAX
+from spark_kafkawire.errors import KafkaWireError
+from spark_kafkawire.net import scram
+from spark_kafkawire.options import security
+from spark_kafkawire.options.jaas import parse_jaas
+from spark_kafkawire.records.record_log import DecodeLimits
+from tests.records.worst_inputs import calibrated_s, kafka_07, memory_bytes_max, modern
+
+#: Processor seconds for an input, where ``calibrated_s`` takes so many: half of the machines are slower.
+CPU_S_MAX = 2.0
+CALIBRATED_S = 0.02
+#: ``maxDecompressedBytes`` in MiB. Interpreted, messages take twenty times as long: the same time for an
+#: eighth of them.
+LIMITS_MIB = {"compiled": 256, "interpreted": 32}
+#: A mebibyte; or more where as many messages as can be do not fit in one.
+SIZE_MAX = 12 << 20
+NAMES = [*modern(0), *kafka_07(0)]
+
+
+@pytest.fixture(scope="module", params=LIMITS_MIB)
+def measured(request: pytest.FixtureRequest) -> tuple[int, dict[str, Any]]:
+    """The limit, and for each input what it took in a process of its own."""
+    limit_mib = LIMITS_MIB[request.param]
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.records.worst_inputs", request.param, str(limit_mib)],
+        cwd=Path(__file__).parents[2],
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    return limit_mib, {name: figures for name, *figures in map(json.loads, done.stdout.splitlines())}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_worst_inputs_take_seconds_and_no_more_memory_than_the_limits_say(
+    name: str, measured: tuple[int, dict[str, Any]]
+) -> None:
+    limit_mib, figures = measured
+    size, cpu_s, slowness_s, memory_bytes, became = figures[name]
+    assert size < SIZE_MAX
+    assert re.match(r"\d+ rows$|CorruptDataError: |LimitError: ", became)
+    assert cpu_s < CPU_S_MAX * max(1, slowness_s / CALIBRATED_S)
+    assert memory_bytes < memory_bytes_max(DecodeLimits(decompressed_bytes_max=limit_mib << 20))
+
+
+def _challenge(text: str) -> None:
+    tokens = scram.scram("SCRAM-SHA-512", "user", "password")
+    nonce = next(tokens).decode().rpartition("=")[2]
+    tokens.send(text.replace("NONCE", nonce).encode())
+
+
+MIB = 1 << 20
+#: Texts of peers, options and files, and who looks at them.
+TEXTS: dict[str, tuple[Callable[[str], object], str]] = {
+    **{
+        f"a registration of {piece!r}": (_address, piece * (NODE_BYTES_MAX // len(piece)) + end)
+        for piece in ("x-1:", "-1", "-", "1", ":", "a:", "/", "-1:/", " ")
+        for end in ("", "!", ":1")
+    },
+    **{
+        f"PEM of {piece!r}": (lambda text: security._pem("name", text), piece * (MIB // len(piece)))
+        for piece in ("-----BEGIN A-----", "-----BEGIN A", "-----BEGIN A-----\n-----END B-----", "-", "A ")
+    },
+    **{
+        f"a login of {piece!r}": (parse_jaas, start + piece * (MIB // len(piece)))
+        for start in ("", 'Module required name="')
+        for piece in ("/*", "//", '"', "'", "\\", "=", "a ", "a/", "/ ", " ")
+    },
+    "as many rounds as can be": (_challenge, f"r=NONCEx,s=c2FsdA==,i={scram.ITERATIONS_MAX}"),
+    "more rounds than can be": (_challenge, f"r=NONCEx,s=c2FsdA==,i={scram.ITERATIONS_MAX + 1}"),
+    "a long nonce": (_challenge, f"r=NONCE{'x' * MIB},s=c2FsdA==,i=4096"),
+    "a long salt": (_challenge, f"r=NONCEx,s={'A' * MIB},i=4096"),
+    "a long refusal": (_challenge, "e=" + "-" * MIB),
+}
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_the_worst_texts_take_seconds(name: str) -> None:
+    read, text = TEXTS[name]
+    slowness_s, began = calibrated_s(), time.process_time()
+    with contextlib.suppress(KafkaWireError):
+        read(text)
+    assert time.process_time() - began < CPU_S_MAX * max(1, slowness_s / CALIBRATED_S)

@@ -55,6 +55,10 @@ class FetchTask:
     ending: str | None = None
 
 
+class TopicMadeAnew(UnknownTopicError):
+    """The topic that was planned is gone: another one has its name. Fatal."""
+
+
 class Fetcher:
     """One read of one range.
 
@@ -130,7 +134,7 @@ class Fetcher:
             self._disconnect()
         self._feed.restart()
         if isinstance(error, UnknownTopicError):
-            self._lose(self._task.range.stop_offset, f"the topic is gone: {error}")
+            self._miss_the_topic(error)
         elif error.action is Action.DATA_LOSS:
             self._go_on_where_the_log_does()
         elif isinstance(error, NothingCame):
@@ -142,6 +146,16 @@ class Fetcher:
             if error.action in (Action.REFRESH, Action.RECONNECT):
                 self._forget_leader()
             self._attempts.failed(error.located(place))
+
+    def _miss_the_topic(self, error: UnknownTopicError) -> None:
+        """Brokers that start may not know a topic yet: rows are given up only after the last try."""
+        if not (self._options.fail_on_data_loss or isinstance(error, TopicMadeAnew)):
+            try:
+                self._attempts.failed(BrokerError(str(error), action=Action.REFRESH))
+                return
+            except BrokerError as last:
+                error = UnknownTopicError(str(last))
+        self._lose(self._task.range.stop_offset, f"the topic is gone: {error}")
 
     def _go_on_where_the_log_does(self) -> None:
         """The broker says that it has not got the next offset."""
@@ -206,9 +220,15 @@ class Fetcher:
 
     def _found_leader(self) -> Leader:
         log, planned_id = self._task.range.log, self._task.leader.topic_id
-        leader = self._cluster.leaders_of((log,))[log]
+        planned_epoch, leader = self._task.leader.epoch, self._cluster.leaders_of((log,))[log]
         if None is not leader.topic_id != planned_id is not None:
-            raise UnknownTopicError(f"{quoted(log.topic)} was deleted, and another topic has its name now")
+            raise TopicMadeAnew(f"{quoted(log.topic)} was deleted, and another topic has its name now")
+        if leader.topic_id is None and 0 <= leader.epoch < planned_epoch:
+            raise BrokerError(
+                f"{leader.broker} leads in epoch {leader.epoch}, after {planned_epoch} when the read was "
+                "planned: the topic was made anew, or brokers are behind",
+                action=Action.REFRESH,
+            )
         return leader
 
     def _forget_leader(self) -> None:

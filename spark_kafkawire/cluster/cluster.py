@@ -58,6 +58,9 @@ class Cluster(Protocol):
     def bounds(self, logs: Sequence[TopicPartition]) -> dict[TopicPartition, LogBounds]:
         """Where each log starts and ends now, in the order of ``logs``."""
 
+    def high_watermarks(self, logs: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
+        """Where each log ends, also for those who read committed records only."""
+
     def local_starts(self, logs: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
         """The first offset that each log's leader serves at once: earlier ones are in tiered storage."""
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 
 from ..errors import BrokerError, ConnectFailed, KafkaWireError, ProtocolError, UnsupportedVersionError
@@ -133,6 +134,7 @@ def _asked_once(
 ) -> _Answers:
     """One attempt at all leaders; every question gets an answer or an error."""
     leaders = metadata.leaders_of({log for times in pending for log in times})
+    epochs = {log: leader.epoch for log, leader in leaders.items()}
     by_broker: dict[Broker, list[dict[TopicPartition, int]]] = defaultdict(lambda: [{} for _ in pending])
     for index, times in enumerate(pending):
         for log, time in times.items():
@@ -140,7 +142,7 @@ def _asked_once(
 
     def question(broker: Broker) -> _Answers:
         try:
-            return dict(_answers(broker, by_broker[broker], net, isolation_level))
+            return dict(_answers(broker, by_broker[broker], epochs, net, isolation_level))
         except KafkaWireError as error:
             logs = [(index, log) for index, times in enumerate(by_broker[broker]) for log in times]
             return dict.fromkeys(logs, _explained(error, logs[0][1]))
@@ -157,10 +159,14 @@ def _explained(error: KafkaWireError, log: TopicPartition) -> KafkaWireError:
 
 
 def _answers(
-    broker: Broker, asked: Sequence[Timestamps], net: NetOptions, isolation_level: int
+    broker: Broker,
+    asked: Sequence[Timestamps],
+    epochs: Mapping[TopicPartition, int],
+    net: NetOptions,
+    isolation_level: int,
 ) -> Iterator[tuple[tuple[int, TopicPartition], ListOffsetsPartitionReply | KafkaWireError]]:
     places = [index for index, times in enumerate(asked) if times]
-    replies = _replies(broker, [_request(asked[index], isolation_level) for index in places], net)
+    replies = _replies(broker, [_request(asked[index], epochs, isolation_level) for index in places], net)
     for index, reply in zip(places, replies, strict=True):
         partitions = _partitions(reply)
         for log in asked[index]:
@@ -202,18 +208,25 @@ def _without_tiers(request: ListOffsetsRequest) -> ListOffsetsRequest:
         part.timestamp != EARLIEST_LOCAL_TIMESTAMP for topic in request.topics for part in topic.partitions
     ):
         return request
-    times = {
-        TopicPartition(topic.name, part.partition_index): EARLIEST_TIMESTAMP
+    topics = tuple(
+        replace(
+            topic, partitions=tuple(replace(part, timestamp=EARLIEST_TIMESTAMP) for part in topic.partitions)
+        )
         for topic in request.topics
-        for part in topic.partitions
-    }
-    return _request(times, request.isolation_level)
+    )
+    return replace(request, topics=topics)
 
 
-def _request(times: Timestamps, isolation_level: int) -> ListOffsetsRequest:
+def _request(
+    times: Timestamps, epochs: Mapping[TopicPartition, int], isolation_level: int
+) -> ListOffsetsRequest:
+    """The question; with the epoch, who led a log before does not answer for who leads it now."""
     by_topic: dict[str, list[ListOffsetsPartition]] = defaultdict(list)
     for log, ms in times.items():
-        by_topic[log.topic].append(ListOffsetsPartition(partition_index=log.partition, timestamp=ms))
+        partition = ListOffsetsPartition(
+            partition_index=log.partition, current_leader_epoch=epochs[log], timestamp=ms
+        )
+        by_topic[log.topic].append(partition)
     topics = [ListOffsetsTopic(name=topic, partitions=tuple(parts)) for topic, parts in by_topic.items()]
     return ListOffsetsRequest(isolation_level=isolation_level, topics=tuple(topics))
 

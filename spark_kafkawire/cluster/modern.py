@@ -9,7 +9,8 @@ from collections.abc import Collection, Mapping, Sequence
 from ..errors import OptionError, UnknownTopicError
 from ..model import Broker, Leader, LogBounds, RecordTimes, TopicPartition
 from ..options import NetOptions
-from ..protocol.modern.list_offsets import EARLIEST_LOCAL_TIMESTAMP
+from ..protocol.modern.fetch import READ_UNCOMMITTED
+from ..protocol.modern.list_offsets import EARLIEST_LOCAL_TIMESTAMP, LATEST_TIMESTAMP
 from .group_members import group_members, list_groups, logs_of_group
 from .groups import commit_offsets, committed_offsets
 from .list_offsets import all_bounds, list_offsets, record_times
@@ -74,6 +75,11 @@ class ModernCluster:
 
     def bounds(self, logs: Sequence[TopicPartition]) -> dict[TopicPartition, LogBounds]:
         return all_bounds(self._metadata, logs, self._net, self._isolation_level)
+
+    def high_watermarks(self, logs: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
+        asked = dict.fromkeys(logs, LATEST_TIMESTAMP)
+        [found] = list_offsets(self._metadata, [asked], self._net, READ_UNCOMMITTED)
+        return found
 
     def local_starts(self, logs: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
         asked = dict.fromkeys(logs, EARLIEST_LOCAL_TIMESTAMP)

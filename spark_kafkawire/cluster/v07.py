@@ -74,6 +74,9 @@ class V07Cluster:
     def bounds(self, logs: Sequence[TopicPartition]) -> dict[TopicPartition, LogBounds]:
         return all_bounds(self._view, logs, self._net)
 
+    def high_watermarks(self, logs: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
+        return {log: found.latest for log, found in self.bounds(logs).items()}
+
     def local_starts(self, logs: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
         return {log: found.earliest for log, found in self.bounds(logs).items()}
 

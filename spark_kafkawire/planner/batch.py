@@ -11,6 +11,7 @@ from ..cluster.cluster import Cluster, Offsets, cluster_of
 from ..errors import DataLossError, UnknownTopicError, quoted
 from ..model import Leader, LogBounds, OffsetRange, TopicPartition
 from ..options import LimitKind, OffsetLimits, ReadOptions, Selection
+from ..protocol.modern.fetch import READ_COMMITTED
 from .limits import End, check_names, end_of, limit_of, resolved, start_of
 from .ranges import split
 
@@ -39,17 +40,34 @@ def plan(options: ReadOptions) -> tuple[FetchTask, ...]:
     found = cluster.bounds(logs)
     starts = starts_of(options, cluster, found, committed)
     stops = _of_times(options.ending, found, cluster.stop_offsets)
+    lasts = {log: end_of(options.ending, found[log], stops) for log in logs}
+    uncommitted = _high_watermarks(options, cluster, found, starts, lasts)
     ends = {}
     ranges = []
     for log in logs:
-        end = end_of(options.ending, found[log], stops)
         log_range, *ends[log] = resolved(
-            starts[log], end, found[log], fail_on_data_loss=options.fetch.fail_on_data_loss
+            starts[log],
+            lasts[log],
+            found[log],
+            fail_on_data_loss=options.fetch.fail_on_data_loss,
+            high_watermark=uncommitted.get(log),
         )
         ranges.append(log_range)
     cut_points = {log: cuts for log in logs if (cuts := found[log].segment_starts) is not None}
     parts = split(ranges, options.min_partitions, options.partition_size_max, cut_points or None)
     return tuple(_task(part, ends[part.log], leaders[part.log], found[part.log]) for part in parts)
+
+
+def _high_watermarks(
+    options: ReadOptions,
+    cluster: Cluster,
+    found: Mapping[TopicPartition, LogBounds],
+    *ends: Mapping[TopicPartition, End],
+) -> Mapping[TopicPartition, int]:
+    """The ends, with records of open transactions, of the logs that a read of committed ones would pass."""
+    beyond = [log for log, bounds in found.items() if any(each[log].offset > bounds.latest for each in ends)]
+    is_committed = options.fetch.isolation_level == READ_COMMITTED
+    return cluster.high_watermarks(beyond) if beyond and is_committed else {}
 
 
 def starts_of(
@@ -82,10 +100,23 @@ def select(
     """
     if selection.assign:
         return cluster.assigned(selection.assign)
-    topics: Sequence[str] = selection.subscribe
     if selection.pattern is not None:
-        topics = _matching(selection.pattern, cluster.topics(), may_be_empty)
-    return cluster.logs_of(topics) if topics else ()
+        return _logs_matching(selection.pattern, cluster, may_be_empty)
+    return cluster.logs_of(selection.subscribe)
+
+
+def _logs_matching(pattern: str, cluster: Cluster, may_be_empty: bool) -> tuple[TopicPartition, ...]:
+    topics = _matching(pattern, cluster.topics(), may_be_empty)
+    while topics:
+        try:
+            return cluster.logs_of(topics)
+        except UnknownTopicError:
+            # What was deleted since is not listed any more; what is listed still is there, and is missed.
+            listed = _matching(pattern, cluster.topics(), may_be_empty)
+            if set(topics) <= set(listed):
+                raise
+            topics = listed
+    return ()
 
 
 def _matching(pattern: str, topics: Sequence[str], may_be_empty: bool) -> list[str]:

@@ -86,14 +86,23 @@ def _inside(offset: int, found: LogBounds) -> int:
 
 
 def resolved(
-    start: End, end: End, found: LogBounds, *, fail_on_data_loss: bool
+    start: End,
+    end: End,
+    found: LogBounds,
+    *,
+    fail_on_data_loss: bool,
+    high_watermark: int | None = None,
 ) -> tuple[OffsetRange, End, End]:
     """The range between two ends, inside what the log holds.
 
     Raises ``OptionError`` where it runs backwards, ``DataLossError`` where the log does not hold
     all of it; with ``fail_on_data_loss`` false that is a warning, and the ends move. Of a range
-    without any offset nothing can be lost, wherever it lies.
+    without any offset nothing can be lost, wherever it lies. Up to the ``high_watermark`` the log has
+    records that are not committed: nobody may read them yet, so ``OptionError``.
     """
+    if start.offset != end.offset and high_watermark is not None:
+        for limit in (start, end):
+            _check_stable(limit, found, high_watermark)
     if start.offset > end.offset:
         named = " and ".join(end.option for end in (start, end) if end.option)
         options = f"option {named}: " if named else ""
@@ -103,6 +112,15 @@ def resolved(
         return OffsetRange(found.log, nowhere.offset, nowhere.offset), nowhere, nowhere
     first, last = (_clamped(limit, found, fail_on_data_loss) for limit in (start, end))
     return OffsetRange(found.log, first.offset, last.offset), first, last
+
+
+def _check_stable(limit: End, found: LogBounds, high_watermark: int) -> None:
+    if limit.option is not None and found.latest < limit.offset <= high_watermark:
+        raise OptionError(
+            f"option {limit.option}: offset {limit.offset} of {found.log} is after {found.latest}, the last "
+            "stable offset: a transaction is open there; end the range at that offset, wait until the "
+            "transaction has ended, or set kafka.isolation.level=read_uncommitted"
+        )
 
 
 def _clamped(end: End, found: LogBounds, fail_on_data_loss: bool) -> End:

@@ -40,6 +40,7 @@ from spark_kafkawire.protocol.modern.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsPartitionReply,
 )
+from spark_kafkawire.protocol.modern.metadata import MetadataTopic
 from tests.cluster.test_metadata import servers
 from tests.records.batches import TRANSACTIONAL, batch, marker, record
 from tests.support import librdkafka
@@ -842,6 +843,45 @@ def test_a_topic_whose_id_was_not_known_is_not_another_one(
     numbers = itertools.count(1)
     altered(served, lambda _: {"error_code": 6 if next(numbers) == 2 else 0})
     assert values(fetcher_of(served.bootstrap_servers, pool, leader=leader)) == VALUES
+
+
+def test_a_leader_epoch_that_falls_is_of_another_topic_or_of_a_broker_that_is_behind(
+    served: LogServer, pool: Pool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Before 2.8 topics have no ids; the epochs of one that is made anew begin with 0.
+    monkeypatch.setattr(served.broker, "topic_id", lambda _: NO_TOPIC_ID)
+    planned = cluster_of(served.bootstrap_servers, pool).leaders_of((LOG,))[LOG]
+    later = replace(planned, epoch=LEADER_EPOCH + 1)
+    numbers = itertools.count(1)
+    altered(served, lambda _: {"error_code": 75 if next(numbers) == 1 else 0})
+    with pytest.raises(
+        BrokerError,
+        match=r"^gave up after 4 attempts .*: t 0 at offset 0.* leads in epoch 5, after 6 when the "
+        r"read was planned: the topic was made anew, or brokers are behind$",
+    ):
+        values(fetcher_of(served.bootstrap_servers, pool, leader=later))
+
+
+def test_a_topic_that_no_broker_knows_for_a_while_is_not_gone(
+    served: LogServer, pool: Pool, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    planned = cluster_of(served.bootstrap_servers, pool).leaders_of((LOG,))[LOG]
+    numbers, logs = itertools.count(1), served.broker.logs
+    altered(served, lambda _: {"error_code": 6 if next(numbers) == 1 else 0})
+    honest, asked = served.broker._topic, itertools.count(1)
+
+    def topic(name: str) -> MetadataTopic:
+        # Each try asks four times.
+        served.broker.logs = {} if next(asked) <= 10 else logs
+        described = honest(name)
+        served.broker.logs = logs
+        return described
+
+    monkeypatch.setattr(served.broker, "_topic", topic)
+    options = replace(SMALL, fail_on_data_loss=False, patience_s=60.0)
+    with caplog.at_level(logging.WARNING, "spark_kafkawire"):
+        assert values(fetcher_of(served.bootstrap_servers, pool, leader=planned, options=options)) == VALUES
+    assert caplog.text == ""
 
 
 def test_a_topic_that_is_gone_is_a_data_loss(log: MemoryLog, pool: Pool) -> None:

@@ -37,7 +37,7 @@ from spark_kafkawire.protocol.modern.metadata import MetadataReply, MetadataRequ
 from tests.net.peers import closed_port
 from tests.support import librdkafka
 from tests.support.foreign import Record
-from tests.support.log_broker import OFFERED
+from tests.support.log_broker import LEADER_EPOCH, OFFERED
 from tests.support.log_server import LogServer
 from tests.support.memory_log import MemoryLog
 from tests.support.mock_cluster import (
@@ -436,3 +436,22 @@ def test_topics_that_are_there_tell_their_ids() -> None:
     with LogServer({"t": [MemoryLog()], "u": [MemoryLog()]}) as server:
         cluster = cluster_of(server.bootstrap_servers)
         assert cluster.topic_ids(["t", "gone"]) == {"t": server.broker.topic_id("t")}
+
+
+def test_who_led_a_log_before_does_not_tell_where_it_ends() -> None:
+    log = TopicPartition("t", 0)
+    with LogServer({"t": [MemoryLog()]}) as server:
+        asked: list[ListOffsetsPartition] = []
+        honest = server.broker._listed
+
+        def listed(topic: str, partition: ListOffsetsPartition) -> ListOffsetsPartitionReply:
+            asked.append(partition)
+            reply = honest(topic, partition)
+            return replace(reply, error_code=UNKNOWN_LEADER_EPOCH) if len(asked) == 1 else reply
+
+        server.broker._listed = listed  # type: ignore[method-assign]
+        cluster = cluster_of(server.bootstrap_servers)
+        assert cluster.bounds((log,)) == {log: LogBounds(log, 0, 0)}
+        cluster.local_starts((log,))
+    assert len(asked) > 3
+    assert {partition.current_leader_epoch for partition in asked} == {LEADER_EPOCH}

@@ -16,12 +16,19 @@ from kazoo.client import KazooClient
 from spark_kafkawire.broker import EmbeddedCluster
 from spark_kafkawire.clients.fetcher import FetchTask
 from spark_kafkawire.cluster.cluster import cluster_of
-from spark_kafkawire.errors import DataLossError, DiscoveryError, OptionError, UnknownTopicError
+from spark_kafkawire.errors import BrokerError, DataLossError, DiscoveryError, OptionError, UnknownTopicError
 from spark_kafkawire.net.pool import POOL
 from spark_kafkawire.options import ReadOptions
 from spark_kafkawire.planner.batch import plan, select
+from spark_kafkawire.protocol.modern.fetch import READ_COMMITTED
 from spark_kafkawire.protocol.modern.group_offsets import OffsetFetchTopic, OffsetFetchTopicReply
-from spark_kafkawire.protocol.modern.list_offsets import ListOffsetsPartition, ListOffsetsPartitionReply
+from spark_kafkawire.protocol.modern.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsPartitionReply,
+    ListOffsetsReply,
+    ListOffsetsRequest,
+)
+from spark_kafkawire.protocol.modern.metadata import MetadataReply, MetadataRequest, MetadataTopic
 from tests.records.batches import batch, record
 from tests.support.golden import CORPUS, read_json
 from tests.support.log_server import LogServer
@@ -300,4 +307,93 @@ def test_what_comes_while_a_read_is_planned_is_outside_of_it(
     with growing_log(monkeypatch) as server:
         given = {"kafka.bootstrap.servers": server.bootstrap_servers, "subscribe": "t", **options}
         assert ranges(plan(ReadOptions.parse(given))) == expected
+    POOL.close_idle()
+
+
+def test_an_end_behind_an_open_transaction_is_told_as_such() -> None:
+    with LogServer({"t": [MemoryLog(batch([record(i, b"v") for i in range(10)]))]}) as server:
+        honest = server.broker._list_offsets
+
+        def until_stable(request: ListOffsetsRequest) -> ListOffsetsReply:
+            reply = honest(request)
+            [topic] = reply.topics
+            [partition] = topic.partitions
+            if request.isolation_level == READ_COMMITTED and partition.offset:
+                partition = replace(partition, offset=8)
+            return replace(reply, topics=(replace(topic, partitions=(partition,)),))
+
+        server.broker._answers = {**server.broker._answers, ListOffsetsRequest: until_stable}
+        given = {
+            "kafka.bootstrap.servers": server.bootstrap_servers,
+            "subscribe": "t",
+            "endingOffsets": '{"t":{"0":10}}',
+        }
+        assert ranges(plan(ReadOptions.parse(given))) == {"0": [(0, 10)]}
+        committed = {**given, "kafka.isolation.level": "read_committed"}
+        for more in ({}, {"failOnDataLoss": "false"}):
+            with pytest.raises(OptionError, match="offset 10 of t 0 is after 8, the last stable offset"):
+                plan(ReadOptions.parse({**committed, **more}))
+        with pytest.raises(DataLossError, match=r"offset 11 is not in t 0, which holds \[0, 8\)"):
+            plan(ReadOptions.parse({**committed, "endingOffsets": '{"t":{"0":11}}'}))
+    POOL.close_idle()
+
+
+def pattern_on(server: LogServer) -> ReadOptions:
+    return ReadOptions.parse(
+        {
+            "kafka.bootstrap.servers": server.bootstrap_servers,
+            "subscribePattern": "^t",
+            "requestTimeout": "1s",
+            "fetchOffset.retryIntervalMs": "1",
+        }
+    )
+
+
+def described(server: LogServer, monkeypatch: pytest.MonkeyPatch, broken: dict[str, list[int]]) -> None:
+    """Metadata of these topics has these errors, one after the other; the last one stays."""
+    honest = server.broker._topic
+
+    def topic(name: str) -> MetadataTopic:
+        codes = broken.get(name, [0])
+        code = codes.pop(0) if len(codes) > 1 else codes[0]
+        whole = honest(name)
+        return whole if not code else replace(whole, error_code=code, partitions=())
+
+    monkeypatch.setattr(server.broker, "_topic", topic)
+
+
+def log_of(count: int) -> MemoryLog:
+    return MemoryLog(*(batch([record(0, b"v")]) for _ in range(count)))
+
+
+def test_a_pattern_waits_for_topics_that_brokers_cannot_describe(monkeypatch: pytest.MonkeyPatch) -> None:
+    with LogServer({"t1": [log_of(1)], "t2": [log_of(2)], "other": [log_of(1)]}) as server:
+        described(server, monkeypatch, {"t2": [5, 5, 5, 0], "other": [5]})
+        tasks = plan(pattern_on(server))
+        assert {(task.range.log.topic, task.range.size) for task in tasks} == {("t1", 1), ("t2", 2)}
+        described(server, monkeypatch, {"t2": [5]})
+        with pytest.raises(BrokerError, match=r"^gave up after .* topic 't2' on .*: no broker leads"):
+            plan(pattern_on(server))
+    POOL.close_idle()
+
+
+def test_a_pattern_passes_over_a_topic_that_is_deleted_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
+    logs = {"t1": [log_of(1)], "t2": [log_of(2)]}
+    with LogServer(logs) as server:
+        honest = server.broker._metadata
+
+        def metadata(request: MetadataRequest) -> MetadataReply:
+            reply = honest(request)
+            if not request.topics:  # once it is listed it goes
+                server.broker.logs = {"t1": logs["t1"]}
+            return reply
+
+        server.broker._answers = {**server.broker._answers, MetadataRequest: metadata}
+        assert {task.range.log.topic for task in plan(pattern_on(server))} == {"t1"}
+        server.broker.logs = logs
+        described(server, monkeypatch, {"t2": [0, 3]})
+        server.broker._answers = {**server.broker._answers, MetadataRequest: honest}
+        # It is listed, and nobody knows it: that proves nothing.
+        with pytest.raises(UnknownTopicError, match=r"topic 't2' on .*: the broker has no such partition"):
+            plan(pattern_on(server))
     POOL.close_idle()

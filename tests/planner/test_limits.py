@@ -116,6 +116,27 @@ def test_without_fail_on_data_loss_what_survives_is_read_with_a_warning(
     assert ["offset 7 is not in" in caplog.text, "offset 2000 is not in" in caplog.text] == [True, True]
 
 
+@pytest.mark.parametrize("fail_on_data_loss", [True, False])
+@pytest.mark.parametrize(
+    ("option", "start_offset", "end_offset"),
+    [("endingOffsets", 500, 1200), ("startingOffsets", 1100, 1200), ("startingOffsets", 1100, 1000)],
+)
+def test_what_a_transaction_still_holds_back_is_no_data_loss(
+    fail_on_data_loss: bool, option: str, start_offset: int, end_offset: int
+) -> None:
+    ends = End(start_offset, "startingOffsets"), End(end_offset, "endingOffsets")
+    offset = end_offset if option == "endingOffsets" else start_offset
+    with pytest.raises(
+        OptionError,
+        match=rf"^option {option}: offset {offset} of t 0-1 is after 1000, the last stable offset: "
+        r"a transaction is open there; end the range at that offset, wait until the transaction has ended, "
+        r"or set kafka.isolation.level=read_uncommitted$",
+    ):
+        resolved(*ends, FOUND, fail_on_data_loss=fail_on_data_loss, high_watermark=1200)
+    with pytest.raises((DataLossError, OptionError), match=r"is not in t 0-1|would start at"):
+        resolved(*ends, FOUND, fail_on_data_loss=True, high_watermark=1050)
+
+
 def test_a_range_that_is_gone_as_a_whole_is_empty() -> None:
     log_range, _, _ = resolved(
         End(7, "startingOffsets"), End(50, "endingOffsets"), FOUND, fail_on_data_loss=False

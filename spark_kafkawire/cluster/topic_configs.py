@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from ..errors import KafkaWireError, ProtocolError, UnsupportedVersionError, shown
+from ..errors import KafkaWireError, ProtocolError, UnsupportedVersionError, quoted
 from ..protocol.modern.describe_configs import (
     TOPIC_RESOURCE,
     DescribeConfigsReply,
@@ -23,7 +23,7 @@ def cleanup_policy(metadata: Metadata, topic: str) -> frozenset[str]:
     Raises ``BrokerError`` where the user may not see it (DESCRIBE_CONFIGS), ``UnsupportedVersionError``
     (fatal) before Kafka 0.11, and what ``Metadata.ask`` raises.
     """
-    place = f"DescribeConfigs of topic {shown(topic)!r}"
+    place = f"DescribeConfigs of topic {quoted(topic)}"
     resource = DescribedResource(
         resource_type=TOPIC_RESOURCE, resource_name=topic, configuration_keys=(_CLEANUP_POLICY,)
     )
@@ -35,11 +35,10 @@ def cleanup_policy(metadata: Metadata, topic: str) -> frozenset[str]:
         ) from error
     except KafkaWireError as error:
         raise error.located(place) from error
-    for result in reply.results:
-        if (result.resource_type, result.resource_name) == (TOPIC_RESOURCE, topic):
-            if result.error_code:
-                raise broker_error(result.error_code, place, result.error_message)
-            for config in result.configs:
-                if config.name == _CLEANUP_POLICY and config.value is not None:
-                    return frozenset(word.strip() for word in config.value.split(",")) - {""}
+    [result] = reply.results
+    if result.error_code:
+        raise broker_error(result.error_code, place, result.error_message)
+    for config in result.configs:
+        if config.value is not None:
+            return frozenset(word.strip() for word in config.value.split(",")) - {""}
     raise ProtocolError(f"{place}: the answer does not tell {_CLEANUP_POLICY}")

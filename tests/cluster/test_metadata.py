@@ -273,6 +273,25 @@ def test_a_topic_without_partitions_is_waited_for_and_told_among_all(
         assert metadata.topics() == (Topic("t"),)
 
 
+@pytest.mark.parametrize("known", [(0, 2), (1,), (2, 5, 0, 1)])
+def test_a_partition_that_is_not_told_is_waited_for_and_then_an_error(
+    pool: Pool, monkeypatch: pytest.MonkeyPatch, known: tuple[int, ...]
+) -> None:
+    # ZooKeeper's clusters tell nothing of a new partition whose replicas were never alive.
+    with LogServer({"t": [MemoryLog()] * 6}) as server:
+        whole = server.broker._topic("t")
+        part = replace(whole, partitions=tuple(whole.partitions[index] for index in known))
+        answering_topics(monkeypatch, server, part, part, whole)
+        assert len(metadata_of(server.bootstrap_servers, pool).partitions_of("t")) == 6
+        answering_topics(monkeypatch, server, part)
+        hasty = metadata_of(server.bootstrap_servers, pool, net_modern(timeout_s=0.2, backoff_s=0.001))
+        with pytest.raises(
+            BrokerError,
+            match=rf"gave up after .* topic t on .*, which tells of {len(known)} of its partitions: ",
+        ):
+            hasty.partitions_of("t")
+
+
 def test_impossible_partitions_are_a_protocol_error(pool: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
     with LogServer({"t": [MemoryLog()]}) as server:
         whole = server.broker._topic("t")

@@ -11,6 +11,7 @@ from typing import Final
 
 from ..dialect import Api, VersionRange
 from ..primitives import BOOL, INT8, INT16, INT32, Array, String
+from ..replies import Faults, repeated, unlike
 from ..schema import Struct, wire
 from .limits import reply_bytes_max
 
@@ -79,12 +80,25 @@ class DescribeConfigsReply:
     results: tuple[ResourceConfigs, ...] = wire(Array(Struct(ResourceConfigs)))
 
 
+def _faults(request: DescribeConfigsRequest, reply: DescribeConfigsReply, _version: int) -> Faults:
+    asked = {(each.resource_type, each.resource_name): each for each in request.resources}
+    yield from unlike(asked, ((each.resource_type, each.resource_name) for each in reply.results))
+    for result in reply.results:
+        resource = asked[result.resource_type, result.resource_name]
+        names = [config.name for config in result.configs]
+        if resource.configuration_keys is None:
+            yield from repeated(names)
+        elif not result.error_code:
+            yield from unlike(resource.configuration_keys, names, may_lack=True)
+
+
 DESCRIBE_CONFIGS: Final = Api(
     "DescribeConfigs",
     32,
     DescribeConfigsRequest,
     DescribeConfigsReply,
     reply_bytes_max,
+    faults=_faults,
     versions=VersionRange(0, 4),
     flexible_since=4,
     throttles_since=2,

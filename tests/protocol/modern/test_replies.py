@@ -16,6 +16,7 @@ from spark_kafkawire.protocol.modern import (
     api_versions,
     consumer_group_describe,
     create_topics,
+    describe_configs,
     describe_groups,
     fetch,
     find_coordinator,
@@ -156,6 +157,32 @@ def commits(topic: str, partition: int) -> group_offsets.OffsetCommitReply:
     told_of = group_offsets.OffsetCommitPartitionReply(partition_index=partition, error_code=0)
     return group_offsets.OffsetCommitReply(
         topics=(group_offsets.OffsetCommitTopicReply(name=topic, partitions=(told_of,)),)
+    )
+
+
+CONFIGURED = describe_configs.DescribeConfigsRequest(
+    resources=(
+        describe_configs.DescribedResource(
+            resource_type=describe_configs.TOPIC_RESOURCE,
+            resource_name="t",
+            configuration_keys=("cleanup.policy",),
+        ),
+    )
+)
+
+
+def configured(*topics: str, names: tuple[str, ...] = ()) -> describe_configs.DescribeConfigsReply:
+    configs = tuple(
+        describe_configs.Config(name=name, value="compact", read_only=False, is_sensitive=False)
+        for name in names
+    )
+    return describe_configs.DescribeConfigsReply(
+        results=tuple(
+            describe_configs.ResourceConfigs(
+                error_code=0, error_message=None, resource_type=2, resource_name=topic, configs=configs
+            )
+            for topic in topics
+        )
     )
 
 
@@ -313,6 +340,11 @@ NOTHING_07: Final = v07.FetchReply(0, b"")
         (creating(3), created("u"), 7, "it tells of u, where t was asked for"),
         (creating(3), created(), 7, "it does not tell of t"),
         (creating(3), created("t", num_partitions=2), 7, "it gives the new topic 2 partitions, where 3 was"),
+        (CONFIGURED, configured("u"), 4, "it tells of 2 u, where 2 t was asked for"),
+        (CONFIGURED, configured("t", "t"), 4, "it tells of 2 t twice"),
+        (CONFIGURED, configured(), 4, "it does not tell of 2 t, which was asked for, but of nothing"),
+        (CONFIGURED, configured("t", names=("a",)), 0, "it tells of a, where cleanup.policy was asked for"),
+        (CONFIGURED, configured("t", names=("cleanup.policy",) * 2), 2, "it tells of cleanup.policy twice"),
         (DESCRIBING, described("h"), 5, "it tells of h, where g was asked for"),
         (DESCRIBING, described("g", "g"), 5, "it tells of g twice"),
         (DESCRIBING, described("g", members=2), 5, "it tells of g m twice"),

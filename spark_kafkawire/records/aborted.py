@@ -19,8 +19,9 @@ from .batch_kernels import CONTROL_BIT, HEADER_BYTES, TRANSACTIONAL_BIT
 from .record_batch import check_crcs
 from .record_kernels import varint, varlong
 
-#: The type in the key of a control record, ``version int16 | type int16``.
+#: The types in the key of a control record, ``version int16 | type int16``.
 _ABORT: Final = 0
+_COMMIT: Final = 1
 _KEY_SIZE_MIN: Final = 4
 
 
@@ -41,7 +42,8 @@ class AbortedTransaction(Protocol):
 def is_aborted(index: BatchIndex, aborted: Sequence[AbortedTransaction]) -> npt.NDArray[np.bool_]:
     """For each batch of the index whether it belongs to one of these transactions.
 
-    Raises ``CorruptDataError`` (fatal) for a marker whose CRC is wrong or that cannot be read.
+    Raises ``CorruptDataError`` (fatal) for a marker whose CRC is wrong or that cannot be read, and for one
+    that commits what the reply calls aborted.
     """
     waiting = sorted(((each.first_offset, each.producer_id) for each in aborted), reverse=True)
     open_producers: set[int] = set()
@@ -52,18 +54,24 @@ def is_aborted(index: BatchIndex, aborted: Sequence[AbortedTransaction]) -> npt.
             open_producers.add(waiting.pop()[1])
         producer_id, attributes = int(producer_ids[row]), int(index.table[row, kernels.ATTRIBUTES])
         if attributes & CONTROL_BIT:
-            if producer_id in open_producers and _is_abort(index, row):
+            kind = _kind(index, row) if producer_id in open_producers else None
+            if kind == _COMMIT:
+                reason = (
+                    f"it commits the transaction of producer {producer_id}, which the reply calls aborted"
+                )
+                raise index.damage(row, reason)
+            if kind == _ABORT:
                 open_producers.remove(producer_id)
         elif attributes & TRANSACTIONAL_BIT:
             found[row] = producer_id in open_producers
     return found
 
 
-def _is_abort(index: BatchIndex, row: int) -> bool:
-    """Whether the control batch is an abort marker. One whose record was compacted away is none."""
+def _kind(index: BatchIndex, row: int) -> int | None:
+    """What the control batch says of its transaction; None where its record was compacted away."""
     check_crcs(index, np.array([row]))
     if not index.table[row, kernels.COUNT]:
-        return False
+        return None
     records = index.batch(row)[HEADER_BYTES:]
     stop = len(records)
     _, pos = varint(records, 0, stop)
@@ -72,4 +80,4 @@ def _is_abort(index: BatchIndex, row: int) -> bool:
     key_size, pos = varint(records, pos, stop)
     if not _KEY_SIZE_MIN <= key_size <= stop - pos:
         raise index.damage(row, "it is a control batch without a type")
-    return int.from_bytes(records[pos + 2 : pos + 4], "big") == _ABORT
+    return int.from_bytes(records[pos + 2 : pos + 4], "big")

@@ -223,6 +223,9 @@ class RandomBroker:
     def local_starts(self, logs: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:
         return dict.fromkeys(logs, self.log.earliest)
 
+    def cleanup_policy(self, topic: str) -> frozenset[str]:  # noqa: ARG002  # there is one topic
+        return frozenset(("compact",))
+
 
 def read(log: RandomLog, chance: random.Random, net: NetOptions, isolation_level: int) -> None:
     """Read some of the log and compare: all is there but what retention took, once and in order."""

@@ -188,6 +188,19 @@ def test_a_marker_without_a_type_is_damage() -> None:
         values(bad, aborted=[Aborted(1, 0)])
 
 
+def test_a_marker_that_commits_what_the_reply_calls_aborted_is_damage() -> None:
+    data = batch([record(0, b"x")], 3, attributes=TRANSACTIONAL, producer=(1, 0, 0)) + marker(4, 1, 1)
+    assert values(data, 0) == [b"x"]
+    with pytest.raises(
+        CorruptDataError,
+        match=r"^batch at offset 4 .*: it commits the transaction of producer 1, which the reply",
+    ):
+        values(data, 0, aborted=[Aborted(1, 3)])
+    # Another one of the same producer is another matter.
+    data += batch([record(0, b"y")], 5, attributes=TRANSACTIONAL, producer=(1, 0, 1)) + marker(6, 1, 0)
+    assert values(data, 0, aborted=[Aborted(1, 5)]) == [b"x"]
+
+
 def test_a_marker_whose_record_was_compacted_away_ends_nothing() -> None:
     ended = batch([], 0, attributes=CONTROL | TRANSACTIONAL, producer=(1, 0, -1), last_delta=0)
     aborted = batch([record(0, b"x")], 1, attributes=TRANSACTIONAL, producer=(1, 0, 0))

@@ -845,7 +845,7 @@ def test_a_topic_whose_id_was_not_known_is_not_another_one(
     assert values(fetcher_of(served.bootstrap_servers, pool, leader=leader)) == VALUES
 
 
-def test_a_leader_epoch_that_falls_is_of_another_topic_or_of_a_broker_that_is_behind(
+def test_a_leader_whose_epoch_falls_is_not_read_from(
     served: LogServer, pool: Pool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Before 2.8 topics have no ids; the epochs of one that is made anew begin with 0.

@@ -146,7 +146,7 @@ def read_back(
             raise DeliveryError(
                 f"{log} at offset {matcher.offset}: written messages cannot be looked for: {error}"
             ) from error
-        if matcher.found != found or matcher.offset < stop_offset:
+        if matcher.found != found or (len(chunk) and matcher.offset < stop_offset):
             deadline = Deadline.after(timeout_s)
         elif time.monotonic() > deadline.at_s:
             matcher.finish()

@@ -117,6 +117,7 @@ class SlowLog:
         self.now_s = 0.0
         self._sets = sets
         self._interval_s = interval_s
+        self._request_count = 0
 
     def monotonic(self) -> float:
         return self.now_s
@@ -125,14 +126,18 @@ class SlowLog:
         self.now_s += seconds
 
     def request(self, request: FetchRequest) -> FetchReply:
+        self._request_count += 1
+        assert self._request_count < 10_000, "looking has no end"
         shown = joined(*self._sets[: int(self.now_s / self._interval_s)])
         return FetchReply(0, shown[request.offset - START_OFFSET :])
 
 
-def found_in(log: SlowLog, sent: list[EncodedSet], monkeypatch: pytest.MonkeyPatch) -> tuple[int, int]:
+def found_in(
+    log: SlowLog, sent: list[EncodedSet], monkeypatch: pytest.MonkeyPatch, stop_offset: int = START_OFFSET
+) -> tuple[int, int]:
     for module in ("clients.verify", "net.transport"):
         monkeypatch.setattr(f"spark_kafkawire.{module}.time", log)
-    visible = START_OFFSET, START_OFFSET
+    visible = START_OFFSET, stop_offset
     fingerprints = [SentSet.of(each) for each in sent]
     return read_back(cast(Client, log), TopicPartition("t", 0, 0), fingerprints, visible, timeout_s=1.0)
 
@@ -150,6 +155,14 @@ def test_a_set_that_stays_away_is_given_up_at_the_deadline(monkeypatch: pytest.M
     with pytest.raises(DeliveryError, match=r"^t 0-0: 1 of 3 written messages \(1 of 3 sets\)"):
         found_in(log, sent, monkeypatch)
     assert log.now_s == pytest.approx(2 * 0.7 + 1.0, abs=0.1)
+
+
+def test_a_log_that_shows_less_than_it_says_to_hold_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    own = message_set(b"own")
+    log = SlowLog([], interval_s=0.1)
+    with pytest.raises(DeliveryError, match=r"1 of 1 written messages .* from offset 1000 to 1000"):
+        found_in(log, [own], monkeypatch, stop_offset=START_OFFSET + len(own.data))
+    assert log.now_s == pytest.approx(1.0, abs=0.2)
 
 
 def test_messages_of_others_do_not_renew_the_deadline(monkeypatch: pytest.MonkeyPatch) -> None:

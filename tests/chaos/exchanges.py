@@ -4,6 +4,7 @@ it when the broker is honest."""
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -17,14 +18,15 @@ from spark_kafkawire.jobs.offsets_survey import Surveyed
 from spark_kafkawire.model import TopicPartition
 from spark_kafkawire.net.pool import POOL
 from spark_kafkawire.options import ReadOptions
-from spark_kafkawire.protocol import modern
-from spark_kafkawire.protocol.dialect import Api, VersionRange
+from spark_kafkawire.protocol import modern, v07
+from spark_kafkawire.protocol.dialect import Api, Dialect, VersionRange
 from spark_kafkawire.records.batch_encoding import encode_batches
 from spark_kafkawire.records.headers import HEADERS
 from spark_kafkawire.records.rows import Records
 from tests.support.log_broker import OFFERED
 
-from .lying_broker import GROUP, LED_GROUP, LyingServer, SequencedLog
+from .lying_broker import GROUP, LED_GROUP, Liar, LyingServer, SequencedLog
+from .lying_v07 import LyingProxy, lying_proxy
 
 TOPIC: Final = "t"
 OTHER_TOPIC: Final = "other"
@@ -96,9 +98,16 @@ class Exchange:
 
     name: str
     apis: tuple[Api, ...]
-    steps: Callable[[dict[str, str], LyingServer], Any]
+    steps: Callable[[dict[str, str], Any], Any]
     options: Mapping[str, str]
     least: Mapping[int, int]
+    dialect: Dialect = modern.DIALECT
+
+    def serving(self, liar: Liar, api: Api, version: int) -> AbstractContextManager[Any]:
+        """A broker of the dialect, that speaks one version of an API only, and its liar."""
+        if self.dialect is v07.DIALECT:
+            return lying_proxy(liar)
+        return LyingServer(logs(), liar, self.offered(api, version))
 
     def versions(self, api: Api) -> range:
         """The versions of an API in which it can be told lies."""
@@ -109,11 +118,11 @@ class Exchange:
         least = {key: VersionRange(least, OFFERED[key].max) for key, least in self.least.items()}
         return {**OFFERED, **least, api.key: VersionRange(version, version)}
 
-    def run(self, server: LyingServer, timeout_s: float) -> Any:
+    def run(self, server: LyingServer | LyingProxy, timeout_s: float) -> Any:
         """All of it, from the first connection on."""
         POOL.close_idle()
         options = {
-            "kafka.bootstrap.servers": server.bootstrap_servers,
+            **server.discovery,
             "requestTimeout": f"{timeout_s * 1000:.0f}ms",
             **_NET,
             **self.options,
@@ -160,8 +169,7 @@ def _write(options: dict[str, str], server: LyingServer) -> Any:
     told = message.message_count, tuple(receipt.log for receipt in message.receipts)
     # A reader that nobody lies to is the judge.
     with LyingServer(server.kept, lambda _: None) as judge:
-        options = {"kafka.bootstrap.servers": judge.bootstrap_servers, "requestTimeout": "60s"}
-        rows = rows_of({**options, "subscribePattern": ".*"})
+        rows = rows_of({**judge.discovery, "requestTimeout": "60s", "subscribePattern": ".*"})
     identified = {log.is_identified[-1] for each in server.kept.values() for log in each if log.is_new}
     return *told, identified, [(topic, partition, key, value) for key, value, topic, partition, *_ in rows]
 
@@ -200,9 +208,26 @@ def _create(options: dict[str, str], server: LyingServer) -> Any:
     return dict(server.honest.created)
 
 
+def _read_v07(options: dict[str, str], _server: LyingProxy) -> Any:
+    return rows_of({"subscribe": TOPIC, **options})
+
+
+def _write_v07(options: dict[str, str], server: LyingProxy) -> Any:
+    """What a write says it did, and what is in the logs after it."""
+    source = KafkaWireDataSource({"topic": TOPIC, **options})
+    writer: Any = source.writer(StructType([StructField("value", BinaryType())]), False)
+    values = pa.array([value for _, value in _WRITTEN], pa.binary())
+    message = writer.write(iter([pa.record_batch([values], names=["value"])]))
+    writer.commit([message])
+    rows = rows_of({**server.honest_discovery, "requestTimeout": "60s", "subscribe": TOPIC})
+    # A task draws the partitions that it writes to.
+    return message.message_count, sorted(row[1] for row in rows)
+
+
 _BEFORE: Final = (modern.API_VERSIONS, modern.METADATA)
 #: The broker of these tests keeps batches as they are since Kafka 0.11, and finds them by time.
 _LEAST: Final = {modern.PRODUCE.key: 3, modern.LIST_OFFSETS.key: 1, modern.FETCH.key: 4}
+_V07: Final = (v07.OFFSETS, v07.MULTIFETCH)
 _IN_GROUP: Final = (*_BEFORE, modern.FIND_COORDINATOR, modern.OFFSET_FETCH)
 
 EXCHANGES: Final = tuple(
@@ -267,5 +292,12 @@ EXCHANGES: Final = tuple(
             {},
             {modern.CREATE_TOPICS.key: 4, modern.METADATA.key: 1},
         ),
+    )
+) + tuple(
+    Exchange(name, apis, steps, options, {}, v07.DIALECT)
+    for name, apis, steps, options in (
+        ("read 0.7", (*_V07, v07.FETCH), _read_v07, {}),
+        ("write 0.7", _V07, _write_v07, {}),
+        ("write 0.7 and verify", (v07.OFFSETS, v07.FETCH), _write_v07, {"acks": "verify"}),
     )
 )

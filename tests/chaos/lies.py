@@ -23,16 +23,26 @@ from functools import cache
 from typing import Any, Final
 
 from spark_kafkawire.errors import SHOWN_SIZE_MAX, KafkaWireError
-from spark_kafkawire.protocol import modern
 from spark_kafkawire.protocol.dialect import Api
 from spark_kafkawire.protocol.modern.error_codes import ModernErrorCode
-from spark_kafkawire.protocol.primitives import AnyType, Array, Bool, Bytes, Int, String, Uuid
+from spark_kafkawire.protocol.primitives import (
+    AnyType,
+    Array,
+    Bool,
+    Bytes,
+    Int,
+    Rest,
+    Sequel,
+    Sized,
+    String,
+    Uuid,
+)
 from spark_kafkawire.protocol.schema import Struct
 from tests.support.log_server import Sent
 from tests.support.memory_log import split
 
-from .exchanges import EXCHANGES, OTHER_RECORDS, OTHER_TOPIC, SECRET, Exchange, logs
-from .lying_broker import Honest, LyingServer
+from .exchanges import EXCHANGES, OTHER_RECORDS, OTHER_TOPIC, SECRET, Exchange
+from .lying_broker import Honest
 from .shapes import Path, Raw, spots, told_otherwise, write
 
 #: The deadline of each request while the broker lies, and while it does not.
@@ -91,11 +101,13 @@ def _made_up(wire_type: AnyType) -> Any:
         case Struct():
             here = {name: _made_up(field) for name, field, _ in wire_type.members()}
             return wire_type.message(**here)
-        case Array():
+        case Array() | Sequel():
             return (_made_up(wire_type.element),)
+        case Sized():
+            return _made_up(wire_type.element)
         case String():
             return "made up"
-        case Bytes():
+        case Bytes() | Rest():
             return b"made up"
         case Uuid():
             return uuid.UUID(int=7)
@@ -163,6 +175,8 @@ _ARRAYS: Final[Kinds] = {
     "many": lambda wire_type, value: (value or (_made_up(wire_type.element),))[:1] * _MANY,
     "no end": _length(_MANY),
 }
+#: Kinds that are about a length or a count, where a type has one.
+_LENGTHS: Final = ("null", "no end")
 #: What is done to the whole frame of a reply, its length included.
 _FRAMES: Final[Mapping[str, Callable[[bytes], Sent]]] = {
     "reply to the next request": lambda frame: Sent(frame[:4] + _added(frame[4:8], 1) + frame[8:]),
@@ -250,6 +264,12 @@ NOT_TO_BE_KNOWN: Final = (
         exchanges=("report",),
     ),
     NotKnown(
+        "OFFSETS",
+        ("offsets",),
+        "where a log starts and ends, and its segments begin, only its broker knows",
+        "read 0.7 OFFSETS 0 offsets: without last, always",
+    ),
+    NotKnown(
         "OffsetFetch",
         ("committed_offset",),
         "what a group has committed, only its coordinator knows",
@@ -307,12 +327,16 @@ def kinds_of(wire_type: AnyType, name: str) -> Kinds:
             return _MESSAGES if name == "error_message" else _STRINGS
         case Bytes():
             return _BYTES
+        case Rest():  # as long as the frame is
+            return {kind: lie for kind, lie in _BYTES.items() if kind not in _LENGTHS}
         case Uuid():
             return _UUIDS
         case Bool():
             return _BOOLS
         case Array():
             return _ARRAYS
+        case Sequel():
+            return {kind: lie for kind, lie in _ARRAYS.items() if kind not in _LENGTHS}
     raise AssertionError(f"no lie is known of {wire_type}: a new type needs some")
 
 
@@ -336,7 +360,7 @@ class Lie:
         """What goes out in place of an honest reply; None where it has no such part, or says the same."""
         parts: list[Any] = []
         codec = self.api.reply_codec(self.version)
-        header = modern.DIALECT._reply_header(self.api, self.version)
+        header = self.exchange.dialect._reply_header(self.api, self.version)
         header.write(header.message(correlation_id=honest.correlation_id), parts)
         if not self.path:
             write(codec, honest.message, parts)
@@ -383,7 +407,7 @@ class Liar:
 def _honestly(exchange: Exchange, api: Api, version: int) -> tuple[Any, tuple[Honest, ...]]:
     """What comes of an exchange with an honest broker of that version, and that API's replies in it."""
     liar = Liar()
-    with LyingServer(logs(), liar, exchange.offered(api, version)) as server:
+    with exchange.serving(liar, api, version) as server:
         result = exchange.run(server, HONEST_TIMEOUT_S)
     return result, tuple(seen for seen in liar.seen if seen.api is api and seen.version == version)
 
@@ -427,7 +451,7 @@ def outcome(lie: Lie, timeout_s: float = TIMEOUT_S) -> tuple[str, str]:
     """What comes of a lie, ``EXACT``, ``REFUSED``, ``NOT_TOLD`` or what is wrong, and its details."""
     expected, _ = _honestly(lie.exchange, lie.api, lie.version)
     liar = Liar(lie)
-    with LyingServer(logs(), liar, lie.exchange.offered(lie.api, lie.version)) as server:
+    with lie.exchange.serving(liar, lie.api, lie.version) as server:
         result = _in_time(lambda: lie.exchange.run(server, timeout_s))
     if isinstance(result, KafkaWireError):
         return _judged_error(str(result))

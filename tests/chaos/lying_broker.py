@@ -200,6 +200,11 @@ class LyingServer(LogServer):
         self.broker = self.honest
         self._liar = liar
 
+    @property
+    def discovery(self) -> dict[str, str]:
+        """Where clients find it."""
+        return {"kafka.bootstrap.servers": self.bootstrap_servers}
+
     def _answer(self, connection: socket.socket, frame: memoryview) -> bool:
         api, header, pos = modern.DIALECT.read_request_header(frame)
         if api is not modern.API_VERSIONS and header.api_version not in self.honest.offered[api.key]:

@@ -1,0 +1,88 @@
+"""An embedded broker of Kafka 0.7, and before it a proxy that tells one lie about its replies."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from spark_kafkawire.broker.config import BrokerConfig
+from spark_kafkawire.broker.server import BrokerServer
+from spark_kafkawire.protocol import v07
+from tests.support.log_server import HOST, LogServer, read_frame
+from tests.support.message_sets import gzipped, message
+
+from .lying_broker import Honest, Liar
+
+TOPIC: Final = "t"
+PARTITION_COUNT: Final = 2
+#: The log of each partition: plain messages, and compressed ones.
+_LOGS: Final = (
+    b"".join(message(b"plain %d" % number) for number in range(6)) + gzipped(b"a", b"b", b"c"),
+    b"".join(message(b"other %d" % number) for number in range(4)),
+)
+_FIRST_SEGMENT: Final = "00000000000000000000.kafka"
+
+
+class LyingProxy(LogServer):
+    """Between a 0.7 broker, ``behind``, and its clients."""
+
+    def __init__(self, behind: BrokerServer, liar: Liar) -> None:
+        super().__init__({})
+        self._behind = behind
+        self._liar = liar
+        self._upstreams: dict[socket.socket, socket.socket] = {}
+
+    @property
+    def discovery(self) -> dict[str, str]:
+        """Where clients find it."""
+        return {"broker.list": f"0:{HOST}:{self.port}"}
+
+    @property
+    def honest_discovery(self) -> dict[str, str]:
+        """Where they find the broker itself."""
+        return {"broker.list": f"0:{HOST}:{self._behind.port}"}
+
+    def _serve(self, connection: socket.socket) -> None:
+        with socket.create_connection((HOST, self._behind.port), 60.0) as upstream:
+            self._upstreams[connection] = upstream
+            super()._serve(connection)
+
+    def _answer(self, connection: socket.socket, frame: memoryview) -> bool:
+        upstream = self._upstreams[connection]
+        api, request = v07.DIALECT.read_request(frame)
+        upstream.sendall(len(frame).to_bytes(4, "big") + frame)
+        if not api.awaits_reply(request):
+            return True
+        body = read_frame(upstream)
+        if body is None:
+            return False
+        sent = self._liar(Honest(api, 0, v07.DIALECT.read_reply(api, body), 0))
+        connection.sendall(len(body).to_bytes(4, "big") + body if sent is None else sent.data)
+        if sent is not None and sent.then == "be silent":
+            while connection.recv(1 << 16):
+                pass
+        return sent is None or sent.then == "go on"
+
+
+@contextmanager
+def lying_proxy(liar: Liar) -> Iterator[LyingProxy]:
+    """A broker with two logs, and the proxy before it."""
+    with contextlib.ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="kafkawire-lies-")))
+        for partition, log in enumerate(_LOGS):
+            (folder / f"{TOPIC}-{partition}").mkdir()
+            (folder / f"{TOPIC}-{partition}" / _FIRST_SEGMENT).write_bytes(log)
+        properties = {
+            "brokerid": "0",
+            "port": "0",
+            "log.dir": str(folder),
+            "num.partitions": f"{PARTITION_COUNT}",
+            "log.flush.interval": "1",
+        }
+        broker = stack.enter_context(BrokerServer(BrokerConfig.from_properties(properties)))
+        yield stack.enter_context(LyingProxy(broker, liar))

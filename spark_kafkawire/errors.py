@@ -9,6 +9,7 @@ KafkaWireError              FAIL         (base of all; never raised itself)
   LimitError                FIX_OPTION   a named limit (message, frame, decompressed bytes) is hit
   DiscoveryError            FAIL         ZooKeeper or the broker list do not tell who holds a topic
   UnknownTopicError         FIX_OPTION   discovery works and no broker holds the topic
+    BrokersMissingError     BACK_OFF     brokers that ought to be there are not registered (yet)
   TransportError            RECONNECT    a connection could not be made, broke, or went silent
     ConnectFailed           RECONNECT    … before anything was sent
     ConnectionLost          RECONNECT    … the peer closed, or the network broke
@@ -151,6 +152,8 @@ class KafkaWireError(Exception):
     """Base of every error of this package. Picklable: its arguments are the message alone."""
 
     action: Action = Action.FAIL
+    #: Whether one who tried again has given up with it: whoever called that need not count tries of its own.
+    exhausted: bool = False
 
     def __init__(self, message: str = "") -> None:
         # The last line of defence: whatever a message is made of, it is one line.
@@ -201,6 +204,13 @@ class UnknownTopicError(DiscoveryError):
     """No broker holds the topic that was asked for. Fatal."""
 
     action = Action.FIX_OPTION
+
+
+class BrokersMissingError(DiscoveryError):
+    """Brokers that ought to be there are not registered: they restart, lost their session, or are gone.
+    Retriable."""
+
+    action = Action.BACK_OFF
 
 
 class TransportError(KafkaWireError):

@@ -55,19 +55,21 @@ def timestamp(value: int) -> OffsetLimit:
 def test_a_read_has_the_documented_defaults() -> None:
     options = read()
     assert options.discovery == Discovery(zookeeper_connect="h:2181")
-    assert options.net == net_07(30.0, 3, 0.1)
+    assert options.net == net_07(30.0, 3, 0.1, 60.0)
     assert options.selection.subscribe == ("t",)
     assert options.starting == OffsetLimits("startingOffsets", for_all=EARLIEST)
     assert options.ending == OffsetLimits("endingOffsets", for_all=LATEST)
     assert not options.latest_if_no_match
     assert options.min_partitions is options.partition_size_max is None
-    assert options.fetch == FetchOptions(4 << 20, 4, 64 << 20, 256 << 20, fail_on_data_loss=True)
+    assert options.fetch == FetchOptions(
+        4 << 20, 4, 64 << 20, 256 << 20, fail_on_data_loss=True, patience_s=60.0
+    )
 
 
 def test_a_write_has_the_documented_defaults() -> None:
     assert write() == WriteOptions(
         discovery=Discovery(zookeeper_connect="h:2181"),
-        net=net_07(30.0, 3, 0.1),
+        net=net_07(30.0, 3, 0.1, 60.0),
         topic=None,
         partitioner="murmur2",
         compression="none",
@@ -79,8 +81,8 @@ def test_a_write_has_the_documented_defaults() -> None:
 
 
 def test_the_values_own_defaults_are_the_documented_ones() -> None:
-    assert read().net == net_07()
-    assert read().fetch == FetchOptions()
+    assert read().net == net_07(patience_s=60.0)
+    assert read().fetch == FetchOptions(patience_s=60.0)
 
 
 READ_VALUES: Final[list[tuple[dict[str, str | None], str, Any]]] = [
@@ -103,6 +105,15 @@ READ_VALUES: Final[list[tuple[dict[str, str | None], str, Any]]] = [
     ({"requestTimeout": "3min"}, "net.request_timeout_s", 180.0),
     ({"requestTimeout": "24h"}, "net.request_timeout_s", 86_400.0),
     ({"retries": "0"}, "net.retry.retries", 0),
+    # Who says how often, and not how long, means it.
+    ({"retries": "3"}, "net.retry.patience_s", 0.0),
+    ({"retries": "3", "patience": "7s"}, "net.retry.patience_s", 7.0),
+    ({"patience": "0s"}, "fetch.patience_s", 0.0),
+    ({"patience": "5m"}, "fetch_offset.patience_s", 300.0),
+    ({"patience": "5m"}, "net.discovery_timeout_s", 300.0),
+    ({"patience": "5s"}, "net.discovery_timeout_s", 30.0),
+    ({"expectedBrokers": " 3 "}, "discovery.expected_brokers", 3),
+    ({"expectedBrokers": "2, 0,1"}, "discovery.expected_brokers", frozenset((0, 1, 2))),
     ({"retryBackoff": "2s"}, "net.retry.backoff_s", 2.0),
     ({"subscribe": " b, a ,,b"}, "selection.subscribe", ("a", "b")),
     ({"subscribe": None, "subscribePattern": "debian-.*"}, "selection.pattern", "debian-.*"),
@@ -193,6 +204,8 @@ BAD_READ_VALUES: Final[dict[str, list[str]]] = {
     "requestTimeout": ["", "0", "0s", "-1", "1d", "1.5s", "s", "30 seconds", "25h", "999999999999h"],
     "retries": ["", "-1", "1001", "1.0", "many"],
     "retryBackoff": ["", "0ms", "soon"],
+    "patience": ["", "-1s", "25h", "for ever"],
+    "expectedBrokers": ["", "0", "-1", "0,", "0,0", "a", "0,1;2", "1.0", "\u0663"],
     "subscribe": ["", " , "],
     "startingOffsets": ["", "latest", "first", "0", "[]", "{}", '{"t":{}}', '{"t":1}', '{"t":{"1":5}}',
                         '{"t":{"0-1":1.5}}', '{"t":{"0-1":true}}', '{"t":{"0-1":"5"}}', '{"t":{"0-1":-1}}',

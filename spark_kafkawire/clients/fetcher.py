@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Container, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ..cluster.cluster import Cluster
 from ..errors import (
@@ -80,7 +80,7 @@ class Fetcher:
         self._options = options
         self._net = net
         self._connections = connections
-        self._attempts = Attempts(net.retry, patience_s=options.patience_s)
+        self._attempts = Attempts(replace(net.retry, patience_s=options.patience_s))
         self._leader: Leader | None = task.leader
         #: Where compaction explained last that nothing comes, and who led the log.
         self._gap: tuple[int, Leader | None] | None = None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Final, Self
 
 from ..cluster.metadata import Metadata
@@ -90,7 +91,10 @@ class TopicTargets:
         return Producer(self._metadata, options)
 
     def _new_metadata(self) -> Metadata:
-        return Metadata(self._options.discovery.bootstrap_servers, self._options.net, creates_topics=True)
+        net, longest_s = self._options.net, self._options.delivery.metadata_timeout_s
+        retry = replace(net.retry, patience_s=min(net.retry.patience_s, longest_s))
+        servers = self._options.discovery.bootstrap_servers
+        return Metadata(servers, replace(net, retry=retry), creates_topics=True)
 
     def _awaited(self, topic: str) -> tuple[TopicPartition, ...]:
         timeout_s = self._options.delivery.metadata_timeout_s

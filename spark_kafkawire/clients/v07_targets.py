@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 from typing import Final, Self
 
 from ..cluster.asking import side_by_side
-from ..cluster.view import logs_to_write, view
+from ..cluster.expected import check_brokers
+from ..cluster.view import logs_to_write, unannounced, view
 from ..errors import ConnectFailed, DiscoveryError, quoted
 from ..model import Broker, ClusterView, TopicPartition
 from ..net.client import Client
@@ -61,13 +62,15 @@ class V07Targets:
     def discover(cls, options: WriteOptions) -> Self:
         """See the cluster as it is now; with ``broker.list`` also which of the brokers are there.
 
-        Raises ``DiscoveryError`` (fatal).
+        Raises ``DiscoveryError`` (fatal), also where brokers that the options expect do not come: keys
+        would go to other logs.
         """
         discovery, net = options.discovery, options.net
         cluster = view(discovery, net)
         if discovery.zookeeper_connect is None:
             found = side_by_side(cluster.brokers, lambda broker: _answers(broker, net))
             alive = tuple(broker for broker, answers in found.items() if answers)
+            check_brokers(discovery.expected_brokers, alive, "answering")
             cluster = replace(cluster, brokers=alive)
         if not cluster.brokers:
             raise DiscoveryError("no broker is alive; start one")
@@ -81,7 +84,8 @@ class V07Targets:
         logs = self.choices(topic)
         # An unregistered topic stays unknown: its choices are not all that a row may name.
         known = self.discovery.zookeeper_connect is None or bool(self.cluster.logs_of(topic))
-        return replace(self, cluster=replace(self.cluster, logs=tuple(sorted(logs)) if known else ()))
+        cluster = replace(self.cluster, logs=tuple(sorted(logs)) if known else ())
+        return replace(self, cluster=cluster, discovery=replace(self.discovery, expected_brokers=None))
 
     def choices(self, topic: str) -> tuple[TopicPartition, ...]:
         """Logs for rows that name none, sorted by broker and then partition; never empty.
@@ -94,7 +98,11 @@ class V07Targets:
         """
         logs = self.cluster.logs_of(topic)
         if logs:
-            return self._alive(topic, logs)
+            return self._alive(topic, (*logs, *self._unannounced(topic)))
+        if topic in self.cluster.bare_topics:
+            _log.warning(
+                "topic %s: no broker announces it, although ZooKeeper has it: it begins anew", quoted(topic)
+            )
         return self._to_write(topic, self.discovery)
 
     def nameable(self, topic: str) -> tuple[TopicPartition, ...]:
@@ -116,6 +124,12 @@ class V07Targets:
 
     def _to_write(self, topic: str, discovery: Discovery) -> tuple[TopicPartition, ...]:
         return logs_to_write(self.cluster, discovery, (topic,), self.net)[topic]
+
+    def _unannounced(self, topic: str) -> tuple[TopicPartition, ...]:
+        """Where all brokers are expected, those that start at the moment count, too."""
+        if self.discovery.expected_brokers is None:
+            return ()
+        return unannounced(self.cluster, (topic,), self.net)
 
     def _alive(self, topic: str, logs: tuple[TopicPartition, ...]) -> tuple[TopicPartition, ...]:
         alive = {broker.id for broker in self.cluster.brokers}

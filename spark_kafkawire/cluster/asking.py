@@ -18,14 +18,23 @@ T = TypeVar("T")
 BROKERS_AT_ONCE_MAX: Final = 32
 
 
+def _as_it_is(error: KafkaWireError) -> KafkaWireError:
+    return error
+
+
 def ask(
-    broker: Broker, requests: Sequence[Any], net: NetOptions, place_of: Callable[[Any], str]
+    broker: Broker,
+    requests: Sequence[Any],
+    net: NetOptions,
+    place_of: Callable[[Any], str],
+    explained: Callable[[KafkaWireError], KafkaWireError] = _as_it_is,
 ) -> list[Any]:
     """The bodies of the replies to repeatable requests, in their order.
 
     A connection that fails is replaced, and the requests go on from the first one that was not
-    answered. Errors start with ``place_of`` that request. Raises ``TransportError`` when the
-    retries are used up, ``ProtocolError`` (fatal).
+    answered. Errors start with ``place_of`` that request. Another error that ``explained`` makes of
+    one is raised at once: a broker that restarts closes connections, and so does one that dislikes a
+    request. Raises ``TransportError`` when the retries are used up, ``ProtocolError`` (fatal).
     """
     replies: list[Any] = []
     attempts = Attempts(net.retry)
@@ -40,6 +49,8 @@ def ask(
             # A broker closes on a request it dislikes, and answers that were under way may be
             # lost with it. Sent alone, the request at fault is the one that gets no answer.
             depth = PIPELINE_DEPTH if len(replies) > came else 1
+            if (reason := explained(error)) is not error:
+                raise reason from error
             attempts.failed(error.located(place_of(requests[len(replies)])))
     return replies
 

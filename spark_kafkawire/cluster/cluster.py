@@ -46,6 +46,11 @@ class Cluster(Protocol):
     def assigned(self, logs: Sequence[TopicPartition]) -> tuple[TopicPartition, ...]:
         """Those of the logs that ``assign`` names which can be read."""
 
+    def await_logs(self, logs: Collection[TopicPartition]) -> None:
+        """Wait for the brokers of logs that somebody knows of, where the name of a log holds one (0.7).
+
+        Raises ``BrokersMissingError`` where one does not come, unless data loss is borne."""
+
     def leaders_of(self, logs: Sequence[TopicPartition]) -> dict[TopicPartition, Leader]:
         """Who serves each log; those whose broker is not alive are left out."""
 
@@ -126,4 +131,5 @@ def cluster_of(options: ReadOptions, brokers: tuple[Broker, ...] | None = None) 
     if options.discovery.bootstrap_servers:
         metadata = Metadata(options.discovery.bootstrap_servers, net)
         return ModernCluster(metadata, net, options.fetch.isolation_level, options.group_id)
-    return V07Cluster(options.discovery, net, brokers)
+    fail = options.fetch.fail_on_data_loss
+    return V07Cluster(options.discovery, net, brokers, fail_on_data_loss=fail)

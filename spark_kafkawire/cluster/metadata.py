@@ -73,7 +73,7 @@ class Topic:
 class Metadata:
     """What is known of one cluster. Safe for many threads. ``creates_topics`` lets brokers that are
     set up so create the topics that they are asked for. A leader is waited for as long as for any
-    answer, even where the retries are used up.
+    answer, even where the retries are used up; a topic that no broker knows for the retries alone.
 
     All methods that ask raise ``TransportError`` when no server answers within the retries, and
     ``BrokerError`` (fatal then) where one refuses.
@@ -172,17 +172,24 @@ class Metadata:
         attempts = Attempts(self._net.retry)
         # An election takes seconds; a topic that was just created is there in a moment.
         electing = Attempts(self._net.retry, patience_s=self._net.request_timeout_s)
+        looking = Attempts(self._net.retry.impatient)
         while True:
             try:
-                return attempt()
+                outcome = attempt()
             except KafkaWireError as error:
-                is_election = isinstance(error, BrokerError) and error.code in _ELECTION_CODES
+                code = error.code if isinstance(error, BrokerError) else None
+                is_unknown = code == ModernErrorCode.UNKNOWN_TOPIC_OR_PARTITION
                 try:
-                    (electing if is_election else attempts).failed(error, within)
+                    waits = looking if is_unknown else electing if code in _ELECTION_CODES else attempts
+                    waits.failed(error, within)
                 except BrokerError as last:
                     if last.code != ModernErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
                         raise
                     raise UnknownTopicError(str(last)) from last
+            else:
+                attempts.progressed()
+                electing.progressed()
+                return outcome
 
     def _topic(self, name: str, within: Deadline | None) -> Topic:
         return self._topics.get(name) or self._learn([name], within)[name]

@@ -64,6 +64,9 @@ class ModernCluster:
             )
         return tuple(log for log in logs if log in there)
 
+    def await_logs(self, logs: Collection[TopicPartition]) -> None:
+        """Nothing: any broker tells of all logs."""
+
     def leaders_of(self, logs: Sequence[TopicPartition]) -> dict[TopicPartition, Leader]:
         return self._metadata.leaders_of(logs)
 

@@ -6,6 +6,7 @@ Source: ``offsets/*`` of ``tests/golden/kafka-0.7.2``.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final, TypeVar
 
 from ..errors import (
@@ -92,10 +93,13 @@ def _offsets(
         OffsetsRequest(log.topic, log.partition, time_ms, OFFSETS_COUNT_MAX)
         for log, time_ms in times_ms.items()
     ]
-    try:
-        replies = ask(broker, requests, net, lambda request: _place(request, broker))
-    except ConnectionLost as error:
-        raise _why_closed(broker, list(times_ms), net, error) from error
+    replies = ask(
+        broker,
+        requests,
+        net,
+        lambda request: _place(request, broker),
+        lambda error: _why_closed(broker, list(times_ms), net, error),
+    )
     return {log: _checked(broker, log, reply) for log, reply in zip(times_ms, replies, strict=True)}
 
 
@@ -104,12 +108,14 @@ def _place(request: OffsetsRequest, broker: Broker) -> str:
 
 
 def _why_closed(
-    broker: Broker, logs: list[TopicPartition], net: NetOptions, error: ConnectionLost
+    broker: Broker, logs: list[TopicPartition], net: NetOptions, error: KafkaWireError
 ) -> KafkaWireError:
     # OFFSETS of a partition that is not there is answered by a closed connection, as is the
     # death of a broker; FETCH tells the two apart.
+    if not isinstance(error, ConnectionLost):
+        return error
     try:
-        codes = partition_codes(broker, logs, net)
+        codes = partition_codes(broker, logs, replace(net, retry=net.retry.impatient))
     except KafkaWireError:
         return error
     for log, code in zip(logs, codes, strict=True):

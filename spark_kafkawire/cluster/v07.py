@@ -8,33 +8,79 @@ of the asked range is missed; more may come.
 
 from __future__ import annotations
 
+import logging
 import uuid
 from collections.abc import Collection, Mapping, Sequence
-from functools import cached_property
+from dataclasses import replace
 
-from ..errors import OptionError, UnknownTopicError, quoted
+from ..errors import BrokersMissingError, OptionError, UnknownTopicError, quoted
 from ..model import Broker, ClusterView, Leader, LogBounds, RecordTimes, TopicPartition
+from ..net.retry import Attempts
 from ..options import Discovery, NetOptions
+from .expected import listed
 from .offsets import all_bounds, segments_before
 from .v07_groups import commit_group_offsets, group_members, list_groups, logs_of_group, read_group_offsets
-from .view import logs_of_topics, view
+from .view import checked, logs_of_topics, names_of, seen, unannounced
+
+_log = logging.getLogger("spark_kafkawire")
 
 
 class V07Cluster:
-    """The cluster as it was when it was first asked; the contract of ``Cluster``."""
+    """The cluster as it was when it was first asked, or when the last broker was waited for; the contract
+    of ``Cluster``. Where data loss is borne, so are brokers that do not come."""
 
     def __init__(
-        self, discovery: Discovery, net: NetOptions, brokers: tuple[Broker, ...] | None = None
+        self,
+        discovery: Discovery,
+        net: NetOptions,
+        brokers: tuple[Broker, ...] | None = None,
+        *,
+        fail_on_data_loss: bool = True,
     ) -> None:
         self._discovery = discovery
         self._net = net
-        self._known_brokers = brokers
+        self._fail_on_data_loss = fail_on_data_loss
+        self._is_given = brokers is not None
+        self._seen = None if brokers is None else ClusterView(brokers, ())
 
-    @cached_property
+    @property
     def _view(self) -> ClusterView:
-        if self._known_brokers is not None:
-            return ClusterView(self._known_brokers, ())
-        return view(self._discovery, self._net)
+        return self._seen or self._looked()
+
+    def _looked(self, needed: Collection[TopicPartition] = (), topics: Collection[str] = ()) -> ClusterView:
+        """The cluster once all brokers are there that are expected, and those of the logs and topics that
+        are needed."""
+        missed: list[BrokersMissingError] = []
+
+        def look() -> ClusterView:
+            try:
+                self._seen = checked(seen(self._discovery, self._net), self._discovery)
+                _check_holders(self._seen, needed)
+                _check_announced(self._seen, topics)
+            except BrokersMissingError as error:
+                missed.append(error)
+                raise
+            return self._seen
+
+        try:
+            found = Attempts(self._net.retry).run(look)
+        except BrokersMissingError as error:
+            if self._fail_on_data_loss:
+                raise
+            self._seen = seen(self._discovery, self._net)
+            _log.warning("%s; reading the others because failOnDataLoss=false", error)
+            return self._seen
+        if missed and not needed and self._discovery.expected_brokers is None:
+            _log.warning(
+                "broker %s has just come back, and nobody can know whether others are still starting, whose "
+                "logs would not be read: the option expectedBrokers says which brokers there must be",
+                listed({broker.id for broker in found.brokers}),
+            )
+        return found
+
+    def await_logs(self, logs: Collection[TopicPartition]) -> None:
+        if not self._is_given and _not_held(self._view, logs):
+            self._looked(logs)
 
     def brokers(self) -> tuple[Broker, ...]:
         return self._view.brokers
@@ -44,23 +90,47 @@ class V07Cluster:
             raise OptionError(
                 "option subscribePattern needs zookeeper.connect: brokers of 0.7 cannot list their topics"
             )
+        if bare := self._view.bare_topics:
+            _log.warning(
+                "no broker announces %s, which ZooKeeper has: they were deleted, or are of brokers that are "
+                "missing; a pattern finds none of them",
+                names_of(bare),
+            )
         return self._view.topics
 
     def logs_of(self, topics: Sequence[str]) -> tuple[TopicPartition, ...]:
+        if not self._is_given and (bare := set(topics).intersection(self._view.bare_topics)):
+            self._looked(topics=bare)
         return logs_of_topics(self._view, self._discovery, topics, self._net)
 
     def topic_ids(self, topics: Collection[str]) -> dict[str, uuid.UUID]:  # noqa: ARG002  # 0.7 has none
         return {}
 
     def assigned(self, logs: Sequence[TopicPartition]) -> tuple[TopicPartition, ...]:
-        """All of the logs. Raises ``UnknownTopicError`` for one that no broker holds."""
-        held = self.logs_of(sorted({log.topic for log in logs}))
+        """All of the logs but for those of missing brokers, where data loss is borne. Raises
+        ``UnknownTopicError`` for one that no broker holds."""
+        self.await_logs(logs)
+        lost = _not_held(self._view, logs)
+        logs = [log for log in logs if log not in lost]
+        held = self._held(logs)
         if unknown := sorted(set(logs) - set(held)):
             there = ", ".join(log.name for log in held if log.topic == unknown[0].topic)
             raise UnknownTopicError(
                 f"option assign: no broker holds {unknown[0]}; the topic's partitions are {there}"
             )
         return tuple(logs)
+
+    def _held(self, logs: Collection[TopicPartition]) -> tuple[TopicPartition, ...]:
+        """The logs of the topics, and those that the brokers of ``logs`` have not registered yet."""
+        topics = sorted({log.topic for log in logs})
+        known = set(self._view.logs)
+        if self._discovery.zookeeper_connect is None or known.issuperset(logs):
+            return self.logs_of(topics)
+        brokers = {log.broker for log in logs if log not in known}
+        asked = [broker for broker in self._view.brokers if broker.id in brokers]
+        found = unannounced(self._view, topics, self._net, asked)
+        self._seen = replace(self._view, logs=tuple(sorted({*known, *found})))
+        return self.logs_of(topics)
 
     def leaders_of(self, logs: Sequence[TopicPartition]) -> dict[TopicPartition, Leader]:
         alive = {broker.id: broker for broker in self._view.brokers}
@@ -108,27 +178,27 @@ class V07Cluster:
 
     def groups(self) -> tuple[str, ...]:
         self._check_groups("*")
-        return list_groups(self._discovery, self._net.request_timeout_s)
+        return list_groups(self._discovery, self._net.discovery_timeout_s)
 
     def group_members(self, group: str) -> tuple[str, ...]:
         self._check_groups(group)
-        return group_members(self._discovery, self._net.request_timeout_s, group)
+        return group_members(self._discovery, self._net.discovery_timeout_s, group)
 
     def logs_of_group(self, group: str) -> tuple[TopicPartition, ...]:
         self._check_groups(group)
-        return logs_of_group(self._discovery, self._net.request_timeout_s, group)
+        return logs_of_group(self._discovery, self._net.discovery_timeout_s, group)
 
     def read_group_offsets(
         self, group: str, logs: Sequence[TopicPartition], *, strict: bool = True
     ) -> dict[TopicPartition, int | None]:
         self._check_groups(group)
-        return read_group_offsets(self._discovery, self._net.request_timeout_s, group, logs, strict=strict)
+        return read_group_offsets(self._discovery, self._net.discovery_timeout_s, group, logs, strict=strict)
 
     def commit_group_offsets(
         self, group: str, offsets: Mapping[TopicPartition, int], *, force: bool = False
     ) -> None:
         self._check_groups(group)
-        commit_group_offsets(self._discovery, self._net.request_timeout_s, group, offsets, force=force)
+        commit_group_offsets(self._discovery, self._net.discovery_timeout_s, group, offsets, force=force)
 
     def _check_groups(self, group: str) -> None:
         if self._discovery.zookeeper_connect is None:
@@ -141,6 +211,31 @@ class V07Cluster:
         self, times_ms: Mapping[TopicPartition, int]
     ) -> dict[TopicPartition, tuple[int, ...]]:
         return segments_before(self._view, {log: ms - 1 for log, ms in times_ms.items()}, self._net)
+
+
+def _not_held(view: ClusterView, logs: Collection[TopicPartition]) -> set[TopicPartition]:
+    """The logs whose brokers are not there."""
+    alive = {broker.id for broker in view.brokers}
+    return {log for log in logs if log.broker not in alive}
+
+
+def _check_holders(view: ClusterView, needed: Collection[TopicPartition]) -> None:
+    """Raises ``BrokersMissingError`` (retriable) for logs whose broker is not there."""
+    if lost := sorted(_not_held(view, needed)):
+        ids = listed({log.broker for log in lost if log.broker is not None})
+        raise BrokersMissingError(
+            f"broker {ids} is not registered in ZooKeeper, and holds {len(lost)} of the partitions that are "
+            f"needed, {lost[0]} first; start it"
+        )
+
+
+def _check_announced(view: ClusterView, topics: Collection[str]) -> None:
+    """Raises ``BrokersMissingError`` (retriable) for topics that are known, and of no broker."""
+    if bare := sorted(set(topics).intersection(view.bare_topics)):
+        raise BrokersMissingError(
+            f"no broker announces the topic {names_of(bare)}, which ZooKeeper has: start the brokers that "
+            "hold it, or leave it out if it was deleted"
+        )
 
 
 def start_offset(found: LogBounds, older: Sequence[int]) -> int | None:

@@ -7,13 +7,15 @@ bounds = all_bounds(cluster, logs, options.net)
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from ..errors import UnknownTopicError, lookalikes, shown
 from ..model import Broker, ClusterView, TopicPartition
+from ..net.retry import Attempts
 from ..options import Discovery, NetOptions
 from .asking import side_by_side
+from .expected import check_brokers
 from .probe import TopicOnBroker, probe
 from .zookeeper import discover
 
@@ -24,11 +26,26 @@ NAMES_COUNT_MAX: Final = 10
 def view(discovery: Discovery, net: NetOptions) -> ClusterView:
     """The cluster at this moment. A view from ``broker.list`` holds brokers and no logs.
 
-    Raises ``DiscoveryError`` (fatal).
+    Brokers that ought to be registered are waited for. Raises ``DiscoveryError`` (fatal),
+    ``BrokersMissingError`` when the retries are used up.
+    """
+    return Attempts(net.retry).run(lambda: checked(seen(discovery, net), discovery))
+
+
+def seen(discovery: Discovery, net: NetOptions) -> ClusterView:
+    """The cluster as far as it shows now: nobody is waited for.
+
+    Raises ``BrokersMissingError`` (retriable) where it shows no broker at all, ``DiscoveryError`` (fatal).
     """
     if discovery.zookeeper_connect is not None:
-        return discover(discovery, net.request_timeout_s)
+        return discover(discovery, net.discovery_timeout_s)
     return ClusterView(discovery.broker_list, ())
+
+
+def checked(view: ClusterView, discovery: Discovery) -> ClusterView:
+    """The view, which holds the brokers that the options expect. Raises as ``check_brokers``."""
+    check_brokers(discovery.expected_brokers, view.brokers, "registered in ZooKeeper")
+    return view
 
 
 def logs_of_topics(
@@ -36,7 +53,8 @@ def logs_of_topics(
 ) -> tuple[TopicPartition, ...]:
     """All logs of the topics, sorted; with ZooKeeper also those whose broker is not alive.
 
-    Raises ``UnknownTopicError`` (fatal), and without ZooKeeper what ``probe`` raises.
+    Raises ``UnknownTopicError`` (fatal), and without ZooKeeper, or where brokers are expected, what
+    ``probe`` raises.
     """
     if discovery.zookeeper_connect is None:
         found = side_by_side(view.brokers, lambda broker: probe(broker, topics, net))
@@ -44,6 +62,8 @@ def logs_of_topics(
     else:
         wanted = set(topics)
         logs = tuple(log for log in view.logs if log.topic in wanted)
+        if discovery.expected_brokers is not None:
+            logs = tuple(sorted({*logs, *unannounced(view, topics, net)}))
     if missing := sorted(set(topics) - {log.topic for log in logs}):
         raise unknown_topics(missing, view.topics)
     return logs
@@ -71,13 +91,29 @@ def logs_to_write(
     }
 
 
+def unannounced(
+    view: ClusterView, topics: Iterable[str], net: NetOptions, brokers: Iterable[Broker] | None = None
+) -> tuple[TopicPartition, ...]:
+    """The logs of topics that live brokers hold and have not registered: they are asked themselves.
+
+    A broker that starts registers itself first and its topics one by one after that. Raises as ``probe``.
+    """
+    announced = {(log.topic, log.broker) for log in view.logs}
+    asked = {
+        broker: silent
+        for broker in (view.brokers if brokers is None else brokers)
+        if (silent := [topic for topic in topics if (topic, broker.id) not in announced])
+    }
+    return _configured(side_by_side(asked, lambda broker: probe(broker, asked[broker], net)), True)
+
+
 def _by_broker(log: TopicPartition) -> tuple[int, int]:
     assert log.broker is not None
     return log.broker, log.partition
 
 
 def _configured(
-    found: dict[Broker, dict[str, TopicOnBroker]], only_existing: bool
+    found: Mapping[Broker, Mapping[str, TopicOnBroker]], only_existing: bool
 ) -> tuple[TopicPartition, ...]:
     """All configured partitions, as ZooKeeper would list them: of brokers that hold the topic."""
     return tuple(
@@ -95,10 +131,11 @@ def unknown_topics(missing: Sequence[str], known: Sequence[str]) -> UnknownTopic
     """The error for topics that are not among the known ones; it names those that look alike."""
     close = [name for topic in missing[:NAMES_COUNT_MAX] for name in lookalikes(topic, known)]
     names = list(dict.fromkeys([*close, *known]))
-    there_are = f"; there are {_listed(names)}" if names else ""
-    return UnknownTopicError(f"no broker holds the topic {_listed(missing)}{there_are}")
+    there_are = f"; there are {names_of(names)}" if names else ""
+    return UnknownTopicError(f"no broker holds the topic {names_of(missing)}{there_are}")
 
 
-def _listed(names: Sequence[str]) -> str:
+def names_of(names: Sequence[str]) -> str:
+    """Topics as an error names them."""
     more = len(names) - NAMES_COUNT_MAX
     return ", ".join(map(shown, names[:NAMES_COUNT_MAX])) + (f" and {more} more" if more > 0 else "")

@@ -16,7 +16,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from ..errors import DiscoveryError, quoted, shown
+from ..errors import BrokersMissingError, DiscoveryError, quoted, shown
 from ..model import Broker, ClusterView, TopicPartition
 from ..options import Discovery
 from .zookeeper_session import Tree, read_tree
@@ -48,17 +48,20 @@ def discover(discovery: Discovery, timeout_s: float) -> ClusterView:
 def _cluster_view(tree: Tree) -> ClusterView:
     broker_names, topics = tree.children([IDS, TOPICS])
     if not broker_names:
-        raise DiscoveryError(_why_empty(tree, broker_names))
-    brokers = _brokers(tree, broker_names)
-    return ClusterView(tuple(sorted(brokers)), tuple(sorted(_logs(tree, topics or []))))
+        raise _why_empty(tree, broker_names)
+    brokers = tuple(sorted(_brokers(tree, broker_names)))
+    if not brokers:
+        raise BrokersMissingError("no Kafka broker is alive any more: the last one has just gone")
+    logs = tuple(sorted(_logs(tree, topics or [])))
+    return ClusterView(brokers, logs, tuple(sorted({*(topics or ())} - {log.topic for log in logs})))
 
 
-def _why_empty(tree: Tree, broker_names: list[str] | None) -> str:
+def _why_empty(tree: Tree, broker_names: list[str] | None) -> DiscoveryError:
     if broker_names is not None:
-        return f"no Kafka broker is alive: {IDS} is empty"
+        return BrokersMissingError(f"no Kafka broker is alive: {IDS} is empty")
     if not tree.exists("/"):
-        return "the chroot (the path after the hosts) is not in ZooKeeper"
-    return f"no Kafka broker has registered here ({IDS} is not there): is the chroot right?"
+        return DiscoveryError("the chroot (the path after the hosts) is not in ZooKeeper")
+    return DiscoveryError(f"no Kafka broker has registered here ({IDS} is not there): is the chroot right?")
 
 
 def _brokers(tree: Tree, names: list[str]) -> Iterator[Broker]:

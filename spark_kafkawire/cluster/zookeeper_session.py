@@ -40,6 +40,7 @@ from ..net.transport import Deadline
 from ..options import Discovery
 from ..secrecy import HIDDEN, holds_secret, keep_secret
 
+_log = logging.getLogger("spark_kafkawire")
 T = TypeVar("T")
 
 #: Requests under way at the same time. kazoo wakes its connection thread by one byte for each,
@@ -55,6 +56,8 @@ SESSION_TIMEOUT_MAX_S: Final = 10.0
 SESSION_TIMEOUT_MIN_S: Final = 0.1
 #: Wait before a lost session is replaced, seconds.
 RECONNECT_PAUSE_S: Final = 0.1
+#: How long a session is waited for before anybody is told, seconds. One of several addresses may be dead.
+TOLD_AFTER_S: Final = 1.0
 #: How long closing a session may hold up the caller, seconds. It goes on in the background.
 CLOSE_TIMEOUT_S: Final = 0.5
 
@@ -160,7 +163,7 @@ def read_tree(discovery: Discovery, timeout_s: float, read: Callable[[Tree], T])
         return _read_until(discovery, Deadline.after(timeout_s), warnings, read)
     except (RequestTimedOut, KazooTimeoutError) as error:
         raise DiscoveryError(
-            f"{_place(discovery)}: no answer within {timeout_s:g} s (requestTimeout){warnings.hint}"
+            f"{_place(discovery)}: no answer within {timeout_s:g} s (requestTimeout, patience){warnings.hint}"
         ) from error
     except KazooException as error:
         raise DiscoveryError(f"{_place(discovery)}: ZooKeeper answers {type(error).__name__}") from error
@@ -175,22 +178,55 @@ def _place(discovery: Discovery) -> str:
 def _read_until(
     discovery: Discovery, deadline: Deadline, warnings: _LastWarning, read: Callable[[Tree], T]
 ) -> T:
+    waiting = _Waiting(discovery, deadline, warnings)
     while True:
-        with contextlib.suppress(*_LOST), _session(discovery, deadline, warnings) as client:
+        with contextlib.suppress(*_LOST), _session(discovery, deadline, warnings, waiting) as client:
             return read(Tree(client, deadline))
         time.sleep(min(RECONNECT_PAUSE_S, deadline.remaining_s()))
 
 
+class _Waiting:
+    """Tells once that ZooKeeper is waited for, and once that it is there."""
+
+    def __init__(self, discovery: Discovery, deadline: Deadline, warnings: _LastWarning) -> None:
+        self._discovery, self._deadline, self._warnings = discovery, deadline, warnings
+        self._began_s = time.monotonic()
+        self._is_told = False
+
+    def tell(self) -> None:
+        """No session has come about so far."""
+        if not self._is_told and self._deadline.left_s:
+            self._is_told = True
+            _log.warning(
+                "%s: no session yet%s; trying again for up to %g s (requestTimeout, patience)",
+                _place(self._discovery),
+                self._warnings.hint,
+                self._deadline.timeout_s,
+            )
+
+    def ended(self) -> None:
+        """There is a session."""
+        if self._is_told:
+            self._is_told = False
+            waited_s = time.monotonic() - self._began_s
+            _log.info("%s: going on after %.1f s", _place(self._discovery), waited_s)
+
+
 @contextlib.contextmanager
-def _session(discovery: Discovery, deadline: Deadline, warnings: _LastWarning) -> Iterator[Any]:
+def _session(
+    discovery: Discovery, deadline: Deadline, warnings: _LastWarning, waiting: _Waiting
+) -> Iterator[Any]:
     handler = _Handler(warnings)
     client = _client(discovery, deadline.timeout_s, handler, warnings)
     client.add_listener(lambda _: handler.stirred.set())
     client.start_async()
     try:
-        handler.stirred.wait(deadline.remaining_s())
+        if not handler.stirred.wait(min(TOLD_AFTER_S, deadline.remaining_s())):
+            waiting.tell()
+            handler.stirred.wait(deadline.remaining_s())
         if not client.connected:
             raise ConnectionLoss
+        waiting.ended()
         yield client
     finally:
         # kazoo ends its thread between two attempts to connect: some seconds may pass.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import Final
 
 from ..errors import OptionError, quoted
@@ -13,7 +14,7 @@ from ..net.settings import ConnectionSettings
 from ..protocol.dialect import Dialect
 from .raw import RawOptions, bad_value
 from .security import parse_security
-from .values import Discovery, NetOptions
+from .values import Discovery, ExpectedBrokers, NetOptions
 
 #: Most tries of one request. With the longest waits between them that takes three hours.
 _RETRIES_MAX: Final = 1000
@@ -29,7 +30,25 @@ def parse_discovery(options: RawOptions) -> Discovery:
         raise OptionError(f"set exactly one of the options {_listed(_DISCOVERY)}: {problem}")
     discovery = _DISCOVERY[given[0]](options)
     options.check_dialect(discovery.dialect, given[0])
-    return discovery
+    return replace(discovery, expected_brokers=_expected_brokers(options, discovery.broker_list))
+
+
+def _expected_brokers(options: RawOptions, broker_list: tuple[Broker, ...]) -> ExpectedBrokers | None:
+    """``3``: so many; ``0,1,2``: these."""
+    text = options.get("expectedBrokers")
+    if text is None:
+        return None
+    entries = [entry.strip() for entry in text.split(",")]
+    ids = [int(entry) for entry in entries if re.fullmatch(r"[0-9]{1,9}", entry)]
+    if len(ids) != len(entries) or len(set(ids)) != len(ids) or ids == [0]:
+        raise bad_value("expectedBrokers", text, "how many brokers there must be, or their ids, like 0,1,2")
+    expected = ids[0] if len(ids) == 1 else frozenset(ids)
+    listed = {broker.id for broker in broker_list}
+    if listed and expected not in (len(listed), listed):
+        raise OptionError(
+            f"option expectedBrokers: {shown(text)} and broker.list do not name the same brokers"
+        )
+    return expected
 
 
 def _bootstrap(options: RawOptions) -> Discovery:
@@ -114,7 +133,14 @@ def parse_net(options: RawOptions, dialect: Dialect) -> NetOptions:
     connection = ConnectionSettings(
         dialect, timeout_s, options.get("kafka.client.id"), parse_security(options)
     )
-    return NetOptions(connection, RetryPolicy(_retries(options), backoff_s))
+    return NetOptions(connection, RetryPolicy(_retries(options), backoff_s, _patience_s(options)))
+
+
+def _patience_s(options: RawOptions) -> float:
+    """Who says how often, and not how long, means it."""
+    if options.given("retries", "kafka.retries") and not options.given("patience"):
+        return 0.0
+    return options.seconds("patience", zero=True)
 
 
 def _retries(options: RawOptions) -> int:

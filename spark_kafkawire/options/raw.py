@@ -115,14 +115,15 @@ class RawOptions:
         assert size is not None
         return size
 
-    def seconds(self, name: str) -> float:
+    def seconds(self, name: str, *, zero: bool = False) -> float:
         text = self.get(name) or ""
         match = re.fullmatch(r"([0-9]{1,19})[ \t]*(ms|s|m|min|h)?", word(text))
-        time_s = int(match[1]) * _TIME_UNITS[match[2] or ""] if match else 0.0
+        time_s = int(match[1]) * _TIME_UNITS[match[2] or ""] if match else -1.0
         if is_kafka_property(name):
             time_s = min(time_s, _TIME_MAX_S)
-        if not 0 < time_s <= _TIME_MAX_S:
-            raise bad_value(name, text, "a time above zero and up to 24h, like 500ms or 30s")
+        if not (0 <= time_s if zero else 0 < time_s) or time_s > _TIME_MAX_S:
+            low = "from" if zero else "above"
+            raise bad_value(name, text, f"a time {low} zero and up to 24h, like 500ms or 30s")
         return time_s
 
 

@@ -89,7 +89,7 @@ def _fetch(options: RawOptions, net: NetOptions) -> FetchOptions:
         decompressed_bytes_max=options.size_or_default("maxDecompressedBytes", 1),
         fail_on_data_loss=options.flag("failOnDataLoss"),
         isolation_level=_ISOLATION_LEVELS[options.choice("kafka.isolation.level", *_ISOLATION_LEVELS)],
-        patience_s=options.seconds("kafkaConsumer.pollTimeoutMs") if is_modern else 0.0,
+        patience_s=options.seconds("kafkaConsumer.pollTimeoutMs") if is_modern else net.retry.patience_s,
         # A broker that waited for longer would be taken for a silent one.
         wait_ms=int(1000 * min(options.seconds("kafka.fetch.max.wait.ms"), net.request_timeout_s / 2)),
     )
@@ -102,6 +102,7 @@ def _fetch_offset(options: RawOptions, default: RetryPolicy) -> RetryPolicy:
     return RetryPolicy(
         default.retries if retries is None else retries,
         options.seconds(interval[0]) if interval else default.backoff_s,
+        default.patience_s,
     )
 
 

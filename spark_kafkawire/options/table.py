@@ -45,7 +45,18 @@ OPTIONS: Final = (
     _07("zookeeper.connect", None, "`h:p,h:p/chroot`: brokers and topics from ZooKeeper"),
     _07("zookeeper.auth", None, "`digest:user:password`: how to log in to ZooKeeper"),
     _07("broker.list", None, "`id:h:p,id:h:p`: the brokers, without ZooKeeper"),
+    _07(
+        "expectedBrokers",
+        None,
+        "how many brokers there must be, or their ids, `0,1,2`: fewer or others are an error",
+    ),
     Option("requestTimeout", "30s", "deadline of each wait for a broker or for ZooKeeper"),
+    Option(
+        "patience",
+        "60s",
+        "how long a broker that restarts is waited for, whatever `retries` is; `0s` where `retries` is set and "
+        "this is not",
+    ),
     Option("retries", "3", "how often a failed request is tried again; a 0.7 write only connects again"),
     Option("retryBackoff", "100ms", "wait before the first retry; it doubles, up to 10 s"),
     _modern("kafka.client.id", "spark-kafkawire", "the name that brokers log, and keep quotas by"),

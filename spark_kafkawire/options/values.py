@@ -50,15 +50,23 @@ class OffsetLimits:
     by_log: Mapping[TopicPartition, OffsetLimit] = field(default_factory=dict)
 
 
+#: How many brokers of 0.7 there must be, or which.
+ExpectedBrokers = int | frozenset[int]
+
+
 @dataclass(frozen=True, slots=True)
 class Discovery:
     """Where brokers are learned from: exactly one of ZooKeeper, a fixed list, and some brokers of a
-    cluster. Those have the ids -1, -2, …, as in Kafka's own clients: their real ones are not known."""
+    cluster. Those have the ids -1, -2, …, as in Kafka's own clients: their real ones are not known.
+
+    ``expected_brokers`` are those of 0.7 that must be found.
+    """
 
     zookeeper_connect: str | None = None
     zookeeper_auth: tuple[str, str] | None = field(default=None, repr=False)
     broker_list: tuple[Broker, ...] = ()
     bootstrap_servers: tuple[Broker, ...] = ()
+    expected_brokers: ExpectedBrokers | None = None
 
     @property
     def dialect(self) -> Dialect:
@@ -71,12 +79,17 @@ class NetOptions:
     """How to connect to brokers, and how often to try again."""
 
     connection: ConnectionSettings
-    retry: RetryPolicy = RetryPolicy()
+    retry: RetryPolicy = RetryPolicy(patience_s=60.0)
 
     @property
     def request_timeout_s(self) -> float:
         """The deadline of each wait for a broker, seconds."""
         return self.connection.timeout_s
+
+    @property
+    def discovery_timeout_s(self) -> float:
+        """How long ZooKeeper may take for all that is asked of it, seconds, a restart of its own included."""
+        return max(self.request_timeout_s, self.retry.patience_s)
 
 
 @dataclass(frozen=True, slots=True)

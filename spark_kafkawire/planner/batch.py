@@ -28,6 +28,7 @@ def plan(options: ReadOptions) -> tuple[FetchTask, ...]:
     ``BrokerError`` or a ``TransportError`` (all fatal here: the retries are used up).
     """
     cluster = cluster_of(options)
+    cluster.await_logs([*options.starting.by_log, *options.ending.by_log])
     logs = select(options.selection, cluster, may_be_empty=True)
     leaders = cluster.leaders_of(logs)
     logs = led(logs, leaders, fail_on_data_loss=options.fetch.fail_on_data_loss)

@@ -704,7 +704,7 @@ def test_a_cluster_that_is_gone_ends_the_read(written: MockCluster, pool: Pool) 
     columns = fetcher_of(written.bootstrap_servers, pool).columns()
     next(columns)
     written.set_broker_down(-1)
-    with pytest.raises(KafkaWireError, match=r"^gave up after 4 attempts .* t 0 at offset \d+: "):
+    with pytest.raises(KafkaWireError, match=r"^t 0 at offset \d+: gave up after 4 attempts "):
         list(columns)
 
 

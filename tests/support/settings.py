@@ -18,11 +18,15 @@ def settings_modern(timeout_s: float = 30.0) -> ConnectionSettings:
     return ConnectionSettings(modern.DIALECT, timeout_s, client_id="spark-kafkawire")
 
 
-def net_07(timeout_s: float = 30.0, retries: int = 3, backoff_s: float = 0.1) -> NetOptions:
-    """The documented defaults for 0.7 brokers, or others."""
-    return NetOptions(settings_07(timeout_s), RetryPolicy(retries, backoff_s))
+def net_07(
+    timeout_s: float = 30.0, retries: int = 3, backoff_s: float = 0.1, patience_s: float = 0.0
+) -> NetOptions:
+    """The documented defaults for 0.7 brokers, but for the patience, or others."""
+    return NetOptions(settings_07(timeout_s), RetryPolicy(retries, backoff_s, patience_s))
 
 
-def net_modern(timeout_s: float = 30.0, retries: int = 3, backoff_s: float = 0.1) -> NetOptions:
-    """The documented defaults for brokers of Kafka 0.8 and later, or others."""
-    return NetOptions(settings_modern(timeout_s), RetryPolicy(retries, backoff_s))
+def net_modern(
+    timeout_s: float = 30.0, retries: int = 3, backoff_s: float = 0.1, patience_s: float = 0.0
+) -> NetOptions:
+    """The documented defaults for brokers of Kafka 0.8 and later, but for the patience, or others."""
+    return NetOptions(settings_modern(timeout_s), RetryPolicy(retries, backoff_s, patience_s))

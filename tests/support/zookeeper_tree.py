@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -40,3 +42,27 @@ def _masked(data: bytes | str | None) -> str | None:
     """Data without start time and port."""
     text = data.decode() if isinstance(data, bytes) else data
     return None if text is None else re.sub(r"-[0-9]{13}:127.0.0.1:[0-9]+$", "-START:127.0.0.1:PORT", text)
+
+
+@contextlib.contextmanager
+def expired(connect: str, broker_id: int, *, topics_only: bool = False) -> Iterator[None]:
+    """ZooKeeper as it is while a broker's session is expired, which serves meanwhile: both of its
+    registrations are gone. ``topics_only``: as it is when the broker has registered itself anew, and not
+    its topics yet."""
+    client = KazooClient(connect)
+    client.start()
+    try:
+        topics = [f"/brokers/topics/{topic}" for topic in client.get_children("/brokers/topics")]
+        parents = topics if topics_only else ["/brokers/ids", *topics]
+        held = [
+            f"{parent}/{broker_id}" for parent in parents if str(broker_id) in client.get_children(parent)
+        ]
+        contents = {path: client.get(path)[0] for path in held}
+        for path in held:
+            client.delete(path)
+        yield
+        for path in held:
+            client.create(path, contents[path])
+    finally:
+        client.stop()
+        client.close()

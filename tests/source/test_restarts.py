@@ -1,0 +1,306 @@
+"""Brokers and ZooKeeper that are killed and started again: with all options at their defaults, reads, plans
+and writes wait for them, say so once, and come to exactly the same rows."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import re
+import shutil
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.sql.pandas.types import to_arrow_schema
+
+from spark_kafkawire import KafkaWireDataSource
+from spark_kafkawire.broker import EmbeddedCluster
+from spark_kafkawire.errors import BrokersMissingError, KafkaWireError, OptionError
+from spark_kafkawire.net.pool import POOL
+from spark_kafkawire.options import ReadOptions, WriteOptions
+from spark_kafkawire.planner.batch import plan
+from spark_kafkawire.source.batch_reader import KafkaWireBatchReader
+from spark_kafkawire.source.schema import V07_SCHEMA
+from spark_kafkawire.source.writer import create_writer
+from tests.support import librdkafka, zookeeper_tree
+from tests.support.golden import CORPUS, read_json
+from tests.support.librdkafka import Record
+from tests.support.noida import NoidaBroker
+from tests.support.restarting import coming_back
+
+TOPIC = "debian-plain"
+LOGS = [log for log in read_json("corpus/manifest.json") if log["topic"] == TOPIC]
+NAMES = ["0-0", "0-1", "0-2", "1-0", "1-1", "1-2"]
+#: Small fetches, so that a log is many of them.
+SMALL = {"fetchBytes": "1KiB", "fetchesInFlight": "1"}
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[EmbeddedCluster]:
+    """Two brokers on the corpus logs and a ZooKeeper, which the test may end and start."""
+    log_dirs = [Path(shutil.copytree(CORPUS / name, tmp_path / name)) for name in ("broker0", "broker1")]
+    with EmbeddedCluster(brokers=2, partitions=3, log_dirs=log_dirs) as running:
+        yield running
+
+
+class Loaded:
+    """A read as Spark does it: planned once, then each task for itself."""
+
+    def __init__(self, **options: str) -> None:
+        source = KafkaWireDataSource({name.replace("__", "."): value for name, value in options.items()})
+        self.schema = source.schema()
+        reader = source.reader(self.schema)
+        assert isinstance(reader, KafkaWireBatchReader)
+        self._reader = reader
+        self.partitions = reader.partitions()
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        return itertools.chain.from_iterable(map(self._reader.read, self.partitions))
+
+    def rows(self, batches: Iterator[pa.RecordBatch] | None = None) -> list[dict[str, Any]]:
+        found = self.batches() if batches is None else batches
+        rows: list[dict[str, Any]] = pa.Table.from_batches(
+            list(found), to_arrow_schema(self.schema, timezone="UTC")
+        ).to_pylist()
+        return rows
+
+
+def loaded(cluster: EmbeddedCluster, **options: str) -> Loaded:
+    return Loaded(**{"zookeeper.connect": cluster.zookeeper_connect, "subscribe": TOPIC, **options})
+
+
+def test_a_read_of_07_goes_on_where_its_broker_was_killed(cluster: EmbeddedCluster) -> None:
+    expected = loaded(cluster).rows()
+    assert len(expected) == sum(log["messages"] for log in LOGS)
+    read = loaded(cluster, **SMALL)
+    batches = read.batches()
+    first = next(batches)
+    cluster.brokers[0].kill()
+    with coming_back(cluster.brokers[0].start) as told:
+        found = read.rows(itertools.chain([first], batches))
+    assert found == expected
+    [warning], [info] = told.warnings, told.infos
+    port = cluster.brokers[0].port
+    assert re.search(
+        rf"broker 0 \(127\.0\.0\.1:{port}\): .*; trying again for up to 60 s \(patience\)$", warning
+    )
+    assert info.startswith("going on after ")
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"subscribe": "", "assign": json.dumps({TOPIC: ["0-0", "1-2"]})},
+        {"startingOffsets": json.dumps({TOPIC: dict.fromkeys(NAMES, 0)})},
+        {"expectedBrokers": "2"},
+        {"expectedBrokers": "0,1"},
+    ],
+    ids=["assign", "offsets", "count", "ids"],
+)
+def test_planning_waits_for_brokers_that_it_knows_of(
+    cluster: EmbeddedCluster, options: dict[str, str]
+) -> None:
+    given = {name: value for name, value in {"subscribe": TOPIC, **options}.items() if value}
+    given["zookeeper.connect"] = cluster.zookeeper_connect
+    expected = Loaded(**given).rows()
+    cluster.brokers[1].stop()
+    with coming_back(cluster.brokers[1].start) as told:
+        read = Loaded(**given)
+    assert read.rows() == expected
+    assert len(told.warnings) == len(told.infos) == 1
+    assert told.warnings[0].endswith("; trying again for up to 60 s (patience)")
+
+
+def test_planning_waits_for_a_first_broker_and_says_that_others_may_follow(tmp_path: Path) -> None:
+    log_dir = Path(shutil.copytree(CORPUS / "broker0", tmp_path / "broker0"))
+    with EmbeddedCluster(brokers=1, partitions=3, log_dirs=[log_dir]) as alone:
+        expected = loaded(alone).rows()
+        alone.brokers[0].stop()
+        with coming_back(alone.brokers[0].start) as told:
+            read = loaded(alone)
+        assert read.rows() == expected
+    assert "no Kafka broker is alive: /brokers/ids is empty; trying again for up to 60 s" in told.warnings[0]
+    assert told.warnings[1:] == [
+        "broker 0 has just come back, and nobody can know whether others are still starting, whose logs "
+        "would not be read: the option expectedBrokers says which brokers there must be"
+    ]
+
+
+def test_planning_waits_for_a_broker_that_was_killed_and_is_still_registered(
+    cluster: EmbeddedCluster,
+) -> None:
+    expected = loaded(cluster).rows()
+    cluster.brokers[1].kill()
+    with coming_back(cluster.brokers[1].start) as told:
+        read = loaded(cluster)
+    assert read.rows() == expected
+    assert re.match(
+        r"OFFSETS of debian-plain 1-0: broker 1 \(127\.0\.0\.1:\d+\): cannot connect", told.warnings[0]
+    )
+
+
+def test_planning_waits_for_zookeeper(cluster: EmbeddedCluster) -> None:
+    expected = loaded(cluster).rows()
+    zookeeper = cluster.zookeeper
+    assert zookeeper is not None
+    zookeeper.kill()
+    with coming_back(zookeeper.start) as told:
+        read = loaded(cluster)
+    assert read.rows() == expected
+    assert re.match(
+        rf"option zookeeper\.connect: {zookeeper.connect}: no session yet.*; trying again for up to 60 s",
+        told.warnings[0],
+    )
+    assert told.infos[0].startswith(f"option zookeeper.connect: {zookeeper.connect}: going on after ")
+
+
+def test_a_write_of_07_waits_for_a_broker_before_it_sends(cluster: EmbeddedCluster) -> None:
+    options = WriteOptions.parse({"zookeeper.connect": cluster.zookeeper_connect, "topic": TOPIC})
+    writer = create_writer(options, V07_SCHEMA, overwrite=False)
+    before = loaded(cluster).rows()
+    for broker in cluster.brokers:
+        broker.kill()
+
+    def start() -> None:
+        for broker in cluster.brokers:
+            broker.start()
+
+    values = pa.array([b"after the restart"], pa.binary())
+    with coming_back(start):
+        writer.write(iter([pa.record_batch([values], ["value"])]))
+    after = loaded(cluster).rows()
+    assert sorted(row["value"] for row in after) == sorted(
+        [*(row["value"] for row in before), b"after the restart"]
+    )
+
+
+@pytest.fixture
+def modern() -> Iterator[NoidaBroker]:
+    """A modern broker with a topic of two partitions, which the test may end and start."""
+    with NoidaBroker() as broker:
+        broker.create_topic(partitions=2, name="t")
+        records = [Record(b"value %d" % number * 20, partition=number % 2) for number in range(2000)]
+        librdkafka.produce(broker.bootstrap_servers, "t", records)
+        yield broker
+
+
+def test_a_read_of_today_goes_on_where_its_broker_was_stopped(modern: NoidaBroker) -> None:
+    options = {"kafka.bootstrap.servers": modern.bootstrap_servers, "subscribe": "t"}
+    expected = Loaded(**options).rows()
+    assert len(expected) == 2000
+    read = Loaded(**options, fetchBytes="1KiB")
+    batches = read.batches()
+    first = next(batches)
+    modern.stop()
+    with coming_back(modern.start) as told:
+        found = read.rows(itertools.chain([first], batches))
+    assert found == expected
+    assert any(modern.bootstrap_servers in each for each in told.warnings)
+    assert told.infos[-1].startswith("going on after ")
+
+
+def test_planning_waits_for_the_brokers_of_today(modern: NoidaBroker) -> None:
+    options = {"kafka.bootstrap.servers": modern.bootstrap_servers, "subscribe": "t"}
+    expected = Loaded(**options).rows()
+    modern.stop()
+    POOL.close_idle()
+    with coming_back(modern.start) as told:
+        read = Loaded(**options)
+    assert read.rows() == expected
+    assert len(told.warnings) == len(told.infos) == 1
+    assert re.match(
+        rf"kafka\.bootstrap\.servers: no server answers; .*\({modern.bootstrap_servers}\): cannot connect: "
+        r".*; trying again for up to 60 s \(patience\)$",
+        told.warnings[0],
+    )
+
+
+def expired(
+    cluster: EmbeddedCluster, broker_id: int, *, topics_only: bool = False
+) -> AbstractContextManager[None]:
+    return zookeeper_tree.expired(cluster.zookeeper_connect, broker_id, topics_only=topics_only)
+
+
+def written(cluster: EmbeddedCluster, **options: str) -> WriteOptions:
+    """Options of a write that does not wait."""
+    given = {"zookeeper.connect": cluster.zookeeper_connect, "topic": TOPIC, "patience": "0s", "retries": "1"}
+    return WriteOptions.parse({**given, **options})
+
+
+def hasty(cluster: EmbeddedCluster, **options: str) -> ReadOptions:
+    """Options of a read that does not wait."""
+    given = {"zookeeper.connect": cluster.zookeeper_connect, "patience": "0s", "retries": "1"}
+    return ReadOptions.parse({**given, **options})
+
+
+@pytest.mark.parametrize(
+    ("expected", "told"),
+    [
+        ("2", "1 of 2 brokers are registered in ZooKeeper: 0; start the missing ones"),
+        ("0,1", "all but 1 are registered in ZooKeeper: 0; start the missing ones"),
+    ],
+)
+def test_a_broker_whose_session_has_expired_is_missed_by_who_expects_it(
+    cluster: EmbeddedCluster, expected: str, told: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    with expired(cluster, 1):
+        silent = plan(hasty(cluster, subscribe=TOPIC))
+        assert {task.range.log.broker for task in silent} == {0}  # nobody can know of the others
+        with pytest.raises(BrokersMissingError, match=re.escape(f"option expectedBrokers: {told}")):
+            plan(hasty(cluster, subscribe=TOPIC, expectedBrokers=expected))
+        borne = plan(hasty(cluster, subscribe=TOPIC, expectedBrokers=expected, failOnDataLoss="false"))
+        assert borne == silent
+        assert caplog.messages[-1].endswith(f"{told}; reading the others because failOnDataLoss=false")
+        with pytest.raises(BrokersMissingError, match=re.escape(f"option expectedBrokers: {told}")):
+            create_writer(written(cluster, expectedBrokers=expected), V07_SCHEMA, overwrite=False)
+    assert len(plan(hasty(cluster, subscribe=TOPIC, expectedBrokers=expected))) == 6
+
+
+@pytest.mark.parametrize("expected", ["1", "1,0,2"])
+def test_other_brokers_than_expected_are_told(cluster: EmbeddedCluster, expected: str) -> None:
+    with pytest.raises(KafkaWireError, match=r"option expectedBrokers: ") as error:
+        plan(hasty(cluster, subscribe=TOPIC, expectedBrokers=expected))
+    assert isinstance(error.value, OptionError if expected == "1" else BrokersMissingError)
+
+
+def test_assigned_logs_of_a_missing_broker_are_an_error_or_left_out(
+    cluster: EmbeddedCluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    assign = json.dumps({TOPIC: ["0-0", "1-2"]})
+    with expired(cluster, 1):
+        with pytest.raises(
+            BrokersMissingError, match=r"broker 1 is not registered in ZooKeeper, and holds 1 of"
+        ):
+            plan(hasty(cluster, assign=assign))
+        [task] = plan(hasty(cluster, assign=assign, failOnDataLoss="false"))
+        assert task.range.log.name == "0-0"
+        assert caplog.messages[-1].endswith("reading the others because failOnDataLoss=false")
+
+
+def test_a_broker_that_starts_is_asked_for_the_topics_that_it_has_not_announced_yet(
+    cluster: EmbeddedCluster,
+) -> None:
+    whole = plan(hasty(cluster, subscribe=TOPIC))
+    with expired(cluster, 1, topics_only=True):
+        assert len(plan(hasty(cluster, subscribe=TOPIC))) == 3
+        assert plan(hasty(cluster, subscribe=TOPIC, expectedBrokers="2")) == whole
+        assert len(plan(hasty(cluster, assign=json.dumps({TOPIC: ["1-0"]})))) == 1
+        writer = create_writer(written(cluster, expectedBrokers="0,1"), V07_SCHEMA, overwrite=False)
+        assert len(writer.logs_of(TOPIC)) == 6
+
+
+def test_a_topic_that_no_broker_announces_any_more_is_not_passed_over_in_silence(
+    cluster: EmbeddedCluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    with expired(cluster, 0, topics_only=True), expired(cluster, 1, topics_only=True):
+        with pytest.raises(
+            BrokersMissingError, match=f"no broker announces the topic {TOPIC}, which ZooKeeper has"
+        ):
+            plan(hasty(cluster, subscribe=TOPIC))
+        assert not plan(hasty(cluster, subscribePattern=TOPIC))
+    assert any(
+        "which ZooKeeper has: they were deleted, or are of brokers" in each for each in caplog.messages
+    )

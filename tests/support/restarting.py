@@ -1,0 +1,63 @@
+"""Something that is down until somebody says that they wait for it, and for a while after that.
+
+with coming_back(broker.start) as told:
+    ...
+assert told.warnings == [...]
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import threading
+from collections.abc import Callable, Iterator
+from typing import Final
+
+#: How long it stays away after it is missed, seconds: several times what three retries take.
+AWAY_S: Final = 2.5
+
+
+class Told(logging.Handler):
+    """What the package logs. The first warning begins the way back."""
+
+    def __init__(self, start: Callable[[], None]) -> None:
+        super().__init__(logging.INFO)
+        self.warnings: list[str] = []
+        self.infos: list[str] = []
+        self.failures: list[BaseException] = []
+        self._start = start
+        self._timer: threading.Timer | None = None
+
+    def emit(self, record: logging.LogRecord) -> None:
+        (self.warnings if record.levelno >= logging.WARNING else self.infos).append(record.getMessage())
+        if self._timer is None and record.levelno >= logging.WARNING:
+            self._timer = threading.Timer(AWAY_S, self._come_back)
+            self._timer.start()
+
+    def _come_back(self) -> None:
+        try:
+            self._start()
+        except BaseException as error:
+            self.failures.append(error)
+
+    def join(self) -> None:
+        """Wait until it is back. Raises what kept it away."""
+        assert self._timer is not None, "nobody has missed it"
+        self._timer.join()
+        if self.failures:
+            raise self.failures[0]
+
+
+@contextlib.contextmanager
+def coming_back(start: Callable[[], None]) -> Iterator[Told]:
+    """Call ``start`` some seconds after the package's first warning in the block."""
+    logger, told = logging.getLogger("spark_kafkawire"), Told(start)
+    level = logger.level
+    logger.addHandler(told)
+    logger.setLevel(logging.INFO)
+    try:
+        yield told
+        told.join()
+    finally:
+        logger.removeHandler(told)
+        logger.setLevel(level)

@@ -32,6 +32,7 @@ from spark_kafkawire.jobs.command_line import (
 from spark_kafkawire.jobs.ingest import Ingest
 from spark_kafkawire.jobs.ingest_options import IngestOptions, parse_starting
 from spark_kafkawire.jobs.ingest_output import DECODERS, OutputOptions, parse_partition_by
+from spark_kafkawire.jobs.known_logs import add_gone_broker, gone_brokers_of
 from spark_kafkawire.jobs.progress import Progress
 from spark_kafkawire.jobs.session import job_session
 
@@ -71,6 +72,7 @@ def make_parser() -> JobParser:
         metavar="N",
         help="read so many records at most, one of each partition at least (from 0.8)",
     )
+    add_gone_broker(read)
     kept = parser.add_argument_group("where progress is kept").add_mutually_exclusive_group()
     kept.add_argument(
         "--group",
@@ -143,6 +145,7 @@ def parse_arguments(arguments: argparse.Namespace) -> IngestOptions:
         checkpoint=arguments.checkpoint,
         bytes_max=arguments.max_bytes,
         records_max=arguments.max_records,
+        gone_brokers=gone_brokers_of(arguments),
     )
 
 

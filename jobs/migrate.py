@@ -14,7 +14,7 @@ read again, and their counts and checksums compared. Meanwhile nobody else may w
 unless --source-headers marks each message with the place that it came from.
 
 The exit code is 0 for done and equal, 1 for failed or not equal, 2 for wrong usage, 3 for done where the
-source had lost messages before they were copied.
+source had lost messages before they were copied, or the broker of a log that was copied is given up.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ from spark_kafkawire.jobs.command_line import (
     run_job,
     topic_options,
 )
+from spark_kafkawire.jobs.known_logs import add_gone_broker, gone_brokers_of
 from spark_kafkawire.jobs.migration.clusters import Clusters, source_options, target_options
 from spark_kafkawire.jobs.migration.report import report
 from spark_kafkawire.jobs.migration.routes import parse_names
@@ -61,6 +62,7 @@ def make_parser() -> JobParser:
         metavar="OLD=NEW",
         help="copy a topic to one of another name; may be repeated",
     )
+    add_gone_broker(what)
     what.add_argument(
         "--source-headers",
         action="store_true",
@@ -113,6 +115,7 @@ def run(arguments: argparse.Namespace, progress: Progress) -> dict[str, Any]:
         create_topics=arguments.create_topics,
         replication_factor=arguments.replication_factor,
         piece_bytes=arguments.piece_bytes,
+        gone_brokers=gone_brokers_of(arguments),
     )
     if arguments.dry_run:
         return report(describe(clusters, settings), sys.stdout, as_json=arguments.json)

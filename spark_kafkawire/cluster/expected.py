@@ -37,8 +37,8 @@ def check_brokers(expected: ExpectedBrokers | None, brokers: Iterable[Broker], w
         raise BrokersMissingError(f"option expectedBrokers: {wanted} are {there}; start the missing ones")
     if others:
         raise OptionError(
-            f"option expectedBrokers: other brokers than it says are {there}; correct it, for what it does not "
-            "know may be missing"
+            f"option expectedBrokers: other brokers than it says are {there}; correct it, for one that it "
+            "does not know may be missing"
         )
 
 

@@ -79,7 +79,9 @@ class V07Cluster:
         return found
 
     def await_logs(self, logs: Collection[TopicPartition]) -> None:
-        if not self._is_given and _not_held(self._view, logs):
+        if self._discovery.zookeeper_connect is None or self._is_given:
+            return  # nobody tells of more brokers
+        if _not_held(self._view, logs):
             self._looked(logs)
 
     def brokers(self) -> tuple[Broker, ...]:
@@ -110,8 +112,9 @@ class V07Cluster:
         """All of the logs but for those of missing brokers, where data loss is borne. Raises
         ``UnknownTopicError`` for one that no broker holds."""
         self.await_logs(logs)
-        lost = _not_held(self._view, logs)
-        logs = [log for log in logs if log not in lost]
+        if self._discovery.zookeeper_connect is not None:
+            lost = _not_held(self._view, logs)
+            logs = [log for log in logs if log not in lost]
         held = self._held(logs)
         if unknown := sorted(set(logs) - set(held)):
             there = ", ".join(log.name for log in held if log.topic == unknown[0].topic)

@@ -48,6 +48,7 @@ from .ingest_options import IngestOptions
 from .ingest_output import HIDDEN, Output
 from .ingest_plan import Plan, deleted, limited, next_plan, ranges_to_read
 from .ingest_state import IngestState
+from .known_logs import KnownLogs, passed_over, told_of
 from .positions import Positions
 from .progress import Progress
 from .reading import read_ranges
@@ -108,6 +109,7 @@ class Ingest:
         self._losses += plan.losses
         if not is_there:
             self._pass_over([each for each in plan.ranges if each not in left])
+            left = self._without_given_up(left)
         messages = 0 if is_there or not left else self._write(plan, left)
         if self._options.group is not None:
             after = {each.log: each.stop_offset for each in left}
@@ -126,6 +128,15 @@ class Ingest:
         gone = {topic for topic in plan.topic_ids.keys() - ids.keys() if self._is_gone(topic)}
         gone |= plan.made_anew(ids)
         return [each for each in plan.ranges if each.log.topic not in gone]
+
+    def _without_given_up(self, ranges: Sequence[OffsetRange]) -> list[OffsetRange]:
+        """The ranges but for those of brokers that the user has given up, which are told."""
+        suspects = [each.log for each in ranges if each.log.broker in self._options.gone_brokers]
+        if not suspects:
+            return [*ranges]
+        dead = set(suspects) - self._cluster.leaders_of(suspects).keys()
+        self._losses += [f"{each} is not read: its broker is gone" for each in ranges if each.log in dead]
+        return [each for each in ranges if each.log not in dead]
 
     def _is_gone(self, topic: str) -> bool:
         """Whether brokers say that there is no such topic, and not only nothing of it now."""
@@ -164,8 +175,11 @@ class Ingest:
         """What to read after ``last``; None where there is nothing."""
         self._progress.step("asking the brokers where the logs end")
         fail = self._read_options.fetch.fail_on_data_loss
+        known = self._known(last)
+        known.await_brokers(self._cluster)
         logs = select(self._read_options.selection, self._cluster)
         logs = led(logs, self._cluster.leaders_of(logs), fail_on_data_loss=fail)
+        given_up = self._given_up(known.missing(logs), known, last)
         found = self._cluster.bounds(logs)
         topic_ids = self._topic_ids({log.topic for log in found})
         anew = last.made_anew(topic_ids) if last else set()
@@ -180,10 +194,33 @@ class Ingest:
         # A log of which nothing is left is passed over once, and not told of again.
         ranges += tuple(each for each in whole if each.log in losses and not each.size)
         # Where a topic starts is remembered also while there is nothing to read of it.
-        if not ranges and not remade and last is not None and starts.keys() <= last.positions.keys():
+        gone = {*(last.gone if last else ()), *given_up} - {*found}
+        is_known = last is not None and starts.keys() <= last.positions.keys() and gone == last.gone
+        if not ranges and not remade and is_known:
             return None
         schema = self._schema(ranges) if ranges else None
-        return next_plan(last, ranges, starts, schema, [*remade, *losses.values()], topic_ids)
+        told = [*remade, *losses.values(), *told_of(given_up, last.positions if last else {})]
+        return next_plan(last, ranges, starts, schema, told, topic_ids, gone)
+
+    def _known(self, last: Plan | None) -> KnownLogs:
+        """What earlier runs have read, and in 0.7 the group; but for what was given up and told then."""
+        known = set(last.positions if last else ())
+        if self._options.group is not None and self._options.offset_unit is OffsetUnit.BYTES:
+            known.update(self._cluster.logs_of_group(self._options.group))
+        known -= last.gone if last else frozenset()
+        return KnownLogs(self._read_options, known, self._options.gone_brokers)
+
+    def _given_up(
+        self, missing: Sequence[TopicPartition], known: KnownLogs, last: Plan | None
+    ) -> list[TopicPartition]:
+        """Those of the missing logs that the user has given up; the others are an error, or told."""
+        others = [log for log in missing if not known.is_given_up(log)]
+        if others and self._read_options.fetch.fail_on_data_loss:
+            raise DataLossError(
+                f"{passed_over(others)}; start its broker, or to read what is there, set failOnDataLoss=false"
+            )
+        self._losses += told_of(others, last.positions if last else {})
+        return [log for log in missing if known.is_given_up(log)]
 
     def _starts(
         self, last: Plan | None, found: Mapping[TopicPartition, LogBounds], anew: Collection[str]

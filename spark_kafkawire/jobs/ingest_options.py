@@ -46,12 +46,15 @@ class IngestOptions:
     checkpoint: str | None = None
     bytes_max: int | None = None
     records_max: int | None = None
+    gone_brokers: frozenset[int] = frozenset()
 
     def __post_init__(self) -> None:
         for name in self.connection:
             if instead := _OWN_OPTIONS.get(name.lower()):
                 raise OptionError(f"option {shown(name)} is ingest's own; {instead}")
         unit = self.offset_unit
+        if self.gone_brokers and unit is not OffsetUnit.BYTES:
+            raise OptionError("argument --gone-broker: only logs of 0.7 are of one broker; leave it out")
         for other in self._limits.keys() - {unit}:
             if self._limits[other] is not None:
                 raise OptionError(

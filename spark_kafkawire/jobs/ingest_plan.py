@@ -11,7 +11,7 @@ from types import MappingProxyType
 
 from ..errors import DataLossError, KafkaWireError, shown
 from ..model import LogBounds, OffsetRange, TopicPartition
-from .positions import Positions, by_log, by_topic
+from .positions import Positions, assigned, by_log, by_topic
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +21,8 @@ class Plan:
     ``schema`` is that of the values' JSON, where it is decoded: what is read again must look the same.
     ``losses`` are lines about what was gone when it was planned, for the run that finishes it.
     ``topic_ids`` tell a topic from another one of its name, where topics have ids. ``id`` is the plan's
-    own, which tells it from what another run plans.
+    own, which tells it from what another run plans. ``gone`` are logs whose brokers the user has given up:
+    that was told, and where one comes back it is read on from its position.
     """
 
     batch: int
@@ -31,6 +32,7 @@ class Plan:
     losses: tuple[str, ...] = ()
     topic_ids: Mapping[str, str] = field(default_factory=dict)
     id: str | None = None
+    gone: frozenset[TopicPartition] = frozenset()
 
     @property
     def size(self) -> int:
@@ -48,7 +50,8 @@ class Plan:
             ranges.setdefault(each.log.topic, {})[each.log.name] = [each.start_offset, each.stop_offset]
         content = {"batch": self.batch, "ranges": ranges, "positions": by_topic(self.positions)}
         told = {"schema": self.schema, "losses": self.losses, "topic_ids": dict(self.topic_ids)}
-        return json.dumps({"id": self.id, **content, **told})
+        gone = {"gone": assigned(sorted(self.gone))} if self.gone else {}
+        return json.dumps({"id": self.id, **content, **told, **gone})
 
     @classmethod
     def from_json(cls, text: str, place: str) -> Plan:
@@ -60,7 +63,9 @@ class Plan:
             losses = tuple(content["losses"])
             ids = dict(content.get("topic_ids", {}))
             schema, own_id = content["schema"], content.get("id")
-            return cls(content["batch"], tuple(ranges), positions, schema, losses, ids, own_id)
+            named = {topic: dict.fromkeys(names) for topic, names in content.get("gone", {}).items()}
+            gone = frozenset(log for log, _ in by_log(named))
+            return cls(content["batch"], tuple(ranges), positions, schema, losses, ids, own_id, gone)
         except (ValueError, LookupError, TypeError, AttributeError) as error:
             raise PlanError(f"{place} is not a plan of ingest: {shown(repr(error))}") from error
 
@@ -134,8 +139,9 @@ def next_plan(
     schema: str | None,
     losses: Iterable[str] = (),
     topic_ids: Mapping[str, str] = MappingProxyType({}),
+    gone: Iterable[TopicPartition] = (),
 ) -> Plan:
-    """The plan after ``last``; logs of which nothing is read keep their place.
+    """The plan after ``last``; logs of which nothing is read keep their place, ``gone`` or not.
 
     What was known of a topic that ``topic_ids`` tells to be another one now is forgotten.
     """
@@ -150,4 +156,5 @@ def next_plan(
         tuple(losses),
         {**(last.topic_ids if last else {}), **topic_ids},
         uuid.uuid4().hex,
+        frozenset(gone),
     )

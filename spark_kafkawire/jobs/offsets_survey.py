@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from ..cluster.cluster import Cluster, cluster_of
-from ..errors import OptionError
+from ..errors import OptionError, quoted, shown
 from ..model import Leader, LogBounds, OffsetUnit, RecordTimes, TopicPartition
 from ..options import Discovery, ReadOptions
 from ..planner.batch import select
 from .offsets_report import ClusterReport, GroupOffset, LogReport
 from .offsets_text import count_text
+
+_log = logging.getLogger("spark_kafkawire")
 
 #: The options that choose topics. Without them all are reported.
 _SELECTION: Final = frozenset(("subscribe", "subscribepattern", "assign"))
@@ -68,7 +71,7 @@ class Surveyed:
             tuple(self.cluster.brokers()),
             tuple(groups),
             logs,
-            self._strays(committed) if self.has_all_topics else (),
+            self._strays(committed),
         )
 
     def groups_with_offsets(self, step: Callable[[str], None]) -> tuple[str, ...]:
@@ -93,15 +96,25 @@ class Surveyed:
         return {log: offset for log, offset in found.items() if offset is not None}
 
     def _strays(self, committed: OffsetsOfGroups) -> tuple[GroupOffset, ...]:
+        """Offsets in logs that are not there. In 0.7 a log of the chosen topics is among them, too, while its
+        broker is down or its session is expired: nothing but the group tells of it."""
         held = set(self.logs)
-        return tuple(
-            sorted(
-                GroupOffset(group, log, offset)
-                for group, offsets in committed.items()
-                for log, offset in offsets.items()
-                if log not in held
-            )
+        topics = {log.topic for log in held}
+        strays = sorted(
+            GroupOffset(group, log, offset)
+            for group, offsets in committed.items()
+            for log, offset in offsets.items()
+            if log not in held and (self.has_all_topics or (log.broker is not None and log.topic in topics))
         )
+        if lost := [stray for stray in strays if stray.log.broker is not None]:
+            _log.warning(
+                "%s in logs that no live broker holds, %s of group %s first: start its broker, unless it is "
+                "gone for good",
+                count_text(len(lost), "offset"),
+                shown(lost[0].log),
+                quoted(lost[0].group),
+            )
+        return tuple(strays)
 
 
 def place_of(discovery: Discovery) -> str:

@@ -64,6 +64,7 @@ class TargetLogs:
 
 def bounds_of(cluster: Cluster, logs: Sequence[TopicPartition]) -> Mapping[TopicPartition, LogBounds]:
     """Where all of the logs start and end. Raises ``DiscoveryError`` (fatal) for one that nobody serves."""
+    cluster.await_logs(logs)
     if dead := sorted(set(logs) - cluster.leaders_of(logs).keys()):
         raise DiscoveryError(
             f"{dead[0]}: its broker is not alive, so what it has got of the rows cannot be read; start it"

@@ -46,7 +46,7 @@ def _expected_brokers(options: RawOptions, broker_list: tuple[Broker, ...]) -> E
     listed = {broker.id for broker in broker_list}
     if listed and expected not in (len(listed), listed):
         raise OptionError(
-            f"option expectedBrokers: {shown(text)} and broker.list do not name the same brokers"
+            f"option expectedBrokers: {quoted(text)} and broker.list do not name the same brokers"
         )
     return expected
 

@@ -121,7 +121,8 @@ class RawOptions:
         time_s = int(match[1]) * _TIME_UNITS[match[2] or ""] if match else -1.0
         if is_kafka_property(name):
             time_s = min(time_s, _TIME_MAX_S)
-        if not (0 <= time_s if zero else 0 < time_s) or time_s > _TIME_MAX_S:
+        is_too_short = time_s < 0 or (time_s == 0 and not zero)
+        if is_too_short or time_s > _TIME_MAX_S:
             low = "from" if zero else "above"
             raise bad_value(name, text, f"a time {low} zero and up to 24h, like 500ms or 30s")
         return time_s

@@ -130,6 +130,13 @@ def _matching(pattern: str, topics: Sequence[str], may_be_empty: bool) -> list[s
     return matching
 
 
+def covers(selection: Selection, topic: str) -> bool:
+    """Whether the options name a topic, whether it is there or not."""
+    if selection.pattern is not None:
+        return re.search(selection.pattern, topic) is not None
+    return topic in selection.subscribe or topic in {log.topic for log in selection.assign}
+
+
 def led(
     logs: Sequence[TopicPartition],
     leaders: Mapping[TopicPartition, Leader],

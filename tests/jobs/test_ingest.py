@@ -15,15 +15,20 @@ from pyspark.sql import SparkSession
 
 from spark_kafkawire.broker import EmbeddedCluster
 from spark_kafkawire.cluster.v07 import V07Cluster
-from spark_kafkawire.errors import DataLossError, OptionError
+from spark_kafkawire.cluster.view import view
+from spark_kafkawire.errors import BrokersMissingError, DataLossError, OptionError
 from spark_kafkawire.jobs.hadoop_files import FileError, Files
 from spark_kafkawire.jobs.ingest import Ingest
 from spark_kafkawire.jobs.ingest_options import IngestOptions, parse_starting
 from spark_kafkawire.jobs.ingest_output import OutputOptions, parse_partition_by
 from spark_kafkawire.jobs.progress import progress_on
+from spark_kafkawire.options import Discovery
 from tests.support import librdkafka
 from tests.support.foreign import Record
 from tests.support.noida import NoidaBroker
+from tests.support.polling import poll
+from tests.support.settings import net_07
+from tests.support.zookeeper_tree import expired
 
 from .ingesting import QUIET, Crash, crash, options_of, produce, values_of
 
@@ -220,6 +225,7 @@ def test_a_group_that_brokers_have_forgotten_goes_on_where_the_output_ends(
         ({"connection": {"endingOffsets": "latest"}}, r"a run ends where the logs do"),
         ({"connection": {"kafka.group.id": "g"}}, r"use --group"),
         ({"connection": {"fetchBtyes": "1"}}, r"unknown option fetchBtyes .* did you mean fetchBytes"),
+        ({"gone_brokers": frozenset((1,))}, r"argument --gone-broker: only logs of 0\.7 are of one broker"),
         ({"bytes_max": 1}, r"argument --max-bytes: these brokers count records; use --max-records"),
     ],
 )
@@ -339,3 +345,81 @@ def test_progress_tells_what_happens(
     assert stream.getvalue() == (
         "ingest: asking the brokers where the logs end ...\ningest: batch 0: 10 records of 1 partition ...\n"
     )
+
+
+@pytest.fixture
+def old_topic(corpus: EmbeddedCluster, spark: SparkSession, topic: str) -> str:
+    """A topic with a message on each of the two brokers."""
+    for broker in (0, 1):
+        append(spark, corpus, topic, broker, broker)
+    discovery = Discovery(zookeeper_connect=corpus.zookeeper_connect)
+    poll(lambda: len(view(discovery, net_07()).logs_of(topic)) == 6, "both brokers to register the topic")
+    return topic
+
+
+def append(spark: SparkSession, corpus: EmbeddedCluster, topic: str, number: int, broker: int) -> None:
+    port = corpus.brokers[broker].port
+    frame = spark.createDataFrame([(f'{{"n": {number}}}',)], "value string").coalesce(1)
+    place = {"broker.list": f"{broker}:127.0.0.1:{port}", "topic": topic}
+    frame.write.format("kafkawire").mode("append").options(**place).save()
+
+
+def old_options(corpus: EmbeddedCluster, output: OutputOptions, **options: Any) -> IngestOptions:
+    hasty = {"zookeeper.connect": corpus.zookeeper_connect, "retries": "1", **options.pop("connection", {})}
+    return IngestOptions(hasty, output, **options)
+
+
+@pytest.mark.parametrize("by_pattern", [False, True])
+def test_logs_that_earlier_runs_read_are_not_passed_over_in_silence(
+    spark: SparkSession, corpus: EmbeddedCluster, old_topic: str, output: OutputOptions, by_pattern: bool
+) -> None:
+    selection = {"subscribePattern": f"^{old_topic}$"} if by_pattern else {"subscribe": old_topic}
+    options = old_options(corpus, output, selection=selection)
+    assert Ingest(spark, options, QUIET).run()["messages"] == 2
+    append(spark, corpus, old_topic, 2, broker=0)
+    append(spark, corpus, old_topic, 3, broker=1)
+    with expired(corpus.zookeeper_connect, 1):
+        with pytest.raises(BrokersMissingError, match=r"broker 1 is not registered .*, say --gone-broker$"):
+            Ingest(spark, options, QUIET).run()
+        assert values_of(spark, output) == [0, 1]
+        borne = old_options(corpus, output, selection=selection, connection={"failOnDataLoss": "false"})
+        summary = Ingest(spark, borne, QUIET).run()
+        assert summary["messages"] == 1
+        position = len(b'{"n": 1}') + 10
+        assert summary["data_loss"] == [
+            f"{old_topic} 1-0 is not there: it was read up to {position}",
+            f"{old_topic} 1-1 is not there: it was read up to 0",
+            f"{old_topic} 1-2 is not there: it was read up to 0",
+        ]
+        # A broker that is given up for good is told of once.
+        given_up = old_options(corpus, output, selection=selection, gone_brokers=frozenset((1,)))
+        assert Ingest(spark, given_up, QUIET).run()["data_loss"] == summary["data_loss"]
+        for later in (given_up, options):
+            assert Ingest(spark, later, QUIET).run()["data_loss"] == []
+    # And where it was not gone, all is read that was not read before.
+    summary = Ingest(spark, options, QUIET).run()
+    assert (summary["messages"], summary["data_loss"]) == (1, [])
+    assert values_of(spark, output) == [0, 1, 2, 3]
+
+
+def test_logs_that_the_group_has_read_are_not_passed_over_in_silence(
+    spark: SparkSession,
+    corpus: EmbeddedCluster,
+    zookeeper: KazooClient,
+    old_topic: str,
+    output: OutputOptions,
+) -> None:
+    zookeeper.create(f"/consumers/{old_topic}/offsets/{old_topic}/1-0", b"0", makepath=True)
+    options = old_options(corpus, output, selection={"subscribe": old_topic}, group=old_topic)
+    with expired(corpus.zookeeper_connect, 1):
+        with pytest.raises(
+            BrokersMissingError, match=rf"holds 1 of .*, {old_topic} 1-0 first; start it; earlier"
+        ):
+            Ingest(spark, options, QUIET).run()
+        given_up = old_options(
+            corpus, output, selection={"subscribe": old_topic}, group=old_topic, gone_brokers=frozenset((1,))
+        )
+        summary = Ingest(spark, given_up, QUIET).run()
+        assert summary["data_loss"] == [f"{old_topic} 1-0 is not there: the group has read it"]
+    assert Ingest(spark, options, QUIET).run()["messages"] == 1
+    assert values_of(spark, output) == [0, 1]

@@ -107,3 +107,10 @@ def test_a_plan_that_was_recorded_without_ids_is_read() -> None:
     content = json.loads(plan.to_json())
     del content["id"], content["topic_ids"]
     assert Plan.from_json(json.dumps(content), "here") == plan
+
+
+def test_logs_that_were_given_up_keep_their_place_and_are_remembered() -> None:
+    first = next_plan(None, [OffsetRange(OLD, 0, 9)], {OLD: 0}, None, gone=[OLD])
+    assert Plan.from_json(first.to_json(), "here") == first
+    assert (first.gone, first.positions[OLD]) == (frozenset((OLD,)), 9)
+    assert "gone" not in json.loads(next_plan(first, [], {}, None).to_json())

@@ -143,3 +143,19 @@ def test_a_report_shows_no_secret(noida: NoidaBroker) -> None:
     surveyed = Surveyed.of(at(noida.bootstrap_servers, **login, subscribe=noida.create_topic()))
     assert "hunter2" not in repr(surveyed)
     assert surveyed.report([], quiet).place == f"kafka.bootstrap.servers={noida.bootstrap_servers}"
+
+
+def test_a_log_that_only_the_group_knows_is_told_with_its_topic(
+    tree: TreeWriter, caplog: pytest.LogCaptureFixture
+) -> None:
+    # Broker 7's session is expired: neither it nor its logs are in ZooKeeper.
+    tree.put_broker(0, port=9)
+    tree.put_topic("t", {3: 1})
+    tree.put("/consumers/g/offsets/t/7-1", b"5")
+    tree.put("/consumers/g/offsets/other/7-0", b"6")
+    report = Surveyed.of({"zookeeper.connect": tree.connect, "subscribe": "t"}).report(["g"], quiet)
+    assert report.strays == (GroupOffset("g", TopicPartition("t", 1, 7), 5),)
+    assert caplog.messages == [
+        "1 offset in logs that no live broker holds, t 7-1 of group 'g' first: start its broker, unless it "
+        "is gone for good"
+    ]

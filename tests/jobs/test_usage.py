@@ -32,6 +32,11 @@ MIGRATE_CASES: Final = [
         "not allowed with argument --topic",
     ),
     ("--map", [*BOTH, "--topic", "t", "--map", "t"], "argument --map: 't' is not OLD=NEW"),
+    (
+        "--gone-broker",
+        [*BOTH, "--topic", "t", "--gone-broker", "0,1"],
+        "argument --gone-broker: '0,1' is not the id of a broker",
+    ),
     ("--state", [SOURCE, TARGET, "--topic", "t"], "the following arguments are required: --state"),
     (
         "--replication-factor",

@@ -26,8 +26,8 @@ from spark_kafkawire.source.batch_reader import KafkaWireBatchReader
 from spark_kafkawire.source.schema import V07_SCHEMA
 from spark_kafkawire.source.writer import create_writer
 from tests.support import librdkafka, zookeeper_tree
+from tests.support.foreign import Record
 from tests.support.golden import CORPUS, read_json
-from tests.support.librdkafka import Record
 from tests.support.noida import NoidaBroker
 from tests.support.restarting import coming_back
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from ...clients.fetcher import FetchTask
@@ -14,6 +14,7 @@ from ...errors import DataLossError, DiscoveryError, OptionError, quoted
 from ...model import Leader, LogBounds, OffsetRange, TopicPartition
 from ...planner.batch import select
 from ...protocol.modern.create_topics import BROKER_DEFAULT
+from ..known_logs import KnownLogs, passed_over, told_of
 from .clusters import Clusters
 from .routes import Route, partition_counts, routes_of
 from .state import LogProgress, State
@@ -44,14 +45,22 @@ class Leg:
         return FetchTask(OffsetRange(self.route.source, start_offset, stop), self.leader)
 
 
-def plan(clusters: Clusters, names: Mapping[str, str], state: State) -> tuple[Leg, ...]:
-    """A leg for each log that the options select, up to its end now.
+def plan(
+    clusters: Clusters, names: Mapping[str, str], state: State, gone_brokers: Collection[int] = ()
+) -> tuple[tuple[Leg, ...], list[str]]:
+    """A leg for each log that the options select, up to its end now; and a line for each log that earlier
+    runs have copied and that is passed over, because its broker is among the ``gone_brokers``.
 
     Raises ``OptionError``, ``UnknownTopicError``, ``DiscoveryError``, ``DataLossError``, and what
     asking the brokers raises (all fatal).
     """
     cluster = cluster_of(clusters.source)
+    known = KnownLogs(clusters.source, state.logs, gone_brokers)
+    known.await_brokers(cluster)
     logs = select(clusters.source.selection, cluster)
+    missing = known.missing(logs)
+    if others := [log for log in missing if not known.is_given_up(log)]:
+        raise DiscoveryError(f"{passed_over(others)}; start its broker, or say --gone-broker")
     routes = routes_of(logs, names, {log: done.target for log, done in state.logs.items()})
     leaders = cluster.leaders_of(logs)
     if dead := [log for log in logs if log not in leaders]:
@@ -61,10 +70,12 @@ def plan(clusters: Clusters, names: Mapping[str, str], state: State) -> tuple[Le
         )
     bounds = cluster.bounds(logs)
     allowed = not clusters.source.fetch.fail_on_data_loss
-    return tuple(
+    legs = tuple(
         _leg(route, leaders[route.source], bounds[route.source], state.logs.get(route.source), allowed)
         for route in routes
     )
+    copied = {log: progress.copied.source_offset for log, progress in state.logs.items()}
+    return legs, told_of(missing, copied)
 
 
 def _leg(route: Route, leader: Leader, found: LogBounds, progress: LogProgress | None, allowed: bool) -> Leg:

@@ -39,11 +39,13 @@ class Settings:
     create_topics: bool = False
     replication_factor: int | None = None
     piece_bytes: int = PIECE_BYTES
+    gone_brokers: frozenset[int] = frozenset()
 
 
 def describe(clusters: Clusters, settings: Settings) -> dict[str, Any]:
     """What a run would do, without doing anything. Raises as ``plan`` and ``missing_topics``."""
-    legs = plan(clusters, settings.names, _checked(load_state(settings.state), clusters))
+    state = _checked(load_state(settings.state), clusters)
+    legs, passed_over = plan(clusters, settings.names, state, settings.gone_brokers)
     missing = missing_topics(clusters, legs, create=settings.create_topics)
     return {
         "dry_run": True,
@@ -60,7 +62,7 @@ def describe(clusters: Clusters, settings: Settings) -> dict[str, Any]:
             }
             for leg in legs
         ],
-        "data_loss": _lost(legs),
+        "data_loss": _lost(legs) + passed_over,
     }
 
 
@@ -96,7 +98,8 @@ class _Run:
     def all(self) -> dict[str, Any]:
         started_s = time.monotonic()
         self._progress.step("asking both clusters")
-        legs = plan(self._clusters, self._settings.names, self._state)
+        settings = self._settings
+        legs, passed_over = plan(self._clusters, settings.names, self._state, settings.gone_brokers)
         self._open(legs)
         legs = tuple(leg for leg in legs if self._state.logs[leg.route.source].is_open)
         size = sum(leg.stop_offset - self._mark(leg).source_offset for leg in legs)
@@ -111,7 +114,7 @@ class _Run:
             "bytes": size,
             "partitions": partitions,
             "failed": [each["source"] for each in partitions if not each["equal"]],
-            "data_loss": _lost(legs),
+            "data_loss": _lost(legs) + passed_over,
             "seconds": round(time.monotonic() - started_s, 1),
         }
 

@@ -53,9 +53,10 @@ def run(
     names: Mapping[str, str],
     piece_bytes: int = PIECE_BYTES,
     runner: Runner = one_by_one,
+    gone_brokers: frozenset[int] = frozenset(),
 ) -> dict[str, Any]:
     """One run to its end; the summary."""
-    settings = Settings(state, names, create_topics=True, piece_bytes=piece_bytes)
+    settings = Settings(state, names, create_topics=True, piece_bytes=piece_bytes, gone_brokers=gone_brokers)
     return migrate(clusters, settings, runner, progress_on(io.StringIO(), "migrate", quiet=True))
 
 

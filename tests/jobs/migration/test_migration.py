@@ -12,7 +12,15 @@ import pytest
 
 from spark_kafkawire.broker import EmbeddedCluster
 from spark_kafkawire.cluster.cluster import cluster_of
-from spark_kafkawire.errors import DataLossError, DeliveryError, KafkaWireError, OptionError, RowError
+from spark_kafkawire.errors import (
+    BrokersMissingError,
+    DataLossError,
+    DeliveryError,
+    DiscoveryError,
+    KafkaWireError,
+    OptionError,
+    RowError,
+)
 from spark_kafkawire.jobs.migration.clusters import Clusters, source_options, target_options
 from spark_kafkawire.jobs.migration.copying import Copier
 from spark_kafkawire.jobs.migration.planning import plan
@@ -30,6 +38,7 @@ from tests.support.foreign import Record
 from tests.support.noida import NoidaBroker
 from tests.support.polling import poll
 from tests.support.writing import binary
+from tests.support.zookeeper_tree import expired
 
 TOPIC: Final = "debian-gzip"
 _NAMES: Final = itertools.count()
@@ -195,6 +204,34 @@ def test_a_later_run_copies_what_came_since(
     summary = run(clusters, tmp_path, {source: target})
     assert [(each["source"], each["messages"]) for each in summary["partitions"]] == [(f"{source} 1-0", 1)]
     assert read(noida, target, 3) == [b"one", b"two", b"three", b"foreign", b"four"]
+
+
+def test_a_log_that_was_copied_is_not_passed_over_in_silence(
+    corpus: EmbeddedCluster, noida: NoidaBroker, source: str, target: str, tmp_path: Path
+) -> None:
+    clusters = clusters_of(corpus.zookeeper_connect, noida.bootstrap_servers, [source], retries="1")
+    run(clusters, tmp_path, {source: target})
+    replay.produce(ports(corpus)[0], (source, 0), message_set(b"four"))
+    replay.produce(ports(corpus)[1], (source, 0), message_set(b"five"))
+    lost = [f"{source} 1-0 is not there: it was read up to 41"]
+    lost += [f"{source} 1-{number} is not there: it was read up to 0" for number in (1, 2)]
+    with expired(corpus.zookeeper_connect, 1):
+        with pytest.raises(BrokersMissingError, match=r"broker 1 is not registered .*, say --gone-broker$"):
+            run(clusters, tmp_path, {source: target})
+        bearing = clusters_of(
+            corpus.zookeeper_connect, noida.bootstrap_servers, [source], retries="1", failOnDataLoss="false"
+        )
+        with pytest.raises(
+            DiscoveryError, match=rf"^{source} 1-0, .* no broker holds it now; start its broker"
+        ):
+            run(bearing, tmp_path, {source: target})
+        assert read(noida, target) == [b"one", b"two", b"three"]
+        summary = run(clusters, tmp_path, {source: target}, gone_brokers=frozenset((1,)))
+        assert (summary["messages"], summary["data_loss"]) == (1, lost)
+    assert read(noida, target) == [b"one", b"two", b"three", b"four"]
+    summary = run(clusters, tmp_path, {source: target}, gone_brokers=frozenset((1,)))
+    assert (summary["messages"], summary["data_loss"]) == (1, [])
+    assert read(noida, target, 3) == [b"one", b"two", b"three", b"five"]
 
 
 def interrupted_by_another(
@@ -400,7 +437,7 @@ def test_all_topics_that_a_pattern_finds_are_copied(corpus: EmbeddedCluster, noi
         {"zookeeper.connect": corpus.zookeeper_connect}, {"subscribePattern": "^debian-(gzip|plain)$"}
     )
     target = target_options({"kafka.bootstrap.servers": noida.bootstrap_servers})
-    legs = plan(Clusters(source, *target), {TOPIC: "gz"}, State(source_headers=False))
+    legs, _ = plan(Clusters(source, *target), {TOPIC: "gz"}, State(source_headers=False))
     assert [str(leg.route.target) for leg in legs] == [
         f"{topic} {number}" for topic in ("gz", "debian-plain") for number in range(6)
     ]

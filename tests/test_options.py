@@ -205,7 +205,7 @@ BAD_READ_VALUES: Final[dict[str, list[str]]] = {
     "retries": ["", "-1", "1001", "1.0", "many"],
     "retryBackoff": ["", "0ms", "soon"],
     "patience": ["", "-1s", "25h", "for ever"],
-    "expectedBrokers": ["", "0", "-1", "0,", "0,0", "a", "0,1;2", "1.0", "\u0663"],
+    "expectedBrokers": ["", "00,1", "0", "-1", "0,", "0,0", "a", "0,1;2", "1.0", "\u0663"],
     "subscribe": ["", " , "],
     "startingOffsets": ["", "latest", "first", "0", "[]", "{}", '{"t":{}}', '{"t":1}', '{"t":{"1":5}}',
                         '{"t":{"0-1":1.5}}', '{"t":{"0-1":true}}', '{"t":{"0-1":"5"}}', '{"t":{"0-1":-1}}',

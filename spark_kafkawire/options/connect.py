@@ -39,7 +39,7 @@ def _expected_brokers(options: RawOptions, broker_list: tuple[Broker, ...]) -> E
     if text is None:
         return None
     entries = [entry.strip() for entry in text.split(",")]
-    ids = [int(entry) for entry in entries if re.fullmatch(r"[0-9]{1,9}", entry)]
+    ids = [int(entry) for entry in entries if re.fullmatch(r"0|[1-9][0-9]{0,8}", entry)]
     if len(ids) != len(entries) or len(set(ids)) != len(ids) or ids == [0]:
         raise bad_value("expectedBrokers", text, "how many brokers there must be, or their ids, like 0,1,2")
     expected = ids[0] if len(ids) == 1 else frozenset(ids)

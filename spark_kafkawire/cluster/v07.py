@@ -83,6 +83,17 @@ class V07Cluster:
             return  # nobody tells of more brokers
         if _not_held(self._view, logs):
             self._looked(logs)
+        if silent := set(logs).difference(self._view.logs):
+            self._ask_for(silent)
+
+    def _ask_for(self, logs: Collection[TopicPartition]) -> None:
+        """Learn from the brokers of logs themselves what they have not announced yet."""
+        topics, ids = sorted({log.topic for log in logs}), {log.broker for log in logs}
+        asked = [broker for broker in self._view.brokers if broker.id in ids]
+        found = unannounced(self._view, topics, self._net, asked)
+        bare = {*self._view.bare_topics} - {log.topic for log in found}
+        known = tuple(sorted({*self._view.logs, *found}))
+        self._seen = replace(self._view, logs=known, bare_topics=tuple(sorted(bare)))
 
     def brokers(self) -> tuple[Broker, ...]:
         return self._view.brokers
@@ -115,25 +126,13 @@ class V07Cluster:
         if self._discovery.zookeeper_connect is not None:
             lost = _not_held(self._view, logs)
             logs = [log for log in logs if log not in lost]
-        held = self._held(logs)
+        held = self.logs_of(sorted({log.topic for log in logs}))
         if unknown := sorted(set(logs) - set(held)):
             there = ", ".join(log.name for log in held if log.topic == unknown[0].topic)
             raise UnknownTopicError(
                 f"option assign: no broker holds {unknown[0]}; the topic's partitions are {there}"
             )
         return tuple(logs)
-
-    def _held(self, logs: Collection[TopicPartition]) -> tuple[TopicPartition, ...]:
-        """The logs of the topics, and those that the brokers of ``logs`` have not registered yet."""
-        topics = sorted({log.topic for log in logs})
-        known = set(self._view.logs)
-        if self._discovery.zookeeper_connect is None or known.issuperset(logs):
-            return self.logs_of(topics)
-        brokers = {log.broker for log in logs if log not in known}
-        asked = [broker for broker in self._view.brokers if broker.id in brokers]
-        found = unannounced(self._view, topics, self._net, asked)
-        self._seen = replace(self._view, logs=tuple(sorted({*known, *found})))
-        return self.logs_of(topics)
 
     def leaders_of(self, logs: Sequence[TopicPartition]) -> dict[TopicPartition, Leader]:
         alive = {broker.id: broker for broker in self._view.brokers}

@@ -213,14 +213,13 @@ class Ingest:
     def _given_up(
         self, missing: Sequence[TopicPartition], known: KnownLogs, last: Plan | None
     ) -> list[TopicPartition]:
-        """Those of the missing logs that the user has given up; the others are an error, or told."""
+        """Those of the missing logs that are told of once; others are an error, or told in each run: a log of
+        0.7 is there again when its broker is, and later ones are gone with their topic."""
         others = [log for log in missing if not known.is_given_up(log)]
-        if others and self._read_options.fetch.fail_on_data_loss:
-            raise DataLossError(
-                f"{passed_over(others)}; start its broker, or to read what is there, set failOnDataLoss=false"
-            )
-        self._losses += told_of(others, last.positions if last else {})
-        return [log for log in missing if known.is_given_up(log)]
+        self._check_borne([passed_over(others)] if others else [])
+        away = [log for log in others if log.broker is not None]
+        self._losses += told_of(away, last.positions if last else {})
+        return [log for log in missing if log not in away]
 
     def _starts(
         self, last: Plan | None, found: Mapping[TopicPartition, LogBounds], anew: Collection[str]

@@ -423,3 +423,40 @@ def test_logs_that_the_group_has_read_are_not_passed_over_in_silence(
         assert summary["data_loss"] == [f"{old_topic} 1-0 is not there: the group has read it"]
     assert Ingest(spark, options, QUIET).run()["messages"] == 1
     assert values_of(spark, output) == [0, 1]
+
+
+def test_a_broker_that_has_not_announced_yet_what_was_read_of_it_is_asked(
+    spark: SparkSession, corpus: EmbeddedCluster, old_topic: str, output: OutputOptions
+) -> None:
+    options = old_options(corpus, output, selection={"subscribe": old_topic})
+    assert Ingest(spark, options, QUIET).run()["messages"] == 2
+    append(spark, corpus, old_topic, 2, broker=1)
+    with (
+        expired(corpus.zookeeper_connect, 0, topics_only=True),
+        expired(corpus.zookeeper_connect, 1, topics_only=True),
+    ):
+        assert Ingest(spark, options, QUIET).run()["messages"] == 1
+    assert values_of(spark, output) == [0, 1, 2]
+
+
+def test_a_topic_of_a_pattern_that_was_deleted_is_told_once(
+    spark: SparkSession, noida: NoidaBroker, topic: str, output: OutputOptions
+) -> None:
+    for name in (f"{topic}-a", f"{topic}-b"):
+        noida.create_topic(1, name)
+        produce(noida.bootstrap_servers, name, range(3), partitions=1)
+    connection = {"kafka.bootstrap.servers": noida.bootstrap_servers}
+    selection = {"subscribePattern": f"^{topic}-"}
+    assert Ingest(spark, IngestOptions(connection, output, selection), QUIET).run()["messages"] == 6
+    librdkafka.delete_topic(noida.bootstrap_servers, f"{topic}-b")
+    produce(noida.bootstrap_servers, f"{topic}-a", range(3, 5), partitions=1)
+    with pytest.raises(DataLossError, match=f"^{topic}-b 0: earlier runs, .* set failOnDataLoss=false$"):
+        Ingest(spark, IngestOptions(connection, output, selection), QUIET).run()
+    bearing = IngestOptions({**connection, "failOnDataLoss": "false"}, output, selection)
+    summary = Ingest(spark, bearing, QUIET).run()
+    assert (summary["messages"], summary["data_loss"]) == (
+        2,
+        [f"{topic}-b 0 is not there: it was read up to 3"],
+    )
+    assert Ingest(spark, IngestOptions(connection, output, selection), QUIET).run()["data_loss"] == []
+    assert values_of(spark, output) == [0, 0, 1, 1, 2, 2, 3, 4]

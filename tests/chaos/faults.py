@@ -16,7 +16,7 @@ from typing import Final
 _EARLY_BYTES: Final = 700
 _LATE_BYTES_MAX: Final = 60_000
 #: How often a fault strikes the connections of an operation: some meet none at all.
-_SHARES: Final = (0.0, 0.2, 0.4, 0.6, 0.85)
+_SHARES: Final = (0.0, 0.3, 0.5, 0.7, 0.9)
 #: Waits that end before a deadline of the operations does, and one that never does, seconds.
 _SHORT_S: Final = (0.005, 0.02, 0.05)
 FOR_EVER_S: Final = 60.0

@@ -9,7 +9,15 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
-from spark_kafkawire.errors import KafkaWireError
+from spark_kafkawire.errors import (
+    AuthenticationError,
+    CorruptDataError,
+    KafkaWireError,
+    LimitError,
+    OptionError,
+    ProtocolError,
+    RowError,
+)
 
 from .faults import FaultKind, Plan
 
@@ -17,6 +25,15 @@ from .faults import FaultKind, Plan
 ERROR_SIZE_MAX: Final = 3000
 #: What options hold that no error may show.
 SECRET: Final = "alice-secret"
+#: No byte was changed on its way, and options and rows are right: these errors would blame the wrong.
+_WRONG: Final = (
+    OptionError,
+    RowError,
+    LimitError,
+    AuthenticationError,
+    CorruptDataError,
+    ProtocolError,
+)
 #: How it is counted when rows are as they must be.
 EXACT: Final = "exact"
 #: An operation that takes longer hangs: all its deadlines together are a tenth of that, seconds.
@@ -81,13 +98,16 @@ def attempt(call: Callable[[], object]) -> Ended:
     try:
         return Ended(call())
     except KafkaWireError as error:
-        return Ended(error=error, failure=_fault_of(str(error)))
+        return Ended(error=error, failure=_fault_of(error))
     except Exception as error:
         lines = " / ".join(traceback.format_exc().splitlines()[-8:])
         return Ended(failure=f"{type(error).__name__} is no error of ours: {lines}")
 
 
-def _fault_of(message: str) -> str | None:
+def _fault_of(error: KafkaWireError) -> str | None:
+    message = str(error)
+    if isinstance(error, _WRONG):
+        return f"{type(error).__name__} blames what is right: {message}"
     if not message.isprintable():
         return f"an error is not one printable line: {message!r}"
     if len(message) > ERROR_SIZE_MAX:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import multiprocessing
 import queue
+import signal
 import sys
 import time
 from typing import Any, Final
@@ -33,6 +34,8 @@ _SILENCE_S: Final = 300.0
 
 def main() -> int:
     """Run what the arguments name; the exit code."""
+    # Brokers and workers end with this process, also where it is told to end.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("terminated"))
     arguments = _arguments()
     names = arguments.only
     seconds = arguments.minutes * 60 / len(names)

@@ -56,15 +56,15 @@ def running(kind: str, seed: str, workers: int) -> Iterator[Cluster]:
             yield stack.enter_context(_v07(seed, workers))
         elif kind == NOIDA:
             broker = stack.enter_context(NoidaBroker())
-            upstreams = (Upstream("broker", broker.port, "kafka"),)
-            yield Cluster(_modern(kind, broker.bootstrap_servers, upstreams, seed, workers))
+            ports: tuple[Upstream, ...] = (Upstream("broker", broker.port, "kafka"),)
+            yield Cluster(_modern(kind, broker.bootstrap_servers, ports, seed, workers))
         else:
             apache = stack.enter_context(_apache(APACHE[kind]))
-            upstreams = (
+            ports = (
                 Upstream("broker", apache.ports["PLAINTEXT"], "kafka"),
                 Upstream("sasl", apache.ports["SASL_PLAINTEXT"], "kafka"),
             )
-            yield Cluster(_modern(kind, apache.bootstrap_servers(), upstreams, seed, workers))
+            yield Cluster(_modern(kind, apache.bootstrap_servers(), ports, seed, workers))
 
 
 @contextlib.contextmanager

@@ -14,7 +14,7 @@ from pyspark.sql.datasource import DataSourceReader
 
 from spark_kafkawire import KafkaWireDataSource
 
-from .truth import Log, Row, Truth
+from .truth import READ_COMMITTED, READ_UNCOMMITTED, Log, Row, Truth
 
 Options = dict[str, str]
 
@@ -42,9 +42,9 @@ class Drawn:
 
 def draw(chance: random.Random, truth: Truth) -> Drawn:
     """A read of some topics of a modern broker."""
-    topics = chance.sample(sorted(truth), chance.choice((1, 1, 2, 3)))
+    topics = chance.sample(sorted(truth), min(len(truth), chance.choice((1, 1, 2, 3))))
     options, logs = _selected(chance, truth, topics)
-    isolation = chance.choice(("read_uncommitted", "read_committed"))
+    isolation = chance.choice((READ_UNCOMMITTED, READ_COMMITTED))
     options |= {
         **QUICK,
         "includeHeaders": "true",

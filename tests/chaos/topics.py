@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Iterable
-from itertools import pairwise
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 
 from confluent_kafka import Consumer, TopicPartition
@@ -17,7 +17,7 @@ from tests.interop.compaction import compacted_topic
 from tests.support import librdkafka
 from tests.support.foreign import CLIENT_TIMEOUT_S, CODECS, Record
 
-from .truth import READ_COMMITTED, Log, Row, Truth
+from .truth import READ_COMMITTED, READ_UNCOMMITTED, Log, Row, Truth
 
 _DAY_MS: Final = 24 * 3600 * 1000
 _CONFIG: Final = {"retention.ms": "-1"}
@@ -48,10 +48,8 @@ def prepare(servers: str, seed: str, *, is_apache: bool) -> Truth:
 
     _plain(topic, write, chance)
     _trimmed(servers, topic, write)
-    topics = [*written, _transactional(servers, topic, written, chance, first_ms, reuses_ids=is_apache)]
-    if is_apache:
-        topics.append(_compacted(servers))
-    return _learned(servers, topics, written)
+    _transactional(servers, topic, written, chance, first_ms, reuses_ids=is_apache)
+    return learned(servers, written, [_compacted(servers)] if is_apache else ())
 
 
 def _plain(topic: Callable[..., str], write: Callable[..., list[Record]], chance: random.Random) -> None:
@@ -84,7 +82,7 @@ def _transactional(
     first_ms: int,
     *,
     reuses_ids: bool,
-) -> str:
+) -> None:
     """Transactions that were committed and aborted, one after the other and between plain records.
 
     noida-db (0.2.3) names aborted transactions that ended before the offset that is asked for, so that
@@ -107,7 +105,6 @@ def _transactional(
             ):
                 pass
         written[name] += batch
-    return name
 
 
 def _compacted(servers: str) -> str:
@@ -147,47 +144,90 @@ def _record(chance: random.Random, name: str, first_ms: int, partition: int) -> 
     )
 
 
-def _learned(servers: str, topics: Iterable[str], written: dict[str, list[Record]]) -> Truth:
-    """What librdkafka reads, compared with what was written."""
-    reader = Consumer({"bootstrap.servers": servers, "group.id": "chaos-truth", "log_level": 0})
-    try:
-        partitions = {
-            name: len(reader.list_topics(name, CLIENT_TIMEOUT_S).topics[name].partitions) for name in topics
+class _Reader:
+    """librdkafka's consumers of both isolation levels, which all logs share: to make one takes long."""
+
+    def __init__(self, servers: str) -> None:
+        self._consumers = {
+            isolation: Consumer(
+                {
+                    "bootstrap.servers": servers,
+                    "group.id": "chaos-truth",
+                    "enable.auto.commit": False,
+                    "enable.partition.eof": True,
+                    "auto.offset.reset": "error",
+                    "isolation.level": isolation,
+                    "fetch.wait.max.ms": 10,
+                    "log_level": 0,
+                }
+            )
+            for isolation in (READ_UNCOMMITTED, READ_COMMITTED)
         }
+
+    def partitions(self, topic: str) -> range:
+        found = self._consumers[READ_COMMITTED].list_topics(topic, CLIENT_TIMEOUT_S).topics[topic]
+        return range(len(found.partitions))
+
+    def log(self, topic: str, partition: int) -> Log:
+        """All of a log."""
+        log, found = TopicPartition(topic, partition), {}
+        start, stop = self._consumers[READ_COMMITTED].get_watermark_offsets(log, CLIENT_TIMEOUT_S)
+        for isolation, consumer in self._consumers.items():
+            consumer.assign([TopicPartition(topic, partition, start)])
+            found[isolation] = list(librdkafka.until_end(consumer))
+        committed = {each.offset for each in found[READ_COMMITTED]}
+        return Log(
+            topic,
+            partition,
+            start,
+            stop,
+            tuple(_row(topic, each) for each in found[READ_UNCOMMITTED]),
+            bounds=tuple(range(start, stop + 1)),
+            aborted=frozenset(each.offset for each in found[READ_UNCOMMITTED]) - committed,
+        )
+
+    def at_times(self, log: Log, times: Iterable[int]) -> dict[int, int]:
+        """The first offset that is as young as each of the times; the log's end where none is."""
+        found = {}
+        for stamp in times:
+            asked = TopicPartition(log.topic, log.partition, stamp)
+            [told] = self._consumers[READ_COMMITTED].offsets_for_times([asked], CLIENT_TIMEOUT_S)
+            found[stamp] = log.stop if told.offset < 0 else told.offset
+        return found
+
+    def close(self) -> None:
+        for consumer in self._consumers.values():
+            consumer.close()
+
+
+def learned(servers: str, written: Mapping[str, Sequence[Record]], others: Sequence[str] = ()) -> Truth:
+    """What librdkafka reads of the topics, compared with what was written where that is known."""
+    reader = _Reader(servers)
+    try:
         found = {
-            name: tuple(_log(servers, name, partition, reader) for partition in range(count))
-            for name, count in partitions.items()
+            name: [reader.log(name, partition) for partition in reader.partitions(name)]
+            for name in (*written, *others)
+        }
+        times = _times([log for logs in found.values() for log in logs])
+        truth = {
+            name: tuple(replace(log, at_times=reader.at_times(log, times)) for log in logs)
+            for name, logs in found.items()
         }
     finally:
         reader.close()
     for name, records in written.items():
-        for log in found[name]:
-            own = [
-                (each.key, each.value, each.headers) for each in records if each.partition == log.partition
-            ]
-            read = [(row.key, row.value, row.headers) for row in log.rows]
-            pairs = zip(read, own[len(own) - len(read) :], strict=True)
-            changed = [pair for pair in pairs if pair[0] != pair[1]]
-            assert not changed, f"librdkafka does not read what it wrote to {name}: {changed[:2]}"
-    times = _times(found)
-    return {name: tuple(_timed(servers, log, times) for log in logs) for name, logs in found.items()}
+        for log in truth[name]:
+            _compare(log, [each for each in records if each.partition == log.partition])
+    return truth
 
 
-def _log(servers: str, topic: str, partition: int, reader: Consumer) -> Log:
-    start, stop = reader.get_watermark_offsets(TopicPartition(topic, partition), CLIENT_TIMEOUT_S)
-    records = librdkafka.consume(servers, topic, partition)
-    committed = {
-        each.offset for each in librdkafka.consume(servers, topic, partition, isolation_level=READ_COMMITTED)
-    }
-    return Log(
-        topic,
-        partition,
-        start,
-        stop,
-        tuple(_row(topic, each) for each in records),
-        bounds=tuple(range(start, stop + 1)),
-        aborted=frozenset(each.offset for each in records) - committed,
-    )
+def _compare(log: Log, records: Sequence[Record]) -> None:
+    written = [(each.key, each.value, each.headers) for each in records]
+    read = [(row.key, row.value, row.headers) for row in log.rows]
+    # The beginning of a log may have been deleted.
+    pairs = zip(read, written[len(written) - len(read) :], strict=True)
+    changed = [pair for pair in pairs if pair[0] != pair[1]]
+    assert not changed, f"librdkafka does not read what it wrote to {log.topic}: {changed[:2]}"
 
 
 def _row(topic: str, record: Record) -> Row:
@@ -205,30 +245,7 @@ def _row(topic: str, record: Record) -> Row:
     )
 
 
-def _times(found: Truth) -> list[int]:
+def _times(logs: Sequence[Log]) -> list[int]:
     """Some times of records, one before all and one after all."""
-    stamps = sorted({row.timestamp_ms or 0 for logs in found.values() for log in logs for row in log.rows})
+    stamps = sorted({row.timestamp_ms or 0 for log in logs for row in log.rows})
     return [stamps[0] - 1, *stamps[:: max(1, len(stamps) // _TIMES_COUNT)], stamps[-1] + _DAY_MS]
-
-
-def _timed(servers: str, log: Log, times: list[int]) -> Log:
-    assert all(first < last for first, last in pairwise(times)), times
-    reader = Consumer({"bootstrap.servers": servers, "group.id": "chaos-times", "log_level": 0})
-    try:
-        at_times = {}
-        for stamp in times:
-            asked = TopicPartition(log.topic, log.partition, stamp)
-            [told] = reader.offsets_for_times([asked], CLIENT_TIMEOUT_S)
-            at_times[stamp] = log.stop if told.offset < 0 else told.offset
-    finally:
-        reader.close()
-    return Log(
-        log.topic,
-        log.partition,
-        log.start,
-        log.stop,
-        log.rows,
-        log.bounds,
-        aborted=log.aborted,
-        at_times=at_times,
-    )

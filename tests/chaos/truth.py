@@ -10,17 +10,18 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
+READ_UNCOMMITTED: Final = "read_uncommitted"
 READ_COMMITTED: Final = "read_committed"
 
 
 class Row(NamedTuple):
-    """One row of a read, with all that can be known of it. What Kafka 0.7 alone has is last."""
+    """One row of a read, with all that can be known of it. ``inner`` is the column ``index``."""
 
     topic: str
     broker: int | None
     partition: int
     offset: int
-    index: int
+    inner: int
     key: bytes | None
     value: bytes | None
     headers: tuple[tuple[str, bytes | None], ...]
@@ -83,4 +84,4 @@ def difference(found: list[Row], expected: list[Row]) -> str | None:
 
 def place(row: Row) -> tuple[str, int, int, int, int]:
     """What names a row."""
-    return row.topic, -1 if row.broker is None else row.broker, row.partition, row.offset, row.index
+    return row.topic, -1 if row.broker is None else row.broker, row.partition, row.offset, row.inner

@@ -9,7 +9,7 @@ import gzip
 import random
 import struct
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import pairwise
 from pathlib import Path
 from typing import Final
@@ -69,7 +69,12 @@ def values(body: bytes) -> Iterator[bytes]:
 def prepare(brokers: dict[int, int], folders: dict[int, Path], seed: str) -> Truth:
     """Write topics of all shapes to brokers, by port; what their files hold, which are in ``folders``."""
     chance = random.Random(f"{seed} topics of 0.7")
-    shapes = {"plain": (_plain,), "gzip": (_gzip,), "snappy": (_snappy,), "nested": (_nested,)}
+    shapes: dict[str, tuple[Callable[[random.Random], bytes], ...]] = {
+        "plain": (_plain,),
+        "gzip": (_gzip,),
+        "snappy": (_snappy,),
+        "nested": (_nested,),
+    }
     shapes |= {"mixed": (_plain, _gzip, _snappy, _nested), SEGMENTED: (_plain, _gzip)}
     for topic, makers in shapes.items():
         for port in brokers.values():

@@ -25,7 +25,7 @@ from spark_kafkawire.protocol.modern import DIALECT
 from . import reading, v07_operations, writing
 from .faults import NO_FAULTS, Plan
 from .frames import Spoken
-from .ledger import Ledger, Promise
+from .ledger import Promise
 from .operation import EXACT, HANG_S, SECRET, Ended, Outcome, Seed, attempt
 from .proxy import HOST, Proxy, Upstream
 from .truth import Row, Truth, difference

@@ -19,8 +19,9 @@ with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)
     from kafka import KafkaConsumer, KafkaProducer, TopicPartition
     from kafka.admin import KafkaAdminClient
-    from kafka.codec import snappy_decode, snappy_encode
-    from kafka.partitioner.default import murmur2
+    from kafka.codec import snappy_decode as snappy_decode
+    from kafka.codec import snappy_encode as snappy_encode
+    from kafka.partitioner.default import murmur2 as murmur2
     from kafka.protocol.admin import AlterClientQuotasRequest
 
 #: The compressions that it has without further packages.

@@ -112,7 +112,7 @@ def consume(
     )
     try:
         reader.assign([TopicPartition(topic, partition, start_offset)])
-        return list(_until_end(reader))
+        return list(until_end(reader))
     finally:
         reader.close()
 
@@ -291,7 +291,8 @@ def _enqueue(producer: Producer, topic: str, record: Record, delivered: Any) -> 
             producer.poll(1.0)
 
 
-def _until_end(reader: Consumer) -> Iterator[Record]:
+def until_end(reader: Consumer) -> Iterator[Record]:
+    """What a consumer with ``enable.partition.eof`` reads of its one log, up to its end."""
     while True:
         message = reader.poll(CLIENT_TIMEOUT_S)
         assert message is not None, f"librdkafka got neither a record nor the end in {CLIENT_TIMEOUT_S:g} s"

@@ -28,7 +28,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Spark starts with this Java; empty means the one in PATH.
 WITH_JAVA := JAVA_HOME="$$($(BIN)/python .ci/java_home.py $(VENV)/java)" && export JAVA_HOME &&
 
-.PHONY: help demo test test-cluster interop zip bench bench-codec bench-plot lint format clean
+.PHONY: help demo test test-cluster interop chaos zip bench bench-codec bench-plot lint format clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## /make \1\t/p' Makefile
@@ -44,6 +44,9 @@ test-cluster: $(INSTALLED) ## run jobs on a standalone Spark cluster of two work
 
 interop: $(INSTALLED) ## run the tests against Apache Kafka 0.8 to 4.1, which Maven gets the first time
 	@$(WITH_JAVA) $(BIN)/python -m pytest tests/interop $(ARGS)
+
+chaos: $(INSTALLED) ## break connections at random between reads, writes and real brokers: ARGS="--minutes 10 --seed 1"
+	@$(WITH_JAVA) $(BIN)/python -m tests.chaos $(ARGS)
 
 zip: ## build dist/spark_kafkawire.zip, which spark-submit --py-files ships
 	@$(PYTHON) .ci/zip_package.py dist/spark_kafkawire.zip

@@ -18,14 +18,16 @@ import sys
 import time
 from typing import Any, Final
 
-from . import decoders, worker
+from . import decoders, lies, worker
 from .kinds import KINDS, Cluster, Skipped, running
 from .operation import Outcome
 from .report import Tally, table
 from .worker import Target, Work
 
 #: Parts that run for some seconds by a seed, and raise ``AssertionError`` that names what failed.
-_PARTS: Final = {"decoders": decoders.run}
+_PARTS: Final = {"decoders": decoders.run, "lies": lies.run}
+#: How much of the time a part gets, where a cluster gets 1.
+_PART_SHARE: Final = 0.5
 _PROGRESS_S: Final = 30.0
 _NO_LIMIT: Final = 1_000_000_000
 #: Beyond this a worker that says nothing is gone, seconds.
@@ -38,9 +40,10 @@ def main() -> int:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("terminated"))
     arguments = _arguments()
     names = arguments.only
-    seconds = arguments.minutes * 60 / len(names)
+    shares = {name: _PART_SHARE if name in _PARTS else 1.0 for name in names}
     tallies, failures = [], []
-    for name in names:
+    for name, share in shares.items():
+        seconds = arguments.minutes * 60 * share / sum(shares.values())
         if name in _PARTS:
             failures += _run_part(name, arguments.seed, seconds)
         else:

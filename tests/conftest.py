@@ -11,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from spark_kafkawire.broker import EmbeddedCluster
+from spark_kafkawire.net.known_versions import KNOWN
 from tests.support.certificates import Certificates, find_openssl
 from tests.support.certificates import make as make_certificates
 from tests.support.golden import CORPUS
@@ -35,6 +36,13 @@ def nothing_left_open() -> Iterator[None]:
     """A socket or file that a module does not close is its failure, not that of tests an hour later."""
     yield
     gc.collect()
+
+
+@pytest.fixture(autouse=True)
+def versions_forgotten() -> Iterator[None]:
+    """What is known of a broker belongs to an address that another test may get again."""
+    yield
+    KNOWN.forget()
 
 
 @pytest.fixture(scope="session")

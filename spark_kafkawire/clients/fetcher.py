@@ -31,6 +31,7 @@ from ..net.client import Client
 from ..net.pool import POOL, Pool
 from ..net.retry import Attempts
 from ..options import FetchOptions, NetOptions
+from ..protocol.modern.floor import NO_FLOOR, VersionFloor
 from ..records.columns import Columns
 from ..records.record_log import COLUMNS
 from . import gaps
@@ -46,13 +47,15 @@ class FetchTask:
     """One range to read, and who served it when the read was planned.
 
     ``starting`` and ``ending`` name the option that gave an end of the range as a number; None
-    where the end comes from the broker and so is a message boundary for certain.
+    where the end comes from the broker and so is a message boundary for certain. ``floor`` is what the
+    brokers offered then: one that offers less is not read from.
     """
 
     range: OffsetRange
     leader: Leader
     starting: str | None = None
     ending: str | None = None
+    floor: VersionFloor = NO_FLOOR
 
 
 class TopicMadeAnew(UnknownTopicError):
@@ -78,7 +81,7 @@ class Fetcher:
         self._task = task
         self._cluster = cluster
         self._options = options
-        self._net = net
+        self._connection = replace(net.connection, floor=task.floor)
         self._connections = connections
         self._attempts = Attempts(replace(net.retry, patience_s=options.patience_s))
         self._leader: Leader | None = task.leader
@@ -215,7 +218,7 @@ class Fetcher:
         if self._leader is None:
             self._leader = self._found_leader()
         if self._client is None:
-            self._client = self._connections.take(self._leader.broker, self._net.connection)
+            self._client = self._connections.take(self._leader.broker, self._connection)
         return self._client, self._leader
 
     def _found_leader(self) -> Leader:

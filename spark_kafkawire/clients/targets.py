@@ -30,6 +30,13 @@ class Targets(Protocol):
         Raises ``DiscoveryError``, ``TransportError`` (fatal).
         """
 
+    @staticmethod
+    def planned(options: WriteOptions) -> WriteOptions:
+        """The options with what the brokers offer now: they must offer it to the tasks, too.
+
+        Raises ``TransportError`` (fatal).
+        """
+
     def of_topic(self, topic: str) -> Targets:
         """The targets of one topic alone, with all that can be known of it. Raises as ``choices``."""
 

@@ -11,6 +11,7 @@ from typing import Any, Final, Self
 from ..cluster.metadata import Metadata
 from ..errors import BrokerError, KafkaWireError, UnknownTopicError, quoted
 from ..model import TopicPartition
+from ..net.known_versions import KNOWN
 from ..options import WriteOptions
 from ..protocol.modern.error_codes import ModernErrorCode
 from .producer import Producer
@@ -40,6 +41,14 @@ class TopicTargets:
     def discover(cls, options: WriteOptions) -> Self:
         """Targets that are asked for when they are needed."""
         return cls(options)
+
+    @staticmethod
+    def planned(options: WriteOptions) -> WriteOptions:
+        """The options with what a broker of the cluster offers now, for no task may find less. Raises
+        ``TransportError`` when none answers."""
+        Metadata(options.discovery.bootstrap_servers, options.net).refresh(())
+        floor = KNOWN.floor(options.net.connection)
+        return replace(options, net=options.net.of_brokers(floor))
 
     def __getstate__(self) -> dict[str, Any]:
         return {"_options": self._options, "_known": self._known}

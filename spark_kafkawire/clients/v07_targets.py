@@ -76,6 +76,11 @@ class V07Targets:
             raise DiscoveryError("no broker is alive; start one")
         return cls(cluster, replace(discovery, zookeeper_auth=None), net)
 
+    @staticmethod
+    def planned(options: WriteOptions) -> WriteOptions:
+        """The options as they are: brokers of 0.7 have no versions."""
+        return options
+
     def of_topic(self, topic: str) -> V07Targets:
         """The targets of one topic alone, with all that can be known of it.
 

@@ -36,6 +36,10 @@ class Channel:
         """Speak the highest versions that are common with these, from now on."""
         self._connection.negotiated(versions)
 
+    def go_on(self, connection: Connection) -> None:
+        """Take another state for what follows; all that was asked before is answered."""
+        self._connection = connection
+
     def version_of(self, api: Api, request: object | None = None) -> int:
         """The version in which a request, or the richest of its kind, would be sent now."""
         return self._connection.version_of(api, request)

@@ -3,10 +3,18 @@
 ::
 
     TCP ─► (TLS) ─► ApiVersions ─► (SASL) ─► ready
-                       │ the broker closes, or stays silent: is it older than 0.10?
-                       └─► TCP, (TLS) ─► a fetch of nothing, ApiVersions ─► (SASL) ─► ready
-                                            │ it answers the one and not the other: it is older
-                                            └─► TCP, (TLS) ─► ready, in the versions of 0.8 and 0.9
+                       │ no answer yet: DescribeGroups of none behind it
+                       ├─► both are answered ─► ready
+                       ├─► that alone is answered: proof ─► ready, in the versions of 0.9
+                       │ the broker closes
+                       ├─► TCP, (TLS) ─► Fetch 1 of nothing ─► as above, from ApiVersions on
+                       │                    └─► answered as version 0: proof ─► ready, in the versions of 0.8
+                       │ nothing is answered
+                       └─► TCP, (TLS) ─► as above, once more
+
+Older versions are spoken on those two proofs (``protocol.modern.old_brokers``) and on the user's word alone;
+each connection is proven anew, and what is known of the cluster must agree (``known_versions``). All else is
+an error that may be tried again.
 
 Everything happens before one deadline. A dialect without versions is ready at once.
 """
@@ -16,42 +24,39 @@ from __future__ import annotations
 import functools
 import importlib.metadata
 import re
-import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Final
 
 from ..errors import ConnectionLost, KafkaWireError, RequestTimedOut
 from ..model import Broker
-from ..protocol.connection import Connection
-from ..protocol.modern import API_VERSIONS, BEFORE_API_VERSIONS
+from ..protocol.connection import Connection, Reply
 from ..protocol.modern.api_versions import ApiVersionsRequest, offered
 from ..protocol.modern.error_codes import ModernErrorCode, broker_error
-from ..protocol.modern.fetch import FetchRequest
+from ..protocol.modern.old_brokers import (
+    ASKING,
+    FETCH_OF_NOTHING,
+    GROUPS_OF_NOTHING,
+    OLD_RELEASES,
+    VersionsUnread,
+)
 from ..protocol.versions import BrokerVersions
 from .channel import Channel
+from .known_versions import KNOWN
 from .sasl import log_in
 from .settings import ConnectionSettings
 from .tls import TlsTransport
 from .transport import Deadline, Transport
 
-#: How long the answer to ApiVersions is waited for, seconds, where the deadline is later than twice
-#: that. Brokers 0.9.0 ignore the request and keep the connection (librdkafka's INTRODUCTION.md).
+#: How long one connection may take to tell versions, seconds, where the deadline is later than twice that:
+#: another connection may do better.
 API_VERSIONS_WAIT_S: Final = 10.0
-#: And how long a second time, seconds, by a broker that has just answered another request.
-AGAIN_WAIT_S: Final = 2.0
-#: For how long a broker is known to be older than 0.10, seconds. It may be upgraded meanwhile.
-OLD_BROKER_S: Final = 300.0
+#: How long ApiVersions alone is waited for, seconds. A broker 0.9.0 ignores it, and would never answer; one
+#: that is only slow answers the question behind it, too.
+DOUBT_S: Final = 2.0
 #: The part of a login's lifetime after which a connection is not taken again. The broker closes it
 #: on the first request after all of it (KIP-368).
 LIFETIME_USED: Final = 0.85
-#: Asks for no partition, so every broker from 0.8.0 to 3.x answers it at once.
-_FETCH_OF_NOTHING: Final = FetchRequest(max_wait_ms=0, min_bytes=0, topics=())
-#: What is spoken to a broker of which that is not known.
-_OLD_OR_NOT: Final = BrokerVersions({**BEFORE_API_VERSIONS.ranges, API_VERSIONS.key: API_VERSIONS.versions})
-
-#: Addresses of brokers older than 0.10, and until when that is believed (monotonic clock).
-_old_brokers: Final[dict[tuple[str, int], float]] = {}
 
 
 def connected(broker: Broker, settings: ConnectionSettings, deadline: Deadline) -> Channel:
@@ -73,32 +78,67 @@ def connected(broker: Broker, settings: ConnectionSettings, deadline: Deadline) 
 
 def _speaking(broker: Broker, settings: ConnectionSettings, deadline: Deadline) -> Channel:
     """A channel on which both sides know which versions to speak."""
-    address = broker.host, broker.port
-    if time.monotonic() < _old_brokers.get(address, 0.0):
-        return _open_old(broker, settings, deadline)
+    if settings.assumed_release is not None:
+        versions = KNOWN.assume(broker, settings)
+        channel = _open(broker, settings, deadline)
+    else:
+        channel, versions = _agreed(broker, settings, deadline)
+        with _closed_on_error(channel):
+            KNOWN.learn(broker, settings, versions)
+    connection = Connection(settings.dialect, settings.client_id)
+    connection.negotiated(versions)
+    channel.go_on(connection)
+    return channel
+
+
+def _agreed(
+    broker: Broker, settings: ConnectionSettings, deadline: Deadline
+) -> tuple[Channel, BrokerVersions]:
+    """A channel, and the versions that its broker offers, by its own answer or by proof."""
+    begins_with_fetch = _may_be_old(broker, settings) and KNOWN.old_release(broker) == "0.8"
+    share = deadline.sooner(min(deadline.remaining_s() / 2, API_VERSIONS_WAIT_S))
     try:
-        return _negotiated(broker, settings, deadline)
+        return _asked(broker, settings, share, with_fetch=begins_with_fetch)
     except (ConnectionLost, RequestTimedOut) as error:
-        channel = _asked_again(broker, settings, deadline, error)
-    if channel is not None:
-        return channel
-    _old_brokers[address] = time.monotonic() + OLD_BROKER_S
-    return _open_old(broker, settings, deadline)
+        closed = isinstance(error, ConnectionLost)
+        with_fetch = closed and not begins_with_fetch and _may_be_old(broker, settings)
+        try:
+            return _asked(broker, settings, deadline, with_fetch=with_fetch)
+        except KafkaWireError as again:
+            raise (_explained(error, broker, settings) if again.retriable else again) from error
+
+
+def _may_be_old(broker: Broker, settings: ConnectionSettings) -> bool:
+    """Whether the broker may turn out to be older than ApiVersions. With a login it cannot: Kerberos was
+    the only one, and later brokers close on all other questions before it."""
+    return settings.security.sasl is None and not KNOWN.tells(broker, settings)
+
+
+def _asked(
+    broker: Broker, settings: ConnectionSettings, deadline: Deadline, *, with_fetch: bool
+) -> tuple[Channel, BrokerVersions]:
+    """Connect, and ask for versions; ``with_fetch`` asks first whether the broker reads any."""
+    channel = _open(broker, settings, deadline)
+    with _closed_on_error(channel):
+        if with_fetch and isinstance(channel.ask(FETCH_OF_NOTHING, deadline), VersionsUnread):
+            return channel, OLD_RELEASES["0.8"]
+        return channel, _versions(channel, deadline, _doubt_s(broker, settings))
+
+
+def _doubt_s(broker: Broker, settings: ConnectionSettings) -> float | None:
+    """How long to wait for ApiVersions alone; None where nothing else is asked."""
+    if not _may_be_old(broker, settings):
+        return None
+    was_old = KNOWN.old_release(broker) == "0.9" or settings.floor.fetch == 0
+    return 0.0 if was_old else DOUBT_S
 
 
 def _open(broker: Broker, settings: ConnectionSettings, deadline: Deadline) -> Channel:
     transport = Transport.connect(broker, deadline)
     if settings.security.tls is not None:
         transport = TlsTransport.over(transport, settings.security.tls, broker.host, deadline)
-    return Channel(Connection(settings.dialect, settings.client_id), transport)
-
-
-def _negotiated(broker: Broker, settings: ConnectionSettings, deadline: Deadline) -> Channel:
-    channel = _open(broker, settings, deadline)
-    with _closed_on_error(channel):
-        half_s = deadline.remaining_s() / 2
-        _ask_versions(channel, deadline.sooner(min(half_s, API_VERSIONS_WAIT_S)))
-    return channel
+    dialect = ASKING if settings.dialect.correlates else settings.dialect
+    return Channel(Connection(dialect, settings.client_id), transport)
 
 
 @contextmanager
@@ -110,16 +150,34 @@ def _closed_on_error(channel: Channel) -> Iterator[None]:
         raise
 
 
-def _ask_versions(channel: Channel, deadline: Deadline) -> None:
-    """Learn what the broker offers; one that refuses the request's version is asked once more."""
+def _versions(channel: Channel, deadline: Deadline, doubt_s: float | None) -> BrokerVersions:
+    """What the broker offers; one that refuses the request's version is asked once more."""
     request = ApiVersionsRequest(client_software_version=_software_version())
-    reply = channel.ask(request, deadline)
-    channel.negotiated(offered(reply))
-    if reply.error_code == ModernErrorCode.UNSUPPORTED_VERSION:
-        reply = channel.ask(request, deadline)
-        channel.negotiated(offered(reply))
-    if reply.error_code != ModernErrorCode.NONE:
-        raise broker_error(reply.error_code, "ApiVersions")
+    channel.send(request, deadline)
+    reply = None if doubt_s is None else _prompt(channel, deadline, doubt_s)
+    reply = reply or channel.receive(deadline)
+    if reply.request is GROUPS_OF_NOTHING:
+        return OLD_RELEASES["0.9"]
+    while channel.in_flight:
+        channel.receive(deadline)
+    answer = reply.body
+    versions = offered(answer)
+    if answer.error_code == ModernErrorCode.UNSUPPORTED_VERSION:
+        channel.negotiated(versions)
+        answer = channel.ask(request, deadline)
+        versions = offered(answer)
+    if answer.error_code != ModernErrorCode.NONE:
+        raise broker_error(answer.error_code, "ApiVersions")
+    return versions
+
+
+def _prompt(channel: Channel, deadline: Deadline, doubt_s: float) -> Reply | None:
+    """The answer that comes soon; else None, and another question is on its way behind the first."""
+    if doubt_s:
+        with suppress(RequestTimedOut):
+            return channel.receive(deadline.sooner(min(doubt_s, deadline.remaining_s() / 2)))
+    channel.send(GROUPS_OF_NOTHING, deadline)
+    return None
 
 
 @functools.cache
@@ -132,39 +190,16 @@ def _software_version() -> str:
     return version if re.fullmatch(r"[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?", version) else "unknown"
 
 
-def _asked_again(
-    broker: Broker, settings: ConnectionSettings, deadline: Deadline, error: KafkaWireError
-) -> Channel | None:
-    """A channel to a broker that answers ApiVersions this time; None where it is too old to know it.
-
-    A broker that restarts or is slow, or a listener that wants something else, must not be taken
-    for an old one, to which neither headers nor timestamps can be written: an old one answers a
-    request of its time, and not ApiVersions right after that. Raises ``error`` where it answers
-    neither.
-    """
-    try:
-        channel = _open(broker, settings, deadline)
-        with _closed_on_error(channel):
-            channel.negotiated(_OLD_OR_NOT)
-            channel.ask(_FETCH_OF_NOTHING, deadline)
-    except KafkaWireError:
-        raise _explained(error) from error
-    try:
-        with _closed_on_error(channel):
-            _ask_versions(channel, deadline.sooner(min(deadline.remaining_s() / 2, AGAIN_WAIT_S)))
-        return channel
-    except (ConnectionLost, RequestTimedOut):
-        return None
-
-
-def _open_old(broker: Broker, settings: ConnectionSettings, deadline: Deadline) -> Channel:
-    channel = _open(broker, settings, deadline)
-    channel.negotiated(BEFORE_API_VERSIONS)
-    return channel
-
-
-def _explained(error: KafkaWireError) -> KafkaWireError:
-    return type(error)(
-        f"{error}; does this port want another kafka.security.protocol, or is it no broker of Kafka 0.8 or "
-        "later (0.7 is found by zookeeper.connect)?"
+def _explained(error: KafkaWireError, broker: Broker, settings: ConnectionSettings) -> KafkaWireError:
+    """What else such an error may mean, and the option of those who know better."""
+    wrong = "does this port want another kafka.security.protocol, or is it no broker of Kafka"
+    if KNOWN.tells(broker, settings):
+        return error.advised(
+            "a broker of this cluster has told its versions before, so it is not taken for one of 0.8 or 0.9"
+        )
+    if settings.security.sasl is not None:
+        return error.advised(f"{wrong} 0.10 or later? Older ones know no login but Kerberos")
+    return error.advised(
+        f"{wrong} 0.8 or later (0.7 is found by zookeeper.connect)? Where all brokers are of 0.8 or 0.9, "
+        "kafka.api.version.request=false and kafka.broker.version.fallback=0.9.0 say so"
     )

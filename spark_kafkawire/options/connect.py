@@ -7,11 +7,10 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Final
 
-from ..errors import OptionError, quoted
+from ..errors import LOG, OptionError, quoted
 from ..model import Broker
 from ..net.retry import RetryPolicy
 from ..net.settings import ConnectionSettings
-from ..protocol.dialect import Dialect
 from .raw import RawOptions, bad_value
 from .security import parse_security
 from .values import Discovery, ExpectedBrokers, NetOptions
@@ -19,6 +18,9 @@ from .values import Discovery, ExpectedBrokers, NetOptions
 #: Most tries of one request. With the longest waits between them that takes three hours.
 _RETRIES_MAX: Final = 1000
 _HOST_AND_PORT: Final = re.compile(r"(?:[^\s:,/\[\]]+|\[[0-9a-fA-F:]+\])(?::([0-9]{1,5}))?")
+#: Whether brokers are asked for their versions, and the release that they are of where they are not.
+_ASKS: Final = "kafka.api.version.request"
+_RELEASE: Final = "kafka.broker.version.fallback"
 
 
 def parse_discovery(options: RawOptions) -> Discovery:
@@ -126,13 +128,23 @@ def _broker_list(text: str) -> tuple[Broker, ...]:
     return tuple(sorted(brokers))
 
 
-def parse_net(options: RawOptions, dialect: Dialect) -> NetOptions:
-    """How to connect to brokers of a dialect, and how often to try again."""
+def parse_net(options: RawOptions, discovery: Discovery) -> NetOptions:
+    """How to connect to the brokers that are found so, and how often to try again."""
     timeout_s = options.seconds(options.one_of("requestTimeout", "kafka.request.timeout.ms"))
     backoff_s = options.seconds(options.one_of("retryBackoff", "kafka.retry.backoff.ms"))
     connection = ConnectionSettings(
-        dialect, timeout_s, options.get("kafka.client.id"), parse_security(options)
+        discovery.dialect,
+        timeout_s,
+        options.get("kafka.client.id"),
+        parse_security(options),
+        bootstrap_servers=discovery.bootstrap_servers,
+        assumed_release=_assumed_release(options),
     )
+    if connection.assumed_release is not None and connection.security.sasl is not None:
+        raise OptionError(
+            f"option {_RELEASE}: brokers of {connection.assumed_release} know no login but Kerberos, which "
+            f"is not supported; leave {_ASKS} out where they take kafka.sasl.mechanism"
+        )
     return NetOptions(connection, RetryPolicy(_retries(options), backoff_s, _patience_s(options)))
 
 
@@ -141,6 +153,25 @@ def _patience_s(options: RawOptions) -> float:
     if options.given("retries", "kafka.retries") and not options.given("patience"):
         return 0.0
     return options.seconds("patience", zero=True)
+
+
+def _assumed_release(options: RawOptions) -> str | None:
+    """``0.8`` or ``0.9`` where the user says so, in the words of librdkafka; None where brokers are asked.
+
+    Unlike there, the release alone says nothing: a failed question is no reason to speak older versions.
+    """
+    asks, text = options.flag(_ASKS), options.get(_RELEASE)
+    match = re.fullmatch(r"(0\.[89])(?:\.[0-9]{1,3}){0,3}", (text or "").strip())
+    if text is not None and not match:
+        allowed = "0.8 or 0.9, with or without more numbers: brokers from 0.10 on tell their versions"
+        raise bad_value(_RELEASE, text, allowed)
+    if match and not asks:
+        return match[1]
+    if not asks:
+        raise OptionError(f"option {_ASKS}: false needs {_RELEASE}, 0.8 or 0.9: later brokers are asked")
+    if match:
+        LOG.warning("option %s means nothing unless %s=false: the brokers are asked", _RELEASE, _ASKS)
+    return None
 
 
 def _retries(options: RawOptions) -> int:

@@ -48,7 +48,7 @@ class ReadOptions:
         starting = parse_limits(options, "starting", forbidden=LATEST, syntax=syntax)
         ending = parse_limits(options, "ending", forbidden=EARLIEST, syntax=syntax)
         _check_order(starting, ending)
-        net = parse_net(options, discovery.dialect)
+        net = parse_net(options, discovery)
         return cls(
             discovery=discovery,
             net=net,

@@ -63,6 +63,12 @@ OPTIONS: Final = (
     _modern("kafka.request.timeout.ms", None, "Kafka's name of `requestTimeout`"),
     _modern("kafka.retries", None, "Kafka's name of `retries`"),
     _modern("kafka.retry.backoff.ms", None, "Kafka's name of `retryBackoff`"),
+    _modern(
+        "kafka.api.version.request",
+        "true",
+        "`false`: ask no broker for its versions, all are of `kafka.broker.version.fallback`",
+    ),
+    _modern("kafka.broker.version.fallback", None, "`0.8` or `0.9`, or exactly, `0.8.2.2`"),
     _modern("kafka.security.protocol", "PLAINTEXT", "`PLAINTEXT`, `SSL`, `SASL_PLAINTEXT` or `SASL_SSL`"),
     _modern("kafka.ssl.truststore.type", None, "`PEM`, the one kind that is read"),
     _modern(

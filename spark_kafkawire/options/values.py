@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from ..model import Broker, TopicPartition
@@ -13,6 +13,7 @@ from ..net.settings import ConnectionSettings
 from ..protocol import modern, v07
 from ..protocol.dialect import Dialect
 from ..protocol.modern.fetch import READ_UNCOMMITTED
+from ..protocol.modern.floor import VersionFloor
 
 
 class LimitKind(enum.Enum):
@@ -90,6 +91,10 @@ class NetOptions:
     def discovery_timeout_s(self) -> float:
         """How long ZooKeeper may take for all that is asked of it, seconds, a restart of its own included."""
         return max(self.request_timeout_s, self.retry.patience_s)
+
+    def of_brokers(self, floor: VersionFloor) -> NetOptions:
+        """The same for brokers that offer so much at least."""
+        return replace(self, connection=replace(self.connection, floor=floor))
 
 
 @dataclass(frozen=True, slots=True)

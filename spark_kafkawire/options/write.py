@@ -51,7 +51,7 @@ class WriteOptions:
         """Read and check all options of a write. Raises ``OptionError`` (fatal)."""
         options = RawOptions(raw, read=False)
         discovery = parse_discovery(options)
-        net = parse_net(options, discovery.dialect)
+        net = parse_net(options, discovery)
         topic = options.get("topic")
         return cls(
             discovery=discovery,

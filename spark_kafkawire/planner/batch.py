@@ -5,11 +5,13 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 from ..clients.fetcher import FetchTask
 from ..cluster.cluster import Cluster, Offsets, cluster_of
 from ..errors import DataLossError, UnknownTopicError, quoted
 from ..model import Leader, LogBounds, OffsetRange, TopicPartition
+from ..net.known_versions import KNOWN
 from ..options import LimitKind, OffsetLimits, ReadOptions, Selection
 from ..protocol.modern.fetch import READ_COMMITTED
 from .limits import End, check_names, end_of, limit_of, resolved, start_of
@@ -56,7 +58,9 @@ def plan(options: ReadOptions) -> tuple[FetchTask, ...]:
         ranges.append(log_range)
     cut_points = {log: cuts for log in logs if (cuts := found[log].segment_starts) is not None}
     parts = split(ranges, options.min_partitions, options.partition_size_max, cut_points or None)
-    return tuple(_task(part, ends[part.log], leaders[part.log], found[part.log]) for part in parts)
+    floor = KNOWN.floor(options.net.connection, [leader.broker for leader in leaders.values()])
+    tasks = (_task(part, ends[part.log], leaders[part.log], found[part.log]) for part in parts)
+    return tuple(replace(task, floor=floor) for task in tasks)
 
 
 def _high_watermarks(

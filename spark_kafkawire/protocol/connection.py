@@ -19,7 +19,7 @@ from typing import Any, Final
 from ..errors import ConnectionLost, ProtocolError
 from .buffers import Buffers
 from .dialect import Api, Dialect
-from .primitives import Buffer, read_int32
+from .primitives import INT32, Buffer, read_int32
 from .versions import BrokerVersions
 
 LENGTH_BYTES: Final = 4
@@ -172,13 +172,22 @@ class Connection:
         return ""
 
     def _finish(self) -> Reply:
-        awaited, frame, start = self._awaited.popleft(), self._frame, self._start
+        frame, start = self._frame, self._start
+        awaited = self._answered(frame[start:])
         self._frame, self._start, self._filled = memoryview(self._length), 0, 0
         self._in_body = False
         api, version = awaited.api, awaited.version
         reply = self._dialect.read_reply(api, frame[start:], version, awaited.correlation_id)
         api.check(awaited.request, reply, version)
         return Reply(awaited.request, reply, frame, api.throttle_time_ms(reply, version))
+
+    def _answered(self, body: memoryview) -> _Awaited:
+        """The request that a reply is for: the oldest, or the one behind it where that was passed over."""
+        oldest = self._awaited.popleft()
+        may_be_next = oldest.api.may_be_passed_over and self._awaited and len(body) >= INT32.size
+        if may_be_next and read_int32(body) == self._awaited[0].correlation_id:
+            return self._awaited.popleft()
+        return oldest
 
     def _check(self) -> None:
         if self._poison is not None:

@@ -93,7 +93,9 @@ class Api:
     ``version_max`` tells the highest version that can carry a request. ``read_refusal`` reads the
     reply of a broker that does not know the request's version; None where it is not one. From
     ``throttles_since`` on a broker answers at once and leaves it to the client to wait for
-    ``throttle_time_ms``; before, it has waited itself. Source: KIP-219.
+    ``throttle_time_ms``; before, it has waited itself. Source: KIP-219. A request that
+    ``may_be_passed_over`` is one that some broker neither answers nor closes on: the reply to the
+    request behind it may come in its place.
     """
 
     name: str
@@ -109,6 +111,7 @@ class Api:
     version_max: Callable[[Any], int] = any_version
     read_refusal: Callable[[memoryview], Any] = no_refusal
     throttles_since: int | None = None
+    may_be_passed_over: bool = False
 
     def __post_init__(self) -> None:
         assert (self.response is None) == (self.faults is None), f"{self.name}: what is wrong with a reply?"

@@ -11,9 +11,13 @@ from .dialect import VERSION_MAX, Api, VersionRange
 
 @dataclass(frozen=True, slots=True)
 class BrokerVersions:
-    """The versions that a broker offers, by API key. They hold for one connection."""
+    """The versions that a broker offers, by API key. They hold for one connection.
+
+    ``release`` names brokers that cannot be asked: what is known of them stands for what they offer.
+    """
 
     ranges: Mapping[int, VersionRange]
+    release: str | None = None
 
     def highest_common(self, api: Api, version_max: int = VERSION_MAX) -> int:
         """The highest version of an API that both know, ``version_max`` at most.

@@ -11,6 +11,7 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
+from ..clients.features import warn_of_columns_read
 from ..clients.fetcher import Fetcher
 from ..cluster.cluster import cluster_of
 from ..options import ReadOptions
@@ -37,17 +38,21 @@ class KafkaWireBatchReader(DataSourceReader):
         return {**self.__dict__, "_options": replace(self._options, discovery=discovery)}
 
     def partitions(self) -> Sequence[InputPartition]:
-        """One Spark partition for each planned range."""
-        return [KafkaWirePartition(task) for task in plan(self._options)]
+        """One Spark partition for each planned range; a warning where brokers lack what a column asks for."""
+        tasks = plan(self._options)
+        if tasks:
+            warn_of_columns_read(self._schema.names, self._options.net.connection)
+        return [KafkaWirePartition(task) for task in tasks]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The messages of one range, as Arrow batches of the schema's columns."""
         if not isinstance(partition, KafkaWirePartition):
             return  # Spark turns an empty plan into one partition without a range.
         task = partition.task
-        cluster = cluster_of(self._options, (task.leader.broker,))
+        options = replace(self._options, net=self._options.net.of_brokers(task.floor))
+        cluster = cluster_of(options, (task.leader.broker,))
         wanted = frozenset(self._schema.names)
-        fetcher = Fetcher(task, cluster, self._options.fetch, self._options.net, wanted=wanted)
+        fetcher = Fetcher(task, cluster, options.fetch, options.net, wanted=wanted)
         batches = BatchBuilder(task.range.log, self._schema)
         try:
             for columns in fetcher.columns():

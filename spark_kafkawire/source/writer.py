@@ -14,6 +14,7 @@ from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
 from ..clients.choice import CHOICES
+from ..clients.features import check_columns_written
 from ..clients.partitioner import Partitioner
 from ..clients.rows import Rows
 from ..clients.sender import LogReceipt
@@ -42,7 +43,7 @@ def create_writer(
 
     ``advice`` is what an error says of writing again where a delivery fails.
 
-    Raises ``OptionError``, ``DiscoveryError`` (fatal). Nothing is sent.
+    Raises ``OptionError``, ``DiscoveryError`` (fatal), ``TransportError``. Nothing is sent.
     """
     if overwrite:
         raise OptionError('mode "overwrite": a Kafka log can only be appended to; use .mode("append")')
@@ -50,6 +51,8 @@ def create_writer(
     columns.check(schema, topic_given=options.topic is not None)
     if options.topic is not None and (fault := kind.topic_fault(options.topic)):
         raise OptionError(f"option topic: {quoted(options.topic)}: {fault}")
+    options = kind.planned(options)
+    check_columns_written(schema.fieldNames(), options)
     targets = kind.discover(options)
     if options.topic is not None:
         targets = targets.of_topic(options.topic)

@@ -9,6 +9,7 @@ import socket
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -81,7 +82,7 @@ def log_dir(written: tuple[Path, int], tmp_path: Path) -> Path:
     return Path(shutil.copytree(written[0], tmp_path / "logs"))
 
 
-def task(broker: Broker, stop: int, start: int = 0, **options: str) -> FetchTask:
+def task(broker: Broker, stop: int, start: int = 0, **options: Any) -> FetchTask:
     return FetchTask(OffsetRange(LOG, start, stop), Leader(broker), **options)
 
 

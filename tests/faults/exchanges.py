@@ -11,7 +11,7 @@ from pyspark.sql.types import BinaryType, LongType, StructField, StructType
 
 from spark_kafkawire import KafkaWireDataSource
 from spark_kafkawire.jobs.offsets_survey import Surveyed
-from spark_kafkawire.net.connecting import _old_brokers
+from spark_kafkawire.net.known_versions import KNOWN
 from spark_kafkawire.net.pool import POOL
 from spark_kafkawire.protocol import modern
 from spark_kafkawire.protocol.dialect import Api
@@ -45,7 +45,7 @@ class Exchange:
     def run(self, broker: LogServer, timeout_s: float = TIMEOUT_S) -> Any:
         """All of it, from the first connection on."""
         POOL.close_idle()
-        _old_brokers.clear()
+        KNOWN.forget()
         timeout = f"{timeout_s * 1000:.0f}ms"
         return self.steps(
             {"kafka.bootstrap.servers": broker.bootstrap_servers, "requestTimeout": timeout, **_OPTIONS}

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import importlib.metadata
 import socket
+import struct
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, Final
 
 import pytest
 
 from spark_kafkawire.errors import (
     BrokerError,
+    ConnectFailed,
     ConnectionLost,
     KafkaWireError,
     ProtocolError,
@@ -21,27 +24,26 @@ from spark_kafkawire.errors import (
 from spark_kafkawire.model import Broker
 from spark_kafkawire.net import connecting
 from spark_kafkawire.net.client import Client
+from spark_kafkawire.net.known_versions import KNOWN
+from spark_kafkawire.net.settings import ConnectionSettings
 from spark_kafkawire.protocol import modern
 from spark_kafkawire.protocol.dialect import VersionRange
 from spark_kafkawire.protocol.modern.api_versions import ApiVersionsReply
+from spark_kafkawire.protocol.modern.describe_groups import DescribeGroupsReply
 from spark_kafkawire.protocol.modern.fetch import FetchReply
+from spark_kafkawire.protocol.modern.floor import NO_FLOOR, VersionFloor
 from spark_kafkawire.protocol.modern.metadata import MetadataReply, MetadataRequest
+from tests.support.log_broker import LogBroker
 from tests.support.mock_cluster import MockCluster
 from tests.support.noida import NoidaBroker
+from tests.support.old_brokers import Closes, answered
 from tests.support.polling import GRACE_S
 from tests.support.settings import settings_modern
 
 from .modern_peers import METADATA_REPLY, OFFERED, Asked, answer, api_versions, asked, broker
-from .peers import Peer, Script, stalling
+from .peers import Peer, Script, read_frame, stalling
 
 ALL_TOPICS: Final = MetadataRequest(topics=None)
-
-
-@pytest.fixture(autouse=True)
-def forgotten() -> Iterator[None]:
-    """What is known of old brokers belongs to addresses that other tests may get again."""
-    yield
-    connecting._old_brokers.clear()
 
 
 def connect(peer: Peer, timeout_s: float = 10) -> Client:
@@ -139,94 +141,302 @@ def test_an_error_instead_of_versions_is_told() -> None:
         assert "ApiVersions: the broker does not understand the request" in fails(peer, BrokerError)
 
 
-def closing_on_api_versions(seen: list[Asked]) -> Script:
-    """Kafka 0.8: an unknown request ends the connection."""
-    return old_broker(seen, lambda _: None)
+FETCH_REPLY: Final = FetchReply(responses=())
+#: What client and broker find out what to speak by, as API names and versions.
+ASKS: Final = ("ApiVersions", 4)
+IN_DOUBT: Final = ("DescribeGroups", 0)
+AFTER_A_CLOSE: Final = ("Fetch", 1)
 
 
-def silent_on_api_versions(seen: list[Asked]) -> Script:
-    """Kafka 0.9.0: an unknown request is ignored."""
-    return old_broker(seen, lambda connection: stalling()(connection))
+@pytest.fixture
+def in_doubt_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A broker that does not answer ApiVersions is asked something else after a moment."""
+    monkeypatch.setattr(connecting, "DOUBT_S", 0.05)
 
 
-def old_broker(seen: list[Asked], on_api_versions: Callable[[socket.socket], None]) -> Script:
+def old_broker(release: str, seen: list[tuple[str, int]]) -> Script:
+    """A broker of 0.8 or 0.9 as they are."""
+    names = {api.key: api.name for api in modern.DIALECT.apis}
+    honest = LogBroker(Broker(0, "127.0.0.1", 1), {})
+
     def script(connection: socket.socket) -> None:
-        while (question := asked(connection)) is not None:
-            seen.append(question)
-            if question.api.name == "ApiVersions":
-                on_api_versions(connection)
+        while frame := read_frame(connection):
+            key, version = struct.unpack_from(">hh", frame)
+            seen.append((names[key], version))
+            try:
+                connection.sendall(b"".join(answered(release, honest, memoryview(frame))))
+            except Closes:
                 return
-            answer(connection, question, METADATA_REPLY if question.api is modern.METADATA else FETCH_REPLY)
 
     return script
 
 
-FETCH_REPLY: Final = FetchReply(responses=())
+def versions_of(seen: list[Asked]) -> list[tuple[str, int]]:
+    return [(each.api.name, each.version) for each in seen]
 
 
-@pytest.mark.parametrize("old", [closing_on_api_versions, silent_on_api_versions])
-def test_a_broker_older_than_api_versions_is_spoken_to_in_its_own_versions(
-    old: Callable[[list[Asked]], Script], monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("release", "first", "again"),
+    [
+        ("0.8", [ASKS, AFTER_A_CLOSE], [AFTER_A_CLOSE]),
+        ("0.9", [ASKS, IN_DOUBT], [ASKS, IN_DOUBT]),
+    ],
+)
+@pytest.mark.usefixtures("in_doubt_soon")
+def test_a_broker_of_0_8_or_0_9_proves_on_each_connection_what_it_is(
+    release: str, first: list[tuple[str, int]], again: list[tuple[str, int]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(connecting, "API_VERSIONS_WAIT_S", 0.2)
-    monkeypatch.setattr(connecting, "AGAIN_WAIT_S", 0.2)
-    seen: list[Asked] = []
-    with Peer(old(seen)) as peer:
+    seen: list[tuple[str, int]] = []
+    with Peer(old_broker(release, seen)) as peer:
         with connect(peer) as client:
             assert client.version_of(modern.METADATA) == 0
-            assert client.request(ALL_TOPICS).brokers == ()
-        assert [(each.api.name, each.version) for each in seen] == [
-            ("ApiVersions", 4),
-            ("Fetch", 0),
-            ("ApiVersions", 4),
-            ("Metadata", 0),
-        ]
-        assert seen[1].request.topics == ()
-        # It is known now: the next connection asks nothing.
+            assert len(client.request(ALL_TOPICS).brokers) == 1
+        assert seen == [*first, ("Metadata", 0)]
+        seen.clear()
+        # It is proven anew, and nothing is waited for.
+        monkeypatch.setattr(connecting, "DOUBT_S", 3600.0)
         with connect(peer) as client:
             client.request(ALL_TOPICS)
-        assert peer.connection_count == 4
-        assert seen[-1].api is modern.METADATA
+        assert seen == [*again, ("Metadata", 0)]
 
 
-def test_an_old_broker_is_asked_again_after_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connecting, "OLD_BROKER_S", 0.0)
-    with Peer(*[closing_on_api_versions([])] * 3, broker()) as peer:
+@pytest.mark.parametrize("release", ["0.8", "0.9"])
+@pytest.mark.usefixtures("in_doubt_soon")
+def test_a_broker_that_is_upgraded_is_spoken_to_in_its_new_versions_at_once(release: str) -> None:
+    old = old_broker(release, [])
+    before = [old, old] if release == "0.8" else [old]
+    replies = {"Fetch": lambda _: FETCH_REPLY, "DescribeGroups": lambda _: DescribeGroupsReply(groups=())}
+    with Peer(*before, broker(replies)) as peer:
         with connect(peer) as client:
             assert client.version_of(modern.METADATA) == 0
         with connect(peer) as client:
             assert client.version_of(modern.METADATA) == 12
 
 
-@pytest.mark.parametrize("first", [lambda _: None, stalling()], ids=["restarts", "is slow"])
-def test_a_modern_broker_that_is_not_ready_at_first_is_not_taken_for_an_old_one(
-    first: Script, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.usefixtures("in_doubt_soon")
+def test_a_slow_broker_is_waited_for_and_answers_both_questions() -> None:
+    seen: list[Asked] = []
+
+    def slow(connection: socket.socket) -> None:
+        questions = [asked(connection), asked(connection)]
+        for question, reply in zip(questions, (api_versions(), DescribeGroupsReply(groups=())), strict=True):
+            assert question is not None
+            seen.append(question)
+            answer(connection, question, reply)
+        broker(seen=seen)(connection)
+
+    with Peer(slow) as peer, connect(peer) as client:
+        assert client.request(ALL_TOPICS) == METADATA_REPLY
+        assert peer.connection_count == 1
+    assert versions_of(seen) == [ASKS, IN_DOUBT, ("Metadata", 12)]
+
+
+@pytest.mark.usefixtures("in_doubt_soon")
+def test_a_slow_broker_that_refuses_the_version_is_asked_again_behind_both_answers() -> None:
+    seen: list[Asked] = []
+
+    def slow(connection: socket.socket) -> None:
+        first, second = asked(connection), asked(connection)
+        assert first is not None
+        assert second is not None
+        old_list = {**OFFERED, modern.API_VERSIONS.key: VersionRange(0, 2)}
+        answer(connection, first, api_versions(old_list, 35), version=0)
+        answer(connection, second, DescribeGroupsReply(groups=()))
+        broker(offered=old_list, seen=seen)(connection)
+
+    with Peer(slow) as peer, connect(peer) as client:
+        assert client.version_of(modern.API_VERSIONS) == 2
+    assert versions_of(seen) == [("ApiVersions", 2)]
+
+
+def test_a_broker_that_was_going_down_is_asked_what_no_other_one_answers_so() -> None:
+    seen: list[Asked] = []
+    with Peer(close_at_once, broker({"Fetch": lambda _: FETCH_REPLY}, seen=seen)) as peer:
+        with connect(peer) as client:
+            assert client.version_of(modern.METADATA) == 12
+            assert client.request(ALL_TOPICS).brokers == ()
+        assert peer.connection_count == 2
+    assert versions_of(seen) == [AFTER_A_CLOSE, ASKS, ("Metadata", 12)]
+
+
+def test_a_broker_that_was_silent_is_asked_again_on_another_connection(
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(connecting, "API_VERSIONS_WAIT_S", 0.2)
     seen: list[Asked] = []
-    modern_broker = broker({"Fetch": lambda _: FETCH_REPLY}, seen=seen)
-    with Peer(first, modern_broker) as peer, connect(peer) as client:
-        assert client.version_of(modern.METADATA) == 12
-        assert client.request(ALL_TOPICS).brokers == ()
-        assert peer.connection_count == 2
-    assert [(each.api.name, each.version) for each in seen] == [
-        ("Fetch", 0),
-        ("ApiVersions", 4),
-        ("Metadata", 12),
-    ]
+    with Peer(stalling(), broker(seen=seen)) as peer, connect(peer) as client:
+        assert client.request(ALL_TOPICS) == METADATA_REPLY
+    assert versions_of(seen) == [ASKS, ("Metadata", 12)]
 
 
 def close_at_once(connection: socket.socket) -> None:
     asked(connection)
 
 
-def test_a_broker_that_is_going_down_is_not_taken_for_an_old_one() -> None:
+def test_a_broker_that_closes_twice_is_an_error_that_names_the_options_of_those_who_know_better() -> None:
     with Peer(close_at_once, close_at_once, broker()) as peer:
         message = fails(peer, ConnectionLost)
         assert "closed the connection instead of answering ApiVersions" in message
         assert "; does this port want another kafka.security.protocol, or is it no broker of " in message
+        assert "kafka.api.version.request=false and kafka.broker.version.fallback=0.9.0" in message
         with connect(peer) as client:
             assert client.version_of(modern.METADATA) == 12
+
+
+def cut(reply: bytes, then: Script) -> Script:
+    """A broker of which the start of its first answer comes."""
+
+    def script(connection: socket.socket) -> None:
+        asked(connection)
+        connection.sendall(reply)
+        then(connection)
+
+    return script
+
+
+def test_no_part_of_an_answer_makes_a_broker_an_old_one() -> None:
+    whole = b"".join(modern.DIALECT.write_reply(modern.API_VERSIONS, api_versions(), 4, 0))
+    for size in (*range(24), len(whole) // 2, len(whole) - 1):
+        first = cut(whole[:size], lambda _: None)
+        with Peer(first, first, broker()) as peer:
+            fails(peer, ConnectionLost, timeout_s=10)
+            with connect(peer) as client:
+                assert client.version_of(modern.METADATA) == 12
+        KNOWN.forget()
+
+
+@pytest.mark.parametrize("reply", [b"\0\0\0\x08\0\0\0\0\0\0\0\1", b"\0\0\0\x07\0\0\0\0\0\0\0"])
+def test_what_only_looks_like_the_answer_of_0_8_proves_nothing(reply: bytes) -> None:
+    with Peer(close_at_once, cut(reply, lambda _: None)) as peer:
+        fails(peer, ProtocolError, timeout_s=10)
+
+
+@pytest.mark.usefixtures("in_doubt_soon")
+def test_an_answer_to_a_question_that_was_not_asked_proves_nothing() -> None:
+    def liar(connection: socket.socket) -> None:
+        asked(connection)
+        asked(connection)
+        connection.sendall(b"\0\0\0\x08\0\0\0\2\0\0\0\0")
+
+    with Peer(liar) as peer:
+        assert "ApiVersions request 0 got the reply to request 2" in fails(peer, ProtocolError, timeout_s=10)
+
+
+def in_cluster(peer: Peer, *others: Peer, **changes: Any) -> ConnectionSettings:
+    """Settings that name the brokers as those of one cluster."""
+    servers = tuple(each.broker for each in (peer, *others))
+    return replace(settings_modern(), bootstrap_servers=servers, **changes)
+
+
+def refused(peer: Peer, settings: ConnectionSettings) -> str:
+    with pytest.raises(KafkaWireError) as error:
+        Client.connect(peer.broker, settings)
+    assert error.value.retriable
+    assert "\n" not in str(error.value)
+    return str(error.value)
+
+
+@pytest.mark.parametrize("release", ["0.8", "0.9"])
+@pytest.mark.usefixtures("in_doubt_soon")
+def test_no_broker_is_old_whose_cluster_has_told_its_versions(release: str) -> None:
+    seen: list[tuple[str, int]] = []
+    with Peer(broker()) as peer, Peer(old_broker(release, seen)) as other:
+        settings = in_cluster(peer, other)
+        Client.connect(peer.broker, settings).close()
+        message = refused(other, replace(settings, timeout_s=1))
+        assert "has told its versions before, so it is not taken for one of 0.8 or 0.9" in message
+    assert seen == [ASKS, ASKS]
+
+
+@pytest.mark.parametrize("release", ["0.8", "0.9"])
+@pytest.mark.usefixtures("in_doubt_soon")
+def test_a_proof_is_refused_where_the_cluster_has_told_its_versions_meanwhile(
+    release: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Peer(broker()) as peer, Peer(old_broker(release, [])) as other:
+        settings = in_cluster(peer, other)
+        Client.connect(other.broker, settings).close()
+        Client.connect(peer.broker, settings).close()
+        with pytest.raises(
+            ConnectFailed, match=f"it answers as a broker of Kafka {release}, but a broker of"
+        ):
+            KNOWN.floor(settings, [peer.broker, other.broker])
+        monkeypatch.setattr(connecting, "_may_be_old", lambda *_: True)
+        assert f"it answers as a broker of Kafka {release}, but a broker of its" in refused(other, settings)
+
+
+def test_a_broker_that_told_its_versions_once_is_asked_for_nothing_else_when_it_breaks() -> None:
+    seen: list[Asked] = []
+    with Peer(broker(), close_at_once, broker(seen=seen)) as peer:
+        connect(peer).close()
+        with connect(peer) as client:
+            assert client.version_of(modern.METADATA) == 12
+    assert versions_of(seen) == [ASKS]
+
+
+def offering(fetch: int, produce: int) -> Script:
+    return broker(
+        offered={
+            **OFFERED,
+            modern.FETCH.key: VersionRange(0, fetch),
+            modern.PRODUCE.key: VersionRange(0, produce),
+        }
+    )
+
+
+@pytest.mark.parametrize(
+    ("fetch", "produce", "missing"), [(3, 9, "Fetch 3 instead of 4"), (13, 2, "Produce 2 instead of 3")]
+)
+def test_a_broker_that_offers_less_than_before_is_refused(fetch: int, produce: int, missing: str) -> None:
+    with Peer(offering(4, 3), offering(fetch, produce), offering(11, 8)) as peer:
+        settings = in_cluster(peer)
+        Client.connect(peer.broker, settings).close()
+        assert f"it is older than it was before, it offers {missing}: " in refused(peer, settings)
+        Client.connect(peer.broker, settings).close()
+
+
+@pytest.mark.parametrize("release", ["0.8", "0.9"])
+@pytest.mark.usefixtures("in_doubt_soon")
+def test_a_task_refuses_brokers_older_than_planning_found_them(release: str) -> None:
+    floor = VersionFloor(fetch=2, produce=2)
+    with Peer(offering(1, 2), old_broker(release, [])) as peer:
+        message = refused(peer, in_cluster(peer, floor=floor))
+        assert "older than its cluster when this was planned, it offers Fetch 1 instead of 2" in message
+        refused(peer, in_cluster(peer, floor=floor, timeout_s=1))
+        assert KNOWN.old_release(peer.broker) is None
+
+
+def test_a_cluster_between_two_versions_is_as_old_as_its_oldest_broker() -> None:
+    with Peer(offering(13, 9)) as new, Peer(offering(3, 2)) as old:
+        settings = in_cluster(new, old)
+        for peer in (new, old):
+            Client.connect(peer.broker, settings).close()
+        assert KNOWN.floor(settings) == VersionFloor(3, 2, 0)
+        assert KNOWN.floor(settings, [new.broker]) == VersionFloor(4, 3, 0)
+        assert KNOWN.floor(settings, []) == NO_FLOOR
+
+
+def test_the_users_word_is_taken_and_nothing_is_asked(caplog: pytest.LogCaptureFixture) -> None:
+    seen: list[tuple[str, int]] = []
+    with Peer(old_broker("0.9", seen)) as peer:
+        for release in ("0.8", "0.9"):
+            with Client.connect(peer.broker, in_cluster(peer, assumed_release=release)) as client:
+                assert len(client.request(ALL_TOPICS).brokers) == 1
+    assert seen == [("Metadata", 0)] * 2
+    assert not caplog.messages
+
+
+def test_the_users_word_beats_what_brokers_told_and_that_is_said_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    with Peer(broker()) as peer:
+        settings = in_cluster(peer)
+        Client.connect(peer.broker, settings).close()
+        for _ in range(2):
+            with Client.connect(peer.broker, replace(settings, assumed_release="0.9")) as client:
+                assert client.version_of(modern.METADATA) == 0
+    [message] = caplog.messages
+    assert "has told its versions, as they do from Kafka 0.10 on; it is spoken to in those of 0.9 " in message
 
 
 def test_silence_ends_at_the_one_deadline() -> None:

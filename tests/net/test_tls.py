@@ -21,7 +21,6 @@ from spark_kafkawire.errors import (
     ProtocolError,
 )
 from spark_kafkawire.model import Broker
-from spark_kafkawire.net import connecting
 from spark_kafkawire.net.client import Client
 from spark_kafkawire.net.pool import Pool
 from spark_kafkawire.net.settings import ConnectionSettings, Security
@@ -37,12 +36,6 @@ from .peers import Peer, Script, read_frame, stalling
 from .tls_peers import server_of, serving
 
 ALL_TOPICS: Final = MetadataRequest(topics=None)
-
-
-@pytest.fixture(autouse=True)
-def forgotten() -> Iterator[None]:
-    yield
-    connecting._old_brokers.clear()
 
 
 def trusting(certificates: Certificates) -> Tls:

@@ -1,4 +1,4 @@
-"""Reading from brokers before 0.11: they close on ApiVersions, or serve messages cut anywhere."""
+"""Reading from brokers before 0.11: they know no ApiVersions, or serve messages cut anywhere."""
 
 from __future__ import annotations
 
@@ -10,15 +10,17 @@ import pytest
 
 from spark_kafkawire.errors import UnsupportedVersionError
 from spark_kafkawire.protocol import modern
-from spark_kafkawire.protocol.dialect import Api, VersionRange
+from spark_kafkawire.protocol.dialect import VersionRange
 from tests.records.batches import message
-from tests.support.log_server import LogServer, Sent
+from tests.support.log_server import LogServer
+from tests.support.old_brokers import OldLogServer
 from tests.support.reading import Read, read
 
 COUNT = 500
 #: What brokers speak of the APIs that a read needs.
 OLD = {
-    "0.8": {modern.METADATA.key: 0, modern.LIST_OFFSETS.key: 0, modern.FETCH.key: 0},
+    "0.8": None,
+    "0.9": None,
     "0.10.0": {modern.METADATA.key: 1, modern.LIST_OFFSETS.key: 0, modern.FETCH.key: 2},
     "0.10.2": {modern.METADATA.key: 2, modern.LIST_OFFSETS.key: 1, modern.FETCH.key: 3},
 }
@@ -43,15 +45,15 @@ class MessageLog:
 
 @contextmanager
 def old_broker(name: str) -> Iterator[LogServer]:
-    """A broker as it was then; 0.8 closes on the question for its versions."""
-    offered = {key: VersionRange(0, version) for key, version in OLD[name].items()}
-    offered |= {modern.API_VERSIONS.key: VersionRange(0, 0)}
-
-    def close_on_api_versions(api: Api, frame: bytes) -> Sent:
-        return Sent(b"", "close") if name == "0.8" and api is modern.API_VERSIONS else Sent(frame)
-
-    log = MessageLog(magic=0 if name == "0.8" else 1)
-    with LogServer({"t": [log]}, offered=offered, lie=close_on_api_versions) as server:
+    """A broker as it was then."""
+    versions = OLD[name]
+    logs = {"t": [MessageLog(magic=0 if versions is None else 1)]}
+    if versions is None:
+        server: LogServer = OldLogServer(name, logs)
+    else:
+        offered = {key: VersionRange(0, version) for key, version in versions.items()}
+        server = LogServer(logs, offered={**offered, modern.API_VERSIONS.key: VersionRange(0, 0)})
+    with server:
         yield server
 
 
@@ -62,8 +64,9 @@ def test_an_old_broker_is_read(name: str) -> None:
     assert [row["value"] for row in rows] == [b"value %d" % offset for offset in range(COUNT)]
     assert [row["offset"] for row in rows] == list(range(COUNT))
     assert {row["key"] for row in rows} == {b"key"}
-    seconds = None if name == "0.8" else datetime.fromtimestamp(7, UTC)
-    assert (rows[7]["timestamp"], rows[7]["timestampType"]) == (seconds, -1 if name == "0.8" else 0)
+    has_times = OLD[name] is not None
+    seconds = datetime.fromtimestamp(7, UTC) if has_times else None
+    assert (rows[7]["timestamp"], rows[7]["timestampType"]) == (seconds, 0 if has_times else -1)
 
 
 @pytest.mark.parametrize("name", OLD)
@@ -75,7 +78,7 @@ def test_a_read_committed_of_an_old_broker_is_a_plain_one(name: str) -> None:
     assert {row["headers"] for row in rows} == {None}
 
 
-@pytest.mark.parametrize("name", ["0.8", "0.10.0"])
+@pytest.mark.parametrize("name", ["0.8", "0.9", "0.10.0"])
 def test_timestamps_of_brokers_before_0_10_1_are_an_error_that_says_so(name: str) -> None:
     with (
         old_broker(name) as server,

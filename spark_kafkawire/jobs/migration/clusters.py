@@ -16,6 +16,7 @@ from ...cluster.cluster import Cluster, cluster_of
 from ...cluster.metadata import Metadata
 from ...errors import OptionError, shown
 from ...model import OffsetRange, OffsetUnit, TopicPartition
+from ...net.known_versions import KNOWN
 from ...options import FetchOptions, ReadOptions, WriteOptions, reading_options
 from ...records.columns import Columns
 from .source_headers import are_from
@@ -64,9 +65,16 @@ class Clusters:
     source_headers: bool = False
 
     def for_tasks(self) -> Clusters:
-        """The same without ZooKeeper's credential, which only the driver needs."""
+        """The same without ZooKeeper's credential, which only the driver needs, and with what the
+        target's brokers offered, below which none may fall."""
         discovery = replace(self.source.discovery, zookeeper_auth=None)
-        return replace(self, source=replace(self.source, discovery=discovery))
+        floor = KNOWN.floor(self.write.net.connection)
+        return replace(
+            self,
+            source=replace(self.source, discovery=discovery),
+            target=replace(self.target, net=self.target.net.of_brokers(floor)),
+            write=replace(self.write, net=self.write.net.of_brokers(floor)),
+        )
 
     @cached_property
     def metadata(self) -> Metadata:
@@ -111,7 +119,7 @@ class Clusters:
         leader = self.target_cluster.leaders_of([target])[target]
         wanted = frozenset({"value", "headers"} if self.source_headers else {"value"})
         fetcher = Fetcher(
-            FetchTask(log_range, leader),
+            FetchTask(log_range, leader, floor=self.target.net.connection.floor),
             self.target_cluster,
             _strict(self.target),
             self.target.net,

@@ -9,8 +9,8 @@ ApiVersions and then speaks the highest versions that broker and client have in 
     if reply.error_code == ModernErrorCode.UNSUPPORTED_VERSION:
         ...send it again, this time in a version that the broker knows...
 
-A broker that closes the connection instead of answering is older than 0.10. It is told nothing
-but what ``BEFORE_API_VERSIONS`` has, on a new connection.
+Brokers before 0.10 do not know that question. They are told nothing but what ``BEFORE_API_VERSIONS`` has,
+once they are proven to be that old: ``old_brokers`` tells how.
 
 Offsets count records. Replies come in the order of the requests and carry their correlation ids.
 """
@@ -20,8 +20,7 @@ from __future__ import annotations
 from typing import Final
 
 from ...model import OffsetUnit
-from ..dialect import Dialect, VersionRange
-from ..versions import BrokerVersions
+from ..dialect import Dialect
 from .api_versions import API_VERSIONS
 from .consumer_group_describe import CONSUMER_GROUP_DESCRIBE
 from .create_topics import CREATE_TOPICS
@@ -33,6 +32,7 @@ from .group_offsets import OFFSET_COMMIT, OFFSET_FETCH
 from .list_groups import LIST_GROUPS
 from .list_offsets import LIST_OFFSETS
 from .metadata import METADATA
+from .old_brokers import BEFORE_API_VERSIONS
 from .produce import INIT_PRODUCER_ID, PRODUCE
 from .sasl import SASL_AUTHENTICATE, SASL_HANDSHAKE
 
@@ -79,17 +79,4 @@ DIALECT: Final = Dialect(
         SASL_AUTHENTICATE,
         CONSUMER_GROUP_DESCRIBE,
     ),
-)
-
-#: What brokers 0.8.2 and 0.9 speak, and 0.8.0 as far as it knows groups: they cannot be asked.
-BEFORE_API_VERSIONS: Final = BrokerVersions(
-    {
-        PRODUCE.key: VersionRange(0, 0),
-        FETCH.key: VersionRange(0, 0),
-        LIST_OFFSETS.key: VersionRange(0, 0),
-        METADATA.key: VersionRange(0, 0),
-        OFFSET_COMMIT.key: VersionRange(0, 1),
-        OFFSET_FETCH.key: VersionRange(0, 1),
-        FIND_COORDINATOR.key: VersionRange(0, 0),
-    }
 )

@@ -441,17 +441,17 @@ def test_topics_that_are_there_tell_their_ids() -> None:
 def test_who_led_a_log_before_does_not_tell_where_it_ends() -> None:
     log = TopicPartition("t", 0)
     with LogServer({"t": [MemoryLog()]}) as server:
-        asked: list[ListOffsetsPartition] = []
+        seen: list[ListOffsetsPartition] = []
         honest = server.broker._listed
 
-        def listed(topic: str, partition: ListOffsetsPartition) -> ListOffsetsPartitionReply:
-            asked.append(partition)
-            reply = honest(topic, partition)
-            return replace(reply, error_code=UNKNOWN_LEADER_EPOCH) if len(asked) == 1 else reply
+        def listed(topic: str, asked: ListOffsetsPartition) -> ListOffsetsPartitionReply:
+            seen.append(asked)
+            reply = honest(topic, asked)
+            return replace(reply, error_code=UNKNOWN_LEADER_EPOCH) if len(seen) == 1 else reply
 
         server.broker._listed = listed  # type: ignore[method-assign]
         cluster = cluster_of(server.bootstrap_servers)
         assert cluster.bounds((log,)) == {log: LogBounds(log, 0, 0)}
         cluster.local_starts((log,))
-    assert len(asked) > 3
-    assert {partition.current_leader_epoch for partition in asked} == {LEADER_EPOCH}
+    assert len(seen) > 3
+    assert {partition.current_leader_epoch for partition in seen} == {LEADER_EPOCH}

@@ -58,7 +58,7 @@ def _filled(piece: bytes, size: int = SIZE - 100) -> bytes:
 
 
 def _log(*entries: bytes, count: int = 0) -> bytes:
-    """Batches or messages of one offset each in turn, at the offsets of a log; so many, or a mebibyte of them."""
+    """Batches or messages of one offset each in turn, at a log's offsets; so many, or a mebibyte of them."""
     period = b"".join(entries)
     count = count or SIZE // len(period)
     data = np.tile(np.frombuffer(period, np.uint8), (count, 1))

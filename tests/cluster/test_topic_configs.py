@@ -1,0 +1,60 @@
+"""What noida-db tells of its topics' settings, and what a broker may answer instead."""
+
+from __future__ import annotations
+
+import pytest
+
+from spark_kafkawire.cluster.metadata import Metadata
+from spark_kafkawire.cluster.topic_configs import cleanup_policy
+from spark_kafkawire.errors import BrokerError, UnsupportedVersionError
+from spark_kafkawire.protocol import modern
+from spark_kafkawire.protocol.dialect import VersionRange
+from tests.support.log_broker import OFFERED
+from tests.support.log_server import LogServer
+from tests.support.memory_log import MemoryLog
+from tests.support.noida import NoidaBroker
+from tests.support.settings import net_modern
+
+from .test_metadata import servers
+
+NET = net_modern(timeout_s=5.0, backoff_s=0.001)
+
+
+def policy(bootstrap_servers: str, topic: str = "t") -> frozenset[str]:
+    return cleanup_policy(Metadata(servers(bootstrap_servers), NET), topic)
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({}, {"delete"}),
+        ({"cleanup.policy": "compact"}, {"compact"}),
+        ({"cleanup.policy": "compact,delete"}, {"compact", "delete"}),
+    ],
+)
+def test_a_topics_cleanup_policy_is_what_is_in_force(
+    noida: NoidaBroker, given: dict[str, str], expected: set[str]
+) -> None:
+    assert policy(noida.bootstrap_servers, noida.create_topic(config=given)) == expected
+
+
+def test_a_topic_that_is_not_there_has_no_policy(noida: NoidaBroker) -> None:
+    with pytest.raises(BrokerError, match=r"^DescribeConfigs of topic 'never-made': the broker has no such"):
+        policy(noida.bootstrap_servers, "never-made")
+
+
+@pytest.mark.parametrize("version", range(5))
+def test_every_version_tells_the_policy(version: int) -> None:
+    offered = {**OFFERED, modern.DESCRIBE_CONFIGS.key: VersionRange(version, version)}
+    with LogServer({"t": [MemoryLog()]}, offered=offered) as server:
+        server.broker.configs["t"] = {"cleanup.policy": " compact , delete"}
+        assert policy(server.bootstrap_servers) == {"compact", "delete"}
+
+
+def test_brokers_before_it_are_told_as_such() -> None:
+    offered = {key: versions for key, versions in OFFERED.items() if key != modern.DESCRIBE_CONFIGS.key}
+    with (
+        LogServer({"t": [MemoryLog()]}, offered=offered) as server,
+        pytest.raises(UnsupportedVersionError, match=r"^DescribeConfigs of topic 't': brokers before 0.11 do not"),
+    ):
+        policy(server.bootstrap_servers)

@@ -25,12 +25,20 @@ from spark_kafkawire.records.headers import HEADERS
 from spark_kafkawire.records.rows import Records
 from tests.support.log_broker import OFFERED
 
-from .lying_broker import GROUP, LED_GROUP, Liar, LyingServer, SequencedLog
+from .lying_broker import (
+    GROUP,
+    LED_GROUP,
+    CompactedLog,
+    Liar,
+    LyingServer,
+    SequencedLog,
+)
 from .lying_v07 import LyingProxy, lying_proxy
 
 TOPIC: Final = "t"
 OTHER_TOPIC: Final = "other"
 NEW_TOPIC: Final = "new"
+GAPPY_TOPIC: Final = "gappy"
 #: Time of the first record of the topic's second batch, ms, and of that before it.
 SECOND_MS: Final = 1_750_000_060_000
 FIRST_MS: Final = 1_750_000_000_000
@@ -75,13 +83,14 @@ def batch(first: int, count: int, time_ms: int, topic: str = TOPIC) -> bytes:
 
 
 def logs() -> dict[str, Sequence[SequencedLog]]:
-    """Two partitions of the topic that is read, of which the first has two batches, and another topic."""
+    """Two partitions of the topic that is read, of which the first has two batches, and other topics."""
     return {
         TOPIC: [
             SequencedLog(batch(0, 5, FIRST_MS), batch(5, 7, SECOND_MS)),
             SequencedLog(batch(100, 3, FIRST_MS)),
         ],
         OTHER_TOPIC: [SequencedLog(batch(200, 4, FIRST_MS, OTHER_TOPIC))],
+        GAPPY_TOPIC: [CompactedLog(2, batch(300, 3, FIRST_MS, GAPPY_TOPIC))],
     }
 
 
@@ -147,6 +156,10 @@ def rows_of(options: Mapping[str, str]) -> list[tuple[Any, ...]]:
 
 def _read(options: dict[str, str], _server: LyingServer) -> Any:
     return rows_of({**_READ, **options})
+
+
+def _read_gappy(options: dict[str, str], _server: LyingServer) -> Any:
+    return rows_of({**_READ, **options, "subscribe": GAPPY_TOPIC})
 
 
 def _read_pattern(options: dict[str, str], _server: LyingServer) -> Any:
@@ -253,6 +266,13 @@ EXCHANGES: Final = tuple(
             (modern.LIST_OFFSETS,),
             _read,
             {"startingTimestamp": str(SECOND_MS), "startingOffsetsByTimestampStrategy": "latest"},
+            {},
+        ),
+        (
+            "read what compaction left",
+            (modern.METADATA, modern.LIST_OFFSETS, modern.FETCH, modern.DESCRIBE_CONFIGS),
+            _read_gappy,
+            {"retries": "5"},
             {},
         ),
         ("read a pattern", (*_BEFORE, modern.LIST_OFFSETS), _read_pattern, {}, {}),

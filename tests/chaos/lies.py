@@ -311,6 +311,14 @@ NOT_TO_BE_KNOWN: Final = (
         "read Fetch 13 responses.0.partitions.0.records: last batch, once",
         kinds=("last batch", "another log's"),
     ),
+    NotKnown(
+        "Fetch",
+        ("records",),
+        "of a topic that is compacted any record may be gone",
+        "read what compaction left Fetch 13 responses.0.partitions.0.records: empty, always",
+        kinds=("empty", "null"),
+        exchanges=("read what compaction left",),
+    ),
 )
 
 

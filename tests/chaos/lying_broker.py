@@ -69,6 +69,18 @@ class SequencedLog(MemoryLog):
         return next((found for found in self._times if found[0] >= time_ms), (-1, -1))
 
 
+class CompactedLog(SequencedLog):
+    """A log whose last records compaction took: it ends ``gap`` offsets behind the last that is left."""
+
+    def __init__(self, gap: int, *batches: Buffer) -> None:
+        super().__init__(*batches)
+        self._left_offset = self.stop_offset
+        self.stop_offset += gap
+
+    def read(self, offset: int, size_max: int) -> Buffer:
+        return super().read(offset, size_max) if offset < self._left_offset else b""
+
+
 class CompleteBroker(LogBroker):
     """A ``LogBroker`` that answers all of the protocol that this package speaks."""
 
@@ -76,6 +88,8 @@ class CompleteBroker(LogBroker):
         self, broker: Broker, logs: Mapping[str, Sequence[SequencedLog]], offered: Mapping[int, VersionRange]
     ) -> None:
         super().__init__(broker, logs, offered)
+        compacted = {topic for topic, own in logs.items() for log in own if isinstance(log, CompactedLog)}
+        self.configs |= {topic: {"cleanup.policy": "compact"} for topic in compacted}
         self.created: dict[str, int] = {}
         self.commits: dict[tuple[str, int], int] = {}
         self._answers = {

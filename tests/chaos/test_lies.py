@@ -9,7 +9,19 @@ import pytest
 from spark_kafkawire.protocol import modern, v07
 
 from .exchanges import EXCHANGES
-from .lies import EXACT, NOT_KNOWN, NOT_TO_BE_KNOWN, REFUSED, NotKnown, lies, named, outcome, run, steps, tell
+from .lies import (
+    EXACT,
+    NOT_KNOWN,
+    NOT_TO_BE_KNOWN,
+    REFUSED,
+    NotKnown,
+    lies,
+    named,
+    outcome,
+    run,
+    steps,
+    tell,
+)
 
 #: How long lies are told here, seconds; ``make chaos`` goes on.
 SECONDS: Final = 40.0

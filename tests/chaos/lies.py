@@ -23,6 +23,7 @@ from functools import cache
 from typing import Any, Final
 
 from spark_kafkawire.errors import SHOWN_SIZE_MAX, KafkaWireError
+from spark_kafkawire.protocol import modern
 from spark_kafkawire.protocol.dialect import Api
 from spark_kafkawire.protocol.modern.error_codes import ModernErrorCode
 from spark_kafkawire.protocol.primitives import (
@@ -38,6 +39,7 @@ from spark_kafkawire.protocol.primitives import (
     Uuid,
 )
 from spark_kafkawire.protocol.schema import Struct
+from tests.support.log_broker import OFFERED
 from tests.support.log_server import Sent
 from tests.support.memory_log import split
 
@@ -220,7 +222,15 @@ class NotKnown:
 
 _REPORTED: Final = "a report shows what the broker says, and nothing else that is asked depends on it"
 _ITS_GROUPS: Final = "which groups there are, and what is in them, only their coordinator knows"
+_IDENTITY_PLACE: Final = list(OFFERED).index(modern.INIT_PRODUCER_ID.key)
 NOT_TO_BE_KNOWN: Final = (
+    NotKnown(
+        "ApiVersions",
+        ("api_keys", "api_key", "min_version", "max_version"),
+        "a broker need not have idempotent producers, and the write warns that it goes without",
+        f"write ApiVersions 4 api_keys.{_IDENTITY_PLACE}.api_key: max, always",
+        exchanges=("write",),
+    ),
     NotKnown(
         "Metadata",
         ("topics",),

@@ -303,8 +303,8 @@ def test_a_bad_assignment_is_told(value: str) -> None:
         ),
         (
             {"subscribe": None, "subscribePattern": "("},
-            "option subscribePattern: '(' is not a regular expression:"
-            " missing ), unterminated subpattern at position 0",
+            "option subscribePattern: '(' is not a regular expression of Java's that is read here: a ( is "
+            "not closed; write \\( for the character",
         ),
         ({"retries": "x" * 200}, f"option retries: '{'x' * 200}' is not a whole number from 0 to 1000"),
         (

@@ -5,6 +5,7 @@ Option names are case-insensitive, as Spark's are; sizes take a unit (``4MiB``),
 be. ``OPTIONS`` is the table of them all.
 """
 
+from .java_pattern import NAME_SIZE_MAX, JavaPattern, PatternError
 from .raw import reading_options
 from .read import ReadOptions
 from .table import OPTIONS, Option
@@ -28,16 +29,19 @@ __all__ = [
     "COMMITTED",
     "EARLIEST",
     "LATEST",
+    "NAME_SIZE_MAX",
     "OPTIONS",
     "DeliveryOptions",
     "Discovery",
     "ExpectedBrokers",
     "FetchOptions",
+    "JavaPattern",
     "LimitKind",
     "NetOptions",
     "OffsetLimit",
     "OffsetLimits",
     "Option",
+    "PatternError",
     "ReadOptions",
     "Selection",
     "WriteOptions",

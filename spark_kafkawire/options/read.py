@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
@@ -12,6 +11,7 @@ from ..net.retry import RetryPolicy
 from ..protocol import modern
 from ..protocol.modern.fetch import READ_COMMITTED, READ_UNCOMMITTED
 from .connect import parse_discovery, parse_net
+from .java_pattern import JavaPattern, PatternError
 from .kafka_properties import is_kafka_property
 from .offsets import LOG_SYNTAX, LogSyntax, parse_assign, parse_limits
 from .raw import RawOptions, bad_value
@@ -128,10 +128,11 @@ def _selection(options: RawOptions, syntax: LogSyntax) -> Selection:
         return Selection(assign=parse_assign(text, syntax))
     try:
         if text:
-            re.compile(text)
+            JavaPattern(text)
             return Selection(pattern=text)
-    except (re.error, OverflowError, RecursionError) as error:
+    except PatternError as error:
         raise OptionError(
-            f"option subscribePattern: {quoted(text)} is not a regular expression: {shown(error)}"
+            f"option subscribePattern: {quoted(text)} is not a regular expression of Java's that is read "
+            f"here: {shown(error)}"
         ) from error
     raise bad_value("subscribePattern", text, "a regular expression")

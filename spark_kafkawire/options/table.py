@@ -97,7 +97,9 @@ OPTIONS: Final = (
         "where tokens are got for `clientId` and `clientSecret`; https",
     ),
     _read("subscribe", None, "topics, `a,b`"),
-    _read("subscribePattern", None, "a regular expression found somewhere in the topic name"),
+    _read(
+        "subscribePattern", None, "a regular expression, as Java reads it, found somewhere in the topic name"
+    ),
     _read("assign", None, '`{"t":[0,1]}`: partitions; in 0.7 `{"t":["0-0","1-2"]}`: broker-partitions'),
     _read(
         "startingOffsets",

@@ -3,21 +3,30 @@
 from __future__ import annotations
 
 import logging
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 
 from ..clients.fetcher import FetchTask
 from ..cluster.cluster import Cluster, Offsets, cluster_of
-from ..errors import DataLossError, UnknownTopicError, quoted
+from ..errors import DataLossError, OptionError, ProtocolError, UnknownTopicError, quoted
 from ..model import Leader, LogBounds, OffsetRange, TopicPartition
 from ..net.known_versions import KNOWN
-from ..options import LimitKind, OffsetLimits, ReadOptions, Selection
+from ..options import (
+    NAME_SIZE_MAX,
+    JavaPattern,
+    LimitKind,
+    OffsetLimits,
+    PatternError,
+    ReadOptions,
+    Selection,
+)
 from ..protocol.modern.fetch import READ_COMMITTED
 from .limits import End, check_names, end_of, limit_of, resolved, start_of
 from .ranges import split
 
 _log = logging.getLogger("spark_kafkawire")
+_compiled = lru_cache(maxsize=16)(JavaPattern)
 
 #: How the cluster is asked for the offsets that belong to timestamps.
 _AskTimes = Callable[[Mapping[TopicPartition, int], Mapping[TopicPartition, LogBounds]], Offsets]
@@ -125,7 +134,13 @@ def _logs_matching(pattern: str, cluster: Cluster, may_be_empty: bool) -> tuple[
 
 
 def _matching(pattern: str, topics: Sequence[str], may_be_empty: bool) -> list[str]:
-    matching = [topic for topic in topics if re.search(pattern, topic)]
+    if long := next((topic for topic in topics if len(topic) > NAME_SIZE_MAX), None):
+        raise ProtocolError(f"no broker has a topic of {len(long)} characters: {quoted(long)}")
+    try:
+        compiled = _compiled(pattern)
+        matching = [topic for topic in topics if compiled.is_found_in(topic)]
+    except PatternError as error:
+        raise OptionError(f"option subscribePattern: {quoted(pattern)}: {error}") from error
     if not matching:
         nothing = f"option subscribePattern: none of the {len(topics)} topics matches {quoted(pattern)}"
         if not may_be_empty:
@@ -137,7 +152,7 @@ def _matching(pattern: str, topics: Sequence[str], may_be_empty: bool) -> list[s
 def covers(selection: Selection, topic: str) -> bool:
     """Whether the options name a topic, whether it is there or not."""
     if selection.pattern is not None:
-        return re.search(selection.pattern, topic) is not None
+        return _compiled(selection.pattern).is_found_in(topic)
     return topic in selection.subscribe or topic in {log.topic for log in selection.assign}
 
 

@@ -1,0 +1,259 @@
+"""Records what Java finds: ``python -m tests.options.java_patterns.record`` writes ``found.json`` anew.
+
+The patterns are those of ``HAND_MADE``, each of which is about one thing in which Java differs from
+Python or is special, and random ones of a seed.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import random
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+HERE: Final = Path(__file__).parent
+FOUND: Final = HERE / "found.json"
+SEED: Final = 1
+RANDOM_COUNT: Final = 1500
+
+NAMES: Final = (
+    "",
+    "a",
+    "b",
+    "A",
+    "Y",
+    "x",
+    "aa",
+    "ab",
+    "ba",
+    "abc",
+    "aab",
+    "aaab",
+    "aabb",
+    "abab",
+    "cab",
+    "xyz",
+    "topic",
+    "topic-1",
+    "topic-12",
+    "my.topic",
+    "my_topic",
+    "Topic-A",
+    "TOPIC",
+    "orders-dev",
+    "orders-prod",
+    "orders.v2.retry",
+    "__consumer_offsets",
+    "_schemas",
+    "a-b",
+    "a&b",
+    "a&&b",
+    "^a",
+    "a]",
+    "[a]",
+    "{a}",
+    "a|b",
+    "a+b",
+    "a\\b",
+    "-",
+    "&",
+    "]",
+    "0",
+    "9",
+    "12",
+    "a1",
+    "1a",
+    "a b",
+    "a\tb",
+    "a\n",
+    "a\r\n",
+    "a\r",
+    "a\nb",
+    "a\x85",
+    "\u2028",
+    "\x0b",
+    "\xa0",
+    "\u0663",
+    "\xe4",
+    "gr\xf6\xdfe",
+    "\u65e5\u672c",
+    "\xc4b",
+    "\u017f",
+    "\u212a",
+    "\u0130",
+    "\U0001f600",
+    "a\U0001f600b",
+    "\x01",
+    "\x1b[31m",
+    "Q",
+    "E",
+    "QE",
+    "a.b",
+    "dd",
+    "wsd",
+)
+#: What a user may write who has Java's documentation at hand, or Python's.
+HAND_MADE: Final = tuple(Path(HERE, "hand_made.txt").read_text("ascii").splitlines())
+
+
+class Maker:
+    """Random patterns, most of which Java reads."""
+
+    def __init__(self, draw: random.Random) -> None:
+        self._draw = draw
+
+    def alternatives(self, depth: int) -> str:
+        count = self._draw.choice((1, 1, 1, 2, 3))
+        return "|".join(self._sequence(depth) for _ in range(count))
+
+    def _sequence(self, depth: int) -> str:
+        return "".join(self._repeated(depth) for _ in range(self._draw.randint(1, 3)))
+
+    def _repeated(self, depth: int) -> str:
+        part = self._atom(depth)
+        is_place = part[:1] in "^$" or part[:2] in (r"\A", r"\z", r"\Z") or part[:3] in ("(?=", "(?!", "(?<")
+        if self._draw.random() < (0.98 if is_place else 0.6):
+            return part
+        counted = self._draw.choice(("*", "+", "?", "{2}", "{1,2}", "{0,3}", "{1,}"))
+        return part + counted + self._draw.choice(("", "", "", "?", "+"))
+
+    def _atom(self, depth: int) -> str:
+        kinds = [self._letter, self._letter, self._class, self._escape, self._place]
+        kinds += [self._group, self._group] if depth > 0 else []
+        kind = self._draw.choice(kinds)
+        return kind(depth)
+
+    def _letter(self, _: int) -> str:
+        return self._draw.choice("aabbcxyABY01.-_ ")
+
+    def _escape(self, _: int) -> str:
+        return self._draw.choice(
+            (
+                r"\d",
+                r"\w",
+                r"\s",
+                r"\D",
+                r"\W",
+                r"\S",
+                r"\h",
+                r"\v",
+                r"\.",
+                r"\-",
+                r"\x61",
+                r"\u0062",
+                r"\Qa.\E",
+                r"\p{Alpha}",
+                r"\P{Digit}",
+                r"\p{Upper}",
+                r"\p{Punct}",
+                r"\0141",
+                r"\t",
+                r"\n",
+            )
+        )
+
+    def _place(self, _: int) -> str:
+        return self._draw.choice(("^", "$", r"\A", r"\z", r"\Z", ".", ".", "."))
+
+    def _group(self, depth: int) -> str:
+        kind = self._draw.choice(
+            (
+                "(",
+                "(?:",
+                "(?:",
+                "(?=",
+                "(?!",
+                "(?<=",
+                "(?<!",
+                "(?>",
+                "(?i:",
+                "(?s:",
+                "(?i)(",
+                "(?-i:",
+                "(?<n>",
+                "(",
+                "(?:",
+            )
+        )
+        return f"{kind}{self.alternatives(depth - 1)})"
+
+    def _class(self, depth: int) -> str:
+        operands = [self._operand(depth) for _ in range(self._draw.choice((1, 1, 1, 2, 2, 3)))]
+        return f"[{self._draw.choice(('', '', '^'))}{'&&'.join(operands)}]"
+
+    def _operand(self, depth: int) -> str:
+        items = [self._item(depth) for _ in range(self._draw.randint(1, 3))]
+        return "".join(items)
+
+    def _item(self, depth: int) -> str:
+        if depth > 0 and self._draw.random() < 0.3:
+            return self._class(depth - 1)
+        return self._draw.choice(
+            (
+                "a",
+                "b",
+                "c",
+                "x",
+                "Y",
+                "A",
+                "1",
+                "a-c",
+                "x-z",
+                "A-Z",
+                "0-9",
+                r"\d",
+                r"\w",
+                r"\W",
+                r"\s",
+                "-",
+                "&",
+                "^",
+                r"\]",
+                r"\-",
+                ".",
+                r"\p{Lower}",
+                r"\Q-\E",
+                "a-z",
+            )
+        )
+
+
+def random_patterns(seed: int = SEED, count: int = RANDOM_COUNT) -> list[str]:
+    """The same ones each time."""
+    maker = Maker(random.Random(seed))
+    return [maker.alternatives(2) for _ in range(count)]
+
+
+def judged(patterns: Sequence[str]) -> list[str]:
+    """What Java finds of each pattern: a digit for each name, or E."""
+    with tempfile.TemporaryDirectory() as folder:
+        files = []
+        for name, texts in (("names", NAMES), ("patterns", patterns)):
+            file = Path(folder, name)
+            lines = (base64.b64encode(text.encode()).decode() for text in texts)
+            file.write_text("".join(f"{line}\n" for line in lines), "ascii")
+            files.append(str(file))
+        ran = subprocess.run(
+            ["java", str(HERE / "Judge.java"), *files], check=True, capture_output=True, text=True
+        )
+    return ran.stdout.split()
+
+
+def main() -> None:
+    """Write the file anew."""
+    version = subprocess.run(["java", "-version"], check=True, capture_output=True, text=True).stderr
+    patterns = [*dict.fromkeys([*HAND_MADE, *random_patterns()])]
+    found = {
+        "made by": f"tests/options/java_patterns/record.py, judged by {version.splitlines()[0]}",
+        "names": NAMES,
+        "found": dict(zip(patterns, judged(patterns), strict=True)),
+    }
+    FOUND.write_text(json.dumps(found, indent=0) + "\n", "ascii")
+
+
+if __name__ == "__main__":
+    main()

@@ -11,7 +11,7 @@ from types import MappingProxyType
 
 from ..errors import DataLossError, KafkaWireError, shown
 from ..model import LogBounds, OffsetRange, TopicPartition
-from .positions import Positions, assigned, by_log, by_topic
+from .positions import Positions, by_log, by_topic
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,8 @@ class Plan:
             ranges.setdefault(each.log.topic, {})[each.log.name] = [each.start_offset, each.stop_offset]
         content = {"batch": self.batch, "ranges": ranges, "positions": by_topic(self.positions)}
         told = {"schema": self.schema, "losses": self.losses, "topic_ids": dict(self.topic_ids)}
-        gone = {"gone": assigned(sorted(self.gone))} if self.gone else {}
+        names = {topic: [*logs] for topic, logs in by_topic(dict.fromkeys(sorted(self.gone), 0)).items()}
+        gone = {"gone": names} if names else {}
         return json.dumps({"id": self.id, **content, **told, **gone})
 
     @classmethod

@@ -110,7 +110,7 @@ def test_a_plan_that_was_recorded_without_ids_is_read() -> None:
 
 
 def test_logs_that_were_given_up_keep_their_place_and_are_remembered() -> None:
-    first = next_plan(None, [OffsetRange(OLD, 0, 9)], {OLD: 0}, None, gone=[OLD])
+    first = next_plan(None, [OffsetRange(OLD, 0, 9)], {OLD: 0, A: 1}, None, gone=[OLD, A])
     assert Plan.from_json(first.to_json(), "here") == first
-    assert (first.gone, first.positions[OLD]) == (frozenset((OLD,)), 9)
+    assert (first.gone, first.positions[OLD]) == (frozenset((OLD, A)), 9)
     assert "gone" not in json.loads(next_plan(first, [], {}, None).to_json())

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Final, Protocol
 
-from spark_kafkawire.protocol.modern import FETCH, FIND_COORDINATOR, METADATA
+from spark_kafkawire.protocol.modern import DIALECT, FETCH, FIND_COORDINATOR, METADATA
 
 _HOST: Final = b"127.0.0.1"
 #: A longer frame is none of Kafka's.
@@ -21,8 +21,8 @@ _LENGTH: Final = struct.Struct(">i")
 _REQUEST: Final = struct.Struct(">hhi")
 #: Their replies name brokers.
 _NAMING: Final = frozenset((METADATA.key, FIND_COORDINATOR.key))
-#: A Fetch of no partition asks whether a broker is there, in a version that all brokers know.
-_FETCH_OF_NOTHING_BYTES_MAX: Final = 80
+#: Up to this version all that a Fetch asks for stands in it. Source: KIP-227.
+_FETCH_WITHOUT_SESSION: Final = 6
 
 #: API key and version, and how many requests had them.
 Spoken = Counter[tuple[int, int]]
@@ -103,8 +103,7 @@ class KafkaView:
             return
         key, version, correlation_id = _REQUEST.unpack_from(frame, _LENGTH.size)
         self._asked[correlation_id] = key
-        is_probe = key == FETCH.key and version == 0 and len(frame) < _FETCH_OF_NOTHING_BYTES_MAX
-        if not is_probe:
+        if not (key == FETCH.key and version <= _FETCH_WITHOUT_SESSION and _asks_for_nothing(frame)):
             self._spoken[key, version] += 1
 
     def reply(self, frame: bytes) -> bytes:
@@ -112,6 +111,12 @@ class KafkaView:
         (correlation_id,) = _LENGTH.unpack_from(frame.ljust(8, b"\0"), _LENGTH.size)
         named = self._asked.pop(correlation_id, None) in _NAMING
         return _replaced(frame, self._addresses) if named else frame
+
+
+def _asks_for_nothing(frame: bytes) -> bool:
+    """Whether a Fetch names no topic: it asks whether an old broker is there, and reads nothing."""
+    _, request = DIALECT.read_request(memoryview(frame)[_LENGTH.size :])
+    return not request.topics
 
 
 def _replaced(frame: bytes, addresses: Mapping[bytes, bytes]) -> bytes:

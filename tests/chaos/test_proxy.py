@@ -12,6 +12,7 @@ from typing import Final
 import pytest
 
 from spark_kafkawire.protocol import modern
+from spark_kafkawire.protocol.modern.fetch import FetchPartition, FetchRequest, FetchTopic
 from spark_kafkawire.protocol.modern.metadata import MetadataBroker, MetadataReply
 from tests.support.polling import DEADLINE_S
 
@@ -227,6 +228,25 @@ def test_addresses_in_metadata_become_the_proxys_and_nothing_else_changes(versio
     view.request(request(modern.LIST_GROUPS.key))
     assert view.reply(frame(40_000)) == frame(40_000)
     assert spoken == {(modern.METADATA.key, version): 2, (modern.LIST_GROUPS.key, version): 1}
+
+
+def test_a_fetch_of_nothing_is_not_counted_as_speaking_an_old_version() -> None:
+    def request(*topics: str) -> bytes:
+        asked = tuple(
+            FetchTopic(
+                topic=topic, partitions=(FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1),)
+            )
+            for topic in topics
+        )
+        request = FetchRequest(max_wait_ms=0, min_bytes=0, topics=asked)
+        return b"".join(modern.DIALECT.write_request(request, 1, 7, "client"))
+
+    spoken: Spoken = Spoken()
+    view = KafkaView({}, spoken)
+    view.request(request())
+    assert not spoken
+    view.request(request("t"))
+    assert spoken == {(modern.FETCH.key, 1): 1}
 
 
 def test_registrations_in_zookeeper_become_the_proxys() -> None:

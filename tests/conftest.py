@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, settings
 
 from spark_kafkawire.broker import EmbeddedCluster
 from spark_kafkawire.net.known_versions import KNOWN
+from spark_kafkawire.net.pool import POOL
 from tests.support.certificates import Certificates, find_openssl
 from tests.support.certificates import make as make_certificates
 from tests.support.golden import CORPUS
@@ -40,8 +41,10 @@ def nothing_left_open() -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def versions_forgotten() -> Iterator[None]:
-    """What is known of a broker belongs to an address that another test may get again."""
+    """What is known of a broker belongs to an address that another test may get again; and whoever
+    learns it is who connects."""
     yield
+    POOL.close_idle()
     KNOWN.forget()
 
 

@@ -46,7 +46,7 @@ class TopicTargets:
     def planned(options: WriteOptions) -> WriteOptions:
         """The options with what a broker of the cluster offers now, for no task may find less. Raises
         ``TransportError`` when none answers."""
-        Metadata(options.discovery.bootstrap_servers, options.net).refresh(())
+        Metadata(options.discovery.bootstrap_servers, options.net).meet()
         floor = KNOWN.floor(options.net.connection)
         return replace(options, net=options.net.of_brokers(floor))
 

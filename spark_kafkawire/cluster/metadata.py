@@ -31,6 +31,7 @@ from ..errors import (
     shown,
 )
 from ..model import Broker, Leader, TopicPartition
+from ..net.client import Client
 from ..net.pool import POOL, Pool
 from ..net.retry import Attempts
 from ..net.transport import Deadline
@@ -166,7 +167,11 @@ class Metadata:
 
     def ask(self, request: object) -> Any:
         """The reply's body to a request that any broker can answer."""
-        return self._attempted(lambda: self._ask(lambda _: request))
+        return self._attempted(lambda: self._ask(lambda client: client.request(request)))
+
+    def meet(self) -> None:
+        """Connect to a server, and learn no more than what that tells."""
+        self._attempted(lambda: self._ask(lambda client: client.broker))
 
     def _attempted(self, attempt: Callable[[], T], within: Deadline | None = None) -> T:
         attempts = Attempts(self._net.retry)
@@ -210,7 +215,10 @@ class Metadata:
     def _learn(self, names: Sequence[str] | None, within: Deadline | None = None) -> dict[str, Topic]:
         """Ask once for some topics, or for all; those topics."""
         with self._lock:
-            reply: MetadataReply = self._ask(lambda version: self._request(names, version), within)
+            reply: MetadataReply = self._ask(
+                lambda client: client.request(self._request(names, client.version_of(METADATA)), within),
+                within,
+            )
             if not reply.brokers:
                 raise BrokerError(f"{self._answered}: Metadata names no broker", action=Action.BACK_OFF)
             self._brokers = {
@@ -257,7 +265,7 @@ class Metadata:
         topic_id = topic.topic_id if topic.topic_id != NO_TOPIC_ID else None
         return Topic(name, topic_id, topic.is_internal or name == _OFFSETS_TOPIC, leaders)
 
-    def _ask(self, request_for: Callable[[int], object], within: Deadline | None = None) -> Any:
+    def _ask(self, question: Callable[[Client], Any], within: Deadline | None = None) -> Any:
         """The first answer that one of the servers gives; the last error where none does."""
         failure: KafkaWireError | None = None
         for server in self._servers():
@@ -265,12 +273,12 @@ class Metadata:
                 break
             try:
                 with self._connections.lend(server, self._net.connection, within) as client:
-                    body = client.request(request_for(client.version_of(METADATA)), within)
+                    answer = question(client)
             except (TransportError, ProtocolError, UnsupportedVersionError) as error:
                 failure = error
                 continue
             self._answered = server
-            return body
+            return answer
         assert failure is not None
         self._answered = None
         raise failure.located("kafka.bootstrap.servers: no server answers; the last one that was tried")

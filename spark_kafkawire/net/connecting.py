@@ -8,7 +8,8 @@
                        ├─► that alone is answered: proof ─► ready, in the versions of 0.9
                        │ the broker closes
                        ├─► TCP, (TLS) ─► Fetch 1 of nothing ─► as above, from ApiVersions on
-                       │                    └─► answered as version 0: proof ─► ready, in the versions of 0.8
+                       │                    └─► answered as version 0, and so is Fetch 32767: proof
+                       │                                                  ─► ready, in the versions of 0.8
                        │ nothing is answered
                        └─► TCP, (TLS) ─► as above, once more
 
@@ -35,10 +36,10 @@ from ..protocol.modern.api_versions import ApiVersionsRequest, offered
 from ..protocol.modern.error_codes import ModernErrorCode, broker_error
 from ..protocol.modern.old_brokers import (
     ASKING,
+    FETCH_IN_NO_VERSION,
     FETCH_OF_NOTHING,
     GROUPS_OF_NOTHING,
     OLD_RELEASES,
-    VersionsUnread,
 )
 from ..protocol.versions import BrokerVersions
 from .channel import Channel
@@ -120,9 +121,17 @@ def _asked(
     """Connect, and ask for versions; ``with_fetch`` asks first whether the broker reads any."""
     channel = _open(broker, settings, deadline)
     with _closed_on_error(channel):
-        if with_fetch and isinstance(channel.ask(FETCH_OF_NOTHING, deadline), VersionsUnread):
+        if with_fetch and _ignores_versions(channel, deadline):
             return channel, OLD_RELEASES["0.8"]
         return channel, _versions(channel, deadline, _doubt_s(broker, settings))
+
+
+def _ignores_versions(channel: Channel, deadline: Deadline) -> bool:
+    """Whether the broker answers in version 0 what it was asked in another one, and in one that is none."""
+    return all(
+        channel.ask(question, deadline).ignores_version
+        for question in (FETCH_OF_NOTHING, FETCH_IN_NO_VERSION)
+    )
 
 
 def _doubt_s(broker: Broker, settings: ConnectionSettings) -> float | None:

@@ -17,11 +17,14 @@ from confluent_kafka.admin._resource import ResourceType
 from spark_kafkawire.broker import ZooKeeperServer
 from spark_kafkawire.broker.java import find_java
 from spark_kafkawire.errors import OptionError, UnsupportedVersionError
+from spark_kafkawire.net.known_versions import KNOWN
 from tests.support import kafka_python, librdkafka, ours
 from tests.support.foreign import CLIENT_TIMEOUT_S, CODECS, Record, values
+from tests.support.old_brokers import LAST_KEYS, OldLogServer
 from tests.support.polling import poll
 
 from .jars import NoJars, broker_jars
+from .probing import probe
 from .zookeeper_kafka import ZooKeeperKafka
 
 #: Each is the first or the last of its kind: magic 0, a broker that ignores ApiVersions, magic 1,
@@ -125,6 +128,56 @@ def test_what_a_broker_is_too_old_for_is_an_error_that_says_so(broker: ZooKeeper
     if broker.release < (2, 1):
         with pytest.raises(OptionError, match="zstd"):
             ours.produce(broker.bootstrap_servers, topic_name(), RECORDS, "zstd")
+
+
+#: How long the answers to two Fetches are, and which of two other questions are answered: see ``probing``.
+PROOFS: Final[dict[tuple[int, ...], tuple[list[int | None], list[int] | None]]] = {
+    (0, 8): ([8, 8], None),
+    (0, 9): ([12, 12], [1]),
+    (0, 10): ([12, None], [0, 1]),
+}
+OLD_RELEASES: Final[dict[tuple[int, ...], str]] = {(0, 8): "0.8", (0, 9): "0.9"}
+
+
+def test_brokers_before_0_10_alone_give_a_proof_of_their_age(broker: ZooKeeperKafka) -> None:
+    proofs = PROOFS[min(broker.release[:2], (0, 10))]
+    assert probe(broker.port) == proofs
+    # The brokers that other tests take for old ones do the same.
+    release = f"{broker.release[0]}.{broker.release[1]}"
+    if release in LAST_KEYS:
+        with OldLogServer(release, {}) as fake:
+            assert probe(fake.port) == proofs
+
+
+def test_an_old_broker_is_known_for_what_it_is_and_what_it_lacks_is_told(
+    broker: ZooKeeperKafka, caplog: pytest.LogCaptureFixture
+) -> None:
+    topic = topic_name()
+    ours.produce(broker.bootstrap_servers, topic, RECORDS)
+    [known] = {each.release for each in KNOWN._known.values()}
+    assert known == OLD_RELEASES.get(broker.release[:2])
+    told = [message for message in caplog.messages if message.startswith("column")]
+    lacking = ["headers"] if broker.release < (0, 11) else []
+    lacking = ["timestamp", *lacking] if known else lacking
+    assert [message.split(":")[0] for message in told] == [f"column {name}" for name in lacking]
+    caplog.clear()
+    assert ours.consume(broker.bootstrap_servers, topic) == in_log(broker, RECORDS)
+    told = [message for message in caplog.messages if message.startswith("column")]
+    names = "timestamp, timestampType, headers" if known else "headers"
+    assert [message.split(":")[0] for message in told] == ([f"columns {names}"] if lacking else [])
+
+
+def test_what_the_user_says_of_an_old_broker_is_enough(broker: ZooKeeperKafka) -> None:
+    if broker.release >= (0, 10):
+        pytest.skip("it is asked")
+    topic = topic_name()
+    said: dict[str, Any] = {
+        "kafka__api__version__request": "false",
+        "kafka__broker__version__fallback": broker.version,
+    }
+    ours.produce(broker.bootstrap_servers, topic, RECORDS, **said)
+    assert ours.consume(broker.bootstrap_servers, topic, **said) == in_log(broker, RECORDS)
+    assert not KNOWN._known
 
 
 #: Of which magic records are, where a broker is told this format.

@@ -146,6 +146,7 @@ FETCH_REPLY: Final = FetchReply(responses=())
 ASKS: Final = ("ApiVersions", 4)
 IN_DOUBT: Final = ("DescribeGroups", 0)
 AFTER_A_CLOSE: Final = ("Fetch", 1)
+IN_NO_VERSION: Final = ("Fetch", 32767)
 
 
 @pytest.fixture
@@ -178,7 +179,7 @@ def versions_of(seen: list[Asked]) -> list[tuple[str, int]]:
 @pytest.mark.parametrize(
     ("release", "first", "again"),
     [
-        ("0.8", [ASKS, AFTER_A_CLOSE], [AFTER_A_CLOSE]),
+        ("0.8", [ASKS, AFTER_A_CLOSE, IN_NO_VERSION], [AFTER_A_CLOSE, IN_NO_VERSION]),
         ("0.9", [ASKS, IN_DOUBT], [ASKS, IN_DOUBT]),
     ],
 )
@@ -309,6 +310,18 @@ def test_no_part_of_an_answer_makes_a_broker_an_old_one() -> None:
 def test_what_only_looks_like_the_answer_of_0_8_proves_nothing(reply: bytes) -> None:
     with Peer(close_at_once, cut(reply, lambda _: None)) as peer:
         fails(peer, ProtocolError, timeout_s=10)
+
+
+def test_an_answer_in_version_0_alone_proves_nothing_of_a_broker_that_reads_versions() -> None:
+    with Peer(close_at_once, cut(b"\0\0\0\x08\0\0\0\0\0\0\0\0", asks_no_more), broker()) as peer:
+        fails(peer, ConnectionLost, timeout_s=10)
+        with connect(peer) as client:
+            assert client.version_of(modern.METADATA) == 12
+
+
+def asks_no_more(connection: socket.socket) -> None:
+    """Closes on the next request."""
+    assert struct.unpack_from(">hh", read_frame(connection)) == (modern.FETCH.key, 32767)
 
 
 @pytest.mark.usefixtures("in_doubt_soon")

@@ -1,12 +1,16 @@
 """Brokers of 0.8 and 0.9, which know no ApiVersions: what they speak, and what proves that they are that old.
 
-A connection that closes or stays silent proves nothing: those of today's brokers do, too. Two answers do, for
-no later broker can give them, however the network treats it::
+A connection that closes or stays silent proves nothing: those of today's brokers do, too. Answers do that no
+later broker can give, however the network treats it: of 0.8 both that to Fetch 1 and that to Fetch 32767, of
+0.9 that to DescribeGroups::
 
-    Fetch 1 of no partitions   0.8    correlation id | count              it reads no version: the answer
-                                                                          is in the layout of version 0
+    Fetch 1 of no topics       0.8         correlation id | count: it reads no version, and answers in
+                                           the layout of version 0
                                0.9 … 3.x   correlation id | throttle time | count
                                4.x         closes
+    Fetch 32767 of no topics   0.8         the same again
+                               0.9, 0.10.0 as Fetch 1
+                               … 4.x       closes: it knows no such version
     ApiVersions, and behind it
     DescribeGroups 0 of none   0.8         closes
                                0.9         answers DescribeGroups alone: it passes over what it does not
@@ -14,10 +18,10 @@ no later broker can give them, however the network treats it::
                                0.10 … 4.x  answer both, in order
 
 Brokers answer in the order of the requests, and TCP loses nothing between two bytes that come: the
-answer to the second request where that to the first is due tells that the first was passed over. Both
-questions ask for nothing, need no right and leave no trace.
+answer to the second request where that to the first is due tells that the first was passed over. All
+these questions ask for nothing, need no right and leave no trace.
 
-Measured with Apache Kafka 0.8.2.2, 0.9.0.1, 0.10.2.2, 3.9.1 and 4.1.1; that 0.9.0 keeps the connection is
+Measured with Apache Kafka 0.8.2.2, 0.9.0.1, 0.10.0.1, 0.10.2.2, 3.9.1 and 4.1.1; that 0.9.0 keeps the connection is
 also in librdkafka's Broker-version-compatibility.
 """
 
@@ -29,13 +33,14 @@ from types import MappingProxyType
 from typing import Final
 
 from ...model import OffsetUnit
-from ..dialect import Dialect, VersionRange
+from ..dialect import VERSION_MAX, Api, Dialect, VersionRange
 from ..primitives import INT32
 from ..replies import Faults
+from ..schema import wire
 from ..versions import BrokerVersions
 from .api_versions import API_VERSIONS
 from .describe_groups import DESCRIBE_GROUPS, DescribeGroupsRequest
-from .fetch import FETCH, FetchReply, FetchRequest
+from .fetch import FETCH
 from .find_coordinator import FIND_COORDINATOR
 from .group_offsets import OFFSET_COMMIT, OFFSET_FETCH
 from .limits import small_reply_bytes_max
@@ -61,23 +66,50 @@ OLD_RELEASES: Final[Mapping[str, BrokerVersions]] = MappingProxyType(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class VersionsUnread:
-    """The answer of a broker that does not read the version of a request: it is of 0.8."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FetchOfNothing:
+    """A Fetch of no topics, laid out as in versions 0 to 2 whatever ``version`` its header has."""
+
+    replica_id: int = wire(INT32, default=-1)
+    max_wait_ms: int = wire(INT32, default=0)
+    min_bytes: int = wire(INT32, default=0)
+    topic_count: int = wire(INT32, default=0)
+    version: int = 1
 
 
-def _read_version_0(body: memoryview) -> VersionsUnread | None:
-    """The count of no topics and nothing else, where the version has a throttle time before it."""
-    return VersionsUnread() if len(body) == INT32.size and not any(body) else None
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NothingFetched:
+    """Its answer; no ``throttle_time_ms`` where the broker has answered in version 0, whatever it was asked in."""
+
+    throttle_time_ms: int | None = wire(INT32)
+    topic_count: int = wire(INT32)
+
+    @property
+    def ignores_version(self) -> bool:
+        """Whether the broker did not read the request's version."""
+        return self.throttle_time_ms is None
 
 
-def _fetch_faults(request: FetchRequest, reply: FetchReply | VersionsUnread, version: int) -> Faults:
-    assert FETCH.faults is not None
-    return iter(()) if isinstance(reply, VersionsUnread) else FETCH.faults(request, reply, version)
+def _read_version_0(body: memoryview) -> NothingFetched | None:
+    """The number of topics and nothing else."""
+    if len(body) != INT32.size:
+        return None
+    return NothingFetched(throttle_time_ms=None, topic_count=INT32.read(body, 0)[0])
 
 
-#: Asked of the first connection to a broker, each in one version, before its own are known.
-FETCH_OF_NOTHING: Final = FetchRequest(max_wait_ms=0, min_bytes=0, topics=())
+def _fetch_faults(_request: FetchOfNothing, reply: NothingFetched, _version: int) -> Faults:
+    if reply.topic_count:
+        yield f"it has {reply.topic_count} topics, and none was asked for"
+
+
+def _fetch_version(request: FetchOfNothing) -> int:
+    return request.version
+
+
+#: Asked before it is known what a broker speaks; the second one in a version that no broker knows, so that
+#: who reads versions closes.
+FETCH_OF_NOTHING: Final = FetchOfNothing()
+FETCH_IN_NO_VERSION: Final = FetchOfNothing(version=VERSION_MAX)
 GROUPS_OF_NOTHING: Final = DescribeGroupsRequest(groups=())
 #: The dialect in which client and broker find out what to speak.
 ASKING: Final = Dialect(
@@ -87,10 +119,14 @@ ASKING: Final = Dialect(
     apis=(
         replace(API_VERSIONS, may_be_passed_over=True),
         replace(DESCRIBE_GROUPS, versions=VersionRange(0, 0), reply_bytes_max=small_reply_bytes_max),
-        replace(
-            FETCH,
-            versions=VersionRange(1, 1),
-            reply_bytes_max=small_reply_bytes_max,
+        Api(
+            FETCH.name,
+            FETCH.key,
+            FetchOfNothing,
+            NothingFetched,
+            small_reply_bytes_max,
+            versions=VersionRange(0, VERSION_MAX),
+            version_max=_fetch_version,
             read_refusal=_read_version_0,
             faults=_fetch_faults,
         ),

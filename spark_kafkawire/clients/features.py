@@ -42,9 +42,10 @@ def warn_of_columns_read(names: Collection[str], connection: ConnectionSettings)
     """Warn of columns that the oldest broker of the cluster, as planning met it, does not give."""
     oldest = _oldest(connection, "fetch")
     if oldest and (missing := _missing(names, _READ_SINCE, oldest.floor.fetch)):
+        types = ", and timestampType is -1" if "timestampType" in missing else ""
         _log.warning(
-            "columns %s: %s is %s and has none: they are null (timestampType is -1)",
-            *(", ".join(missing), oldest.broker, oldest.kafka),
+            "columns %s: %s is %s and has none: they are null%s",
+            *(", ".join(missing), oldest.broker, oldest.kafka, types),
         )
 
 

@@ -8,7 +8,7 @@ from typing import Final
 from tests.support.foreign import CLIENT_TIMEOUT_S
 from tests.support.noida import HOST
 
-#: Fetch of no topics, in two versions; ApiVersions 4 (correlation id 0) and DescribeGroups 0 of no groups (1).
+#: Fetch of no topics, in two versions; ApiVersions 4 (correlation id 0) and DescribeGroups 0 of none (1).
 #: The client's name is "x": a broker 0.9 fails with a client that has none, in layouts of its own.
 _FETCHES: Final = [
     bytes.fromhex(f"0000001b 0001 {version:04x} 00000000 0001 78 ffffffff 00000000 00000000 00000000")

@@ -21,8 +21,9 @@ Brokers answer in the order of the requests, and TCP loses nothing between two b
 answer to the second request where that to the first is due tells that the first was passed over. All
 these questions ask for nothing, need no right and leave no trace.
 
-Measured with Apache Kafka 0.8.2.2, 0.9.0.1, 0.10.0.1, 0.10.2.2, 3.9.1 and 4.1.1; that 0.9.0 keeps the connection is
-also in librdkafka's Broker-version-compatibility.
+Measured with Apache Kafka 0.8.2.2, 0.9.0.1, 0.10.0.1, 0.10.2.2, 3.9.1 and 4.1.1; that 0.9.0 keeps the connection
+is also in librdkafka's Broker-version-compatibility. One layout of 0.8 alone is not enough: a broker 0.9.0 that
+fails with a Fetch answers in it, too.
 """
 
 from __future__ import annotations
@@ -79,7 +80,7 @@ class FetchOfNothing:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NothingFetched:
-    """Its answer; no ``throttle_time_ms`` where the broker has answered in version 0, whatever it was asked in."""
+    """Its answer; without ``throttle_time_ms`` where the broker answers as if asked in version 0."""
 
     throttle_time_ms: int | None = wire(INT32)
     topic_count: int = wire(INT32)

@@ -1,0 +1,264 @@
+"""Whatever happens while versions are asked: all is exact or an error, and no older version is spoken."""
+
+from __future__ import annotations
+
+import itertools
+import pickle
+import threading
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+from typing import Any, Final
+
+import pyarrow as pa
+import pytest
+from pyspark.sql.types import StructType
+
+from spark_kafkawire import KafkaWireDataSource
+from spark_kafkawire.errors import KafkaWireError, OptionError
+from spark_kafkawire.net import connecting
+from spark_kafkawire.net.known_versions import KNOWN
+from spark_kafkawire.net.pool import POOL
+from spark_kafkawire.protocol import modern
+from spark_kafkawire.protocol.dialect import Api, VersionRange
+from spark_kafkawire.protocol.modern.fetch import FetchRequest
+from spark_kafkawire.protocol.modern.floor import VersionFloor
+from spark_kafkawire.records.batch_encoding import encode_batches
+from spark_kafkawire.records.headers import HEADERS
+from spark_kafkawire.records.rows import Records
+from spark_kafkawire.source.schema import HEADERS_FIELD, MODERN_SCHEMA
+from tests.support.log_broker import OFFERED
+from tests.support.log_server import LogServer, Sent
+from tests.support.memory_log import MemoryLog
+from tests.support.old_brokers import OldLogServer
+from tests.support.reading import Read
+
+VALUES: Final = [b"value %d" % number for number in range(20)]
+STAMP_MS: Final = 1_577_836_800_000
+QUICK: Final = {"retries": "1", "kafka__max__block__ms": "2s", "kafka__delivery__timeout__ms": "8s"}
+#: The least versions that carry all that a record has.
+LEAST: Final = {modern.FETCH: 4, modern.PRODUCE: 3}
+#: What becomes of an answer: how much of it comes, and what happens then.
+FAULTS: Final = {
+    "closes": (0, "close"),
+    "is silent": (0, "be silent"),
+    "is cut": (20, "close"),
+    "stalls": (20, "be silent"),
+    "is fine": (None, "go on"),
+}
+WRITTEN: Final = StructType([MODERN_SCHEMA["value"], MODERN_SCHEMA["timestamp"], HEADERS_FIELD])
+STAMP: Final = datetime.fromtimestamp(STAMP_MS / 1000, UTC)
+
+
+def logged() -> MemoryLog:
+    rows = Records(
+        pa.array(VALUES, pa.binary()),
+        headers=pa.array([[{"key": "h", "value": b"v"}]] * len(VALUES), HEADERS),
+        timestamps_ms=pa.array([STAMP_MS] * len(VALUES), pa.int64()),
+    )
+    batches = encode_batches(rows, batch_bytes_max=200, request_bytes_max=1 << 20, now_ms=0)
+    return MemoryLog(*(bytes(batch.with_producer()) for batch in batches))
+
+
+class Watched(LogServer):
+    """A ``LogServer`` that remembers the versions of all requests that ask for something."""
+
+    def __init__(self, **more: Any) -> None:
+        self.log = logged()
+        super().__init__({"t": [self.log]}, **more)
+        self.versions: list[tuple[Api, int]] = []
+        answer = self.broker.answer
+
+        def watched(api: Api, version: int, request: Any) -> Any:
+            if not (isinstance(request, FetchRequest) and not request.topics):
+                self.versions.append((api, version))
+            return answer(api, version, request)
+
+        self.broker.answer = watched  # type: ignore[method-assign]
+
+    def speaks_todays(self) -> bool:
+        return all(version >= LEAST.get(api, 0) for api, version in self.versions)
+
+
+def faulty(plan: Iterator[str], apis: set[Api]) -> Any:
+    """A lie that plays the plan on the answers to these questions."""
+    lock = threading.Lock()
+
+    def lie(api: Api, frame: bytes) -> Sent:
+        if api not in apis:
+            return Sent(frame)
+        with lock:
+            size, then = FAULTS[next(plan, "is fine")]
+        return Sent(frame[:size], then)  # type: ignore[arg-type]
+
+    return lie
+
+
+def read(servers: str, **options: str) -> list[tuple[Any, ...]]:
+    given = {"subscribe": "t", "includeHeaders": "true", "requestTimeout": "600ms", **QUICK, **options}
+    taken = {name: value for name, value in given.items() if not name.startswith("kafka__")}
+    rows = Read(servers, kafkaConsumer__pollTimeoutMs="1", **taken).table().to_pylist()
+    return [(row["value"], row["timestamp"], row["timestampType"], row["headers"]) for row in rows]
+
+
+def exact(count: int = len(VALUES)) -> list[tuple[Any, ...]]:
+    return [(value, STAMP, 0, [{"key": "h", "value": b"v"}]) for value in VALUES[:count]]
+
+
+def written_by(servers: str, **options: str) -> Any:
+    """A writer as it gets to a task."""
+    given = {"topic": "t", "requestTimeout": "600ms", **QUICK, **options, "kafka.bootstrap.servers": servers}
+    named = {name.replace("__", "."): value for name, value in given.items()}
+    return pickle.loads(pickle.dumps(KafkaWireDataSource(named).writer(WRITTEN, False)))
+
+
+def batch() -> pa.RecordBatch:
+    stamps = pa.array([STAMP_MS * 1000], pa.timestamp("us", "UTC"))
+    headers = pa.array([[{"key": "h", "value": b"v"}]], HEADERS)
+    return pa.record_batch([pa.array([b"written"]), stamps, headers], names=WRITTEN.fieldNames())
+
+
+@pytest.fixture
+def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Doubt comes soon."""
+    monkeypatch.setattr(connecting, "DOUBT_S", 0.05)
+    monkeypatch.setattr(connecting, "API_VERSIONS_WAIT_S", 0.2)
+
+
+@pytest.mark.usefixtures("hasty")
+@pytest.mark.parametrize("plan", list(itertools.product(FAULTS, repeat=2)), ids=" then ".join)
+def test_no_two_faults_while_versions_are_asked_make_a_broker_an_old_one(plan: tuple[str, ...]) -> None:
+    for apis in ({modern.API_VERSIONS}, {modern.API_VERSIONS, modern.DESCRIBE_GROUPS, modern.FETCH}):
+        for work in (read_all, write_one):
+            POOL.close_idle()
+            KNOWN.forget()
+            with Watched(lie=faulty(iter(plan), apis)) as server:
+                told = ""
+                try:
+                    work(server)
+                except KafkaWireError as error:
+                    told = str(error)
+                assert "\n" not in told
+                assert server.speaks_todays(), server.versions
+                assert all(known.release is None for known in KNOWN._known.values())
+
+
+def read_all(server: Watched) -> None:
+    assert read(server.bootstrap_servers) == exact()
+
+
+def write_one(server: Watched) -> None:
+    writer = written_by(server.bootstrap_servers)
+    writer.commit([writer.write(iter([batch()]))])
+    server.lie = None
+    assert (b"written", STAMP, 0, [{"key": "h", "value": b"v"}]) in read(server.bootstrap_servers)[
+        len(VALUES) :
+    ]
+
+
+def test_slowness_alone_makes_nobody_old(monkeypatch: pytest.MonkeyPatch) -> None:
+    """ApiVersions is answered after all of the time that a connection has for it, then after the doubt."""
+    monkeypatch.setattr(connecting, "DOUBT_S", 0.1)
+    monkeypatch.setattr(connecting, "API_VERSIONS_WAIT_S", 0.5)
+    waits = iter((0.7, 0.2))
+    pause = threading.Event()
+
+    def slow(api: Api, frame: bytes) -> Sent:
+        if api is modern.API_VERSIONS:
+            pause.wait(next(waits, 0.2))
+        return Sent(frame)
+
+    with Watched(lie=slow) as server:
+        assert read(server.bootstrap_servers, requestTimeout="30s") == exact()
+        writer = written_by(server.bootstrap_servers, requestTimeout="30s")
+        writer.commit([writer.write(iter([batch()]))])
+        assert server.speaks_todays()
+        assert modern.INIT_PRODUCER_ID in dict(server.versions)
+
+
+@pytest.mark.usefixtures("hasty")
+@pytest.mark.parametrize("change", ["0.8", "0.9", "offers less"])
+def test_a_task_that_finds_its_broker_older_than_planning_did_fails_with_one_line(change: str) -> None:
+    with Watched() as server:
+        planned = Read(
+            server.bootstrap_servers,
+            subscribe="t",
+            requestTimeout="600ms",
+            retries="1",
+            kafkaConsumer__pollTimeoutMs="1",
+        )
+        writer = written_by(server.bootstrap_servers)
+        assert [task.floor for task in planned.tasks] == [VersionFloor(4, 3, 0)]
+        assert len(pickle.dumps(planned.tasks[0].floor)) < 120
+        # As in a process that has seen nothing yet.
+        POOL.close_idle()
+        KNOWN.forget()
+        server.versions.clear()
+        degrade(server, change)
+        for work in (planned.table, lambda: writer.write(iter([batch()]))):
+            with pytest.raises(KafkaWireError) as error:
+                work()
+            assert "\n" not in str(error.value)
+            if change == "offers less":
+                assert "it is older than its cluster when this was planned, it offers Fetch 3" in str(
+                    error.value
+                )
+            else:
+                assert "so it is not taken for one of 0.8 or 0.9" in str(error.value)
+        assert not {modern.FETCH, modern.PRODUCE} & set(dict(server.versions))
+
+
+def degrade(server: Watched, change: str) -> None:
+    if change == "offers less":
+        server.broker.offered = {**OFFERED, modern.FETCH.key: VersionRange(0, 3)}
+        return
+    old = OldLogServer(change, {"t": [server.log]})
+    server._answer = old._answer  # type: ignore[method-assign]
+    old._listener.close()
+
+
+OLD_OFFERS: Final[Mapping[str, Mapping[int, VersionRange]]] = {
+    "0.10": {modern.FETCH.key: VersionRange(0, 3), modern.PRODUCE.key: VersionRange(0, 2)},
+    "0.11": {},
+}
+
+
+@pytest.mark.usefixtures("hasty")
+@pytest.mark.parametrize(("release", "columns"), [("0.10", "headers"), ("0.11", None)])
+def test_what_a_broker_lacks_is_told_before_rows(
+    release: str, columns: str | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    with Watched(offered={**OFFERED, **OLD_OFFERS[release]}) as server:
+        Read(server.bootstrap_servers, subscribe="t", includeHeaders="true")
+        reading = [message for message in caplog.messages if message.startswith("columns")]
+        written_by(server.bootstrap_servers)
+        writing = [message for message in caplog.messages if message.startswith("column ")]
+        assert len(reading) == len(writing) == (columns is not None)
+        if columns:
+            assert reading[0].startswith("columns headers: broker 0 (127.0.0.1:")
+            assert "is before Kafka 0.11 (Fetch 3, Produce 2) and has none: they are null" in reading[0]
+            assert writing[0].endswith("and stores none: rows that have some are refused")
+            with pytest.raises(
+                OptionError, match=r"idempotence: .* is before Kafka 0\.11 .* have no idempotent"
+            ):
+                written_by(server.bootstrap_servers, kafka__enable__idempotence="true")
+        # A projection that leaves such columns out loses nothing.
+        caplog.clear()
+        Read(server.bootstrap_servers, StructType([MODERN_SCHEMA["value"]]), subscribe="t")
+        assert not caplog.messages
+
+
+@pytest.mark.parametrize("release", ["0.8", "0.9"])
+def test_the_users_word_is_told_as_the_reason_for_what_is_missing(
+    release: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    with OldLogServer(release, {"t": [logged()]}) as server:
+        Read(
+            server.bootstrap_servers,
+            subscribe="t",
+            kafka__api__version__request="false",
+            kafka__broker__version__fallback=release,
+        )
+        assert {version for _, version in server.asked} == {0}
+    [message] = caplog.messages
+    assert message.startswith("columns timestamp, timestampType: bootstrap server (")
+    assert f"is of Kafka {release} and has none: they are null" in message

@@ -161,7 +161,7 @@ def _assumed_release(options: RawOptions) -> str | None:
     Unlike there, the release alone says nothing: a failed question is no reason to speak older versions.
     """
     asks, text = options.flag(_ASKS), options.get(_RELEASE)
-    match = re.fullmatch(r"(0\.[89])(?:\.[0-9]{1,3}){0,3}", (text or "").strip())
+    match = re.fullmatch(r"(0\.[89])(?:\.[0-9]{1,3}){0,2}", (text or "").strip())
     if text is not None and not match:
         allowed = "0.8 or 0.9, with or without more numbers: brokers from 0.10 on tell their versions"
         raise bad_value(_RELEASE, text, allowed)

@@ -89,6 +89,59 @@ def test_a_property_of_kafkas_clients_is_parsed(name: str, value: str, path: str
     assert found == expected
 
 
+@pytest.mark.parametrize(
+    ("text", "release"), [("0.8", "0.8"), ("0.8.2.2", "0.8"), (" 0.9.0 ", "0.9"), ("0.9.0.1", "0.9")]
+)
+def test_brokers_are_of_the_release_that_the_user_says_and_nobody_asks(text: str, release: str) -> None:
+    said = {"kafka.api.version.request": "false", "kafka.broker.version.fallback": text}
+    assert net(**said).connection.assumed_release == release
+    assert WriteOptions.parse({**MODERN, **said}).net.connection.assumed_release == release
+    assert net().connection.assumed_release is None
+
+
+@pytest.mark.parametrize(
+    "text", ["0.10.0", "0.7.2", "1.0", "0.9.x", "0.9.", "0.90", "0.9.0.1.1", "\u0660.9", ""]
+)
+def test_a_release_that_brokers_tell_themselves_or_that_is_none_is_refused_in_one_line(text: str) -> None:
+    for asks in ("true", "false"):
+        with pytest.raises(
+            OptionError, match=r"^option kafka\.broker\.version\.fallback: .* is not 0\.8 or 0\.9"
+        ):
+            read(**{"kafka.api.version.request": asks, "kafka.broker.version.fallback": text})
+
+
+def test_brokers_that_are_not_asked_must_have_a_release() -> None:
+    with pytest.raises(OptionError, match=r"^option kafka\.api\.version\.request: false needs kafka\.broker"):
+        read(**{"kafka.api.version.request": "false"})
+
+
+def test_a_release_alone_means_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    assert net(**{"kafka.broker.version.fallback": "0.9.0"}).connection.assumed_release is None
+    assert caplog.messages == [
+        "option kafka.broker.version.fallback means nothing unless kafka.api.version.request=false: the "
+        "brokers are asked"
+    ]
+
+
+def test_old_brokers_know_none_of_the_logins_that_are_supported() -> None:
+    with pytest.raises(
+        OptionError, match=r"^option kafka\.broker\.version\.fallback: .* no login but Kerberos"
+    ):
+        read(
+            **{
+                "kafka.api.version.request": "false",
+                "kafka.broker.version.fallback": "0.9.0",
+                "kafka.security.protocol": "SASL_PLAINTEXT",
+                "kafka.sasl.mechanism": "PLAIN",
+                "kafka.sasl.jaas.config": "PlainLoginModule required username='a' password='b';",
+            }
+        )
+
+
+def test_the_servers_name_the_cluster_of_a_connection() -> None:
+    assert net().connection.bootstrap_servers == (Broker(-1, "a", 9092),)
+
+
 def test_the_client_has_a_name_of_its_own() -> None:
     assert net().connection.client_id == "spark-kafkawire"
 

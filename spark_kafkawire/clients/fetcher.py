@@ -26,7 +26,7 @@ from ..errors import (
     UnknownTopicError,
     quoted,
 )
-from ..model import Leader, OffsetRange
+from ..model import Leader, LogBounds, OffsetRange
 from ..net.client import Client
 from ..net.pool import POOL, Pool
 from ..net.retry import Attempts
@@ -162,20 +162,21 @@ class Fetcher:
 
     def _go_on_where_the_log_does(self) -> None:
         """The broker says that it has not got the next offset."""
-        if self._is_in_log():
+        if self._found_here() is not None:
             place = self._place(self._feed.next_offset)
             self._forget_leader()
             self._attempts.failed(_gone_and_back(place))
 
     def _look_for_a_gap(self, error: NothingCame) -> None:
         """Nothing came: wait, or step over what the log's leader proves to be gone."""
-        log, offset, stop_offset = self._task.range.log, self._feed.next_offset, self._task.range.stop_offset
+        offset, stop_offset = self._feed.next_offset, self._task.range.stop_offset
         place, failure, seen = self._place(offset), error, (offset, self._leader)
         if error.may_be_compacted:
             self._forget_leader()
-            if not self._is_in_log():
+            found = self._found_here()
+            if found is None:
                 return
-            doubt = gaps.doubt(self._cluster, log, offset)
+            doubt = gaps.doubt(self._cluster, found, offset, stop_offset)
             if doubt is not None:
                 failure = error.advised(doubt)
             elif self._gap == seen:
@@ -188,22 +189,23 @@ class Fetcher:
         try:
             self._attempts.failed(failure.located(place))
         except NothingCame:
-            if self._is_in_log():
+            if self._found_here() is not None:
                 raise
 
-    def _is_in_log(self) -> bool:
-        """Whether the log holds the next offset; if not, go on where it does, or raise ``DataLossError``."""
+    def _found_here(self) -> LogBounds | None:
+        """The log's bounds, around the next offset; None where it is not inside: then it is lost, and the
+        read goes on behind it or has failed."""
         log, offset, stop_offset = self._task.range.log, self._feed.next_offset, self._task.range.stop_offset
         try:
             found = self._cluster.bounds((log,))[log]
         except UnknownTopicError as error:
             self._lose(stop_offset, f"the topic is gone: {error}")
-            return False
+            return None
         if found.earliest <= offset < found.latest:
-            return True
+            return found
         resume_offset = min(found.earliest, stop_offset) if found.earliest > offset else stop_offset
         self._lose(resume_offset, f"the log now holds [{found.earliest}, {found.latest})")
-        return False
+        return None
 
     def _lose(self, resume_offset: int, why: str) -> None:
         """Fail, or go on at ``resume_offset``."""

@@ -97,22 +97,24 @@ from typing import Final
 
 from ..cluster.cluster import Cluster
 from ..errors import KafkaWireError, shown
-from ..model import TopicPartition
+from ..model import LogBounds
 
 _COMPACT: Final = "compact"
 
 
-def doubt(cluster: Cluster, log: TopicPartition, offset: int) -> str | None:
+def doubt(cluster: Cluster, found: LogBounds, offset: int, stop_offset: int) -> str | None:
     """Why compaction cannot be what leaves a fetch at ``offset`` without records; None where it can.
 
-    The caller knows from the log's leader that the log goes on after the range.
+    ``found`` is what the leader told since: also by it, the log goes on after the range.
     """
+    if found.latest < stop_offset:
+        return f"the leader says that the log ends at {found.latest}"
     way_out = f"if nothing is missing, end the range at {offset} (endingOffsets)"
     try:
-        local_start = cluster.local_starts((log,))[log]
+        local_start = cluster.local_starts((found.log,))[found.log]
         if local_start > offset:
             return f"a fetch found nothing where the log has data: up to {local_start} in tiered storage"
-        policy = cluster.cleanup_policy(log.topic)
+        policy = cluster.cleanup_policy(found.log.topic)
     except KafkaWireError as error:
         return (
             f"compaction might explain it, but cannot be seen: {error}; let the user do DescribeConfigs, or, "

@@ -384,6 +384,22 @@ def test_a_compacted_topic_is_asked_once_more_before_its_end_is_believed(
     assert served.requests.count(modern.METADATA) > before  # who leads it was asked again
 
 
+def test_a_compacted_topic_whose_end_its_leader_does_not_confirm_is_waited_for(
+    served: LogServer, pool: Pool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    honest = served.broker._listed
+
+    def listed(topic: str, asked: ListOffsetsPartition) -> ListOffsetsPartitionReply:
+        reply = honest(topic, asked)
+        return replace(reply, offset=1990) if asked.timestamp == LATEST_TIMESTAMP else reply
+
+    monkeypatch.setattr(served.broker, "_listed", listed)
+    served.broker.configs["t"] = {"cleanup.policy": "compact"}
+    altered(served, lambda _: {"records": b""})
+    with pytest.raises(BrokerError, match=r"^gave up after 4 .*; the leader says that the log ends at 1990$"):
+        values(fetcher_of(served.bootstrap_servers, pool))
+
+
 @pytest.mark.parametrize("refused", ["no right", "too old", "no answer"])
 def test_what_cannot_be_seen_is_no_proof_either(
     log: MemoryLog, pool: Pool, monkeypatch: pytest.MonkeyPatch, refused: str

@@ -430,19 +430,22 @@ def _honestly(exchange: Exchange, api: Api, version: int) -> tuple[Any, tuple[Ho
     return result, tuple(seen for seen in liar.seen if seen.api is api and seen.version == version)
 
 
+@cache
+def _kinds(exchange: Exchange, api: Api, version: int) -> Mapping[Path, tuple[str, ...]]:
+    """Every part of the replies of one API in one version, as they come in an exchange, and how it can be
+    lied about; all of a reply is the empty path."""
+    codec = api.reply_codec(version)
+    replies = _honestly(exchange, api, version)[1]
+    there = {spot.path: spot for honest in replies for spot in spots(codec, honest.message)}
+    # Side by side brokers answer in any order, and a seed must not depend on it.
+    by_name = sorted(there.items(), key=lambda item: str(item[0]))
+    return {(): tuple(_FRAMES)} | {path: tuple(kinds_of(spot.type, spot.name)) for path, spot in by_name}
+
+
 def lies(exchange: Exchange, api: Api, version: int) -> Iterator[Lie]:
     """All lies about the replies of one API in one version, as they come in an exchange."""
-    codec = api.reply_codec(version)
-    for is_told_once in (False, True):
-        for kind in _FRAMES:
-            yield Lie(exchange, api, version, (), kind, is_told_once)
-    told = {
-        spot.path: spot
-        for honest in _honestly(exchange, api, version)[1]
-        for spot in spots(codec, honest.message)
-    }
-    for path, spot in told.items():
-        for kind in kinds_of(spot.type, spot.name):
+    for path, kinds in _kinds(exchange, api, version).items():
+        for kind in kinds:
             for is_told_once in (False, True):
                 yield Lie(exchange, api, version, path, kind, is_told_once)
 
@@ -549,7 +552,6 @@ def run(seed: int, seconds: float) -> collections.Counter[str]:
 
 def drawn(draw: random.Random, exchange: Exchange, api: Api, version: int) -> Lie:
     """One of the lies about an API: each part of its replies as likely as any other."""
-    by_path = collections.defaultdict(list)
-    for lie in lies(exchange, api, version):
-        by_path[lie.path].append(lie)
-    return draw.choice(by_path[draw.choice(list(by_path))])
+    kinds = _kinds(exchange, api, version)
+    path = draw.choice(list(kinds))
+    return Lie(exchange, api, version, path, draw.choice(kinds[path]), draw.random() < 0.5)

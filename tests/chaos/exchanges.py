@@ -54,7 +54,9 @@ _READ: Final = {
     "fetchOffset.retryIntervalMs": "1",
     "fetchOffset.numRetries": "1",
 }
-_WRITE: Final = {"topic": TOPIC, "kafka.max.block.ms": "1", "kafka.delivery.timeout.ms": "1000"}
+_WRITE: Final = {"topic": TOPIC, "kafka.max.block.ms": "1"}
+#: How much longer than a request a delivery may take: while the broker is honest it must not end.
+_DELIVERY_FACTOR: Final = 5
 _LOGIN: Final = {
     "kafka.security.protocol": "SASL_PLAINTEXT",
     "kafka.sasl.mechanism": "PLAIN",
@@ -170,7 +172,8 @@ def _read_pattern(options: dict[str, str], _server: LyingServer) -> Any:
 
 def _write(options: dict[str, str], server: LyingServer) -> Any:
     """What a write says it did, and what is in the logs after it."""
-    source = KafkaWireDataSource({**_WRITE, **options})
+    delivery_ms = _DELIVERY_FACTOR * int(options["requestTimeout"].removesuffix("ms"))
+    source = KafkaWireDataSource({**_WRITE, "kafka.delivery.timeout.ms": f"{delivery_ms}", **options})
     names, kinds = ("key", "value", "partition"), (BinaryType(), BinaryType(), IntegerType())
     schema = StructType([StructField(*field) for field in zip(names, kinds, strict=True)])
     writer: Any = source.writer(schema, False)

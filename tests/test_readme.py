@@ -104,7 +104,7 @@ def test_shell_block_names_only_what_exists(block: Block) -> None:
 )
 def test_option_table_is_that_of_the_code(title: str, read: bool, write: bool) -> None:
     known = [
-        [option.name, option.default or "-", option.meaning]
+        [option.name, option.brokers, option.default or "-", option.meaning]
         for option in OPTIONS
         if (option.read, option.write) == (read, write)
     ]

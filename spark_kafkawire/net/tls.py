@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 import ssl
 import tempfile
 from dataclasses import dataclass, field
@@ -25,6 +26,8 @@ RECORD_BYTES_MAX: Final = 1 << 14
 _WRONG_NAME_CODES: Final = (62, 63, 64)
 #: How OpenSSL reports bytes that are no TLS, by its version and by what the bytes look like.
 _NOT_TLS: Final = ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "PACKET_LENGTH_TOO_LONG", "HTTP_REQUEST")
+#: Where in Python's own source an error was made.
+_OF_SOURCE: Final = re.compile(r" ?\(_ssl\.c:[0-9]+\)")
 _TOO_OLD: Final = ("UNSUPPORTED_PROTOCOL", "PROTOCOL_VERSION", "NO_PROTOCOLS_AVAILABLE")
 
 
@@ -62,7 +65,9 @@ def context(tls: Tls) -> ssl.SSLContext:
         if tls.trust is not None:
             made.load_verify_locations(cadata=tls.trust)
     except (ssl.SSLError, ValueError) as error:
-        raise OptionError(f"kafka.ssl.truststore: no certificate can be read: {_words(error)}") from error
+        raise OptionError(
+            f"options kafka.ssl.truststore.*: no certificate can be read: {_words(error)}"
+        ) from error
     if tls.identity is not None:
         _load_identity(made, tls.identity, tls.key_password)
     return made
@@ -78,7 +83,7 @@ def _load_identity(made: ssl.SSLContext, identity: str, key_password: str | None
             made.load_cert_chain(file.name, password=lambda: key_password or "")
     except (ssl.SSLError, ValueError) as error:
         raise OptionError(
-            "kafka.ssl.keystore: no private key with its certificate can be read"
+            "options kafka.ssl.keystore.*: no private key with its certificate can be read"
             f"{' with this kafka.ssl.key.password' if key_password else ''}: {_words(error)}"
         ) from error
 
@@ -196,4 +201,4 @@ def _words(error: Exception) -> str:
         return "the peer closed the connection"
     if isinstance(found, str):
         return shown(found.rpartition("ALERT_")[2].replace("_", " ").lower())
-    return reason(error)
+    return _OF_SOURCE.sub("", reason(error))

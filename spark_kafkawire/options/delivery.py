@@ -31,9 +31,21 @@ def parse_delivery(options: RawOptions, net: NetOptions, acks: str) -> DeliveryO
         request_bytes_max=options.size_or_default("kafka.max.request.size", 1),
         buffer_bytes=options.size_or_default("kafka.buffer.memory", 1),
         retry=RetryPolicy(retries, net.retry.backoff_s),
-        timeout_s=options.seconds("kafka.delivery.timeout.ms"),
+        timeout_s=_timeout_s(options, net),
         metadata_timeout_s=options.seconds("kafka.max.block.ms"),
     )
+
+
+def _timeout_s(options: RawOptions, net: NetOptions) -> float:
+    """As in Java: a batch has the time of one request at least. Source: KafkaProducer.java."""
+    timeout_s = options.seconds("kafka.delivery.timeout.ms")
+    if timeout_s < net.request_timeout_s and options.given("kafka.delivery.timeout.ms"):
+        raise OptionError(
+            f"option kafka.delivery.timeout.ms: {timeout_s:g} s are fewer than the "
+            f"{net.request_timeout_s:g} s of "
+            "requestTimeout, within which a broker may answer; raise the one, or lower the other"
+        )
+    return max(timeout_s, net.request_timeout_s)
 
 
 def _retries(options: RawOptions, net: NetOptions) -> int:

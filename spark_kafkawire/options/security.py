@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from ..errors import OptionError, shown
+from ..errors import OptionError, quoted, shown
 from ..net.oauth import ClientCredentials
 from ..net.sasl import MECHANISMS, Password, Sasl, Token
 from ..net.settings import PLAINTEXT, Security
@@ -106,7 +106,7 @@ def _store(options: RawOptions, store: str, parts: tuple[str, ...]) -> str | Non
     if location is not None:
         if given:
             raise OptionError(f"options {store}.location and {given[0]} are given; set one of them")
-        return _pem(f"{store}.location", _read(f"{store}.location", location))
+        return _pem(f"{store}.location", _read(f"{store}.location", location), f"{quoted(location)} holds")
     if not given:
         return None
     if len(given) < len(names):
@@ -120,9 +120,11 @@ def _read(name: str, location: str) -> str:
             data = file.read(PEM_BYTES_MAX + 1)
     except (OSError, ValueError) as error:
         reason = (isinstance(error, OSError) and error.strerror) or "it cannot be a file's name"
-        raise OptionError(f"option {name}: the file cannot be read on the driver: {reason}") from error
+        raise OptionError(
+            f"option {name}: {quoted(location)} cannot be read on the driver: {reason}"
+        ) from error
     if len(data) > PEM_BYTES_MAX:
-        raise OptionError(f"option {name}: the file is longer than {PEM_BYTES_MAX} bytes")
+        raise OptionError(f"option {name}: {quoted(location)} is longer than {PEM_BYTES_MAX} bytes")
     if data.startswith(_JKS_MAGIC):
         raise _not_pem(name, "JKS stores are")
     if data.startswith(_DER_SEQUENCE) and b"-----BEGIN" not in data:
@@ -138,11 +140,11 @@ def _not_pem(name: str, what: str) -> OptionError:
     )
 
 
-def _pem(name: str, text: str) -> str:
+def _pem(name: str, text: str, it: str = "its value, which is not shown, has") -> str:
     """The text's PEM blocks with their lines as OpenSSL wants them: options are often one line."""
     blocks = [(match[1], match[2]) for match in _PEM_BLOCK.finditer(text.replace("\\n", "\n"))]
     if not blocks:
-        raise OptionError(f"option {name}: there is no -----BEGIN …----- in it (its value is not shown)")
+        raise OptionError(f"option {name}: {it} no -----BEGIN …-----, as PEM has")
     return "".join(f"-----BEGIN {kind}-----\n{_lines(body)}\n-----END {kind}-----\n" for kind, body in blocks)
 
 

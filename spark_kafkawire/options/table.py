@@ -23,6 +23,11 @@ class Option:
     write: bool = True
     dialect: Dialect | None = None
 
+    @property
+    def brokers(self) -> str:
+        """Which brokers it is for, as README has it; given for others it is an error."""
+        return "all" if self.dialect is None else "0.7" if self.dialect is v07.DIALECT else "0.8 on"
+
 
 def _read(name: str, default: str | None, meaning: str, dialect: Dialect | None = None) -> Option:
     return Option(name, default, meaning, write=False, dialect=dialect)
@@ -153,7 +158,12 @@ OPTIONS: Final = (
     _read("kafka.fetch.max.wait.ms", "500", "how long a broker waits for a record", modern.DIALECT),
     _read("fetchesInFlight", "4", "fetches outstanding on one connection", v07.DIALECT),
     _read("maxMessageBytes", "64MiB", "a larger message is an error"),
-    _read("maxDecompressedBytes", "256MiB", "what one compressed message may become"),
+    _read(
+        "maxDecompressedBytes",
+        "256MiB",
+        "what one compressed message may become; each one in it counts as 128 bytes at least (256 in Kafka "
+        "0.8 to 0.10)",
+    ),
     _write("topic", None, "the topic to write to; beats a `topic` column"),
     _write(
         "partitioner",

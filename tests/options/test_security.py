@@ -121,10 +121,14 @@ def test_bad_files_are_told(tmp_path: Path) -> None:
         path.write_bytes(content)
         return fails(security__protocol="SSL", **{name: str(path)})
 
-    assert "No such file" in fails(security__protocol="SSL", ssl__truststore__location="/no/such/file")
+    message = fails(security__protocol="SSL", ssl__truststore__location="/no/such/file")
+    assert message == (
+        "option kafka.ssl.truststore.location: '/no/such/file' cannot be read on the driver: No such file or "
+        "directory"
+    )
     assert "cannot be a file's name" in fails(security__protocol="SSL", ssl__truststore__location="a\0b")
     assert "Is a directory" in fails(security__protocol="SSL", ssl__keystore__location=str(tmp_path))
-    assert "there is no -----BEGIN" in told(b"")
+    assert "holds no -----BEGIN" in told(b"")
     assert "longer than" in told(bytes(5 << 20))
     assert "no certificate can be read" in told(
         b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----"

@@ -72,7 +72,7 @@ VALUES: Final[list[tuple[str, str, str, Any]]] = [
     ("kafka.max.request.size", "2097152", "message_size_max", 2 << 20),
     ("kafka.buffer.memory", "1000", "delivery.buffer_bytes", 1000),
     (IN_FLIGHT, "1", "delivery.requests_in_flight", 1),
-    ("kafka.delivery.timeout.ms", "5000", "delivery.timeout_s", 5.0),
+    ("kafka.delivery.timeout.ms", "50000", "delivery.timeout_s", 50.0),
     ("kafka.max.block.ms", "250", "delivery.metadata_timeout_s", 0.25),
     ("kafka.delivery.timeout.ms", "2147483647", "delivery.timeout_s", 86_400.0),
     ("kafka.max.block.ms", "9223372036854775807", "delivery.metadata_timeout_s", 86_400.0),
@@ -189,6 +189,17 @@ def test_a_bad_value_is_told(name: str, value: str) -> None:
 def test_two_names_of_one_option_contradict_each_other(name: str, kafkas: str) -> None:
     with pytest.raises(OptionError, match=f"^options {name} and {kafkas} are names of the same"):
         write(**{"compression": "gzip", name: "1", kafkas: "1"})
+
+
+def test_a_batch_has_the_time_of_one_request_at_least() -> None:
+    with pytest.raises(OptionError) as error:
+        write(**{"kafka.delivery.timeout.ms": "5000"})
+    assert str(error.value) == (
+        "option kafka.delivery.timeout.ms: 5 s are fewer than the 30 s of requestTimeout, within which a "
+        "broker may answer; raise the one, or lower the other"
+    )
+    assert write(**{"kafka.delivery.timeout.ms": "5000", "requestTimeout": "5s"}).delivery.timeout_s == 5.0
+    assert write(requestTimeout="10m").delivery.timeout_s == 600.0
 
 
 def test_transactions_are_refused_and_not_passed_over() -> None:

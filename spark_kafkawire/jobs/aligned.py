@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ..errors import one_line
+
 
 def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
     """A line for each row of equally many cells; those that begin with a digit stand to the right."""
+    rows = [list(map(one_line, row)) for row in rows]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return [
         "  ".join(

@@ -18,6 +18,8 @@ from rich.console import Console
 from rich.progress import BarColumn, TextColumn
 from rich.progress import Progress as Bars
 
+from ..errors import one_line
+
 #: Seconds between two looks at a running job, and two lines where there is no terminal.
 LOOK_INTERVAL_S: Final = 0.5
 LINE_INTERVAL_S: Final = 10.0
@@ -95,7 +97,7 @@ class Progress:
     def step(self, what: str) -> None:
         """Tell the person who waits what happens now."""
         if self._display:
-            self._display.say(f"{what} ...")
+            self._display.say(one_line(f"{what} ..."))
 
     @contextlib.contextmanager
     def work(
@@ -107,6 +109,7 @@ class Progress:
             yield work
             return
         display = self._display
+        what = one_line(what)
         self.step(what)
         with repeating(lambda: display.show(what, work), LOOK_INTERVAL_S):
             yield work

@@ -19,7 +19,7 @@ from spark_kafkawire.broker import ZooKeeperServer
 from spark_kafkawire.cluster import zookeeper as under_test
 from spark_kafkawire.cluster.zookeeper import discover
 from spark_kafkawire.cluster.zookeeper_session import Tree, read_tree
-from spark_kafkawire.errors import DiscoveryError
+from spark_kafkawire.errors import MESSAGE_SIZE_MAX, DiscoveryError
 from spark_kafkawire.model import Broker, ClusterView, TopicPartition
 from spark_kafkawire.options import Discovery
 from tests.net.peers import Peer, Script, answering, closed_port, unreachable
@@ -48,7 +48,8 @@ def fails(discovery: Discovery, timeout_s: float = TIMEOUT_S) -> str:
         discover(discovery, timeout_s)
     assert time.monotonic() - began_s < timeout_s + GRACE_S
     message = str(error.value)
-    assert "\n" not in message
+    assert message.isprintable()
+    assert len(message) <= MESSAGE_SIZE_MAX
     assert SECRET not in message
     prefix = f"option zookeeper.connect: {discovery.zookeeper_connect}: "
     assert message.startswith(prefix)
@@ -247,6 +248,9 @@ def test_a_cluster_without_a_live_broker_is_told(tree: TreeWriter) -> None:
         ("/brokers/ids/0", b"c:h h:1", "which is not creator:host:port"),
         ("/brokers/ids/0", b"\xff\xfe\x00\n", "which is not creator:host:port"),
         ("/brokers/ids/0", b'{"host":"h","port":9092}', "which is not creator:host:port"),
+        ("/brokers/ids/0", b"a\nFATAL b\x1b[31m\x00", "holds 'a\\nFATAL b\\x1b[31m\\x00', which is not"),
+        ("/brokers/ids/00", b"c:h:1", "node /brokers/ids/00 is not named by a broker id"),
+        ("/brokers/topics/t/007", b"1", "node /brokers/topics/t/007 is not named by a broker id"),
         ("/brokers/ids/0", b"x" * 60_000, f"holds '{'x' * 200}… (60000 bytes)', which is"),
         # One regular expression needed the cube of their sizes for these: minutes, then hours.
         ("/brokers/ids/0", b"x-1:" * 16_000 + b"!", "which is not creator:host:port"),

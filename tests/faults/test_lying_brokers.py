@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import pytest
 
-from spark_kafkawire.errors import KafkaWireError
+from spark_kafkawire.errors import MESSAGE_SIZE_MAX, KafkaWireError
 from spark_kafkawire.protocol import modern
 from spark_kafkawire.protocol.dialect import Api
 from tests.support.log_server import HOST, LogServer, Sent
@@ -55,7 +55,9 @@ def outcome(exchange: Exchange, broker: LogServer) -> Any:
         result = exchange.run(broker)
     except KafkaWireError as error:
         result = error
-    assert "\n" not in str(result)
+    message = str(result) if isinstance(result, KafkaWireError) else ""
+    assert message.isprintable()
+    assert len(message) <= MESSAGE_SIZE_MAX
     assert time.monotonic() - began_s < len(exchange.apis) * (1 + RETRIES) * TIMEOUT_S + GRACE_S
     return result
 

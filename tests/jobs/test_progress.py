@@ -155,3 +155,15 @@ def test_without_a_display_work_is_counted_all_the_same() -> None:
     with Progress(None).work("reading") as work:
         work.advance(messages=3)
     assert work.messages == 3
+
+
+def test_names_in_progress_are_printable() -> None:
+    stream = io.StringIO()
+    with progress_on(stream, "ingest") as progress:
+        progress.step("group g\x1b[31m\r\n")
+        with progress.work("reading t\x00\u202e"):
+            pass
+    assert stream.getvalue().splitlines() == [
+        "ingest: group g\\x1b[31m\\r\\n ...",
+        "ingest: reading t\\x00\\u202e ...",
+    ]

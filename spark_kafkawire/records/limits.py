@@ -28,7 +28,7 @@ class DecodeLimits:
     reaches it. Both count a message or header as 128 bytes at least, a codec's block as 64, and a compressed
     message inside of another one as 4 KiB: so memory is at most nine quarters of their sum, for the content
     and the columns made of it, and time is a second or two where kernels are compiled, also where all
-    messages are empty. Interpreted kernels take eight times as long.
+    messages are empty. Interpreted kernels take ten times as long and more.
     """
 
     decompressed_bytes_max: int = 256 * 2**20

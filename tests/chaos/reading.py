@@ -50,7 +50,7 @@ def draw(chance: random.Random, truth: Truth) -> Drawn:
         "includeHeaders": "true",
         "kafka.isolation.level": isolation,
         "fetchBytes": chance.choice(_FETCH_BYTES),
-        "retries": str(chance.choice((1, 3, 5))),
+        **persistence(chance),
     }
     if chance.random() < 0.3:
         options["minPartitions"] = str(chance.randrange(2, 9))
@@ -59,6 +59,11 @@ def draw(chance: random.Random, truth: Truth) -> Drawn:
     limits, ranges = _limits(chance, logs)
     expected = [row for part in ranges for row in part.log.between(part.start, part.stop, isolation)]
     return Drawn({**options, **limits}, expected)
+
+
+def persistence(chance: random.Random) -> Options:
+    """How often, or for how long, a failed request is tried again."""
+    return {"retries": str(chance.choice((1, 3, 5)))} if chance.random() < 0.7 else {"patience": "2s"}
 
 
 def _selected(chance: random.Random, truth: Truth, topics: Sequence[str]) -> tuple[Options, list[Log]]:

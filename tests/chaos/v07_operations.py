@@ -18,7 +18,7 @@ from pyspark.sql.types import BinaryType, IntegerType, StructField, StructType
 from .ledger import Found, Ledger, Promise
 from .operation import SECRET
 from .reading import Drawn as DrawnRead
-from .reading import Options, Range, by_topic
+from .reading import Options, Range, by_topic, persistence
 from .truth import READ_COMMITTED, Truth
 from .v07_logs import messages, values, whole_size
 
@@ -66,7 +66,7 @@ def draw_read(chance: random.Random, truth: Truth, addresses: Addresses) -> Draw
     options |= {
         "fetchBytes": chance.choice(("1KiB", "1500", "4KiB", "4MiB")),
         "fetchesInFlight": str(chance.choice((1, 2, 4, 8))),
-        "retries": str(chance.choice((1, 3, 5))),
+        **persistence(chance),
     }
     if chance.random() < 0.3:
         options["minPartitions"] = str(chance.randrange(2, 12))
@@ -110,7 +110,7 @@ def draw_write(chance: random.Random, topic: str, operation: int, addresses: Add
         "compression": chance.choice(("none", "gzip", "snappy")),
         "partitioner": chance.choice(("murmur2", "roundrobin", "sticky")),
         "batchBytes": chance.choice(("100", "1000", "5000", "1MiB")),
-        "retries": str(chance.choice((1, 3, 5))),
+        **persistence(chance),
     }
     rows = [
         b"%d %d %s" % (operation, number, b"x" * chance.choice((0, 5, 50, 400)))

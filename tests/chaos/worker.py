@@ -35,6 +35,9 @@ from .v07_operations import Addresses
 WRITE_EVERY: Final = 3
 #: Operations without faults at a worker's start, which tell the versions that are spoken.
 _CALM: Final = 24
+#: The deadlines of operations, and what they are without faults.
+_DEADLINES: Final = (reading.QUICK.keys() | writing.QUICK.keys()) - {"retryBackoff"}
+_LONG: Final = "60000"
 _LOGIN: Final = {
     "kafka.security.protocol": "SASL_PLAINTEXT",
     "kafka.sasl.jaas.config": "org.apache.kafka.common.security.plain.PlainLoginModule required "
@@ -111,7 +114,7 @@ class ModernOperations:
         drawn = reading.draw(chance, self._target.truth)
         how = self._connecting(chance)
         ended, proxy = _through(
-            self._target, plan, lambda proxy: reading.read({**drawn.options, **how(proxy)})
+            self._target, plan, lambda proxy: reading.read(_given(plan, drawn.options, how(proxy)))
         )
         return _outcome(seed, "read", ended, proxy, _rows_fault(ended, drawn.expected)), proxy.spoken
 
@@ -122,7 +125,9 @@ class ModernOperations:
         how = self._connecting(chance)
         self._judge.ledger.begin(seed.number, drawn.rows, drawn.logs)
         ended, proxy = _through(
-            self._target, plan, lambda proxy: writing.write({**drawn.options, **how(proxy)}, drawn.batches)
+            self._target,
+            plan,
+            lambda proxy: writing.write(_given(plan, drawn.options, how(proxy)), drawn.batches),
         )
         fault = _written_fault(ended, len(drawn.rows))
         self._judge.ledger.end(seed.number, _promise(ended, drawn.success, drawn.error))
@@ -166,7 +171,7 @@ class V07Operations:
                 seed.chance(), self._target.truth, _addresses(proxy, self._target)
             )
             expected.extend(drawn.expected)
-            return reading.read(drawn.options)
+            return reading.read(_given(plan, drawn.options))
 
         ended, proxy = _through(self._target, plan, read)
         return _outcome(seed, "read", ended, proxy, _rows_fault(ended, expected)), proxy.spoken
@@ -183,7 +188,7 @@ class V07Operations:
             promises.extend((drawn.success, drawn.error))
             counts.append(len(drawn.rows))
             batches: Sequence[pa.RecordBatch] = drawn.batches
-            return writing.write(drawn.options, batches, v07_operations.SCHEMA)
+            return writing.write(_given(plan, drawn.options), batches, v07_operations.SCHEMA)
 
         ended, proxy = _through(self._target, plan, write)
         fault = _written_fault(ended, counts[0])
@@ -194,6 +199,12 @@ class V07Operations:
     def last_look(self) -> str | None:
         """What came late, and what is wrong with it."""
         return self._judge.ledger.recheck(self._judge.found())
+
+
+def _given(plan: Plan, *parts: reading.Options) -> reading.Options:
+    """The options of an operation; one without faults must succeed, however busy the machine is."""
+    options = {name: value for part in parts for name, value in part.items()}
+    return options | dict.fromkeys(_DEADLINES & options.keys(), _LONG) if plan is NO_FAULTS else options
 
 
 def _broker(upstream: str) -> int:

@@ -21,7 +21,7 @@ from tests.support import kafka_python
 from tests.support.foreign import CLIENT_TIMEOUT_S, CODECS
 
 from .ledger import Found, Ledger, Promise
-from .reading import Options
+from .reading import Options, persistence
 
 PARTITION_COUNT: Final = 3
 QUICK: Final = {
@@ -78,8 +78,7 @@ def draw(chance: random.Random, topic: str, operation: int) -> Drawn:
         "batchBytes": chance.choice(_BATCH_BYTES),
         "kafka.max.in.flight.requests.per.connection": str(chance.choice((1, 2, 5))),
     }
-    if chance.random() < 0.3:
-        options["retries"] = str(chance.choice((1, 3, 10)))
+    options |= persistence(chance)
     how = chance.choice(("idempotent", "idempotent", "idempotent", "all", "1", "0"))
     if how == "all":
         options["kafka.enable.idempotence"] = "false"

@@ -129,8 +129,18 @@ class _Run:
 
     def all(self) -> None:
         """Until every worker is done, or gone."""
-        for process in self._processes:
-            process.start()
+        try:
+            for process in self._processes:
+                process.start()
+            self._listen()
+        finally:
+            # Before the brokers end: else those that are still at work would tell of that.
+            for process in self._processes:
+                if process.pid is not None:
+                    process.kill()
+        self._tally.disturbances = self._cluster.disturbances
+
+    def _listen(self) -> None:
         said_s, done = time.monotonic(), 0
         while done < len(self._processes):
             self._cluster.disturb()
@@ -147,7 +157,6 @@ class _Run:
                 self._tally.seconds = said_s - self._began_s
                 print(self._tally.line(), flush=True)
         self._bury()
-        self._tally.disturbances = self._cluster.disturbances
 
     def _take(self, outcome: Outcome) -> None:
         before = len(self._tally.failures)
@@ -167,7 +176,6 @@ class _Run:
                 self._take(Outcome(self._at[index], kind, "dead", failure=what))
             elif process.is_alive():
                 process.join(_SILENCE_S)
-                process.kill()
 
 
 if __name__ == "__main__":

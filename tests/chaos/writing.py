@@ -5,20 +5,23 @@ librdkafka, and not the package, reads the log, without the proxy between.
 
 from __future__ import annotations
 
+import contextlib
 import random
 import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final, NamedTuple, Self
 
 import pyarrow as pa
-from confluent_kafka import Consumer, Message, TopicPartition
+from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 from pyspark.sql.types import BinaryType, IntegerType, StructField, StructType, TimestampType
 
 from spark_kafkawire import KafkaWireDataSource
 from spark_kafkawire.source.schema import HEADERS_FIELD
 from tests.support import kafka_python
 from tests.support.foreign import CLIENT_TIMEOUT_S, CODECS
+from tests.support.polling import poll
 
 from .ledger import Found, Ledger, Promise
 from .reading import Options, persistence
@@ -173,12 +176,7 @@ class Judge:
 
     def found(self) -> Iterator[Found[Content]]:
         """What has come since the last time."""
-        ends = {
-            partition: self._reader.get_watermark_offsets(
-                TopicPartition(self._topic, partition), CLIENT_TIMEOUT_S
-            )[1]
-            for partition in self._next
-        }
+        ends = {partition: poll(partial(self._end, partition), "a log's end") - 1 for partition in self._next}
         behind = {partition for partition, end in ends.items() if self._next[partition] < end}
         self._reader.assign(
             [TopicPartition(self._topic, partition, self._next[partition]) for partition in behind]
@@ -193,6 +191,13 @@ class Judge:
             self._next[partition] = offset + 1
             yield self._row(message)
             behind = {each for each in behind if self._next[each] < ends[each]}
+
+    def _end(self, partition: int) -> int:
+        """One more than the end of a log; 0 while librdkafka does not get it."""
+        with contextlib.suppress(KafkaException):
+            log = TopicPartition(self._topic, partition)
+            return 1 + int(self._reader.get_watermark_offsets(log, CLIENT_TIMEOUT_S)[1])
+        return 0
 
     def _row(self, message: Message) -> Found[Content]:
         headers: Any = tuple(message.headers() or ())

@@ -21,8 +21,9 @@ from typing import Any, Final
 from . import decoders, lies, worker
 from .kinds import KINDS, Cluster, Skipped, running
 from .operation import Outcome
+from .operations import Target
 from .report import Tally, table
-from .worker import Target, Work
+from .worker import Work
 
 #: Parts that run for some seconds by a seed, and raise ``AssertionError`` that names what failed.
 _PARTS: Final = {"decoders": decoders.run, "lies": lies.run}

@@ -20,9 +20,9 @@ from tests.support.message_sets import message
 from tests.support.noida import NoidaBroker
 
 from . import topics, v07_logs
+from .operations import Target
 from .proxy import Upstream
 from .v07_operations import BROKER_COUNT, PARTITION_COUNT
-from .worker import Target
 from .writing import PARTITION_COUNT as MODERN_PARTITION_COUNT
 
 APACHE: Final = {"kafka-4.1": "4.1.1", "kafka-3.9": "3.9.1"}

@@ -18,9 +18,10 @@ from .faults import NO_FAULTS, Plan
 from .frames import Spoken
 from .ledger import Found, Ledger, Promise
 from .operation import EXACT, SECRET, Outcome, Seed, attempt
+from .operations import ModernOperations, Target
 from .proxy import Upstream
 from .truth import Row, difference
-from .worker import ModernOperations, Target, Work, is_a_write, version_fault
+from .worker import Work, is_a_write, version_fault
 
 ROWS: Final = [Row("t", None, 0, offset, 0, b"k", b"v", (), 1_000, 0) for offset in range(5)]
 CONTENTS: Final = ["a", "b", "c"]
@@ -146,6 +147,8 @@ def test_every_operation_is_done_once_by_some_worker() -> None:
     works = [Work("1", index, 4, 20, 10, float("inf")) for index in range(4)]
     numbers = sorted(number for work in works for number in work.numbers())
     assert numbers == list(range(30))
+    late = [Work("1", index, 4, 10**9, 10**9, 0.0) for index in range(4)]
+    assert sorted(number for work in late for number in work.numbers()) == list(range(48))
     assert sum(map(is_a_write, numbers)) == 10
     assert [*Work("1", 0, 1, 10**9, 10**9, float("inf"), only=(4711,)).numbers()] == [4711]
 

@@ -104,7 +104,7 @@ class Attempts:
                 return outcome
 
     def _given_up(self, error: KafkaWireError, elapsed_s: float) -> KafkaWireError:
-        if error.exhausted:  # it says so itself
+        if error.exhausted and self._failed == 1:  # it says so itself
             return error
         bounds = "retries, patience" if self._patience_s else "retries"
         last = error.located(f"gave up after {self._failed} attempts in {elapsed_s:.1f} s ({bounds})")

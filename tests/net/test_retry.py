@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Final
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from spark_kafkawire.errors import (
     Action,
     BrokerError,
+    ConnectFailed,
     ConnectionLost,
     DataLossError,
     KafkaWireError,
@@ -30,9 +32,15 @@ class World:
         self.slept_s: list[float] = []
         self._draw = draw
 
-    def attempts(self, retries: int = 3, backoff_s: float = 0.1, patience_s: float = 0.0) -> Attempts:
+    def attempts(
+        self,
+        retries: int = 3,
+        backoff_s: float = 0.1,
+        patience_s: float = 0.0,
+        policy: RetryPolicy | None = None,
+    ) -> Attempts:
         return Attempts(
-            RetryPolicy(retries, backoff_s),
+            policy or RetryPolicy(retries, backoff_s),
             patience_s=patience_s,
             clock=lambda: self.now_s,
             sleep=self._sleep,
@@ -132,6 +140,40 @@ def test_patience_outlasts_the_retries() -> None:
         fail_for_ever()
     calls: list[int] = []
     assert world.attempts(retries=3, patience_s=0.01).run(lambda: failing(3, LOST, calls)) == "done"
+
+
+def test_who_waits_is_told_once_and_once_when_it_goes_on(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "spark_kafkawire")
+    world, refused = World(), ConnectFailed("broker 0 (h:1): cannot connect: Connection refused")
+    policy = RetryPolicy(0, 0.1, patience_s=60.0)
+    calls: list[int] = []
+    assert world.attempts(policy=policy).run(lambda: failing(6, refused, calls)) == "done"
+    assert caplog.messages == [
+        f"{refused}; trying again for up to 60 s (patience)",
+        f"going on after {sum(world.slept_s):.1f} s and 6 failures: {refused}",
+    ]
+
+
+def test_a_connection_that_was_closed_and_made_anew_at_once_is_not_told(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.INFO, "spark_kafkawire")
+    policy = RetryPolicy(3, 0.1, patience_s=60.0)
+    calls: list[int] = []
+    assert World().attempts(policy=policy).run(lambda: failing(1, LOST, calls)) == "done"
+    assert not caplog.messages
+
+
+def test_an_inner_patience_that_is_used_up_is_not_waited_for_again() -> None:
+    world, calls = World(), [0]
+
+    def inner() -> str:
+        calls[0] += 1
+        return world.attempts(retries=3, patience_s=10.0).run(lambda: failing(99, LOST, []))
+
+    with pytest.raises(ConnectionLost, match=r"^gave up after \d+ attempts in 10\.0 s \(retries, patience\)"):
+        world.attempts(retries=3, patience_s=10.0).run(inner)
+    assert calls == [1]
 
 
 def test_an_error_that_is_not_ours_passes_through() -> None:

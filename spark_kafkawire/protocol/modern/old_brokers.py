@@ -22,8 +22,8 @@ answer to the second request where that to the first is due tells that the first
 these questions ask for nothing, need no right and leave no trace.
 
 Measured with Apache Kafka 0.8.2.2, 0.9.0.1, 0.10.0.1, 0.10.2.2, 3.9.1 and 4.1.1; that 0.9.0 keeps the
-connection is also in librdkafka's Broker-version-compatibility. One answer in the layout of 0.8 is not enough:
-a broker 0.9.0 that fails with a Fetch gives it, too.
+connection is also in librdkafka's Broker-version-compatibility. One answer in the layout of 0.8 is not
+enough: a broker 0.9.0 that fails with a Fetch gives it, too.
 """
 
 from __future__ import annotations

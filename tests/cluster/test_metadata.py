@@ -292,6 +292,14 @@ def test_a_partition_that_is_not_told_is_waited_for_and_then_an_error(
             hasty.partitions_of("t")
 
 
+def test_a_topic_that_is_told_in_part_is_asked_for_again(pool: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
+    with LogServer({"t": [MemoryLog() for _ in range(3)]}) as server:
+        whole = server.broker._topic("t")
+        answering_topics(monkeypatch, server, replace(whole, partitions=whole.partitions[::2]), whole)
+        logs = metadata_of(server.bootstrap_servers, pool).partitions_of("t")
+        assert [log.partition for log in logs] == [0, 1, 2]
+
+
 def test_impossible_partitions_are_a_protocol_error(pool: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
     with LogServer({"t": [MemoryLog()]}) as server:
         whole = server.broker._topic("t")

@@ -32,6 +32,7 @@ _CALLS: Final = 10
 #: Columns that are decoded: what a copy and a checksum of the values are a limit for.
 _WANTED: Final = ("offset", "value")
 _NOW_MS: Final = 1_750_000_000_000
+_OFFSET_BYTES: Final = 8
 _DECODE_TARGETS: Final = {(100, "none"): 5.0, (1024, "none"): 2.5}
 _ENCODE_TARGETS: Final = {(100, "none"): 30.0}
 
@@ -105,7 +106,12 @@ def _batches(column: pa.BinaryArray, compression: str) -> Iterator[bytes | bytea
         request_bytes_max=BATCH_BYTES_MAX,
         now_ms=_NOW_MS,
     )
-    return (batch.with_producer() for batch in batches)
+    offset = 0
+    for batch in batches:
+        # As a broker does, which no reader takes an offset from twice.
+        batch.data[:_OFFSET_BYTES] = offset.to_bytes(_OFFSET_BYTES, "big")
+        yield batch.with_producer()
+        offset += batch.count
 
 
 def _straightforward(column: pa.BinaryArray) -> bytes:

@@ -354,7 +354,7 @@ def test_a_leader_that_stays_down_is_an_error_after_the_delivery_timeout(mock_cl
 
 
 def test_a_broker_that_does_not_answer_is_waited_for_no_longer_than_the_delivery_timeout() -> None:
-    limits = {"requestTimeout": "300s", "kafka__delivery__timeout__ms": 700}
+    limits = {"requestTimeout": "700ms", "kafka__delivery__timeout__ms": 700}
     with NoidaBroker() as broker:
         topic = broker.create_topic()
         with producer(options_of(broker.bootstrap_servers, **limits)) as sending:
@@ -374,7 +374,7 @@ def test_partitions_without_a_leader_hold_nobody_up_longer_than_the_delivery_tim
     mock_cluster.create_topic("t", partitions=4)
     for partition in (1, 2, 3):
         mock_cluster.set_leader("t", partition, mock.NO_LEADER)
-    limits = {"requestTimeout": "100s", "kafka__delivery__timeout__ms": 700}
+    limits = {"requestTimeout": "700ms", "kafka__delivery__timeout__ms": 700}
     started_s = time.monotonic()
     with producer(options_of(mock_cluster.bootstrap_servers, **limits)) as sending:
         for partition in range(4):

@@ -184,7 +184,7 @@ def test_nothing_to_write_opens_no_connection() -> None:
 
 def test_brokers_that_are_not_there_are_an_error_within_the_deadline() -> None:
     with pytest.raises(TransportError, match=r"^not delivered within 0\.3 s .*: kafka\.bootstrap\.servers"):
-        write("127.0.0.1:1", "t", [b"a"], kafka__delivery__timeout__ms=300)
+        write("127.0.0.1:1", "t", [b"a"], kafka__delivery__timeout__ms=300, requestTimeout="300ms")
 
 
 def test_a_timestamp_before_1970_is_a_row_error(noida: NoidaBroker) -> None:

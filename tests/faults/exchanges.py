@@ -87,7 +87,8 @@ def _read(options: dict[str, str]) -> list[tuple[int, bytes]]:
 def _write(options: dict[str, str]) -> int:
     """Write two rows; how many the broker said it has."""
     # A write goes on trying for one minute to get an identity, and for two to deliver.
-    options |= {"topic": TOPIC, "kafka.max.block.ms": "1", "kafka.delivery.timeout.ms": "1000"}
+    timeout = options["requestTimeout"]
+    options |= {"topic": TOPIC, "kafka.max.block.ms": "1", "kafka.delivery.timeout.ms": timeout}
     schema = StructType([StructField("value", BinaryType())])
     writer: Any = KafkaWireDataSource(options).writer(schema, False)
     rows = pa.record_batch([pa.array([b"one", b"two"], pa.binary())], names=["value"])

@@ -69,6 +69,11 @@ def keep_secret(*secrets: str | None) -> None:
         _kept.pop(oldest, None)
 
 
+def forget_secrets() -> None:
+    """Nothing is a secret any more: what used them is over."""
+    _kept.clear()
+
+
 def holds_secret(prose: str) -> bool:
     """Whether a peer's text may tell a secret, or a piece of one, in some spelling."""
     kept = list(_kept.values())

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from spark_kafkawire import secrecy
 from spark_kafkawire.broker import EmbeddedCluster
 from spark_kafkawire.net.known_versions import KNOWN
 from spark_kafkawire.net.pool import POOL
@@ -40,12 +41,13 @@ def nothing_left_open() -> Iterator[None]:
 
 
 @pytest.fixture(autouse=True)
-def versions_forgotten() -> Iterator[None]:
-    """What is known of a broker belongs to an address that another test may get again; and whoever
-    learns it is who connects."""
+def nothing_remembered() -> Iterator[None]:
+    """What is known of a broker belongs to an address that another test may get again, and whoever
+    learns it is who connects; and one test's secrets are another test's words."""
     yield
     POOL.close_idle()
     KNOWN.forget()
+    secrecy.forget_secrets()
 
 
 @pytest.fixture(scope="session")

@@ -100,7 +100,7 @@ def test_the_library_s_crc_is_called_where_it_can_be() -> None:
     assert library_address()
 
 
-@pytest.mark.parametrize("library", [library_address(), 0])
+@pytest.mark.parametrize("library", [library_address(), 0], ids=["library", "tables"])
 @pytest.mark.parametrize("values", [[], [b""], *map(random_values, range(5))])
 def test_the_crc_of_each_value_is_that_of_zlib(values: list[bytes], library: int) -> None:
     buf, offsets = byte_array(b"".join(values)), offsets_of(values, np.int64)

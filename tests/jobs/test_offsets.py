@@ -356,8 +356,8 @@ def test_wrong_usage_is_one_line_and_exit_code_2(
 
 
 def test_a_cluster_that_is_not_there_is_a_failure(run: Run) -> None:
-    options = ("--option", "zookeeper.connect=127.0.0.1:9", "--option", "requestTimeout=200ms")
-    code, out, err = run("--quiet", *options)
+    options = ("zookeeper.connect=127.0.0.1:9", "requestTimeout=200ms", "patience=0s")
+    code, out, err = run("--quiet", *(word for option in options for word in ("--option", option)))
     assert (code, out, err.count("\n")) == (1, "", 1)
     assert "zookeeper.connect: 127.0.0.1:9" in err
 

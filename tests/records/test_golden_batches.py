@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from spark_kafkawire.errors import CorruptDataError
 from spark_kafkawire.records.batch_encoding import encode_batches
 from spark_kafkawire.records.record_log import decode_batches, index_batches
 from tests.records.judges import Record, arrow_records, column_records
@@ -72,11 +73,13 @@ def test_markers_end_transactions_and_are_no_records() -> None:
     assert list(decode_batches(index_batches(data), aborted=[Aborted()])) == []
     after = bytearray(bytes.fromhex(BATCHES["transactional"]))
     after[:8] = (9).to_bytes(8, "big")
-    for marker, offsets in (("abort", [[9]]), ("commit", [])):
-        data = bytes.fromhex(BATCHES[marker]) + after
-        assert [
-            each.offset.tolist() for each in decode_batches(index_batches(data), aborted=[Aborted()])
-        ] == offsets
+    data = bytes.fromhex(BATCHES["abort"]) + after
+    assert [each.offset.tolist() for each in decode_batches(index_batches(data), aborted=[Aborted()])] == [
+        [9]
+    ]
+    data = bytes.fromhex(BATCHES["commit"]) + after
+    with pytest.raises(CorruptDataError, match="it commits the transaction of producer 21, which the reply"):
+        list(decode_batches(index_batches(data), aborted=[Aborted()]))
 
 
 @pytest.mark.parametrize("magic", [0, 1, 2])

@@ -169,7 +169,8 @@ def test_slowness_alone_makes_nobody_old(monkeypatch: pytest.MonkeyPatch) -> Non
 
     with Watched(lie=slow) as server:
         assert read(server.bootstrap_servers, requestTimeout="30s") == exact()
-        writer = written_by(server.bootstrap_servers, requestTimeout="30s")
+        limits = {"requestTimeout": "30s", "kafka__delivery__timeout__ms": "30s"}
+        writer = written_by(server.bootstrap_servers, **limits)
         writer.commit([writer.write(iter([batch()]))])
         assert server.speaks_todays()
         assert modern.INIT_PRODUCER_ID in dict(server.versions)

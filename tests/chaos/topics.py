@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import Final
 
 from confluent_kafka import Consumer, TopicPartition
@@ -144,81 +143,51 @@ def _record(chance: random.Random, name: str, first_ms: int, partition: int) -> 
     )
 
 
-class _Reader:
-    """librdkafka's consumers of both isolation levels, which all logs share: to make one takes long."""
-
-    def __init__(self, servers: str) -> None:
-        self._consumers = {
-            isolation: Consumer(
-                {
-                    "bootstrap.servers": servers,
-                    "group.id": "chaos-truth",
-                    "enable.auto.commit": False,
-                    "enable.partition.eof": True,
-                    "auto.offset.reset": "error",
-                    "isolation.level": isolation,
-                    "fetch.wait.max.ms": 10,
-                    "log_level": 0,
-                }
-            )
-            for isolation in (READ_UNCOMMITTED, READ_COMMITTED)
-        }
-
-    def partitions(self, topic: str) -> range:
-        found = self._consumers[READ_COMMITTED].list_topics(topic, CLIENT_TIMEOUT_S).topics[topic]
-        return range(len(found.partitions))
-
-    def log(self, topic: str, partition: int) -> Log:
-        """All of a log."""
-        log, found = TopicPartition(topic, partition), {}
-        start, stop = self._consumers[READ_COMMITTED].get_watermark_offsets(log, CLIENT_TIMEOUT_S)
-        for isolation, consumer in self._consumers.items():
-            consumer.assign([TopicPartition(topic, partition, start)])
-            found[isolation] = list(librdkafka.until_end(consumer))
-        committed = {each.offset for each in found[READ_COMMITTED]}
-        return Log(
-            topic,
-            partition,
-            start,
-            stop,
-            tuple(_row(topic, each) for each in found[READ_UNCOMMITTED]),
-            bounds=tuple(range(start, stop + 1)),
-            aborted=frozenset(each.offset for each in found[READ_UNCOMMITTED]) - committed,
-        )
-
-    def at_times(self, log: Log, times: Iterable[int]) -> dict[int, int]:
-        """The first offset that is as young as each of the times; the log's end where none is."""
-        found = {}
-        for stamp in times:
-            asked = TopicPartition(log.topic, log.partition, stamp)
-            [told] = self._consumers[READ_COMMITTED].offsets_for_times([asked], CLIENT_TIMEOUT_S)
-            found[stamp] = log.stop if told.offset < 0 else told.offset
-        return found
-
-    def close(self) -> None:
-        for consumer in self._consumers.values():
-            consumer.close()
-
-
 def learned(servers: str, written: Mapping[str, Sequence[Record]], others: Sequence[str] = ()) -> Truth:
     """What librdkafka reads of the topics, compared with what was written where that is known."""
-    reader = _Reader(servers)
+    asked = Consumer({"bootstrap.servers": servers, "group.id": "chaos-truth", "log_level": 0})
     try:
-        found = {
-            name: [reader.log(name, partition) for partition in reader.partitions(name)]
+        places = [
+            (name, partition)
             for name in (*written, *others)
-        }
-        times = _times([log for logs in found.values() for log in logs])
-        truth = {
-            name: tuple(replace(log, at_times=reader.at_times(log, times)) for log in logs)
-            for name, logs in found.items()
-        }
+            for partition in asked.list_topics(name, CLIENT_TIMEOUT_S).topics[name].partitions
+        ]
+        records, committed = (
+            librdkafka.consume_logs(servers, places, isolation_level=isolation)
+            for isolation in (READ_UNCOMMITTED, READ_COMMITTED)
+        )
+        times = _times([each.timestamp_ms or 0 for found in records.values() for each in found])
+        logs = [_log(asked, place, records[place], committed[place], times) for place in places]
     finally:
-        reader.close()
-    for name, records in written.items():
-        for log in truth[name]:
-            _compare(log, [each for each in records if each.partition == log.partition])
-    return truth
+        asked.close()
+    for log in logs:
+        if log.topic in written:
+            _compare(log, [each for each in written[log.topic] if each.partition == log.partition])
+    return {name: tuple(log for log in logs if log.topic == name) for name in (*written, *others)}
+
+
+def _log(
+    asked: Consumer,
+    place: tuple[str, int],
+    records: Sequence[Record],
+    committed: Sequence[Record],
+    times: Sequence[int],
+) -> Log:
+    """A log, with what its broker says of its ends and of times."""
+    start, stop = asked.get_watermark_offsets(TopicPartition(*place), CLIENT_TIMEOUT_S)
+    at_times = {}
+    for stamp in times:
+        [told] = asked.offsets_for_times([TopicPartition(*place, stamp)], CLIENT_TIMEOUT_S)
+        at_times[stamp] = stop if told.offset < 0 else told.offset
+    return Log(
+        *place,
+        start,
+        stop,
+        tuple(_row(place[0], each) for each in records),
+        bounds=tuple(range(start, stop + 1)),
+        aborted=frozenset(each.offset for each in records) - {each.offset for each in committed},
+        at_times=at_times,
+    )
 
 
 def _compare(log: Log, records: Sequence[Record]) -> None:
@@ -245,7 +214,7 @@ def _row(topic: str, record: Record) -> Row:
     )
 
 
-def _times(logs: Sequence[Log]) -> list[int]:
+def _times(stamps: Iterable[int]) -> list[int]:
     """Some times of records, one before all and one after all."""
-    stamps = sorted({row.timestamp_ms or 0 for log in logs for row in log.rows})
-    return [stamps[0] - 1, *stamps[:: max(1, len(stamps) // _TIMES_COUNT)], stamps[-1] + _DAY_MS]
+    known = sorted(set(stamps))
+    return [known[0] - 1, *known[:: max(1, len(known) // _TIMES_COUNT)], known[-1] + _DAY_MS]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any, Final
 
@@ -98,7 +98,41 @@ def consume(
     **config: object,
 ) -> list[Record]:
     """All records of a log from an offset on, until its end."""
-    reader = Consumer(
+    reader = _reader(bootstrap_servers, isolation_level, config)
+    try:
+        reader.assign([TopicPartition(topic, partition, start_offset)])
+        return list(_until_end(reader))
+    finally:
+        reader.close()
+
+
+def consume_logs(
+    bootstrap_servers: str,
+    logs: Collection[tuple[str, int]],
+    *,
+    isolation_level: str = "read_uncommitted",
+    **config: object,
+) -> dict[tuple[str, int], list[Record]]:
+    """All records of several logs, each a topic and a partition, by one consumer: to make one takes long."""
+    found: dict[tuple[str, int], list[Record]] = {log: [] for log in logs}
+    reader = _reader(bootstrap_servers, isolation_level, config)
+    try:
+        reader.assign([TopicPartition(topic, partition, OFFSET_BEGINNING) for topic, partition in logs])
+        left = set(logs)
+        while left:
+            message = _polled(reader)
+            place: Any = message.topic(), message.partition()
+            if message.error() is None:
+                found[place].append(_record(message))
+            else:
+                left.discard(place)
+        return found
+    finally:
+        reader.close()
+
+
+def _reader(bootstrap_servers: str, isolation_level: str, config: Mapping[str, object]) -> Consumer:
+    return Consumer(
         _configuration(
             bootstrap_servers,
             group_id=f"reader-{next(_NAMES)}",
@@ -110,11 +144,6 @@ def consume(
             **config,
         )
     )
-    try:
-        reader.assign([TopicPartition(topic, partition, start_offset)])
-        return list(until_end(reader))
-    finally:
-        reader.close()
 
 
 def offsets(
@@ -291,18 +320,19 @@ def _enqueue(producer: Producer, topic: str, record: Record, delivered: Any) -> 
             producer.poll(1.0)
 
 
-def until_end(reader: Consumer) -> Iterator[Record]:
-    """What a consumer with ``enable.partition.eof`` reads of its one log, up to its end."""
-    while True:
-        message = reader.poll(CLIENT_TIMEOUT_S)
-        assert message is not None, f"librdkafka got neither a record nor the end in {CLIENT_TIMEOUT_S:g} s"
-        error = message.error()
-        if error is None:
-            yield _record(message)
-        elif error.code() == KafkaError._PARTITION_EOF:
-            return
-        else:
-            raise KafkaException(error)
+def _until_end(reader: Consumer) -> Iterator[Record]:
+    while (message := _polled(reader)).error() is None:
+        yield _record(message)
+
+
+def _polled(reader: Consumer) -> Message:
+    """The next record, or the news that a log has ended; raises any other error."""
+    message = reader.poll(CLIENT_TIMEOUT_S)
+    assert message is not None, f"librdkafka got neither a record nor the end in {CLIENT_TIMEOUT_S:g} s"
+    error = message.error()
+    if error is not None and error.code() != KafkaError._PARTITION_EOF:
+        raise KafkaException(error)
+    return message
 
 
 def _record(message: Message) -> Record:

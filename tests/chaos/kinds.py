@@ -74,6 +74,8 @@ def _apache(version: str) -> Iterator[ApacheKafka]:
         broker_jars(version)
     except (OptionError, NoJars) as reason:
         raise Skipped(str(reason)) from reason
+    if certificates.find_openssl() is None:
+        raise Skipped("openssl makes the certificates, and is not in PATH")
     with tempfile.TemporaryDirectory(prefix="kafkawire-chaos-") as name:
         folder = Path(name)
         (folder / "tls").mkdir()

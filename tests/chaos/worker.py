@@ -67,7 +67,7 @@ def is_a_write(number: int) -> bool:
 
 def run(target: Target, work: Work, told: Queue[Outcome | None], at: Any) -> None:
     """Do the work; tell of each operation. ``at`` holds the number of the one under way, of each worker."""
-    # What retries log is not judged, and there are thousands of lines of it.
+    # As in the process that started this one.
     logging.disable(logging.CRITICAL)
     operations = operations_on(target, target.topics[work.index % len(target.topics)])
     lowest = _versions_without_faults(operations, work, target.kind)

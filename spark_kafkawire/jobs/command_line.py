@@ -48,8 +48,8 @@ DATA_LOSS_KEY: Final = "data_loss"
 #: Our error inside of what Spark makes of it, which is many lines.
 _OUR_ERROR: Final = re.compile(r"\bspark_kafkawire\.errors\.(\w+): (.*)")
 
-#: What a job fails with: errors of ours, and of Spark.
-FAILURES: Final = (KafkaWireError, PySparkException, Py4JError)
+#: What a job fails with: errors of ours, of Spark, and of the operating system, as of a full disk.
+FAILURES: Final = (KafkaWireError, PySparkException, Py4JError, OSError)
 
 Summary = Mapping[str, Any]
 
@@ -233,8 +233,11 @@ def run_job(
         return parser.tell(error)
     try:
         print_summary(summary, as_json=arguments.json)
-    except BrokenPipeError:
-        # Whoever reads has seen enough, as `head` does. Python would try the rest once more at its end.
+    except OSError as error:
+        # Of a pipe whoever reads has seen enough, as `head` does.
+        if not isinstance(error, BrokenPipeError):
+            parser.complain(f"done, and the summary cannot be written to stdout: {error.strerror}")
+        # Python would try the rest once more at its end.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return ExitCode.FAILED
     return ExitCode.DATA_LOSS if summary.get(DATA_LOSS_KEY) else ExitCode.DONE

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from ..errors import LimitError, OptionError, shown
+from .local_files import sync_folder
 
 #: Bytes of a file that is read whole: a million lines.
 READ_SIZE_MAX: Final = 256 << 20
@@ -17,7 +18,8 @@ _FILE_MODE: Final = 0o666
 
 
 def write_file(path: Path, text: str, argument: str) -> None:
-    """Write a file whole or not at all: nobody reads half of it, and a failure leaves the old one.
+    """Write a file whole or not at all: nobody reads half of it, and a failure leaves the old one. It is on
+    the disk when this returns.
 
     Raises ``OptionError`` (fatal) that names the ``argument`` which the path came from.
     """
@@ -29,8 +31,11 @@ def write_file(path: Path, text: str, argument: str) -> None:
         try:
             with open(handle, "w", encoding="utf-8", newline="") as file:
                 file.write(text)
+                file.flush()
+                os.fsync(file.fileno())
             os.chmod(name, _FILE_MODE & ~_umask())
             os.replace(name, path)
+            sync_folder(str(path.parent))
         except BaseException:
             with contextlib.suppress(OSError):
                 os.unlink(name)

@@ -23,7 +23,7 @@ Where a plan begins: where the newest plan ends, whatever was done to the group 
 topic that was never read, at what the group has committed; else at ``--starting``. What a topic gets
 later, as more partitions, is read from its beginning, and so is a topic that was made anew.
 
-One run at a time may write to an output: ``ingest_lock`` keeps others out, and where it cannot, the run
+One run at a time may write to an output: ``sole_run`` keeps others out, and where it cannot, the run
 that is overtaken ends with an error before it shows anything. Readers see whole batches only.
 """
 
@@ -41,30 +41,36 @@ from ..model import LogBounds, OffsetRange, OffsetUnit, TopicPartition
 from ..planner.batch import led, select, starts_of
 from ..planner.limits import check_names
 from .command_line import DATA_LOSS_KEY
-from .hadoop_files import Files
+from .hadoop_files import Files, FileSystem
 from .ingest_json import given_schema, inferred_schema
-from .ingest_lock import sole_run
 from .ingest_options import IngestOptions
 from .ingest_output import HIDDEN, Output
 from .ingest_plan import Plan, deleted, limited, next_plan, ranges_to_read
-from .ingest_state import IngestState
+from .ingest_state import IngestState, Remembered
 from .known_logs import KnownLogs, passed_over, told_of
 from .positions import Positions
 from .progress import Progress
 from .reading import read_ranges
+from .sole_run import sole_run
 from .spark_progress import watching
 
 
 class Ingest:
     """One run."""
 
-    def __init__(self, spark: SparkSession, options: IngestOptions, progress: Progress) -> None:
+    def __init__(
+        self,
+        spark: SparkSession,
+        options: IngestOptions,
+        progress: Progress,
+        files: FileSystem | None = None,
+    ) -> None:
         self._spark = spark
         self._options = options
         self._progress = progress
         self._read_options = options.parsed
         self._cluster: Cluster = cluster_of(self._read_options)
-        files = Files(spark)
+        files = Files(spark) if files is None else files
         hidden = f"{options.output.path}/{HIDDEN}"
         self._own_folders = (hidden, options.checkpoint or hidden)
         self._files = files
@@ -85,12 +91,12 @@ class Ingest:
         began_s = time.monotonic()
         batches = []
         newest = self._state.newest()
+        self._check_output(newest)
         if newest and not newest.done:
             self._progress.step(f"finishing batch {newest.plan.batch}, which an earlier run began")
             batches.append(self._finish(newest.plan))
         plan = self._next(newest.plan if newest else None)
         if plan is not None:
-            self._output.check_new(plan)
             self._state.record(plan)
             batches.append(self._finish(plan))
         return {
@@ -102,6 +108,14 @@ class Ingest:
             "seconds": round(time.monotonic() - began_s, 1),
         }
 
+    def _check_output(self, newest: Remembered | None) -> None:
+        """Raise ``FileError`` where output and state do not go together."""
+        there = self._output.newest()
+        if newest is not None and there == newest.plan.batch:
+            self._output.check_recorded(there, newest.plan)
+        else:
+            self._output.check_recorded(there, self._state.done(there))
+
     def _finish(self, plan: Plan) -> dict[str, Any]:
         """Steps 2 to 5, as far as they are not done; what became of the batch."""
         is_there = self._output.holds(plan)
@@ -110,7 +124,7 @@ class Ingest:
         if not is_there:
             self._pass_over([each for each in plan.ranges if each not in left])
             left = self._without_given_up(left)
-        messages = 0 if is_there or not left else self._write(plan, left)
+        messages = 0 if is_there else self._write(plan, left)
         if self._options.group is not None:
             after = {each.log: each.stop_offset for each in left}
             self._cluster.commit_group_offsets(self._options.group, after)
@@ -158,6 +172,9 @@ class Ingest:
             raise DataLossError(f"{losses[0]}; to read what is there, set failOnDataLoss=false")
 
     def _write(self, plan: Plan, ranges: Sequence[OffsetRange]) -> int:
+        if not ranges:
+            self._output.write_nothing(plan)
+            return 0
         logs = len(ranges)
         unit = self._options.offset_unit
         is_records = unit is OffsetUnit.RECORDS

@@ -20,10 +20,11 @@ from pyspark.sql import DataFrame, Observation
 from pyspark.sql.functions import col, count, expr, lit
 from pyspark.sql.types import BinaryType
 
-from ..errors import OptionError, quoted, shown
-from .hadoop_files import FileError, Files
+from ..errors import OptionError, quoted
+from .hadoop_files import FileError, FileSystem
 from .ingest_json import from_text
 from .ingest_plan import Plan
+from .local_files import named
 
 HIDDEN: Final = "_kafkawire"
 BATCH: Final = "batch"
@@ -63,7 +64,7 @@ def parse_partition_by(arguments: Sequence[str]) -> dict[str, str | None]:
 class Output:
     """Writes batches, each of which is there wholly or not at all. Raises ``FileError`` (fatal)."""
 
-    def __init__(self, files: Files, options: OutputOptions) -> None:
+    def __init__(self, files: FileSystem, options: OutputOptions) -> None:
         self._files = files
         self._options = options
         self._unfinished = f"{options.path}/{HIDDEN}/unfinished"
@@ -74,16 +75,23 @@ class Output:
         if not self._files.exists(folder):
             return False
         if self._plan_id(folder) != plan.id:
-            raise FileError(f"{shown(folder)} is another run's, {_ADVICE}")
+            raise FileError(f"{named(folder)} is another run's, {_ADVICE}")
         return True
 
-    def check_new(self, plan: Plan) -> None:
-        """Raise ``FileError`` where there are batches that the runs before the plan know nothing of."""
-        numbers = re.compile(rf"{BATCH}=(\d+)")
+    def newest(self) -> int:
+        """The number of the newest batch that is there; -1 for none."""
+        numbers = re.compile(rf"{BATCH}=([0-9]+)")
         matches = map(numbers.fullmatch, self._files.names(self._options.path))
-        there = max((int(match[1]) for match in matches if match), default=-1)
-        if there >= plan.batch:
-            raise FileError(f"{shown(self._folder(there))} is of a run that is not recorded, {_ADVICE}")
+        return max((int(match[1]) for match in matches if match), default=-1)
+
+    def check_recorded(self, newest: int, plan: Plan | None) -> None:
+        """Raise ``FileError`` where the newest batch is not by the plan that is recorded for it.
+
+        The batches of an output and the plans of a state go together: one of them may have been put
+        back from an older copy, or be another run's.
+        """
+        if newest >= 0 and (plan is None or self._plan_id(self._folder(newest)) != plan.id):
+            raise FileError(f"{named(self._folder(newest))} is of a run that is not recorded, {_ADVICE}")
 
     def write(self, plan: Plan, messages: DataFrame, schema: str | None) -> int:
         """Write a batch, and show it in one step; how many messages it has.
@@ -91,10 +99,7 @@ class Output:
         Each attempt has a folder of its own, so that what an earlier one left, or is still writing on
         executors that outlived their driver, is no part of it.
         """
-        self._files.remove(self._unfinished)
-        attempt = f"{self._unfinished}/{plan.batch}-{uuid.uuid4().hex}"
-        self._files.make_folder(attempt)
-        self._files.write(f"{attempt}/{_PLAN}", plan.to_json())
+        attempt = self._begun(plan)
         observed = Observation()
         frame = decoded(messages, self._options.decode, schema)
         for name, sql in self._options.partition_by.items():
@@ -104,10 +109,27 @@ class Output:
         frame = frame.observe(observed, count(lit(1)).alias("messages"))
         writer = frame.write.format(self._options.format).options(**self._options.format_options)
         writer.mode("append").partitionBy(*self._options.partition_by).save(attempt)
-        if not self._files.exists(f"{attempt}/{_PLAN}"):
-            raise FileError(f"{shown(attempt)} was removed by another run, {_ADVICE}")
-        self._files.rename(attempt, self._folder(plan.batch))
+        self._show(plan, attempt)
         return int(observed.get["messages"])
+
+    def write_nothing(self, plan: Plan) -> None:
+        """Show a batch without messages: it takes its number, by which a state of before is noticed."""
+        self._show(plan, self._begun(plan))
+
+    def _begun(self, plan: Plan) -> str:
+        """The folder of a new attempt. What earlier ones left is removed."""
+        self._files.remove(self._unfinished)
+        attempt = f"{self._unfinished}/{plan.batch}-{uuid.uuid4().hex}"
+        self._files.make_folder(attempt)
+        self._files.create(f"{attempt}/{_PLAN}", plan.to_json())
+        return attempt
+
+    def _show(self, plan: Plan, attempt: str) -> None:
+        if not self._files.exists(f"{attempt}/{_PLAN}"):
+            raise FileError(f"{named(attempt)} was removed by another run, {_ADVICE}")
+        # Spark's tasks close their files, and a disk may tell only later that it could not keep them.
+        self._files.sync(attempt)
+        self._files.rename(attempt, self._folder(plan.batch))
 
     def _check_partition_columns(self, frame: DataFrame) -> None:
         """Raise ``OptionError`` for bytes: a folder's name is text, and no file holds the column."""

@@ -2,16 +2,29 @@
 
 from __future__ import annotations
 
-import json
 import uuid
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
+from typing import Final
 
 from ..errors import DataLossError, KafkaWireError, shown
 from ..model import LogBounds, OffsetRange, TopicPartition
+from .local_files import named
 from .positions import Positions, by_log, by_topic
+from .sealed import BrokenSeal, seal, unseal
+
+#: What a recorded plan is, and the number of its layout.
+_KIND: Final = "ingest 2"
+#: What plans of before had, which were recorded without a seal.
+_UNSEALED_KEYS: Final = frozenset(
+    ("id", "batch", "ranges", "positions", "schema", "losses", "topic_ids", "gone")
+)
+_ADVICE: Final = (
+    "where the output has this batch, its file _plan is a copy to put there; where it has not, and the file "
+    "is a .planned.json, remove it, and the batch is planned anew; else give another --output"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,23 +65,27 @@ class Plan:
         told = {"schema": self.schema, "losses": self.losses, "topic_ids": dict(self.topic_ids)}
         names = {topic: [*logs] for topic, logs in by_topic(dict.fromkeys(sorted(self.gone), 0)).items()}
         gone = {"gone": names} if names else {}
-        return json.dumps({"id": self.id, **content, **told, **gone})
+        return seal(_KIND, {"id": self.id, **content, **told, **gone})
 
     @classmethod
     def from_json(cls, text: str, place: str) -> Plan:
-        """Read ``to_json``'s text. Raises ``KafkaWireError`` (fatal) that names ``place``."""
+        """Read ``to_json``'s text. Raises ``PlanError`` (fatal) that names ``place``."""
         try:
-            content = json.loads(text)
+            content = unseal(text, _KIND, _UNSEALED_KEYS)
             ranges = [OffsetRange(log, *ends) for log, ends in by_log(content["ranges"])]
             positions = dict(by_log(content["positions"]))
             losses = tuple(content["losses"])
             ids = dict(content.get("topic_ids", {}))
             schema, own_id = content["schema"], content.get("id")
-            named = {topic: dict.fromkeys(names) for topic, names in content.get("gone", {}).items()}
-            gone = frozenset(log for log, _ in by_log(named))
+            by_name = {topic: dict.fromkeys(names) for topic, names in content.get("gone", {}).items()}
+            gone = frozenset(log for log, _ in by_log(by_name))
             return cls(content["batch"], tuple(ranges), positions, schema, losses, ids, own_id, gone)
+        except BrokenSeal as error:
+            raise PlanError(
+                f"{named(place)} is not a plan of ingest, or damaged: {error}; {_ADVICE}"
+            ) from error
         except (ValueError, LookupError, TypeError, AttributeError) as error:
-            raise PlanError(f"{place} is not a plan of ingest: {shown(repr(error))}") from error
+            raise PlanError(f"{named(place)} is not a plan of ingest: {shown(repr(error))}") from error
 
 
 class PlanError(KafkaWireError):

@@ -3,7 +3,8 @@
     7.planned.json    it may be written already, wholly, or not at all
     7.done.json       it is written, and the group knows
 
-Renaming the one to the other is what ends a run.
+Renaming the one to the other is what ends a run. The files of batches that are done stay: by them the newest
+batch of an output is known to be this state's own.
 """
 
 from __future__ import annotations
@@ -11,8 +12,9 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from .hadoop_files import Files
-from .ingest_plan import Plan
+from .hadoop_files import FileSystem
+from .ingest_plan import Plan, PlanError
+from .local_files import named
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,26 +28,42 @@ class Remembered:
 class IngestState:
     """The folder of plans. Raises ``FileError``, and ``PlanError`` for what is no plan (both fatal)."""
 
-    def __init__(self, files: Files, folder: str) -> None:
+    def __init__(self, files: FileSystem, folder: str) -> None:
         self._files = files
         self._folder = folder
 
     def newest(self) -> Remembered | None:
         """What the last run left; None before the first one."""
         matches = [
-            re.fullmatch(r"(\d+)\.(planned|done)\.json", name) for name in self._files.names(self._folder)
+            re.fullmatch(r"([0-9]+)\.(planned|done)\.json", name) for name in self._files.names(self._folder)
         ]
-        newest = max(((int(match[1]), match[2] == "done") for match in matches if match), default=None)
-        if newest is None:
+        found = sorted((int(match[1]), match[2] == "done") for match in matches if match)
+        if not found:
             return None
-        batch, done = newest
+        batch, done = found[-1]
+        for other, is_done in found:
+            if other < batch and not is_done and (other, True) not in found:
+                raise PlanError(
+                    f"{named(self._path(other, done=False))} was never finished, and batch {batch} is "
+                    "recorded after it: files of two states are mixed here; put back those of one"
+                )
+        return Remembered(self._plan(batch, done=done), done)
+
+    def done(self, batch: int) -> Plan | None:
+        """The plan of a batch that is done; None where it is not recorded."""
+        return self._plan(batch, done=True) if self._files.exists(self._path(batch, done=True)) else None
+
+    def _plan(self, batch: int, *, done: bool) -> Plan:
         path = self._path(batch, done=done)
-        return Remembered(Plan.from_json(self._files.read(path), path), done)
+        plan = Plan.from_json(self._files.read(path), path)
+        if plan.batch != batch:
+            raise PlanError(f"{named(path)} is that of batch {plan.batch}: put back the file that was there")
+        return plan
 
     def record(self, plan: Plan) -> None:
         """Remember what is about to be read."""
         self._files.make_folder(self._folder)
-        self._files.write(self._path(plan.batch, done=False), plan.to_json())
+        self._files.create(self._path(plan.batch, done=False), plan.to_json())
 
     def finish(self, plan: Plan) -> None:
         """Remember that it is done."""

@@ -9,7 +9,8 @@ Kafka 0.7     ``/consumers/GROUP/offsets/TOPIC/BROKER-PARTITION:OFFSET``        
 
 ``kafka-consumer-groups.sh --reset-offsets`` writes (``--export``) and reads (``--from-file``) lines of
 that form for several groups; for one group it leaves the name out, and so may a file that is read
-here. Text is UTF-8, lines end with a line feed.
+here. Text is UTF-8, lines end with a line feed, the last one too: one that does not may be half of one, and
+half of an offset is another offset.
 
 Source: 0.7's tools/ExportZkOffsets.scala and ImportZkOffsets.scala; KIP-379, CsvUtils.java.
 """
@@ -108,7 +109,7 @@ def imported(text: str, unit: OffsetUnit, groups: Sequence[str] = ()) -> tuple[G
     """The offsets of a file's text, sorted; those of ``groups`` only where some are given.
 
     Empty lines count for nothing. Raises ``OptionError`` (fatal) for a line that is of another form,
-    for a log that is there twice, and where nothing is left.
+    for a log that is there twice, for a last line that may be cut, and where nothing is left.
     """
     only_group = groups[0] if len(groups) == 1 else None
     found: dict[tuple[str, TopicPartition], tuple[int, GroupOffset]] = {}
@@ -119,6 +120,11 @@ def imported(text: str, unit: OffsetUnit, groups: Sequence[str] = ()) -> tuple[G
         first, _ = found.setdefault((entry.group, entry.log), (number, entry))
         if first != number:
             raise OptionError(f"argument --import: line {number} is about the same log as line {first}")
+    if text.rpartition("\n")[2]:
+        raise OptionError(
+            "argument --import: the last line has no line feed at its end, so the file may be cut: take a "
+            "whole one, or end the line"
+        )
     entries = sorted(entry for _, entry in found.values() if not groups or entry.group in groups)
     if not entries:
         raise OptionError(

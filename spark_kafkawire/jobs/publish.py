@@ -42,6 +42,7 @@ from ..errors import DeliveryError, OptionError, RowError, quoted
 from ..options import WriteOptions
 from ..source.writer import KafkaWireBatchWriter, create_writer
 from .hadoop_files import Files
+from .local_files import named
 from .positions import Positions
 from .progress import Progress
 from .publish_difference import Difference, Survey, survey
@@ -49,6 +50,7 @@ from .publish_logs import TargetLogs
 from .publish_options import SETTLE_S, proven, shown_target, write_schema
 from .publish_state import Done, Publication, PublishState, TopicRows
 from .publish_write import write, write_once
+from .sole_run import sole_run
 from .spark_progress import watching
 from .written import Written
 
@@ -105,22 +107,34 @@ class ResumablePublish:
         self._options = WriteOptions.parse(options)
         self._schema = write_schema(options)
         self._logs = TargetLogs(self._spark, options)
-        self._state = PublishState(Files(self._spark), state)
+        self._files = Files(self._spark)
+        self._folder = state
+        self._state = PublishState(self._files, state)
 
     def run(self) -> Published:
         """Write the rows that are not there yet.
 
         Raises ``OptionError`` where the directory is of another publication, ``DataLossError`` where
-        a log has lost what was written since, ``RowError``, and ``DeliveryError`` and others where
-        rows could not be written (all fatal); what is written stays, and the next run goes on.
+        a log has lost what was written since, ``FileError`` where another run works with the directory,
+        ``RowError``, and ``DeliveryError`` and others where rows could not be written (all fatal); what is
+        written stays, and the next run goes on.
         """
+        with sole_run(self._files, [self._folder]):
+            return self._run()
+
+    def _run(self) -> Published:
         publication, difference = self._begin()
         if done := self._state.done():
             return Published((), done.messages, done.messages_doubled, was_done=True)
         writer = create_writer(self._options, self._rows.schema, overwrite=False, advice=_RUN_AGAIN)
         is_first = self._state.run_count == 0
-        self._state.begin_run(self._ends(writer, publication))
+        number = self._state.begin_run(self._ends(writer, publication))
         written, doubled_count = self._write(writer, difference, is_first=is_first)
+        if self._state.run_count > number + 1:
+            raise DeliveryError(
+                f"another run has begun in {named(self._folder)} while this one wrote; there are "
+                f"{doubled_count:,} messages like the rows too often by now: let one run end before the next"
+            )
         self._state.finish(Done(publication.count, doubled_count))
         own_count = sum(each.message_count for each in written)
         return Published(written, publication.count - own_count, doubled_count)

@@ -3,27 +3,39 @@
     publication.json   which rows go where: decided before anything is sent
     run-0.json         where the logs ended when run 0 had not sent anything yet
     run-1.json ...     the same of the runs after it
+    begun-0.json ...   the run sends from now on: says that there was a run-0.json
     done.json          all rows are in the topic; what became of them
 
-Each file is made in one step and never changes.
+Each file is made in one step and never changes, has a checksum, and names the publication. A file that is
+missing or of another publication is an error: without the ends of a run, what it has written would be
+written again.
 """
 
 from __future__ import annotations
 
-import json
 import re
+import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Final, TypeVar
 
-from ..errors import CorruptDataError, OptionError, quoted, shown
-from .hadoop_files import Files
+from ..errors import CorruptDataError, OptionError, quoted
+from .hadoop_files import FileSystem
+from .local_files import named
 from .positions import Positions, by_log, by_topic
+from .sealed import BrokenSeal, seal, unseal
 
 T = TypeVar("T")
 
+_RUN_NAME: Final = re.compile(r"(?:run|begun)-([0-9]+)\.json")
+_OWN_NAME: Final = re.compile(r"(?:run|begun)-[0-9]+\.json|done\.json")
+
 #: Says what the files are, and changes with their layout.
-_FORMAT: Final = "spark-kafkawire publish 1"
+_KIND: Final = "publish 2"
+_ADVICE: Final = (
+    "put the file back as it was; without it nobody can tell what is in the topic already, and another "
+    "--state writes all rows again"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,68 +82,81 @@ class Done:
 
 
 class PublishState:
-    """The directory. Raises ``FileError``, and ``CorruptDataError`` for files of others (fatal)."""
+    """The directory. Raises ``FileError``, and ``CorruptDataError`` for files that are damaged, missing or of
+    another publication (fatal). ``begin`` comes first."""
 
-    def __init__(self, files: Files, folder: str) -> None:
+    def __init__(self, files: FileSystem, folder: str) -> None:
         self._files = files
         self._folder = folder
+        self._id = ""
 
     def begin(self, given: Publication) -> None:
         """Remember what is published. Raises ``OptionError`` where that is something else already."""
         path = f"{self._folder}/publication.json"
         if self._files.exists(path):
-            self._load(path, _publication).check(given, self._folder)
+            self._load("publication.json", _publication).check(given, self._folder)
             return
+        if others := [name for name in self._files.names(self._folder) if _OWN_NAME.fullmatch(name)]:
+            raise CorruptDataError(f"{named(path)} is missing, and {others[0]} is there; {_ADVICE}")
         self._files.make_folder(self._folder)
         topics = {topic: [rows.count, rows.checksum] for topic, rows in given.topics.items()}
-        self._save(path, {"target": given.target, "topics": topics})
+        self._id = uuid.uuid4().hex
+        self._save("publication.json", {"target": given.target, "topics": topics})
 
-    def begin_run(self, ends: Positions) -> None:
-        """Remember where all logs end that this run may write to. Raises ``FileError`` where another
-        run begins at the same time."""
-        self._save(f"{self._folder}/run-{self.run_count}.json", {"ends": by_topic(ends)})
+    def begin_run(self, ends: Positions) -> int:
+        """Remember where all logs end that this run may write to; the run's number. Raises ``FileError``
+        where another run begins at the same time."""
+        number = self.run_count
+        self._save(f"run-{number}.json", {"ends": by_topic(ends)})
+        self._save(f"begun-{number}.json", {})
+        return number
 
     @property
     def run_count(self) -> int:
         """Runs that have begun."""
-        return sum(
-            re.fullmatch(r"run-\d+\.json", name) is not None for name in self._files.names(self._folder)
-        )
+        matches = map(_RUN_NAME.fullmatch, self._files.names(self._folder))
+        return 1 + max((int(match[1]) for match in matches if match), default=-1)
 
     def starts(self) -> Positions:
         """For each log where it ended before the first run that may have written to it."""
         starts: Positions = {}
         for number in range(self.run_count):
-            ends = self._load(
-                f"{self._folder}/run-{number}.json", lambda content: dict(by_log(content["ends"]))
-            )
+            name = f"run-{number}.json"
+            if not self._files.exists(f"{self._folder}/{name}"):
+                raise CorruptDataError(
+                    f"{named(f'{self._folder}/{name}')} is missing, and a later run has begun; {_ADVICE}"
+                )
+            ends = self._load(name, lambda content: dict(by_log(content["ends"])))
             starts = {**ends, **starts}
         return starts
 
     def finish(self, done: Done) -> None:
-        """Remember that all rows are there."""
-        self._save(f"{self._folder}/done.json", asdict(done))
+        """Remember that all rows are there; nothing happens where another run has said so."""
+        if self.done() is None:
+            self._save("done.json", asdict(done))
 
     def done(self) -> Done | None:
         """How the publication ended, None where it has not."""
-        path = f"{self._folder}/done.json"
-        if not self._files.exists(path):
+        if not self._files.exists(f"{self._folder}/done.json"):
             return None
-        return self._load(path, lambda content: Done(content["messages"], content["messages_doubled"]))
+        return self._load("done.json", lambda content: Done(content["messages"], content["messages_doubled"]))
 
-    def _save(self, path: str, content: Mapping[str, Any]) -> None:
-        self._files.write(path, json.dumps({"format": _FORMAT, **content}))
+    def _save(self, name: str, content: Mapping[str, Any]) -> None:
+        text = seal(_KIND, {"publication": self._id, "file": name, **content})
+        self._files.create(f"{self._folder}/{name}", text)
 
-    def _load(self, path: str, parse: Callable[[Any], T]) -> T:
-        text = self._files.read(path)
+    def _load(self, name: str, parse: Callable[[Any], T]) -> T:
+        path = f"{self._folder}/{name}"
         try:
-            content = json.loads(text)
-            if content["format"] != _FORMAT:
-                raise ValueError(content["format"])
+            content = unseal(self._files.read(path), _KIND)
+            self._id = self._id or content["publication"]
+            if (content["publication"], content["file"]) != (self._id, name):
+                raise BrokenSeal("it is of another publication or run")
             return parse(content)
         except (ValueError, LookupError, TypeError, AttributeError) as error:
+            why = str(error) if isinstance(error, BrokenSeal) else "it is of another layout"
             raise CorruptDataError(
-                f"{shown(path)} is not of a publication, or damaged; give another --state"
+                f"{named(path)} is not of a publication, or damaged: {why}; {_ADVICE}"
             ) from error
 
 

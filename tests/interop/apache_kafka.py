@@ -16,7 +16,7 @@ from typing import Final, Self
 from spark_kafkawire.broker.java import find_java
 from spark_kafkawire.broker.processes import ChildProcess
 from tests.support.certificates import SERVER_NAME, Certificates
-from tests.support.noida import HOST, answers, free_port
+from tests.support.noida import HOST, answers, free_port, listens
 
 from .jars import broker_jars
 
@@ -120,7 +120,8 @@ class ApacheKafka:
     def _answering(self) -> bool | None:
         # Its listeners open one after another once it is ready, those with logins later than PLAINTEXT.
         plain = ("PLAINTEXT", "SASL_PLAINTEXT")
-        return True if all(answers(HOST, self.ports[name]) for name in plain) else None
+        are_open = all(listens(HOST, port) for port in self.ports.values())
+        return True if are_open and all(answers(HOST, self.ports[name]) for name in plain) else None
 
     def _properties(self) -> str:
         addresses = [f"{name}://{HOST}:{port}" for name, port in self.ports.items()]

@@ -240,25 +240,21 @@ def test_wrong_options_are_told_before_spark_is_asked(
 class Crashing:
     """Counts the steps that change something, and ends the run before or after one of them."""
 
-    CHANGES: Final = ("create", "rename", "delete", "mkdirs")
+    CHANGES: Final = ("create", "rename", "remove", "make_folder")
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.left = 0
         self.after = False
-        call, commit = Files._call, V07Cluster.commit_group_offsets
+        steps = [*((Files, name) for name in self.CHANGES), (V07Cluster, "commit_group_offsets")]
+        for owner, name in steps:
+            monkeypatch.setattr(owner, name, self._crashing(getattr(owner, name)))
 
-        def crashing_call(files: Files, method: str, *arguments: Any) -> Any:
-            return self._step(lambda: call(files, method, *arguments), method in self.CHANGES)
+    def _crashing(self, step: Callable[..., Any]) -> Callable[..., Any]:
+        return lambda *arguments, **options: self._step(lambda: step(*arguments, **options))
 
-        def crashing_commit(*arguments: Any, **options: Any) -> None:
-            self._step(lambda: commit(*arguments, **options), True)
-
-        monkeypatch.setattr(Files, "_call", crashing_call)
-        monkeypatch.setattr(V07Cluster, "commit_group_offsets", crashing_commit)
-
-    def _step(self, step: Callable[[], Any], counts: bool) -> Any:
-        self.left -= counts
-        crashes = counts and self.left == 0
+    def _step(self, step: Callable[[], Any]) -> Any:
+        self.left -= 1
+        crashes = self.left == 0
         if crashes and not self.after:
             raise Crash
         result = step()

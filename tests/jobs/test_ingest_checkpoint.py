@@ -156,7 +156,7 @@ def test_a_checkpoint_that_is_no_folder_or_holds_something_else_is_told(
     damaged.mkdir()
     (damaged / "0.done.json").write_text("{}")
     line = refused(run(tmp_path / "out", damaged), ExitCode.FAILED)
-    assert line.startswith(f"{damaged}/0.done.json is not a plan of ingest: ")
+    assert line.startswith(f"{damaged}/0.done.json is not a plan of ingest, or damaged: its format is")
     assert not list((tmp_path / "out").glob("batch=*"))
 
 

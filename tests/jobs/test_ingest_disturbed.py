@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 
 from spark_kafkawire.cluster.modern import ModernCluster
 from spark_kafkawire.errors import DataLossError, OptionError
-from spark_kafkawire.jobs.hadoop_files import FileError, Files
+from spark_kafkawire.jobs.hadoop_files import FileError, Files, HadoopFiles
 from spark_kafkawire.jobs.ingest import Ingest
 from spark_kafkawire.jobs.ingest_output import Output, OutputOptions
 from spark_kafkawire.jobs.ingest_plan import Plan
@@ -76,7 +76,7 @@ def test_a_batch_of_another_run_is_not_taken_for_the_planned_one(
         patched.setattr(Ingest, "_write", crash)
         Ingest(spark, planned, QUIET).run()
     Ingest(spark, options_of(noida, topic, output, checkpoint=str(tmp_path / "second")), QUIET).run()
-    with pytest.raises(FileError, match=r"out/batch=0 is another run's, or of one with another --checkpoint"):
+    with pytest.raises(FileError, match=r"out/batch=0 is of a run that is not recorded, or of one with"):
         Ingest(spark, planned, QUIET).run()
 
 
@@ -122,10 +122,29 @@ def test_a_folder_that_was_renamed_into_another_one_is_taken_out_again(
     for name in ("attempt", "batch=0"):
         (tmp_path / name).mkdir()
         (tmp_path / name / name).touch()
-    monkeypatch.setattr(Files, "exists", lambda _, path: Path(path).exists() and not path.endswith("=0"))
+    monkeypatch.setattr(
+        HadoopFiles, "exists", lambda _, path: Path(path).exists() and not path.endswith("=0")
+    )
     with pytest.raises(FileError, match=r"batch=0 came to be there meanwhile: does another run write here\?"):
-        Files(spark).rename(f"{tmp_path}/attempt", f"{tmp_path}/batch=0")
+        HadoopFiles(spark).rename(f"{tmp_path}/attempt", f"{tmp_path}/batch=0")
     assert [path.name for path in (tmp_path / "batch=0").iterdir()] == ["batch=0"]
+
+
+def test_files_of_hadoop_are_made_once_and_whole(spark: SparkSession, tmp_path: Path) -> None:
+    files = HadoopFiles(spark)
+    files.make_folder(f"{tmp_path}/state")
+    files.create(f"{tmp_path}/state/7.planned.json", "plan\n")
+    with pytest.raises(FileError, match=r"7\.planned\.json is there already: does another run write here\?"):
+        files.create(f"{tmp_path}/state/7.planned.json", "other\n")
+    files.rename(f"{tmp_path}/state/7.planned.json", f"{tmp_path}/state/7.done.json")
+    files.sync(f"{tmp_path}/state")
+    assert files.read(f"{tmp_path}/state/7.done.json") == "plan\n"
+    assert [name for name in files.names(f"{tmp_path}/state") if name[0] != "."] == ["7.done.json"]
+    assert files.names(f"{tmp_path}/none") == []
+    files.remove(f"{tmp_path}/state")
+    assert not files.exists(f"{tmp_path}/state")
+    with pytest.raises(FileError, match=r"none: cannot open: FileNotFoundException"):
+        files.read(f"{tmp_path}/none")
 
 
 def test_a_folder_that_cannot_be_made_is_named(spark: SparkSession) -> None:

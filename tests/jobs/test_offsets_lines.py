@@ -33,7 +33,7 @@ def test_lines_are_those_of_kafkas_tools(unit: OffsetUnit, entry: GroupOffset, l
     assert exported([entry], unit) == line
     assert imported(line, unit) == (entry,)
     assert imported(line.replace("\n", "\r\n"), unit) == (entry,)
-    assert imported(f"\n{line.strip()}", unit) == (entry,)
+    assert imported(f"\n{line}\n", unit) == (entry,)
 
 
 def test_the_path_of_a_line_is_a_recorded_node() -> None:
@@ -119,6 +119,17 @@ def test_only_the_groups_that_are_asked_for_are_imported() -> None:
 def test_a_log_that_is_there_twice_is_an_error() -> None:
     with pytest.raises(OptionError, match="line 2 is about the same log as line 1"):
         imported(LINE_07 + LINE_07, BYTES)
+
+
+@pytest.mark.parametrize(("text", "unit"), [(LINE_07, BYTES), (LINE_MODERN, RECORDS)])
+def test_a_file_that_was_cut_within_a_line_is_an_error_wherever_that_was(text: str, unit: OffsetUnit) -> None:
+    other = text.replace("group1", "group2")
+    for size in range(1, len(text)):
+        with pytest.raises(
+            OptionError, match=r"^argument --import: (line 2 is not|the last line has no line f)"
+        ):
+            imported(other + text[:size], unit)
+    assert len(imported(other + text, unit)) == 2
 
 
 def test_an_empty_file_is_an_error() -> None:

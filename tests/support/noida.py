@@ -13,6 +13,7 @@ from __future__ import annotations
 import contextlib
 import importlib.resources
 import os
+import random
 import socket
 import tempfile
 from collections.abc import Mapping
@@ -27,6 +28,8 @@ from . import librdkafka
 HOST: Final = "127.0.0.1"
 #: It serves after some ten milliseconds; a loaded machine takes longer.
 START_TIMEOUT_S: Final = 90.0
+#: Below are the ports of well-known servers.
+PORT_MIN: Final = 10_000
 #: A free port may be taken between its choice and the broker's start.
 START_ATTEMPTS: Final = 5
 
@@ -158,6 +161,13 @@ def answers(host: str, port: int, timeout_s: float = 5.0) -> bool:
     return False
 
 
+def listens(host: str, port: int, timeout_s: float = 5.0) -> bool:
+    """Whether somebody takes connections."""
+    with contextlib.suppress(OSError), socket.create_connection((host, port), timeout_s):
+        return True
+    return False
+
+
 def find_program() -> str:
     """The path of noida-db's program: started without the Python around it, it is one process."""
     program = Path(str(importlib.resources.files("noida_db"))) / "noida-db"
@@ -167,7 +177,18 @@ def find_program() -> str:
 
 
 def free_port() -> int:
-    """A port that nobody listens on now."""
-    with socket.create_server((HOST, 0)) as sock:
-        port: int = sock.getsockname()[1]
-        return port
+    """A port that nobody listens on now, and that no connection gets until somebody does: those that the
+    operating system gives out itself may be taken before, or while a broker is stopped to start again."""
+    for _ in range(1000):
+        port = random.randrange(PORT_MIN, _first_given_out())
+        with contextlib.suppress(OSError), socket.create_server((HOST, port)):
+            return port
+    raise AssertionError("no port is free")
+
+
+def _first_given_out() -> int:
+    """The first port of those that outgoing connections get."""
+    try:
+        return max(int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0]), 2 * PORT_MIN)
+    except OSError:  # no Linux: as IANA has it
+        return 49152

@@ -10,12 +10,13 @@ from typing import Any, Final, TypeVar
 
 from ...clients.identity import identify
 from ...errors import OptionError
-from ...model import OffsetRange, TopicPartition
+from ...model import LogBounds, OffsetRange, TopicPartition
 from ...protocol.modern.create_topics import BROKER_DEFAULT
 from ..progress import Progress, Work
 from .clusters import Clusters
 from .copying import Copied, Copier, CopyTask
 from .planning import Leg, missing_topics, plan, prepare_topics
+from .reopening import check_new, holds_next
 from .state import LogProgress, Mark, State, StateDirectory, load_state
 from .verification import Verified, Verifier, VerifyTask
 
@@ -128,16 +129,20 @@ class _Run:
         )
         new = [leg for leg in legs if leg.progress is None or (leg.size and not leg.progress.is_open)]
         ends = self._clusters.target_cluster.bounds([leg.route.target for leg in new])
-        self._save(self._opened(leg, ends[leg.route.target].latest, ids[leg.route.target]) for leg in new)
+        self._save(self._opened(leg, ends[leg.route.target], ids[leg.route.target]) for leg in new)
 
-    def _opened(self, leg: Leg, target_end: int, topic_id: str | None) -> LogProgress:
+    def _opened(self, leg: Leg, target: LogBounds, topic_id: str | None) -> LogProgress:
         before = leg.progress
         if before is None:
+            check_new(self._clusters, leg, target)
             producer = identify(self._clusters.metadata, self._clusters.write, _IDEMPOTENT_MAGIC)
-            mark = Mark(leg.start_offset, target_end)
+            mark = Mark(leg.start_offset, target.latest)
         else:
             producer = before.producer
-            mark = Mark(leg.start_offset, target_end, before.copied.message_count)
+            at = before.copied.target_offset
+            # What an older copy of the state does not know of is found behind its mark.
+            is_old = holds_next(self._clusters, leg, at, target.latest)
+            mark = Mark(leg.start_offset, at if is_old else target.latest, before.copied.message_count)
         return LogProgress(leg.route.source, leg.route.target, topic_id, producer, mark, mark)
 
     def _copy(self, legs: Sequence[Leg], work: Work) -> None:

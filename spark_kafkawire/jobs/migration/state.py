@@ -4,14 +4,18 @@
         state = directory.load()
         directory.save(state)
 
-A run that is killed at any moment leaves the old state or the new one.
+    migration-7.json   the state; the next one is migration-8.json, and then this one is removed
+    lock               held while a run works here; says, from the first state on, that there must be one
+
+A run that is killed at any moment leaves the old state or the new one, and the newest one counts. Of two
+runs that no lock keeps apart one is first to make the next file, and the other one ends.
 """
 
 from __future__ import annotations
 
 import fcntl
-import json
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,9 +24,19 @@ from typing import IO, Any, Final, Self
 from ...clients.batches import ProducerId
 from ...errors import CorruptDataError, OptionError, shown
 from ...model import TopicPartition
+from ..local_files import LocalFiles, file_error, named
+from ..sealed import BrokenSeal, seal, unseal
 
 #: Says what the file is, and changes with its layout.
-_FORMAT: Final = "spark-kafkawire migration 1"
+_KIND: Final = "migration 2"
+_NAME: Final = re.compile(r"migration-([0-9]{1,18})\.json")
+_OLD_NAME: Final = "migration.json"
+_LOCK: Final = "lock"
+_BEGUN: Final = "begun\n"
+_ADVICE: Final = (
+    "put the file back as it was, of the last run; without it begin anew, with another directory and new "
+    "topics in the target"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,22 +83,25 @@ class State:
 class StateDirectory:
     """The directory, locked against a second run while the block lasts."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, files: LocalFiles | None = None) -> None:
         self._folder = folder
-        self._file = folder / "migration.json"
+        self._files = files or LocalFiles()
         self._lock: IO[str] | None = None
+        self._number = 0
 
     def __enter__(self) -> Self:
         """Raises ``OptionError`` (fatal) where another run has it, or it cannot be written."""
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
-            self._lock = (self._folder / "lock").open("a")
+            self._lock = (self._folder / _LOCK).open("a")
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
             self.__exit__()
-            is_taken = isinstance(error, BlockingIOError)
-            problem = "another run uses it now" if is_taken else error.strerror
-            raise OptionError(f"argument --state: {self._folder}: {problem}") from error
+            if isinstance(error, BlockingIOError):
+                problem = f"{named(str(self._folder))}: another run uses it now"
+            else:
+                problem = str(file_error("write", self._folder, error))
+            raise OptionError(f"argument --state: {problem}") from error
         return self
 
     def __exit__(self, *exc_info: object) -> None:
@@ -94,41 +111,81 @@ class StateDirectory:
     def load(self) -> State | None:
         """The state of the run before, None before the first one.
 
-        Raises ``CorruptDataError`` (fatal) for a file that is something else.
+        Raises ``CorruptDataError`` (fatal) for a file that is damaged or something else, and where
+        there was one and is none; ``FileError`` where it cannot be read.
         """
-        return load_state(self._folder)
+        self._number, state = _newest(self._files, self._folder)
+        if state is not None:
+            self._mark_begun()
+        return state
 
     def save(self, state: State) -> None:
-        """Replace the state; it is on disk when this returns."""
-        new = self._file.with_suffix(".new")
-        with new.open("w", encoding="utf-8") as file:
-            json.dump(_to_json(state), file, indent=1)
-            file.flush()
-            os.fsync(file.fileno())
-        new.rename(self._file)
-        folder = os.open(self._folder, os.O_RDONLY)
+        """Remember a state after the one that was loaded or saved last; it is on disk when this returns.
+
+        Raises ``FileError`` (fatal) where another run was first, which no lock kept out, as on a file
+        system of two machines: it goes on, and this one must send nothing more.
+        """
+        number = self._number + 1
+        self._files.create(str(self._folder / _name(number)), seal(_KIND, _to_json(state)))
+        self._number = number
+        self._mark_begun()
+        for before in _numbers(self._files, self._folder):
+            if before < number:
+                self._files.remove(str(self._folder / _name(before)))
+
+    def _mark_begun(self) -> None:
+        """Let the lock's file say that there is a state: should that be missing, it was lost."""
+        assert self._lock is not None
         try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
+            if not os.fstat(self._lock.fileno()).st_size:
+                self._lock.write(_BEGUN)
+                self._lock.flush()
+                os.fsync(self._lock.fileno())
+        except OSError as error:
+            raise file_error("write", self._folder / _LOCK, error) from error
 
 
 def load_state(folder: Path) -> State | None:
     """The state in a directory, which need not be there. Raises as ``StateDirectory.load``."""
-    file = folder / "migration.json"
+    return _newest(LocalFiles(), folder)[1]
+
+
+def _newest(files: LocalFiles, folder: Path) -> tuple[int, State | None]:
+    """The number of the newest state, and what it says; 0 and None where there was none yet."""
+    number = max(_numbers(files, folder), default=0)
+    if not number:
+        _check_new(files, folder)
+        return 0, None
+    path = str(folder / _name(number))
     try:
-        text = file.read_text("utf-8")
-    except FileNotFoundError:
-        return None
-    try:
-        return _from_json(json.loads(text))
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise CorruptDataError(f"{shown(file)} is not the state of a migration, or damaged") from error
+        return number, _from_json(unseal(files.read(path), _KIND))
+    except (ValueError, LookupError, TypeError, AttributeError) as error:
+        why = str(error) if isinstance(error, BrokenSeal) else shown(repr(error))
+        raise CorruptDataError(
+            f"{named(path)} is not the state of a migration, or damaged: {why}; {_ADVICE}"
+        ) from error
+
+
+def _check_new(files: LocalFiles, folder: Path) -> None:
+    """Raise ``CorruptDataError`` where there was a state, and is none."""
+    lock, old = str(folder / _LOCK), str(folder / _OLD_NAME)
+    if files.exists(old):
+        raise CorruptDataError(f"{named(old)} is not the state of a migration of this version; {_ADVICE}")
+    if files.exists(lock) and files.read(lock):
+        raise CorruptDataError(f"{named(str(folder / _name(1)))} or a later one is missing; {_ADVICE}")
+
+
+def _numbers(files: LocalFiles, folder: Path) -> list[int]:
+    matches = map(_NAME.fullmatch, files.names(str(folder)))
+    return [int(match[1]) for match in matches if match]
+
+
+def _name(number: int) -> str:
+    return f"migration-{number}.json"
 
 
 def _to_json(state: State) -> dict[str, Any]:
     return {
-        "format": _FORMAT,
         "source_headers": state.source_headers,
         "logs": [
             {
@@ -146,8 +203,6 @@ def _to_json(state: State) -> dict[str, Any]:
 
 
 def _from_json(content: dict[str, Any]) -> State:
-    if content["format"] != _FORMAT:
-        raise ValueError(content["format"])
     logs = [
         LogProgress(
             source=TopicPartition(each["source"][0], each["source"][2], each["source"][1]),

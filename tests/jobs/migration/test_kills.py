@@ -13,10 +13,11 @@ from typing import Final
 import pytest
 
 from spark_kafkawire.broker import EmbeddedCluster
+from spark_kafkawire.jobs.migration.state import StateDirectory
 from tests.support.noida import NoidaBroker
 from tests.support.polling import poll
 
-from ..forking import Runs, starting_runs
+from ..forking import Child, Runs, starting_runs
 from .test_migration import TOPIC, copied, recorded
 
 KILL_COUNT: Final = 20
@@ -63,11 +64,10 @@ def test_a_run_that_wakes_up_after_another_took_its_place_adds_nothing(
     here, there = tmp_path / "here", tmp_path / "there"
     names = {TOPIC: "woken"}
     frozen = runs.start(corpus.zookeeper_connect, noida.bootstrap_servers, f"{here}", names)
-    poll(lambda: (here / "migration.json").exists(), "the first run to begin")
+    poll(lambda: any(here.glob("migration-*.json")), "the first run to begin")
     time.sleep(0.1)
     frozen.signal(signal.SIGSTOP)
-    there.mkdir()
-    shutil.copy(here / "migration.json", there)
+    shutil.copytree(here, there)
 
     other = runs.start(corpus.zookeeper_connect, noida.bootstrap_servers, f"{there}", names)
     assert runs.ended(other) == 0, other.output.read_text()
@@ -80,12 +80,11 @@ def test_a_run_that_wakes_up_after_another_took_its_place_adds_nothing(
 def test_a_second_run_in_the_same_directory_is_kept_out(
     runs: Runs, corpus: EmbeddedCluster, noida: NoidaBroker, tmp_path: Path
 ) -> None:
-    names = {TOPIC: "locked"}
-    first = runs.start(corpus.zookeeper_connect, noida.bootstrap_servers, f"{tmp_path}", names)
-    poll(lambda: (tmp_path / "migration.json").exists(), "the first run to begin")
-    first.signal(signal.SIGSTOP)
-    second = runs.start(corpus.zookeeper_connect, noida.bootstrap_servers, f"{tmp_path}", names)
-    assert runs.ended(second) == 1
-    assert "another run uses it now" in second.output.read_text()
-    first.signal(signal.SIGCONT)
-    assert runs.ended(first) == 0
+    def run() -> Child:
+        return runs.start(corpus.zookeeper_connect, noida.bootstrap_servers, f"{tmp_path}", {TOPIC: "locked"})
+
+    with StateDirectory(tmp_path):
+        second = run()
+        assert runs.ended(second) == 1
+        assert "another run uses it now" in second.output.read_text()
+    assert runs.ended(run()) == 0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-import json
+import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -28,6 +28,7 @@ from spark_kafkawire.jobs.migration.report import check
 from spark_kafkawire.jobs.migration.run import Settings, describe
 from spark_kafkawire.jobs.migration.state import State, load_state
 from spark_kafkawire.jobs.migration.verification import Verifier
+from spark_kafkawire.jobs.sealed import seal, unseal
 from spark_kafkawire.options import ReadOptions
 from spark_kafkawire.records.encoding import encode
 from tests.clients.producing import ReplyFaults
@@ -234,6 +235,52 @@ def test_a_log_that_was_copied_is_not_passed_over_in_silence(
     assert read(noida, target, 3) == [b"one", b"two", b"three", b"five"]
 
 
+@pytest.mark.parametrize("source_headers", [False, True])
+def test_an_older_copy_of_the_state_directory_doubles_nothing(
+    corpus: EmbeddedCluster,
+    noida: NoidaBroker,
+    source: str,
+    target: str,
+    tmp_path: Path,
+    source_headers: bool,
+) -> None:
+    clusters = clusters_of(
+        corpus.zookeeper_connect, noida.bootstrap_servers, [source], source_headers=source_headers
+    )
+    state, copy = tmp_path / "state", tmp_path / "copy"
+    run(clusters, state, {source: target})
+    shutil.copytree(state, copy)
+    replay.produce(ports(corpus)[1], (source, 0), message_set(b"four"))
+    run(clusters, state, {source: target})
+    replay.produce(ports(corpus)[1], (source, 0), message_set(b"five"))
+    summary = run(clusters, copy, {source: target})
+    check(summary)
+    assert (summary["messages"], summary["messages_found"]) == (1, 1)
+    assert read(noida, target, 3) == [b"one", b"two", b"three", b"four", b"five"]
+
+
+@pytest.mark.parametrize("source_headers", [False, True])
+def test_a_new_state_directory_does_not_copy_a_second_time(
+    corpus: EmbeddedCluster,
+    noida: NoidaBroker,
+    source: str,
+    target: str,
+    tmp_path: Path,
+    source_headers: bool,
+) -> None:
+    clusters = clusters_of(
+        corpus.zookeeper_connect, noida.bootstrap_servers, [source], source_headers=source_headers
+    )
+    run(clusters, tmp_path / "first", {source: target})
+    with pytest.raises(OptionError) as caught:
+        run(clusters, tmp_path / "second", {source: target})
+    assert str(caught.value) == (
+        f"argument --state: {target} 0 begins with the messages of {source} 0-0 already: another --state "
+        "copied it: go on with that one, or copy to a new topic by --map; else all of it would be there twice"
+    )
+    assert read(noida, target, 3) == [b"one", b"two", b"three"]
+
+
 def interrupted_by_another(
     corpus: EmbeddedCluster,
     noida: NoidaBroker,
@@ -337,10 +384,10 @@ def test_what_retention_deleted_after_it_was_copied_is_counted_and_the_rest_comp
 
 
 def change_state(folder: Path, change: Callable[[list[Any]], object]) -> None:
-    file = folder / "migration.json"
-    content = json.loads(file.read_text())
+    [file] = folder.glob("migration-*.json")
+    content = unseal(file.read_text(), "migration 2")
     change(content["logs"])
-    file.write_text(json.dumps(content))
+    file.write_text(seal("migration 2", content))
 
 
 def test_a_source_that_lost_what_was_not_copied_is_a_data_loss(
@@ -478,7 +525,7 @@ def test_the_source_is_old_and_the_target_is_not() -> None:
 def test_a_damaged_state_stops_a_run_before_anything_is_done(
     corpus: EmbeddedCluster, noida: NoidaBroker, source: str, target: str, tmp_path: Path
 ) -> None:
-    (tmp_path / "migration.json").write_text("{")
+    (tmp_path / "migration-1.json").write_text("{")
     clusters = clusters_of(corpus.zookeeper_connect, noida.bootstrap_servers, [source])
     with pytest.raises(KafkaWireError, match="is not the state of a migration"):
         run(clusters, tmp_path, {source: target}, runner=one_by_one)

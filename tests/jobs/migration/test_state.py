@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-import json
+import fcntl
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from spark_kafkawire.clients.batches import ProducerId
-from spark_kafkawire.errors import CorruptDataError, OptionError
+from spark_kafkawire.errors import CorruptDataError, KafkaWireError, OptionError
+from spark_kafkawire.jobs.local_files import FileError
 from spark_kafkawire.jobs.migration.state import LogProgress, Mark, State, StateDirectory, load_state
+from spark_kafkawire.jobs.sealed import seal, unseal
 from spark_kafkawire.model import TopicPartition
 
 LOG = LogProgress(
@@ -44,10 +47,105 @@ def test_a_second_run_is_kept_out_until_the_first_one_ends(tmp_path: Path) -> No
         pass
 
 
-@pytest.mark.parametrize("text", ["", "{}", "[]", '{"format": "another"}', '{"format": 1, "logs": {}}', "\0"])
-def test_a_file_that_is_something_else_is_refused(tmp_path: Path, text: str) -> None:
-    (tmp_path / "migration.json").write_text(text)
-    with pytest.raises(CorruptDataError, match=r"migration\.json is not the state of a migration"):
+def state_file(folder: Path) -> Path:
+    """The newest state, alone, as it is between two runs."""
+    [file] = folder.glob("migration-*.json")
+    return file
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("", "it is empty"),
+        ("\0", "it is not JSON, or cut"),
+        ("[" * 100_000, "it is not JSON, or cut"),
+        ("[]", "it is no JSON object"),
+        ("{}", "its format is None, and not spark-kafkawire migration 2"),
+        ('{"format": "spark-kafkawire migration 3"}', "its format is spark-kafkawire migration 3, and not"),
+        ('{"format": "spark-kafkawire migration 2", "logs": []}', "its checksum is that of another text"),
+        ('{"format": 1, "format": 1}', "it has a key twice"),
+        ('{"format": NaN}', "NaN is no number"),
+    ],
+)
+def test_a_file_that_is_something_else_is_refused(tmp_path: Path, text: str, why: str) -> None:
+    (tmp_path / "migration-1.json").write_text(text)
+    with pytest.raises(
+        CorruptDataError, match=rf"/migration-1\.json is not the state of a migration, .*: {why}"
+    ):
+        load_state(tmp_path)
+
+
+def test_a_state_that_was_cut_or_in_which_a_bit_has_changed_is_never_another_one(tmp_path: Path) -> None:
+    with StateDirectory(tmp_path) as directory:
+        directory.save(STATE)
+    file = state_file(tmp_path)
+    data = file.read_bytes()
+    damaged = [data[:size] for size in range(len(data) - 1)]
+    damaged += [
+        data[:place] + bytes([data[place] ^ 1 << bit]) + data[place + 1 :]
+        for place in range(len(data))
+        for bit in range(8)
+    ]
+    said = []
+    for each in damaged:
+        file.write_bytes(each)
+        try:
+            assert load_state(tmp_path) == STATE
+        except KafkaWireError as error:
+            said.append(str(error))
+    assert all(str(file) in line and line.isprintable() for line in said)
+    # What differs in blanks alone, or in a letter's escape, is the same state.
+    assert len(said) > 0.98 * len(damaged)
+
+
+def test_a_state_that_is_gone_is_not_taken_for_none(tmp_path: Path) -> None:
+    with StateDirectory(tmp_path) as directory:
+        directory.save(STATE)
+    file = state_file(tmp_path)
+    text = file.read_text()
+    file.unlink()
+    with (
+        StateDirectory(tmp_path) as directory,
+        pytest.raises(
+            CorruptDataError, match=r"migration-1\.json or a later one is missing; put the file back"
+        ),
+    ):
+        directory.load()
+    file.write_text(text)
+    assert load_state(tmp_path) == STATE
+
+
+def test_an_older_state_beside_a_newer_one_does_not_count(tmp_path: Path) -> None:
+    older = replace(STATE, logs={LOG.source: replace(LOG, copied=Mark(450, 8, 5))})
+    with StateDirectory(tmp_path) as directory:
+        directory.save(older)
+        text = state_file(tmp_path).read_text()
+        directory.save(STATE)
+        (tmp_path / "migration-1.json").write_text(text)
+        assert directory.load() == STATE
+
+
+def test_of_two_runs_that_no_lock_keeps_apart_one_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on a file system that two machines share, and whose locks they do not."""
+    monkeypatch.setattr(fcntl, "flock", lambda *_: None)
+    with StateDirectory(tmp_path) as first, StateDirectory(tmp_path) as second:
+        assert (first.load(), second.load()) == (None, None)
+        first.save(STATE)
+        other = replace(STATE, logs={LOG.source: replace(LOG, producer=ProducerId(4002, 0))})
+        with pytest.raises(
+            FileError, match=r"migration-1\.json is there already: does another run write here"
+        ):
+            second.save(other)
+        assert load_state(tmp_path) == STATE
+
+
+def test_a_state_of_the_layout_before_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "migration.json").write_text('{"format": "spark-kafkawire migration 1"}')
+    with pytest.raises(
+        CorruptDataError, match=r"migration\.json is not the state of a migration of this ver"
+    ):
         load_state(tmp_path)
 
 
@@ -61,9 +159,9 @@ def test_a_place_that_cannot_be_a_directory_is_refused(tmp_path: Path) -> None:
 def test_a_state_whose_marks_run_backwards_is_refused(tmp_path: Path, verified: Mark) -> None:
     with StateDirectory(tmp_path) as directory:
         directory.save(STATE)
-    file = tmp_path / "migration.json"
-    content = json.loads(file.read_text())
+    file = state_file(tmp_path)
+    content = unseal(file.read_text(), "migration 2")
     content["logs"][0]["verified"] = [verified.source_offset, verified.target_offset, 0]
-    file.write_text(json.dumps(content))
+    file.write_text(seal("migration 2", content))
     with pytest.raises(CorruptDataError, match="or damaged"):
         load_state(tmp_path)

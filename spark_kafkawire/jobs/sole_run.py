@@ -10,16 +10,21 @@ second run is noticed later (see ``ingest_output``).
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Final
 
-from ..errors import shown
-from .hadoop_files import FileError, Files
+from .hadoop_files import FileSystem
+from .local_files import FileError, file_error, named
+
+#: What file systems answer that know no locks.
+_NO_LOCKS: Final = frozenset((errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP, errno.EINVAL))
 
 
 @contextlib.contextmanager
-def sole_run(files: Files, folders: Iterable[str]) -> Iterator[None]:
+def sole_run(files: FileSystem, folders: Iterable[str]) -> Iterator[None]:
     """Raises ``FileError`` (fatal) where another run has one of the folders."""
     with contextlib.ExitStack() as stack:
         for folder in dict.fromkeys(folders):
@@ -34,12 +39,13 @@ def _lock(stack: contextlib.ExitStack, path: Path) -> None:
     try:
         file = stack.enter_context(path.open("a"))
     except OSError as error:
-        raise FileError(f"{shown(path)}: {error.strerror}") from error
+        raise file_error("write", path, error) from error
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError as error:
         raise FileError(
-            f"{shown(path.parent)}: another run works here now; let one end before the next"
+            f"{named(str(path.parent))}: another run works here now; let one end before the next"
         ) from error
-    except OSError:
-        return  # a file system that knows no locks
+    except OSError as error:
+        if error.errno not in _NO_LOCKS:
+            raise file_error("lock", path, error) from error

@@ -1,0 +1,49 @@
+"""Whether a target has got messages already that the state directory knows nothing of.
+
+The directory may be an older copy that was put back, or a new one where there was another before. The
+target tells: what is behind the mark of a log, or at the beginning of a target that was never written to
+by the state's account, is then the source's own.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ...errors import OptionError
+from ...model import LogBounds
+from .clusters import Clusters
+from .planning import Leg
+
+_ADVICE: Final = (
+    "another --state copied it: go on with that one, or copy to a new topic by --map; else all of it would "
+    "be there twice"
+)
+
+
+def holds_next(clusters: Clusters, leg: Leg, start_offset: int, stop_offset: int) -> bool:
+    """Whether the target holds, in a range of it, what is to be copied next.
+
+    With source headers a message anywhere in the range says so, without them its first one, by its
+    value: others may have written there. Raises what reading raises.
+    """
+    if not leg.size:
+        return False
+    target = leg.route.target
+    pieces = clusters.copied_values(leg.route.source, target, start_offset, stop_offset)
+    there = next((values[0] for values in pieces if len(values)), None)
+    if there is None or clusters.source_headers:
+        return there is not None
+    source = clusters.source_columns(leg.fetch_task(leg.start_offset))
+    wanted = next((columns for columns in source if columns.count), None)
+    return wanted is not None and wanted.values is not None and bool(there == wanted.values[0])
+
+
+def check_new(clusters: Clusters, leg: Leg, target: LogBounds) -> None:
+    """Raise ``OptionError`` (fatal) where the target of a log that was never copied begins with it."""
+    # The first message is enough: a copy of another directory began there.
+    stop_offset = min(target.earliest + 1, target.latest)
+    if holds_next(clusters, leg, target.earliest, stop_offset):
+        raise OptionError(
+            f"argument --state: {leg.route.target} begins with the messages of {leg.route.source} already: "
+            f"{_ADVICE}"
+        )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Final
@@ -96,13 +96,14 @@ class Clusters:
         """A producer that goes on in a partition of the target."""
         return Producer(self.metadata, self.write, {log: position})
 
-    def source_columns(self, task: FetchTask) -> Iterator[Columns]:
-        """The messages of a range of the source; the last row of each piece ends an outermost one.
+    def source_columns(self, task: FetchTask) -> Generator[Columns]:
+        """The messages of a range of the source; the last row of each piece ends an outermost one. Whoever
+        does not read them to their end closes it: a connection is open meanwhile.
 
         What is lost after the run was planned is an error, whatever ``failOnDataLoss`` says.
         """
         cluster = cluster_of(self.source, (task.leader.broker,))
-        return Fetcher(task, cluster, _strict(self.source), self.source.net).columns()
+        yield from Fetcher(task, cluster, _strict(self.source), self.source.net).columns()
 
     def source_start(self, task: FetchTask) -> int:
         """The first offset of the log that a range is of, now."""
@@ -111,8 +112,9 @@ class Clusters:
 
     def copied_values(
         self, source: TopicPartition, target: TopicPartition, start_offset: int, stop_offset: int
-    ) -> Iterator[pa.Array]:
-        """The values in a range of the target: with source headers, of messages from ``source`` alone."""
+    ) -> Generator[pa.Array]:
+        """The values in a range of the target: with source headers, of messages from ``source`` alone. To be
+        closed as ``source_columns``."""
         if start_offset >= stop_offset:
             return
         log_range = OffsetRange(target, start_offset, stop_offset)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from typing import Final, Self
 
@@ -65,8 +65,12 @@ class Copier:
                 f"{task.target} ends at {end} and was copied to up to {mark.target_offset}: it lost records; "
                 "delete the topic and the state directory, and begin anew"
             )
-        present = Present(clusters.copied_values(task.source.range.log, task.target, mark.target_offset, end))
-        with _Appender(clusters, task) as appender:
+        log = task.source.range.log
+        with (
+            closing(clusters.copied_values(log, task.target, mark.target_offset, end)) as there,
+            _Appender(clusters, task) as appender,
+        ):
+            present = Present(there)
             source_offset = self._append(task, present, appender)
             receipts = appender.finish()
         sent_to = max((receipt.stop_offset or 0 for receipt in receipts), default=0)
@@ -78,17 +82,18 @@ class Copier:
     def _append(self, task: CopyTask, present: Present, appender: _Appender) -> int:
         """Append what is not there; the offset where the next piece begins."""
         log = task.source.range.log
-        for columns in self._clusters.source_columns(task.source):
-            values = columns.values
-            assert values is not None
-            assert columns.next_offset is not None
-            there = self._match(task, present, columns)
-            if there < len(values):
-                rest = self._records(log, columns).slice(there, len(values) - there)
-                appender.add(rest, first_number=task.mark.message_count + present.matched_count)
-            next_offset = int(columns.next_offset[-1])
-            if next_offset - task.mark.source_offset >= task.piece_bytes and present.is_exhausted:
-                return next_offset
+        with closing(self._clusters.source_columns(task.source)) as pieces:
+            for columns in pieces:
+                values = columns.values
+                assert values is not None
+                assert columns.next_offset is not None
+                there = self._match(task, present, columns)
+                if there < len(values):
+                    rest = self._records(log, columns).slice(there, len(values) - there)
+                    appender.add(rest, first_number=task.mark.message_count + present.matched_count)
+                next_offset = int(columns.next_offset[-1])
+                if next_offset - task.mark.source_offset >= task.piece_bytes and present.is_exhausted:
+                    return next_offset
         if not present.is_exhausted:
             raise self._foreign(task, f"{present.matched_count} of them are the source's")
         return task.source.range.stop_offset

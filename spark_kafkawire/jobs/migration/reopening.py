@@ -7,6 +7,7 @@ by the state's account, is then the source's own.
 
 from __future__ import annotations
 
+from contextlib import closing
 from typing import Final
 
 from ...errors import OptionError
@@ -29,13 +30,13 @@ def holds_next(clusters: Clusters, leg: Leg, start_offset: int, stop_offset: int
     if not leg.size:
         return False
     target = leg.route.target
-    pieces = clusters.copied_values(leg.route.source, target, start_offset, stop_offset)
-    there = next((values[0] for values in pieces if len(values)), None)
+    with closing(clusters.copied_values(leg.route.source, target, start_offset, stop_offset)) as pieces:
+        there = next((values[0] for values in pieces if len(values)), None)
     if there is None or clusters.source_headers:
         return there is not None
-    source = clusters.source_columns(leg.fetch_task(leg.start_offset))
-    wanted = next((columns for columns in source if columns.count), None)
-    return wanted is not None and wanted.values is not None and bool(there == wanted.values[0])
+    with closing(clusters.source_columns(leg.fetch_task(leg.start_offset))) as source:
+        first = next((each.values[0] for each in source if each.values is not None and each.count), None)
+    return bool(there == first)
 
 
 def check_new(clusters: Clusters, leg: Leg, target: LogBounds) -> None:

@@ -29,6 +29,8 @@ class Raised:
 
 HOST = Raised("java.net.UnknownHostException: nosuch")
 ABORTED = "org.apache.spark.SparkException: Job aborted due to stage failure: Task 0"
+WRITING = "org.apache.spark.SparkException: [TASK_WRITE_FAILED] Task failed writing to file:/a."
+FULL = Raised("java.io.IOException: No space left on device")
 READABLE = "org.apache.spark.SparkException: [FAILED_READ_FILE] Encountered an error: a.csv\nIf not, ..."
 
 
@@ -38,6 +40,12 @@ READABLE = "org.apache.spark.SparkException: [FAILED_READ_FILE] Encountered an e
         (HOST, "UnknownHostException: nosuch"),
         (Raised(ABORTED, HOST), "UnknownHostException: nosuch"),
         (Raised(ABORTED, Raised(READABLE, HOST)), "[FAILED_READ_FILE] Encountered an error: a.csv"),
+        (
+            Raised(
+                ABORTED, Raised(WRITING, Raised("org.apache.hadoop.fs.FSError: java.io.IOException", FULL))
+            ),
+            "[TASK_WRITE_FAILED] Task failed writing to file:/a.: IOException: No space left on device",
+        ),
         (Raised("java.lang.IllegalStateException"), "IllegalStateException"),
     ],
 )

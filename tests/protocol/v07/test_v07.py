@@ -20,7 +20,7 @@ from spark_kafkawire.protocol.v07 import (
 )
 from tests.support import golden
 
-from .streams import Stream, feed, mutated, parse_requests, recorded_streams
+from ..streams import Stream, feed, mutated, parse_requests, recorded_streams
 
 JVM: Final = {
     item["name"]: bytes.fromhex(item["hex"])

@@ -14,11 +14,11 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
 
-from ..model import OffsetUnit
-from .dialect import Api, Dialect
-from .primitives import BYTES, INT16, INT32, INT64, REST, Array, Buffer, Sequel, Sized, String
-from .replies import Faults, below, nothing_to_compare
-from .schema import Struct, wire
+from ...model import OffsetUnit
+from ..dialect import Api, Dialect
+from ..primitives import BYTES, INT16, INT32, INT64, REST, Array, Buffer, Sequel, Sized, String
+from ..replies import Faults, below, nothing_to_compare
+from ..schema import Struct, wire
 
 #: ``time`` of an OFFSETS request: the end of the log, then the starts of its segments.
 LATEST_TIME: Final = -1

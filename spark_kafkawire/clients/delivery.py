@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from operator import attrgetter
 from typing import Final
 
-from ..cluster.metadata import Metadata
+from ..cluster.modern.metadata import Metadata
 from ..errors import Action, DeliveryError, KafkaWireError
 from ..model import Broker, TopicPartition
 from ..net.retry import Attempts

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from typing import Final
 
-from ..cluster.metadata import Metadata
+from ..cluster.modern.metadata import Metadata
 from ..errors import BrokerError, OptionError, UnsupportedVersionError
 from ..net.retry import Attempts
 from ..options import WriteOptions

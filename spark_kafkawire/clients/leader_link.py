@@ -8,7 +8,7 @@ from itertools import groupby
 from operator import attrgetter
 from typing import Final
 
-from ..cluster.metadata import Metadata
+from ..cluster.modern.metadata import Metadata
 from ..errors import (
     Action,
     BrokerError,

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final, Self
 
-from ..cluster.metadata import Metadata
+from ..cluster.modern.metadata import Metadata
 from ..model import TopicPartition
 from ..options import WriteOptions
 from ..records.rows import Records

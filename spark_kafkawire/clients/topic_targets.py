@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final, Self
 
-from ..cluster.metadata import Metadata
+from ..cluster.modern.metadata import Metadata
 from ..errors import BrokerError, KafkaWireError, UnknownTopicError, quoted
 from ..model import TopicPartition
 from ..net.known_versions import KNOWN

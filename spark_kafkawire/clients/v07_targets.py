@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from typing import Final, Self
 
 from ..cluster.asking import side_by_side
-from ..cluster.expected import check_brokers
-from ..cluster.view import logs_to_write, unannounced, view
+from ..cluster.v07.expected import check_brokers
+from ..cluster.v07.view import logs_to_write, unannounced, view
 from ..errors import ConnectFailed, DiscoveryError, quoted
 from ..model import Broker, ClusterView, TopicPartition
 from ..net.client import Client

@@ -14,9 +14,9 @@ from typing import Protocol
 
 from ..model import Broker, Leader, LogBounds, RecordTimes, TopicPartition
 from ..options import ReadOptions
-from .metadata import Metadata
-from .modern import ModernCluster
-from .v07 import V07Cluster
+from .modern.cluster import ModernCluster
+from .modern.metadata import Metadata
+from .v07.cluster import V07Cluster
 
 #: An offset for each log; None where the cluster knows none that fits the question.
 Offsets = Mapping[TopicPartition, int | None]

@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 
 from spark_kafkawire.broker import EmbeddedCluster
 from spark_kafkawire.clients.fetcher import Fetcher, FetchTask
-from spark_kafkawire.cluster.v07 import V07Cluster
+from spark_kafkawire.cluster.v07.cluster import V07Cluster
 from spark_kafkawire.model import Broker, Leader, OffsetRange, TopicPartition
 from spark_kafkawire.options import Discovery, FetchOptions
 from tests.support.settings import net_07

@@ -11,7 +11,7 @@ import pytest
 
 from spark_kafkawire.clients.producer import Producer
 from spark_kafkawire.clients.sender import LogReceipt
-from spark_kafkawire.cluster.metadata import Metadata
+from spark_kafkawire.cluster.modern.metadata import Metadata
 from spark_kafkawire.errors import ConnectionLost
 from spark_kafkawire.model import TopicPartition
 from spark_kafkawire.net.client import Client

@@ -16,7 +16,7 @@ import pytest
 
 from spark_kafkawire.broker import BrokerConfig, BrokerServer, Fault, FaultKind
 from spark_kafkawire.clients.fetcher import Fetcher, FetchTask
-from spark_kafkawire.cluster.v07 import V07Cluster
+from spark_kafkawire.cluster.v07.cluster import V07Cluster
 from spark_kafkawire.errors import (
     BrokerError,
     ConnectFailed,

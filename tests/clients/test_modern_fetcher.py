@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from spark_kafkawire.clients.fetcher import Fetcher, FetchTask
-from spark_kafkawire.cluster.metadata import Metadata
-from spark_kafkawire.cluster.modern import ModernCluster
+from spark_kafkawire.cluster.modern.cluster import ModernCluster
+from spark_kafkawire.cluster.modern.metadata import Metadata
 from spark_kafkawire.errors import (
     BrokerError,
     CorruptDataError,
@@ -41,7 +41,7 @@ from spark_kafkawire.protocol.modern.list_offsets import (
     ListOffsetsPartitionReply,
 )
 from spark_kafkawire.protocol.modern.metadata import MetadataTopic
-from tests.cluster.test_metadata import servers
+from tests.cluster.modern.test_metadata import servers
 from tests.records.batches import TRANSACTIONAL, batch, marker, record
 from tests.support import librdkafka
 from tests.support.foreign import Record

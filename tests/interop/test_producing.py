@@ -15,7 +15,7 @@ from spark_kafkawire.clients.batches import Position
 from spark_kafkawire.clients.delivery import Delivery
 from spark_kafkawire.clients.identity import new_producer
 from spark_kafkawire.clients.producer import Producer
-from spark_kafkawire.cluster.metadata import Metadata
+from spark_kafkawire.cluster.modern.metadata import Metadata
 from spark_kafkawire.errors import DeliveryError, UnknownTopicError
 from spark_kafkawire.model import TopicPartition
 from spark_kafkawire.net.pool import POOL

@@ -14,8 +14,8 @@ from kazoo.client import KazooClient
 from pyspark.sql import SparkSession
 
 from spark_kafkawire.broker import EmbeddedCluster
-from spark_kafkawire.cluster.v07 import V07Cluster
-from spark_kafkawire.cluster.view import view
+from spark_kafkawire.cluster.v07.cluster import V07Cluster
+from spark_kafkawire.cluster.v07.view import view
 from spark_kafkawire.errors import BrokersMissingError, DataLossError, OptionError
 from spark_kafkawire.jobs.hadoop_files import FileError, Files
 from spark_kafkawire.jobs.ingest import Ingest

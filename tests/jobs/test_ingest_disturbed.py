@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from spark_kafkawire.cluster.modern import ModernCluster
+from spark_kafkawire.cluster.modern.cluster import ModernCluster
 from spark_kafkawire.errors import DataLossError, OptionError
 from spark_kafkawire.jobs.hadoop_files import FileError, Files, HadoopFiles
 from spark_kafkawire.jobs.ingest import Ingest

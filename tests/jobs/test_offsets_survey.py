@@ -13,7 +13,7 @@ from spark_kafkawire.jobs.offsets_report import GroupOffset
 from spark_kafkawire.jobs.offsets_survey import Surveyed
 from spark_kafkawire.model import OffsetUnit, TopicPartition
 from spark_kafkawire.net.pool import POOL
-from tests.cluster.trees import TreeWriter
+from tests.cluster.v07.trees import TreeWriter
 from tests.support import librdkafka
 from tests.support.foreign import Record
 from tests.support.mock_cluster import LIST_OFFSETS, NO_LEADER, MockCluster

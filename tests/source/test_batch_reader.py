@@ -11,7 +11,7 @@ from pyspark.errors import AnalysisException, PythonException
 from pyspark.sql import DataFrame, Row, SparkSession
 
 from spark_kafkawire.broker import EmbeddedCluster
-from spark_kafkawire.cluster.view import view
+from spark_kafkawire.cluster.v07.view import view
 from spark_kafkawire.model import Broker
 from spark_kafkawire.net.client import Client
 from spark_kafkawire.options import Discovery

@@ -16,7 +16,7 @@ from pyspark.sql.types import BinaryType, StructField, StructType
 from spark_kafkawire.broker import EmbeddedCluster
 from spark_kafkawire.clients.murmur2 import positive_hashes
 from spark_kafkawire.clients.v07_targets import V07Targets
-from spark_kafkawire.cluster.view import view
+from spark_kafkawire.cluster.v07.view import view
 from spark_kafkawire.errors import DiscoveryError
 from spark_kafkawire.options import WriteOptions
 from spark_kafkawire.source.writer import create_writer

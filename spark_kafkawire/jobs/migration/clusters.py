@@ -13,7 +13,7 @@ from ...clients.batches import Position
 from ...clients.fetcher import Fetcher, FetchTask
 from ...clients.producer import Producer
 from ...cluster.cluster import Cluster, cluster_of
-from ...cluster.metadata import Metadata
+from ...cluster.modern.metadata import Metadata
 from ...errors import OptionError, shown
 from ...model import OffsetRange, OffsetUnit, TopicPartition
 from ...net.known_versions import KNOWN

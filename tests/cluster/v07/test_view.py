@@ -12,8 +12,8 @@ from typing import Final
 import pytest
 
 from spark_kafkawire.broker import BrokerServer, Fault, FaultKind
-from spark_kafkawire.cluster.probe import PARTITION_COUNT_MAX, TopicOnBroker, partition_codes, probe
-from spark_kafkawire.cluster.view import logs_of_topics, logs_to_write, view
+from spark_kafkawire.cluster.v07.probe import PARTITION_COUNT_MAX, TopicOnBroker, partition_codes, probe
+from spark_kafkawire.cluster.v07.view import logs_of_topics, logs_to_write, view
 from spark_kafkawire.errors import (
     Action,
     BrokerError,

@@ -11,14 +11,14 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from ..errors import BrokerError, ConnectFailed, KafkaWireError, ProtocolError, UnsupportedVersionError
-from ..model import Broker, LogBounds, RecordTimes, TopicPartition
-from ..net.pool import POOL
-from ..net.retry import Attempts
-from ..options import NetOptions
-from ..protocol.modern.error_codes import ModernErrorCode, broker_error
-from ..protocol.modern.fetch import READ_UNCOMMITTED
-from ..protocol.modern.list_offsets import (
+from ...errors import BrokerError, ConnectFailed, KafkaWireError, ProtocolError, UnsupportedVersionError
+from ...model import Broker, LogBounds, RecordTimes, TopicPartition
+from ...net.pool import POOL
+from ...net.retry import Attempts
+from ...options import NetOptions
+from ...protocol.modern.error_codes import ModernErrorCode, broker_error
+from ...protocol.modern.fetch import READ_UNCOMMITTED
+from ...protocol.modern.list_offsets import (
     EARLIEST_LOCAL_SINCE,
     EARLIEST_LOCAL_TIMESTAMP,
     EARLIEST_TIMESTAMP,
@@ -32,7 +32,7 @@ from ..protocol.modern.list_offsets import (
     ListOffsetsRequest,
     ListOffsetsTopic,
 )
-from .asking import side_by_side
+from ..asking import side_by_side
 from .metadata import Metadata
 
 #: One question after the other: the timestamp, or what stands for one, of each log.

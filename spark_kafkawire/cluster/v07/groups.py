@@ -21,9 +21,9 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from ..errors import DiscoveryError, OptionError, quoted, shown
-from ..model import TopicPartition
-from ..options import Discovery
+from ...errors import DiscoveryError, OptionError, quoted, shown
+from ...model import TopicPartition
+from ...options import Discovery
 from .zookeeper_session import Tree, read_tree
 
 _log = logging.getLogger("spark_kafkawire")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from spark_kafkawire.cluster.metadata import Metadata
-from spark_kafkawire.cluster.topic_configs import cleanup_policy
+from spark_kafkawire.cluster.modern.metadata import Metadata
+from spark_kafkawire.cluster.modern.topic_configs import cleanup_policy
 from spark_kafkawire.errors import BrokerError, UnsupportedVersionError
 from spark_kafkawire.protocol import modern
 from spark_kafkawire.protocol.dialect import VersionRange

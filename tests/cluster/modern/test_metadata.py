@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from spark_kafkawire.cluster.metadata import Metadata, Topic
+from spark_kafkawire.cluster.modern.metadata import Metadata, Topic
 from spark_kafkawire.errors import BrokerError, ConnectFailed, ProtocolError, UnknownTopicError
 from spark_kafkawire.model import Broker, Leader, TopicPartition
 from spark_kafkawire.net.pool import Pool

@@ -6,17 +6,17 @@ import logging
 import uuid
 from collections.abc import Collection, Mapping, Sequence
 
-from ..errors import OptionError, UnknownTopicError
-from ..model import Broker, Leader, LogBounds, RecordTimes, TopicPartition
-from ..options import NetOptions
-from ..protocol.modern.fetch import READ_UNCOMMITTED
-from ..protocol.modern.list_offsets import EARLIEST_LOCAL_TIMESTAMP, LATEST_TIMESTAMP
+from ...errors import OptionError, UnknownTopicError
+from ...model import Broker, Leader, LogBounds, RecordTimes, TopicPartition
+from ...options import NetOptions
+from ...protocol.modern.fetch import READ_UNCOMMITTED
+from ...protocol.modern.list_offsets import EARLIEST_LOCAL_TIMESTAMP, LATEST_TIMESTAMP
+from ..v07.view import unknown_topics
 from .group_members import group_members, list_groups, logs_of_group
 from .groups import commit_offsets, committed_offsets
 from .list_offsets import all_bounds, list_offsets, record_times
 from .metadata import Metadata
 from .topic_configs import cleanup_policy
-from .view import unknown_topics
 
 _log = logging.getLogger("spark_kafkawire")
 

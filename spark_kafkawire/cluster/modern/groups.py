@@ -6,14 +6,14 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from ..errors import OptionError, quoted
-from ..model import Broker, TopicPartition
-from ..net.pool import POOL
-from ..net.retry import Attempts
-from ..options import NetOptions
-from ..protocol.modern.error_codes import ModernErrorCode, broker_error
-from ..protocol.modern.find_coordinator import FindCoordinatorRequest
-from ..protocol.modern.group_offsets import (
+from ...errors import OptionError, quoted
+from ...model import Broker, TopicPartition
+from ...net.pool import POOL
+from ...net.retry import Attempts
+from ...options import NetOptions
+from ...protocol.modern.error_codes import ModernErrorCode, broker_error
+from ...protocol.modern.find_coordinator import FindCoordinatorRequest
+from ...protocol.modern.group_offsets import (
     OffsetCommitPartition,
     OffsetCommitReply,
     OffsetCommitRequest,

@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 
-from ..errors import (
+from ...errors import (
     Action,
     BrokerError,
     KafkaWireError,
@@ -30,16 +30,16 @@ from ..errors import (
     quoted,
     shown,
 )
-from ..model import Broker, Leader, TopicPartition
-from ..net.client import Client
-from ..net.pool import POOL, Pool
-from ..net.retry import Attempts
-from ..net.transport import Deadline
-from ..options import NetOptions
-from ..protocol.modern import METADATA
-from ..protocol.modern.error_codes import ModernErrorCode, broker_error
-from ..protocol.modern.limits import NO_TOPIC_ID
-from ..protocol.modern.metadata import MetadataReply, MetadataRequest, MetadataRequestTopic, MetadataTopic
+from ...model import Broker, Leader, TopicPartition
+from ...net.client import Client
+from ...net.pool import POOL, Pool
+from ...net.retry import Attempts
+from ...net.transport import Deadline
+from ...options import NetOptions
+from ...protocol.modern import METADATA
+from ...protocol.modern.error_codes import ModernErrorCode, broker_error
+from ...protocol.modern.limits import NO_TOPIC_ID
+from ...protocol.modern.metadata import MetadataReply, MetadataRequest, MetadataRequestTopic, MetadataTopic
 
 T = TypeVar("T")
 

@@ -35,10 +35,10 @@ from kazoo.exceptions import (
 from kazoo.handlers.threading import KazooTimeoutError, SequentialThreadingHandler
 from kazoo.retry import KazooRetry
 
-from ..errors import DiscoveryError, OptionError, RequestTimedOut, said, shown
-from ..net.transport import Deadline
-from ..options import Discovery
-from ..secrecy import HIDDEN, holds_secret, keep_secret
+from ...errors import DiscoveryError, OptionError, RequestTimedOut, said, shown
+from ...net.transport import Deadline
+from ...options import Discovery
+from ...secrecy import HIDDEN, holds_secret, keep_secret
 
 _log = logging.getLogger("spark_kafkawire")
 T = TypeVar("T")

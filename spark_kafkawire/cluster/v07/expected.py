@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from typing import Final
 
-from ..errors import BrokersMissingError, OptionError
-from ..model import Broker
-from ..options import ExpectedBrokers
+from ...errors import BrokersMissingError, OptionError
+from ...model import Broker
+from ...options import ExpectedBrokers
 
 #: Ids that an error names.
 _IDS_COUNT_MAX: Final = 20

@@ -9,16 +9,19 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from ..errors import UnsupportedVersionError, quoted
-from ..model import Broker, TopicPartition
-from ..net.retry import Attempts
-from ..options import NetOptions
-from ..protocol.modern.consumer_group_describe import ConsumerGroupDescribeReply, ConsumerGroupDescribeRequest
-from ..protocol.modern.describe_groups import DescribedGroup, DescribeGroupsReply, DescribeGroupsRequest
-from ..protocol.modern.error_codes import ModernErrorCode, broker_error
-from ..protocol.modern.group_offsets import OffsetFetchReply, OffsetFetchRequest
-from ..protocol.modern.list_groups import ListGroupsReply, ListGroupsRequest
-from .asking import side_by_side
+from ...errors import UnsupportedVersionError, quoted
+from ...model import Broker, TopicPartition
+from ...net.retry import Attempts
+from ...options import NetOptions
+from ...protocol.modern.consumer_group_describe import (
+    ConsumerGroupDescribeReply,
+    ConsumerGroupDescribeRequest,
+)
+from ...protocol.modern.describe_groups import DescribedGroup, DescribeGroupsReply, DescribeGroupsRequest
+from ...protocol.modern.error_codes import ModernErrorCode, broker_error
+from ...protocol.modern.group_offsets import OffsetFetchReply, OffsetFetchRequest
+from ...protocol.modern.list_groups import ListGroupsReply, ListGroupsRequest
+from ..asking import side_by_side
 from .groups import ask_coordinator, coordinator_of
 from .metadata import Metadata
 

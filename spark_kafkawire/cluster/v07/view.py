@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-from ..errors import UnknownTopicError, lookalikes, shown
-from ..model import Broker, ClusterView, TopicPartition
-from ..net.retry import Attempts
-from ..options import Discovery, NetOptions
-from .asking import side_by_side
+from ...errors import UnknownTopicError, lookalikes, shown
+from ...model import Broker, ClusterView, TopicPartition
+from ...net.retry import Attempts
+from ...options import Discovery, NetOptions
+from ..asking import side_by_side
 from .expected import check_brokers
 from .probe import TopicOnBroker, probe
 from .zookeeper import discover

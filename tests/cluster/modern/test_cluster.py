@@ -8,8 +8,8 @@ from dataclasses import replace
 
 import pytest
 
-from spark_kafkawire.cluster.metadata import Metadata
-from spark_kafkawire.cluster.modern import ModernCluster
+from spark_kafkawire.cluster.modern.cluster import ModernCluster
+from spark_kafkawire.cluster.modern.metadata import Metadata
 from spark_kafkawire.errors import (
     BrokerError,
     ConnectFailed,

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from spark_kafkawire.cluster.metadata import Metadata
-from spark_kafkawire.cluster.modern import ModernCluster
-from spark_kafkawire.cluster.v07 import V07Cluster
+from spark_kafkawire.cluster.modern.cluster import ModernCluster
+from spark_kafkawire.cluster.modern.metadata import Metadata
+from spark_kafkawire.cluster.v07.cluster import V07Cluster
 from spark_kafkawire.errors import BrokerError, UnknownTopicError
 from spark_kafkawire.model import Broker, Leader, RecordTimes, TopicPartition
 from spark_kafkawire.net.pool import POOL

@@ -16,9 +16,9 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from ..errors import BrokersMissingError, DiscoveryError, quoted, shown
-from ..model import Broker, ClusterView, TopicPartition
-from ..options import Discovery
+from ...errors import BrokersMissingError, DiscoveryError, quoted, shown
+from ...model import Broker, ClusterView, TopicPartition
+from ...options import Discovery
 from .zookeeper_session import Tree, read_tree
 
 IDS: Final = "/brokers/ids"

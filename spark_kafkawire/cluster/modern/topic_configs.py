@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Final
 
-from ..errors import KafkaWireError, ProtocolError, UnsupportedVersionError, quoted
-from ..protocol.modern.describe_configs import (
+from ...errors import KafkaWireError, ProtocolError, UnsupportedVersionError, quoted
+from ...protocol.modern.describe_configs import (
     TOPIC_RESOURCE,
     DescribeConfigsReply,
     DescribeConfigsRequest,
     DescribedResource,
 )
-from ..protocol.modern.error_codes import broker_error
+from ...protocol.modern.error_codes import broker_error
 from .metadata import Metadata
 
 _CLEANUP_POLICY: Final = "cleanup.policy"

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from spark_kafkawire.cluster.v07 import V07Cluster
+from spark_kafkawire.cluster.v07.cluster import V07Cluster
 from spark_kafkawire.errors import OptionError, UnsupportedVersionError
 from spark_kafkawire.model import Broker, TopicPartition
 from spark_kafkawire.options import Discovery
@@ -17,8 +17,8 @@ from tests.support.noida import NoidaBroker
 from tests.support.polling import poll
 from tests.support.settings import net_07
 
-from .test_modern import cluster_of
-from .trees import TreeWriter
+from ..v07.trees import TreeWriter
+from .test_cluster import cluster_of
 
 STAGES = read_json("zk_tree.json")["stages"]
 

@@ -13,13 +13,13 @@ import uuid
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
-from ..errors import BrokersMissingError, OptionError, UnknownTopicError, quoted
-from ..model import Broker, ClusterView, Leader, LogBounds, RecordTimes, TopicPartition
-from ..net.retry import Attempts
-from ..options import Discovery, NetOptions
+from ...errors import BrokersMissingError, OptionError, UnknownTopicError, quoted
+from ...model import Broker, ClusterView, Leader, LogBounds, RecordTimes, TopicPartition
+from ...net.retry import Attempts
+from ...options import Discovery, NetOptions
 from .expected import listed
+from .groups import commit_group_offsets, group_members, list_groups, logs_of_group, read_group_offsets
 from .offsets import all_bounds, segments_before
-from .v07_groups import commit_group_offsets, group_members, list_groups, logs_of_group, read_group_offsets
 from .view import checked, logs_of_topics, names_of, seen, unannounced
 
 _log = logging.getLogger("spark_kafkawire")

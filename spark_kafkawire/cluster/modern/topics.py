@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from ..errors import BrokerError, OptionError, quoted
-from ..model import Broker
-from ..net.client import Client
-from ..net.pool import POOL
-from ..net.retry import Attempts
-from ..options import NetOptions
-from ..protocol.modern import CREATE_TOPICS
-from ..protocol.modern.create_topics import (
+from ...errors import BrokerError, OptionError, quoted
+from ...model import Broker
+from ...net.client import Client
+from ...net.pool import POOL
+from ...net.retry import Attempts
+from ...options import NetOptions
+from ...protocol.modern import CREATE_TOPICS
+from ...protocol.modern.create_topics import (
     BROKER_DEFAULT,
     BROKER_DEFAULTS_SINCE,
     CreatableTopic,
@@ -20,7 +20,7 @@ from ..protocol.modern.create_topics import (
     CreateTopicsReply,
     CreateTopicsRequest,
 )
-from ..protocol.modern.error_codes import ModernErrorCode, broker_error
+from ...protocol.modern.error_codes import ModernErrorCode, broker_error
 from .metadata import Metadata
 
 #: Codes of a topic that is there: another client was faster, or this one without hearing of it.

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from kazoo.client import KazooClient
 
-from spark_kafkawire.cluster.v07 import V07Cluster
+from spark_kafkawire.cluster.v07.cluster import V07Cluster
 from spark_kafkawire.errors import DiscoveryError, OptionError
 from spark_kafkawire.model import Broker, TopicPartition
 from spark_kafkawire.options import Discovery

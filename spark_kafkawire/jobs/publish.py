@@ -37,7 +37,7 @@ from typing import Final
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import lit
 
-from ..clients.targets import targets_type
+from ..clients.writing.targets import targets_type
 from ..errors import DeliveryError, OptionError, RowError, quoted
 from ..options import WriteOptions
 from ..source.writer import KafkaWireBatchWriter, create_writer

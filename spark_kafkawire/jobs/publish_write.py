@@ -14,7 +14,7 @@ import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql import DataFrame
 
-from ..clients.sender import LogReceipt
+from ..clients.writing.sender import LogReceipt
 from ..errors import KafkaWireError
 from ..source.writer import KafkaWireBatchWriter
 from .written import Written, total

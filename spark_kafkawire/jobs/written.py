@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from ..clients.sender import LogReceipt
+from ..clients.writing.sender import LogReceipt
 from ..model import TopicPartition
 
 

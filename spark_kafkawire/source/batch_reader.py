@@ -12,7 +12,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from ..clients.features import warn_of_columns_read
-from ..clients.fetcher import Fetcher
+from ..clients.reading.fetcher import Fetcher
 from ..cluster.cluster import cluster_of
 from ..options import ReadOptions
 from ..planner.batch import plan

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pyspark.sql.datasource import InputPartition
 
-from ..clients.fetcher import FetchTask
+from ..clients.reading.fetcher import FetchTask
 
 
 class KafkaWirePartition(InputPartition):

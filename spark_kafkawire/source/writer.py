@@ -13,12 +13,12 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
-from ..clients.choice import CHOICES
 from ..clients.features import check_columns_written
-from ..clients.partitioner import Partitioner
-from ..clients.rows import Rows
-from ..clients.sender import LogReceipt
-from ..clients.targets import Targets, targets_type
+from ..clients.writing.choice import CHOICES
+from ..clients.writing.partitioner import Partitioner
+from ..clients.writing.rows import Rows
+from ..clients.writing.sender import LogReceipt
+from ..clients.writing.targets import Targets, targets_type
 from ..errors import DeliveryError, KafkaWireError, OptionError, quoted, shown
 from ..model import TopicPartition
 from ..options import WriteOptions

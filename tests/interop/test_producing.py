@@ -11,10 +11,10 @@ from typing import Any, Final
 
 import pytest
 
-from spark_kafkawire.clients.batches import Position
-from spark_kafkawire.clients.delivery import Delivery
-from spark_kafkawire.clients.identity import new_producer
-from spark_kafkawire.clients.producer import Producer
+from spark_kafkawire.clients.writing.modern.batches import Position
+from spark_kafkawire.clients.writing.modern.delivery import Delivery
+from spark_kafkawire.clients.writing.modern.identity import new_producer
+from spark_kafkawire.clients.writing.modern.producer import Producer
 from spark_kafkawire.cluster.modern.metadata import Metadata
 from spark_kafkawire.errors import DeliveryError, UnknownTopicError
 from spark_kafkawire.model import TopicPartition
@@ -24,7 +24,7 @@ from spark_kafkawire.protocol.dialect import VersionRange
 from spark_kafkawire.protocol.modern.api_versions import offered
 from spark_kafkawire.protocol.modern.error_codes import ModernErrorCode
 from spark_kafkawire.protocol.versions import BrokerVersions
-from tests.clients.producing import (
+from tests.clients.writing.modern.producing import (
     FINE,
     ReplyFaults,
     in_parts,
@@ -35,8 +35,8 @@ from tests.clients.producing import (
     records,
     write,
 )
-from tests.clients.test_producer import ROWS, columns, content
-from tests.clients.test_topic_targets import targets
+from tests.clients.writing.modern.test_producer import ROWS, columns, content
+from tests.clients.writing.modern.test_targets import targets
 from tests.support import librdkafka
 from tests.support.certificates import Certificates
 from tests.support.foreign import CODECS, values

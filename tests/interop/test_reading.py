@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from spark_kafkawire.clients.fetcher import Fetcher
+from spark_kafkawire.clients.reading.fetcher import Fetcher
 from spark_kafkawire.cluster.cluster import cluster_of
 from spark_kafkawire.errors import DataLossError, OptionError
 from spark_kafkawire.net.pool import POOL

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import pytest
 
-from spark_kafkawire.clients.batches import ProducerId
+from spark_kafkawire.clients.writing.modern.batches import ProducerId
 from spark_kafkawire.errors import OptionError
 from spark_kafkawire.jobs.ingest import Ingest
 from spark_kafkawire.jobs.ingest_output import Output, OutputOptions

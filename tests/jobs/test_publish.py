@@ -13,7 +13,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from spark_kafkawire.broker import EmbeddedCluster
-from spark_kafkawire.clients.sender import LogReceipt
+from spark_kafkawire.clients.writing.sender import LogReceipt
 from spark_kafkawire.errors import OptionError
 from spark_kafkawire.jobs.progress import Progress
 from spark_kafkawire.jobs.publish import publish

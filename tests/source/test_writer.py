@@ -23,7 +23,7 @@ from pyspark.sql.types import (
 )
 
 from spark_kafkawire.broker import BrokerConfig, BrokerServer
-from spark_kafkawire.clients.record_checks import check_records
+from spark_kafkawire.clients.writing.modern.record_checks import check_records
 from spark_kafkawire.errors import DiscoveryError, OptionError, RowError
 from spark_kafkawire.model import Broker, ClusterView
 from spark_kafkawire.options import WriteOptions
@@ -149,7 +149,7 @@ def test_no_broker_is_found_on_the_driver() -> None:
 
 def test_the_writer_travels_without_the_zookeeper_credential(monkeypatch: pytest.MonkeyPatch) -> None:
     view = ClusterView((Broker(0, "localhost", 1),), ())
-    monkeypatch.setattr("spark_kafkawire.clients.v07_targets.view", lambda _discovery, _net: view)
+    monkeypatch.setattr("spark_kafkawire.clients.writing.v07.targets.view", lambda _discovery, _net: view)
     options = WriteOptions.parse(
         {"zookeeper.connect": "localhost", "zookeeper.auth": "digest:user:s3cret", "topic": "t"}
     )
@@ -210,7 +210,7 @@ def test_a_task_without_rows_opens_no_connection(
     server: BrokerServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     writer = create_writer(write_options(server, topic="t"), schema(VALUE), overwrite=False)
-    monkeypatch.setattr("spark_kafkawire.clients.broker_sender.Client.connect", None)
+    monkeypatch.setattr("spark_kafkawire.clients.writing.v07.broker_sender.Client.connect", None)
     empty = pa.record_batch({"value": pa.array([], pa.binary())})
     for batches in ([], [empty], [empty, empty]):
         assert writer.write(iter(batches)) == KafkaWireCommitMessage(())

@@ -14,8 +14,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import BinaryType, StructField, StructType
 
 from spark_kafkawire.broker import EmbeddedCluster
-from spark_kafkawire.clients.murmur2 import positive_hashes
-from spark_kafkawire.clients.v07_targets import V07Targets
+from spark_kafkawire.clients.writing.murmur2 import positive_hashes
+from spark_kafkawire.clients.writing.v07.targets import V07Targets
 from spark_kafkawire.cluster.v07.view import view
 from spark_kafkawire.errors import DiscoveryError
 from spark_kafkawire.options import WriteOptions

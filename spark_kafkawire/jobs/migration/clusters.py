@@ -9,9 +9,9 @@ from typing import Final
 
 import pyarrow as pa
 
-from ...clients.batches import Position
-from ...clients.fetcher import Fetcher, FetchTask
-from ...clients.producer import Producer
+from ...clients.reading.fetcher import Fetcher, FetchTask
+from ...clients.writing.modern.batches import Position
+from ...clients.writing.modern.producer import Producer
 from ...cluster.cluster import Cluster, cluster_of
 from ...cluster.modern.metadata import Metadata
 from ...errors import OptionError, shown

@@ -7,11 +7,11 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from typing import Final, Self
 
-from ...clients.batches import SEQUENCE_MAX, Position, ProducerId
-from ...clients.fetcher import FetchTask
-from ...clients.producer import Producer
-from ...clients.record_checks import check_records
-from ...clients.sender import LogReceipt
+from ...clients.reading.fetcher import FetchTask
+from ...clients.writing.modern.batches import SEQUENCE_MAX, Position, ProducerId
+from ...clients.writing.modern.producer import Producer
+from ...clients.writing.modern.record_checks import check_records
+from ...clients.writing.sender import LogReceipt
 from ...errors import DeliveryError, KafkaWireError
 from ...model import TopicPartition
 from ...records.columns import Columns

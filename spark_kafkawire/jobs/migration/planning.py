@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from ...clients.fetcher import FetchTask
-from ...clients.topic_targets import TopicTargets
+from ...clients.reading.fetcher import FetchTask
+from ...clients.writing.modern.targets import TopicTargets
 from ...cluster.cluster import cluster_of
 from ...cluster.modern.metadata import Topic
 from ...cluster.modern.topics import create_topics

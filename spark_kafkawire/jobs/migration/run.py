@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from ...clients.identity import identify
+from ...clients.writing.modern.identity import identify
 from ...errors import OptionError
 from ...model import LogBounds, OffsetRange, TopicPartition
 from ...protocol.modern.create_topics import BROKER_DEFAULT

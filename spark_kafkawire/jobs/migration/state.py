@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any, Final, Self
 
-from ...clients.batches import ProducerId
+from ...clients.writing.modern.batches import ProducerId
 from ...errors import CorruptDataError, OptionError, shown
 from ...model import TopicPartition
 from ..local_files import LocalFiles, file_error, named

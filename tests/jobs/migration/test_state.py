@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from spark_kafkawire.clients.batches import ProducerId
+from spark_kafkawire.clients.writing.modern.batches import ProducerId
 from spark_kafkawire.errors import CorruptDataError, KafkaWireError, OptionError
 from spark_kafkawire.jobs.local_files import FileError
 from spark_kafkawire.jobs.migration.state import LogProgress, Mark, State, StateDirectory, load_state

@@ -1,0 +1,59 @@
+"""How the bytes of a range are asked for and decoded: what the fetch loop leaves to the protocol."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Iterator, Mapping
+from types import MappingProxyType
+from typing import Final, Protocol
+
+from ...model import Leader, OffsetRange, OffsetUnit
+from ...options import FetchOptions
+from ...protocol.connection import Reply
+from ...records.columns import Columns
+from .modern.batch_feed import BatchFeed
+from .v07.window_feed import WindowFeed
+
+
+class Feed(Protocol):
+    """The requests for one range, and what their replies hold. No socket, no waiting.
+
+    ``next_offset`` is the first offset that has not come yet, ``offset`` the first one that was not
+    decoded. ``bytes_received`` counts record bytes.
+    """
+
+    @property
+    def next_offset(self) -> int: ...
+
+    @property
+    def offset(self) -> int: ...
+
+    @property
+    def bytes_received(self) -> int: ...
+
+    @property
+    def done(self) -> bool:
+        """Whether all of the range has come and was decoded."""
+
+    def requests(self, leader: Leader) -> Iterator[object]:
+        """Requests to send now; nothing where enough are on their way."""
+
+    def answered(self, reply: Reply) -> None:
+        """Take a reply. Raises ``BrokerError`` with the action that its error code asks for."""
+
+    def columns(self) -> Iterator[Columns]:
+        """The rows of what has come, in order.
+
+        Raises ``BrokerError`` as ``answered``, ``CorruptDataError``, ``LimitError`` (fatal).
+        """
+
+    def restart(self, offset: int | None = None) -> None:
+        """Ask again for what has not come: the connection was lost.
+
+        With ``offset``, go on there and forget what was not decoded.
+        """
+
+
+#: What reads a range, by what its offsets count.
+FEEDS: Final[Mapping[OffsetUnit, Callable[[OffsetRange, FetchOptions, Container[str]], Feed]]] = (
+    MappingProxyType({OffsetUnit.BYTES: WindowFeed, OffsetUnit.RECORDS: BatchFeed})
+)

@@ -1,0 +1,204 @@
+"""Connections to the brokers that lead partitions, and the batches in flight on them."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from operator import attrgetter
+from typing import Final
+
+from ....cluster.modern.metadata import Metadata
+from ....errors import Action, BrokerError, OptionError, UnknownTopicError
+from ....model import Broker, TopicPartition
+from ....net.client import Client
+from ....net.pool import POOL
+from ....net.transport import Deadline
+from ....options import WriteOptions
+from ....protocol.modern import PRODUCE
+from ....protocol.modern.error_codes import ModernErrorCode
+from ....protocol.modern.produce import (
+    ACKS_NONE,
+    ProducePartition,
+    ProducePartitionReply,
+    ProduceReply,
+    ProduceRequest,
+    ProduceTopic,
+)
+from .batches import Batch
+
+#: First version of Produce that carries magic 2, that of magic 1, and that of zstd. Source: KIP-98,
+#: KIP-32, KIP-110.
+_MAGIC_2_SINCE: Final = 3
+_MAGIC_1_SINCE: Final = 2
+_ZSTD_SINCE: Final = 7
+
+
+class LeaderLink:
+    """Sends batches and pairs replies with them. A link that failed is abandoned."""
+
+    def __init__(self, client: Client, acks: int, timeout_ms: int) -> None:
+        self._client = client
+        self._acks = acks
+        self._timeout_ms = timeout_ms
+        self._requests: deque[Sequence[Batch]] = deque()
+
+    @property
+    def broker(self) -> Broker:
+        """Who is at the other end."""
+        return self._client.broker
+
+    @property
+    def in_flight(self) -> int:
+        """Requests whose replies have not come yet."""
+        return len(self._requests)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether a request may be sent: with none in flight, a close by the broker is seen here."""
+        return self.in_flight > 0 or self._client.is_quiet()
+
+    @property
+    def magic(self) -> int:
+        """The format of records that is spoken here."""
+        version = self._client.version_of(PRODUCE)
+        return 2 if version >= _MAGIC_2_SINCE else int(version >= _MAGIC_1_SINCE)
+
+    @property
+    def takes_zstd(self) -> bool:
+        """Whether the broker knows zstd."""
+        return self._client.version_of(PRODUCE) >= _ZSTD_SINCE
+
+    def send(self, batches: Sequence[Batch]) -> None:
+        """Send one request; of each log at most one batch is in it.
+
+        Raises ``TransportError`` (retriable); the batches count as in flight then.
+        """
+        self._requests.append(batches)
+        self._client.send(self._request(batches), _first_deadline(batches))
+        if self._acks == ACKS_NONE:
+            self._requests.pop()
+
+    def take(self) -> list[tuple[Batch, ProducePartitionReply]]:
+        """The outcome of each batch of the oldest request in flight.
+
+        Raises ``TransportError`` (retriable), ``ProtocolError`` (fatal).
+        """
+        reply: ProduceReply = self._client.receive(_first_deadline(self._requests[0])).body
+        answers = {
+            TopicPartition(topic.name, answer.index): answer
+            for topic in reply.responses
+            for answer in topic.partition_responses
+        }
+        batches = self._requests.popleft()
+        return [(batch, answers[batch.log]) for batch in batches]
+
+    def postpone(self, seconds: float) -> None:
+        """Leave all batches that are in flight more time."""
+        for batch in (batch for request in self._requests for batch in request):
+            batch.deadline = batch.deadline.later(seconds)
+
+    def abandon(self) -> list[Batch]:
+        """Close the connection; the batches that were in flight, in the order they were sent."""
+        self._client.close()
+        batches = [batch for request in self._requests for batch in request]
+        self._requests.clear()
+        return batches
+
+    def give_back(self) -> None:
+        """Leave the connection to the tasks that follow; it closes where replies are missing, or the
+        end of a request that was interrupted."""
+        if self._requests:
+            self._client.close()
+        else:
+            POOL.give_back(self._client)
+
+    def _request(self, batches: Sequence[Batch]) -> ProduceRequest:
+        topics = groupby(sorted(batches, key=lambda batch: batch.log), lambda batch: batch.log.topic)
+        return ProduceRequest(
+            acks=self._acks,
+            timeout_ms=self._timeout_ms,
+            topic_data=tuple(
+                ProduceTopic(
+                    name=topic,
+                    partition_data=tuple(
+                        ProducePartition(index=batch.log.partition, records=batch.data()) for batch in own
+                    ),
+                )
+                for topic, own in topics
+            ),
+        )
+
+
+class LeaderLinks:
+    """Who leads which log, as far as it was asked, and a link to each leader that was sent to."""
+
+    def __init__(self, metadata: Metadata, options: WriteOptions) -> None:
+        self._metadata = metadata
+        self._options = options
+        self._leaders: dict[TopicPartition, Broker] = {}
+        self._links: dict[Broker, LeaderLink] = {}
+
+    def __iter__(self) -> Iterator[LeaderLink]:
+        """All links, also where some are dropped meanwhile."""
+        return iter(list(self._links.values()))
+
+    def link_to(self, log: TopicPartition, within: Deadline) -> LeaderLink:
+        """The link to the log's leader, ``within`` that time.
+
+        Raises ``TransportError`` and ``BrokerError`` (retriable) where it is not reached, and for a
+        leader too old for the codec ``OptionError`` (fatal).
+        """
+        leader = self._leaders.get(log) or self._asked(log, within)
+        self._leaders[log] = leader
+        link = self._links.get(leader)
+        if link is None or not link.is_open:
+            # Brokers close connections that are idle for long. Nothing was in flight, so nothing is lost.
+            if link is not None:
+                self.drop(link)
+            link = self._links[leader] = self._opened(leader, within)
+        return link
+
+    def is_led_by(self, log: TopicPartition, leader: Broker) -> bool:
+        """Whether a broker leads a log, as far as that is known; nothing is asked: ``link_to`` asks
+        once the log comes first in the queue."""
+        if log not in self._leaders and (known := self._metadata.known_leaders([log])):
+            self._leaders[log] = known[log].broker
+        return self._leaders.get(log) == leader
+
+    def forget(self, topic: str) -> None:
+        """What is known of a topic's leaders turned out to be old."""
+        self._metadata.forget(topic)
+        self._leaders = {log: leader for log, leader in self._leaders.items() if log.topic != topic}
+
+    def drop(self, link: LeaderLink) -> list[Batch]:
+        """Close a link that failed; what was in flight on it, in the order it was sent."""
+        del self._links[link.broker]
+        return link.abandon()
+
+    def give_back(self) -> None:
+        """Leave the connections to the tasks that follow; never fails."""
+        for link in self:
+            link.give_back()
+        self._links.clear()
+
+    def _asked(self, log: TopicPartition, within: Deadline) -> Broker:
+        try:
+            return self._metadata.leader_of(log, within)
+        except UnknownTopicError as error:
+            # A topic was there when the write began; not every broker learns of a new one at once.
+            code = ModernErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            raise BrokerError(str(error), code, Action.REFRESH) from error
+
+    def _opened(self, leader: Broker, within: Deadline) -> LeaderLink:
+        net = self._options.net
+        client = POOL.take(leader, net.connection, within)
+        link = LeaderLink(client, self._options.delivery.acks, round(net.request_timeout_s * 1000))
+        if self._options.compression == "zstd" and not link.takes_zstd:
+            link.give_back()
+            raise OptionError(f"option compression: {leader} is older than zstd (2.1); choose another")
+        return link
+
+
+def _first_deadline(batches: Sequence[Batch]) -> Deadline:
+    return min((batch.deadline for batch in batches), key=attrgetter("at_s"))

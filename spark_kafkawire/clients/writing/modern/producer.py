@@ -1,0 +1,126 @@
+"""Gathers records by log, encodes them to batches, and delivers those in order.
+
+    with Producer(metadata, options) as producer:
+        producer.add(log, records)
+        receipts = producer.finish()
+
+An idempotent producer's batches carry its id and a sequence, by which a broker appends a repeated
+batch once. Source: KIP-98.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final, Self
+
+from ....cluster.modern.metadata import Metadata
+from ....model import TopicPartition
+from ....options import WriteOptions
+from ....records.rows import Records
+from ..sender import LogReceipt
+from .batches import Batch, BatchEncoder, LogState, Position, ProducerId
+from .delivery import Delivery
+from .identity import identify
+
+_NONE: Final[Mapping[TopicPartition, Position]] = MappingProxyType({})
+
+
+class Producer:
+    """What one task writes to modern brokers. The order of records within a log is kept.
+
+    Where ``resumed`` has a position of a log, it goes on there instead of under a new identity.
+
+    Memory: up to ``kafka.buffer.memory`` and one batch of rows, twice while it is encoded, and the
+    requests in flight.
+    """
+
+    def __init__(
+        self,
+        metadata: Metadata,
+        options: WriteOptions,
+        resumed: Mapping[TopicPartition, Position] = _NONE,
+    ) -> None:
+        self._metadata = metadata
+        self._options = options
+        self._resumed = resumed
+        self._gathered: dict[TopicPartition, list[Records]] = {}
+        self._gathered_sizes: dict[TopicPartition, int] = {}
+        self._gathered_bytes = 0
+        self._logs: dict[TopicPartition, LogState] = {}
+        self._delivery = Delivery(metadata, options, self._logs)
+        self._encoder: BatchEncoder | None = None
+        self._producer: ProducerId | None = None
+        self._batch_count = 0
+
+    def add(self, log: TopicPartition, records: Records) -> None:
+        """Take records of a log; all that is gathered is sent once it fills a batch or the memory.
+
+        Raises ``DeliveryError``, ``OptionError``, and what keeps the first batch from being sent
+        (all fatal).
+        """
+        self._gathered.setdefault(log, []).append(records)
+        size = records.nbytes
+        self._gathered_bytes += size
+        self._gathered_sizes[log] = size = self._gathered_sizes.get(log, 0) + size
+        is_full = self._gathered_bytes >= self._options.delivery.buffer_bytes
+        if is_full or size >= self._options.batch_bytes:
+            self._flush()
+
+    def finish(self) -> tuple[LogReceipt, ...]:
+        """Send what is left, and wait until all is proven as ``acks`` asks for. Raises as ``add``."""
+        self._flush()
+        self._delivery.finish()
+        return tuple(
+            LogReceipt(log, state.message_count, state.size, state.start_offset, state.stop_offset)
+            for log, state in sorted(self._logs.items())
+        )
+
+    def close(self) -> None:
+        """Leave the connections to the tasks that follow; never fails."""
+        self._delivery.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self.close()
+
+    def _flush(self) -> None:
+        """Encode and send all that is gathered, log by log."""
+        gathered, self._gathered = self._gathered, {}
+        self._gathered_sizes, self._gathered_bytes = {}, 0
+        for log, parts in gathered.items():
+            records = Records.concat(parts)
+            if records.count:
+                self._deliver(log, records)
+        self._delivery.pump()
+
+    def _deliver(self, log: TopicPartition, records: Records) -> None:
+        state, encoder = self._state(log)
+        start = 0
+        for encoded in encoder.encode(records, state.batch_bytes_max):
+            own = records.slice(start, encoded.count)
+            batch = Batch(log, own, encoder, encoded, self._batch_count, self._delivery.deadline())
+            state.number(batch)
+            self._delivery.enqueue(batch)
+            start += encoded.count
+            self._batch_count += 1
+
+    def _state(self, log: TopicPartition) -> tuple[LogState, BatchEncoder]:
+        if self._encoder is None:
+            options, magic = self._options, self._delivery.magic(log)
+            self._encoder = BatchEncoder(
+                magic, options.compression, options.compression_level, options.message_size_max
+            )
+        if log not in self._logs:
+            self._logs[log] = self._new_state(log, self._encoder.magic)
+        return self._logs[log], self._encoder
+
+    def _new_state(self, log: TopicPartition, magic: int) -> LogState:
+        batch_bytes = self._options.batch_bytes
+        if position := self._resumed.get(log):
+            return LogState(position.producer, batch_bytes, position.next_sequence, is_resumed=True)
+        if self._producer is None:
+            self._producer = identify(self._metadata, self._options, magic)
+        return LogState(self._producer, batch_bytes)

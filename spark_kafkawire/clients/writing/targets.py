@@ -1,0 +1,66 @@
+"""Where the rows of a write can go, whatever protocol the brokers speak."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final, Protocol, Self
+
+from ...model import TopicPartition
+from ...options import WriteOptions
+from ...protocol import modern, v07
+from .modern.targets import TopicTargets
+from .rows import Rows
+from .sender import Sender
+from .v07.targets import V07Targets
+
+
+class Targets(Protocol):
+    """The logs that rows may go to, as the driver saw the cluster once for the whole write. It
+    travels to the tasks, and opens there the connections that it needs."""
+
+    @staticmethod
+    def topic_fault(topic: str) -> str | None:
+        """What is wrong with a topic name, or None."""
+
+    @classmethod
+    def discover(cls, options: WriteOptions) -> Self:
+        """The targets in the cluster that the options name.
+
+        Raises ``DiscoveryError``, ``TransportError`` (fatal).
+        """
+
+    @staticmethod
+    def planned(options: WriteOptions) -> WriteOptions:
+        """The options with what the brokers offer now: they must offer it to the tasks, too.
+
+        Raises ``TransportError`` (fatal).
+        """
+
+    def of_topic(self, topic: str) -> Targets:
+        """The targets of one topic alone, with all that can be known of it. Raises as ``choices``."""
+
+    def choices(self, topic: str) -> tuple[TopicPartition, ...]:
+        """The logs that keys and turns choose from, in the order in which they count them.
+
+        Raises ``DiscoveryError`` (fatal) for a topic that is not there and is not made.
+        """
+
+    def nameable(self, topic: str) -> tuple[TopicPartition, ...]:
+        """The logs that a row may name by its columns."""
+
+    def check(self, rows: Rows, options: WriteOptions) -> None:
+        """Refuse rows that the brokers would not store. Raises ``RowError`` (fatal)."""
+
+    def sender(self, options: WriteOptions) -> Sender:
+        """What sends the rows of one task."""
+
+
+_TYPES: Final[Mapping[str, type[Targets]]] = MappingProxyType(
+    {v07.DIALECT.name: V07Targets, modern.DIALECT.name: TopicTargets}
+)
+
+
+def targets_type(options: WriteOptions) -> type[Targets]:
+    """The targets of the protocol that the discovery option chose."""
+    return _TYPES[options.net.connection.dialect.name]

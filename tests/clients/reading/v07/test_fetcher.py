@@ -1,0 +1,353 @@
+"""One range read from a broker over real sockets: whole, in pieces, and through every fault."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import shutil
+import socket
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from spark_kafkawire.broker import BrokerConfig, BrokerServer, Fault, FaultKind
+from spark_kafkawire.clients.reading.fetcher import Fetcher, FetchTask
+from spark_kafkawire.cluster.v07.cluster import V07Cluster
+from spark_kafkawire.errors import (
+    BrokerError,
+    ConnectFailed,
+    ConnectionLost,
+    CorruptDataError,
+    DataLossError,
+    KafkaWireError,
+    LimitError,
+    OptionError,
+    ProtocolError,
+    RequestTimedOut,
+)
+from spark_kafkawire.model import Broker, Leader, OffsetRange, TopicPartition
+from spark_kafkawire.net.client import Client
+from spark_kafkawire.net.pool import POOL, Pool
+from spark_kafkawire.options import Discovery, FetchOptions, NetOptions
+from spark_kafkawire.protocol.v07 import OffsetsRequest, ProduceRequest
+from spark_kafkawire.records.message_set import encode
+from tests.support.golden import CORPUS
+from tests.support.settings import net_07, settings_07
+
+NET = net_07(5.0, retries=3, backoff_s=0.001)
+NO_RETRY = net_07(5.0, retries=0)
+IMPATIENT = net_07(0.3, retries=1, backoff_s=0.001)
+LOG = TopicPartition("t", 0, 0)
+SMALL = FetchOptions(fetch_bytes=4096, fetches_in_flight=4)
+VALUES = [b"%06d" % number * 20 for number in range(2000)]
+ENTRY_SIZE = 10 + 120
+
+
+@contextlib.contextmanager
+def serving(log_dir: Path, *faults: Fault, **properties: str) -> Iterator[Broker]:
+    """A broker on ``log_dir`` that misbehaves as told."""
+    names = {name.replace("_", "."): value for name, value in properties.items()}
+    config = BrokerConfig.from_properties(
+        {"brokerid": "0", "port": "0", "log.dir": str(log_dir), "log.flush.interval": "1", **names}
+    )
+    with BrokerServer(config, faults=faults) as server:
+        yield Broker(0, "127.0.0.1", server.port)
+
+
+def produce(broker: Broker, *values: bytes, compression: str = "none") -> int:
+    """Append one message set to the log; where the log ends afterwards."""
+    message_set = bytes(encode(pa.array(values, pa.binary()), compression))
+    with Client.connect(broker, settings_07(5.0)) as client:
+        client.send(ProduceRequest(LOG.topic, LOG.partition, message_set))
+        end: int = client.request(OffsetsRequest(LOG.topic, LOG.partition, -1, 1)).offsets[0]
+    return end
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, int]:
+    """A log folder with VALUES in several segments, and where the log ends."""
+    folder = tmp_path_factory.mktemp("written")
+    with serving(folder, log_file_size="30000") as broker:
+        for start in range(0, len(VALUES), 50):
+            end = produce(broker, *VALUES[start : start + 50])
+    return folder, end
+
+
+@pytest.fixture
+def log_dir(written: tuple[Path, int], tmp_path: Path) -> Path:
+    return Path(shutil.copytree(written[0], tmp_path / "logs"))
+
+
+def task(broker: Broker, stop: int, start: int = 0, **options: Any) -> FetchTask:
+    return FetchTask(OffsetRange(LOG, start, stop), Leader(broker), **options)
+
+
+def fetcher_of(task: FetchTask, options: FetchOptions, net: NetOptions, connections: Pool = POOL) -> Fetcher:
+    cluster = V07Cluster(Discovery(), net, (task.leader.broker,))
+    return Fetcher(task, cluster, options, net, connections=connections)
+
+
+def values(fetcher: Fetcher) -> list[bytes]:
+    found: list[bytes] = []
+    for columns in fetcher.columns():
+        assert columns.values is not None
+        found += columns.values.to_pylist()
+    return found
+
+
+@pytest.mark.parametrize("fetch_bytes", [100, 131, 4096, 29_000, 1 << 20])
+@pytest.mark.parametrize("in_flight", [1, 4])
+def test_a_log_of_many_segments_comes_whole_and_no_byte_comes_twice(
+    log_dir: Path, fetch_bytes: int, in_flight: int
+) -> None:
+    with serving(log_dir) as broker:
+        fetcher = fetcher_of(task(broker, ENTRY_SIZE * 2000), FetchOptions(fetch_bytes, in_flight), NET)
+        assert values(fetcher) == VALUES
+    assert fetcher.bytes_received == ENTRY_SIZE * 2000
+
+
+@pytest.fixture
+def pool() -> Iterator[Pool]:
+    pool = Pool()
+    yield pool
+    pool.close_idle()
+
+
+def test_reads_that_follow_each_other_share_a_connection(log_dir: Path, pool: Pool) -> None:
+    with serving(log_dir, Fault("CONNECT", 2, FaultKind.DROP)) as broker:
+        for _ in range(3):
+            fetcher = fetcher_of(task(broker, ENTRY_SIZE * 2000), SMALL, NO_RETRY, connections=pool)
+            assert values(fetcher) == VALUES
+        assert pool.kept_count == 1
+
+
+def test_a_kept_connection_that_a_restart_broke_costs_no_retry(log_dir: Path, pool: Pool) -> None:
+    with serving(log_dir) as broker:
+        assert (
+            values(fetcher_of(task(broker, ENTRY_SIZE * 2000), SMALL, NO_RETRY, connections=pool)) == VALUES
+        )
+    with serving(log_dir, port=str(broker.port)) as broker:
+        assert (
+            values(fetcher_of(task(broker, ENTRY_SIZE * 2000), SMALL, NO_RETRY, connections=pool)) == VALUES
+        )
+
+
+@pytest.mark.parametrize("kind", [FaultKind.FLIP, FaultKind.GARBAGE])
+def test_a_connection_that_failed_is_not_kept(log_dir: Path, pool: Pool, kind: FaultKind) -> None:
+    with serving(log_dir, Fault("FETCH", 1, kind, 100)) as broker:
+        with pytest.raises(KafkaWireError):
+            values(fetcher_of(task(broker, ENTRY_SIZE * 2000), SMALL, NO_RETRY, connections=pool))
+        assert pool.kept_count == 0
+
+
+def test_a_connection_with_windows_on_their_way_is_not_kept(log_dir: Path, pool: Pool) -> None:
+    with serving(log_dir) as broker:
+        columns = fetcher_of(task(broker, ENTRY_SIZE * 2000), SMALL, NO_RETRY, connections=pool).columns()
+        next(columns)
+        columns.close()  # type: ignore[attr-defined]  # it is a generator
+    assert pool.kept_count == 0
+
+
+def test_a_read_ends_where_it_was_planned_while_producers_go_on(log_dir: Path) -> None:
+    with serving(log_dir) as broker:
+        found: list[bytes] = []
+        for columns in fetcher_of(task(broker, ENTRY_SIZE * 2000), SMALL, NET).columns():
+            assert columns.values is not None
+            found += columns.values.to_pylist()
+            produce(broker, b"later")
+        assert found == VALUES
+
+
+def test_a_message_larger_than_the_window_is_assembled(tmp_path: Path) -> None:
+    big = bytes(range(256)) * 1000
+    with serving(tmp_path) as broker:
+        end = produce(broker, b"small", big, b"small too")
+        assert values(fetcher_of(task(broker, end), SMALL, NET)) == [b"small", big, b"small too"]
+
+
+def test_a_message_above_max_message_bytes_is_an_error_before_it_is_fetched(tmp_path: Path) -> None:
+    with serving(tmp_path) as broker:
+        end = produce(broker, b"x" * 300_000)
+        fetcher = fetcher_of(task(broker, end), FetchOptions(4096, 1, message_bytes_max=100_000), NET)
+        with pytest.raises(
+            LimitError, match=r"t 0-0 on broker 0 .*300006 bytes, more than maxMessageBytes=100000"
+        ):
+            values(fetcher)
+        assert fetcher.bytes_received == 4096
+
+
+def test_a_small_compressed_message_may_not_become_more_than_the_limit(tmp_path: Path) -> None:
+    with serving(tmp_path) as broker:
+        end = produce(broker, b"\0" * 3_000_000, compression="gzip")
+        options = FetchOptions(decompressed_bytes_max=1_000_000)
+        with pytest.raises(LimitError, match=r"t 0-0 on broker 0 .*maxDecompressedBytes"):
+            values(fetcher_of(task(broker, end), options, NET))
+
+
+@pytest.mark.parametrize("kind", [FaultKind.DROP, FaultKind.CUT])
+@pytest.mark.parametrize("nth", [1, 2, 7])
+@pytest.mark.parametrize("size", [0, 3, 4, 5, 6, 7, 4000])
+def test_a_lost_connection_is_replaced_and_nothing_comes_twice(
+    log_dir: Path, kind: FaultKind, nth: int, size: int
+) -> None:
+    with serving(log_dir, Fault("FETCH", nth, kind, size)) as broker:
+        assert values(fetcher_of(task(broker, ENTRY_SIZE * 2000), SMALL, NET)) == VALUES
+
+
+@pytest.mark.parametrize("nth", [1, 2, 3, 7])
+def test_an_offset_inside_a_message_that_is_out_of_range_and_back_is_read(log_dir: Path, nth: int) -> None:
+    # The lowest bit of the error code: OFFSET_OUT_OF_RANGE.
+    with serving(log_dir, Fault("FETCH", nth, FaultKind.FLIP, 5)) as broker:
+        assert values(fetcher_of(task(broker, ENTRY_SIZE * 2000), SMALL, NET)) == VALUES
+
+
+def test_short_answers_only_cost_requests(log_dir: Path) -> None:
+    faults = [Fault("FETCH", nth, FaultKind.SHORT, 6 + 100) for nth in range(1, 20)]
+    with serving(log_dir, *faults) as broker:
+        assert values(fetcher_of(task(broker, ENTRY_SIZE * 2000), SMALL, NET)) == VALUES
+
+
+def test_retries_end_with_an_error_that_says_what_was_tried(log_dir: Path) -> None:
+    with (
+        serving(log_dir, *[Fault("FETCH", nth, FaultKind.DROP) for nth in range(1, 30)]) as broker,
+        pytest.raises(
+            ConnectionLost, match=r"gave up after 4 attempts .*t 0-0 at offset 0.*127.0.0.1:\d+.*FETCH"
+        ),
+    ):
+        values(fetcher_of(task(broker, 1000), SMALL, NET))
+
+
+def test_a_broker_that_goes_silent_is_an_error_after_the_deadline(log_dir: Path) -> None:
+    faults = [Fault("FETCH", nth, FaultKind.STALL, 1000) for nth in range(1, 12)]
+    with (
+        serving(log_dir, *faults) as broker,
+        pytest.raises(RequestTimedOut, match=r"no answer within 0.3 s \(requestTimeout\)"),
+    ):
+        values(fetcher_of(task(broker, 100_000), SMALL, IMPATIENT))
+
+
+def test_a_peer_that_speaks_http_is_named_as_such(log_dir: Path) -> None:
+    with (
+        serving(log_dir, Fault("FETCH", 1, FaultKind.GARBAGE)) as broker,
+        pytest.raises(ProtocolError, match=r"begins with b'HTTP'; is this the port of a Kafka"),
+    ):
+        values(fetcher_of(task(broker, 1000), SMALL, NET))
+
+
+def test_a_broker_that_is_not_there_is_an_error_that_names_it() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as unused:
+        port = unused.getsockname()[1]
+    with pytest.raises(
+        ConnectFailed, match=rf"t 0-0 at offset 0: broker 0 \(127.0.0.1:{port}\): cannot connect: .*refused"
+    ):
+        values(fetcher_of(task(Broker(0, "127.0.0.1", port), 1000), SMALL, NET))
+
+
+@pytest.mark.parametrize("byte", [20, 100, 3000])
+def test_a_flipped_bit_is_found(log_dir: Path, byte: int) -> None:
+    with (
+        serving(log_dir, Fault("FETCH", 1, FaultKind.FLIP, byte)) as broker,
+        pytest.raises(CorruptDataError, match=r"t 0-0 on broker 0 \(127.0.0.1:\d+\): "),
+    ):
+        values(fetcher_of(task(broker, ENTRY_SIZE * 2000), SMALL, NET))
+
+
+@pytest.mark.parametrize("start", [1, 5, 64, ENTRY_SIZE - 1, ENTRY_SIZE * 700 + 9])
+def test_an_explicit_start_inside_a_message_says_that_it_is_no_boundary(log_dir: Path, start: int) -> None:
+    with (
+        serving(log_dir) as broker,
+        pytest.raises(
+            OptionError, match=rf"option startingOffsets: {start} is not a message boundary of t 0-0 on"
+        ),
+    ):
+        values(fetcher_of(task(broker, ENTRY_SIZE * 2000, start, starting="startingOffsets"), SMALL, NET))
+
+
+@pytest.mark.parametrize("stop", [1, 5, 64, ENTRY_SIZE * 700 + 9])
+def test_an_explicit_end_inside_a_message_says_that_it_is_no_boundary(log_dir: Path, stop: int) -> None:
+    with (
+        serving(log_dir) as broker,
+        pytest.raises(
+            OptionError, match=rf"option endingOffsets: {stop} is not a message boundary of t 0-0 on"
+        ),
+    ):
+        values(fetcher_of(task(broker, stop, ending="endingOffsets"), SMALL, NET))
+
+
+def lose_first_segments(log_dir: Path, count: int) -> int:
+    """Delete the oldest segment files, as retention does; where the log starts now."""
+    segments = sorted((log_dir / "t-0").iterdir())
+    for segment in segments[:count]:
+        segment.unlink()
+    return int(segments[count].stem)
+
+
+def test_bytes_that_retention_took_are_a_data_loss(log_dir: Path) -> None:
+    earliest = lose_first_segments(log_dir, 2)
+    with (
+        serving(log_dir) as broker,
+        pytest.raises(
+            DataLossError,
+            match=rf"t 0-0 at offset 130 on .*: bytes up to {earliest} are gone; .*failOnDataLoss=false",
+        ),
+    ):
+        values(fetcher_of(task(broker, ENTRY_SIZE * 2000, ENTRY_SIZE), SMALL, NET))
+
+
+def test_what_survives_is_read_once_with_a_warning(log_dir: Path, caplog: pytest.LogCaptureFixture) -> None:
+    earliest = lose_first_segments(log_dir, 2)
+    options = FetchOptions(4096, 4, fail_on_data_loss=False)
+    with serving(log_dir) as broker, caplog.at_level(logging.WARNING, "spark_kafkawire"):
+        found = values(fetcher_of(task(broker, ENTRY_SIZE * 2000, ENTRY_SIZE), options, NET))
+    assert found == VALUES[earliest // ENTRY_SIZE :]
+    assert f"bytes up to {earliest} are gone" in caplog.text
+
+
+def test_a_log_that_ends_before_the_range_does_is_a_data_loss(log_dir: Path) -> None:
+    end = ENTRY_SIZE * 2000
+    with serving(log_dir) as broker:
+        with pytest.raises(DataLossError, match=rf"at offset {end} on"):
+            values(fetcher_of(task(broker, end + ENTRY_SIZE), SMALL, NET))
+        options = FetchOptions(4096, 4, fail_on_data_loss=False)
+        assert values(fetcher_of(task(broker, end + ENTRY_SIZE), options, NET)) == VALUES
+
+
+def test_a_partition_that_the_broker_has_not_is_its_error(log_dir: Path) -> None:
+    missing = TopicPartition("t", 77, 0)
+    with (
+        serving(log_dir) as broker,
+        pytest.raises(
+            BrokerError,
+            match=r"t 0-77 at offset 0 on broker 0.*no such partition \(error 3 WRONG_PARTITION\)",
+        ),
+    ):
+        values(fetcher_of(FetchTask(OffsetRange(missing, 0, 100), Leader(broker)), SMALL, NET))
+
+
+def test_a_reader_that_stops_early_leaves_no_connection(log_dir: Path) -> None:
+    with serving(log_dir) as broker:
+        columns = fetcher_of(task(broker, ENTRY_SIZE * 2000), SMALL, NET).columns()
+        next(columns)
+        columns.close()  # type: ignore[attr-defined]  # it is a generator
+        assert not [thread for thread in threading.enumerate() if "fetch" in thread.name.lower()]
+
+
+def test_a_real_brokers_log_is_read_over_the_wire(tmp_path: Path) -> None:
+    shutil.copytree(CORPUS / "broker0", tmp_path / "logs")
+    log = TopicPartition("debian-gzip", 0, 0)
+    with serving(tmp_path / "logs") as broker:
+        fetcher = fetcher_of(FetchTask(OffsetRange(log, 0, 176_749), Leader(broker)), SMALL, NET)
+        assert len(values(fetcher)) == 2626
+
+
+def test_errors_name_no_payload(log_dir: Path) -> None:
+    with (
+        serving(log_dir, Fault("FETCH", 1, FaultKind.FLIP, 100)) as broker,
+        pytest.raises(KafkaWireError) as caught,
+    ):
+        values(fetcher_of(task(broker, 1000), SMALL, NET))
+    assert "000000" not in str(caught.value)

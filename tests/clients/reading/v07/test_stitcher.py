@@ -1,0 +1,103 @@
+"""Log bytes in chunks cut anywhere become the same messages as in one piece."""
+
+from __future__ import annotations
+
+import struct
+from itertools import pairwise
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spark_kafkawire.clients.reading.v07.stitcher import MessageCrossesStop, Stitcher
+from spark_kafkawire.errors import CorruptDataError, LimitError
+from spark_kafkawire.model import OffsetRange, TopicPartition
+from spark_kafkawire.records.message_set import DecodeLimits, encode
+from tests.records.trees import column_rows
+
+LOG = TopicPartition("t", 0, 0)
+BASE = 1000
+
+
+def stitcher(size: int, message_bytes_max: int = 1 << 20) -> Stitcher:
+    return Stitcher(OffsetRange(LOG, BASE, BASE + size), message_bytes_max, DecodeLimits())
+
+
+def rows(stitched: Stitcher, chunks: list[bytes], room: int = 0) -> list[tuple[int, int, int, bytes]]:
+    """All rows; each chunk comes in a frame with ``room`` before it, overwritten afterwards."""
+    found = []
+    for chunk in chunks:
+        frame = bytearray(room) + chunk
+        for columns in stitched.feed(memoryview(frame), room):
+            found += column_rows(columns)
+        frame[:] = b"\xff" * len(frame)
+    stitched.finish()
+    return found
+
+
+def plain(*values: bytes) -> bytes:
+    return bytes(encode(pa.array(values, pa.binary())))
+
+
+SETS = plain(b"one", b"", b"three" * 40) + bytes(encode(pa.array([b"in", b"gzip"]), "gzip")) + plain(b"last")
+
+
+@pytest.mark.parametrize("room", [0, 1, 20, 1000])
+@pytest.mark.parametrize("size", range(1, len(SETS) + 1))
+def test_every_window_size_gives_the_same_rows(size: int, room: int) -> None:
+    whole = rows(stitcher(len(SETS)), [SETS])
+    assert [value for _, _, _, value in whole] == [b"one", b"", b"three" * 40, b"in", b"gzip", b"last"]
+    chunks = [SETS[at : at + size] for at in range(0, len(SETS), size)]
+    assert rows(stitcher(len(SETS)), chunks, room) == whole
+
+
+@given(st.lists(st.integers(0, len(SETS)), max_size=12).map(sorted), st.integers(0, 300))
+def test_every_cutting_gives_the_same_rows(cuts: list[int], room: int) -> None:
+    ends = [0, *cuts, len(SETS)]
+    chunks = [SETS[start:stop] for start, stop in pairwise(ends)]
+    assert rows(stitcher(len(SETS)), chunks, room) == rows(stitcher(len(SETS)), [SETS])
+
+
+def test_a_cut_message_is_decoded_together_with_what_follows_where_there_is_room() -> None:
+    data = plain(*[b"%03d" % number for number in range(100)])
+    chunks = [data[at : at + 450] for at in range(0, len(data), 450)]
+    batches = {0: 0, 13: 0}
+    for room in batches:
+        stitched = stitcher(len(data))
+        for chunk in chunks:
+            batches[room] += len(list(stitched.feed(memoryview(bytearray(room) + chunk), room)))
+    assert batches == {0: 5, 13: 3}
+
+
+def test_a_message_above_the_limit_is_an_error_as_soon_as_its_length_is_known() -> None:
+    data = plain(b"x" * 5000)
+    with pytest.raises(LimitError, match=r"offset 1000 announces 5006 bytes, more than maxMessageBytes=5005"):
+        rows(stitcher(len(data), 5005), [data[:4]])
+    assert len(rows(stitcher(len(data), 5006), [data[:4], data[4:]])) == 1
+
+
+def test_a_range_that_ends_inside_a_message_is_an_error_that_says_so() -> None:
+    data = plain(b"one", b"two")
+    with pytest.raises(MessageCrossesStop, match=r"offset 1013 goes on after 1020, where the range ends"):
+        rows(stitcher(20), [data[:20]])
+
+
+def test_a_range_that_ends_inside_a_length_is_an_error_too() -> None:
+    data = plain(b"one", b"two")
+    with pytest.raises(MessageCrossesStop):
+        rows(stitcher(15), [data[:15]])
+
+
+def test_damage_tells_the_offset_of_its_message() -> None:
+    damaged = bytearray(plain(b"one", b"two"))
+    damaged[-1] ^= 1
+    with pytest.raises(CorruptDataError) as caught:
+        rows(stitcher(len(damaged)), [bytes(damaged[:16]), bytes(damaged[16:])])
+    assert caught.value.offset == BASE + 13
+
+
+def test_an_impossible_length_is_damage() -> None:
+    data = plain(b"one") + struct.pack(">i", -5) + b"junk"
+    with pytest.raises(CorruptDataError):
+        rows(stitcher(len(data)), [data])

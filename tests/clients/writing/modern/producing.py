@@ -1,0 +1,122 @@
+"""What the tests of producing share: options, records, a producer, and faults between it and brokers."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+import pyarrow as pa
+import pytest
+
+from spark_kafkawire.clients.writing.modern.producer import Producer
+from spark_kafkawire.clients.writing.sender import LogReceipt
+from spark_kafkawire.cluster.modern.metadata import Metadata
+from spark_kafkawire.errors import ConnectionLost
+from spark_kafkawire.model import TopicPartition
+from spark_kafkawire.net.client import Client
+from spark_kafkawire.net.transport import Deadline
+from spark_kafkawire.options import WriteOptions
+from spark_kafkawire.protocol.connection import Reply
+from spark_kafkawire.protocol.modern.produce import (
+    ProducePartitionReply,
+    ProduceReply,
+    ProduceRequest,
+    ProduceTopicReply,
+)
+from spark_kafkawire.records.rows import Records
+from tests.support.writing import binary
+
+#: Backoffs that a test can wait for.
+QUICK: Final = {"retryBackoff": "5ms", "requestTimeout": "10s"}
+#: What happens to a Produce reply on its way: nothing.
+FINE: Final = 0
+
+
+def options_of(servers: str, **raw: object) -> WriteOptions:
+    """Options of a write, names as Python writes them."""
+    given = {name.replace("__", "."): str(value) for name, value in raw.items()}
+    return WriteOptions.parse({"kafka.bootstrap.servers": servers, **QUICK, **given})
+
+
+def producer(options: WriteOptions) -> Producer:
+    """A producer with metadata of its own."""
+    return Producer(Metadata(options.discovery.bootstrap_servers, options.net), options)
+
+
+def records(values: Iterable[bytes | None]) -> Records:
+    """Records without keys, headers and timestamps."""
+    return Records(binary(values))
+
+
+def write(
+    servers: str, topic: str, values: Sequence[bytes | None], partition: int = 0, **raw: object
+) -> tuple[LogReceipt, ...]:
+    """Write values to one log as a task does."""
+    with producer(options_of(servers, **raw)) as sending:
+        sending.add(TopicPartition(topic, partition), records(values))
+        return sending.finish()
+
+
+class ReplyFaults:
+    """Lets replies to Produce get lost or say something else after the broker has done its work.
+
+    ``plan`` has one entry for each reply: ``FINE``, ``"lost"`` for a connection that breaks before
+    the reply is there, or an error code that stands in it instead of 0.
+    """
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.plan: deque[int | str] = deque()
+        self.requests: list[ProduceRequest] = []
+        self.in_flight_max = 0
+        self._receive = Client.receive
+        self._send = Client.send
+        monkeypatch.setattr(Client, "receive", lambda client, *within: self._received(client, *within))
+        monkeypatch.setattr(Client, "send", lambda client, *sent: self._sent(client, *sent))
+
+    def _sent(self, client: Client, request: object, within: Deadline | None = None) -> None:
+        self._send(client, request, within)
+        if isinstance(request, ProduceRequest):
+            self.requests.append(request)
+            self.in_flight_max = max(self.in_flight_max, client.in_flight)
+
+    def _received(self, client: Client, within: Deadline | None = None) -> Reply:
+        reply = self._receive(client, within)
+        if not isinstance(reply.body, ProduceReply) or not self.plan:
+            return reply
+        fault = self.plan.popleft()
+        if fault == "lost":
+            client.close()
+            raise ConnectionLost(f"{client.broker}: the connection broke")
+        return Reply(reply.request, _answered(reply.body, int(fault)), reply.frame) if fault else reply
+
+
+def _answered(reply: ProduceReply, code: int) -> ProduceReply:
+    """The reply with an error code for each partition."""
+    return ProduceReply(
+        responses=tuple(
+            ProduceTopicReply(
+                name=topic.name,
+                partition_responses=tuple(
+                    ProducePartitionReply(index=each.index, error_code=code, base_offset=-1)
+                    for each in topic.partition_responses
+                ),
+            )
+            for topic in reply.responses
+        )
+    )
+
+
+def in_parts(values: Sequence[bytes], size: int) -> list[Sequence[bytes]]:
+    """The values, ``size`` at a time."""
+    return [values[start : start + size] for start in range(0, len(values), size)]
+
+
+def numbered(count: int) -> list[bytes]:
+    """Values that tell their place."""
+    return [b"value %d" % number for number in range(count)]
+
+
+def int64(values: Sequence[int | None]) -> Any:
+    """A column of numbers."""
+    return pa.array(values, pa.int64())

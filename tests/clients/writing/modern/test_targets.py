@@ -1,0 +1,141 @@
+"""Which partitions a topic may be written to, and how long one that is being made is waited for."""
+
+from __future__ import annotations
+
+import pickle
+import threading
+import time
+from collections.abc import Sequence
+
+import pytest
+
+from spark_kafkawire.clients.writing.choice import CHOICES
+from spark_kafkawire.clients.writing.modern.targets import TopicTargets
+from spark_kafkawire.clients.writing.partitioner import Partitioner
+from spark_kafkawire.clients.writing.rows import Rows
+from spark_kafkawire.clients.writing.targets import targets_type
+from spark_kafkawire.clients.writing.v07.targets import V07Targets
+from spark_kafkawire.errors import RowError, TransportError, UnknownTopicError
+from spark_kafkawire.options import WriteOptions
+from spark_kafkawire.protocol.modern.error_codes import ModernErrorCode
+from tests.clients.writing.modern.producing import options_of, records
+from tests.support import kafka_python, librdkafka
+from tests.support.foreign import Record
+from tests.support.mock_cluster import MockCluster
+from tests.support.noida import NoidaBroker
+from tests.support.writing import binary
+
+KEYS = [b"k%d" % number for number in range(40)] + [b"", b"\x00", "größe".encode()]
+
+
+def targets(servers: str, **raw: object) -> TopicTargets:
+    return TopicTargets.discover(options_of(servers, **raw))
+
+
+def test_the_discovery_option_chooses() -> None:
+    assert targets_type(options_of("a:1")) is TopicTargets
+    assert targets_type(WriteOptions.parse({"zookeeper.connect": "a:1"})) is V07Targets
+
+
+@pytest.mark.parametrize("topic", ["", ".", "..", "a/b", "a b", "größe", "a" * 250, "a\n"])
+def test_names_that_brokers_refuse_have_a_fault(topic: str) -> None:
+    assert TopicTargets.topic_fault(topic)
+
+
+@pytest.mark.parametrize("topic", ["a", "A.b_c-9", "...", "a" * 249, "__consumer_offsets"])
+def test_names_that_brokers_take_have_none(topic: str) -> None:
+    assert TopicTargets.topic_fault(topic) is None
+
+
+def test_all_partitions_are_choices_also_those_without_a_leader(mock_cluster: MockCluster) -> None:
+    mock_cluster.create_topic("t", partitions=11)
+    mock_cluster.set_leader("t", 3, -1)
+    found = targets(mock_cluster.bootstrap_servers)
+    assert [log.name for log in found.choices("t")] == [str(number) for number in range(11)]
+    assert found.nameable("t") == found.choices("t")
+
+
+def test_all_tasks_agree_on_the_partitions_that_the_driver_saw(noida: NoidaBroker) -> None:
+    topic = noida.create_topic(partitions=2)
+    seen = pickle.dumps(targets(noida.bootstrap_servers).of_topic(topic))
+    noida.add_partitions(topic, 5)
+    assert len(pickle.loads(seen).choices(topic)) == 2
+    assert len(targets(noida.bootstrap_servers).choices(topic)) == 5
+
+
+def test_a_topic_that_brokers_do_not_make_is_an_error_after_the_wait(mock_cluster: MockCluster) -> None:
+    mock_cluster.set_topic_error("nope", ModernErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    began_s = time.monotonic()
+    with pytest.raises(UnknownTopicError) as raised:
+        targets(mock_cluster.bootstrap_servers, kafka__max__block__ms=200).choices("nope")
+    assert time.monotonic() - began_s >= 0.2
+    assert str(raised.value).startswith(
+        "topic 'nope' is not there after 0.2 s (kafka.max.block.ms), and the brokers do not make it"
+    )
+
+
+@pytest.mark.parametrize(
+    "code", [ModernErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ModernErrorCode.LEADER_NOT_AVAILABLE]
+)
+def test_a_topic_that_is_being_made_is_waited_for(mock_cluster: MockCluster, code: int) -> None:
+    mock_cluster.set_topic_error("new", code)
+    threading.Timer(0.3, mock_cluster.set_topic_error, ("new", 0)).start()
+    found = targets(mock_cluster.bootstrap_servers, retries=1, kafka__max__block__ms=20_000)
+    assert len(found.choices("new")) > 0
+
+
+def test_a_topic_that_the_user_may_not_see_is_no_reason_to_wait(mock_cluster: MockCluster) -> None:
+    mock_cluster.set_topic_error("secret", ModernErrorCode.TOPIC_AUTHORIZATION_FAILED)
+    with pytest.raises(Exception, match="the user may not do this to the topic"):
+        targets(mock_cluster.bootstrap_servers).choices("secret")
+
+
+def test_no_broker_at_all_is_an_error() -> None:
+    with pytest.raises(TransportError, match=r"kafka\.bootstrap\.servers: no server answers"):
+        targets("127.0.0.1:1", retries=1).choices("t")
+
+
+def test_a_null_topic_and_a_row_that_is_too_large_are_refused() -> None:
+    options = options_of("127.0.0.1:1", kafka__max__request__size=200)
+    found = TopicTargets.discover(options)
+    with pytest.raises(RowError, match=r"^row 1: topic is null"):
+        found.check(Rows(records([b"", b""]), binary([b"t", None]).cast("string")), options)
+    with pytest.raises(RowError, match=r"^row 0: its record of 287 bytes"):
+        found.check(Rows(records([b"x" * 200]), "t"), options)
+    found.check(Rows(records([None]), "t"), options)
+
+
+def keys_by_partition(rows: Sequence[Sequence[Record]]) -> list[set[bytes | None]]:
+    return [{row.key for row in part} for part in rows]
+
+
+@pytest.mark.parametrize("partitions", [5])
+@pytest.mark.parametrize("name", ["murmur2", "consistent", "consistent_random"])
+def test_keys_go_where_librdkafkas_partitioner_puts_them(
+    noida: NoidaBroker, name: str, partitions: int
+) -> None:
+    keys = KEYS if name != "consistent_random" else [key for key in KEYS if key]
+    topic = noida.create_topic(partitions)
+    sent = [Record(b"", key, partition=-1) for key in keys]
+    librdkafka.produce(noida.bootstrap_servers, topic, sent, partitioner=name)
+    found = [librdkafka.consume(noida.bootstrap_servers, topic, number) for number in range(partitions)]
+    assert ours(noida, topic, keys, name, partitions) == keys_by_partition(found)
+
+
+def test_keys_go_where_javas_and_kafka_pythons_producers_put_them(noida: NoidaBroker) -> None:
+    topic = noida.create_topic(5)
+    sent: list[Record] = [Record(b"", key, partition=None) for key in KEYS]  # type: ignore[arg-type]
+    kafka_python.produce(noida.bootstrap_servers, topic, sent)
+    found = [librdkafka.consume(noida.bootstrap_servers, topic, number) for number in range(5)]
+    assert ours(noida, topic, KEYS, "murmur2", 5) == keys_by_partition(found)
+
+
+def ours(
+    noida: NoidaBroker, topic: str, keys: list[bytes], name: str, partitions: int
+) -> list[set[bytes | None]]:
+    """Where our partitioner of that name puts the keys."""
+    partitioner = Partitioner(targets(noida.bootstrap_servers), choice=CHOICES[name])
+    parts: list[set[bytes | None]] = [set() for _ in range(partitions)]
+    for log, split in partitioner.split(Rows(records(keys), topic, keys=binary(keys))):
+        parts[log.partition] = set(split.values.to_pylist())
+    return parts

@@ -1,0 +1,136 @@
+"""What becomes of a batch that failed."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from spark_kafkawire.clients.writing.modern.batches import (
+    NO_PRODUCER,
+    Batch,
+    BatchEncoder,
+    LogState,
+    ProducerId,
+)
+from spark_kafkawire.clients.writing.modern.verdict import Failure, Verdict
+from spark_kafkawire.clients.writing.rows import Rows
+from spark_kafkawire.errors import ConnectionLost, KafkaWireError, ProtocolError
+from spark_kafkawire.model import TopicPartition
+from spark_kafkawire.net.transport import Deadline
+from spark_kafkawire.protocol.modern.error_codes import ModernErrorCode, broker_error
+from tests.clients.writing.modern.producing import records
+
+ENCODER = BatchEncoder(2, "none", None, 1 << 20)
+RETRIED = (
+    ModernErrorCode.CORRUPT_MESSAGE,
+    ModernErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    ModernErrorCode.LEADER_NOT_AVAILABLE,
+    ModernErrorCode.NOT_LEADER_OR_FOLLOWER,
+    ModernErrorCode.REQUEST_TIMED_OUT,
+    ModernErrorCode.NETWORK_EXCEPTION,
+    ModernErrorCode.NOT_ENOUGH_REPLICAS,
+    ModernErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+    ModernErrorCode.KAFKA_STORAGE_ERROR,
+    ModernErrorCode.FENCED_LEADER_EPOCH,
+)
+FATAL = (
+    ModernErrorCode.UNKNOWN_SERVER_ERROR,
+    ModernErrorCode.INVALID_TOPIC_EXCEPTION,
+    ModernErrorCode.RECORD_LIST_TOO_LARGE,
+    ModernErrorCode.INVALID_REQUIRED_ACKS,
+    ModernErrorCode.TOPIC_AUTHORIZATION_FAILED,
+    ModernErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+    ModernErrorCode.INVALID_TIMESTAMP,
+    ModernErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT,
+    ModernErrorCode.INVALID_PRODUCER_EPOCH,
+    ModernErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
+    ModernErrorCode.INVALID_RECORD,
+    ModernErrorCode.PRODUCER_FENCED,
+)
+
+
+def batch(count: int = 2, *, is_in_doubt: bool = False) -> Batch:
+    own = records([b"%d" % number for number in range(count)])
+    (encoded,) = ENCODER.encode(own, 1 << 20)
+    return Batch(
+        TopicPartition("t", 0), own, ENCODER, encoded, 0, Deadline.after(60), is_in_doubt=is_in_doubt
+    )
+
+
+def verdict(
+    error: KafkaWireError | int, of: Batch | None = None, *, is_first: bool = True, is_known: bool = True
+) -> Verdict:
+    if isinstance(error, int):
+        error = broker_error(error, "Produce to t 0")
+    return Failure(of or batch(), error).verdict(is_first=is_first, is_known=is_known)
+
+
+@pytest.mark.parametrize("code", RETRIED)
+def test_what_may_pass_is_sent_again(code: int) -> None:
+    assert verdict(code) is Verdict.RESEND
+
+
+@pytest.mark.parametrize("code", FATAL)
+def test_what_will_not_pass_is_given_up(code: int) -> None:
+    assert verdict(code) is Verdict.FAIL
+
+
+def test_a_lost_connection_is_tried_again_and_a_broken_protocol_is_not() -> None:
+    assert verdict(ConnectionLost("gone")) is Verdict.RESEND
+    assert verdict(ProtocolError("nonsense")) is Verdict.FAIL
+
+
+def test_a_batch_that_is_too_large_is_split_unless_it_is_one_record() -> None:
+    code = ModernErrorCode.MESSAGE_TOO_LARGE
+    assert verdict(code) is Verdict.SPLIT
+    assert verdict(code, batch(1)) is Verdict.FAIL
+    # Where the whole is there after all, its halves are out of order and not appended.
+    assert verdict(code, batch(is_in_doubt=True)) is Verdict.SPLIT
+
+
+def test_a_gap_in_the_sequences_is_for_the_sake_of_an_earlier_batch_or_a_loss() -> None:
+    code = ModernErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert verdict(code, is_first=False) is Verdict.RESEND
+    assert verdict(code) is Verdict.FAIL
+
+
+def test_a_forgotten_producer_begins_anew_where_nothing_is_in_doubt() -> None:
+    code = ModernErrorCode.UNKNOWN_PRODUCER_ID
+    assert verdict(code) is Verdict.BEGIN_ANEW
+    assert verdict(code, is_first=False) is Verdict.RESEND
+    assert verdict(code, batch(is_in_doubt=True)) is Verdict.FAIL
+    # An identity that no broker has taken yet cannot have been forgotten.
+    assert verdict(code, is_known=False) is Verdict.FAIL
+
+
+def test_sequences_begin_anew_after_the_largest_int32() -> None:
+    state = LogState(ProducerId(7, 0), 1, next_sequence=2**31 - 2)
+    whole = batch(5)
+    state.number(whole)
+    assert (whole.producer, whole.base_sequence, state.next_sequence) == (ProducerId(7, 0), 2**31 - 2, 3)
+
+
+def test_a_producer_without_an_identity_has_no_sequences() -> None:
+    state = LogState(NO_PRODUCER, 1)
+    whole = batch(5)
+    state.number(whole)
+    assert (whole.base_sequence, state.next_sequence) == (-1, 0)
+
+
+def test_halves_hold_the_records_and_sequences_of_the_whole() -> None:
+    whole = dataclasses.replace(batch(5), base_sequence=2**31 - 1)
+    whole.producer = ProducerId(7, 0)
+    first, second = whole.halves()
+    assert (first.records.values.to_pylist(), first.base_sequence) == ([b"0", b"1"], 2**31 - 1)
+    assert (second.records.values.to_pylist(), second.base_sequence) == ([b"2", b"3", b"4"], 1)
+    assert first.place == second.place == whole.place
+
+
+def test_no_repr_shows_a_payload() -> None:
+    own = records([b"s3cret"])
+    (encoded,) = ENCODER.encode(own, 1 << 20)
+    holder = Batch(TopicPartition("t", 0), own, ENCODER, encoded, 0, Deadline.after(60))
+    for value in (own, Rows(own, "t", keys=own.values), holder, Failure(holder, ConnectionLost("gone"))):
+        assert "s3cret" not in repr(value)
+        assert own.values.to_pylist()[0].hex() not in repr(value).lower()

@@ -1,0 +1,257 @@
+"""Which row goes to which log."""
+
+from __future__ import annotations
+
+import pickle
+import zlib
+
+import pyarrow as pa
+import pytest
+
+from spark_kafkawire.clients.writing.choice import CHOICES
+from spark_kafkawire.clients.writing.murmur2 import positive_hashes
+from spark_kafkawire.clients.writing.partitioner import Partitioner
+from spark_kafkawire.clients.writing.rows import Rows
+from spark_kafkawire.clients.writing.v07.targets import V07Targets
+from spark_kafkawire.errors import DiscoveryError, RowError
+from spark_kafkawire.model import Broker, ClusterView, TopicPartition
+from spark_kafkawire.options import Discovery
+from spark_kafkawire.records.rows import Records
+from tests.support.settings import net_07
+from tests.support.writing import binary
+
+BROKERS = (Broker(0, "localhost", 1), Broker(1, "localhost", 2))
+#: In the order in which keys count them: by broker, then by partition.
+NAMES = ["0-0", "0-1", "0-2", "1-0", "1-1"]
+
+
+def log(name: str, topic: str = "t") -> TopicPartition:
+    broker, partition = name.split("-")
+    return TopicPartition(topic, int(partition), int(broker))
+
+
+def targets(*extra: TopicPartition) -> V07Targets:
+    logs = tuple(sorted([*(log(name) for name in NAMES), *extra]))
+    return V07Targets(ClusterView(BROKERS, logs), Discovery(zookeeper_connect="localhost"), net_07())
+
+
+def rows_of(values: pa.Array, topic: str | pa.Array, **columns: pa.Array) -> Rows:
+    return Rows(Records(values), topic, **columns)
+
+
+def split(partitioner: Partitioner, rows: Rows) -> dict[str, list[bytes]]:
+    return {f"{part}": records.values.to_pylist() for part, records in partitioner.split(rows)}
+
+
+def int32(values: list[int | None]) -> pa.Array:
+    return pa.array(values, pa.int32())
+
+
+def test_batches_without_keys_go_round_the_list_whole() -> None:
+    partitioner = Partitioner(targets())
+    values = binary([b"a", b"b"])
+    seen = [split(partitioner, rows_of(values, "t")) for _ in range(6)]
+    assert seen == [{f"t {name}": [b"a", b"b"]} for name in [*NAMES, NAMES[0]]]
+
+
+def test_tasks_begin_at_different_places_of_the_list() -> None:
+    values = binary([b"a"])
+    firsts = [split(Partitioner(targets(), first), rows_of(values, "t")) for first in (0, 1, 7)]
+    assert [list(first) for first in firsts] == [["t 0-0"], ["t 0-1"], ["t 0-2"]]
+
+
+def test_a_key_picks_from_the_list_sorted_by_broker_and_partition() -> None:
+    keys = [b"k%d" % number for number in range(200)]
+    parts = split(Partitioner(targets()), rows_of(binary(keys), "t", keys=binary(keys)))
+    for number, name in enumerate(NAMES):
+        own = [
+            key
+            for key, place in zip(keys, positive_hashes(binary(keys)) % len(NAMES), strict=True)
+            if place == number
+        ]
+        assert parts[f"t {name}"] == own
+
+
+def test_a_key_stays_in_its_log_whatever_task_and_batch_it_is_in() -> None:
+    keys = binary([b"a", b"b", b"c", b"a"])
+    late = Partitioner(targets(), first=3)
+    split(late, rows_of(keys, "t", keys=keys))
+    assert split(late, rows_of(keys, "t", keys=keys)) == split(
+        Partitioner(targets()), rows_of(keys, "t", keys=keys)
+    )
+
+
+def test_rows_with_a_null_key_go_with_their_batch() -> None:
+    values = binary([b"a", b"b", b"c"])
+    partitioner = Partitioner(targets(), first=4)
+    assert split(partitioner, rows_of(values, "t", keys=binary([None, None, None]))) == {
+        "t 1-1": [b"a", b"b", b"c"]
+    }
+
+
+def test_broker_and_partition_name_the_log_and_beat_the_key() -> None:
+    values = binary([b"a", b"b", b"c"])
+    rows = rows_of(values, "t", keys=values, brokers=int32([1, 0, 1]), partitions=int32([1, 2, 1]))
+    assert split(Partitioner(targets()), rows) == {"t 1-1": [b"a", b"c"], "t 0-2": [b"b"]}
+
+
+def test_a_partition_alone_goes_round_the_brokers_that_have_it() -> None:
+    partitioner = Partitioner(targets())
+    rows = rows_of(binary([b"a", b"b"]), "t", partitions=int32([1, 2]))
+    assert [split(partitioner, rows) for _ in range(3)] == [
+        {"t 0-1": [b"a"], "t 0-2": [b"b"]},
+        {"t 1-1": [b"a"], "t 0-2": [b"b"]},
+        {"t 0-1": [b"a"], "t 0-2": [b"b"]},
+    ]
+
+
+def test_a_broker_alone_goes_round_its_partitions() -> None:
+    partitioner = Partitioner(targets())
+    rows = rows_of(binary([b"a"]), "t", brokers=int32([1]))
+    assert [list(split(partitioner, rows)) for _ in range(3)] == [["t 1-0"], ["t 1-1"], ["t 1-0"]]
+
+
+def test_null_broker_and_partition_leave_the_choice_to_key_and_turn() -> None:
+    values = binary([b"foobar", b"turn", b"named"])
+    rows = rows_of(
+        values,
+        "t",
+        keys=binary([b"foobar", None, None]),
+        brokers=int32([None, None, 0]),
+        partitions=int32([None, None, 2]),
+    )
+    by_key = NAMES[(-790332482 & 0x7FFFFFFF) % len(NAMES)]
+    assert by_key not in ("1-1", "0-2")
+    assert split(Partitioner(targets(), first=4), rows) == {
+        "t 0-2": [b"named"],
+        f"t {by_key}": [b"foobar"],
+        "t 1-1": [b"turn"],
+    }
+
+
+@pytest.mark.parametrize(
+    ("brokers", "partitions", "what"),
+    [
+        ([None, 1], [None, 2], "no partition 2 on broker 1"),
+        ([None, None], [0, 3], "no partition 3;"),
+        ([None, None], [0, -1], "no partition -1;"),
+        ([0, 2], [None, None], "no broker 2;"),
+    ],
+)
+def test_a_log_that_is_not_there_is_a_row_error(
+    brokers: list[int | None], partitions: list[int | None], what: str
+) -> None:
+    rows = rows_of(binary([b"a", b"b"]), "t", brokers=int32(brokers), partitions=int32(partitions))
+    with pytest.raises(RowError, match=what) as raised:
+        Partitioner(targets()).split(rows)
+    assert str(raised.value).startswith("row 1: topic 't' has no")
+    assert "it has 0-0, 0-1, 0-2, 1-0, 1-1 (broker-partition)" in str(raised.value)
+    assert "\n" not in str(raised.value)
+
+
+def test_a_topic_column_sends_each_row_to_its_topic() -> None:
+    partitioner = Partitioner(targets(log("0-0", "u"), log("1-0", "u")))
+    rows = rows_of(binary([b"a", b"b", b"c", b"d"]), pa.array(["u", "t", "u", "t"]))
+    assert split(partitioner, rows) == {"u 0-0": [b"a", b"c"], "t 0-0": [b"b", b"d"]}
+    # A topic's turn comes with the batches that hold it.
+    split(partitioner, rows_of(binary([b"e"]), "t"))
+    assert split(partitioner, rows) == {"u 1-0": [b"a", b"c"], "t 0-2": [b"b", b"d"]}
+
+
+def test_keys_count_the_logs_of_their_own_topic() -> None:
+    keys = binary([b"k%d" % number for number in range(50)] * 2)
+    topics = pa.array(["t"] * 50 + ["u"] * 50)
+    partitioner = Partitioner(targets(log("0-0", "u"), log("1-0", "u")))
+    parts = split(partitioner, rows_of(keys, topics, keys=keys))
+    alone = split(Partitioner(targets()), rows_of(keys.slice(0, 50), "t", keys=keys.slice(0, 50)))
+    assert {name: values for name, values in parts.items() if name.startswith("t ")} == alone
+    assert len(parts["u 0-0"]) + len(parts["u 1-0"]) == 50
+
+
+def test_a_topic_name_that_brokers_refuse_is_a_row_error() -> None:
+    rows = rows_of(binary([b"a", b"b"]), pa.array(["t", "a/b"]))
+    with pytest.raises(RowError, match=r"^row 1: topic 'a/b': the brokers refuse the character U\+002F"):
+        Partitioner(targets()).split(rows)
+
+
+def test_a_topic_that_is_no_text_is_a_row_error() -> None:
+    topics = binary([b"t", None, b"t\xff"]).view(pa.string())
+    with pytest.raises(RowError, match=r"^row 2: topic is not UTF-8; correct it, or set the option topic$"):
+        split(Partitioner(targets()), rows_of(binary([b"a"] * 3), topics))
+
+
+def test_a_topic_whose_brokers_are_all_dead_is_an_error() -> None:
+    rows = rows_of(binary([b"a"]), pa.array(["dead"]))
+    with pytest.raises(DiscoveryError, match=r"^topic 'dead': none of its brokers \(7\) is alive"):
+        Partitioner(targets(log("7-0", "dead"))).split(rows)
+
+
+def test_order_within_a_log_is_the_order_of_the_rows() -> None:
+    values = binary([b"%d" % number for number in range(1000)])
+    partitions = int32([number * 7 % 3 for number in range(1000)])
+    parts = split(Partitioner(targets()), rows_of(values, "t", partitions=partitions))
+    assert sum(map(len, parts.values())) == 1000
+    for own in parts.values():
+        assert own == sorted(own, key=int)
+
+
+def test_rows_go_round_the_list_one_by_one_with_roundrobin_whatever_their_keys() -> None:
+    partitioner = Partitioner(targets(), first=3, choice=CHOICES["roundrobin"])
+    values = binary([b"a", b"b", b"c"])
+    rows = rows_of(values, "t", keys=binary([b"same", b"same", None]))
+    assert split(partitioner, rows) == {"t 1-0": [b"a"], "t 1-1": [b"b"], "t 0-0": [b"c"]}
+    assert split(partitioner, rows) == {"t 0-1": [b"a"], "t 0-2": [b"b"], "t 1-0": [b"c"]}
+
+
+def test_batches_go_round_the_list_with_sticky_whatever_their_keys() -> None:
+    partitioner = Partitioner(targets(), first=3, choice=CHOICES["sticky"])
+    rows = rows_of(binary([b"a", b"b", b"c"]), "t", keys=binary([b"one", b"two", None]))
+    assert split(partitioner, rows) == {"t 1-0": [b"a", b"b", b"c"]}
+    assert split(partitioner, rows) == {"t 1-1": [b"a", b"b", b"c"]}
+
+
+def test_each_topic_counts_its_own_rows_with_roundrobin() -> None:
+    partitioner = Partitioner(targets(log("0-0", "u"), log("1-0", "u")), choice=CHOICES["roundrobin"])
+    rows = rows_of(binary([b"a", b"b", b"c", b"d", b"e"]), pa.array(["u", "t", "u", "u", "t"]))
+    assert split(partitioner, rows) == {
+        "u 0-0": [b"a", b"d"],
+        "u 1-0": [b"c"],
+        "t 0-0": [b"b"],
+        "t 0-1": [b"e"],
+    }
+    assert split(partitioner, rows_of(binary([b"f"]), "u")) == {"u 1-0": [b"f"]}
+
+
+def test_consistent_picks_by_crc_32_and_puts_all_null_keys_in_one_log() -> None:
+    keys = [b"123456789", b"a", b"", None]
+    partitioner = Partitioner(targets(), first=3, choice=CHOICES["consistent"])
+    parts = split(partitioner, rows_of(binary([b"1", b"2", b"3", b"4"]), "t", keys=binary(keys)))
+    places = [zlib.crc32(key or b"") % len(NAMES) for key in keys]
+    assert places == [2, 2, 0, 0]
+    assert parts == {"t 0-2": [b"1", b"2"], "t 0-0": [b"3", b"4"]}
+    assert split(partitioner, rows_of(binary([b"5"]), "t")) == {"t 0-0": [b"5"]}
+
+
+def test_consistent_random_sends_null_and_empty_keys_in_turn() -> None:
+    keys = [b"123456789", b"", None]
+    partitioner = Partitioner(targets(), first=3, choice=CHOICES["consistent_random"])
+    parts = split(partitioner, rows_of(binary([b"1", b"2", b"3"]), "t", keys=binary(keys)))
+    assert parts == {"t 0-2": [b"1"], "t 1-0": [b"2", b"3"]}
+
+
+@pytest.mark.parametrize("name", CHOICES)
+def test_a_named_partition_beats_every_partitioner(name: str) -> None:
+    values = binary([b"a"])
+    rows = rows_of(values, "t", keys=values, brokers=int32([1]), partitions=int32([1]))
+    assert split(Partitioner(targets(), choice=CHOICES[name]), rows) == {"t 1-1": [b"a"]}
+
+
+def test_an_empty_batch_has_no_parts_and_takes_no_turn() -> None:
+    partitioner = Partitioner(targets())
+    empty = rows_of(binary([]), "t", keys=binary([]), brokers=int32([]), partitions=int32([]))
+    assert partitioner.split(empty) == []
+    assert split(partitioner, rows_of(binary([b"a"]), "t")) == {"t 0-0": [b"a"]}
+
+
+def test_targets_travel_to_the_tasks_as_plain_data() -> None:
+    assert pickle.loads(pickle.dumps(targets())) == targets()

@@ -1,0 +1,349 @@
+"""Sending over real sockets to the embedded broker, and to brokers that misbehave."""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from spark_kafkawire.broker import BrokerConfig, BrokerServer, EmbeddedCluster, Fault, FaultKind
+from spark_kafkawire.clients.writing.sender import LogReceipt
+from spark_kafkawire.clients.writing.v07.sender import V07Sender
+from spark_kafkawire.errors import ConnectFailed, DeliveryError, RowError
+from spark_kafkawire.model import Broker, TopicPartition
+from spark_kafkawire.net.client import PIPELINE_DEPTH, Client
+from spark_kafkawire.protocol.v07 import MultiProduceRequest, OffsetsRequest, ProduceRequest
+from spark_kafkawire.records.rows import Records
+from tests.support import replay
+from tests.support.polling import poll
+from tests.support.writing import binary, broker_of, stored, write_options
+
+Serve = Callable[..., AbstractContextManager[BrokerServer]]
+LOG = TopicPartition("t", 0, 0)
+VALUES = [b"value %d" % number for number in range(500)]
+
+
+@pytest.fixture
+def serve(tmp_path: Path) -> Serve:
+    """Starts a broker: faults first, then what differs from visible at once and three partitions."""
+
+    @contextmanager
+    def start(*faults: Fault, **config: Any) -> Iterator[BrokerServer]:
+        broker_id = config.pop("broker_id", 0)
+        settings = {"num_partitions": 3, "log_flush_interval": 1, **config}
+        full = BrokerConfig(broker_id=broker_id, port=0, log_dir=tmp_path / f"logs-{broker_id}", **settings)
+        with BrokerServer(full, faults=faults) as server:
+            yield server
+
+    return start
+
+
+@pytest.fixture
+def sent(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """All requests that clients send."""
+    requests: list[Any] = []
+    send = Client.send
+
+    def note(client: Client, request: object) -> None:
+        requests.append(request)
+        send(client, request)
+
+    monkeypatch.setattr(Client, "send", note)
+    return requests
+
+
+def records(values: list[bytes]) -> Records:
+    return Records(binary(values))
+
+
+def write(
+    server: BrokerServer, values: list[bytes], log: TopicPartition = LOG, **raw: object
+) -> tuple[LogReceipt, ...]:
+    with V07Sender([broker_of(server)], write_options(server, **raw)) as sender:
+        sender.add(log, records(values))
+        return sender.finish()
+
+
+@pytest.mark.parametrize("acks", ["0", "1", "verify"])
+@pytest.mark.parametrize("compression", ["none", "gzip", "snappy"])
+def test_values_are_stored_in_order(serve: Serve, acks: str, compression: str) -> None:
+    with serve() as server:
+        (receipt,) = write(server, VALUES, acks=acks, compression=compression, batchBytes=2000)
+        poll(lambda: replay.end_offset(server.port, ("t", 0)) == receipt.size, "all is stored")
+        assert stored(server.port, "t", 0) == VALUES
+    assert (receipt.log, receipt.message_count) == (LOG, len(VALUES))
+
+
+def test_a_receipt_holds_the_span_of_the_log_that_was_seen(serve: Serve) -> None:
+    with serve() as server:
+        (first,) = write(server, [b"12345"], acks=1)
+        (second,) = write(server, [b"12345"], acks=1)
+        (verified,) = write(server, [b"12345"], acks="verify")
+        (unproven,) = write(server, [b"12345"], acks=0)
+    spans = [(each.start_offset, each.stop_offset) for each in (first, second, verified, unproven)]
+    assert spans == [(0, 15), (15, 30), (30, 45), (None, None)]
+
+
+def test_nothing_to_write_opens_no_connection() -> None:
+    nobody = Broker(0, "127.0.0.1", 1)
+    with V07Sender([nobody], write_options(broker__list="0:127.0.0.1:1")) as sender:
+        sender.add(LOG, records([]))
+        assert sender.finish() == ()
+
+
+def test_values_are_gathered_up_to_batch_bytes(serve: Serve, sent: list[Any]) -> None:
+    with serve() as server, V07Sender([broker_of(server)], write_options(server, batchBytes=1000)) as sender:
+        for _ in range(10):
+            sender.add(LOG, records([b"x" * 90]))
+            assert sent == [] or len(sent[-1].message_set) == 1000
+        sender.finish()
+    assert [type(request) for request in sent] == [OffsetsRequest, ProduceRequest, OffsetsRequest]
+
+
+def test_logs_that_are_sent_together_go_in_one_multiproduce(serve: Serve, sent: list[Any]) -> None:
+    logs = [TopicPartition("t", partition, 0) for partition in range(3)]
+    with serve() as server, V07Sender([broker_of(server)], write_options(server)) as sender:
+        for log in logs:
+            sender.add(log, records([b"for %d" % log.partition]))
+        receipts = sender.finish()
+        assert [stored(server.port, "t", log.partition) for log in logs] == [
+            [b"for 0"],
+            [b"for 1"],
+            [b"for 2"],
+        ]
+    assert [type(request) for request in sent] == [OffsetsRequest] * 3 + [MultiProduceRequest] + [
+        OffsetsRequest
+    ] * 3
+    assert [receipt.log for receipt in receipts] == logs
+
+
+def test_requests_hold_at_most_batch_bytes(serve: Serve, sent: list[Any]) -> None:
+    with serve() as server:
+        with V07Sender([broker_of(server)], write_options(server, batchBytes=1000)) as sender:
+            sender.add(TopicPartition("t", 1, 0), records([b"small"]))
+            sender.add(LOG, records([*VALUES, b"y" * 5000]))
+            sender.finish()
+        assert stored(server.port, "t", 0) == [*VALUES, b"y" * 5000]
+    sizes = []
+    for request in sent:
+        if isinstance(request, ProduceRequest):
+            sizes.append(len(request.message_set))
+        elif isinstance(request, MultiProduceRequest):
+            sizes.append(sum(len(produce.message_set) for produce in request.produces))
+    assert sizes.count(5010) == 1
+    assert all(size <= 1000 for size in sizes if size != 5010)
+    assert len(sizes) < 20
+
+
+def test_of_many_logs_only_a_pipeline_of_replies_waits(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+    waiting: list[int] = []
+    send = Client.send
+
+    def note(client: Client, request: object) -> None:
+        send(client, request)
+        waiting.append(client.in_flight)
+
+    monkeypatch.setattr(Client, "send", note)
+    logs = [TopicPartition("t", partition, 0) for partition in range(200)]
+    with serve(num_partitions=200) as server, V07Sender([broker_of(server)], write_options(server)) as sender:
+        for log in logs:
+            sender.add(log, records([b"one"]))
+        receipts = sender.finish()
+    assert [(receipt.log, receipt.stop_offset) for receipt in receipts] == [(log, 13) for log in logs]
+    assert max(waiting) == PIPELINE_DEPTH
+
+
+def test_each_broker_gets_what_is_its_own(serve: Serve) -> None:
+    with serve() as first, serve(broker_id=1) as second:
+        with V07Sender([broker_of(first), broker_of(second)], write_options(first, second)) as sender:
+            sender.add(TopicPartition("t", 0, 1), records([b"b"]))
+            sender.add(TopicPartition("t", 0, 0), records([b"a"]))
+            receipts = sender.finish()
+        assert (stored(first.port, "t", 0), stored(second.port, "t", 0)) == ([b"a"], [b"b"])
+    assert [receipt.log.broker for receipt in receipts] == [0, 1]
+
+
+@pytest.mark.parametrize("acks", ["1", "verify"])
+def test_a_broker_that_closes_leaves_an_error_that_says_what_may_be_missing(serve: Serve, acks: str) -> None:
+    with serve(Fault("PRODUCE", nth=3, kind=FaultKind.DROP)) as server:
+        with pytest.raises(DeliveryError) as raised:
+            write(server, VALUES, acks=acks, batchBytes=2000)
+        # The two requests before it were carried out, the others are lost, nothing was sent again.
+        kept = stored(server.port, "t", 0)
+        assert kept == VALUES[: len(kept)]
+        assert 0 < len(kept) < len(VALUES)
+    message = str(raised.value)
+    assert message.startswith("broker 0 (127.0.0.1:")
+    assert f"; not proven: {len(VALUES)} message(s) that this task sent there (to t 0-0), each may" in message
+    assert message.endswith(" be in its log or missing, and is not sent again")
+    assert "\n" not in message
+
+
+def test_messages_of_a_request_after_which_the_broker_closed_may_be_there(serve: Serve) -> None:
+    with serve(Fault("PRODUCE", nth=1, kind=FaultKind.CUT)) as server:
+        with pytest.raises(DeliveryError, match=r"not proven: 1 message.* may be in its log or missing"):
+            write(server, [b"there"])
+        assert stored(server.port, "t", 0) == [b"there"]
+
+
+def test_a_broker_that_is_killed_in_the_middle_is_a_delivery_error() -> None:
+    with EmbeddedCluster(brokers=1, partitions=2, zookeeper=False) as cluster:
+        (killed,) = cluster.brokers
+        options = write_options(broker__list=cluster.broker_list, batchBytes=1000)
+        with V07Sender(options.discovery.broker_list, options) as sender:
+            sender.add(LOG, records(VALUES))
+            poll(lambda: replay.end_offset(killed.port, ("t", 0)), "something is stored")
+            killed.kill()
+            sender.add(TopicPartition("t", 1, 0), records([b"gathered"]))
+            with pytest.raises(DeliveryError, match=r"not proven: 50[01] .*\(to t 0-0, t 0-1\)"):
+                sender.finish()
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        Fault("OFFSETS", nth=2, kind=FaultKind.DROP),
+        Fault("OFFSETS", nth=2, kind=FaultKind.CUT, size=9),
+        Fault("OFFSETS", nth=2, kind=FaultKind.STALL),
+        Fault("OFFSETS", nth=2, kind=FaultKind.GARBAGE),
+        Fault("OFFSETS", nth=2, kind=FaultKind.SHORT, size=8),
+        Fault("OFFSETS", nth=1, kind=FaultKind.DROP),
+    ],
+    ids=lambda fault: f"{fault.kind.name}-{fault.nth}",
+)
+def test_a_barrier_that_is_not_answered_proves_nothing(serve: Serve, fault: Fault) -> None:
+    with serve(fault) as server:
+        with pytest.raises(DeliveryError, match="not proven: 2 message") as raised:
+            write(server, [b"a", b"b"], requestTimeout="300ms")
+        assert "\n" not in str(raised.value)
+
+
+def test_a_broker_that_drops_in_silence_is_seen_by_verify_only(serve: Serve) -> None:
+    values = [b"small", b"x" * 2000, b"last"]
+    with serve(max_message_size=1000) as server:
+        (receipt,) = write(server, values, acks=1)
+        assert (receipt.message_count, receipt.start_offset, receipt.stop_offset) == (3, 0, 0)
+        with pytest.raises(DeliveryError) as raised:
+            write(server, values, acks="verify", requestTimeout="200ms")
+        assert stored(server.port, "t", 0) == []
+    assert str(raised.value).startswith(
+        "t 0-0: 3 of 3 written messages (1 of 1 sets) are not in the log from offset 0 to 0"
+    )
+
+
+def test_verify_tells_the_dropped_sets_from_those_that_are_stored(serve: Serve) -> None:
+    values = [b"a" * 90, b"b" * 2000, b"c" * 90]
+    with serve(max_message_size=1000) as server:
+        with pytest.raises(DeliveryError, match=r"^t 0-0: 1 of 3 written messages \(1 of 3 sets\) "):
+            write(server, values, acks="verify", batchBytes=100)
+        assert stored(server.port, "t", 0) == [values[0], values[2]]
+
+
+def test_verify_waits_until_the_broker_flushes(serve: Serve) -> None:
+    slow = {"log_flush_interval": 1000, "flush_check_interval_ms": 150, "log_flush_interval_ms": 150}
+    with serve(**slow) as server:
+        (receipt,) = write(server, [b"a", b"b"], acks=1)
+        assert (receipt.start_offset, receipt.stop_offset) == (0, 0)
+        (verified,) = write(server, [b"c", b"d"], acks="verify")
+        assert (verified.start_offset, verified.stop_offset) == (22, 44)
+        assert stored(server.port, "t", 0) == [b"a", b"b", b"c", b"d"]
+
+
+def test_verify_does_not_wait_for_a_flush_beyond_its_deadline(serve: Serve) -> None:
+    with (
+        serve(log_flush_interval=1000, flush_check_interval_ms=3_600_000) as server,
+        pytest.raises(DeliveryError, match=r"has not flushed them \(log\.flush\.interval\)"),
+    ):
+        write(server, [b"a"], acks="verify", requestTimeout="200ms")
+
+
+def test_verify_reads_sets_larger_than_a_fetch(serve: Serve) -> None:
+    values = [random.Random(number).randbytes(900_000) for number in range(5)]
+    with serve() as server:
+        (receipt,) = write(server, values, acks="verify", batchBytes="4MiB")
+    assert (receipt.start_offset, receipt.stop_offset) == (0, receipt.size)
+
+
+def test_verify_finds_its_own_among_another_producers_messages(serve: Serve) -> None:
+    with serve(log_file_size=20_000) as server:
+        options = write_options(server, acks="verify", batchBytes=300, compression="snappy")
+        outcomes: list[tuple[LogReceipt, ...]] = []
+
+        def produce(name: bytes) -> None:
+            with V07Sender([broker_of(server)], options) as sender:
+                for number in range(200):
+                    sender.add(LOG, records([b"%s %d %d" % (name, number, row) for row in range(20)]))
+                outcomes.append(sender.finish())
+
+        threads = [threading.Thread(target=produce, args=(name,)) for name in (b"one", b"two")]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert [receipt.message_count for (receipt,) in outcomes] == [4000, 4000]
+
+
+def test_a_broken_read_back_proves_nothing(serve: Serve) -> None:
+    with (
+        serve(Fault("FETCH", nth=1, kind=FaultKind.DROP)) as server,
+        pytest.raises(DeliveryError, match="not proven: 1 message"),
+    ):
+        write(server, [b"a"], acks="verify")
+
+
+def test_a_flipped_bit_in_the_log_is_a_missing_set(serve: Serve) -> None:
+    with (
+        serve(Fault("FETCH", nth=1, kind=FaultKind.FLIP, size=4 + 2 + 12)) as server,
+        pytest.raises(DeliveryError, match="1 of 1 written messages"),
+    ):
+        write(server, [b"abcdef"], acks="verify", requestTimeout="200ms")
+
+
+def test_without_acks_all_bytes_are_delivered_after_the_close(serve: Serve) -> None:
+    values = [random.Random(number).randbytes(500_000) for number in range(20)]
+    with serve() as server:
+        (receipt,) = write(server, values, acks=0)
+        poll(lambda: replay.end_offset(server.port, ("t", 0)) == receipt.size, "all is stored")
+
+
+def test_a_broker_that_is_not_there_is_an_error_after_the_retries() -> None:
+    options = write_options(broker__list="0:127.0.0.1:1", retries=2)
+    with V07Sender([Broker(0, "127.0.0.1", 1)], options) as sender:
+        sender.add(LOG, records([b"a"]))
+        with pytest.raises(
+            ConnectFailed, match=r"^gave up after 3 attempts .* broker 0 \(127\.0\.0\.1:1\): "
+        ):
+            sender.finish()
+
+
+def test_a_connection_is_tried_again_and_nothing_is_sent_twice(
+    serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    connect = Client.connect
+    failures = [ConnectFailed("cannot connect: not yet"), ConnectFailed("cannot connect: not yet")]
+
+    def connect_late(*args: Any) -> Client:
+        if failures:
+            raise failures.pop()
+        return connect(*args)
+
+    with serve() as server:
+        monkeypatch.setattr(Client, "connect", connect_late)
+        write(server, [b"once"], retries=2)
+        monkeypatch.undo()
+        assert stored(server.port, "t", 0) == [b"once"]
+
+
+def test_what_cannot_be_encoded_is_refused_before_anything_of_its_flush_is_sent(serve: Serve) -> None:
+    with serve() as server:
+        with V07Sender([broker_of(server)], write_options(server, max__message__size=10)) as sender:
+            sender.add(TopicPartition("t", 1, 0), records([b"small"]))
+            sender.add(LOG, records([b"x" * 11]))
+            with pytest.raises(RowError):
+                sender.finish()
+        assert (stored(server.port, "t", 0), stored(server.port, "t", 1)) == ([], [])

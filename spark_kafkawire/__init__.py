@@ -14,7 +14,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .records.public import decode_message_set, encode_message_set
+    from .records.message_set.public import decode_message_set, encode_message_set
     from .records.public_batches import decode_record_batches, encode_record_batches
     from .source.datasource import KafkaWireDataSource
 

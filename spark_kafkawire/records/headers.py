@@ -12,9 +12,9 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from .batch_kernels import END
+from .batch.kernels import read_headers
 from .columns import Int32s, Uint8s, validity_bitmap
-from .record_kernels import read_headers
+from .log_kernels import END
 from .spans import gathered, room_for
 
 _HEADER: Final = pa.struct([("key", pa.string()), ("value", pa.binary())])

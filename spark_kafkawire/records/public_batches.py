@@ -11,7 +11,7 @@ from ..errors import OptionError
 from ..model import TopicPartition
 from ..protocol.primitives import Buffer
 from .arrow import BatchBuilder
-from .batch_encoding import Records, encode_batches
+from .batch.encoding import Records, encode_batches
 from .headers import HEADERS
 from .record_log import OFFSET_MAX, decode_batches, index_batches
 

@@ -16,13 +16,13 @@ from typing import Final
 
 import numpy as np
 
-from . import batch_kernels as kernels
-from .aborted import AbortedTransaction, is_aborted
-from .batch_index import BatchIndex, index_batches
+from . import log_kernels as kernels
+from .batch.aborted import AbortedTransaction, is_aborted
+from .batch.decoding import check_crcs, decode_record_batches
 from .columns import Columns, Int64s, room
-from .legacy_records import decode_messages
+from .legacy.decoding import decode_messages
 from .limits import DEFAULT_LIMITS, DecodeLimits
-from .record_batch import check_crcs, decode_record_batches
+from .log_index import BatchIndex, index_batches
 from .spans import DecodeBuffers
 
 __all__ = [

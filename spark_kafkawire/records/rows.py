@@ -11,10 +11,10 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from ..errors import OptionError, RowError
-from . import write_kernels
+from .batch import write_kernels
 from .columns import Int64s, Uint8s, check_spans
-from .entries import byte_array
 from .headers import HEADERS
+from .message_set.entries import byte_array
 
 _NO_ROWS: Final = np.empty(0, np.int64)
 

@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow as pa
 
 from ..protocol.buffers import Buffers
+from .batch.kernels import gather_spans
 from .columns import Int32s, Uint8s, binary_array, room
-from .record_kernels import gather_spans
 
 Spans = tuple[Int32s, Int32s]
 

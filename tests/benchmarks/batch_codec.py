@@ -13,7 +13,7 @@ from crc32c import crc32c
 
 from spark_kafkawire.options import FetchOptions
 from spark_kafkawire.records import compiler
-from spark_kafkawire.records.batch_encoding import encode_batches
+from spark_kafkawire.records.batch.encoding import encode_batches
 from spark_kafkawire.records.record_log import decode_batches, index_batches
 from spark_kafkawire.records.rows import Records
 

@@ -15,7 +15,7 @@ from isal import isal_zlib
 
 from spark_kafkawire.options import FetchOptions
 from spark_kafkawire.records import compiler
-from spark_kafkawire.records.message_set import decode, encode, encode_sets
+from spark_kafkawire.records.message_set.decoding import decode, encode, encode_sets
 
 from .logs import SET_BYTES_MAX
 from .measure import Figure, interleaved, say, throughput

@@ -11,9 +11,9 @@ import pytest
 
 from spark_kafkawire.broker.java import find_java
 from spark_kafkawire.errors import OptionError
-from spark_kafkawire.records.batch_encoding import encode_batches
+from spark_kafkawire.records.batch.encoding import encode_batches
+from tests.records.batch.test_golden_batches import BATCHES
 from tests.records.judges import Headers, Record, arrow_records
-from tests.records.test_golden_batches import BATCHES
 
 from .jars import NoJars, broker_jars
 

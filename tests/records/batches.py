@@ -10,7 +10,7 @@ import crc32c
 import snappy
 
 from tests.records.judges import arrow_encode
-from tests.records.trees import xerial
+from tests.records.message_set.trees import xerial
 
 NO_PRODUCER = (-1, -1, -1)
 CODEC_NUMBERS = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}

@@ -10,7 +10,7 @@ import struct
 import zlib
 from collections.abc import Callable
 
-from tests.records.trees import COMPRESSORS, Compressed, Message, Plain, message
+from tests.records.message_set.trees import COMPRESSORS, Compressed, Message, Plain, message
 
 LENGTHS = (-(2**31), -1, 0, 1, 4, 5, 6, 2**16, 2**31 - 1)
 

@@ -27,12 +27,13 @@ import numpy as np
 import snappy
 
 from spark_kafkawire.errors import KafkaWireError
-from spark_kafkawire.records import compiler, message_set
+from spark_kafkawire.records import compiler
+from spark_kafkawire.records.message_set import decoding as message_set
 from spark_kafkawire.records.record_log import DecodeLimits, decode_batches, index_batches
 from tests.chaos.decoder_inputs import input_of
 from tests.records.batches import TRANSACTIONAL, batch, marker, message, record, varint
-from tests.records.trees import XERIAL_HEADER
-from tests.records.trees import message as message_07
+from tests.records.message_set.trees import XERIAL_HEADER
+from tests.records.message_set.trees import message as message_07
 
 SIZE: Final = 1 << 20
 #: A little less than what one compressed message may become with 256 MiB, and with an eighth of that.

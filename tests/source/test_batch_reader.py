@@ -16,7 +16,7 @@ from spark_kafkawire.model import Broker
 from spark_kafkawire.net.client import Client
 from spark_kafkawire.options import Discovery
 from spark_kafkawire.protocol.v07 import OffsetsRequest, ProduceRequest
-from spark_kafkawire.records.public import encode_message_set
+from spark_kafkawire.records.message_set.public import encode_message_set
 from spark_kafkawire.source.schema import V07_SCHEMA
 from tests.support.settings import net_07, settings_07
 

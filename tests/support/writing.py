@@ -10,7 +10,7 @@ import pyarrow as pa
 from spark_kafkawire.broker import BrokerServer
 from spark_kafkawire.model import Broker, TopicPartition
 from spark_kafkawire.options import WriteOptions
-from spark_kafkawire.records.message_set import decode
+from spark_kafkawire.records.message_set.decoding import decode
 from tests.support import replay
 
 

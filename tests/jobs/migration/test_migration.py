@@ -30,7 +30,7 @@ from spark_kafkawire.jobs.migration.state import State, load_state
 from spark_kafkawire.jobs.migration.verification import Verifier
 from spark_kafkawire.jobs.sealed import seal, unseal
 from spark_kafkawire.options import ReadOptions
-from spark_kafkawire.records.encoding import encode
+from spark_kafkawire.records.message_set.encoding import encode
 from tests.clients.writing.modern.producing import ReplyFaults
 from tests.jobs.migration.migrating import clusters_of, one_by_one, run
 from tests.source.test_corpus import MANIFEST, values_sha256

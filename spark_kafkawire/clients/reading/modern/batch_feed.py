@@ -26,8 +26,8 @@ from ....protocol.modern.fetch import (
     FetchTopic,
 )
 from ....protocol.modern.limits import NO_TOPIC_ID
-from ....records.batch_kernels import BASE_OFFSET, MAGIC, SIZE
 from ....records.columns import Columns
+from ....records.log_kernels import BASE_OFFSET, MAGIC, SIZE
 from ....records.record_log import BatchIndex, DecodeBuffers, DecodeLimits, decode_batches, index_batches
 
 #: Bytes of a record before any has come: enough for most, and a fetch brings one batch at least.

@@ -15,7 +15,7 @@ from ....model import OffsetRange
 from ....protocol.buffers import Buffers
 from ....protocol.primitives import Buffer
 from ....records.columns import Columns
-from ....records.message_set import DecodeLimits, decode, entry_size
+from ....records.message_set.decoding import DecodeLimits, decode, entry_size
 
 _LENGTH_BYTES: Final = 4
 

@@ -10,7 +10,7 @@ from ....options import FetchOptions
 from ....protocol.connection import Reply
 from ....protocol.v07 import FetchRequest
 from ....records.columns import Columns
-from ....records.message_set import DecodeLimits
+from ....records.message_set.decoding import DecodeLimits
 from .stitcher import Stitcher
 from .windows import Windows
 

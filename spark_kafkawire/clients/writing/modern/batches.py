@@ -10,7 +10,7 @@ from typing import Final
 from ....model import TopicPartition
 from ....net.transport import Deadline
 from ....protocol.primitives import Buffer
-from ....records.batch_encoding import EncodedBatch, encode_batches
+from ....records.batch.encoding import EncodedBatch, encode_batches
 from ....records.rows import Records
 
 #: Sequences count records and begin anew after this one: the field is a signed int32.

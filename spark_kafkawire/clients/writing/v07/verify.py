@@ -23,7 +23,7 @@ from ....net.client import Client
 from ....net.transport import Deadline
 from ....protocol.primitives import Buffer
 from ....protocol.v07 import FetchRequest
-from ....records.message_set import EncodedSet, entry_size
+from ....records.message_set.decoding import EncodedSet, entry_size
 
 #: Size of the header of a message as we write it (magic 1): its CRC makes it nearly unique.
 HEADER_BYTES: Final = 10

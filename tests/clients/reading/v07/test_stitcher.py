@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from spark_kafkawire.clients.reading.v07.stitcher import MessageCrossesStop, Stitcher
 from spark_kafkawire.errors import CorruptDataError, LimitError
 from spark_kafkawire.model import OffsetRange, TopicPartition
-from spark_kafkawire.records.message_set import DecodeLimits, encode
-from tests.records.trees import column_rows
+from spark_kafkawire.records.message_set.decoding import DecodeLimits, encode
+from tests.records.message_set.trees import column_rows
 
 LOG = TopicPartition("t", 0, 0)
 BASE = 1000

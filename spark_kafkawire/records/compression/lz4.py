@@ -1,0 +1,193 @@
+"""lz4 frames, as Kafka writes and reads them.
+
+    04 22 4D 18 | flags | block size code | [content size int64] | checksum of these
+    (block size uint32 | block | [checksum]) ... | 0 uint32 | [checksum]
+
+Blocks do not refer to each other, for Java's reader takes no others; a block of no bytes ends the frame for
+it, plain or not. What follows the frame and the blocks' own checksums is not looked at, for Kafka's
+checksum covers all. With magic 0 the
+header's checksum covers the four magic bytes too, a mistake that was kept (KAFKA-3160): it is
+written so and not checked.
+
+Source: the LZ4 frame format 1.6; Apache Kafka's Lz4BlockInputStream.java.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from typing import Any, Final
+
+import cramjam
+import numpy as np
+
+from ...errors import CorruptDataError, OptionError
+from ...protocol.primitives import Buffer
+from ..columns import Uint8s, room
+from .jvm import Codec, TooLarge, check_parts
+
+_MAGIC: Final = b"\x04\x22\x4d\x18"
+_UINT32: Final = struct.Struct("<I")
+#: Bits of the flags.
+_DICTIONARY_ID: Final = 1
+_CONTENT_CHECKSUM: Final = 4
+_CONTENT_SIZE: Final = 8
+_BLOCK_CHECKSUM: Final = 16
+_INDEPENDENT_BLOCKS: Final = 32
+#: What is written before blocks of at most 64 KiB: independent ones, without checksums.
+_FRAME_HEADER: Final = _MAGIC + b"\x60\x40\x82"
+_BLOCK_SIZE: Final = 64 * 1024
+#: A block's size with this bit is that of a plain block.
+_PLAIN_BLOCK: Final = 1 << 31
+#: Most that one byte of a block becomes.
+_RATIO_MAX: Final = 255
+_LEVEL_MAX: Final = 17
+#: Of XXH32.
+_PRIME_1, _PRIME_2, _PRIME_3 = 0x9E3779B1, 0x85EBCA77, 0xC2B2AE3D
+_PRIME_4, _PRIME_5 = 0x27D4EB2F, 0x165667B1
+#: What cramjam says of a result that is larger than the room for it.
+_NO_ROOM: Final = "failed to write whole buffer"
+
+
+def _decompress(payload: memoryview, size_max: int) -> list[Buffer]:
+    header_size, block_size_max = _header(payload)
+    frame_size, size, block_room = _measure(payload, header_size, block_size_max, size_max)
+    if not payload[4] & _INDEPENDENT_BLOCKS:
+        return decompress_into(cramjam.lz4, "lz4", payload[:frame_size], size, size_max)
+    target, written = room(min(size, size_max + block_room), np.uint8), 0
+    view = target.data
+    for pos, block_size, is_plain in _blocks(payload, header_size):
+        block, block_room = payload[pos : pos + block_size], _room(block_size, is_plain, block_size_max)
+        left = view[written : written + block_room]
+        try:
+            # Blocks on their own, without a library's context for the frame: twice as fast.
+            if is_plain or not block_size:
+                left[:] = block
+                written += block_size
+            else:
+                # The library wants to know the room from four bytes before the block: it guesses whether
+                # they are there, and would take a block's first bytes for them.
+                written += cramjam.lz4.decompress_block_into(_UINT32.pack(block_room) + block, left)
+        except (cramjam.DecompressionError, ValueError) as error:
+            raise CorruptDataError("its lz4 data are damaged") from error
+        if written > size_max:
+            raise TooLarge(written)
+    return [fitted(target, written)]
+
+
+def _room(size: int, is_plain: bool, block_size_max: int) -> int:
+    """The most that a block of so many bytes becomes."""
+    return min(block_size_max, size if is_plain else size * _RATIO_MAX)
+
+
+def fitted(target: Uint8s, written: int) -> Buffer:
+    """What was written to the target: a copy where most of it was room, which would be kept with it."""
+    content = target.data[:written]
+    return content if 2 * written >= len(target) else bytes(content)
+
+
+def decompress_into(library: Any, name: str, data: Buffer, size: int, size_max: int) -> list[Buffer]:
+    """What the library makes of the data, which is at most ``size`` bytes, and refused above ``size_max``."""
+    target = room(min(size, size_max), np.uint8)
+    try:
+        written: int = library.decompress_into(data, target)
+    except cramjam.DecompressionError as error:
+        if str(error) == _NO_ROOM and size > size_max:
+            raise TooLarge(size_max + 1) from error
+        raise CorruptDataError(f"its {name} data are damaged ({error})") from error
+    return [fitted(target, written)]
+
+
+def _measure(payload: memoryview, start: int, block_size_max: int, size_max: int) -> tuple[int, int, int]:
+    """Size of the frame, the most that it becomes, and the most that a block of it becomes."""
+    count = content_size = largest = 0
+    for pos, size, is_plain in _blocks(payload, start):
+        if not size:
+            return pos + (4 if payload[4] & _CONTENT_CHECKSUM else 0), content_size, largest
+        check_parts(count := count + 1, size_max)
+        block_room = _room(size, is_plain, block_size_max)
+        content_size += block_room
+        largest = max(largest, block_room)
+    raise CorruptDataError("its lz4 frame ends too early")
+
+
+def _blocks(payload: memoryview, pos: int) -> Iterator[tuple[int, int, bool]]:
+    """Position and size of each block and whether it is plain, up to the one of no bytes, if there is one.
+
+    They are found anew each time: a table of them might take more memory than all they become.
+    """
+    between = 4 if payload[4] & _BLOCK_CHECKSUM else 0
+    while len(payload) - pos >= _UINT32.size:
+        (word,) = _UINT32.unpack_from(payload, pos)
+        pos += _UINT32.size
+        size = word & ~_PLAIN_BLOCK
+        yield pos, size, word >= _PLAIN_BLOCK
+        if not size:
+            return
+        pos += size + between
+
+
+def _header(payload: memoryview) -> tuple[int, int]:
+    """Size of the frame's header, and of its largest block."""
+    if len(payload) < 7 or bytes(payload[:4]) != _MAGIC:
+        raise CorruptDataError("its lz4 data do not begin with a frame")
+    flags, code = payload[4], payload[5] >> 4 & 7
+    size = 7 + (8 if flags & _CONTENT_SIZE else 0)
+    if code < 4 or flags & _DICTIONARY_ID or len(payload) < size:
+        raise CorruptDataError("its lz4 frame has a damaged header")
+    return size, 1 << (8 + 2 * code)
+
+
+def _compress(data: Buffer, level: int | None) -> Buffer:
+    if level is not None and not 1 <= level <= _LEVEL_MAX:
+        raise OptionError(f"lz4 has the compression levels 1 to {_LEVEL_MAX}, not {level}")
+    if level is not None:
+        # The library has levels for frames only, and takes nothing but bytes.
+        compressor = cramjam.lz4.Compressor(level=level, content_checksum=False, block_linked=False)
+        compressor.compress(bytes(data))
+        return memoryview(compressor.finish())
+    view, parts = memoryview(data), list[Buffer]([_FRAME_HEADER])
+    for pos in range(0, len(view), _BLOCK_SIZE):
+        block = view[pos : pos + _BLOCK_SIZE]
+        packed = memoryview(cramjam.lz4.compress_block(block, store_size=False))
+        if len(packed) < len(block):
+            parts += (_UINT32.pack(len(packed)), packed)
+        else:
+            parts += (_UINT32.pack(len(block) | _PLAIN_BLOCK), block)
+    return b"".join((*parts, _UINT32.pack(0)))
+
+
+def _decompress_magic_0(payload: memoryview, size_max: int) -> list[Buffer]:
+    size, _ = _header(payload)
+    checksum = header_checksum(payload[4 : size - 1])
+    return _decompress(memoryview(b"".join((payload[: size - 1], checksum, payload[size:]))), size_max)
+
+
+def _compress_magic_0(data: Buffer, level: int | None) -> Buffer:
+    frame = memoryview(_compress(data, level))
+    size, _ = _header(frame)
+    return b"".join((frame[: size - 1], header_checksum(frame[: size - 1]), frame[size:]))
+
+
+def header_checksum(data: Buffer) -> bytes:
+    """The second lowest byte of the XXH32 of fewer than 16 bytes."""
+    hashed, pos = _PRIME_5 + len(data), 0
+    while len(data) - pos >= _UINT32.size:
+        hashed = _rotated(hashed + _UINT32.unpack_from(data, pos)[0] * _PRIME_3, 17) * _PRIME_4
+        pos += _UINT32.size
+    for byte in data[pos:]:
+        hashed = _rotated(hashed + byte * _PRIME_5, 11) * _PRIME_1
+    for shift, prime in ((15, _PRIME_2), (13, _PRIME_3), (16, 1)):
+        hashed &= 0xFFFFFFFF
+        hashed = (hashed ^ hashed >> shift) * prime
+    return bytes((hashed >> 8 & 0xFF,))
+
+
+def _rotated(value: int, bits: int) -> int:
+    value &= 0xFFFFFFFF
+    return (value << bits | value >> (32 - bits)) & 0xFFFFFFFF
+
+
+LZ4: Final = Codec("lz4", 3, _decompress, _compress)
+#: The same with the checksum of magic 0.
+LZ4_MAGIC_0: Final = Codec("lz4", 3, _decompress_magic_0, _compress_magic_0)

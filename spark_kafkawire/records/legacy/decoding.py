@@ -1,0 +1,278 @@
+"""Messages of magic 0 and 1 with offsets, as Kafka 0.8 to 0.10 write them: decoding in bulk.
+
+    offset int64 | size int32 | crc uint32 | magic int8 = 0 | attributes int8 | key | value
+    offset int64 | size int32 | crc uint32 | magic int8 = 1 | attributes int8 | timestamp int64 | key | value
+
+``crc`` is the CRC-32 of what follows it; keys and values begin with their size int32 (-1 for null).
+The value of a compressed message is messages of the same magic. Its offset is that of the last of
+them: theirs are absolute with magic 0, and with magic 1 they count from any number. Where its
+attributes say LogAppendTime, its timestamp is theirs.
+
+    messages -> [replace the compressed ones by what they hold] -> check CRCs -> columns
+
+Source: Apache Kafka's AbstractLegacyRecordBatch.java and LegacyRecord.java; KIP-31, KIP-32.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Container, Iterator
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+
+from ...errors import CorruptDataError
+from ...protocol.buffers import Buffers
+from ...protocol.primitives import Buffer
+from .. import compiler
+from .. import log_kernels as kernels
+from ..batch.regions import CODEC_MASK, joined
+from ..checksum import crc32, first_mismatch
+from ..columns import Columns, Int32s, Int64s, Uint8s, room
+from ..compression.codecs import CODECS
+from ..compression.jvm import TooLarge
+from ..limits import LEGACY_MESSAGE_BYTES_MIN, MESSAGE_BYTES_MIN, DecodeLimits
+from ..log_index import BatchIndex, index_table
+from ..log_kernels import TIMESTAMP_TYPE_BIT
+from ..message_set.entries import byte_array
+from ..spans import DecodeBuffers, Spans, gathered, room_for
+
+_INT32: Final = struct.Struct(">i")
+_MAGIC_POS: Final = 16
+#: Bytes before the key of a message of magic 0; eight more with magic 1.
+_KEY_POS: Final = 18
+_NO_TIMESTAMP_TYPE: Final = -1
+
+
+def decode_messages(
+    index: BatchIndex,
+    rows: Int64s,
+    start_offset: int,
+    stop_offset: int,
+    wanted: Container[str],
+    limits: DecodeLimits,
+    buffers: DecodeBuffers,
+) -> Iterator[Columns]:
+    """The messages of those rows of the index, all of magic 0 or 1, that are in the range of offsets.
+
+    Raises ``CorruptDataError`` and ``LimitError`` (fatal), as ``record_log.decode_batches`` tells.
+    """
+    for messages in _parts(index, rows, limits):
+        spans = messages.spans()
+        offsets = messages.table[:, kernels.BASE_OFFSET]
+        kept = np.flatnonzero((offsets >= start_offset) & (offsets < stop_offset))
+        yield messages.columns(spans, kept, wanted, buffers.values)
+
+
+@dataclass(frozen=True, slots=True)
+class _Messages:
+    """Messages that hold no others: rows of ``table``, in ``buf``; they came from ``rows`` of the index."""
+
+    index: BatchIndex
+    rows: Int64s
+    buf: Uint8s
+    table: Int64s
+
+    def spans(self) -> tuple[Spans, Spans]:
+        """Where keys and values lie. Raises ``CorruptDataError``, also for a wrong CRC."""
+        count = len(self.table)
+        compiler.expect(count)
+        keys, values, crcs = room_for(count), room_for(count), room(count, np.uint32)
+        starts, sizes = room(count, np.int64), room(count, np.int64)
+        row = kernels.read_messages(self.buf, self.table, starts, sizes, crcs, *keys, *values)
+        if row >= 0:
+            raise self.index.damage(int(self.rows[row]), "the sizes of a message do not add up")
+        wrong = first_mismatch(self.buf, starts, sizes, crcs)
+        if wrong is not None:
+            raise self.index.damage(int(self.rows[wrong]), "the CRC-32 of a message is wrong")
+        return keys, values
+
+    def columns(
+        self, spans: tuple[Spans, Spans], kept: Int64s, wanted: Container[str], buffers: Buffers
+    ) -> Columns:
+        """The messages of the rows ``kept``."""
+        table = self.table[kept]
+        keys, values = ((starts[kept], sizes[kept]) for starts, sizes in spans)
+        has_timestamps = (table[:, kernels.MAGIC] > 0).any()
+        has_keys = "key" in wanted and (keys[1] >= 0).any()
+        return Columns(
+            table[:, kernels.BASE_OFFSET].copy(),
+            keys=self._gathered(keys) if has_keys else None,
+            values=self._gathered(values, buffers) if "value" in wanted else None,
+            timestamps_ms=table[:, kernels.BASE_TIMESTAMP].copy()
+            if has_timestamps and "timestamp" in wanted
+            else None,
+            timestamp_types=_timestamp_types(table) if has_timestamps and "timestampType" in wanted else None,
+        )
+
+    def _gathered(self, spans: Spans, buffers: Buffers | None = None) -> pa.BinaryArray:
+        sizes = np.maximum(spans[1], 0)
+        return gathered(self.buf, spans, int(sizes.sum()), int((spans[1] < 0).sum()), buffers)
+
+
+def _timestamp_types(table: Int64s) -> Int32s:
+    is_append_time = table[:, kernels.ATTRIBUTES] & TIMESTAMP_TYPE_BIT != 0
+    types = np.where(table[:, kernels.MAGIC] > 0, is_append_time, _NO_TIMESTAMP_TYPE)
+    return types.astype(np.int32)
+
+
+def _parts(index: BatchIndex, rows: Int64s, limits: DecodeLimits) -> Iterator[_Messages]:
+    """The messages in parts of about ``batch_bytes_max``."""
+    stage = _Stage(index, limits)
+    compressed = np.append(np.flatnonzero(index.table[rows, kernels.ATTRIBUTES] & CODEC_MASK), len(rows))
+    # What all messages before each row would take, were they plain.
+    taken = np.cumsum(np.append(0, np.maximum(index.table[rows, kernels.SIZE], MESSAGE_BYTES_MIN)))
+    first = 0
+    while first < len(rows):
+        stop = int(compressed[np.searchsorted(compressed, first)])
+        if stop == first:
+            opened = _opened(index, int(rows[first]), limits)
+            if stage.cost and opened.cost >= limits.batch_bytes_max:
+                # Too large to be joined with others.
+                yield stage.messages()
+                stage = _Stage(index, limits)
+            stage.take(opened)
+            del opened
+            first += 1
+        else:
+            # Plain messages up to the next compressed one, or until there are enough.
+            enough = int(np.searchsorted(taken, taken[first] + limits.batch_bytes_max - stage.cost))
+            stop = min(stop, max(enough, first + 1))
+            stage.copy(rows[first:stop])
+            first = stop
+        if stage.cost >= limits.batch_bytes_max or first == len(rows):
+            yield stage.messages()
+            stage = _Stage(index, limits)
+
+
+def _cost(table: Int64s) -> int:
+    return int(np.maximum(table[:, kernels.SIZE], MESSAGE_BYTES_MIN).sum())
+
+
+@dataclass(frozen=True, slots=True)
+class _Opened:
+    """What the compressed message at ``row`` of the index holds, and where each message lies in it."""
+
+    row: int
+    content: Uint8s
+    table: Int64s
+
+    @property
+    def cost(self) -> int:
+        """As of a stage."""
+        return _cost(self.table)
+
+
+def _opened(index: BatchIndex, row: int, limits: DecodeLimits) -> _Opened:
+    content = joined(_content(index, row, limits))
+    return _Opened(row, content, _inner_table(index, row, content, limits))
+
+
+class _Stage:
+    """Messages in the making: runs of plain ones and the contents of compressed ones, in parts.
+
+    ``cost`` is their size, each message counted as 128 bytes at least.
+    """
+
+    def __init__(self, index: BatchIndex, limits: DecodeLimits) -> None:
+        self._index = index
+        self._limits = limits
+        self._parts: list[Buffer] = []
+        self._tables: list[Int64s] = []
+        self._rows: list[Int64s] = []
+        self._size = 0
+        self.cost = 0
+
+    def copy(self, rows: Int64s) -> None:
+        """Take over plain messages, and what lies between them."""
+        table = room(len(rows) * kernels.BATCH_COLUMNS, np.int64).reshape(-1, kernels.BATCH_COLUMNS)
+        # All rows are there; "raise" would copy twice.
+        np.take(self._index.table, rows, axis=0, out=table, mode="clip")
+        start, stop = int(table[0, kernels.POS]), int(table[-1, kernels.POS] + table[-1, kernels.SIZE])
+        table[:, kernels.POS] -= start
+        self._append(self._index.buf.data[start:stop], table, rows)
+
+    def take(self, opened: _Opened) -> None:
+        """Take over the content of a compressed message."""
+        table = opened.table
+        self._append(opened.content.data, table, np.full(len(table), opened.row))
+
+    def _append(self, part: Buffer, table: Int64s, rows: Int64s) -> None:
+        table[:, kernels.POS] += self._size
+        self._tables.append(table)
+        self._rows.append(rows)
+        self._parts.append(part)
+        self._size += len(part)
+        self.cost += _cost(table)
+
+    def messages(self) -> _Messages:
+        """All of them in one buffer, which is copied only where it has several parts."""
+        if len(self._parts) == 1:
+            return _Messages(self._index, self._rows[0], byte_array(self._parts[0]), self._tables[0])
+        buf, rows = byte_array(b"".join(self._parts)), np.concatenate(self._rows)
+        return _Messages(self._index, rows, buf, np.concatenate(self._tables))
+
+
+def _content(index: BatchIndex, row: int, limits: DecodeLimits) -> list[Buffer]:
+    """What a compressed message holds, in parts."""
+    message, table = index.batch(row), index.table[row]
+    if crc32(message[_MAGIC_POS:]) != table[kernels.CRC]:
+        raise index.damage(row, "its CRC-32 is wrong")
+    magic, number = int(table[kernels.MAGIC]), int(table[kernels.ATTRIBUTES]) & CODEC_MASK
+    codec = CODECS[magic].get(number)
+    if codec is None:
+        raise index.damage(row, f"its compression codec {number} is unknown")
+    value = _value(index, row, message)
+    try:
+        return codec.decompress(value, limits.decompressed_bytes_max)
+    except CorruptDataError as error:
+        raise index.damage(row, str(error)) from error
+    except TooLarge as error:
+        raise index.too_large(row, str(error), limits) from error
+
+
+def _value(index: BatchIndex, row: int, message: memoryview) -> memoryview:
+    pos = _KEY_POS + 8 * int(index.table[row, kernels.MAGIC])
+    (key_size,) = _INT32.unpack_from(message, pos)
+    pos += 4 + max(key_size, 0)
+    if key_size >= -1 and len(message) - pos >= 4:
+        (size,) = _INT32.unpack_from(message, pos)
+        if size == len(message) - pos - 4:
+            return message[pos + 4 :]
+    raise index.damage(row, "the sizes of a message do not add up")
+
+
+def _inner_table(index: BatchIndex, row: int, content: Uint8s, limits: DecodeLimits) -> Int64s:
+    """The index of a compressed message's content, with the offsets and timestamps that count."""
+    outer = index.table[row]
+    rows_max = limits.decompressed_bytes_max // LEGACY_MESSAGE_BYTES_MIN + 1
+    code, pos, table = index_table(content, rows_max)
+    if code == kernels.ROWS_FULL:
+        raise index.too_large(
+            row,
+            f"it holds more than {len(table)} messages, and each counts as {LEGACY_MESSAGE_BYTES_MIN} bytes",
+            limits,
+        )
+    if code == kernels.BAD_ORDER:
+        raise index.damage(row, "the offset of a message is not above that of the one before it")
+    if code != kernels.END or not len(table):
+        raise index.damage(
+            row, f"it does not hold whole messages: there is none at {pos} of {len(content)} bytes"
+        )
+    if (table[:, kernels.MAGIC] != outer[kernels.MAGIC]).any():
+        raise index.damage(row, "it holds messages of another magic")
+    if (table[:, kernels.ATTRIBUTES] & CODEC_MASK).any():
+        raise index.damage(row, "it holds compressed messages")
+    offsets = table[:, kernels.BASE_OFFSET]
+    if outer[kernels.MAGIC]:
+        offsets += outer[kernels.BASE_OFFSET] - offsets[-1]
+    # Offsets rise; so these two are all that can lie outside.
+    first_offset = index.table[row - 1, kernels.NEXT_OFFSET] if row > 0 else 0
+    if offsets[0] < first_offset or offsets[-1] != outer[kernels.BASE_OFFSET]:
+        raise index.damage(row, "the offset of a message is not one of those it holds")
+    table[:, kernels.ATTRIBUTES] = outer[kernels.ATTRIBUTES]
+    if outer[kernels.ATTRIBUTES] & TIMESTAMP_TYPE_BIT:
+        table[:, kernels.BASE_TIMESTAMP] = outer[kernels.BASE_TIMESTAMP]
+    return table

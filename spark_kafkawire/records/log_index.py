@@ -1,0 +1,144 @@
+"""The shallow index of records in a log: where each batch lies, before anything is decoded.
+
+    offset int64 | size int32 | crc uint32  | magic int8 = 0, 1 | attributes int8 | ...
+    offset int64 | size int32 | epoch int32 | magic int8 = 2 | crc uint32 | attributes int16 | ...
+
+The three formats have offset, size and magic at the same places, so that they may alternate. A
+row of the index is a batch of magic 2 or an outermost message of magic 0 or 1. Indexing reads
+headers only. A log's offsets rise, so a batch that repeats or overlaps another one is refused here.
+Source: Apache Kafka's DefaultRecordBatch.java, LegacyRecord.java; KIP-32, KIP-98.
+"""
+
+from __future__ import annotations
+
+import struct
+import sys
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from ..errors import CorruptDataError, LimitError
+from ..protocol.primitives import Buffer
+from . import compiler
+from . import log_kernels as batch_kernels
+from .columns import Int64s, Uint8s, room
+from .limits import VALUE_BYTES_MAX, DecodeLimits
+from .message_set.entries import byte_array
+
+#: ``offset int64 | size int32``.
+LOG_OVERHEAD: Final = 12
+_SIZE: Final = struct.Struct(">i")
+#: Rows that are indexed before the number of the others is guessed from them.
+_FIRST_ROWS: Final = 256
+_MEANINGS: Final = {
+    batch_kernels.BAD_LENGTH: "a size that is shorter than its header",
+    batch_kernels.BAD_MAGIC: "an unknown magic",
+    batch_kernels.BAD_OFFSET: "offsets that are below 0 or leave int64",
+    batch_kernels.BAD_ORDER: "offsets that the batch before it has, or has passed",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class BatchIndex:
+    """Batches of ``buf`` in order, which keeps its memory alive and unchanged.
+
+    ``table`` (int64) has one row for each batch and the columns of ``batch_kernels``. ``size``
+    bytes are whole batches; what follows them is cut.
+    """
+
+    buf: Uint8s
+    table: npt.NDArray[np.int64]
+    size: int
+
+    @property
+    def count(self) -> int:
+        """Number of whole batches."""
+        return len(self.table)
+
+    @property
+    def next_offset(self) -> int | None:
+        """The offset after the last whole batch, where the next fetch begins; None without any."""
+        return int(self.table[-1, batch_kernels.NEXT_OFFSET]) if self.count else None
+
+    @property
+    def cut_size(self) -> int | None:
+        """Size of the batch that the buffer's end cuts; None where there is none, or too little of it.
+
+        A reply with nothing but such a batch asks for a larger fetch.
+        """
+        rest = self.buf[self.size :]
+        if len(rest) < LOG_OVERHEAD:
+            return None
+        return LOG_OVERHEAD + int(_SIZE.unpack_from(rest.data, 8)[0])
+
+    def column(self, name: int) -> Int64s:
+        """A column of the table."""
+        column: Int64s = self.table[:, name]
+        return column
+
+    def batch(self, row: int) -> memoryview:
+        """The bytes of a batch."""
+        pos = int(self.table[row, batch_kernels.POS])
+        return self.buf.data[pos : pos + int(self.table[row, batch_kernels.SIZE])]
+
+    def too_large(self, row: int, reason: str, limits: DecodeLimits) -> LimitError:
+        """The error for a batch that would take too much memory."""
+        offset, size_max = self.table[row, batch_kernels.BASE_OFFSET], limits.decompressed_bytes_max
+        return LimitError(f"batch at offset {offset}: {reason}; maxDecompressedBytes is {size_max}")
+
+    def damage(self, row: int, reason: str) -> CorruptDataError:
+        """The error for a damaged batch."""
+        offset, next_offset = (
+            int(self.table[row, name]) for name in (batch_kernels.BASE_OFFSET, batch_kernels.NEXT_OFFSET)
+        )
+        return CorruptDataError(
+            f"batch at offset {offset} is damaged: {reason}; the next one begins at offset {next_offset}",
+            offset,
+        )
+
+
+def index_batches(buf: Buffer) -> BatchIndex:
+    """Index the whole batches and messages at the start of ``buf``, such as a Fetch reply's records.
+
+    Of a buffer above 2 GiB only the part before that is indexed. Raises ``CorruptDataError`` (fatal)
+    with the offset that a batch claims where it cannot be one.
+    """
+    # Kernels tell places in a buffer by int32.
+    array = byte_array(buf)[:VALUE_BYTES_MAX]
+    code, pos, table = index_table(array, sys.maxsize)
+    if code in _MEANINGS:
+        offset = int.from_bytes(array[pos : pos + 8].tobytes(), "big", signed=True)
+        raise CorruptDataError(
+            f"batch at offset {offset} is damaged: it has {_MEANINGS[code]}; the bytes before it are whole",
+            offset,
+        )
+    return BatchIndex(array, table, pos)
+
+
+def index_table(buf: Uint8s, rows_max: int) -> tuple[int, int, Int64s]:
+    """Why the kernel stopped, where, and the table, which grows with what is found."""
+    table, pos, row = table_room(min(_FIRST_ROWS, rows_max)), 0, 0
+    while True:
+        code, pos, row = batch_kernels.index_batches(buf, pos, row, table)
+        if code != batch_kernels.ROWS_FULL or row == rows_max:
+            # Not the memory of rows that are not there: there may be many such tables.
+            return code, pos, table[:row] if 2 * row > len(table) else table[:row].copy()
+        guess = row * (len(buf) - pos) // pos
+        compiler.expect(guess)
+        table = _grown(table, min(row + guess + guess // 8 + 64, rows_max))
+
+
+def _grown(table: Int64s, count: int) -> Int64s:
+    grown = table_room(count)
+    grown[: len(table)] = table
+    return grown
+
+
+def table_room(count: int) -> Int64s:
+    """A table for so many batches, to be filled."""
+    table: Int64s = room(count * batch_kernels.BATCH_COLUMNS, np.int64).reshape(
+        -1, batch_kernels.BATCH_COLUMNS
+    )
+    return table

@@ -1,0 +1,71 @@
+"""The codec for people without Spark: bytes of a Kafka 0.7 log to Arrow and back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+import pyarrow as pa
+
+from ...errors import LimitError, OptionError
+from ...protocol.primitives import Buffer
+from ..limits import DEFAULT_LIMITS, VALUE_BYTES_MAX, DecodeLimits
+from . import decoding as message_set
+
+_OFFSET_MAX: Final = 2**63 - 1
+_LIMITS: Final = DecodeLimits(batch_bytes_max=VALUE_BYTES_MAX - DEFAULT_LIMITS.decompressed_bytes_max)
+
+
+def decode_message_set(data: Buffer, base_offset: int = 0) -> pa.RecordBatch:
+    """The messages of a Kafka 0.6 or 0.7 message set, such as a segment file or a FETCH answer.
+
+    Columns: ``offset`` int64, ``index`` int32, ``nextOffset`` int64, ``value`` binary. ``data``
+    begins with a message at ``base_offset`` of its log. ``offset`` is where a message lies in the
+    log; messages out of a compressed one all have its offset, ``index`` counts them, and
+    ``nextOffset`` is where the next outermost message begins. A message that the end of ``data``
+    cuts is left out, also when it is the first one: the batch is empty then.
+
+    Raises ``CorruptDataError`` for damage, ``LimitError`` for a message nested too deep or one
+    that decompresses to more than 256 MiB, or when all is about 1.7 GiB or more. All fatal.
+    """
+    if not 0 <= base_offset <= _OFFSET_MAX - len(data):
+        raise OptionError(f"base_offset {base_offset} is not a place in a log")
+    decoded = message_set.decode(data, base_offset, _LIMITS)
+    if not decoded.cut:
+        raise LimitError(
+            f"the message set holds more than {_LIMITS.batch_bytes_max} bytes: decode it in parts,"
+            f" the next one from offset {base_offset + decoded.size} on"
+        )
+    columns = decoded.columns
+    return pa.RecordBatch.from_pydict(
+        {
+            "offset": columns.offset,
+            "index": columns.index,
+            "nextOffset": columns.next_offset,
+            "value": columns.values,
+        }
+    )
+
+
+def encode_message_set(
+    values: Iterable[bytes | str] | pa.Array | pa.ChunkedArray, compression: str = "none"
+) -> bytes:
+    """One Kafka 0.7 message set of the values, as the JVM encodes it; strings as UTF-8.
+
+    ``compression`` is ``none``, ``gzip`` or ``snappy``; with one of the last two the set is a single
+    compressed message. Raises ``RowError`` for a null, ``OptionError`` for a value that is neither
+    bytes nor str and for an unknown compression. All fatal.
+    """
+    return bytes(message_set.encode(_as_array(values), compression))
+
+
+def _as_array(values: Iterable[bytes | str] | pa.Array | pa.ChunkedArray) -> pa.Array:
+    if isinstance(values, pa.Array):
+        return values
+    if isinstance(values, pa.ChunkedArray):
+        return values.combine_chunks()
+    try:
+        return pa.array(values, pa.large_binary())
+    except (TypeError, ValueError) as error:
+        # Arrow's message may hold a value.
+        raise OptionError("every value is bytes, or a str that UTF-8 can encode") from error

@@ -1,0 +1,200 @@
+"""Decoding: rows, offsets, what a call leaves over, and its limits."""
+
+from __future__ import annotations
+
+import struct
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spark_kafkawire.errors import CorruptDataError, LimitError, OptionError
+from spark_kafkawire.records.message_set.decoding import DecodeLimits, decode
+from tests.records.message_set.trees import (
+    COMPRESSORS,
+    MESSAGES,
+    Compressed,
+    Message,
+    Plain,
+    column_rows,
+    message,
+    message_set,
+    rows,
+)
+
+THREE = (Plain(b"a"), Plain(b"", magic=0), Plain(b"ccc"))
+
+
+@given(MESSAGES, st.integers(0, 2**62))
+def test_any_message_set_decodes_to_the_rows_it_was_built_of(
+    messages: list[Message], base_offset: int
+) -> None:
+    data = message_set(messages)
+    decoded = decode(data, base_offset)
+    assert column_rows(decoded.columns) == rows(messages, base_offset)
+    assert decoded.size == len(data)
+    assert decoded.cut
+
+
+@given(MESSAGES, st.data())
+def test_a_set_cut_at_any_byte_decodes_to_its_whole_messages(
+    messages: list[Message], data: st.DataObject
+) -> None:
+    whole = message_set(messages)
+    cut = data.draw(st.integers(0, len(whole)))
+    decoded = decode(whole[:cut], 0)
+    assert column_rows(decoded.columns) == [row for row in rows(messages) if row[2] <= cut]
+    assert decoded.cut
+
+
+@given(MESSAGES, st.integers(1, 2000))
+def test_a_small_batch_limit_ends_calls_between_outermost_messages(
+    messages: list[Message], batch_bytes_max: int
+) -> None:
+    data = message_set(messages)
+    limits = DecodeLimits(batch_bytes_max=batch_bytes_max)
+    found, pos, cut = [], 0, False
+    while not cut:
+        decoded = decode(data[pos:], pos, limits)
+        assert decoded.size or decoded.cut
+        found += column_rows(decoded.columns)
+        pos, cut = pos + decoded.size, decoded.cut
+    assert pos == len(data)
+    assert found == rows(messages)
+
+
+def test_a_call_takes_no_more_than_the_batch_limit_and_one_message() -> None:
+    wrapper = Compressed(tuple(Plain(bytes(1000)) for _ in range(10)), codec=2)
+    data = message_set([wrapper] * 20)
+    decoded = decode(data, 0, DecodeLimits(batch_bytes_max=25_000))
+    assert decoded.columns.count == 30
+    assert decoded.size == 3 * len(wrapper.encoded())
+    assert not decoded.cut
+
+
+def test_the_batch_limit_counts_what_nested_messages_hold() -> None:
+    inner = Compressed(tuple(Plain(bytes(1000)) for _ in range(10)), codec=1)
+    outer = Compressed((Plain(b"first"), inner), codec=1)
+    decoded = decode(message_set([outer] * 20), 0, DecodeLimits(batch_bytes_max=25_000))
+    assert decoded.columns.count == 33
+    assert decoded.size == 3 * len(outer.encoded())
+
+
+def test_a_call_does_not_end_inside_an_outermost_message() -> None:
+    large = Compressed(tuple(Plain(bytes(1000)) for _ in range(10)), codec=1)
+    outer = Compressed((large, Plain(b"between"), large), codec=1)
+    messages = (Plain(b"first"), outer, outer)
+    decoded = decode(message_set(messages), 0, DecodeLimits(batch_bytes_max=5000))
+    assert column_rows(decoded.columns) == rows(messages[:2])
+    assert not decoded.cut
+
+
+def test_the_batch_limit_counts_a_message_as_128_bytes_at_least() -> None:
+    limits = DecodeLimits(decompressed_bytes_max=12800, batch_bytes_max=12800)
+    wrapper = Compressed((Plain(b""),) * 90, codec=2)
+    decoded = decode(message_set([wrapper] * 5), 0, limits)
+    assert column_rows(decoded.columns) == rows([wrapper] * 2)
+    assert not decoded.cut
+    plain = decode(message_set([Plain(b"")] * 500), 0, limits)
+    assert (plain.columns.count, plain.size, plain.cut) == (200, 2000, False)
+    with pytest.raises(
+        LimitError,
+        match="offset 0: it holds more than 200 messages, and each counts as 128 bytes; "
+        "maxDecompressedBytes is 12800",
+    ):
+        decode(Compressed((Plain(b""),) * 201, codec=2).encoded(), 0, limits)
+
+
+def test_an_inner_message_has_its_outermost_offset_and_its_own_index() -> None:
+    messages: list[Message] = [
+        Plain(b"x"),
+        Compressed((Plain(b"a"), Compressed(THREE, codec=1), Plain(b"b")), codec=2),
+    ]
+    offsets = [
+        (offset, index) for offset, index, _, _ in column_rows(decode(message_set(messages), 50).columns)
+    ]
+    assert offsets == [(50, 0), (61, 0), (61, 1), (61, 2), (61, 3), (61, 4)]
+
+
+def test_without_values_checksums_are_checked_all_the_same() -> None:
+    decoded = decode(message_set(THREE), 0, values=False)
+    assert decoded.columns.values is None
+    assert decoded.columns.count == 3
+    with pytest.raises(CorruptDataError):
+        decode(message(b"x", crc=1), 0, values=False)
+
+
+@pytest.mark.parametrize("buffer_type", [bytes, bytearray, memoryview])
+def test_every_kind_of_buffer_decodes(buffer_type: type[bytes] | type[bytearray] | type[memoryview]) -> None:
+    data = message_set(THREE)
+    assert column_rows(decode(buffer_type(data), 0).columns) == rows(THREE)
+
+
+def test_columns_do_not_depend_on_the_buffer_they_were_decoded_from() -> None:
+    buf = bytearray(message_set(THREE))
+    columns = decode(buf, 0).columns
+    buf[:] = bytes(len(buf))
+    assert column_rows(columns) == rows(THREE)
+
+
+@pytest.mark.parametrize(
+    "damaged",
+    [
+        message(b"x", crc=1),
+        message(b"x", magic=0, crc=1),
+        message(b"x", magic=2),
+        message(b"x", attributes=3),
+        struct.pack(">i", -1) + bytes(20),
+        struct.pack(">i", 0) + bytes(20),
+        struct.pack(">i", 4) + bytes(20),
+        struct.pack(">ib", 5, 1) + bytes(20),
+        message(message(b"x", crc=1), attributes=2),
+        message(COMPRESSORS[1][0](message(b"x")), attributes=1, crc=1),
+        message(COMPRESSORS[2][0](message(b"x", crc=1)), attributes=2),
+    ],
+)
+@pytest.mark.usefixtures("compiled")
+def test_damage_is_told_with_the_offset_of_the_outermost_message(damaged: bytes) -> None:
+    before = message_set(THREE)
+    with pytest.raises(CorruptDataError, match=f"{1000 + len(before)}") as error:
+        decode(before + damaged + message_set(THREE), 1000)
+    assert error.value.offset == 1000 + len(before)
+
+
+def test_an_inner_set_with_no_whole_message_is_damage_as_for_the_jvm() -> None:
+    with pytest.raises(CorruptDataError, match="cut"):
+        decode(Compressed((), codec=1, cut=message(b"value")[:-1]).encoded(), 0)
+
+
+def test_too_large_a_content_is_refused_with_both_numbers_and_the_option() -> None:
+    limits = DecodeLimits(decompressed_bytes_max=1000)
+    for codec in (1, 2):
+        with pytest.raises(
+            LimitError, match=r"message at offset 7.*10\d\d bytes.*maxDecompressedBytes is 1000"
+        ):
+            decode(Compressed((Plain(bytes(1000)),), codec).encoded(), 7, limits)
+        assert decode(Compressed((Plain(bytes(990)),), codec).encoded(), 7, limits).columns.count == 1
+
+
+def test_the_limit_holds_for_all_that_one_outermost_message_becomes() -> None:
+    inner = Compressed((Plain(bytes(500)),), codec=2)
+    limits = DecodeLimits(decompressed_bytes_max=1500)
+    assert decode(message_set([Compressed((inner,), 1)] * 9), 0, limits).columns.count == 9
+    with pytest.raises(LimitError, match="maxDecompressedBytes"):
+        decode(message_set([Compressed((inner, inner, inner), 1)]), 0, limits)
+
+
+def test_nesting_is_bounded() -> None:
+    nested: Message = Plain(b"x")
+    for _ in range(8):
+        nested = Compressed((nested,), codec=1)
+    assert decode(nested.encoded(), 0).columns.count == 1
+    with pytest.raises(LimitError, match=r"offset 3 .*8 levels"):
+        decode(Compressed((nested,), codec=1).encoded(), 3)
+
+
+def test_limits_that_arrow_cannot_hold_are_refused() -> None:
+    with pytest.raises(OptionError, match="maxDecompressedBytes"):
+        DecodeLimits(decompressed_bytes_max=2**31)
+    with pytest.raises(OptionError, match="maxDecompressedBytes"):
+        DecodeLimits(decompressed_bytes_max=0)

@@ -1,0 +1,109 @@
+"""Any bytes give rows or one of this package's errors, in bounded memory, both ways the same."""
+
+from __future__ import annotations
+
+import random
+import resource
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from spark_kafkawire.errors import CorruptDataError, KafkaWireError
+from spark_kafkawire.records.message_set.decoding import DecodeLimits, decode, entry_size, walk
+from tests.records.message_set.trees import Row, column_rows
+from tests.records.mutations import damaged_set
+from tests.support.golden import CORPUS, SEGMENTS, read_json
+
+MUTATIONS = 20_000
+LIMITS = DecodeLimits(decompressed_bytes_max=2**20, depth_max=4, batch_bytes_max=2**20)
+SMALL_BATCHES = DecodeLimits(decompressed_bytes_max=2**20, depth_max=4, batch_bytes_max=300)
+#: The error's class and message, and the rows before it; None without an error.
+Outcome = tuple[type[KafkaWireError] | None, str, list[Row]]
+BothWays = Callable[[Callable[[], Any]], tuple[Any, Any]]
+
+
+def outcome(data: bytes, limits: DecodeLimits = LIMITS) -> Outcome:
+    """All rows of the data, or the error in their place."""
+    found, pos, cut = list[Row](), 0, False
+    try:
+        while not cut:
+            decoded = decode(data[pos:], pos, limits)
+            if decoded.columns.values is not None:
+                decoded.columns.values.validate(full=True)
+            found += column_rows(decoded.columns)
+            pos, cut = pos + decoded.size, decoded.cut
+            assert decoded.size or cut, "decode neither advances nor ends"
+    except KafkaWireError as error:
+        return type(error), f"{error} ({getattr(error, 'offset', None)})", found
+    return None, f"{pos} bytes", found
+
+
+def both_outcomes(both_ways: BothWays, sets: list[bytes], limits: DecodeLimits = LIMITS) -> list[Outcome]:
+    """The outcome of each set, after comparing compiled and interpreted kernels."""
+
+    def outcomes() -> list[Outcome]:
+        return [outcome(data, limits) for data in sets]
+
+    compiled: list[Outcome]
+    compiled, interpreted = both_ways(outcomes)
+    for i, data in enumerate(sets):
+        assert compiled[i] == interpreted[i], data.hex()
+    return compiled
+
+
+def peak_rss_bytes() -> int:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+@pytest.mark.parametrize("part", range(8))
+def test_mutations_give_the_same_rows_or_error_compiled_and_interpreted(
+    part: int, both_ways: BothWays
+) -> None:
+    before = peak_rss_bytes()
+    sets = [damaged_set(seed) for seed in range(part, MUTATIONS, 8)]
+    outcomes = both_outcomes(both_ways, sets, LIMITS if part % 2 else SMALL_BATCHES)
+    assert peak_rss_bytes() - before < 64 * 2**20
+    assert all("\n" not in what for _, what, _ in outcomes)
+    # Both ends are reached: sets that are still whole, and damage of every kind.
+    reached = Counter(kind for kind, _, _ in outcomes)
+    assert reached[CorruptDataError] > 500
+    assert reached[None] > 500
+
+
+@pytest.mark.parametrize(
+    "data",
+    [bytes.fromhex(item["hex"]) for item in read_json("jvm_encodings.json") if "decoded" in item],
+)
+def test_every_truncation_of_a_recorded_set_gives_its_whole_messages(
+    data: bytes, both_ways: BothWays
+) -> None:
+    _, _, whole = outcome(data)
+    sizes = range(len(data)) if len(data) < 1000 else random.Random(0).sample(range(len(data)), 100)
+    for size, (kind, _, rows) in zip(
+        sizes, both_outcomes(both_ways, [data[:size] for size in sizes]), strict=True
+    ):
+        assert kind is None
+        assert rows == [row for row in whole if row[2] <= size]
+
+
+def test_recorded_logs_decode_the_same_compiled_and_interpreted(both_ways: BothWays) -> None:
+    paths = [*SEGMENTS.rglob("*.kafka"), *CORPUS.rglob("*.kafka")]
+    assert len(paths) > 80
+    outcomes = both_outcomes(both_ways, [path.read_bytes() for path in paths])
+    assert all(kind is None for kind, _, _ in outcomes)
+
+
+def test_random_bytes_neither_crash_nor_hang(both_ways: BothWays) -> None:
+    sets = [random.Random(size).randbytes(size) for size in range(1000)]
+    both_outcomes(both_ways, sets)
+    for data in sets:
+        assert walk(data).size <= size_or_error(data)
+
+
+def size_or_error(data: bytes) -> int:
+    try:
+        return entry_size(data) or 0
+    except CorruptDataError:
+        return 0

@@ -17,7 +17,11 @@ import sys
 from typing import Any
 
 from spark_kafkawire.errors import OptionError, quoted
-from spark_kafkawire.jobs.command_line import (
+from spark_kafkawire.jobs.ingest.options import IngestOptions, parse_starting
+from spark_kafkawire.jobs.ingest.output import DECODERS, OutputOptions, parse_partition_by
+from spark_kafkawire.jobs.ingest.run import Ingest
+from spark_kafkawire.jobs.memory.known_logs import add_gone_broker, gone_brokers_of
+from spark_kafkawire.jobs.shell.command_line import (
     JobParser,
     add_connection,
     add_reporting,
@@ -29,12 +33,8 @@ from spark_kafkawire.jobs.command_line import (
     run_job,
     topic_options,
 )
-from spark_kafkawire.jobs.ingest import Ingest
-from spark_kafkawire.jobs.ingest_options import IngestOptions, parse_starting
-from spark_kafkawire.jobs.ingest_output import DECODERS, OutputOptions, parse_partition_by
-from spark_kafkawire.jobs.known_logs import add_gone_broker, gone_brokers_of
-from spark_kafkawire.jobs.progress import Progress
-from spark_kafkawire.jobs.session import job_session
+from spark_kafkawire.jobs.shell.progress import Progress
+from spark_kafkawire.jobs.spark.session import job_session
 
 
 def main() -> int:

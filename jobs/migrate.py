@@ -25,7 +25,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from spark_kafkawire.jobs.command_line import (
+from spark_kafkawire.jobs.memory.known_logs import add_gone_broker, gone_brokers_of
+from spark_kafkawire.jobs.migration.clusters import Clusters, source_options, target_options
+from spark_kafkawire.jobs.migration.report import report
+from spark_kafkawire.jobs.migration.routes import parse_names
+from spark_kafkawire.jobs.migration.run import PIECE_BYTES, Settings, describe, migrate
+from spark_kafkawire.jobs.shell.command_line import (
     JobParser,
     add_connection,
     add_reporting,
@@ -35,14 +40,9 @@ from spark_kafkawire.jobs.command_line import (
     run_job,
     topic_options,
 )
-from spark_kafkawire.jobs.known_logs import add_gone_broker, gone_brokers_of
-from spark_kafkawire.jobs.migration.clusters import Clusters, source_options, target_options
-from spark_kafkawire.jobs.migration.report import report
-from spark_kafkawire.jobs.migration.routes import parse_names
-from spark_kafkawire.jobs.migration.run import PIECE_BYTES, Settings, describe, migrate
-from spark_kafkawire.jobs.progress import Progress
-from spark_kafkawire.jobs.session import job_session
-from spark_kafkawire.jobs.tasks import run_tasks
+from spark_kafkawire.jobs.shell.progress import Progress
+from spark_kafkawire.jobs.spark.session import job_session
+from spark_kafkawire.jobs.spark.tasks import run_tasks
 
 
 def main() -> int:

@@ -25,7 +25,13 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from spark_kafkawire.jobs.command_line import (
+from spark_kafkawire.jobs.offsets.importing import import_offsets, import_summary, print_changes
+from spark_kafkawire.jobs.offsets.lines import exported
+from spark_kafkawire.jobs.offsets.page import page
+from spark_kafkawire.jobs.offsets.report_json import as_json
+from spark_kafkawire.jobs.offsets.survey import Surveyed
+from spark_kafkawire.jobs.offsets.terminal import print_report
+from spark_kafkawire.jobs.shell.command_line import (
     JobParser,
     add_connection,
     add_reporting,
@@ -34,14 +40,8 @@ from spark_kafkawire.jobs.command_line import (
     run_job,
     topic_options,
 )
-from spark_kafkawire.jobs.files import read_file, write_file
-from spark_kafkawire.jobs.offsets_import import import_offsets, import_summary, print_changes
-from spark_kafkawire.jobs.offsets_json import as_json
-from spark_kafkawire.jobs.offsets_lines import exported
-from spark_kafkawire.jobs.offsets_page import page
-from spark_kafkawire.jobs.offsets_survey import Surveyed
-from spark_kafkawire.jobs.offsets_terminal import print_report
-from spark_kafkawire.jobs.progress import Progress
+from spark_kafkawire.jobs.shell.files import read_file, write_file
+from spark_kafkawire.jobs.shell.progress import Progress
 
 
 def main() -> int:

@@ -30,7 +30,12 @@ import argparse
 import sys
 from typing import Any
 
-from spark_kafkawire.jobs.command_line import (
+from spark_kafkawire.jobs.publish.input import Input
+from spark_kafkawire.jobs.publish.options import SETTLE_S, proven, settle_seconds, with_topic, write_schema
+from spark_kafkawire.jobs.publish.report import report
+from spark_kafkawire.jobs.publish.rows import MessageColumns, messages
+from spark_kafkawire.jobs.publish.run import ResumablePublish, publish
+from spark_kafkawire.jobs.shell.command_line import (
     JobParser,
     add_connection,
     add_reporting,
@@ -40,13 +45,8 @@ from spark_kafkawire.jobs.command_line import (
     read_options,
     run_job,
 )
-from spark_kafkawire.jobs.progress import Progress
-from spark_kafkawire.jobs.publish import ResumablePublish, publish
-from spark_kafkawire.jobs.publish_input import Input
-from spark_kafkawire.jobs.publish_options import SETTLE_S, proven, settle_seconds, with_topic, write_schema
-from spark_kafkawire.jobs.publish_report import report
-from spark_kafkawire.jobs.publish_rows import MessageColumns, messages
-from spark_kafkawire.jobs.session import job_session
+from spark_kafkawire.jobs.shell.progress import Progress
+from spark_kafkawire.jobs.spark.session import job_session
 
 
 def main() -> int:

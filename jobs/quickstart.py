@@ -18,8 +18,8 @@ from typing import Any
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql.functions import col, count, from_json, struct, to_json
 
-from spark_kafkawire.jobs.command_line import JobParser
-from spark_kafkawire.jobs.example import example_parser, read_topic, run_example
+from spark_kafkawire.jobs.shell.command_line import JobParser
+from spark_kafkawire.jobs.spark.example import example_parser, read_topic, run_example
 
 PACKAGE_SCHEMA = "package string, version string, architecture string, section string, size string"
 COUNT_SCHEMA = "section string, packages long"

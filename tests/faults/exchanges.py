@@ -10,7 +10,7 @@ import pyarrow as pa
 from pyspark.sql.types import BinaryType, LongType, StructField, StructType
 
 from spark_kafkawire import KafkaWireDataSource
-from spark_kafkawire.jobs.offsets_survey import Surveyed
+from spark_kafkawire.jobs.offsets.survey import Surveyed
 from spark_kafkawire.net.known_versions import KNOWN
 from spark_kafkawire.net.pool import POOL
 from spark_kafkawire.protocol import modern

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import pytest
 
 from spark_kafkawire.errors import OptionError
-from spark_kafkawire.jobs.offsets_import import import_offsets
-from spark_kafkawire.jobs.offsets_survey import Surveyed
+from spark_kafkawire.jobs.offsets.importing import import_offsets
+from spark_kafkawire.jobs.offsets.survey import Surveyed
 from spark_kafkawire.model import TopicPartition
 from spark_kafkawire.net.pool import POOL
 from tests.support import librdkafka

@@ -8,7 +8,7 @@ from typing import Final
 
 import pytest
 
-from spark_kafkawire.jobs.command_line import ExitCode, JobParser, run_job
+from spark_kafkawire.jobs.shell.command_line import ExitCode, JobParser, run_job
 
 from .submitting import ROOT
 

@@ -8,7 +8,7 @@ from typing import Final
 
 import pytest
 
-from spark_kafkawire.jobs.ingest_output import OutputOptions
+from spark_kafkawire.jobs.ingest.output import OutputOptions
 
 _NUMBERS: Final = itertools.count()
 

@@ -21,13 +21,13 @@ from pyspark import SparkContext
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
-from spark_kafkawire.jobs.ingest import Ingest
-from spark_kafkawire.jobs.ingest_options import IngestOptions
-from spark_kafkawire.jobs.ingest_output import OutputOptions
-from spark_kafkawire.jobs.progress import Progress
-from spark_kafkawire.jobs.publish import ResumablePublish
-from spark_kafkawire.jobs.publish_report import report
-from spark_kafkawire.jobs.publish_rows import MessageColumns, messages
+from spark_kafkawire.jobs.ingest.options import IngestOptions
+from spark_kafkawire.jobs.ingest.output import OutputOptions
+from spark_kafkawire.jobs.ingest.run import Ingest
+from spark_kafkawire.jobs.publish.report import report
+from spark_kafkawire.jobs.publish.rows import MessageColumns, messages
+from spark_kafkawire.jobs.publish.run import ResumablePublish
+from spark_kafkawire.jobs.shell.progress import Progress
 from spark_kafkawire.source.datasource import KafkaWireDataSource
 from tests.support.polling import poll
 

@@ -19,9 +19,9 @@ from typing import Any, Final
 
 import pytest
 
-from spark_kafkawire.jobs import local_files
+from spark_kafkawire.jobs.memory import local_files
 
-from .ingesting import Crash
+from .ingest.ingesting import Crash
 
 #: What a disk or a kill does to a call. A full disk, one that was made read-only, and a process that was
 #: killed stay so.

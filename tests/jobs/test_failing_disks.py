@@ -13,20 +13,20 @@ import pytest
 
 from spark_kafkawire.clients.writing.modern.batches import ProducerId
 from spark_kafkawire.errors import OptionError
-from spark_kafkawire.jobs.ingest import Ingest
-from spark_kafkawire.jobs.ingest_output import Output, OutputOptions
-from spark_kafkawire.jobs.ingest_plan import Plan
-from spark_kafkawire.jobs.local_files import FileError, LocalFiles
+from spark_kafkawire.jobs.ingest.output import Output, OutputOptions
+from spark_kafkawire.jobs.ingest.plan import Plan
+from spark_kafkawire.jobs.ingest.run import Ingest
+from spark_kafkawire.jobs.memory.local_files import FileError, LocalFiles
+from spark_kafkawire.jobs.memory.sole_run import sole_run
 from spark_kafkawire.jobs.migration.state import LogProgress, Mark, State, StateDirectory
-from spark_kafkawire.jobs.publish_state import Done, Publication, PublishState, TopicRows
-from spark_kafkawire.jobs.sole_run import sole_run
+from spark_kafkawire.jobs.publish.state import Done, Publication, PublishState, TopicRows
 from spark_kafkawire.model import TopicPartition
 from tests.support import librdkafka
 from tests.support.foreign import Record
 from tests.support.noida import NoidaBroker
 
 from .failing_disk import FAULTS, FailingDisk
-from .ingesting import QUIET, options_of
+from .ingest.ingesting import QUIET, options_of
 
 LOG: Final = TopicPartition("t", 0)
 #: More calls than any of these runs has.

@@ -11,8 +11,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from spark_kafkawire.broker import EmbeddedCluster
+from tests.jobs.ingest.test_killed import MANIFEST, TOPIC, values_sha256
 from tests.jobs.migration.test_migration import copied, recorded
-from tests.jobs.test_ingest_killed import MANIFEST, TOPIC, values_sha256
 from tests.support import librdkafka
 from tests.support.noida import NoidaBroker
 

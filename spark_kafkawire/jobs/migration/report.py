@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any, Final, TextIO
 
 from ...errors import DeliveryError
-from ..aligned import aligned
-from ..command_line import print_summary
+from ..shell.aligned import aligned
+from ..shell.command_line import print_summary
 
 #: Digits of a checksum that a table shows.
 _SHOWN_DIGITS: Final = 12

@@ -12,7 +12,7 @@ from ...clients.writing.modern.identity import identify
 from ...errors import OptionError
 from ...model import LogBounds, OffsetRange, TopicPartition
 from ...protocol.modern.create_topics import BROKER_DEFAULT
-from ..progress import Progress, Work
+from ..shell.progress import Progress, Work
 from .clusters import Clusters
 from .copying import Copied, Copier, CopyTask
 from .planning import Leg, missing_topics, plan, prepare_topics

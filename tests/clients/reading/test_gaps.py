@@ -7,7 +7,7 @@ from pathlib import Path
 
 from spark_kafkawire.clients.reading import gaps
 
-TESTS = Path(__file__).parents[1]
+TESTS = Path(__file__).parents[2]
 
 
 def test_every_proof_has_its_test() -> None:

@@ -15,7 +15,7 @@ from typing import Any
 from spark_kafkawire.errors import KafkaWireError
 from spark_kafkawire.jobs.migration.clusters import Clusters, source_options, target_options
 from spark_kafkawire.jobs.migration.run import Runner, Settings, migrate
-from spark_kafkawire.jobs.progress import progress_on
+from spark_kafkawire.jobs.shell.progress import progress_on
 
 from ..forking import serve
 

@@ -1,0 +1,91 @@
+"""What ``ingest`` makes of values that are JSON: a struct, in which nothing that a value held is missing.
+
+Spark's own parser stops behind the first JSON value of a text, and takes an empty text for a null. So a
+text counts as JSON only where it is one value, which is asked for apart; any other one is kept as it is.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import Final
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql.functions import coalesce, col, concat, from_json, get, lit, size, struct, when
+from pyspark.sql.types import ArrayType, DataType, StringType, StructField, StructType
+
+from ...errors import OptionError, quoted
+
+#: Where the text of a value is that is not JSON of the schema.
+CORRUPT: Final = "_corrupt_record"
+#: What stands behind a value that ends where its text does.
+_END: Final = "the value ends here"
+_CASE_SENSITIVE: Final = "spark.sql.caseSensitive"
+
+
+def from_text(text: Column, schema: str) -> Column:
+    """What a text says, as a struct of the schema; null for null alone."""
+    fields = StructType.fromJson(json.loads(schema))
+    parsed = from_json(text, fields, {"columnNameOfCorruptRecord": CORRUPT})
+    nothing = [lit(None).cast(each.dataType).alias(each.name) for each in fields if each.name != CORRUPT]
+    kept = struct(*nothing, text.alias(CORRUPT))
+    return when(_is_one_value(text), parsed).when(text.isNotNull(), kept)
+
+
+def _is_one_value(text: Column) -> Column:
+    values = from_json(concat(lit("["), text, lit(f',"{_END}"]')), "array<string>")
+    return coalesce((size(values) == 2) & (get(values, 1) == _END), lit(False))
+
+
+def inferred_schema(spark: SparkSession, messages: DataFrame) -> str:
+    """The schema of the JSON in the values, all of which are read, as Spark writes schemas in JSON.
+
+    Raises ``OptionError`` (fatal) for fields that Spark cannot tell apart in a file.
+    """
+    text = messages.select(col("value").cast("string").alias("value"))
+    was = spark.conf.get(_CASE_SENSITIVE)
+    # Else one of two fields is passed over whose names differ by case.
+    spark.conf.set(_CASE_SENSITIVE, "true")
+    try:
+        found = spark.read.json(text, columnNameOfCorruptRecord=CORRUPT).schema
+    finally:
+        spark.conf.set(_CASE_SENSITIVE, was or "false")
+    return with_corrupt(_told_apart(found))
+
+
+def given_schema(ddl: str) -> str:
+    """The same for a schema that the user gives (``name string, size long``)."""
+    return with_corrupt(StructType.fromDDL(ddl))  # type: ignore[arg-type]
+
+
+def with_corrupt(schema: StructType) -> str:
+    """The schema with a place for the text of what is not JSON of it."""
+    fields = [each for each in schema.fields if each.name != CORRUPT]
+    return StructType([*fields, StructField(CORRUPT, StringType())]).json()
+
+
+def _told_apart(schema: StructType) -> StructType:
+    """The schema with each field once: an object may name one twice, and its last value counts."""
+    once: dict[str, DataType] = {}
+    for each in schema.fields:
+        found = _plain(each.dataType)
+        once[each.name] = found if once.get(each.name, found) == found else StringType()
+    _check_case(once)
+    return StructType([StructField(name, found) for name, found in once.items()])
+
+
+def _plain(found: DataType) -> DataType:
+    if isinstance(found, ArrayType):
+        return ArrayType(_plain(found.elementType), found.containsNull)
+    return _told_apart(found) if isinstance(found, StructType) else found
+
+
+def _check_case(names: Iterable[str]) -> None:
+    spellings: dict[str, str] = {}
+    for name in names:
+        other = spellings.setdefault(name.lower(), name)
+        if other != name:
+            raise OptionError(
+                f"argument --decode: the values' JSON has the fields {quoted(other)} and "
+                f"{quoted(name)}, which Spark cannot tell apart in a file; give a --schema with one of them"
+            )

@@ -1,0 +1,115 @@
+"""What a run of ``ingest`` is asked for, checked before Spark starts."""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from ...errors import OptionError, quoted, shown
+from ...model import OffsetUnit
+from ...options import ReadOptions
+from .output import OutputOptions
+
+#: Options of a read that a run sets itself, and what to do instead.
+_OWN_OPTIONS: Final = {
+    "subscribe": "use --topic",
+    "subscribepattern": "use --topic-pattern",
+    "assign": "use --topic",
+    "kafka.group.id": "use --group",
+    "startingoffsets": "use --starting",
+    "startingtimestamp": "use --starting",
+    "startingoffsetsbytimestamp": "use --starting",
+    "endingoffsets": "a run ends where the logs do",
+    "endingtimestamp": "a run ends where the logs do",
+    "endingoffsetsbytimestamp": "a run ends where the logs do",
+}
+#: The argument that limits a run, by what the offsets of the brokers count.
+_LIMIT_ARGUMENTS: Final = {OffsetUnit.BYTES: "--max-bytes", OffsetUnit.RECORDS: "--max-records"}
+
+
+@dataclass(frozen=True, slots=True)
+class IngestOptions:
+    """What to read and where to keep track of it; ``connection`` are options of the data source.
+
+    ``selection`` is the option that selects topics, ``starting`` what ``parse_starting`` made. Raises
+    ``OptionError`` (fatal).
+    """
+
+    connection: Mapping[str, str]
+    output: OutputOptions
+    selection: Mapping[str, str]
+    starting: Mapping[str, str] | None = field(default_factory=dict)
+    group: str | None = None
+    checkpoint: str | None = None
+    bytes_max: int | None = None
+    records_max: int | None = None
+    gone_brokers: frozenset[int] = frozenset()
+
+    def __post_init__(self) -> None:
+        for name in self.connection:
+            if instead := _OWN_OPTIONS.get(name.lower()):
+                raise OptionError(f"option {shown(name)} is ingest's own; {instead}")
+        unit = self.offset_unit
+        if self.gone_brokers and unit is not OffsetUnit.BYTES:
+            raise OptionError("argument --gone-broker: only logs of 0.7 are of one broker; leave it out")
+        for other in self._limits.keys() - {unit}:
+            if self._limits[other] is not None:
+                raise OptionError(
+                    f"argument {_LIMIT_ARGUMENTS[other]}: these brokers count {unit.value}; "
+                    f"use {_LIMIT_ARGUMENTS[unit]}"
+                )
+
+    @property
+    def parsed(self) -> ReadOptions:
+        """``read_options``, checked. Raises ``OptionError`` (fatal)."""
+        return ReadOptions.parse(self.read_options)
+
+    @property
+    def offset_unit(self) -> OffsetUnit:
+        """What offsets count."""
+        return self.parsed.discovery.dialect.offset_unit
+
+    @property
+    def size_max(self) -> int | None:
+        """How many offsets to read at most."""
+        return self._limits[self.offset_unit]
+
+    @property
+    def _limits(self) -> dict[OffsetUnit, int | None]:
+        return {OffsetUnit.BYTES: self.bytes_max, OffsetUnit.RECORDS: self.records_max}
+
+    @property
+    def read_options(self) -> dict[str, str]:
+        """Options of a read of all logs, from where a topic starts that was never read."""
+        # A partition without a message that is young enough is no error of a run.
+        strategy = {"startingOffsetsByTimestampStrategy": "latest"} if self.starting else {}
+        return {**strategy, **self.connection, **(self.starting or {}), **self.selection}
+
+
+def parse_starting(text: str) -> dict[str, str] | None:
+    """The options that ``--starting`` stands for; None for ``latest``, which batch reads do not have.
+
+    Raises ``OptionError`` (fatal).
+    """
+    text = text.strip()
+    if text.lower() == "latest":
+        return None
+    if text.lower() == "earliest":
+        return {}
+    if text.startswith("{"):
+        return {"startingOffsets": text}
+    if re.fullmatch(r"[0-9]+", text):
+        return {"startingTimestamp": text}
+    try:
+        moment = dt.datetime.fromisoformat(text)
+    except ValueError as error:
+        raise OptionError(
+            f"argument --starting: {quoted(text)} is not earliest, latest, a time like 2026-01-31T00:00:00Z, "
+            'milliseconds since 1970, or offsets like {"t":{"0":123}}'
+        ) from error
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=dt.UTC)
+    return {"startingTimestamp": str(max(0, int(moment.timestamp() * 1000)))}

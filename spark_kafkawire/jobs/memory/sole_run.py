@@ -1,0 +1,51 @@
+"""Keeps a second run away from folders that a run works in, where the operating system can.
+
+    with sole_run(files, (output, checkpoint)):
+        ...
+
+The lock ends with the process, however that ends. Only folders of this machine are locked; elsewhere a
+second run is noticed later (see ``ingest_output``).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Final
+
+from ..spark.hadoop_files import FileSystem
+from .local_files import FileError, file_error, named
+
+#: What file systems answer that know no locks.
+_NO_LOCKS: Final = frozenset((errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP, errno.EINVAL))
+
+
+@contextlib.contextmanager
+def sole_run(files: FileSystem, folders: Iterable[str]) -> Iterator[None]:
+    """Raises ``FileError`` (fatal) where another run has one of the folders."""
+    with contextlib.ExitStack() as stack:
+        for folder in dict.fromkeys(folders):
+            files.make_folder(folder)
+            path = files.local_path(folder)
+            if path is not None:
+                _lock(stack, Path(path, "lock"))
+        yield
+
+
+def _lock(stack: contextlib.ExitStack, path: Path) -> None:
+    try:
+        file = stack.enter_context(path.open("a"))
+    except OSError as error:
+        raise file_error("write", path, error) from error
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        raise FileError(
+            f"{named(str(path.parent))}: another run works here now; let one end before the next"
+        ) from error
+    except OSError as error:
+        if error.errno not in _NO_LOCKS:
+            raise file_error("lock", path, error) from error

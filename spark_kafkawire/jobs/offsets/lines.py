@@ -1,0 +1,140 @@
+"""Files of committed offsets: a line for each log of each group. Pure.
+
+============  ===================================================================  =====================
+offsets of    line                                                                 the same files as
+============  ===================================================================  =====================
+Kafka 0.7     ``/consumers/GROUP/offsets/TOPIC/BROKER-PARTITION:OFFSET``            Export/ImportZkOffsets
+0.8 to 4.x    ``GROUP,TOPIC,PARTITION,OFFSET``, quoted as CSV where need be        kafka-consumer-groups
+============  ===================================================================  =====================
+
+``kafka-consumer-groups.sh --reset-offsets`` writes (``--export``) and reads (``--from-file``) lines of
+that form for several groups; for one group it leaves the name out, and so may a file that is read
+here. Text is UTF-8, lines end with a line feed, the last one too: one that does not may be half of one, and
+half of an offset is another offset.
+
+Source: 0.7's tools/ExportZkOffsets.scala and ImportZkOffsets.scala; KIP-379, CsvUtils.java.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final
+
+from ...errors import OptionError, quoted
+from ...model import OffsetUnit, TopicPartition
+from .report import GroupOffset
+
+_OFFSET_MAX: Final = 2**63 - 1
+_NODE: Final = re.compile(
+    r"/consumers/([^/]+)/offsets/([^/]+)/(0|[1-9][0-9]{0,8})-(0|[1-9][0-9]{0,8}):([0-9]{1,19})"
+)
+_NUMBER: Final = re.compile(r"0|[1-9][0-9]{0,18}")
+
+
+@dataclass(frozen=True, slots=True)
+class LineFormat:
+    """How a line reads. ``read`` gives None for a line that is none; its second argument is the group
+    of lines that do not name theirs."""
+
+    form: str
+    write: Callable[[GroupOffset], str]
+    read: Callable[[str, str | None], GroupOffset | None]
+
+
+def _node_line(entry: GroupOffset) -> str:
+    return f"/consumers/{entry.group}/offsets/{entry.log.topic}/{entry.log.name}:{entry.offset}"
+
+
+def _read_node_line(line: str, _group: str | None) -> GroupOffset | None:
+    match = _NODE.fullmatch(line)
+    if not match or int(match[5]) > _OFFSET_MAX:
+        return None
+    return GroupOffset(match[1], TopicPartition(match[2], int(match[4]), int(match[3])), int(match[5]))
+
+
+def _csv_line(entry: GroupOffset) -> str:
+    line = io.StringIO()
+    values = (entry.group, entry.log.topic, entry.log.partition, entry.offset)
+    csv.writer(line, lineterminator="").writerow(values)
+    return line.getvalue()
+
+
+def _read_csv_line(line: str, group: str | None) -> GroupOffset | None:
+    try:
+        [values] = csv.reader([line], strict=True)
+    except (csv.Error, ValueError):
+        return None
+    if len(values) == 3 and group is not None:
+        values = [group, *values]
+    if len(values) != 4 or not values[0] or not values[1] or not all(map(_NUMBER.fullmatch, values[2:])):
+        return None
+    partition, offset = int(values[2]), int(values[3])
+    if partition >= 2**31 or offset > _OFFSET_MAX:
+        return None
+    return GroupOffset(values[0], TopicPartition(values[1], partition), offset)
+
+
+#: By what offsets count.
+LINE_FORMATS: Final[Mapping[OffsetUnit, LineFormat]] = MappingProxyType(
+    {
+        OffsetUnit.BYTES: LineFormat(
+            "/consumers/GROUP/offsets/TOPIC/BROKER-PARTITION:OFFSET", _node_line, _read_node_line
+        ),
+        OffsetUnit.RECORDS: LineFormat("GROUP,TOPIC,PARTITION,OFFSET", _csv_line, _read_csv_line),
+    }
+)
+
+
+def exported(entries: Iterable[GroupOffset], unit: OffsetUnit) -> str:
+    """The text of a file. Raises ``OptionError`` (fatal) for a name that no line can hold."""
+    lines = []
+    for entry in entries:
+        line = LINE_FORMATS[unit].write(entry)
+        if "\n" in line or "\r" in line:
+            raise OptionError(
+                f"argument --export: the group {quoted(entry.group)} or the topic "
+                f"{quoted(entry.log.topic)} holds a line "
+                "break, which no file of lines can tell from its own; leave that group out"
+            )
+        lines.append(line)
+    return "".join(f"{line}\n" for line in lines)
+
+
+def imported(text: str, unit: OffsetUnit, groups: Sequence[str] = ()) -> tuple[GroupOffset, ...]:
+    """The offsets of a file's text, sorted; those of ``groups`` only where some are given.
+
+    Empty lines count for nothing. Raises ``OptionError`` (fatal) for a line that is of another form,
+    for a log that is there twice, for a last line that may be cut, and where nothing is left.
+    """
+    only_group = groups[0] if len(groups) == 1 else None
+    found: dict[tuple[str, TopicPartition], tuple[int, GroupOffset]] = {}
+    for number, line in _lines(text):
+        entry = LINE_FORMATS[unit].read(line, only_group)
+        if entry is None:
+            raise OptionError(f"argument --import: line {number} is not {LINE_FORMATS[unit].form}")
+        first, _ = found.setdefault((entry.group, entry.log), (number, entry))
+        if first != number:
+            raise OptionError(f"argument --import: line {number} is about the same log as line {first}")
+    if text.rpartition("\n")[2]:
+        raise OptionError(
+            "argument --import: the last line has no line feed at its end, so the file may be cut: take a "
+            "whole one, or end the line"
+        )
+    entries = sorted(entry for _, entry in found.values() if not groups or entry.group in groups)
+    if not entries:
+        raise OptionError(
+            "argument --import: the file holds no offset" + (" of a group of --group" if groups else "")
+        )
+    return tuple(entries)
+
+
+def _lines(text: str) -> Iterator[tuple[int, str]]:
+    """The lines that hold something, with their numbers from 1. Other line ends may be part of a name."""
+    for number, line in enumerate(text.split("\n"), 1):
+        if line.strip("\r"):
+            yield number, line.removesuffix("\r")

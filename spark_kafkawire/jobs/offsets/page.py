@@ -1,0 +1,135 @@
+"""A report as one HTML page: bars of every log's size and of what groups have not read yet.
+
+The page needs nothing but itself, and shows all of it without scripts, too; they sort, fold and
+filter. Names come from the cluster and are hostile until shown: all text is escaped by ``markup``,
+and the page's policy lets no script run but its own, and nothing be loaded.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import importlib.resources
+from collections.abc import Iterator
+
+from ...model import Broker
+from .markup import Markup, tag
+from .report import ClusterReport, GroupTotal
+from .table import topics_table
+from .text import WORDINGS, count_text, printable, size_text, time_text
+
+
+def page(report: ClusterReport) -> str:
+    """The page, as text of UTF-8."""
+    title = f"{WORDINGS[report.unit].kafka} at {printable(report.place)}"
+    script = _asset("page.js")
+    head = tag(
+        "head",
+        tag("meta", charset="utf-8"),
+        tag("meta", http_equiv="Content-Security-Policy", content=_policy(script)),
+        tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
+        tag("meta", name="color-scheme", content="light dark"),
+        tag("title", title),
+        tag("style", _asset("page.css")),
+        tag("noscript", tag("style", Markup(".folded .log{display:table-row}.tools{display:none}"))),
+    )
+    body = tag(
+        "body",
+        tag("header", *_heading(report)),
+        tag("main", *_groups(report), _brokers(report), topics_table(report)),
+        tag("script", script),
+    )
+    return f"<!doctype html>\n{tag('html', head, body, lang='en')}\n"
+
+
+def _asset(name: str) -> Markup:
+    """A file beside this module, also where the package is a zip."""
+    return Markup(importlib.resources.files(__package__).joinpath(name).read_text("utf-8"))
+
+
+def _policy(script: str) -> str:
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    return (
+        f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'; "
+        "base-uri 'none'; form-action 'none'"
+    )
+
+
+def _heading(report: ClusterReport) -> Iterator[Markup]:
+    wording = WORDINGS[report.unit]
+    option, _, value = report.place.partition("=")
+    yield tag("p", f"{wording.kafka} · {option} · {time_text(report.taken_ms)} UTC", class_="when")
+    yield tag("h1", tag("bdi", printable(value)))
+    tiles = [
+        (f"{len(report.brokers):,}", "brokers" if len(report.brokers) != 1 else "broker"),
+        (f"{len(report.topics):,}", "topics" if len(report.topics) != 1 else "topic"),
+        (f"{len(report.logs):,}", "partitions" if len(report.logs) != 1 else "partition"),
+        (
+            size_text(report.size, report.unit),
+            wording.in_logs,
+        ),
+    ]
+    yield tag("ul", *(tag("li", tag("b", value), f" {name}") for value, name in tiles), class_="tiles")
+    if unserved := sum(log.bounds is None for log in report.logs):
+        yield tag("p", f"No broker serves {count_text(unserved, 'partition')} now.", class_="warning")
+
+
+def _groups(report: ClusterReport) -> Iterator[Markup]:
+    if report.groups:
+        totals = ((name, report.group(index)) for index, name in enumerate(report.groups))
+        yield tag(
+            "section",
+            tag("h2", "Consumer groups"),
+            tag("div", *(_group_card(report, name, total) for name, total in totals), class_="cards"),
+        )
+
+
+def _group_card(report: ClusterReport, name: str, total: GroupTotal) -> Markup:
+    if not total.log_count:
+        content = [tag("p", "has committed no offset here")]
+    elif total.lag is None:
+        content = [tag("p", "no broker serves the logs that it has offsets for", class_="warning")]
+    else:
+        content = [*_group_lag(report, name, total.lag, total)]
+    return tag("article", tag("h3", tag("bdi", printable(name))), *content)
+
+
+def _group_lag(report: ClusterReport, name: str, lag: int, total: GroupTotal) -> Iterator[Markup]:
+    unit = report.unit
+    read = 100 * (total.size - lag) / total.size if total.size else 100.0
+    text = f"{WORDINGS[unit].size} to read" if lag else "all is read"
+    yield tag("p", tag("b", size_text(lag, unit), class_="lag" if lag else ""), f" {text}", class_="big")
+    # What is left is seen, however little it is.
+    yield tag("i", class_="lagbar whole", style=f"--w:100;--p:{min(read, 99) if lag else 100:.4g}")
+    logs = f"{count_text(total.log_count, 'partition')} of {len(report.logs):,} with an offset"
+    yield tag("p", f"{read:.1f} % read · {logs}")
+    if total.lost:
+        yield tag("p", f"{size_text(total.lost, unit)} deleted before they were read", class_="warning")
+    if strays := sum(stray.group == name for stray in report.strays):
+        yield tag("p", f"{count_text(strays, 'offset')} of partitions that are not in the cluster")
+    if total.beyond_count:
+        where = count_text(total.beyond_count, "offset")
+        yield tag("p", f"{where} beyond the end of the log", class_="warning")
+
+
+def _brokers(report: ClusterReport) -> Markup:
+    sizes = {broker: [log.size for log in report.logs_on(broker)] for broker in report.brokers}
+    largest = max((sum(own) for own in sizes.values()), default=0) or 1
+    rows = (_broker_row(report, broker, own, largest) for broker, own in sizes.items())
+    return tag(
+        "section",
+        tag("h2", "Brokers"),
+        tag("div", tag("table", tag("tbody", *rows), class_="brokers"), class_="card"),
+    )
+
+
+def _broker_row(report: ClusterReport, broker: Broker, sizes: list[int], largest: int) -> Markup:
+    size = sum(sizes)
+    bar = tag("i", class_="sizebar", style=f"--w:{100 * size / largest:.4g}") if size else ""
+    return tag(
+        "tr",
+        tag("th", f"{broker.id}", scope="row"),
+        tag("td", tag("bdi", printable(f"{broker.host}:{broker.port}"))),
+        tag("td", count_text(len(sizes), "partition"), class_="n"),
+        tag("td", bar, tag("span", size_text(size, report.unit)), class_="bar"),
+    )

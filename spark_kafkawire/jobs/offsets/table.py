@@ -1,0 +1,219 @@
+"""The page's table of topics and, folded below each, its partitions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final
+
+from .markup import Markup, joined, tag
+from .report import ClusterReport, GroupPosition, GroupTotal, LogReport, Standing, TopicReport
+from .text import NONE_TEXT, WORDINGS, Wording, count_text, number_text, printable, size_text, time_text
+
+#: Partitions that a page lists; browsers sort and scroll so many without a wait. Topics are all listed.
+LOGS_LISTED_MAX: Final = 20_000
+#: Partitions that are listed without a click.
+LOGS_UNFOLDED_MAX: Final = 40
+#: Partitions of one topic that its row draws.
+STRIP_LOGS_MAX: Final = 120
+#: Height of a drawing, in its own units.
+_STRIP_HEIGHT: Final = 20
+#: The least part of a bar that is seen, percent.
+_SEEN_PERCENT: Final = 3.0
+
+
+def topics_table(report: ClusterReport) -> Markup:
+    """The section with the table and its tools."""
+    table = _Table(report)
+    # A column for each group: the more, the shorter their bars. A hundredth of the longest bar.
+    bar_rem = max(0.04, 0.16 / (1 + len(report.groups)))
+    head = tag("thead", tag("tr", *(_column_head(title, kind) for title, kind in table.columns())))
+    bodies, unlisted = _bodies(table, report.topics)
+    topics = count_text(unlisted, "topic")
+    note = f"The partitions of {topics} are left out to keep the page usable; --json has them all."
+    return tag(
+        "section",
+        tag("h2", "Topics"),
+        _tools(report),
+        *([_key()] if report.groups else []),
+        tag(
+            "div",
+            tag("table", head, *bodies, class_="topics", id="topics", style=f"--bar:{bar_rem:.3g}rem"),
+            class_="card",
+        ),
+        *([tag("p", note, class_="note")] if unlisted else []),
+    )
+
+
+def _bodies(table: _Table, topics: Iterable[TopicReport]) -> tuple[list[Markup], int]:
+    """The rows of each topic, and how many topics have their partitions left out."""
+    bodies, unlisted, left = [], 0, LOGS_LISTED_MAX
+    for topic in topics:
+        is_listed = len(topic.logs) <= left
+        left -= len(topic.logs) if is_listed else 0
+        unlisted += not is_listed
+        bodies.append(table.body(topic, is_listed=is_listed))
+    return bodies, unlisted
+
+
+def _tools(report: ClusterReport) -> Markup:
+    search = tag("input", type="search", id="filter", placeholder="Find a topic", aria_label="Find a topic")
+    lagging = tag("label", tag("input", type="checkbox", id="lagging"), " with lag only")
+    return tag(
+        "div",
+        search,
+        *([lagging] if report.groups else []),
+        tag("button", "Unfold all", type="button", id="unfold"),
+        tag("button", "Fold all", type="button", id="fold"),
+        tag("output", "", id="shown"),
+        class_="tools",
+    )
+
+
+def _key() -> Markup:
+    meanings = (("size", "in the log"), ("rest", "not read yet"), ("past", "read"))
+    parts = (joined(tag("i", class_=name), meaning) for name, meaning in meanings)
+    return tag("p", "Bars of topics have one scale, those of partitions another.", *parts, class_="key")
+
+
+def _column_head(title: str, kind: str) -> Markup:
+    return tag("th", tag("button", tag("bdi", printable(title)), type="button"), scope="col", class_=kind)
+
+
+@dataclass(frozen=True)
+class _Table:
+    """What all rows need to know of the whole."""
+
+    report: ClusterReport
+
+    @property
+    def wording(self) -> Wording:
+        return WORDINGS[self.report.unit]
+
+    @cached_property
+    def largest_log(self) -> int:
+        return max((log.size for log in self.report.logs), default=0) or 1
+
+    @cached_property
+    def largest_topic(self) -> int:
+        return max((topic.size for topic in self.report.topics), default=0) or 1
+
+    def columns(self) -> Iterator[tuple[str, str]]:
+        """Each column's title and class."""
+        yield "Topic", "name"
+        yield "Partitions", "offsets"
+        yield self.wording.size.capitalize(), "bar"
+        if self.wording.has_segments:
+            yield "Segments", "n"
+        if self.wording.has_times:
+            yield from (("First record", "n"), ("Youngest record", "n"))
+        for group in self.report.groups:
+            yield f"Lag of {group}", "bar lag"
+
+    def body(self, topic: TopicReport, *, is_listed: bool) -> Markup:
+        """A topic's rows: its own, then those of its partitions."""
+        logs = topic.logs if is_listed else ()
+        is_folded = len(self.report.logs) > LOGS_UNFOLDED_MAX or not is_listed
+        return tag(
+            "tbody",
+            self._topic_row(topic),
+            *(self._log_row(log) for log in logs),
+            class_="folded" if is_folded else "",
+        )
+
+    def _topic_row(self, topic: TopicReport) -> Markup:
+        name = tag("button", tag("bdi", printable(topic.name)), type="button", class_="fold")
+        count = len(topic.logs)
+        totals = [topic.group(index) for index in range(len(self.report.groups))]
+        return tag(
+            "tr",
+            tag("th", name, scope="row", data_v=printable(topic.name)),
+            tag("td", _strip(topic), tag("span", number_text(count)), class_="offsets", data_v=count),
+            self._size_cell(topic.size, self.largest_topic),
+            *self._knowledge_cells(topic),
+            *(self._topic_lag_cell(topic, total) for total in totals),
+            class_="topic",
+        )
+
+    def _log_row(self, log: LogReport) -> Markup:
+        leader = tag("small", f"on broker {log.leader.id}") if log.leader else _notes(["no broker serves it"])
+        bounds = f"{log.bounds.earliest:,} … {log.bounds.latest:,}" if log.bounds else NONE_TEXT
+        order = log.log.partition if log.log.broker is None else log.log.broker * 2**32 + log.log.partition
+        return tag(
+            "tr",
+            tag("th", log.log.name, " ", leader, scope="row", data_v=order),
+            tag("td", bounds, class_="offsets", data_v=log.bounds.latest if log.bounds else -1),
+            self._size_cell(log.size if log.bounds else None, self.largest_log),
+            *self._knowledge_cells(log),
+            *(self._lag_cell(log, position) for position in log.positions),
+            class_="log",
+        )
+
+    def _size_cell(self, size: int | None, largest: int) -> Markup:
+        bar = tag("i", class_="sizebar", style=f"--w:{100 * size / largest:.4g}") if size else ""
+        return tag("td", bar, tag("span", size_text(size, self.report.unit)), class_="bar", data_v=size or 0)
+
+    def _knowledge_cells(self, row: TopicReport | LogReport) -> Iterator[Markup]:
+        if self.wording.has_segments:
+            count = row.segment_count
+            yield tag("td", number_text(count), class_="n", data_v=-1 if count is None else count)
+        if self.wording.has_times:
+            for time_ms in (row.first_time_ms, row.max_time_ms):
+                yield tag("td", time_text(time_ms), class_="n", data_v=-1 if time_ms is None else time_ms)
+
+    def _topic_lag_cell(self, topic: TopicReport, total: GroupTotal) -> Markup:
+        if total.lag is None:
+            return tag("td", NONE_TEXT, class_="none", data_v=-1)
+        notes = [f"{size_text(total.lost, self.report.unit)} lost"] if total.lost else []
+        notes += [f"{count_text(total.beyond_count, 'offset')} beyond the end"] if total.beyond_count else []
+        notes += [f"{len(topic.logs) - total.log_count:,} of {len(topic.logs):,} without offset"]
+        is_odd = bool(total.lost or total.beyond_count)
+        sign = tag("span", "⚠", class_="warning", title=", ".join(notes)) if is_odd else joined()
+        return self._bar_of_lag(total.lag, total.size, self.largest_topic, sign)
+
+    def _lag_cell(self, log: LogReport, position: GroupPosition) -> Markup:
+        if position.committed is None:
+            return tag("td", NONE_TEXT, class_="none", data_v=-1)
+        place = tag("small", f"at {position.committed:,}")
+        if position.lag is None:
+            return tag("td", place, class_="none", data_v=-1)
+        lost = [f"{size_text(position.lost, self.report.unit)} lost"] if position.lost else []
+        beyond = ["beyond the end"] if position.standing is Standing.BEYOND else []
+        below = joined(place, _notes([*lost, *beyond]))
+        return self._bar_of_lag(position.lag, log.size, self.largest_log, below)
+
+    def _bar_of_lag(self, lag: int, size: int, largest: int, below: Markup) -> Markup:
+        """A bar as long as the log, whose end is what has not been read."""
+        read = 100 * (size - lag) / size if size else 100.0
+        read = min(read, 100 - _SEEN_PERCENT) if lag else read
+        style = f"--w:{100 * size / largest:.4g};--p:{read:.4g}"
+        text = tag("span", size_text(lag, self.report.unit), class_="" if lag else "done")
+        bar = tag("i", class_="lagbar", style=style) if size else ""
+        return tag("td", bar, text, below, class_="bar", data_v=lag)
+
+
+def _notes(texts: list[str]) -> Markup:
+    return joined(*(tag("small", text, class_="warning") for text in texts))
+
+
+def _strip(topic: TopicReport) -> Markup:
+    """A column for each partition, as high as its log, with what the slowest group has to read on top."""
+    logs = topic.logs[:STRIP_LOGS_MAX]
+    largest = max((log.size for log in logs), default=0) or 1
+    read, unread = [], []
+    for place, log in enumerate(logs):
+        lag = max((position.lag or 0 for position in log.positions), default=0)
+        top, middle = (_STRIP_HEIGHT * (1 - size / largest) for size in (log.size, log.size - lag))
+        read.append(f"M{place} {_STRIP_HEIGHT}V{middle:.3g}h.8V{_STRIP_HEIGHT}z")
+        if lag:
+            unread.append(f"M{place} {middle:.3g}V{top:.3g}h.8V{middle:.3g}z")
+    return tag(
+        "svg",
+        tag("path", class_="read", d="".join(read)),
+        tag("path", class_="unread", d="".join(unread)),
+        viewBox=f"0 0 {len(logs)} {_STRIP_HEIGHT}",
+        preserveAspectRatio="none",
+        style=f"--n:{len(logs)}",
+        aria_hidden="true",
+    )

@@ -1,0 +1,96 @@
+"""How a report's values read to a person, on a terminal and in a page.
+
+Names come from the cluster, where anybody may have put them: what is not printable in them is shown
+by its number, so that a name can neither move the cursor nor turn the direction of the text around it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from types import MappingProxyType
+from typing import Final
+
+from ...model import OffsetUnit
+from ..shell.progress import shown_size
+
+#: What stands where a value is not known.
+NONE_TEXT: Final = "-"
+#: The last second that a date can show, milliseconds since 1970.
+_DATE_MAX_MS: Final = 253_402_300_799_000
+
+
+@dataclass(frozen=True, slots=True)
+class Wording:
+    """What a cluster's offsets are called; ``in_logs`` goes after the sum of all sizes.
+
+    ``has_segments`` and ``has_times`` tell what its brokers know of a log besides, ``leaders_move``
+    whether a log's broker is another thing than its name.
+    """
+
+    kafka: str
+    size: str
+    in_logs: str
+    has_segments: bool
+    has_times: bool
+    leaders_move: bool
+
+
+#: By what offsets count.
+WORDINGS: Final[Mapping[OffsetUnit, Wording]] = MappingProxyType(
+    {
+        OffsetUnit.BYTES: Wording(
+            "Kafka 0.7", "bytes", "in the logs", has_segments=True, has_times=False, leaders_move=False
+        ),
+        OffsetUnit.RECORDS: Wording(
+            "Kafka", "records", "records in the logs", has_segments=False, has_times=True, leaders_move=True
+        ),
+    }
+)
+
+
+def printable(name: str) -> str:
+    """A name from the cluster whose characters all show: ``\\x1b`` for an escape, and so on."""
+    if name.isprintable() and "\\" not in name:
+        return name
+    return "".join(_shown(character) for character in name)
+
+
+def _shown(character: str) -> str:
+    if character.isprintable() and character != "\\":
+        return character
+    number = ord(character)
+    if character == "\\":
+        return "\\\\"
+    return (
+        f"\\x{number:02x}"
+        if number < 0x100
+        else f"\\u{number:04x}"
+        if number < 0x10000
+        else f"\\U{number:08x}"
+    )
+
+
+def number_text(value: int | None) -> str:
+    """``1,234,567``"""
+    return NONE_TEXT if value is None else f"{value:,}"
+
+
+def size_text(value: int | None, unit: OffsetUnit) -> str:
+    """``1.2 MiB`` of a log of bytes, ``1,234,567`` of one of records."""
+    return number_text(value) if value is None or unit is OffsetUnit.RECORDS else shown_size(value)
+
+
+def time_text(time_ms: int | None) -> str:
+    """``2026-11-21 14:30:00``, UTC. A record's time is its producer's word, and may be no date."""
+    if time_ms is None:
+        return NONE_TEXT
+    if not 0 <= time_ms <= _DATE_MAX_MS:
+        return f"{time_ms} ms"
+    return datetime.fromtimestamp(time_ms // 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")
+
+
+def count_text(count: int, one: str, many: str | None = None) -> str:
+    """``1 topic``, ``2,000 topics``"""
+    return f"{count:,} {one if count == 1 else many or one + 's'}"

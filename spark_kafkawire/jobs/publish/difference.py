@@ -1,0 +1,163 @@
+"""Which rows of a write are in the topic, and which are missing: sets in which a row may be several times.
+
+A row and a record are the same where all that a record keeps of a row is equal: topic, key, value
+and headers, and what the row tells of its partition, broker and time. In 0.7 that is topic, value
+and place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql.functions import (
+    coalesce,
+    col,
+    count,
+    expr,
+    greatest,
+    lit,
+    monotonically_increasing_id,
+    row_number,
+    sha2,
+    shiftright,
+    struct,
+    sum,
+    to_json,
+    when,
+    xxhash64,
+)
+
+from ...source.schema import HEADERS_FIELD
+from ...source.write_schema import WriteSchema
+from .state import TopicRows
+
+_HEADERS: Final = HEADERS_FIELD.dataType.simpleString()
+#: All that rows and records can be told apart by: the type, and the SQL that makes both sides look alike.
+_FORMS: Final = {
+    "topic": ("string", "topic"),
+    "broker": ("int", "broker"),
+    "partition": ("int", "partition"),
+    "key": ("binary", "CAST(key AS BINARY)"),
+    "value": ("binary", "CAST(value AS BINARY)"),
+    # A record without headers reads as null.
+    "headers": (_HEADERS, f"CASE WHEN size(headers) > 0 THEN CAST(headers AS {_HEADERS}) END"),
+    "timestamp": ("bigint", "unix_millis(timestamp)"),
+}
+#: Columns that a row may leave to the producer where they are null.
+_OPTIONAL: Final = ("broker", "partition", "timestamp")
+#: Bits of a position that count rows within an input partition (``monotonically_increasing_id``).
+_POSITION_BITS: Final = 33
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """All rows by topic, and those of their columns that are null in some row."""
+
+    topics: dict[str | None, TopicRows]
+    columns_with_nulls: frozenset[str]
+
+
+def survey(rows: DataFrame) -> Survey:
+    """Look at all rows once; they have a column ``topic``."""
+    optional = [name for name in _OPTIONAL if name in rows.columns]
+    found = (
+        rows.groupBy("topic")
+        .agg(
+            count(lit(1)).alias("rows"),
+            # A sum does not depend on the order, and of decimals it does not overflow.
+            sum(xxhash64(*rows.columns).cast("decimal(20,0)")).alias("checksum"),
+            *(count(name).alias(f"{name}_count") for name in optional),
+        )
+        .collect()
+    )
+    return Survey(
+        {row.topic: TopicRows(row.rows, str(row.checksum)) for row in found},
+        frozenset(name for name in optional if any(row[f"{name}_count"] < row.rows for row in found)),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """How many rows are not there, and how many records like them are there too often."""
+
+    missing_count: int
+    doubled_count: int
+
+
+class Difference:
+    """Rows against records. ``rows`` have a column ``topic``; a column that is null in some of them
+    (``columns_with_nulls``) tells none of them apart, for what the producer chose instead is not known.
+    """
+
+    def __init__(self, rows: DataFrame, columns_with_nulls: frozenset[str], schema: WriteSchema) -> None:
+        self._rows = rows
+        kept = {
+            "topic",
+            *schema.stored,
+            *(name for name in ("broker", "partition") if name in schema.columns),
+        }
+        told = {name for name in rows.columns if name not in columns_with_nulls}
+        self._fields = tuple(
+            name for name in _FORMS if name in kept and (name in told or name not in _OPTIONAL)
+        )
+
+    @property
+    def record_columns(self) -> frozenset[str]:
+        """The columns of records that are looked at."""
+        with_type = {"timestampType"} if "timestamp" in self._fields else set()
+        return frozenset({*self._fields, *with_type})
+
+    def missing(self, records: DataFrame) -> DataFrame:
+        """Rows that are not there. Those of one input partition are in one partition, in their order.
+
+        Of equal rows the first ones count as being there.
+        """
+        unstamped = self._unstamped(records)
+        rows = self._identified(self._rows.withColumn("position", monotonically_increasing_id()), unstamped)
+        own = Window.partitionBy("identity").orderBy("position")
+        numbered = rows.withColumn("number", row_number().over(own))
+        joined = numbered.join(self._counted(records, unstamped), "identity", "left")
+        missing = joined.where(col("there").isNull() | (col("number") > col("there")))
+        ordered = missing.repartition(shiftright("position", _POSITION_BITS)).sortWithinPartitions("position")
+        return ordered.select(*self._rows.columns)
+
+    def compare(self, records: DataFrame) -> Comparison:
+        """Count what is missing and what is there too often."""
+        unstamped = self._unstamped(records)
+        rows = self._identified(self._rows, unstamped).groupBy("identity").agg(count(lit(1)).alias("wanted"))
+        there = coalesce("there", lit(0))
+        [found] = (
+            rows.join(self._counted(records, unstamped), "identity", "left")
+            .agg(
+                sum(greatest(col("wanted") - there, lit(0))).alias("missing"),
+                sum(greatest(there - col("wanted"), lit(0))).alias("doubled"),
+            )
+            .collect()
+        )
+        return Comparison(found.missing or 0, found.doubled or 0)
+
+    def _counted(self, records: DataFrame, unstamped: Iterable[str]) -> DataFrame:
+        return self._identified(records, unstamped).groupBy("identity").agg(count(lit(1)).alias("there"))
+
+    def _unstamped(self, records: DataFrame) -> list[str]:
+        """Topics whose records do not keep the time of a row: brokers put theirs there, or there is none."""
+        if "timestamp" not in self._fields:
+            return []
+        return [row.topic for row in records.where("timestampType != 0").select("topic").distinct().collect()]
+
+    def _identified(self, frame: DataFrame, unstamped: Iterable[str]) -> DataFrame:
+        fields = [_form(name, frame, unstamped).alias(name) for name in self._fields]
+        # JSON keeps what it is made of apart, and has bytes as base64; nulls are told, too.
+        json = to_json(struct(*fields), {"ignoreNullFields": "false"})
+        return frame.withColumn("identity", sha2(json, 256))
+
+
+def _form(name: str, frame: DataFrame, unstamped: Iterable[str]) -> Column:
+    data_type, sql = _FORMS[name]
+    if name not in frame.columns:
+        return lit(None).cast(data_type)
+    is_kept = ~col("topic").isin([*unstamped]) if name == "timestamp" and unstamped else lit(True)
+    return when(is_kept, expr(sql))

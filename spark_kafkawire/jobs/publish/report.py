@@ -1,0 +1,31 @@
+"""What a run of ``publish`` tells at its end."""
+
+from __future__ import annotations
+
+from typing import Any, TextIO
+
+from ...errors import DeliveryError
+from ..shell.aligned import aligned
+from ..shell.command_line import print_summary
+from .run import Published
+from .written import summary_of, table_of
+
+
+def report(published: Published, stream: TextIO, *, as_json: bool) -> dict[str, Any]:
+    """The summary that is still to be printed: its logs are printed here unless ``as_json``.
+
+    Raises ``DeliveryError`` (fatal) where rows are in a topic too often; all is printed then.
+    """
+    if not as_json and published.written:
+        print(*aligned(table_of(published.written)), sep="\n", file=stream, flush=True)
+    summary = summary_of(published.written, with_partitions=as_json)
+    if published.found_count is None:
+        return summary
+    summary |= {"messages_found": published.found_count, "messages_doubled": published.doubled_count}
+    if published.doubled_count and not published.was_done:
+        print_summary(summary, as_json=as_json)
+        raise DeliveryError(
+            f"{published.doubled_count:,} messages like the rows are there more often than the rows: another "
+            "producer wrote equal ones, or a killed run was still writing; Kafka takes nothing back"
+        )
+    return summary

@@ -1,0 +1,131 @@
+"""Rows of any DataFrame become the columns of a write.
+
+rows = messages(frame, MessageColumns(value="body", key="id"))
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from typing import Final
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql.functions import col, map_entries, struct, timestamp_millis, to_json
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    DataType,
+    DateType,
+    IntegralType,
+    MapType,
+    StringType,
+    StructType,
+    TimestampNTZType,
+    TimestampType,
+)
+
+from ...errors import OptionError, lookalikes, quoted
+from ...source.write_schema import WriteSchema
+
+_HEADERS: Final = "array<struct<key:string,value:binary>>"
+#: What the column of an argument may be, where not anything will do.
+_ALLOWED: Final = {
+    "partition": "a whole number",
+    "broker": "a whole number",
+    "headers": "a map, or an array of structs of key and value",
+    "timestamp": "a timestamp, its text, or a whole number of milliseconds since 1970",
+}
+
+#: Makes a column of a write out of one of some type; None where that cannot be.
+_Make = Callable[[Column, DataType], Column | None]
+
+
+@dataclass(frozen=True, slots=True)
+class MessageColumns:
+    """The columns that messages are made of; without ``value`` a message is the whole row as JSON."""
+
+    value: str | None = None
+    key: str | None = None
+    partition: str | None = None
+    broker: str | None = None
+    headers: str | None = None
+    timestamp: str | None = None
+    topic: str | None = None
+
+    def check(self, schema: WriteSchema) -> None:
+        """Raise ``OptionError`` (fatal) for a column that these brokers can make nothing of."""
+        for field in fields(self):
+            if getattr(self, field.name) is not None and field.name not in schema.columns:
+                raise OptionError(
+                    f"argument --{field.name}-column: Kafka {schema.kafka} has no {field.name} of a message; "
+                    "leave it out"
+                )
+
+
+def messages(frame: DataFrame, columns: MessageColumns) -> DataFrame:
+    """The frame as the columns of a write: ``value``, and those that are named.
+
+    Keys and values are text or bytes as they are, structs, arrays and maps are JSON, and other
+    types are their text. Partitions are cast to int. Headers may be a map, too. Timestamps may be
+    numbers, milliseconds since 1970. Raises ``OptionError`` (fatal) for a column that is not there
+    or cannot become what it should.
+    """
+    made = [
+        _made(frame, "value", columns.value, _text) if columns.value else to_json(struct("*")).alias("value")
+    ]
+    for name, given, make in (
+        ("key", columns.key, _text),
+        ("partition", columns.partition, _int),
+        ("broker", columns.broker, _int),
+        ("headers", columns.headers, _headers),
+        ("timestamp", columns.timestamp, _timestamp),
+        ("topic", columns.topic, _text),
+    ):
+        if given is not None:
+            made.append(_made(frame, name, given, make))
+    return frame.select(*made)
+
+
+def _made(frame: DataFrame, name: str, given: str, make: _Make) -> Column:
+    if given not in frame.columns:
+        close = lookalikes(given, frame.columns, 1)
+        hint = f"did you mean {quoted(close[0])}?" if close else f"there are {', '.join(frame.columns)}"
+        raise OptionError(f"argument --{name}-column: there is no column {quoted(given)}; {hint}")
+    data_type = frame.schema[given].dataType
+    column = make(col(f"`{given.replace('`', '``')}`"), data_type)
+    if column is None:
+        raise OptionError(
+            f"argument --{name}-column: {quoted(given)} is {data_type.simpleString()}, and must be "
+            f"{_ALLOWED[name]}"
+        )
+    return column.alias(name)
+
+
+def _text(column: Column, data_type: DataType) -> Column | None:
+    if isinstance(data_type, StringType | BinaryType):
+        return column
+    if isinstance(data_type, StructType | ArrayType | MapType):
+        return to_json(column)
+    return column.cast("string")
+
+
+def _int(column: Column, data_type: DataType) -> Column | None:
+    return column.cast("int") if isinstance(data_type, IntegralType | StringType) else None
+
+
+def _headers(column: Column, data_type: DataType) -> Column | None:
+    if isinstance(data_type, MapType):
+        if not isinstance(data_type.valueType, BinaryType):
+            column = column.cast("map<string,string>")
+        return map_entries(column).cast(_HEADERS)
+    pair = data_type.elementType if isinstance(data_type, ArrayType) else None
+    is_pair = isinstance(pair, StructType) and pair.fieldNames() == ["key", "value"]
+    return column.cast(_HEADERS) if is_pair else None
+
+
+def _timestamp(column: Column, data_type: DataType) -> Column | None:
+    if isinstance(data_type, IntegralType):
+        return timestamp_millis(column)
+    if isinstance(data_type, TimestampType | TimestampNTZType | DateType | StringType):
+        return column.cast("timestamp")
+    return None

@@ -1,0 +1,174 @@
+"""What ``publish`` remembers in its state directory.
+
+    publication.json   which rows go where: decided before anything is sent
+    run-0.json         where the logs ended when run 0 had not sent anything yet
+    run-1.json ...     the same of the runs after it
+    begun-0.json ...   the run sends from now on: says that there was a run-0.json
+    done.json          all rows are in the topic; what became of them
+
+Each file is made in one step and never changes, has a checksum, and names the publication. A file that is
+missing or of another publication is an error: without the ends of a run, what it has written would be
+written again.
+"""
+
+from __future__ import annotations
+
+import re
+import uuid
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Final, TypeVar
+
+from ...errors import CorruptDataError, OptionError, quoted
+from ..memory.local_files import named
+from ..memory.positions import Positions, by_log, by_topic
+from ..memory.sealed import BrokenSeal, seal, unseal
+from ..spark.hadoop_files import FileSystem
+
+T = TypeVar("T")
+
+_RUN_NAME: Final = re.compile(r"(?:run|begun)-([0-9]+)\.json")
+_OWN_NAME: Final = re.compile(r"(?:run|begun)-[0-9]+\.json|done\.json")
+
+#: Says what the files are, and changes with their layout.
+_KIND: Final = "publish 2"
+_ADVICE: Final = (
+    "put the file back as it was; without it nobody can tell what is in the topic already, and another "
+    "--state writes all rows again"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class TopicRows:
+    """How many rows go to a topic, and a checksum of them that does not depend on their order."""
+
+    count: int
+    checksum: str
+
+
+@dataclass(frozen=True, slots=True)
+class Publication:
+    """All rows, by topic, and the cluster that they go to."""
+
+    target: str
+    topics: Mapping[str, TopicRows]
+
+    @property
+    def count(self) -> int:
+        """All rows."""
+        return sum(rows.count for rows in self.topics.values())
+
+    def check(self, given: Publication, folder: str) -> None:
+        """Raise ``OptionError`` (fatal) where what is given now is another publication."""
+        place = f"argument --state: {folder} was begun"
+        if given.target != self.target:
+            raise OptionError(f"{place} for {self.target}, not for {given.target}; give another directory")
+        for topic in {**self.topics, **given.topics}:
+            before, now = self.topics.get(topic), given.topics.get(topic)
+            if before != now:
+                raise OptionError(
+                    f"{place} with {_shown(before)} for topic {quoted(topic)}, now there are "
+                    f"{_shown(now, than=before)}: the input or an argument has changed; give what it was "
+                    "begun with, or another directory"
+                )
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """How a publication ended: its rows, and how many messages like them are there too often."""
+
+    messages: int
+    messages_doubled: int
+
+
+class PublishState:
+    """The directory. Raises ``FileError``, and ``CorruptDataError`` for files that are damaged, missing or of
+    another publication (fatal). ``begin`` comes first."""
+
+    def __init__(self, files: FileSystem, folder: str) -> None:
+        self._files = files
+        self._folder = folder
+        self._id = ""
+
+    def begin(self, given: Publication) -> None:
+        """Remember what is published. Raises ``OptionError`` where that is something else already."""
+        path = f"{self._folder}/publication.json"
+        if self._files.exists(path):
+            self._load("publication.json", _publication).check(given, self._folder)
+            return
+        if others := [name for name in self._files.names(self._folder) if _OWN_NAME.fullmatch(name)]:
+            raise CorruptDataError(f"{named(path)} is missing, and {others[0]} is there; {_ADVICE}")
+        self._files.make_folder(self._folder)
+        topics = {topic: [rows.count, rows.checksum] for topic, rows in given.topics.items()}
+        self._id = uuid.uuid4().hex
+        self._save("publication.json", {"target": given.target, "topics": topics})
+
+    def begin_run(self, ends: Positions) -> int:
+        """Remember where all logs end that this run may write to; the run's number. Raises ``FileError``
+        where another run begins at the same time."""
+        number = self.run_count
+        self._save(f"run-{number}.json", {"ends": by_topic(ends)})
+        self._save(f"begun-{number}.json", {})
+        return number
+
+    @property
+    def run_count(self) -> int:
+        """Runs that have begun."""
+        matches = map(_RUN_NAME.fullmatch, self._files.names(self._folder))
+        return 1 + max((int(match[1]) for match in matches if match), default=-1)
+
+    def starts(self) -> Positions:
+        """For each log where it ended before the first run that may have written to it."""
+        starts: Positions = {}
+        for number in range(self.run_count):
+            name = f"run-{number}.json"
+            if not self._files.exists(f"{self._folder}/{name}"):
+                raise CorruptDataError(
+                    f"{named(f'{self._folder}/{name}')} is missing, and a later run has begun; {_ADVICE}"
+                )
+            ends = self._load(name, lambda content: dict(by_log(content["ends"])))
+            starts = {**ends, **starts}
+        return starts
+
+    def finish(self, done: Done) -> None:
+        """Remember that all rows are there; nothing happens where another run has said so."""
+        if self.done() is None:
+            self._save("done.json", asdict(done))
+
+    def done(self) -> Done | None:
+        """How the publication ended, None where it has not."""
+        if not self._files.exists(f"{self._folder}/done.json"):
+            return None
+        return self._load("done.json", lambda content: Done(content["messages"], content["messages_doubled"]))
+
+    def _save(self, name: str, content: Mapping[str, Any]) -> None:
+        text = seal(_KIND, {"publication": self._id, "file": name, **content})
+        self._files.create(f"{self._folder}/{name}", text)
+
+    def _load(self, name: str, parse: Callable[[Any], T]) -> T:
+        path = f"{self._folder}/{name}"
+        try:
+            content = unseal(self._files.read(path), _KIND)
+            self._id = self._id or content["publication"]
+            if (content["publication"], content["file"]) != (self._id, name):
+                raise BrokenSeal("it is of another publication or run")
+            return parse(content)
+        except (ValueError, LookupError, TypeError, AttributeError) as error:
+            why = str(error) if isinstance(error, BrokenSeal) else "it is of another layout"
+            raise CorruptDataError(
+                f"{named(path)} is not of a publication, or damaged: {why}; {_ADVICE}"
+            ) from error
+
+
+def _publication(content: Any) -> Publication:
+    topics = {
+        topic: TopicRows(int(count), str(checksum)) for topic, (count, checksum) in content["topics"].items()
+    }
+    return Publication(str(content["target"]), topics)
+
+
+def _shown(rows: TopicRows | None, than: TopicRows | None = None) -> str:
+    if rows is None or not rows.count:
+        return "no rows"
+    other = "other " if than is not None and than.count == rows.count else ""
+    return f"{rows.count:,} {other}row{'s' * (rows.count > 1)}"

@@ -1,0 +1,214 @@
+"""How far a job is: a bar on a terminal, a line now and then elsewhere.
+
+with progress_on(sys.stderr, "ingest") as progress:
+    progress.step("asking the brokers")
+    with progress.work("reading debian-gzip", messages_total=15917) as work:
+        work.advance(messages=500, size=123_456)
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Final, Protocol, Self, TextIO
+
+from rich.console import Console
+from rich.progress import BarColumn, TextColumn
+from rich.progress import Progress as Bars
+
+from ...errors import one_line
+
+#: Seconds between two looks at a running job, and two lines where there is no terminal.
+LOOK_INTERVAL_S: Final = 0.5
+LINE_INTERVAL_S: Final = 10.0
+#: What must be done before what is left is guessed: a part of the whole, and seconds.
+_GUESS_FRACTION: Final = 0.02
+_GUESS_TIME_S: Final = 1.0
+_SIZE_UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB")
+
+
+class Work:
+    """One piece of work: what is done of it, and what there is to do where that is known.
+
+    Safe for many threads. ``fraction`` is done / total of what is known; whoever knows better sets
+    ``fraction_done``.
+    """
+
+    def __init__(
+        self, messages_total: int | None, size_total: int | None, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self.messages = self.size = 0
+        self.fraction_done: float | None = None
+        self._messages_total = messages_total
+        self._size_total = size_total
+        self._clock = clock
+        self._began_s = clock()
+        self._lock = threading.Lock()
+
+    def advance(self, messages: int = 0, size: int = 0) -> None:
+        """So many more messages and bytes are done."""
+        with self._lock:
+            self.messages += messages
+            self.size += size
+
+    @property
+    def fraction(self) -> float | None:
+        """How much is done, from 0 to 1; None where nobody knows."""
+        known = [
+            done / total
+            for done, total in ((self.messages, self._messages_total), (self.size, self._size_total))
+            if total
+        ]
+        best = max([*known, *([] if self.fraction_done is None else [self.fraction_done])], default=None)
+        return None if best is None else min(best, 1.0)
+
+    def __str__(self) -> str:
+        """``1,234 messages, 5.6 MiB, 789 messages/s, 0:12 left``"""
+        elapsed_s = self._clock() - self._began_s
+        parts = [f"{self.messages:,} messages"] + ([shown_size(self.size)] if self.size else [])
+        if elapsed_s >= _GUESS_TIME_S:
+            parts.append(f"{self.messages / elapsed_s:,.0f} messages/s")
+            if (fraction := self.fraction) is not None and _GUESS_FRACTION <= fraction < 1:
+                parts.append(f"{shown_time(elapsed_s * (1 / fraction - 1))} left")
+        return ", ".join(parts)
+
+
+class Display(Protocol):
+    """Where progress is shown."""
+
+    def say(self, what: str) -> None:
+        """A line that stays."""
+
+    def show(self, what: str, work: Work) -> None:
+        """How far the work is now."""
+
+    def close(self) -> None:
+        """Nothing more comes."""
+
+
+class Progress:
+    """What a job tells of itself while it runs."""
+
+    def __init__(self, display: Display | None) -> None:
+        self._display = display
+
+    def step(self, what: str) -> None:
+        """Tell the person who waits what happens now."""
+        if self._display:
+            self._display.say(one_line(f"{what} ..."))
+
+    @contextlib.contextmanager
+    def work(
+        self, what: str, messages_total: int | None = None, size_total: int | None = None
+    ) -> Iterator[Work]:
+        """Work that is shown until the block ends."""
+        work = Work(messages_total, size_total)
+        if self._display is None:
+            yield work
+            return
+        display = self._display
+        what = one_line(what)
+        self.step(what)
+        with repeating(lambda: display.show(what, work), LOOK_INTERVAL_S):
+            yield work
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        if self._display:
+            self._display.close()
+
+
+def progress_on(stream: TextIO, job: str, *, quiet: bool = False) -> Progress:
+    """The progress of a job on a stream: a bar on a terminal, lines elsewhere, nothing if ``quiet``."""
+    if quiet:
+        return Progress(None)
+    return Progress(Bar(stream, job) if stream.isatty() else Lines(stream, job))
+
+
+class Lines:
+    """Plain lines, at most one each ``LINE_INTERVAL_S`` about the same work."""
+
+    def __init__(self, stream: TextIO, job: str, clock: Callable[[], float] = time.monotonic) -> None:
+        self._stream, self._job, self._clock = stream, job, clock
+        self._last_s = clock()
+
+    def say(self, what: str) -> None:
+        self._last_s = self._clock()
+        print(f"{self._job}: {what}", file=self._stream, flush=True)
+
+    def show(self, what: str, work: Work) -> None:
+        if self._clock() - self._last_s >= LINE_INTERVAL_S:
+            percent = "" if work.fraction is None else f" {work.fraction:.0%},"
+            self.say(f"{what}:{percent} {work}")
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+class Bar:
+    """A bar that is drawn over and goes away at the end; lines stay above it."""
+
+    def __init__(self, stream: TextIO, job: str) -> None:
+        columns = (TextColumn(job), BarColumn(), TextColumn("{task.percentage:>3.0f}%"))
+        self._bars = Bars(
+            *columns,
+            TextColumn("{task.description}"),
+            console=Console(file=stream),
+            transient=True,
+            redirect_stdout=False,
+            redirect_stderr=False,
+        )
+        self._job = job
+        self._task = self._bars.add_task("", total=None, visible=False)
+
+    def say(self, what: str) -> None:
+        self._bars.console.print(f"{self._job}: {what}", markup=False, highlight=False)
+
+    def show(self, what: str, work: Work) -> None:  # noqa: ARG002  # the line above tells what it is
+        fraction = work.fraction
+        total, completed = (None, 0.0) if fraction is None else (1.0, fraction)
+        self._bars.start()
+        self._bars.update(self._task, total=total, completed=completed, description=f"{work}", visible=True)
+
+    def close(self) -> None:
+        self._bars.stop()
+
+
+@contextlib.contextmanager
+def repeating(look: Callable[[], None], interval_s: float) -> Iterator[None]:
+    """Call ``look`` every so often in a thread of its own while the block runs, and once after it."""
+    done = threading.Event()
+
+    def run() -> None:
+        while not done.wait(interval_s):
+            look()
+
+    thread = threading.Thread(target=run, name="kafkawire-progress", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join()
+    look()
+
+
+def shown_size(size: int) -> str:
+    """``5.6 MiB``"""
+    value, unit = float(size), _SIZE_UNITS[0]
+    for unit in _SIZE_UNITS:
+        if value < 1024 or unit == _SIZE_UNITS[-1]:
+            break
+        value /= 1024
+    return f"{value:.0f} {unit}" if unit == "B" else f"{value:.1f} {unit}"
+
+
+def shown_time(time_s: float) -> str:
+    """``1:02:03`` or ``2:03``"""
+    minutes, seconds = divmod(round(time_s), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{seconds:02}" if hours else f"{minutes}:{seconds:02}"

@@ -1,0 +1,181 @@
+"""Files of any file system that Spark's Hadoop knows (``file:``, ``hdfs:``, ``s3a:``, ...), by path.
+
+What is assumed of the file system: ``rename`` of a file or folder is one step, which somebody else sees
+as done or not done, and a file that was closed can be listed and read at once. That holds for local
+disks, which are this machine's own business (``local_files``), and for HDFS. Of object stores it holds where
+the connector says so; renaming a folder is many steps in S3.
+"""
+
+from __future__ import annotations
+
+import uuid
+from typing import Any, Protocol
+
+from py4j.protocol import Py4JJavaError
+from pyspark.sql import SparkSession
+
+from ...errors import shown
+from ..memory.local_files import FileError as FileError
+from ..memory.local_files import LocalFiles, named
+from .java_errors import reason_of
+
+
+class FileSystem(Protocol):
+    """Files by path. All methods raise ``FileError``, which names the path."""
+
+    def exists(self, path: str) -> bool:
+        """Whether there is such a file or folder."""
+
+    def names(self, folder: str) -> list[str]:
+        """The names in a folder, sorted; none where there is no such folder."""
+
+    def read(self, path: str) -> str:
+        """A file's text."""
+
+    def create(self, path: str, text: str) -> None:
+        """Make a file that is not there yet, in one step: with all of its text, or not at all."""
+
+    def rename(self, source: str, target: str) -> None:
+        """Rename a file or folder to what is not there yet."""
+
+    def make_folder(self, path: str) -> None:
+        """Make a folder and those above it."""
+
+    def remove(self, path: str) -> None:
+        """Remove a file or folder, which need not be there."""
+
+    def sync(self, folder: str) -> None:
+        """Force all that is in a folder to the disk, where that can be asked for."""
+
+    def local_path(self, path: str) -> str | None:
+        """The path as this machine knows it; None on another file system than this machine's own."""
+
+
+class Files:
+    """Files by path, each by the file system that it is of."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        self._hadoop = HadoopFiles(spark)
+        self._local = LocalFiles()
+
+    def _at(self, path: str) -> tuple[FileSystem, str]:
+        local = self._hadoop.local_path(path)
+        return (self._hadoop, path) if local is None else (self._local, local)
+
+    def exists(self, path: str) -> bool:
+        files, path = self._at(path)
+        return files.exists(path)
+
+    def names(self, folder: str) -> list[str]:
+        files, folder = self._at(folder)
+        return files.names(folder)
+
+    def read(self, path: str) -> str:
+        files, path = self._at(path)
+        return files.read(path)
+
+    def create(self, path: str, text: str) -> None:
+        files, path = self._at(path)
+        files.create(path, text)
+
+    def rename(self, source: str, target: str) -> None:
+        (files, source), (_, target) = self._at(source), self._at(target)
+        files.rename(source, target)
+
+    def make_folder(self, path: str) -> None:
+        files, path = self._at(path)
+        files.make_folder(path)
+
+    def remove(self, path: str) -> None:
+        files, path = self._at(path)
+        files.remove(path)
+
+    def sync(self, folder: str) -> None:
+        files, folder = self._at(folder)
+        files.sync(folder)
+
+    def local_path(self, path: str) -> str | None:
+        return self._hadoop.local_path(path)
+
+
+class HadoopFiles:
+    """Files of Hadoop's file systems, this machine's among them."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        self._jvm: Any = spark.sparkContext._jvm
+        self._conf = spark.sparkContext._jsc.hadoopConfiguration()
+
+    def exists(self, path: str) -> bool:
+        return bool(self._call("exists", path))
+
+    def names(self, folder: str) -> list[str]:
+        if not self.exists(folder):
+            return []
+        return sorted(status.getPath().getName() for status in self._call("listStatus", folder))
+
+    def read(self, path: str) -> str:
+        stream = self._call("open", path)
+        try:
+            return str(self._jvm.org.apache.commons.io.IOUtils.toString(stream, "UTF-8"))
+        except Py4JJavaError as error:
+            raise _file_error("read", path, error) from error
+        finally:
+            stream.close()
+
+    def create(self, path: str, text: str) -> None:
+        folder, _, name = path.rpartition("/")
+        unfinished = f"{folder}/.{name}.{uuid.uuid4().hex}.unfinished"
+        stream = self._call("create", unfinished, True)
+        try:
+            stream.write(bytearray(text.encode()))
+            stream.hsync()
+            stream.close()
+        except Py4JJavaError as error:
+            raise _file_error("write", path, error) from error
+        self.rename(unfinished, path)
+
+    def rename(self, source: str, target: str) -> None:
+        if self.exists(target):
+            raise FileError(f"{named(target)} is there already: does another run write here?")
+        if not self._call("rename", source, self._path(target)):
+            raise FileError(f"cannot rename {named(source)} to {named(target)}")
+        # What came to be there meanwhile, and is a folder, was not replaced: the other one went into it.
+        inside = f"{target}/{source.rpartition('/')[2]}"
+        is_folder = self._call("getFileStatus", target).isDirectory()
+        if is_folder and self.exists(inside):
+            self.remove(inside)
+            raise FileError(f"{named(target)} came to be there meanwhile: does another run write here?")
+
+    def local_path(self, path: str) -> str | None:
+        where = self._path(path)
+        try:
+            files = where.getFileSystem(self._conf)
+            if str(files.getUri().getScheme()) != "file":
+                return None
+            return str(files.makeQualified(where).toUri().getPath())
+        except Py4JJavaError as error:
+            raise _file_error("find", path, error) from error
+
+    def make_folder(self, path: str) -> None:
+        if not self._call("mkdirs", path):
+            raise FileError(f"{named(path)}: cannot make the folder: may this user write there?")
+
+    def remove(self, path: str) -> None:
+        self._call("delete", path, True)
+
+    def sync(self, folder: str) -> None:
+        """What was closed there is kept."""
+
+    def _path(self, path: str) -> Any:
+        return self._jvm.org.apache.hadoop.fs.Path(path)
+
+    def _call(self, method: str, path: str, *arguments: Any) -> Any:
+        try:
+            where = self._path(path)
+            return getattr(where.getFileSystem(self._conf), method)(where, *arguments)
+        except Py4JJavaError as error:
+            raise _file_error(method, path, error) from error
+
+
+def _file_error(method: str, path: str, error: Py4JJavaError) -> FileError:
+    return FileError(f"{named(path)}: cannot {method}: {shown(reason_of(error))}")

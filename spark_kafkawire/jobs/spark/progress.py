@@ -1,0 +1,74 @@
+"""How far Spark is with what it runs for a job, from what the driver knows of its stages.
+
+    with progress.work("writing", messages_total=15917) as work, watching(spark, work):
+        frame.write...
+
+Executors tell the driver what running tasks have read with each heartbeat
+(``spark.executor.heartbeatInterval``, 10 s), and what finished ones have at once.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+from py4j.protocol import Py4JError
+from pyspark import SparkContext
+from pyspark.sql import SparkSession
+
+from ..shell.progress import LOOK_INTERVAL_S, Work, repeating
+
+_NUMBERS: Final = itertools.count(1)
+
+
+@dataclass(frozen=True, slots=True)
+class StageTotals:
+    """Sums over the stages of some Spark jobs; ``messages`` are rows that came from sources."""
+
+    messages: int = 0
+    size: int = 0
+    tasks_done: int = 0
+    tasks: int = 0
+
+
+@contextlib.contextmanager
+def watching(spark: SparkSession, work: Work) -> Iterator[None]:
+    """Tell ``work`` how far the Spark jobs are that this thread runs in the block."""
+    context = spark.sparkContext
+    group = f"kafkawire-{next(_NUMBERS)}"
+    context.setJobGroup(group, "kafkawire")
+
+    def look() -> None:
+        # Nothing that Spark does not tell may stop the job that it runs.
+        with contextlib.suppress(Py4JError):
+            totals = stage_totals(context, group)
+            work.messages, work.size = totals.messages, totals.size
+            work.fraction_done = totals.tasks_done / totals.tasks if totals.tasks else None
+
+    try:
+        with repeating(look, LOOK_INTERVAL_S):
+            yield
+    finally:
+        context.setLocalProperty("spark.jobGroup.id", None)  # type: ignore[arg-type]  # None ends the group
+
+
+def stage_totals(context: SparkContext, group: str) -> StageTotals:
+    """What the stages of a job group have done so far."""
+    tracker = context.statusTracker()
+    stage_ids: set[int] = set()
+    for job_id in tracker.getJobIdsForGroup(group):
+        job = tracker.getJobInfo(job_id)
+        stage_ids.update(job.stageIds if job else ())
+    # Private to Spark's Scala packages, and all that knows records and bytes while a stage runs.
+    store: Any = context._jsc.sc().statusStore()
+    stages = [stage for each in stage_ids if (stage := store.lastStageAttempt(each)).numTasks()]
+    started = [stage for stage in stages if stage.status().toString() != "SKIPPED"]
+    return StageTotals(
+        messages=sum(stage.inputRecords() for stage in started),
+        size=sum(max(stage.inputBytes(), stage.outputBytes()) for stage in started),
+        tasks_done=sum(stage.numCompleteTasks() for stage in started),
+        tasks=sum(stage.numTasks() for stage in started),
+    )

@@ -1,0 +1,46 @@
+"""The Spark session of a job, with the data source in it, also where only the zip was shipped.
+
+with job_session("ingest") as spark:
+    spark.read.format("kafkawire")
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Final
+
+from pyspark import SparkConf
+from pyspark.sql import SparkSession
+
+from ...source.datasource import KafkaWireDataSource
+
+#: What jobs are better off with, unless spark-submit was told otherwise.
+_DEFAULTS: Final = {
+    # The terminal is the job's: its progress, and one line for an error.
+    "spark.log.level": "ERROR",
+    "spark.ui.showConsoleProgress": "false",
+    # An error in a Python worker is one line, the source's own.
+    "spark.sql.execution.pyspark.udf.hideTraceback.enabled": "true",
+    # The faster way between the JVM and its Python workers.
+    "spark.python.unix.domain.socket.enabled": "true",
+    # A time that a message holds is shown and partitioned by as what it is everywhere.
+    "spark.sql.session.timeZone": "UTC",
+}
+
+
+@contextlib.contextmanager
+def job_session(job: str) -> Iterator[SparkSession]:
+    """The session that spark-submit configured; it ends with the block.
+
+    Spark looks for data sources in the folders of ``sys.path`` and not in zips, so ours is
+    registered.
+    """
+    given = SparkConf()
+    defaults = {key: value for key, value in _DEFAULTS.items() if not given.contains(key)}
+    builder = SparkSession.builder.appName(f"kafkawire {job}")
+    for key, value in defaults.items():
+        builder = builder.config(key, value)
+    with builder.getOrCreate() as spark:
+        spark.dataSource.register(KafkaWireDataSource)
+        yield spark

@@ -1,0 +1,110 @@
+"""Ingest onto a disk that is full or read-only: what is shown is whole, and the next run goes on."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import pytest
+from pyspark.sql import SparkSession
+
+from spark_kafkawire.jobs.ingest.output import OutputOptions
+from spark_kafkawire.jobs.ingest.run import Ingest
+from spark_kafkawire.jobs.shell.command_line import FAILURES, told
+from tests.support import librdkafka
+from tests.support.foreign import Record
+from tests.support.noida import NoidaBroker
+
+from .ingesting import QUIET, options_of, values_of
+
+COUNT: Final = 2000
+#: KiB of a disk, from one on which nothing has a place to one that holds the output nearly; a page is 4.
+SIZES: Final = (4, 12, 20, 36, 52, 84)
+
+
+class SmallDisk:
+    """A file system in memory, of a size that may change."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def mount(self) -> bool:
+        """Whether this user may."""
+        done = subprocess.run(
+            ["mount", "-t", "tmpfs", "-o", "size=4k", "kafkawire", self.folder], capture_output=True
+        )
+        return done.returncode == 0
+
+    def remount(self, options: str) -> None:
+        subprocess.run(["mount", "-o", f"remount,{options}", self.folder], check=True)
+
+    def unmount(self) -> None:
+        subprocess.run(["umount", "--lazy", self.folder], check=True)
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[SmallDisk]:
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    disk = SmallDisk(folder)
+    try:
+        is_mounted = disk.mount()
+    except FileNotFoundError:
+        is_mounted = False
+    if not is_mounted:
+        pytest.skip("this user may not mount a file system in memory")
+    yield disk
+    disk.unmount()
+
+
+@pytest.mark.parametrize("file_format", ["parquet", "json"])
+def test_what_a_full_disk_has_cut_is_never_shown(
+    spark: SparkSession, noida: NoidaBroker, disk: SmallDisk, file_format: str
+) -> None:
+    topic = noida.create_topic(2)
+    records = [Record(b'{"n": %d}' % number, partition=number % 2) for number in range(COUNT)]
+    librdkafka.produce(noida.bootstrap_servers, topic, records)
+    output = OutputOptions(f"{disk.folder}/out", format=file_format, decode="string")
+    options = options_of(noida, topic, output, group=f"g-{topic}")
+    lines = []
+    for size in SIZES:
+        disk.remount(f"size={size}k")
+        try:
+            Ingest(spark, options, QUIET).run()
+            break
+        except FAILURES as error:
+            lines.append(told(error)[0])
+        assert not [*disk.folder.glob("out/batch=*")]
+        assert librdkafka.committed_offset(noida.bootstrap_servers, f"g-{topic}", topic) <= 0
+    assert len(lines) >= 3
+    assert [line for line in lines if "No space left on device" not in line or not line.isprintable()] == []
+    disk.remount("size=16m")
+    Ingest(spark, options, QUIET).run()
+    rows = spark.read.format(file_format).load(output.path).selectExpr("get_json_object(value, '$.n') AS n")
+    assert sorted(int(row.n) for row in rows.collect()) == [*range(COUNT)]
+    assert librdkafka.committed_offset(noida.bootstrap_servers, f"g-{topic}", topic) == COUNT // 2
+
+
+def test_a_read_only_output_is_named_and_nothing_is_committed(
+    spark: SparkSession, noida: NoidaBroker, disk: SmallDisk
+) -> None:
+    topic = noida.create_topic()
+    librdkafka.produce(noida.bootstrap_servers, topic, [Record(b'{"n": 0}')])
+    disk.remount("size=16m")
+    output = OutputOptions(f"{disk.folder}/out")
+    options = options_of(noida, topic, output, group=f"g-{topic}")
+    Ingest(spark, options, QUIET).run()
+    librdkafka.produce(noida.bootstrap_servers, topic, [Record(b'{"n": 1}')])
+    disk.remount("ro")
+    with pytest.raises(FAILURES) as refused:
+        Ingest(spark, options, QUIET).run()
+    assert told(refused.value)[0] == (
+        f"{disk.folder}/out/_kafkawire/lock: cannot write: Read-only file system; let this user write there, "
+        "and run again"
+    )
+    assert librdkafka.committed_offset(noida.bootstrap_servers, f"g-{topic}", topic) == 1
+    disk.remount("rw")
+    Ingest(spark, options, QUIET).run()
+    assert values_of(spark, output) == [0, 1]

@@ -1,0 +1,116 @@
+"""What a run of ingest reads: proportions, cut points, losses, and the record of it. Pure."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from spark_kafkawire.errors import DataLossError
+from spark_kafkawire.jobs.ingest.plan import Plan, PlanError, limited, next_plan, ranges_to_read
+from spark_kafkawire.model import LogBounds, OffsetRange, TopicPartition
+
+A, B, C = (TopicPartition("t", partition) for partition in range(3))
+OLD = TopicPartition("old-topic", 1, 0)
+
+
+def bounds(log: TopicPartition, earliest: int, latest: int, *segment_starts: int) -> LogBounds:
+    return LogBounds(log, earliest, latest, segment_starts or None)
+
+
+@pytest.mark.parametrize("schema", [None, '{"type":"struct","fields":[]}'])
+def test_a_plan_is_read_as_it_was_recorded(schema: str | None) -> None:
+    ranges = (OffsetRange(A, 5, 9), OffsetRange(OLD, 0, 1 << 62))
+    plan = Plan(7, ranges, {A: 9, OLD: 1 << 62, C: 3}, schema, ("t 0 is gone",))
+    assert Plan.from_json(plan.to_json(), "here") == plan
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "{}",
+        "[]",
+        '{"batch": 0}',
+        '{"batch": 0, "ranges": {"t": {"x": [0, 1]}}, "positions": {}, "schema": null, "losses": []}',
+        '{"batch": 0, "ranges": {"t": {"0": [0]}}, "positions": {}, "schema": null, "losses": []}',
+        '{"batch": 0, "ranges": {"t": 1}, "positions": {}, "schema": null, "losses": []}',
+    ],
+)
+def test_what_is_no_plan_is_told_with_its_place(text: str) -> None:
+    with pytest.raises(PlanError, match=r"^/state/7\.done\.json is not a plan of ingest"):
+        Plan.from_json(text, "/state/7.done.json")
+
+
+def test_ranges_reach_from_where_each_log_stands_to_its_end() -> None:
+    ranges, losses = ranges_to_read([bounds(A, 0, 10), bounds(B, 3, 3)], {A: 4, B: 3}, fail_on_data_loss=True)
+    assert (ranges, losses) == ([OffsetRange(A, 4, 10), OffsetRange(B, 3, 3)], {})
+
+
+@pytest.mark.parametrize(
+    ("start", "message"),
+    [(2, r"t 0 \[2, 5\) was deleted before"), (11, r"t 0 ends at 10 and was read up to 11")],
+)
+def test_what_is_gone_is_an_error_unless_the_user_says_otherwise(start: int, message: str) -> None:
+    with pytest.raises(DataLossError, match=message):
+        ranges_to_read([bounds(A, 5, 10)], {A: start}, fail_on_data_loss=True)
+    ranges, losses = ranges_to_read([bounds(A, 5, 10)], {A: start}, fail_on_data_loss=False)
+    assert ranges == [OffsetRange(A, 5, 10)]
+    assert list(losses) == [A]
+
+
+@pytest.mark.parametrize(
+    ("size_max", "sizes"),
+    [(None, [100, 300, 0]), (1000, [100, 300]), (400, [100, 300]), (40, [10, 30]), (3, [1, 2]), (1, [1, 1])],
+)
+def test_a_limit_is_shared_in_proportion(size_max: int | None, sizes: list[int]) -> None:
+    whole = [OffsetRange(A, 10, 110), OffsetRange(B, 0, 300), OffsetRange(C, 7, 7)]
+    found = {each.log: bounds(each.log, 0, each.stop_offset) for each in whole}
+    parts = limited(whole, size_max, found)
+    assert [part.size for part in parts] == [size for size in sizes if size]
+    assert [part.start_offset for part in parts] == [10, 0]
+
+
+@pytest.mark.parametrize(
+    ("size_max", "stop"), [(1, 400), (399, 400), (400, 400), (699, 400), (700, 700), (999, 700), (1000, 1000)]
+)
+def test_a_range_of_bytes_ends_where_a_segment_does(size_max: int, stop: int) -> None:
+    whole = OffsetRange(OLD, 0, 1000)
+    found = {OLD: bounds(OLD, 0, 1000, 0, 400, 700)}
+    assert limited([whole], size_max, found) == (OffsetRange(OLD, 0, stop),)
+
+
+def test_a_log_of_one_segment_is_read_whole_whatever_the_limit_is() -> None:
+    whole = OffsetRange(OLD, 10, 1000)
+    assert limited([whole], 1, {OLD: bounds(OLD, 0, 1000, 0)}) == (whole,)
+
+
+def test_plans_follow_each_other_and_logs_that_are_not_read_keep_their_place() -> None:
+    first = next_plan(None, [OffsetRange(A, 0, 5)], {A: 0, B: 3}, None)
+    assert (first.batch, first.positions) == (0, {A: 5, B: 3})
+    second = next_plan(first, [OffsetRange(C, 2, 4)], {C: 2}, None)
+    assert (second.batch, second.positions) == (1, {A: 5, B: 3, C: 4})
+
+
+def test_what_is_known_of_a_topic_ends_with_it() -> None:
+    first = next_plan(None, [OffsetRange(A, 0, 9)], {A: 0, C: 4}, None, (), {"t": "1", "u": "2"})
+    assert first.made_anew({"t": "1"}) == first.made_anew({}) == first.made_anew({"new": "3"}) == set()
+    assert first.made_anew({"t": "3", "u": "2"}) == {"t"}
+    second = next_plan(first, [OffsetRange(A, 0, 3)], {A: 0}, None, (), {"t": "3"})
+    assert (second.positions, second.topic_ids) == ({A: 3}, {"t": "3", "u": "2"})
+    assert Plan.from_json(second.to_json(), "here") == second
+    assert first.id != second.id
+
+
+def test_a_plan_that_was_recorded_without_ids_and_a_checksum_is_read() -> None:
+    plan = Plan(0, (), {A: 1})
+    content = json.loads(plan.to_json())
+    del content["id"], content["topic_ids"], content["format"], content["sha256"]
+    assert Plan.from_json(json.dumps(content), "here") == plan
+
+
+def test_logs_that_were_given_up_keep_their_place_and_are_remembered() -> None:
+    first = next_plan(None, [OffsetRange(OLD, 0, 9)], {OLD: 0, A: 1}, None, gone=[OLD, A])
+    assert Plan.from_json(first.to_json(), "here") == first
+    assert (first.gone, first.positions[OLD]) == (frozenset((OLD, A)), 9)
+    assert "gone" not in json.loads(next_plan(first, [], {}, None).to_json())

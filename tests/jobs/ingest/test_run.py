@@ -1,0 +1,458 @@
+"""A run of ingest in this process: what it starts from, what it writes, and what a crash leaves."""
+
+from __future__ import annotations
+
+import io
+import itertools
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+from kazoo.client import KazooClient
+from pyspark.sql import SparkSession
+
+from spark_kafkawire.broker import EmbeddedCluster
+from spark_kafkawire.cluster.v07.cluster import V07Cluster
+from spark_kafkawire.cluster.v07.view import view
+from spark_kafkawire.errors import BrokersMissingError, DataLossError, OptionError
+from spark_kafkawire.jobs.ingest.options import IngestOptions, parse_starting
+from spark_kafkawire.jobs.ingest.output import OutputOptions, parse_partition_by
+from spark_kafkawire.jobs.ingest.run import Ingest
+from spark_kafkawire.jobs.shell.progress import progress_on
+from spark_kafkawire.jobs.spark.hadoop_files import FileError, Files
+from spark_kafkawire.options import Discovery
+from tests.support import librdkafka
+from tests.support.foreign import Record
+from tests.support.noida import NoidaBroker
+from tests.support.polling import poll
+from tests.support.settings import net_07
+from tests.support.zookeeper_tree import expired
+
+from .ingesting import QUIET, Crash, crash, options_of, produce, values_of
+
+
+def test_runs_go_on_where_the_last_one_ended(
+    spark: SparkSession, noida: NoidaBroker, topic: str, output: OutputOptions
+) -> None:
+    noida.create_topic(2, topic)
+    options = options_of(noida, topic, output)
+    for count, more in enumerate((20, 30)):
+        produce(noida.bootstrap_servers, topic, range(100 * count, 100 * count + more))
+        summary = Ingest(spark, options, QUIET).run()
+        assert (summary["messages"], summary["batches"][0]["batch"]) == (more, count)
+    assert Ingest(spark, options, QUIET).run()["batches"] == []
+    assert values_of(spark, output) == [*range(20), *range(100, 130)]
+
+
+def test_progress_is_kept_in_the_group(
+    spark: SparkSession, noida: NoidaBroker, topic: str, output: OutputOptions
+) -> None:
+    noida.create_topic(2, topic)
+    produce(noida.bootstrap_servers, topic, range(20))
+    librdkafka.commit_offsets(noida.bootstrap_servers, f"g-{topic}", topic, {0: 4})
+    options = options_of(noida, topic, output, group=f"g-{topic}")
+    assert Ingest(spark, options, QUIET).run()["messages"] == 16
+    committed = [
+        librdkafka.committed_offset(noida.bootstrap_servers, f"g-{topic}", topic, number) for number in (0, 1)
+    ]
+    assert committed == [10, 10]
+    assert values_of(spark, output) == [number for number in range(20) if number % 2 or number >= 8]
+
+
+def test_a_limit_splits_what_there_is_into_runs(
+    spark: SparkSession, noida: NoidaBroker, topic: str, output: OutputOptions
+) -> None:
+    noida.create_topic(2, topic)
+    produce(noida.bootstrap_servers, topic, range(20))
+    options = options_of(noida, topic, output, records_max=8)
+    assert [Ingest(spark, options, QUIET).run()["messages"] for _ in range(4)] == [8, 8, 4, 0]
+    assert values_of(spark, output) == [*range(20)]
+
+
+def test_latest_is_the_end_at_the_first_run_also_where_nothing_was_read(
+    spark: SparkSession, noida: NoidaBroker, topic: str, output: OutputOptions
+) -> None:
+    noida.create_topic(1, topic)
+    produce(noida.bootstrap_servers, topic, range(5), partitions=1)
+    options = options_of(noida, topic, output, starting=parse_starting("latest"))
+    assert Ingest(spark, options, QUIET).run()["messages"] == 0
+    produce(noida.bootstrap_servers, topic, range(5, 9), partitions=1)
+    assert Ingest(spark, options, QUIET).run()["messages"] == 4
+    noida.add_partitions(topic, 2)
+    produce(noida.bootstrap_servers, topic, range(1, 2))
+    assert Ingest(spark, options, QUIET).run()["messages"] == 1
+    assert values_of(spark, output) == [1, 5, 6, 7, 8]
+
+
+@pytest.mark.parametrize(
+    ("text", "options"),
+    [
+        ("earliest", {}),
+        (" Latest ", None),
+        ("1700000000000", {"startingTimestamp": "1700000000000"}),
+        ("2023-11-14T22:13:20Z", {"startingTimestamp": "1700000000000"}),
+        ("2023-11-14T23:13:20+01:00", {"startingTimestamp": "1700000000000"}),
+        ("2023-11-14", {"startingTimestamp": "1699920000000"}),
+        ('{"t":{"0":1}}', {"startingOffsets": '{"t":{"0":1}}'}),
+    ],
+)
+def test_a_start_is_a_word_a_time_or_offsets(text: str, options: dict[str, str] | None) -> None:
+    assert parse_starting(text) == options
+
+
+def test_given_offsets_are_where_the_first_run_starts(
+    spark: SparkSession, noida: NoidaBroker, topic: str, output: OutputOptions
+) -> None:
+    noida.create_topic(2, topic)
+    produce(noida.bootstrap_servers, topic, range(20))
+    options = options_of(noida, topic, output, starting=parse_starting(f'{{"{topic}":{{"0":9,"1":-2}}}}'))
+    assert Ingest(spark, options, QUIET).run()["messages"] == 11
+    with pytest.raises(OptionError, match=r"startingOffsets must name exactly the partitions that are read"):
+        Ingest(
+            spark,
+            options_of(
+                noida, topic, OutputOptions(f"{output.path}-2"), starting=parse_starting('{"t":{"0":9}}')
+            ),
+            QUIET,
+        ).run()
+
+
+def test_json_is_decoded_and_what_is_none_is_kept(
+    spark: SparkSession, noida: NoidaBroker, topic: str, tmp_path: Path
+) -> None:
+    noida.create_topic(1, topic)
+    values = [b'{"n": 1, "s": "a"}', b"no JSON", b'{"n": 2}']
+    librdkafka.produce(noida.bootstrap_servers, topic, [Record(value, key=b"k") for value in values])
+    for schema, names in ((None, ["n", "s"]), ("s string", ["s"])):
+        output = OutputOptions(str(tmp_path / f"out-{schema}"), decode="json", schema=schema)
+        Ingest(spark, options_of(noida, topic, output), QUIET).run()
+        frame = spark.read.parquet(output.path)
+        assert frame.selectExpr("value.*").columns == [*names, "_corrupt_record"]
+        rows = frame.orderBy("offset").select("key", "value").collect()
+        assert [row.key for row in rows] == ["k"] * 3
+        assert [row.value._corrupt_record for row in rows] == [None, "no JSON", None]
+
+
+def test_text_is_partitioned_by_columns_and_by_sql(
+    spark: SparkSession, noida: NoidaBroker, topic: str, tmp_path: Path
+) -> None:
+    noida.create_topic(2, topic)
+    produce(noida.bootstrap_servers, topic, range(6))
+    columns = parse_partition_by(["partition", "even=offset % 2 = 0"])
+    output = OutputOptions(str(tmp_path / "out"), "json", decode="string", partition_by=columns)
+    Ingest(spark, options_of(noida, topic, output), QUIET).run()
+    folders = {str(file.parent.relative_to(output.path)) for file in Path(output.path).rglob("*.json")}
+    shown = {folder for folder in folders if not folder.startswith("_")}
+    assert shown == {f"batch=0/partition={n}/even={even}" for n in (0, 1) for even in ("true", "false")}
+    rows = spark.read.json(output.path).select("value").collect()
+    assert sorted(row.value for row in rows) == [f'{{"n": {number}}}' for number in range(6)]
+
+
+def test_what_retention_deleted_is_an_error_or_a_reported_loss(
+    spark: SparkSession, noida: NoidaBroker, topic: str, output: OutputOptions
+) -> None:
+    noida.create_topic(1, topic)
+    produce(noida.bootstrap_servers, topic, range(10), partitions=1)
+    Ingest(spark, options_of(noida, topic, output), QUIET).run()
+    produce(noida.bootstrap_servers, topic, range(10, 20), partitions=1)
+    noida.delete_records(topic, 0, 15)
+    with pytest.raises(DataLossError, match=rf"^{topic} 0 \[10, 15\) was deleted"):
+        Ingest(spark, options_of(noida, topic, output), QUIET).run()
+    options = options_of(noida, topic, output, connection={"failOnDataLoss": "false"})
+    summary = Ingest(spark, options, QUIET).run()
+    assert (summary["messages"], summary["data_loss"]) == (
+        5,
+        [f"{topic} 0 [10, 15) was deleted before it was read"],
+    )
+    assert values_of(spark, output) == [*range(10), *range(15, 20)]
+
+
+def test_a_log_that_lost_all_is_told_of_once(
+    spark: SparkSession, noida: NoidaBroker, topic: str, output: OutputOptions
+) -> None:
+    noida.create_topic(1, topic)
+    produce(noida.bootstrap_servers, topic, range(10), partitions=1)
+    options = options_of(
+        noida, topic, output, group=f"g-{topic}", connection={"failOnDataLoss": "false"}, records_max=4
+    )
+    Ingest(spark, options, QUIET).run()
+    noida.delete_records(topic, 0, 10)
+    losses = [Ingest(spark, options, QUIET).run()["data_loss"] for _ in range(2)]
+    assert losses == [[f"{topic} 0 [4, 10) was deleted before it was read"], []]
+    assert librdkafka.committed_offset(noida.bootstrap_servers, f"g-{topic}", topic) == 10
+    assert values_of(spark, output) == [*range(4)]
+
+
+def test_a_loss_is_told_by_the_run_that_finishes_the_batch(
+    spark: SparkSession,
+    noida: NoidaBroker,
+    topic: str,
+    output: OutputOptions,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    noida.create_topic(1, topic)
+    produce(noida.bootstrap_servers, topic, range(10), partitions=1)
+    options = options_of(noida, topic, output, connection={"failOnDataLoss": "false"}, records_max=2)
+    Ingest(spark, options, QUIET).run()
+    noida.delete_records(topic, 0, 5)
+    with monkeypatch.context() as patched:
+        patched.setattr(Ingest, "_write", crash)
+        with pytest.raises(Crash):
+            Ingest(spark, options, QUIET).run()
+    summary = Ingest(spark, options, QUIET).run()
+    assert summary["data_loss"] == [f"{topic} 0 [2, 5) was deleted before it was read"]
+    assert values_of(spark, output) == [0, 1, 5, 6, 7, 8]
+
+
+def test_a_group_that_brokers_have_forgotten_goes_on_where_the_output_ends(
+    spark: SparkSession, noida: NoidaBroker, topic: str, output: OutputOptions
+) -> None:
+    noida.create_topic(1, topic)
+    for count, group in enumerate(("known", "forgotten")):
+        produce(noida.bootstrap_servers, topic, range(10 * count, 10 * count + 10), partitions=1)
+        options = options_of(noida, topic, output, group=f"{group}-{topic}")
+        assert Ingest(spark, options, QUIET).run()["messages"] == 10
+    assert values_of(spark, output) == [*range(20)]
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"connection": {"subscribe": "t"}}, r"option subscribe is ingest's own; use --topic"),
+        ({"connection": {"STARTINGOFFSETS": "earliest"}}, r"STARTINGOFFSETS is ingest's own; use --starting"),
+        ({"connection": {"endingOffsets": "latest"}}, r"a run ends where the logs do"),
+        ({"connection": {"kafka.group.id": "g"}}, r"use --group"),
+        ({"connection": {"fetchBtyes": "1"}}, r"unknown option fetchBtyes .* did you mean fetchBytes"),
+        ({"gone_brokers": frozenset((1,))}, r"argument --gone-broker: only logs of 0\.7 are of one broker"),
+        ({"bytes_max": 1}, r"argument --max-bytes: these brokers count records; use --max-records"),
+    ],
+)
+def test_wrong_options_are_told_before_spark_is_asked(
+    changed: dict[str, Any], message: str, output: OutputOptions
+) -> None:
+    connection = {"kafka.bootstrap.servers": "127.0.0.1:1", **changed.pop("connection", {})}
+    with pytest.raises(OptionError, match=message):
+        IngestOptions(connection, output, {"subscribe": "t"}, **changed)
+
+
+class Crashing:
+    """Counts the steps that change something, and ends the run before or after one of them."""
+
+    CHANGES: Final = ("create", "rename", "remove", "make_folder")
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.left = 0
+        self.after = False
+        steps = [*((Files, name) for name in self.CHANGES), (V07Cluster, "commit_group_offsets")]
+        for owner, name in steps:
+            monkeypatch.setattr(owner, name, self._crashing(getattr(owner, name)))
+
+    def _crashing(self, step: Callable[..., Any]) -> Callable[..., Any]:
+        return lambda *arguments, **options: self._step(lambda: step(*arguments, **options))
+
+    def _step(self, step: Callable[[], Any]) -> Any:
+        self.left -= 1
+        crashes = self.left == 0
+        if crashes and not self.after:
+            raise Crash
+        result = step()
+        if crashes:
+            raise Crash
+        return result
+
+
+@pytest.fixture
+def zookeeper(corpus: EmbeddedCluster) -> Iterator[KazooClient]:
+    client = KazooClient(corpus.zookeeper_connect)
+    client.start()
+    yield client
+    client.stop()
+    client.close()
+
+
+def test_a_crash_before_or_after_any_step_loses_and_doubles_nothing(
+    spark: SparkSession,
+    corpus: EmbeddedCluster,
+    zookeeper: KazooClient,
+    topic: str,
+    output: OutputOptions,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    connection = {"zookeeper.connect": corpus.zookeeper_connect}
+    options = IngestOptions(connection, output, {"subscribe": topic}, group=topic)
+    numbers = itertools.count()
+
+    def produce() -> None:
+        values = [(f'{{"n": {next(numbers)}}}',) for _ in range(6)]
+        frame = spark.createDataFrame(values, "value string").coalesce(1)
+        frame.write.format("kafkawire").mode("append").options(**connection, topic=topic).save()
+
+    crashing = Crashing(monkeypatch)
+    crashes = 0
+    for after in (False, True):
+        crashing.after = after
+        # A run that also finishes an earlier one has more steps than any that is tried here.
+        for step in range(1, 13):
+            produce()
+            crashing.left = step
+            with suppress(Crash):
+                Ingest(spark, options, QUIET).run()
+                crashes -= 1
+            crashes += 1
+    assert crashes >= 18
+    crashing.left = 0
+    produce()
+    summary = Ingest(spark, options, QUIET).run()
+
+    assert values_of(spark, output) == [*range(next(numbers))]
+    newest = summary["batches"][-1]
+    for log_range in newest["ranges"]:
+        node = f"/consumers/{topic}/offsets/{topic}/{log_range['log'].split()[1]}"
+        assert zookeeper.get(node)[0] == str(log_range["stop"]).encode()
+
+
+def test_two_runs_at_once_are_told_and_not_mixed(
+    spark: SparkSession, noida: NoidaBroker, topic: str, output: OutputOptions
+) -> None:
+    noida.create_topic(1, topic)
+    produce(noida.bootstrap_servers, topic, range(10), partitions=1)
+    options = options_of(noida, topic, output)
+    first = Ingest(spark, options, QUIET)
+    second = Ingest(spark, options, QUIET)
+    plan = second._next(None)
+    first.run()
+    assert plan is not None
+    second._state.record(plan)
+    with pytest.raises(FileError, match=r"batch=0 is another run's, or of one with another --checkpoint"):
+        second._finish(plan)
+    assert values_of(spark, output) == [*range(10)]
+
+
+def test_progress_tells_what_happens(
+    spark: SparkSession, noida: NoidaBroker, topic: str, output: OutputOptions
+) -> None:
+    noida.create_topic(1, topic)
+    produce(noida.bootstrap_servers, topic, range(10), partitions=1)
+    stream = io.StringIO()
+    with progress_on(stream, "ingest") as progress:
+        Ingest(spark, options_of(noida, topic, output), progress).run()
+    assert stream.getvalue() == (
+        "ingest: asking the brokers where the logs end ...\ningest: batch 0: 10 records of 1 partition ...\n"
+    )
+
+
+@pytest.fixture
+def old_topic(corpus: EmbeddedCluster, spark: SparkSession, topic: str) -> str:
+    """A topic with a message on each of the two brokers."""
+    for broker in (0, 1):
+        append(spark, corpus, topic, broker, broker)
+    discovery = Discovery(zookeeper_connect=corpus.zookeeper_connect)
+    poll(lambda: len(view(discovery, net_07()).logs_of(topic)) == 6, "both brokers to register the topic")
+    return topic
+
+
+def append(spark: SparkSession, corpus: EmbeddedCluster, topic: str, number: int, broker: int) -> None:
+    port = corpus.brokers[broker].port
+    frame = spark.createDataFrame([(f'{{"n": {number}}}',)], "value string").coalesce(1)
+    place = {"broker.list": f"{broker}:127.0.0.1:{port}", "topic": topic}
+    frame.write.format("kafkawire").mode("append").options(**place).save()
+
+
+def old_options(corpus: EmbeddedCluster, output: OutputOptions, **options: Any) -> IngestOptions:
+    hasty = {"zookeeper.connect": corpus.zookeeper_connect, "retries": "1", **options.pop("connection", {})}
+    return IngestOptions(hasty, output, **options)
+
+
+@pytest.mark.parametrize("by_pattern", [False, True])
+def test_logs_that_earlier_runs_read_are_not_passed_over_in_silence(
+    spark: SparkSession, corpus: EmbeddedCluster, old_topic: str, output: OutputOptions, by_pattern: bool
+) -> None:
+    selection = {"subscribePattern": f"^{old_topic}$"} if by_pattern else {"subscribe": old_topic}
+    options = old_options(corpus, output, selection=selection)
+    assert Ingest(spark, options, QUIET).run()["messages"] == 2
+    append(spark, corpus, old_topic, 2, broker=0)
+    append(spark, corpus, old_topic, 3, broker=1)
+    with expired(corpus.zookeeper_connect, 1):
+        with pytest.raises(BrokersMissingError, match=r"broker 1 is not registered .*, say --gone-broker$"):
+            Ingest(spark, options, QUIET).run()
+        assert values_of(spark, output) == [0, 1]
+        borne = old_options(corpus, output, selection=selection, connection={"failOnDataLoss": "false"})
+        summary = Ingest(spark, borne, QUIET).run()
+        assert summary["messages"] == 1
+        position = len(b'{"n": 1}') + 10
+        assert summary["data_loss"] == [
+            f"{old_topic} 1-0 is not there: it was read up to {position}",
+            f"{old_topic} 1-1 is not there: it was read up to 0",
+            f"{old_topic} 1-2 is not there: it was read up to 0",
+        ]
+        # A broker that is given up for good is told of once.
+        given_up = old_options(corpus, output, selection=selection, gone_brokers=frozenset((1,)))
+        assert Ingest(spark, given_up, QUIET).run()["data_loss"] == summary["data_loss"]
+        for later in (given_up, options):
+            assert Ingest(spark, later, QUIET).run()["data_loss"] == []
+    # And where it was not gone, all is read that was not read before.
+    summary = Ingest(spark, options, QUIET).run()
+    assert (summary["messages"], summary["data_loss"]) == (1, [])
+    assert values_of(spark, output) == [0, 1, 2, 3]
+
+
+def test_logs_that_the_group_has_read_are_not_passed_over_in_silence(
+    spark: SparkSession,
+    corpus: EmbeddedCluster,
+    zookeeper: KazooClient,
+    old_topic: str,
+    output: OutputOptions,
+) -> None:
+    zookeeper.create(f"/consumers/{old_topic}/offsets/{old_topic}/1-0", b"0", makepath=True)
+    options = old_options(corpus, output, selection={"subscribe": old_topic}, group=old_topic)
+    with expired(corpus.zookeeper_connect, 1):
+        with pytest.raises(
+            BrokersMissingError, match=rf"holds 1 of .*, {old_topic} 1-0 first; start it; earlier"
+        ):
+            Ingest(spark, options, QUIET).run()
+        given_up = old_options(
+            corpus, output, selection={"subscribe": old_topic}, group=old_topic, gone_brokers=frozenset((1,))
+        )
+        summary = Ingest(spark, given_up, QUIET).run()
+        assert summary["data_loss"] == [f"{old_topic} 1-0 is not there: the group has read it"]
+    assert Ingest(spark, options, QUIET).run()["messages"] == 1
+    assert values_of(spark, output) == [0, 1]
+
+
+def test_a_broker_that_has_not_announced_yet_what_was_read_of_it_is_asked(
+    spark: SparkSession, corpus: EmbeddedCluster, old_topic: str, output: OutputOptions
+) -> None:
+    options = old_options(corpus, output, selection={"subscribe": old_topic})
+    assert Ingest(spark, options, QUIET).run()["messages"] == 2
+    append(spark, corpus, old_topic, 2, broker=1)
+    with (
+        expired(corpus.zookeeper_connect, 0, topics_only=True),
+        expired(corpus.zookeeper_connect, 1, topics_only=True),
+    ):
+        assert Ingest(spark, options, QUIET).run()["messages"] == 1
+    assert values_of(spark, output) == [0, 1, 2]
+
+
+def test_a_topic_of_a_pattern_that_was_deleted_is_told_once(
+    spark: SparkSession, noida: NoidaBroker, topic: str, output: OutputOptions
+) -> None:
+    for name in (f"{topic}-a", f"{topic}-b"):
+        noida.create_topic(1, name)
+        produce(noida.bootstrap_servers, name, range(3), partitions=1)
+    connection = {"kafka.bootstrap.servers": noida.bootstrap_servers}
+    selection = {"subscribePattern": f"^{topic}-"}
+    assert Ingest(spark, IngestOptions(connection, output, selection), QUIET).run()["messages"] == 6
+    librdkafka.delete_topic(noida.bootstrap_servers, f"{topic}-b")
+    produce(noida.bootstrap_servers, f"{topic}-a", range(3, 5), partitions=1)
+    with pytest.raises(DataLossError, match=f"^{topic}-b 0: earlier runs, .* set failOnDataLoss=false$"):
+        Ingest(spark, IngestOptions(connection, output, selection), QUIET).run()
+    bearing = IngestOptions({**connection, "failOnDataLoss": "false"}, output, selection)
+    summary = Ingest(spark, bearing, QUIET).run()
+    assert (summary["messages"], summary["data_loss"]) == (
+        2,
+        [f"{topic}-b 0 is not there: it was read up to 3"],
+    )
+    assert Ingest(spark, IngestOptions(connection, output, selection), QUIET).run()["data_loss"] == []
+    assert values_of(spark, output) == [0, 0, 1, 1, 2, 2, 3, 4]

@@ -1,0 +1,390 @@
+"""jobs/offsets.py as a user runs it, on clusters of both kinds."""
+
+from __future__ import annotations
+
+import json
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from kazoo.client import KazooClient
+
+from spark_kafkawire import encode_message_set
+from spark_kafkawire.broker import EmbeddedCluster
+from spark_kafkawire.model import Broker
+from spark_kafkawire.net.client import Client
+from spark_kafkawire.protocol import v07
+from tests.support import librdkafka
+from tests.support.foreign import Record
+from tests.support.golden import read_json
+from tests.support.noida import NoidaBroker
+from tests.support.polling import poll
+from tests.support.settings import settings_07
+
+from ..forking import starting_runs
+from ..submitting import ROOT, make_zip, submit
+from .offsets_run import run_offsets
+
+SCRIPT = ROOT / "jobs" / "offsets.py"
+STAGES = read_json("zk_tree.json")["stages"]
+#: A recorded group that nobody is in any more, and one with a member.
+LEFT, LIVE = "14_consumer2_killed", "17_two_topics"
+#: Where the recorded consumers stand in each partition of cc-topic, and where our logs of it end.
+COMMITTED, END = 54, 74
+#: Moments at which a run is killed.
+KILLS = 20
+
+Run = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
+    """Run the job in this process: exit code, stdout, stderr."""
+    monkeypatch.setattr(sys, "argv", sys.argv)  # as it is afterwards
+
+    def run(*argv: str) -> tuple[int, str, str]:
+        return run_offsets(*argv), *capsys.readouterr()
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[EmbeddedCluster]:
+    """Two brokers with six logs of cc-topic, each one message of ``END`` bytes."""
+    with EmbeddedCluster(brokers=2, partitions=3) as cluster:
+        message_set = encode_message_set([bytes(END - 10)])
+        for broker in cluster.brokers:
+            address = Broker(broker.id, broker.host, broker.port)
+            with Client.connect(address, settings_07()) as client:
+                for partition in range(3):
+                    client.send(v07.ProduceRequest("cc-topic", partition, message_set))
+                client.request(v07.OffsetsRequest("cc-topic", 0, v07.LATEST_TIME, 1))
+        yield cluster
+
+
+@pytest.fixture
+def zookeeper(cluster: EmbeddedCluster) -> Iterator[KazooClient]:
+    """The recorded groups are in ZooKeeper, as the JVM wrote them."""
+    client = KazooClient(cluster.zookeeper_connect)
+    client.start()
+    poll(lambda: len(client.get_children("/brokers/topics/cc-topic")) == 2, "both brokers register")
+    for stage in (LEFT, LIVE):
+        for path, data in recorded(stage).items():
+            client.create(path, data.encode(), makepath=True)
+    yield client
+    client.delete("/consumers", recursive=True)
+    client.stop()
+    client.close()
+
+
+def recorded(stage: str) -> dict[str, str]:
+    """The nodes with data that consumers wrote, by path."""
+    nodes = (node for node in STAGES[stage]["tree"] if node["path"].startswith("/consumers/"))
+    return {node["path"]: node["data"] for node in nodes if node["data"]}
+
+
+def offsets_in(client: KazooClient, group: str, topic: str = "cc-topic") -> dict[str, str]:
+    root = f"/consumers/{group}/offsets/{topic}"
+    return {name: client.get(f"{root}/{name}")[0].decode() for name in sorted(client.get_children(root))}
+
+
+def at(cluster: EmbeddedCluster) -> tuple[str, ...]:
+    return ("--quiet", "--option", f"zookeeper.connect={cluster.zookeeper_connect}")
+
+
+@pytest.mark.usefixtures("zookeeper")
+def test_a_group_of_the_jvm_is_reported_with_its_lag(cluster: EmbeddedCluster) -> None:
+    command = [sys.executable, str(SCRIPT), "--option", f"zookeeper.connect={cluster.zookeeper_connect}"]
+    done = subprocess.run(
+        [*command, "--group", "lab-group", "--json"], cwd=ROOT, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout)
+    assert told["groups"] == {
+        "lab-group": {"partitions": 6, "lag": 6 * (END - COMMITTED), "lost": 0, "unknown_partitions": 0}
+    }
+    assert [(log["broker"], log["partition"]) for log in told["logs"]] == [
+        (broker, partition) for broker in (0, 1) for partition in range(3)
+    ]
+    for log in told["logs"]:
+        assert (log["earliest"], log["latest"], log["bytes"], log["segments"]) == (0, END, END, 1)
+        assert log["groups"]["lab-group"] == {"offset": COMMITTED, "lag": END - COMMITTED, "lost": 0}
+    assert "offsets: asking 2 brokers for 6 partitions ..." in done.stderr
+
+
+@pytest.mark.usefixtures("zookeeper")
+def test_the_zip_is_all_that_spark_submit_needs(cluster: EmbeddedCluster, tmp_path: Path) -> None:
+    package, page = make_zip(tmp_path), tmp_path / "offsets.html"
+    done = submit(package, tmp_path, SCRIPT, *at(cluster), "--group", "lab-group", "--html", str(page))
+    assert done.returncode == 0, done.stderr
+    lines = [line.split() for line in done.stdout.splitlines()]
+    assert ["cc-topic", "1-2", "0", "74", "74", "1", "54", "20"] in lines
+    assert page.read_text("utf-8").startswith("<!doctype html>")
+    assert ".sizebar" in page.read_text("utf-8")
+
+
+def test_an_export_is_what_the_jvm_wrote(
+    run: Run, cluster: EmbeddedCluster, zookeeper: KazooClient, tmp_path: Path
+) -> None:
+    zookeeper.create("/consumers/lab-group/ids", makepath=True)
+    file = tmp_path / "offsets.txt"
+    code, _, err = run(*at(cluster), "--group", "lab-group", "--group", "lab-two", "--export", str(file))
+    lost = "offsets: 3 offsets in logs that no live broker holds, cc-comp 0-0 of group 'lab-two' first: start"
+    assert (code, err.startswith(lost), err.count("\n")) == (0, True, 1)
+    offsets = {**recorded(LEFT), **recorded(LIVE)}
+    expected = {f"{path}:{data}" for path, data in offsets.items() if "/offsets/" in path}
+    assert len(expected) == 6 + 9  # those of cc-comp, which this cluster does not hold, too
+    assert sorted(file.read_text("utf-8").splitlines()) == sorted(expected)
+
+
+def test_all_groups_are_those_with_an_offset_for_the_topics(
+    run: Run, cluster: EmbeddedCluster, zookeeper: KazooClient
+) -> None:
+    zookeeper.create("/consumers/elsewhere/offsets/another/0-0", b"5", makepath=True)
+    zookeeper.create("/consumers/idle/ids", makepath=True)
+    code, out, _ = run(*at(cluster), "--all-groups", "--json")
+    assert (code, list(json.loads(out)["groups"])) == (0, ["elsewhere", "lab-group", "lab-two"])
+    for choice in (("--topic", "cc-topic"), ("--topic-pattern", "^cc-")):
+        code, out, _ = run(*at(cluster), "--all-groups", "--json", *choice)
+        assert (code, list(json.loads(out)["groups"])) == (0, ["lab-group", "lab-two"])
+
+
+def test_an_import_changes_the_nodes_of_its_lines_only(
+    run: Run, cluster: EmbeddedCluster, zookeeper: KazooClient, tmp_path: Path
+) -> None:
+    file = tmp_path / "offsets.txt"
+    file.write_text("/consumers/lab-group/offsets/cc-topic/0-1:0\n/consumers/new/offsets/cc-topic/1-1:99\n")
+    before = offsets_in(zookeeper, "lab-group")
+    code, out, err = run(*at(cluster), "--import", str(file), "--dry-run", "--json")
+    assert (code, err) == (0, "")
+    planned = json.loads(out)
+    assert planned["dry_run"] is True
+    assert [
+        (change["group"], change["from"], change["to"], change["note"]) for change in planned["changes"]
+    ] == [
+        ("lab-group", COMMITTED, 0, None),
+        ("new", None, 99, "beyond the log's end"),
+    ]
+    assert offsets_in(zookeeper, "lab-group") == before
+    assert zookeeper.exists("/consumers/new") is None
+
+    code, out, err = run(*at(cluster), "--import", str(file))
+    assert (code, err) == (0, "")
+    assert ["lab-group", "cc-topic", "0-1", "54", "0"] in [line.split() for line in out.splitlines()]
+    assert "2 offsets changed" in out
+    assert offsets_in(zookeeper, "lab-group") == {**before, "0-1": "0"}
+    assert offsets_in(zookeeper, "new") == {"1-1": "99"}
+
+    assert "0 offsets changed" in run(*at(cluster), "--import", str(file))[1]
+
+
+@pytest.mark.parametrize("dry_run", [(), ("--dry-run",)])
+def test_no_group_of_a_file_is_touched_while_one_has_members(
+    dry_run: tuple[str, ...], run: Run, cluster: EmbeddedCluster, zookeeper: KazooClient, tmp_path: Path
+) -> None:
+    file = tmp_path / "offsets.txt"
+    file.write_text(
+        "/consumers/lab-group/offsets/cc-topic/0-1:0\n/consumers/lab-two/offsets/cc-topic/0-1:0\n"
+    )
+    code, out, err = run(*at(cluster), "--import", str(file), *dry_run)
+    assert (code, out) == (2, "")
+    assert err == (
+        "offsets: argument --import: the group 'lab-two' has 1 member, 'lab-two_t' first, which would "
+        "overwrite its offsets: stop them, or leave the group out\n"
+    )
+    assert set(offsets_in(zookeeper, "lab-group").values()) == {"54"}
+    assert run(*at(cluster), "--import", str(file), "--group", "lab-group", *dry_run)[0] == 0
+
+
+def test_a_run_that_is_killed_leaves_whole_offsets_and_whole_files(
+    cluster: EmbeddedCluster, zookeeper: KazooClient, tmp_path: Path
+) -> None:
+    expected = {f"/consumers/g{n % 7}/offsets/t{n % 50}/0-{n}": f"{1000 + n}" for n in range(300)}
+    given, copy = tmp_path / "given", tmp_path / "copy"
+    given.write_text("".join(f"{path}:{offset}\n" for path, offset in expected.items()))
+    groups = [f"--group=g{n}" for n in range(7)]
+
+    def found() -> dict[str, str]:
+        return {path: zookeeper.get(path)[0].decode() for path in expected if zookeeper.exists(path)}
+
+    def run_whole(*argv: str) -> float:
+        """How long a run takes."""
+        began_s = time.monotonic()
+        job = runs.start(*at(cluster), *argv)
+        assert runs.ended(job) == 0, job.output.read_text()
+        return time.monotonic() - began_s
+
+    def run_for(wait_s: float, *argv: str) -> bool:
+        """Whether it was killed before its end."""
+        job = runs.start(*at(cluster), *argv)
+        time.sleep(wait_s)
+        job.signal(signal.SIGKILL)
+        return runs.ended(job) != 0
+
+    draw = random.Random(5)
+    with starting_runs(["tests.jobs.offsets.offsets_run"], tmp_path) as runs:
+        whole_s = run_whole("--dry-run", "--import", str(given))
+        kills = 0
+        while kills < KILLS // 2:
+            kills += run_for(draw.uniform(0, 1.5 * whole_s), "--import", str(given))
+            assert found().items() <= expected.items()
+        run_whole("--import", str(given))
+        assert found() == expected
+
+        whole_s = run_whole("--export", str(copy), *groups)
+        kills = 0
+        while kills < KILLS // 2:
+            copy.unlink(missing_ok=True)
+            kills += run_for(draw.uniform(0, 1.1 * whole_s), "--export", str(copy), *groups)
+            assert not copy.exists() or sorted(copy.read_text().splitlines()) == sorted(
+                given.read_text().splitlines()
+            )
+
+
+@pytest.fixture
+def modern(noida: NoidaBroker) -> dict[str, Any]:
+    """A topic of ten records in two partitions, and a group in it."""
+    topic = noida.create_topic(partitions=2)
+    records = [Record(b"v", partition=0, timestamp_ms=1_700_000_000_000 + number) for number in range(10)]
+    librdkafka.produce(noida.bootstrap_servers, topic, records)
+    group = f"group-of-{topic}"
+    librdkafka.commit_offsets(noida.bootstrap_servers, group, topic, {0: 4})
+    where = ("--quiet", "--option", f"kafka.bootstrap.servers={noida.bootstrap_servers}")
+    return {"topic": topic, "group": group, "at": where, "servers": noida.bootstrap_servers}
+
+
+def test_later_kafka_is_reported_with_records_and_times(run: Run, modern: dict[str, Any]) -> None:
+    code, out, _ = run(*modern["at"], "--topic", modern["topic"], "--group", modern["group"], "--json")
+    assert code == 0
+    first, empty = json.loads(out)["logs"]
+    assert (first["earliest"], first["latest"], first["records"]) == (0, 10, 10)
+    assert (first["first_time"], first["max_time"]) == (1_700_000_000_000, 1_700_000_000_009)
+    assert first["groups"][modern["group"]] == {"offset": 4, "lag": 6, "lost": 0}
+    assert (empty["records"], empty["first_time"], empty["max_time"]) == (0, None, None)
+    assert empty["groups"][modern["group"]] == {"offset": None, "lag": None, "lost": 0}
+
+
+def test_all_groups_of_later_kafka_are_found(run: Run, modern: dict[str, Any]) -> None:
+    code, out, _ = run(*modern["at"], "--topic", modern["topic"], "--all-groups", "--json")
+    assert (code, list(json.loads(out)["groups"])) == (0, [modern["group"]])
+
+
+def test_offsets_of_later_kafka_go_out_and_come_back(
+    run: Run, modern: dict[str, Any], tmp_path: Path
+) -> None:
+    file, group, topic = tmp_path / "offsets.csv", modern["group"], modern["topic"]
+    assert run(*modern["at"], "--group", group, "--export", str(file))[0] == 0
+    assert file.read_text("utf-8") == f"{group},{topic},0,4\n"
+    librdkafka.commit_offsets(modern["servers"], group, topic, {0: 9})
+    code, out, _ = run(*modern["at"], "--import", str(file))
+    assert (code, out.splitlines()[-1]) == (0, "1 offset changed")
+    assert librdkafka.committed_offset(modern["servers"], group, topic) == 4
+
+
+def test_a_group_of_later_kafka_with_members_is_left_alone(
+    run: Run, modern: dict[str, Any], tmp_path: Path
+) -> None:
+    file, group, topic = tmp_path / "offsets.csv", modern["group"], modern["topic"]
+    file.write_text(f"{topic},0,0\n")
+    with librdkafka.member(modern["servers"], group, topic):
+        code, _, err = run(*modern["at"], "--import", str(file), "--group", group)
+    assert (code, err.count("\n")) == (2, 1)
+    assert f"the group '{group}' has 1 member" in err
+    assert librdkafka.committed_offset(modern["servers"], group, topic) == 4
+
+
+HERE = "--option=zookeeper.connect=ZOOKEEPER"
+
+
+@pytest.mark.parametrize(
+    ("argv", "complaint"),
+    [
+        ([], "set exactly one of the options"),
+        (["--option", "x"], "argument --option: number 1 is not KEY=VALUE"),
+        ([HERE, "--option", "acks=1"], "option acks is for writing"),
+        (["--options-file", "missing"], "argument --options-file: missing: No such file"),
+        ([HERE, "--topic", "cc-topics"], "no broker holds the topic cc-topics; there are cc-topic"),
+        ([HERE, "--topic"], "argument --topic: expected one argument"),
+        (
+            ["--option", "broker.list=0:127.0.0.1:9"],
+            "argument --topic: brokers of 0.7 cannot list their topics",
+        ),
+        ([HERE, "--group", "a/b"], "group 'a/b' cannot be the name of a node"),
+        ([HERE, "--html", "missing/page.html"], "argument --html: missing/page.html: No such file"),
+        ([HERE, "--export", "file"], "argument --export: needs --group or --all-groups"),
+        ([HERE, "--group", "g", "--all-groups"], "argument --all-groups: not allowed with"),
+        ([HERE, "--import", "wrong", "--all-groups"], "argument --all-groups: does not go with --import"),
+        ([HERE, "--export", "missing/f", "--group", "g"], "argument --export: missing/f: No such file"),
+        ([HERE, "--import", "missing"], "argument --import: missing: No such file"),
+        ([HERE, "--import", "wrong"], "argument --import: line 2 is not /consumers/GROUP/offsets/"),
+        ([HERE, "--import", "latin"], "argument --import: latin is not a text in UTF-8"),
+        ([HERE, "--import", "wrong", "--group", "g", "--export", "f"], "argument --export: not allowed with"),
+        ([HERE, "--import", "wrong", "--topic", "t"], "argument --topic: does not go with --import"),
+        ([HERE, "--import", "wrong", "--topic-pattern", ""], "argument --topic-pattern: does not go with"),
+        ([HERE, "--topic", "t", "--topic-pattern", "t"], "argument --topic-pattern: not allowed with"),
+        ([HERE, "--topic-pattern", "("], "option subscribePattern: '(' is not a regular expression"),
+        ([HERE, "--import", "wrong", "--html", "f"], "argument --html: does not go with --import"),
+        ([HERE, "--dry-run"], "argument --dry-run: goes with --import"),
+        ([HERE, "--json=yes"], "argument --json: ignored explicit argument"),
+        ([HERE, "--quiet=yes"], "argument --quiet: ignored explicit argument"),
+        ([HERE, "--gruop", "g"], "unknown argument --gruop"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_wrong_usage_is_one_line_and_exit_code_2(
+    argv: list[str],
+    complaint: str,
+    run: Run,
+    cluster: EmbeddedCluster,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("wrong").write_text("\nthis is no offset\n")
+    Path("latin").write_bytes(b"/consumers/\xfc/offsets/t/0-0:1\n")
+    given = [word.replace("ZOOKEEPER", cluster.zookeeper_connect) for word in argv]
+    code, out, err = run("--quiet", *given)
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert err.startswith(f"offsets: {complaint}")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["latin", "wrong"]
+
+
+def test_a_cluster_that_is_not_there_is_a_failure(run: Run) -> None:
+    options = ("zookeeper.connect=127.0.0.1:9", "requestTimeout=200ms", "patience=0s")
+    code, out, err = run("--quiet", *(word for option in options for word in ("--option", option)))
+    assert (code, out, err.count("\n")) == (1, "", 1)
+    assert "zookeeper.connect: 127.0.0.1:9" in err
+
+
+@pytest.mark.parametrize("form", [(), ("--json",)])
+def test_a_reader_that_has_seen_enough_ends_the_job_in_silence(
+    form: tuple[str, ...], cluster: EmbeddedCluster
+) -> None:
+    command = [sys.executable, str(SCRIPT), *at(cluster), *form]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as job:
+        assert job.stdout is not None
+        assert job.stderr is not None
+        job.stdout.close()
+        assert job.stderr.read() == b""
+    assert job.returncode == 1
+
+
+def test_help_tells_the_whole_story(run: Run) -> None:
+    code, out, _ = run("--help")
+    assert code == 0
+    for word in (
+        "--group",
+        "--html",
+        "--export",
+        "--import",
+        "--dry-run",
+        "--options-file",
+        "ExportZkOffsets",
+    ):
+        assert word in out

@@ -1,0 +1,251 @@
+"""`publish` with a state directory: what an earlier run left out is written, and nothing else."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections import Counter
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, Final
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from spark_kafkawire.broker import EmbeddedCluster
+from spark_kafkawire.errors import DataLossError, DeliveryError, OptionError, RowError
+from spark_kafkawire.jobs.publish import run as publish_job
+from spark_kafkawire.jobs.publish import write as publish_write
+from spark_kafkawire.jobs.publish.report import report
+from spark_kafkawire.jobs.publish.rows import MessageColumns, messages
+from spark_kafkawire.jobs.publish.run import Published, ResumablePublish
+from spark_kafkawire.jobs.publish.write import write_once
+from spark_kafkawire.jobs.shell.progress import Progress
+from spark_kafkawire.source.writer import KafkaWireBatchWriter
+from tests.support import librdkafka
+from tests.support.foreign import Record
+from tests.support.noida import NoidaBroker
+
+COUNT: Final = 300
+#: Several batches for each task.
+OPTIONS: Final = {"batchBytes": "1KiB", "retryBackoff": "5ms"}
+
+
+class Broken(Exception):
+    """Stands for a kill."""
+
+
+def rows_of(spark: SparkSession, count: int = COUNT) -> DataFrame:
+    """Rows of two tasks; the last third of them are equal ones."""
+    numbers = spark.range(0, count, 1, 2).selectExpr(f"least(id, {count * 2 // 3}) AS id")
+    frame = numbers.selectExpr("CAST(id AS string) AS k", "concat('value ', id) AS v", "map('n', id) AS h")
+    return messages(frame, MessageColumns(value="v", key="k", headers="h"))
+
+
+def expected(count: int = COUNT) -> Counter[tuple[bytes, bytes]]:
+    numbers = [min(number, count * 2 // 3) for number in range(count)]
+    return Counter((b"%d" % number, b"value %d" % number) for number in numbers)
+
+
+def found(noida: NoidaBroker, topic: str, partitions: int = 2) -> Counter[tuple[Any, Any]]:
+    records = [
+        record
+        for partition in range(partitions)
+        for record in librdkafka.consume(noida.bootstrap_servers, topic, partition)
+    ]
+    return Counter((record.key, record.value) for record in records)
+
+
+def run(rows: DataFrame, options: dict[str, str], state: Path) -> Published:
+    return ResumablePublish(rows, {**OPTIONS, **options}, str(state), Progress(None), settle_s=0.2).run()
+
+
+def writing_only(condition: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the next run write only some rows, and end as if it was killed."""
+
+    def write_some(rows: DataFrame, writer: KafkaWireBatchWriter) -> Any:
+        write_once(rows.where(condition), writer)
+        monkeypatch.setattr(publish_job, "write_once", write_once)
+        raise Broken
+
+    monkeypatch.setattr(publish_job, "write_once", write_some)
+
+
+def test_a_run_that_was_cut_off_is_finished_by_the_next_and_then_nothing_is_written(
+    spark: SparkSession, noida: NoidaBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = noida.create_topic(partitions=2)
+    # Before the publication, and of another producer: not what it has written.
+    librdkafka.produce(noida.bootstrap_servers, topic, [Record(b"value 1", key=b"1")])
+    options = {"kafka.bootstrap.servers": noida.bootstrap_servers, "topic": topic}
+    writing_only("CAST(key AS int) % 3 > 0", monkeypatch)
+    with pytest.raises(Broken):
+        run(rows_of(spark), options, tmp_path)
+    librdkafka.produce(noida.bootstrap_servers, topic, [Record(b"foreign")])
+
+    second = run(rows_of(spark), options, tmp_path)
+    written = sum(each.message_count for each in second.written)
+    assert (written + (second.found_count or 0), second.doubled_count) == (COUNT, 0)
+    assert 0 < written < COUNT
+    others = Counter({(b"1", b"value 1"): 1, (None, b"foreign"): 1})
+    assert found(noida, topic) == expected() + others
+
+    assert run(rows_of(spark), options, tmp_path) == Published((), COUNT, 0, was_done=True)
+    assert found(noida, topic) == expected() + others
+    with pytest.raises(OptionError, match=r"was begun with 300 rows for topic .* now there are 200 rows"):
+        run(rows_of(spark, 200), options, tmp_path)
+
+
+def test_rows_that_name_their_topics_are_found_in_them_again(
+    spark: SparkSession, noida: NoidaBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topics = [noida.create_topic(partitions=2) for _ in range(2)]
+    choice = f"IF(CAST(key AS int) % 2 = 0, '{topics[0]}', '{topics[1]}')"
+    rows = rows_of(spark).selectExpr("*", f"{choice} AS topic")
+    options = {"kafka.bootstrap.servers": noida.bootstrap_servers}
+    writing_only("CAST(key AS int) % 3 > 0", monkeypatch)
+    with pytest.raises(Broken):
+        run(rows, options, tmp_path)
+    run(rows, options, tmp_path)
+    for remainder, topic in enumerate(topics):
+        own = {key: count for key, count in expected().items() if int(key[0]) % 2 == remainder}
+        assert found(noida, topic) == own
+    with pytest.raises(RowError, match=r"^argument --topic-column: 300 row\(s\) name no topic; fill it$"):
+        run(rows_of(spark).selectExpr("*", "CAST(NULL AS string) AS topic"), options, tmp_path / "null")
+    with pytest.raises(
+        RowError, match=r"^argument --topic-column: topic 'a b': the brokers refuse characters"
+    ):
+        run(rows_of(spark).selectExpr("*", "'a b' AS topic"), options, tmp_path / "name")
+
+
+def test_rows_of_tasks_that_spark_ran_again_are_written_in_the_next_round(
+    spark: SparkSession, noida: NoidaBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = noida.create_topic(partitions=2)
+    rounds = []
+
+    def lose_some(rows: DataFrame, writer: KafkaWireBatchWriter) -> Any:
+        rounds.append(1)
+        return write_once(rows.where("CAST(key AS int) < 50") if len(rounds) < 3 else rows, writer)
+
+    monkeypatch.setattr(publish_job, "write_once", lose_some)
+    options = {"kafka.bootstrap.servers": noida.bootstrap_servers, "topic": topic}
+    done = run(rows_of(spark), options, tmp_path)
+    assert sum(each.message_count for each in done.written) == COUNT
+    assert len(rounds) == 3
+    assert found(noida, topic) == expected()
+
+
+def test_rows_that_stay_missing_are_an_error_in_the_end(
+    spark: SparkSession, noida: NoidaBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(publish_job, "write_once", lambda *_: [])
+    monkeypatch.setattr(publish_job, "_ROUNDS_MAX", 2)
+    options = {"kafka.bootstrap.servers": noida.bootstrap_servers, "topic": noida.create_topic()}
+    with pytest.raises(DeliveryError, match=r"^300 rows are still missing after 2 rounds"):
+        run(rows_of(spark), options, tmp_path)
+
+
+class Attempt:
+    """A task's context."""
+
+    def __init__(self, number: int) -> None:
+        self._number = number
+
+    def get(self) -> Attempt:
+        return self
+
+    def attemptNumber(self) -> int:
+        return self._number
+
+
+class Refusing:
+    """A writer that must not be asked, or that fails."""
+
+    def write(self, _: Any) -> Any:
+        raise DeliveryError("t 0: lost")
+
+
+def test_a_task_that_spark_runs_again_writes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    once = publish_write._Once(Refusing())  # type: ignore[arg-type]
+    monkeypatch.setattr(publish_write, "TaskContext", Attempt(1))
+    assert once(iter(())) == publish_write._Outcome()
+    monkeypatch.setattr(publish_write, "TaskContext", Attempt(0))
+    assert str(once(iter(())).error) == "t 0: lost"
+
+
+def test_a_row_that_cannot_be_written_is_told_when_all_tasks_have_ended(
+    spark: SparkSession, noida: NoidaBroker, tmp_path: Path
+) -> None:
+    topic = noida.create_topic(partitions=2)
+    rows = spark.range(0, 10, 1, 2).selectExpr("CAST(id AS string) AS value", "IF(id = 0, 9, 0) AS partition")
+    with pytest.raises(RowError, match=r"batch 0 of the task: row 0: topic .* has no partition 9"):
+        run(rows, {"kafka.bootstrap.servers": noida.bootstrap_servers, "topic": topic}, tmp_path)
+    # The other task has written its rows.
+    assert sum(found(noida, topic).values()) == 5
+
+
+def test_equal_messages_of_others_are_told(spark: SparkSession, noida: NoidaBroker, tmp_path: Path) -> None:
+    topic = noida.create_topic(partitions=2)
+    options = {"kafka.bootstrap.servers": noida.bootstrap_servers, "topic": topic}
+    rows = spark.range(0, 10, 1, 2).selectExpr("CAST(id AS string) AS value")
+
+    class Twice(ResumablePublish):
+        def _records(self, difference: Any) -> DataFrame:
+            librdkafka.produce(noida.bootstrap_servers, topic, [Record(b"7"), Record(b"11")])
+            return super()._records(difference)
+
+    done = Twice(rows, options, str(tmp_path), Progress(None), settle_s=0.2).run()
+    assert (done.found_count, done.doubled_count) == (0, 1)
+    out = io.StringIO()
+    with pytest.raises(DeliveryError, match=r"^1 messages like the rows are there more often than the rows"):
+        report(done, out, as_json=False)
+    again = run(rows, options, tmp_path)
+    assert report(again, out, as_json=True) == {
+        "messages": 0,
+        "bytes": 0,
+        "partitions": [],
+        "messages_found": 10,
+        "messages_doubled": 1,
+    }
+
+
+def test_a_log_that_has_lost_its_start_is_an_error_and_nothing_is_written(
+    spark: SparkSession, noida: NoidaBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = noida.create_topic(partitions=2)
+    options = {"kafka.bootstrap.servers": noida.bootstrap_servers, "topic": topic}
+    writing_only("CAST(key AS int) % 3 > 0", monkeypatch)
+    with pytest.raises(Broken):
+        run(rows_of(spark), options, tmp_path)
+    before = found(noida, topic)
+    noida.delete_records(topic, 1, 5)
+    with pytest.raises(DataLossError, match=rf"^{topic} 1 goes from 5 to .* from offset 0 on was deleted;"):
+        run(rows_of(spark), options, tmp_path)
+    assert sum(found(noida, topic).values()) == sum(before.values()) - 5
+
+
+def test_speculation_is_refused(tmp_path: Path) -> None:
+    rows: Any = SimpleNamespace(sparkSession=SimpleNamespace(conf={"spark.speculation": "true"}))
+    with pytest.raises(OptionError, match=r"^argument --state: spark.speculation runs tasks twice"):
+        run(rows, {"kafka.bootstrap.servers": "127.0.0.1:1", "topic": "t"}, tmp_path)
+
+
+def test_kafka_0_7_a_run_that_was_cut_off_is_finished(
+    spark: SparkSession, corpus: EmbeddedCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Nobody has registered this topic yet: the first run makes its logs.
+    options = {"zookeeper.connect": corpus.zookeeper_connect, "topic": "resumed", "compression": "gzip"}
+    rows = rows_of(spark).select("key", "value")
+    writing_only("CAST(key AS int) % 3 > 0", monkeypatch)
+    with pytest.raises(Broken):
+        run(rows, options, tmp_path)
+    second = run(rows, options, tmp_path)
+    assert 0 < (second.found_count or 0) < COUNT
+    assert second.doubled_count == 0
+    reading = {"zookeeper.connect": corpus.zookeeper_connect, "subscribe": "resumed"}
+    there = spark.read.format("kafkawire").options(**reading).load().select("value").collect()
+    values = Counter(value for (_, value), count in expected().items() for _ in range(count))
+    assert Counter(bytes(row.value) for row in there) == values
+    recorded = json.loads((tmp_path / "run-0.json").read_text())["ends"]["resumed"]
+    assert recorded == {f"{broker}-{partition}": 0 for broker in (0, 1) for partition in (0, 1, 2)}

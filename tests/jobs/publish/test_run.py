@@ -1,0 +1,225 @@
+"""`jobs/publish.py`: rows of files become messages, and the summary tells where they are."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+from pyspark.sql import SparkSession
+
+from spark_kafkawire.broker import EmbeddedCluster
+from spark_kafkawire.clients.writing.sender import LogReceipt
+from spark_kafkawire.errors import OptionError
+from spark_kafkawire.jobs.publish.options import with_topic
+from spark_kafkawire.jobs.publish.rows import MessageColumns, messages
+from spark_kafkawire.jobs.publish.run import publish
+from spark_kafkawire.jobs.publish.written import Written, summary_of, table_of, total
+from spark_kafkawire.jobs.shell.progress import Progress
+from spark_kafkawire.model import TopicPartition
+from tests.support import librdkafka
+from tests.support.foreign import Record
+from tests.support.noida import NoidaBroker
+
+from ..submitting import ROOT, environment, make_zip, submit, submit_command
+
+SCRIPT: Final = ROOT / "jobs" / "publish.py"
+
+
+@pytest.fixture(scope="module")
+def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_zip(tmp_path_factory.mktemp("zip"))
+
+
+def consumed(noida: NoidaBroker, topic: str, partition: int) -> list[Record]:
+    return librdkafka.consume(noida.bootstrap_servers, topic, partition)
+
+
+def test_parquet_becomes_messages_with_only_the_zip_shipped(
+    package: Path, spark: SparkSession, noida: NoidaBroker, tmp_path: Path
+) -> None:
+    # Retention goes by the records' own time, and these are old.
+    topic = noida.create_topic(partitions=2, config={"retention.ms": "-1"})
+    # What another producer writes is not what this run has written.
+    librdkafka.produce(noida.bootstrap_servers, topic, [Record(b"foreign", partition=1)])
+    rows = [
+        (number, f"body {number}", number % 2, {"n": f"{number}"}, 1_700_000_000_000 + number)
+        for number in range(40)
+    ]
+    schema = "id long, body string, part long, tags map<string,string>, at long"
+    spark.createDataFrame(rows, schema).write.parquet(str(tmp_path / "rows"))
+    done = submit(
+        package,
+        tmp_path,
+        SCRIPT,
+        *("--input", "rows", "--topic", topic, "--json"),
+        *("--value-column", "body", "--key-column", "id", "--partition-column", "part"),
+        *("--headers-column", "tags", "--timestamp-column", "at"),
+        f"--option=kafka.bootstrap.servers={noida.bootstrap_servers}",
+    )
+    assert done.returncode == 0, done.stderr
+    summary = json.loads(done.stdout)
+    assert summary["messages"] == 40
+    assert [
+        (each["topic"], each["partition"], each["messages"], each["start_offset"], each["stop_offset"])
+        for each in summary["partitions"]
+    ] == [(topic, 0, 20, 0, 20), (topic, 1, 20, 1, 21)]
+    found = consumed(noida, topic, 0) + consumed(noida, topic, 1)[1:]
+    assert sorted((each.key, each.value, each.headers, each.timestamp_ms) for each in found) == sorted(
+        (b"%d" % number, body.encode(), (("n", b"%d" % number),), at) for number, body, _, _, at in rows
+    )
+
+
+def test_csv_becomes_json_in_kafka_0_7_once_though_the_first_run_is_killed(
+    package: Path, spark: SparkSession, corpus: EmbeddedCluster, tmp_path: Path
+) -> None:
+    (tmp_path / "rows.csv").write_text("name,size\na,1\nb,\n")
+    arguments = [
+        *("--input", "rows.csv", "--format", "csv", "--format-option", "header=true"),
+        *("--schema", "name string, size long", "--topic", "published-csv"),
+        *("--state", f"{tmp_path}/state", "--settle-seconds", "1"),
+        f"--option=zookeeper.connect={corpus.zookeeper_connect}",
+        "--option=acks=verify",
+    ]
+    with subprocess.Popen(
+        submit_command(package, SCRIPT, *arguments),
+        cwd=tmp_path,
+        env=environment(tmp_path),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    ) as killed:
+        assert killed.stderr is not None
+        assert any(line.startswith("publish: writing") for line in killed.stderr)
+        os.killpg(killed.pid, signal.SIGKILL)
+    assert (tmp_path / "state" / "run-0.json").exists()
+    assert not (tmp_path / "state" / "done.json").exists()
+
+    done = submit(package, tmp_path, SCRIPT, *arguments, "--quiet")
+    assert done.returncode == 0, done.stderr
+    *logs, written, _, found, doubled = (line.rsplit("  ", 1) for line in done.stdout.splitlines())
+    assert all(words[0].startswith("published-csv ") for words in logs)
+    assert int(written[1]) + int(found[1]) == 2
+    assert [written[0].strip(), found[0].strip()] == ["messages", "messages found"]
+    assert doubled == ["messages doubled", "0"]
+    options = {"zookeeper.connect": corpus.zookeeper_connect, "subscribe": "published-csv"}
+    values = spark.read.format("kafkawire").options(**options).load().select("value").collect()
+    assert sorted(bytes(row.value) for row in values) == [b'{"name":"a","size":1}', b'{"name":"b"}']
+
+
+def made(spark: SparkSession, value: str, /, **columns: str) -> Any:
+    """One message of ``SELECT value AS given``."""
+    frame = spark.sql(f"SELECT {value} AS given, 'v' AS v")
+    [row] = messages(frame, MessageColumns(**{"value": "v", **columns})).collect()
+    return row
+
+
+@pytest.mark.parametrize(
+    ("given", "text"),
+    [
+        ("'text'", "text"),
+        ("X'00ff'", bytearray(b"\0\xff")),
+        ("12", "12"),
+        ("1.50", "1.50"),
+        ("true", "true"),
+        ("DATE '2026-01-31'", "2026-01-31"),
+        ("named_struct('a', 1)", '{"a":1}'),
+        ("array(1, 2)", "[1,2]"),
+        ("map('k', 1)", '{"k":1}'),
+        ("CAST(NULL AS BIGINT)", None),
+    ],
+)
+def test_values_are_text_bytes_or_json(spark: SparkSession, given: str, text: object) -> None:
+    assert made(spark, given, value="given").value == text
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        "map('k', 'v')",
+        "map('k', X'76')",
+        "array(named_struct('key', 'k', 'value', 'v'))",
+        "array(named_struct('key', 'k', 'value', X'76'))",
+    ],
+)
+def test_headers_are_a_map_or_pairs(spark: SparkSession, given: str) -> None:
+    row = made(spark, given, headers="given")
+    assert [(pair.key, bytes(pair.value)) for pair in row.headers] == [("k", b"v")]
+
+
+@pytest.mark.parametrize(
+    "given", ["1700000000000", "TIMESTAMP '2023-11-14 22:13:20'", "'2023-11-14 22:13:20'"]
+)
+def test_times_are_timestamps_texts_or_milliseconds(spark: SparkSession, given: str) -> None:
+    frame = spark.sql(f"SELECT {given} AS given, 'v' AS v")
+    rows = messages(frame, MessageColumns(value="v", timestamp="given"))
+    assert rows.selectExpr("unix_millis(timestamp) AS ms").collect()[0].ms == 1_700_000_000_000
+
+
+@pytest.mark.parametrize(
+    ("name", "given"),
+    [
+        ("headers", "'text'"),
+        ("headers", "array('text')"),
+        ("partition", "1.5"),
+        ("broker", "true"),
+        ("timestamp", "true"),
+    ],
+)
+def test_a_column_of_a_wrong_type_is_named(spark: SparkSession, name: str, given: str) -> None:
+    with pytest.raises(OptionError, match=f"^argument --{name}-column: 'given' is .*, and must be a "):
+        made(spark, given, **{name: "given"})
+
+
+def test_a_column_that_is_not_there_is_named_with_one_that_is(spark: SparkSession) -> None:
+    with pytest.raises(OptionError, match="--key-column: there is no column 'givn'; did you mean 'given'"):
+        made(spark, "1", key="givn")
+    with pytest.raises(OptionError, match=r"--value-column: there is no column 'x'; there are given, v$"):
+        made(spark, "1", value="x")
+
+
+def test_rows_go_to_the_topics_that_they_name(spark: SparkSession, noida: NoidaBroker) -> None:
+    topics = [noida.create_topic() for _ in range(2)]
+    frame = spark.createDataFrame([(topic, "v") for topic in topics * 3], "t string, v string")
+    rows = messages(frame, MessageColumns(value="v", topic="t"))
+    written = publish(rows, {"kafka.bootstrap.servers": noida.bootstrap_servers}, Progress(None)).written
+    assert [(str(each.log), each.message_count) for each in written] == [
+        (f"{topic} 0", 3) for topic in topics
+    ]
+
+
+def test_receipts_of_all_tasks_add_up_by_log() -> None:
+    one, other = TopicPartition("t", 0, 1), TopicPartition("t", 2, 0)
+    receipts = [
+        LogReceipt(one, 3, 300, 100, 400),
+        LogReceipt(other, 1, 10, None, None),
+        LogReceipt(one, 2, 200, 50, 90),
+    ]
+    assert total(receipts) == [Written(other, 1, 10, None, None), Written(one, 5, 500, 50, 400)]
+
+
+def test_what_was_written_is_told_by_log() -> None:
+    written = [
+        Written(TopicPartition("t", 0, 1), 1500, 90_000, None, None),
+        Written(TopicPartition("t", 1, 1), 2, 90, 7, 9),
+    ]
+    assert table_of(written) == [
+        ["t 1-0", "1,500 messages", "90,000 bytes", ""],
+        ["t 1-1", "2 messages", "90 bytes", "offsets 7 to 9"],
+    ]
+    assert summary_of(written, with_partitions=False) == {"messages": 1502, "bytes": 90_090}
+    modern = summary_of([Written(TopicPartition("t", 1), 2, 90, 7, 9)], with_partitions=True)
+    assert modern["partitions"] == [
+        {"topic": "t", "partition": 1, "messages": 2, "bytes": 90, "start_offset": 7, "stop_offset": 9}
+    ]
+
+
+def test_the_topic_is_an_argument_and_no_option() -> None:
+    with pytest.raises(OptionError, match="argument --option: topic is told by --topic"):
+        with_topic({"Topic": "t", "kafka.bootstrap.servers": "k:1"}, "t")

@@ -1,0 +1,225 @@
+"""The state directory of `publish`: what is published, where its runs began, and whether it is done."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, Final
+
+import pytest
+
+from spark_kafkawire.errors import (
+    CorruptDataError,
+    DataLossError,
+    DiscoveryError,
+    KafkaWireError,
+    OptionError,
+)
+from spark_kafkawire.jobs.memory.local_files import FileError, LocalFiles
+from spark_kafkawire.jobs.publish.logs import bounds_of, range_since, settled
+from spark_kafkawire.jobs.publish.state import Done, Publication, PublishState, TopicRows
+from spark_kafkawire.model import LogBounds, OffsetRange, TopicPartition
+
+LOG: Final = TopicPartition("t", 0)
+OLD_LOG: Final = TopicPartition("t", 1, 0)
+TARGET: Final = "kafka.bootstrap.servers=k:9092"
+PUBLICATION: Final = Publication(TARGET, {"t": TopicRows(1000, "12"), "u": TopicRows(1, "3")})
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> str:
+    return str(tmp_path / "state")
+
+
+@pytest.fixture
+def state(folder: str) -> PublishState:
+    return PublishState(LocalFiles(), folder)
+
+
+def test_a_log_is_read_from_the_first_end_that_a_run_recorded_of_it(state: PublishState) -> None:
+    state.begin(PUBLICATION)
+    assert state.run_count == 0
+    state.begin_run({LOG: 7})
+    state.begin_run({LOG: 9, OLD_LOG: 123})
+    state.begin_run({OLD_LOG: 456})
+    assert state.run_count == 3
+    assert state.starts() == {LOG: 7, OLD_LOG: 123}
+
+
+def test_a_publication_is_done_once(state: PublishState) -> None:
+    state.begin(PUBLICATION)
+    assert state.done() is None
+    state.finish(Done(1001, 2))
+    state.begin(PUBLICATION)
+    assert state.done() == Done(1001, 2)
+
+
+@pytest.mark.parametrize(
+    ("other", "said"),
+    [
+        (
+            Publication("broker.list=a:1", PUBLICATION.topics),
+            f"was begun for {TARGET}, not for broker.list=a:1;",
+        ),
+        (
+            Publication(TARGET, {**PUBLICATION.topics, "t": TopicRows(1200, "12")}),
+            "was begun with 1,000 rows for topic 't', now there are 1,200 rows: the input or an argument",
+        ),
+        (
+            Publication(TARGET, {**PUBLICATION.topics, "t": TopicRows(1000, "13")}),
+            "was begun with 1,000 rows for topic 't', now there are 1,000 other rows: ",
+        ),
+        (
+            Publication(TARGET, {"t": PUBLICATION.topics["t"]}),
+            "was begun with 1 row for topic 'u', now there are no rows: ",
+        ),
+        (
+            Publication(TARGET, {**PUBLICATION.topics, "w": TopicRows(2, "1")}),
+            "was begun with no rows for topic 'w', now there are 2 rows: ",
+        ),
+    ],
+)
+def test_another_publication_is_refused(
+    state: PublishState, folder: str, other: Publication, said: str
+) -> None:
+    state.begin(PUBLICATION)
+    with pytest.raises(OptionError) as refused:
+        state.begin(other)
+    assert str(refused.value).startswith(f"argument --state: {folder} {said}")
+
+
+@pytest.mark.parametrize("text", ["", "{}", '{"format": "spark-kafkawire publish 1"}', '{"format": 2}', "[]"])
+def test_a_file_of_something_else_is_named(state: PublishState, folder: str, text: str) -> None:
+    file = Path(folder) / "publication.json"
+    file.parent.mkdir()
+    file.write_text(text)
+    with pytest.raises(CorruptDataError, match=r"publication.json is not of a publication, or damaged: it"):
+        state.begin(PUBLICATION)
+
+
+def every_use(state: PublishState) -> None:
+    state.begin(PUBLICATION)
+    if state.done() is None:
+        state.starts()
+
+
+def ended(folder: str, runs: int = 2) -> PublishState:
+    """A publication of some runs."""
+    state = PublishState(LocalFiles(), folder)
+    state.begin(PUBLICATION)
+    for number in range(runs):
+        state.begin_run({LOG: 7 + number})
+    return state
+
+
+@pytest.mark.parametrize("name", ["publication.json", "run-0.json", "run-1.json"])
+def test_a_file_that_was_cut_or_in_which_a_bit_has_changed_is_named(folder: str, name: str) -> None:
+    ended(folder)
+    file = Path(folder) / name
+    data = file.read_bytes()
+    cut = [data[:size] for size in range(len(data) - 1)]
+    changed = [
+        data[:place] + bytes([data[place] ^ 1 << bit]) + data[place + 1 :]
+        for place in range(len(data))
+        for bit in (0, 4)
+    ]
+    said = []
+    for each in cut + changed:
+        file.write_bytes(each)
+        try:
+            state = PublishState(LocalFiles(), folder)
+            every_use(state)
+            assert state.starts() == {LOG: 7}
+        except KafkaWireError as error:
+            said.append(str(error))
+    assert all(str(file) in line and line.isprintable() for line in said)
+    assert len(said) > 0.95 * len(cut + changed)
+
+
+@pytest.mark.parametrize("name", ["publication.json", "run-0.json", "run-1.json"])
+def test_a_file_that_is_missing_is_named_and_nothing_is_taken_for_new(folder: str, name: str) -> None:
+    ended(folder)
+    (Path(folder) / name).unlink()
+    with pytest.raises(CorruptDataError, match=rf"/{name} is missing, .*; put the file back as it was;"):
+        every_use(PublishState(LocalFiles(), folder))
+
+
+def test_the_memory_of_the_only_run_is_missed(folder: str) -> None:
+    ended(folder, runs=1)
+    (Path(folder) / "run-0.json").unlink()
+    state = PublishState(LocalFiles(), folder)
+    assert state.run_count == 1
+    with pytest.raises(CorruptDataError, match=r"run-0\.json is missing"):
+        every_use(state)
+
+
+@pytest.mark.parametrize("name", ["run-0.json", "done.json"])
+def test_a_file_of_another_publication_is_refused(folder: str, name: str) -> None:
+    for each in (folder, f"{folder}-other"):
+        state = ended(each)
+        if name == "done.json":
+            state.finish(Done(1001, 0))
+    shutil.copy(f"{folder}-other/{name}", f"{folder}/{name}")
+    with pytest.raises(CorruptDataError, match=rf"/{name} .*: it is of another publication or run; put the"):
+        every_use(PublishState(LocalFiles(), folder))
+
+
+def test_a_run_in_the_place_of_another_is_refused(folder: str) -> None:
+    ended(folder)
+    shutil.copy(f"{folder}/run-1.json", f"{folder}/run-0.json")
+    with pytest.raises(CorruptDataError, match=r"/run-0\.json .*: it is of another publication or run"):
+        every_use(PublishState(LocalFiles(), folder))
+
+
+def test_of_two_runs_that_begin_at_once_one_ends(folder: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    states = [PublishState(LocalFiles(), folder) for _ in range(2)]
+    for state in states:
+        state.begin(PUBLICATION)
+    # Both have looked before one of them has begun.
+    monkeypatch.setattr(PublishState, "run_count", 0)
+    states[0].begin_run({LOG: 7})
+    with pytest.raises(FileError, match=r"run-0\.json is there already: does another run write here\?"):
+        states[1].begin_run({LOG: 7})
+
+
+def test_what_a_log_got_since_is_a_range_unless_some_of_it_is_gone() -> None:
+    assert range_since(7, LogBounds(LOG, 7, 9)) == OffsetRange(LOG, 7, 9)
+    with pytest.raises(
+        DataLossError, match=r"^t 0 goes from 8 to 9: what it got from offset 7 on was deleted;"
+    ):
+        range_since(7, LogBounds(LOG, 8, 9))
+    with pytest.raises(DataLossError, match=r"from offset 7 on is not there, so it was made anew;"):
+        range_since(7, LogBounds(LOG, 0, 6))
+
+
+def test_a_broker_that_is_not_alive_is_named() -> None:
+    cluster: Any = SimpleNamespace(leaders_of=lambda _: {LOG: None}, await_logs=lambda _: None)
+    with pytest.raises(
+        DiscoveryError, match=r"^t 0-1: its broker is not alive, so what it has got of the rows"
+    ):
+        bounds_of(cluster, [LOG, OLD_LOG])
+
+
+class Clock:
+    """A clock that goes on while somebody sleeps."""
+
+    def __init__(self) -> None:
+        self.now_s = 100.0
+
+    def __call__(self) -> float:
+        return self.now_s
+
+    def sleep(self, time_s: float) -> None:
+        self.now_s += time_s
+
+
+@pytest.mark.parametrize(("grows_for_s", "waited_s"), [(0.0, 10.0), (4.5, 15.0), (50.0, 60.0), (1e9, 60.0)])
+def test_logs_are_still_when_they_have_not_grown_for_a_while(grows_for_s: float, waited_s: float) -> None:
+    clock = Clock()
+
+    def ends() -> dict[TopicPartition, int]:
+        return {LOG: int(min(clock.now_s - 100, grows_for_s) * 10)}
+
+    settled(ends, 10.0, clock, clock.sleep)
+    assert clock.now_s - 100 == pytest.approx(waited_s, abs=1.01)

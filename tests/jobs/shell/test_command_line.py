@@ -1,0 +1,217 @@
+"""What all jobs' command lines share: options, one line for an error, exit codes, and no secrets."""
+
+from __future__ import annotations
+
+import argparse
+import io
+import json
+import logging
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.errors import AnalysisException, PySparkRuntimeError
+
+from spark_kafkawire.errors import DataLossError, DiscoveryError, OptionError
+from spark_kafkawire.jobs.shell.command_line import (
+    ExitCode,
+    JobParser,
+    add_connection,
+    add_reporting,
+    add_topics,
+    connection_options,
+    positive,
+    print_summary,
+    run_job,
+    told,
+    topic_options,
+)
+from spark_kafkawire.jobs.shell.progress import Progress
+
+SECRET = "hunter2"
+
+
+def parser() -> JobParser:
+    made = JobParser("copy.py", "What it does.")
+    add_connection(made)
+    add_reporting(made)
+    return made
+
+
+def options_of(*argv: str) -> dict[str, str]:
+    return connection_options(parser().parse_args(argv))
+
+
+def test_options_of_the_command_line_beat_those_of_files_whatever_their_case(tmp_path: Path) -> None:
+    file = tmp_path / "cluster.properties"
+    file.write_text("kafka.bootstrap.servers=h:9092\nfetchbytes=1MiB\nretries 5\n")
+    given = options_of("--options-file", str(file), "--option", "fetchBytes=2MiB", "--option", "retries=7")
+    assert given == {"kafka.bootstrap.servers": "h:9092", "fetchBytes": "2MiB", "retries": "7"}
+
+
+def test_a_value_may_hold_an_equals_sign() -> None:
+    assert options_of("--option", "kafka.sasl.jaas.config=M a=b;") == {"kafka.sasl.jaas.config": "M a=b;"}
+
+
+@pytest.mark.parametrize(
+    ("argv", "selection"),
+    [
+        ((), {}),
+        (("--topic", "a"), {"subscribe": "a"}),
+        (("--topic", "a,b", "--topic=c"), {"subscribe": "a,b,c"}),
+        (("--topic-pattern", "a|b"), {"subscribePattern": "a|b"}),
+        (("--topic-pattern", ""), {"subscribePattern": ""}),
+    ],
+)
+def test_topics_are_named_one_by_one_or_as_a_list_or_found(
+    argv: tuple[str, ...], selection: dict[str, str]
+) -> None:
+    made = JobParser("copy.py", "What it does.")
+    add_topics(made, "copy", default="all topics")
+    assert topic_options(made.parse_args(argv)) == selection
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [(None, "No such file or directory"), (b"a=\xff", "is not a text in UTF-8")],
+)
+def test_an_unreadable_options_file_is_named(content: bytes | None, problem: str, tmp_path: Path) -> None:
+    file = tmp_path / "options"
+    if content is not None:
+        file.write_bytes(content)
+    with pytest.raises(OptionError, match=rf"^argument --options-file: {file}.*{problem}$"):
+        options_of("--options-file", str(file))
+
+
+@pytest.mark.parametrize(
+    ("argv", "line"),
+    [
+        (["--option", SECRET], "argument --option: number 1 is not KEY=VALUE"),
+        (["--option", "a=b", "--option", f"={SECRET}"], "argument --option: number 2 is not KEY=VALUE"),
+        ([f"--optoin=a={SECRET}"], "unknown argument --optoin; --help tells more"),
+        (["--opt", f"a={SECRET}"], "unknown argument --opt; --help tells more"),
+        ([SECRET], "1 argument(s) too many; --help tells more"),
+        (["--option"], "argument --option: expected one argument; --help tells more"),
+    ],
+)
+def test_wrong_usage_is_one_line_without_what_may_be_a_secret(
+    argv: list[str], line: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        raise SystemExit(run_job(parser(), lambda arguments, _: connection_options(arguments), argv))
+    assert ended.value.code == ExitCode.USAGE
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith(f"copy: {line}")
+    assert err.count("\n") == 1
+    assert SECRET not in err
+
+
+def ended(result: Exception | dict[str, Any], *argv: str) -> int:
+    def job(_arguments: argparse.Namespace, progress: Progress) -> dict[str, Any]:
+        progress.step("working")
+        if isinstance(result, Exception):
+            raise result
+        return result
+
+    return run_job(parser(), job, argv)
+
+
+def test_a_job_that_is_done_prints_its_summary_and_exits_with_0(capsys: pytest.CaptureFixture[str]) -> None:
+    assert ended({"messages": 15917, "read_s": 1.5, "data_loss": []}) == ExitCode.DONE
+    out, err = capsys.readouterr()
+    assert out == "messages   15,917\nread s     1.5\ndata loss  none\n"
+    assert err == "copy: working ...\n"
+
+
+def test_lists_of_a_summary_are_lines(capsys: pytest.CaptureFixture[str]) -> None:
+    batches = [{"batch": 7, "messages": 1000, "ranges": [1, 2]}, {"batch": 8, "messages": 0, "ranges": []}]
+    ended({"batches": batches, "done": True}, "--quiet")
+    assert capsys.readouterr().out == (
+        "batches  batch 7, messages 1,000\n         batch 8, messages 0\ndone     True\n"
+    )
+
+
+def test_the_summary_is_one_json_object_where_that_is_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
+    assert ended({"messages": 15917, "data_loss": ["t 0"]}, "--json", "--quiet") == ExitCode.DATA_LOSS
+    out, err = capsys.readouterr()
+    assert json.loads(out) == {"messages": 15917, "data_loss": ["t 0"]}
+    assert err == ""
+
+
+def test_warnings_go_where_errors_go_and_not_where_the_summary_is_read(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def job(_arguments: argparse.Namespace, _progress: Progress) -> dict[str, Any]:
+        logging.getLogger("spark_kafkawire").warning("option %s means nothing", "kafka.x")
+        return {"messages": 1}
+
+    made = parser()
+    made.errors = io.StringIO()
+    for _ in range(2):
+        assert run_job(made, job, ["--json"]) == ExitCode.DONE
+    assert made.errors.getvalue() == "copy: option kafka.x means nothing\n" * 2
+    out, err = capsys.readouterr()
+    assert (out, err) == ('{"messages": 1}\n' * 2, "")
+
+
+# As Spark tells of an exception in a data source.
+FROM_SPARK = """[PYTHON_DATA_SOURCE_ERROR] Failed to create Python data source: spark_kafkawire.errors.{}
+
+JVM stacktrace:
+org.apache.spark.sql.AnalysisException
+"""
+
+
+@pytest.mark.parametrize(
+    ("error", "line", "code"),
+    [
+        (DiscoveryError("no broker"), "no broker", ExitCode.FAILED),
+        (OptionError("option x: wrong"), "option x: wrong", ExitCode.USAGE),
+        (DataLossError("t 0: gone"), "t 0: gone", ExitCode.FAILED),
+        (AnalysisException(FROM_SPARK.format("OptionError: option y")), "option y", ExitCode.USAGE),
+        (AnalysisException(FROM_SPARK.format("DataLossError: gone")), "gone", ExitCode.FAILED),
+        (AnalysisException(FROM_SPARK.format("NoSuchError: ours?")), "ours?", ExitCode.FAILED),
+        (AnalysisException("[PATH_NOT_FOUND] no path\nJVM stacktrace"), "[PATH_NOT_FOUND] no path", 2),
+        (PySparkRuntimeError("[OTHER] why\nJVM stacktrace"), "[OTHER] why", 1),
+    ],
+)
+def test_an_error_is_one_line_and_tells_the_exit_code(
+    error: Exception, line: str, code: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert told(error) == (line, code)
+    assert ended(error, "--quiet") == code
+    assert capsys.readouterr() == ("", f"copy: {line}\n")
+
+
+def test_an_option_that_is_there_twice_is_refused_without_its_values(tmp_path: Path) -> None:
+    with pytest.raises(OptionError) as error:
+        options_of("--option", f"Retries={SECRET}", "--option", f"retries={SECRET}")
+    assert str(error.value) == "argument --option: option retries is there twice; give it once"
+    file = tmp_path / "options"
+    file.write_text(f"retries={SECRET}\n# a comment\nRETRIES {SECRET}\n", "utf-8")
+    with pytest.raises(OptionError) as error:
+        options_of("--options-file", str(file))
+    assert str(error.value) == (
+        f"argument --options-file: {file}: option RETRIES is there twice; give it once"
+    )
+
+
+def test_what_stands_in_lines_of_a_summary_and_of_errors_is_printable(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    hostile = "t\x1b[31m\r\n\u202e"
+    print_summary({"topics": [hostile], "logs": [{"topic": hostile, "count": 3}]}, as_json=False)
+    assert all(line.isprintable() for line in capsys.readouterr().out.splitlines())
+    made = parser()
+    made.errors = io.StringIO()
+    made.complain(hostile * 100_000)
+    [line] = made.errors.getvalue().splitlines()
+    assert line.isprintable()
+    assert len(line) < 5_000
+
+
+@pytest.mark.parametrize("text", ["\u0663", "1_0", "+1", " 1", "0", "1.0", "9" * 5000])
+def test_a_count_is_ascii_digits(text: str) -> None:
+    with pytest.raises(argparse.ArgumentTypeError):
+        positive(text)

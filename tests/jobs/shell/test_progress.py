@@ -1,0 +1,169 @@
+"""What a person sees of a job that runs: a bar on a terminal, lines elsewhere, nothing if asked so."""
+
+from __future__ import annotations
+
+import io
+import threading
+
+import pytest
+
+from spark_kafkawire.jobs.shell.progress import Bar, Lines, Progress, Work, progress_on, repeating
+from spark_kafkawire.jobs.shell.progress import shown_size as size_text
+from spark_kafkawire.jobs.shell.progress import shown_time as time_text
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now_s = 100.0
+
+    def __call__(self) -> float:
+        return self.now_s
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+def test_work_tells_messages_size_rate_and_time_left(clock: Clock) -> None:
+    work = Work(messages_total=4000, size_total=None, clock=clock)
+    assert str(work) == "0 messages"
+    work.advance(messages=1000, size=3 << 20)
+    clock.now_s += 20
+    assert work.fraction == 0.25
+    assert str(work) == "1,000 messages, 3.0 MiB, 50 messages/s, 1:00 left"
+
+
+def test_work_of_unknown_size_guesses_nothing(clock: Clock) -> None:
+    work = Work(None, None, clock)
+    work.advance(messages=10)
+    clock.now_s += 5
+    assert work.fraction is None
+    assert str(work) == "10 messages, 2 messages/s"
+
+
+def test_the_best_known_fraction_counts_and_is_never_more_than_all(clock: Clock) -> None:
+    work = Work(messages_total=100, size_total=1000, clock=clock)
+    work.advance(messages=10, size=300)
+    assert work.fraction == 0.3
+    work.fraction_done = 0.5
+    assert work.fraction == 0.5
+    work.advance(messages=200)
+    assert work.fraction == 1.0
+
+
+def test_threads_add_up() -> None:
+    work = Work(None, None)
+
+    def run() -> None:
+        for _ in range(1000):
+            work.advance(1, 2)
+
+    threads = [threading.Thread(target=run) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert (work.messages, work.size) == (4000, 8000)
+
+
+def test_lines_come_at_intervals(clock: Clock) -> None:
+    stream = io.StringIO()
+    lines = Lines(stream, "copy", clock)
+    work = Work(messages_total=1000, size_total=None, clock=clock)
+    lines.say("reading ...")
+    for _ in range(25):
+        clock.now_s += 1
+        work.advance(messages=10)
+        lines.show("reading", work)
+    assert stream.getvalue().splitlines() == [
+        "copy: reading ...",
+        "copy: reading: 10%, 100 messages, 10 messages/s, 1:30 left",
+        "copy: reading: 20%, 200 messages, 10 messages/s, 1:20 left",
+    ]
+
+
+def test_a_terminal_gets_a_bar_that_leaves_the_lines() -> None:
+    stream = Terminal()
+    work = Work(messages_total=4, size_total=None)
+    work.advance(messages=1)
+    bar = Bar(stream, "copy")
+    bar.say("reading [all] ...")
+    bar.show("reading", work)
+    bar.close()
+    text = stream.getvalue()
+    assert "copy: reading [all] ..." in text
+    assert "25%" in text
+    assert "1 messages" in text
+
+
+def test_the_stream_decides_what_is_shown() -> None:
+    for stream in (io.StringIO(), Terminal()):
+        with progress_on(stream, "copy", quiet=True) as progress, progress.work("reading") as work:
+            work.advance(1)
+        assert stream.getvalue() == ""
+    plain = io.StringIO()
+    with progress_on(plain, "copy") as progress:
+        progress.step("asking")
+        with progress.work("reading") as work:
+            work.advance(1)
+    assert plain.getvalue() == "copy: asking ...\ncopy: reading ...\n"
+
+
+def test_what_repeats_is_called_while_the_block_runs_and_after_it() -> None:
+    calls = threading.Semaphore(0)
+    count = 0
+
+    def look() -> None:
+        nonlocal count
+        count += 1
+        calls.release()
+
+    with repeating(look, 0.001):
+        assert calls.acquire(timeout=90)
+    before = count
+    assert before >= 2
+    assert count == before
+
+
+def test_an_error_ends_the_work_it_came_from() -> None:
+    progress = progress_on(io.StringIO(), "copy")
+    with pytest.raises(ZeroDivisionError), progress, progress.work("reading"):
+        raise ZeroDivisionError
+    assert not [thread for thread in threading.enumerate() if thread.name == "kafkawire-progress"]
+
+
+@pytest.mark.parametrize(
+    ("size", "text"),
+    [(0, "0 B"), (1023, "1023 B"), (1024, "1.0 KiB"), (5 << 30, "5.0 GiB"), (1 << 60, "1048576.0 TiB")],
+)
+def test_sizes_have_a_unit(size: int, text: str) -> None:
+    assert size_text(size) == text
+
+
+@pytest.mark.parametrize(("time_s", "text"), [(0.4, "0:00"), (61, "1:01"), (3723.4, "1:02:03")])
+def test_times_are_read_at_a_glance(time_s: float, text: str) -> None:
+    assert time_text(time_s) == text
+
+
+def test_without_a_display_work_is_counted_all_the_same() -> None:
+    with Progress(None).work("reading") as work:
+        work.advance(messages=3)
+    assert work.messages == 3
+
+
+def test_names_in_progress_are_printable() -> None:
+    stream = io.StringIO()
+    with progress_on(stream, "ingest") as progress:
+        progress.step("group g\x1b[31m\r\n")
+        with progress.work("reading t\x00\u202e"):
+            pass
+    assert stream.getvalue().splitlines() == [
+        "ingest: group g\\x1b[31m\\r\\n ...",
+        "ingest: reading t\\x00\\u202e ...",
+    ]

@@ -1,0 +1,118 @@
+"""A job's session: the source is there with only the zip shipped, and Spark's progress is the job's."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from spark_kafkawire.broker import EmbeddedCluster
+from spark_kafkawire.jobs.shell.progress import Progress
+from spark_kafkawire.jobs.spark.progress import watching
+
+from ..submitting import ROOT, environment, make_zip, submit, submit_command
+
+JOB = """
+import argparse, sys, spark_kafkawire
+from spark_kafkawire.jobs.command_line import *
+from spark_kafkawire.jobs.session import job_session
+
+def job(arguments, progress):
+    with job_session("count") as spark:
+        frame = spark.read.format("kafkawire").options(**connection_options(arguments)).load()
+        return {"messages": frame.count(), "package": spark_kafkawire.__file__}
+
+parser = JobParser("count.py", None)
+add_connection(parser)
+add_reporting(parser)
+sys.exit(run_job(parser, job))
+"""
+
+
+@pytest.fixture(scope="module")
+def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_zip(tmp_path_factory.mktemp("zip"))
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> Path:
+    path = tmp_path / "count.py"
+    path.write_text(JOB)
+    return path
+
+
+def test_a_job_reads_with_only_the_zip_shipped(
+    package: Path, script: Path, corpus: EmbeddedCluster, tmp_path: Path
+) -> None:
+    options = tmp_path / "options"
+    options.write_text(f"zookeeper.connect {corpus.zookeeper_connect}\nsubscribe debian-gzip\n")
+    done = submit(package, tmp_path, script, "--options-file", str(options), "--json")
+    assert done.returncode == 0, done.stderr
+    summary = json.loads(done.stdout)
+    assert summary["messages"] == 15917
+    assert "spark_kafkawire.zip" in summary["package"]
+
+
+def test_an_error_of_the_source_is_one_line(package: Path, script: Path, tmp_path: Path) -> None:
+    done = submit(package, tmp_path, script, "--option", "broker.list=0:127.0.0.1:9", "--quiet")
+    assert done.returncode == 2
+    assert done.stdout == ""
+    ours = [line for line in done.stderr.splitlines() if line.startswith("count: ")]
+    assert ours == [
+        "count: set exactly one of the options subscribe, subscribePattern and assign: none is set"
+    ]
+
+
+def test_progress_and_errors_go_to_the_stderr_that_spark_submit_has(package: Path, tmp_path: Path) -> None:
+    script = tmp_path / "count.py"
+    script.write_text(JOB)
+    command = submit_command(package, script, "--wrong")
+    log = tmp_path / "log"
+    log.write_text("what was there before\n")
+    with log.open("a") as stderr:
+        ended = subprocess.run(command, env=environment(tmp_path), stdout=subprocess.PIPE, stderr=stderr)
+    assert (ended.returncode, ended.stdout) == (2, b"")
+    first, *_, last = log.read_text().splitlines()
+    assert (first, last) == ("what was there before", "count: unknown argument --wrong; --help tells more")
+
+
+def test_the_zip_is_the_same_whenever_it_is_made(package: Path, tmp_path: Path) -> None:
+    assert make_zip(tmp_path).read_bytes() == package.read_bytes()
+
+
+def test_the_zip_holds_every_module_and_nothing_else(package: Path) -> None:
+    listed = subprocess.run([sys.executable, "-m", "zipfile", "-l", package], capture_output=True, text=True)
+    names = {line.split()[0] for line in listed.stdout.splitlines()[1:]}
+    package_files = {
+        path.relative_to(ROOT).as_posix()
+        for path in (ROOT / "spark_kafkawire").rglob("*")
+        if path.is_file() and "__pycache__" not in path.parts
+    }
+    assert names == package_files | {"pyspark_kafkawire.py"}
+
+
+def test_spark_tells_how_many_messages_a_job_has_read_and_written(
+    spark: SparkSession, corpus: EmbeddedCluster, tmp_path: Path
+) -> None:
+    frame = (
+        spark.read.format("kafkawire")
+        .option("zookeeper.connect", corpus.zookeeper_connect)
+        .option("subscribe", "debian-gzip")
+        .load()
+    )
+    with Progress(None).work("writing") as work, watching(spark, work):
+        frame.write.parquet(str(tmp_path / "out"))
+    assert work.messages == 15917
+    written = sum(file.stat().st_size for file in (tmp_path / "out").glob("*.parquet"))
+    assert work.size == written
+    assert work.fraction == 1.0
+
+
+def test_nothing_is_counted_before_spark_has_begun(spark: SparkSession) -> None:
+    with Progress(None).work("reading") as work, watching(spark, work):
+        pass
+    assert (work.messages, work.size, work.fraction) == (0, 0, None)

@@ -15,7 +15,7 @@ from ..protocol.buffers import Buffers
 from ..protocol.primitives import Buffer, read_int32
 from ..records.checksum import crc32
 from ..records.message_set.decoding import decode
-from ..records.message_set.entries import LENGTH_BYTES, Entries, Stop, entry_size, walk
+from ..records.message_set.index import LENGTH_BYTES, Entries, Stop, entry_size, walk
 
 #: How much of a segment is checked at once, bytes; a larger message is checked as a whole.
 RECOVERY_WINDOW_BYTES: Final = 16 << 20

@@ -25,7 +25,7 @@ from . import compiler
 from . import log_kernels as batch_kernels
 from .columns import Int64s, Uint8s, room
 from .limits import VALUE_BYTES_MAX, DecodeLimits
-from .message_set.entries import byte_array
+from .message_set.index import byte_array
 
 #: ``offset int64 | size int32``.
 LOG_OVERHEAD: Final = 12

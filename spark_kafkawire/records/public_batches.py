@@ -12,7 +12,7 @@ from ..model import TopicPartition
 from ..protocol.primitives import Buffer
 from .arrow import BatchBuilder
 from .batch.encoding import Records, encode_batches
-from .headers import HEADERS
+from .batch.headers import HEADERS
 from .record_log import OFFSET_MAX, decode_batches, index_batches
 
 _SCHEMA: Final = pa.schema(

@@ -12,9 +12,9 @@ import pyarrow as pa
 
 from ..errors import OptionError, RowError
 from .batch import write_kernels
+from .batch.headers import HEADERS
 from .columns import Int64s, Uint8s, check_spans
-from .headers import HEADERS
-from .message_set.entries import byte_array
+from .message_set.index import byte_array
 
 _NO_ROWS: Final = np.empty(0, np.int64)
 

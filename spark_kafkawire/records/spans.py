@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from ..protocol.buffers import Buffers
-from .batch.kernels import gather_spans
+from .batch.read_kernels import gather_spans
 from .columns import Int32s, Uint8s, binary_array, room
 
 Spans = tuple[Int32s, Int32s]

@@ -21,7 +21,7 @@ from spark_kafkawire.options import ReadOptions
 from spark_kafkawire.protocol import modern, v07
 from spark_kafkawire.protocol.dialect import Api, Dialect, VersionRange
 from spark_kafkawire.records.batch.encoding import encode_batches
-from spark_kafkawire.records.headers import HEADERS
+from spark_kafkawire.records.batch.headers import HEADERS
 from spark_kafkawire.records.rows import Records
 from tests.support.log_broker import OFFERED
 

@@ -12,7 +12,7 @@ from spark_kafkawire.net.retry import RetryPolicy
 from spark_kafkawire.options import OPTIONS, DeliveryOptions, WriteOptions
 from spark_kafkawire.protocol import modern
 from spark_kafkawire.protocol.modern.produce import ACKS_ALL, ACKS_LEADER, ACKS_NONE
-from spark_kafkawire.records.compression.codecs import codec_named
+from spark_kafkawire.records.compression.table import codec_named
 
 SERVERS: Final = {"kafka.bootstrap.servers": "a:9092"}
 IDEMPOTENCE: Final = "kafka.enable.idempotence"

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pytest
 
 from spark_kafkawire.records.checksum import crc32, crc32_each, first_mismatch
-from spark_kafkawire.records.message_set.entries import byte_array
+from spark_kafkawire.records.message_set.index import byte_array
 
 pytestmark = pytest.mark.usefixtures("kernels")
 

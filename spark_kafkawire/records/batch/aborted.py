@@ -17,7 +17,7 @@ from .. import log_kernels as kernels
 from ..log_index import BatchIndex
 from ..log_kernels import CONTROL_BIT, HEADER_BYTES, TRANSACTIONAL_BIT
 from .decoding import check_crcs
-from .kernels import varint, varlong
+from .read_kernels import varint, varlong
 
 #: The types in the key of a control record, ``version int16 | type int16``.
 _ABORT: Final = 0

@@ -28,11 +28,11 @@ from ...protocol.buffers import Buffers
 from .. import compiler
 from .. import log_kernels as kernels
 from ..columns import Columns, Int32s, Int64s, Uint8s, binary_array, room
-from ..headers import BadHeaders, decode_headers
 from ..limits import MESSAGE_BYTES_MIN, DecodeLimits
 from ..log_index import BatchIndex
 from ..spans import DecodeBuffers, gathered, head, room_for
-from .kernels import read_records
+from .headers import BadHeaders, decode_headers
+from .read_kernels import read_records
 from .regions import Regions, regions_of
 
 ATTRIBUTES_POS: Final = 21

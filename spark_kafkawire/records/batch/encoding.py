@@ -11,8 +11,8 @@ import numpy as np
 
 from .. import compiler
 from ..columns import Int64s, room
-from ..compression.codecs import codec_named
-from ..compression.jvm import Codec
+from ..compression.gzip import Codec
+from ..compression.table import codec_named
 from ..encoded_batch import NO_PRODUCER, EncodedBatch, record_too_large
 from ..legacy.encoding import encode_messages
 from ..rows import Column, Records, header_column

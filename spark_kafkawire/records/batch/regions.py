@@ -18,12 +18,12 @@ from ...protocol.buffers import Buffers
 from ...protocol.primitives import Buffer
 from .. import log_kernels as kernels
 from ..columns import Int64s, Uint8s
-from ..compression.codecs import CODECS
-from ..compression.jvm import TooLarge
+from ..compression.gzip import TooLarge
+from ..compression.table import CODECS
 from ..limits import MESSAGE_BYTES_MIN, DecodeLimits
 from ..log_index import BatchIndex, table_room
 from ..log_kernels import HEADER_BYTES
-from ..message_set.entries import byte_array
+from ..message_set.index import byte_array
 
 #: Bits of a batch's attributes.
 CODEC_MASK: Final = 7

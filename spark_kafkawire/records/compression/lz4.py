@@ -24,7 +24,7 @@ import numpy as np
 from ...errors import CorruptDataError, OptionError
 from ...protocol.primitives import Buffer
 from ..columns import Uint8s, room
-from .jvm import Codec, TooLarge, check_parts
+from .gzip import Codec, TooLarge, check_parts
 
 _MAGIC: Final = b"\x04\x22\x4d\x18"
 _UINT32: Final = struct.Struct("<I")

@@ -16,7 +16,7 @@ import cramjam
 
 from ...errors import CorruptDataError, OptionError
 from ...protocol.primitives import Buffer
-from .jvm import Codec, TooLarge, check_parts
+from .gzip import Codec, TooLarge, check_parts
 from .lz4 import decompress_into
 
 _MAGIC: Final = 0xFD2FB528

@@ -31,12 +31,12 @@ from .. import log_kernels as kernels
 from ..batch.regions import CODEC_MASK, joined
 from ..checksum import crc32, first_mismatch
 from ..columns import Columns, Int32s, Int64s, Uint8s, room
-from ..compression.codecs import CODECS
-from ..compression.jvm import TooLarge
+from ..compression.gzip import TooLarge
+from ..compression.table import CODECS
 from ..limits import LEGACY_MESSAGE_BYTES_MIN, MESSAGE_BYTES_MIN, DecodeLimits
 from ..log_index import BatchIndex, index_table
 from ..log_kernels import TIMESTAMP_TYPE_BIT
-from ..message_set.entries import byte_array
+from ..message_set.index import byte_array
 from ..spans import DecodeBuffers, Spans, gathered, room_for
 
 _INT32: Final = struct.Struct(">i")

@@ -19,9 +19,9 @@ from .. import compiler
 from ..batch import write_kernels
 from ..checksum import crc32, crc32_each
 from ..columns import Int64s
-from ..compression.jvm import Codec
+from ..compression.gzip import Codec
 from ..encoded_batch import EncodedBatch, record_too_large
-from ..message_set.entries import byte_array
+from ..message_set.index import byte_array
 from ..rows import Column, Records, header_counts
 
 _CRC_POS: Final = 12

@@ -24,7 +24,7 @@ from ..columns import Columns, Int32s, Int64s, Uint8s, binary_array
 from ..limits import DEFAULT_LIMITS, DecodeLimits
 from . import kernels
 from .encoding import EncodedSet, encode, encode_sets
-from .entries import (
+from .index import (
     CODEC_MASK,
     HEADER_BYTES,
     LENGTH_BYTES,

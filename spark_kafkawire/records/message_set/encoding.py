@@ -22,9 +22,9 @@ from ...protocol.primitives import Buffer
 from .. import compiler
 from ..checksum import crc32, crc32_each
 from ..columns import Int64s, Uint8s, check_spans
-from ..compression.jvm import Codec, codec_named
+from ..compression.gzip import Codec, codec_named
 from . import kernels
-from .entries import byte_array
+from .index import byte_array
 
 #: ``length int32 | magic int8 | attributes int8 | crc uint32`` of a magic-1 message.
 _HEADER: Final = struct.Struct(">ibbI")

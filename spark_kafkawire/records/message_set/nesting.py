@@ -18,9 +18,9 @@ from ...errors import CorruptDataError, LimitError
 from ...protocol.primitives import Buffer
 from ..checksum import crc32
 from ..columns import Int64s, Uint8s
-from ..compression.jvm import CODECS, TooLarge
+from ..compression.gzip import CODECS, TooLarge
 from ..limits import COMPRESSED_BYTES_MIN, MESSAGE_BYTES_MIN, DecodeLimits
-from .entries import CODEC_MASK, Entries, Stop, byte_array, damage, walk_regions
+from .index import CODEC_MASK, Entries, Stop, byte_array, damage, walk_regions
 
 #: Compressed messages that one may hold whatever the limit.
 _OPENED_ALWAYS: Final = 1024

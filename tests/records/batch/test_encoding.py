@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from spark_kafkawire.errors import OptionError, RowError
 from spark_kafkawire.records.batch.encoding import EncodedBatch, Records, encode_batches
-from spark_kafkawire.records.headers import HEADERS
+from spark_kafkawire.records.batch.headers import HEADERS
 from spark_kafkawire.records.record_log import decode_batches, index_batches
 from tests.records.judges import Batch, MessageSet, Record, arrow_records, column_records, judged
 

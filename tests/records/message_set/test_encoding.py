@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from spark_kafkawire.errors import OptionError, RowError
 from spark_kafkawire.records.message_set.decoding import EncodedSet, encode, encode_sets
-from spark_kafkawire.records.message_set.entries import walk
+from spark_kafkawire.records.message_set.index import walk
 from spark_kafkawire.records.message_set.public import decode_message_set
 from tests.records.message_set.trees import message
 

@@ -13,7 +13,7 @@ import pytest
 from spark_kafkawire.records import compiler
 from spark_kafkawire.records.checksum import library_address, slice_tables
 from spark_kafkawire.records.message_set import kernels
-from spark_kafkawire.records.message_set.entries import byte_array
+from spark_kafkawire.records.message_set.index import byte_array
 from tests.records.message_set.trees import message
 from tests.records.mutations import damaged_set
 

@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import Final
 
 from ...errors import OptionError, quoted
-from .jvm import GZIP, SNAPPY, Codec
+from .gzip import GZIP, SNAPPY, Codec
 from .lz4 import LZ4, LZ4_MAGIC_0
 from .zstd import ZSTD
 

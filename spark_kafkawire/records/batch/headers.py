@@ -12,10 +12,10 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from .batch.kernels import read_headers
-from .columns import Int32s, Uint8s, validity_bitmap
-from .log_kernels import END
-from .spans import gathered, room_for
+from ..columns import Int32s, Uint8s, validity_bitmap
+from ..log_kernels import END
+from ..spans import gathered, room_for
+from .read_kernels import read_headers
 
 _HEADER: Final = pa.struct([("key", pa.string()), ("value", pa.binary())])
 #: A record's headers in order, as Spark's own connector has them: null, not empty, for none.

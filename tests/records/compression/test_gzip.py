@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spark_kafkawire.errors import CorruptDataError, OptionError
-from spark_kafkawire.records.compression.jvm import CODECS, GZIP, SNAPPY, Codec, TooLarge, codec_named
+from spark_kafkawire.records.compression.gzip import CODECS, GZIP, SNAPPY, Codec, TooLarge, codec_named
 from tests.records.message_set.trees import COMPRESSORS, XERIAL_HEADER, snappy_raw, xerial
 
 FORMS = pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spark_kafkawire.errors import CorruptDataError
-from spark_kafkawire.records.message_set.entries import Stop, entry_size, walk
+from spark_kafkawire.records.message_set.index import Stop, entry_size, walk
 from tests.records.message_set.trees import Compressed, Message, Plain, message, message_set
 
 

@@ -28,9 +28,9 @@ __all__ = [
 
 _HOMES = {
     "KafkaWireDataSource": "source.datasource",
-    "decode_message_set": "records.public",
+    "decode_message_set": "records.message_set.public",
     "decode_record_batches": "records.public_batches",
-    "encode_message_set": "records.public",
+    "encode_message_set": "records.message_set.public",
     "encode_record_batches": "records.public_batches",
 }
 

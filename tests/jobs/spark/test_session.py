@@ -18,8 +18,8 @@ from ..submitting import ROOT, environment, make_zip, submit, submit_command
 
 JOB = """
 import argparse, sys, spark_kafkawire
-from spark_kafkawire.jobs.command_line import *
-from spark_kafkawire.jobs.session import job_session
+from spark_kafkawire.jobs.shell.command_line import *
+from spark_kafkawire.jobs.spark.session import job_session
 
 def job(arguments, progress):
     with job_session("count") as spark:

@@ -20,7 +20,6 @@ from spark_kafkawire.errors import OptionError, quoted
 from spark_kafkawire.jobs.ingest.options import IngestOptions, parse_starting
 from spark_kafkawire.jobs.ingest.output import DECODERS, OutputOptions, parse_partition_by
 from spark_kafkawire.jobs.ingest.run import Ingest
-from spark_kafkawire.jobs.memory.known_logs import add_gone_broker, gone_brokers_of
 from spark_kafkawire.jobs.shell.command_line import (
     JobParser,
     add_connection,
@@ -35,6 +34,7 @@ from spark_kafkawire.jobs.shell.command_line import (
 )
 from spark_kafkawire.jobs.shell.progress import Progress
 from spark_kafkawire.jobs.spark.session import job_session
+from spark_kafkawire.jobs.state.known_logs import add_gone_broker, gone_brokers_of
 
 
 def main() -> int:

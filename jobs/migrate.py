@@ -25,7 +25,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from spark_kafkawire.jobs.memory.known_logs import add_gone_broker, gone_brokers_of
 from spark_kafkawire.jobs.migration.clusters import Clusters, source_options, target_options
 from spark_kafkawire.jobs.migration.report import report
 from spark_kafkawire.jobs.migration.routes import parse_names
@@ -43,6 +42,7 @@ from spark_kafkawire.jobs.shell.command_line import (
 from spark_kafkawire.jobs.shell.progress import Progress
 from spark_kafkawire.jobs.spark.session import job_session
 from spark_kafkawire.jobs.spark.tasks import run_tasks
+from spark_kafkawire.jobs.state.known_logs import add_gone_broker, gone_brokers_of
 
 
 def main() -> int:

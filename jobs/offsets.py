@@ -25,9 +25,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from spark_kafkawire.jobs.offsets.file_format import exported
 from spark_kafkawire.jobs.offsets.importing import import_offsets, import_summary, print_changes
-from spark_kafkawire.jobs.offsets.lines import exported
-from spark_kafkawire.jobs.offsets.page import page
+from spark_kafkawire.jobs.offsets.page.document import page
 from spark_kafkawire.jobs.offsets.report_json import as_json
 from spark_kafkawire.jobs.offsets.survey import Surveyed
 from spark_kafkawire.jobs.offsets.terminal import print_report

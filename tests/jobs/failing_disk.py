@@ -19,7 +19,7 @@ from typing import Any, Final
 
 import pytest
 
-from spark_kafkawire.jobs.memory import local_files
+from spark_kafkawire.jobs.state import local_files
 
 from .ingest.ingesting import Crash
 

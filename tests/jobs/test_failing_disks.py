@@ -16,10 +16,10 @@ from spark_kafkawire.errors import OptionError
 from spark_kafkawire.jobs.ingest.output import Output, OutputOptions
 from spark_kafkawire.jobs.ingest.plan import Plan
 from spark_kafkawire.jobs.ingest.run import Ingest
-from spark_kafkawire.jobs.memory.local_files import FileError, LocalFiles
-from spark_kafkawire.jobs.memory.sole_run import sole_run
 from spark_kafkawire.jobs.migration.state import LogProgress, Mark, State, StateDirectory
 from spark_kafkawire.jobs.publish.state import Done, Publication, PublishState, TopicRows
+from spark_kafkawire.jobs.state.local_files import FileError, LocalFiles
+from spark_kafkawire.jobs.state.sole_run import sole_run
 from spark_kafkawire.model import TopicPartition
 from tests.support import librdkafka
 from tests.support.foreign import Record

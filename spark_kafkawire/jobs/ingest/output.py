@@ -21,8 +21,8 @@ from pyspark.sql.functions import col, count, expr, lit
 from pyspark.sql.types import BinaryType
 
 from ...errors import OptionError, quoted
-from ..memory.local_files import named
 from ..spark.hadoop_files import FileError, FileSystem
+from ..state.local_files import named
 from .json_values import from_text
 from .plan import Plan
 

@@ -11,9 +11,9 @@ from typing import Final
 
 from ...errors import DataLossError, KafkaWireError, shown
 from ...model import LogBounds, OffsetRange, TopicPartition
-from ..memory.local_files import named
-from ..memory.positions import Positions, by_log, by_topic
-from ..memory.sealed import BrokenSeal, seal, unseal
+from ..state.local_files import named
+from ..state.positions import Positions, by_log, by_topic
+from ..state.sealed import BrokenSeal, seal, unseal
 
 #: What a recorded plan is, and the number of its layout.
 _KIND: Final = "ingest 2"

@@ -40,14 +40,14 @@ from ...errors import DataLossError, UnknownTopicError, quoted
 from ...model import LogBounds, OffsetRange, OffsetUnit, TopicPartition
 from ...planner.batch import led, select, starts_of
 from ...planner.limits import check_names
-from ..memory.known_logs import KnownLogs, passed_over, told_of
-from ..memory.positions import Positions
-from ..memory.sole_run import sole_run
 from ..shell.command_line import DATA_LOSS_KEY
 from ..shell.progress import Progress
 from ..spark.hadoop_files import Files, FileSystem
-from ..spark.progress import watching
 from ..spark.reading import read_ranges
+from ..spark.stages import watching
+from ..state.known_logs import KnownLogs, passed_over, told_of
+from ..state.positions import Positions
+from ..state.sole_run import sole_run
 from .json_values import given_schema, inferred_schema
 from .options import IngestOptions
 from .output import HIDDEN, Output

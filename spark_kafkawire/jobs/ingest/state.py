@@ -12,8 +12,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from ..memory.local_files import named
 from ..spark.hadoop_files import FileSystem
+from ..state.local_files import named
 from .plan import Plan, PlanError
 
 

@@ -14,7 +14,7 @@ from ...errors import DataLossError, DiscoveryError, OptionError, quoted
 from ...model import Leader, LogBounds, OffsetRange, TopicPartition
 from ...planner.batch import select
 from ...protocol.modern.create_topics import BROKER_DEFAULT
-from ..memory.known_logs import KnownLogs, passed_over, told_of
+from ..state.known_logs import KnownLogs, passed_over, told_of
 from .clusters import Clusters
 from .routes import Route, partition_counts, routes_of
 from .state import LogProgress, State

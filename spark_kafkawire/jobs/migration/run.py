@@ -15,8 +15,8 @@ from ...protocol.modern.create_topics import BROKER_DEFAULT
 from ..shell.progress import Progress, Work
 from .clusters import Clusters
 from .copying import Copied, Copier, CopyTask
+from .opening import check_new, holds_next
 from .planning import Leg, missing_topics, plan, prepare_topics
-from .reopening import check_new, holds_next
 from .state import LogProgress, Mark, State, StateDirectory, load_state
 from .verification import Verified, Verifier, VerifyTask
 

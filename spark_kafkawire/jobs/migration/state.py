@@ -24,8 +24,8 @@ from typing import IO, Any, Final, Self
 from ...clients.writing.modern.batches import ProducerId
 from ...errors import CorruptDataError, OptionError, shown
 from ...model import TopicPartition
-from ..memory.local_files import LocalFiles, file_error, named
-from ..memory.sealed import BrokenSeal, seal, unseal
+from ..state.local_files import LocalFiles, file_error, named
+from ..state.sealed import BrokenSeal, seal, unseal
 
 #: Says what the file is, and changes with its layout.
 _KIND: Final = "migration 2"

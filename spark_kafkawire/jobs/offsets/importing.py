@@ -19,11 +19,11 @@ from rich.text import Text
 from ...cluster.cluster import Cluster
 from ...errors import OptionError, quoted
 from ...model import LogBounds, TopicPartition
-from .lines import imported
+from .file_format import imported
 from .report import GroupOffset, GroupPosition, Standing
 from .survey import OffsetsOfGroups, Surveyed
 from .terminal import console_on, print_table
-from .text import count_text, number_text, printable
+from .wording import count_text, number_text, printable
 
 
 @dataclass(frozen=True, slots=True)

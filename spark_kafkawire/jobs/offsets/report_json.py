@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from .report import ClusterReport, GroupPosition, LogReport
-from .text import WORDINGS
+from .wording import WORDINGS
 
 
 def as_json(report: ClusterReport) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from ...model import Leader, LogBounds, OffsetUnit, RecordTimes, TopicPartition
 from ...options import Discovery, ReadOptions
 from ...planner.batch import select
 from .report import ClusterReport, GroupOffset, LogReport
-from .text import count_text
+from .wording import count_text
 
 _log = logging.getLogger("spark_kafkawire")
 

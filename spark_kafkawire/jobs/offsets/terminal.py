@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from .report import ClusterReport, GroupTotal, LogReport, Standing, TopicReport
-from .text import NONE_TEXT, WORDINGS, count_text, number_text, printable, size_text, time_text
+from .wording import NONE_TEXT, WORDINGS, count_text, number_text, printable, size_text, time_text
 
 #: Partitions that are listed; of a larger cluster the topics are.
 LOGS_LISTED_MAX: Final = 200

@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from ...errors import OptionError, quoted
-from ..spark.java_errors import reason_of
+from ..shell.java_errors import reason_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,16 +41,16 @@ from ...clients.writing.targets import targets_type
 from ...errors import DeliveryError, OptionError, RowError, quoted
 from ...options import WriteOptions
 from ...source.writer import KafkaWireBatchWriter, create_writer
-from ..memory.local_files import named
-from ..memory.positions import Positions
-from ..memory.sole_run import sole_run
 from ..shell.progress import Progress
 from ..spark.hadoop_files import Files
-from ..spark.progress import watching
+from ..spark.stages import watching
+from ..state.local_files import named
+from ..state.positions import Positions
+from ..state.sole_run import sole_run
 from .difference import Difference, Survey, survey
-from .logs import TargetLogs
 from .options import SETTLE_S, proven, shown_target, write_schema
 from .state import Done, Publication, PublishState, TopicRows
+from .target_logs import TargetLogs
 from .write import write, write_once
 from .written import Written
 

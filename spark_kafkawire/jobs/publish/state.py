@@ -20,10 +20,10 @@ from dataclasses import asdict, dataclass
 from typing import Any, Final, TypeVar
 
 from ...errors import CorruptDataError, OptionError, quoted
-from ..memory.local_files import named
-from ..memory.positions import Positions, by_log, by_topic
-from ..memory.sealed import BrokenSeal, seal, unseal
 from ..spark.hadoop_files import FileSystem
+from ..state.local_files import named
+from ..state.positions import Positions, by_log, by_topic
+from ..state.sealed import BrokenSeal, seal, unseal
 
 T = TypeVar("T")
 

@@ -38,7 +38,7 @@ from pyspark.errors import AnalysisException, PySparkException
 
 from ... import errors
 from ...errors import Action, KafkaWireError, OptionError, one_line, quoted, shown
-from ..spark.java_errors import reason_of
+from .java_errors import reason_of
 from .progress import Progress, progress_on
 from .properties import RepeatedKey, parse_properties
 from .streams import error_stream

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from ...errors import LimitError, OptionError, shown
-from ..memory.local_files import sync_folder
+from ..state.local_files import sync_folder
 
 #: Bytes of a file that is read whole: a million lines.
 READ_SIZE_MAX: Final = 256 << 20

@@ -15,9 +15,9 @@ from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
 from ...errors import shown
-from ..memory.local_files import FileError as FileError
-from ..memory.local_files import LocalFiles, named
-from .java_errors import reason_of
+from ..shell.java_errors import reason_of
+from ..state.local_files import FileError as FileError
+from ..state.local_files import LocalFiles, named
 
 
 class FileSystem(Protocol):

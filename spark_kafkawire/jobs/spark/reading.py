@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from ...model import OffsetRange
-from ..memory.positions import assigned, by_topic
+from ..state.positions import assigned, by_topic
 
 
 def read_ranges(

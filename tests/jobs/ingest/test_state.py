@@ -16,7 +16,7 @@ from spark_kafkawire.jobs.ingest.output import Output, OutputOptions
 from spark_kafkawire.jobs.ingest.plan import Plan, PlanError, next_plan
 from spark_kafkawire.jobs.ingest.run import Ingest
 from spark_kafkawire.jobs.ingest.state import IngestState, Remembered
-from spark_kafkawire.jobs.memory.local_files import FileError, LocalFiles
+from spark_kafkawire.jobs.state.local_files import FileError, LocalFiles
 from spark_kafkawire.model import OffsetRange, TopicPartition
 from tests.support import librdkafka
 from tests.support.foreign import Record

@@ -21,7 +21,6 @@ from spark_kafkawire.errors import (
     OptionError,
     RowError,
 )
-from spark_kafkawire.jobs.memory.sealed import seal, unseal
 from spark_kafkawire.jobs.migration.clusters import Clusters, source_options, target_options
 from spark_kafkawire.jobs.migration.copying import Copier
 from spark_kafkawire.jobs.migration.planning import plan
@@ -29,6 +28,7 @@ from spark_kafkawire.jobs.migration.report import check
 from spark_kafkawire.jobs.migration.run import Settings, describe
 from spark_kafkawire.jobs.migration.state import State, load_state
 from spark_kafkawire.jobs.migration.verification import Verifier
+from spark_kafkawire.jobs.state.sealed import seal, unseal
 from spark_kafkawire.options import ReadOptions
 from spark_kafkawire.records.message_set.encoding import encode
 from tests.clients.writing.modern.producing import ReplyFaults

@@ -10,9 +10,9 @@ import pytest
 
 from spark_kafkawire.clients.writing.modern.batches import ProducerId
 from spark_kafkawire.errors import CorruptDataError, KafkaWireError, OptionError
-from spark_kafkawire.jobs.memory.local_files import FileError
-from spark_kafkawire.jobs.memory.sealed import seal, unseal
 from spark_kafkawire.jobs.migration.state import LogProgress, Mark, State, StateDirectory, load_state
+from spark_kafkawire.jobs.state.local_files import FileError
+from spark_kafkawire.jobs.state.sealed import seal, unseal
 from spark_kafkawire.model import TopicPartition
 
 LOG = LogProgress(

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from spark_kafkawire.jobs.offsets.page import page
+from spark_kafkawire.jobs.offsets.page.document import page
+from spark_kafkawire.jobs.offsets.page.topics_table import LOGS_UNFOLDED_MAX
 from spark_kafkawire.jobs.offsets.report import ClusterReport
-from spark_kafkawire.jobs.offsets.table import LOGS_UNFOLDED_MAX
 from tests.support.browser import Browser, find_browser
 
 from .reports import log_07, log_modern, report_07, report_modern

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from spark_kafkawire.jobs.offsets.markup import Markup, joined, tag
+from spark_kafkawire.jobs.offsets.page.markup import Markup, joined, tag
 
 
 def test_texts_and_values_are_escaped() -> None:

@@ -9,8 +9,8 @@ from html.parser import HTMLParser
 
 import pytest
 
-from spark_kafkawire.jobs.offsets import table as offsets_table
-from spark_kafkawire.jobs.offsets.page import page
+from spark_kafkawire.jobs.offsets.page import topics_table as offsets_table
+from spark_kafkawire.jobs.offsets.page.document import page
 from spark_kafkawire.jobs.offsets.report import LogReport
 from spark_kafkawire.model import TopicPartition
 

@@ -8,7 +8,7 @@ import pytest
 
 from spark_kafkawire.jobs.offsets.report import GroupPosition, LogReport, Standing
 from spark_kafkawire.jobs.offsets.report_json import as_json
-from spark_kafkawire.jobs.offsets.text import printable, size_text, time_text
+from spark_kafkawire.jobs.offsets.wording import printable, size_text, time_text
 from spark_kafkawire.model import LogBounds, OffsetUnit, TopicPartition
 
 from .reports import BROKERS, log_07, log_modern, report_07, report_modern

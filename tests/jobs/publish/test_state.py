@@ -16,9 +16,9 @@ from spark_kafkawire.errors import (
     KafkaWireError,
     OptionError,
 )
-from spark_kafkawire.jobs.memory.local_files import FileError, LocalFiles
-from spark_kafkawire.jobs.publish.logs import bounds_of, range_since, settled
 from spark_kafkawire.jobs.publish.state import Done, Publication, PublishState, TopicRows
+from spark_kafkawire.jobs.publish.target_logs import bounds_of, range_since, settled
+from spark_kafkawire.jobs.state.local_files import FileError, LocalFiles
 from spark_kafkawire.model import LogBounds, OffsetRange, TopicPartition
 
 LOG: Final = TopicPartition("t", 0)

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 from spark_kafkawire.broker import EmbeddedCluster
 from spark_kafkawire.jobs.shell.progress import Progress
-from spark_kafkawire.jobs.spark.progress import watching
+from spark_kafkawire.jobs.spark.stages import watching
 
 from ..submitting import ROOT, environment, make_zip, submit, submit_command
 

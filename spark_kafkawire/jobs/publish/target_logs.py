@@ -14,8 +14,8 @@ from ...errors import DataLossError, DiscoveryError
 from ...model import LogBounds, OffsetRange, TopicPartition
 from ...options import ReadOptions, reading_options
 from ...source.schema import read_schema
-from ..memory.positions import Positions
 from ..spark.reading import read_ranges
+from ..state.positions import Positions
 from .options import write_schema
 
 #: How often the time of ``settle`` is waited at most, where others write to the logs.

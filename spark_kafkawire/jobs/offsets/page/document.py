@@ -12,11 +12,11 @@ import hashlib
 import importlib.resources
 from collections.abc import Iterator
 
-from ...model import Broker
+from ....model import Broker
+from ..report import ClusterReport, GroupTotal
+from ..wording import WORDINGS, count_text, printable, size_text, time_text
 from .markup import Markup, tag
-from .report import ClusterReport, GroupTotal
-from .table import topics_table
-from .text import WORDINGS, count_text, printable, size_text, time_text
+from .topics_table import topics_table
 
 
 def page(report: ClusterReport) -> str:

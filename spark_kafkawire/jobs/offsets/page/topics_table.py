@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
 
+from ..report import ClusterReport, GroupPosition, GroupTotal, LogReport, Standing, TopicReport
+from ..wording import NONE_TEXT, WORDINGS, Wording, count_text, number_text, printable, size_text, time_text
 from .markup import Markup, joined, tag
-from .report import ClusterReport, GroupPosition, GroupTotal, LogReport, Standing, TopicReport
-from .text import NONE_TEXT, WORDINGS, Wording, count_text, number_text, printable, size_text, time_text
 
 #: Partitions that a page lists; browsers sort and scroll so many without a wait. Topics are all listed.
 LOGS_LISTED_MAX: Final = 20_000

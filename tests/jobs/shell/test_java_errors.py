@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from spark_kafkawire.jobs.spark.java_errors import reason_of
+from spark_kafkawire.jobs.shell.java_errors import reason_of
 
 
 class Raised:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spark_kafkawire.errors import OptionError
-from spark_kafkawire.jobs.offsets.lines import exported, imported
+from spark_kafkawire.jobs.offsets.file_format import exported, imported
 from spark_kafkawire.jobs.offsets.report import GroupOffset
 from spark_kafkawire.model import OffsetUnit, TopicPartition
 from tests.support.golden import read_json

@@ -277,35 +277,3 @@ class DataLossError(KafkaWireError):
 class DeliveryError(KafkaWireError):
     """Rows that were sent are not proven to be in the log. Fatal; whether rows are doubled when they are
     sent again depends on who sends them, and is told by them."""
-
-
-class ErrorCode(enum.IntEnum):
-    """Error codes of the 0.7 brokers.
-
-    Only -1, 0, 1 and 3 were ever seen on the wire, in FETCH and MULTIFETCH replies; every other
-    request is refused by a closed connection. Source: 0.7.2 common/ErrorMapping.scala.
-    """
-
-    UNKNOWN = -1
-    NONE = 0
-    OFFSET_OUT_OF_RANGE = 1
-    INVALID_MESSAGE = 2
-    WRONG_PARTITION = 3
-    INVALID_FETCH_SIZE = 4
-
-
-_CODE_ACTIONS: dict[int, tuple[Action, str]] = {
-    ErrorCode.UNKNOWN: (Action.FIX_OPTION, "the broker refuses the topic name"),
-    ErrorCode.OFFSET_OUT_OF_RANGE: (Action.DATA_LOSS, "the offset is not in the log any more"),
-    ErrorCode.INVALID_MESSAGE: (Action.FAIL, "the broker found a damaged message"),
-    ErrorCode.WRONG_PARTITION: (Action.REFRESH, "the broker has no such partition"),
-    ErrorCode.INVALID_FETCH_SIZE: (Action.FIX_OPTION, "the broker refuses the fetch size"),
-}
-
-
-def broker_error(code: int, place: str) -> BrokerError:
-    """The error for a broker's error code at ``place`` (topic-partition, offset, broker)."""
-    if code in _CODE_ACTIONS:
-        action, meaning = _CODE_ACTIONS[code]
-        return BrokerError(f"{place}: {meaning} (error {code} {ErrorCode(code).name})", code, action)
-    return BrokerError(f"{place}: the broker answered the unknown error code {code}", code)

@@ -16,13 +16,11 @@ from spark_kafkawire.errors import (
     DataLossError,
     DeliveryError,
     DiscoveryError,
-    ErrorCode,
     KafkaWireError,
     OptionError,
     ProtocolError,
     TransportError,
     UnknownTopicError,
-    broker_error,
     shown,
 )
 
@@ -42,7 +40,6 @@ SAMPLES = [
     *(kind("what: where") for kind in CLASSES),
     BrokerError("what", 3, Action.REFRESH),
     CorruptDataError("what", 4711),
-    broker_error(1, "t 0-1 on broker 0 (h:1)"),
 ]
 
 
@@ -98,31 +95,6 @@ def test_what_may_be_tried_again_is_retriable() -> None:
 def test_an_unknown_topic_is_a_discovery_error_that_an_option_cures() -> None:
     assert issubclass(UnknownTopicError, DiscoveryError)
     assert UnknownTopicError("t").action is Action.FIX_OPTION
-
-
-@pytest.mark.parametrize("code", [code for code in ErrorCode if code is not ErrorCode.NONE])
-def test_a_brokers_code_is_told_by_number_name_and_meaning(code: ErrorCode) -> None:
-    error = broker_error(code, "t 0-1 on broker 0 (h:1)")
-    assert error.code == code
-    assert str(error).startswith("t 0-1 on broker 0 (h:1): the ")
-    assert str(error).endswith(f" (error {code.value} {code.name})")
-
-
-def test_the_codes_of_07_ask_for_what_cures_them() -> None:
-    actions = {code: broker_error(code, "p").action for code in ErrorCode if code is not ErrorCode.NONE}
-    assert actions == {
-        ErrorCode.UNKNOWN: Action.FIX_OPTION,
-        ErrorCode.OFFSET_OUT_OF_RANGE: Action.DATA_LOSS,
-        ErrorCode.INVALID_MESSAGE: Action.FAIL,
-        ErrorCode.WRONG_PARTITION: Action.REFRESH,
-        ErrorCode.INVALID_FETCH_SIZE: Action.FIX_OPTION,
-    }
-
-
-def test_a_code_that_nobody_knows_is_told_by_number() -> None:
-    error = broker_error(77, "t 0-1")
-    assert str(error) == "t 0-1: the broker answered the unknown error code 77"
-    assert (error.code, error.action) == (77, Action.FAIL)
 
 
 def test_our_errors_are_also_what_python_callers_expect() -> None:

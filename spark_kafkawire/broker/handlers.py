@@ -15,9 +15,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
-from ..errors import BrokerError, ErrorCode, KafkaWireError, log_of, quoted
+from ..errors import BrokerError, KafkaWireError, log_of, quoted
 from ..protocol import v07
 from ..protocol.primitives import Buffer
+from ..protocol.v07.error_codes import ErrorCode
 from .config import BrokerConfig
 from .log import FileSlice
 from .log_directory import LogDirectory

@@ -16,9 +16,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..errors import BrokerError, ErrorCode
+from ..errors import BrokerError
 from ..protocol.primitives import Buffer
 from ..protocol.v07 import EARLIEST_TIME, LATEST_TIME
+from ..protocol.v07.error_codes import ErrorCode
 from .segments import Segment, load_segments
 
 

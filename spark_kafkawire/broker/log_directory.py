@@ -11,7 +11,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from ..errors import BrokerError, CorruptDataError, ErrorCode, OptionError, log_of, shown
+from ..errors import BrokerError, CorruptDataError, OptionError, log_of, shown
+from ..protocol.v07.error_codes import ErrorCode
 from .config import BrokerConfig
 from .log import Log, LogLimits, now_ms
 from .segments import Segment

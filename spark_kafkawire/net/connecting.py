@@ -33,7 +33,7 @@ from ..errors import ConnectionLost, KafkaWireError, RequestTimedOut
 from ..model import Broker
 from ..protocol.connection import Connection, Reply
 from ..protocol.modern.api_versions import ApiVersionsRequest, offered
-from ..protocol.modern.error_codes import ModernErrorCode, broker_error
+from ..protocol.modern.error_codes import ErrorCode, broker_error
 from ..protocol.modern.old_brokers import (
     ASKING,
     FETCH_IN_NO_VERSION,
@@ -171,11 +171,11 @@ def _versions(channel: Channel, deadline: Deadline, doubt_s: float | None) -> Br
         channel.receive(deadline)
     answer = reply.body
     versions = offered(answer)
-    if answer.error_code == ModernErrorCode.UNSUPPORTED_VERSION:
+    if answer.error_code == ErrorCode.UNSUPPORTED_VERSION:
         channel.negotiated(versions)
         answer = channel.ask(request, deadline)
         versions = offered(answer)
-    if answer.error_code != ModernErrorCode.NONE:
+    if answer.error_code != ErrorCode.NONE:
         raise broker_error(answer.error_code, "ApiVersions")
     return versions
 

@@ -15,7 +15,7 @@ from typing import Final
 
 from ..errors import AuthenticationError, ConnectionLost, KafkaWireError, said
 from ..protocol.modern import SASL_HANDSHAKE
-from ..protocol.modern.error_codes import ModernErrorCode, broker_error
+from ..protocol.modern.error_codes import ErrorCode, broker_error
 from ..protocol.modern.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
 from ..secrecy import holds_secret, keep_secret
 from .channel import Channel
@@ -89,11 +89,11 @@ def log_in(channel: Channel, sasl: Sasl, deadline: Deadline) -> float | None:
 
 def _shake_hands(channel: Channel, mechanism: str, deadline: Deadline) -> None:
     reply = channel.ask(SaslHandshakeRequest(mechanism=mechanism), deadline)
-    if reply.error_code == ModernErrorCode.UNSUPPORTED_SASL_MECHANISM:
+    if reply.error_code == ErrorCode.UNSUPPORTED_SASL_MECHANISM:
         raise AuthenticationError(
             f"the broker does not have kafka.sasl.mechanism={mechanism}; it has {_listed(reply.mechanisms)}"
         )
-    if reply.error_code != ModernErrorCode.NONE:
+    if reply.error_code != ErrorCode.NONE:
         raise _refusal(reply.error_code, "SaslHandshake", None)
 
 
@@ -109,7 +109,7 @@ class _Exchange:
 
     def _in_request(self, token: bytes) -> bytes:
         reply = self._channel.ask(SaslAuthenticateRequest(auth_bytes=token), self._deadline)
-        if reply.error_code != ModernErrorCode.NONE:
+        if reply.error_code != ErrorCode.NONE:
             raise _refusal(reply.error_code, f"SASL {self._mechanism}", reply.error_message)
         if reply.session_lifetime_ms > 0:
             self.lifetime_s = reply.session_lifetime_ms / 1000

@@ -10,8 +10,9 @@ import pytest
 from spark_kafkawire.broker import BrokerConfig
 from spark_kafkawire.broker.log import FileSlice, Log, LogLimits
 from spark_kafkawire.broker.log_directory import LogDirectory, check_topic
-from spark_kafkawire.errors import BrokerError, ErrorCode
+from spark_kafkawire.errors import BrokerError
 from spark_kafkawire.protocol.v07 import EARLIEST_TIME, LATEST_TIME
+from spark_kafkawire.protocol.v07.error_codes import ErrorCode
 
 NEVER = 1 << 60
 

@@ -25,7 +25,7 @@ from typing import Any, Final
 from spark_kafkawire.errors import SHOWN_SIZE_MAX, KafkaWireError
 from spark_kafkawire.protocol import modern
 from spark_kafkawire.protocol.dialect import Api
-from spark_kafkawire.protocol.modern.error_codes import ModernErrorCode
+from spark_kafkawire.protocol.modern.error_codes import ErrorCode
 from spark_kafkawire.protocol.primitives import (
     AnyType,
     Array,
@@ -59,7 +59,7 @@ EXACT, REFUSED, NOT_KNOWN, NOT_TOLD = "exact", "error", "not to be known", "not 
 
 #: Elements of an array that is meant to cost time.
 _MANY: Final = 100_000
-_CODES: Final = (*ModernErrorCode, -2, 999, 32_767)
+_CODES: Final = (*ErrorCode, -2, 999, 32_767)
 _HOSTILE: Final = "a\nb\x1b[31m\x00\u202e"
 
 #: What is said in place of a value, by the kind of lie; it may be what it was.

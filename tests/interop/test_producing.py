@@ -22,7 +22,7 @@ from spark_kafkawire.net.pool import POOL
 from spark_kafkawire.protocol import modern
 from spark_kafkawire.protocol.dialect import VersionRange
 from spark_kafkawire.protocol.modern.api_versions import offered
-from spark_kafkawire.protocol.modern.error_codes import ModernErrorCode
+from spark_kafkawire.protocol.modern.error_codes import ErrorCode
 from spark_kafkawire.protocol.versions import BrokerVersions
 from tests.clients.writing.modern.producing import (
     FINE,
@@ -70,7 +70,7 @@ def test_records_are_what_another_client_reads(kafka: ApacheKafka, codec: str) -
 
 @pytest.mark.parametrize(
     "plan",
-    [["lost"], [FINE, "lost", FINE, "lost"], ["lost"] * 5, [ModernErrorCode.REQUEST_TIMED_OUT, FINE, "lost"]],
+    [["lost"], [FINE, "lost", FINE, "lost"], ["lost"] * 5, [ErrorCode.REQUEST_TIMED_OUT, FINE, "lost"]],
     ids=lambda plan: "-".join(map(str, plan)),
 )
 def test_what_is_sent_again_is_stored_once_and_in_order(

@@ -11,7 +11,7 @@ from typing import Any, Final
 from spark_kafkawire.protocol import modern
 from spark_kafkawire.protocol.dialect import Api, VersionRange
 from spark_kafkawire.protocol.modern.api_versions import ApiVersion, ApiVersionsReply
-from spark_kafkawire.protocol.modern.error_codes import ModernErrorCode
+from spark_kafkawire.protocol.modern.error_codes import ErrorCode
 from spark_kafkawire.protocol.modern.metadata import MetadataReply
 
 from .peers import Script, read_frame
@@ -95,7 +95,7 @@ def broker(
             if replies and name in replies:
                 answer(connection, question, replies[name](question))
             elif name == "ApiVersions" and question.version not in known:
-                refusal = api_versions(offered, ModernErrorCode.UNSUPPORTED_VERSION)
+                refusal = api_versions(offered, ErrorCode.UNSUPPORTED_VERSION)
                 answer(connection, question, refusal, version=0)
             elif name == "ApiVersions":
                 answer(connection, question, api_versions(offered))

@@ -26,7 +26,7 @@ from spark_kafkawire.protocol.modern import (
     produce,
 )
 from spark_kafkawire.protocol.modern.api_versions import ApiVersion, ApiVersionsReply, ApiVersionsRequest
-from spark_kafkawire.protocol.modern.error_codes import ModernErrorCode as Code
+from spark_kafkawire.protocol.modern.error_codes import ErrorCode as Code
 from spark_kafkawire.protocol.primitives import Array
 from spark_kafkawire.protocol.schema import Struct
 

@@ -18,7 +18,7 @@ from ...protocol.modern.consumer_group_describe import (
     ConsumerGroupDescribeRequest,
 )
 from ...protocol.modern.describe_groups import DescribedGroup, DescribeGroupsReply, DescribeGroupsRequest
-from ...protocol.modern.error_codes import ModernErrorCode, broker_error
+from ...protocol.modern.error_codes import ErrorCode, broker_error
 from ...protocol.modern.group_offsets import OffsetFetchReply, OffsetFetchRequest
 from ...protocol.modern.list_groups import ListGroupsReply, ListGroupsRequest
 from ..asking import side_by_side
@@ -27,9 +27,9 @@ from .metadata import Metadata
 
 #: What a broker answers for a group that it does not coordinate itself, and where it coordinates none.
 _NOT_ITS_OWN: Final = (
-    ModernErrorCode.NONE,
-    ModernErrorCode.GROUP_ID_NOT_FOUND,
-    ModernErrorCode.UNSUPPORTED_VERSION,
+    ErrorCode.NONE,
+    ErrorCode.GROUP_ID_NOT_FOUND,
+    ErrorCode.UNSUPPORTED_VERSION,
 )
 #: The kinds of groups that have offsets; others coordinate something else, as Kafka Connect's workers.
 _OF_CONSUMERS: Final = ("consumer", "")

@@ -11,7 +11,7 @@ from ...model import Broker, TopicPartition
 from ...net.pool import POOL
 from ...net.retry import Attempts
 from ...options import NetOptions
-from ...protocol.modern.error_codes import ModernErrorCode, broker_error
+from ...protocol.modern.error_codes import ErrorCode, broker_error
 from ...protocol.modern.find_coordinator import FindCoordinatorRequest
 from ...protocol.modern.group_offsets import (
     OffsetCommitPartition,
@@ -28,9 +28,9 @@ from .metadata import Metadata
 #: What a coordinator answers to a commit from outside while the group has members.
 _HAS_MEMBERS: Final = frozenset(
     (
-        ModernErrorCode.ILLEGAL_GENERATION,
-        ModernErrorCode.UNKNOWN_MEMBER_ID,
-        ModernErrorCode.REBALANCE_IN_PROGRESS,
+        ErrorCode.ILLEGAL_GENERATION,
+        ErrorCode.UNKNOWN_MEMBER_ID,
+        ErrorCode.REBALANCE_IN_PROGRESS,
     )
 )
 

@@ -16,7 +16,7 @@ from ...model import Broker, LogBounds, RecordTimes, TopicPartition
 from ...net.pool import POOL
 from ...net.retry import Attempts
 from ...options import NetOptions
-from ...protocol.modern.error_codes import ModernErrorCode, broker_error
+from ...protocol.modern.error_codes import ErrorCode, broker_error
 from ...protocol.modern.fetch import READ_UNCOMMITTED
 from ...protocol.modern.list_offsets import (
     EARLIEST_LOCAL_SINCE,
@@ -41,7 +41,7 @@ Timestamps = Mapping[TopicPartition, int]
 _Answers = dict[tuple[int, TopicPartition], ListOffsetsPartitionReply | KafkaWireError]
 #: Codes of a partition whose broker cannot tell the time of its records: they may have none, or the
 #: cluster is not through with its upgrade.
-_TELL_NO_TIME: Final = (ModernErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT, ModernErrorCode.UNSUPPORTED_VERSION)
+_TELL_NO_TIME: Final = (ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT, ErrorCode.UNSUPPORTED_VERSION)
 
 
 def all_bounds(

@@ -37,7 +37,7 @@ from ...net.retry import Attempts
 from ...net.transport import Deadline
 from ...options import NetOptions
 from ...protocol.modern import METADATA
-from ...protocol.modern.error_codes import ModernErrorCode, broker_error
+from ...protocol.modern.error_codes import ErrorCode, broker_error
 from ...protocol.modern.limits import NO_TOPIC_ID
 from ...protocol.modern.metadata import MetadataReply, MetadataRequest, MetadataRequestTopic, MetadataTopic
 
@@ -46,7 +46,7 @@ T = TypeVar("T")
 #: Known brokers that are tried before the bootstrap servers are. More would only cost deadlines.
 KNOWN_TRIED_MAX: Final = 3
 #: Errors of a partition that has no leader for a while.
-_ELECTION_CODES: Final = frozenset((ModernErrorCode.LEADER_NOT_AVAILABLE, ModernErrorCode.LISTENER_NOT_FOUND))
+_ELECTION_CODES: Final = frozenset((ErrorCode.LEADER_NOT_AVAILABLE, ErrorCode.LISTENER_NOT_FOUND))
 #: The internal topic of brokers 0.8.2 and 0.9, whose Metadata does not tell that it is one.
 _OFFSETS_TOPIC: Final = "__consumer_offsets"
 #: First version of Metadata that can ask for a topic without creating it.
@@ -108,7 +108,7 @@ class Metadata:
         self._attempted(lambda: self._learn(()))
         broker = self._brokers.get(self._controller_id)
         if broker is None:
-            raise broker_error(ModernErrorCode.NOT_CONTROLLER, f"Metadata of {self._answered}")
+            raise broker_error(ErrorCode.NOT_CONTROLLER, f"Metadata of {self._answered}")
         return broker
 
     def topics(self) -> tuple[Topic, ...]:
@@ -183,12 +183,12 @@ class Metadata:
                 outcome = attempt()
             except KafkaWireError as error:
                 code = error.code if isinstance(error, BrokerError) else None
-                is_unknown = code == ModernErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                is_unknown = code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
                 try:
                     waits = looking if is_unknown else electing if code in _ELECTION_CODES else attempts
                     waits.failed(error, within)
                 except BrokerError as last:
-                    if last.code != ModernErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                    if last.code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
                         raise
                     raise UnknownTopicError(str(last)) from last
             else:
@@ -204,12 +204,12 @@ class Metadata:
         if log.partition not in topic.leaders:
             self.forget(log.topic)
             place = f"{log}: the topic has {len(topic.leaders)} partitions"
-            raise broker_error(ModernErrorCode.UNKNOWN_TOPIC_OR_PARTITION, place)
+            raise broker_error(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, place)
         leader_id, epoch = topic.leaders[log.partition]
         broker = self._brokers.get(leader_id)
         if broker is None:
             self.forget(log.topic)
-            raise broker_error(ModernErrorCode.LEADER_NOT_AVAILABLE, f"{log}")
+            raise broker_error(ErrorCode.LEADER_NOT_AVAILABLE, f"{log}")
         return Leader(broker, epoch, topic.id)
 
     def _learn(self, names: Sequence[str] | None, within: Deadline | None = None) -> dict[str, Topic]:
@@ -249,19 +249,17 @@ class Metadata:
             return Topic(name, is_internal=topic.is_internal or name == _OFFSETS_TOPIC)
 
     def _checked(self, name: str, topic: MetadataTopic | None) -> Topic:
-        code = topic.error_code if topic else ModernErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        code = topic.error_code if topic else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         if topic is None or code:
             raise broker_error(code, f"topic {quoted(name)} on {self._answered}")
         leaders = {part.partition_index: (part.leader_id, part.leader_epoch) for part in topic.partitions}
         if not leaders:  # it is being made, or deleted
-            raise broker_error(
-                ModernErrorCode.LEADER_NOT_AVAILABLE, f"topic {quoted(name)} on {self._answered}"
-            )
+            raise broker_error(ErrorCode.LEADER_NOT_AVAILABLE, f"topic {quoted(name)} on {self._answered}")
         if max(leaders) >= len(leaders):  # partitions are counted from 0: the broker has not heard of all
             place = (
                 f"topic {shown(name)} on {self._answered}, which tells of {len(leaders)} of its partitions"
             )
-            raise broker_error(ModernErrorCode.LEADER_NOT_AVAILABLE, place)
+            raise broker_error(ErrorCode.LEADER_NOT_AVAILABLE, place)
         topic_id = topic.topic_id if topic.topic_id != NO_TOPIC_ID else None
         return Topic(name, topic_id, topic.is_internal or name == _OFFSETS_TOPIC, leaders)
 

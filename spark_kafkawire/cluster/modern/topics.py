@@ -20,11 +20,11 @@ from ...protocol.modern.create_topics import (
     CreateTopicsReply,
     CreateTopicsRequest,
 )
-from ...protocol.modern.error_codes import ModernErrorCode, broker_error
+from ...protocol.modern.error_codes import ErrorCode, broker_error
 from .metadata import Metadata
 
 #: Codes of a topic that is there: another client was faster, or this one without hearing of it.
-_THERE: Final = (ModernErrorCode.NONE, ModernErrorCode.TOPIC_ALREADY_EXISTS)
+_THERE: Final = (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS)
 
 
 def create_topics(

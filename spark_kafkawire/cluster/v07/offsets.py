@@ -9,10 +9,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final, TypeVar
 
-from ...errors import ConnectionLost, DiscoveryError, ErrorCode, KafkaWireError, LimitError, broker_error
+from ...errors import ConnectionLost, DiscoveryError, KafkaWireError, LimitError
 from ...model import Broker, ClusterView, LogBounds, TopicPartition
 from ...options import NetOptions
 from ...protocol.v07 import LATEST_TIME, OffsetsRequest
+from ...protocol.v07.error_codes import ErrorCode, broker_error
 from ..asking import ask, side_by_side
 from .probe import partition_codes
 

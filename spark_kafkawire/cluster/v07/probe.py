@@ -23,10 +23,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from ...errors import DiscoveryError, ErrorCode, broker_error, shown
+from ...errors import DiscoveryError, shown
 from ...model import Broker, TopicPartition
 from ...options import NetOptions
 from ...protocol.v07 import FetchRequest, MultiFetchRequest
+from ...protocol.v07.error_codes import ErrorCode, broker_error
 from ..asking import ask
 
 #: Partitions asked for in the first request for a topic; the next requests ask for twice as many.

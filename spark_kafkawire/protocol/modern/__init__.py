@@ -6,7 +6,7 @@ ApiVersions and then speaks the highest versions that broker and client have in 
     connection = Connection(modern.DIALECT, client_id)
     reply = ...send ApiVersionsRequest()...
     connection.negotiated(offered(reply))
-    if reply.error_code == ModernErrorCode.UNSUPPORTED_VERSION:
+    if reply.error_code == ErrorCode.UNSUPPORTED_VERSION:
         ...send it again, this time in a version that the broker knows...
 
 Brokers before 0.10 do not know that question. They are told nothing but what ``BEFORE_API_VERSIONS`` has,

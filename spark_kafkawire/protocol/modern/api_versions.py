@@ -14,7 +14,7 @@ from ..primitives import BOOL, INT16, INT32, INT64, Array, String
 from ..replies import Faults, below, repeated
 from ..schema import Struct, codec, wire
 from ..versions import BrokerVersions
-from .error_codes import ModernErrorCode
+from .error_codes import ErrorCode
 from .limits import small_reply_bytes_max
 
 
@@ -79,7 +79,7 @@ class ApiVersionsReply:
 
 
 def _read_refusal(body: memoryview) -> ApiVersionsReply | None:
-    code = ModernErrorCode.UNSUPPORTED_VERSION
+    code = ErrorCode.UNSUPPORTED_VERSION
     if len(body) < INT16.size or INT16.read(body, 0)[0] != code:
         return None
     try:

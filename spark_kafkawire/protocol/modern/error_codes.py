@@ -1,31 +1,17 @@
 """What the error codes of brokers from 0.8 on mean, and what to do about each.
 
-0.7 has codes of its own (``errors.ErrorCode``): 1 to 4 mean something else there.
-
 Source: Apache Kafka's Errors.java. Kafka retries what is marked here as RETRY, BACK_OFF or REFRESH,
 and neither BROKER_NOT_AVAILABLE nor REBOOTSTRAP_REQUIRED: new metadata is the cure for both.
 """
 
 from __future__ import annotations
 
-import enum
-from typing import Self
-
-from ...errors import Action, BrokerError, said
+from ...errors import Action, BrokerError
+from ..error_table import ErrorTable
 
 
-class ModernErrorCode(enum.IntEnum):
-    """An error code, its action, and its meaning where one of our requests can be answered with it."""
-
-    action: Action
-    meaning: str
-
-    def __new__(cls, code: int, action: Action = Action.FAIL, meaning: str = "") -> Self:
-        member = int.__new__(cls, code)
-        member._value_ = code
-        member.action = action
-        member.meaning = meaning or "the broker refuses the request"
-        return member
+class ErrorCode(ErrorTable):
+    """The error codes, in the order of their numbers."""
 
     UNKNOWN_SERVER_ERROR = -1, Action.FAIL, "the broker failed in a way it has no code for; see its log"
     NONE = 0
@@ -173,10 +159,4 @@ def broker_error(code: int, place: str, detail: str | None = None) -> BrokerErro
 
     ``detail`` is what the broker itself says of it, where the reply has such a field.
     """
-    assert code != ModernErrorCode.NONE
-    says = f", it says {said(detail)}" if detail else ""
-    try:
-        known = ModernErrorCode(code)
-    except ValueError:
-        return BrokerError(f"{place}: the broker answered the unknown error code {code}{says}", code)
-    return BrokerError(f"{place}: {known.meaning}{says} (error {code} {known.name})", code, known.action)
+    return ErrorCode.error(code, place, detail)

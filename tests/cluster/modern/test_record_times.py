@@ -13,7 +13,7 @@ from spark_kafkawire.errors import BrokerError, UnknownTopicError
 from spark_kafkawire.model import Broker, Leader, RecordTimes, TopicPartition
 from spark_kafkawire.net.pool import POOL
 from spark_kafkawire.options import Discovery, NetOptions
-from spark_kafkawire.protocol.modern.error_codes import ModernErrorCode
+from spark_kafkawire.protocol.modern.error_codes import ErrorCode
 from spark_kafkawire.protocol.modern.fetch import READ_UNCOMMITTED
 from tests.support import librdkafka
 from tests.support.foreign import Record
@@ -69,12 +69,8 @@ def test_a_broker_older_than_0_10_1_tells_no_times(mock_cluster: MockCluster) ->
     assert cluster_of(mock_cluster.bootstrap_servers).record_times([log]) == {log: RecordTimes()}
 
 
-@pytest.mark.parametrize(
-    "code", [ModernErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT, ModernErrorCode.UNSUPPORTED_VERSION]
-)
-def test_a_log_whose_records_have_no_times_is_no_failure(
-    mock_cluster: MockCluster, code: ModernErrorCode
-) -> None:
+@pytest.mark.parametrize("code", [ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT, ErrorCode.UNSUPPORTED_VERSION])
+def test_a_log_whose_records_have_no_times_is_no_failure(mock_cluster: MockCluster, code: ErrorCode) -> None:
     mock_cluster.create_topic("t")
     log = TopicPartition("t", 0)
     mock_cluster.push_request_errors(LIST_OFFSETS, code, code)
@@ -83,7 +79,7 @@ def test_a_log_whose_records_have_no_times_is_no_failure(
 
 def test_another_refusal_is_a_failure(mock_cluster: MockCluster) -> None:
     mock_cluster.create_topic("t")
-    mock_cluster.push_request_errors(LIST_OFFSETS, ModernErrorCode.TOPIC_AUTHORIZATION_FAILED)
+    mock_cluster.push_request_errors(LIST_OFFSETS, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     with pytest.raises(BrokerError, match="may not do this to the topic"):
         cluster_of(mock_cluster.bootstrap_servers).record_times([TopicPartition("t", 0)])
 

@@ -8,7 +8,7 @@ from spark_kafkawire.cluster.modern.metadata import Metadata
 from spark_kafkawire.cluster.modern.topics import create_topics
 from spark_kafkawire.errors import BrokerError
 from spark_kafkawire.model import TopicPartition
-from spark_kafkawire.protocol.modern.error_codes import ModernErrorCode
+from spark_kafkawire.protocol.modern.error_codes import ErrorCode
 from tests.support import librdkafka
 from tests.support.foreign import Record
 from tests.support.noida import NoidaBroker
@@ -42,7 +42,7 @@ def test_a_topic_that_is_there_is_left_alone(noida: NoidaBroker) -> None:
 def test_a_refusal_names_the_topic_and_the_controller(noida: NoidaBroker) -> None:
     with pytest.raises(BrokerError) as caught:
         create_topics(metadata_of(noida), {"no good": 1}, NET)
-    assert caught.value.code == ModernErrorCode.INVALID_TOPIC_EXCEPTION
+    assert caught.value.code == ErrorCode.INVALID_TOPIC_EXCEPTION
     assert "CreateTopics of 'no good' on broker " in str(caught.value)
 
 

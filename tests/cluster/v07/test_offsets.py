@@ -18,13 +18,13 @@ from spark_kafkawire.errors import (
     ConnectFailed,
     ConnectionLost,
     DiscoveryError,
-    ErrorCode,
     KafkaWireError,
     LimitError,
     ProtocolError,
     RequestTimedOut,
 )
 from spark_kafkawire.model import Broker, ClusterView, LogBounds, TopicPartition
+from spark_kafkawire.protocol.v07.error_codes import ErrorCode
 from tests.net.peers import Peer, closed_port, read_frame, stalling
 from tests.support.golden import copy_segments
 from tests.support.polling import GRACE_S

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from spark_kafkawire.protocol import modern
 from spark_kafkawire.protocol.dialect import Api
 from spark_kafkawire.protocol.modern.api_versions import ApiVersionsReply
-from spark_kafkawire.protocol.modern.error_codes import ModernErrorCode
+from spark_kafkawire.protocol.modern.error_codes import ErrorCode
 from spark_kafkawire.protocol.primitives import AnyType, Array, Bool, Bytes, Int, String, Uuid
 from spark_kafkawire.protocol.schema import Struct, Wire
 
@@ -86,7 +86,7 @@ def _field_values(
 ) -> st.SearchStrategy[Any]:
     if name == "error_code":
         # A refused ApiVersions request is answered in version 0; it has a test of its own.
-        known = [0] if message is ApiVersionsReply else [int(code) for code in ModernErrorCode]
+        known = [0] if message is ApiVersionsReply else [int(code) for code in ErrorCode]
         return st.sampled_from(known)
     if name.endswith("_ms") and wire_type == Int(8):
         return st.integers(-1, MS_MAX)

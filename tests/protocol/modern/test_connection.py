@@ -21,7 +21,7 @@ from spark_kafkawire.protocol.modern.api_versions import (
     ApiVersionsRequest,
     offered,
 )
-from spark_kafkawire.protocol.modern.error_codes import ModernErrorCode
+from spark_kafkawire.protocol.modern.error_codes import ErrorCode
 from spark_kafkawire.protocol.modern.fetch import (
     READ_COMMITTED,
     FetchPartition,
@@ -192,7 +192,7 @@ def test_a_refused_api_versions_request_is_answered_in_version_0_and_asked_again
     connection = Connection(modern.DIALECT)
     assert connection.version_of(modern.API_VERSIONS) == 4
     assert join(connection.send(ApiVersionsRequest())).endswith(b"\x10spark-kafkawire\x08unknown\0")
-    refusal = ApiVersionsReply(error_code=ModernErrorCode.UNSUPPORTED_VERSION, api_keys=ranges)
+    refusal = ApiVersionsReply(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=ranges)
     [reply] = feed(connection, [reply_frame(refusal, 0, 0)])
     assert reply.body == refusal
     connection.negotiated(offered(reply.body))

@@ -5,20 +5,20 @@ from __future__ import annotations
 import pytest
 from kio.schema.errors import ErrorCode as KioErrorCode
 
-from spark_kafkawire.errors import Action, ErrorCode
-from spark_kafkawire.protocol.modern.error_codes import ModernErrorCode, broker_error
+from spark_kafkawire.errors import Action
+from spark_kafkawire.protocol.modern.error_codes import ErrorCode, broker_error
 
 RETRIED = (Action.RETRY, Action.BACK_OFF, Action.REFRESH)
 
 
 def test_codes_and_names_are_kafkas() -> None:
-    assert {code.value: code.name for code in ModernErrorCode} == {
+    assert {code.value: code.name for code in ErrorCode} == {
         code.value: code.name.upper() for code in KioErrorCode
     }
 
 
 def test_what_kafka_retries_is_retried() -> None:
-    ours = {code.name for code in ModernErrorCode if code.action in RETRIED}
+    ours = {code.name for code in ErrorCode if code.action in RETRIED}
     theirs = {code.name.upper() for code in KioErrorCode if code.retriable}
     assert ours - theirs == {"BROKER_NOT_AVAILABLE", "REBOOTSTRAP_REQUIRED"}
     assert theirs - ours == set()
@@ -34,7 +34,7 @@ def test_what_kafka_retries_is_retried() -> None:
     ],
 )
 def test_each_way_to_go_on_has_its_codes(action: Action, codes: set[int]) -> None:
-    assert {int(code) for code in ModernErrorCode if code.action is action} == codes
+    assert {int(code) for code in ErrorCode if code.action is action} == codes
 
 
 def test_an_error_is_one_line_with_place_meaning_code_and_name() -> None:
@@ -57,8 +57,3 @@ def test_an_unknown_code_is_fatal_and_named_by_its_number() -> None:
     error = broker_error(999, "t 3")
     assert str(error) == "t 3: the broker answered the unknown error code 999"
     assert (error.code, error.action) == (999, Action.FAIL)
-
-
-def test_the_codes_of_0_7_keep_their_own_meaning() -> None:
-    assert ErrorCode(3).name == "WRONG_PARTITION"
-    assert ModernErrorCode(3).name == "UNKNOWN_TOPIC_OR_PARTITION"

@@ -14,7 +14,7 @@ from ....errors import Action, BrokerError, LimitError
 from ....model import Leader, OffsetRange
 from ....options import FetchOptions
 from ....protocol.connection import Reply
-from ....protocol.modern.error_codes import ModernErrorCode, broker_error
+from ....protocol.modern.error_codes import ErrorCode, broker_error
 from ....protocol.modern.fetch import (
     READ_COMMITTED,
     READ_UNCOMMITTED,
@@ -169,7 +169,7 @@ class BatchFeed:
         code = reply.error_code or (found[0].error_code if found else 0)
         if code:
             error = broker_error(code, "Fetch")
-            if code == ModernErrorCode.UNKNOWN_SERVER_ERROR:
+            if code == ErrorCode.UNKNOWN_SERVER_ERROR:
                 # It passes where a broker could not read its tiered storage; Java's consumer goes on, too.
                 error.action = Action.BACK_OFF
             raise error
@@ -206,7 +206,7 @@ class BatchFeed:
         # A gap in the offsets is a compacted record, a marker or an aborted one, unless the log
         # starts behind what was asked for: then retention was faster.
         if found.log_start_offset > self.next_offset and int(index.column(BASE_OFFSET)[0]) > self.next_offset:
-            raise broker_error(ModernErrorCode.OFFSET_OUT_OF_RANGE, "Fetch")
+            raise broker_error(ErrorCode.OFFSET_OUT_OF_RANGE, "Fetch")
 
     def _nothing_new(self, reply: FetchReply, found: FetchPartitionReply) -> NothingCame:
         """A broker that was just elected does not know the end of its log yet, and one that throttles

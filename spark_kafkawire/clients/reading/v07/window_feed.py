@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterator
 
-from ....errors import Action, BrokerError, ErrorCode, broker_error
+from ....errors import Action, BrokerError
 from ....model import Leader, OffsetRange
 from ....options import FetchOptions
 from ....protocol.connection import Reply
 from ....protocol.v07 import FetchRequest
+from ....protocol.v07.error_codes import ErrorCode, broker_error
 from ....records.columns import Columns
 from ....records.message_set.decoding import DecodeLimits
 from .stitcher import Stitcher

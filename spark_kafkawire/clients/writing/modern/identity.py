@@ -9,7 +9,7 @@ from ....cluster.modern.metadata import Metadata
 from ....errors import BrokerError, OptionError, UnsupportedVersionError
 from ....net.retry import Attempts
 from ....options import WriteOptions
-from ....protocol.modern.error_codes import ModernErrorCode, broker_error
+from ....protocol.modern.error_codes import ErrorCode, broker_error
 from ....protocol.modern.produce import InitProducerIdReply, InitProducerIdRequest
 from .batches import NO_PRODUCER, ProducerId
 
@@ -35,7 +35,7 @@ def identify(metadata: Metadata, options: WriteOptions, magic: int) -> ProducerI
     except UnsupportedVersionError as error:
         return _without(options, str(error))
     except BrokerError as error:
-        if error.code != ModernErrorCode.CLUSTER_AUTHORIZATION_FAILED:
+        if error.code != ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
             raise
         return _without(options, f"{error}; brokers before 2.8 want the right IdempotentWrite")
 

@@ -16,7 +16,7 @@ from ....net.pool import POOL
 from ....net.transport import Deadline
 from ....options import WriteOptions
 from ....protocol.modern import PRODUCE
-from ....protocol.modern.error_codes import ModernErrorCode
+from ....protocol.modern.error_codes import ErrorCode
 from ....protocol.modern.produce import (
     ACKS_NONE,
     ProducePartition,
@@ -187,7 +187,7 @@ class LeaderLinks:
             return self._metadata.leader_of(log, within)
         except UnknownTopicError as error:
             # A topic was there when the write began; not every broker learns of a new one at once.
-            code = ModernErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             raise BrokerError(str(error), code, Action.REFRESH) from error
 
     def _opened(self, leader: Broker, within: Deadline) -> LeaderLink:

@@ -13,7 +13,7 @@ from ....errors import BrokerError, KafkaWireError, UnknownTopicError, quoted
 from ....model import TopicPartition
 from ....net.known_versions import KNOWN
 from ....options import WriteOptions
-from ....protocol.modern.error_codes import ModernErrorCode
+from ....protocol.modern.error_codes import ErrorCode
 from ..rows import Rows
 from ..sender import Sender
 from .producer import Producer
@@ -126,5 +126,5 @@ class TopicTargets:
 def _may_come(error: KafkaWireError) -> bool:
     """Whether a topic that is just being made is answered so."""
     return isinstance(error, UnknownTopicError) or (
-        isinstance(error, BrokerError) and error.code == ModernErrorCode.LEADER_NOT_AVAILABLE
+        isinstance(error, BrokerError) and error.code == ErrorCode.LEADER_NOT_AVAILABLE
     )

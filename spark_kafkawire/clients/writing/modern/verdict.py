@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from typing import Final
 
 from ....errors import BrokerError, KafkaWireError
-from ....protocol.modern.error_codes import ModernErrorCode
+from ....protocol.modern.error_codes import ErrorCode
 from .batches import Batch
 
 #: Codes of a batch that is in the log; the second one tells that it was there before.
-PROVEN: Final = (ModernErrorCode.NONE, ModernErrorCode.DUPLICATE_SEQUENCE_NUMBER)
+PROVEN: Final = (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER)
 
 
 class Verdict(enum.Enum):
@@ -44,12 +44,12 @@ class Failure:
         code = self.error.code if isinstance(self.error, BrokerError) else None
         refused = not self.batch.is_in_doubt
         match code:
-            case ModernErrorCode.MESSAGE_TOO_LARGE if self.batch.count > 1:
+            case ErrorCode.MESSAGE_TOO_LARGE if self.batch.count > 1:
                 return Verdict.SPLIT
-            case ModernErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER if not is_first:
+            case ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER if not is_first:
                 return Verdict.RESEND
-            case ModernErrorCode.UNKNOWN_PRODUCER_ID if not is_first:
+            case ErrorCode.UNKNOWN_PRODUCER_ID if not is_first:
                 return Verdict.RESEND
-            case ModernErrorCode.UNKNOWN_PRODUCER_ID if refused and is_known:
+            case ErrorCode.UNKNOWN_PRODUCER_ID if refused and is_known:
                 return Verdict.BEGIN_ANEW
         return Verdict.RESEND if self.error.retriable else Verdict.FAIL

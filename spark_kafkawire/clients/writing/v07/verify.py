@@ -17,12 +17,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Self
 
-from ....errors import CorruptDataError, DeliveryError, broker_error
+from ....errors import CorruptDataError, DeliveryError
 from ....model import TopicPartition
 from ....net.client import Client
 from ....net.transport import Deadline
 from ....protocol.primitives import Buffer
 from ....protocol.v07 import FetchRequest
+from ....protocol.v07.error_codes import broker_error
 from ....records.message_set.decoding import EncodedSet, entry_size
 
 #: Size of the header of a message as we write it (magic 1): its CRC makes it nearly unique.

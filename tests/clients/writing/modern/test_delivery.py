@@ -18,7 +18,7 @@ from spark_kafkawire.model import TopicPartition
 from spark_kafkawire.net.client import Client
 from spark_kafkawire.net.pool import POOL
 from spark_kafkawire.net.transport import Transport
-from spark_kafkawire.protocol.modern.error_codes import ModernErrorCode
+from spark_kafkawire.protocol.modern.error_codes import ErrorCode
 from spark_kafkawire.records.batch.encoding import EncodedBatch
 from spark_kafkawire.records.rows import Records
 from tests.clients.writing.modern.producing import (
@@ -39,8 +39,8 @@ from tests.support.noida import NoidaBroker
 from tests.support.polling import GRACE_S, poll
 
 VALUES: Final = numbered(2000)
-NOT_LEADER: Final = ModernErrorCode.NOT_LEADER_OR_FOLLOWER
-TIMED_OUT: Final = ModernErrorCode.REQUEST_TIMED_OUT
+NOT_LEADER: Final = ErrorCode.NOT_LEADER_OR_FOLLOWER
+TIMED_OUT: Final = ErrorCode.REQUEST_TIMED_OUT
 IN_FLIGHT: Final = "kafka__max__in__flight__requests__per__connection"
 IDEMPOTENCE: Final = "kafka__enable__idempotence"
 NOT_DELIVERED: Final = r"not delivered within 0\.7 s \(kafka\.delivery\.timeout\.ms\)"
@@ -97,9 +97,9 @@ def assert_written_once(servers: str, topic: str, partitions: int = 1) -> None:
         ["lost"] * 6,
         [TIMED_OUT],
         [FINE, TIMED_OUT, FINE, TIMED_OUT, TIMED_OUT, "lost"],
-        [ModernErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND] * 3,
+        [ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND] * 3,
         [NOT_LEADER, FINE, "lost"],
-        [ModernErrorCode.NETWORK_EXCEPTION, ModernErrorCode.KAFKA_STORAGE_ERROR, "lost"],
+        [ErrorCode.NETWORK_EXCEPTION, ErrorCode.KAFKA_STORAGE_ERROR, "lost"],
     ],
     ids=lambda plan: "-".join(map(str, plan)),
 )
@@ -167,11 +167,11 @@ def batches(faults: ReplyFaults, partition: int) -> list[bytes]:
 @pytest.mark.parametrize(
     "code",
     [
-        ModernErrorCode.CORRUPT_MESSAGE,
-        ModernErrorCode.LEADER_NOT_AVAILABLE,
+        ErrorCode.CORRUPT_MESSAGE,
+        ErrorCode.LEADER_NOT_AVAILABLE,
         NOT_LEADER,
         TIMED_OUT,
-        ModernErrorCode.NOT_ENOUGH_REPLICAS,
+        ErrorCode.NOT_ENOUGH_REPLICAS,
         mock.DISCONNECT,
     ],
 )
@@ -186,10 +186,10 @@ def test_a_refusal_that_may_pass_is_tried_again(mock_cluster: MockCluster, code:
 @pytest.mark.parametrize(
     ("code", "meaning"),
     [
-        (ModernErrorCode.TOPIC_AUTHORIZATION_FAILED, "the user may not do this to the topic"),
-        (ModernErrorCode.INVALID_PRODUCER_EPOCH, "a newer producer took this one's place"),
-        (ModernErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, "the broker misses records"),
-        (ModernErrorCode.INVALID_RECORD, "the broker refuses a record"),
+        (ErrorCode.TOPIC_AUTHORIZATION_FAILED, "the user may not do this to the topic"),
+        (ErrorCode.INVALID_PRODUCER_EPOCH, "a newer producer took this one's place"),
+        (ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, "the broker misses records"),
+        (ErrorCode.INVALID_RECORD, "the broker refuses a record"),
     ],
 )
 def test_a_refusal_that_will_not_pass_is_an_error_at_once(
@@ -205,14 +205,14 @@ def test_a_refusal_that_will_not_pass_is_an_error_at_once(
 
 def test_a_batch_that_the_broker_had_before_is_a_success(mock_cluster: MockCluster) -> None:
     mock_cluster.create_topic("t")
-    mock_cluster.push_request_errors(mock.PRODUCE, ModernErrorCode.DUPLICATE_SEQUENCE_NUMBER)
+    mock_cluster.push_request_errors(mock.PRODUCE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER)
     (receipt,) = write(mock_cluster.bootstrap_servers, "t", [b"a"])
     assert (receipt.message_count, receipt.start_offset) == (1, None)
 
 
 def test_a_batch_that_is_too_large_is_split_until_it_fits(mock_cluster: MockCluster) -> None:
     mock_cluster.create_topic("t")
-    mock_cluster.push_request_errors(mock.PRODUCE, *[ModernErrorCode.MESSAGE_TOO_LARGE] * 3)
+    mock_cluster.push_request_errors(mock.PRODUCE, *[ErrorCode.MESSAGE_TOO_LARGE] * 3)
     write(mock_cluster.bootstrap_servers, "t", VALUES)
     assert_written_once(mock_cluster.bootstrap_servers, "t")
 
@@ -221,7 +221,7 @@ def test_a_batch_that_is_too_large_after_it_was_refused_for_another_reason_is_sp
     mock_cluster: MockCluster,
 ) -> None:
     mock_cluster.create_topic("t")
-    mock_cluster.push_request_errors(mock.PRODUCE, NOT_LEADER, ModernErrorCode.MESSAGE_TOO_LARGE)
+    mock_cluster.push_request_errors(mock.PRODUCE, NOT_LEADER, ErrorCode.MESSAGE_TOO_LARGE)
     write(mock_cluster.bootstrap_servers, "t", VALUES)
     assert_written_once(mock_cluster.bootstrap_servers, "t")
 
@@ -232,7 +232,7 @@ def test_batches_that_are_too_large_together_halve_those_that_follow_once(
     mock_cluster.create_topic("t")
     faults = ReplyFaults(monkeypatch)
     # The five that are in flight once the first is answered.
-    mock_cluster.push_request_errors(mock.PRODUCE, FINE, *[ModernErrorCode.MESSAGE_TOO_LARGE] * 5)
+    mock_cluster.push_request_errors(mock.PRODUCE, FINE, *[ErrorCode.MESSAGE_TOO_LARGE] * 5)
     write_in_parts(mock_cluster.bootstrap_servers, "t")
     assert_written_once(mock_cluster.bootstrap_servers, "t")
     assert 250 < max(map(len, batches(faults, 0)[-5:])) <= 500
@@ -240,7 +240,7 @@ def test_batches_that_are_too_large_together_halve_those_that_follow_once(
 
 def test_one_record_that_is_too_large_names_the_topics_limit(mock_cluster: MockCluster) -> None:
     mock_cluster.create_topic("t")
-    mock_cluster.push_request_errors(mock.PRODUCE, ModernErrorCode.MESSAGE_TOO_LARGE)
+    mock_cluster.push_request_errors(mock.PRODUCE, ErrorCode.MESSAGE_TOO_LARGE)
     with pytest.raises(DeliveryError, match=r"larger than the topic's max\.message\.bytes"):
         write(mock_cluster.bootstrap_servers, "t", [b"a"])
 
@@ -250,7 +250,7 @@ def test_a_forgotten_producer_goes_on_under_a_new_identity(
 ) -> None:
     mock_cluster.create_topic("t")
     faults = ReplyFaults(monkeypatch)
-    unknown = ModernErrorCode.UNKNOWN_PRODUCER_ID
+    unknown = ErrorCode.UNKNOWN_PRODUCER_ID
     # The five that are in flight once the first is answered.
     mock_cluster.push_request_errors(mock.PRODUCE, FINE, *[unknown] * 5)
     write_in_parts(mock_cluster.bootstrap_servers, "t")
@@ -428,7 +428,7 @@ def test_a_topic_that_brokers_do_not_know_for_a_moment_is_waited_for(mock_cluste
     mock_cluster.create_topic("t")
     with producer(options_of(mock_cluster.bootstrap_servers, batchBytes=1000, retries=1000)) as sending:
         sending.add(TopicPartition("t", 0), records(VALUES[:100]))
-        mock_cluster.set_topic_error("t", ModernErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        mock_cluster.set_topic_error("t", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         mock_cluster.set_leader("t", 0, 1)
         mock_cluster.set_leader("t", 0, 2)
         threading.Timer(0.3, mock_cluster.set_topic_error, ("t", 0)).start()
@@ -438,7 +438,7 @@ def test_a_topic_that_brokers_do_not_know_for_a_moment_is_waited_for(mock_cluste
     assert_written_once(mock_cluster.bootstrap_servers, "t")
 
 
-@pytest.mark.parametrize("code", [NOT_LEADER, ModernErrorCode.NOT_ENOUGH_REPLICAS])
+@pytest.mark.parametrize("code", [NOT_LEADER, ErrorCode.NOT_ENOUGH_REPLICAS])
 def test_nothing_overtakes_the_first_batch_of_an_identity(mock_cluster: MockCluster, code: int) -> None:
     # Brokers take any sequence of a producer that they have not heard of.
     mock_cluster.create_topic("t")

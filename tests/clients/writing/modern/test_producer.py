@@ -15,7 +15,7 @@ from spark_kafkawire.cluster.modern.metadata import Metadata
 from spark_kafkawire.errors import BrokerError, DeliveryError, OptionError, RowError, TransportError
 from spark_kafkawire.model import TopicPartition
 from spark_kafkawire.options import WriteOptions
-from spark_kafkawire.protocol.modern.error_codes import ModernErrorCode
+from spark_kafkawire.protocol.modern.error_codes import ErrorCode
 from spark_kafkawire.records.batch.headers import HEADERS
 from spark_kafkawire.records.rows import Records
 from tests.clients.writing.modern.producing import (
@@ -260,7 +260,7 @@ def test_a_resumed_identity_that_the_broker_forgot_is_not_replaced(
     metadata = Metadata(options.discovery.bootstrap_servers, options.net)
     position = Position(new_producer(metadata, options))
     faults = ReplyFaults(monkeypatch)
-    faults.plan.extend([FINE, ModernErrorCode.UNKNOWN_PRODUCER_ID])
+    faults.plan.extend([FINE, ErrorCode.UNKNOWN_PRODUCER_ID])
     with resumed(options, position, log) as sending:
         sending.add(log, records(numbered(1)))
         sending._flush()

@@ -17,7 +17,7 @@ from spark_kafkawire.clients.writing.targets import targets_type
 from spark_kafkawire.clients.writing.v07.targets import V07Targets
 from spark_kafkawire.errors import RowError, TransportError, UnknownTopicError
 from spark_kafkawire.options import WriteOptions
-from spark_kafkawire.protocol.modern.error_codes import ModernErrorCode
+from spark_kafkawire.protocol.modern.error_codes import ErrorCode
 from tests.clients.writing.modern.producing import options_of, records
 from tests.support import kafka_python, librdkafka
 from tests.support.foreign import Record
@@ -64,7 +64,7 @@ def test_all_tasks_agree_on_the_partitions_that_the_driver_saw(noida: NoidaBroke
 
 
 def test_a_topic_that_brokers_do_not_make_is_an_error_after_the_wait(mock_cluster: MockCluster) -> None:
-    mock_cluster.set_topic_error("nope", ModernErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    mock_cluster.set_topic_error("nope", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     began_s = time.monotonic()
     with pytest.raises(UnknownTopicError) as raised:
         targets(mock_cluster.bootstrap_servers, kafka__max__block__ms=200).choices("nope")
@@ -74,9 +74,7 @@ def test_a_topic_that_brokers_do_not_make_is_an_error_after_the_wait(mock_cluste
     )
 
 
-@pytest.mark.parametrize(
-    "code", [ModernErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ModernErrorCode.LEADER_NOT_AVAILABLE]
-)
+@pytest.mark.parametrize("code", [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.LEADER_NOT_AVAILABLE])
 def test_a_topic_that_is_being_made_is_waited_for(mock_cluster: MockCluster, code: int) -> None:
     mock_cluster.set_topic_error("new", code)
     threading.Timer(0.3, mock_cluster.set_topic_error, ("new", 0)).start()
@@ -85,7 +83,7 @@ def test_a_topic_that_is_being_made_is_waited_for(mock_cluster: MockCluster, cod
 
 
 def test_a_topic_that_the_user_may_not_see_is_no_reason_to_wait(mock_cluster: MockCluster) -> None:
-    mock_cluster.set_topic_error("secret", ModernErrorCode.TOPIC_AUTHORIZATION_FAILED)
+    mock_cluster.set_topic_error("secret", ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     with pytest.raises(Exception, match="the user may not do this to the topic"):
         targets(mock_cluster.bootstrap_servers).choices("secret")
 

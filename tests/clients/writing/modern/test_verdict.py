@@ -18,35 +18,35 @@ from spark_kafkawire.clients.writing.rows import Rows
 from spark_kafkawire.errors import ConnectionLost, KafkaWireError, ProtocolError
 from spark_kafkawire.model import TopicPartition
 from spark_kafkawire.net.transport import Deadline
-from spark_kafkawire.protocol.modern.error_codes import ModernErrorCode, broker_error
+from spark_kafkawire.protocol.modern.error_codes import ErrorCode, broker_error
 from tests.clients.writing.modern.producing import records
 
 ENCODER = BatchEncoder(2, "none", None, 1 << 20)
 RETRIED = (
-    ModernErrorCode.CORRUPT_MESSAGE,
-    ModernErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-    ModernErrorCode.LEADER_NOT_AVAILABLE,
-    ModernErrorCode.NOT_LEADER_OR_FOLLOWER,
-    ModernErrorCode.REQUEST_TIMED_OUT,
-    ModernErrorCode.NETWORK_EXCEPTION,
-    ModernErrorCode.NOT_ENOUGH_REPLICAS,
-    ModernErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
-    ModernErrorCode.KAFKA_STORAGE_ERROR,
-    ModernErrorCode.FENCED_LEADER_EPOCH,
+    ErrorCode.CORRUPT_MESSAGE,
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    ErrorCode.LEADER_NOT_AVAILABLE,
+    ErrorCode.NOT_LEADER_OR_FOLLOWER,
+    ErrorCode.REQUEST_TIMED_OUT,
+    ErrorCode.NETWORK_EXCEPTION,
+    ErrorCode.NOT_ENOUGH_REPLICAS,
+    ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+    ErrorCode.KAFKA_STORAGE_ERROR,
+    ErrorCode.FENCED_LEADER_EPOCH,
 )
 FATAL = (
-    ModernErrorCode.UNKNOWN_SERVER_ERROR,
-    ModernErrorCode.INVALID_TOPIC_EXCEPTION,
-    ModernErrorCode.RECORD_LIST_TOO_LARGE,
-    ModernErrorCode.INVALID_REQUIRED_ACKS,
-    ModernErrorCode.TOPIC_AUTHORIZATION_FAILED,
-    ModernErrorCode.CLUSTER_AUTHORIZATION_FAILED,
-    ModernErrorCode.INVALID_TIMESTAMP,
-    ModernErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT,
-    ModernErrorCode.INVALID_PRODUCER_EPOCH,
-    ModernErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
-    ModernErrorCode.INVALID_RECORD,
-    ModernErrorCode.PRODUCER_FENCED,
+    ErrorCode.UNKNOWN_SERVER_ERROR,
+    ErrorCode.INVALID_TOPIC_EXCEPTION,
+    ErrorCode.RECORD_LIST_TOO_LARGE,
+    ErrorCode.INVALID_REQUIRED_ACKS,
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+    ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+    ErrorCode.INVALID_TIMESTAMP,
+    ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT,
+    ErrorCode.INVALID_PRODUCER_EPOCH,
+    ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
+    ErrorCode.INVALID_RECORD,
+    ErrorCode.PRODUCER_FENCED,
 )
 
 
@@ -82,7 +82,7 @@ def test_a_lost_connection_is_tried_again_and_a_broken_protocol_is_not() -> None
 
 
 def test_a_batch_that_is_too_large_is_split_unless_it_is_one_record() -> None:
-    code = ModernErrorCode.MESSAGE_TOO_LARGE
+    code = ErrorCode.MESSAGE_TOO_LARGE
     assert verdict(code) is Verdict.SPLIT
     assert verdict(code, batch(1)) is Verdict.FAIL
     # Where the whole is there after all, its halves are out of order and not appended.
@@ -90,13 +90,13 @@ def test_a_batch_that_is_too_large_is_split_unless_it_is_one_record() -> None:
 
 
 def test_a_gap_in_the_sequences_is_for_the_sake_of_an_earlier_batch_or_a_loss() -> None:
-    code = ModernErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    code = ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
     assert verdict(code, is_first=False) is Verdict.RESEND
     assert verdict(code) is Verdict.FAIL
 
 
 def test_a_forgotten_producer_begins_anew_where_nothing_is_in_doubt() -> None:
-    code = ModernErrorCode.UNKNOWN_PRODUCER_ID
+    code = ErrorCode.UNKNOWN_PRODUCER_ID
     assert verdict(code) is Verdict.BEGIN_ANEW
     assert verdict(code, is_first=False) is Verdict.RESEND
     assert verdict(code, batch(is_in_doubt=True)) is Verdict.FAIL

@@ -1,0 +1,45 @@
+"""What the error codes of every generation of brokers have in common.
+
+Each generation lists its own, for the same numbers mean different things: ``v07.error_codes`` and
+``modern.error_codes``.
+"""
+
+from __future__ import annotations
+
+import enum
+from typing import Self
+
+from ..errors import Action, BrokerError, said
+
+
+class ErrorTable(enum.IntEnum):
+    """A number, what whoever meets it may do next, and what the broker means by it.
+
+    A subclass lists the codes of one generation as ``NAME = code, action, meaning``.
+    """
+
+    action: Action
+    meaning: str
+
+    def __new__(
+        cls, code: int, action: Action = Action.FAIL, meaning: str = "the broker refuses the request"
+    ) -> Self:
+        member = int.__new__(cls, code)
+        member._value_ = code
+        member.action = action
+        member.meaning = meaning
+        return member
+
+    @classmethod
+    def error(cls, code: int, place: str, detail: str | None = None) -> BrokerError:
+        """The error for a code at ``place`` (request, topic-partition, broker).
+
+        ``detail`` is what the broker itself says of it, where the reply has such a field.
+        """
+        assert code != 0, "0 is no error"
+        says = f", it says {said(detail)}" if detail else ""
+        try:
+            known = cls(code)
+        except ValueError:
+            return BrokerError(f"{place}: the broker answered the unknown error code {code}{says}", code)
+        return BrokerError(f"{place}: {known.meaning}{says} (error {code} {known.name})", code, known.action)

@@ -1,0 +1,28 @@
+"""The error codes of 0.7 brokers: what each one means, and what to do about it.
+
+Only -1, 0, 1 and 3 were ever seen on the wire, in FETCH and MULTIFETCH replies; every other request is
+refused by a closed connection.
+
+Source: 0.7.2 common/ErrorMapping.scala.
+"""
+
+from __future__ import annotations
+
+from ...errors import Action, BrokerError
+from ..error_table import ErrorTable
+
+
+class ErrorCode(ErrorTable):
+    """The error codes, in the order of their numbers."""
+
+    UNKNOWN = -1, Action.FIX_OPTION, "the broker refuses the topic name"
+    NONE = 0
+    OFFSET_OUT_OF_RANGE = 1, Action.DATA_LOSS, "the offset is not in the log any more"
+    INVALID_MESSAGE = 2, Action.FAIL, "the broker found a damaged message"
+    WRONG_PARTITION = 3, Action.REFRESH, "the broker has no such partition"
+    INVALID_FETCH_SIZE = 4, Action.FIX_OPTION, "the broker refuses the fetch size"
+
+
+def broker_error(code: int, place: str) -> BrokerError:
+    """The error for a broker's error code at ``place`` (topic-partition, offset, broker)."""
+    return ErrorCode.error(code, place)

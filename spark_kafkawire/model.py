@@ -10,10 +10,27 @@ from .errors import shown
 
 
 class OffsetUnit(enum.Enum):
-    """What an offset counts: bytes of the log (0.7) or records (0.8 and later)."""
+    """What an offset counts."""
 
     BYTES = "bytes"
     RECORDS = "records"
+
+
+class Generation(enum.Enum):
+    """Which of Kafka's two families of protocols brokers speak: the one of 0.6 and 0.7, or the one
+    that began with 0.8.
+
+    The discovery option chooses it, once; all that differs is looked up in tables by it, or stands
+    in the folders ``v07`` and ``modern``.
+    """
+
+    V07 = "0.7"
+    MODERN = "0.8+"
+
+    @property
+    def offset_unit(self) -> OffsetUnit:
+        """What offsets count: bytes of the log until 0.7, records since."""
+        return OffsetUnit.BYTES if self is Generation.V07 else OffsetUnit.RECORDS
 
 
 @dataclass(frozen=True, slots=True, order=True)

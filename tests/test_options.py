@@ -10,7 +10,7 @@ from hypothesis import given as drawn
 from hypothesis import strategies as st
 
 from spark_kafkawire.errors import OptionError
-from spark_kafkawire.model import Broker, TopicPartition
+from spark_kafkawire.model import Broker, Generation, TopicPartition
 from spark_kafkawire.options import (
     EARLIEST,
     LATEST,
@@ -23,7 +23,6 @@ from spark_kafkawire.options import (
     ReadOptions,
     WriteOptions,
 )
-from spark_kafkawire.protocol import modern
 from tests.support.settings import net_07
 
 ZOOKEEPER: Final = {"zookeeper.connect": "h:2181"}
@@ -194,7 +193,7 @@ def test_a_value_of_a_write_is_parsed(given: dict[str, str | None], path: str, e
 
 def test_every_option_has_a_value_here() -> None:
     tried = {name for given, *_ in READ_VALUES + WRITE_VALUES for name in given}
-    assert tried == {option.name for option in OPTIONS if option.dialect is not modern.DIALECT}
+    assert tried == {option.name for option in OPTIONS if option.generation is not Generation.MODERN}
 
 
 OFFSETS: Final = '{"t":{"0-1":123}}'

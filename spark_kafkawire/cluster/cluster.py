@@ -8,12 +8,13 @@ bounds = cluster.bounds(logs)
 from __future__ import annotations
 
 import uuid
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
-from typing import Protocol
+from types import MappingProxyType
+from typing import Final, Protocol
 
-from ..model import Broker, Leader, LogBounds, RecordTimes, TopicPartition
-from ..options import ReadOptions
+from ..model import Broker, Generation, Leader, LogBounds, RecordTimes, TopicPartition
+from ..options import NetOptions, ReadOptions
 from .modern.cluster import ModernCluster
 from .modern.metadata import Metadata
 from .v07.cluster import V07Cluster
@@ -122,14 +123,25 @@ class Cluster(Protocol):
 
 
 def cluster_of(options: ReadOptions, brokers: tuple[Broker, ...] | None = None) -> Cluster:
-    """The cluster that the discovery option names: here the protocol is chosen.
+    """The cluster that the discovery option names.
 
     A task, which may not know how to log in to ZooKeeper, gives the 0.7 ``brokers`` that it reads
     from.
     """
     net = replace(options.net, retry=options.fetch_offset)
-    if options.discovery.bootstrap_servers:
-        metadata = Metadata(options.discovery.bootstrap_servers, net)
-        return ModernCluster(metadata, net, options.fetch.isolation_level, options.group_id)
+    return _CLUSTERS[options.discovery.generation](options, net, brokers)
+
+
+def _v07_cluster(options: ReadOptions, net: NetOptions, brokers: tuple[Broker, ...] | None) -> Cluster:
     fail = options.fetch.fail_on_data_loss
     return V07Cluster(options.discovery, net, brokers, fail_on_data_loss=fail)
+
+
+def _modern_cluster(options: ReadOptions, net: NetOptions, _: tuple[Broker, ...] | None) -> Cluster:
+    metadata = Metadata(options.discovery.bootstrap_servers, net)
+    return ModernCluster(metadata, net, options.fetch.isolation_level, options.group_id)
+
+
+_CLUSTERS: Final[
+    Mapping[Generation, Callable[[ReadOptions, NetOptions, tuple[Broker, ...] | None], Cluster]]
+] = MappingProxyType({Generation.V07: _v07_cluster, Generation.MODERN: _modern_cluster})

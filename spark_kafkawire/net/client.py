@@ -1,6 +1,6 @@
 """A connection to one broker: requests out, replies in, in order, several in flight.
 
-    client = Client.connect(broker, ConnectionSettings(v07.DIALECT, timeout_s=30))
+    client = Client.connect(broker, ConnectionSettings(Generation.V07, timeout_s=30))
     reply = client.request(OffsetsRequest("t", 0, -1, 1))
 
 A client that failed is closed and never used again: make a new one.

@@ -1,6 +1,6 @@
 """Connections that a process keeps between its tasks.
 
-    client = POOL.take(broker, ConnectionSettings(v07.DIALECT, timeout_s=30))
+    client = POOL.take(broker, ConnectionSettings(Generation.V07, timeout_s=30))
     ...
     POOL.give_back(client)      # or client.close(), which is right after every error
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from ..model import Broker
+from ..model import Broker, Generation
 from ..protocol.dialect import Dialect
+from ..protocol.dialects import DIALECTS
 from ..protocol.modern.floor import NO_FLOOR, VersionFloor
 from .sasl import Sasl
 from .tls import Tls
@@ -31,17 +32,22 @@ class ConnectionSettings:
     connections with equal settings can stand in for each other.
 
     ``timeout_s`` bounds connecting and every later wait. ``client_id`` is what brokers log and keep
-    quotas by, in dialects that have it. Secrets travel to the executors, and are in no repr.
+    quotas by, where requests hold it. Secrets travel to the executors, and are in no repr.
 
     Of modern brokers: ``bootstrap_servers`` name the cluster, whose brokers know each other's time;
     ``floor`` is what they offered when the work was planned; ``assumed_release`` is what the user says
     that they are, ``0.8`` or ``0.9``: nobody asks them then.
     """
 
-    dialect: Dialect
+    generation: Generation
     timeout_s: float
     client_id: str | None = None
     security: Security = PLAINTEXT
     bootstrap_servers: tuple[Broker, ...] = ()
     floor: VersionFloor = NO_FLOOR
     assumed_release: str | None = None
+
+    @property
+    def dialect(self) -> Dialect:
+        """What is spoken on the connection."""
+        return DIALECTS[self.generation]

@@ -24,14 +24,14 @@ _RELEASE: Final = "kafka.broker.version.fallback"
 
 
 def parse_discovery(options: RawOptions) -> Discovery:
-    """Where the brokers are. It chooses the dialect, so options of another dialect are refused here."""
+    """Where the brokers are. It chooses the generation, so options of the other one are refused here."""
     given = options.given(*_DISCOVERY)
     if len(given) != 1:
         none = f"none is set{options.hint_of(tuple(_DISCOVERY))}"
         problem = f"{' and '.join(given)} are set" if given else none
         raise OptionError(f"set exactly one of the options {_listed(_DISCOVERY)}: {problem}")
     discovery = _DISCOVERY[given[0]](options)
-    options.check_dialect(discovery.dialect, given[0])
+    options.check_generation(discovery.generation, given[0])
     return replace(discovery, expected_brokers=_expected_brokers(options, discovery.broker_list))
 
 
@@ -133,7 +133,7 @@ def parse_net(options: RawOptions, discovery: Discovery) -> NetOptions:
     timeout_s = options.seconds(options.one_of("requestTimeout", "kafka.request.timeout.ms"))
     backoff_s = options.seconds(options.one_of("retryBackoff", "kafka.retry.backoff.ms"))
     connection = ConnectionSettings(
-        discovery.dialect,
+        discovery.generation,
         timeout_s,
         options.get("kafka.client.id"),
         parse_security(options),

@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from ..errors import OptionError, quoted
-from ..model import OffsetUnit, TopicPartition
+from ..model import Generation, TopicPartition
 from .raw import BLANKS, RawOptions, bad_value, word
 from .values import COMMITTED, EARLIEST, LATEST, LimitKind, OffsetLimit, OffsetLimits
 
@@ -46,13 +46,13 @@ def _partition_number(topic: str, number: Any) -> TopicPartition | None:
     return _partition(topic, str(number)) if is_number else None
 
 
-#: By what the offsets of a dialect count.
-LOG_SYNTAX: Final[Mapping[OffsetUnit, LogSyntax]] = MappingProxyType(
+#: 0.7 names a log by its broker, too.
+LOG_SYNTAX: Final[Mapping[Generation, LogSyntax]] = MappingProxyType(
     {
-        OffsetUnit.BYTES: LogSyntax(
+        Generation.V07: LogSyntax(
             '{"t":["0-0","1-2"]} (broker-partition)', "0-1", _broker_partition, _broker_partition
         ),
-        OffsetUnit.RECORDS: LogSyntax('{"topicA":[0,1],"topicB":[0,1]}', "0", _partition_number, _partition),
+        Generation.MODERN: LogSyntax('{"topicA":[0,1],"topicB":[0,1]}', "0", _partition_number, _partition),
     }
 )
 

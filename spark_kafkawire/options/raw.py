@@ -7,8 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from ..errors import OptionError, lookalikes, quoted, shown
-from ..protocol import modern
-from ..protocol.dialect import Dialect
+from ..model import Generation
 from .kafka_properties import is_kafka_property, pass_over
 from .table import OPTIONS
 
@@ -50,17 +49,14 @@ class RawOptions:
         """The value the user gave, or the documented default, or None."""
         return self._values.get(name, self._known[name.lower()].default)
 
-    def check_dialect(self, dialect: Dialect, discovery: str) -> None:
-        """Refuse options that mean nothing in the dialect that the option ``discovery`` chose."""
-        strangers = [
-            name for name in self._values if self._known[name.lower()].dialect not in (None, dialect)
-        ]
-        if dialect is not modern.DIALECT:
-            strangers += self._passed_over
-        if strangers:
+    def check_generation(self, generation: Generation, discovery: str) -> None:
+        """Refuse options that mean nothing to the generation that the option ``discovery`` chose."""
+        owners = {name: self._known[name.lower()].generation for name in self._values}
+        owners |= dict.fromkeys(self._passed_over, Generation.MODERN)
+        if strangers := [name for name, owner in owners.items() if owner not in (None, generation)]:
             raise OptionError(
-                f"option {strangers[0]} means nothing to Kafka {dialect.name}, which {discovery} chooses; "
-                "leave it out"
+                f"option {strangers[0]} means nothing to Kafka {generation.value}, which {discovery} "
+                "chooses; leave it out"
             )
 
     def given(self, *names: str) -> list[str]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Final
 
 from ..errors import OptionError, quoted, shown
+from ..model import Generation
 from ..net.retry import RetryPolicy
-from ..protocol import modern
 from ..protocol.modern.fetch import READ_COMMITTED, READ_UNCOMMITTED
 from .connect import parse_discovery, parse_net
 from .java_pattern import JavaPattern, PatternError
@@ -20,6 +21,20 @@ from .values import EARLIEST, LATEST, Discovery, FetchOptions, LimitKind, NetOpt
 #: A smaller fetch would only take longer.
 _FETCH_BYTES_MIN: Final = 1 << 10
 _ISOLATION_LEVELS: Final = {"read_uncommitted": READ_UNCOMMITTED, "read_committed": READ_COMMITTED}
+#: The options of the size of one fetch, with the default of the first. Of 0.7's fetches several are under
+#: way at once, of later ones a single one: it may be larger.
+_FETCH_BYTES: Final[Mapping[Generation, Sequence[str]]] = MappingProxyType(
+    {
+        Generation.V07: ("fetchBytes",),
+        Generation.MODERN: ("kafka.max.partition.fetch.bytes", "fetchBytes"),
+    }
+)
+_FETCH_PATIENCE_S: Final[Mapping[Generation, Callable[[RawOptions, NetOptions], float]]] = MappingProxyType(
+    {
+        Generation.V07: lambda _, net: net.retry.patience_s,
+        Generation.MODERN: lambda options, _: options.seconds("kafkaConsumer.pollTimeoutMs"),
+    }
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +59,7 @@ class ReadOptions:
         """Read and check all options of a read. Raises ``OptionError`` (fatal)."""
         options = RawOptions(raw, read=True)
         discovery = parse_discovery(options)
-        syntax = LOG_SYNTAX[discovery.dialect.offset_unit]
+        syntax = LOG_SYNTAX[discovery.generation]
         starting = parse_limits(options, "starting", forbidden=LATEST, syntax=syntax)
         ending = parse_limits(options, "ending", forbidden=EARLIEST, syntax=syntax)
         _check_order(starting, ending)
@@ -75,12 +90,10 @@ def _check_order(starting: OffsetLimits, ending: OffsetLimits) -> None:
 
 
 def _fetch(options: RawOptions, net: NetOptions) -> FetchOptions:
-    is_modern = net.connection.dialect is modern.DIALECT
+    generation = net.connection.generation
     in_flight = options.count("fetchesInFlight", 1, 64)
     assert in_flight is not None
-    # Of 0.7's fetches several are under way at once, of later ones a single one: it may be larger.
-    names = ("kafka.max.partition.fetch.bytes", "fetchBytes") if is_modern else ("fetchBytes",)
-    name = options.one_of(*names)
+    name = options.one_of(*_FETCH_BYTES[generation])
     low = 0 if is_kafka_property(name) else _FETCH_BYTES_MIN  # Java takes any
     return FetchOptions(
         fetch_bytes=max(options.size_or_default(name, low), _FETCH_BYTES_MIN),
@@ -89,7 +102,7 @@ def _fetch(options: RawOptions, net: NetOptions) -> FetchOptions:
         decompressed_bytes_max=options.size_or_default("maxDecompressedBytes", 1),
         fail_on_data_loss=options.flag("failOnDataLoss"),
         isolation_level=_ISOLATION_LEVELS[options.choice("kafka.isolation.level", *_ISOLATION_LEVELS)],
-        patience_s=options.seconds("kafkaConsumer.pollTimeoutMs") if is_modern else net.retry.patience_s,
+        patience_s=_FETCH_PATIENCE_S[generation](options, net),
         # A broker that waited for longer would be taken for a silent one.
         wait_ms=int(1000 * min(options.seconds("kafka.fetch.max.wait.ms"), net.request_timeout_s / 2)),
     )

@@ -5,15 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from ..protocol import modern, v07
-from ..protocol.dialect import Dialect
+from ..model import Generation
+from ..protocol import v07
+
+#: Which brokers an option is for, as README has it.
+_BROKERS: Final = {None: "all", Generation.V07: "0.7", Generation.MODERN: "0.8 on"}
 
 
 @dataclass(frozen=True, slots=True)
 class Option:
     """One option: its name as documented, its default as documented, and who takes it.
 
-    ``dialect`` is the only one in which the option means something; None where it does in all.
+    ``generation`` is the only one to which the option means something; None where it does to both.
     """
 
     name: str
@@ -21,28 +24,28 @@ class Option:
     meaning: str
     read: bool = True
     write: bool = True
-    dialect: Dialect | None = None
+    generation: Generation | None = None
 
     @property
     def brokers(self) -> str:
         """Which brokers it is for, as README has it; given for others it is an error."""
-        return "all" if self.dialect is None else "0.7" if self.dialect is v07.DIALECT else "0.8 on"
+        return _BROKERS[self.generation]
 
 
-def _read(name: str, default: str | None, meaning: str, dialect: Dialect | None = None) -> Option:
-    return Option(name, default, meaning, write=False, dialect=dialect)
+def _read(name: str, default: str | None, meaning: str, generation: Generation | None = None) -> Option:
+    return Option(name, default, meaning, write=False, generation=generation)
 
 
-def _write(name: str, default: str | None, meaning: str, dialect: Dialect | None = None) -> Option:
-    return Option(name, default, meaning, read=False, dialect=dialect)
+def _write(name: str, default: str | None, meaning: str, generation: Generation | None = None) -> Option:
+    return Option(name, default, meaning, read=False, generation=generation)
 
 
 def _modern(name: str, default: str | None, meaning: str) -> Option:
-    return Option(name, default, meaning, dialect=modern.DIALECT)
+    return Option(name, default, meaning, generation=Generation.MODERN)
 
 
 def _07(name: str, default: str | None, meaning: str) -> Option:
-    return Option(name, default, meaning, dialect=v07.DIALECT)
+    return Option(name, default, meaning, generation=Generation.V07)
 
 
 OPTIONS: Final = (
@@ -128,35 +131,38 @@ OPTIONS: Final = (
     _read("startingOffsetsByTimestampStrategy", "error", "nothing is that young: `error` or `latest`"),
     _read("failOnDataLoss", "true", "`false`: a warning and what is left, where offsets are gone"),
     _read("minPartitions", None, "split large ranges into at least so many Spark partitions"),
-    _read("maxBytesPerPartition", None, "split ranges larger than this", v07.DIALECT),
-    _read("maxRecordsPerPartition", None, "split ranges of more offsets than this", modern.DIALECT),
+    _read("maxBytesPerPartition", None, "split ranges larger than this", Generation.V07),
+    _read("maxRecordsPerPartition", None, "split ranges of more offsets than this", Generation.MODERN),
     _modern("includeHeaders", "false", "`true`: a column `headers`; a write takes that column anyhow"),
     _read(
         "kafka.isolation.level",
         "read_uncommitted",
         "or `read_committed`: no record of a transaction that is open or was aborted",
-        modern.DIALECT,
+        Generation.MODERN,
     ),
     _read(
-        "kafka.group.id", None, "the group of `startingOffsets=committed`; no group is joined", modern.DIALECT
+        "kafka.group.id",
+        None,
+        "the group of `startingOffsets=committed`; no group is joined",
+        Generation.MODERN,
     ),
-    _read("groupIdPrefix", None, "means nothing: no group is joined", modern.DIALECT),
+    _read("groupIdPrefix", None, "means nothing: no group is joined", Generation.MODERN),
     _read(
         "kafkaConsumer.pollTimeoutMs",
         "120000",
         "how long a task waits for records that are due, or for a leader, whatever `retries` is",
-        modern.DIALECT,
+        Generation.MODERN,
     ),
-    _read("fetchOffset.numRetries", None, "`retries` of planning", modern.DIALECT),
-    _read("fetchOffset.retryIntervalMs", None, "`retryBackoff` of planning", modern.DIALECT),
+    _read("fetchOffset.numRetries", None, "`retries` of planning", Generation.MODERN),
+    _read("fetchOffset.retryIntervalMs", None, "`retryBackoff` of planning", Generation.MODERN),
     _read(
         "fetchBytes",
         "4MiB",
         "size of one fetch, which must arrive within `requestTimeout`; `8MiB` by default from 0.8 on",
     ),
-    _read("kafka.max.partition.fetch.bytes", "8MiB", "Kafka's name of `fetchBytes`", modern.DIALECT),
-    _read("kafka.fetch.max.wait.ms", "500", "how long a broker waits for a record", modern.DIALECT),
-    _read("fetchesInFlight", "4", "fetches outstanding on one connection", v07.DIALECT),
+    _read("kafka.max.partition.fetch.bytes", "8MiB", "Kafka's name of `fetchBytes`", Generation.MODERN),
+    _read("kafka.fetch.max.wait.ms", "500", "how long a broker waits for a record", Generation.MODERN),
+    _read("fetchesInFlight", "4", "fetches outstanding on one connection", Generation.V07),
     _read("maxMessageBytes", "64MiB", "a larger message is an error"),
     _read(
         "maxDecompressedBytes",
@@ -171,43 +177,43 @@ OPTIONS: Final = (
         "where keys go: Java's `murmur2`, librdkafka's `consistent` (null keys in one partition) and "
         "`consistent_random`; `roundrobin`, row by row, and `sticky`, batch by batch, heed no key",
     ),
-    _write("kafka.partitioner.class", None, "Java's name of `murmur2` or `roundrobin`", modern.DIALECT),
-    _write("kafka.partitioner.ignore.keys", "false", "`true`: `murmur2` becomes `sticky`", modern.DIALECT),
+    _write("kafka.partitioner.class", None, "Java's name of `murmur2` or `roundrobin`", Generation.MODERN),
+    _write("kafka.partitioner.ignore.keys", "false", "`true`: `murmur2` becomes `sticky`", Generation.MODERN),
     _write("compression", "none", "`none`, `gzip`, `snappy`, and from 0.8 on `lz4` (0.8.2), `zstd` (2.1)"),
-    _write("kafka.compression.type", None, "Kafka's name of `compression`", modern.DIALECT),
+    _write("kafka.compression.type", None, "Kafka's name of `compression`", Generation.MODERN),
     _write("compressionLevel", None, "gzip's level, 1 to 9; lz4's, 1 to 17; zstd's, 1 to 22"),
-    _write("kafka.compression.gzip.level", None, "Kafka's name of `compressionLevel`", modern.DIALECT),
-    _write("kafka.compression.lz4.level", None, "Kafka's name of `compressionLevel`", modern.DIALECT),
-    _write("kafka.compression.zstd.level", None, "Kafka's name of `compressionLevel`", modern.DIALECT),
+    _write("kafka.compression.gzip.level", None, "Kafka's name of `compressionLevel`", Generation.MODERN),
+    _write("kafka.compression.lz4.level", None, "Kafka's name of `compressionLevel`", Generation.MODERN),
+    _write("kafka.compression.zstd.level", None, "Kafka's name of `compressionLevel`", Generation.MODERN),
     _write(
         "acks",
         None,
         "what is proven before a task succeeds: `0`, `1` or `verify` in 0.7 (`1` unless set), `0`, `1` or "
         "`all` later (`all`)",
     ),
-    _write("kafka.acks", None, "Kafka's name of `acks`", modern.DIALECT),
+    _write("kafka.acks", None, "Kafka's name of `acks`", Generation.MODERN),
     _write("batchBytes", "1MiB", "bytes of messages gathered for one request, or for one batch from 0.8 on"),
-    _write("kafka.batch.size", None, "Kafka's name of `batchBytes`", modern.DIALECT),
+    _write("kafka.batch.size", None, "Kafka's name of `batchBytes`", Generation.MODERN),
     _write(
-        "max.message.size", str(v07.MESSAGE_SIZE_MAX), "the brokers' own setting of that name", v07.DIALECT
+        "max.message.size", str(v07.MESSAGE_SIZE_MAX), "the brokers' own setting of that name", Generation.V07
     ),
     _write(
         "kafka.enable.idempotence",
         None,
         "a batch that is sent again is stored once: `true` unless options set otherwise forbid it",
-        modern.DIALECT,
+        Generation.MODERN,
     ),
-    _write("kafka.max.request.size", "1048576", "largest record, and largest request", modern.DIALECT),
-    _write("kafka.buffer.memory", "33554432", "bytes that a task gathers before it sends", modern.DIALECT),
+    _write("kafka.max.request.size", "1048576", "largest record, and largest request", Generation.MODERN),
+    _write("kafka.buffer.memory", "33554432", "bytes that a task gathers before it sends", Generation.MODERN),
     _write(
         "kafka.max.in.flight.requests.per.connection",
         "5",
         "requests that wait for a broker at the same time",
-        modern.DIALECT,
+        Generation.MODERN,
     ),
     _write(
-        "kafka.delivery.timeout.ms", "120000", "how long a batch is tried to be delivered", modern.DIALECT
+        "kafka.delivery.timeout.ms", "120000", "how long a batch is tried to be delivered", Generation.MODERN
     ),
-    _write("kafka.max.block.ms", "60000", "how long a topic is waited for", modern.DIALECT),
-    _write("kafka.linger.ms", "0", "means nothing: a batch waits until it is full", modern.DIALECT),
+    _write("kafka.max.block.ms", "60000", "how long a topic is waited for", Generation.MODERN),
+    _write("kafka.linger.ms", "0", "means nothing: a batch waits until it is full", Generation.MODERN),
 )

@@ -7,11 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from ..model import Broker, TopicPartition
+from ..model import Broker, Generation, TopicPartition
 from ..net.retry import RetryPolicy
 from ..net.settings import ConnectionSettings
-from ..protocol import modern, v07
-from ..protocol.dialect import Dialect
 from ..protocol.modern.fetch import READ_UNCOMMITTED
 from ..protocol.modern.floor import VersionFloor
 
@@ -70,9 +68,9 @@ class Discovery:
     expected_brokers: ExpectedBrokers | None = None
 
     @property
-    def dialect(self) -> Dialect:
-        """The protocol of the brokers that are found so."""
-        return modern.DIALECT if self.bootstrap_servers else v07.DIALECT
+    def generation(self) -> Generation:
+        """What the brokers that are found so speak. Here it is chosen, and nowhere else."""
+        return Generation.MODERN if self.bootstrap_servers else Generation.V07
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from ..errors import OptionError, quoted
-from ..protocol import modern, v07
+from ..model import Generation
 from .connect import parse_discovery, parse_net
 from .delivery import parse_delivery
 from .raw import RawOptions
@@ -58,7 +58,7 @@ class WriteOptions:
             net=net,
             topic=topic.strip() if topic is not None else None,
             partitioner=_partitioner(options),
-            **_PARSE[discovery.dialect.name](options, net),
+            **_PARSE[discovery.generation](options, net),
         )
 
 
@@ -95,8 +95,9 @@ def _parse_modern(options: RawOptions, net: NetOptions) -> dict[str, Any]:
     }
 
 
-_PARSE: Final[Mapping[str, Callable[[RawOptions, NetOptions], dict[str, Any]]]] = MappingProxyType(
-    {v07.DIALECT.name: _parse_07, modern.DIALECT.name: _parse_modern}
+#: What the generations understand differently, as arguments of ``WriteOptions``.
+_PARSE: Final[Mapping[Generation, Callable[[RawOptions, NetOptions], dict[str, Any]]]] = MappingProxyType(
+    {Generation.V07: _parse_07, Generation.MODERN: _parse_modern}
 )
 
 

@@ -167,7 +167,7 @@ class Connection:
         if self._length.startswith(TLS_ALERT):
             return ": it begins like TLS; does this port want kafka.security.protocol=SSL?"
         if self._length.isascii() and self._length.decode("ascii").isprintable():
-            port = f"the port of a Kafka {self._dialect.name} broker"
+            port = f"the port of a Kafka {self._dialect.generation.value} broker"
             return f": it begins with {bytes(self._length)!r}; is this {port}?"
         return ""
 

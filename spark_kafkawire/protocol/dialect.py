@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from ..errors import ProtocolError
-from ..model import OffsetUnit
+from ..model import Generation
 from .primitives import INT16, INT32, Buffer, String
 from .replies import Faults
 from .schema import Struct, codec, wire
@@ -149,7 +149,7 @@ class Api:
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """A protocol: its requests, and what its offsets count.
+    """What a generation speaks on the wire: its requests, and how they are framed.
 
     ``correlates`` tells whether replies carry the id of their request; where they do not,
     requests and replies have no version either. Replies come in the order of the requests in
@@ -159,8 +159,7 @@ class Dialect:
         length int32 | ReplyHeader | reply
     """
 
-    name: str
-    offset_unit: OffsetUnit
+    generation: Generation
     correlates: bool
     apis: tuple[Api, ...]
 

@@ -17,7 +17,7 @@ from pyspark.sql.types import (
 )
 
 from ..errors import OptionError, quoted
-from ..model import OffsetUnit
+from ..model import Generation
 from ..options import ReadOptions
 
 #: The columns of Spark's own Kafka connector.
@@ -52,12 +52,12 @@ V07_SCHEMA: Final = StructType(
 _NEVER_NULL: Final = frozenset(
     ("topic", "partition", "offset", "timestampType", "broker", "index", "nextOffset")
 )
-_SCHEMAS: Final = {OffsetUnit.BYTES: V07_SCHEMA, OffsetUnit.RECORDS: MODERN_SCHEMA}
+_SCHEMAS: Final = {Generation.V07: V07_SCHEMA, Generation.MODERN: MODERN_SCHEMA}
 
 
 def read_schema(options: ReadOptions) -> StructType:
     """All columns of a read."""
-    schema = _SCHEMAS[options.discovery.dialect.offset_unit]
+    schema = _SCHEMAS[options.discovery.generation]
     return StructType([*schema.fields, HEADERS_FIELD]) if options.include_headers else schema
 
 

@@ -20,7 +20,7 @@ from pyspark.sql.types import (
 )
 
 from ..errors import OptionError, lookalikes, quoted
-from ..protocol import modern, v07
+from ..model import Generation
 
 _log = logging.getLogger("spark_kafkawire")
 
@@ -32,7 +32,7 @@ _HEADERS: Final = ArrayType(
 
 @dataclass(frozen=True, slots=True)
 class WriteSchema:
-    """What a protocol makes of the columns of a write. ``kafka`` is its name.
+    """What brokers of one generation make of the columns of a write.
 
     ``columns`` are those that are stored or that choose the log, and the types they may have;
     ``stored`` those that are stored. ``ignored`` tell where a row of a read came from, and say nothing
@@ -40,7 +40,7 @@ class WriteSchema:
     left out with a warning where Spark's own connector leaves it out (``drops_others``).
     """
 
-    kafka: str
+    generation: Generation
     columns: Mapping[str, tuple[DataType, ...]]
     stored: frozenset[str]
     ignored: tuple[str, ...]
@@ -82,7 +82,7 @@ class WriteSchema:
         close = lookalikes(field.name.lower(), self.columns, 1)
         hint = f"did you mean {quoted(close[0])}?" if close else "drop it or put it into the value."
         kind = field.dataType.simpleString()
-        problem = f"schema: there is no column {quoted(field.name)} ({kind}) in Kafka {self.kafka}"
+        problem = f"schema: there is no column {quoted(field.name)} ({kind}) in Kafka {self.generation.value}"
         if not self.drops_others:
             raise OptionError(f"{problem}; {hint} Known are {', '.join(self.columns)}")
         _log.warning("%s, it is left out; known are %s", problem, ", ".join(self.columns))
@@ -95,11 +95,10 @@ def _fits(given: DataType, allowed: DataType) -> bool:
     return isinstance(given, type(allowed))
 
 
-#: The columns by the name of the dialect.
-WRITE_SCHEMAS: Final[Mapping[str, WriteSchema]] = MappingProxyType(
+WRITE_SCHEMAS: Final[Mapping[Generation, WriteSchema]] = MappingProxyType(
     {
-        v07.DIALECT.name: WriteSchema(
-            kafka=v07.DIALECT.name,
+        Generation.V07: WriteSchema(
+            generation=Generation.V07,
             columns={
                 "key": _TEXT,
                 "value": _TEXT,
@@ -110,8 +109,8 @@ WRITE_SCHEMAS: Final[Mapping[str, WriteSchema]] = MappingProxyType(
             stored=frozenset({"value"}),
             ignored=("offset", "timestamp", "timestampType", "index", "nextOffset"),
         ),
-        modern.DIALECT.name: WriteSchema(
-            kafka=modern.DIALECT.name,
+        Generation.MODERN: WriteSchema(
+            generation=Generation.MODERN,
             columns={
                 "key": _TEXT,
                 "value": _TEXT,

@@ -47,7 +47,7 @@ def create_writer(
     """
     if overwrite:
         raise OptionError('mode "overwrite": a Kafka log can only be appended to; use .mode("append")')
-    columns, kind = WRITE_SCHEMAS[options.net.connection.dialect.name], targets_type(options)
+    columns, kind = WRITE_SCHEMAS[options.discovery.generation], targets_type(options)
     columns.check(schema, topic_given=options.topic is not None)
     if options.topic is not None and (fault := kind.topic_fault(options.topic)):
         raise OptionError(f"option topic: {quoted(options.topic)}: {fault}")

@@ -9,9 +9,8 @@ from typing import Any, Final
 import pytest
 
 from spark_kafkawire.errors import OptionError
-from spark_kafkawire.model import Broker
+from spark_kafkawire.model import Broker, Generation
 from spark_kafkawire.options import OPTIONS, NetOptions, ReadOptions, WriteOptions, kafka_properties
-from spark_kafkawire.protocol import modern, v07
 
 MODERN: Final = {"kafka.bootstrap.servers": "a:9092"}
 
@@ -60,10 +59,10 @@ def test_bad_bootstrap_servers_are_told(text: str) -> None:
     assert str(error.value) == f"option kafka.bootstrap.servers: {text!r} is not {form}"
 
 
-def test_the_discovery_option_chooses_the_dialect() -> None:
-    assert net().connection.dialect is modern.DIALECT
+def test_the_discovery_option_chooses_the_generation() -> None:
+    assert net().connection.generation is Generation.MODERN
     for old in ({"zookeeper.connect": "h:1"}, {"broker.list": "0:h:1"}):
-        assert ReadOptions.parse({**old, "subscribe": "t"}).net.connection.dialect is v07.DIALECT
+        assert ReadOptions.parse({**old, "subscribe": "t"}).net.connection.generation is Generation.V07
 
 
 def test_two_discovery_options_contradict_each_other() -> None:
@@ -165,7 +164,9 @@ def test_a_bad_value_of_a_property_is_told(name: str) -> None:
         read(**{name: "soon"})
 
 
-@pytest.mark.parametrize("name", [option.name for option in OPTIONS if option.dialect is modern.DIALECT])
+@pytest.mark.parametrize(
+    "name", [option.name for option in OPTIONS if option.generation is Generation.MODERN]
+)
 def test_an_option_of_modern_kafka_means_nothing_to_07(name: str) -> None:
     side, own = (ReadOptions, {"subscribe": "t"}) if _is_read(name) else (WriteOptions, {})
     with pytest.raises(OptionError, match=rf"set exactly one|^option {name} means nothing to Kafka 0\.7"):
@@ -177,7 +178,7 @@ def test_an_option_of_modern_kafka_means_nothing_to_07(name: str) -> None:
     [
         option.name
         for option in OPTIONS
-        if option.dialect is v07.DIALECT and option.name not in ("zookeeper.connect", "broker.list")
+        if option.generation is Generation.V07 and option.name not in ("zookeeper.connect", "broker.list")
     ],
 )
 def test_an_option_of_07_means_nothing_to_modern_kafka(name: str) -> None:

@@ -8,9 +8,9 @@ from typing import Any, Final
 import pytest
 
 from spark_kafkawire.errors import OptionError
+from spark_kafkawire.model import Generation
 from spark_kafkawire.net.retry import RetryPolicy
 from spark_kafkawire.options import OPTIONS, DeliveryOptions, WriteOptions
-from spark_kafkawire.protocol import modern
 from spark_kafkawire.protocol.modern.produce import ACKS_ALL, ACKS_LEADER, ACKS_NONE
 from spark_kafkawire.records.compression.table import codec_named
 
@@ -98,7 +98,7 @@ def test_a_value_is_parsed(name: str, value: str, path: str, expected: object) -
 
 def test_every_option_of_a_modern_write_has_a_value_here() -> None:
     tried = {name for name, *_ in VALUES}
-    own = {option.name for option in OPTIONS if not option.read and option.dialect is modern.DIALECT}
+    own = {option.name for option in OPTIONS if not option.read and option.generation is Generation.MODERN}
     assert own - tried == {f"kafka.compression.{codec}.level" for codec in ("gzip", "lz4", "zstd")}
 
 

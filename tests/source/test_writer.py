@@ -25,7 +25,7 @@ from pyspark.sql.types import (
 from spark_kafkawire.broker import BrokerConfig, BrokerServer
 from spark_kafkawire.clients.writing.modern.record_checks import check_records
 from spark_kafkawire.errors import DiscoveryError, OptionError, RowError
-from spark_kafkawire.model import Broker, ClusterView
+from spark_kafkawire.model import Broker, ClusterView, Generation
 from spark_kafkawire.options import WriteOptions
 from spark_kafkawire.records.batch.encoding import encode_batches
 from spark_kafkawire.source.schema import V07_SCHEMA
@@ -84,11 +84,11 @@ def write(
     ],
 )
 def test_columns_that_can_be_written_pass(text: str) -> None:
-    WRITE_SCHEMAS["0.7"].check(schema(text), topic_given=True)
+    WRITE_SCHEMAS[Generation.V07].check(schema(text), topic_given=True)
 
 
 def test_what_was_read_can_be_written_as_it_is() -> None:
-    WRITE_SCHEMAS["0.7"].check(V07_SCHEMA, topic_given=False)
+    WRITE_SCHEMAS[Generation.V07].check(V07_SCHEMA, topic_given=False)
 
 
 @pytest.mark.parametrize(
@@ -112,7 +112,7 @@ def test_what_was_read_can_be_written_as_it_is() -> None:
 )
 def test_a_column_that_cannot_be_written_is_an_option_error(text: str, problem: str) -> None:
     with pytest.raises(OptionError) as raised:
-        WRITE_SCHEMAS["0.7"].check(schema(text), topic_given=True)
+        WRITE_SCHEMAS[Generation.V07].check(schema(text), topic_given=True)
     assert str(raised.value).startswith(f"schema: {problem}")
     assert "\n" not in str(raised.value)
 
@@ -120,12 +120,12 @@ def test_a_column_that_cannot_be_written_is_an_option_error(text: str, problem: 
 def test_a_column_that_is_there_twice_is_an_option_error() -> None:
     twice = StructType([StructField("value", StringType()), StructField("value", StringType())])
     with pytest.raises(OptionError, match=r"^schema: column 'value' is there twice"):
-        WRITE_SCHEMAS["0.7"].check(twice, topic_given=True)
+        WRITE_SCHEMAS[Generation.V07].check(twice, topic_given=True)
 
 
 def test_no_topic_at_all_is_an_option_error() -> None:
     with pytest.raises(OptionError, match=r"^topic option required when no 'topic' attribute is present"):
-        WRITE_SCHEMAS["0.7"].check(schema(VALUE), topic_given=False)
+        WRITE_SCHEMAS[Generation.V07].check(schema(VALUE), topic_given=False)
 
 
 def test_overwrite_is_refused_with_what_to_do() -> None:
@@ -261,11 +261,11 @@ def test_timestamps_become_milliseconds_whatever_the_sessions_zone(zone: str) ->
     batch = pa.record_batch(
         {"value": pa.array([b""] * 5, pa.binary()), "timestamp": pa.array(times_us, pa.timestamp("us", zone))}
     )
-    stored = WRITE_SCHEMAS["0.8+"].stored
+    stored = WRITE_SCHEMAS[Generation.MODERN].stored
     rows = to_rows(batch, "t", stored)
     assert rows.records.timestamps_ms is not None
     assert rows.records.timestamps_ms.to_pylist() == [1_730_621_600_123, 1_730_625_200_123, 0, 1, None]
-    assert to_rows(batch, "t", WRITE_SCHEMAS["0.7"].stored).records.timestamps_ms is None
+    assert to_rows(batch, "t", WRITE_SCHEMAS[Generation.V07].stored).records.timestamps_ms is None
 
 
 def test_large_types_of_arrow_are_taken() -> None:
@@ -279,7 +279,7 @@ def test_large_types_of_arrow_are_taken() -> None:
             "headers": headers,
         }
     )
-    rows = to_rows(batch, "t", WRITE_SCHEMAS["0.8+"].stored)
+    rows = to_rows(batch, "t", WRITE_SCHEMAS[Generation.MODERN].stored)
     check_records(rows.records, 1000)
     batches = list(encode_batches(rows.records, batch_bytes_max=1000, request_bytes_max=1000, now_ms=5))
     found = [record for each in batches for record in judged(each.with_producer())]

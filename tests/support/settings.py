@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
+from spark_kafkawire.model import Generation
 from spark_kafkawire.net.retry import RetryPolicy
 from spark_kafkawire.net.settings import ConnectionSettings
 from spark_kafkawire.options import NetOptions
-from spark_kafkawire.protocol import modern, v07
 
 
 def settings_07(timeout_s: float = 30.0) -> ConnectionSettings:
     """How to connect to a 0.7 broker."""
-    return ConnectionSettings(v07.DIALECT, timeout_s, client_id="spark-kafkawire")
+    return ConnectionSettings(Generation.V07, timeout_s, client_id="spark-kafkawire")
 
 
 def settings_modern(timeout_s: float = 30.0) -> ConnectionSettings:
     """How to connect to a broker of Kafka 0.8 or later."""
-    return ConnectionSettings(modern.DIALECT, timeout_s, client_id="spark-kafkawire")
+    return ConnectionSettings(Generation.MODERN, timeout_s, client_id="spark-kafkawire")
 
 
 def net_07(

@@ -6,7 +6,7 @@ from collections.abc import Callable, Container, Iterator, Mapping
 from types import MappingProxyType
 from typing import Final, Protocol
 
-from ...model import Leader, OffsetRange, OffsetUnit
+from ...model import Generation, Leader, OffsetRange
 from ...options import FetchOptions
 from ...protocol.connection import Reply
 from ...records.columns import Columns
@@ -53,7 +53,6 @@ class Feed(Protocol):
         """
 
 
-#: What reads a range, by what its offsets count.
-FEEDS: Final[Mapping[OffsetUnit, Callable[[OffsetRange, FetchOptions, Container[str]], Feed]]] = (
-    MappingProxyType({OffsetUnit.BYTES: WindowFeed, OffsetUnit.RECORDS: BatchFeed})
+FEEDS: Final[Mapping[Generation, Callable[[OffsetRange, FetchOptions, Container[str]], Feed]]] = (
+    MappingProxyType({Generation.V07: WindowFeed, Generation.MODERN: BatchFeed})
 )

@@ -88,8 +88,8 @@ class Fetcher:
         #: Where compaction explained last that nothing comes, and who led the log.
         self._gap: tuple[int, Leader | None] | None = None
         self._client: Client | None = None
-        self._unit = net.connection.dialect.offset_unit
-        self._feed = FEEDS[self._unit](task.range, options, wanted)
+        self._generation = net.connection.generation
+        self._feed = FEEDS[self._generation](task.range, options, wanted)
 
     @property
     def bytes_received(self) -> int:
@@ -210,7 +210,7 @@ class Fetcher:
     def _lose(self, resume_offset: int, why: str) -> None:
         """Fail, or go on at ``resume_offset``."""
         place = self._place(self._feed.offset)
-        loss = f"{place}: {self._unit.value} up to {resume_offset} are gone; {why}"
+        loss = f"{place}: {self._generation.offset_unit.value} up to {resume_offset} are gone; {why}"
         if self._options.fail_on_data_loss:
             raise DataLossError(f"{loss}; to read what is left, set failOnDataLoss=false")
         _log.warning("%s; reading on because failOnDataLoss=false", loss)

@@ -6,9 +6,8 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final, Protocol, Self
 
-from ...model import TopicPartition
+from ...model import Generation, TopicPartition
 from ...options import WriteOptions
-from ...protocol import modern, v07
 from .modern.targets import TopicTargets
 from .rows import Rows
 from .sender import Sender
@@ -56,11 +55,11 @@ class Targets(Protocol):
         """What sends the rows of one task."""
 
 
-_TYPES: Final[Mapping[str, type[Targets]]] = MappingProxyType(
-    {v07.DIALECT.name: V07Targets, modern.DIALECT.name: TopicTargets}
+_TYPES: Final[Mapping[Generation, type[Targets]]] = MappingProxyType(
+    {Generation.V07: V07Targets, Generation.MODERN: TopicTargets}
 )
 
 
 def targets_type(options: WriteOptions) -> type[Targets]:
-    """The targets of the protocol that the discovery option chose."""
-    return _TYPES[options.net.connection.dialect.name]
+    """The targets of the generation that the discovery option chose."""
+    return _TYPES[options.discovery.generation]

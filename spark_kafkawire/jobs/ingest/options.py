@@ -70,7 +70,7 @@ class IngestOptions:
     @property
     def offset_unit(self) -> OffsetUnit:
         """What offsets count."""
-        return self.parsed.discovery.dialect.offset_unit
+        return self.parsed.discovery.generation.offset_unit
 
     @property
     def size_max(self) -> int | None:

@@ -15,7 +15,7 @@ from ...clients.writing.modern.producer import Producer
 from ...cluster.cluster import Cluster, cluster_of
 from ...cluster.modern.metadata import Metadata
 from ...errors import OptionError, shown
-from ...model import OffsetRange, OffsetUnit, TopicPartition
+from ...model import Generation, OffsetRange, TopicPartition
 from ...net.known_versions import KNOWN
 from ...options import FetchOptions, ReadOptions, WriteOptions, reading_options
 from ...records.columns import Columns
@@ -32,7 +32,7 @@ def source_options(options: Mapping[str, str], selection: Mapping[str, str]) -> 
         if name.lower().startswith(_OWN_SOURCE):
             raise OptionError(f"argument --source-option: {shown(name)} is not for a migration")
     parsed = ReadOptions.parse({**options, **selection})
-    if parsed.discovery.dialect.offset_unit is not OffsetUnit.BYTES:
+    if parsed.discovery.generation is not Generation.V07:
         raise OptionError(
             "argument --source-option: the source is a cluster of Kafka 0.7: zookeeper.connect or broker.list"
         )
@@ -48,7 +48,7 @@ def target_options(options: Mapping[str, str]) -> tuple[ReadOptions, WriteOption
                 "keeps the order of each log"
             )
     write = WriteOptions.parse(options)
-    if write.discovery.dialect.offset_unit is not OffsetUnit.RECORDS:
+    if write.discovery.generation is not Generation.MODERN:
         raise OptionError(
             "argument --target-option: the target is a cluster of Kafka 0.8 or later: kafka.bootstrap.servers"
         )

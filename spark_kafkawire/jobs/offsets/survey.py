@@ -45,7 +45,7 @@ class Surveyed:
         read = ReadOptions.parse({**options, **({} if chooses else _EVERY_TOPIC)})
         cluster = cluster_of(read)
         logs = select(read.selection, cluster) if chooses else cluster.logs_of(_all_topics(cluster))
-        unit = read.discovery.dialect.offset_unit
+        unit = read.discovery.generation.offset_unit
         return cls(place_of(read.discovery), unit, cluster, tuple(sorted(logs, key=_order)), not chooses)
 
     def report(

@@ -7,12 +7,14 @@ from types import MappingProxyType
 from typing import Final
 
 from ...errors import OptionError
+from ...model import Generation
 from ...options import Discovery, WriteOptions
-from ...protocol import modern, v07
 from ...source.write_schema import WRITE_SCHEMAS, WriteSchema
 
-#: The option ``acks`` that proves each row to be where a later run finds it, by the dialect's name.
-_PROVEN: Final[Mapping[str, str]] = MappingProxyType({v07.DIALECT.name: "verify", modern.DIALECT.name: "all"})
+#: The option ``acks`` that proves each row to be where a later run finds it, by generation.
+_PROVEN: Final[Mapping[Generation, str]] = MappingProxyType(
+    {Generation.V07: "verify", Generation.MODERN: "all"}
+)
 
 #: How long logs must stand still before they are compared, seconds: a 0.7 broker flushes after 3 s, and
 #: looks whether it should every 3 s.
@@ -29,7 +31,7 @@ def with_topic(options: Mapping[str, str], topic: str | None) -> dict[str, str]:
 
 def proven(options: Mapping[str, str]) -> dict[str, str]:
     """The options with the ``acks`` that a state directory needs. Raises ``OptionError`` for another one."""
-    needed = _PROVEN[WriteOptions.parse(options).net.connection.dialect.name]
+    needed = _PROVEN[WriteOptions.parse(options).discovery.generation]
     if not any(name.lower() in ("acks", "kafka.acks") for name in options):
         return {**options, "acks": needed}
     if WriteOptions.parse(options).acks != needed:
@@ -48,7 +50,7 @@ def settle_seconds(state: str | None, given: int | None) -> float:
 
 def write_schema(options: Mapping[str, str]) -> WriteSchema:
     """What the brokers that the options name make of columns. Raises ``OptionError`` (fatal)."""
-    return WRITE_SCHEMAS[WriteOptions.parse(options).net.connection.dialect.name]
+    return WRITE_SCHEMAS[WriteOptions.parse(options).discovery.generation]
 
 
 def shown_target(discovery: Discovery) -> str:

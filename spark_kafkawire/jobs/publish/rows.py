@@ -57,8 +57,8 @@ class MessageColumns:
         for field in fields(self):
             if getattr(self, field.name) is not None and field.name not in schema.columns:
                 raise OptionError(
-                    f"argument --{field.name}-column: Kafka {schema.kafka} has no {field.name} of a message; "
-                    "leave it out"
+                    f"argument --{field.name}-column: Kafka {schema.generation.value} has no {field.name} of "
+                    "a message; leave it out"
                 )
 
 

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from ...model import OffsetUnit
+from ...model import Generation
 from ..dialect import Dialect
 from .api_versions import API_VERSIONS
 from .consumer_group_describe import CONSUMER_GROUP_DESCRIBE
@@ -58,8 +58,7 @@ __all__ = [
 ]
 
 DIALECT: Final = Dialect(
-    name="0.8+",
-    offset_unit=OffsetUnit.RECORDS,
+    generation=Generation.MODERN,
     correlates=True,
     apis=(
         PRODUCE,

@@ -33,7 +33,7 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Final
 
-from ...model import OffsetUnit
+from ...model import Generation
 from ..dialect import VERSION_MAX, Api, Dialect, VersionRange
 from ..primitives import INT32
 from ..replies import Faults
@@ -114,8 +114,7 @@ FETCH_IN_NO_VERSION: Final = FetchOfNothing(version=VERSION_MAX)
 GROUPS_OF_NOTHING: Final = DescribeGroupsRequest(groups=())
 #: The dialect in which client and broker find out what to speak.
 ASKING: Final = Dialect(
-    name="0.8+",
-    offset_unit=OffsetUnit.RECORDS,
+    generation=Generation.MODERN,
     correlates=True,
     apis=(
         replace(API_VERSIONS, may_be_passed_over=True),

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
 
-from ...model import OffsetUnit
+from ...model import Generation
 from ..dialect import Api, Dialect
 from ..primitives import BYTES, INT16, INT32, INT64, REST, Array, Buffer, Sequel, Sized, String
 from ..replies import Faults, below, nothing_to_compare
@@ -149,8 +149,7 @@ OFFSETS: Final = Api(
 )
 
 DIALECT: Final = Dialect(
-    name="0.7",
-    offset_unit=OffsetUnit.BYTES,
+    generation=Generation.V07,
     correlates=False,
     apis=(PRODUCE, FETCH, MULTIFETCH, MULTIPRODUCE, OFFSETS),
 )

@@ -11,11 +11,11 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from spark_kafkawire.jobs.publish.difference import Comparison, Difference, survey
-from spark_kafkawire.protocol import modern, v07
+from spark_kafkawire.model import Generation
 from spark_kafkawire.source.write_schema import WRITE_SCHEMAS
 
-MODERN: Final = WRITE_SCHEMAS[modern.DIALECT.name]
-OLD: Final = WRITE_SCHEMAS[v07.DIALECT.name]
+MODERN: Final = WRITE_SCHEMAS[Generation.MODERN]
+OLD: Final = WRITE_SCHEMAS[Generation.V07]
 RECORD: Final = (
     "topic string, partition int, key binary, value binary, "
     "headers array<struct<key:string,value:binary>>, timestamp timestamp, timestampType int"

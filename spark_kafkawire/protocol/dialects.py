@@ -1,0 +1,15 @@
+"""The protocol of each generation."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final
+
+from ..model import Generation
+from . import modern, v07
+from .dialect import Dialect
+
+DIALECTS: Final[Mapping[Generation, Dialect]] = MappingProxyType(
+    {dialect.generation: dialect for dialect in (v07.DIALECT, modern.DIALECT)}
+)

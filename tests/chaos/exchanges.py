@@ -12,8 +12,8 @@ import pyarrow as pa
 from pyspark.sql.types import BinaryType, IntegerType, StructField, StructType
 
 from spark_kafkawire import KafkaWireDataSource
+from spark_kafkawire.cluster.modern.create_topics import create_topics
 from spark_kafkawire.cluster.modern.metadata import Metadata
-from spark_kafkawire.cluster.modern.topics import create_topics
 from spark_kafkawire.jobs.offsets.survey import Surveyed
 from spark_kafkawire.model import TopicPartition
 from spark_kafkawire.net.pool import POOL

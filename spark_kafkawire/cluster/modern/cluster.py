@@ -13,7 +13,7 @@ from ...protocol.modern.fetch import READ_UNCOMMITTED
 from ...protocol.modern.list_offsets import EARLIEST_LOCAL_TIMESTAMP, LATEST_TIMESTAMP
 from ..v07.view import unknown_topics
 from .group_members import group_members, list_groups, logs_of_group
-from .groups import commit_offsets, committed_offsets
+from .group_offsets import commit_offsets, committed_offsets
 from .list_offsets import all_bounds, list_offsets, record_times
 from .metadata import Metadata
 from .topic_configs import cleanup_policy

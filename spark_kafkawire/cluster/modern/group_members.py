@@ -22,7 +22,7 @@ from ...protocol.modern.error_codes import ErrorCode, broker_error
 from ...protocol.modern.group_offsets import OffsetFetchReply, OffsetFetchRequest
 from ...protocol.modern.list_groups import ListGroupsReply, ListGroupsRequest
 from ..asking import side_by_side
-from .groups import ask_coordinator, coordinator_of
+from .group_offsets import ask_coordinator, coordinator_of
 from .metadata import Metadata
 
 #: What a broker answers for a group that it does not coordinate itself, and where it coordinates none.

@@ -17,7 +17,7 @@ from tests.support.noida import NoidaBroker
 from tests.support.polling import poll
 from tests.support.settings import net_07
 
-from ..v07.trees import TreeWriter
+from ...support.tree_writer import TreeWriter
 from .test_cluster import cluster_of
 
 STAGES = read_json("zk_tree.json")["stages"]

@@ -13,7 +13,7 @@ import pytest
 
 from spark_kafkawire.broker import BrokerConfig, BrokerServer, ZooKeeperServer
 
-from .trees import TreeWriter
+from ...support.tree_writer import TreeWriter
 
 StartBroker = Callable[..., BrokerServer]
 _CHROOTS: Final = itertools.count()

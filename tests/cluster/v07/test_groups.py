@@ -16,7 +16,7 @@ from tests.support.golden import read_json
 from tests.support.settings import net_07
 from tests.support.zookeeper_tree import Node, read_tree
 
-from .trees import TreeWriter
+from ...support.tree_writer import TreeWriter
 
 STAGES = read_json("zk_tree.json")["stages"]
 #: A group of two consumers, of one that has left in order, and of none any more.

@@ -33,8 +33,8 @@ from tests.support.polling import GRACE_S, poll
 from tests.support.settings import net_07, settings_07
 from tests.support.writing import broker_of
 
+from ...support.tree_writer import TreeWriter
 from .conftest import StartBroker
-from .trees import TreeWriter
 
 NET: Final = net_07(5.0, retries=2, backoff_s=0.001)
 #: One plain message of 15 bytes: "hello".

@@ -26,7 +26,7 @@ from tests.net.peers import Peer, Script, answering, closed_port, unreachable
 from tests.support import golden
 from tests.support.polling import GRACE_S, poll
 
-from .trees import TreeWriter
+from ...support.tree_writer import TreeWriter
 
 TIMEOUT_S: Final = 10.0
 #: Long enough to see that there is no answer, and nothing that a test waits for otherwise.

@@ -13,11 +13,11 @@ from spark_kafkawire.jobs.offsets.report import GroupOffset
 from spark_kafkawire.jobs.offsets.survey import Surveyed
 from spark_kafkawire.model import OffsetUnit, TopicPartition
 from spark_kafkawire.net.pool import POOL
-from tests.cluster.v07.trees import TreeWriter
 from tests.support import librdkafka
 from tests.support.foreign import Record
 from tests.support.mock_cluster import LIST_OFFSETS, NO_LEADER, MockCluster
 from tests.support.noida import NoidaBroker
+from tests.support.tree_writer import TreeWriter
 
 
 @pytest.fixture(autouse=True)

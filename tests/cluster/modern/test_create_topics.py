@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from spark_kafkawire.cluster.modern.create_topics import create_topics
 from spark_kafkawire.cluster.modern.metadata import Metadata
-from spark_kafkawire.cluster.modern.topics import create_topics
 from spark_kafkawire.errors import BrokerError
 from spark_kafkawire.model import TopicPartition
 from spark_kafkawire.protocol.modern.error_codes import ErrorCode

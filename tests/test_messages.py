@@ -31,7 +31,7 @@ from spark_kafkawire.errors import (
     shown,
 )
 from spark_kafkawire.model import Broker, OffsetRange, TopicPartition
-from spark_kafkawire.protocol.modern.error_codes import broker_error
+from spark_kafkawire.protocol.modern.error_codes import ErrorCode, broker_error
 
 HOSTILE: Final = "x\r\nFATAL \x1b[31m\x1b]0;title\x07\0\x85\u2028\u202e\ud800\U000e0041"
 #: What a cut text may be longer than ``SHOWN_SIZE_MAX``: it tells how long the whole one is.
@@ -91,7 +91,7 @@ def test_names_of_the_cluster_are_shown_on_one_line(text: str) -> None:
         assert len(str(name)) < SHOWN_SIZE_MAX + 100
     message = str(broker_error(3, f"topic {quoted(text)}", text))
     assert is_one_line(message)
-    assert message.endswith("(error 3 UNKNOWN_TOPIC_OR_PARTITION)")
+    assert message.endswith("(error 3 UNKNOWN_TOPIC_OR_PARTITION); " + ErrorCode(3).remedy)
 
 
 def test_a_line_of_the_log_is_one_line(caplog: pytest.LogCaptureFixture) -> None:

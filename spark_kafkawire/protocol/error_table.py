@@ -13,21 +13,19 @@ from ..errors import Action, BrokerError, said
 
 
 class ErrorTable(enum.IntEnum):
-    """A number, what whoever meets it may do next, and what the broker means by it.
+    """A number, how the client goes on, what happened, and what whoever reads of it may do.
 
-    A subclass lists the codes of one generation as ``NAME = code, action, meaning``.
+    A subclass lists the codes of one generation as ``NAME = code, action, meaning, remedy``.
     """
 
     action: Action
     meaning: str
+    remedy: str
 
-    def __new__(
-        cls, code: int, action: Action = Action.FAIL, meaning: str = "the broker refuses the request"
-    ) -> Self:
+    def __new__(cls, code: int, action: Action = Action.FAIL, meaning: str = "", remedy: str = "") -> Self:
         member = int.__new__(cls, code)
         member._value_ = code
-        member.action = action
-        member.meaning = meaning
+        member.action, member.meaning, member.remedy = action, meaning, remedy
         return member
 
     @classmethod
@@ -42,4 +40,5 @@ class ErrorTable(enum.IntEnum):
             known = cls(code)
         except ValueError:
             return BrokerError(f"{place}: the broker answered the unknown error code {code}{says}", code)
-        return BrokerError(f"{place}: {known.meaning}{says} (error {code} {known.name})", code, known.action)
+        message = f"{place}: {known.meaning}{says} (error {code} {known.name}); {known.remedy}"
+        return BrokerError(message, code, known.action)

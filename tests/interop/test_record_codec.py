@@ -2,59 +2,37 @@
 
 from __future__ import annotations
 
-import subprocess
-from collections.abc import Callable
-from pathlib import Path
 from typing import Final
 
 import pytest
 
-from spark_kafkawire.broker.java import find_java
-from spark_kafkawire.errors import OptionError
 from spark_kafkawire.records.batch.encoding import encode_batches
 from tests.records.batch.test_golden_batches import BATCHES
 from tests.records.judges import Headers, Record, arrow_records
 
-from .jars import NoJars, broker_jars
+from .judging import Judge, judge_of
 
-PROGRAM: Final = Path(__file__).with_name("RecordsJudge.java")
 VERSION: Final = "3.9.1"
 CASES: Final = [
     *((2, name) for name in ("none", "gzip", "snappy", "lz4", "zstd")),
     *((magic, name) for magic in (0, 1) for name in ("none", "gzip", "snappy", "lz4")),
 ]
 NOW_MS: Final = 1_700_000_000_000
-Judge = Callable[[str, str], str]
 
 
 @pytest.fixture(scope="module")
 def judge() -> Judge:
-    """What the program prints, given an argument and its input."""
-    try:
-        java, jars = find_java(), broker_jars(VERSION)
-    except (OptionError, NoJars) as reason:
-        pytest.skip(str(reason))
-    modules = subprocess.run([java, "--list-modules"], capture_output=True, text=True, check=True).stdout
-    if "jdk.compiler" not in modules:
-        pytest.skip(f"{java} is a Java without a compiler")
-
-    def run(argument: str, data: str) -> str:
-        command = [str(java), "-cp", f"{jars}/*", str(PROGRAM), argument]
-        done = subprocess.run(command, input=data, capture_output=True, text=True)
-        assert done.returncode == 0, done.stderr
-        return done.stdout
-
-    return run
+    return judge_of("RecordsJudge.java", VERSION)
 
 
 def test_the_recorded_batches_are_still_those_of_kafka(judge: Judge) -> None:
-    printed = dict(line.split("\t") for line in judge("encode", "").splitlines())
+    printed = dict(line.split("\t") for line in judge("encode").splitlines())
     assert printed == BATCHES
 
 
 def test_kafka_reads_our_batches(judge: Judge) -> None:
     inputs = {(magic, compression): encoded(magic, compression) for magic, compression in CASES}
-    printed = judge("decode", "".join(f"{data.hex()}\n" for data in inputs.values()))
+    printed = judge("decode", data="".join(f"{data.hex()}\n" for data in inputs.values()))
     read = [lines.splitlines() for lines in printed.removesuffix("\n\n").split("\n\n")]
     for (magic, _), lines in zip(inputs, read, strict=True):
         assert lines == [text(each, magic, offset) for offset, each in enumerate(records(magic))]

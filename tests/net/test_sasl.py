@@ -38,6 +38,7 @@ from spark_kafkawire.net.scram import ITERATIONS_MAX
 from spark_kafkawire.net.settings import ConnectionSettings, Security
 from spark_kafkawire.protocol import modern
 from spark_kafkawire.protocol.dialect import VersionRange
+from spark_kafkawire.protocol.modern.error_codes import ErrorCode
 from spark_kafkawire.protocol.modern.fetch import FetchReply
 from spark_kafkawire.protocol.modern.metadata import MetadataRequest
 from spark_kafkawire.protocol.modern.sasl import SaslAuthenticateReply, SaslHandshakeReply
@@ -353,7 +354,8 @@ def test_a_secret_that_the_broker_spells_otherwise_is_hidden(spelling: str, secr
         raise Refused(f"no: {SPELLINGS[spelling](secret)}!")
 
     refusal = "the broker refuses the credentials, it says [hidden] (error 58 SASL_AUTHENTICATION_FAILED)"
-    assert fails(login_broker({"PLAIN": echo}), secret=secret).endswith(refusal)
+    said = fails(login_broker({"PLAIN": echo}), secret=secret)
+    assert said.endswith(f"{refusal}; {ErrorCode.SASL_AUTHENTICATION_FAILED.remedy}")
 
 
 def test_a_text_of_the_brokers_without_a_secret_is_shown_on_one_line() -> None:

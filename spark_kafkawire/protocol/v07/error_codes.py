@@ -15,12 +15,19 @@ from ..error_table import ErrorTable
 class ErrorCode(ErrorTable):
     """The error codes, in the order of their numbers."""
 
-    UNKNOWN = -1, Action.FIX_OPTION, "the broker refuses the topic name"
+    # fmt: off
+    UNKNOWN = (-1, Action.FIX_OPTION, "the broker refuses the topic name",
+        "use 1 to 255 characters, without a slash or control characters")
     NONE = 0
-    OFFSET_OUT_OF_RANGE = 1, Action.DATA_LOSS, "the offset is not in the log any more"
-    INVALID_MESSAGE = 2, Action.FAIL, "the broker found a damaged message"
-    WRONG_PARTITION = 3, Action.REFRESH, "the broker has no such partition"
-    INVALID_FETCH_SIZE = 4, Action.FIX_OPTION, "the broker refuses the fetch size"
+    OFFSET_OUT_OF_RANGE = (1, Action.DATA_LOSS, "the offset is not in the log any more",
+        "read what is there with failOnDataLoss=false, or choose other startingOffsets")
+    INVALID_MESSAGE = (2, Action.FAIL, "the broker found a damaged message",
+        "see the broker's log, and have its disk looked at")
+    WRONG_PARTITION = (3, Action.REFRESH, "the broker has no such partition",
+        "ask for partitions below its num.partitions, or raise that")
+    INVALID_FETCH_SIZE = (4, Action.FIX_OPTION, "the broker refuses the fetch size",
+        "set fetchBytes to another size")
+    # fmt: on
 
 
 def broker_error(code: int, place: str) -> BrokerError:

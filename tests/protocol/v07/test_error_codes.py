@@ -14,7 +14,7 @@ def test_a_brokers_code_is_told_by_number_name_and_meaning(code: ErrorCode) -> N
     error = broker_error(code, "t 0-1 on broker 0 (h:1)")
     assert error.code == code
     assert str(error).startswith("t 0-1 on broker 0 (h:1): the ")
-    assert str(error).endswith(f" (error {code.value} {code.name})")
+    assert str(error).endswith(f" (error {code.value} {code.name}); {code.remedy}")
 
 
 def test_each_code_asks_for_what_cures_them() -> None:

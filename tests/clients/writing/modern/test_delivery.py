@@ -187,7 +187,7 @@ def test_a_refusal_that_may_pass_is_tried_again(mock_cluster: MockCluster, code:
     ("code", "meaning"),
     [
         (ErrorCode.TOPIC_AUTHORIZATION_FAILED, "the user may not do this to the topic"),
-        (ErrorCode.INVALID_PRODUCER_EPOCH, "a newer producer took this one's place"),
+        (ErrorCode.INVALID_PRODUCER_EPOCH, "the producer's epoch is older"),
         (ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, "the broker misses records"),
         (ErrorCode.INVALID_RECORD, "the broker refuses a record"),
     ],

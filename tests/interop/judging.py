@@ -1,0 +1,37 @@
+"""Small Java programs that ask Apache Kafka's own classes, run from their source with a broker's jars."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from spark_kafkawire.broker.java import find_java
+from spark_kafkawire.errors import OptionError
+
+from .jars import NoJars, broker_jars
+
+#: What a program prints, given its arguments and its input.
+Judge = Callable[..., str]
+
+
+def judge_of(program: str, version: str) -> Judge:
+    """A program of this folder with the jars of one broker; skips where it cannot run."""
+    try:
+        java, jars = find_java(), broker_jars(version)
+    except (OptionError, NoJars) as reason:
+        pytest.skip(str(reason))
+    modules = subprocess.run([java, "--list-modules"], capture_output=True, text=True, check=True).stdout
+    if "jdk.compiler" not in modules:
+        pytest.skip(f"{java} is a Java without a compiler")
+
+    def run(*arguments: str, data: str = "") -> str:
+        source = Path(__file__).with_name(program)
+        command = [str(java), "-cp", f"{jars}/*", str(source), *arguments]
+        done = subprocess.run(command, input=data, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    return run

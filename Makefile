@@ -1,4 +1,4 @@
-# `make demo` and `make test` need Python 3.11 and make, nothing else: what they need is installed
+# `make demo`, `make check` and `make test` need Python 3.11 and make, nothing else: what they need is installed
 # into .venv the first time, and used again afterwards.
 
 ifneq ($(words $(CURDIR)),1)
@@ -7,8 +7,10 @@ endif
 
 # Another Python: `make test PYTHON=/path/to/python3`.
 PYTHON ?= $(shell command -v python3.11 || command -v python3 || echo python3.11)
-# Arguments for pytest: `make test ARGS="tests/records -k gzip"`.
+# Arguments for pytest: `make check ARGS="tests/records -k gzip"`.
 ARGS ?=
+# Processes that share the tests: many tests wait more than they work, and each process may start a Spark.
+WORKERS ?= 2
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -18,7 +20,7 @@ INSTALLED := $(VENV)/.installed
 # RUF009 would forbid the frozen dataclass values that dataclass fields use as defaults.
 RUFF_OPTIONS := --isolated --quiet --target-version py311 --line-length 110
 RUFF_RULES := --select E,F,W,I,B,UP,SIM,RUF,PT,C4,PIE,RET,ARG --ignore RUF009
-SOURCES := spark_kafkawire pyspark_kafkawire.py jobs tests conftest.py .ci
+SOURCES := spark_kafkawire pyspark_kafkawire.py jobs tests .ci
 
 # Another Spark, or modules of another project, would stand in for what .venv holds.
 unexport SPARK_HOME SPARK_CONF_DIR PYTHONPATH PYTHONHOME
@@ -28,7 +30,13 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Spark starts with this Java; empty means the one in PATH.
 WITH_JAVA := JAVA_HOME="$$($(BIN)/python .ci/java_home.py $(VENV)/java)" && export JAVA_HOME &&
 
-.PHONY: help demo test test-cluster interop chaos zip bench bench-codec bench-plot lint format clean
+# Where no test needs a JVM is where none is named: tests elsewhere that do are marked, and
+# tests/support/pure.py fails those which are not.
+WITH_SPARK := tests/source tests/jobs tests/chaos tests/faults tests/test_readme.py tests/test_setup.py
+PYTEST := $(BIN)/python -m pytest
+IN_PARALLEL := --numprocesses $(WORKERS) --dist worksteal
+
+.PHONY: help demo check test test-cluster interop chaos zip bench bench-codec bench-plot lint format clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## /make \1\t/p' Makefile
@@ -36,14 +44,17 @@ help: ## show this list
 demo: $(INSTALLED) ## read, count and write real Kafka 0.7 logs through Spark, then copy them to a modern broker
 	@$(WITH_JAVA) $(BIN)/python jobs/demo.py
 
-test: lint ## check everything: lint, types, import contracts, tests, README
-	@$(WITH_JAVA) $(BIN)/python -m pytest $(ARGS)
+check: lint ## check in a minute what needs no JVM: lint, types, import contracts, the tests of most rooms
+	@$(PYTEST) $(IN_PARALLEL) -p tests.support.pure -m "not jvm" $(WITH_SPARK:%=--ignore %) $(ARGS)
+
+test: lint ## check all that this machine can: the same, Spark, the jobs, README, the installation
+	@$(WITH_JAVA) $(PYTEST) $(IN_PARALLEL) $(ARGS)
 
 test-cluster: $(INSTALLED) ## run jobs on a standalone Spark cluster of two workers, and kill one
-	@$(WITH_JAVA) $(BIN)/python -m pytest tests/on_cluster $(ARGS)
+	@$(WITH_JAVA) $(PYTEST) tests/on_cluster $(ARGS)
 
 interop: $(INSTALLED) ## run the tests against Apache Kafka 0.8 to 4.1, which Maven gets the first time
-	@$(WITH_JAVA) $(BIN)/python -m pytest tests/interop $(ARGS)
+	@$(WITH_JAVA) $(PYTEST) tests/interop $(ARGS)
 
 chaos: $(INSTALLED) ## break connections at random between reads, writes and real brokers: ARGS="--minutes 10 --seed 1"
 	@$(WITH_JAVA) $(BIN)/python -m tests.chaos $(ARGS)

@@ -1,4 +1,4 @@
-"""Brokers that several rooms' tests share, recorded logs of Kafka 0.7.2 and modern ones; and who leaks."""
+"""What several rooms' tests share: Spark, recorded logs of Kafka 0.7.2, modern brokers; and who leaks."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import gc
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING, Final
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -17,14 +18,54 @@ from spark_kafkawire.net.pool import POOL
 from tests.support.certificates import Certificates, find_openssl
 from tests.support.certificates import make as make_certificates
 from tests.support.golden import CORPUS
+from tests.support.local_spark import local_spark, run_this_python
 from tests.support.mock_cluster import MockCluster
 from tests.support.noida import NoidaBroker
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+# Also for the tests that start a Spark in a process of its own.
+run_this_python()
 
 # What is slow on a machine with other work is not wrong.
 settings.register_profile(
     "any machine", settings.default, deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("any machine")
+
+
+#: Fixtures that start a JVM; tests that start one by themselves are marked.
+_JVM_FIXTURES: Final = frozenset({"spark", "corpus", "zookeeper", "own_zookeeper"})
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What starts a JVM is marked, for ``make check`` to leave out."""
+    for item in items:
+        if isinstance(item, pytest.Function) and not _JVM_FIXTURES.isdisjoint(item.fixturenames):
+            item.add_marker("jvm")
+
+
+class _FailuresAtOnce:
+    """Shows each failure when it happens: the summary comes when all tests are over, or never."""
+
+    def __init__(self, terminal: pytest.TerminalReporter) -> None:
+        self._terminal = terminal
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.failed:
+            self._terminal.ensure_newline()
+            self._terminal.write_line(f"{report.nodeid} failed at {report.when}:", red=True)
+            self._terminal.write_line(report.longreprtext)
+
+
+# Last: the terminal's own plugin is there then.
+@pytest.hookimpl(trylast=True)
+def pytest_configure(config: pytest.Config) -> None:
+    """Failures are shown by the process that has the terminal."""
+    if (terminal := config.pluginmanager.get_plugin("terminalreporter")) is not None:
+        config.pluginmanager.register(_FailuresAtOnce(terminal))
 
 
 def pytest_collection_finish() -> None:
@@ -48,6 +89,19 @@ def nothing_remembered() -> Iterator[None]:
     POOL.close_idle()
     KNOWN.forget()
     secrecy.forget_secrets()
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """A local session on two cores, loopback only, that finds ``kafkawire`` as users' sessions do."""
+    settings = {
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse")),
+    }
+    session = local_spark("spark-kafkawire tests", settings)
+    yield session
+    session.stop()
 
 
 @pytest.fixture(scope="session")

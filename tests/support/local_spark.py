@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from pyspark.sql import SparkSession
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 CORES: Final = 2
 Settings = Mapping[str, bool | float | int | str | None]
@@ -31,6 +32,9 @@ def run_this_python() -> None:
 
 def local_spark(name: str, settings: Settings) -> SparkSession:
     """A session on two cores and loopback only, with these settings, too."""
+    # Most tests need no Spark, and need not wait for its import.
+    from pyspark.sql import SparkSession
+
     run_this_python()
     builder = SparkSession.builder.master(f"local[{CORES}]").appName(name)
     return builder.config(map={**_LOCAL, **settings}).getOrCreate()

@@ -1,0 +1,17 @@
+"""Plugin of ``make check``: no test may import Spark or start a JVM; which of them does fails by it."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+
+def _refuse(event: str, arguments: tuple[object, ...]) -> None:
+    if event == "import" and str(arguments[0]).partition(".")[0] in ("pyspark", "py4j"):
+        raise RuntimeError(f"a test without @pytest.mark.jvm imports {arguments[0]}")
+    if event == "subprocess.Popen" and os.path.basename(os.fsdecode(str(arguments[0]))) == "java":
+        raise RuntimeError("a test without @pytest.mark.jvm starts a JVM")
+
+
+# As this is loaded: before the first test is.
+sys.addaudithook(_refuse)

@@ -15,9 +15,8 @@ from typing import Final, Protocol
 
 from ..model import Broker, Generation, Leader, LogBounds, RecordTimes, TopicPartition
 from ..options import NetOptions, ReadOptions
-from .modern.cluster import ModernCluster
+from . import modern, v07
 from .modern.metadata import Metadata
-from .v07.cluster import V07Cluster
 
 #: An offset for each log; None where the cluster knows none that fits the question.
 Offsets = Mapping[TopicPartition, int | None]
@@ -134,12 +133,12 @@ def cluster_of(options: ReadOptions, brokers: tuple[Broker, ...] | None = None) 
 
 def _v07_cluster(options: ReadOptions, net: NetOptions, brokers: tuple[Broker, ...] | None) -> Cluster:
     fail = options.fetch.fail_on_data_loss
-    return V07Cluster(options.discovery, net, brokers, fail_on_data_loss=fail)
+    return v07.Cluster(options.discovery, net, brokers, fail_on_data_loss=fail)
 
 
 def _modern_cluster(options: ReadOptions, net: NetOptions, _: tuple[Broker, ...] | None) -> Cluster:
     metadata = Metadata(options.discovery.bootstrap_servers, net)
-    return ModernCluster(metadata, net, options.fetch.isolation_level, options.group_id)
+    return modern.Cluster(metadata, net, options.fetch.isolation_level, options.group_id)
 
 
 _CLUSTERS: Final[

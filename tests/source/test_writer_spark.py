@@ -15,7 +15,7 @@ from pyspark.sql.types import BinaryType, StructField, StructType
 
 from spark_kafkawire.broker import EmbeddedCluster
 from spark_kafkawire.clients.writing.murmur2 import positive_hashes
-from spark_kafkawire.clients.writing.v07.targets import V07Targets
+from spark_kafkawire.clients.writing.v07.targets import Targets
 from spark_kafkawire.cluster.v07.view import view
 from spark_kafkawire.errors import DiscoveryError
 from spark_kafkawire.options import WriteOptions
@@ -248,7 +248,7 @@ def test_a_dead_broker_that_is_still_registered_is_left_out_and_none_alive_is_an
         zookeeper.create("/brokers/topics/half-dead/0", b"2", makepath=True)
         zookeeper.create("/brokers/topics/half-dead/9", b"1", makepath=True)
         zookeeper.create("/brokers/topics/dead/9", b"1", makepath=True)
-        targets = V07Targets.discover(WriteOptions.parse({"zookeeper.connect": cluster.zookeeper_connect}))
+        targets = Targets.discover(WriteOptions.parse({"zookeeper.connect": cluster.zookeeper_connect}))
         assert [log.name for log in targets.choices("half-dead")] == ["0-0", "0-1"]
         assert caplog.messages == ["topic 'half-dead': broker 9 is not alive; writing to the others"]
         options = WriteOptions.parse({"zookeeper.connect": cluster.zookeeper_connect, "topic": "dead"})

@@ -8,10 +8,9 @@ from typing import Final, Protocol, Self
 
 from ...model import Generation, TopicPartition
 from ...options import WriteOptions
-from .modern.targets import TopicTargets
+from . import modern, v07
 from .rows import Rows
 from .sender import Sender
-from .v07.targets import V07Targets
 
 
 class Targets(Protocol):
@@ -56,7 +55,7 @@ class Targets(Protocol):
 
 
 _TYPES: Final[Mapping[Generation, type[Targets]]] = MappingProxyType(
-    {Generation.V07: V07Targets, Generation.MODERN: TopicTargets}
+    {Generation.V07: v07.Targets, Generation.MODERN: modern.Targets}
 )
 
 

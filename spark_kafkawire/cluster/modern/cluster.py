@@ -11,7 +11,7 @@ from ...model import Broker, Leader, LogBounds, RecordTimes, TopicPartition
 from ...options import NetOptions
 from ...protocol.modern.fetch import READ_UNCOMMITTED
 from ...protocol.modern.list_offsets import EARLIEST_LOCAL_TIMESTAMP, LATEST_TIMESTAMP
-from ..v07.view import unknown_topics
+from ..topic_names import unknown_topics
 from .group_members import group_members, list_groups, logs_of_group
 from .group_offsets import commit_offsets, committed_offsets
 from .list_offsets import all_bounds, list_offsets, record_times
@@ -21,7 +21,7 @@ from .topic_configs import cleanup_policy
 _log = logging.getLogger("spark_kafkawire")
 
 
-class ModernCluster:
+class Cluster:
     """The contract of ``Cluster``. ``isolation_level`` tells where logs end, ``group_id`` whose
     committed offsets are meant."""
 

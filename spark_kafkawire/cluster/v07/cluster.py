@@ -17,15 +17,16 @@ from ...errors import BrokersMissingError, OptionError, UnknownTopicError, quote
 from ...model import Broker, ClusterView, Leader, LogBounds, RecordTimes, TopicPartition
 from ...net.retry import Attempts
 from ...options import Discovery, NetOptions
+from ..topic_names import names_of
 from .expected import listed
 from .groups import commit_group_offsets, group_members, list_groups, logs_of_group, read_group_offsets
 from .offsets import all_bounds, segments_before
-from .view import checked, logs_of_topics, names_of, seen, unannounced
+from .view import checked, logs_of_topics, seen, unannounced
 
 _log = logging.getLogger("spark_kafkawire")
 
 
-class V07Cluster:
+class Cluster:
     """The cluster as it was when it was first asked, or when the last broker was waited for; the contract
     of ``Cluster``. Where data loss is borne, so are brokers that do not come."""
 

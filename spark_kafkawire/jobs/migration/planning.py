@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from ...clients.reading.fetcher import FetchTask
-from ...clients.writing.modern.targets import TopicTargets
+from ...clients.writing.modern.targets import Targets
 from ...cluster.cluster import cluster_of
 from ...cluster.modern.create_topics import create_topics
 from ...cluster.modern.metadata import Topic
@@ -103,7 +103,7 @@ def missing_topics(clusters: Clusters, legs: Sequence[Leg], *, create: bool) -> 
     """
     counts = partition_counts(leg.route for leg in legs)
     for topic in counts:
-        if fault := TopicTargets.topic_fault(topic):
+        if fault := Targets.topic_fault(topic):
             raise OptionError(f"topic {quoted(topic)} of the target: {fault}; give it another name by --map")
     there = target_topics(clusters)
     for topic, count in counts.items():

@@ -12,7 +12,7 @@ from spark_kafkawire.clients.writing.choice import CHOICES
 from spark_kafkawire.clients.writing.murmur2 import positive_hashes
 from spark_kafkawire.clients.writing.partitioner import Partitioner
 from spark_kafkawire.clients.writing.rows import Rows
-from spark_kafkawire.clients.writing.v07.targets import V07Targets
+from spark_kafkawire.clients.writing.v07.targets import Targets
 from spark_kafkawire.errors import DiscoveryError, RowError
 from spark_kafkawire.model import Broker, ClusterView, TopicPartition
 from spark_kafkawire.options import Discovery
@@ -30,9 +30,9 @@ def log(name: str, topic: str = "t") -> TopicPartition:
     return TopicPartition(topic, int(partition), int(broker))
 
 
-def targets(*extra: TopicPartition) -> V07Targets:
+def targets(*extra: TopicPartition) -> Targets:
     logs = tuple(sorted([*(log(name) for name in NAMES), *extra]))
-    return V07Targets(ClusterView(BROKERS, logs), Discovery(zookeeper_connect="localhost"), net_07())
+    return Targets(ClusterView(BROKERS, logs), Discovery(zookeeper_connect="localhost"), net_07())
 
 
 def rows_of(values: pa.Array, topic: str | pa.Array, **columns: pa.Array) -> Rows:

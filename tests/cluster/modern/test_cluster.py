@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from spark_kafkawire.cluster.modern.cluster import ModernCluster
+from spark_kafkawire.cluster.modern.cluster import Cluster
 from spark_kafkawire.cluster.modern.metadata import Metadata
 from spark_kafkawire.errors import (
     BrokerError,
@@ -64,8 +64,8 @@ def cluster_of(
     isolation_level: int = READ_UNCOMMITTED,
     group_id: str | None = None,
     net: NetOptions = NET,
-) -> ModernCluster:
-    return ModernCluster(Metadata(servers(bootstrap_servers), net), net, isolation_level, group_id)
+) -> Cluster:
+    return Cluster(Metadata(servers(bootstrap_servers), net), net, isolation_level, group_id)
 
 
 @pytest.fixture(autouse=True)

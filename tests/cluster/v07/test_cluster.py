@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from spark_kafkawire.cluster.v07.cluster import V07Cluster, start_offset, stop_offset
+from spark_kafkawire.cluster.v07.cluster import Cluster, start_offset, stop_offset
 from spark_kafkawire.errors import OptionError
 from spark_kafkawire.model import Leader, LogBounds, TopicPartition
 from spark_kafkawire.options import Discovery
@@ -46,7 +46,7 @@ def test_file_times_cut_to_seconds_lose_no_message(start_broker: StartBroker, tm
     for file in (tmp_path / "broker-0" / "t-0").iterdir():
         os.utime(file, (5, 5))
     log = TopicPartition("t", 0, 0)
-    cluster = V07Cluster(Discovery(broker_list=(broker_of(server),)), net_07())
+    cluster = Cluster(Discovery(broker_list=(broker_of(server),)), net_07())
     bounds = cluster.bounds([log])
     assert cluster.start_offsets({log: 5_500}, bounds) == {log: 0}
     assert cluster.start_offsets({log: 6_000}, bounds) == {log: None}
@@ -56,12 +56,12 @@ def test_file_times_cut_to_seconds_lose_no_message(start_broker: StartBroker, tm
 
 def test_a_task_knows_its_broker_without_discovery(start_broker: StartBroker) -> None:
     broker = broker_of(start_broker(0))
-    cluster = V07Cluster(Discovery(zookeeper_connect="127.0.0.1:1"), net_07(), (broker,))
+    cluster = Cluster(Discovery(zookeeper_connect="127.0.0.1:1"), net_07(), (broker,))
     gone = TopicPartition("t", 0, 7)
     assert cluster.leaders_of([LOG, gone]) == {LOG: Leader(broker)}
 
 
 def test_committed_offsets_are_of_later_brokers() -> None:
-    cluster = V07Cluster(Discovery(zookeeper_connect="127.0.0.1:1"), net_07())
+    cluster = Cluster(Discovery(zookeeper_connect="127.0.0.1:1"), net_07())
     with pytest.raises(OptionError, match=r"'committed' needs kafka\.bootstrap\.servers"):
         cluster.committed_offsets([LOG])

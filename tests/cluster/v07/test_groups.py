@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from kazoo.client import KazooClient
 
-from spark_kafkawire.cluster.v07.cluster import V07Cluster
+from spark_kafkawire.cluster.v07.cluster import Cluster
 from spark_kafkawire.errors import DiscoveryError, OptionError
 from spark_kafkawire.model import Broker, TopicPartition
 from spark_kafkawire.options import Discovery
@@ -49,8 +49,8 @@ def restore(client: KazooClient, stage: str) -> None:
         client.create(path, data, ephemeral=node["ephemeral"])
 
 
-def cluster(tree: TreeWriter) -> V07Cluster:
-    return V07Cluster(tree.discovery, net_07())
+def cluster(tree: TreeWriter) -> Cluster:
+    return Cluster(tree.discovery, net_07())
 
 
 @pytest.mark.parametrize("stage", [LIVE, LEFT, "10_consumer1_two_streams", "19_compressed"])
@@ -130,7 +130,7 @@ def test_a_group_that_no_node_can_be_named_by_is_refused(group: str, tree: TreeW
 
 
 def test_groups_need_zookeeper() -> None:
-    without = V07Cluster(Discovery(broker_list=(Broker(0, "127.0.0.1", 1),)), net_07())
+    without = Cluster(Discovery(broker_list=(Broker(0, "127.0.0.1", 1),)), net_07())
     for ask in (lambda: without.read_group_offsets("g", LOGS), lambda: without.commit_group_offsets("g", {})):
         with pytest.raises(OptionError, match=r"group 'g': .* set zookeeper\.connect, not broker\.list"):
             ask()

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from spark_kafkawire.cluster.modern.cluster import ModernCluster
+from spark_kafkawire.cluster.modern.cluster import Cluster
 from spark_kafkawire.errors import DataLossError, OptionError
 from spark_kafkawire.jobs.ingest.output import Output, OutputOptions
 from spark_kafkawire.jobs.ingest.plan import Plan
@@ -173,7 +173,7 @@ class Topics:
 def topics(noida: NoidaBroker, monkeypatch: pytest.MonkeyPatch) -> Topics:
     made = Topics(noida)
     monkeypatch.setattr(
-        ModernCluster,
+        Cluster,
         "topic_ids",
         lambda _, names: {name: made.ids[name] for name in names if name in made.ids},
     )

@@ -14,7 +14,7 @@ from kazoo.client import KazooClient
 from pyspark.sql import SparkSession
 
 from spark_kafkawire.broker import EmbeddedCluster
-from spark_kafkawire.cluster.v07.cluster import V07Cluster
+from spark_kafkawire.cluster.v07.cluster import Cluster
 from spark_kafkawire.cluster.v07.view import view
 from spark_kafkawire.errors import BrokersMissingError, DataLossError, OptionError
 from spark_kafkawire.jobs.ingest.options import IngestOptions, parse_starting
@@ -245,7 +245,7 @@ class Crashing:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.left = 0
         self.after = False
-        steps = [*((Files, name) for name in self.CHANGES), (V07Cluster, "commit_group_offsets")]
+        steps = [*((Files, name) for name in self.CHANGES), (Cluster, "commit_group_offsets")]
         for owner, name in steps:
             monkeypatch.setattr(owner, name, self._crashing(getattr(owner, name)))
 

@@ -15,7 +15,6 @@ from ....net.known_versions import KNOWN
 from ....options import WriteOptions
 from ....protocol.modern.error_codes import ErrorCode
 from ..rows import Rows
-from ..sender import Sender
 from .producer import Producer
 from .record_checks import check_records
 
@@ -26,7 +25,7 @@ _LEGAL: Final = re.compile(r"[a-zA-Z0-9._-]*")
 _POLL_INTERVAL_S: Final = 0.1
 
 
-class TopicTargets:
+class Targets:
     """Partitions that are known, and a cluster to ask for others. It travels to the tasks without
     what was learned on the way, but for the partitions that all tasks must agree on."""
 
@@ -68,9 +67,9 @@ class TopicTargets:
             return "the brokers refuse characters other than ASCII letters and digits, '.', '_' and '-'"
         return None
 
-    def of_topic(self, topic: str) -> TopicTargets:
+    def of_topic(self, topic: str) -> Targets:
         """The targets with the topic's partitions known. Raises as ``choices``."""
-        return TopicTargets(self._options, {**self._known, topic: self.choices(topic)})
+        return Targets(self._options, {**self._known, topic: self.choices(topic)})
 
     def choices(self, topic: str) -> tuple[TopicPartition, ...]:
         """All partitions of the topic, sorted by number; keys count those without a leader, too.
@@ -95,7 +94,7 @@ class TopicTargets:
         rows.refuse_null_topics()
         check_records(rows.records, options.message_size_max)
 
-    def sender(self, options: WriteOptions) -> Sender:
+    def sender(self, options: WriteOptions) -> Producer:
         """A producer of its own for each task."""
         return Producer(self._metadata, options)
 

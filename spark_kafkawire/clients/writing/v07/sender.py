@@ -12,7 +12,7 @@ from ..sender import LogReceipt
 from .broker_sender import BrokerSender
 
 
-class V07Sender:
+class Sender:
     """What one task writes. The order of values within a log is kept.
 
     Memory: up to ``batchBytes`` and one batch of rows for each broker, twice while it is sent.

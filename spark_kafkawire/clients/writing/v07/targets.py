@@ -16,9 +16,8 @@ from ....net.client import Client
 from ....net.retry import Attempts
 from ....options import Discovery, NetOptions, WriteOptions
 from ..rows import Rows
-from ..sender import Sender
 from .rows import check_rows
-from .sender import V07Sender
+from .sender import Sender
 
 _log = logging.getLogger("spark_kafkawire")
 
@@ -29,7 +28,7 @@ _REFUSED: Final = re.compile("[/\u0000-\u001f\u007f-\u009f\ud800-\uf8ff\ufff0-\u
 
 
 @dataclass(frozen=True, slots=True)
-class V07Targets:
+class Targets:
     """Plain data that travels to the tasks: live brokers and known logs, and no credential.
 
     ``cluster`` is asked for nothing again; only what ``broker.list`` cannot tell, and how many
@@ -81,7 +80,7 @@ class V07Targets:
         """The options as they are: brokers of 0.7 have no versions."""
         return options
 
-    def of_topic(self, topic: str) -> V07Targets:
+    def of_topic(self, topic: str) -> Targets:
         """The targets of one topic alone, with all that can be known of it.
 
         Raises ``DiscoveryError`` (fatal) as ``choices`` does.
@@ -125,7 +124,7 @@ class V07Targets:
 
     def sender(self, options: WriteOptions) -> Sender:
         """One connection for each live broker that gets any rows."""
-        return V07Sender(self.cluster.brokers, options)
+        return Sender(self.cluster.brokers, options)
 
     def _to_write(self, topic: str, discovery: Discovery) -> tuple[TopicPartition, ...]:
         return logs_to_write(self.cluster, discovery, (topic,), self.net)[topic]

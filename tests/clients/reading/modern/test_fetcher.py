@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from spark_kafkawire.clients.reading.fetcher import Fetcher, FetchTask
-from spark_kafkawire.cluster.modern.cluster import ModernCluster
+from spark_kafkawire.cluster.modern.cluster import Cluster
 from spark_kafkawire.cluster.modern.metadata import Metadata
 from spark_kafkawire.errors import (
     BrokerError,
@@ -68,9 +68,9 @@ def pool() -> Iterator[Pool]:
     pool.close_idle()
 
 
-def cluster_of(bootstrap_servers: str, pool: Pool, net: NetOptions = NET) -> ModernCluster:
+def cluster_of(bootstrap_servers: str, pool: Pool, net: NetOptions = NET) -> Cluster:
     metadata = Metadata(servers(bootstrap_servers), net, connections=pool)
-    return ModernCluster(metadata, net, READ_UNCOMMITTED)
+    return Cluster(metadata, net, READ_UNCOMMITTED)
 
 
 def fetcher_of(

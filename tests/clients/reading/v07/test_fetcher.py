@@ -16,7 +16,7 @@ import pytest
 
 from spark_kafkawire.broker import BrokerConfig, BrokerServer, Fault, FaultKind
 from spark_kafkawire.clients.reading.fetcher import Fetcher, FetchTask
-from spark_kafkawire.cluster.v07.cluster import V07Cluster
+from spark_kafkawire.cluster.v07.cluster import Cluster
 from spark_kafkawire.errors import (
     BrokerError,
     ConnectFailed,
@@ -87,7 +87,7 @@ def task(broker: Broker, stop: int, start: int = 0, **options: Any) -> FetchTask
 
 
 def fetcher_of(task: FetchTask, options: FetchOptions, net: NetOptions, connections: Pool = POOL) -> Fetcher:
-    cluster = V07Cluster(Discovery(), net, (task.leader.broker,))
+    cluster = Cluster(Discovery(), net, (task.leader.broker,))
     return Fetcher(task, cluster, options, net, connections=connections)
 
 

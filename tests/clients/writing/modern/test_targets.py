@@ -9,12 +9,11 @@ from collections.abc import Sequence
 
 import pytest
 
+from spark_kafkawire.clients.writing import modern, v07
 from spark_kafkawire.clients.writing.choice import CHOICES
-from spark_kafkawire.clients.writing.modern.targets import TopicTargets
 from spark_kafkawire.clients.writing.partitioner import Partitioner
 from spark_kafkawire.clients.writing.rows import Rows
 from spark_kafkawire.clients.writing.targets import targets_type
-from spark_kafkawire.clients.writing.v07.targets import V07Targets
 from spark_kafkawire.errors import RowError, TransportError, UnknownTopicError
 from spark_kafkawire.options import WriteOptions
 from spark_kafkawire.protocol.modern.error_codes import ErrorCode
@@ -28,23 +27,23 @@ from tests.support.writing import binary
 KEYS = [b"k%d" % number for number in range(40)] + [b"", b"\x00", "größe".encode()]
 
 
-def targets(servers: str, **raw: object) -> TopicTargets:
-    return TopicTargets.discover(options_of(servers, **raw))
+def targets(servers: str, **raw: object) -> modern.Targets:
+    return modern.Targets.discover(options_of(servers, **raw))
 
 
 def test_the_discovery_option_chooses() -> None:
-    assert targets_type(options_of("a:1")) is TopicTargets
-    assert targets_type(WriteOptions.parse({"zookeeper.connect": "a:1"})) is V07Targets
+    assert targets_type(options_of("a:1")) is modern.Targets
+    assert targets_type(WriteOptions.parse({"zookeeper.connect": "a:1"})) is v07.Targets
 
 
 @pytest.mark.parametrize("topic", ["", ".", "..", "a/b", "a b", "größe", "a" * 250, "a\n"])
 def test_names_that_brokers_refuse_have_a_fault(topic: str) -> None:
-    assert TopicTargets.topic_fault(topic)
+    assert modern.Targets.topic_fault(topic)
 
 
 @pytest.mark.parametrize("topic", ["a", "A.b_c-9", "...", "a" * 249, "__consumer_offsets"])
 def test_names_that_brokers_take_have_none(topic: str) -> None:
-    assert TopicTargets.topic_fault(topic) is None
+    assert modern.Targets.topic_fault(topic) is None
 
 
 def test_all_partitions_are_choices_also_those_without_a_leader(mock_cluster: MockCluster) -> None:
@@ -95,7 +94,7 @@ def test_no_broker_at_all_is_an_error() -> None:
 
 def test_a_null_topic_and_a_row_that_is_too_large_are_refused() -> None:
     options = options_of("127.0.0.1:1", kafka__max__request__size=200)
-    found = TopicTargets.discover(options)
+    found = modern.Targets.discover(options)
     with pytest.raises(RowError, match=r"^row 1: topic is null"):
         found.check(Rows(records([b"", b""]), binary([b"t", None]).cast("string")), options)
     with pytest.raises(RowError, match=r"^row 0: its record of 287 bytes"):

@@ -13,7 +13,7 @@ import pytest
 
 from spark_kafkawire.broker import BrokerConfig, BrokerServer, EmbeddedCluster, Fault, FaultKind
 from spark_kafkawire.clients.writing.sender import LogReceipt
-from spark_kafkawire.clients.writing.v07.sender import V07Sender
+from spark_kafkawire.clients.writing.v07.sender import Sender
 from spark_kafkawire.errors import ConnectFailed, DeliveryError, RowError
 from spark_kafkawire.model import Broker, TopicPartition
 from spark_kafkawire.net.client import PIPELINE_DEPTH, Client
@@ -64,7 +64,7 @@ def records(values: list[bytes]) -> Records:
 def write(
     server: BrokerServer, values: list[bytes], log: TopicPartition = LOG, **raw: object
 ) -> tuple[LogReceipt, ...]:
-    with V07Sender([broker_of(server)], write_options(server, **raw)) as sender:
+    with Sender([broker_of(server)], write_options(server, **raw)) as sender:
         sender.add(log, records(values))
         return sender.finish()
 
@@ -91,13 +91,13 @@ def test_a_receipt_holds_the_span_of_the_log_that_was_seen(serve: Serve) -> None
 
 def test_nothing_to_write_opens_no_connection() -> None:
     nobody = Broker(0, "127.0.0.1", 1)
-    with V07Sender([nobody], write_options(broker__list="0:127.0.0.1:1")) as sender:
+    with Sender([nobody], write_options(broker__list="0:127.0.0.1:1")) as sender:
         sender.add(LOG, records([]))
         assert sender.finish() == ()
 
 
 def test_values_are_gathered_up_to_batch_bytes(serve: Serve, sent: list[Any]) -> None:
-    with serve() as server, V07Sender([broker_of(server)], write_options(server, batchBytes=1000)) as sender:
+    with serve() as server, Sender([broker_of(server)], write_options(server, batchBytes=1000)) as sender:
         for _ in range(10):
             sender.add(LOG, records([b"x" * 90]))
             assert sent == [] or len(sent[-1].message_set) == 1000
@@ -107,7 +107,7 @@ def test_values_are_gathered_up_to_batch_bytes(serve: Serve, sent: list[Any]) ->
 
 def test_logs_that_are_sent_together_go_in_one_multiproduce(serve: Serve, sent: list[Any]) -> None:
     logs = [TopicPartition("t", partition, 0) for partition in range(3)]
-    with serve() as server, V07Sender([broker_of(server)], write_options(server)) as sender:
+    with serve() as server, Sender([broker_of(server)], write_options(server)) as sender:
         for log in logs:
             sender.add(log, records([b"for %d" % log.partition]))
         receipts = sender.finish()
@@ -124,7 +124,7 @@ def test_logs_that_are_sent_together_go_in_one_multiproduce(serve: Serve, sent: 
 
 def test_requests_hold_at_most_batch_bytes(serve: Serve, sent: list[Any]) -> None:
     with serve() as server:
-        with V07Sender([broker_of(server)], write_options(server, batchBytes=1000)) as sender:
+        with Sender([broker_of(server)], write_options(server, batchBytes=1000)) as sender:
             sender.add(TopicPartition("t", 1, 0), records([b"small"]))
             sender.add(LOG, records([*VALUES, b"y" * 5000]))
             sender.finish()
@@ -150,7 +150,7 @@ def test_of_many_logs_only_a_pipeline_of_replies_waits(serve: Serve, monkeypatch
 
     monkeypatch.setattr(Client, "send", note)
     logs = [TopicPartition("t", partition, 0) for partition in range(200)]
-    with serve(num_partitions=200) as server, V07Sender([broker_of(server)], write_options(server)) as sender:
+    with serve(num_partitions=200) as server, Sender([broker_of(server)], write_options(server)) as sender:
         for log in logs:
             sender.add(log, records([b"one"]))
         receipts = sender.finish()
@@ -160,7 +160,7 @@ def test_of_many_logs_only_a_pipeline_of_replies_waits(serve: Serve, monkeypatch
 
 def test_each_broker_gets_what_is_its_own(serve: Serve) -> None:
     with serve() as first, serve(broker_id=1) as second:
-        with V07Sender([broker_of(first), broker_of(second)], write_options(first, second)) as sender:
+        with Sender([broker_of(first), broker_of(second)], write_options(first, second)) as sender:
             sender.add(TopicPartition("t", 0, 1), records([b"b"]))
             sender.add(TopicPartition("t", 0, 0), records([b"a"]))
             receipts = sender.finish()
@@ -195,7 +195,7 @@ def test_a_broker_that_is_killed_in_the_middle_is_a_delivery_error() -> None:
     with EmbeddedCluster(brokers=1, partitions=2, zookeeper=False) as cluster:
         (killed,) = cluster.brokers
         options = write_options(broker__list=cluster.broker_list, batchBytes=1000)
-        with V07Sender(options.discovery.broker_list, options) as sender:
+        with Sender(options.discovery.broker_list, options) as sender:
             sender.add(LOG, records(VALUES))
             poll(lambda: replay.end_offset(killed.port, ("t", 0)), "something is stored")
             killed.kill()
@@ -275,7 +275,7 @@ def test_verify_finds_its_own_among_another_producers_messages(serve: Serve) -> 
         outcomes: list[tuple[LogReceipt, ...]] = []
 
         def produce(name: bytes) -> None:
-            with V07Sender([broker_of(server)], options) as sender:
+            with Sender([broker_of(server)], options) as sender:
                 for number in range(200):
                     sender.add(LOG, records([b"%s %d %d" % (name, number, row) for row in range(20)]))
                 outcomes.append(sender.finish())
@@ -313,7 +313,7 @@ def test_without_acks_all_bytes_are_delivered_after_the_close(serve: Serve) -> N
 
 def test_a_broker_that_is_not_there_is_an_error_after_the_retries() -> None:
     options = write_options(broker__list="0:127.0.0.1:1", retries=2)
-    with V07Sender([Broker(0, "127.0.0.1", 1)], options) as sender:
+    with Sender([Broker(0, "127.0.0.1", 1)], options) as sender:
         sender.add(LOG, records([b"a"]))
         with pytest.raises(
             ConnectFailed, match=r"^gave up after 3 attempts .* broker 0 \(127\.0\.0\.1:1\): "
@@ -341,7 +341,7 @@ def test_a_connection_is_tried_again_and_nothing_is_sent_twice(
 
 def test_what_cannot_be_encoded_is_refused_before_anything_of_its_flush_is_sent(serve: Serve) -> None:
     with serve() as server:
-        with V07Sender([broker_of(server)], write_options(server, max__message__size=10)) as sender:
+        with Sender([broker_of(server)], write_options(server, max__message__size=10)) as sender:
             sender.add(TopicPartition("t", 1, 0), records([b"small"]))
             sender.add(LOG, records([b"x" * 11]))
             with pytest.raises(RowError):

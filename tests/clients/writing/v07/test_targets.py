@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from spark_kafkawire.broker import BrokerConfig, BrokerServer
-from spark_kafkawire.clients.writing.v07.targets import V07Targets
+from spark_kafkawire.clients.writing.v07.targets import Targets
 from spark_kafkawire.errors import DiscoveryError
 from spark_kafkawire.model import Broker, ClusterView, TopicPartition
 from spark_kafkawire.options import Discovery
@@ -30,9 +30,9 @@ RECORDED = [
 ]
 
 
-def discovered(discovery: Discovery) -> V07Targets:
+def discovered(discovery: Discovery) -> Targets:
     options = replace(write_options(broker__list="0:localhost:1"), discovery=discovery, net=NET)
-    return V07Targets.discover(options)
+    return Targets.discover(options)
 
 
 def topic_of(exchange: Exchange) -> str:
@@ -42,18 +42,18 @@ def topic_of(exchange: Exchange) -> str:
 
 @pytest.mark.parametrize("exchange", RECORDED, ids=lambda exchange: exchange.name)
 def test_topic_names_are_refused_as_the_real_broker_refuses_them(exchange: Exchange) -> None:
-    refused = V07Targets.topic_fault(topic_of(exchange)) is not None
+    refused = Targets.topic_fault(topic_of(exchange)) is not None
     assert refused == (exchange.is_closed or exchange.name == POISON)
 
 
 @pytest.mark.parametrize("name", ["a\0b", "a\u0085", "a\ufffd", "\ue000", "a" * 256, "a/b", "..", "", "🚀"])
 def test_names_that_a_broker_refuses_or_dies_of_have_a_fault(name: str) -> None:
-    assert V07Targets.topic_fault(name)
+    assert Targets.topic_fault(name)
 
 
 @pytest.mark.parametrize("name", ["a b", "a,b", "größe-日本", "a" * 255, "...", "a*", "\uffef"])
 def test_names_that_a_broker_takes_have_none(name: str) -> None:
-    assert V07Targets.topic_fault(name) is None
+    assert Targets.topic_fault(name) is None
 
 
 def brokers(*ids: int) -> tuple[Broker, ...]:
@@ -64,14 +64,14 @@ def test_choices_are_sorted_by_broker_and_then_partition() -> None:
     logs = tuple(
         sorted(TopicPartition("t", partition, broker) for broker in (1, 0) for partition in (0, 10, 2))
     )
-    targets = V07Targets(ClusterView(brokers(0, 1), logs), ZOOKEEPER, NET)
+    targets = Targets(ClusterView(brokers(0, 1), logs), ZOOKEEPER, NET)
     assert [log.name for log in targets.choices("t")] == ["0-0", "0-2", "0-10", "1-0", "1-2", "1-10"]
     assert targets.nameable("t") == targets.choices("t")
 
 
 def test_logs_of_dead_brokers_are_left_out_with_a_warning(caplog: pytest.LogCaptureFixture) -> None:
     logs = tuple(TopicPartition("t", 0, broker) for broker in (0, 1, 2))
-    targets = V07Targets(ClusterView(brokers(1), logs), ZOOKEEPER, NET)
+    targets = Targets(ClusterView(brokers(1), logs), ZOOKEEPER, NET)
     assert [log.name for log in targets.choices("t")] == ["1-0"]
     assert [record.getMessage() for record in caplog.records] == [
         "topic 't': broker 0, 2 is not alive; writing to the others"
@@ -79,13 +79,13 @@ def test_logs_of_dead_brokers_are_left_out_with_a_warning(caplog: pytest.LogCapt
 
 
 def test_a_topic_whose_brokers_are_all_dead_is_not_taken_for_an_unregistered_one() -> None:
-    targets = V07Targets(ClusterView(brokers(1), (TopicPartition("t", 0, 0),)), ZOOKEEPER, NET)
+    targets = Targets(ClusterView(brokers(1), (TopicPartition("t", 0, 0),)), ZOOKEEPER, NET)
     with pytest.raises(DiscoveryError, match=r"^topic 't': none of its brokers \(0\) is alive; start one$"):
         targets.choices("t")
 
 
 def test_an_unregistered_topic_is_partition_0_of_every_live_broker() -> None:
-    targets = V07Targets(ClusterView(brokers(3, 5), ()), ZOOKEEPER, NET)
+    targets = Targets(ClusterView(brokers(3, 5), ()), ZOOKEEPER, NET)
     assert [log.name for log in targets.choices("new")] == ["3-0", "5-0"]
     assert targets.of_topic("new").choices("new") == targets.choices("new")
 
@@ -93,7 +93,7 @@ def test_an_unregistered_topic_is_partition_0_of_every_live_broker() -> None:
 def test_rows_may_name_all_partitions_that_a_broker_has_for_an_unregistered_topic(tmp_path: Path) -> None:
     config = BrokerConfig(broker_id=4, log_dir=tmp_path, port=0, num_partitions=3)
     with BrokerServer(config) as server:
-        targets = V07Targets(ClusterView((broker_of(server),), ()), ZOOKEEPER, NET).of_topic("new")
+        targets = Targets(ClusterView((broker_of(server),), ()), ZOOKEEPER, NET).of_topic("new")
         assert [log.name for log in targets.choices("new")] == ["4-0"]
         assert [log.name for log in targets.nameable("new")] == ["4-0", "4-1", "4-2"]
 

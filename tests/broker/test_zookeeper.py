@@ -84,6 +84,7 @@ def test_a_server_that_does_not_start_says_why(monkeypatch: pytest.MonkeyPatch) 
     assert "\n" not in str(raised.value)
 
 
+@pytest.mark.jvm
 def test_java_comes_from_java_home_first(without_java: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     home = without_java / "home"
     fake_java(home / "bin" / "java", 'openjdk version "21" 2023-09-19')
@@ -103,11 +104,13 @@ def test_java_comes_from_java_home_first(without_java: Path, monkeypatch: pytest
         ("not a Java", 0),
     ],
 )
+@pytest.mark.jvm
 def test_versions_are_read_as_java_reports_them(tmp_path: Path, report: str, version: int) -> None:
     fake_java(tmp_path / "java", report)
     assert java.java_version(tmp_path / "java") == version
 
 
+@pytest.mark.jvm
 def test_an_old_java_is_passed_over(without_java: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fake_java(without_java / "java", 'java version "1.8.0_402"')
     monkeypatch.setattr("importlib.util.find_spec", lambda _name: None)

@@ -10,7 +10,7 @@ def _refuse(event: str, arguments: tuple[object, ...]) -> None:
     if event == "import" and str(arguments[0]).partition(".")[0] in ("pyspark", "py4j"):
         raise RuntimeError(f"a test without @pytest.mark.jvm imports {arguments[0]}")
     if event == "subprocess.Popen" and os.path.basename(os.fsdecode(str(arguments[0]))) == "java":
-        raise RuntimeError("a test without @pytest.mark.jvm starts a JVM")
+        raise RuntimeError(f"a test without @pytest.mark.jvm starts {arguments[0]}")
 
 
 # As this is loaded: before the first test is.

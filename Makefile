@@ -36,7 +36,7 @@ WITH_SPARK := tests/source tests/jobs tests/chaos tests/faults tests/test_readme
 PYTEST := $(BIN)/python -m pytest
 IN_PARALLEL := --numprocesses $(WORKERS) --dist worksteal
 
-.PHONY: help demo check test test-cluster interop chaos zip bench bench-codec bench-plot lint format clean
+.PHONY: help demo check test test-cluster interop chaos zip bench bench-codec bench-plot docs lint format clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## /make \1\t/p' Makefile
@@ -68,8 +68,12 @@ bench: $(INSTALLED) ## measure against the ceilings: ARGS="--only read write --r
 bench-codec: $(INSTALLED) ## measure the codec alone, without Spark
 	@$(BIN)/python -m tests.benchmarks --only codec batch-codec $(ARGS)
 
-bench-plot: $(VENV)/.drawing ## draw the figures of the last `make bench`: tests/benchmarks/figures.png
-	@$(BIN)/python -m tests.benchmarks.plot build/figures.jsonl tests/benchmarks/figures.png
+bench-plot: $(VENV)/.drawing ## draw the figures of the last `make bench`: docs/images/performance.png
+	@$(BIN)/python -m tests.benchmarks.plot build/figures.jsonl docs/images/performance.png
+
+# The theme's own news are no warnings of ours.
+docs: $(VENV)/.docs ## build the documentation as a site: build/site/index.html
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict -f .ci/mkdocs.yml
 
 # import-linter's cache does not see a module that was missing when an import of it was first read.
 lint: $(INSTALLED) ## check style, types and import contracts
@@ -95,6 +99,10 @@ $(INSTALLED): setup.cfg pyproject.toml
 	@$(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip install --editable '.[test]' --config-settings editable_mode=compat \
 		> $(VENV)/pip.log 2>&1 || { cat $(VENV)/pip.log >&2; exit 1; }
+	@touch $@
+
+$(VENV)/.docs: $(INSTALLED)
+	@$(BIN)/python -m pip install --quiet --editable '.[test,docs]' --config-settings editable_mode=compat
 	@touch $@
 
 $(VENV)/.drawing: $(INSTALLED)

@@ -46,7 +46,12 @@ from spark_kafkawire.jobs.shell.progress import Progress
 
 def main() -> int:
     """Run the job; the exit code."""
-    return run_job(_Parser(), run)
+    return run_job(make_parser(), run)
+
+
+def make_parser() -> JobParser:
+    """The command line."""
+    return _Parser()
 
 
 class _Parser(JobParser):

@@ -1,4 +1,4 @@
-"""Every option: README's tables are checked against this one."""
+"""Every option: the tables of ``docs/options.md`` are checked against this one."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Final
 from ..model import Generation
 from ..protocol import v07
 
-#: Which brokers an option is for, as README has it.
+#: Which brokers an option is for, as the tables have it.
 _BROKERS: Final = {None: "all", Generation.V07: "0.7", Generation.MODERN: "0.8 on"}
 
 
@@ -28,7 +28,7 @@ class Option:
 
     @property
     def brokers(self) -> str:
-        """Which brokers it is for, as README has it; given for others it is an error."""
+        """Which brokers it is for, as the tables have it; given for others it is an error."""
         return _BROKERS[self.generation]
 
 

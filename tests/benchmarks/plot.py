@@ -1,6 +1,6 @@
 """``make bench-plot``: draws the figures of the last ``make bench`` to one PNG.
 
-python -m tests.benchmarks.plot build/figures.jsonl tests/benchmarks/figures.png
+python -m tests.benchmarks.plot build/figures.jsonl docs/images/performance.png
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ _LOCAL: Final[Settings] = {
     "spark.log.level": "ERROR",
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
-    # The faster way between the JVM and the Python workers; README recommends it.
+    # The faster way between the JVM and the Python workers; docs/reading-and-writing.md recommends it.
     "spark.python.unix.domain.socket.enabled": "true",
 }
 

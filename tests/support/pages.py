@@ -1,0 +1,95 @@
+"""The pages of the documentation, and what tests look at in them: blocks, links, headings, tables, code."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+ROOT: Final = Path(__file__).parents[2]
+DOCS: Final = ROOT / "docs"
+#: All pages, by their path in the repository.
+PAGES: Final = (
+    *("README.md", "CONTRIBUTING.md"),
+    *sorted(str(path.relative_to(ROOT)) for path in DOCS.glob("*.md")),
+)
+_FENCE: Final = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_HEADING: Final = re.compile(r"^#{1,6} (.+)$", re.MULTILINE)
+_LINK: Final = re.compile(r"\[[^]]*\]\(([^()\s]+)\)")
+_CODE: Final = re.compile(r"`([^`\n]+)`")
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A fenced block: its language, its text, and the line of the page that the text starts on."""
+
+    page: str
+    language: str
+    text: str
+    line: int
+
+    def __str__(self) -> str:
+        return f"{self.page}:{self.line}"
+
+    @property
+    def commands(self) -> list[str]:
+        """Its lines, where it is of a shell; what goes on in the next line is one."""
+        return [line.removeprefix("$ ") for line in self.text.replace("\\\n", " ").splitlines()]
+
+
+def text_of(page: str) -> str:
+    """A page as it is."""
+    return (ROOT / page).read_text("utf-8")
+
+
+def prose_of(page: str) -> str:
+    """A page without its blocks."""
+    return _FENCE.sub("", text_of(page))
+
+
+def blocks(*languages: str) -> list[Block]:
+    """The blocks of all pages in these languages."""
+    return [block for page in PAGES for block in _blocks_of(page) if block.language in languages]
+
+
+def _blocks_of(page: str) -> Iterator[Block]:
+    text = text_of(page)
+    for fence in _FENCE.finditer(text):
+        yield Block(page, fence[1], fence[2], text.count("\n", 0, fence.start(2)) + 1)
+
+
+def code_of(page: str) -> list[str]:
+    """What stands between backticks in the prose of a page."""
+    return _CODE.findall(prose_of(page))
+
+
+def links_of(page: str) -> list[str]:
+    """The targets of a page's links and pictures, as they are written."""
+    return _LINK.findall(_CODE.sub("", prose_of(page)))
+
+
+def headings_of(page: str) -> list[str]:
+    """The headings of a page, as they are written."""
+    return _HEADING.findall(prose_of(page))
+
+
+def anchor(heading: str) -> str:
+    """What a heading is called in a link, where the pages are read as files of a repository."""
+    return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
+
+
+def site_anchor(heading: str) -> str:
+    """The same on the site that ``make docs`` builds."""
+    ascii_only = unicodedata.normalize("NFKD", heading).encode("ascii", "ignore").decode()
+    return re.sub(r"[-\s]+", "-", re.sub(r"[^\w\s-]", "", ascii_only).strip().lower())
+
+
+def table_after(page: str, mark: str) -> list[list[str]]:
+    """The rows below the head of the first table after ``mark``; a cell that is all code is bare."""
+    text = text_of(page)
+    table = text[text.index(mark) + len(mark) :].lstrip().partition("\n\n")[0]
+    rows = [[cell.strip() for cell in line.strip().strip("|").split("|")] for line in table.splitlines()]
+    return [[re.sub(r"^`([^`]*)`$", r"\1", cell) for cell in row] for row in rows[2:]]

@@ -1,0 +1,150 @@
+"""The documentation tells the truth: its tables are the code's, and what it names and links to is there."""
+
+from __future__ import annotations
+
+import configparser
+import importlib.util
+import re
+import shlex
+
+import pytest
+
+from spark_kafkawire import errors
+from spark_kafkawire.errors import KafkaWireError, OptionError
+from spark_kafkawire.options import OPTIONS
+from spark_kafkawire.options.kafka_properties import is_kafka_property, pass_over
+from tests.support.pages import (
+    DOCS,
+    PAGES,
+    ROOT,
+    Block,
+    anchor,
+    blocks,
+    code_of,
+    headings_of,
+    links_of,
+    site_anchor,
+    table_after,
+    text_of,
+)
+
+SHELL_BLOCKS = blocks("sh")
+OPTION_NAMES = {option.name for option in OPTIONS}
+MAKEFILE = (ROOT / "Makefile").read_text("utf-8")
+MAKE_TARGETS = set(re.findall(r"^([a-z-]+):", MAKEFILE, re.MULTILINE))
+#: What a word of a command, or code in a sentence, looks like that is a file or folder of the repository.
+FILE_WORD = re.compile(r"[\w./-]+\.(py|md|cfg|toml|json|properties|conf)")
+REPOSITORY_PATH = re.compile(r"(spark_kafkawire|tests|jobs|docs|\.ci)/[\w./-]*")
+#: ``someOption=value`` and ``kafka.some.option``, with a value or without.
+OPTION_WORD = re.compile(r"([a-z]+[A-Z]\w*(?==)|(?:kafka|zookeeper)\.[a-z][a-z.]*[a-z])(=.*)?")
+
+
+def test_blocks_are_of_a_language_that_is_looked_at() -> None:
+    known = blocks("python", "sh", "text")
+    assert sum(text_of(page).count("\n```") for page in PAGES) == 2 * len(known)
+
+
+@pytest.mark.parametrize("block", SHELL_BLOCKS, ids=str)
+def test_a_shell_block_names_only_what_exists(block: Block) -> None:
+    for command in block.commands:
+        words = shlex.split(command, comments=True)
+        if words[:1] == ["make"]:
+            asked = {word for word in words[1:] if "=" not in word}
+            assert asked <= MAKE_TARGETS, command
+        if "-m" in words:
+            assert importlib.util.find_spec(words[words.index("-m") + 1]), command
+        for word in words:
+            assert not FILE_WORD.fullmatch(word) or (ROOT / word).exists(), command
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_a_page_links_only_to_what_exists(page: str) -> None:
+    for link in links_of(page):
+        if link.startswith("https://"):
+            continue
+        path, _, named = link.partition("#")
+        target = (ROOT / page).parent / path if path else ROOT / page
+        assert target.is_file(), link
+        if named:
+            anchors = [anchor(heading) for heading in headings_of(str(target.resolve().relative_to(ROOT)))]
+            assert named in anchors, link
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if page.startswith("docs/")])
+def test_a_page_of_the_site_links_to_no_file_outside_of_it(page: str) -> None:
+    inside = [link.partition("#")[0] for link in links_of(page) if not link.startswith("https://")]
+    assert [link for link in inside if not (DOCS / link).resolve().is_relative_to(DOCS)] == []
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_a_heading_has_one_anchor_and_the_same_on_the_site(page: str) -> None:
+    headings = headings_of(page)
+    assert [anchor(heading) for heading in headings] == [site_anchor(heading) for heading in headings]
+    assert len({anchor(heading) for heading in headings}) == len(headings)
+
+
+@pytest.mark.parametrize("entrance", ["README.md", "docs/index.md"])
+def test_every_page_is_linked_from_the_entrance(entrance: str) -> None:
+    folder = (ROOT / entrance).parent
+    linked = {(folder / link.partition("#")[0]).resolve() for link in links_of(entrance)}
+    assert {page for page in DOCS.glob("*.md") if page.name != "index.md"} <= linked
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_code_in_a_sentence_names_only_what_exists(page: str) -> None:
+    for code in code_of(page):
+        words = code.split()
+        if words[0] == "make" and len(words) > 1:
+            assert words[1] in MAKE_TARGETS, code
+        if REPOSITORY_PATH.fullmatch(words[0]):
+            assert (ROOT / words[0]).exists(), code
+        if (option := OPTION_WORD.fullmatch(code)) and option[1] not in OPTION_NAMES:
+            assert is_refused(option[1]), code
+
+
+def is_refused(name: str) -> bool:
+    """Whether a read or a write refuses a property of Kafka's clients by its name."""
+    refusals = 0
+    for read in (True, False):
+        try:
+            pass_over(name, read=read)
+        except OptionError:
+            refusals += 1
+    return is_kafka_property(name) and refusals > 0
+
+
+@pytest.mark.parametrize(
+    ("title", "read", "write"), [("both", True, True), ("read", True, False), ("write", False, True)]
+)
+def test_an_option_table_is_that_of_the_code(title: str, read: bool, write: bool) -> None:
+    known = [
+        [option.name, option.brokers, option.default or "-", option.meaning]
+        for option in OPTIONS
+        if (option.read, option.write) == (read, write)
+    ]
+    assert table_after("docs/options.md", f"<!-- options: {title} -->") == known
+
+
+def test_option_values_are_shown_of_options_that_there_are() -> None:
+    shown = text_of("docs/security.md").partition("```text\n")[2].partition("```")[0]
+    names = [line.split()[0] for line in shown.splitlines() if not line.startswith(" ")]
+    assert names
+    assert set(names) <= OPTION_NAMES
+
+
+def test_the_table_of_folders_is_in_the_order_in_which_they_may_import() -> None:
+    contracts = configparser.ConfigParser()
+    contracts.read(ROOT / "setup.cfg", "utf-8")
+    layers = re.findall(r"\w+", contracts["importlinter:contract:layers"]["layers"])
+    folders = [row[0] for row in table_after("docs/architecture.md", "<!-- folders -->")]
+    assert folders == layers
+
+
+def test_the_table_of_errors_has_all_that_travel() -> None:
+    classes = {
+        name
+        for name, kind in vars(errors).items()
+        if isinstance(kind, type) and issubclass(kind, KafkaWireError) and kind is not KafkaWireError
+    }
+    shown = [row[0] for row in table_after("docs/errors.md", "<!-- errors -->")]
+    assert sorted(shown) == sorted(classes)

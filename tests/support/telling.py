@@ -1,4 +1,4 @@
-"""Which input it was: for tests that try thousands, where a test for each would take longer than what it does."""
+"""Which input it was: for tests that try thousands, where a test for each would take far longer."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from ..protocol.buffers import Buffers
 from ..protocol.primitives import Buffer, read_int32
 from ..records.checksum import crc32
 from ..records.message_set.decoding import decode
-from ..records.message_set.index import LENGTH_BYTES, Entries, Stop, entry_size, walk
+from ..records.message_set.index import LENGTH_BYTES, MessageIndex, Stop, index_messages, message_size
 
 #: How much of a segment is checked at once, bytes; a larger message is checked as a whole.
 RECOVERY_WINDOW_BYTES: Final = 16 << 20
@@ -53,7 +53,7 @@ def check_produced(message_set: Buffer, payload_size_max: int) -> CheckedSet:
     for what would decompress to more than ``DecodeLimits`` allow: there 0.7.2 knows no limit.
     """
     buf = memoryview(message_set)
-    entries = walk(buf)
+    entries = index_messages(buf)
     oversize = (entries.payload_size > payload_size_max).nonzero()[0]
     if len(oversize):
         # Only what comes before it, and its own checksum, were looked at by then.
@@ -68,7 +68,7 @@ def check_produced(message_set: Buffer, payload_size_max: int) -> CheckedSet:
     return CheckedSet(entries.size, _count_deep(buf[: entries.size]))
 
 
-def _is_partial(buf: memoryview, entries: Entries) -> bool:
+def _is_partial(buf: memoryview, entries: MessageIndex) -> bool:
     """Whether what follows the whole messages is one that the set's end cuts, and not the first."""
     rest = buf[entries.size :]
     if len(rest) < LENGTH_BYTES:
@@ -93,7 +93,7 @@ def valid_size(data: memoryview) -> int:
     pos = 0
     while size := _next_size(data[pos:]):
         window = data[pos : pos + max(size, RECOVERY_WINDOW_BYTES)]
-        entries = walk(window)
+        entries = index_messages(window)
         if (wrong := _first_wrong_crc(window, entries, entries.count)) is not None:
             return pos + wrong
         assert entries.size, "a message that is whole was not walked over"
@@ -104,13 +104,13 @@ def valid_size(data: memoryview) -> int:
 def _next_size(data: memoryview) -> int:
     """Size of the message that ``data`` begins with, 0 where that is cut or cannot be one."""
     try:
-        size = entry_size(data)
+        size = message_size(data)
     except CorruptDataError:
         return 0
     return size if size is not None and size <= len(data) else 0
 
 
-def _first_wrong_crc(buf: memoryview, entries: Entries, count: int) -> int | None:
+def _first_wrong_crc(buf: memoryview, entries: MessageIndex, count: int) -> int | None:
     """The position of the first of ``count`` messages whose payload has not its CRC-32."""
     starts, stops = entries.payload_pos[:count].tolist(), entries.next_pos[:count].tolist()
     for row, claimed in enumerate(entries.crc[:count].tolist()):

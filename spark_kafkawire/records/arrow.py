@@ -11,8 +11,9 @@ import pyarrow as pa
 
 from ..errors import LimitError, OptionError
 from ..model import TopicPartition
-from .batch.headers import HEADERS
-from .columns import Columns, Int32s, Int64s, validity_bitmap
+from .arrays import Int32s, Int64s
+from .columns import Columns, validity_bitmap
+from .headers import HEADERS
 from .limits import VALUE_BYTES_MAX
 
 _TIMESTAMP: Final = pa.timestamp("us", tz="UTC")

@@ -18,9 +18,9 @@ import numpy.typing as npt
 from isal import isal_zlib
 
 from ..protocol.primitives import Buffer
+from . import checksum_kernels as kernels
 from . import compiler
-from .columns import Int64s
-from .message_set import kernels
+from .arrays import Int64s
 
 Uint32s = npt.NDArray[np.uint32]
 

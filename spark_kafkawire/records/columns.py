@@ -9,9 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-Uint8s = npt.NDArray[np.uint8]
-Int32s = npt.NDArray[np.int32]
-Int64s = npt.NDArray[np.int64]
+from .arrays import Int32s, Int64s, Uint8s
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,16 +37,6 @@ class Columns:
     def count(self) -> int:
         """Number of rows."""
         return len(self.offset)
-
-
-def room(count: int, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
-    """An array to be filled, in memory of Arrow's pool.
-
-    The pool gives the same pages again, where numpy's memory may come as fresh pages every time:
-    filling those takes longer than all else that is done with a batch.
-    """
-    size = count * np.dtype(dtype).itemsize
-    return np.frombuffer(pa.allocate_buffer(size), dtype)
 
 
 def check_spans(offsets: npt.NDArray[Any], size: int) -> None:

@@ -10,14 +10,24 @@ from crc32c import crc32c
 
 from ..errors import RowError
 from ..protocol.primitives import Buffer
+from .compression.codec import Codec
+from .log_layout import BATCH_ATTRIBUTES_POS, BATCH_CRC_POS, PRODUCER_ID_POS
 
 #: Producer id, epoch and sequence of a batch from no idempotent producer.
 NO_PRODUCER: Final = (-1, -1, -1)
 _CRC: Final = struct.Struct(">I")
-_CRC_POS: Final = 17
-_ATTRIBUTES_POS: Final = 21
 _PRODUCER: Final = struct.Struct(">qhi")
-_PRODUCER_POS: Final = 43
+
+
+@dataclass(frozen=True, slots=True)
+class Packing:
+    """How records become batches: their magic, their compression, the limits of a batch and of a request."""
+
+    magic: int
+    codec: Codec | None
+    level: int | None
+    batch_bytes_max: int
+    request_bytes_max: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +47,8 @@ class EncodedBatch:
         Messages of magic 0 and 1 carry no producer.
         """
         if self.magic == 2:
-            _PRODUCER.pack_into(self.data, _PRODUCER_POS, producer_id, epoch, base_sequence)
-            _CRC.pack_into(self.data, _CRC_POS, crc32c(self.data[_ATTRIBUTES_POS:]))
+            _PRODUCER.pack_into(self.data, PRODUCER_ID_POS, producer_id, epoch, base_sequence)
+            _CRC.pack_into(self.data, BATCH_CRC_POS, crc32c(self.data[BATCH_ATTRIBUTES_POS:]))
         return self.data
 
 

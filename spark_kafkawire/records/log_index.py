@@ -21,11 +21,9 @@ import numpy.typing as npt
 
 from ..errors import CorruptDataError, LimitError
 from ..protocol.primitives import Buffer
-from . import compiler
-from . import log_kernels as batch_kernels
-from .columns import Int64s, Uint8s, room
+from . import compiler, log_kernels
+from .arrays import Int64s, Uint8s, byte_array, room
 from .limits import VALUE_BYTES_MAX, DecodeLimits
-from .message_set.index import byte_array
 
 #: ``offset int64 | size int32``.
 LOG_OVERHEAD: Final = 12
@@ -33,10 +31,10 @@ _SIZE: Final = struct.Struct(">i")
 #: Rows that are indexed before the number of the others is guessed from them.
 _FIRST_ROWS: Final = 256
 _MEANINGS: Final = {
-    batch_kernels.BAD_LENGTH: "a size that is shorter than its header",
-    batch_kernels.BAD_MAGIC: "an unknown magic",
-    batch_kernels.BAD_OFFSET: "offsets that are below 0 or leave int64",
-    batch_kernels.BAD_ORDER: "offsets that the batch before it has, or has passed",
+    log_kernels.BAD_LENGTH: "a size that is shorter than its header",
+    log_kernels.BAD_MAGIC: "an unknown magic",
+    log_kernels.BAD_OFFSET: "offsets that are below 0 or leave int64",
+    log_kernels.BAD_ORDER: "offsets that the batch before it has, or has passed",
 }
 
 
@@ -44,7 +42,7 @@ _MEANINGS: Final = {
 class BatchIndex:
     """Batches of ``buf`` in order, which keeps its memory alive and unchanged.
 
-    ``table`` (int64) has one row for each batch and the columns of ``batch_kernels``. ``size``
+    ``table`` (int64) has one row for each batch and the columns of ``log_kernels``. ``size``
     bytes are whole batches; what follows them is cut.
     """
 
@@ -60,7 +58,7 @@ class BatchIndex:
     @property
     def next_offset(self) -> int | None:
         """The offset after the last whole batch, where the next fetch begins; None without any."""
-        return int(self.table[-1, batch_kernels.NEXT_OFFSET]) if self.count else None
+        return int(self.table[-1, log_kernels.NEXT_OFFSET]) if self.count else None
 
     @property
     def cut_size(self) -> int | None:
@@ -80,18 +78,18 @@ class BatchIndex:
 
     def batch(self, row: int) -> memoryview:
         """The bytes of a batch."""
-        pos = int(self.table[row, batch_kernels.POS])
-        return self.buf.data[pos : pos + int(self.table[row, batch_kernels.SIZE])]
+        pos = int(self.table[row, log_kernels.POS])
+        return self.buf.data[pos : pos + int(self.table[row, log_kernels.SIZE])]
 
     def too_large(self, row: int, reason: str, limits: DecodeLimits) -> LimitError:
         """The error for a batch that would take too much memory."""
-        offset, size_max = self.table[row, batch_kernels.BASE_OFFSET], limits.decompressed_bytes_max
+        offset, size_max = self.table[row, log_kernels.BASE_OFFSET], limits.decompressed_bytes_max
         return LimitError(f"batch at offset {offset}: {reason}; maxDecompressedBytes is {size_max}")
 
     def damage(self, row: int, reason: str) -> CorruptDataError:
         """The error for a damaged batch."""
         offset, next_offset = (
-            int(self.table[row, name]) for name in (batch_kernels.BASE_OFFSET, batch_kernels.NEXT_OFFSET)
+            int(self.table[row, name]) for name in (log_kernels.BASE_OFFSET, log_kernels.NEXT_OFFSET)
         )
         return CorruptDataError(
             f"batch at offset {offset} is damaged: {reason}; the next one begins at offset {next_offset}",
@@ -121,8 +119,8 @@ def index_table(buf: Uint8s, rows_max: int) -> tuple[int, int, Int64s]:
     """Why the kernel stopped, where, and the table, which grows with what is found."""
     table, pos, row = table_room(min(_FIRST_ROWS, rows_max)), 0, 0
     while True:
-        code, pos, row = batch_kernels.index_batches(buf, pos, row, table)
-        if code != batch_kernels.ROWS_FULL or row == rows_max:
+        code, pos, row = log_kernels.index_batches(buf, pos, row, table)
+        if code != log_kernels.ROWS_FULL or row == rows_max:
             # Not the memory of rows that are not there: there may be many such tables.
             return code, pos, table[:row] if 2 * row > len(table) else table[:row].copy()
         guess = row * (len(buf) - pos) // pos
@@ -138,7 +136,5 @@ def _grown(table: Int64s, count: int) -> Int64s:
 
 def table_room(count: int) -> Int64s:
     """A table for so many batches, to be filled."""
-    table: Int64s = room(count * batch_kernels.BATCH_COLUMNS, np.int64).reshape(
-        -1, batch_kernels.BATCH_COLUMNS
-    )
+    table: Int64s = room(count * log_kernels.BATCH_COLUMNS, np.int64).reshape(-1, log_kernels.BATCH_COLUMNS)
     return table

@@ -11,9 +11,10 @@ from ..errors import OptionError
 from ..model import TopicPartition
 from ..protocol.primitives import Buffer
 from .arrow import BatchBuilder
-from .batch.encoding import Records, encode_batches
-from .batch.headers import HEADERS
-from .record_log import OFFSET_MAX, decode_batches, index_batches
+from .headers import HEADERS
+from .log_index import index_batches
+from .record_log import OFFSET_MAX, decode_batches, encode_batches
+from .rows import Records
 
 _SCHEMA: Final = pa.schema(
     {

@@ -1,4 +1,4 @@
-"""Records of a modern log: the bytes of a Fetch reply to columns.
+"""Records of a modern log: the bytes of a Fetch reply to columns, and rows to those of a Produce request.
 
     index = index_batches(records)          # cheap: the next fetch can be sent from
     ...                                     # index.next_offset before anything is decoded
@@ -7,6 +7,8 @@
 
 Batches of magic 2 and messages of magic 0 and 1 may alternate. Columns come in log order, each
 of one kind. Control batches are left out, and those of aborted transactions where they are given.
+
+Which format records have is told by their magic: batches are in ``batch``, messages in ``legacy``.
 """
 
 from __future__ import annotations
@@ -16,26 +18,25 @@ from typing import Final
 
 import numpy as np
 
-from . import log_kernels as kernels
+from . import log_kernels
+from .arrays import Int64s, room
 from .batch.aborted import AbortedTransaction, is_aborted
-from .batch.decoding import check_crcs, decode_record_batches
-from .columns import Columns, Int64s, room
+from .batch.decoding import check_crcs, decode_records
+from .batch.encoding import encode_records
+from .columns import Columns
+from .compression.codec import Format
+from .compression.table import codec_named
+from .encoded_batch import EncodedBatch, Packing
 from .legacy.decoding import decode_messages
+from .legacy.encoding import encode_messages
 from .limits import DEFAULT_LIMITS, DecodeLimits
-from .log_index import BatchIndex, index_batches
+from .log_index import BatchIndex
+from .rows import Records
 from .spans import DecodeBuffers
 
-__all__ = [
-    "AbortedTransaction",
-    "BatchIndex",
-    "Columns",
-    "DecodeBuffers",
-    "DecodeLimits",
-    "decode_batches",
-    "index_batches",
-]
-
 OFFSET_MAX: Final = 2**63 - 1
+#: Largest batch to write: its size is an int32, also where compression makes it a little larger.
+_SIZE_MAX: Final = 2_000_000_000
 _NONE: Final = np.empty(0, np.uint8)
 #: Names of all columns that records have, as the source's schema calls them.
 COLUMNS: Final = frozenset(("key", "value", "headers", "offset", "timestamp", "timestampType"))
@@ -65,7 +66,7 @@ def decode_batches(
     """
     buffers = buffers or DecodeBuffers()
     for run in _runs(index, start_offset, stop_offset, aborted):
-        decode = decode_record_batches if index.table[run[0], kernels.MAGIC] == 2 else decode_messages
+        decode = decode_records if index.table[run[0], log_kernels.MAGIC] == 2 else decode_messages
         for columns in decode(index, run, start_offset, stop_offset, wanted, limits, buffers):
             if columns.count:
                 yield columns
@@ -82,9 +83,35 @@ def _runs(
     chosen, left_out = room(index.count, np.int64), room(index.count, np.int64)
     row = 0
     while row < index.count:
-        chosen_count, left_out_count, row = kernels.select_batches(
+        chosen_count, left_out_count, row = log_kernels.select_batches(
             index.table, row, start_offset, stop_offset, is_left_out, chosen, left_out
         )
         check_crcs(index, left_out[:left_out_count])
         if chosen_count:
             yield chosen[:chosen_count]
+
+
+def encode_batches(
+    records: Records,
+    *,
+    magic: int = 2,
+    compression: str = "none",
+    level: int | None = None,
+    batch_bytes_max: int,
+    request_bytes_max: int,
+    now_ms: int,
+) -> Iterator[EncodedBatch]:
+    """Batches of all records, in order; each is what one partition of a Produce request carries.
+
+    ``magic`` 2 needs Produce 3 (Kafka 0.11), 1 needs Produce 2 (0.10); before those it is 0, which
+    has no timestamps. A batch has at most ``batch_bytes_max`` bytes before compression, or one
+    record. Records without a timestamp have ``now_ms``.
+
+    Raises ``RowError`` naming the row for a record whose batch would be larger than
+    ``request_bytes_max``, a timestamp below 0, or headers where the magic has none; ``OptionError``
+    for a wrong type, compression or level. All fatal.
+    """
+    encode = encode_records if magic == 2 else encode_messages
+    codec = codec_named(compression, Format(magic))
+    packing = Packing(magic, codec, level, min(batch_bytes_max, _SIZE_MAX), min(request_bytes_max, _SIZE_MAX))
+    return encode(records, packing, now_ms)

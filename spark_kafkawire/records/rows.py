@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -11,10 +11,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from ..errors import OptionError, RowError
-from .batch import write_kernels
-from .batch.headers import HEADERS
-from .columns import Int64s, Uint8s, check_spans
-from .message_set.index import byte_array
+from .arrays import Int64s, Uint8s, byte_array
+from .columns import check_spans
 
 _NO_ROWS: Final = np.empty(0, np.int64)
 
@@ -98,69 +96,31 @@ class Column:
         """A string or binary array. Raises ``OptionError`` (fatal) for another type."""
         if array is None or array.null_count == len(array):
             return cls(byte_array(b""), _NO_ROWS, _NO_ROWS)
-        offset_type = _offset_type(array.type, column)
-        _, buffer, data = array.buffers()
-        window = slice(array.offset, array.offset + len(array) + 1)
-        offsets = np.frombuffer(buffer, offset_type)[window].astype(np.int64)
-        bytes_ = byte_array(data) if data else byte_array(b"")
-        check_spans(offsets, len(bytes_))
+        data, offsets = value_spans(array, column)
         sizes = np.diff(offsets)
         if array.null_count:
             sizes[array.is_null().to_numpy(zero_copy_only=False)] = -1
-        return cls(bytes_, offsets[:-1], sizes)
+        return cls(data, offsets[:-1], sizes)
 
     def sizes_of(self, count: int) -> Int64s:
         """The bytes of each of ``count`` rows, 0 for a null."""
         return np.maximum(self.sizes, 0) if len(self.sizes) else np.zeros(count, np.int64)
 
 
-def header_column(headers: pa.Array | None) -> Column:
-    """The encoded headers of each row, their count before them.
+def value_spans(array: pa.Array, column: str) -> tuple[Uint8s, Int64s]:
+    """The bytes of a string or binary array, and where each value begins; one more for the end.
 
-    Raises ``OptionError`` for another type than ``HEADERS``, ``RowError`` for a header without a key.
+    Raises ``OptionError`` (fatal) for an array of another type.
     """
-    if headers is None or headers.null_count == len(headers):
-        return Column.of(None, "headers")
-    pairs, offsets = _pairs(headers)
-    keys, values = (
-        Column.of(pairs.field("key"), "a header's key"),
-        Column.of(pairs.field("value"), "its value"),
-    )
-    bad = pairs.is_null().to_numpy(zero_copy_only=False) | pairs.field("key").is_null().to_numpy(
-        zero_copy_only=False
-    )
-    if bad.any():
-        row = int(np.searchsorted(offsets, int(np.argmax(bad)), "right")) - 1
-        raise RowError(f"row {row}: a header has no key")
-    sizes = np.empty(len(headers), np.int64)
-    write_kernels.size_headers(offsets, keys.sizes, values.sizes, sizes)
-    out = np.empty(int(sizes.sum()), np.uint8)
-    write_kernels.write_headers(
-        offsets, keys.data, keys.starts, keys.sizes, values.data, values.starts, values.sizes, out
-    )
-    return Column(byte_array(out.data), np.cumsum(sizes) - sizes, sizes)
-
-
-def header_counts(headers: pa.Array | None) -> Int64s:
-    """The number of headers of each row; no rows where there are none. Raises ``OptionError`` (fatal)."""
-    return _NO_ROWS if headers is None else _counts(_cast(headers))
-
-
-def _pairs(headers: pa.Array) -> tuple[pa.StructArray, Int64s]:
-    """All pairs in a row, and where those of each row begin; one more for the end."""
-    array = _cast(headers)
-    return array.flatten(), np.append(0, np.cumsum(_counts(array)))
-
-
-def _counts(headers: pa.ListArray) -> Int64s:
-    return np.array(headers.value_lengths().fill_null(0), np.int64)
-
-
-def _cast(headers: pa.Array) -> pa.ListArray:
-    try:
-        return headers.cast(HEADERS)
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
-        raise OptionError(f"headers have the type {HEADERS}, not {headers.type}") from error
+    offset_type = _offset_type(array.type, column)
+    if not len(array):
+        return byte_array(b""), np.zeros(1, np.int64)
+    _, offset_buffer, data_buffer = array.buffers()
+    window = slice(array.offset, array.offset + len(array) + 1)
+    offsets = np.frombuffer(offset_buffer, offset_type)[window].astype(np.int64)
+    data = byte_array(data_buffer if data_buffer else b"")
+    check_spans(offsets, len(data))
+    return data, offsets
 
 
 def _offset_type(array_type: pa.DataType, column: str) -> npt.DTypeLike:
@@ -169,3 +129,13 @@ def _offset_type(array_type: pa.DataType, column: str) -> npt.DTypeLike:
     if pa.types.is_large_binary(array_type) or pa.types.is_large_string(array_type):
         return np.int64
     raise OptionError(f"{column} is a string or binary, not {array_type}")
+
+
+def cut(sizes: Int64s, bytes_max: int) -> Iterator[tuple[int, int]]:
+    """Consecutive rows whose sizes sum up to ``bytes_max`` at most, or one row: ``[start, stop)``."""
+    stops = np.cumsum(sizes)
+    start, done = 0, 0
+    while start < len(stops):
+        stop = max(int(np.searchsorted(stops, done + bytes_max, "right")), start + 1)
+        yield start, stop
+        start, done = stop, int(stops[stop - 1])

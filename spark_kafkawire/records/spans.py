@@ -8,8 +8,9 @@ import numpy as np
 import pyarrow as pa
 
 from ..protocol.buffers import Buffers
-from .batch.read_kernels import gather_spans
-from .columns import Int32s, Uint8s, binary_array, room
+from .arrays import Int32s, Uint8s, room
+from .columns import binary_array
+from .span_kernels import gather_spans
 
 Spans = tuple[Int32s, Int32s]
 

@@ -13,8 +13,8 @@ from crc32c import crc32c
 
 from spark_kafkawire.options import FetchOptions
 from spark_kafkawire.records import compiler
-from spark_kafkawire.records.batch.encoding import encode_batches
-from spark_kafkawire.records.record_log import decode_batches, index_batches
+from spark_kafkawire.records.log_index import index_batches
+from spark_kafkawire.records.record_log import decode_batches, encode_batches
 from spark_kafkawire.records.rows import Records
 
 from .codec import details, value_bytes

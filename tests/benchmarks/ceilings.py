@@ -20,7 +20,8 @@ from pyspark.sql.types import StructType
 
 from spark_kafkawire.model import TopicPartition
 from spark_kafkawire.records.arrow import BatchBuilder
-from spark_kafkawire.records.message_set.decoding import decode, encode_sets
+from spark_kafkawire.records.message_set.decoding import decode
+from spark_kafkawire.records.message_set.encoding import encode_sets
 from spark_kafkawire.source.schema import V07_SCHEMA
 
 from .values import values

@@ -15,7 +15,8 @@ from isal import isal_zlib
 
 from spark_kafkawire.options import FetchOptions
 from spark_kafkawire.records import compiler
-from spark_kafkawire.records.message_set.decoding import decode, encode, encode_sets
+from spark_kafkawire.records.message_set.decoding import decode
+from spark_kafkawire.records.message_set.encoding import encode, encode_sets
 
 from .logs import SET_BYTES_MAX
 from .measure import Figure, interleaved, say, throughput

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from spark_kafkawire.broker.log_directory import CLEAN_SHUTDOWN_FILE
-from spark_kafkawire.records.message_set.decoding import encode_sets
+from spark_kafkawire.records.message_set.encoding import encode_sets
 
 from .values import values
 

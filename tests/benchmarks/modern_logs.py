@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from spark_kafkawire.protocol.primitives import Buffer
-from spark_kafkawire.records.batch.encoding import encode_batches
+from spark_kafkawire.records.record_log import encode_batches
 from spark_kafkawire.records.rows import Records
 from tests.support.memory_log import offset_count, split
 

@@ -29,8 +29,10 @@ import pyarrow as pa
 from spark_kafkawire.errors import KafkaWireError
 from spark_kafkawire.records import compiler
 from spark_kafkawire.records.columns import Columns
+from spark_kafkawire.records.limits import DecodeLimits
+from spark_kafkawire.records.log_index import index_batches
 from spark_kafkawire.records.message_set import decoding as message_set
-from spark_kafkawire.records.record_log import COLUMNS, DecodeLimits, decode_batches, index_batches
+from spark_kafkawire.records.record_log import COLUMNS, decode_batches
 from tests.chaos.decoder_inputs import Input, input_of
 from tests.records.conftest import interpreted_kernels
 

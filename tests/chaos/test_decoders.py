@@ -36,7 +36,7 @@ def test_a_checksum_that_only_one_way_checks_is_found(monkeypatch: pytest.Monkey
     def wrong(*arguments: object) -> int | None:
         return None if compiler.loaded() else right(*arguments)  # type: ignore[arg-type]
 
-    for module in ("message_set", "legacy_records"):
+    for module in ("message_set.decoding", "legacy.decoding"):
         monkeypatch.setattr(f"spark_kafkawire.records.{module}.first_mismatch", wrong)
     _, found = decoders.differences(SEED, 0, 500)
     assert found

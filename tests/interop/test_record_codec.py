@@ -6,7 +6,7 @@ from typing import Final
 
 import pytest
 
-from spark_kafkawire.records.batch.encoding import encode_batches
+from spark_kafkawire.records.record_log import encode_batches
 from tests.records.batch.test_golden_batches import BATCHES
 from tests.records.judges import Headers, Record, arrow_records
 

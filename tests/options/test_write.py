@@ -12,6 +12,7 @@ from spark_kafkawire.model import Generation
 from spark_kafkawire.net.retry import RetryPolicy
 from spark_kafkawire.options import OPTIONS, DeliveryOptions, WriteOptions
 from spark_kafkawire.protocol.modern.produce import ACKS_ALL, ACKS_LEADER, ACKS_NONE
+from spark_kafkawire.records.compression.codec import Format
 from spark_kafkawire.records.compression.table import codec_named
 
 SERVERS: Final = {"kafka.bootstrap.servers": "a:9092"}
@@ -108,7 +109,7 @@ def test_a_level_is_for_the_codec_that_has_it(codec: str, highest: int) -> None:
         for level in (1, highest):
             options = write(compression=codec, **{name: str(level)})
             assert options.compression_level == level
-            compress = codec_named(codec)
+            compress = codec_named(codec, Format.MAGIC_2)
             assert compress
             assert len(compress.compress(b"text" * 1000, level)) < 1000
         with pytest.raises(OptionError, match=f"^option {name}: '{highest + 1}' is not a whole number"):

@@ -12,8 +12,8 @@ from typing import Any
 import pyarrow as pa
 
 from spark_kafkawire.protocol.primitives import Buffer
-from spark_kafkawire.records.batch.headers import HEADERS
 from spark_kafkawire.records.columns import Columns
+from spark_kafkawire.records.headers import HEADERS
 from spark_kafkawire.records.rows import Records
 
 with warnings.catch_warnings():

@@ -11,8 +11,8 @@ import pytest
 from spark_kafkawire.errors import OptionError
 from spark_kafkawire.model import TopicPartition
 from spark_kafkawire.records.arrow import BatchBuilder
-from spark_kafkawire.records.batch.headers import HEADERS
 from spark_kafkawire.records.columns import Columns
+from spark_kafkawire.records.headers import HEADERS
 from spark_kafkawire.records.message_set.decoding import decode
 from tests.records.message_set.trees import Compressed, Plain, message_set
 

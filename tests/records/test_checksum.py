@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
+from spark_kafkawire.records.arrays import byte_array
 from spark_kafkawire.records.checksum import crc32, crc32_each, first_mismatch
-from spark_kafkawire.records.message_set.index import byte_array
 
 pytestmark = pytest.mark.usefixtures("kernels")
 

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from spark_kafkawire.records.columns import binary_array
-from spark_kafkawire.records.message_set.decoding import encode
+from spark_kafkawire.records.message_set.encoding import encode
 
 DATA = np.frombuffer(b"abcdef", np.uint8)
 

@@ -5,10 +5,13 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
+from pkgutil import walk_packages
 
 import pytest
 
+from spark_kafkawire import records
 from spark_kafkawire.records import compiler
 
 REPOSITORY = Path(__file__).parents[2]
@@ -174,3 +177,16 @@ def test_a_kernel_that_cannot_be_compiled_stays_interpreted(monkeypatch: pytest.
 
 def _twice(number: int) -> int:
     return 2 * number
+
+
+@pytest.mark.usefixtures("compiled")
+def test_every_kernel_of_every_format_can_be_compiled() -> None:
+    # A kernel is known once its module is imported.
+    names = [module.name for module in walk_packages(records.__path__, f"{records.__name__}.")]
+    modules = {name for name in names if name.endswith("kernels")}
+    assert len(modules) > 5
+    for name in modules:
+        import_module(name)
+    kernels = [each for each in compiler._kernels if each.function.__module__.startswith(records.__name__)]
+    assert {each.function.__module__ for each in kernels} == modules
+    assert all(each.compile() for each in kernels)

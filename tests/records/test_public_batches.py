@@ -9,7 +9,7 @@ import pytest
 
 from spark_kafkawire import decode_record_batches, encode_record_batches
 from spark_kafkawire.errors import CorruptDataError, OptionError, RowError
-from spark_kafkawire.records.batch.headers import HEADERS
+from spark_kafkawire.records.headers import HEADERS
 from tests.records.batches import batch, marker, message, record
 from tests.records.judges import judged
 

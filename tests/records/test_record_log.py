@@ -13,8 +13,8 @@ import pytest
 from kio.static.primitive import TZAwareMicros, i8, i16, i32, i64
 
 from spark_kafkawire.errors import CorruptDataError
-from spark_kafkawire.records.batch.encoding import encode_batches
-from spark_kafkawire.records.record_log import decode_batches, index_batches
+from spark_kafkawire.records.log_index import index_batches
+from spark_kafkawire.records.record_log import decode_batches, encode_batches
 from tests.records.batches import batch, message, record
 from tests.records.judges import Batch, MessageSet, Record, arrow_records, column_records, judged
 

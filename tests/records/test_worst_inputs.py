@@ -20,7 +20,7 @@ from spark_kafkawire.errors import KafkaWireError
 from spark_kafkawire.net import scram
 from spark_kafkawire.options import security
 from spark_kafkawire.options.jaas import parse_jaas
-from spark_kafkawire.records.record_log import DecodeLimits
+from spark_kafkawire.records.limits import DecodeLimits
 from tests.records.worst_inputs import calibrated_s, kafka_07, memory_bytes_max, modern
 
 #: Processor seconds for an input, where ``calibrated_s`` takes so many.

@@ -28,8 +28,10 @@ import snappy
 
 from spark_kafkawire.errors import KafkaWireError
 from spark_kafkawire.records import compiler
+from spark_kafkawire.records.limits import DecodeLimits
+from spark_kafkawire.records.log_index import index_batches
 from spark_kafkawire.records.message_set import decoding as message_set
-from spark_kafkawire.records.record_log import DecodeLimits, decode_batches, index_batches
+from spark_kafkawire.records.record_log import decode_batches
 from tests.chaos.decoder_inputs import input_of
 from tests.records.batches import TRANSACTIONAL, batch, marker, message, record, varint
 from tests.records.message_set.trees import XERIAL_HEADER

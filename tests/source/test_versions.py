@@ -22,8 +22,8 @@ from spark_kafkawire.protocol import modern
 from spark_kafkawire.protocol.dialect import Api, VersionRange
 from spark_kafkawire.protocol.modern.fetch import FetchRequest
 from spark_kafkawire.protocol.modern.floor import VersionFloor
-from spark_kafkawire.records.batch.encoding import encode_batches
-from spark_kafkawire.records.batch.headers import HEADERS
+from spark_kafkawire.records.headers import HEADERS
+from spark_kafkawire.records.record_log import encode_batches
 from spark_kafkawire.records.rows import Records
 from spark_kafkawire.source.schema import HEADERS_FIELD, MODERN_SCHEMA
 from tests.support.log_broker import OFFERED

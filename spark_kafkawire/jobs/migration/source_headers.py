@@ -20,8 +20,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ...model import TopicPartition
-from ...records.batch.headers import HEADERS
 from ...records.columns import Columns
+from ...records.headers import HEADERS
 
 TOPIC: Final = "source.topic"
 BROKER: Final = "source.broker"

@@ -13,11 +13,11 @@ from typing import Final, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from .. import log_kernels as kernels
+from .. import log_kernels
 from ..log_index import BatchIndex
-from ..log_kernels import CONTROL_BIT, HEADER_BYTES, TRANSACTIONAL_BIT
+from ..log_layout import BATCH_OVERHEAD, CONTROL_BIT, TRANSACTIONAL_BIT
 from .decoding import check_crcs
-from .read_kernels import varint, varlong
+from .varints import varint, varlong
 
 #: The types in the key of a control record, ``version int16 | type int16``.
 _ABORT: Final = 0
@@ -48,11 +48,11 @@ def is_aborted(index: BatchIndex, aborted: Sequence[AbortedTransaction]) -> npt.
     waiting = sorted(((each.first_offset, each.producer_id) for each in aborted), reverse=True)
     open_producers: set[int] = set()
     found = np.zeros(index.count, np.bool_)
-    producer_ids, next_offsets = index.column(kernels.PRODUCER_ID), index.column(kernels.NEXT_OFFSET)
+    producer_ids, next_offsets = index.column(log_kernels.PRODUCER_ID), index.column(log_kernels.NEXT_OFFSET)
     for row in np.flatnonzero(producer_ids >= 0).tolist():
         while waiting and waiting[-1][0] < next_offsets[row]:
             open_producers.add(waiting.pop()[1])
-        producer_id, attributes = int(producer_ids[row]), int(index.table[row, kernels.ATTRIBUTES])
+        producer_id, attributes = int(producer_ids[row]), int(index.table[row, log_kernels.ATTRIBUTES])
         if attributes & CONTROL_BIT:
             kind = _kind(index, row) if producer_id in open_producers else None
             if kind == _COMMIT:
@@ -70,9 +70,9 @@ def is_aborted(index: BatchIndex, aborted: Sequence[AbortedTransaction]) -> npt.
 def _kind(index: BatchIndex, row: int) -> int | None:
     """What the control batch says of its transaction; None where its record was compacted away."""
     check_crcs(index, np.array([row]))
-    if not index.table[row, kernels.COUNT]:
+    if not index.table[row, log_kernels.COUNT]:
         return None
-    records = index.batch(row)[HEADER_BYTES:]
+    records = index.batch(row)[BATCH_OVERHEAD:]
     stop = len(records)
     _, pos = varint(records, 0, stop)
     _, pos = varlong(records, pos + 1, stop)

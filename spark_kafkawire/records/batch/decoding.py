@@ -25,29 +25,29 @@ import pyarrow as pa
 from crc32c import crc32c
 
 from ...protocol.buffers import Buffers
-from .. import compiler
-from .. import log_kernels as kernels
-from ..columns import Columns, Int32s, Int64s, Uint8s, binary_array, room
+from .. import compiler, log_kernels
+from ..arrays import Int32s, Int64s, Uint8s, room
+from ..columns import Columns, binary_array
 from ..limits import MESSAGE_BYTES_MIN, DecodeLimits
 from ..log_index import BatchIndex
+from ..log_layout import BATCH_ATTRIBUTES_POS
 from ..spans import DecodeBuffers, gathered, head, room_for
 from .headers import BadHeaders, decode_headers
 from .read_kernels import read_records
 from .regions import Regions, regions_of
 
-ATTRIBUTES_POS: Final = 21
-_CHECKED: Final = [kernels.POS, kernels.SIZE, kernels.CRC]
+_CHECKED: Final = [log_kernels.POS, log_kernels.SIZE, log_kernels.CRC]
 #: The values' bytes, where each begins (one more for the end), and their sizes.
 _Values = tuple[Uint8s, Int32s, Int32s]
 _NO_VALUES: Final[_Values] = (room(0, np.uint8), room(0, np.int32), room(0, np.int32))
 _MEANINGS: Final = {
-    kernels.BAD_RECORD: "the sizes of a record do not add up",
-    kernels.BAD_OFFSET: "the offset of a record is not one of the batch, or not above the one before it",
-    kernels.BAD_TIMESTAMP: "the timestamp of a record leaves int64",
+    log_kernels.BAD_RECORD: "the sizes of a record do not add up",
+    log_kernels.BAD_OFFSET: "the offset of a record is not one of the batch, or not above the one before it",
+    log_kernels.BAD_TIMESTAMP: "the timestamp of a record leaves int64",
 }
 
 
-def decode_record_batches(
+def decode_records(
     index: BatchIndex,
     rows: Int64s,
     start_offset: int,
@@ -73,7 +73,7 @@ def check_crcs(index: BatchIndex, rows: Int64s) -> None:
     """Raise ``CorruptDataError`` (fatal) where the CRC-32C of one of these batches is wrong."""
     view, batches = index.buf.data, index.table[rows][:, _CHECKED].tolist()
     for i, (pos, size, claimed) in enumerate(batches):
-        if crc32c(view[pos + ATTRIBUTES_POS : pos + size]) != claimed:
+        if crc32c(view[pos + BATCH_ATTRIBUTES_POS : pos + size]) != claimed:
             raise index.damage(int(rows[i]), "its CRC-32C is wrong")
 
 
@@ -105,7 +105,7 @@ def _columns(
         *values,
         *headers,
     )
-    if code != kernels.END:
+    if code != log_kernels.END:
         raise regions.damage(region, _MEANINGS[code])
     has_keys = "key" in wanted and null_keys < row
     has_headers = "headers" in wanted and header_count > 0

@@ -1,4 +1,4 @@
-"""Headers of records as an Arrow array.
+"""Headers of records, from their bytes to an Arrow array and back.
 
     key size | key (UTF-8) | value size (-1 for null) | value
 
@@ -7,19 +7,18 @@ Sizes are zigzag varints. Source: Apache Kafka's DefaultRecord.java; KIP-82.
 
 from __future__ import annotations
 
-from typing import Final
-
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
-from ..columns import Int32s, Uint8s, validity_bitmap
+from ...errors import RowError
+from ..arrays import Int32s, Int64s, Uint8s, byte_array
+from ..columns import validity_bitmap
+from ..headers import HEADER, HEADERS, header_pairs
 from ..log_kernels import END
+from ..rows import Column
 from ..spans import gathered, room_for
-from .read_kernels import read_headers
-
-_HEADER: Final = pa.struct([("key", pa.string()), ("value", pa.binary())])
-#: A record's headers in order, as Spark's own connector has them: null, not empty, for none.
-HEADERS: Final = pa.list_(_HEADER)
+from .header_kernels import read_headers, size_headers, write_headers
 
 
 class BadHeaders(Exception):
@@ -48,7 +47,7 @@ def decode_headers(buf: Uint8s, starts: Int32s, stops: Int32s, counts: Int32s, t
             _strings(gathered(buf, keys, key_bytes, 0), offsets),
             gathered(buf, values, value_bytes, nulls),
         ],
-        fields=list(_HEADER),
+        fields=list(HEADER),
     )
     validity = validity_bitmap(counts > 0)
     return pa.ListArray.from_buffers(
@@ -84,3 +83,32 @@ def _is_utf8(strings: pa.StringArray) -> bool:
     except pa.ArrowInvalid:
         return False
     return True
+
+
+def encode_headers(headers: pa.Array | None) -> Column:
+    """The encoded headers of each row, their count before them.
+
+    Raises ``OptionError`` for another type than ``HEADERS``, ``RowError`` for a header without a key.
+    """
+    if headers is None or headers.null_count == len(headers):
+        return Column.of(None, "headers")
+    pairs, offsets = header_pairs(headers)
+    keys, values = pairs.field("key"), pairs.field("value")
+    bad = _is_null(pairs) | _is_null(keys)
+    if bad.any():
+        row = int(np.searchsorted(offsets, int(np.argmax(bad)), "right")) - 1
+        raise RowError(f"row {row}: a header has no key")
+    return _encoded(Column.of(keys, "a header's key"), Column.of(values, "its value"), offsets)
+
+
+def _is_null(array: pa.Array) -> npt.NDArray[np.bool_]:
+    nulls: npt.NDArray[np.bool_] = array.is_null().to_numpy(zero_copy_only=False)
+    return nulls
+
+
+def _encoded(keys: Column, values: Column, offsets: Int64s) -> Column:
+    sizes = np.empty(len(offsets) - 1, np.int64)
+    size_headers(offsets, keys.sizes, values.sizes, sizes)
+    out = np.empty(int(sizes.sum()), np.uint8)
+    write_headers(offsets, keys.data, keys.starts, keys.sizes, values.data, values.starts, values.sizes, out)
+    return Column(byte_array(out.data), np.cumsum(sizes) - sizes, sizes)

@@ -1,21 +1,19 @@
-"""The loops over the records of batches of magic 2, whose numbers are zigzag varints.
-
-As in ``kernels``, which tells the rules: none allocates, none raises, and each does the same
-interpreted.
-"""
+"""The loops that read the records of batches; the rules are those of ``compiler.Kernel``."""
 
 from __future__ import annotations
 
 from typing import Any, Final
 
-from ..compiler import copy, inlined, kernel
+from ..compiler import BYTES, copy, kernel
 from ..log_kernels import (
     ATTRIBUTES,
+    BAD_COUNT,
     BAD_OFFSET,
     BAD_RECORD,
     BAD_TIMESTAMP,
     BASE_OFFSET,
     BASE_TIMESTAMP,
+    BATCH_COLUMNS,
     COUNT,
     END,
     KEPT,
@@ -23,68 +21,15 @@ from ..log_kernels import (
     NEXT_OFFSET,
     POS,
     SIZE,
-    TIMESTAMP_TYPE_BIT,
 )
+from ..log_layout import BATCH_OVERHEAD, RECORD_BYTES_MIN, TIMESTAMP_TYPE_BIT
+from .varints import varint, varlong
 
 _INT64_MAX: Final = 2**63 - 1
-#: A position beyond every buffer: where a damaged varint leads.
-_NOWHERE: Final = 2**62
-#: Bits of a position, as in ``kernels``.
-_PLACE: Final = 2**62 - 1
-_BYTES: Final = "Array(uint8, 1, 'C', readonly=True)"
-
-
-@inlined
-def long_varint(buf: Any, pos: int, stop: int, bits: int) -> tuple[int, int]:
-    """The zigzag number of up to 32 or 64 ``bits`` at ``pos``, and the position after it."""
-    value = 0
-    shift = 0
-    while pos < stop and shift < bits:
-        pos &= _PLACE
-        byte = buf[pos] & 255
-        pos += 1
-        if shift + 7 > bits and byte >> (bits - shift) > 0:
-            return 0, _NOWHERE
-        value |= (byte & 127) << shift
-        if byte < 128:
-            # Compiled, the 64th bit is the sign.
-            return value >> 1 & _INT64_MAX ^ -(value & 1), pos
-        shift += 7
-    return 0, _NOWHERE
-
-
-@inlined
-def varint(buf: Any, pos: int, stop: int) -> tuple[int, int]:
-    """The zigzag number of up to 32 bits at ``pos``, and the position after it.
-
-    That position is beyond every buffer where the number does not end before ``stop``. The jumps
-    are easy to predict, so that what follows need not wait for the number.
-    """
-    if stop - pos > 1:
-        pos &= _PLACE
-        value = buf[pos] & 255
-        if value < 128:
-            return value >> 1 ^ -(value & 1), pos + 1
-        second = buf[pos + 1] & 255
-        if second < 128:
-            value = value & 127 | second << 7
-            return value >> 1 ^ -(value & 1), pos + 2
-    return long_varint(buf, pos, stop, 32)
-
-
-@inlined
-def varlong(buf: Any, pos: int, stop: int) -> tuple[int, int]:
-    """As ``varint``, with up to 64 bits."""
-    if pos < stop:
-        pos &= _PLACE
-        value = buf[pos] & 255
-        if value < 128:
-            return value >> 1 ^ -(value & 1), pos + 1
-    return long_varint(buf, pos, stop, 64)
 
 
 @kernel(
-    f"UniTuple(int64, 8)({_BYTES}, int64[:, ::1], int64, int64, int64[::1], int64[::1], int32[::1],"
+    f"UniTuple(int64, 8)({BYTES}, int64[:, ::1], int64, int64, int64[::1], int64[::1], int32[::1],"
     " int32[::1], int32[::1], uint8[::1], int32[::1], int32[::1], int32[::1], int32[::1], int32[::1])"
 )
 def read_records(
@@ -202,66 +147,44 @@ def read_records(
     return END, 0, row, key_bytes, null_keys, value_bytes, null_values, headers
 
 
-@kernel(
-    f"UniTuple(int64, 5)({_BYTES}, int32[::1], int32[::1], int32[::1],"
-    " int32[::1], int32[::1], int32[::1], int32[::1], int32[::1])"
-)
-def read_headers(
-    buf: Any,
-    starts: Any,
-    stops: Any,
-    counts: Any,
-    key_starts: Any,
-    key_sizes: Any,
-    value_starts: Any,
-    value_sizes: Any,
-    offsets: Any,
+@kernel("UniTuple(int64, 5)(int64[:, ::1], int64[::1], int64[::1], int64, int64, int64, int64[:, ::1])")
+def place_records(
+    table: Any,
+    rows: Any,
+    sizes: Any,
+    bytes_max: int,
+    count_max: int,
+    record_bytes_min: int,
+    part: Any,
 ) -> tuple[int, int, int, int, int]:
-    """Index the headers of all rows, which lie in ``[starts[i], stops[i])``; check all of them.
+    """Copy the first ``rows`` of the table, whose records make a part of ``bytes_max``, to ``part``.
 
-    Fills one key and one value for each header, null values with the size -1, and ``offsets``:
-    the first header of each row, one more for the end.
-    Returns ``(code, row, key_bytes, value_bytes, null_values)``: where it stopped, and sums.
+    There position and size are those of the records: of plain batches in the buffer, from the
+    part's begin on; with ``sizes`` those of decompressed records that lie one after the other.
+    A record counts as ``record_bytes_min`` at least. The batch that reaches the limit is the last.
+    Returns ``(code, stop, begin, end, count)``: how many of the rows, the part's place in the buffer,
+    and the number of its records.
     """
-    header = key_bytes = value_bytes = null_values = 0
-    offsets[0] = 0
-    for row in range(len(starts)):
-        pos = int(starts[row])
-        stop = stops[row]
-        for _ in range(counts[row]):
-            key_size, pos = varint(buf, pos, stop)
-            key_start = pos
-            pos += max(key_size, 0)
-            value_size, pos = varint(buf, pos, stop)
-            if pos > stop or key_size < 0 or value_size < -1:
-                return BAD_RECORD, row, key_bytes, value_bytes, null_values
-            key_starts[header] = key_start
-            key_sizes[header] = key_size
-            value_starts[header] = pos
-            value_sizes[header] = value_size
-            pos += max(value_size, 0)
-            key_bytes += key_size
-            value_bytes += max(value_size, 0)
-            null_values += value_size < 0
-            header += 1
-        if pos != stop:
-            return BAD_RECORD, row, key_bytes, value_bytes, null_values
-        offsets[row + 1] = header
-    return END, 0, key_bytes, value_bytes, null_values
-
-
-@kernel(f"void({_BYTES}, int32[::1], int32[::1], uint8[::1], int32[::1])")
-def gather_spans(buf: Any, starts: Any, sizes: Any, data: Any, offsets: Any) -> None:
-    """Copy the spans of ``buf`` one after the other into ``data``; fill their ``offsets``.
-
-    A negative size copies nothing. The caller has checked that spans lie in ``buf`` and that their
-    sum fits ``data`` and int32.
-    """
-    pos = 0
-    offsets[0] = 0
-    for row in range(len(starts)):
-        size = sizes[row]
-        if size > 0:
-            copy(data, pos, buf, starts[row], size)
-            pos += size
-        offsets[row + 1] = pos
+    pos = count = taken = begin = 0
+    if len(sizes) == 0:
+        begin += table[rows[0], POS] + BATCH_OVERHEAD
+    for i in range(len(rows)):
+        row = rows[i]
+        if len(sizes) > 0:
+            size = sizes[i]
+        else:
+            size = table[row, SIZE] - BATCH_OVERHEAD
+            pos = table[row, POS] + BATCH_OVERHEAD - begin
+        claimed = table[row, COUNT]
+        if claimed < 0 or claimed > size // RECORD_BYTES_MIN or claimed > count_max:
+            return BAD_COUNT, i, begin, begin + pos, count
+        for column in range(BATCH_COLUMNS):
+            part[i, column] = table[row, column]
+        part[i, POS] = pos
+        part[i, SIZE] = size
+        pos += size
+        count += claimed
+        taken += max(size, record_bytes_min * claimed)
+        if taken >= bytes_max:
+            return END, i + 1, begin, begin + pos, count
+    return END, len(rows), begin, begin + pos, count

@@ -16,17 +16,15 @@ import numpy as np
 from ...errors import CorruptDataError, KafkaWireError
 from ...protocol.buffers import Buffers
 from ...protocol.primitives import Buffer
-from .. import log_kernels as kernels
-from ..columns import Int64s, Uint8s
-from ..compression.gzip import TooLarge
-from ..compression.table import CODECS
+from .. import log_kernels
+from ..arrays import Int64s, Uint8s, byte_array, joined
+from ..compression.codec import Format, TooLarge
+from ..compression.table import decompress
 from ..limits import MESSAGE_BYTES_MIN, DecodeLimits
 from ..log_index import BatchIndex, table_room
-from ..log_kernels import HEADER_BYTES
-from ..message_set.index import byte_array
+from ..log_layout import BATCH_OVERHEAD, CODEC_MASK, RECORD_BYTES_MIN
+from .read_kernels import place_records
 
-#: Bits of a batch's attributes.
-CODEC_MASK: Final = 7
 #: Where batches are not compressed, their own sizes tell those of the records.
 _PLAIN: Final = np.empty(0, np.int64)
 #: Decompressed bytes of one part: rows enough for a batch in Spark, and few enough to stay in caches.
@@ -52,7 +50,7 @@ class Regions:
 
     def region_of(self, row: int) -> int:
         """The region of a record that was kept."""
-        return int(np.searchsorted(np.cumsum(self.table[:, kernels.KEPT]), row, "right"))
+        return int(np.searchsorted(np.cumsum(self.table[:, log_kernels.KEPT]), row, "right"))
 
     def damage(self, region: int, reason: str) -> CorruptDataError:
         """The error for a damaged record in a region."""
@@ -67,7 +65,7 @@ def regions_of(index: BatchIndex, rows: Int64s, limits: DecodeLimits, buffers: B
     Raises ``CorruptDataError`` for an unknown codec, damaged compressed data or a count that the
     bytes cannot hold, ``LimitError`` for a batch that decompresses to too much. All fatal.
     """
-    if (index.table[rows, kernels.ATTRIBUTES] & CODEC_MASK).any():
+    if (index.table[rows, log_kernels.ATTRIBUTES] & CODEC_MASK).any():
         yield from _decompressed(index, rows, limits, buffers)
     else:
         yield from _plain(index, rows, limits)
@@ -84,14 +82,14 @@ def _plain(index: BatchIndex, rows: Int64s, limits: DecodeLimits) -> Iterator[Re
 def _decompressed(
     index: BatchIndex, rows: Int64s, limits: DecodeLimits, buffers: Buffers
 ) -> Iterator[Regions]:
-    stage, sizes = _Stage(buffers), list[int]()
+    stage, sizes = _JoinedRecords(buffers), list[int]()
     part_bytes_max = min(limits.batch_bytes_max, _STAGE_BYTES)
     first, taken, view = 0, 0, index.buf.data
-    columns = (kernels.POS, kernels.SIZE, kernels.ATTRIBUTES, kernels.COUNT)
+    columns = (log_kernels.POS, log_kernels.SIZE, log_kernels.ATTRIBUTES, log_kernels.COUNT)
     for i, (pos, size, attributes, count) in enumerate(index.table[rows][:, columns].tolist()):
-        payload = view[pos + HEADER_BYTES : pos + size]
+        payload = view[pos + BATCH_OVERHEAD : pos + size]
         try:
-            parts = _content(payload, attributes & CODEC_MASK, limits)
+            parts = _records(payload, attributes & CODEC_MASK, limits)
         except CorruptDataError as error:
             raise index.damage(int(rows[i]), str(error)) from error
         except TooLarge as error:
@@ -113,24 +111,14 @@ def _decompressed(
         yield _placed(index, rows[first:], limits, stage.take(), np.array(sizes))
 
 
-def joined(parts: list[Buffer]) -> Uint8s:
-    """All parts in a row, without a copy where there is one; they are taken out of the list."""
-    content = parts[0] if len(parts) == 1 else b"".join(parts)
-    parts.clear()
-    return byte_array(content)
-
-
-def _content(payload: memoryview, number: int, limits: DecodeLimits) -> list[Buffer]:
+def _records(payload: memoryview, number: int, limits: DecodeLimits) -> list[Buffer]:
     """The records of a batch, in parts."""
     if not number or not payload:
         return [payload]
-    codec = CODECS[2].get(number)
-    if codec is None:
-        raise CorruptDataError(f"its compression codec {number} is unknown")
-    return codec.decompress(payload, limits.decompressed_bytes_max)
+    return decompress(number, Format.MAGIC_2, payload, limits.decompressed_bytes_max)
 
 
-class _Stage:
+class _JoinedRecords:
     """Where the records of one part after the other are joined, in the same memory."""
 
     def __init__(self, buffers: Buffers) -> None:
@@ -168,7 +156,7 @@ def _placed(
     They lie in the index's buffer; or all of them in the stage, one after the other, with these sizes.
     """
     part = table_room(len(rows))
-    code, stop, begin, end, count = kernels.place_records(
+    code, stop, begin, end, count = place_records(
         index.table,
         rows,
         sizes,
@@ -177,17 +165,17 @@ def _placed(
         MESSAGE_BYTES_MIN,
         part,
     )
-    if code == kernels.BAD_COUNT:
+    if code == log_kernels.BAD_COUNT:
         # Refused before memory is taken for them.
-        size = sizes[stop] if len(sizes) else index.table[rows[stop], kernels.SIZE] - HEADER_BYTES
+        size = sizes[stop] if len(sizes) else index.table[rows[stop], log_kernels.SIZE] - BATCH_OVERHEAD
         raise _bad_count(index, int(rows[stop]), int(size), limits)
     buf = index.buf if stage is None else stage
     return Regions(index, rows[:stop], buf[begin:end], part[:stop], count)
 
 
 def _bad_count(index: BatchIndex, row: int, size: int, limits: DecodeLimits) -> KafkaWireError:
-    count = int(index.table[row, kernels.COUNT])
-    if 0 <= count <= size // kernels.RECORD_BYTES_MIN:
+    count = int(index.table[row, log_kernels.COUNT])
+    if 0 <= count <= size // RECORD_BYTES_MIN:
         return index.too_large(
             row, f"it holds {count} records, and each counts as {MESSAGE_BYTES_MIN} bytes", limits
         )

@@ -16,15 +16,16 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from typing import Any, Final
+from dataclasses import replace
+from typing import Final
 
 import cramjam
 import numpy as np
 
-from ...errors import CorruptDataError, OptionError
+from ...errors import CorruptDataError
 from ...protocol.primitives import Buffer
-from ..columns import Uint8s, room
-from .gzip import Codec, TooLarge, check_parts
+from ..arrays import room
+from .codec import Codec, Format, TooLarge, check_parts, decompress_into, fitted
 
 _MAGIC: Final = b"\x04\x22\x4d\x18"
 _UINT32: Final = struct.Struct("<I")
@@ -41,12 +42,9 @@ _BLOCK_SIZE: Final = 64 * 1024
 _PLAIN_BLOCK: Final = 1 << 31
 #: Most that one byte of a block becomes.
 _RATIO_MAX: Final = 255
-_LEVEL_MAX: Final = 17
 #: Of XXH32.
 _PRIME_1, _PRIME_2, _PRIME_3 = 0x9E3779B1, 0x85EBCA77, 0xC2B2AE3D
 _PRIME_4, _PRIME_5 = 0x27D4EB2F, 0x165667B1
-#: What cramjam says of a result that is larger than the room for it.
-_NO_ROOM: Final = "failed to write whole buffer"
 
 
 def _decompress(payload: memoryview, size_max: int) -> list[Buffer]:
@@ -78,24 +76,6 @@ def _decompress(payload: memoryview, size_max: int) -> list[Buffer]:
 def _room(size: int, is_plain: bool, block_size_max: int) -> int:
     """The most that a block of so many bytes becomes."""
     return min(block_size_max, size if is_plain else size * _RATIO_MAX)
-
-
-def fitted(target: Uint8s, written: int) -> Buffer:
-    """What was written to the target: a copy where most of it was room, which would be kept with it."""
-    content = target.data[:written]
-    return content if 2 * written >= len(target) else bytes(content)
-
-
-def decompress_into(library: Any, name: str, data: Buffer, size: int, size_max: int) -> list[Buffer]:
-    """What the library makes of the data, which is at most ``size`` bytes, and refused above ``size_max``."""
-    target = room(min(size, size_max), np.uint8)
-    try:
-        written: int = library.decompress_into(data, target)
-    except cramjam.DecompressionError as error:
-        if str(error) == _NO_ROOM and size > size_max:
-            raise TooLarge(size_max + 1) from error
-        raise CorruptDataError(f"its {name} data are damaged ({error})") from error
-    return [fitted(target, written)]
 
 
 def _measure(payload: memoryview, start: int, block_size_max: int, size_max: int) -> tuple[int, int, int]:
@@ -138,9 +118,7 @@ def _header(payload: memoryview) -> tuple[int, int]:
     return size, 1 << (8 + 2 * code)
 
 
-def _compress(data: Buffer, level: int | None) -> Buffer:
-    if level is not None and not 1 <= level <= _LEVEL_MAX:
-        raise OptionError(f"lz4 has the compression levels 1 to {_LEVEL_MAX}, not {level}")
+def _encode(data: Buffer, level: int | None) -> Buffer:
     if level is not None:
         # The library has levels for frames only, and takes nothing but bytes.
         compressor = cramjam.lz4.Compressor(level=level, content_checksum=False, block_linked=False)
@@ -163,8 +141,8 @@ def _decompress_magic_0(payload: memoryview, size_max: int) -> list[Buffer]:
     return _decompress(memoryview(b"".join((payload[: size - 1], checksum, payload[size:]))), size_max)
 
 
-def _compress_magic_0(data: Buffer, level: int | None) -> Buffer:
-    frame = memoryview(_compress(data, level))
+def _encode_magic_0(data: Buffer, level: int | None) -> Buffer:
+    frame = memoryview(_encode(data, level))
     size, _ = _header(frame)
     return b"".join((frame[: size - 1], header_checksum(frame[: size - 1]), frame[size:]))
 
@@ -188,6 +166,16 @@ def _rotated(value: int, bits: int) -> int:
     return (value << bits | value >> (32 - bits)) & 0xFFFFFFFF
 
 
-LZ4: Final = Codec("lz4", 3, _decompress, _compress)
+LZ4: Final = Codec(
+    "lz4",
+    3,
+    frozenset((Format.MAGIC_1, Format.MAGIC_2)),
+    "0.8.2",
+    _decompress,
+    _encode,
+    levels=(1, 17),
+)
 #: The same with the checksum of magic 0.
-LZ4_MAGIC_0: Final = Codec("lz4", 3, _decompress_magic_0, _compress_magic_0)
+LZ4_MAGIC_0: Final = replace(
+    LZ4, formats=frozenset((Format.MAGIC_0,)), decompress=_decompress_magic_0, encode=_encode_magic_0
+)

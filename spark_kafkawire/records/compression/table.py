@@ -1,4 +1,4 @@
-"""The compressions of Kafka 0.8 and later, by number and by name."""
+"""The one table of codecs: add a codec in a module of its own, and here."""
 
 from __future__ import annotations
 
@@ -6,32 +6,59 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
-from ...errors import OptionError, quoted
-from .gzip import GZIP, SNAPPY, Codec
+from ...errors import CorruptDataError, OptionError, quoted
+from ...protocol.primitives import Buffer
+from .codec import Codec, Format
+from .gzip import GZIP
 from .lz4 import LZ4, LZ4_MAGIC_0
+from .snappy import SNAPPY
 from .zstd import ZSTD
 
-#: The codecs of each magic by the number that attributes hold; 0 is no compression.
-CODECS: Final[Mapping[int, Mapping[int, Codec]]] = MappingProxyType(
+_ALL: Final = (GZIP, SNAPPY, LZ4, LZ4_MAGIC_0, ZSTD)
+#: What the option ``compression`` is where nothing is compressed; attributes have the number 0.
+NONE: Final = "none"
+#: The codecs by name, each once.
+CODECS: Final[Mapping[str, Codec]] = MappingProxyType({codec.name: codec for codec in reversed(_ALL)})
+#: Those of each format by their number.
+_BY_NUMBER: Final[Mapping[Format, Mapping[int, Codec]]] = MappingProxyType(
     {
-        magic: MappingProxyType({codec.number: codec for codec in codecs})
-        for magic, codecs in enumerate(
-            ((GZIP, SNAPPY, LZ4_MAGIC_0), (GZIP, SNAPPY, LZ4), (GZIP, SNAPPY, LZ4, ZSTD))
-        )
+        each: MappingProxyType({codec.number: codec for codec in _ALL if each in codec.formats})
+        for each in Format
     }
 )
-#: What the option ``kafka.compression.type`` may be.
-NAMES: Final = ("none", *(codec.name for codec in CODECS[2].values()))
 
 
-def codec_named(name: str, magic: int = 2) -> Codec | None:
-    """The codec of that name in messages of that magic; None for ``none``.
+def codec_names(format: Format) -> tuple[str, ...]:
+    """What the option ``compression`` may be, for messages of that format."""
+    return NONE, *(codec.name for codec in _BY_NUMBER[format].values())
 
-    Raises ``OptionError`` (fatal) for an unknown name, or one that the magic has not.
+
+def codec_named(name: str, format: Format) -> Codec | None:
+    """The codec of that name; None for ``none``.
+
+    Raises ``OptionError`` (fatal) for an unknown name, or one that the format has not.
     """
-    if name not in NAMES:
-        raise OptionError(f"compression is one of {', '.join(NAMES)}, not {quoted(name)}")
-    found = next((codec for codec in CODECS[magic].values() if codec.name == name), None)
-    if found is None and name != "none":
-        raise OptionError(f"compression {name} needs Kafka 2.1 or later, and this broker is older")
-    return found
+    if name == NONE:
+        return None
+    for codec in _BY_NUMBER[format].values():
+        if codec.name == name:
+            return codec
+    names = ", ".join(codec_names(format))
+    if name in CODECS:
+        raise OptionError(
+            f"compression {name} needs Kafka {CODECS[name].since} or later, and this broker is older;"
+            f" it knows {names}"
+        )
+    raise OptionError(f"compression is one of {names}, not {quoted(name)}")
+
+
+def decompress(number: int, format: Format, payload: memoryview, size_max: int) -> list[Buffer]:
+    """What a payload holds that the codec of that number made, in parts.
+
+    Raises ``CorruptDataError`` for damage and a number that the format has not, ``TooLarge`` for a result
+    above ``size_max`` bytes. Both are fatal, and their places are the caller's to tell.
+    """
+    codec = _BY_NUMBER[format].get(number)
+    if codec is None:
+        raise CorruptDataError(f"its compression codec {number} is unknown")
+    return codec.decompress(payload, size_max)

@@ -14,10 +14,9 @@ from typing import Final
 
 import cramjam
 
-from ...errors import CorruptDataError, OptionError
+from ...errors import CorruptDataError
 from ...protocol.primitives import Buffer
-from .gzip import Codec, TooLarge, check_parts
-from .lz4 import decompress_into
+from .codec import Codec, Format, TooLarge, check_parts, decompress_into
 
 _MAGIC: Final = 0xFD2FB528
 #: A frame of other bytes, which are passed over; its lowest four bits are free.
@@ -33,8 +32,6 @@ _DICTIONARY_ID_SIZES: Final = (0, 1, 2, 4)
 _CONTENT_SIZES: Final = (0, 2, 4, 8)
 _CHECKSUM_BIT: Final = 4
 _SINGLE_SEGMENT_BIT: Final = 32
-_LEVEL_MIN: Final = -131_072
-_LEVEL_MAX: Final = 22
 _LEVEL_DEFAULT: Final = 3
 
 
@@ -98,10 +95,18 @@ def _cut() -> CorruptDataError:
     return CorruptDataError("its zstd frame ends too early")
 
 
-def _compress(data: Buffer, level: int | None) -> Buffer:
-    if level is not None and not _LEVEL_MIN <= level <= _LEVEL_MAX:
-        raise OptionError(f"zstd has the compression levels {_LEVEL_MIN} to {_LEVEL_MAX}, not {level}")
+def _encode(data: Buffer, level: int | None) -> Buffer:
     return memoryview(cramjam.zstd.compress(data, _LEVEL_DEFAULT if level is None else level))
 
 
-ZSTD: Final = Codec("zstd", 4, _decompress, _compress)
+#: KIP-110 brought it, with version 7 of Produce.
+ZSTD: Final = Codec(
+    "zstd",
+    4,
+    frozenset((Format.MAGIC_2,)),
+    "2.1",
+    _decompress,
+    _encode,
+    levels=(-131_072, 22),
+    produce_version=7,
+)

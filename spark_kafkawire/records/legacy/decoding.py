@@ -15,7 +15,6 @@ Source: Apache Kafka's AbstractLegacyRecordBatch.java and LegacyRecord.java; KIP
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Container, Iterator
 from dataclasses import dataclass
 from typing import Final
@@ -25,24 +24,26 @@ import pyarrow as pa
 
 from ...errors import CorruptDataError
 from ...protocol.buffers import Buffers
-from ...protocol.primitives import Buffer
-from .. import compiler
-from .. import log_kernels as kernels
-from ..batch.regions import CODEC_MASK, joined
+from ...protocol.primitives import Buffer, read_int32
+from .. import compiler, log_kernels
+from ..arrays import Int32s, Int64s, Uint8s, byte_array, joined, room
 from ..checksum import crc32, first_mismatch
-from ..columns import Columns, Int32s, Int64s, Uint8s, room
-from ..compression.gzip import TooLarge
-from ..compression.table import CODECS
+from ..columns import Columns
+from ..compression.codec import Format, TooLarge
+from ..compression.table import decompress
 from ..limits import LEGACY_MESSAGE_BYTES_MIN, MESSAGE_BYTES_MIN, DecodeLimits
 from ..log_index import BatchIndex, index_table
-from ..log_kernels import TIMESTAMP_TYPE_BIT
-from ..message_set.index import byte_array
+from ..log_layout import (
+    CODEC_MASK,
+    LENGTH_BYTES,
+    MAGIC_POS,
+    TIMESTAMP_BYTES,
+    TIMESTAMP_POS,
+    TIMESTAMP_TYPE_BIT,
+)
 from ..spans import DecodeBuffers, Spans, gathered, room_for
+from .kernels import read_messages
 
-_INT32: Final = struct.Struct(">i")
-_MAGIC_POS: Final = 16
-#: Bytes before the key of a message of magic 0; eight more with magic 1.
-_KEY_POS: Final = 18
 _NO_TIMESTAMP_TYPE: Final = -1
 
 
@@ -61,7 +62,7 @@ def decode_messages(
     """
     for messages in _parts(index, rows, limits):
         spans = messages.spans()
-        offsets = messages.table[:, kernels.BASE_OFFSET]
+        offsets = messages.table[:, log_kernels.BASE_OFFSET]
         kept = np.flatnonzero((offsets >= start_offset) & (offsets < stop_offset))
         yield messages.columns(spans, kept, wanted, buffers.values)
 
@@ -81,7 +82,7 @@ class _Messages:
         compiler.expect(count)
         keys, values, crcs = room_for(count), room_for(count), room(count, np.uint32)
         starts, sizes = room(count, np.int64), room(count, np.int64)
-        row = kernels.read_messages(self.buf, self.table, starts, sizes, crcs, *keys, *values)
+        row = read_messages(self.buf, self.table, starts, sizes, crcs, *keys, *values)
         if row >= 0:
             raise self.index.damage(int(self.rows[row]), "the sizes of a message do not add up")
         wrong = first_mismatch(self.buf, starts, sizes, crcs)
@@ -95,13 +96,13 @@ class _Messages:
         """The messages of the rows ``kept``."""
         table = self.table[kept]
         keys, values = ((starts[kept], sizes[kept]) for starts, sizes in spans)
-        has_timestamps = (table[:, kernels.MAGIC] > 0).any()
+        has_timestamps = (table[:, log_kernels.MAGIC] > 0).any()
         has_keys = "key" in wanted and (keys[1] >= 0).any()
         return Columns(
-            table[:, kernels.BASE_OFFSET].copy(),
+            table[:, log_kernels.BASE_OFFSET].copy(),
             keys=self._gathered(keys) if has_keys else None,
             values=self._gathered(values, buffers) if "value" in wanted else None,
-            timestamps_ms=table[:, kernels.BASE_TIMESTAMP].copy()
+            timestamps_ms=table[:, log_kernels.BASE_TIMESTAMP].copy()
             if has_timestamps and "timestamp" in wanted
             else None,
             timestamp_types=_timestamp_types(table) if has_timestamps and "timestampType" in wanted else None,
@@ -113,17 +114,17 @@ class _Messages:
 
 
 def _timestamp_types(table: Int64s) -> Int32s:
-    is_append_time = table[:, kernels.ATTRIBUTES] & TIMESTAMP_TYPE_BIT != 0
-    types = np.where(table[:, kernels.MAGIC] > 0, is_append_time, _NO_TIMESTAMP_TYPE)
+    is_append_time = table[:, log_kernels.ATTRIBUTES] & TIMESTAMP_TYPE_BIT != 0
+    types = np.where(table[:, log_kernels.MAGIC] > 0, is_append_time, _NO_TIMESTAMP_TYPE)
     return types.astype(np.int32)
 
 
 def _parts(index: BatchIndex, rows: Int64s, limits: DecodeLimits) -> Iterator[_Messages]:
     """The messages in parts of about ``batch_bytes_max``."""
-    stage = _Stage(index, limits)
-    compressed = np.append(np.flatnonzero(index.table[rows, kernels.ATTRIBUTES] & CODEC_MASK), len(rows))
+    stage = _MessagesBuilder(index, limits)
+    compressed = np.append(np.flatnonzero(index.table[rows, log_kernels.ATTRIBUTES] & CODEC_MASK), len(rows))
     # What all messages before each row would take, were they plain.
-    taken = np.cumsum(np.append(0, np.maximum(index.table[rows, kernels.SIZE], MESSAGE_BYTES_MIN)))
+    taken = np.cumsum(np.append(0, np.maximum(index.table[rows, log_kernels.SIZE], MESSAGE_BYTES_MIN)))
     first = 0
     while first < len(rows):
         stop = int(compressed[np.searchsorted(compressed, first)])
@@ -132,7 +133,7 @@ def _parts(index: BatchIndex, rows: Int64s, limits: DecodeLimits) -> Iterator[_M
             if stage.cost and opened.cost >= limits.batch_bytes_max:
                 # Too large to be joined with others.
                 yield stage.messages()
-                stage = _Stage(index, limits)
+                stage = _MessagesBuilder(index, limits)
             stage.take(opened)
             del opened
             first += 1
@@ -144,11 +145,11 @@ def _parts(index: BatchIndex, rows: Int64s, limits: DecodeLimits) -> Iterator[_M
             first = stop
         if stage.cost >= limits.batch_bytes_max or first == len(rows):
             yield stage.messages()
-            stage = _Stage(index, limits)
+            stage = _MessagesBuilder(index, limits)
 
 
 def _cost(table: Int64s) -> int:
-    return int(np.maximum(table[:, kernels.SIZE], MESSAGE_BYTES_MIN).sum())
+    return int(np.maximum(table[:, log_kernels.SIZE], MESSAGE_BYTES_MIN).sum())
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +171,7 @@ def _opened(index: BatchIndex, row: int, limits: DecodeLimits) -> _Opened:
     return _Opened(row, content, _inner_table(index, row, content, limits))
 
 
-class _Stage:
+class _MessagesBuilder:
     """Messages in the making: runs of plain ones and the contents of compressed ones, in parts.
 
     ``cost`` is their size, each message counted as 128 bytes at least.
@@ -187,11 +188,14 @@ class _Stage:
 
     def copy(self, rows: Int64s) -> None:
         """Take over plain messages, and what lies between them."""
-        table = room(len(rows) * kernels.BATCH_COLUMNS, np.int64).reshape(-1, kernels.BATCH_COLUMNS)
+        table = room(len(rows) * log_kernels.BATCH_COLUMNS, np.int64).reshape(-1, log_kernels.BATCH_COLUMNS)
         # All rows are there; "raise" would copy twice.
         np.take(self._index.table, rows, axis=0, out=table, mode="clip")
-        start, stop = int(table[0, kernels.POS]), int(table[-1, kernels.POS] + table[-1, kernels.SIZE])
-        table[:, kernels.POS] -= start
+        start, stop = (
+            int(table[0, log_kernels.POS]),
+            int(table[-1, log_kernels.POS] + table[-1, log_kernels.SIZE]),
+        )
+        table[:, log_kernels.POS] -= start
         self._append(self._index.buf.data[start:stop], table, rows)
 
     def take(self, opened: _Opened) -> None:
@@ -200,7 +204,7 @@ class _Stage:
         self._append(opened.content.data, table, np.full(len(table), opened.row))
 
     def _append(self, part: Buffer, table: Int64s, rows: Int64s) -> None:
-        table[:, kernels.POS] += self._size
+        table[:, log_kernels.POS] += self._size
         self._tables.append(table)
         self._rows.append(rows)
         self._parts.append(part)
@@ -218,15 +222,12 @@ class _Stage:
 def _content(index: BatchIndex, row: int, limits: DecodeLimits) -> list[Buffer]:
     """What a compressed message holds, in parts."""
     message, table = index.batch(row), index.table[row]
-    if crc32(message[_MAGIC_POS:]) != table[kernels.CRC]:
+    if crc32(message[MAGIC_POS:]) != table[log_kernels.CRC]:
         raise index.damage(row, "its CRC-32 is wrong")
-    magic, number = int(table[kernels.MAGIC]), int(table[kernels.ATTRIBUTES]) & CODEC_MASK
-    codec = CODECS[magic].get(number)
-    if codec is None:
-        raise index.damage(row, f"its compression codec {number} is unknown")
+    magic, number = int(table[log_kernels.MAGIC]), int(table[log_kernels.ATTRIBUTES]) & CODEC_MASK
     value = _value(index, row, message)
     try:
-        return codec.decompress(value, limits.decompressed_bytes_max)
+        return decompress(number, Format(magic), value, limits.decompressed_bytes_max)
     except CorruptDataError as error:
         raise index.damage(row, str(error)) from error
     except TooLarge as error:
@@ -234,13 +235,13 @@ def _content(index: BatchIndex, row: int, limits: DecodeLimits) -> list[Buffer]:
 
 
 def _value(index: BatchIndex, row: int, message: memoryview) -> memoryview:
-    pos = _KEY_POS + 8 * int(index.table[row, kernels.MAGIC])
-    (key_size,) = _INT32.unpack_from(message, pos)
-    pos += 4 + max(key_size, 0)
-    if key_size >= -1 and len(message) - pos >= 4:
-        (size,) = _INT32.unpack_from(message, pos)
-        if size == len(message) - pos - 4:
-            return message[pos + 4 :]
+    pos = TIMESTAMP_POS + TIMESTAMP_BYTES * int(index.table[row, log_kernels.MAGIC])
+    key_size = read_int32(message, pos)
+    pos += LENGTH_BYTES + max(key_size, 0)
+    if key_size >= -1 and len(message) - pos >= LENGTH_BYTES:
+        size = read_int32(message, pos)
+        if size == len(message) - pos - LENGTH_BYTES:
+            return message[pos + LENGTH_BYTES :]
     raise index.damage(row, "the sizes of a message do not add up")
 
 
@@ -249,30 +250,30 @@ def _inner_table(index: BatchIndex, row: int, content: Uint8s, limits: DecodeLim
     outer = index.table[row]
     rows_max = limits.decompressed_bytes_max // LEGACY_MESSAGE_BYTES_MIN + 1
     code, pos, table = index_table(content, rows_max)
-    if code == kernels.ROWS_FULL:
+    if code == log_kernels.ROWS_FULL:
         raise index.too_large(
             row,
             f"it holds more than {len(table)} messages, and each counts as {LEGACY_MESSAGE_BYTES_MIN} bytes",
             limits,
         )
-    if code == kernels.BAD_ORDER:
+    if code == log_kernels.BAD_ORDER:
         raise index.damage(row, "the offset of a message is not above that of the one before it")
-    if code != kernels.END or not len(table):
+    if code != log_kernels.END or not len(table):
         raise index.damage(
             row, f"it does not hold whole messages: there is none at {pos} of {len(content)} bytes"
         )
-    if (table[:, kernels.MAGIC] != outer[kernels.MAGIC]).any():
+    if (table[:, log_kernels.MAGIC] != outer[log_kernels.MAGIC]).any():
         raise index.damage(row, "it holds messages of another magic")
-    if (table[:, kernels.ATTRIBUTES] & CODEC_MASK).any():
+    if (table[:, log_kernels.ATTRIBUTES] & CODEC_MASK).any():
         raise index.damage(row, "it holds compressed messages")
-    offsets = table[:, kernels.BASE_OFFSET]
-    if outer[kernels.MAGIC]:
-        offsets += outer[kernels.BASE_OFFSET] - offsets[-1]
+    offsets = table[:, log_kernels.BASE_OFFSET]
+    if outer[log_kernels.MAGIC]:
+        offsets += outer[log_kernels.BASE_OFFSET] - offsets[-1]
     # Offsets rise; so these two are all that can lie outside.
-    first_offset = index.table[row - 1, kernels.NEXT_OFFSET] if row > 0 else 0
-    if offsets[0] < first_offset or offsets[-1] != outer[kernels.BASE_OFFSET]:
+    first_offset = index.table[row - 1, log_kernels.NEXT_OFFSET] if row > 0 else 0
+    if offsets[0] < first_offset or offsets[-1] != outer[log_kernels.BASE_OFFSET]:
         raise index.damage(row, "the offset of a message is not one of those it holds")
-    table[:, kernels.ATTRIBUTES] = outer[kernels.ATTRIBUTES]
-    if outer[kernels.ATTRIBUTES] & TIMESTAMP_TYPE_BIT:
-        table[:, kernels.BASE_TIMESTAMP] = outer[kernels.BASE_TIMESTAMP]
+    table[:, log_kernels.ATTRIBUTES] = outer[log_kernels.ATTRIBUTES]
+    if outer[log_kernels.ATTRIBUTES] & TIMESTAMP_TYPE_BIT:
+        table[:, log_kernels.BASE_TIMESTAMP] = outer[log_kernels.BASE_TIMESTAMP]
     return table

@@ -1,10 +1,10 @@
 """Message sets of Kafka 0.6 and 0.7 (magic 0 and 1): decoding in bulk.
 
-A message set is messages one after the other (layout: ``entries``). A compressed message holds
+A message set is messages one after the other (layout: ``index``). A compressed message holds
 a message set, again with compressed messages perhaps. Decoding is deep: rows are the innermost
 messages, and offsets are byte positions of the outermost ones in the log.
 
-    bytes -> entries -> [flatten compressed messages] -> gather values -> check CRCs -> columns
+    bytes -> index -> [flatten compressed messages] -> gather values -> check CRCs -> columns
 
 Every step runs once for all messages of a buffer; only decompression runs once per message.
 """
@@ -19,38 +19,13 @@ from ...errors import CorruptDataError
 from ...protocol.buffers import Buffers
 from ...protocol.primitives import Buffer
 from .. import compiler
+from ..arrays import Int32s, Int64s, Uint8s, byte_array
 from ..checksum import first_mismatch
-from ..columns import Columns, Int32s, Int64s, Uint8s, binary_array
+from ..columns import Columns, binary_array
 from ..limits import DEFAULT_LIMITS, DecodeLimits
 from . import kernels
-from .encoding import EncodedSet, encode, encode_sets
-from .index import (
-    CODEC_MASK,
-    HEADER_BYTES,
-    LENGTH_BYTES,
-    NO_VALUES,
-    Entries,
-    Stop,
-    byte_array,
-    damage,
-    entry_size,
-    walk,
-    walk_array,
-)
+from .index import CODEC_MASK, HEADER_BYTES, LENGTH_BYTES, NO_VALUES, MessageIndex, Stop, damage, index_array
 from .nesting import Level, flatten
-
-__all__ = [
-    "DecodeLimits",
-    "Decoded",
-    "EncodedSet",
-    "Entries",
-    "Stop",
-    "decode",
-    "encode",
-    "encode_sets",
-    "entry_size",
-    "walk",
-]
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +65,7 @@ def decode(
     """
     whole, buffers = byte_array(buf), buffers or Buffers()
     window = _window(whole, limits)
-    outer, copied = _walk_copying(window, limits, buffers)
+    outer, copied = _index_copying(window, limits, buffers)
     if outer.stop in (Stop.BAD_LENGTH, Stop.BAD_MAGIC):
         offset = base_offset + outer.size
         raise CorruptDataError(
@@ -101,7 +76,7 @@ def decode(
     level = Level(window, outer, np.arange(outer.count), outer.count)
     if copied is None:
         level = flatten(level, base_offset, limits)
-    gathered = _gather(level.buf, level.entries, copied, buffers)
+    gathered = _gather(level.buf, level.index, copied, buffers)
     columns = _columns(level, outer, base_offset, values, gathered)
     size = outer.size if level.kept == outer.count else int(outer.pos[level.kept])
     is_limited = len(window) < len(whole) or outer.stop is Stop.ROWS_FULL or level.kept < outer.count
@@ -116,38 +91,42 @@ def _window(buf: Uint8s, limits: DecodeLimits) -> Uint8s:
     return buf[: max(limits.batch_bytes_max, first)]
 
 
-def _walk_copying(window: Uint8s, limits: DecodeLimits, buffers: Buffers) -> tuple[Entries, Uint8s | None]:
+def _index_copying(
+    window: Uint8s, limits: DecodeLimits, buffers: Buffers
+) -> tuple[MessageIndex, Uint8s | None]:
     """The messages, and memory that begins with their payloads; None where some are compressed."""
     # Where the first one is compressed all are, most likely.
     if len(window) > HEADER_BYTES and window[4] and window[5] & CODEC_MASK:
-        return walk_array(window, limits.rows_max), None
+        return index_array(window, limits.rows_max), None
     values = np.frombuffer(buffers.take(len(window)), np.uint8)
-    outer = walk_array(window, limits.rows_max, values)
+    outer = index_array(window, limits.rows_max, values)
     return outer, None if outer.codec.any() else values
 
 
-def _columns(level: Level, outer: Entries, base_offset: int, values: bool, gathered: _Gathered) -> Columns:
+def _columns(
+    level: Level, outer: MessageIndex, base_offset: int, values: bool, gathered: _Gathered
+) -> Columns:
     data, offsets, wrong_row = gathered
     if wrong_row is not None:
         origin = int(level.origin[wrong_row])
         raise damage(outer, origin, base_offset, "the CRC-32 of its payload is wrong")
     offset, next_offset = base_offset + outer.pos, base_offset + outer.next_pos
-    index = np.zeros(len(offset), np.int32)
-    if level.entries is not outer:
+    place = np.zeros(len(offset), np.int32)
+    if level.index is not outer:
         offset, next_offset = offset[level.origin], next_offset[level.origin]
-        index = _index(level.origin)
-    return Columns(offset, index, next_offset, binary_array(data, offsets) if values else None)
+        place = _index(level.origin)
+    return Columns(offset, place, next_offset, binary_array(data, offsets) if values else None)
 
 
-def _gather(buf: Uint8s, entries: Entries, copied: Uint8s | None, buffers: Buffers) -> _Gathered:
-    """All payloads in a row, which the walk may have ``copied`` already."""
-    compiler.expect(entries.count)
-    size = int(entries.payload_size.sum())
+def _gather(buf: Uint8s, index: MessageIndex, copied: Uint8s | None, buffers: Buffers) -> _Gathered:
+    """All payloads in a row, which the index_messages may have ``copied`` already."""
+    compiler.expect(index.count)
+    size = int(index.payload_size.sum())
     target = np.frombuffer(buffers.take(size), np.uint8) if copied is None else NO_VALUES
     data = target if copied is None else copied[:size]
-    offsets = np.empty(entries.count + 1, np.int32)
-    kernels.gather(buf, entries.payload_pos, entries.payload_size, target, offsets)
-    wrong_row = first_mismatch(buf, entries.payload_pos, entries.payload_size, entries.crc)
+    offsets = np.empty(index.count + 1, np.int32)
+    kernels.gather(buf, index.payload_pos, index.payload_size, target, offsets)
+    wrong_row = first_mismatch(buf, index.payload_pos, index.payload_size, index.crc)
     return data, offsets, wrong_row
 
 

@@ -13,18 +13,18 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
-from ...errors import OptionError, RowError
+from ...errors import RowError
 from ...protocol.buffers import Buffers
 from ...protocol.primitives import Buffer
 from .. import compiler
+from ..arrays import Int64s, Uint8s
 from ..checksum import crc32, crc32_each
-from ..columns import Int64s, Uint8s, check_spans
-from ..compression.gzip import Codec, codec_named
+from ..compression.codec import Codec, Format
+from ..compression.table import codec_named
+from ..rows import cut, value_spans
 from . import kernels
-from .index import byte_array
 
 #: ``length int32 | magic int8 | attributes int8 | crc uint32`` of a magic-1 message.
 _HEADER: Final = struct.Struct(">ibbI")
@@ -53,7 +53,7 @@ def encode(values: pa.Array, compression: str = "none", level: int | None = None
     rows = _Rows.of(values)
     rows.check_sizes(_PAYLOAD_SIZE_MAX)
     compiler.expect(rows.count)
-    return _Encoder(codec_named(compression), level, Buffers()).encode(rows)
+    return _SetEncoder(codec_named(compression, Format.MESSAGE_SET), level, Buffers()).encode(rows)
 
 
 def encode_sets(
@@ -75,9 +75,9 @@ def encode_sets(
     the first set, and otherwise as ``encode`` does. All fatal.
     """
     rows = _Rows.of(values)
-    codec = codec_named(compression)
+    codec = codec_named(compression, Format.MESSAGE_SET)
     rows.check_sizes(_PAYLOAD_SIZE_MAX if codec else message_size_max)
-    return _Encoder(codec, level, buffers or Buffers(), message_size_max).encode_sets(rows, set_bytes_max)
+    return _SetEncoder(codec, level, buffers or Buffers(), message_size_max).sets(rows, set_bytes_max)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,20 +90,11 @@ class _Rows:
 
     @classmethod
     def of(cls, values: pa.Array) -> _Rows:
-        offset_type = _offset_type(values.type)
+        data, offsets = value_spans(values, "a value")
         if values.null_count:
             row = int(np.flatnonzero(values.is_null().to_numpy(zero_copy_only=False))[0])
             raise RowError(f"row {row}: value is null, and Kafka 0.7 has no null messages")
-        if not len(values):
-            return cls(byte_array(b""), np.zeros(1, np.int64))
-        _, offsets, data = values.buffers()
-        window = slice(values.offset, values.offset + len(values) + 1)
-        rows = cls(
-            byte_array(data) if data else byte_array(b""),
-            np.frombuffer(offsets, offset_type)[window].astype(np.int64),
-        )
-        check_spans(rows.offsets, len(rows.data))
-        return rows
+        return cls(data, offsets)
 
     @property
     def count(self) -> int:
@@ -125,18 +116,13 @@ class _Rows:
                 f"row {row}: value of {sizes[row]} bytes is larger than max.message.size {size_max}"
             )
 
-    def batches(self, set_bytes_max: int) -> Iterator[_Rows]:
-        """Consecutive rows whose uncompressed sets have at most that size, or one row."""
-        stops = self.offsets[1:] - self.offsets[0] + _HEADER.size * np.arange(1, self.count + 1)
-        start, done = 0, 0
-        while start < self.count:
-            stop = max(int(np.searchsorted(stops, done + set_bytes_max, "right")), start + 1)
-            yield self.slice(start, stop)
-            start, done = stop, int(stops[stop - 1])
+    def halves(self) -> tuple[_Rows, _Rows]:
+        middle = self.count // 2
+        return self.slice(0, middle), self.slice(middle, self.count)
 
 
 @dataclass(frozen=True, slots=True)
-class _Encoder:
+class _SetEncoder:
     """How sets are made: one codec (or none), its level, where to, the broker's limit."""
 
     codec: Codec | None
@@ -144,27 +130,27 @@ class _Encoder:
     buffers: Buffers
     message_size_max: int = _PAYLOAD_SIZE_MAX
 
-    def encode_sets(self, rows: _Rows, set_bytes_max: int) -> Iterator[EncodedSet]:
+    def sets(self, rows: _Rows, set_bytes_max: int) -> Iterator[EncodedSet]:
+        """Sets of at most so many bytes before compression, or one value."""
         compiler.expect(rows.count)
-        for batch in rows.batches(set_bytes_max):
-            waiting = [batch]
-            while waiting:
-                batch = waiting.pop()
-                data = self.encode(batch)
-                if self.codec is None or len(data) - _HEADER.size <= self.message_size_max:
-                    yield EncodedSet(data, batch.count)
-                else:
-                    waiting += self._halves(batch, len(data) - _HEADER.size)
+        for start, stop in cut(np.diff(rows.offsets) + _HEADER.size, set_bytes_max):
+            yield from self._fitting_sets(rows.slice(start, stop))
 
-    def _halves(self, rows: _Rows, size: int) -> tuple[_Rows, _Rows]:
-        """Both halves, the second one first."""
+    def _fitting_sets(self, rows: _Rows) -> Iterator[EncodedSet]:
+        """One set of all rows, or sets of their halves where it is compressed and too large."""
+        data = self.encode(rows)
+        size = len(data) - _HEADER.size
+        if self.codec is None or size <= self.message_size_max:
+            yield EncodedSet(data, rows.count)
+            return
         if rows.count == 1:
             raise RowError(
                 f"row {rows.start}: value of {rows.plain_size - _HEADER.size} bytes is {size} bytes"
                 f" compressed, larger than max.message.size {self.message_size_max}"
             )
-        middle = rows.count // 2
-        return rows.slice(middle, rows.count), rows.slice(0, middle)
+        del data
+        for half in rows.halves():
+            yield from self._fitting_sets(half)
 
     def encode(self, rows: _Rows) -> Buffer:
         """One message set."""
@@ -176,11 +162,3 @@ class _Encoder:
         payload = self.codec.compress(plain, self.level)
         header = _HEADER.pack(len(payload) + _LENGTH_OVER_PAYLOAD, _MAGIC, self.codec.number, crc32(payload))
         return b"".join((header, payload))
-
-
-def _offset_type(value_type: pa.DataType) -> npt.DTypeLike:
-    if pa.types.is_binary(value_type) or pa.types.is_string(value_type):
-        return np.int32
-    if pa.types.is_large_binary(value_type) or pa.types.is_large_string(value_type):
-        return np.int64
-    raise OptionError(f"a value is a string or binary, not {value_type}")

@@ -22,7 +22,7 @@ import numpy.typing as npt
 from ...errors import CorruptDataError
 from ...protocol.primitives import Buffer
 from .. import compiler
-from ..columns import Int64s, Uint8s
+from ..arrays import Int64s, Uint8s, byte_array
 from . import kernels
 
 LENGTH_BYTES: Final = 4
@@ -33,7 +33,7 @@ MAGIC_MAX: Final = 1
 CODEC_MASK: Final = 3
 
 _LENGTH: Final = struct.Struct(">i")
-#: The columns of ``Entries``, in the order in which ``kernels.walk`` fills them.
+#: The columns of ``MessageIndex``, in the order in which ``kernels.index_messages`` fills them.
 _COLUMNS: Final = {
     "pos": np.int64,
     "payload_pos": np.int64,
@@ -50,7 +50,7 @@ _FIRST_ROWS: Final = 1024
 
 
 class Stop(enum.IntEnum):
-    """Why ``walk`` went no further."""
+    """Why an index goes no further."""
 
     END = kernels.END
     CUT = kernels.CUT
@@ -60,7 +60,7 @@ class Stop(enum.IntEnum):
 
     @property
     def meaning(self) -> str:
-        """What was found where the walk stopped, for error messages."""
+        """What was found where the index stops, for error messages."""
         return _MEANINGS[self]
 
 
@@ -74,7 +74,7 @@ _MEANINGS: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class Entries:
+class MessageIndex:
     """Messages of a buffer, one row each, in order. The columns own their memory.
 
     ``size`` bytes were indexed, all of them whole messages, and ``stop`` tells why no more: the
@@ -100,7 +100,7 @@ class Entries:
         """Number of messages."""
         return len(self.pos)
 
-    def head(self, count: int) -> Entries:
+    def head(self, count: int) -> MessageIndex:
         """The first ``count`` messages; ``stop`` and ``size`` stay what they are."""
         columns: Any = {name: getattr(self, name)[:count] for name in _COLUMNS}
         return replace(self, **columns)
@@ -116,15 +116,15 @@ class Entries:
         return self.attributes & np.uint8(CODEC_MASK)
 
 
-def walk(buf: Buffer, rows_max: int = sys.maxsize) -> Entries:
+def index_messages(buf: Buffer, rows_max: int = sys.maxsize) -> MessageIndex:
     """Index the messages of ``buf``, ``rows_max`` at most, without reading payloads.
 
     Never raises, whatever the bytes.
     """
-    return walk_array(byte_array(buf), rows_max)
+    return index_array(byte_array(buf), rows_max)
 
 
-def entry_size(buf: Buffer) -> int | None:
+def message_size(buf: Buffer) -> int | None:
     """Size of the message at the start of ``buf``, its length field included.
 
     None while the length is not there yet. Raises ``CorruptDataError`` (fatal) where the bytes
@@ -141,50 +141,42 @@ def entry_size(buf: Buffer) -> int | None:
     return LENGTH_BYTES + int(length)
 
 
-def damage(entries: Entries, row: int, base_offset: int, reason: str) -> CorruptDataError:
+def damage(index: MessageIndex, row: int, base_offset: int, reason: str) -> CorruptDataError:
     """The error for a damaged message of a set that lies at ``base_offset`` of its log."""
-    offset, next_offset = base_offset + int(entries.pos[row]), base_offset + int(entries.next_pos[row])
+    offset, next_offset = base_offset + int(index.pos[row]), base_offset + int(index.next_pos[row])
     return CorruptDataError(
         f"message at offset {offset} is damaged: {reason}; the next one begins at {next_offset}", offset
     )
 
 
-def byte_array(buf: Buffer) -> Uint8s:
-    """The buffer's bytes as a read-only array, which owns no memory."""
-    array = np.frombuffer(buf, np.uint8)
-    # Kernels are compiled for read-only input, whatever the buffer is.
-    array.flags.writeable = False
-    return array
-
-
-def walk_array(buf: Uint8s, rows_max: int, values: Uint8s = NO_VALUES) -> Entries:
-    """``walk`` over a read-only array; copies plain payloads one after the other to ``values``.
+def index_array(buf: Uint8s, rows_max: int, values: Uint8s = NO_VALUES) -> MessageIndex:
+    """``index_messages`` of a read-only array; copies plain payloads one after the other to ``values``.
 
     ``values`` is as long as ``buf`` at least, or empty: then nothing is copied.
     """
     starts, stops = np.zeros(1, np.int64), np.array([len(buf)], np.int64)
-    code, pos, columns = _walk(buf, starts, stops, rows_max, values)
+    code, pos, columns = _index(buf, starts, stops, rows_max, values)
     is_cut = code == kernels.END and pos < len(buf)
-    return Entries(pos, Stop.CUT if is_cut else Stop(code), *columns)
+    return MessageIndex(pos, Stop.CUT if is_cut else Stop(code), *columns)
 
 
-def walk_regions(buf: Uint8s, starts: Int64s, stops: Int64s, rows_max: int) -> Entries:
+def index_regions(buf: Uint8s, starts: Int64s, stops: Int64s, rows_max: int) -> MessageIndex:
     """Index the messages of several sets that lie in ``buf`` in ascending order.
 
     Set ``i`` is ``[starts[i], stops[i])``; what a set's end cuts is passed over, but a set
-    with no whole message and at least a length stops the walk as ``CUT``.
+    with no whole message and at least a length stops the index as ``CUT``.
     """
-    code, pos, columns = _walk(buf, starts, stops, rows_max, NO_VALUES)
-    return Entries(pos, Stop(code), *columns)
+    code, pos, columns = _index(buf, starts, stops, rows_max, NO_VALUES)
+    return MessageIndex(pos, Stop(code), *columns)
 
 
-def _walk(buf: Uint8s, starts: Int64s, stops: Int64s, rows_max: int, values: Uint8s) -> tuple[int, int, Any]:
+def _index(buf: Uint8s, starts: Int64s, stops: Int64s, rows_max: int, values: Uint8s) -> tuple[int, int, Any]:
     """The kernel's code, where it stopped, and the columns, which grow with what was found."""
     room = min(len(buf) // (HEADER_BYTES + 1) + 1, _FIRST_ROWS, rows_max)
     columns: Any = [np.empty(room, dtype) for dtype in _COLUMNS.values()]
     region, pos, row, value_pos = 0, int(starts[0]), 0, 0
     while True:
-        code, region, pos, row, value_pos = kernels.walk(
+        code, region, pos, row, value_pos = kernels.index_messages(
             buf, starts, stops, region, pos, row, value_pos, values, *columns
         )
         if code != kernels.ROWS_FULL or row == rows_max:

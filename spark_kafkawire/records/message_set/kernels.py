@@ -1,19 +1,12 @@
-"""The few loops over messages that must be fast.
-
-Each is one plain Python function that numba compiles once it repays (see ``compiler``). None
-allocates, none raises: positions and codes come back, and the callers make errors of them.
-Bounds are checked here where they come from peers' bytes, and by the callers otherwise.
-"""
+"""The loops over the messages of a set; the rules are those of ``compiler.Kernel``."""
 
 from __future__ import annotations
 
 from typing import Any, Final
 
-import numpy as np
+from ..compiler import BYTES, PLACE, copy, kernel
 
-from ..compiler import copy, inlined, kernel, library_crc32
-
-#: Why ``walk`` came back.
+#: Why ``index_messages`` came back.
 END: Final = 0
 CUT: Final = 1
 ROWS_FULL: Final = 2
@@ -22,17 +15,13 @@ BAD_MAGIC: Final = 4
 
 #: The bits of a message's attributes that name its codec.
 _CODEC_MASK: Final = 3
-#: Bits of a position. A masked position cannot be negative, which spares compiled code the test
-#: for Python's negative indices at every byte: a third of the time.
-_PLACE: Final = 2**62 - 1
-_BYTES: Final = "Array(uint8, 1, 'C', readonly=True)"
 
 
 @kernel(
-    f"UniTuple(int64, 5)({_BYTES}, int64[::1], int64[::1], int64, int64, int64, int64, uint8[::1],"
+    f"UniTuple(int64, 5)({BYTES}, int64[::1], int64[::1], int64, int64, int64, int64, uint8[::1],"
     " int64[::1], int64[::1], int64[::1], uint32[::1], uint8[::1], uint8[::1], int64[::1])"
 )
-def walk(
+def index_messages(
     buf: Any,
     region_starts: Any,
     region_stops: Any,
@@ -62,7 +51,7 @@ def walk(
     while region < len(region_starts):
         stop = region_stops[region]
         while stop - pos >= 4:
-            pos &= _PLACE
+            pos &= PLACE
             length = (buf[pos] << 24) | (buf[pos + 1] << 16) | (buf[pos + 2] << 8) | buf[pos + 3]
             if length < 5 or length > 0x7FFFFFFF:
                 return BAD_LENGTH, region, pos, row, value_pos
@@ -97,7 +86,7 @@ def walk(
     return END, region, pos, row, value_pos
 
 
-@kernel(f"void({_BYTES}, int64[::1], int64[::1], uint8[::1], int32[::1])")
+@kernel(f"void({BYTES}, int64[::1], int64[::1], uint8[::1], int32[::1])")
 def gather(buf: Any, starts: Any, sizes: Any, values: Any, offsets: Any) -> None:
     """Copy the spans of ``buf`` one after the other into ``values``; fill their ``offsets``.
 
@@ -114,68 +103,7 @@ def gather(buf: Any, starts: Any, sizes: Any, values: Any, offsets: Any) -> None
         offsets[row + 1] = pos
 
 
-@inlined
-def crc32_of(values: Any, pos: int, stop: int, tables: Any, library: int) -> int:
-    """The CRC-32 of ``values[pos:stop]``: by the library at this address, or 16 bytes a step."""
-    if library:
-        return library_crc32(library, values, pos, stop - pos)
-    crc: Any = 0xFFFFFFFF
-    while stop - pos >= 16:
-        pos &= _PLACE
-        crc = np.int64(
-            tables[15 << 8 | (crc & 255 ^ values[pos])]
-            ^ tables[14 << 8 | (crc >> 8 & 255 ^ values[pos + 1])]
-            ^ tables[13 << 8 | (crc >> 16 & 255 ^ values[pos + 2])]
-            ^ tables[12 << 8 | (crc >> 24 & 255 ^ values[pos + 3])]
-            ^ tables[11 << 8 | values[pos + 4]]
-            ^ tables[10 << 8 | values[pos + 5]]
-            ^ tables[9 << 8 | values[pos + 6]]
-            ^ tables[8 << 8 | values[pos + 7]]
-            ^ tables[7 << 8 | values[pos + 8]]
-            ^ tables[6 << 8 | values[pos + 9]]
-            ^ tables[5 << 8 | values[pos + 10]]
-            ^ tables[4 << 8 | values[pos + 11]]
-            ^ tables[3 << 8 | values[pos + 12]]
-            ^ tables[2 << 8 | values[pos + 13]]
-            ^ tables[1 << 8 | values[pos + 14]]
-            ^ tables[values[pos + 15]]
-        )
-        pos += 16
-    while stop - pos >= 4:
-        pos &= _PLACE
-        crc = np.int64(
-            tables[3 << 8 | (crc & 255 ^ values[pos])]
-            ^ tables[2 << 8 | (crc >> 8 & 255 ^ values[pos + 1])]
-            ^ tables[1 << 8 | (crc >> 16 & 255 ^ values[pos + 2])]
-            ^ tables[crc >> 24 & 255 ^ values[pos + 3]]
-        )
-        pos += 4
-    while pos < stop:
-        crc = np.int64(crc >> 8 ^ tables[crc & 255 ^ values[pos]])
-        pos += 1
-    return int(crc ^ 0xFFFFFFFF)
-
-
-@kernel(f"void({_BYTES}, int64[::1], uint32[::1], int64, uint32[::1])")
-def crc_each(values: Any, offsets: Any, tables: Any, library: int, crcs: Any) -> None:
-    """The CRC-32 of each value ``values[offsets[i]:offsets[i + 1]]``.
-
-    ``tables`` are ``checksum.slice_tables``, ``library`` is ``checksum.library_address``.
-    """
-    for row in range(len(crcs)):
-        crcs[row] = crc32_of(values, offsets[row], offsets[row + 1], tables, library)
-
-
-@kernel(f"int64({_BYTES}, int64[::1], int64[::1], uint32[::1], uint32[::1], int64)")
-def check_each(buf: Any, starts: Any, sizes: Any, claimed: Any, tables: Any, library: int) -> int:
-    """The first span of ``buf`` that has not the CRC-32 it claims, or -1; tables and library as above."""
-    for row in range(len(starts)):
-        if crc32_of(buf, starts[row], starts[row] + sizes[row], tables, library) != claimed[row]:
-            return row
-    return -1
-
-
-@kernel(f"void({_BYTES}, int64[::1], uint32[::1], uint8[::1])")
+@kernel(f"void({BYTES}, int64[::1], uint32[::1], uint8[::1])")
 def write_messages(values: Any, offsets: Any, crcs: Any, out: Any) -> None:
     """Write one plain magic-1 message for each value into ``out``, which they fill exactly."""
     pos = 0
@@ -184,7 +112,7 @@ def write_messages(values: Any, offsets: Any, crcs: Any, out: Any) -> None:
         size = offsets[row + 1] - start
         length = size + 6
         crc = crcs[row]
-        pos &= _PLACE
+        pos &= PLACE
         out[pos] = length >> 24
         out[pos + 1] = length >> 16 & 255
         out[pos + 2] = length >> 8 & 255

@@ -3,7 +3,7 @@
     [plain][gzip of three][plain]  ->  [plain][plain plain plain][plain]
 
 A level is one buffer with the index of its messages. The next one is the bytes of its plain
-messages and the content of its compressed ones, joined, so that all sets of a level are walked at
+messages and the content of its compressed ones, joined, so that all sets of a level are indexed at
 once. ``origin`` tells for each message which outermost one it came from.
 """
 
@@ -16,11 +16,12 @@ import numpy as np
 
 from ...errors import CorruptDataError, LimitError
 from ...protocol.primitives import Buffer
+from ..arrays import Int64s, Uint8s, byte_array
 from ..checksum import crc32
-from ..columns import Int64s, Uint8s
-from ..compression.gzip import CODECS, TooLarge
+from ..compression.codec import Format, TooLarge
+from ..compression.table import decompress
 from ..limits import COMPRESSED_BYTES_MIN, MESSAGE_BYTES_MIN, DecodeLimits
-from .index import CODEC_MASK, Entries, Stop, byte_array, damage, walk_regions
+from .index import CODEC_MASK, MessageIndex, Stop, damage, index_regions
 
 #: Compressed messages that one may hold whatever the limit.
 _OPENED_ALWAYS: Final = 1024
@@ -35,7 +36,7 @@ class Level:
     """
 
     buf: Uint8s
-    entries: Entries
+    index: MessageIndex
     origin: Int64s
     kept: int
 
@@ -61,7 +62,7 @@ class _Flattening:
 
     def run(self) -> Level:
         level = self._outer
-        while len(compressed := np.flatnonzero(level.entries.codec)):
+        while len(compressed := np.flatnonzero(level.index.codec)):
             if self._depth == self._limits.depth_max:
                 place = self._offset(level.origin[compressed[0]])
                 raise LimitError(
@@ -73,58 +74,56 @@ class _Flattening:
         return level
 
     def _next_level(self, level: Level, compressed: Int64s) -> Level:
-        stage, kept = _Stage(level), level.kept
+        builder, kept = _LevelBuilder(level), level.kept
         for row in compressed.tolist():
             origin = int(level.origin[row])
-            if stage.size_at(row) >= self._limits.batch_bytes_max:
+            if builder.size_at(row) >= self._limits.batch_bytes_max:
                 # The limit ends a call between outermost messages, and never before the first one.
                 first = int(np.searchsorted(level.origin, origin))
-                if 0 < first >= stage.row:
-                    stage.copy_until(first)
+                if 0 < first >= builder.row:
+                    builder.copy_until(first)
                     kept = origin
                     break
-            stage.replace(row, self._content(level, row, origin))
+            builder.replace(row, self._content(level, row, origin))
         else:
-            stage.copy_until(level.entries.count)
-        return self._walk(stage, level.origin, kept)
+            builder.copy_until(level.index.count)
+        return self._indexed(builder, level.origin, kept)
 
-    def _walk(self, stage: _Stage, origin: Int64s, kept: int) -> Level:
-        buf, starts, stops = stage.joined()
-        entries = walk_regions(buf, starts, stops, self._limits.rows_max)
-        origins = origin[entries.region]
-        if entries.stop is not Stop.END:
-            region = int(np.searchsorted(starts, entries.size, "right")) - 1
+    def _indexed(self, builder: _LevelBuilder, origin: Int64s, kept: int) -> Level:
+        buf, starts, stops = builder.joined()
+        index = index_regions(buf, starts, stops, self._limits.rows_max)
+        origins = origin[index.region]
+        if index.stop is not Stop.END:
+            region = int(np.searchsorted(starts, index.size, "right")) - 1
             kept = int(origin[region])
-            if entries.stop is not Stop.ROWS_FULL:
-                raise self._corrupt(kept, f"it holds {entries.stop.meaning}")
+            if index.stop is not Stop.ROWS_FULL:
+                raise self._corrupt(kept, f"it holds {index.stop.meaning}")
             # Here, too, the call ends between outermost messages, and never before the first one.
             if kept == 0:
                 raise self._too_large(
                     kept,
-                    f"it holds more than {entries.count} messages, and each counts as"
+                    f"it holds more than {index.count} messages, and each counts as"
                     f" {MESSAGE_BYTES_MIN} bytes",
                 )
             count = int(np.searchsorted(origins, kept))
-            entries, origins = entries.head(count), origins[:count]
-        return Level(buf, entries, origins, kept)
+            index, origins = index.head(count), origins[:count]
+        return Level(buf, index, origins, kept)
 
     def _content(self, level: Level, row: int, origin: int) -> list[Buffer]:
         """What a compressed message holds, in parts."""
         if self._depth:
             self._count(origin)
-        entries = level.entries
-        start, size = int(entries.payload_pos[row]), int(entries.payload_size[row])
+        index = level.index
+        start, size = int(index.payload_pos[row]), int(index.payload_size[row])
         payload = level.buf.data[start : start + size]
-        if crc32(payload) != entries.crc[row]:
+        if crc32(payload) != index.crc[row]:
             raise self._corrupt(origin, "the CRC-32 of its payload is wrong")
         # Not the column of all codecs, which is made anew by each look at it.
-        number = int(entries.attributes[row]) & CODEC_MASK
-        codec = CODECS.get(number)
-        if codec is None:
-            raise self._corrupt(origin, f"its compression codec {number} is unknown")
+        number = int(index.attributes[row]) & CODEC_MASK
         taken = self._taken.get(origin, 0)
+        size_max = self._limits.decompressed_bytes_max - taken
         try:
-            content = codec.decompress(payload, self._limits.decompressed_bytes_max - taken)
+            content = decompress(number, Format.MESSAGE_SET, payload, size_max)
         except CorruptDataError as error:
             raise self._corrupt(origin, str(error)) from error
         except TooLarge as error:
@@ -141,10 +140,10 @@ class _Flattening:
             raise self._too_large(origin, f"{reason} {COMPRESSED_BYTES_MIN} bytes")
 
     def _offset(self, origin: int) -> int:
-        return self._base_offset + int(self._outer.entries.pos[origin])
+        return self._base_offset + int(self._outer.index.pos[origin])
 
     def _corrupt(self, origin: int, reason: str) -> CorruptDataError:
-        return damage(self._outer.entries, origin, self._base_offset, reason)
+        return damage(self._outer.index, origin, self._base_offset, reason)
 
     def _too_large(self, origin: int, reason: str) -> LimitError:
         limit = self._limits.decompressed_bytes_max
@@ -153,7 +152,7 @@ class _Flattening:
         )
 
 
-class _Stage:
+class _LevelBuilder:
     """The next level's buffer in the making: copied and replaced messages, in parts.
 
     Each message of the level below is a region of it, ``row`` is the first that is not yet in.
@@ -161,14 +160,14 @@ class _Stage:
 
     def __init__(self, level: Level) -> None:
         self._view = level.buf.data
-        self._pos = level.entries.pos
-        self._starts, self._stops = level.entries.pos.copy(), level.entries.next_pos
+        self._pos = level.index.pos
+        self._starts, self._stops = level.index.pos.copy(), level.index.next_pos
         self._parts: list[Buffer] = []
         self._size = 0
         self.row = 0
 
     def size_at(self, row: int) -> int:
-        """Size of the stage once all messages before ``row`` are in."""
+        """Size of the buffer once all messages before ``row`` are in."""
         return self._size + int(self._pos[row] - self._pos[self.row])
 
     def copy_until(self, row: int) -> None:

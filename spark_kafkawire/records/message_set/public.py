@@ -10,7 +10,8 @@ import pyarrow as pa
 from ...errors import LimitError, OptionError
 from ...protocol.primitives import Buffer
 from ..limits import DEFAULT_LIMITS, VALUE_BYTES_MAX, DecodeLimits
-from . import decoding as message_set
+from .decoding import decode
+from .encoding import encode
 
 _OFFSET_MAX: Final = 2**63 - 1
 _LIMITS: Final = DecodeLimits(batch_bytes_max=VALUE_BYTES_MAX - DEFAULT_LIMITS.decompressed_bytes_max)
@@ -30,7 +31,7 @@ def decode_message_set(data: Buffer, base_offset: int = 0) -> pa.RecordBatch:
     """
     if not 0 <= base_offset <= _OFFSET_MAX - len(data):
         raise OptionError(f"base_offset {base_offset} is not a place in a log")
-    decoded = message_set.decode(data, base_offset, _LIMITS)
+    decoded = decode(data, base_offset, _LIMITS)
     if not decoded.cut:
         raise LimitError(
             f"the message set holds more than {_LIMITS.batch_bytes_max} bytes: decode it in parts,"
@@ -56,7 +57,7 @@ def encode_message_set(
     compressed message. Raises ``RowError`` for a null, ``OptionError`` for a value that is neither
     bytes nor str and for an unknown compression. All fatal.
     """
-    return bytes(message_set.encode(_as_array(values), compression))
+    return bytes(encode(_as_array(values), compression))
 
 
 def _as_array(values: Iterable[bytes | str] | pa.Array | pa.ChunkedArray) -> pa.Array:

@@ -8,8 +8,8 @@ import pytest
 
 from spark_kafkawire.jobs.migration.source_headers import are_from, headers_of
 from spark_kafkawire.model import TopicPartition
-from spark_kafkawire.records.batch.headers import HEADERS
 from spark_kafkawire.records.columns import Columns
+from spark_kafkawire.records.headers import HEADERS
 
 LOG = TopicPartition("größe", 2, 7)
 

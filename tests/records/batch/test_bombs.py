@@ -29,7 +29,9 @@ PROGRAM = """
 import json, pathlib, re, sys, time
 from spark_kafkawire.errors import KafkaWireError
 from spark_kafkawire.records import compiler
-from spark_kafkawire.records.record_log import DecodeLimits, decode_batches, index_batches
+from spark_kafkawire.records.limits import DecodeLimits
+from spark_kafkawire.records.log_index import index_batches
+from spark_kafkawire.records.record_log import decode_batches
 
 def status_bytes(name):
     status = pathlib.Path("/proc/self/status").read_text()

@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 
 from spark_kafkawire.errors import CorruptDataError, LimitError
-from spark_kafkawire.records.record_log import COLUMNS, DecodeLimits, decode_batches, index_batches
+from spark_kafkawire.records.limits import DecodeLimits
+from spark_kafkawire.records.log_index import index_batches
+from spark_kafkawire.records.record_log import COLUMNS, decode_batches
 from tests.records.batches import APPEND_TIME, CONTROL, TRANSACTIONAL, batch, marker, record, repaired, varint
 from tests.records.judges import column_records
 

@@ -15,9 +15,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spark_kafkawire.errors import OptionError, RowError
-from spark_kafkawire.records.batch.encoding import EncodedBatch, Records, encode_batches
-from spark_kafkawire.records.batch.headers import HEADERS
-from spark_kafkawire.records.record_log import decode_batches, index_batches
+from spark_kafkawire.records.encoded_batch import EncodedBatch
+from spark_kafkawire.records.headers import HEADERS
+from spark_kafkawire.records.log_index import index_batches
+from spark_kafkawire.records.record_log import decode_batches, encode_batches
+from spark_kafkawire.records.rows import Records
 from tests.records.judges import Batch, MessageSet, Record, arrow_records, column_records, judged
 
 LIMITS: dict[str, Any] = {"batch_bytes_max": 10**6, "request_bytes_max": 10**6, "now_ms": 77}

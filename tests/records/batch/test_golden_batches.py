@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from spark_kafkawire.errors import CorruptDataError
-from spark_kafkawire.records.batch.encoding import encode_batches
-from spark_kafkawire.records.record_log import decode_batches, index_batches
+from spark_kafkawire.records.log_index import index_batches
+from spark_kafkawire.records.record_log import decode_batches, encode_batches
 from tests.records.judges import Record, arrow_records, column_records
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "kafka-clients-3.9.1" / "record_batches.json"

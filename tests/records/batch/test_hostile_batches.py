@@ -13,7 +13,9 @@ from typing import Any
 import pytest
 
 from spark_kafkawire.errors import CorruptDataError, KafkaWireError, LimitError
-from spark_kafkawire.records.record_log import DecodeLimits, decode_batches, index_batches
+from spark_kafkawire.records.limits import DecodeLimits
+from spark_kafkawire.records.log_index import index_batches
+from spark_kafkawire.records.record_log import decode_batches
 from tests.records.batches import (
     APPEND_TIME,
     TRANSACTIONAL,

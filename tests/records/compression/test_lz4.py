@@ -9,7 +9,7 @@ import cramjam
 import pytest
 
 from spark_kafkawire.errors import CorruptDataError, OptionError
-from spark_kafkawire.records.compression.gzip import Codec, TooLarge
+from spark_kafkawire.records.compression.codec import Codec, TooLarge
 from spark_kafkawire.records.compression.lz4 import LZ4, LZ4_MAGIC_0, header_checksum
 from tests.records.judges import arrow_decode, arrow_encode
 

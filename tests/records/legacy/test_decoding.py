@@ -12,7 +12,9 @@ from spark_kafkawire.errors import CorruptDataError, LimitError
 from spark_kafkawire.model import TopicPartition
 from spark_kafkawire.records.arrow import BatchBuilder
 from spark_kafkawire.records.columns import Columns
-from spark_kafkawire.records.record_log import COLUMNS, DecodeLimits, decode_batches, index_batches
+from spark_kafkawire.records.limits import DecodeLimits
+from spark_kafkawire.records.log_index import index_batches
+from spark_kafkawire.records.record_log import COLUMNS, decode_batches
 from tests.records.batches import APPEND_TIME, CODEC_NUMBERS, batch, compressed, message, record, repaired
 from tests.records.judges import column_records, judged
 

@@ -23,7 +23,8 @@ PROGRAM = """
 import json, pathlib, re, sys
 from spark_kafkawire.errors import KafkaWireError
 from spark_kafkawire.records import compiler
-from spark_kafkawire.records.message_set import DecodeLimits, decode
+from spark_kafkawire.records.limits import DecodeLimits
+from spark_kafkawire.records.message_set.decoding import decode
 
 def status_bytes(name):
     status = pathlib.Path("/proc/self/status").read_text()

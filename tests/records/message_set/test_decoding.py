@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spark_kafkawire.errors import CorruptDataError, LimitError, OptionError
-from spark_kafkawire.records.message_set.decoding import DecodeLimits, decode
+from spark_kafkawire.records.limits import DecodeLimits
+from spark_kafkawire.records.message_set.decoding import decode
 from tests.records.message_set.trees import (
     COMPRESSORS,
     MESSAGES,

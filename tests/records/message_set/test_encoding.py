@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spark_kafkawire.errors import OptionError, RowError
-from spark_kafkawire.records.message_set.decoding import EncodedSet, encode, encode_sets
-from spark_kafkawire.records.message_set.index import walk
+from spark_kafkawire.records.message_set.encoding import EncodedSet, encode, encode_sets
+from spark_kafkawire.records.message_set.index import index_messages
 from spark_kafkawire.records.message_set.public import decode_message_set
 from tests.records.message_set.trees import message
 
@@ -73,7 +73,7 @@ def test_sets_keep_the_order_and_the_limits(
         content = decoded(each.data)
         assert each.count == len(content) > 0
         assert sum(10 + len(value) for value in content) <= set_bytes_max or each.count == 1
-        assert walk(each.data).payload_size.max() <= message_size_max
+        assert index_messages(each.data).payload_size.max() <= message_size_max
 
 
 def test_sets_are_as_full_as_they_may_be() -> None:

@@ -11,7 +11,9 @@ from typing import Any
 import pytest
 
 from spark_kafkawire.errors import CorruptDataError, KafkaWireError
-from spark_kafkawire.records.message_set.decoding import DecodeLimits, decode, entry_size, walk
+from spark_kafkawire.records.limits import DecodeLimits
+from spark_kafkawire.records.message_set.decoding import decode
+from spark_kafkawire.records.message_set.index import index_messages, message_size
 from tests.records.message_set.trees import Row, column_rows
 from tests.records.mutations import damaged_set
 from tests.support.golden import CORPUS, SEGMENTS, read_json
@@ -99,11 +101,11 @@ def test_random_bytes_neither_crash_nor_hang(both_ways: BothWays) -> None:
     sets = [random.Random(size).randbytes(size) for size in range(1000)]
     both_outcomes(both_ways, sets)
     for data in sets:
-        assert walk(data).size <= size_or_error(data)
+        assert index_messages(data).size <= size_or_error(data)
 
 
 def size_or_error(data: bytes) -> int:
     try:
-        return entry_size(data) or 0
+        return message_size(data) or 0
     except CorruptDataError:
         return 0

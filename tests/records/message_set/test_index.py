@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spark_kafkawire.errors import CorruptDataError
-from spark_kafkawire.records.message_set.index import Stop, entry_size, walk
+from spark_kafkawire.records.message_set.index import Stop, index_messages, message_size
 from tests.records.message_set.trees import Compressed, Message, Plain, message, message_set
 
 
@@ -20,7 +20,7 @@ def test_entries_tell_all_fields_of_both_magics() -> None:
         Compressed((Plain(b"x"),), codec=2),
     ]
     data = message_set(messages)
-    entries = walk(data)
+    entries = index_messages(data)
     assert entries.pos.tolist() == [0, 12, 22]
     assert entries.next_pos.tolist() == [12, 22, len(data)]
     assert entries.payload_pos.tolist() == [9, 22, 32]
@@ -50,13 +50,13 @@ def test_entries_tell_all_fields_of_both_magics() -> None:
 @pytest.mark.parametrize("count", [0, 1, 3000])
 def test_a_walk_tells_where_and_why_it_stopped(rest: bytes, stop: Stop, count: int) -> None:
     before = message(b"v") * count
-    entries = walk(before + rest)
+    entries = index_messages(before + rest)
     assert (entries.count, entries.size, entries.stop) == (count, len(before), stop)
 
 
 @given(st.binary(max_size=300))
 def test_a_walk_over_any_bytes_stays_inside_them(data: bytes) -> None:
-    entries = walk(data)
+    entries = index_messages(data)
     assert 0 <= entries.size <= len(data)
     assert (entries.next_pos <= entries.size).all()
     assert (entries.payload_size >= 0).all()
@@ -64,8 +64,8 @@ def test_a_walk_over_any_bytes_stays_inside_them(data: bytes) -> None:
 
 def test_the_size_of_a_message_is_known_from_its_length() -> None:
     data = message(b"value")
-    assert [entry_size(data[:size]) for size in range(4)] == [None] * 4
-    assert [entry_size(data[:size]) for size in range(4, len(data) + 1)] == [15] * 12
+    assert [message_size(data[:size]) for size in range(4)] == [None] * 4
+    assert [message_size(data[:size]) for size in range(4, len(data) + 1)] == [15] * 12
 
 
 @pytest.mark.parametrize(
@@ -79,4 +79,4 @@ def test_the_size_of_a_message_is_known_from_its_length() -> None:
 )
 def test_bytes_that_cannot_begin_a_message_are_refused(start: bytes) -> None:
     with pytest.raises(CorruptDataError, match="no message begins here"):
-        entry_size(start)
+        message_size(start)

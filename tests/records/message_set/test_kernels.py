@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import random
 import zlib
-from importlib import import_module
 from typing import Any
 
 import numpy as np
 import pytest
 
-from spark_kafkawire.records import compiler
-from spark_kafkawire.records.checksum import library_address, slice_tables
+from spark_kafkawire.records.arrays import byte_array
 from spark_kafkawire.records.message_set import kernels
-from spark_kafkawire.records.message_set.index import byte_array
 from tests.records.message_set.trees import message
 from tests.records.mutations import damaged_set
 
@@ -30,40 +27,15 @@ def offsets_of(values: list[bytes], dtype: Any) -> Any:
     return np.cumsum([0, *map(len, values)]).astype(dtype)
 
 
-def test_all_kernels_are_compiled() -> None:
-    # A kernel is known once its module is imported.
-    for module in ("batch_kernels", "record_kernels", "write_kernels"):
-        import_module(f"spark_kafkawire.records.{module}")
-    assert {kernel.function.__name__ for kernel in compiler._kernels} >= {
-        "walk",
-        "gather",
-        "crc_each",
-        "check_each",
-        "write_messages",
-        "index_batches",
-        "select_batches",
-        "place_records",
-        "read_records",
-        "read_headers",
-        "read_messages",
-        "gather_spans",
-        "plan_batches",
-        "write_records",
-        "size_headers",
-        "write_headers",
-    }
-    assert all(kernel.compile() for kernel in compiler._kernels)
-
-
 @pytest.mark.parametrize("seed", range(5))
-def test_walk_does_the_same_both_ways_with_any_room(seed: int) -> None:
+def test_indexing_does_the_same_both_ways_with_any_room(seed: int) -> None:
     for number in range(200):
         buf = byte_array(damaged_set(1000 * seed + number) * 3)
         cuts = sorted(random.Random(number).choices(range(len(buf) + 1), k=2))
         starts, stops = np.array([0, *cuts]), np.array([*cuts, len(buf)])
         for room in (1, 2, 50):
             results = []
-            for run in (kernels.walk, kernels.walk.interpreted):
+            for run in (kernels.index_messages, kernels.index_messages.interpreted):
                 columns: Any = [np.zeros(room, t) for t in "qqqIBBq"]
                 values = np.zeros(len(buf), np.uint8)
                 stopped = run(buf, starts, stops, 0, 0, 0, 0, values, *columns)
@@ -95,29 +67,6 @@ def test_gather_copies_spans_in_any_order(values: list[bytes]) -> None:
         run(buf, starts, sizes, gathered, ends)
         assert gathered.tobytes() == expected
         assert ends.tolist() == offsets_of([values[i] for i in order], np.int32).tolist()
-
-
-def test_the_library_s_crc_is_called_where_it_can_be() -> None:
-    assert library_address()
-
-
-@pytest.mark.parametrize("library", [library_address(), 0], ids=["library", "tables"])
-@pytest.mark.parametrize("values", [[], [b""], *map(random_values, range(5))])
-def test_the_crc_of_each_value_is_that_of_zlib(values: list[bytes], library: int) -> None:
-    buf, offsets = byte_array(b"".join(values)), offsets_of(values, np.int64)
-    expected = np.array([zlib.crc32(value) for value in values], np.uint32)
-    each: tuple[Any, ...] = (kernels.crc_each, kernels.crc_each.interpreted)
-    for run in each:
-        crcs = np.zeros(len(values), np.uint32)
-        run(buf, offsets, slice_tables(), library, crcs)
-        assert crcs.tolist() == expected.tolist()
-    for check in (kernels.check_each, kernels.check_each.interpreted):
-        arguments = offsets[:-1].copy(), np.diff(offsets)
-        assert check(buf, *arguments, expected, slice_tables(), library) == -1
-        for row in range(len(values)):
-            wrong = expected.copy()
-            wrong[row:] ^= 1 << row
-            assert check(buf, *arguments, wrong, slice_tables(), library) == row
 
 
 @pytest.mark.parametrize("values", [[], [b""], *map(random_values, range(5))])

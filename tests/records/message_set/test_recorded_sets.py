@@ -11,7 +11,9 @@ from typing import Any
 import pytest
 
 from spark_kafkawire.errors import CorruptDataError
-from spark_kafkawire.records.message_set.decoding import DecodeLimits, Stop, decode, entry_size, walk
+from spark_kafkawire.records.limits import DecodeLimits
+from spark_kafkawire.records.message_set.decoding import decode
+from spark_kafkawire.records.message_set.index import Stop, index_messages, message_size
 from spark_kafkawire.records.message_set.public import decode_message_set, encode_message_set
 from tests.records.message_set.trees import Row, batch_rows, column_rows, message
 from tests.support.golden import CORPUS, SEGMENTS, Exchange, exchange, exchanges, read_json
@@ -72,7 +74,7 @@ def values_sha256(values: Iterable[bytes]) -> str:
 @pytest.mark.parametrize("item", MESSAGE_SETS, ids=name_of)
 def test_a_jvm_set_decodes_to_the_messages_of_the_jvm(item: dict[str, Any]) -> None:
     data, recorded = bytes.fromhex(item["hex"]), item["decoded"]
-    entries = walk(data)
+    entries = index_messages(data)
     spans = zip(entries.payload_pos.tolist(), entries.payload_size.tolist(), strict=True)
     shallow = recorded["shallow"]["messages"]
     assert entries.stop is Stop.END
@@ -134,7 +136,7 @@ def test_a_log_cut_into_windows_of_any_size_decodes_to_the_same_rows(log: dict[s
             rows += column_rows(decoded.columns)
             pos += decoded.size
             # What a fetcher does: enough for a message that did not fit, else any size.
-            needed = entry_size(window[decoded.size :]) or 4 if decoded.cut else 1
+            needed = message_size(window[decoded.size :]) or 4 if decoded.cut else 1
             window_size = max(needed, chance.randrange(1, 60_000))
         assert rows == column_rows(decode(data, segment["start_offset"]).columns)
 
@@ -144,7 +146,7 @@ def test_a_recorded_segment_decodes_to_its_end(segment: dict[str, Any]) -> None:
     data = (SEGMENTS / segment["file"]).read_bytes()
     decoded = decode(data, segment["start_offset"])
     assert decoded.cut
-    assert decoded.size == walk(data).size
+    assert decoded.size == index_messages(data).size
     assert decoded.size == segment["size"]
 
 

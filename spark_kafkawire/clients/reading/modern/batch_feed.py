@@ -27,8 +27,11 @@ from ....protocol.modern.fetch import (
 )
 from ....protocol.modern.limits import NO_TOPIC_ID
 from ....records.columns import Columns
+from ....records.limits import DecodeLimits
+from ....records.log_index import BatchIndex, index_batches
 from ....records.log_kernels import BASE_OFFSET, MAGIC, SIZE
-from ....records.record_log import BatchIndex, DecodeBuffers, DecodeLimits, decode_batches, index_batches
+from ....records.record_log import decode_batches
+from ....records.spans import DecodeBuffers
 
 #: Bytes of a record before any has come: enough for most, and a fetch brings one batch at least.
 FIRST_RECORD_BYTES: Final = 1024

@@ -15,7 +15,9 @@ from ....model import OffsetRange
 from ....protocol.buffers import Buffers
 from ....protocol.primitives import Buffer
 from ....records.columns import Columns
-from ....records.message_set.decoding import DecodeLimits, decode, entry_size
+from ....records.limits import DecodeLimits
+from ....records.message_set.decoding import decode
+from ....records.message_set.index import message_size
 
 _LENGTH_BYTES: Final = 4
 
@@ -90,7 +92,7 @@ class Stitcher:
 
     def _tail_size(self) -> int:
         """Bytes that the cut message has in all, as far as it is known yet."""
-        size = entry_size(self._tail)
+        size = message_size(self._tail)
         if size is None:
             return _LENGTH_BYTES
         if size - _LENGTH_BYTES > self._message_bytes_max:

@@ -11,7 +11,7 @@ from ....protocol.connection import Reply
 from ....protocol.v07 import FetchRequest
 from ....protocol.v07.error_codes import ErrorCode, broker_error
 from ....records.columns import Columns
-from ....records.message_set.decoding import DecodeLimits
+from ....records.limits import DecodeLimits
 from .stitcher import Stitcher
 from .windows import Windows
 

@@ -10,7 +10,8 @@ from typing import Final
 from ....model import TopicPartition
 from ....net.transport import Deadline
 from ....protocol.primitives import Buffer
-from ....records.batch.encoding import EncodedBatch, encode_batches
+from ....records.encoded_batch import EncodedBatch
+from ....records.record_log import encode_batches
 from ....records.rows import Records
 
 #: Sequences count records and begin anew after this one: the field is a signed int32.

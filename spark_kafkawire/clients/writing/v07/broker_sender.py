@@ -20,7 +20,7 @@ from ....net.retry import Attempts
 from ....options import WriteOptions
 from ....protocol.buffers import Buffers
 from ....protocol.v07 import LATEST_TIME, MultiProduceRequest, OffsetsRequest, ProduceRequest
-from ....records.message_set.decoding import EncodedSet, encode_sets
+from ....records.message_set.encoding import EncodedSet, encode_sets
 from ..sender import LogReceipt
 from .rows import SET_BYTES_MAX
 from .verify import SentSet, read_back

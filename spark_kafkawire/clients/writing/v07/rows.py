@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from ....errors import RowError
 from ....options import WriteOptions
 from ....protocol.v07 import REQUEST_BYTES_MAX
-from ....records.message_set.decoding import encode_sets
+from ....records.message_set.encoding import encode_sets
 from ..rows import Rows, refuse_nulls
 
 #: Largest message set that fits a request together with a topic name of the longest kind, bytes.

@@ -24,7 +24,8 @@ from ....net.transport import Deadline
 from ....protocol.primitives import Buffer
 from ....protocol.v07 import FetchRequest
 from ....protocol.v07.error_codes import broker_error
-from ....records.message_set.decoding import EncodedSet, entry_size
+from ....records.message_set.encoding import EncodedSet
+from ....records.message_set.index import message_size
 
 #: Size of the header of a message as we write it (magic 1): its CRC makes it nearly unique.
 HEADER_BYTES: Final = 10
@@ -115,7 +116,7 @@ class SetMatcher:
             if _digest(log[: sent_set.size]) == sent_set.digest:
                 self._take(index, self.offset + pos)
                 return sent_set.size
-        return entry_size(log) if len(log) >= HEADER_BYTES else None
+        return message_size(log) if len(log) >= HEADER_BYTES else None
 
     def _take(self, index: int, start_offset: int) -> None:
         self.missing += self._sent[self._next : index]

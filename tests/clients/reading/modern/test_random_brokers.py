@@ -20,7 +20,7 @@ from spark_kafkawire.options import FetchOptions, NetOptions
 from spark_kafkawire.protocol import v07
 from spark_kafkawire.protocol.connection import Reply
 from spark_kafkawire.protocol.modern import fetch
-from spark_kafkawire.records.message_set.decoding import encode
+from spark_kafkawire.records.message_set.encoding import encode
 from tests.records.batches import TRANSACTIONAL, batch, marker, record
 from tests.support.settings import net_07, net_modern
 

@@ -34,7 +34,7 @@ from spark_kafkawire.net.client import Client
 from spark_kafkawire.net.pool import POOL, Pool
 from spark_kafkawire.options import Discovery, FetchOptions, NetOptions
 from spark_kafkawire.protocol.v07 import OffsetsRequest, ProduceRequest
-from spark_kafkawire.records.message_set.decoding import encode
+from spark_kafkawire.records.message_set.encoding import encode
 from tests.support.golden import CORPUS
 from tests.support.settings import net_07, settings_07
 

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from spark_kafkawire.clients.reading.v07.stitcher import MessageCrossesStop, Stitcher
 from spark_kafkawire.errors import CorruptDataError, LimitError
 from spark_kafkawire.model import OffsetRange, TopicPartition
-from spark_kafkawire.records.message_set.decoding import DecodeLimits, encode
+from spark_kafkawire.records.limits import DecodeLimits
+from spark_kafkawire.records.message_set.encoding import encode
 from tests.records.message_set.trees import column_rows
 from tests.support.telling import telling
 

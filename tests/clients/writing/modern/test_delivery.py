@@ -19,7 +19,7 @@ from spark_kafkawire.net.client import Client
 from spark_kafkawire.net.pool import POOL
 from spark_kafkawire.net.transport import Transport
 from spark_kafkawire.protocol.modern.error_codes import ErrorCode
-from spark_kafkawire.records.batch.encoding import EncodedBatch
+from spark_kafkawire.records.encoded_batch import EncodedBatch
 from spark_kafkawire.records.rows import Records
 from tests.clients.writing.modern.producing import (
     FINE,

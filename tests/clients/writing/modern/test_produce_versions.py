@@ -15,7 +15,7 @@ from spark_kafkawire.model import TopicPartition
 from spark_kafkawire.protocol import modern
 from spark_kafkawire.protocol.dialect import Api, VersionRange
 from spark_kafkawire.protocol.primitives import Buffer
-from spark_kafkawire.records.batch.headers import HEADERS
+from spark_kafkawire.records.headers import HEADERS
 from spark_kafkawire.records.rows import Records
 from tests.clients.writing.modern.producing import int64, numbered, options_of, producer, write
 from tests.records.judges import judged

@@ -16,7 +16,7 @@ from spark_kafkawire.errors import BrokerError, DeliveryError, OptionError, RowE
 from spark_kafkawire.model import TopicPartition
 from spark_kafkawire.options import WriteOptions
 from spark_kafkawire.protocol.modern.error_codes import ErrorCode
-from spark_kafkawire.records.batch.headers import HEADERS
+from spark_kafkawire.records.headers import HEADERS
 from spark_kafkawire.records.rows import Records
 from tests.clients.writing.modern.producing import (
     FINE,

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from spark_kafkawire.clients.writing.modern.record_checks import check_records
 from spark_kafkawire.errors import RowError
-from spark_kafkawire.records.batch.encoding import encode_batches
-from spark_kafkawire.records.batch.headers import HEADERS
+from spark_kafkawire.records.headers import HEADERS
+from spark_kafkawire.records.record_log import encode_batches
 from spark_kafkawire.records.rows import Records
 from tests.clients.writing.modern.producing import int64, records
 from tests.support.writing import binary

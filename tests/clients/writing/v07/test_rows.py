@@ -11,7 +11,7 @@ from spark_kafkawire.clients.writing.rows import Rows
 from spark_kafkawire.clients.writing.v07.rows import check_rows
 from spark_kafkawire.errors import RowError
 from spark_kafkawire.options import WriteOptions
-from spark_kafkawire.records.message_set.decoding import encode_sets
+from spark_kafkawire.records.message_set.encoding import encode_sets
 from spark_kafkawire.records.rows import Records
 from tests.support.writing import binary, write_options
 

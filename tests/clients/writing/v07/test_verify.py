@@ -13,7 +13,7 @@ from spark_kafkawire.errors import CorruptDataError, DeliveryError
 from spark_kafkawire.model import TopicPartition
 from spark_kafkawire.net.client import Client
 from spark_kafkawire.protocol.v07 import FetchReply, FetchRequest
-from spark_kafkawire.records.message_set.decoding import EncodedSet, encode
+from spark_kafkawire.records.message_set.encoding import EncodedSet, encode
 from tests.support.writing import binary
 
 #: Where the log was when the first set was sent.

@@ -1,0 +1,40 @@
+"""Bytes as arrays, and room for arrays."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from ..protocol.primitives import Buffer
+
+Uint8s = npt.NDArray[np.uint8]
+Int32s = npt.NDArray[np.int32]
+Int64s = npt.NDArray[np.int64]
+
+
+def byte_array(buf: Buffer) -> Uint8s:
+    """The buffer's bytes as a read-only array, which owns no memory."""
+    array = np.frombuffer(buf, np.uint8)
+    # Kernels are compiled for read-only input, whatever the buffer is.
+    array.flags.writeable = False
+    return array
+
+
+def joined(parts: list[Buffer]) -> Uint8s:
+    """All parts in a row, without a copy where there is one; they are taken out of the list."""
+    content = parts[0] if len(parts) == 1 else b"".join(parts)
+    parts.clear()
+    return byte_array(content)
+
+
+def room(count: int, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
+    """An array to be filled, in memory of Arrow's pool.
+
+    The pool gives the same pages again, where numpy's memory may come as fresh pages every time:
+    filling those takes longer than all else that is done with a batch.
+    """
+    size = count * np.dtype(dtype).itemsize
+    return np.frombuffer(pa.allocate_buffer(size), dtype)

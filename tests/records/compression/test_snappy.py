@@ -1,0 +1,33 @@
+"""snappy as Java reads it. The recorded cases: test_recorded_sets."""
+
+from __future__ import annotations
+
+import struct
+
+import pytest
+
+from spark_kafkawire.errors import CorruptDataError
+from spark_kafkawire.records.compression.snappy import SNAPPY
+from tests.records.compression.test_table import TEXT, decompressed
+from tests.records.message_set.trees import XERIAL_HEADER, snappy_raw, xerial
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [
+        b"",
+        XERIAL_HEADER[:15],
+        XERIAL_HEADER[:8] + struct.pack(">ii", 0, 1) + b"",
+        XERIAL_HEADER + struct.pack(">i", -1) + bytes(9),
+        XERIAL_HEADER + struct.pack(">i", 0),
+        XERIAL_HEADER + struct.pack(">i", 10) + bytes(9),
+        xerial(TEXT, 1000)[:-1],
+        xerial(TEXT, 1000) + xerial(TEXT, 1000),
+        snappy_raw(TEXT)[:-1],
+        b"\xff\xff\xff\xff\xff\x01",
+        b"\xff\x06\x00\x00sNaPpY" + snappy_raw(TEXT),
+    ],
+)
+def test_damaged_snappy_is_refused(payload: bytes) -> None:
+    with pytest.raises(CorruptDataError, match="snappy"):
+        decompressed(SNAPPY, payload)

@@ -1,0 +1,124 @@
+"""What holds for every codec of the table."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spark_kafkawire.errors import CorruptDataError, OptionError
+from spark_kafkawire.records.compression.codec import Codec, Format, TooLarge
+from spark_kafkawire.records.compression.gzip import GZIP
+from spark_kafkawire.records.compression.lz4 import LZ4, LZ4_MAGIC_0
+from spark_kafkawire.records.compression.snappy import SNAPPY
+from spark_kafkawire.records.compression.table import CODECS, codec_named, codec_names, decompress
+from spark_kafkawire.records.compression.zstd import ZSTD
+from tests.records.message_set.trees import COMPRESSORS
+
+FORMS = pytest.mark.parametrize(
+    ("number", "style"), [(number, i) for number, styles in COMPRESSORS.items() for i in range(len(styles))]
+)
+EVERY_CODEC = pytest.mark.parametrize("codec", [*CODECS.values(), LZ4_MAGIC_0], ids=lambda codec: codec.name)
+TEXT = b"some words, some words again, " * 3000
+
+
+def decompressed(codec: Codec, payload: bytes, size_max: int = 10**6) -> bytes:
+    return b"".join(codec.decompress(memoryview(payload), size_max))
+
+
+def by_number(number: int, payload: bytes, size_max: int = 10**6) -> bytes:
+    return b"".join(decompress(number, Format.MESSAGE_SET, memoryview(payload), size_max))
+
+
+@EVERY_CODEC
+@given(st.binary(max_size=200) | st.sampled_from([TEXT, bytes(32_768), bytes(32_769)]))
+def test_what_is_compressed_decompresses_to_the_same(codec: Codec, data: bytes) -> None:
+    assert decompressed(codec, bytes(codec.compress(data))) == data
+
+
+@FORMS
+def test_every_form_that_the_jvm_reads_is_read(number: int, style: int) -> None:
+    assert by_number(number, COMPRESSORS[number][style](TEXT)) == TEXT
+
+
+@EVERY_CODEC
+def test_every_cut_of_a_payload_is_damage_or_a_part_of_the_content(codec: Codec) -> None:
+    payload = bytes(codec.compress(TEXT[:200]))
+    for size in range(len(payload)):
+        try:
+            assert decompressed(codec, payload[:size]) == b""
+        except CorruptDataError:
+            continue
+        # Only the bare header of a framed stream is a whole, empty stream.
+        assert codec is SNAPPY
+        assert size in range(16, 20)
+
+
+@pytest.mark.parametrize("size_max", [0, 1, 999])
+@FORMS
+def test_content_above_the_limit_is_refused(number: int, style: int, size_max: int) -> None:
+    payload = COMPRESSORS[number][style](bytes(1000))
+    with pytest.raises(TooLarge) as error:
+        by_number(number, payload, size_max)
+    assert size_max < error.value.size <= 1000
+    assert by_number(number, payload, 1000) == bytes(1000)
+
+
+@EVERY_CODEC
+def test_levels_that_do_not_exist_are_refused(codec: Codec) -> None:
+    if codec.levels is None:
+        with pytest.raises(OptionError, match=f"{codec.name} has no compression levels: remove the option"):
+            codec.compress(b"", 1)
+        return
+    low, high = codec.levels
+    for level in (low - 1, high + 1):
+        with pytest.raises(
+            OptionError, match=f"{codec.name} has the compression levels {low} to {high}, not"
+        ):
+            codec.compress(b"", level)
+    for level in (low, high):
+        assert decompressed(codec, bytes(codec.compress(TEXT, level))) == TEXT
+
+
+def test_each_format_has_the_codecs_that_kafka_gave_it() -> None:
+    """Source: KIP-110 for zstd; Apache Kafka's CompressionType.java; 0.7's CompressionCodec.scala."""
+    numbers = {name: codec.number for name, codec in CODECS.items()}
+    assert numbers == {"gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
+    assert codec_names(Format.MESSAGE_SET) == ("none", "gzip", "snappy")
+    assert codec_names(Format.MAGIC_0) == codec_names(Format.MAGIC_1) == ("none", "gzip", "snappy", "lz4")
+    assert codec_names(Format.MAGIC_2) == ("none", "gzip", "snappy", "lz4", "zstd")
+
+
+def test_a_codec_is_found_by_name() -> None:
+    for format in Format:
+        assert codec_named("none", format) is None
+        assert codec_named("gzip", format) is GZIP
+        assert codec_named("snappy", format) is SNAPPY
+    assert codec_named("lz4", Format.MAGIC_0) is LZ4_MAGIC_0
+    assert codec_named("lz4", Format.MAGIC_1) is codec_named("lz4", Format.MAGIC_2) is CODECS["lz4"] is LZ4
+    assert codec_named("zstd", Format.MAGIC_2) is ZSTD
+
+
+@pytest.mark.parametrize(
+    ("name", "format", "said"),
+    [
+        ("lz4", Format.MESSAGE_SET, "compression lz4 needs Kafka 0.8.2 or later"),
+        ("zstd", Format.MAGIC_1, "compression zstd needs Kafka 2.1 or later"),
+        ("brotli", Format.MESSAGE_SET, "compression is one of none, gzip, snappy, not 'brotli'"),
+        ("GZIP", Format.MAGIC_2, "compression is one of none, gzip, snappy, lz4, zstd, not 'GZIP'"),
+    ],
+)
+def test_a_codec_that_the_format_has_not_is_refused(name: str, format: Format, said: str) -> None:
+    with pytest.raises(OptionError, match=f"^{re.escape(said)}"):
+        codec_named(name, format)
+
+
+@pytest.mark.parametrize("format", Format)
+@pytest.mark.parametrize("number", range(1, 8))
+def test_a_number_that_the_format_has_not_is_damage(format: Format, number: int) -> None:
+    known = {CODECS[name].number for name in codec_names(format)[1:]}
+    if number not in known:
+        with pytest.raises(CorruptDataError, match=f"its compression codec {number} is unknown"):
+            decompress(number, format, memoryview(b""), 1)

@@ -23,6 +23,8 @@ from pyspark.sql.types import DecimalType
 
 from spark_kafkawire.jobs.shell.command_line import JobParser
 from spark_kafkawire.jobs.spark.example import example_parser, read_topic, run_example
+from spark_kafkawire.model import Generation
+from spark_kafkawire.options import COMPRESSIONS
 
 
 def main() -> int:
@@ -62,7 +64,7 @@ def make_parser() -> JobParser:
     parser.add_argument("--output-topic", required=True, help="the topic to copy to, empty")
     parser.add_argument(
         "--compression",
-        choices=["none", "gzip", "snappy", "lz4", "zstd"],
+        choices=COMPRESSIONS[Generation.MODERN],
         default="zstd",
         help="how the written messages are compressed (default: %(default)s)",
     )

@@ -20,6 +20,8 @@ from pyspark.sql.functions import col, count, from_json, struct, to_json
 
 from spark_kafkawire.jobs.shell.command_line import JobParser
 from spark_kafkawire.jobs.spark.example import example_parser, read_topic, run_example
+from spark_kafkawire.model import Generation
+from spark_kafkawire.options import COMPRESSIONS
 
 PACKAGE_SCHEMA = "package string, version string, architecture string, section string, size string"
 COUNT_SCHEMA = "section string, packages long"
@@ -67,7 +69,7 @@ def make_parser() -> JobParser:
     )
     parser.add_argument(
         "--compression",
-        choices=["none", "gzip", "snappy"],
+        choices=COMPRESSIONS[Generation.V07],
         default="snappy",
         help="how the written messages are compressed (default: %(default)s)",
     )

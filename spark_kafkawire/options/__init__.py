@@ -5,6 +5,7 @@ Option names are case-insensitive, as Spark's are; sizes take a unit (``4MiB``),
 be. ``OPTIONS`` is the table of them all.
 """
 
+from .compression import COMPRESSIONS
 from .java_pattern import NAME_SIZE_MAX, JavaPattern, PatternError
 from .raw import reading_options
 from .read import ReadOptions
@@ -27,6 +28,7 @@ from .write import WriteOptions
 
 __all__ = [
     "COMMITTED",
+    "COMPRESSIONS",
     "EARLIEST",
     "LATEST",
     "NAME_SIZE_MAX",

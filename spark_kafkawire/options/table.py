@@ -7,6 +7,7 @@ from typing import Final
 
 from ..model import Generation
 from ..protocol import v07
+from .compression import LEVEL_OPTIONS, compressions_meaning, levels_meaning
 
 #: Which brokers an option is for, as the tables have it.
 _BROKERS: Final = {None: "all", Generation.V07: "0.7", Generation.MODERN: "0.8 on"}
@@ -179,12 +180,13 @@ OPTIONS: Final = (
     ),
     _write("kafka.partitioner.class", None, "Java's name of `murmur2` or `roundrobin`", Generation.MODERN),
     _write("kafka.partitioner.ignore.keys", "false", "`true`: `murmur2` becomes `sticky`", Generation.MODERN),
-    _write("compression", "none", "`none`, `gzip`, `snappy`, and from 0.8 on `lz4` (0.8.2), `zstd` (2.1)"),
+    _write("compression", "none", compressions_meaning()),
     _write("kafka.compression.type", None, "Kafka's name of `compression`", Generation.MODERN),
-    _write("compressionLevel", None, "gzip's level, 1 to 9; lz4's, 1 to 17; zstd's, 1 to 22"),
-    _write("kafka.compression.gzip.level", None, "Kafka's name of `compressionLevel`", Generation.MODERN),
-    _write("kafka.compression.lz4.level", None, "Kafka's name of `compressionLevel`", Generation.MODERN),
-    _write("kafka.compression.zstd.level", None, "Kafka's name of `compressionLevel`", Generation.MODERN),
+    _write("compressionLevel", None, levels_meaning()),
+    *(
+        _write(name, None, "Kafka's name of `compressionLevel`", Generation.MODERN)
+        for name in LEVEL_OPTIONS.values()
+    ),
     _write(
         "acks",
         None,

@@ -9,15 +9,12 @@ from typing import Any, Final
 
 from ..errors import OptionError, quoted
 from ..model import Generation
+from .compression import COMPRESSIONS, LEVEL_OPTIONS, LEVELS
 from .connect import parse_discovery, parse_net
 from .delivery import parse_delivery
 from .raw import RawOptions
 from .values import DeliveryOptions, Discovery, NetOptions
 
-#: The compressions that have levels, and their lowest and highest ones.
-LEVELS: Final[Mapping[str, tuple[int, int]]] = MappingProxyType(
-    {"gzip": (1, 9), "lz4": (1, 17), "zstd": (1, 22)}
-)
 #: What stands for one of our partitioners in ``kafka.partitioner.class``.
 _PARTITIONER_CLASSES: Final[Mapping[str, str]] = MappingProxyType(
     {
@@ -63,10 +60,10 @@ class WriteOptions:
 
 
 def _parse_07(options: RawOptions, _: NetOptions) -> dict[str, Any]:
-    compression = options.choice("compression", "none", "gzip", "snappy")
+    compression, level = _compression_07(options)
     return {
         "compression": compression,
-        "compression_level": _level(options, compression, "compressionLevel"),
+        "compression_level": level,
         "acks": options.choice("acks", "0", "1", "verify", default="1"),
         "batch_bytes": options.size_or_default("batchBytes", 1),
         "message_size_max": options.size_or_default("max.message.size", 1),
@@ -74,12 +71,7 @@ def _parse_07(options: RawOptions, _: NetOptions) -> dict[str, Any]:
 
 
 def _parse_modern(options: RawOptions, net: NetOptions) -> dict[str, Any]:
-    name = options.one_of("compression", "kafka.compression.type")
-    compression = options.choice(name, "none", "gzip", "snappy", "lz4", "zstd")
-    levels = [f"kafka.compression.{codec}.level" for codec in LEVELS]
-    # Kafka has a level for each codec, of which one counts.
-    foreign = {level for level in levels if level != f"kafka.compression.{compression}.level"}
-    level = options.one_of("compressionLevel", *(name for name in levels if name not in foreign))
+    compression, level = _compression(options)
     acks = options.choice(options.one_of("acks", "kafka.acks"), "0", "1", "all", "-1", default="all")
     # Kafka's own batch.size may be 0, which means one record each.
     batch_bytes = max(options.size_or_default(options.one_of("batchBytes", "kafka.batch.size"), 0), 1)
@@ -87,7 +79,7 @@ def _parse_modern(options: RawOptions, net: NetOptions) -> dict[str, Any]:
     delivery = parse_delivery(options, net, acks)
     return {
         "compression": compression,
-        "compression_level": _level(options, compression, level),
+        "compression_level": level,
         "acks": "all" if acks == "-1" else acks,
         "batch_bytes": min(batch_bytes, delivery.request_bytes_max),
         "message_size_max": delivery.request_bytes_max,
@@ -99,6 +91,20 @@ def _parse_modern(options: RawOptions, net: NetOptions) -> dict[str, Any]:
 _PARSE: Final[Mapping[Generation, Callable[[RawOptions, NetOptions], dict[str, Any]]]] = MappingProxyType(
     {Generation.V07: _parse_07, Generation.MODERN: _parse_modern}
 )
+
+
+def _compression_07(options: RawOptions) -> tuple[str, int | None]:
+    """The compression of a write to 0.7 and its level."""
+    compression = options.choice("compression", *COMPRESSIONS[Generation.V07])
+    return compression, _level(options, compression, "compressionLevel")
+
+
+def _compression(options: RawOptions) -> tuple[str, int | None]:
+    """The compression of a write to 0.8 or later and its level."""
+    name = options.one_of("compression", "kafka.compression.type")
+    compression = options.choice(name, *COMPRESSIONS[Generation.MODERN])
+    own = [LEVEL_OPTIONS[compression]] if compression in LEVEL_OPTIONS else []
+    return compression, _level(options, compression, options.one_of("compressionLevel", *own))
 
 
 def _level(options: RawOptions, compression: str, name: str) -> int | None:

@@ -14,11 +14,12 @@ from .lz4 import LZ4, LZ4_MAGIC_0
 from .snappy import SNAPPY
 from .zstd import ZSTD
 
-_ALL: Final = (GZIP, SNAPPY, LZ4, LZ4_MAGIC_0, ZSTD)
+#: Of those with one name the newest is the last.
+_ALL: Final = (GZIP, SNAPPY, LZ4_MAGIC_0, LZ4, ZSTD)
 #: What the option ``compression`` is where nothing is compressed; attributes have the number 0.
 NONE: Final = "none"
 #: The codecs by name, each once.
-CODECS: Final[Mapping[str, Codec]] = MappingProxyType({codec.name: codec for codec in reversed(_ALL)})
+CODECS: Final[Mapping[str, Codec]] = MappingProxyType({codec.name: codec for codec in _ALL})
 #: Those of each format by their number.
 _BY_NUMBER: Final[Mapping[Format, Mapping[int, Codec]]] = MappingProxyType(
     {

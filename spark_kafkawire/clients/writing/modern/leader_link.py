@@ -25,13 +25,13 @@ from ....protocol.modern.produce import (
     ProduceRequest,
     ProduceTopic,
 )
+from ....records.compression.codec import Codec
+from ....records.compression.table import CODECS
 from .batches import Batch
 
-#: First version of Produce that carries magic 2, that of magic 1, and that of zstd. Source: KIP-98,
-#: KIP-32, KIP-110.
+#: First version of Produce that carries magic 2, and that of magic 1. Source: KIP-98, KIP-32.
 _MAGIC_2_SINCE: Final = 3
 _MAGIC_1_SINCE: Final = 2
-_ZSTD_SINCE: Final = 7
 
 
 class LeaderLink:
@@ -64,10 +64,9 @@ class LeaderLink:
         version = self._client.version_of(PRODUCE)
         return 2 if version >= _MAGIC_2_SINCE else int(version >= _MAGIC_1_SINCE)
 
-    @property
-    def takes_zstd(self) -> bool:
-        """Whether the broker knows zstd."""
-        return self._client.version_of(PRODUCE) >= _ZSTD_SINCE
+    def takes(self, codec: Codec) -> bool:
+        """Whether the broker knows the codec."""
+        return self._client.version_of(PRODUCE) >= codec.produce_version
 
     def send(self, batches: Sequence[Batch]) -> None:
         """Send one request; of each log at most one batch is in it.
@@ -194,9 +193,12 @@ class LeaderLinks:
         net = self._options.net
         client = POOL.take(leader, net.connection, within)
         link = LeaderLink(client, self._options.delivery.acks, round(net.request_timeout_s * 1000))
-        if self._options.compression == "zstd" and not link.takes_zstd:
+        codec = CODECS.get(self._options.compression)
+        if codec and not link.takes(codec):
             link.give_back()
-            raise OptionError(f"option compression: {leader} is older than zstd (2.1); choose another")
+            raise OptionError(
+                f"option compression: {leader} is older than {codec.name} ({codec.since}); choose another"
+            )
         return link
 
 

@@ -68,6 +68,18 @@ def test_records_are_what_another_client_reads(kafka: ApacheKafka, codec: str) -
     assert [content(row) for row in found] == [content(row) for row in ROWS * 50]
 
 
+@pytest.mark.parametrize("acks", ["0", "1", "all"])
+def test_all_acks_deliver(kafka: ApacheKafka, acks: str) -> None:
+    servers = kafka.bootstrap_servers()
+    topic, expected = librdkafka.create_topic(servers), numbered(1000)
+    (receipt,) = write(servers, topic, expected, acks=acks, batchBytes=1000)
+    # Without acks nobody says when it is there; a write on the same kept connection comes after it.
+    write(servers, topic, [b"last"], acks="1")
+    assert set(values(librdkafka.consume(servers, topic))) == {*expected, b"last"}
+    assert receipt.message_count == 1000
+    assert (receipt.start_offset is None) == (acks == "0")
+
+
 @pytest.mark.parametrize(
     "plan",
     [["lost"], [FINE, "lost", FINE, "lost"], ["lost"] * 5, [ErrorCode.REQUEST_TIMED_OUT, FINE, "lost"]],

@@ -108,7 +108,7 @@ READ_VALUES: Final[list[tuple[dict[str, str | None], str, Any]]] = [
     ({"retries": "3"}, "net.retry.patience_s", 0.0),
     ({"retries": "3", "patience": "7s"}, "net.retry.patience_s", 7.0),
     ({"patience": "0s"}, "fetch.patience_s", 0.0),
-    ({"patience": "5m"}, "fetch_offset.patience_s", 300.0),
+    ({"patience": "5m"}, "planning_retry.patience_s", 300.0),
     ({"patience": "5m"}, "net.discovery_timeout_s", 300.0),
     ({"patience": "5s"}, "net.discovery_timeout_s", 30.0),
     ({"expectedBrokers": " 3 "}, "discovery.expected_brokers", 3),

@@ -127,7 +127,7 @@ def cluster_of(options: ReadOptions, brokers: tuple[Broker, ...] | None = None) 
     A task, which may not know how to log in to ZooKeeper, gives the 0.7 ``brokers`` that it reads
     from.
     """
-    net = replace(options.net, retry=options.fetch_offset)
+    net = replace(options.net, retry=options.planning_retry)
     return _CLUSTERS[options.discovery.generation](options, net, brokers)
 
 

@@ -50,7 +50,7 @@ class ReadOptions:
     min_partitions: int | None
     partition_size_max: int | None
     fetch: FetchOptions
-    fetch_offset: RetryPolicy
+    planning_retry: RetryPolicy
     group_id: str | None
     include_headers: bool
 
@@ -76,7 +76,7 @@ class ReadOptions:
             partition_size_max=options.size("maxBytesPerPartition", 1, 1 << 62)
             or options.count("maxRecordsPerPartition", 1, (1 << 63) - 1),
             fetch=_fetch(options, net),
-            fetch_offset=_fetch_offset(options, net.retry),
+            planning_retry=_planning_retry(options, net.retry),
             group_id=_group_id(options),
             include_headers=options.flag("includeHeaders"),
         )
@@ -108,7 +108,7 @@ def _fetch(options: RawOptions, net: NetOptions) -> FetchOptions:
     )
 
 
-def _fetch_offset(options: RawOptions, default: RetryPolicy) -> RetryPolicy:
+def _planning_retry(options: RawOptions, default: RetryPolicy) -> RetryPolicy:
     """How planning tries again."""
     retries = options.count("fetchOffset.numRetries", 0, 1000)
     interval = options.given("fetchOffset.retryIntervalMs")

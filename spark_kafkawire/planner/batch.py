@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass
 from functools import lru_cache
 
 from ..clients.reading.fetcher import FetchTask
@@ -22,7 +22,8 @@ from ..options import (
     Selection,
 )
 from ..protocol.modern.fetch import READ_COMMITTED
-from .limits import End, check_names, end_of, limit_of, resolved, start_of
+from ..protocol.modern.floor import VersionFloor
+from .limits import End, check_names, end_of, limit_of, range_between, start_of
 from .ranges import split
 
 _log = logging.getLogger("spark_kafkawire")
@@ -45,41 +46,60 @@ def plan(options: ReadOptions) -> tuple[FetchTask, ...]:
     logs = led(logs, leaders, fail_on_data_loss=options.fetch.fail_on_data_loss)
     for limits in (options.starting, options.ending):
         check_names(limits, logs)
+    ranges = _resolved(options, cluster, logs)
+    cut_points = {
+        each.bounds.log: each.bounds.segment_starts
+        for each in ranges
+        if each.bounds.segment_starts is not None
+    }
+    whole = [each.range for each in ranges]
+    parts = split(whole, options.min_partitions, options.partition_size_max, cut_points or None)
+    floor = KNOWN.floor(options.net.connection, [leader.broker for leader in leaders.values()])
+    by_log = {each.bounds.log: each for each in ranges}
+    return tuple(_task(part, by_log[part.log], leaders[part.log], floor) for part in parts)
+
+
+@dataclass(frozen=True, slots=True)
+class _Resolved:
+    """What is read of one log, and where its two ends come from."""
+
+    bounds: LogBounds
+    range: OffsetRange
+    start: End
+    end: End
+
+
+def _resolved(options: ReadOptions, cluster: Cluster, logs: Sequence[TopicPartition]) -> list[_Resolved]:
     # A group's offsets come before the bounds, which it may pass by. The bounds come before offsets
     # by time: a message that is appended after them is outside of the range, and a segment that was
     # old before them cannot hold it.
     committed = _committed(options.starting, logs, cluster)
-    found = cluster.bounds(logs)
-    starts = starts_of(options, cluster, found, committed)
-    stops = _of_times(options.ending, found, cluster.stop_offsets)
-    lasts = {log: end_of(options.ending, found[log], stops) for log in logs}
-    uncommitted = _high_watermarks(options, cluster, found, starts, lasts)
-    ends = {}
+    bounds = cluster.bounds(logs)
+    starts = starts_of(options, cluster, bounds, committed)
+    stops = _offsets_at_times(options.ending, bounds, cluster.stop_offsets)
+    ends = {log: end_of(options.ending, bounds[log], stops) for log in logs}
+    high_watermarks = _high_watermarks(options, cluster, bounds, starts, ends)
     ranges = []
     for log in logs:
-        log_range, *ends[log] = resolved(
+        limits = range_between(
             starts[log],
-            lasts[log],
-            found[log],
+            ends[log],
+            bounds[log],
             fail_on_data_loss=options.fetch.fail_on_data_loss,
-            high_watermark=uncommitted.get(log),
+            high_watermark=high_watermarks.get(log),
         )
-        ranges.append(log_range)
-    cut_points = {log: cuts for log in logs if (cuts := found[log].segment_starts) is not None}
-    parts = split(ranges, options.min_partitions, options.partition_size_max, cut_points or None)
-    floor = KNOWN.floor(options.net.connection, [leader.broker for leader in leaders.values()])
-    tasks = (_task(part, ends[part.log], leaders[part.log], found[part.log]) for part in parts)
-    return tuple(replace(task, floor=floor) for task in tasks)
+        ranges.append(_Resolved(bounds[log], *limits))
+    return ranges
 
 
 def _high_watermarks(
     options: ReadOptions,
     cluster: Cluster,
-    found: Mapping[TopicPartition, LogBounds],
+    bounds: Mapping[TopicPartition, LogBounds],
     *ends: Mapping[TopicPartition, End],
 ) -> Mapping[TopicPartition, int]:
     """The ends, with records of open transactions, of the logs that a read of committed ones would pass."""
-    beyond = [log for log, bounds in found.items() if any(each[log].offset > bounds.latest for each in ends)]
+    beyond = [log for log, held in bounds.items() if any(each[log].offset > held.latest for each in ends)]
     is_committed = options.fetch.isolation_level == READ_COMMITTED
     return cluster.high_watermarks(beyond) if beyond and is_committed else {}
 
@@ -87,7 +107,7 @@ def _high_watermarks(
 def starts_of(
     options: ReadOptions,
     cluster: Cluster,
-    found: Mapping[TopicPartition, LogBounds],
+    bounds: Mapping[TopicPartition, LogBounds],
     committed: Offsets | None = None,
 ) -> dict[TopicPartition, End]:
     """Where the options let each log start. Raises ``OptionError``, and what the cluster raises.
@@ -95,12 +115,12 @@ def starts_of(
     ``committed`` are the offsets of the options' group, where they were asked for already.
     """
     if committed is None:
-        committed = _committed(options.starting, list(found), cluster)
-    told = {**committed, **_of_times(options.starting, found, cluster.start_offsets)}
+        committed = _committed(options.starting, list(bounds), cluster)
+    resolved = {**committed, **_offsets_at_times(options.starting, bounds, cluster.start_offsets)}
     latest_if_no_match = options.latest_if_no_match
     return {
-        log: start_of(options.starting, bounds, told, latest_if_no_match=latest_if_no_match)
-        for log, bounds in found.items()
+        log: start_of(options.starting, bounds[log], resolved, latest_if_no_match=latest_if_no_match)
+        for log in bounds
     }
 
 
@@ -183,21 +203,23 @@ def _committed(limits: OffsetLimits, logs: Sequence[TopicPartition], cluster: Cl
     return cluster.committed_offsets(asked) if asked else {}
 
 
-def _of_times(limits: OffsetLimits, found: Mapping[TopicPartition, LogBounds], ask: _AskTimes) -> Offsets:
+def _offsets_at_times(
+    limits: OffsetLimits, bounds: Mapping[TopicPartition, LogBounds], ask: _AskTimes
+) -> Offsets:
     """The offsets of the limits that are timestamps."""
     times = {
-        log: limit.value for log in found if (limit := limit_of(limits, log)).kind is LimitKind.TIMESTAMP
+        log: limit.value for log in bounds if (limit := limit_of(limits, log)).kind is LimitKind.TIMESTAMP
     }
-    return ask(times, found) if times else {}
+    return ask(times, bounds) if times else {}
 
 
-def _task(part: OffsetRange, ends: Sequence[End], leader: Leader, found: LogBounds) -> FetchTask:
-    if found.segment_starts is None:  # every offset is a message boundary
-        return FetchTask(part, leader)
-    start, end = ends
+def _task(part: OffsetRange, whole: _Resolved, leader: Leader, floor: VersionFloor) -> FetchTask:
+    if whole.bounds.segment_starts is None:  # every offset is a message boundary
+        return FetchTask(part, leader, floor=floor)
     return FetchTask(
         part,
         leader,
-        starting=start.option if part.start_offset == start.offset else None,
-        ending=end.option if part.stop_offset == end.offset else None,
+        starting=whole.start.option if part.start_offset == whole.start.offset else None,
+        ending=whole.end.option if part.stop_offset == whole.end.offset else None,
+        floor=floor,
     )

@@ -12,8 +12,9 @@ from ..options import LimitKind, OffsetLimit, OffsetLimits
 
 _log = logging.getLogger("spark_kafkawire")
 
-#: What the cluster answered for limits that only it can tell; None where nothing fits.
-Told = Mapping[TopicPartition, int | None]
+#: The offsets of limits that only the cluster can resolve: timestamps and a group's positions. None where
+#: nothing fits.
+ResolvedOffsets = Mapping[TopicPartition, int | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,52 +44,54 @@ def check_names(limits: OffsetLimits, logs: Sequence[TopicPartition]) -> None:
     )
 
 
-def start_of(limits: OffsetLimits, found: LogBounds, told: Told, *, latest_if_no_match: bool) -> End:
+def start_of(
+    limits: OffsetLimits, bounds: LogBounds, resolved: ResolvedOffsets, *, latest_if_no_match: bool
+) -> End:
     """Where the range of a log starts.
 
     Raises ``OptionError`` where a timestamp matches nothing, or the group has committed nothing.
     """
-    limit = limit_of(limits, found.log)
+    limit = limit_of(limits, bounds.log)
     if limit.kind is LimitKind.OFFSET:
         return End(limit.value, limits.option)
     if limit.kind is LimitKind.EARLIEST:
-        return End(found.earliest)
-    offset = told[found.log]
+        return End(bounds.earliest)
+    offset = resolved[bounds.log]
     if offset is not None and limit.kind is LimitKind.COMMITTED:
         return End(offset, limits.option)
     if offset is not None:
-        return End(_inside(offset, found))
+        return End(_inside(offset, bounds))
     if limit.kind is LimitKind.COMMITTED:
         raise OptionError(
-            f"option {limits.option}: the group has committed no offset for {found.log}; commit one, or give "
-            'offsets as {"topic":{"0":-2}}'
+            f"option {limits.option}: the group has committed no offset for {bounds.log}; commit one, or "
+            'give offsets as {"topic":{"0":-2}}'
         )
     if latest_if_no_match:
-        return End(found.latest)
+        return End(bounds.latest)
     raise OptionError(
-        f"option {limits.option}: no offset matched from request: {found.log} has no message at or after "
+        f"option {limits.option}: no offset matched from request: {bounds.log} has no message at or after "
         f"{limit.value}; startingOffsetsByTimestampStrategy=latest reads nothing there instead"
     )
 
 
-def end_of(limits: OffsetLimits, found: LogBounds, told: Told) -> End:
+def end_of(limits: OffsetLimits, bounds: LogBounds, resolved: ResolvedOffsets) -> End:
     """Where the range of a log ends."""
-    limit = limit_of(limits, found.log)
+    limit = limit_of(limits, bounds.log)
     if limit.kind is LimitKind.OFFSET:
         return End(limit.value, limits.option)
-    offset = told[found.log] if limit.kind is LimitKind.TIMESTAMP else None
-    return End(found.latest if offset is None else _inside(offset, found))
+    offset = resolved[bounds.log] if limit.kind is LimitKind.TIMESTAMP else None
+    return End(bounds.latest if offset is None else _inside(offset, bounds))
 
 
-def _inside(offset: int, found: LogBounds) -> int:
+def _inside(offset: int, bounds: LogBounds) -> int:
     """The offset, or the bound that it is beyond: messages come and go while a read is planned."""
-    return min(max(offset, found.earliest), found.latest)
+    return min(max(offset, bounds.earliest), bounds.latest)
 
 
-def resolved(
+def range_between(
     start: End,
     end: End,
-    found: LogBounds,
+    bounds: LogBounds,
     *,
     fail_on_data_loss: bool,
     high_watermark: int | None = None,
@@ -102,38 +105,38 @@ def resolved(
     """
     if start.offset != end.offset and high_watermark is not None:
         for limit in (start, end):
-            _check_stable(limit, found, high_watermark)
+            _check_below_stable_offset(limit, bounds, high_watermark)
     if start.offset > end.offset:
         named = " and ".join(end.option for end in (start, end) if end.option)
         options = f"option {named}: " if named else ""
-        raise OptionError(f"{options}{found.log} would start at {start.offset} and end at {end.offset}")
+        raise OptionError(f"{options}{bounds.log} would start at {start.offset} and end at {end.offset}")
     if start.offset == end.offset:
-        nowhere = End(_inside(start.offset, found))
-        return OffsetRange(found.log, nowhere.offset, nowhere.offset), nowhere, nowhere
-    first, last = (_clamped(limit, found, fail_on_data_loss) for limit in (start, end))
-    return OffsetRange(found.log, first.offset, last.offset), first, last
+        nowhere = End(_inside(start.offset, bounds))
+        return OffsetRange(bounds.log, nowhere.offset, nowhere.offset), nowhere, nowhere
+    first, last = (_clamped(limit, bounds, fail_on_data_loss) for limit in (start, end))
+    return OffsetRange(bounds.log, first.offset, last.offset), first, last
 
 
-def _check_stable(limit: End, found: LogBounds, high_watermark: int) -> None:
-    if limit.option is not None and found.latest < limit.offset <= high_watermark:
+def _check_below_stable_offset(limit: End, bounds: LogBounds, high_watermark: int) -> None:
+    if limit.option is not None and bounds.latest < limit.offset <= high_watermark:
         raise OptionError(
-            f"option {limit.option}: offset {limit.offset} of {found.log} is after {found.latest}, the last "
-            "stable offset: a transaction is open there; end the range at that offset, wait until the "
+            f"option {limit.option}: offset {limit.offset} of {bounds.log} is after {bounds.latest}, the "
+            "last stable offset: a transaction is open there; end the range at that offset, wait until the "
             "transaction has ended, or set kafka.isolation.level=read_uncommitted"
         )
 
 
-def _clamped(end: End, found: LogBounds, fail_on_data_loss: bool) -> End:
-    if found.earliest <= end.offset <= found.latest:
+def _clamped(end: End, bounds: LogBounds, fail_on_data_loss: bool) -> End:
+    if bounds.earliest <= end.offset <= bounds.latest:
         return end
     loss = (
-        f"option {end.option}: offset {end.offset} is not in {found.log}, "
-        f"which holds [{found.earliest}, {found.latest})"
+        f"option {end.option}: offset {end.offset} is not in {bounds.log}, "
+        f"which holds [{bounds.earliest}, {bounds.latest})"
     )
     if fail_on_data_loss:
         raise DataLossError(f"{loss}; to read what is left, set failOnDataLoss=false")
     _log.warning("%s; reading on because failOnDataLoss=false", loss)
-    return End(_inside(end.offset, found))
+    return End(_inside(end.offset, bounds))
 
 
 def _names(logs: Sequence[TopicPartition]) -> str:

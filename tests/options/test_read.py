@@ -26,7 +26,7 @@ def test_defaults_are_those_of_sparks_connector_and_kafkas_consumer() -> None:
     assert (options.fetch.patience_s, options.fetch.wait_ms) == (120.0, 500)
     assert (options.min_partitions, options.partition_size_max, options.group_id) == (None, None, None)
     assert not options.include_headers
-    assert options.fetch_offset == options.net.retry == RetryPolicy(3, 0.1, 60.0)
+    assert options.planning_retry == options.net.retry == RetryPolicy(3, 0.1, 60.0)
 
 
 def field_of(options: ReadOptions, name: str) -> Any:
@@ -51,9 +51,9 @@ def field_of(options: ReadOptions, name: str) -> Any:
         ({"maxRecordsPerPartition": str(2**63 - 1)}, "partition_size_max", 2**63 - 1),
         ({"includeHeaders": "TRUE"}, "include_headers", True),
         ({"kafka__group__id": "g"}, "group_id", "g"),
-        ({"fetchOffset.numRetries": "7"}, "fetch_offset", RetryPolicy(7, 0.1, 60.0)),
-        ({"fetchOffset.retryIntervalMs": "1000"}, "fetch_offset", RetryPolicy(3, 1.0, 60.0)),
-        ({"retries": "9"}, "fetch_offset", RetryPolicy(9, 0.1)),
+        ({"fetchOffset.numRetries": "7"}, "planning_retry", RetryPolicy(7, 0.1, 60.0)),
+        ({"fetchOffset.retryIntervalMs": "1000"}, "planning_retry", RetryPolicy(3, 1.0, 60.0)),
+        ({"retries": "9"}, "planning_retry", RetryPolicy(9, 0.1)),
         ({"startingOffsets": "Committed"}, "starting.for_all", COMMITTED),
         ({"groupIdPrefix": "mine"}, "group_id", None),
         (

@@ -13,7 +13,7 @@ from spark_kafkawire.planner.limits import (
     End,
     check_names,
     end_of,
-    resolved,
+    range_between,
     start_of,
 )
 
@@ -80,14 +80,14 @@ def test_offsets_by_partition_must_name_the_partitions_that_are_read() -> None:
 
 def test_a_range_inside_the_log_is_taken_as_it_is() -> None:
     ends = End(100, "startingOffsets"), End(1000)
-    assert resolved(*ends, FOUND, fail_on_data_loss=True) == (OffsetRange(LOG, 100, 1000), *ends)
+    assert range_between(*ends, FOUND, fail_on_data_loss=True) == (OffsetRange(LOG, 100, 1000), *ends)
 
 
 def test_a_range_that_runs_backwards_names_its_options() -> None:
     with pytest.raises(
         OptionError, match=r"startingOffsets and endingOffsets: t 0-1 would start at 500 and end at 400"
     ):
-        resolved(End(500, "startingOffsets"), End(400, "endingOffsets"), FOUND, fail_on_data_loss=False)
+        range_between(End(500, "startingOffsets"), End(400, "endingOffsets"), FOUND, fail_on_data_loss=False)
 
 
 @pytest.mark.parametrize("offset", [0, 99, 1001])
@@ -95,13 +95,15 @@ def test_an_offset_outside_of_the_log_is_a_data_loss(offset: int) -> None:
     with pytest.raises(
         DataLossError, match=rf"startingOffsets: offset {offset} is not in t 0-1, which holds \[100, 1000\)"
     ):
-        resolved(End(offset, "startingOffsets"), End(max(offset, 1000) + 1), FOUND, fail_on_data_loss=True)
+        range_between(
+            End(offset, "startingOffsets"), End(max(offset, 1000) + 1), FOUND, fail_on_data_loss=True
+        )
 
 
 @pytest.mark.parametrize(("offset", "taken"), [(0, 100), (99, 100), (500, 500), (1001, 1000), (2**62, 1000)])
 def test_a_range_without_offsets_loses_nothing_wherever_it_lies(offset: int, taken: int) -> None:
     ends = End(offset, "startingOffsets"), End(offset, "endingOffsets")
-    log_range, _, _ = resolved(*ends, FOUND, fail_on_data_loss=True)
+    log_range, _, _ = range_between(*ends, FOUND, fail_on_data_loss=True)
     assert log_range == OffsetRange(LOG, taken, taken)
 
 
@@ -109,7 +111,7 @@ def test_without_fail_on_data_loss_what_survives_is_read_with_a_warning(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     with caplog.at_level(logging.WARNING, "spark_kafkawire"):
-        ranges = resolved(
+        ranges = range_between(
             End(7, "startingOffsets"), End(2000, "endingOffsets"), FOUND, fail_on_data_loss=False
         )
     assert ranges == (OffsetRange(LOG, 100, 1000), End(100), End(1000))
@@ -132,13 +134,13 @@ def test_what_a_transaction_still_holds_back_is_no_data_loss(
         r"a transaction is open there; end the range at that offset, wait until the transaction has ended, "
         r"or set kafka.isolation.level=read_uncommitted$",
     ):
-        resolved(*ends, FOUND, fail_on_data_loss=fail_on_data_loss, high_watermark=1200)
+        range_between(*ends, FOUND, fail_on_data_loss=fail_on_data_loss, high_watermark=1200)
     with pytest.raises((DataLossError, OptionError), match=r"is not in t 0-1|would start at"):
-        resolved(*ends, FOUND, fail_on_data_loss=True, high_watermark=1050)
+        range_between(*ends, FOUND, fail_on_data_loss=True, high_watermark=1050)
 
 
 def test_a_range_that_is_gone_as_a_whole_is_empty() -> None:
-    log_range, _, _ = resolved(
+    log_range, _, _ = range_between(
         End(7, "startingOffsets"), End(50, "endingOffsets"), FOUND, fail_on_data_loss=False
     )
     assert log_range.size == 0

@@ -13,7 +13,7 @@ import pytest
 
 from spark_kafkawire.clients.writing.modern.batches import Position
 from spark_kafkawire.clients.writing.modern.delivery import Delivery
-from spark_kafkawire.clients.writing.modern.identity import new_producer
+from spark_kafkawire.clients.writing.modern.identity import init_producer_id
 from spark_kafkawire.clients.writing.modern.producer import Producer
 from spark_kafkawire.cluster.modern.metadata import Metadata
 from spark_kafkawire.errors import DeliveryError, UnknownTopicError
@@ -208,7 +208,7 @@ def test_of_two_producers_in_one_position_each_record_is_appended_once(kafka: Ap
     servers = kafka.bootstrap_servers()
     log, options = TopicPartition(librdkafka.create_topic(servers), 0), options_of(servers)
     metadata = Metadata(options.discovery.bootstrap_servers, options.net)
-    identity = new_producer(metadata, options)
+    identity = init_producer_id(metadata, options)
 
     def write_at(start: int, stop: int) -> None:
         with Producer(metadata, options, {log: Position(identity, start)}) as sending:

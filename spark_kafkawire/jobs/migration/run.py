@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from ...clients.writing.modern.identity import identify
+from ...clients.writing.modern.identity import obtain_producer_id
 from ...errors import OptionError
 from ...model import LogBounds, OffsetRange, TopicPartition
 from ...protocol.modern.create_topics import BROKER_DEFAULT
@@ -135,7 +135,7 @@ class _Run:
         before = leg.progress
         if before is None:
             check_new(self._clusters, leg, target)
-            producer = identify(self._clusters.metadata, self._clusters.write, _IDEMPOTENT_MAGIC)
+            producer = obtain_producer_id(self._clusters.metadata, self._clusters.write, _IDEMPOTENT_MAGIC)
             mark = Mark(leg.start_offset, target.latest)
         else:
             producer = before.producer

@@ -1,4 +1,4 @@
-"""What a task has written to each log, and the batches that are on their way there."""
+"""Batches of a task from their encoding until they are acked, and what was acked of each log."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ BATCH_BYTES_UNBOUNDED: Final = (1 << 31) - 1
 
 @dataclass(frozen=True, slots=True)
 class ProducerId:
-    """The identity that InitProducerId gives: a broker knows repeated batches by it."""
+    """What InitProducerId gives: a broker recognizes repeated batches by it."""
 
     id: int
     epoch: int
@@ -34,10 +34,10 @@ NO_PRODUCER: Final = ProducerId(-1, -1)
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """Where a producer is in a log: its identity, and the sequence of the next record.
+    """Where a producer is in a log: its id, and the sequence of the next record.
 
-    A producer that takes over another one's position is held by the broker to that log's order: of
-    all that both send, each sequence is appended once. Source: KIP-98.
+    A producer that takes over the position of another one continues its sequences: of all that both
+    send, the broker appends each sequence once. Source: KIP-98.
     """
 
     producer: ProducerId
@@ -46,7 +46,7 @@ class Position:
 
 @dataclass(frozen=True, slots=True)
 class BatchEncoder:
-    """How a task's records become batches: the format that its brokers speak, codec, level."""
+    """How a task's records become batches: the record format (``magic``) of its brokers, codec, level."""
 
     magic: int
     compression: str
@@ -68,18 +68,20 @@ class BatchEncoder:
 
 @dataclass(slots=True)
 class LogState:
-    """One log as a task sees it: the identity and next sequence of its batches, whether a broker
-    has had one under that identity, how many are in flight, how large they may be (bytes), and
-    what is proven to be there. ``is_resumed`` tells that the identity is an earlier producer's, and
-    must stay; ``is_repeating`` that a batch in flight may be in the log already.
+    """What a task knows of one log: the producer id and next sequence of its batches, how many of them
+    are in flight, how large they may be (bytes), and what was acked: counts and offsets.
+
+    ``has_acks`` tells that a broker has acked a batch under this producer id, ``is_retrying`` that a
+    batch in flight may be in the log already, ``is_resumed`` that the producer id is an earlier
+    producer's and must stay.
     """
 
     producer: ProducerId
     batch_bytes_max: int
     next_sequence: int = 0
-    is_known: bool = False
+    has_acks: bool = False
     in_flight: int = 0
-    is_repeating: bool = False
+    is_retrying: bool = False
     is_resumed: bool = False
     message_count: int = 0
     size: int = 0
@@ -90,25 +92,25 @@ class LogState:
     def is_ready(self) -> bool:
         """Whether another batch may be sent.
 
-        A broker takes whatever sequence it sees first of an identity: the second batch must not
-        come before the first is there. And it knows a repeated batch among the last five alone: a
-        new one must not come before that is settled. Source: ProducerAppendInfo.checkSequence and
+        A broker accepts any sequence as the first of a producer id: the second batch must not arrive
+        before the first was acked. It recognizes a repeated batch among the last five only: a new one
+        must not arrive before the outcome of a retry is known. Source: ProducerAppendInfo.checkSequence and
         ProducerStateEntry.NUM_BATCHES_TO_RETAIN of Apache Kafka.
         """
-        may_follow = self.is_known and not self.is_repeating
+        may_follow = self.has_acks and not self.is_retrying
         return may_follow or self.in_flight == 0 or self.producer == NO_PRODUCER
 
     @property
-    def may_begin_anew(self) -> bool:
-        """Whether a broker that has forgotten the identity may be given another one."""
-        return self.is_known and not self.is_resumed
+    def may_reset_producer(self) -> bool:
+        """Whether another producer id may be used where the broker has forgotten this one."""
+        return self.has_acks and not self.is_resumed
 
-    def identify(self, producer: ProducerId) -> None:
-        """Begin anew under another identity."""
-        self.producer, self.next_sequence, self.is_known = producer, 0, False
+    def reset_producer(self, producer: ProducerId) -> None:
+        """Continue under another producer id, whose sequences begin at 0."""
+        self.producer, self.next_sequence, self.has_acks = producer, 0, False
 
-    def number(self, batch: Batch) -> None:
-        """Give a batch the identity and the next sequences."""
+    def assign_sequence(self, batch: Batch) -> None:
+        """Give a batch the producer id and the next sequences."""
         batch.producer = self.producer
         if self.producer != NO_PRODUCER:
             batch.base_sequence = self.next_sequence
@@ -117,21 +119,21 @@ class LogState:
     def sent(self, batch: Batch) -> None:
         """The batch is in flight."""
         self.in_flight += 1
-        self.is_repeating |= batch.is_in_doubt
+        self.is_retrying |= batch.maybe_persisted
 
     def settled(self, batch: Batch) -> None:
-        """The batch is not in flight any more."""
+        """The batch is no longer in flight."""
         self.in_flight -= 1
-        if batch.is_in_doubt:
-            self.is_repeating = False
+        if batch.maybe_persisted:
+            self.is_retrying = False
 
-    def prove(self, batch: Batch, base_offset: int = -1) -> None:
+    def acked(self, batch: Batch, base_offset: int = -1) -> None:
         """The batch is in the log, from ``base_offset`` on unless that is -1."""
-        self.is_known = True
+        self.has_acks = True
         self.message_count += batch.count
         self.size += batch.size
         if base_offset >= 0:
-            # A repeated batch is proven after those that came behind it.
+            # A batch that was retried is acked after those that were sent behind it.
             start, stop = base_offset, base_offset + batch.count
             self.start_offset = start if self.start_offset is None else min(self.start_offset, start)
             self.stop_offset = stop if self.stop_offset is None else max(self.stop_offset, stop)
@@ -139,21 +141,21 @@ class LogState:
 
 @dataclass(slots=True, eq=False)
 class Batch:
-    """Records of one log from their encoding until they are proven.
+    """Records of one log from their encoding until they are acked.
 
-    ``place`` is the batch's among all of its task. ``deadline`` is when it must be proven.
-    ``is_in_doubt`` tells that a broker may have the batch although none said so.
+    ``index`` counts the batches of the task, ``deadline`` is when this one must be acked.
+    ``maybe_persisted`` tells that the batch may be in the log although no broker has acked it.
     """
 
     log: TopicPartition
     records: Records = field(repr=False)
     encoder: BatchEncoder
     encoded: EncodedBatch = field(repr=False)
-    place: int
+    index: int
     deadline: Deadline
     producer: ProducerId = NO_PRODUCER
     base_sequence: int = -1
-    is_in_doubt: bool = False
+    maybe_persisted: bool = False
 
     @property
     def count(self) -> int:
@@ -166,7 +168,7 @@ class Batch:
         return len(self.encoded.data)
 
     def data(self) -> Buffer:
-        """The bytes to send, which carry identity and sequence."""
+        """The bytes to send, with producer id and sequence."""
         return self.encoded.with_producer(self.producer.id, self.producer.epoch, self.base_sequence)
 
     def halves(self) -> tuple[Batch, Batch]:

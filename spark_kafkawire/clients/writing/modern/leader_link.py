@@ -60,7 +60,7 @@ class LeaderLink:
 
     @property
     def magic(self) -> int:
-        """The format of records that is spoken here."""
+        """The record format of the broker."""
         version = self._client.version_of(PRODUCE)
         return 2 if version >= _MAGIC_2_SINCE else int(version >= _MAGIC_1_SINCE)
 
@@ -92,8 +92,8 @@ class LeaderLink:
         batches = self._requests.popleft()
         return [(batch, answers[batch.log]) for batch in batches]
 
-    def postpone(self, seconds: float) -> None:
-        """Leave all batches that are in flight more time."""
+    def extend_deadlines(self, seconds: float) -> None:
+        """Extend the deadlines of all batches in flight."""
         for batch in (batch for request in self._requests for batch in request):
             batch.deadline = batch.deadline.later(seconds)
 
@@ -105,8 +105,8 @@ class LeaderLink:
         return batches
 
     def give_back(self) -> None:
-        """Leave the connection to the tasks that follow; it closes where replies are missing, or the
-        end of a request that was interrupted."""
+        """Return the connection to the pool; it is closed where replies are missing, or a request was
+        sent in part."""
         if self._requests:
             self._client.close()
         else:
@@ -130,7 +130,7 @@ class LeaderLink:
 
 
 class LeaderLinks:
-    """Who leads which log, as far as it was asked, and a link to each leader that was sent to."""
+    """Which broker leads each log, as far as Metadata was asked, and a link to each leader."""
 
     def __init__(self, metadata: Metadata, options: WriteOptions) -> None:
         self._metadata = metadata
@@ -139,7 +139,7 @@ class LeaderLinks:
         self._links: dict[Broker, LeaderLink] = {}
 
     def __iter__(self) -> Iterator[LeaderLink]:
-        """All links, also where some are dropped meanwhile."""
+        """All links; some may be dropped during the iteration."""
         return iter(list(self._links.values()))
 
     def link_to(self, log: TopicPartition, within: Deadline) -> LeaderLink:
@@ -148,25 +148,25 @@ class LeaderLinks:
         Raises ``TransportError`` and ``BrokerError`` (retriable) where it is not reached, and for a
         leader too old for the codec ``OptionError`` (fatal).
         """
-        leader = self._leaders.get(log) or self._asked(log, within)
+        leader = self._leaders.get(log) or self._leader_from_metadata(log, within)
         self._leaders[log] = leader
         link = self._links.get(leader)
         if link is None or not link.is_open:
-            # Brokers close connections that are idle for long. Nothing was in flight, so nothing is lost.
+            # Brokers close connections that were idle for long. Nothing was in flight, so nothing is lost.
             if link is not None:
                 self.drop(link)
-            link = self._links[leader] = self._opened(leader, within)
+            link = self._links[leader] = self._new_link(leader, within)
         return link
 
     def is_led_by(self, log: TopicPartition, leader: Broker) -> bool:
-        """Whether a broker leads a log, as far as that is known; nothing is asked: ``link_to`` asks
-        once the log comes first in the queue."""
+        """Whether a broker leads a log by what is known; no broker is asked: ``link_to`` does that once
+        the log is first in the queue."""
         if log not in self._leaders and (known := self._metadata.known_leaders([log])):
             self._leaders[log] = known[log].broker
         return self._leaders.get(log) == leader
 
     def forget(self, topic: str) -> None:
-        """What is known of a topic's leaders turned out to be old."""
+        """Drop what is known of a topic's leaders: it is stale."""
         self._metadata.forget(topic)
         self._leaders = {log: leader for log, leader in self._leaders.items() if log.topic != topic}
 
@@ -176,20 +176,20 @@ class LeaderLinks:
         return link.abandon()
 
     def give_back(self) -> None:
-        """Leave the connections to the tasks that follow; never fails."""
+        """Return the connections to the pool; never fails."""
         for link in self:
             link.give_back()
         self._links.clear()
 
-    def _asked(self, log: TopicPartition, within: Deadline) -> Broker:
+    def _leader_from_metadata(self, log: TopicPartition, within: Deadline) -> Broker:
         try:
             return self._metadata.leader_of(log, within)
         except UnknownTopicError as error:
-            # A topic was there when the write began; not every broker learns of a new one at once.
+            # The topic existed when the write began; not every broker learns of a new one at once.
             code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             raise BrokerError(str(error), code, Action.REFRESH) from error
 
-    def _opened(self, leader: Broker, within: Deadline) -> LeaderLink:
+    def _new_link(self, leader: Broker, within: Deadline) -> LeaderLink:
         net = self._options.net
         client = POOL.take(leader, net.connection, within)
         link = LeaderLink(client, self._options.delivery.acks, round(net.request_timeout_s * 1000))

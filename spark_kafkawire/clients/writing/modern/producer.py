@@ -1,10 +1,10 @@
-"""Gathers records by log, encodes them to batches, and delivers those in order.
+"""Buffers records by log, encodes them to batches, and delivers those in order.
 
     with Producer(metadata, options) as producer:
         producer.add(log, records)
         receipts = producer.finish()
 
-An idempotent producer's batches carry its id and a sequence, by which a broker appends a repeated
+Batches of an idempotent producer carry its id and a sequence, by which a broker appends a repeated
 batch once. Source: KIP-98.
 """
 
@@ -21,15 +21,16 @@ from ....records.rows import Records
 from ..sender import LogReceipt
 from .batches import Batch, BatchEncoder, LogState, Position, ProducerId
 from .delivery import Delivery
-from .identity import identify
+from .identity import obtain_producer_id
 
-_NONE: Final[Mapping[TopicPartition, Position]] = MappingProxyType({})
+_NOTHING_RESUMED: Final[Mapping[TopicPartition, Position]] = MappingProxyType({})
 
 
 class Producer:
     """What one task writes to modern brokers. The order of records within a log is kept.
 
-    Where ``resumed`` has a position of a log, it goes on there instead of under a new identity.
+    Where ``resumed`` has a position for a log, its batches continue there instead of under a new
+    producer id.
 
     Memory: up to ``kafka.buffer.memory`` and one batch of rows, twice while it is encoded, and the
     requests in flight.
@@ -39,14 +40,14 @@ class Producer:
         self,
         metadata: Metadata,
         options: WriteOptions,
-        resumed: Mapping[TopicPartition, Position] = _NONE,
+        resumed: Mapping[TopicPartition, Position] = _NOTHING_RESUMED,
     ) -> None:
         self._metadata = metadata
         self._options = options
         self._resumed = resumed
-        self._gathered: dict[TopicPartition, list[Records]] = {}
-        self._gathered_sizes: dict[TopicPartition, int] = {}
-        self._gathered_bytes = 0
+        self._buffered: dict[TopicPartition, list[Records]] = {}
+        self._buffered_sizes: dict[TopicPartition, int] = {}
+        self._buffered_bytes = 0
         self._logs: dict[TopicPartition, LogState] = {}
         self._delivery = Delivery(metadata, options, self._logs)
         self._encoder: BatchEncoder | None = None
@@ -54,21 +55,21 @@ class Producer:
         self._batch_count = 0
 
     def add(self, log: TopicPartition, records: Records) -> None:
-        """Take records of a log; all that is gathered is sent once it fills a batch or the memory.
+        """Buffer records of a log; all that is buffered is sent once it fills a batch or the memory.
 
         Raises ``DeliveryError``, ``OptionError``, and what keeps the first batch from being sent
         (all fatal).
         """
-        self._gathered.setdefault(log, []).append(records)
+        self._buffered.setdefault(log, []).append(records)
         size = records.nbytes
-        self._gathered_bytes += size
-        self._gathered_sizes[log] = size = self._gathered_sizes.get(log, 0) + size
-        is_full = self._gathered_bytes >= self._options.delivery.buffer_bytes
+        self._buffered_bytes += size
+        self._buffered_sizes[log] = size = self._buffered_sizes.get(log, 0) + size
+        is_full = self._buffered_bytes >= self._options.delivery.buffer_bytes
         if is_full or size >= self._options.batch_bytes:
             self._flush()
 
     def finish(self) -> tuple[LogReceipt, ...]:
-        """Send what is left, and wait until all is proven as ``acks`` asks for. Raises as ``add``."""
+        """Send what is left, and wait until all is acked as ``acks`` demands. Raises as ``add``."""
         self._flush()
         self._delivery.finish()
         return tuple(
@@ -87,10 +88,10 @@ class Producer:
         self.close()
 
     def _flush(self) -> None:
-        """Encode and send all that is gathered, log by log."""
-        gathered, self._gathered = self._gathered, {}
-        self._gathered_sizes, self._gathered_bytes = {}, 0
-        for log, parts in gathered.items():
+        """Encode and send all that is buffered, log by log."""
+        buffered, self._buffered = self._buffered, {}
+        self._buffered_sizes, self._buffered_bytes = {}, 0
+        for log, parts in buffered.items():
             records = Records.concat(parts)
             if records.count:
                 self._deliver(log, records)
@@ -102,7 +103,7 @@ class Producer:
         for encoded in encoder.encode(records, state.batch_bytes_max):
             own = records.slice(start, encoded.count)
             batch = Batch(log, own, encoder, encoded, self._batch_count, self._delivery.deadline())
-            state.number(batch)
+            state.assign_sequence(batch)
             self._delivery.enqueue(batch)
             start += encoded.count
             self._batch_count += 1
@@ -122,5 +123,5 @@ class Producer:
         if position := self._resumed.get(log):
             return LogState(position.producer, batch_bytes, position.next_sequence, is_resumed=True)
         if self._producer is None:
-            self._producer = identify(self._metadata, self._options, magic)
+            self._producer = obtain_producer_id(self._metadata, self._options, magic)
         return LogState(self._producer, batch_bytes)

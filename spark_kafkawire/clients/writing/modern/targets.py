@@ -79,7 +79,7 @@ class Targets:
         ``DiscoveryError`` (fatal), ``TransportError`` when no broker answers.
         """
         if topic not in self._known:
-            self._known[topic] = self._awaited(topic)
+            self._known[topic] = self._awaited_partitions(topic)
         return self._known[topic]
 
     def nameable(self, topic: str) -> tuple[TopicPartition, ...]:
@@ -104,14 +104,14 @@ class Targets:
         servers = self._options.discovery.bootstrap_servers
         return Metadata(servers, replace(net, retry=retry), creates_topics=True)
 
-    def _awaited(self, topic: str) -> tuple[TopicPartition, ...]:
+    def _awaited_partitions(self, topic: str) -> tuple[TopicPartition, ...]:
         timeout_s = self._options.delivery.metadata_timeout_s
         stop_s = time.monotonic() + timeout_s
         while True:
             try:
                 return self._metadata.partitions_of(topic)
             except KafkaWireError as error:
-                if not _may_come(error):
+                if not _may_appear(error):
                     raise
                 if time.monotonic() > stop_s:
                     raise UnknownTopicError(
@@ -122,7 +122,7 @@ class Targets:
             time.sleep(_POLL_INTERVAL_S)
 
 
-def _may_come(error: KafkaWireError) -> bool:
+def _may_appear(error: KafkaWireError) -> bool:
     """Whether a topic that is just being made is answered so."""
     return isinstance(error, UnknownTopicError) or (
         isinstance(error, BrokerError) and error.code == ErrorCode.LEADER_NOT_AVAILABLE

@@ -21,11 +21,11 @@ ENCODER: Final = BatchEncoder(2, "none", None, 1 << 20)
 IDENTITY: Final = ProducerId(7, 0)
 
 
-def batch(count: int = 2, *, is_in_doubt: bool = False) -> Batch:
+def batch(count: int = 2, *, maybe_persisted: bool = False) -> Batch:
     own = records([b"%d" % number for number in range(count)])
     (encoded,) = ENCODER.encode(own, 1 << 20)
     return Batch(
-        TopicPartition("t", 0), own, ENCODER, encoded, 0, Deadline.after(60), is_in_doubt=is_in_doubt
+        TopicPartition("t", 0), own, ENCODER, encoded, 0, Deadline.after(60), maybe_persisted=maybe_persisted
     )
 
 
@@ -34,14 +34,14 @@ def test_several_batches_may_be_in_flight_once_the_first_is_proven() -> None:
     state.sent(first)
     assert not state.is_ready
     state.settled(first)
-    state.prove(first, 0)
+    state.acked(first, 0)
     for _ in range(3):
         assert state.is_ready
         state.sent(batch())
 
 
 def test_nothing_new_comes_before_a_repeated_batch_is_settled() -> None:
-    state, repeated = LogState(IDENTITY, 1, is_known=True), batch(is_in_doubt=True)
+    state, repeated = LogState(IDENTITY, 1, has_acks=True), batch(maybe_persisted=True)
     state.sent(batch())
     assert state.is_ready
     state.sent(repeated)
@@ -52,7 +52,7 @@ def test_nothing_new_comes_before_a_repeated_batch_is_settled() -> None:
 
 def test_a_producer_without_an_identity_waits_for_nothing() -> None:
     state = LogState(NO_PRODUCER, 1)
-    state.sent(batch(is_in_doubt=True))
+    state.sent(batch(maybe_persisted=True))
     assert state.is_ready
 
 
@@ -60,12 +60,12 @@ def test_a_producer_without_an_identity_waits_for_nothing() -> None:
 def test_a_receipt_spans_all_batches_in_whatever_order_they_are_proven(offsets: tuple[int, ...]) -> None:
     state = LogState(IDENTITY, 1)
     for offset in offsets:
-        state.prove(batch(), offset)
+        state.acked(batch(), offset)
     assert (state.start_offset, state.stop_offset, state.message_count) == (0, 6, 6)
 
 
 def test_a_batch_proven_without_its_offset_leaves_the_span_as_it_is() -> None:
     state = LogState(IDENTITY, 1)
-    state.prove(batch(), 8)
-    state.prove(batch())
+    state.acked(batch(), 8)
+    state.acked(batch())
     assert (state.start_offset, state.stop_offset, state.message_count) == (8, 10, 4)

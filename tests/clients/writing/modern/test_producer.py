@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from spark_kafkawire.clients.writing.modern.batches import Position
-from spark_kafkawire.clients.writing.modern.identity import new_producer
+from spark_kafkawire.clients.writing.modern.identity import init_producer_id
 from spark_kafkawire.clients.writing.modern.producer import Producer
 from spark_kafkawire.clients.writing.sender import LogReceipt
 from spark_kafkawire.cluster.modern.metadata import Metadata
@@ -245,7 +245,7 @@ def resumed(options: WriteOptions, position: Position, log: TopicPartition) -> P
 
 def test_two_producers_in_one_position_append_each_record_once(noida: NoidaBroker) -> None:
     log, options = TopicPartition(noida.create_topic(), 0), options_of(noida.bootstrap_servers)
-    position = Position(new_producer(Metadata(options.discovery.bootstrap_servers, options.net), options))
+    position = Position(init_producer_id(Metadata(options.discovery.bootstrap_servers, options.net), options))
     for start, stop in ((0, 70), (0, 70), (40, 60), (70, 100), (0, 70)):
         with resumed(options, Position(position.producer, start), log) as sending:
             sending.add(log, records(numbered(100)[start:stop]))
@@ -258,7 +258,7 @@ def test_a_resumed_identity_that_the_broker_forgot_is_not_replaced(
 ) -> None:
     log, options = TopicPartition(noida.create_topic(), 0), options_of(noida.bootstrap_servers)
     metadata = Metadata(options.discovery.bootstrap_servers, options.net)
-    position = Position(new_producer(metadata, options))
+    position = Position(init_producer_id(metadata, options))
     faults = ReplyFaults(monkeypatch)
     faults.plan.extend([FINE, ErrorCode.UNKNOWN_PRODUCER_ID])
     with resumed(options, position, log) as sending:

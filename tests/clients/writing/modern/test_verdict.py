@@ -50,25 +50,29 @@ FATAL = (
 )
 
 
-def batch(count: int = 2, *, is_in_doubt: bool = False) -> Batch:
+def batch(count: int = 2, *, maybe_persisted: bool = False) -> Batch:
     own = records([b"%d" % number for number in range(count)])
     (encoded,) = ENCODER.encode(own, 1 << 20)
     return Batch(
-        TopicPartition("t", 0), own, ENCODER, encoded, 0, Deadline.after(60), is_in_doubt=is_in_doubt
+        TopicPartition("t", 0), own, ENCODER, encoded, 0, Deadline.after(60), maybe_persisted=maybe_persisted
     )
 
 
 def verdict(
-    error: KafkaWireError | int, of: Batch | None = None, *, is_first: bool = True, is_known: bool = True
+    error: KafkaWireError | int,
+    of: Batch | None = None,
+    *,
+    is_first: bool = True,
+    may_reset_producer: bool = True,
 ) -> Verdict:
     if isinstance(error, int):
         error = broker_error(error, "Produce to t 0")
-    return Failure(of or batch(), error).verdict(is_first=is_first, is_known=is_known)
+    return Failure(of or batch(), error).verdict(is_first=is_first, may_reset_producer=may_reset_producer)
 
 
 @pytest.mark.parametrize("code", RETRIED)
 def test_what_may_pass_is_sent_again(code: int) -> None:
-    assert verdict(code) is Verdict.RESEND
+    assert verdict(code) is Verdict.RETRY
 
 
 @pytest.mark.parametrize("code", FATAL)
@@ -77,7 +81,7 @@ def test_what_will_not_pass_is_given_up(code: int) -> None:
 
 
 def test_a_lost_connection_is_tried_again_and_a_broken_protocol_is_not() -> None:
-    assert verdict(ConnectionLost("gone")) is Verdict.RESEND
+    assert verdict(ConnectionLost("gone")) is Verdict.RETRY
     assert verdict(ProtocolError("nonsense")) is Verdict.FAIL
 
 
@@ -86,35 +90,35 @@ def test_a_batch_that_is_too_large_is_split_unless_it_is_one_record() -> None:
     assert verdict(code) is Verdict.SPLIT
     assert verdict(code, batch(1)) is Verdict.FAIL
     # Where the whole is there after all, its halves are out of order and not appended.
-    assert verdict(code, batch(is_in_doubt=True)) is Verdict.SPLIT
+    assert verdict(code, batch(maybe_persisted=True)) is Verdict.SPLIT
 
 
 def test_a_gap_in_the_sequences_is_for_the_sake_of_an_earlier_batch_or_a_loss() -> None:
     code = ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
-    assert verdict(code, is_first=False) is Verdict.RESEND
+    assert verdict(code, is_first=False) is Verdict.RETRY
     assert verdict(code) is Verdict.FAIL
 
 
 def test_a_forgotten_producer_begins_anew_where_nothing_is_in_doubt() -> None:
     code = ErrorCode.UNKNOWN_PRODUCER_ID
-    assert verdict(code) is Verdict.BEGIN_ANEW
-    assert verdict(code, is_first=False) is Verdict.RESEND
-    assert verdict(code, batch(is_in_doubt=True)) is Verdict.FAIL
+    assert verdict(code) is Verdict.RESET_PRODUCER
+    assert verdict(code, is_first=False) is Verdict.RETRY
+    assert verdict(code, batch(maybe_persisted=True)) is Verdict.FAIL
     # An identity that no broker has taken yet cannot have been forgotten.
-    assert verdict(code, is_known=False) is Verdict.FAIL
+    assert verdict(code, may_reset_producer=False) is Verdict.FAIL
 
 
 def test_sequences_begin_anew_after_the_largest_int32() -> None:
     state = LogState(ProducerId(7, 0), 1, next_sequence=2**31 - 2)
     whole = batch(5)
-    state.number(whole)
+    state.assign_sequence(whole)
     assert (whole.producer, whole.base_sequence, state.next_sequence) == (ProducerId(7, 0), 2**31 - 2, 3)
 
 
 def test_a_producer_without_an_identity_has_no_sequences() -> None:
     state = LogState(NO_PRODUCER, 1)
     whole = batch(5)
-    state.number(whole)
+    state.assign_sequence(whole)
     assert (whole.base_sequence, state.next_sequence) == (-1, 0)
 
 
@@ -124,7 +128,7 @@ def test_halves_hold_the_records_and_sequences_of_the_whole() -> None:
     first, second = whole.halves()
     assert (first.records.values.to_pylist(), first.base_sequence) == ([b"0", b"1"], 2**31 - 1)
     assert (second.records.values.to_pylist(), second.base_sequence) == ([b"2", b"3", b"4"], 1)
-    assert first.place == second.place == whole.place
+    assert first.index == second.index == whole.index
 
 
 def test_no_repr_shows_a_payload() -> None:

@@ -219,7 +219,7 @@ def _task(part: OffsetRange, whole: _Resolved, leader: Leader, floor: VersionFlo
     return FetchTask(
         part,
         leader,
-        starting=whole.start.option if part.start_offset == whole.start.offset else None,
-        ending=whole.end.option if part.stop_offset == whole.end.offset else None,
+        start_option=whole.start.option if part.start_offset == whole.start.offset else None,
+        stop_option=whole.end.option if part.stop_offset == whole.end.offset else None,
         floor=floor,
     )

@@ -85,7 +85,7 @@ def test_a_topic_is_one_task_for_each_broker_and_partition(cluster: EmbeddedClus
     assert {(task.leader.broker.id, task.leader.broker.port) for task in tasks} == {
         (broker.id, broker.port) for broker in cluster.brokers
     }
-    assert {(task.starting, task.ending) for task in tasks} == {(None, None)}
+    assert {(task.start_option, task.stop_option) for task in tasks} == {(None, None)}
 
 
 def test_a_broker_list_finds_the_same(cluster: EmbeddedCluster) -> None:
@@ -121,7 +121,7 @@ def test_explicit_offsets_keep_the_name_of_their_option(cluster: EmbeddedCluster
         endingOffsets='{"debian-plain":{"0-0":500,"0-1":-1}}',
     )
     assert ranges(tasks) == {"0-0": [(0, 500)], "0-1": [(1000, WHOLE["0-1"][0][1])]}
-    assert [(task.starting, task.ending) for task in tasks] == [
+    assert [(task.start_option, task.stop_option) for task in tasks] == [
         (None, "endingOffsets"),
         ("startingOffsets", None),
     ]

@@ -82,9 +82,9 @@ def test_explicit_offsets(noida: NoidaBroker, topic: str) -> None:
     }
     assert read_values(noida.bootstrap_servers, **options) == numbers([*range(10), *range(14, 17), 20])
     # Any offset is a message boundary: no option is to blame where a record is damaged.
-    assert {(task.starting, task.ending) for task in Read(noida.bootstrap_servers, **options).tasks} == {
-        (None, None)
-    }
+    assert {
+        (task.start_option, task.stop_option) for task in Read(noida.bootstrap_servers, **options).tasks
+    } == {(None, None)}
     send(noida, topic, [21], 2)
     send(noida, topic, [22], 0)
     # -1 has moved, and the fixed end has not.

@@ -1,4 +1,4 @@
-"""How the bytes of a range are asked for and decoded: what the fetch loop leaves to the protocol."""
+"""How the bytes of a range are requested and decoded: what the fetch loop leaves to the generation."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .v07.window_feed import WindowFeed
 class Feed(Protocol):
     """The requests for one range, and what their replies hold. No socket, no waiting.
 
-    ``next_offset`` is the first offset that has not come yet, ``offset`` the first one that was not
+    ``next_offset`` is the first offset that was not fetched yet, ``offset`` the first one that was not
     decoded. ``bytes_received`` counts record bytes.
     """
 
@@ -32,22 +32,22 @@ class Feed(Protocol):
 
     @property
     def done(self) -> bool:
-        """Whether all of the range has come and was decoded."""
+        """Whether all of the range was fetched and decoded."""
 
     def requests(self, leader: Leader) -> Iterator[object]:
-        """Requests to send now; nothing where enough are on their way."""
+        """Requests to send now; none where enough are in flight."""
 
-    def answered(self, reply: Reply) -> None:
+    def received(self, reply: Reply) -> None:
         """Take a reply. Raises ``BrokerError`` with the action that its error code asks for."""
 
     def columns(self) -> Iterator[Columns]:
-        """The rows of what has come, in order.
+        """The rows of what was fetched, in order.
 
-        Raises ``BrokerError`` as ``answered``, ``CorruptDataError``, ``LimitError`` (fatal).
+        Raises ``BrokerError`` as ``received``, ``CorruptDataError``, ``LimitError`` (fatal).
         """
 
     def restart(self, offset: int | None = None) -> None:
-        """Ask again for what has not come: the connection was lost.
+        """Request again what was not received: the connection was lost.
 
         With ``offset``, go on there and forget what was not decoded.
         """

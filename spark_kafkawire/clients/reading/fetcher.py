@@ -1,4 +1,4 @@
-"""Reads one range of one log: asks ahead, decodes, and tries again.
+"""Reads one range of one log: fetches ahead, decodes, and retries.
 
     for columns in Fetcher(task, cluster, options, net).columns():
         ...
@@ -24,10 +24,8 @@ from ...errors import (
     LimitError,
     OptionError,
     UnknownTopicError,
-    quoted,
 )
 from ...model import Leader, LogBounds, OffsetRange
-from ...net.client import Client
 from ...net.pool import POOL, Pool
 from ...net.retry import Attempts
 from ...options import FetchOptions, NetOptions
@@ -36,7 +34,8 @@ from ...records.columns import Columns
 from ...records.record_log import COLUMNS
 from . import gaps
 from .feed import FEEDS
-from .modern.batch_feed import NothingCame
+from .leader_connection import LeaderConnection, TopicRecreated
+from .modern.batch_feed import EmptyFetch
 from .v07.stitcher import MessageCrossesStop
 
 _log = logging.getLogger("spark_kafkawire")
@@ -46,20 +45,16 @@ _log = logging.getLogger("spark_kafkawire")
 class FetchTask:
     """One range to read, and who served it when the read was planned.
 
-    ``starting`` and ``ending`` name the option that gave an end of the range as a number; None
-    where the end comes from the broker and so is a message boundary for certain. ``floor`` is what the
-    brokers offered then: one that offers less is not read from.
+    ``start_option`` and ``stop_option`` name the option that gave an end of the range as a number; None
+    where the end comes from the broker, so that it is a message boundary. ``floor`` is what the brokers
+    offered then: one that offers less is not read from.
     """
 
     range: OffsetRange
     leader: Leader
-    starting: str | None = None
-    ending: str | None = None
+    start_option: str | None = None
+    stop_option: str | None = None
     floor: VersionFloor = NO_FLOOR
-
-
-class TopicMadeAnew(UnknownTopicError):
-    """The topic that was planned is gone: another one has its name. Fatal."""
 
 
 class Fetcher:
@@ -81,13 +76,13 @@ class Fetcher:
         self._task = task
         self._cluster = cluster
         self._options = options
-        self._connection = replace(net.connection, floor=task.floor)
-        self._connections = connections
+        self._log = task.range.log
+        self._stop_offset = task.range.stop_offset
+        settings = replace(net.connection, floor=task.floor)
+        self._connection = LeaderConnection(self._log, task.leader, cluster, settings, connections)
         self._attempts = Attempts(replace(net.retry, patience_s=options.patience_s))
-        self._leader: Leader | None = task.leader
-        #: Where compaction explained last that nothing comes, and who led the log.
-        self._gap: tuple[int, Leader | None] | None = None
-        self._client: Client | None = None
+        #: The offset and leader of the last empty fetch that compaction explained.
+        self._suspect: tuple[int, Leader | None] | None = None
         self._generation = net.connection.generation
         self._feed = FEEDS[self._generation](task.range, options, wanted)
 
@@ -115,160 +110,134 @@ class Fetcher:
                     self._exchange()
                 except KafkaWireError as error:
                     self._recover(error)
-            self._give_back()
+            self._connection.give_back()
         finally:
-            self._disconnect()
+            self._connection.close()
+
+    @property
+    def _rest(self) -> tuple[int, int]:
+        """The offsets that have not been fetched."""
+        return self._feed.next_offset, self._stop_offset
 
     def _exchange(self) -> None:
-        """Ask for what may be asked for, take one reply, and ask on before it is decoded."""
-        client, leader = self._connected()
+        """Send requests, receive one reply, and send the next requests before it is decoded."""
+        client, leader = self._connection.open()
         for request in self._feed.requests(leader):
             client.send(request)
-        self._feed.answered(client.receive())
+        self._feed.received(client.receive())
         for request in self._feed.requests(leader):
             client.send(request)
 
     def _recover(self, error: KafkaWireError) -> None:
         """Make ready for another try, or raise."""
-        log = self._task.range.log
         if isinstance(error, CorruptDataError | LimitError):
             raise self._explained(error) from error
-        if not isinstance(error, NothingCame):
-            self._disconnect()
+        if not isinstance(error, EmptyFetch):
+            self._connection.close()
         self._feed.restart()
         if isinstance(error, UnknownTopicError):
-            self._miss_the_topic(error)
+            self._on_unknown_topic(error)
         elif error.action is Action.DATA_LOSS:
-            self._go_on_where_the_log_does()
-        elif isinstance(error, NothingCame):
-            self._look_for_a_gap(error)
+            self._on_offset_out_of_range()
+        elif isinstance(error, EmptyFetch):
+            self._on_empty_fetch(error)
         else:
-            offset = self._feed.next_offset
-            # An error of the connection names the broker itself.
-            place = self._place(offset) if isinstance(error, BrokerError) else f"{log} at offset {offset}"
-            if error.action in (Action.REFRESH, Action.RECONNECT):
-                self._forget_leader()
-            self._attempts.failed(error.located(place))
+            self._retry(error)
 
-    def _miss_the_topic(self, error: UnknownTopicError) -> None:
+    def _retry(self, error: KafkaWireError) -> None:
+        # An error of the connection names the broker itself.
+        offset = self._feed.next_offset
+        place = f"{self._log} at offset {offset}"
+        if isinstance(error, BrokerError):
+            place = self._connection.place(offset)
+        if error.action in (Action.REFRESH, Action.RECONNECT):
+            self._connection.forget_leader()
+        self._attempts.failed(error.located(place))
+
+    def _on_unknown_topic(self, error: UnknownTopicError) -> None:
         """Brokers that start may not know a topic yet: rows are given up only after the last try."""
-        if not (self._options.fail_on_data_loss or isinstance(error, TopicMadeAnew)):
+        if not (self._options.fail_on_data_loss or isinstance(error, TopicRecreated)):
             try:
                 self._attempts.failed(BrokerError(str(error), action=Action.REFRESH))
                 return
             except BrokerError as last:
                 error = UnknownTopicError(str(last))
-        self._lose(self._task.range.stop_offset, f"the topic is gone: {error}")
+        self._report_loss(self._stop_offset, f"the topic is gone: {error}")
 
-    def _go_on_where_the_log_does(self) -> None:
-        """The broker says that it has not got the next offset."""
-        if self._found_here() is not None:
-            place = self._place(self._feed.next_offset)
-            self._forget_leader()
-            self._attempts.failed(_gone_and_back(place))
+    def _on_offset_out_of_range(self) -> None:
+        """The leader says that it has not got the next offset."""
+        if self._bounds_with_next_offset() is not None:
+            # A broker that restarts may serve less than it has, for a moment.
+            place = self._connection.place(self._feed.next_offset)
+            self._connection.forget_leader()
+            error = f"{place}: a fetch found nothing where the log has data"
+            self._attempts.failed(BrokerError(error, action=Action.RETRY))
 
-    def _look_for_a_gap(self, error: NothingCame) -> None:
-        """Nothing came: wait, or step over what the log's leader proves to be gone."""
-        offset, stop_offset = self._feed.next_offset, self._task.range.stop_offset
-        place, failure, seen = self._place(offset), error, (offset, self._leader)
+    def _on_empty_fetch(self, error: EmptyFetch) -> None:
+        """Wait, unless the log's leader tells that the records are gone."""
+        place, failure = self._connection.place(self._feed.next_offset), error
         if error.may_be_compacted:
-            self._forget_leader()
-            found = self._found_here()
-            if found is None:
+            unexplained = self._unexplained(error, place)
+            if unexplained is None:
                 return
-            doubt = gaps.doubt(self._cluster, found, offset, stop_offset)
-            if doubt is not None:
-                failure = error.advised(doubt)
-            elif self._gap == seen:
-                _log.warning("%s: no record is left up to %d, which compaction explains", place, stop_offset)
-                self._feed.restart(stop_offset)
-                return
-            else:
-                # Once more, from who leads the log by now, and on another connection.
-                self._gap = seen
+            failure = unexplained
         try:
             self._attempts.failed(failure.located(place))
-        except NothingCame:
-            if self._found_here() is not None:
+        except EmptyFetch:
+            if self._bounds_with_next_offset() is not None:
                 raise
 
-    def _found_here(self) -> LogBounds | None:
-        """The log's bounds, around the next offset; None where it is not inside: then it is lost, and the
-        read goes on behind it or has failed."""
-        log, offset, stop_offset = self._task.range.log, self._feed.next_offset, self._task.range.stop_offset
-        try:
-            found = self._cluster.bounds((log,))[log]
-        except UnknownTopicError as error:
-            self._lose(stop_offset, f"the topic is gone: {error}")
+    def _unexplained(self, error: EmptyFetch, place: str) -> EmptyFetch | None:
+        """The error, with what speaks against compaction; None where the read goes on behind the gap."""
+        suspect = (self._feed.next_offset, self._connection.leader)
+        self._connection.forget_leader()
+        bounds = self._bounds_with_next_offset()
+        if bounds is None:
             return None
-        if found.earliest <= offset < found.latest:
-            return found
-        resume_offset = min(found.earliest, stop_offset) if found.earliest > offset else stop_offset
-        self._lose(resume_offset, f"the log now holds [{found.earliest}, {found.latest})")
+        reason = gaps.reason_against_compaction(self._cluster, bounds, *self._rest)
+        if reason is not None:
+            return error.advised(reason)
+        if self._suspect != suspect:
+            # Once more, from who leads the log by now, and on another connection.
+            self._suspect = suspect
+            return error
+        _log.warning("%s: no record is left up to %d, which compaction explains", place, self._stop_offset)
+        self._feed.restart(self._stop_offset)
         return None
 
-    def _lose(self, resume_offset: int, why: str) -> None:
-        """Fail, or go on at ``resume_offset``."""
-        place = self._place(self._feed.offset)
-        loss = f"{place}: {self._generation.offset_unit.value} up to {resume_offset} are gone; {why}"
+    def _bounds_with_next_offset(self) -> LogBounds | None:
+        """The log's bounds now; None where the next offset is not inside: then its loss was reported, and
+        the read goes on behind it."""
+        offset, stop_offset = self._rest
+        try:
+            bounds = self._cluster.bounds((self._log,))[self._log]
+        except UnknownTopicError as error:
+            self._report_loss(stop_offset, f"the topic is gone: {error}")
+            return None
+        if bounds.earliest <= offset < bounds.latest:
+            return bounds
+        resume_offset = min(bounds.earliest, stop_offset) if bounds.earliest > offset else stop_offset
+        self._report_loss(resume_offset, f"the log now holds [{bounds.earliest}, {bounds.latest})")
+        return None
+
+    def _report_loss(self, resume_offset: int, why: str) -> None:
+        """Fail, or go on at ``resume_offset`` with a warning."""
+        unit = self._generation.offset_unit.value
+        loss = f"{self._connection.place(self._feed.offset)}: {unit} up to {resume_offset} are gone; {why}"
         if self._options.fail_on_data_loss:
             raise DataLossError(f"{loss}; to read what is left, set failOnDataLoss=false")
         _log.warning("%s; reading on because failOnDataLoss=false", loss)
         self._feed.restart(resume_offset)
 
-    def _connected(self) -> tuple[Client, Leader]:
-        if self._leader is None:
-            self._leader = self._found_leader()
-        if self._client is None:
-            self._client = self._connections.take(self._leader.broker, self._connection)
-        return self._client, self._leader
-
-    def _found_leader(self) -> Leader:
-        log, planned_id = self._task.range.log, self._task.leader.topic_id
-        planned_epoch, leader = self._task.leader.epoch, self._cluster.leaders_of((log,))[log]
-        if None is not leader.topic_id != planned_id is not None:
-            raise TopicMadeAnew(f"{quoted(log.topic)} was deleted, and another topic has its name now")
-        if leader.topic_id is None and 0 <= leader.epoch < planned_epoch:
-            raise BrokerError(
-                f"{leader.broker} leads in epoch {leader.epoch}, after {planned_epoch} when the read was "
-                "planned: the topic was made anew, or brokers are behind",
-                action=Action.REFRESH,
-            )
-        return leader
-
-    def _forget_leader(self) -> None:
-        self._disconnect()
-        self._leader = None
-        self._cluster.forget(self._task.range.log)
-
-    def _give_back(self) -> None:
-        if self._client is not None:
-            self._connections.give_back(self._client)
-            self._client = None
-
-    def _disconnect(self) -> None:
-        if self._client is not None:
-            self._client.close()
-            self._client = None
-
-    def _place(self, offset: int) -> str:
-        leader = self._leader or self._task.leader
-        return f"{self._task.range.log} at offset {offset} on {leader.broker}"
-
     def _explained(self, error: CorruptDataError | LimitError) -> KafkaWireError:
-        """Damage at a place that an option named is most likely no message boundary."""
+        """Damage at an offset that an option gave: it is most likely no message boundary."""
         task, log_range = self._task, self._task.range
         at_start = self._feed.offset == log_range.start_offset
         for option, offset, suspect in (
-            (task.starting, log_range.start_offset, at_start),
-            (task.ending, log_range.stop_offset, isinstance(error, MessageCrossesStop)),
+            (task.start_option, log_range.start_offset, at_start),
+            (task.stop_option, log_range.stop_offset, isinstance(error, MessageCrossesStop)),
         ):
             if option is not None and suspect:
                 place = f"{log_range.log} on {task.leader.broker}"
                 return OptionError(f"option {option}: {offset} is not a message boundary of {place}: {error}")
         return error.located(f"{log_range.log} on {task.leader.broker}")
-
-
-def _gone_and_back(place: str) -> BrokerError:
-    """A broker that restarts may serve less than it has, for a moment."""
-    return BrokerError(f"{place}: a fetch found nothing where the log has data", action=Action.RETRY)

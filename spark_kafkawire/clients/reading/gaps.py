@@ -102,19 +102,21 @@ from ...model import LogBounds
 _COMPACT: Final = "compact"
 
 
-def doubt(cluster: Cluster, found: LogBounds, offset: int, stop_offset: int) -> str | None:
-    """Why compaction cannot be what leaves a fetch at ``offset`` without records; None where it can.
+def reason_against_compaction(
+    cluster: Cluster, bounds: LogBounds, offset: int, stop_offset: int
+) -> str | None:
+    """Why compaction does not explain an empty fetch at ``offset``; None where it does.
 
-    ``found`` is what the leader told since: also by it, the log goes on after the range.
+    ``bounds`` are the leader's own, asked after the fetch.
     """
-    if found.latest < stop_offset:
-        return f"the leader says that the log ends at {found.latest}"
+    if bounds.latest < stop_offset:
+        return f"the leader says that the log ends at {bounds.latest}"
     way_out = f"if nothing is missing, end the range at {offset} (endingOffsets)"
     try:
-        local_start = cluster.local_starts((found.log,))[found.log]
+        local_start = cluster.local_starts((bounds.log,))[bounds.log]
         if local_start > offset:
             return f"a fetch found nothing where the log has data: up to {local_start} in tiered storage"
-        policy = cluster.cleanup_policy(found.log.topic)
+        policy = cluster.cleanup_policy(bounds.log.topic)
     except KafkaWireError as error:
         return (
             f"compaction might explain it, but cannot be seen: {error}; let the user do DescribeConfigs, or, "

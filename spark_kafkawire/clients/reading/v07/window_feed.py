@@ -46,7 +46,7 @@ class WindowFeed:
         while (window := self._windows.ask()) is not None:
             yield FetchRequest(log.topic, log.partition, window.offset, window.size)
 
-    def answered(self, reply: Reply) -> None:
+    def received(self, reply: Reply) -> None:
         # What comes with an error is not of the log.
         size = 0 if reply.body.error_code else len(reply.body.message_set)
         self.bytes_received += size

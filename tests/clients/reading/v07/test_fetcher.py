@@ -264,7 +264,7 @@ def test_an_explicit_start_inside_a_message_says_that_it_is_no_boundary(log_dir:
             OptionError, match=rf"option startingOffsets: {start} is not a message boundary of t 0-0 on"
         ),
     ):
-        values(fetcher_of(task(broker, ENTRY_SIZE * 2000, start, starting="startingOffsets"), SMALL, NET))
+        values(fetcher_of(task(broker, ENTRY_SIZE * 2000, start, start_option="startingOffsets"), SMALL, NET))
 
 
 @pytest.mark.parametrize("stop", [1, 5, 64, ENTRY_SIZE * 700 + 9])
@@ -275,7 +275,7 @@ def test_an_explicit_end_inside_a_message_says_that_it_is_no_boundary(log_dir: P
             OptionError, match=rf"option endingOffsets: {stop} is not a message boundary of t 0-0 on"
         ),
     ):
-        values(fetcher_of(task(broker, stop, ending="endingOffsets"), SMALL, NET))
+        values(fetcher_of(task(broker, stop, stop_option="endingOffsets"), SMALL, NET))
 
 
 def lose_first_segments(log_dir: Path, count: int) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ from typing import Any, Final
 from ..errors import OptionError, quoted
 from ..model import Generation, TopicPartition
 from .raw import BLANKS, RawOptions, bad_value, word
+from .strict_json import NotAnObject, RepeatedKey, json_object
 from .values import COMMITTED, EARLIEST, LATEST, LimitKind, OffsetLimit, OffsetLimits
 
 #: The one spelling of the number of a partition or a broker: "00" beside "0" would name one log twice.
@@ -136,31 +136,14 @@ def _by_log(name: str, text: str, example: str, syntax: LogSyntax) -> dict[Topic
 
 def _json_object(name: str, text: str, example: str) -> dict[str, Any]:
     try:
-        value = json.loads(text, object_pairs_hook=_once_each)
-    except _Twice as error:
+        value = json_object(text)
+    except RepeatedKey as error:
         raise OptionError(f"option {name}: {quoted(error.key)} is there twice in {quoted(text)}") from None
-    except (ValueError, RecursionError):
-        value = None
-    if not isinstance(value, dict) or not value or not all(map(_is_text, value)):
+    except NotAnObject:
+        value = {}
+    if not value or not all(map(_is_text, value)):
         raise bad_value(name, text, f"of the form {example}")
     return value
-
-
-class _Twice(ValueError):
-    """A JSON object has a key twice, of which Python's own reader takes the last in silence."""
-
-    def __init__(self, key: str) -> None:
-        super().__init__(key)
-        self.key = key
-
-
-def _once_each(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for key, value in pairs:
-        if key in found:
-            raise _Twice(key)
-        found[key] = value
-    return found
 
 
 def _is_text(name: str) -> bool:

@@ -18,7 +18,8 @@ from spark_kafkawire.jobs.ingest.plan import Plan
 from spark_kafkawire.jobs.ingest.run import Ingest
 from spark_kafkawire.jobs.migration.state import LogProgress, Mark, State, StateDirectory
 from spark_kafkawire.jobs.publish.state import Done, Publication, PublishState, TopicRows
-from spark_kafkawire.jobs.state.local_files import FileError, LocalFiles
+from spark_kafkawire.jobs.state.file_system import FileError
+from spark_kafkawire.jobs.state.local_files import LocalFiles
 from spark_kafkawire.jobs.state.sole_run import sole_run
 from spark_kafkawire.model import TopicPartition
 from tests.support import librdkafka

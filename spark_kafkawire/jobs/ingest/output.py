@@ -21,8 +21,7 @@ from pyspark.sql.functions import col, count, expr, lit
 from pyspark.sql.types import BinaryType
 
 from ...errors import OptionError, quoted
-from ..spark.hadoop_files import FileError, FileSystem
-from ..state.local_files import named
+from ..state.file_system import FileError, FileSystem, named
 from .json_values import from_text
 from .plan import Plan
 

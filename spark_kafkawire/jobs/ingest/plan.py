@@ -7,23 +7,20 @@ from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import Final
+from typing import Any, Final
 
-from ...errors import DataLossError, KafkaWireError, shown
+from ...errors import DataLossError
 from ...model import LogBounds, OffsetRange, TopicPartition
-from ..state.local_files import named
 from ..state.positions import Positions, by_log, by_topic
-from ..state.sealed import BrokenSeal, seal, unseal
+from ..state.sealed import StateFormat
 
-#: What a recorded plan is, and the number of its layout.
-_KIND: Final = "ingest 2"
-#: What plans of before had, which were recorded without a seal.
-_UNSEALED_KEYS: Final = frozenset(
-    ("id", "batch", "ranges", "positions", "schema", "losses", "topic_ids", "gone")
-)
-_ADVICE: Final = (
-    "where the output has this batch, its file _plan is a copy to put there; where it has not, and the file "
-    "is a .planned.json, remove it, and the batch is planned anew; else give another --output"
+_FORMAT: Final = StateFormat(
+    layout="ingest 2",
+    name="a plan of ingest",
+    advice="where the output has this batch, its file _plan is a copy to put there; where it has not, and "
+    "the file is a .planned.json, remove it, and the batch is planned anew; else give another --output",
+    # Plans of before were recorded without a seal.
+    unsealed_keys=frozenset(("id", "batch", "ranges", "positions", "schema", "losses", "topic_ids", "gone")),
 )
 
 
@@ -65,31 +62,26 @@ class Plan:
         told = {"schema": self.schema, "losses": self.losses, "topic_ids": dict(self.topic_ids)}
         names = {topic: [*logs] for topic, logs in by_topic(dict.fromkeys(sorted(self.gone), 0)).items()}
         gone = {"gone": names} if names else {}
-        return seal(_KIND, {"id": self.id, **content, **told, **gone})
+        return _FORMAT.seal({"id": self.id, **content, **told, **gone})
 
     @classmethod
-    def from_json(cls, text: str, place: str) -> Plan:
-        """Read ``to_json``'s text. Raises ``PlanError`` (fatal) that names ``place``."""
-        try:
-            content = unseal(text, _KIND, _UNSEALED_KEYS)
-            ranges = [OffsetRange(log, *ends) for log, ends in by_log(content["ranges"])]
-            positions = dict(by_log(content["positions"]))
-            losses = tuple(content["losses"])
-            ids = dict(content.get("topic_ids", {}))
-            schema, own_id = content["schema"], content.get("id")
-            by_name = {topic: dict.fromkeys(names) for topic, names in content.get("gone", {}).items()}
-            gone = frozenset(log for log, _ in by_log(by_name))
-            return cls(content["batch"], tuple(ranges), positions, schema, losses, ids, own_id, gone)
-        except BrokenSeal as error:
-            raise PlanError(
-                f"{named(place)} is not a plan of ingest, or damaged: {error}; {_ADVICE}"
-            ) from error
-        except (ValueError, LookupError, TypeError, AttributeError) as error:
-            raise PlanError(f"{named(place)} is not a plan of ingest: {shown(repr(error))}") from error
+    def from_json(cls, text: str, path: str) -> Plan:
+        """Read ``to_json``'s text. Raises ``StateError`` (fatal) that names ``path``."""
+        return _FORMAT.read(text, path, cls._of)
 
-
-class PlanError(KafkaWireError):
-    """A recorded plan cannot be read. Fatal."""
+    @classmethod
+    def _of(cls, content: Mapping[str, Any]) -> Plan:
+        gone = {topic: dict.fromkeys(names) for topic, names in content.get("gone", {}).items()}
+        return cls(
+            batch=content["batch"],
+            ranges=tuple(OffsetRange(log, *ends) for log, ends in by_log(content["ranges"])),
+            positions=dict(by_log(content["positions"])),
+            schema=content["schema"],
+            losses=tuple(content["losses"]),
+            topic_ids=dict(content.get("topic_ids", {})),
+            id=content.get("id"),
+            gone=frozenset(log for log, _ in by_log(gone)),
+        )
 
 
 def ranges_to_read(

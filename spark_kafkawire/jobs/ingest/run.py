@@ -42,9 +42,10 @@ from ...planner.batch import led, select, starts_of
 from ...planner.limits import check_names
 from ..shell.command_line import DATA_LOSS_KEY
 from ..shell.progress import Progress
-from ..spark.hadoop_files import Files, FileSystem
+from ..spark.hadoop_files import Files
 from ..spark.reading import read_ranges
 from ..spark.stages import watching
+from ..state.file_system import FileSystem
 from ..state.known_logs import KnownLogs, passed_over, told_of
 from ..state.positions import Positions
 from ..state.sole_run import sole_run

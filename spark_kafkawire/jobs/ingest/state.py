@@ -12,9 +12,9 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from ..spark.hadoop_files import FileSystem
-from ..state.local_files import named
-from .plan import Plan, PlanError
+from ..state.file_system import FileSystem, named
+from ..state.sealed import StateError
+from .plan import Plan
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,8 @@ class Remembered:
 
 
 class IngestState:
-    """The folder of plans. Raises ``FileError``, and ``PlanError`` for what is no plan (both fatal)."""
+    """The folder of plans. Raises ``FileError``, and ``StateError`` for what is no plan, or that of
+    another batch (both fatal)."""
 
     def __init__(self, files: FileSystem, folder: str) -> None:
         self._files = files
@@ -43,7 +44,7 @@ class IngestState:
         batch, done = found[-1]
         for other, is_done in found:
             if other < batch and not is_done and (other, True) not in found:
-                raise PlanError(
+                raise StateError(
                     f"{named(self._path(other, done=False))} was never finished, and batch {batch} is "
                     "recorded after it: files of two states are mixed here; put back those of one"
                 )
@@ -57,7 +58,7 @@ class IngestState:
         path = self._path(batch, done=done)
         plan = Plan.from_json(self._files.read(path), path)
         if plan.batch != batch:
-            raise PlanError(f"{named(path)} is that of batch {plan.batch}: put back the file that was there")
+            raise StateError(f"{named(path)} is that of batch {plan.batch}: put back the file that was there")
         return plan
 
     def record(self, plan: Plan) -> None:

@@ -13,30 +13,30 @@ runs that no lock keeps apart one is first to make the next file, and the other 
 
 from __future__ import annotations
 
-import fcntl
 import os
 import re
 from collections.abc import Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Any, Final, Self
+from typing import Any, Final, Self
 
 from ...clients.writing.modern.batches import ProducerId
-from ...errors import CorruptDataError, OptionError, shown
 from ...model import TopicPartition
-from ..state.local_files import LocalFiles, file_error, named
-from ..state.sealed import BrokenSeal, seal, unseal
+from ..state.file_system import file_error, named
+from ..state.local_files import LocalFiles
+from ..state.sealed import StateFormat
+from ..state.sole_run import LOCK, sole_run
 
-#: Says what the file is, and changes with its layout.
-_KIND: Final = "migration 2"
+_FORMAT: Final = StateFormat(
+    layout="migration 2",
+    name="the state of a migration",
+    advice="put the file back as it was, of the last run; without it begin anew, with another directory and "
+    "new topics in the target",
+)
 _NAME: Final = re.compile(r"migration-([0-9]{1,18})\.json")
 _OLD_NAME: Final = "migration.json"
-_LOCK: Final = "lock"
 _BEGUN: Final = "begun\n"
-_ADVICE: Final = (
-    "put the file back as it was, of the last run; without it begin anew, with another directory and new "
-    "topics in the target"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,32 +86,21 @@ class StateDirectory:
     def __init__(self, folder: Path, files: LocalFiles | None = None) -> None:
         self._folder = folder
         self._files = files or LocalFiles()
-        self._lock: IO[str] | None = None
+        self._held = ExitStack()
         self._number = 0
 
     def __enter__(self) -> Self:
-        """Raises ``OptionError`` (fatal) where another run has it, or it cannot be written."""
-        try:
-            self._folder.mkdir(parents=True, exist_ok=True)
-            self._lock = (self._folder / _LOCK).open("a")
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            self.__exit__()
-            if isinstance(error, BlockingIOError):
-                problem = f"{named(str(self._folder))}: another run uses it now"
-            else:
-                problem = str(file_error("write", self._folder, error))
-            raise OptionError(f"argument --state: {problem}") from error
+        """Raises ``FileError`` (fatal) where another run has it, or it cannot be written."""
+        self._held.enter_context(sole_run(self._files, [str(self._folder)]))
         return self
 
     def __exit__(self, *exc_info: object) -> None:
-        if self._lock is not None:
-            self._lock.close()
+        self._held.close()
 
     def load(self) -> State | None:
         """The state of the run before, None before the first one.
 
-        Raises ``CorruptDataError`` (fatal) for a file that is damaged or something else, and where
+        Raises ``StateError`` (fatal) for a file that is damaged or something else, and where
         there was one and is none; ``FileError`` where it cannot be read.
         """
         self._number, state = _newest(self._files, self._folder)
@@ -126,7 +115,7 @@ class StateDirectory:
         system of two machines: it goes on, and this one must send nothing more.
         """
         number = self._number + 1
-        self._files.create(str(self._folder / _name(number)), seal(_KIND, _to_json(state)))
+        self._files.create(str(self._folder / _name(number)), _FORMAT.seal(_to_json(state)))
         self._number = number
         self._mark_begun()
         for before in _numbers(self._files, self._folder):
@@ -135,14 +124,15 @@ class StateDirectory:
 
     def _mark_begun(self) -> None:
         """Let the lock's file say that there is a state: should that be missing, it was lost."""
-        assert self._lock is not None
+        path = self._folder / LOCK
         try:
-            if not os.fstat(self._lock.fileno()).st_size:
-                self._lock.write(_BEGUN)
-                self._lock.flush()
-                os.fsync(self._lock.fileno())
+            with path.open("a") as lock:
+                if not os.fstat(lock.fileno()).st_size:
+                    lock.write(_BEGUN)
+                    lock.flush()
+                    os.fsync(lock.fileno())
         except OSError as error:
-            raise file_error("write", self._folder / _LOCK, error) from error
+            raise file_error("write", path, error) from error
 
 
 def load_state(folder: Path) -> State | None:
@@ -157,22 +147,16 @@ def _newest(files: LocalFiles, folder: Path) -> tuple[int, State | None]:
         _check_new(files, folder)
         return 0, None
     path = str(folder / _name(number))
-    try:
-        return number, _from_json(unseal(files.read(path), _KIND))
-    except (ValueError, LookupError, TypeError, AttributeError) as error:
-        why = str(error) if isinstance(error, BrokenSeal) else shown(repr(error))
-        raise CorruptDataError(
-            f"{named(path)} is not the state of a migration, or damaged: {why}; {_ADVICE}"
-        ) from error
+    return number, _FORMAT.read(files.read(path), path, _from_json)
 
 
 def _check_new(files: LocalFiles, folder: Path) -> None:
-    """Raise ``CorruptDataError`` where there was a state, and is none."""
-    lock, old = str(folder / _LOCK), str(folder / _OLD_NAME)
+    """Raise ``StateError`` where there was a state, and is none."""
+    lock, old = str(folder / LOCK), str(folder / _OLD_NAME)
     if files.exists(old):
-        raise CorruptDataError(f"{named(old)} is not the state of a migration of this version; {_ADVICE}")
+        raise _FORMAT.error(f"{named(old)} is not the state of a migration of this version")
     if files.exists(lock) and files.read(lock):
-        raise CorruptDataError(f"{named(str(folder / _name(1)))} or a later one is missing; {_ADVICE}")
+        raise _FORMAT.error(f"{named(str(folder / _name(1)))} or a later one is missing")
 
 
 def _numbers(files: LocalFiles, folder: Path) -> list[int]:

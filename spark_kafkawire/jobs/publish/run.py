@@ -44,7 +44,7 @@ from ...source.writer import KafkaWireBatchWriter, create_writer
 from ..shell.progress import Progress
 from ..spark.hadoop_files import Files
 from ..spark.stages import watching
-from ..state.local_files import named
+from ..state.file_system import named
 from ..state.positions import Positions
 from ..state.sole_run import sole_run
 from .difference import Difference, Survey, survey

@@ -19,22 +19,21 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Final, TypeVar
 
-from ...errors import CorruptDataError, OptionError, quoted
-from ..spark.hadoop_files import FileSystem
-from ..state.local_files import named
+from ...errors import OptionError, quoted
+from ..state.file_system import FileSystem, named
 from ..state.positions import Positions, by_log, by_topic
-from ..state.sealed import BrokenSeal, seal, unseal
+from ..state.sealed import BrokenSeal, StateFormat
 
 T = TypeVar("T")
 
 _RUN_NAME: Final = re.compile(r"(?:run|begun)-([0-9]+)\.json")
 _OWN_NAME: Final = re.compile(r"(?:run|begun)-[0-9]+\.json|done\.json")
 
-#: Says what the files are, and changes with their layout.
-_KIND: Final = "publish 2"
-_ADVICE: Final = (
-    "put the file back as it was; without it nobody can tell what is in the topic already, and another "
-    "--state writes all rows again"
+_FORMAT: Final = StateFormat(
+    layout="publish 2",
+    name="of a publication",
+    advice="put the file back as it was; without it nobody can tell what is in the topic already, and "
+    "another --state writes all rows again",
 )
 
 
@@ -82,7 +81,7 @@ class Done:
 
 
 class PublishState:
-    """The directory. Raises ``FileError``, and ``CorruptDataError`` for files that are damaged, missing or of
+    """The directory. Raises ``FileError``, and ``StateError`` for files that are damaged, missing or of
     another publication (fatal). ``begin`` comes first."""
 
     def __init__(self, files: FileSystem, folder: str) -> None:
@@ -97,7 +96,7 @@ class PublishState:
             self._load("publication.json", _publication).check(given, self._folder)
             return
         if others := [name for name in self._files.names(self._folder) if _OWN_NAME.fullmatch(name)]:
-            raise CorruptDataError(f"{named(path)} is missing, and {others[0]} is there; {_ADVICE}")
+            raise _FORMAT.error(f"{named(path)} is missing, and {others[0]} is there")
         self._files.make_folder(self._folder)
         topics = {topic: [rows.count, rows.checksum] for topic, rows in given.topics.items()}
         self._id = uuid.uuid4().hex
@@ -123,9 +122,8 @@ class PublishState:
         for number in range(self.run_count):
             name = f"run-{number}.json"
             if not self._files.exists(f"{self._folder}/{name}"):
-                raise CorruptDataError(
-                    f"{named(f'{self._folder}/{name}')} is missing, and a later run has begun; {_ADVICE}"
-                )
+                missing = named(f"{self._folder}/{name}")
+                raise _FORMAT.error(f"{missing} is missing, and a later run has begun")
             ends = self._load(name, lambda content: dict(by_log(content["ends"])))
             starts = {**ends, **starts}
         return starts
@@ -142,22 +140,18 @@ class PublishState:
         return self._load("done.json", lambda content: Done(content["messages"], content["messages_doubled"]))
 
     def _save(self, name: str, content: Mapping[str, Any]) -> None:
-        text = seal(_KIND, {"publication": self._id, "file": name, **content})
+        text = _FORMAT.seal({"publication": self._id, "file": name, **content})
         self._files.create(f"{self._folder}/{name}", text)
 
     def _load(self, name: str, parse: Callable[[Any], T]) -> T:
-        path = f"{self._folder}/{name}"
-        try:
-            content = unseal(self._files.read(path), _KIND)
+        def own(content: Mapping[str, Any]) -> T:
             self._id = self._id or content["publication"]
             if (content["publication"], content["file"]) != (self._id, name):
                 raise BrokenSeal("it is of another publication or run")
             return parse(content)
-        except (ValueError, LookupError, TypeError, AttributeError) as error:
-            why = str(error) if isinstance(error, BrokenSeal) else "it is of another layout"
-            raise CorruptDataError(
-                f"{named(path)} is not of a publication, or damaged: {why}; {_ADVICE}"
-            ) from error
+
+        path = f"{self._folder}/{name}"
+        return _FORMAT.read(self._files.read(path), path, own)
 
 
 def _publication(content: Any) -> Publication:

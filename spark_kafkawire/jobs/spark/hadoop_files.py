@@ -9,46 +9,15 @@ the connector says so; renaming a folder is many steps in S3.
 from __future__ import annotations
 
 import uuid
-from typing import Any, Protocol
+from typing import Any
 
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
 from ...errors import shown
 from ..shell.java_errors import reason_of
-from ..state.local_files import FileError as FileError
-from ..state.local_files import LocalFiles, named
-
-
-class FileSystem(Protocol):
-    """Files by path. All methods raise ``FileError``, which names the path."""
-
-    def exists(self, path: str) -> bool:
-        """Whether there is such a file or folder."""
-
-    def names(self, folder: str) -> list[str]:
-        """The names in a folder, sorted; none where there is no such folder."""
-
-    def read(self, path: str) -> str:
-        """A file's text."""
-
-    def create(self, path: str, text: str) -> None:
-        """Make a file that is not there yet, in one step: with all of its text, or not at all."""
-
-    def rename(self, source: str, target: str) -> None:
-        """Rename a file or folder to what is not there yet."""
-
-    def make_folder(self, path: str) -> None:
-        """Make a folder and those above it."""
-
-    def remove(self, path: str) -> None:
-        """Remove a file or folder, which need not be there."""
-
-    def sync(self, folder: str) -> None:
-        """Force all that is in a folder to the disk, where that can be asked for."""
-
-    def local_path(self, path: str) -> str | None:
-        """The path as this machine knows it; None on another file system than this machine's own."""
+from ..state.file_system import FileError, FileSystem, is_there, named
+from ..state.local_files import LocalFiles
 
 
 class Files:
@@ -136,7 +105,7 @@ class HadoopFiles:
 
     def rename(self, source: str, target: str) -> None:
         if self.exists(target):
-            raise FileError(f"{named(target)} is there already: does another run write here?")
+            raise is_there(target)
         if not self._call("rename", source, self._path(target)):
             raise FileError(f"cannot rename {named(source)} to {named(target)}")
         # What came to be there meanwhile, and is a folder, was not replaced: the other one went into it.

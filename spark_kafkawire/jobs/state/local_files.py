@@ -18,35 +18,15 @@ import os
 import shutil
 import uuid
 from collections.abc import Iterator
-from pathlib import Path
-from types import MappingProxyType
 from typing import Final
 
-from ...errors import KafkaWireError, shown
+from .file_system import FileError, file_error, is_there, named
 
 #: Bytes of a file that is read whole: far above what a state of a million logs takes.
 READ_SIZE_MAX: Final = 256 << 20
 _MODE: Final = 0o666
 #: What file systems answer that have no links, or folders that cannot be forced to the disk.
 _UNSUPPORTED: Final = frozenset((errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EINVAL, errno.EMLINK))
-_FREE_SPACE: Final = "free some space there, and run again"
-_ALLOW: Final = "let this user write there, and run again"
-_ADVICE: Final = MappingProxyType(
-    {
-        errno.ENOSPC: _FREE_SPACE,
-        errno.EDQUOT: _FREE_SPACE,
-        errno.EFBIG: _FREE_SPACE,
-        errno.EROFS: _ALLOW,
-        errno.EACCES: _ALLOW,
-        errno.EPERM: _ALLOW,
-        errno.EIO: "look after the disk, and run again",
-        errno.EXDEV: "it is another file system there: let all of the output be on one",
-    }
-)
-
-
-class FileError(KafkaWireError):
-    """A file or folder cannot be read or written. Fatal."""
 
 
 class LocalFiles:
@@ -96,13 +76,13 @@ class LocalFiles:
     def rename(self, source: str, target: str) -> None:
         """Rename a file or folder to what is not there yet."""
         if self.exists(target):
-            raise _is_there(target)
+            raise is_there(target)
         with _telling("rename", source, f" to {named(target)}"):
             try:
                 os.rename(source, target)
             except OSError as error:
                 if error.errno in (errno.ENOTEMPTY, errno.EEXIST):
-                    raise _is_there(target) from error
+                    raise is_there(target) from error
                 raise
             for folder in {os.path.dirname(source), os.path.dirname(target)}:
                 sync_folder(folder)
@@ -147,28 +127,9 @@ def _telling(action: str, path: str, more: str = "") -> Iterator[None]:
     try:
         yield
     except FileExistsError as error:
-        raise _is_there(path) from error
+        raise is_there(path) from error
     except OSError as error:
         raise file_error(action, path, error, more) from error
-
-
-def file_error(action: str, path: str | Path, error: OSError, more: str = "") -> FileError:
-    """What an operating system's error means, and what to do about it."""
-    where = path if error.filename is None or error.filename2 is not None else error.filename
-    # The file that is made out of sight on the way says nothing to a person.
-    where = path if str(where).endswith(".unfinished") else where
-    advice = _ADVICE.get(error.errno or 0)
-    reason = f"{error.strerror}{f'; {advice}' if advice else ''}"
-    return FileError(f"{named(str(where))}: cannot {action}{more}: {reason}")
-
-
-def named(path: str) -> str:
-    """A path as part of one line, none of its names left out."""
-    return "/".join(map(shown, path.split("/")))
-
-
-def _is_there(path: str) -> FileError:
-    return FileError(f"{named(path)} is there already: does another run write here?")
 
 
 def _write_synced(path: str, data: bytes) -> None:

@@ -4,7 +4,7 @@
         ...
 
 The lock ends with the process, however that ends. Only folders of this machine are locked; elsewhere a
-second run is noticed later (see ``ingest_output``).
+second run is noticed later by the files that it makes, each of which is made once (see ``local_files``).
 """
 
 from __future__ import annotations
@@ -16,9 +16,10 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
-from ..spark.hadoop_files import FileSystem
-from .local_files import FileError, file_error, named
+from .file_system import FileError, FileSystem, file_error, named
 
+#: The file in a folder that is locked.
+LOCK: Final = "lock"
 #: What file systems answer that know no locks.
 _NO_LOCKS: Final = frozenset((errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP, errno.EINVAL))
 
@@ -31,7 +32,7 @@ def sole_run(files: FileSystem, folders: Iterable[str]) -> Iterator[None]:
             files.make_folder(folder)
             path = files.local_path(folder)
             if path is not None:
-                _lock(stack, Path(path, "lock"))
+                _lock(stack, Path(path, LOCK))
         yield
 
 

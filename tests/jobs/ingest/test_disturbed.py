@@ -17,7 +17,8 @@ from spark_kafkawire.errors import DataLossError, OptionError
 from spark_kafkawire.jobs.ingest.output import Output, OutputOptions
 from spark_kafkawire.jobs.ingest.plan import Plan
 from spark_kafkawire.jobs.ingest.run import Ingest
-from spark_kafkawire.jobs.spark.hadoop_files import FileError, Files, HadoopFiles
+from spark_kafkawire.jobs.spark.hadoop_files import Files, HadoopFiles
+from spark_kafkawire.jobs.state.file_system import FileError
 from tests.support import librdkafka
 from tests.support.foreign import Record
 from tests.support.noida import NoidaBroker

@@ -7,7 +7,8 @@ import json
 import pytest
 
 from spark_kafkawire.errors import DataLossError
-from spark_kafkawire.jobs.ingest.plan import Plan, PlanError, limited, next_plan, ranges_to_read
+from spark_kafkawire.jobs.ingest.plan import Plan, limited, next_plan, ranges_to_read
+from spark_kafkawire.jobs.state.sealed import StateError
 from spark_kafkawire.model import LogBounds, OffsetRange, TopicPartition
 
 A, B, C = (TopicPartition("t", partition) for partition in range(3))
@@ -38,7 +39,7 @@ def test_a_plan_is_read_as_it_was_recorded(schema: str | None) -> None:
     ],
 )
 def test_what_is_no_plan_is_told_with_its_place(text: str) -> None:
-    with pytest.raises(PlanError, match=r"^/state/7\.done\.json is not a plan of ingest"):
+    with pytest.raises(StateError, match=r"^/state/7\.done\.json is not a plan of ingest"):
         Plan.from_json(text, "/state/7.done.json")
 
 

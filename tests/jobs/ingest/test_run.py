@@ -21,7 +21,8 @@ from spark_kafkawire.jobs.ingest.options import IngestOptions, parse_starting
 from spark_kafkawire.jobs.ingest.output import OutputOptions, parse_partition_by
 from spark_kafkawire.jobs.ingest.run import Ingest
 from spark_kafkawire.jobs.shell.progress import progress_on
-from spark_kafkawire.jobs.spark.hadoop_files import FileError, Files
+from spark_kafkawire.jobs.spark.hadoop_files import Files
+from spark_kafkawire.jobs.state.file_system import FileError
 from spark_kafkawire.options import Discovery
 from tests.support import librdkafka
 from tests.support.foreign import Record

@@ -13,10 +13,12 @@ import pytest
 
 from spark_kafkawire.errors import KafkaWireError
 from spark_kafkawire.jobs.ingest.output import Output, OutputOptions
-from spark_kafkawire.jobs.ingest.plan import Plan, PlanError, next_plan
+from spark_kafkawire.jobs.ingest.plan import Plan, next_plan
 from spark_kafkawire.jobs.ingest.run import Ingest
 from spark_kafkawire.jobs.ingest.state import IngestState, Remembered
-from spark_kafkawire.jobs.state.local_files import FileError, LocalFiles
+from spark_kafkawire.jobs.state.file_system import FileError
+from spark_kafkawire.jobs.state.local_files import LocalFiles
+from spark_kafkawire.jobs.state.sealed import StateError
 from spark_kafkawire.model import OffsetRange, TopicPartition
 from tests.support import librdkafka
 from tests.support.foreign import Record
@@ -82,7 +84,7 @@ def test_files_that_changed_places_are_noticed(state: IngestState, tmp_path: Pat
         record(state, plan)
     shutil.copy(tmp_path / "0.done.json", tmp_path / "1.done.json")
     with pytest.raises(
-        PlanError, match=r"/1\.done\.json is that of batch 0: put back the file that was there"
+        StateError, match=r"/1\.done\.json is that of batch 0: put back the file that was there"
     ):
         state.newest()
 
@@ -92,7 +94,7 @@ def test_a_batch_that_was_never_finished_before_a_later_one_is_noticed(state: In
     record(state, first, done=False)
     record(state, second)
     with pytest.raises(
-        PlanError, match=r"/0\.planned\.json was never finished, and batch 1 is recorded after"
+        StateError, match=r"/0\.planned\.json was never finished, and batch 1 is recorded after"
     ):
         state.newest()
 

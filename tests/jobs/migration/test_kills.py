@@ -86,5 +86,5 @@ def test_a_second_run_in_the_same_directory_is_kept_out(
     with StateDirectory(tmp_path):
         second = run()
         assert runs.ended(second) == 1
-        assert "another run uses it now" in second.output.read_text()
+        assert "another run works here now" in second.output.read_text()
     assert runs.ended(run()) == 0

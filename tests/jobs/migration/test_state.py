@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from spark_kafkawire.clients.writing.modern.batches import ProducerId
-from spark_kafkawire.errors import CorruptDataError, KafkaWireError, OptionError
+from spark_kafkawire.errors import KafkaWireError
 from spark_kafkawire.jobs.migration.state import LogProgress, Mark, State, StateDirectory, load_state
-from spark_kafkawire.jobs.state.local_files import FileError
-from spark_kafkawire.jobs.state.sealed import seal, unseal
+from spark_kafkawire.jobs.state.file_system import FileError
+from spark_kafkawire.jobs.state.sealed import StateError, seal, unseal
 from spark_kafkawire.model import TopicPartition
 
 LOG = LogProgress(
@@ -39,7 +39,7 @@ def test_a_state_is_read_back_as_it_was_written(tmp_path: Path) -> None:
 def test_a_second_run_is_kept_out_until_the_first_one_ends(tmp_path: Path) -> None:
     with (
         StateDirectory(tmp_path),
-        pytest.raises(OptionError, match="another run uses it"),
+        pytest.raises(FileError, match="another run works here now"),
         StateDirectory(tmp_path),
     ):
         pass
@@ -63,15 +63,13 @@ def state_file(folder: Path) -> Path:
         ("{}", "its format is None, and not spark-kafkawire migration 2"),
         ('{"format": "spark-kafkawire migration 3"}', "its format is spark-kafkawire migration 3, and not"),
         ('{"format": "spark-kafkawire migration 2", "logs": []}', "its checksum is that of another text"),
-        ('{"format": 1, "format": 1}', "it has a key twice"),
+        ('{"format": 1, "format": 1}', "the key format is there twice"),
         ('{"format": NaN}', "NaN is no number"),
     ],
 )
 def test_a_file_that_is_something_else_is_refused(tmp_path: Path, text: str, why: str) -> None:
     (tmp_path / "migration-1.json").write_text(text)
-    with pytest.raises(
-        CorruptDataError, match=rf"/migration-1\.json is not the state of a migration, .*: {why}"
-    ):
+    with pytest.raises(StateError, match=rf"/migration-1\.json is not the state of a migration, .*: {why}"):
         load_state(tmp_path)
 
 
@@ -106,9 +104,7 @@ def test_a_state_that_is_gone_is_not_taken_for_none(tmp_path: Path) -> None:
     file.unlink()
     with (
         StateDirectory(tmp_path) as directory,
-        pytest.raises(
-            CorruptDataError, match=r"migration-1\.json or a later one is missing; put the file back"
-        ),
+        pytest.raises(StateError, match=r"migration-1\.json or a later one is missing; put the file back"),
     ):
         directory.load()
     file.write_text(text)
@@ -143,15 +139,16 @@ def test_of_two_runs_that_no_lock_keeps_apart_one_ends(
 
 def test_a_state_of_the_layout_before_is_refused(tmp_path: Path) -> None:
     (tmp_path / "migration.json").write_text('{"format": "spark-kafkawire migration 1"}')
-    with pytest.raises(
-        CorruptDataError, match=r"migration\.json is not the state of a migration of this ver"
-    ):
+    with pytest.raises(StateError, match=r"migration\.json is not the state of a migration of this ver"):
         load_state(tmp_path)
 
 
 def test_a_place_that_cannot_be_a_directory_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(OptionError, match="argument --state: "), StateDirectory(tmp_path / "file"):
+    with (
+        pytest.raises(FileError, match="cannot make the folder: a file is in its place"),
+        StateDirectory(tmp_path / "file"),
+    ):
         pass
 
 
@@ -163,5 +160,5 @@ def test_a_state_whose_marks_run_backwards_is_refused(tmp_path: Path, verified: 
     content = unseal(file.read_text(), "migration 2")
     content["logs"][0]["verified"] = [verified.source_offset, verified.target_offset, 0]
     file.write_text(seal("migration 2", content))
-    with pytest.raises(CorruptDataError, match="or damaged"):
+    with pytest.raises(StateError, match="or damaged"):
         load_state(tmp_path)

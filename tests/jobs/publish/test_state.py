@@ -10,7 +10,6 @@ from typing import Any, Final
 import pytest
 
 from spark_kafkawire.errors import (
-    CorruptDataError,
     DataLossError,
     DiscoveryError,
     KafkaWireError,
@@ -18,7 +17,9 @@ from spark_kafkawire.errors import (
 )
 from spark_kafkawire.jobs.publish.state import Done, Publication, PublishState, TopicRows
 from spark_kafkawire.jobs.publish.target_logs import bounds_of, range_since, settled
-from spark_kafkawire.jobs.state.local_files import FileError, LocalFiles
+from spark_kafkawire.jobs.state.file_system import FileError
+from spark_kafkawire.jobs.state.local_files import LocalFiles
+from spark_kafkawire.jobs.state.sealed import StateError
 from spark_kafkawire.model import LogBounds, OffsetRange, TopicPartition
 
 LOG: Final = TopicPartition("t", 0)
@@ -94,7 +95,7 @@ def test_a_file_of_something_else_is_named(state: PublishState, folder: str, tex
     file = Path(folder) / "publication.json"
     file.parent.mkdir()
     file.write_text(text)
-    with pytest.raises(CorruptDataError, match=r"publication.json is not of a publication, or damaged: it"):
+    with pytest.raises(StateError, match=r"publication.json is not of a publication, or damaged: it"):
         state.begin(PUBLICATION)
 
 
@@ -141,7 +142,7 @@ def test_a_file_that_was_cut_or_in_which_a_bit_has_changed_is_named(folder: str,
 def test_a_file_that_is_missing_is_named_and_nothing_is_taken_for_new(folder: str, name: str) -> None:
     ended(folder)
     (Path(folder) / name).unlink()
-    with pytest.raises(CorruptDataError, match=rf"/{name} is missing, .*; put the file back as it was;"):
+    with pytest.raises(StateError, match=rf"/{name} is missing, .*; put the file back as it was;"):
         every_use(PublishState(LocalFiles(), folder))
 
 
@@ -150,7 +151,7 @@ def test_the_memory_of_the_only_run_is_missed(folder: str) -> None:
     (Path(folder) / "run-0.json").unlink()
     state = PublishState(LocalFiles(), folder)
     assert state.run_count == 1
-    with pytest.raises(CorruptDataError, match=r"run-0\.json is missing"):
+    with pytest.raises(StateError, match=r"run-0\.json is missing"):
         every_use(state)
 
 
@@ -161,14 +162,14 @@ def test_a_file_of_another_publication_is_refused(folder: str, name: str) -> Non
         if name == "done.json":
             state.finish(Done(1001, 0))
     shutil.copy(f"{folder}-other/{name}", f"{folder}/{name}")
-    with pytest.raises(CorruptDataError, match=rf"/{name} .*: it is of another publication or run; put the"):
+    with pytest.raises(StateError, match=rf"/{name} .*: it is of another publication or run; put the"):
         every_use(PublishState(LocalFiles(), folder))
 
 
 def test_a_run_in_the_place_of_another_is_refused(folder: str) -> None:
     ended(folder)
     shutil.copy(f"{folder}/run-1.json", f"{folder}/run-0.json")
-    with pytest.raises(CorruptDataError, match=r"/run-0\.json .*: it is of another publication or run"):
+    with pytest.raises(StateError, match=r"/run-0\.json .*: it is of another publication or run"):
         every_use(PublishState(LocalFiles(), folder))
 
 

@@ -20,21 +20,20 @@ from spark_kafkawire.errors import OptionError, quoted
 from spark_kafkawire.jobs.ingest.options import IngestOptions, parse_starting
 from spark_kafkawire.jobs.ingest.output import DECODERS, OutputOptions, parse_partition_by
 from spark_kafkawire.jobs.ingest.run import Ingest
-from spark_kafkawire.jobs.shell.command_line import (
-    JobParser,
+from spark_kafkawire.jobs.shell.arguments import (
     add_connection,
-    add_reporting,
+    add_gone_broker,
     add_topics,
     connection_options,
+    gone_brokers_of,
     path,
     positive,
     read_options,
-    run_job,
     topic_options,
 )
+from spark_kafkawire.jobs.shell.command_line import JobParser, add_reporting, run_job
 from spark_kafkawire.jobs.shell.progress import Progress
 from spark_kafkawire.jobs.spark.session import job_session
-from spark_kafkawire.jobs.state.known_logs import add_gone_broker, gone_brokers_of
 
 
 def main() -> int:

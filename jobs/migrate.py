@@ -29,20 +29,19 @@ from spark_kafkawire.jobs.migration.clusters import Clusters, source_options, ta
 from spark_kafkawire.jobs.migration.report import report
 from spark_kafkawire.jobs.migration.routes import parse_names
 from spark_kafkawire.jobs.migration.run import PIECE_BYTES, Settings, describe, migrate
-from spark_kafkawire.jobs.shell.command_line import (
-    JobParser,
+from spark_kafkawire.jobs.shell.arguments import (
     add_connection,
-    add_reporting,
+    add_gone_broker,
     add_topics,
     connection_options,
+    gone_brokers_of,
     positive,
-    run_job,
     topic_options,
 )
+from spark_kafkawire.jobs.shell.command_line import JobParser, add_reporting, run_job
 from spark_kafkawire.jobs.shell.progress import Progress
 from spark_kafkawire.jobs.spark.session import job_session
 from spark_kafkawire.jobs.spark.tasks import run_tasks
-from spark_kafkawire.jobs.state.known_logs import add_gone_broker, gone_brokers_of
 
 
 def main() -> int:

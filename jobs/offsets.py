@@ -31,15 +31,8 @@ from spark_kafkawire.jobs.offsets.page.document import page
 from spark_kafkawire.jobs.offsets.report_json import as_json
 from spark_kafkawire.jobs.offsets.survey import Surveyed
 from spark_kafkawire.jobs.offsets.terminal import print_report
-from spark_kafkawire.jobs.shell.command_line import (
-    JobParser,
-    add_connection,
-    add_reporting,
-    add_topics,
-    connection_options,
-    run_job,
-    topic_options,
-)
+from spark_kafkawire.jobs.shell.arguments import add_connection, add_topics, connection_options, topic_options
+from spark_kafkawire.jobs.shell.command_line import JobParser, add_reporting, run_job
 from spark_kafkawire.jobs.shell.files import read_file, write_file
 from spark_kafkawire.jobs.shell.progress import Progress
 

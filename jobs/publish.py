@@ -35,16 +35,14 @@ from spark_kafkawire.jobs.publish.options import SETTLE_S, proven, settle_second
 from spark_kafkawire.jobs.publish.report import report
 from spark_kafkawire.jobs.publish.rows import MessageColumns, messages
 from spark_kafkawire.jobs.publish.run import ResumablePublish, publish
-from spark_kafkawire.jobs.shell.command_line import (
-    JobParser,
+from spark_kafkawire.jobs.shell.arguments import (
     add_connection,
-    add_reporting,
     connection_options,
     path,
     positive,
     read_options,
-    run_job,
 )
+from spark_kafkawire.jobs.shell.command_line import JobParser, add_reporting, run_job
 from spark_kafkawire.jobs.shell.progress import Progress
 from spark_kafkawire.jobs.spark.session import job_session
 

@@ -8,7 +8,8 @@ from typing import Final
 
 import pytest
 
-from spark_kafkawire.jobs.shell.command_line import ExitCode, JobParser, run_job
+from spark_kafkawire.jobs.shell.command_line import JobParser, run_job
+from spark_kafkawire.jobs.shell.failures import ExitCode
 
 from .submitting import ROOT
 

@@ -40,8 +40,8 @@ from ...errors import DataLossError, UnknownTopicError, quoted
 from ...model import LogBounds, OffsetRange, OffsetUnit, TopicPartition
 from ...planner.batch import led, select, starts_of
 from ...planner.limits import check_names
-from ..shell.command_line import DATA_LOSS_KEY
 from ..shell.progress import Progress
+from ..shell.summary import DATA_LOSS_KEY
 from ..spark.hadoop_files import Files
 from ..spark.reading import read_ranges
 from ..spark.stages import watching

@@ -7,7 +7,7 @@ from typing import Any, Final, TextIO
 
 from ...errors import DeliveryError
 from ..shell.aligned import aligned
-from ..shell.command_line import print_summary
+from ..shell.summary import print_summary
 
 #: Digits of a checksum that a table shows.
 _SHOWN_DIGITS: Final = 12

@@ -6,7 +6,7 @@ from typing import Any, TextIO
 
 from ...errors import DeliveryError
 from ..shell.aligned import aligned
-from ..shell.command_line import print_summary
+from ..shell.summary import print_summary
 from .run import Published
 from .written import summary_of, table_of
 

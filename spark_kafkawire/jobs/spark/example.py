@@ -20,7 +20,8 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from ..shell.command_line import FAILURES, ExitCode, JobParser, warnings_told
+from ..shell.command_line import JobParser, warnings_told
+from ..shell.failures import FAILURES, ExitCode
 from .session import job_session
 
 

@@ -7,38 +7,17 @@ error, unless the user says that its broker is gone for good.
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Collection, Iterable, Mapping
 from typing import Final
 
 from ...cluster.cluster import Cluster
-from ...errors import BrokersMissingError, OptionError, quoted
+from ...errors import BrokersMissingError
 from ...model import TopicPartition
 from ...options import ReadOptions
 from ...planner.batch import covers
 
 #: Logs that an error names.
 _NAMES_COUNT_MAX: Final = 5
-
-
-def add_gone_broker(group: argparse._ActionsContainer) -> None:
-    """``--gone-broker``, which ``gone_brokers_of`` reads."""
-    group.add_argument(
-        "--gone-broker",
-        action="append",
-        default=[],
-        metavar="ID",
-        help="a broker of 0.7 that is gone for good: its logs, which earlier runs read, are passed over and "
-        "told as data loss (exit code 3); may be repeated",
-    )
-
-
-def gone_brokers_of(arguments: argparse.Namespace) -> frozenset[int]:
-    """The ids. Raises ``OptionError`` (fatal)."""
-    for text in arguments.gone_broker:
-        if not (text.isascii() and text.isdecimal() and len(text) < 10):
-            raise OptionError(f"argument --gone-broker: {quoted(text)} is not the id of a broker")
-    return frozenset(map(int, arguments.gone_broker))
 
 
 class KnownLogs:

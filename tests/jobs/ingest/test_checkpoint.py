@@ -13,7 +13,8 @@ from pyspark.sql import SparkSession
 
 from spark_kafkawire.jobs.ingest.output import Output
 from spark_kafkawire.jobs.ingest.state import IngestState
-from spark_kafkawire.jobs.shell.command_line import ExitCode, run_job
+from spark_kafkawire.jobs.shell.command_line import run_job
+from spark_kafkawire.jobs.shell.failures import ExitCode
 from tests.support import librdkafka
 from tests.support.foreign import Record
 from tests.support.noida import NoidaBroker

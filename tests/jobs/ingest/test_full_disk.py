@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 from spark_kafkawire.jobs.ingest.output import OutputOptions
 from spark_kafkawire.jobs.ingest.run import Ingest
-from spark_kafkawire.jobs.shell.command_line import FAILURES, told
+from spark_kafkawire.jobs.shell.failures import FAILURES, explained
 from tests.support import librdkafka
 from tests.support.foreign import Record
 from tests.support.noida import NoidaBroker
@@ -75,7 +75,7 @@ def test_what_a_full_disk_has_cut_is_never_shown(
             Ingest(spark, options, QUIET).run()
             break
         except FAILURES as error:
-            lines.append(told(error)[0])
+            lines.append(explained(error)[0])
         assert not [*disk.folder.glob("out/batch=*")]
         assert librdkafka.committed_offset(noida.bootstrap_servers, f"g-{topic}", topic) <= 0
     assert len(lines) >= 3
@@ -100,7 +100,7 @@ def test_a_read_only_output_is_named_and_nothing_is_committed(
     disk.remount("ro")
     with pytest.raises(FAILURES) as refused:
         Ingest(spark, options, QUIET).run()
-    assert told(refused.value)[0] == (
+    assert explained(refused.value)[0] == (
         f"{disk.folder}/out/_kafkawire/lock: cannot write: Read-only file system; let this user write there, "
         "and run again"
     )

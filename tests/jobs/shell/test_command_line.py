@@ -13,20 +13,17 @@ import pytest
 from pyspark.errors import AnalysisException, PySparkRuntimeError
 
 from spark_kafkawire.errors import DataLossError, DiscoveryError, OptionError
-from spark_kafkawire.jobs.shell.command_line import (
-    ExitCode,
-    JobParser,
+from spark_kafkawire.jobs.shell.arguments import (
     add_connection,
-    add_reporting,
     add_topics,
     connection_options,
     positive,
-    print_summary,
-    run_job,
-    told,
     topic_options,
 )
+from spark_kafkawire.jobs.shell.command_line import JobParser, add_reporting, run_job
+from spark_kafkawire.jobs.shell.failures import ExitCode, explained
 from spark_kafkawire.jobs.shell.progress import Progress
+from spark_kafkawire.jobs.shell.summary import print_summary
 
 SECRET = "hunter2"
 
@@ -179,7 +176,7 @@ org.apache.spark.sql.AnalysisException
 def test_an_error_is_one_line_and_tells_the_exit_code(
     error: Exception, line: str, code: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert told(error) == (line, code)
+    assert explained(error) == (line, code)
     assert ended(error, "--quiet") == code
     assert capsys.readouterr() == ("", f"copy: {line}\n")
 

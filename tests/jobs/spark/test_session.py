@@ -17,8 +17,9 @@ from spark_kafkawire.jobs.spark.stages import watching
 from ..submitting import ROOT, environment, make_zip, submit, submit_command
 
 JOB = """
-import argparse, sys, spark_kafkawire
-from spark_kafkawire.jobs.shell.command_line import *
+import sys, spark_kafkawire
+from spark_kafkawire.jobs.shell.arguments import add_connection, connection_options
+from spark_kafkawire.jobs.shell.command_line import JobParser, add_reporting, run_job
 from spark_kafkawire.jobs.spark.session import job_session
 
 def job(arguments, progress):

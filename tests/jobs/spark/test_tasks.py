@@ -7,7 +7,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from spark_kafkawire.errors import DeliveryError
-from spark_kafkawire.jobs.shell.command_line import ExitCode, told
+from spark_kafkawire.jobs.shell.failures import ExitCode, explained
 from spark_kafkawire.jobs.spark.tasks import run_tasks
 from spark_kafkawire.model import TopicPartition
 
@@ -29,4 +29,4 @@ def test_an_error_of_a_task_is_told_in_one_line(spark: SparkSession) -> None:
 
     with pytest.raises(PySparkException) as caught:
         run_tasks(spark, fail, [1])
-    assert told(caught.value) == ("t 0: not there", ExitCode.FAILED)
+    assert explained(caught.value) == ("t 0: not there", ExitCode.FAILED)

@@ -1,0 +1,148 @@
+"""Arguments that several jobs take, and what they become.
+
+    add_connection(parser, "source")        # --source-option, --source-options-file
+    add_topics(parser, "copy")              # --topic, --topic-pattern
+    arguments = parser.parse_args()
+    connection_options(arguments, "source") | topic_options(arguments)
+
+Values of options are never repeated: they may be secrets.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from ...errors import OptionError, quoted, shown
+from .properties import RepeatedKey, parse_properties
+
+
+def add_connection(
+    parser: argparse.ArgumentParser,
+    side: str = "",
+    example: str = "kafka.bootstrap.servers=HOST:PORT or zookeeper.connect=HOST:PORT",
+) -> None:
+    """``--option`` and ``--options-file``, which ``connection_options`` reads; ``--SIDE-option`` for one of
+    several clusters."""
+    group = parser.add_argument_group(f"connection to the {side}" if side else "connection")
+    option = f"--{side}-option" if side else "--option"
+    group.add_argument(
+        option,
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help=f'an option of format("kafkawire"), as {example}; may be repeated',
+    )
+    group.add_argument(
+        f"{option}s-file",
+        action="append",
+        default=[],
+        type=Path,
+        metavar="FILE",
+        help="a file of such options, a line each, on the driver: here secrets stay off the command line; "
+        f"{option} beats it",
+    )
+
+
+def add_topics(group: argparse._ActionsContainer, verb: str, *, default: str | None = None) -> None:
+    """``--topic`` and ``--topic-pattern``, which ``topic_options`` reads; one of them is required unless
+    ``default`` tells what happens without."""
+    topics = group.add_mutually_exclusive_group(required=default is None)
+    topics.add_argument(
+        "--topic",
+        action="append",
+        default=[],
+        help=f"a topic to {verb}; may be repeated" + (f" (default: {default})" if default else ""),
+    )
+    topics.add_argument(
+        "--topic-pattern", metavar="REGEX", help=f"{verb} the topics in whose names this is found"
+    )
+
+
+def add_gone_broker(group: argparse._ActionsContainer) -> None:
+    """``--gone-broker``, which ``gone_brokers_of`` reads."""
+    group.add_argument(
+        "--gone-broker",
+        action="append",
+        default=[],
+        metavar="ID",
+        help="a broker of 0.7 that is gone for good: its logs, which earlier runs read, are passed over and "
+        "told as data loss (exit code 3); may be repeated",
+    )
+
+
+def positive(text: str) -> int:
+    """The value of an argument that is a whole number above zero."""
+    if not re.fullmatch(r"[0-9]{1,19}", text) or int(text) == 0:
+        raise argparse.ArgumentTypeError(f"{quoted(text)} is not a whole number above zero")
+    return int(text)
+
+
+def path(text: str) -> str:
+    """The value of an argument that is a path of Spark's, without a slash at its end."""
+    if not text.strip():
+        raise argparse.ArgumentTypeError(f"{quoted(text)} is not a path")
+    return text.rstrip("/") or text
+
+
+def connection_options(arguments: argparse.Namespace, side: str = "") -> dict[str, str]:
+    """The options of the files, then those of the command line. Raises ``OptionError`` (fatal)."""
+    name = f"{side}_option" if side else "option"
+    pairs, files = getattr(arguments, name), getattr(arguments, f"{name}s_file")
+    return read_options(pairs, files, argument=f"--{name.replace('_', '-')}")
+
+
+def topic_options(arguments: argparse.Namespace) -> dict[str, str]:
+    """The option that selects the topics of ``add_topics``; none where none were named."""
+    if arguments.topic_pattern is not None:
+        return {"subscribePattern": arguments.topic_pattern}
+    return {"subscribe": ",".join(arguments.topic)} if arguments.topic else {}
+
+
+def read_options(
+    pairs: Sequence[str], files: Sequence[Path] = (), *, argument: str = "--option"
+) -> dict[str, str]:
+    """Options from ``KEY=VALUE`` strings and from files, which those beat.
+
+    Raises ``OptionError`` (fatal) that names the argument and shows no value.
+    """
+    # Spark's options know no case, so neither may the question which one beats which.
+    options: dict[str, tuple[str, str]] = {}
+    for file in files:
+        options.update({key.lower(): (key, value) for key, value in _properties(file, argument).items()})
+    here: set[str] = set()
+    for number, pair in enumerate(pairs, 1):
+        key, separator, value = pair.partition("=")
+        if not separator or not key.strip():
+            raise OptionError(
+                f"argument {argument}: number {number} is not KEY=VALUE (it is not shown: it may be a secret)"
+            )
+        key = key.strip()
+        if key.lower() in here:
+            raise OptionError(f"argument {argument}: option {shown(key)} is there twice; give it once")
+        here.add(key.lower())
+        options[key.lower()] = (key, value.strip())
+    return dict(options.values())
+
+
+def _properties(file: Path, argument: str) -> dict[str, str]:
+    try:
+        return parse_properties(file.read_text("utf-8"))
+    except RepeatedKey as error:
+        raise OptionError(
+            f"argument {argument}s-file: {shown(file)}: option {shown(error)} is there twice; give it once"
+        ) from None
+    except OSError as error:
+        raise OptionError(f"argument {argument}s-file: {shown(file)}: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise OptionError(f"argument {argument}s-file: {shown(file)} is not a text in UTF-8") from error
+
+
+def gone_brokers_of(arguments: argparse.Namespace) -> frozenset[int]:
+    """The ids. Raises ``OptionError`` (fatal)."""
+    for text in arguments.gone_broker:
+        if not (text.isascii() and text.isdecimal() and len(text) < 10):
+            raise OptionError(f"argument --gone-broker: {quoted(text)} is not the id of a broker")
+    return frozenset(map(int, arguments.gone_broker))

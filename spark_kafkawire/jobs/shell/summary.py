@@ -1,0 +1,36 @@
+"""What a job tells at its end, on stdout."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, Final
+
+from ...errors import one_line
+
+#: The key of a summary that makes the exit code ``DATA_LOSS`` where it holds something.
+DATA_LOSS_KEY: Final = "data_loss"
+
+Summary = Mapping[str, Any]
+
+
+def print_summary(summary: Summary, *, as_json: bool) -> None:
+    """The summary on stdout: one JSON object, or a line for each of its entries."""
+    if as_json:
+        print(json.dumps(summary), flush=True)
+        return
+    width = max(map(len, summary), default=0)
+    for key, value in summary.items():
+        for number, line in enumerate(_shown(value)):
+            label = "" if number else key.replace("_", " ")
+            print(f"{label:<{width}}  {line}", flush=True)
+
+
+def _shown(value: Any) -> list[str]:
+    """The lines that show a value: one for each element of a list. Lists in lists are left to JSON."""
+    if isinstance(value, list):
+        return [line for element in value for line in _shown(element)] or ["none"]
+    if isinstance(value, dict):
+        plain = {key.replace("_", " "): each for key, each in value.items() if not isinstance(each, list)}
+        return [", ".join(f"{key} {_shown(each)[0]}" for key, each in plain.items())]
+    return [f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else one_line(str(value))]

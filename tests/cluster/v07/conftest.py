@@ -12,8 +12,7 @@ from typing import Final
 import pytest
 
 from spark_kafkawire.broker import BrokerConfig, BrokerServer, ZooKeeperServer
-
-from ...support.tree_writer import TreeWriter
+from tests.support.tree_writer import TreeWriter
 
 StartBroker = Callable[..., BrokerServer]
 _CHROOTS: Final = itertools.count()

@@ -14,9 +14,8 @@ from spark_kafkawire.model import Broker, TopicPartition
 from spark_kafkawire.options import Discovery
 from tests.support.golden import read_json
 from tests.support.settings import net_07
+from tests.support.tree_writer import TreeWriter
 from tests.support.zookeeper_tree import Node, read_tree
-
-from ...support.tree_writer import TreeWriter
 
 STAGES = read_json("zk_tree.json")["stages"]
 #: A group of two consumers, of one that has left in order, and of none any more.

@@ -31,9 +31,9 @@ from spark_kafkawire.protocol import v07
 from tests.net.peers import STUCK_S, Peer, answering, closed_port, read_frame, stalling
 from tests.support.polling import GRACE_S, poll
 from tests.support.settings import net_07, settings_07
+from tests.support.tree_writer import TreeWriter
 from tests.support.writing import broker_of
 
-from ...support.tree_writer import TreeWriter
 from .conftest import StartBroker
 
 NET: Final = net_07(5.0, retries=2, backoff_s=0.001)

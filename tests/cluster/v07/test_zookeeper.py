@@ -25,8 +25,7 @@ from spark_kafkawire.options import Discovery
 from tests.net.peers import Peer, Script, answering, closed_port, unreachable
 from tests.support import golden
 from tests.support.polling import GRACE_S, poll
-
-from ...support.tree_writer import TreeWriter
+from tests.support.tree_writer import TreeWriter
 
 TIMEOUT_S: Final = 10.0
 #: Long enough to see that there is no answer, and nothing that a test waits for otherwise.

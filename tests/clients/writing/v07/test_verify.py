@@ -8,9 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from spark_kafkawire.clients.writing.v07 import verify
 from spark_kafkawire.clients.writing.v07.verify import SentSet, SetMatcher, read_back
 from spark_kafkawire.errors import CorruptDataError, DeliveryError
 from spark_kafkawire.model import TopicPartition
+from spark_kafkawire.net import transport
 from spark_kafkawire.net.client import Client
 from spark_kafkawire.protocol.v07 import FetchReply, FetchRequest
 from spark_kafkawire.records.message_set.encoding import EncodedSet, encode
@@ -135,8 +137,8 @@ class SlowLog:
 def found_in(
     log: SlowLog, sent: list[EncodedSet], monkeypatch: pytest.MonkeyPatch, stop_offset: int = START_OFFSET
 ) -> tuple[int, int]:
-    for module in ("clients.verify", "net.transport"):
-        monkeypatch.setattr(f"spark_kafkawire.{module}.time", log)
+    for module in (verify, transport):
+        monkeypatch.setattr(module, "time", log)
     visible = START_OFFSET, stop_offset
     fingerprints = [SentSet.of(each) for each in sent]
     return read_back(cast(Client, log), TopicPartition("t", 0, 0), fingerprints, visible, timeout_s=1.0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.protocol.modern.test_error_codes import kafkas_own
+from tests.protocol.modern.kafkas_codes import kafkas_own
 
 from .conftest import VERSIONS
 from .judging import judge_of

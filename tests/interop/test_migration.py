@@ -10,8 +10,8 @@ from spark_kafkawire.broker import EmbeddedCluster
 from spark_kafkawire.jobs.migration.report import check
 from tests.jobs.migration.migrating import clusters_of, run
 from tests.jobs.migration.test_migration import TOPIC, Killed, killed_after, recorded
-from tests.source.test_corpus import values_sha256
 from tests.support import librdkafka
+from tests.support.golden import values_sha256
 
 from .apache_kafka import ApacheKafka
 

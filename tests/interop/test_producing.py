@@ -26,17 +26,19 @@ from spark_kafkawire.protocol.modern.error_codes import ErrorCode
 from spark_kafkawire.protocol.versions import BrokerVersions
 from tests.clients.writing.modern.producing import (
     FINE,
+    ROWS,
     ReplyFaults,
+    columns,
+    content,
     in_parts,
     int64,
     numbered,
     options_of,
     producer,
     records,
+    targets,
     write,
 )
-from tests.clients.writing.modern.test_producer import ROWS, columns, content
-from tests.clients.writing.modern.test_targets import targets
 from tests.support import librdkafka
 from tests.support.certificates import Certificates
 from tests.support.foreign import CODECS, values

@@ -7,7 +7,7 @@ from typing import Final
 import pytest
 
 from spark_kafkawire.records.record_log import encode_batches
-from tests.records.batch.test_golden_batches import BATCHES
+from tests.records.batch.golden_batches import BATCHES
 from tests.records.judges import Headers, Record, arrow_records
 
 from .judging import Judge, judge_of

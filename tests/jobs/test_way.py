@@ -8,7 +8,7 @@ from typing import Final
 from pyspark.sql import SparkSession
 
 from spark_kafkawire.broker import EmbeddedCluster
-from tests.source.test_corpus import MANIFEST, values_sha256
+from tests.support.golden import MANIFEST, values_sha256
 from tests.support.noida import NoidaBroker
 
 from .submitting import ROOT, make_zip, submit

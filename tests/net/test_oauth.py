@@ -28,9 +28,9 @@ from tests.support.certificates import SERVER_NAME, Certificates
 from tests.support.polling import GRACE_S
 from tests.support.settings import settings_modern
 
+from .login_broker import TOKEN, login_broker
 from .modern_peers import METADATA_REPLY, mutated
 from .peers import Peer, Script, closed_port, stalling
-from .test_sasl import TOKEN, login_broker
 from .tls_peers import server_of, serving
 
 SECRET: Final = "s3cret:€"

@@ -18,7 +18,6 @@ from typing import Final
 from urllib.parse import quote
 
 import pytest
-from scramp import ScramException, ScramMechanism
 
 from spark_kafkawire.errors import (
     AuthenticationError,
@@ -41,68 +40,30 @@ from spark_kafkawire.protocol.dialect import VersionRange
 from spark_kafkawire.protocol.modern.error_codes import ErrorCode
 from spark_kafkawire.protocol.modern.fetch import FetchReply
 from spark_kafkawire.protocol.modern.metadata import MetadataRequest
-from spark_kafkawire.protocol.modern.sasl import SaslAuthenticateReply, SaslHandshakeReply
+from spark_kafkawire.protocol.modern.sasl import SaslHandshakeReply
 from tests.support.noida import NoidaBroker
 from tests.support.polling import GRACE_S, poll
 from tests.support.settings import settings_modern
 
-from .modern_peers import METADATA_REPLY, OFFERED, Asked, answer, api_versions, asked, mutated, read
+from .login_broker import (
+    IN_REQUESTS,
+    LOGINS,
+    SECRET,
+    TOKEN,
+    USER,
+    Login,
+    Refused,
+    login_broker,
+    plain,
+)
+from .modern_peers import METADATA_REPLY, OFFERED, answer, api_versions, asked, mutated
 from .peers import Peer, Script, read_frame, stalling
 
 ALL_TOPICS: Final = MetadataRequest(topics=None)
 MUTATION_COUNT: Final = 5_000
 #: Conversations with a broker of which each is damaged.
 CONVERSATION_COUNT: Final = 300
-SECRET: Final = "s3cret=,\\ü"
-USER: Final = "ali=ce,"
-#: How brokers from 1.0 on and before carry tokens: SaslHandshake's versions.
-IN_REQUESTS: Final = OFFERED
 BARE: Final = {**OFFERED, modern.SASL_HANDSHAKE.key: VersionRange(0, 0)}
-INVALID: Final = "Authentication failed: Invalid username or password"
-
-#: A broker's side of a mechanism: is sent the client's tokens, yields its own, and returns or refuses.
-Login = Callable[[], Generator[bytes, bytes, None]]
-
-
-class Refused(Exception):
-    """The broker does not let the client in."""
-
-
-def plain() -> Generator[bytes, bytes, None]:
-    if (yield b"") != f"\0{USER}\0{SECRET}".encode():
-        raise Refused(INVALID)
-    yield b""
-
-
-def scram(mechanism: str) -> Login:
-    def login() -> Generator[bytes, bytes, None]:
-        judge = ScramMechanism(mechanism)
-        users = {USER: judge.make_auth_info(SECRET, iteration_count=4096)}
-        server = judge.make_server(users.get)
-        try:
-            server.set_client_first((yield b"").decode())
-            server.set_client_final((yield server.get_server_first().encode()).decode())
-        except ScramException as error:
-            raise Refused(INVALID) from error
-        yield server.get_server_final().encode()
-
-    return login
-
-
-def oauthbearer() -> Generator[bytes, bytes, None]:
-    if (yield b"") != f"n,,\x01auth=Bearer {TOKEN}\x01logicalCluster=lkc\x01\x01".encode():
-        assert (yield b'{"status":"invalid_token"}') == b"\x01"
-        raise Refused("{'status':'invalid_token'}")
-    yield b""
-
-
-TOKEN: Final = "s3cret.token"
-LOGINS: Final[dict[str, Login]] = {
-    "PLAIN": plain,
-    "SCRAM-SHA-256": scram("SCRAM-SHA-256"),
-    "SCRAM-SHA-512": scram("SCRAM-SHA-512"),
-    "OAUTHBEARER": oauthbearer,
-}
 
 
 def saying(*tokens: bytes) -> Login:
@@ -114,71 +75,6 @@ def saying(*tokens: bytes) -> Login:
             yield tokens[index]
 
     return login
-
-
-def login_broker(
-    logins: dict[str, Login] = LOGINS,
-    offered: dict[int, VersionRange] = IN_REQUESTS,
-    session_lifetime_ms: int = 0,
-) -> Script:
-    """A listener that wants a login first, and then serves Metadata."""
-
-    def script(connection: socket.socket) -> None:
-        while (question := asked(connection)) is not None:
-            if question.api is modern.API_VERSIONS:
-                answer(connection, question, api_versions(offered))
-            elif question.api is not modern.SASL_HANDSHAKE:
-                return
-            elif question.request.mechanism not in logins:
-                names = tuple(logins)
-                answer(connection, question, SaslHandshakeReply(error_code=33, mechanisms=names))
-            else:
-                answer(connection, question, SaslHandshakeReply(error_code=0, mechanisms=tuple(logins)))
-                login = logins[question.request.mechanism]()
-                next(login)
-                carry = in_request if question.version else bare
-                with contextlib.suppress(Refused):
-                    while (question := carry(connection, login)) is None:
-                        pass
-                    serve(connection, question)
-                return
-
-    def in_request(connection: socket.socket, login: Generator[bytes, bytes, None]) -> Asked | None:
-        question = asked(connection)
-        if question is None:
-            raise Refused
-        if question.api is not modern.SASL_AUTHENTICATE:
-            return question
-        try:
-            token = login.send(bytes(question.request.auth_bytes))
-        except (Refused, StopIteration) as error:
-            refusal = SaslAuthenticateReply(error_code=58, error_message=str(error), auth_bytes=b"")
-            answer(connection, question, refusal)
-            raise Refused from error
-        lifetime_ms = session_lifetime_ms if question.version else 0
-        reply = SaslAuthenticateReply(error_code=0, auth_bytes=token, session_lifetime_ms=lifetime_ms)
-        answer(connection, question, reply)
-        return None
-
-    return script
-
-
-def bare(connection: socket.socket, login: Generator[bytes, bytes, None]) -> Asked | None:
-    """Answer one token, in a frame without a header; the request that comes where no token does."""
-    frame = read_frame(connection)
-    try:
-        said = login.send(frame)
-    except StopIteration:
-        return read(memoryview(frame))
-    connection.sendall(len(said).to_bytes(4, "big") + said)
-    return None
-
-
-def serve(connection: socket.socket, question: Asked | None) -> None:
-    """What a client gets that has logged in."""
-    while question is not None:
-        answer(connection, question, METADATA_REPLY)
-        question = asked(connection)
 
 
 def settings(mechanism: str, secret: str | None = None, timeout_s: float = 10) -> ConnectionSettings:

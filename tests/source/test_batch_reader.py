@@ -20,6 +20,8 @@ from spark_kafkawire.records.message_set.public import encode_message_set
 from spark_kafkawire.source.schema import V07_SCHEMA
 from tests.support.settings import net_07, settings_07
 
+from .task_errors import message_of
+
 
 def load(
     spark: SparkSession, cluster: EmbeddedCluster, schema: str | None = None, **options: str
@@ -145,13 +147,6 @@ def test_the_format_works_in_sql(spark: SparkSession, corpus: EmbeddedCluster, m
     ).collect() == [
         Row(n=4, last=load(spark, corpus, subscribe=mixed).agg({"offset": "max"}).first()[0])  # type: ignore[index]
     ]
-
-
-def message_of(error: BaseException) -> str:
-    """The last line that names an error of ours."""
-    lines = [line for line in str(error).splitlines() if "spark_kafkawire.errors." in line]
-    assert lines, f"no error of ours in: {error}"
-    return lines[-1]
 
 
 @pytest.mark.parametrize(

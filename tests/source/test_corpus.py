@@ -2,25 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Iterator
-
 import pytest
 from pyspark.sql import SparkSession
 
 from spark_kafkawire.broker import EmbeddedCluster
-from tests.support.golden import read_json
-
-MANIFEST = read_json("corpus/manifest.json")
-
-
-def values_sha256(values: Iterator[bytes]) -> str:
-    """As the manifest has it: every value in log order, after its length as an int32."""
-    digest = hashlib.sha256()
-    for value in values:
-        digest.update(len(value).to_bytes(4, "big"))
-        digest.update(value)
-    return digest.hexdigest()
+from tests.support.golden import MANIFEST, values_sha256
 
 
 @pytest.mark.parametrize("topic", ["debian-plain", "debian-gzip", "debian-snappy"])

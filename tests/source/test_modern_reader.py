@@ -16,7 +16,7 @@ from tests.support import librdkafka
 from tests.support.foreign import Record
 from tests.support.noida import NoidaBroker
 
-from .test_batch_reader import message_of
+from .task_errors import message_of
 
 T0 = 1_700_000_000_000
 

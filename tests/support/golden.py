@@ -6,8 +6,10 @@ Provenance: ``tests/golden/kafka-0.7.2/README.md``.
 from __future__ import annotations
 
 import functools
+import hashlib
 import json
 import shutil
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -85,3 +87,16 @@ def _exchange(item: dict[str, Any]) -> Exchange:
         gain=0 if topic is None else item["log_after"] - item["log_before"],
         appended=bytes.fromhex(item.get("appended_hex") or ""),
     )
+
+
+#: Each log of the corpus, with what is in it.
+MANIFEST: Final = read_json("corpus/manifest.json")
+
+
+def values_sha256(values: Iterator[bytes]) -> str:
+    """As the manifest has it: every value in log order, after its length as an int32."""
+    digest = hashlib.sha256()
+    for value in values:
+        digest.update(len(value).to_bytes(4, "big"))
+        digest.update(value)
+    return digest.hexdigest()

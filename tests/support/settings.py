@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from spark_kafkawire.model import Generation
+from spark_kafkawire.model import Broker, Generation
 from spark_kafkawire.net.retry import RetryPolicy
 from spark_kafkawire.net.settings import ConnectionSettings
 from spark_kafkawire.options import NetOptions
@@ -30,3 +30,9 @@ def net_modern(
 ) -> NetOptions:
     """The documented defaults for brokers of Kafka 0.8 and later, but for the patience, or others."""
     return NetOptions(settings_modern(timeout_s), RetryPolicy(retries, backoff_s, patience_s))
+
+
+def servers(bootstrap_servers: str) -> tuple[Broker, ...]:
+    """The brokers of ``kafka.bootstrap.servers``, as options give them."""
+    addresses = [server.split(":") for server in bootstrap_servers.split(",")]
+    return tuple(Broker(-1 - index, host, int(port)) for index, (host, port) in enumerate(addresses))

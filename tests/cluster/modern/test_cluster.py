@@ -8,8 +8,6 @@ from dataclasses import replace
 
 import pytest
 
-from spark_kafkawire.cluster.modern.cluster import Cluster
-from spark_kafkawire.cluster.modern.metadata import Metadata
 from spark_kafkawire.errors import (
     BrokerError,
     ConnectFailed,
@@ -20,7 +18,6 @@ from spark_kafkawire.errors import (
 )
 from spark_kafkawire.model import LogBounds, TopicPartition
 from spark_kafkawire.net.pool import POOL
-from spark_kafkawire.options import NetOptions
 from spark_kafkawire.protocol import modern
 from spark_kafkawire.protocol.dialect import VersionRange
 from spark_kafkawire.protocol.modern.fetch import READ_COMMITTED, READ_UNCOMMITTED
@@ -51,21 +48,16 @@ from tests.support.mock_cluster import (
 from tests.support.noida import NoidaBroker
 from tests.support.settings import net_modern
 
-from .test_metadata import servers
+from .clusters import (
+    COORDINATOR_LOADING,
+    COORDINATOR_NOT_AVAILABLE,
+    GROUP_REFUSED,
+    NOT_COORDINATOR,
+    cluster_of,
+)
 
-NET = net_modern(timeout_s=5.0, backoff_s=0.001)
 HASTY = net_modern(timeout_s=0.5, backoff_s=0.001)
 NOT_LEADER, UNKNOWN_LEADER_EPOCH, OFFSET_NOT_AVAILABLE = 6, 75, 78
-COORDINATOR_LOADING, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR, GROUP_REFUSED = 14, 15, 16, 30
-
-
-def cluster_of(
-    bootstrap_servers: str,
-    isolation_level: int = READ_UNCOMMITTED,
-    group_id: str | None = None,
-    net: NetOptions = NET,
-) -> Cluster:
-    return Cluster(Metadata(servers(bootstrap_servers), net), net, isolation_level, group_id)
 
 
 @pytest.fixture(autouse=True)

@@ -12,9 +12,7 @@ from spark_kafkawire.protocol.modern.error_codes import ErrorCode
 from tests.support import librdkafka
 from tests.support.foreign import Record
 from tests.support.noida import NoidaBroker
-from tests.support.settings import net_modern
-
-from .test_metadata import servers
+from tests.support.settings import net_modern, servers
 
 NET = net_modern(timeout_s=5.0, backoff_s=0.001)
 

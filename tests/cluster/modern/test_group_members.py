@@ -11,7 +11,7 @@ from tests.support.mock_cluster import OFFSET_FETCH, MockCluster
 from tests.support.noida import NoidaBroker
 from tests.support.polling import poll
 
-from .test_cluster import cluster_of
+from .clusters import cluster_of
 
 
 def test_the_groups_of_later_kafka_are_those_of_consumers(noida: NoidaBroker) -> None:

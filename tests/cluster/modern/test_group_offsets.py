@@ -11,7 +11,7 @@ from tests.support.foreign import Record
 from tests.support.mock_cluster import DISCONNECT, FIND_COORDINATOR, MockCluster
 from tests.support.noida import NoidaBroker
 
-from .test_cluster import COORDINATOR_LOADING, GROUP_REFUSED, NOT_COORDINATOR, cluster_of
+from .clusters import COORDINATOR_LOADING, GROUP_REFUSED, NOT_COORDINATOR, cluster_of
 
 OFFSET_COMMIT = 8
 ILLEGAL_GENERATION, UNKNOWN_MEMBER_ID, REBALANCE_IN_PROGRESS = 22, 25, 27

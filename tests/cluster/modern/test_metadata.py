@@ -10,7 +10,7 @@ import pytest
 
 from spark_kafkawire.cluster.modern.metadata import Metadata, Topic
 from spark_kafkawire.errors import BrokerError, ConnectFailed, ProtocolError, UnknownTopicError
-from spark_kafkawire.model import Broker, Leader, TopicPartition
+from spark_kafkawire.model import Leader, TopicPartition
 from spark_kafkawire.net.pool import Pool
 from spark_kafkawire.net.transport import Deadline
 from spark_kafkawire.options import NetOptions
@@ -23,15 +23,10 @@ from tests.support.log_server import LogServer
 from tests.support.memory_log import MemoryLog
 from tests.support.mock_cluster import METADATA, NO_LEADER, MockCluster
 from tests.support.noida import NoidaBroker
-from tests.support.settings import net_modern
+from tests.support.settings import net_modern, servers
 
 NET = net_modern(timeout_s=5.0, backoff_s=0.001)
 LOG = TopicPartition("t", 0)
-
-
-def servers(bootstrap_servers: str) -> tuple[Broker, ...]:
-    addresses = [server.split(":") for server in bootstrap_servers.split(",")]
-    return tuple(Broker(-1 - index, host, int(port)) for index, (host, port) in enumerate(addresses))
 
 
 @pytest.fixture

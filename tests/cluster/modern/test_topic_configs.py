@@ -13,9 +13,7 @@ from tests.support.log_broker import OFFERED
 from tests.support.log_server import LogServer
 from tests.support.memory_log import MemoryLog
 from tests.support.noida import NoidaBroker
-from tests.support.settings import net_modern
-
-from .test_metadata import servers
+from tests.support.settings import net_modern, servers
 
 NET = net_modern(timeout_s=5.0, backoff_s=0.001)
 

@@ -15,7 +15,7 @@ from tests.support.settings import net_07
 from tests.support.writing import broker_of
 
 from .conftest import StartBroker
-from .test_view import produce
+from .producing import produce
 
 LOG = TopicPartition("t", 1, 0)
 FOUND = LogBounds(LOG, earliest=100, latest=1000, segment_starts=(100, 400, 700))

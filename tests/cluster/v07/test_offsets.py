@@ -32,7 +32,7 @@ from tests.support.settings import net_07
 from tests.support.writing import broker_of
 
 from .conftest import StartBroker
-from .test_view import HELLO, produce
+from .producing import HELLO, produce
 
 NET: Final = net_07(5.0, retries=2, backoff_s=0.001)
 NO_RETRY: Final = net_07(0.3, retries=0, backoff_s=0.001)

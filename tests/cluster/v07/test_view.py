@@ -25,20 +25,17 @@ from spark_kafkawire.errors import (
     UnknownTopicError,
 )
 from spark_kafkawire.model import Broker, ClusterView, TopicPartition
-from spark_kafkawire.net.client import Client
 from spark_kafkawire.options import Discovery
-from spark_kafkawire.protocol import v07
 from tests.net.peers import STUCK_S, Peer, answering, closed_port, read_frame, stalling
 from tests.support.polling import GRACE_S, poll
-from tests.support.settings import net_07, settings_07
+from tests.support.settings import net_07
 from tests.support.tree_writer import TreeWriter
 from tests.support.writing import broker_of
 
 from .conftest import StartBroker
+from .producing import produce
 
 NET: Final = net_07(5.0, retries=2, backoff_s=0.001)
-#: One plain message of 15 bytes: "hello".
-HELLO: Final = bytes.fromhex("0000000b01003610a68668656c6c6f")
 
 
 def frame(body: bytes) -> bytes:
@@ -47,14 +44,6 @@ def frame(body: bytes) -> bytes:
 
 #: A broker's answer for as many partitions as one is asked for first: code 77.
 UNKNOWN_CODE: Final = frame(b"\0\0" + b"\0\0\0\2\0\x4d" * 16)
-
-
-def produce(server: BrokerServer, topic: str, *partitions: int, message_set: bytes = HELLO) -> None:
-    """Write to partitions of a topic; an OFFSETS answer proves that all is done."""
-    with Client.connect(broker_of(server), settings_07(5.0)) as client:
-        for partition in partitions:
-            client.send(v07.ProduceRequest(topic, partition, message_set))
-        client.request(v07.OffsetsRequest(topic, 0, v07.LATEST_TIME, 1))
 
 
 def by_list(*servers: BrokerServer) -> Discovery:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Final
 
 import pytest
@@ -13,19 +12,14 @@ from spark_kafkawire.protocol.error_table import ErrorTable
 from spark_kafkawire.protocol.modern.error_codes import ErrorCode, broker_error
 from spark_kafkawire.protocol.v07 import error_codes as v07_codes
 
-KAFKA: Final = Path(__file__).parents[2] / "golden" / "kafka-clients-4.4.0" / "errors.tsv"
+from .kafkas_codes import kafkas_own
+
 RETRIED: Final = (Action.RETRY, Action.BACK_OFF, Action.REFRESH)
 #: What Kafka's clients do, as the recording has it, and what that may be here.
 WAYS: Final = {"refresh": (Action.REFRESH,), "retry": RETRIED}
 #: Codes that Kafka does not retry, and that new metadata cure.
 ALSO_REFRESHED: Final = {ErrorCode.BROKER_NOT_AVAILABLE, ErrorCode.REBOOTSTRAP_REQUIRED}
 DESCRIBED: Final[list[ErrorTable]] = [code for code in (*ErrorCode, *v07_codes.ErrorCode) if code]
-
-
-def kafkas_own() -> list[tuple[int, str, str]]:
-    """Number, name and way to go on of each code of Kafka."""
-    lines = [line.split("\t") for line in KAFKA.read_text("utf-8").splitlines()]
-    return [(int(number), name, way) for number, name, way in lines]
 
 
 def test_codes_and_names_are_kafkas() -> None:

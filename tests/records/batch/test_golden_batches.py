@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
-
 import pytest
 
 from spark_kafkawire.errors import CorruptDataError
@@ -12,8 +9,8 @@ from spark_kafkawire.records.log_index import index_batches
 from spark_kafkawire.records.record_log import decode_batches, encode_batches
 from tests.records.judges import Record, arrow_records, column_records
 
-GOLDEN = Path(__file__).parents[2] / "golden" / "kafka-clients-3.9.1" / "record_batches.json"
-BATCHES: dict[str, str] = json.loads(GOLDEN.read_text("utf-8"))
+from .golden_batches import BATCHES
+
 NOW_MS = 1_700_000_000_000
 APPEND_TIME_MS = 1_700_000_009_999
 NO_TIMESTAMP_TYPE, CREATE_TIME, APPEND_TIME = -1, 0, 1

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 import struct
 
 import cramjam
@@ -13,9 +12,8 @@ from spark_kafkawire.records.compression.codec import Codec, TooLarge
 from spark_kafkawire.records.compression.lz4 import LZ4, LZ4_MAGIC_0, header_checksum
 from tests.records.judges import arrow_decode, arrow_encode
 
-CHANCE = random.Random(0)
-TEXT = b" ".join(CHANCE.choices([b"offset", b"partition", b"leader", b"epoch"], k=60_000))
-DATA = [b"", b"x", TEXT[:1000], TEXT[:65536], TEXT, CHANCE.randbytes(150_000)]
+from .data import DATA, TEXT
+
 #: Flags of a frame: version 1, and blocks that do not refer to each other.
 INDEPENDENT, VERSION = 0x20, 0x40
 

@@ -10,8 +10,9 @@ import pytest
 from spark_kafkawire.errors import CorruptDataError, OptionError
 from spark_kafkawire.records.compression.codec import TooLarge
 from spark_kafkawire.records.compression.zstd import ZSTD
-from tests.records.compression.test_lz4 import DATA, TEXT
 from tests.records.judges import arrow_decode, arrow_encode
+
+from .data import DATA, TEXT
 
 CONTENT_SIZE_BITS = 0xE0
 

@@ -41,7 +41,6 @@ from spark_kafkawire.protocol.modern.list_offsets import (
     ListOffsetsPartitionReply,
 )
 from spark_kafkawire.protocol.modern.metadata import MetadataTopic
-from tests.cluster.modern.test_metadata import servers
 from tests.records.batches import TRANSACTIONAL, batch, marker, record
 from tests.support import librdkafka
 from tests.support.foreign import Record
@@ -51,7 +50,7 @@ from tests.support.memory_log import MemoryLog
 from tests.support.mock_cluster import DISCONNECT, FETCH, MockCluster
 from tests.support.noida import NoidaBroker
 from tests.support.polling import poll
-from tests.support.settings import net_modern
+from tests.support.settings import net_modern, servers
 
 NET = net_modern(timeout_s=5.0, backoff_s=0.001)
 LOG = TopicPartition("t", 0)

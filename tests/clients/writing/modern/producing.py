@@ -9,6 +9,7 @@ from typing import Any, Final
 import pyarrow as pa
 import pytest
 
+from spark_kafkawire.clients.writing import modern
 from spark_kafkawire.clients.writing.modern.producer import Producer
 from spark_kafkawire.clients.writing.sender import LogReceipt
 from spark_kafkawire.cluster.modern.metadata import Metadata
@@ -24,7 +25,9 @@ from spark_kafkawire.protocol.modern.produce import (
     ProduceRequest,
     ProduceTopicReply,
 )
+from spark_kafkawire.records.headers import HEADERS
 from spark_kafkawire.records.rows import Records
+from tests.support.foreign import Record
 from tests.support.writing import binary
 
 #: Backoffs that a test can wait for.
@@ -120,3 +123,37 @@ def numbered(count: int) -> list[bytes]:
 def int64(values: Sequence[int | None]) -> Any:
     """A column of numbers."""
     return pa.array(values, pa.int64())
+
+
+#: Every kind of null and emptiness, headers in order and twice, old and new timestamps.
+ROWS: Final = [
+    Record(b"plain", b"key", (), 1_700_000_000_000),
+    Record(None, b"tombstone", (), 1_700_000_000_001),
+    Record(b"no key", None, (), 1),
+    Record(b"", b"", (("empty", b""),), 1_700_000_000_002),
+    Record(b"two", None, (("twice", b"1"), ("twice", b"2"), ("other", b"3")), 1_700_000_000_000),
+    Record(b"null header", None, (("null", None),), 1_800_000_000_000),
+    Record("größe".encode(), "schlüssel".encode(), (("größe", b"\xff\x00"),), 0),
+]
+
+
+def columns(rows: list[Record]) -> Records:
+    """Records as a task has them."""
+    return Records(
+        values=binary([row.value for row in rows]),
+        keys=binary([row.key for row in rows]),
+        headers=pa.array(
+            [[{"key": key, "value": value} for key, value in row.headers] or None for row in rows], HEADERS
+        ),
+        timestamps_ms=int64([row.timestamp_ms for row in rows]),
+    )
+
+
+def content(row: Record) -> tuple[object, ...]:
+    """What of a record must come through."""
+    return row.value, row.key, row.headers, row.timestamp_ms
+
+
+def targets(servers: str, **raw: object) -> modern.Targets:
+    """What may be written to, by the brokers' own word."""
+    return modern.Targets.discover(options_of(servers, **raw))

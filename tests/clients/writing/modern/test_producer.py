@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Final
-
-import pyarrow as pa
 import pytest
 
 from spark_kafkawire.clients.writing.modern.batches import Position
@@ -16,7 +13,6 @@ from spark_kafkawire.errors import BrokerError, DeliveryError, OptionError, RowE
 from spark_kafkawire.model import TopicPartition
 from spark_kafkawire.options import WriteOptions
 from spark_kafkawire.protocol.modern.error_codes import ErrorCode
-from spark_kafkawire.records.headers import HEADERS
 from spark_kafkawire.records.rows import Records
 from tests.clients.writing.modern.producing import (
     FINE,
@@ -36,31 +32,7 @@ from tests.support.mock_cluster import MockCluster
 from tests.support.noida import NoidaBroker
 from tests.support.writing import binary
 
-#: Every kind of null and emptiness, headers in order and twice, old and new timestamps.
-ROWS: Final = [
-    Record(b"plain", b"key", (), 1_700_000_000_000),
-    Record(None, b"tombstone", (), 1_700_000_000_001),
-    Record(b"no key", None, (), 1),
-    Record(b"", b"", (("empty", b""),), 1_700_000_000_002),
-    Record(b"two", None, (("twice", b"1"), ("twice", b"2"), ("other", b"3")), 1_700_000_000_000),
-    Record(b"null header", None, (("null", None),), 1_800_000_000_000),
-    Record("größe".encode(), "schlüssel".encode(), (("größe", b"\xff\x00"),), 0),
-]
-
-
-def columns(rows: list[Record]) -> Records:
-    return Records(
-        values=binary([row.value for row in rows]),
-        keys=binary([row.key for row in rows]),
-        headers=pa.array(
-            [[{"key": key, "value": value} for key, value in row.headers] or None for row in rows], HEADERS
-        ),
-        timestamps_ms=int64([row.timestamp_ms for row in rows]),
-    )
-
-
-def content(row: Record) -> tuple[object, ...]:
-    return row.value, row.key, row.headers, row.timestamp_ms
+from .producing import ROWS, columns, content
 
 
 @pytest.mark.parametrize("codec", CODECS)

@@ -24,11 +24,9 @@ from tests.support.mock_cluster import MockCluster
 from tests.support.noida import NoidaBroker
 from tests.support.writing import binary
 
+from .producing import targets
+
 KEYS = [b"k%d" % number for number in range(40)] + [b"", b"\x00", "größe".encode()]
-
-
-def targets(servers: str, **raw: object) -> modern.Targets:
-    return modern.Targets.discover(options_of(servers, **raw))
 
 
 def test_the_discovery_option_chooses() -> None:

@@ -45,7 +45,7 @@ demo: $(INSTALLED) ## read, count and write real Kafka 0.7 logs through Spark, t
 	@$(WITH_JAVA) $(BIN)/python jobs/demo.py
 
 check: lint ## check in a minute what needs no JVM: lint, types, import contracts, the tests of most rooms
-	@$(PYTEST) $(IN_PARALLEL) -p tests.support.pure -m "not jvm" $(WITH_SPARK:%=--ignore %) $(ARGS)
+	@$(PYTEST) $(IN_PARALLEL) -p tests.support.pure -m "not jvm and not slow" $(WITH_SPARK:%=--ignore %) $(ARGS)
 
 test: lint ## check all that this machine can: the same, Spark, the jobs, README, the installation
 	@$(WITH_JAVA) $(PYTEST) $(IN_PARALLEL) $(ARGS)

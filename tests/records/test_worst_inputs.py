@@ -22,6 +22,7 @@ from spark_kafkawire.options import security
 from spark_kafkawire.options.jaas import parse_jaas
 from spark_kafkawire.records.limits import DecodeLimits
 from tests.records.worst_inputs import calibrated_s, kafka_07, memory_bytes_max, modern
+from tests.support.telling import telling
 
 #: Processor seconds for an input, where ``calibrated_s`` takes so many.
 CPU_S_MAX = 2.0
@@ -34,30 +35,30 @@ SIZE_MAX = 12 << 20
 NAMES = [*modern(0), *kafka_07(0)]
 
 
-@pytest.fixture(scope="module", params=WAYS)
-def measured(request: pytest.FixtureRequest) -> tuple[int, int, dict[str, Any]]:
-    """The limit, the time's factor, and for each input what it took in a process of its own."""
-    limit_mib, factor = WAYS[request.param]
+def _measured(kernels: str, limit_mib: int) -> dict[str, Any]:
+    """For each input what it took, in a process of its own."""
     done = subprocess.run(
-        [sys.executable, "-m", "tests.records.worst_inputs", request.param, str(limit_mib)],
+        [sys.executable, "-m", "tests.records.worst_inputs", kernels, str(limit_mib)],
         cwd=Path(__file__).parents[2],
         capture_output=True,
         text=True,
     )
     assert done.returncode == 0, done.stderr
-    return limit_mib, factor, {name: figures for name, *figures in map(json.loads, done.stdout.splitlines())}
+    return {name: figures for name, *figures in map(json.loads, done.stdout.splitlines())}
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_the_worst_inputs_take_seconds_and_no_more_memory_than_the_limits_say(
-    name: str, measured: tuple[int, int, dict[str, Any]]
-) -> None:
-    limit_mib, factor, figures = measured
-    size, cpu_s, slowness_s, memory_bytes, became = figures[name]
-    assert size < SIZE_MAX
-    assert re.match(r"\d+ rows$|CorruptDataError: |LimitError: ", became)
-    assert cpu_s < factor * CPU_S_MAX * max(1, slowness_s / CALIBRATED_S)
-    assert memory_bytes < memory_bytes_max(DecodeLimits(decompressed_bytes_max=limit_mib << 20))
+@pytest.mark.slow
+@pytest.mark.parametrize("kernels", WAYS)
+def test_the_worst_inputs_take_seconds_and_no_more_memory_than_the_limits_say(kernels: str) -> None:
+    limit_mib, factor = WAYS[kernels]
+    measured = _measured(kernels, limit_mib)
+    assert list(measured) == NAMES
+    for name, (size, cpu_s, slowness_s, memory_bytes, became) in measured.items():
+        with telling(name):
+            assert size < SIZE_MAX
+            assert re.match(r"\d+ rows$|CorruptDataError: |LimitError: ", became)
+            assert cpu_s < factor * CPU_S_MAX * max(1, slowness_s / CALIBRATED_S)
+            assert memory_bytes < memory_bytes_max(DecodeLimits(decompressed_bytes_max=limit_mib << 20))
 
 
 def _challenge(text: str) -> None:

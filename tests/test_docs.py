@@ -6,6 +6,8 @@ import configparser
 import importlib.util
 import re
 import shlex
+from pathlib import Path
+from typing import Final
 
 import pytest
 
@@ -23,11 +25,13 @@ from tests.support.pages import (
     code_of,
     headings_of,
     links_of,
+    section_of,
     site_anchor,
     table_after,
     text_of,
 )
 
+PYTHON: Final = ["spark_kafkawire/**/*.py", "tests/**/*.py"]
 SHELL_BLOCKS = blocks("sh")
 OPTION_NAMES = {option.name for option in OPTIONS}
 MAKEFILE = (ROOT / "Makefile").read_text("utf-8")
@@ -138,6 +142,50 @@ def test_the_table_of_folders_is_in_the_order_in_which_they_may_import() -> None
     layers = re.findall(r"\w+", contracts["importlinter:contract:layers"]["layers"])
     folders = [row[0] for row in table_after("docs/architecture.md", "<!-- folders -->")]
     assert folders == layers
+
+
+@pytest.mark.parametrize("kind", headings_of("docs/adding.md")[1:])
+def test_a_list_of_what_to_add_names_files_and_what_stands_in_them(kind: str) -> None:
+    items = items_of(kind)
+    assert items
+    for paths, names in items:
+        assert [path for path in paths if not (ROOT / path).exists()] == []
+        text = "\n".join(source.read_text("utf-8") for path in paths for source in sources_of(ROOT / path))
+        assert [name for name in names if not re.search(rf"\b{name}\b", text)] == []
+
+
+#: How an example of ``docs/adding.md`` is known to files, and where these are.
+KNOWN_BY: Final = {
+    "An API": (r"\bCREATE_TOPICS\b|\bCreateTopics", PYTHON),
+    "An option": (r"\bfetchesInFlight\b|\bfetches_in_flight\b", ["spark_kafkawire/**/*.py", "docs/o*.md"]),
+}
+
+
+@pytest.mark.parametrize("kind", KNOWN_BY)
+def test_a_list_of_what_to_add_names_all_files_that_know_its_example(kind: str) -> None:
+    pattern, where = KNOWN_BY[kind]
+    files = [path for glob in where for path in ROOT.glob(glob)]
+    known = {path for path in files if re.search(pattern, path.read_text("utf-8"))}
+    named = {ROOT / path for paths, _ in items_of(kind) for path in paths[:1]}
+    assert {str(path.relative_to(ROOT)) for path in known ^ (named & set(files))} == set()
+
+
+def items_of(kind: str) -> list[tuple[list[str], list[str]]]:
+    """The items of a list: the files that each names, that to change first, and the names in them."""
+    lines = re.findall(r"^- (.*(?:\n  .*)*)", section_of("docs/adding.md", kind), re.MULTILINE)
+    codes = [re.findall(r"`([^`]+)`", line) for line in lines]
+    return [
+        (
+            [code for code in each if REPOSITORY_PATH.fullmatch(code) or FILE_WORD.fullmatch(code)],
+            [code for code in each if re.fullmatch(r"[A-Za-z_]\w*", code)],
+        )
+        for each in codes
+    ]
+
+
+def sources_of(path: Path) -> list[Path]:
+    """A file, or the files of a folder."""
+    return sorted(path.rglob("*.py")) if path.is_dir() else [path]
 
 
 def test_the_table_of_errors_has_all_that_travel() -> None:

@@ -76,6 +76,11 @@ def headings_of(page: str) -> list[str]:
     return _HEADING.findall(prose_of(page))
 
 
+def section_of(page: str, heading: str) -> str:
+    """What stands below a heading, up to the next one of its level."""
+    return text_of(page).partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
+
+
 def anchor(heading: str) -> str:
     """What a heading is called in a link, where the pages are read as files of a repository."""
     return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")

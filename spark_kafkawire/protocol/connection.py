@@ -6,12 +6,24 @@
     connection.negotiated(versions)          # where the dialect has versions: what the broker offers
 
 The connection tells where the next bytes go, so a reply's body is received in place and read
-without a copy. After the first framing error it is poisoned: every later call raises the same
-``ProtocolError``, because what follows on the wire has no known meaning.
+without a copy. What it waits for is its state; requests may be sent in both of the first two:
+
+========  =======================  =====================================  ===================
+state     ``wanted()`` has         what comes                             next state
+========  =======================  =====================================  ===================
+LENGTH    4 bytes                  a length that the request allows       BODY
+BODY      as many as that says     a reply that answers its request       LENGTH, and a Reply
+LENGTH    4 bytes                  no length, or what nothing asked for   POISONED
+BODY      as many as that says     anything else                          POISONED
+POISONED  raises                   what follows has no known meaning      POISONED
+========  =======================  =====================================  ===================
+
+A poisoned connection raises the same ``ProtocolError`` at every call.
 """
 
 from __future__ import annotations
 
+import enum
 from collections import deque
 from dataclasses import dataclass
 from typing import Any, Final
@@ -37,14 +49,21 @@ class Reply:
 
     The reply's bytes end the frame. What lies before them, as much as the reply and at most
     ``ROOM_BYTES_MAX``, is free for who reads the reply. The memory is used again once no view of
-    it is alive. For ``throttle_time_ms`` the broker wants
-    nothing more to be sent on this connection.
+    it is alive. For ``throttle_time_ms`` the broker wants nothing more to be sent on this connection.
     """
 
     request: Any
     body: Any
     frame: memoryview
     throttle_time_ms: int = 0
+
+
+class _State(enum.Enum):
+    """What a connection waits for, as the table above has it."""
+
+    LENGTH = "the length of a reply"
+    BODY = "the reply"
+    POISONED = "nothing any more"
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,10 +91,9 @@ class Connection:
         self._awaited: deque[_Awaited] = deque()
         self._buffers = Buffers()
         self._length = bytearray(LENGTH_BYTES)
-        # The frame's length comes into one place, the reply at the end of another.
-        self._frame, self._start, self._filled = memoryview(self._length), 0, 0
-        self._in_body = False
+        self._state = _State.LENGTH
         self._poison: ProtocolError | None = None
+        self._await_length()
 
     @property
     def in_flight(self) -> int:
@@ -130,16 +148,12 @@ class Connection:
         if self._filled < len(self._frame):
             return None
         try:
-            if self._in_body:
+            if self._state is _State.BODY or self._await_body() == 0:  # no byte is to come
                 return self._finish()
-            body_size = self._body_size()
-            self._start = min(body_size, ROOM_BYTES_MAX)
-            self._frame = self._buffers.take(self._start + body_size)
-            self._filled, self._in_body = self._start, True
-            return self._finish() if body_size == 0 else None
         except ProtocolError as error:
-            self._poison = error
+            self._state, self._poison = _State.POISONED, error
             raise
+        return None
 
     def closed(self) -> ConnectionLost:
         """The error for a peer that closed now; it names the first request left unanswered."""
@@ -147,8 +161,21 @@ class Connection:
             return ConnectionLost("the peer closed the connection")
         api = self._awaited[0].api
         came, size = self._filled - self._start, len(self._frame) - self._start
-        partial = f" after {came} of {size} bytes" if self._in_body else ""
+        partial = f" after {came} of {size} bytes" if self._state is _State.BODY else ""
         return ConnectionLost(f"the peer closed the connection instead of answering {api.name}{partial}")
+
+    def _await_length(self) -> None:
+        # The frame's length comes into one place, the reply at the end of another.
+        self._frame, self._start, self._filled = memoryview(self._length), 0, 0
+        self._state = _State.LENGTH
+
+    def _await_body(self) -> int:
+        """Make room for the reply whose length has come; how many bytes are awaited."""
+        size = self._body_size()
+        self._start = self._filled = min(size, ROOM_BYTES_MAX)
+        self._frame = self._buffers.take(self._start + size)
+        self._state = _State.BODY
+        return size
 
     def _body_size(self) -> int:
         size = read_int32(self._length)
@@ -174,8 +201,7 @@ class Connection:
     def _finish(self) -> Reply:
         frame, start = self._frame, self._start
         awaited = self._answered(frame[start:])
-        self._frame, self._start, self._filled = memoryview(self._length), 0, 0
-        self._in_body = False
+        self._await_length()
         api, version = awaited.api, awaited.version
         reply = self._dialect.read_reply(api, frame[start:], version, awaited.correlation_id)
         api.check(awaited.request, reply, version)

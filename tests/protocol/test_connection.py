@@ -159,6 +159,41 @@ def test_offsets_without_end_are_refused_however_many_were_asked_for() -> None:
         feed(connection_awaiting(everything), [bytes.fromhex("7fffffff")])
 
 
+@pytest.mark.parametrize(
+    ("came", "reply_count", "wanted_size", "state"),
+    [
+        ("", 0, 4, "LENGTH"),
+        ("000000", 0, 1, "LENGTH"),
+        ("00000016", 0, 22, "BODY"),
+        ("00000016 0000 0000", 0, 18, "BODY"),
+        (TWO_OFFSETS.hex(), 1, 4, "LENGTH"),
+        (TWO_OFFSETS.hex() + "0000", 1, 2, "LENGTH"),
+    ],
+)
+def test_a_connection_goes_from_state_to_state(
+    came: str, reply_count: int, wanted_size: int, state: str
+) -> None:
+    connection = connection_awaiting(OFFSETS, OFFSETS)
+    found = feed(connection, [bytes([byte]) for byte in bytes.fromhex(came)])
+    assert (len(found), len(connection.wanted()), connection._state.name) == (reply_count, wanted_size, state)
+
+
+@pytest.mark.parametrize(
+    "came",
+    ["00000000", "ffffffff", "7fffffff", "00000002 0000", TWO_OFFSETS.hex() * 2 + "00000002"],
+    ids=["no bytes", "less than none", "too long", "too short", "not asked for"],
+)
+def test_a_connection_that_is_poisoned_stays_so(came: str) -> None:
+    connection = connection_awaiting(OFFSETS, OFFSETS)
+    with pytest.raises(ProtocolError) as first:
+        feed(connection, [bytes([byte]) for byte in bytes.fromhex(came)])
+    assert connection._state.name == "POISONED"
+    for later in (connection.wanted, lambda: connection.send(OFFSETS), lambda: connection.received(1)):
+        with pytest.raises(ProtocolError) as again:
+            later()
+        assert again.value is first.value
+
+
 def test_an_http_server_is_recognized() -> None:
     with pytest.raises(ProtocolError, match=r"b'HTTP'; is this the port of a Kafka 0\.7 broker\?"):
         feed(connection_awaiting(OFFSETS), [HTTP_ANSWER])

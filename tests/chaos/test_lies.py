@@ -28,20 +28,20 @@ SECONDS: Final = 40.0
 SEED: Final = 1
 #: Lies that were believed once, also where what they came with was right.
 BELIEVED_ONCE: Final = (
-    "read Fetch 13 responses.0.topic_id: another, always",
+    "read Fetch newest responses.0.topic_id: another, always",
     "read Fetch 12 responses.0.topic: another topic, always",
-    "read Fetch 13 responses.0.partitions: first twice, always",
-    "read Fetch 13 responses.0.partitions.0.records: first batch twice, always",
-    "read Fetch 13 responses.0.partitions.0.records: batches reversed, always",
-    "read Metadata 12 brokers.0.port: max, always",
-    "read Metadata 12 brokers.0.port: 0, always",
-    "read Metadata 12 topics: one more, always",
-    "read a pattern Metadata 12 topics.0.error_code: code 5, always",
-    "read a pattern Metadata 12 topics.0.error_code: code 17, always",
-    "write InitProducerId 4 producer_id: -1, always",
-    "write InitProducerId 4 producer_epoch: -1, always",
-    "write Produce 9 responses: first twice, always",
-    "commit FindCoordinator 4 coordinators.0.port: 0, always",
+    "read Fetch newest responses.0.partitions: first twice, always",
+    "read Fetch newest responses.0.partitions.0.records: first batch twice, always",
+    "read Fetch newest responses.0.partitions.0.records: batches reversed, always",
+    "read Metadata newest brokers.0.port: max, always",
+    "read Metadata newest brokers.0.port: 0, always",
+    "read Metadata newest topics: one more, always",
+    "read a pattern Metadata newest topics.0.error_code: code 5, always",
+    "read a pattern Metadata newest topics.0.error_code: code 17, always",
+    "write InitProducerId newest producer_id: -1, always",
+    "write InitProducerId newest producer_epoch: -1, always",
+    "write Produce newest responses: first twice, always",
+    "commit FindCoordinator newest coordinators.0.port: 0, always",
 )
 
 

@@ -1,8 +1,11 @@
-"""Small Java programs that ask Apache Kafka's own classes, run from their source with a broker's jars."""
+"""What the jars of a broker say themselves: their classes, asked by small Java programs that are run from
+their source, and their descriptions of the protocol's messages."""
 
 from __future__ import annotations
 
+import re
 import subprocess
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,6 +13,7 @@ import pytest
 
 from spark_kafkawire.broker.java import find_java
 from spark_kafkawire.errors import OptionError
+from spark_kafkawire.protocol.dialect import Api
 
 from .jars import NoJars, broker_jars
 
@@ -35,3 +39,12 @@ def judge_of(program: str, version: str) -> Judge:
         return done.stdout
 
     return run
+
+
+def newest_version(api: Api, release: str) -> int:
+    """The newest version of an API that a release describes."""
+    [jar] = broker_jars(release).glob(f"kafka-clients-{release}.jar")
+    with zipfile.ZipFile(jar) as archive:
+        description = archive.read(f"common/message/{api.name}Request.json").decode("utf-8")
+    [newest] = re.findall(r'"validVersions": "(?:\d+-)?(\d+)"', description)
+    return int(newest)

@@ -29,6 +29,7 @@ from tests.support.foreign import Record
 from tests.support.polling import GRACE_S, poll
 
 from .apache_kafka import LISTENERS, LOGIN_MS, USERS, ApacheKafka
+from .judging import newest_version
 
 SCRAM: Final = ("SCRAM-SHA-256", "SCRAM-SHA-512")
 MODULES: Final = {"PLAIN": "plain.Plain", **dict.fromkeys(SCRAM, "scram.Scram")}
@@ -81,11 +82,10 @@ def trust(certificates: Certificates) -> dict[str, Any]:
 
 
 def test_the_highest_common_versions_are_spoken(kafka: ApacheKafka) -> None:
-    # Version 1 of ConsumerGroupDescribe came with 4.0, all others are older than 3.9.
-    new = {} if kafka.version.startswith("4") else {modern.CONSUMER_GROUP_DESCRIBE: 0}
     with connect(kafka, "PLAINTEXT") as client:
         for api in modern.DIALECT.apis:
-            assert client.version_of(api) == new.get(api, api.versions.max), api.name
+            newest = min(api.versions.max, newest_version(api, kafka.version))
+            assert client.version_of(api) == newest, api.name
 
 
 def test_tls_lets_in_who_trusts_the_authority(kafka: ApacheKafka, certificates: Certificates) -> None:

@@ -44,6 +44,9 @@ from .modern_peers import METADATA_REPLY, OFFERED, Asked, answer, api_versions, 
 from .peers import Peer, Script, read_frame, stalling
 
 ALL_TOPICS: Final = MetadataRequest(topics=None)
+#: The first question on a connection, and the first one that it is for: API and version.
+ASKS: Final = ("ApiVersions", modern.API_VERSIONS.versions.max)
+LEARNS: Final = ("Metadata", modern.METADATA.versions.max)
 
 
 def connect(peer: Peer, timeout_s: float = 10) -> Client:
@@ -80,8 +83,8 @@ def test_the_first_request_asks_for_versions_and_names_the_client() -> None:
     with Peer(broker(seen=seen)) as peer, connect(peer) as client:
         assert client.request(ALL_TOPICS) == METADATA_REPLY
     assert [(each.api.name, each.version, each.client_id) for each in seen] == [
-        ("ApiVersions", 4, "spark-kafkawire"),
-        ("Metadata", 12, "spark-kafkawire"),
+        (*ASKS, "spark-kafkawire"),
+        (*LEARNS, "spark-kafkawire"),
     ]
     software = seen[0].request
     assert software.client_software_name == "spark-kafkawire"
@@ -107,13 +110,15 @@ def test_brokers_are_told_no_version_of_the_client_that_they_refuse(
 
 
 def test_each_request_goes_in_the_highest_common_version() -> None:
-    offered = {**OFFERED, modern.METADATA.key: VersionRange(2, 7), modern.FETCH.key: VersionRange(14, 17)}
+    offered = {**OFFERED, modern.METADATA.key: VersionRange(2, 7), modern.FETCH.key: VersionRange(101, 107)}
     seen: list[Asked] = []
     with Peer(broker(offered=offered, seen=seen)) as peer, connect(peer) as client:
         client.request(ALL_TOPICS)
-        with pytest.raises(UnsupportedVersionError, match=r"Fetch: the broker offers 14-17, known .* 0-13"):
+        with pytest.raises(
+            UnsupportedVersionError, match=r"Fetch: the broker offers 101-107, known .* 0-\d\d$"
+        ):
             client.version_of(modern.FETCH)
-    assert [each.version for each in seen] == [4, 7]
+    assert [each.version for each in seen] == [ASKS[1], 7]
 
 
 def test_a_refusal_that_names_its_versions_is_followed() -> None:
@@ -122,9 +127,9 @@ def test_a_refusal_that_names_its_versions_is_followed() -> None:
     with Peer(broker(offered=offered, seen=seen)) as peer, connect(peer) as client:
         client.request(ALL_TOPICS)
     assert [(each.api.name, each.version) for each in seen] == [
-        ("ApiVersions", 4),
+        ASKS,
         ("ApiVersions", 1),
-        ("Metadata", 12),
+        LEARNS,
     ]
 
 
@@ -143,7 +148,6 @@ def test_an_error_instead_of_versions_is_told() -> None:
 
 FETCH_REPLY: Final = FetchReply(responses=())
 #: What client and broker find out what to speak by, as API names and versions.
-ASKS: Final = ("ApiVersions", 4)
 IN_DOUBT: Final = ("DescribeGroups", 0)
 AFTER_A_CLOSE: Final = ("Fetch", 1)
 IN_NO_VERSION: Final = ("Fetch", 32767)
@@ -229,7 +233,7 @@ def test_a_slow_broker_is_waited_for_and_answers_both_questions() -> None:
     with Peer(slow) as peer, connect(peer) as client:
         assert client.request(ALL_TOPICS) == METADATA_REPLY
         assert peer.connection_count == 1
-    assert versions_of(seen) == [ASKS, IN_DOUBT, ("Metadata", 12)]
+    assert versions_of(seen) == [ASKS, IN_DOUBT, LEARNS]
 
 
 @pytest.mark.usefixtures("in_doubt_soon")
@@ -257,7 +261,7 @@ def test_a_broker_that_was_going_down_is_asked_what_no_other_one_answers_so() ->
             assert client.version_of(modern.METADATA) == 12
             assert client.request(ALL_TOPICS).brokers == ()
         assert peer.connection_count == 2
-    assert versions_of(seen) == [AFTER_A_CLOSE, ASKS, ("Metadata", 12)]
+    assert versions_of(seen) == [AFTER_A_CLOSE, ASKS, LEARNS]
 
 
 def test_a_broker_that_was_silent_is_asked_again_on_another_connection(
@@ -267,7 +271,7 @@ def test_a_broker_that_was_silent_is_asked_again_on_another_connection(
     seen: list[Asked] = []
     with Peer(stalling(), broker(seen=seen)) as peer, connect(peer) as client:
         assert client.request(ALL_TOPICS) == METADATA_REPLY
-    assert versions_of(seen) == [ASKS, ("Metadata", 12)]
+    assert versions_of(seen) == [ASKS, LEARNS]
 
 
 def close_at_once(connection: socket.socket) -> None:

@@ -1,6 +1,28 @@
 """Fetch: records of several partitions, as the batches that lie in the log.
 
-Source: Apache Kafka's FetchRequest.json and FetchResponse.json, KIP-74, KIP-227, KIP-516.
+Versions of Fetch::
+
+    0       topics by name; records in magic 0
+    1       throttle time
+    2       records in magic 1: timestamps (KIP-32)
+    3       a limit for the whole reply, whose first batch comes whole (KIP-74)
+    4       records in magic 2: headers; isolation level and aborted transactions (KIP-82, KIP-98)
+    5       log start offset (KIP-107)
+    6       KAFKA_STORAGE_ERROR may come (KIP-112)
+    7       incremental fetch sessions (KIP-227)
+    8       throttled replies come at once, and the client waits (KIP-219)
+    9       epochs of leaders (KIP-320)
+    10      records in zstd (KIP-110)
+    11      the consumer's rack, and a replica that is nearer (KIP-392)
+    12      flexible (KIP-482); where logs diverge, and who leads (KIP-595)
+    13      topics by id (KIP-516)
+    14      OFFSET_MOVED_TO_TIERED_STORAGE may come to replicas (KIP-405)
+    15      ``replica_state`` in place of ``replica_id`` (KIP-903)
+    16      where new leaders listen (KIP-951)
+    17      a replica's directory (KIP-853)
+    18      a replica's high watermark (KIP-1166)
+
+Source: Apache Kafka's FetchRequest.json and FetchResponse.json.
 """
 
 from __future__ import annotations
@@ -21,6 +43,12 @@ READ_UNCOMMITTED: Final = 0
 READ_COMMITTED: Final = 1
 #: Last version that names topics; later ones have their ids.
 TOPIC_NAMES_UNTIL: Final = 12
+#: ``replica_directory_id`` of a consumer, which has none.
+_NO_DIRECTORY_ID: Final = uuid.UUID(int=0)
+#: ``high_watermark`` of a request that is none of a replica.
+_NO_HIGH_WATERMARK: Final = (1 << 63) - 1
+#: ``replica_id`` of a consumer.
+_NO_REPLICA: Final = -1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,6 +61,9 @@ class FetchPartition:
     last_fetched_epoch: int = wire(INT32, since=12, default=-1)
     log_start_offset: int = wire(INT64, since=5, default=-1, ignorable=True)
     partition_max_bytes: int = wire(INT32)
+    # Both are of replicas.
+    replica_directory_id: uuid.UUID = wire(UUID, since=17, tag=0, default=_NO_DIRECTORY_ID, ignorable=True)
+    high_watermark: int = wire(INT64, since=18, tag=1, default=_NO_HIGH_WATERMARK, ignorable=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,6 +85,14 @@ class ForgottenTopic:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicaState:
+    """The broker that asks, where it is one; the defaults are a consumer's."""
+
+    replica_id: int = wire(INT32, default=_NO_REPLICA)
+    replica_epoch: int = wire(INT64, default=-1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class FetchRequest:
     """Records of partitions that the broker leads, in the order of the request.
 
@@ -64,7 +103,8 @@ class FetchRequest:
     """
 
     cluster_id: str | None = wire(String(), since=12, nullable_since=12, tag=0, default=None, ignorable=True)
-    replica_id: int = wire(INT32, default=-1)
+    replica_id: int = wire(INT32, until=14, default=_NO_REPLICA)
+    replica_state: ReplicaState = wire(Struct(ReplicaState), since=15, tag=1, default=ReplicaState())
     max_wait_ms: int = wire(INT32)
     min_bytes: int = wire(INT32)
     max_bytes: int = wire(INT32, since=3, default=0x7FFFFFFF, ignorable=True)
@@ -148,13 +188,28 @@ class FetchTopicReply:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class NodeEndpoint:
+    """Where a partition's ``current_leader`` listens."""
+
+    node_id: int = wire(INT32)
+    host: str = wire(String())
+    port: int = wire(INT32)
+    rack: str | None = wire(String(), nullable_since=16, default=None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class FetchReply:
-    """The records that came in time. ``error_code`` is about the fetch session as a whole."""
+    """The records that came in time. ``error_code`` is about the fetch session as a whole.
+
+    ``node_endpoints`` are the leaders of partitions that the broker does not lead any more: a hint, which
+    nobody takes here, for who learns of a new leader asks for metadata.
+    """
 
     throttle_time_ms: int = wire(INT32, since=1, default=0)
     error_code: int = wire(INT16, since=7, default=0)
     session_id: int = wire(INT32, since=7, default=0)
     responses: tuple[FetchTopicReply, ...] = wire(Array(Struct(FetchTopicReply)))
+    node_endpoints: tuple[NodeEndpoint, ...] = wire(Array(Struct(NodeEndpoint)), since=16, tag=0, default=())
 
 
 def _reply_bytes_max(request: FetchRequest) -> int:
@@ -205,7 +260,7 @@ FETCH: Final = Api(
     FetchReply,
     _reply_bytes_max,
     faults=_faults,
-    versions=VersionRange(0, 13),
+    versions=VersionRange(0, 18),
     flexible_since=12,
     throttles_since=8,
     version_max=_version_max,

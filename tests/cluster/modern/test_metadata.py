@@ -192,7 +192,7 @@ def test_topic_ids_and_epochs_come_with_the_leader(pool: Pool) -> None:
         assert pickle.loads(pickle.dumps(leader)) == leader
 
 
-@pytest.mark.parametrize("version", range(13))
+@pytest.mark.parametrize("version", range(modern.METADATA.versions.max + 1))
 def test_every_version_tells_the_leader(pool: Pool, version: int) -> None:
     offered = {**OFFERED, modern.METADATA.key: VersionRange(version, version)}
     with LogServer({"other": [MemoryLog()], "t": [MemoryLog()] * 2}, offered=offered) as server:

@@ -11,14 +11,13 @@ import io
 import uuid
 import warnings
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, is_dataclass
+from dataclasses import MISSING, dataclass, fields, is_dataclass
 from typing import Any, Final
 
 import kio.index
 from kio.serial import entity_reader, entity_writer
 
 from spark_kafkawire.protocol.dialect import Api
-from spark_kafkawire.protocol.modern.fetch import EpochEndOffset, LeaderIdAndEpoch, SnapshotId
 from spark_kafkawire.protocol.modern.limits import NO_TOPIC_ID
 from spark_kafkawire.protocol.modern.metadata import NOT_ASKED
 
@@ -33,8 +32,6 @@ with warnings.catch_warnings():
 
 KAFKA_PYTHON: Final = (admin, consumer, metadata, producer, sasl)
 EPOCH: Final = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
-#: Tagged structs that are not there; kafka-python has None for them.
-TAGGED_STRUCT_DEFAULTS: Final = (EpochEndOffset(), LeaderIdAndEpoch(), SnapshotId())
 #: What each broker release offers, by API key, as kafka-python has collected it.
 BROKERS: Final[dict[tuple[int, ...], dict[int, tuple[int, int]]]] = BROKER_API_VERSIONS
 MILLISECOND: Final = datetime.timedelta(milliseconds=1)
@@ -138,9 +135,9 @@ def _kio_class(case: Case) -> Any:
 
 def differences(ours: Any, theirs: Any, version: int, place: str = "") -> Iterator[str]:
     """Where a judge's message says something else than ours, in the fields of the version."""
-    if theirs is None and ours in TAGGED_STRUCT_DEFAULTS:
-        return
     if is_dataclass(ours):
+        if theirs is None and ours == _nothing_of(type(ours)):
+            return
         for name, _ in wired(type(ours), version):
             [their_name] = [known for known in _names(name) if hasattr(theirs, known)]
             yield from differences(
@@ -153,6 +150,12 @@ def differences(ours: Any, theirs: Any, version: int, place: str = "") -> Iterat
             yield from differences(our_item, their_item, version, f"{place}[{index}]")
     elif ours != _plain(theirs, ours):
         yield f"{place}: {ours!r}, not {theirs!r}"
+
+
+def _nothing_of(message: type[Any]) -> Any:
+    """A tagged struct that is not there, for which kafka-python has None; None for one that must be there."""
+    has_defaults = all(field.default is not MISSING for field in fields(message))
+    return message() if has_defaults else None
 
 
 def _names(name: str) -> Iterator[str]:

@@ -54,7 +54,6 @@ def test_a_message_is_read_back_and_the_codecs_of_others_have_the_same_frame(
 
 def test_every_message_has_a_judge_and_most_of_kafka_4_have_two() -> None:
     counts = {str(case): len(judges_of(case)) for case in cases("request", "reply")}
-    assert len(counts) == 214
     assert {name for name, count in counts.items() if count < 2} == {
         f"{api} {kind} {version}"
         for api, versions in (

@@ -50,16 +50,17 @@ def test_what_brokers_that_cannot_be_asked_lack_is_refused(api: Api) -> None:
 @pytest.mark.parametrize(
     ("offered", "message"),
     [
-        (VersionRange(14, 18), "no common version of Fetch: the broker offers 14-18, known here are 0-13"),
-        (VersionRange(-3, -1), "no common version of Fetch: the broker offers -3--1, known here are 0-13"),
-        (VersionRange(9, 2), "no common version of Fetch: the broker offers 9-2, known here are 0-13"),
-        (VersionRange(15, 15), "no common version of Fetch: the broker offers 15, known here are 0-13"),
+        (VersionRange(101, 107), "the broker offers 101-107, known here are 4-9"),
+        (VersionRange(-3, -1), "the broker offers -3--1, known here are 4-9"),
+        (VersionRange(9, 2), "the broker offers 9-2, known here are 4-9"),
+        (VersionRange(15, 15), "the broker offers 15, known here are 4-9"),
     ],
 )
 def test_no_common_version_names_the_request_and_both_ranges(offered: VersionRange, message: str) -> None:
+    api = dataclasses.replace(modern.FETCH, versions=VersionRange(4, 9))
     with pytest.raises(UnsupportedVersionError) as caught:
-        BrokerVersions({modern.FETCH.key: offered}).highest_common(modern.FETCH)
-    assert str(caught.value) == message
+        BrokerVersions({api.key: offered}).highest_common(api)
+    assert str(caught.value) == f"no common version of Fetch: {message}"
     assert not caught.value.retriable
 
 

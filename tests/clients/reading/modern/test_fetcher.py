@@ -148,7 +148,7 @@ def altered(server: LogServer, change: Callable[[fetch.FetchPartition], dict[str
     server.broker._answers = {**answers, fetch.FetchRequest: fetched}
 
 
-@pytest.mark.parametrize("version", range(14))
+@pytest.mark.parametrize("version", range(modern.FETCH.versions.max + 1))
 def test_every_version_reads_the_whole_log(log: MemoryLog, pool: Pool, version: int) -> None:
     offered = {**OFFERED, modern.FETCH.key: VersionRange(version, version)}
     with LogServer({"t": [log]}, offered=offered) as server:

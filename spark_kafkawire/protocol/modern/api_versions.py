@@ -1,6 +1,15 @@
 """ApiVersions: what a broker speaks. The first request on a connection, from Kafka 0.10 on.
 
-Source: Apache Kafka's ApiVersionsRequest.json and ApiVersionsResponse.json, KIP-35, KIP-511.
+Versions of ApiVersions::
+
+    0       versions by API (KIP-35)
+    1       throttle time
+    2       throttled replies come at once, and the client waits (KIP-219)
+    3       flexible (KIP-482), but for the reply's header; the client's name (KIP-511), features (KIP-584)
+    4       features' versions may begin at 0 (KAFKA-17011)
+    5       not spoken: the broker checks that it is the one that was meant (KIP-1242)
+
+Source: Apache Kafka's ApiVersionsRequest.json and ApiVersionsResponse.json.
 """
 
 from __future__ import annotations

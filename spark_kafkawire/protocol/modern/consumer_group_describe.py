@@ -2,6 +2,11 @@
 
 Its members are not those of DescribeGroups, where such a group seems to have none.
 
+Versions of ConsumerGroupDescribe::
+
+    0       flexible (KIP-482), throttled replies come at once; groups and their members (KIP-848)
+    1       by which protocol a member joined (KIP-1099)
+
 Source: Apache Kafka's ConsumerGroupDescribeRequest.json and ConsumerGroupDescribeResponse.json.
 """
 

@@ -1,6 +1,16 @@
 """CreateTopics: new topics, their partitions and replicas.
 
-Source: Apache Kafka's CreateTopicsRequest.json and CreateTopicsResponse.json, KIP-464, KIP-525.
+Versions of CreateTopics::
+
+    0-1     not spoken: neither throttle time nor, in 0, the text of an error
+    2       throttle time
+    3       throttled replies come at once, and the client waits (KIP-219)
+    4       the brokers choose how many partitions and replicas (KIP-464)
+    5       flexible (KIP-482); the settings of the new topic (KIP-525)
+    6       THROTTLING_QUOTA_EXCEEDED may come (KIP-599)
+    7       the id of the new topic (KIP-516)
+
+Source: Apache Kafka's CreateTopicsRequest.json and CreateTopicsResponse.json.
 """
 
 from __future__ import annotations

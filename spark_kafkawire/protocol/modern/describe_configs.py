@@ -1,7 +1,14 @@
 """DescribeConfigs: the settings of topics and brokers, as they are in force.
 
-Version 0 tells whether a setting is the default, later ones where it comes from.
-Source: Apache Kafka's DescribeConfigsRequest.json and DescribeConfigsResponse.json, KIP-133, KIP-226.
+Versions of DescribeConfigs::
+
+    0       settings, and whether each is a default (KIP-133)
+    1       where each comes from, and what would hold without it (KIP-226)
+    2       throttled replies come at once, and the client waits (KIP-219)
+    3       type and documentation (KIP-569)
+    4       flexible (KIP-482)
+
+Source: Apache Kafka's DescribeConfigsRequest.json and DescribeConfigsResponse.json.
 """
 
 from __future__ import annotations

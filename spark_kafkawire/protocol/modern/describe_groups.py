@@ -3,6 +3,16 @@
 A group that brokers coordinate themselves (KIP-848) is answered as one without members: those are told by
 ``consumer_group_describe``.
 
+Versions of DescribeGroups::
+
+    0       groups and their members
+    1       throttle time
+    2       throttled replies come at once, and the client waits (KIP-219)
+    3       what the user may do (KIP-430)
+    4       static members (KIP-345)
+    5       flexible (KIP-482)
+    6       not spoken: GROUP_ID_NOT_FOUND in place of the state ``Dead`` (KIP-1043)
+
 Source: Apache Kafka's DescribeGroupsRequest.json and DescribeGroupsResponse.json.
 """
 

@@ -3,7 +3,17 @@
 Later versions ask for several groups at once, in another shape. ``FindCoordinatorRequest.for_group``
 fills in both shapes, and ``FindCoordinatorReply.coordinator_of`` reads both.
 
-Source: Apache Kafka's FindCoordinatorRequest.json and FindCoordinatorResponse.json, KIP-699.
+Versions of FindCoordinator::
+
+    0       the coordinator of a group
+    1       that of a transactional id, too; throttle time, text of an error (KIP-98)
+    2       throttled replies come at once, and the client waits (KIP-219)
+    3       flexible (KIP-482)
+    4       several keys (KIP-699)
+    5       not spoken: TRANSACTION_ABORTABLE may come (KIP-890)
+    6       not spoken: share groups (KIP-932)
+
+Source: Apache Kafka's FindCoordinatorRequest.json and FindCoordinatorResponse.json.
 """
 
 from __future__ import annotations

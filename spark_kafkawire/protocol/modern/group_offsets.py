@@ -3,7 +3,35 @@
 Later versions of OffsetFetch ask for several groups at once, in another shape.
 ``OffsetFetchRequest.for_group`` fills in both shapes, and ``OffsetFetchReply.group_of`` reads both.
 
-Source: Apache Kafka's OffsetCommit*.json and OffsetFetch*.json, KIP-447, KIP-709.
+Versions of OffsetCommit::
+
+    0       not spoken: ZooKeeper keeps the offsets
+    1       the brokers keep them; each with its time
+    2       one retention time in place of those times
+    3       throttle time
+    4       throttled replies come at once, and the client waits (KIP-219)
+    5       no retention time any more (KIP-211)
+    6       epochs of leaders (KIP-320)
+    7       static members (KIP-345)
+    8       flexible (KIP-482)
+    9       not spoken: members of groups that brokers coordinate (KIP-848)
+    10      not spoken: topics by id (KIP-848)
+
+Versions of OffsetFetch::
+
+    0       not spoken: ZooKeeper keeps the offsets
+    1       the brokers keep them
+    2       null asks for all topics; an error of the group
+    3       throttle time
+    4       throttled replies come at once, and the client waits (KIP-219)
+    5       epochs of leaders (KIP-320)
+    6       flexible (KIP-482)
+    7       only offsets that no open transaction may change (KIP-447)
+    8       several groups (KIP-709)
+    9       not spoken: members of groups that brokers coordinate (KIP-848)
+    10      not spoken: topics by id (KIP-848)
+
+Source: Apache Kafka's OffsetCommit*.json and OffsetFetch*.json.
 """
 
 from __future__ import annotations

@@ -1,6 +1,15 @@
 """ListGroups: the groups that a broker coordinates.
 
-Source: Apache Kafka's ListGroupsRequest.json and ListGroupsResponse.json, KIP-518, KIP-848.
+Versions of ListGroups::
+
+    0       the groups of a broker
+    1       throttle time
+    2       throttled replies come at once, and the client waits (KIP-219)
+    3       flexible (KIP-482)
+    4       states, and a filter for them (KIP-518)
+    5       types, and a filter for them (KIP-848)
+
+Source: Apache Kafka's ListGroupsRequest.json and ListGroupsResponse.json.
 """
 
 from __future__ import annotations

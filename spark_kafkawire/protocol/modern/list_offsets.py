@@ -1,6 +1,21 @@
 """ListOffsets: where a partition starts and ends, and which offset belongs to a timestamp.
 
-Source: Apache Kafka's ListOffsetsRequest.json and ListOffsetsResponse.json, KIP-79, KIP-734.
+Versions of ListOffsets::
+
+    0       starts of segments, up to ``max_num_offsets``
+    1       one offset, and the timestamp of its record (KIP-79)
+    2       isolation level; throttle time (KIP-98)
+    3       throttled replies come at once, and the client waits (KIP-219)
+    4       epochs of leaders (KIP-320)
+    5       OFFSET_NOT_AVAILABLE may come (KIP-207)
+    6       flexible (KIP-482)
+    7       ``MAX_TIMESTAMP`` (KIP-734)
+    8       ``EARLIEST_LOCAL_TIMESTAMP`` (KIP-405)
+    9       not spoken: the last offset in tiered storage (KIP-1005)
+    10      not spoken: a timeout for looking into tiered storage (KIP-1075)
+    11      not spoken: the first offset that is yet to go there (KIP-1023)
+
+Source: Apache Kafka's ListOffsetsRequest.json and ListOffsetsResponse.json.
 """
 
 from __future__ import annotations

@@ -1,5 +1,22 @@
 """Metadata: the brokers of a cluster, its topics, their partitions, and who leads them.
 
+Versions of Metadata::
+
+    0       brokers, and topics with their partitions; an empty list asks for all
+    1       racks, the controller, internal topics; null asks for all
+    2       cluster id (KIP-78)
+    3       throttle time (KIP-124)
+    4       whether topics may be created by being asked for
+    5       offline replicas (KIP-112)
+    6       throttled replies come at once, and the client waits (KIP-219)
+    7       epochs of leaders (KIP-320)
+    8       what the user may do (KIP-430)
+    9       flexible (KIP-482)
+    10      ids of topics (KIP-516)
+    11      no more what the user may do to the cluster (KIP-700)
+    12      topics asked for by id (KIP-516)
+    13      not spoken: an error of the whole reply (KIP-1102)
+
 Source: Apache Kafka's MetadataRequest.json and MetadataResponse.json.
 """
 

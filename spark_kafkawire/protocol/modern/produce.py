@@ -1,7 +1,33 @@
 """Produce: append record batches; InitProducerId: the identity of an idempotent producer.
 
+Versions of Produce::
+
+    0       records in magic 0
+    1       throttle time
+    2       records in magic 1: timestamps; the broker's time of appending (KIP-32)
+    3       records in magic 2, one batch for each partition; transactional id (KIP-98)
+    4       KAFKA_STORAGE_ERROR may come (KIP-112)
+    5       log start offset
+    6       throttled replies come at once, and the client waits (KIP-219)
+    7       records in zstd (KIP-110)
+    8       which records are refused, and why (KIP-467)
+    9       flexible (KIP-482)
+    10      not spoken: who leads, and where new leaders listen (KIP-951)
+    11-12   not spoken: partitions join a transaction by being written to (KIP-890)
+    13      not spoken: topics by id (KIP-516)
+
+Versions of InitProducerId::
+
+    0       a producer id and its epoch (KIP-98)
+    1       throttled replies come at once, and the client waits (KIP-219)
+    2       flexible (KIP-482)
+    3       the id that the producer has, to go on with (KIP-360)
+    4       PRODUCER_FENCED may come (KIP-588)
+    5       not spoken: TRANSACTION_ABORTABLE may come (KIP-890)
+    6       not spoken: commits in two phases (KIP-939)
+
 Source: Apache Kafka's ProduceRequest.json, ProduceResponse.json, InitProducerIdRequest.json and
-InitProducerIdResponse.json, KIP-98, KIP-467.
+InitProducerIdResponse.json.
 """
 
 from __future__ import annotations

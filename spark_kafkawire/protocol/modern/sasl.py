@@ -3,7 +3,18 @@
 After a handshake in version 0 the tokens follow in frames without any header; from version 1 on
 they travel in SaslAuthenticate requests.
 
-Source: Apache Kafka's SaslHandshake*.json and SaslAuthenticate*.json, KIP-43, KIP-152, KIP-368.
+Versions of SaslHandshake::
+
+    0       tokens follow without headers (KIP-43)
+    1       tokens follow in SaslAuthenticate (KIP-152)
+
+Versions of SaslAuthenticate::
+
+    0       tokens, and the text of a refusal (KIP-152)
+    1       how long the login lasts (KIP-368)
+    2       flexible (KIP-482)
+
+Source: Apache Kafka's SaslHandshake*.json and SaslAuthenticate*.json.
 """
 
 from __future__ import annotations

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import re
+import sys
 from typing import Final
 
 import pytest
@@ -95,3 +97,34 @@ def test_a_throttle_counts_in_those_versions_alone() -> None:
     waits = [modern.METADATA.throttle_time_ms(reply, version) for version in range(13)]
     assert waits == [0] * 6 + [70] * 7
     assert modern.SASL_HANDSHAKE.throttle_time_ms(object(), 1) == 0
+
+
+#: A line of the notes: one version or several, and what they added.
+NOTE: Final = re.compile(r"    (\d+)(?:-(\d+))? +(\S.*)")
+
+
+def notes(api: Api) -> dict[int, str]:
+    """What the head of an API's module says that each version added."""
+    head = sys.modules[api.request.__module__].__doc__ or ""
+    _, _, lines = head.partition(f"Versions of {api.name}::\n\n")
+    found: dict[int, str] = {}
+    for line in lines.partition("\n\n")[0].splitlines():
+        match = NOTE.fullmatch(line)
+        assert match, f"{api.name}: {line}"
+        first, last, what = match.groups()
+        found |= dict.fromkeys(range(int(first), int(last or first) + 1), what)
+    return found
+
+
+@pytest.mark.parametrize("api", modern.DIALECT.apis, ids=lambda api: api.name)
+def test_the_head_of_each_module_tells_what_each_version_added(api: Api) -> None:
+    found = notes(api)
+    assert list(found) == list(range(len(found)))
+    spoken = {version for version, what in found.items() if not what.startswith("not spoken: ")}
+    assert spoken == set(range(api.versions.min, api.versions.max + 1))
+    assert [version for version, what in found.items() if what.startswith("flexible")] == (
+        [] if api.flexible_since is None else [api.flexible_since]
+    )
+    assert [version for version, what in found.items() if "throttled replies come at once" in what] == (
+        [] if api.throttles_since is None else [api.throttles_since]
+    )

@@ -125,7 +125,8 @@ def meddled(kafka: ApacheKafka) -> Iterator[Callable[[list[Fault]], tuple[Meddle
     """A broker that has a topic, and who meddles with it."""
     topic = f"topic-of-versions-{time.monotonic_ns()}"
     servers = kafka.bootstrap_servers()
-    librdkafka.create_topic(servers, 1, topic, {})
+    # Its records are years old, and a broker deletes what is too old soon after its start.
+    librdkafka.create_topic(servers, 1, topic, {"retention.ms": "-1"})
     librdkafka.produce(servers, topic, RECORDS)
     meddlers: list[Meddler] = []
 

@@ -19,6 +19,6 @@ Source: java.util.regex.Pattern's documentation; the judge of the tests is the c
 from __future__ import annotations
 
 from .matcher import NAME_SIZE_MAX, STEPS_MAX, JavaPattern
-from .parser import PatternError
+from .signs import PatternError
 
 __all__ = ["NAME_SIZE_MAX", "STEPS_MAX", "JavaPattern", "PatternError"]

@@ -17,7 +17,8 @@ from typing import Any, Final
 
 from .characters import at_end, at_start, at_very_end
 from .nodes import Atomic, Choice, Look, Node, One, Place, Repeat, Sequence, widths
-from .parser import PatternError, parse
+from .parser import parse
+from .signs import PatternError
 
 #: Longest name that is looked into: the longest that any broker takes. Source: Kafka's Topic.java, 0.8.
 NAME_SIZE_MAX: Final = 255

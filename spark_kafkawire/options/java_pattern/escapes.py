@@ -1,0 +1,74 @@
+"""What a backslash and the signs after it mean in Java, and the flags that change the meaning."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from . import characters as chars
+from .nodes import CharTest, Place
+from .signs import PatternError, Signs
+
+_CONTROLS: Final = {"t": "\t", "n": "\n", "r": "\r", "f": "\f", "a": "\a", "e": "\x1b"}
+#: What to write instead of an escape that is not read here.
+_INSTEAD: Final = {
+    "G": "write ^", "R": r"write \v", "X": "write .", "N": r"write \x{...}",
+    "k": "back references are not read", "E": r"it has no \Q before it",
+}  # fmt: skip
+#: How the number of a character is written.
+_CODES: Final = {
+    "0": re.compile(r"([0-3][0-7]{2}|[0-7]{1,2})"),
+    "x": re.compile(r"(?:([0-9a-fA-F]{2})|\{([0-9a-fA-F]{1,6})\})"),
+    "u": re.compile(r"([0-9a-fA-F]{4})"),
+    "c": re.compile(r"([@-_])"),
+}
+
+
+class Escapes(Signs):
+    """Reads the escapes of a pattern."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self._flags: frozenset[str] = frozenset()
+
+    def _escaped(self) -> str | CharTest | Place:
+        """What a backslash and the signs after it mean: a character, a set, or a place."""
+        sign = self._next()
+        if not (sign.isascii() and sign.isalnum()):
+            return sign
+        if (small := sign.lower()) in chars.SHORTHANDS:
+            test = chars.one_of(chars.SHORTHANDS[small])
+            return test if sign == small else chars.none_of(test)
+        if sign in chars.PLACES and not (sign == "b" and self._sees("{")):
+            return Place(chars.PLACES[sign])
+        if sign in "pP":
+            return self._posix(sign)
+        if sign in _CONTROLS:
+            return _CONTROLS[sign]
+        if sign in "0xuc":
+            return self._coded(sign)
+        advice = _INSTEAD.get(sign, "back references are not read" if sign.isdigit() else "Java has none")
+        raise PatternError(f"\\{sign} is not read; {advice}")
+
+    def _posix(self, sign: str) -> CharTest:
+        name = self._up_to("}") if self._took("{") else ""
+        if name not in chars.POSIX or ("i" in self._flags and name in ("Lower", "Upper")):
+            raise PatternError(
+                f"\\{sign}{{...}} is read for {', '.join(chars.POSIX)} alone (without the flag i); write a "
+                "class, as [A-Za-z]"
+            )
+        test = chars.one_of(chars.POSIX[name])
+        return test if sign == "p" else chars.none_of(test)
+
+    def _coded(self, sign: str) -> str:
+        """A character by its number: ``\\0377 \\xff \\x{1f600} \\uffff \\cA``."""
+        rest = "".join(each.text for each in self._signs[self._pos : self._pos + 16] if not each.is_plain)
+        match = _CODES[sign].match(rest)
+        if match is None:
+            raise PatternError(f"\\{sign} is not followed by the number of a character")
+        self._pos += match.end()
+        digits = next(filter(None, match.groups()))
+        code = ord(digits) ^ 64 if sign == "c" else int(digits, 8 if sign == "0" else 16)
+        if code > 0x10FFFF or 0xD800 <= code < 0xE000:
+            raise PatternError(f"\\{sign} is followed by a number that is no character's; write \\x{{...}}")
+        return chr(code)

@@ -54,7 +54,7 @@ class Cluster(Protocol):
     def leaders_of(self, logs: Sequence[TopicPartition]) -> dict[TopicPartition, Leader]:
         """Who serves each log; those whose broker is not alive are left out."""
 
-    def leaders_now(self, logs: Sequence[TopicPartition]) -> dict[TopicPartition, Leader]:
+    def known_leaders(self, logs: Sequence[TopicPartition]) -> dict[TopicPartition, Leader]:
         """Who served each log when its topic was last asked for; no election is waited for."""
 
     def forget(self, log: TopicPartition) -> None:

@@ -70,7 +70,7 @@ class Cluster:
     def leaders_of(self, logs: Sequence[TopicPartition]) -> dict[TopicPartition, Leader]:
         return self._metadata.leaders_of(logs)
 
-    def leaders_now(self, logs: Sequence[TopicPartition]) -> dict[TopicPartition, Leader]:
+    def known_leaders(self, logs: Sequence[TopicPartition]) -> dict[TopicPartition, Leader]:
         return self._metadata.known_leaders(logs)
 
     def forget(self, log: TopicPartition) -> None:

@@ -139,7 +139,7 @@ class Cluster:
         alive = {broker.id: broker for broker in self._view.brokers}
         return {log: Leader(alive[log.broker]) for log in logs if log.broker in alive}
 
-    leaders_now = leaders_of
+    known_leaders = leaders_of
 
     def forget(self, log: TopicPartition) -> None:
         """Nothing: a log of 0.7 never moves."""

@@ -9,7 +9,7 @@ from ...clients.reading.fetcher import FetchTask
 from ...clients.writing.modern.targets import Targets
 from ...cluster.cluster import cluster_of
 from ...cluster.modern.create_topics import create_topics
-from ...cluster.modern.metadata import Topic
+from ...cluster.modern.topic import Topic
 from ...errors import DataLossError, DiscoveryError, OptionError, quoted
 from ...model import Leader, LogBounds, OffsetRange, TopicPartition
 from ...planner.batch import select

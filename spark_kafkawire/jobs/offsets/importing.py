@@ -70,7 +70,9 @@ def import_offsets(
     for name in names:
         _check_unused(surveyed.cluster, name)
     known = set(surveyed.logs)
-    leaders = surveyed.cluster.leaders_now([log for log in {entry.log for entry in entries} if log in known])
+    leaders = surveyed.cluster.known_leaders(
+        [log for log in {entry.log for entry in entries} if log in known]
+    )
     bounds = surveyed.cluster.bounds(sorted(leaders))
     changes = plan_import(entries, surveyed.group_offsets(names, step), bounds)
     if not dry_run:

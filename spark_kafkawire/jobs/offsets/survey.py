@@ -57,7 +57,7 @@ class Surveyed:
         """
         # Offsets come before ends: a group that reads on meanwhile is not beyond the end.
         committed = self.group_offsets(groups, step)
-        leaders = self.cluster.leaders_now(self.logs)
+        leaders = self.cluster.known_leaders(self.logs)
         brokers = count_text(len({leader.broker for leader in leaders.values()}), "broker")
         step(f"asking {brokers} for {count_text(len(leaders), 'partition')}")
         led = [log for log in self.logs if log in leaders]

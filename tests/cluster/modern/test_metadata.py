@@ -8,7 +8,8 @@ from dataclasses import replace
 
 import pytest
 
-from spark_kafkawire.cluster.modern.metadata import Metadata, Topic
+from spark_kafkawire.cluster.modern.metadata import Metadata
+from spark_kafkawire.cluster.modern.topic import Topic
 from spark_kafkawire.errors import BrokerError, ConnectFailed, ProtocolError, UnknownTopicError
 from spark_kafkawire.model import Leader, TopicPartition
 from spark_kafkawire.net.pool import Pool
@@ -51,7 +52,7 @@ def test_partitions_and_their_leaders_are_those_of_the_cluster(mock_cluster: Moc
     metadata = metadata_of(mock_cluster.bootstrap_servers, pool)
     logs = metadata.partitions_of("t")
     assert logs == tuple(TopicPartition("t", partition) for partition in range(3))
-    assert [metadata.leader_of(log).id for log in logs] == [2, 3, 1]
+    assert [metadata.leader_of(log).broker.id for log in logs] == [2, 3, 1]
     ports = {port for server in mock_cluster.bootstrap_servers.split(",") for port in [server.split(":")[1]]}
     assert {str(broker.port) for broker in metadata.brokers} == ports
 
@@ -61,12 +62,12 @@ def test_answers_are_kept_until_they_are_forgotten(mock_cluster: MockCluster, po
     mock_cluster.set_leader("t", 0, 1)
     metadata = metadata_of(mock_cluster.bootstrap_servers, pool)
     mock_cluster.start_request_tracking()
-    assert [metadata.leader_of(LOG).id for _ in range(3)] == [1, 1, 1]
+    assert [metadata.leader_of(LOG).broker.id for _ in range(3)] == [1, 1, 1]
     mock_cluster.set_leader("t", 0, 2)
-    assert metadata.leader_of(LOG).id == 1
+    assert metadata.leader_of(LOG).broker.id == 1
     assert asked_count(mock_cluster) == 1
     metadata.forget("t")
-    assert metadata.leader_of(LOG).id == 2
+    assert metadata.leader_of(LOG).broker.id == 2
     assert asked_count(mock_cluster) == 2
 
 
@@ -86,7 +87,7 @@ def test_a_partition_without_a_leader_is_waited_for(mock_cluster: MockCluster, p
     mock_cluster.set_leader("t", 0, 3)
     mock_cluster.push_leader_response("t", 0, NO_LEADER, 1)
     mock_cluster.push_leader_response("t", 0, NO_LEADER, 1)
-    assert metadata_of(mock_cluster.bootstrap_servers, pool).leader_of(LOG).id == 3
+    assert metadata_of(mock_cluster.bootstrap_servers, pool).leader_of(LOG).broker.id == 3
 
 
 def test_a_partition_that_never_gets_a_leader_is_an_error(mock_cluster: MockCluster, pool: Pool) -> None:
@@ -162,10 +163,10 @@ def test_another_broker_is_asked_where_the_first_one_is_down(mock_cluster: MockC
 def test_a_cluster_that_moved_as_a_whole_is_found_by_its_bootstrap_servers(pool: Pool) -> None:
     with LogServer({"t": [MemoryLog()]}) as moved, LogServer({"t": [MemoryLog()]}) as first:
         metadata = metadata_of(f"{first.bootstrap_servers},{moved.bootstrap_servers}", pool)
-        assert metadata.leader_of(LOG).port == first.port
+        assert metadata.leader_of(LOG).broker.port == first.port
         first.close()
         metadata.forget("t")
-        assert metadata.leader_of(LOG).port == moved.port
+        assert metadata.leader_of(LOG).broker.port == moved.port
 
 
 def test_questions_share_a_connection(pool: Pool) -> None:
@@ -187,7 +188,7 @@ def test_a_broker_that_is_still_starting_is_asked_again(mock_cluster: MockCluste
 
 def test_topic_ids_and_epochs_come_with_the_leader(pool: Pool) -> None:
     with LogServer({"t": [MemoryLog()]}) as server:
-        leader = metadata_of(server.bootstrap_servers, pool).leadership_of(LOG)
+        leader = metadata_of(server.bootstrap_servers, pool).leader_of(LOG)
         assert leader == Leader(server.broker.broker, LEADER_EPOCH, server.broker.topic_id("t"))
         assert pickle.loads(pickle.dumps(leader)) == leader
 
@@ -197,7 +198,7 @@ def test_every_version_tells_the_leader(pool: Pool, version: int) -> None:
     offered = {**OFFERED, modern.METADATA.key: VersionRange(version, version)}
     with LogServer({"other": [MemoryLog()], "t": [MemoryLog()] * 2}, offered=offered) as server:
         metadata = metadata_of(server.bootstrap_servers, pool)
-        assert metadata.leader_of(TopicPartition("t", 1)) == server.broker.broker
+        assert metadata.leader_of(TopicPartition("t", 1)).broker == server.broker.broker
         assert [topic.name for topic in metadata.topics()] == ["other", "t"]
         with pytest.raises(UnknownTopicError, match=r"topic 'nope' on .*no such partition"):
             metadata.partitions_of("nope")
@@ -234,7 +235,7 @@ def test_a_partition_that_the_topic_has_not_is_unknown(noida: NoidaBroker, pool:
     with pytest.raises(UnknownTopicError, match=rf"{topic} 7: the topic has 2 partitions: "):
         metadata.leader_of(TopicPartition(topic, 7))
     noida.add_partitions(topic, 8)
-    assert metadata.leader_of(TopicPartition(topic, 7)).port == noida.port
+    assert metadata.leader_of(TopicPartition(topic, 7)).broker.port == noida.port
 
 
 def test_internal_topics_are_marked(noida: NoidaBroker, pool: Pool) -> None:

@@ -89,12 +89,12 @@ def test_a_partition_without_leader_is_left_out_at_once(mock_cluster: MockCluste
     mock_cluster.set_leader("t", 1, NO_LEADER)
     cluster = cluster_of(mock_cluster.bootstrap_servers)
     logs = cluster.logs_of(["t"])
-    leaders = cluster.leaders_now(logs)
+    leaders = cluster.known_leaders(logs)
     assert [(log, leader.broker.id) for log, leader in leaders.items()] == [(logs[0], 2)]
 
 
 def test_a_topic_that_was_not_asked_for_has_no_known_leader(mock_cluster: MockCluster) -> None:
-    assert cluster_of(mock_cluster.bootstrap_servers).leaders_now([TopicPartition("t", 0)]) == {}
+    assert cluster_of(mock_cluster.bootstrap_servers).known_leaders([TopicPartition("t", 0)]) == {}
 
 
 def test_brokers_are_those_that_metadata_names(mock_cluster: MockCluster) -> None:
@@ -109,5 +109,5 @@ def test_brokers_of_07_tell_no_times() -> None:
     broker, log, gone = Broker(0, "h", 1), TopicPartition("t", 0, 0), TopicPartition("t", 0, 7)
     cluster = v07.Cluster(Discovery(broker_list=(broker,)), net_07())
     assert cluster.brokers() == (broker,)
-    assert cluster.leaders_now([log, gone]) == {log: Leader(broker)}
+    assert cluster.known_leaders([log, gone]) == {log: Leader(broker)}
     assert cluster.record_times([log]) == {log: RecordTimes()}

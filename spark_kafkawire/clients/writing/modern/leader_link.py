@@ -183,7 +183,7 @@ class LeaderLinks:
 
     def _leader_from_metadata(self, log: TopicPartition, within: Deadline) -> Broker:
         try:
-            return self._metadata.leader_of(log, within)
+            return self._metadata.leader_of(log, within).broker
         except UnknownTopicError as error:
             # The topic existed when the write began; not every broker learns of a new one at once.
             code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

@@ -45,7 +45,7 @@ class Targets:
     def planned(options: WriteOptions) -> WriteOptions:
         """The options with what a broker of the cluster offers now, for no task may find less. Raises
         ``TransportError`` when none answers."""
-        Metadata(options.discovery.bootstrap_servers, options.net).meet()
+        Metadata(options.discovery.bootstrap_servers, options.net).connect()
         floor = KNOWN.floor(options.net.connection)
         return replace(options, net=options.net.of_brokers(floor))
 

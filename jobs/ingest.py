@@ -16,7 +16,6 @@ import argparse
 import sys
 from typing import Any
 
-from spark_kafkawire.errors import OptionError, quoted
 from spark_kafkawire.jobs.ingest.options import IngestOptions, parse_starting
 from spark_kafkawire.jobs.ingest.output import DECODERS, OutputOptions, parse_partition_by
 from spark_kafkawire.jobs.ingest.run import Ingest
@@ -120,13 +119,6 @@ def add_output(parser: JobParser) -> None:
 
 def parse_arguments(arguments: argparse.Namespace) -> IngestOptions:
     """What the command line asks for. Raises ``OptionError``."""
-    if arguments.schema is not None and arguments.decode != "json":
-        raise OptionError("argument --schema goes with --decode json")
-    group = arguments.group
-    if group is not None and not group.strip():
-        raise OptionError(f"argument --group: {quoted(group)} is not the name of a consumer group")
-    if not arguments.format.strip():
-        raise OptionError(f"argument --format: {quoted(arguments.format)} is not a format of Spark")
     output = OutputOptions(
         path=arguments.output,
         format=arguments.format,
@@ -140,7 +132,7 @@ def parse_arguments(arguments: argparse.Namespace) -> IngestOptions:
         output=output,
         selection=topic_options(arguments),
         starting=parse_starting(arguments.starting),
-        group=group,
+        group=arguments.group,
         checkpoint=arguments.checkpoint,
         bytes_max=arguments.max_bytes,
         records_max=arguments.max_records,

@@ -34,7 +34,8 @@ _LIMIT_ARGUMENTS: Final = {OffsetUnit.BYTES: "--max-bytes", OffsetUnit.RECORDS: 
 class IngestOptions:
     """What to read and where to keep track of it; ``connection`` are options of the data source.
 
-    ``selection`` is the option that selects topics, ``starting`` what ``parse_starting`` made. Raises
+    ``selection`` is the option that selects topics, ``starting`` what ``parse_starting`` made. ``read`` is
+    what they say of a read of all logs, from where a topic starts that was never read. Raises
     ``OptionError`` (fatal).
     """
 
@@ -47,11 +48,18 @@ class IngestOptions:
     bytes_max: int | None = None
     records_max: int | None = None
     gone_brokers: frozenset[int] = frozenset()
+    read: ReadOptions = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
+        if self.group is not None and not self.group.strip():
+            raise OptionError(f"argument --group: {quoted(self.group)} is not the name of a consumer group")
         for name in self.connection:
             if instead := _OWN_OPTIONS.get(name.lower()):
                 raise OptionError(f"option {shown(name)} is ingest's own; {instead}")
+        # A partition without a message that is young enough is no error of a run.
+        strategy = {"startingOffsetsByTimestampStrategy": "latest"} if self.starting else {}
+        raw = {**strategy, **self.connection, **(self.starting or {}), **self.selection}
+        object.__setattr__(self, "read", ReadOptions.parse(raw))
         unit = self.offset_unit
         if self.gone_brokers and unit is not OffsetUnit.BYTES:
             raise OptionError("argument --gone-broker: only logs of 0.7 are of one broker; leave it out")
@@ -63,14 +71,9 @@ class IngestOptions:
                 )
 
     @property
-    def parsed(self) -> ReadOptions:
-        """``read_options``, checked. Raises ``OptionError`` (fatal)."""
-        return ReadOptions.parse(self.read_options)
-
-    @property
     def offset_unit(self) -> OffsetUnit:
         """What offsets count."""
-        return self.parsed.discovery.generation.offset_unit
+        return self.read.discovery.generation.offset_unit
 
     @property
     def size_max(self) -> int | None:
@@ -80,13 +83,6 @@ class IngestOptions:
     @property
     def _limits(self) -> dict[OffsetUnit, int | None]:
         return {OffsetUnit.BYTES: self.bytes_max, OffsetUnit.RECORDS: self.records_max}
-
-    @property
-    def read_options(self) -> dict[str, str]:
-        """Options of a read of all logs, from where a topic starts that was never read."""
-        # A partition without a message that is young enough is no error of a run.
-        strategy = {"startingOffsetsByTimestampStrategy": "latest"} if self.starting else {}
-        return {**strategy, **self.connection, **(self.starting or {}), **self.selection}
 
 
 def parse_starting(text: str) -> dict[str, str] | None:

@@ -44,6 +44,13 @@ class OutputOptions:
     schema: str | None = None
     partition_by: Mapping[str, str | None] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        """Raises ``OptionError`` (fatal)."""
+        if self.schema is not None and self.decode != "json":
+            raise OptionError("argument --schema goes with --decode json")
+        if not self.format.strip():
+            raise OptionError(f"argument --format: {quoted(self.format)} is not a format of Spark")
+
 
 def parse_partition_by(arguments: Sequence[str]) -> dict[str, str | None]:
     """``NAME`` and ``NAME=SQL``. Raises ``OptionError`` (fatal)."""

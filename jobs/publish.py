@@ -31,10 +31,10 @@ import sys
 from typing import Any
 
 from spark_kafkawire.jobs.publish.input import Input
-from spark_kafkawire.jobs.publish.options import SETTLE_S, proven, settle_seconds, with_topic, write_schema
+from spark_kafkawire.jobs.publish.options import SETTLE_S, PublishOptions, with_topic
 from spark_kafkawire.jobs.publish.report import report
 from spark_kafkawire.jobs.publish.rows import MessageColumns, messages
-from spark_kafkawire.jobs.publish.run import ResumablePublish, publish
+from spark_kafkawire.jobs.publish.run import publish
 from spark_kafkawire.jobs.shell.arguments import (
     add_connection,
     connection_options,
@@ -113,7 +113,11 @@ def make_parser() -> JobParser:
 
 def run(arguments: argparse.Namespace, progress: Progress) -> dict[str, Any]:
     """Write all rows; the summary."""
-    options = with_topic(connection_options(arguments), arguments.topic)
+    options = PublishOptions.parse(
+        with_topic(connection_options(arguments), arguments.topic),
+        state=arguments.state,
+        settle_s=arguments.settle_seconds,
+    )
     columns = MessageColumns(
         value=arguments.value_column,
         key=arguments.key_column,
@@ -123,23 +127,16 @@ def run(arguments: argparse.Namespace, progress: Progress) -> dict[str, Any]:
         timestamp=arguments.timestamp_column,
         topic=arguments.topic_column,
     )
-    columns.check(write_schema(options))
+    columns.check(options.schema)
     given = Input(
         paths=arguments.input,
         format=arguments.format,
         format_options=read_options(arguments.format_option, argument="--format-option"),
         schema=arguments.schema,
     )
-    settle_s = settle_seconds(arguments.state, arguments.settle_seconds)
-    if arguments.state is not None:
-        options = proven(options)
     progress.step("starting Spark")
     with job_session("publish") as spark:
-        rows = messages(given.load(spark), columns)
-        if arguments.state is None:
-            published = publish(rows, options, progress)
-        else:
-            published = ResumablePublish(rows, options, arguments.state, progress, settle_s).run()
+        published = publish(messages(given.load(spark), columns), options, progress)
     return report(published, sys.stdout, as_json=arguments.json)
 
 

@@ -68,6 +68,17 @@ class Discovery:
     expected_brokers: ExpectedBrokers | None = None
 
     @property
+    def place(self) -> str:
+        """The option that says where the brokers are, ``name=value``, brokers sorted. It holds no secret."""
+        if self.zookeeper_connect is not None:
+            return f"zookeeper.connect={self.zookeeper_connect}"
+        if self.broker_list:
+            brokers = (f"{broker.id}:{broker.host}:{broker.port}" for broker in sorted(self.broker_list))
+            return f"broker.list={','.join(brokers)}"
+        servers = sorted(f"{broker.host}:{broker.port}" for broker in self.bootstrap_servers)
+        return f"kafka.bootstrap.servers={','.join(servers)}"
+
+    @property
     def generation(self) -> Generation:
         """What the brokers that are found so speak. Here it is chosen, and nowhere else."""
         return Generation.MODERN if self.bootstrap_servers else Generation.V07

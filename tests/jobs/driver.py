@@ -24,9 +24,10 @@ from pyspark.sql import SparkSession
 from spark_kafkawire.jobs.ingest.options import IngestOptions
 from spark_kafkawire.jobs.ingest.output import OutputOptions
 from spark_kafkawire.jobs.ingest.run import Ingest
+from spark_kafkawire.jobs.publish.options import PublishOptions
 from spark_kafkawire.jobs.publish.report import report
 from spark_kafkawire.jobs.publish.rows import MessageColumns, messages
-from spark_kafkawire.jobs.publish.run import ResumablePublish
+from spark_kafkawire.jobs.publish.run import publish as publish_rows
 from spark_kafkawire.jobs.shell.progress import Progress
 from spark_kafkawire.source.datasource import KafkaWireDataSource
 from tests.support.polling import poll
@@ -80,8 +81,9 @@ def publish(given: dict[str, Any], output: str) -> None:
         spark = session()
         end_jobs(spark)
         rows = messages(spark.read.parquet(given["input"]), MessageColumns(**given["columns"]))
-        run = ResumablePublish(rows, given["options"], given["state"], Progress(None), given["settle_s"])
-        Path(output).write_text(json.dumps(report(run.run(), sys.stdout, as_json=True)))
+        options = PublishOptions.parse(given["options"], state=given["state"], settle_s=given["settle_s"])
+        published = publish_rows(rows, options, Progress(None))
+        Path(output).write_text(json.dumps(report(published, sys.stdout, as_json=True)))
         os._exit(0)
     except BaseException:
         Path(output).write_text(traceback.format_exc())

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from ...errors import OptionError, quoted
 from ...model import TopicPartition
+from ..state.positions import name_order
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +43,7 @@ def routes_of(
     Raises ``OptionError`` (fatal) for a log that was begun under another name, and for names of
     topics that are not copied.
     """
-    logs = sorted(logs, key=lambda log: (log.topic, log.broker or 0, log.partition))
+    logs = sorted(logs, key=name_order)
     if strangers := sorted(set(names) - {log.topic for log in logs}):
         raise OptionError(f"argument --map: {quoted(strangers[0])} is not among the topics to copy")
     next_numbers: dict[str, int] = {}

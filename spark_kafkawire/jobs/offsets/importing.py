@@ -19,6 +19,7 @@ from rich.text import Text
 from ...cluster.cluster import Cluster
 from ...errors import OptionError, quoted
 from ...model import LogBounds, TopicPartition
+from ..state.positions import name_fields
 from .file_format import imported
 from .report import GroupOffset, GroupPosition, Standing
 from .survey import OffsetsOfGroups, Surveyed
@@ -104,9 +105,7 @@ def import_summary(changes: Sequence[Change], *, dry_run: bool) -> dict[str, Any
         "changes": [
             {
                 "group": change.entry.group,
-                "topic": change.entry.log.topic,
-                "partition": change.entry.log.partition,
-                **({} if change.entry.log.broker is None else {"broker": change.entry.log.broker}),
+                **name_fields(change.entry.log),
                 "from": change.before,
                 "to": change.entry.offset,
                 "note": change.note or None,

@@ -11,8 +11,9 @@ from typing import Final
 from ...cluster.cluster import Cluster, cluster_of
 from ...errors import OptionError, quoted, shown
 from ...model import Leader, LogBounds, OffsetUnit, RecordTimes, TopicPartition
-from ...options import Discovery, ReadOptions
+from ...options import ReadOptions
 from ...planner.batch import select
+from ..state.positions import name_order
 from .report import ClusterReport, GroupOffset, LogReport
 from .wording import count_text
 
@@ -46,7 +47,7 @@ class Surveyed:
         cluster = cluster_of(read)
         logs = select(read.selection, cluster) if chooses else cluster.logs_of(_all_topics(cluster))
         unit = read.discovery.generation.offset_unit
-        return cls(place_of(read.discovery), unit, cluster, tuple(sorted(logs, key=_order)), not chooses)
+        return cls(read.discovery.place, unit, cluster, tuple(sorted(logs, key=name_order)), not chooses)
 
     def report(
         self, groups: Sequence[str], step: Callable[[str], None], clock: Callable[[], float] = time.time
@@ -115,22 +116,6 @@ class Surveyed:
                 quoted(lost[0].group),
             )
         return tuple(strays)
-
-
-def place_of(discovery: Discovery) -> str:
-    """The discovery option, as ``name=value``: it holds no secret."""
-    if discovery.zookeeper_connect is not None:
-        return f"zookeeper.connect={discovery.zookeeper_connect}"
-    if discovery.broker_list:
-        brokers = ",".join(f"{broker.id}:{broker.host}:{broker.port}" for broker in discovery.broker_list)
-        return f"broker.list={brokers}"
-    servers = ",".join(f"{broker.host}:{broker.port}" for broker in discovery.bootstrap_servers)
-    return f"kafka.bootstrap.servers={servers}"
-
-
-def _order(log: TopicPartition) -> tuple[str, int, int]:
-    """As names of partitions read: by broker first, where that is a part of the name."""
-    return log.topic, -1 if log.broker is None else log.broker, log.partition
 
 
 def _all_topics(cluster: Cluster) -> Sequence[str]:

@@ -1,62 +1,96 @@
-"""Options of a publication, from those that the user gives."""
+"""Options of a publication, from those that the user gives: parsed once, before Spark starts."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Final
 
 from ...errors import OptionError
 from ...model import Generation
-from ...options import Discovery, WriteOptions
+from ...options import ReadOptions, WriteOptions, reading_options
 from ...source.write_schema import WRITE_SCHEMAS, WriteSchema
 
-#: The option ``acks`` that proves each row to be where a later run finds it, by generation.
-_PROVEN: Final[Mapping[Generation, str]] = MappingProxyType(
+#: The option ``acks`` by which each acknowledged row is where a later run finds it.
+_ACKS_FINDABLE: Final[Mapping[Generation, str]] = MappingProxyType(
     {Generation.V07: "verify", Generation.MODERN: "all"}
 )
+_ACKS: Final = ("acks", "kafka.acks")
 
 #: How long logs must stand still before they are compared, seconds: a 0.7 broker flushes after 3 s, and
 #: looks whether it should every 3 s.
 SETTLE_S: Final = 10.0
 
 
+@dataclass(frozen=True, slots=True)
+class StateOptions:
+    """What a run needs that writes each row once: the folder of its state, and how the logs are read back.
+
+    ``reading`` are the options of such a read as Spark takes them, ``read`` the same for asking the
+    brokers; both select no topics yet.
+    """
+
+    folder: str
+    settle_s: float
+    read: ReadOptions
+    reading: Mapping[str, str] = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class PublishOptions:
+    """What to write to. ``state`` is None for a run that remembers nothing."""
+
+    write: WriteOptions
+    state: StateOptions | None = None
+
+    @classmethod
+    def parse(
+        cls,
+        given: Mapping[str, str],
+        *,
+        state: str | None = None,
+        settle_s: float | None = None,
+    ) -> PublishOptions:
+        """From the options of a write, and arguments of the job. Raises ``OptionError`` (fatal)."""
+        write = WriteOptions.parse(given)
+        if state is None:
+            if settle_s is not None:
+                raise OptionError("argument --settle-seconds goes with --state")
+            return cls(write)
+        write = _findable(write, is_given=any(name.lower() in _ACKS for name in given))
+        return cls(write, _state(write, given, state, SETTLE_S if settle_s is None else settle_s))
+
+    @property
+    def schema(self) -> WriteSchema:
+        """What the brokers make of columns."""
+        return _schema(self.write)
+
+
 def with_topic(options: Mapping[str, str], topic: str | None) -> dict[str, str]:
     """The options of the write; the topic is an argument of its own. Raises ``OptionError`` (fatal)."""
     if any(name.lower() == "topic" for name in options):
         raise OptionError("argument --option: topic is told by --topic or --topic-column")
-    WriteOptions.parse(options)
     return {**options, "topic": topic} if topic is not None else dict(options)
 
 
-def proven(options: Mapping[str, str]) -> dict[str, str]:
-    """The options with the ``acks`` that a state directory needs. Raises ``OptionError`` for another one."""
-    needed = _PROVEN[WriteOptions.parse(options).discovery.generation]
-    if not any(name.lower() in ("acks", "kafka.acks") for name in options):
-        return {**options, "acks": needed}
-    if WriteOptions.parse(options).acks != needed:
+def _findable(write: WriteOptions, *, is_given: bool) -> WriteOptions:
+    """The options with the ``acks`` that a state needs."""
+    needed = _ACKS_FINDABLE[write.discovery.generation]
+    if write.acks != needed and is_given:
         raise OptionError(
             f"option acks: with --state it is {needed}, by which rows are found again; leave it out"
         )
-    return dict(options)
+    # Only 0.7 has another default, and nothing else there depends on it.
+    return replace(write, acks=needed)
 
 
-def settle_seconds(state: str | None, given: int | None) -> float:
-    """How long logs must stand still. Raises ``OptionError`` (fatal)."""
-    if state is None and given is not None:
-        raise OptionError("argument --settle-seconds goes with --state")
-    return SETTLE_S if given is None else given
+def _state(write: WriteOptions, given: Mapping[str, str], folder: str, settle_s: float) -> StateOptions:
+    reading = reading_options(given)
+    if "headers" in _schema(write).stored:
+        reading["includeHeaders"] = "true"
+    return StateOptions(folder, settle_s, ReadOptions.parse({**reading, "subscribe": "any"}), reading)
 
 
-def write_schema(options: Mapping[str, str]) -> WriteSchema:
-    """What the brokers that the options name make of columns. Raises ``OptionError`` (fatal)."""
-    return WRITE_SCHEMAS[WriteOptions.parse(options).discovery.generation]
-
-
-def shown_target(discovery: Discovery) -> str:
-    """The cluster that is written to, as errors and state files name it: without credentials."""
-    if discovery.zookeeper_connect is not None:
-        return f"zookeeper.connect={discovery.zookeeper_connect}"
-    name = "kafka.bootstrap.servers" if discovery.bootstrap_servers else "broker.list"
-    brokers = discovery.bootstrap_servers or discovery.broker_list
-    return f"{name}={','.join(sorted(f'{broker.host}:{broker.port}' for broker in brokers))}"
+def _schema(write: WriteOptions) -> WriteSchema:
+    return WRITE_SCHEMAS[write.discovery.generation]

@@ -1,36 +1,8 @@
-"""Rows to topics; with a state directory each row once, however often runs are killed.
-
-Kafka takes nothing back, and 0.7 does not even answer. So a run that finds an unfinished one reads
-what the topic has got since that began, and writes the rows that are not there:
-
-    begin    STATE/publication.json   how many rows for which topic, their checksum, and the cluster
-    record   STATE/run-N.json         where all logs end that run N may write to
-    settle   from the second run on: wait until the logs have not grown for a while
-    write    all rows in the first run; later those that are not among the records since the first one
-    compare  read the logs again: rows that are missing are written (a worker may be lost), and those
-             that are there too often are told
-    finish   STATE/done.json
-
-Why no row is missing or doubled, wherever a run is killed:
-
-- Nothing is sent before a run has recorded the ends of all logs that its tasks may write to, and a
-  log is read from the first end that was recorded of it. So whatever runs have written is found.
-- Tasks end only when their rows are where the next run finds them (acks=all; acks=verify in 0.7).
-- Spark may run a task again, whose first attempt has written nobody knows what. Such a task writes
-  nothing; the comparison tells what is missing, and the next round writes it.
-- What a killed run had still under way is waited for: its executors end when they see that the driver
-  is gone, and a 0.7 broker shows messages when it flushes them. What comes later than that, or an
-  executor that goes on although nobody hears of it, cannot be held off. It can double rows, and
-  the comparison then finds them.
-
-Rows are compared by content (``publish_difference``). So nobody else may write rows that are equal to
-these meanwhile, and the log must keep what it got: a log that has lost its start is an error, one
-that compaction thins out is not seen.
-"""
+"""One run of publish: without a state all rows are written, with one those that are not there yet."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -39,7 +11,6 @@ from pyspark.sql.functions import lit
 
 from ...clients.writing.targets import targets_type
 from ...errors import DeliveryError, OptionError, RowError, quoted
-from ...options import WriteOptions
 from ...source.writer import KafkaWireBatchWriter, create_writer
 from ..shell.progress import Progress
 from ..spark.hadoop_files import Files
@@ -48,7 +19,7 @@ from ..state.file_system import named
 from ..state.positions import Positions
 from ..state.sole_run import sole_run
 from .difference import Difference, Survey, survey
-from .options import SETTLE_S, proven, shown_target, write_schema
+from .options import PublishOptions, StateOptions
 from .state import Done, Publication, PublishState, TopicRows
 from .target_logs import TargetLogs
 from .write import write, write_once
@@ -70,12 +41,15 @@ class Published:
     was_done: bool = False
 
 
-def publish(rows: DataFrame, options: Mapping[str, str], progress: Progress) -> Published:
-    """Write all rows, as ``df.write`` does.
+def publish(rows: DataFrame, options: PublishOptions, progress: Progress) -> Published:
+    """Write the rows: all of them, as ``df.write`` does, or with a state each one once.
 
-    Raises ``OptionError`` before anything is sent; what a task raises comes as Spark's own error.
+    Raises ``OptionError`` before anything is sent; what a task raises comes as Spark's own error, with a
+    state as ``ResumablePublish.run`` tells.
     """
-    writer = create_writer(WriteOptions.parse(options), rows.schema, overwrite=False)
+    if options.state is not None:
+        return ResumablePublish(rows, options, options.state, progress).run()
+    writer = create_writer(options.write, rows.schema, overwrite=False)
     with progress.work("writing") as work, watching(rows.sparkSession, work):
         return Published(write(rows, writer))
 
@@ -83,17 +57,12 @@ def publish(rows: DataFrame, options: Mapping[str, str], progress: Progress) -> 
 class ResumablePublish:
     """One run of a publication that a state directory knows.
 
-    ``rows`` must be the same whenever they are computed, and ``state`` is a folder of any file
-    system of Hadoop's.
+    ``rows`` must be the same whenever they are computed, and the state's folder is of any file system of
+    Hadoop's.
     """
 
     def __init__(
-        self,
-        rows: DataFrame,
-        options: Mapping[str, str],
-        state: str,
-        progress: Progress,
-        settle_s: float = SETTLE_S,
+        self, rows: DataFrame, options: PublishOptions, state: StateOptions, progress: Progress
     ) -> None:
         self._spark: SparkSession = rows.sparkSession
         if self._spark.conf.get("spark.speculation", "false") == "true":
@@ -102,14 +71,13 @@ class ResumablePublish:
             )
         self._rows = rows
         self._progress = progress
-        self._settle_s = settle_s
-        options = proven(options)
-        self._options = WriteOptions.parse(options)
-        self._schema = write_schema(options)
-        self._logs = TargetLogs(self._spark, options)
+        self._options = options.write
+        self._schema = options.schema
+        self._settle_s = state.settle_s
+        self._logs = TargetLogs(self._spark, state)
         self._files = Files(self._spark)
-        self._folder = state
-        self._state = PublishState(self._files, state)
+        self._folder = state.folder
+        self._state = PublishState(self._files, state.folder)
 
     def run(self) -> Published:
         """Write the rows that are not there yet.
@@ -145,7 +113,7 @@ class ResumablePublish:
             rows = rows.withColumn("topic", lit(topic))
         with self._progress.work("looking at the rows") as work, watching(self._spark, work):
             found = survey(rows)
-        publication = Publication(shown_target(self._options.discovery), self._topics(found))
+        publication = Publication(self._options.discovery.place, self._topics(found))
         self._state.begin(publication)
         return publication, Difference(rows, found.columns_with_nulls, self._schema)
 
@@ -171,7 +139,7 @@ class ResumablePublish:
             rows = self._rows
             if number or not is_first:
                 self._progress.step(f"waiting until the logs have not grown for {self._settle_s:g} s")
-                self._logs.settle(self._state.starts(), self._settle_s)
+                self._logs.settle(self._state.starts())
                 with self._progress.work("looking for what is there") as work, watching(self._spark, work):
                     missing = difference.missing(self._records(difference)).select(*rows.columns)
                     # Of shuffled rows Spark may run a whole stage again, whose tasks do not know of it.

@@ -12,11 +12,10 @@ from pyspark.sql.types import StructType
 from ...cluster.cluster import Cluster, cluster_of
 from ...errors import DataLossError, DiscoveryError
 from ...model import LogBounds, OffsetRange, TopicPartition
-from ...options import ReadOptions, reading_options
 from ...source.schema import read_schema
 from ..spark.reading import read_ranges
 from ..state.positions import Positions
-from .options import write_schema
+from .options import StateOptions
 
 #: How often the time of ``settle`` is waited at most, where others write to the logs.
 _SETTLE_TIMES_MAX: Final = 6
@@ -25,40 +24,37 @@ _LOOKS: Final = 10
 
 
 class TargetLogs:
-    """Reads what was appended to logs. ``options`` are those of the write.
+    """Reads what was appended to logs.
 
     All methods raise what asking and reading the brokers raises, ``DiscoveryError`` (fatal) where a
     log's broker is not alive.
     """
 
-    def __init__(self, spark: SparkSession, options: Mapping[str, str]) -> None:
+    def __init__(self, spark: SparkSession, options: StateOptions) -> None:
         self._spark = spark
-        self._reading = reading_options(options)
-        if "headers" in write_schema(options).stored:
-            self._reading["includeHeaders"] = "true"
-        self._options = ReadOptions.parse({**self._reading, "subscribe": "any"})
+        self._options = options
 
     def ends(self, logs: Sequence[TopicPartition]) -> Positions:
         """Where the logs end now."""
-        return {log: found.latest for log, found in bounds_of(cluster_of(self._options), logs).items()}
+        return {log: found.latest for log, found in bounds_of(cluster_of(self._options.read), logs).items()}
 
-    def settle(self, starts: Positions, settle_s: float) -> None:
+    def settle(self, starts: Positions) -> None:
         """Wait until the logs have not grown for ``settle_s``, or several times that at most."""
-        settled(lambda: self.ends([*starts]), settle_s, time.monotonic, time.sleep)
+        settled(lambda: self.ends([*starts]), self._options.settle_s, time.monotonic, time.sleep)
 
     def records(self, starts: Positions, columns: frozenset[str]) -> DataFrame:
         """What was appended since the starts, up to now.
 
         Raises ``DataLossError`` (fatal) where a log has lost some of that.
         """
-        schema = StructType([each for each in read_schema(self._options) if each.name in columns])
+        schema = StructType([each for each in read_schema(self._options.read) if each.name in columns])
         ranges = [each for each in self._ranges(starts) if each.size]
         if not ranges:
             return self._spark.createDataFrame([], schema)
-        return read_ranges(self._spark, self._reading, ranges, schema)
+        return read_ranges(self._spark, self._options.reading, ranges, schema)
 
     def _ranges(self, starts: Positions) -> list[OffsetRange]:
-        found = bounds_of(cluster_of(self._options), [*starts])
+        found = bounds_of(cluster_of(self._options.read), [*starts])
         return [range_since(starts[log], bounds) for log, bounds in found.items()]
 
 

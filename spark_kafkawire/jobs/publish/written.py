@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from ...clients.writing.sender import LogReceipt
 from ...model import TopicPartition
+from ..state.positions import name_fields, name_order
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,12 +35,8 @@ def total(receipts: Iterable[LogReceipt]) -> list[Written]:
             min((each.start_offset for each in own if each.start_offset is not None), default=None),
             max((each.stop_offset for each in own if each.stop_offset is not None), default=None),
         )
-        for log, own in sorted(by_log.items(), key=lambda item: _order(item[0]))
+        for log, own in sorted(by_log.items(), key=lambda item: name_order(item[0]))
     ]
-
-
-def _order(log: TopicPartition) -> tuple[str, int, int]:
-    return log.topic, -1 if log.broker is None else log.broker, log.partition
 
 
 def summary_of(written: Sequence[Written], *, with_partitions: bool) -> dict[str, object]:
@@ -51,9 +48,7 @@ def summary_of(written: Sequence[Written], *, with_partitions: bool) -> dict[str
     if with_partitions:
         summary["partitions"] = [
             {
-                "topic": each.log.topic,
-                "partition": each.log.partition,
-                **({} if each.log.broker is None else {"broker": each.log.broker}),
+                **name_fields(each.log),
                 "messages": each.message_count,
                 "bytes": each.size,
                 "start_offset": each.start_offset,

@@ -1,4 +1,4 @@
-"""Offsets of many logs as options and state files write them: ``{"t": {"0-1": 123}}``. Pure."""
+"""Logs and their offsets as options, state files and summaries write them: ``{"t": {"0-1": 123}}``. Pure."""
 
 from __future__ import annotations
 
@@ -9,6 +9,20 @@ from ...model import TopicPartition
 
 #: An offset for each log.
 Positions = Mapping[TopicPartition, int]
+
+
+def name_order(log: TopicPartition) -> tuple[str, int, int]:
+    """The order in which partitions' names read: by broker first, where that is a part of the name."""
+    return log.topic, -1 if log.broker is None else log.broker, log.partition
+
+
+def name_fields(log: TopicPartition) -> dict[str, Any]:
+    """What names a log in a summary: ``broker`` is there in 0.7 alone."""
+    return {
+        "topic": log.topic,
+        "partition": log.partition,
+        **({} if log.broker is None else {"broker": log.broker}),
+    }
 
 
 def by_topic(positions: Positions) -> dict[str, dict[str, int]]:

@@ -16,9 +16,10 @@ from spark_kafkawire.broker import EmbeddedCluster
 from spark_kafkawire.errors import DataLossError, DeliveryError, OptionError, RowError
 from spark_kafkawire.jobs.publish import run as publish_job
 from spark_kafkawire.jobs.publish import write as publish_write
+from spark_kafkawire.jobs.publish.options import PublishOptions
 from spark_kafkawire.jobs.publish.report import report
 from spark_kafkawire.jobs.publish.rows import MessageColumns, messages
-from spark_kafkawire.jobs.publish.run import Published, ResumablePublish
+from spark_kafkawire.jobs.publish.run import Published, ResumablePublish, publish
 from spark_kafkawire.jobs.publish.write import write_once
 from spark_kafkawire.jobs.shell.progress import Progress
 from spark_kafkawire.source.writer import KafkaWireBatchWriter
@@ -57,7 +58,11 @@ def found(noida: NoidaBroker, topic: str, partitions: int = 2) -> Counter[tuple[
 
 
 def run(rows: DataFrame, options: dict[str, str], state: Path) -> Published:
-    return ResumablePublish(rows, {**OPTIONS, **options}, str(state), Progress(None), settle_s=0.2).run()
+    return publish(rows, parsed(options, state), Progress(None))
+
+
+def parsed(options: dict[str, str], state: Path) -> PublishOptions:
+    return PublishOptions.parse({**OPTIONS, **options}, state=str(state), settle_s=0.2)
 
 
 def writing_only(condition: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -190,12 +195,15 @@ def test_equal_messages_of_others_are_told(spark: SparkSession, noida: NoidaBrok
     options = {"kafka.bootstrap.servers": noida.bootstrap_servers, "topic": topic}
     rows = spark.range(0, 10, 1, 2).selectExpr("CAST(id AS string) AS value")
 
+    given = parsed(options, tmp_path)
+    assert given.state is not None
+
     class Twice(ResumablePublish):
         def _records(self, difference: Any) -> DataFrame:
             librdkafka.produce(noida.bootstrap_servers, topic, [Record(b"7"), Record(b"11")])
             return super()._records(difference)
 
-    done = Twice(rows, options, str(tmp_path), Progress(None), settle_s=0.2).run()
+    done = Twice(rows, given, given.state, Progress(None)).run()
     assert (done.found_count, done.doubled_count) == (0, 1)
     out = io.StringIO()
     with pytest.raises(DeliveryError, match=r"^1 messages like the rows are there more often than the rows"):

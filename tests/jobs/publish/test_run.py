@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 from spark_kafkawire.broker import EmbeddedCluster
 from spark_kafkawire.clients.writing.sender import LogReceipt
 from spark_kafkawire.errors import OptionError
-from spark_kafkawire.jobs.publish.options import with_topic
+from spark_kafkawire.jobs.publish.options import PublishOptions, with_topic
 from spark_kafkawire.jobs.publish.rows import MessageColumns, messages
 from spark_kafkawire.jobs.publish.run import publish
 from spark_kafkawire.jobs.publish.written import Written, summary_of, table_of, total
@@ -188,7 +188,9 @@ def test_rows_go_to_the_topics_that_they_name(spark: SparkSession, noida: NoidaB
     topics = [noida.create_topic() for _ in range(2)]
     frame = spark.createDataFrame([(topic, "v") for topic in topics * 3], "t string, v string")
     rows = messages(frame, MessageColumns(value="v", topic="t"))
-    written = publish(rows, {"kafka.bootstrap.servers": noida.bootstrap_servers}, Progress(None)).written
+    written = publish(
+        rows, PublishOptions.parse({"kafka.bootstrap.servers": noida.bootstrap_servers}), Progress(None)
+    ).written
     assert [(str(each.log), each.message_count) for each in written] == [
         (f"{topic} 0", 3) for topic in topics
     ]

@@ -133,13 +133,13 @@ class ClusterView:
     """Who is alive and who holds what, as discovery saw it at one moment.
 
     ``brokers`` are alive; ``logs`` are all known logs, also those whose broker is not alive.
-    ``bare_topics`` were registered once, and no broker announces them now: those that hold them are
+    ``orphaned_topics`` were registered once, and no broker announces them now: those that hold them are
     missing, or they were deleted. All are sorted.
     """
 
     brokers: tuple[Broker, ...]
     logs: tuple[TopicPartition, ...]
-    bare_topics: tuple[str, ...] = ()
+    orphaned_topics: tuple[str, ...] = ()
 
     def broker(self, broker_id: int) -> Broker | None:
         """The live broker of that id, or None."""

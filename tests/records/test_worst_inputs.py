@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from spark_kafkawire.cluster.v07.zookeeper import _address
-from spark_kafkawire.cluster.v07.zookeeper_session import NODE_BYTES_MAX
+from spark_kafkawire.cluster.v07.zookeeper_tree import NODE_BYTES_MAX
 from spark_kafkawire.errors import KafkaWireError
 from spark_kafkawire.net import scram
 from spark_kafkawire.options import security

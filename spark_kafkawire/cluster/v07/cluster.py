@@ -1,10 +1,4 @@
-"""A cluster of Kafka 0.6 and 0.7: brokers and topics from ZooKeeper or a list, offsets from OFFSETS.
-
-0.7 knows the age of a segment file, not of a message: its modification time is that of its last
-message. So a start by timestamp is the start of the first segment that may hold a message that
-young, and an end by timestamp is the end of the first segment that certainly holds one. No message
-of the asked range is missed; more may come.
-"""
+"""A cluster of Kafka 0.6 and 0.7: brokers and topics from ZooKeeper or a list, offsets from OFFSETS."""
 
 from __future__ import annotations
 
@@ -21,14 +15,15 @@ from ..topic_names import names_of
 from .expected import listed
 from .groups import commit_group_offsets, group_members, list_groups, logs_of_group, read_group_offsets
 from .offsets import all_bounds, segments_before
-from .view import checked, logs_of_topics, seen, unannounced
+from .segments import start_offset, stop_offset
+from .view import check_expected, current_view, logs_of_topics, unregistered_logs
 
 _log = logging.getLogger("spark_kafkawire")
 
 
 class Cluster:
-    """The cluster as it was when it was first asked, or when the last broker was waited for; the contract
-    of ``Cluster``. Where data loss is borne, so are brokers that do not come."""
+    """Implements the protocol ``cluster.Cluster``. ZooKeeper is read when the first question comes, and again
+    while brokers are waited for. Missing brokers are an error unless ``fail_on_data_loss`` is false."""
 
     def __init__(
         self,
@@ -41,36 +36,40 @@ class Cluster:
         self._discovery = discovery
         self._net = net
         self._fail_on_data_loss = fail_on_data_loss
-        self._is_given = brokers is not None
-        self._seen = None if brokers is None else ClusterView(brokers, ())
+        self._has_given_brokers = brokers is not None
+        self._last_view = None if brokers is None else ClusterView(brokers, ())
 
     @property
     def _view(self) -> ClusterView:
-        return self._seen or self._looked()
+        return self._last_view or self._await_view()
 
-    def _looked(self, needed: Collection[TopicPartition] = (), topics: Collection[str] = ()) -> ClusterView:
+    def _await_view(
+        self, needed: Collection[TopicPartition] = (), topics: Collection[str] = ()
+    ) -> ClusterView:
         """The cluster once all brokers are there that are expected, and those of the logs and topics that
         are needed."""
         missed: list[BrokersMissingError] = []
 
         def look() -> ClusterView:
             try:
-                self._seen = checked(seen(self._discovery, self._net), self._discovery)
-                _check_holders(self._seen, needed)
-                _check_announced(self._seen, topics)
+                found = current_view(self._discovery, self._net)
+                check_expected(found, self._discovery)
+                self._last_view = found
+                _check_holders(found, needed)
+                _check_registered(found, topics)
             except BrokersMissingError as error:
                 missed.append(error)
                 raise
-            return self._seen
+            return found
 
         try:
             found = Attempts(self._net.retry).run(look)
         except BrokersMissingError as error:
             if self._fail_on_data_loss:
                 raise
-            self._seen = seen(self._discovery, self._net)
+            self._last_view = current_view(self._discovery, self._net)
             _log.warning("%s; reading the others because failOnDataLoss=false", error)
-            return self._seen
+            return self._last_view
         if missed and not needed and self._discovery.expected_brokers is None:
             _log.warning(
                 "broker %s has just come back, and nobody can know whether others are still starting, whose "
@@ -80,21 +79,21 @@ class Cluster:
         return found
 
     def await_logs(self, logs: Collection[TopicPartition]) -> None:
-        if self._discovery.zookeeper_connect is None or self._is_given:
+        if self._discovery.zookeeper_connect is None or self._has_given_brokers:
             return  # nobody tells of more brokers
         if _not_held(self._view, logs):
-            self._looked(logs)
+            self._await_view(logs)
         if silent := set(logs).difference(self._view.logs):
-            self._ask_for(silent)
+            self._probe(silent)
 
-    def _ask_for(self, logs: Collection[TopicPartition]) -> None:
+    def _probe(self, logs: Collection[TopicPartition]) -> None:
         """Learn from the brokers of logs themselves what they have not announced yet."""
         topics, ids = sorted({log.topic for log in logs}), {log.broker for log in logs}
         asked = [broker for broker in self._view.brokers if broker.id in ids]
-        found = unannounced(self._view, topics, self._net, asked)
-        bare = {*self._view.bare_topics} - {log.topic for log in found}
+        found = unregistered_logs(self._view, topics, self._net, asked)
+        orphaned = {*self._view.orphaned_topics} - {log.topic for log in found}
         known = tuple(sorted({*self._view.logs, *found}))
-        self._seen = replace(self._view, logs=known, bare_topics=tuple(sorted(bare)))
+        self._last_view = replace(self._view, logs=known, orphaned_topics=tuple(sorted(orphaned)))
 
     def brokers(self) -> tuple[Broker, ...]:
         return self._view.brokers
@@ -104,17 +103,17 @@ class Cluster:
             raise OptionError(
                 "option subscribePattern needs zookeeper.connect: brokers of 0.7 cannot list their topics"
             )
-        if bare := self._view.bare_topics:
+        if orphaned := self._view.orphaned_topics:
             _log.warning(
                 "no broker announces %s, which ZooKeeper has: they were deleted, or are of brokers that are "
                 "missing; a pattern finds none of them",
-                names_of(bare),
+                names_of(orphaned),
             )
         return self._view.topics
 
     def logs_of(self, topics: Sequence[str]) -> tuple[TopicPartition, ...]:
-        if not self._is_given and (bare := set(topics).intersection(self._view.bare_topics)):
-            self._looked(topics=bare)
+        if not self._has_given_brokers and (orphaned := set(topics).intersection(self._view.orphaned_topics)):
+            self._await_view(topics=orphaned)
         return logs_of_topics(self._view, self._discovery, topics, self._net)
 
     def topic_ids(self, topics: Collection[str]) -> dict[str, uuid.UUID]:  # noqa: ARG002  # 0.7 has none
@@ -148,10 +147,10 @@ class Cluster:
         return all_bounds(self._view, logs, self._net)
 
     def high_watermarks(self, logs: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
-        return {log: found.latest for log, found in self.bounds(logs).items()}
+        return {log: bounds.latest for log, bounds in self.bounds(logs).items()}
 
     def local_starts(self, logs: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
-        return {log: found.earliest for log, found in self.bounds(logs).items()}
+        return {log: bounds.earliest for log, bounds in self.bounds(logs).items()}
 
     def cleanup_policy(self, topic: str) -> frozenset[str]:  # noqa: ARG002  # 0.7 has no other
         return frozenset(("delete",))
@@ -232,28 +231,10 @@ def _check_holders(view: ClusterView, needed: Collection[TopicPartition]) -> Non
         )
 
 
-def _check_announced(view: ClusterView, topics: Collection[str]) -> None:
+def _check_registered(view: ClusterView, topics: Collection[str]) -> None:
     """Raises ``BrokersMissingError`` (retriable) for topics that are known, and of no broker."""
-    if bare := sorted(set(topics).intersection(view.bare_topics)):
+    if orphaned := sorted(set(topics).intersection(view.orphaned_topics)):
         raise BrokersMissingError(
-            f"no broker announces the topic {names_of(bare)}, which ZooKeeper has: start the brokers that "
-            "hold it, or leave it out if it was deleted"
+            f"no broker announces the topic {names_of(orphaned)}, which ZooKeeper has: start the brokers "
+            "that hold it, or leave it out if it was deleted"
         )
-
-
-def start_offset(found: LogBounds, older: Sequence[int]) -> int | None:
-    """The first segment that is not among the ``older`` ones (ascending starts); None for the end."""
-    offset = _boundary_after(found, older[-1]) if older else found.earliest
-    return offset if offset < found.latest else None
-
-
-def stop_offset(found: LogBounds, older: Sequence[int]) -> int | None:
-    """The end of the first segment that is not among the ``older`` ones; None for the log's."""
-    reaching = _boundary_after(found, older[-1]) if older else found.earliest
-    offset = _boundary_after(found, reaching)
-    return offset if offset < found.latest else None
-
-
-def _boundary_after(found: LogBounds, offset: int) -> int:
-    """The first segment start after ``offset``, or the end of the log."""
-    return next((start for start in found.segment_starts or () if start > offset), found.latest)

@@ -24,7 +24,8 @@ from typing import Final
 from ...errors import DiscoveryError, OptionError, quoted, shown
 from ...model import TopicPartition
 from ...options import Discovery
-from .zookeeper_session import Tree, read_tree
+from .zookeeper_session import read_tree
+from .zookeeper_tree import Tree
 
 _log = logging.getLogger("spark_kafkawire")
 

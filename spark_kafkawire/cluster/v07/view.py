@@ -25,11 +25,17 @@ def view(discovery: Discovery, net: NetOptions) -> ClusterView:
     Brokers that ought to be registered are waited for. Raises ``DiscoveryError`` (fatal),
     ``BrokersMissingError`` when the retries are used up.
     """
-    return Attempts(net.retry).run(lambda: checked(seen(discovery, net), discovery))
+
+    def look() -> ClusterView:
+        found = current_view(discovery, net)
+        check_expected(found, discovery)
+        return found
+
+    return Attempts(net.retry).run(look)
 
 
-def seen(discovery: Discovery, net: NetOptions) -> ClusterView:
-    """The cluster as far as it shows now: nobody is waited for.
+def current_view(discovery: Discovery, net: NetOptions) -> ClusterView:
+    """The cluster as it is registered now: no broker is waited for.
 
     Raises ``BrokersMissingError`` (retriable) where it shows no broker at all, ``DiscoveryError`` (fatal).
     """
@@ -38,10 +44,9 @@ def seen(discovery: Discovery, net: NetOptions) -> ClusterView:
     return ClusterView(discovery.broker_list, ())
 
 
-def checked(view: ClusterView, discovery: Discovery) -> ClusterView:
-    """The view, which holds the brokers that the options expect. Raises as ``check_brokers``."""
+def check_expected(view: ClusterView, discovery: Discovery) -> None:
+    """Raises as ``check_brokers`` where the view has other brokers than the options expect."""
     check_brokers(discovery.expected_brokers, view.brokers, "registered in ZooKeeper")
-    return view
 
 
 def logs_of_topics(
@@ -59,7 +64,7 @@ def logs_of_topics(
         wanted = set(topics)
         logs = tuple(log for log in view.logs if log.topic in wanted)
         if discovery.expected_brokers is not None:
-            logs = tuple(sorted({*logs, *unannounced(view, topics, net)}))
+            logs = tuple(sorted({*logs, *unregistered_logs(view, topics, net)}))
     if missing := sorted(set(topics) - {log.topic for log in logs}):
         raise unknown_topics(missing, view.topics)
     return logs
@@ -87,18 +92,18 @@ def logs_to_write(
     }
 
 
-def unannounced(
+def unregistered_logs(
     view: ClusterView, topics: Iterable[str], net: NetOptions, brokers: Iterable[Broker] | None = None
 ) -> tuple[TopicPartition, ...]:
     """The logs of topics that live brokers hold and have not registered: they are asked themselves.
 
     A broker that starts registers itself first and its topics one by one after that. Raises as ``probe``.
     """
-    announced = {(log.topic, log.broker) for log in view.logs}
+    registered = {(log.topic, log.broker) for log in view.logs}
     asked = {
-        broker: silent
+        broker: unregistered
         for broker in (view.brokers if brokers is None else brokers)
-        if (silent := [topic for topic in topics if (topic, broker.id) not in announced])
+        if (unregistered := [topic for topic in topics if (topic, broker.id) not in registered])
     }
     return _configured(side_by_side(asked, lambda broker: probe(broker, asked[broker], net)), True)
 

@@ -19,7 +19,8 @@ from typing import Final
 from ...errors import BrokersMissingError, DiscoveryError, quoted, shown
 from ...model import Broker, ClusterView, TopicPartition
 from ...options import Discovery
-from .zookeeper_session import Tree, read_tree
+from .zookeeper_session import read_tree
+from .zookeeper_tree import Tree
 
 IDS: Final = "/brokers/ids"
 TOPICS: Final = "/brokers/topics"

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from spark_kafkawire.cluster.v07.cluster import Cluster, start_offset, stop_offset
+from spark_kafkawire.cluster.v07.cluster import Cluster
+from spark_kafkawire.cluster.v07.segments import start_offset, stop_offset
 from spark_kafkawire.errors import OptionError
 from spark_kafkawire.model import Leader, LogBounds, TopicPartition
 from spark_kafkawire.options import Discovery

@@ -18,7 +18,8 @@ from kazoo.security import make_digest_acl
 from spark_kafkawire.broker import ZooKeeperServer
 from spark_kafkawire.cluster.v07 import zookeeper as under_test
 from spark_kafkawire.cluster.v07.zookeeper import discover
-from spark_kafkawire.cluster.v07.zookeeper_session import Tree, read_tree
+from spark_kafkawire.cluster.v07.zookeeper_session import read_tree
+from spark_kafkawire.cluster.v07.zookeeper_tree import Tree
 from spark_kafkawire.errors import MESSAGE_SIZE_MAX, DiscoveryError
 from spark_kafkawire.model import Broker, ClusterView, TopicPartition
 from spark_kafkawire.options import Discovery

@@ -9,7 +9,7 @@ from typing import Final, Self
 
 from ....cluster.asking import side_by_side
 from ....cluster.v07.expected import check_brokers
-from ....cluster.v07.view import logs_to_write, unannounced, view
+from ....cluster.v07.view import logs_to_write, unregistered_logs, view
 from ....errors import ConnectFailed, DiscoveryError, quoted
 from ....model import Broker, ClusterView, TopicPartition
 from ....net.client import Client
@@ -102,8 +102,8 @@ class Targets:
         """
         logs = self.cluster.logs_of(topic)
         if logs:
-            return self._alive(topic, (*logs, *self._unannounced(topic)))
-        if topic in self.cluster.bare_topics:
+            return self._alive(topic, (*logs, *self._unregistered(topic)))
+        if topic in self.cluster.orphaned_topics:
             _log.warning(
                 "topic %s: no broker announces it, although ZooKeeper has it: it begins anew", quoted(topic)
             )
@@ -129,11 +129,11 @@ class Targets:
     def _to_write(self, topic: str, discovery: Discovery) -> tuple[TopicPartition, ...]:
         return logs_to_write(self.cluster, discovery, (topic,), self.net)[topic]
 
-    def _unannounced(self, topic: str) -> tuple[TopicPartition, ...]:
+    def _unregistered(self, topic: str) -> tuple[TopicPartition, ...]:
         """Where all brokers are expected, those that start at the moment count, too."""
         if self.discovery.expected_brokers is None:
             return ()
-        return unannounced(self.cluster, (topic,), self.net)
+        return unregistered_logs(self.cluster, (topic,), self.net)
 
     def _alive(self, topic: str, logs: tuple[TopicPartition, ...]) -> tuple[TopicPartition, ...]:
         alive = {broker.id for broker in self.cluster.brokers}

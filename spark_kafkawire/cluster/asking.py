@@ -1,4 +1,4 @@
-"""How brokers are asked: many requests ahead on one connection, many brokers side by side."""
+"""Requests to brokers: pipelined on one connection, and to many brokers at the same time."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ T = TypeVar("T")
 BROKERS_AT_ONCE_MAX: Final = 32
 
 
-def _as_it_is(error: KafkaWireError) -> KafkaWireError:
+def _unchanged(error: KafkaWireError) -> KafkaWireError:
     return error
 
 
@@ -27,29 +27,29 @@ def ask(
     requests: Sequence[Any],
     net: NetOptions,
     place_of: Callable[[Any], str],
-    explained: Callable[[KafkaWireError], KafkaWireError] = _as_it_is,
+    explain: Callable[[KafkaWireError], KafkaWireError] = _unchanged,
 ) -> list[Any]:
     """The bodies of the replies to repeatable requests, in their order.
 
     A connection that fails is replaced, and the requests go on from the first one that was not
-    answered. Errors start with ``place_of`` that request. Another error that ``explained`` makes of
-    one is raised at once: a broker that restarts closes connections, and so does one that dislikes a
+    answered. Errors start with ``place_of`` that request. Another error that ``explain`` makes of
+    one is raised at once: a broker that restarts closes connections, and so does one that rejects a
     request. Raises ``TransportError`` when the retries are used up, ``ProtocolError`` (fatal).
     """
     replies: list[Any] = []
     attempts = Attempts(net.retry)
     depth = PIPELINE_DEPTH
-    while (came := len(replies)) < len(requests):
+    while (answered := len(replies)) < len(requests):
         try:
             with Client.connect(broker, net.connection) as client:
-                for reply in client.pipeline(requests[came:], depth):
+                for reply in client.pipeline(requests[answered:], depth):
                     replies.append(reply.body)
                     attempts.progressed()
         except KafkaWireError as error:
-            # A broker closes on a request it dislikes, and answers that were under way may be
-            # lost with it. Sent alone, the request at fault is the one that gets no answer.
-            depth = PIPELINE_DEPTH if len(replies) > came else 1
-            if (reason := explained(error)) is not error:
+            # A broker closes the connection on a request that it rejects, and replies in flight may be
+            # lost with it. Sent alone, the request at fault is the one without a reply.
+            depth = PIPELINE_DEPTH if len(replies) > answered else 1
+            if (reason := explain(error)) is not error:
                 raise reason from error
             attempts.failed(error.located(place_of(requests[len(replies)])))
     return replies

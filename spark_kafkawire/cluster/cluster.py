@@ -1,4 +1,4 @@
-"""What a read asks of a cluster, whatever protocol its brokers speak.
+"""What a read asks of a cluster, whatever generation its brokers are of.
 
 cluster = cluster_of(options)
 logs = cluster.logs_of(["debian-gzip"])
@@ -47,18 +47,18 @@ class Cluster(Protocol):
         """Those of the logs that ``assign`` names which can be read."""
 
     def await_logs(self, logs: Collection[TopicPartition]) -> None:
-        """Wait for the brokers of logs that somebody knows of, where the name of a log holds one (0.7).
+        """Wait until the brokers of these logs are registered, where the name of a log holds one (0.7).
 
-        Raises ``BrokersMissingError`` where one does not come, unless data loss is borne."""
+        Raises ``BrokersMissingError`` where one does not come, unless ``failOnDataLoss`` is false."""
 
     def leaders_of(self, logs: Sequence[TopicPartition]) -> dict[TopicPartition, Leader]:
         """Who serves each log; those whose broker is not alive are left out."""
 
     def known_leaders(self, logs: Sequence[TopicPartition]) -> dict[TopicPartition, Leader]:
-        """Who served each log when its topic was last asked for; no election is waited for."""
+        """Who leads each log by the last answers; nothing is asked for again, no election is waited for."""
 
     def forget(self, log: TopicPartition) -> None:
-        """What is known of a log turned out to be old: ask again when it is next needed."""
+        """Ask for the log when it is next needed: what is known of it is stale."""
 
     def bounds(self, logs: Sequence[TopicPartition]) -> dict[TopicPartition, LogBounds]:
         """Where each log starts and ends now, in the order of ``logs``."""

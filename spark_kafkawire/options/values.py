@@ -138,7 +138,7 @@ class DeliveryOptions:
     """How batches get to modern brokers; sizes in bytes.
 
     ``acks`` is Produce's own number. ``insists_on_idempotence`` tells that a write without it is
-    an error. ``timeout_s`` bounds the time from a batch's encoding to its proof, ``metadata_timeout_s``
+    an error. ``timeout_s`` bounds the time from a batch's encoding to its ack, ``metadata_timeout_s``
     the wait for a topic to be there.
     """
 

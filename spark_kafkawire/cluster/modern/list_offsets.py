@@ -1,7 +1,7 @@
-"""Which offsets belong to the start, to the end and to timestamps of partitions: ListOffsets.
+"""The offsets of the start, the end and timestamps of partitions: ListOffsets.
 
-Each leader is asked for all its partitions at once, all questions ahead on one connection, and the
-leaders side by side. A partition whose leader is another one by now is asked for again, there.
+Each leader is asked for all its partitions at once, its requests pipelined on one connection, and all
+leaders at the same time. A partition whose leader has moved is asked for again, there.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ Timestamps = Mapping[TopicPartition, int]
 _Answers = dict[tuple[int, TopicPartition], ListOffsetsPartitionReply | KafkaWireError]
 #: Codes of a partition whose broker cannot tell the time of its records: they may have none, or the
 #: cluster is not through with its upgrade.
-_TELL_NO_TIME: Final = (ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT, ErrorCode.UNSUPPORTED_VERSION)
+_NO_TIMES: Final = (ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT, ErrorCode.UNSUPPORTED_VERSION)
 
 
 def all_bounds(
@@ -94,7 +94,7 @@ def record_times(
 def _times(metadata: Metadata, asked: Timestamps, net: NetOptions) -> dict[TopicPartition, int]:
     """The time of the record that is found for each log; nothing where brokers are too old."""
     try:
-        [replies] = _ask_until_all_answer(metadata, [asked], net, READ_UNCOMMITTED, _TELL_NO_TIME)
+        [replies] = _ask_until_all_answer(metadata, [asked], net, READ_UNCOMMITTED, _NO_TIMES)
     except UnsupportedVersionError:
         return {}
     return {log: reply.timestamp for log, reply in replies.items() if reply.timestamp >= 0}
@@ -145,14 +145,14 @@ def _asked_once(
             return dict(_answers(broker, by_broker[broker], epochs, net, isolation_level))
         except KafkaWireError as error:
             logs = [(index, log) for index, times in enumerate(by_broker[broker]) for log in times]
-            return dict.fromkeys(logs, _explained(error, logs[0][1]))
+            return dict.fromkeys(logs, _located(error, logs[0][1]))
 
     answers = side_by_side(by_broker, question)
     return {key: outcome for of_broker in answers.values() for key, outcome in of_broker.items()}
 
 
-def _explained(error: KafkaWireError, log: TopicPartition) -> KafkaWireError:
-    """An address that does not answer is not one that the user gave."""
+def _located(error: KafkaWireError, log: TopicPartition) -> KafkaWireError:
+    """The error, which says that the address is the leader's, and not one that the user gave."""
     if not isinstance(error, ConnectFailed):
         return error
     return error.located(f"the leader of {log}, at the address that brokers advertise (advertised.listeners)")

@@ -1,4 +1,4 @@
-"""What a topic is set to, as far as a read must know it: DescribeConfigs, asked of any broker."""
+"""The settings of a topic that a read needs: DescribeConfigs, asked of any broker."""
 
 from __future__ import annotations
 

@@ -49,21 +49,8 @@ class Cluster:
         """The cluster once all brokers are there that are expected, and those of the logs and topics that
         are needed."""
         missed: list[BrokersMissingError] = []
-
-        def look() -> ClusterView:
-            try:
-                found = current_view(self._discovery, self._net)
-                check_expected(found, self._discovery)
-                self._last_view = found
-                _check_holders(found, needed)
-                _check_registered(found, topics)
-            except BrokersMissingError as error:
-                missed.append(error)
-                raise
-            return found
-
         try:
-            found = Attempts(self._net.retry).run(look)
+            found = Attempts(self._net.retry).run(lambda: self._look(needed, topics, missed))
         except BrokersMissingError as error:
             if self._fail_on_data_loss:
                 raise
@@ -78,16 +65,33 @@ class Cluster:
             )
         return found
 
+    def _look(
+        self,
+        needed: Collection[TopicPartition],
+        topics: Collection[str],
+        missed: list[BrokersMissingError],
+    ) -> ClusterView:
+        try:
+            found = current_view(self._discovery, self._net)
+            check_expected(found, self._discovery)
+            self._last_view = found
+            _check_holders(found, needed)
+            _check_registered(found, topics)
+        except BrokersMissingError as error:
+            missed.append(error)
+            raise
+        return found
+
     def await_logs(self, logs: Collection[TopicPartition]) -> None:
         if self._discovery.zookeeper_connect is None or self._has_given_brokers:
-            return  # nobody tells of more brokers
+            return  # no more brokers can be discovered
         if _not_held(self._view, logs):
             self._await_view(logs)
         if silent := set(logs).difference(self._view.logs):
             self._probe(silent)
 
     def _probe(self, logs: Collection[TopicPartition]) -> None:
-        """Learn from the brokers of logs themselves what they have not announced yet."""
+        """Ask the brokers of logs for what they have not registered yet."""
         topics, ids = sorted({log.topic for log in logs}), {log.broker for log in logs}
         asked = [broker for broker in self._view.brokers if broker.id in ids]
         found = unregistered_logs(self._view, topics, self._net, asked)

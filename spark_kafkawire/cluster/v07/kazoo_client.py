@@ -1,6 +1,6 @@
-"""kazoo's client without its noise: no log line, no traceback, no answer of any size.
+"""kazoo's client with bounds: no answer above a size, no log lines or tracebacks of its own.
 
-Its log lines go into the error that tells why no session came about.
+Its last warning goes into the error that tells why there is no session.
 """
 
 from __future__ import annotations

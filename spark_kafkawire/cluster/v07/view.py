@@ -95,7 +95,7 @@ def logs_to_write(
 def unregistered_logs(
     view: ClusterView, topics: Iterable[str], net: NetOptions, brokers: Iterable[Broker] | None = None
 ) -> tuple[TopicPartition, ...]:
-    """The logs of topics that live brokers hold and have not registered: they are asked themselves.
+    """The logs of topics that live brokers hold and have not registered: the brokers are probed.
 
     A broker that starts registers itself first and its topics one by one after that. Raises as ``probe``.
     """

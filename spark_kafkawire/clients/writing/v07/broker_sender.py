@@ -47,58 +47,58 @@ class _Written:
 
 
 class BrokerSender:
-    """Gathers values and sends them as message sets. Connects when it first has to send."""
+    """Buffers values and sends them as message sets. Connects when it first has to send."""
 
     def __init__(self, broker: Broker, options: WriteOptions) -> None:
         self._broker = broker
         self._options = options
         self._request_bytes = min(options.batch_bytes, SET_BYTES_MAX)
-        self._gathered: dict[TopicPartition, list[pa.Array]] = {}
-        self._gathered_bytes = 0
+        self._buffered: dict[TopicPartition, list[pa.Array]] = {}
+        self._buffered_bytes = 0
         self._written: dict[TopicPartition, _Written] = {}
         self._buffers = Buffers()
         self._client: Client | None = None
 
     def add(self, log: TopicPartition, values: pa.Array) -> None:
-        """Take values to send; they are sent once ``batchBytes`` are gathered. Raises as ``flush``."""
+        """Take values to send; they are sent once ``batchBytes`` are buffered. Raises as ``flush``."""
         if not len(values):
             return
-        self._gathered.setdefault(log, []).append(values)
-        self._gathered_bytes += values.nbytes + _MESSAGE_HEADER_BYTES * len(values)
-        if self._gathered_bytes >= self._request_bytes:
+        self._buffered.setdefault(log, []).append(values)
+        self._buffered_bytes += values.nbytes + _MESSAGE_HEADER_BYTES * len(values)
+        if self._buffered_bytes >= self._request_bytes:
             self.flush()
 
     def flush(self) -> None:
-        """Send all that is gathered.
+        """Send all that is buffered.
 
         Raises ``RowError`` for what cannot be encoded (``Rows.check`` finds it before anything is
         sent), ``ConnectFailed`` when the retries are used up, ``DeliveryError`` (fatal).
         """
-        gathered, self._gathered, self._gathered_bytes = self._gathered, {}, 0
-        if not gathered:
+        buffered, self._buffered, self._buffered_bytes = self._buffered, {}, 0
+        if not buffered:
             return
         client = self._connected()
-        first_time = dict.fromkeys(log for log in gathered if log not in self._written)
+        first_time = dict.fromkeys(log for log in buffered if log not in self._written)
         self._written |= {log: _Written() for log in first_time}
-        with self._unproven():
-            self._ask_ends(client, first_time)
-            for request in self._requests(self._encoded(gathered)):
+        with self._delivery_errors():
+            self._request_ends(client, first_time)
+            for request in self._requests(self._encoded(buffered)):
                 client.send(request)
 
-    def ask_proof(self) -> None:
+    def request_proof(self) -> None:
         """Ask for the end of every log written to. The answers, which ``receipts`` takes, prove that
         the broker has processed all that was sent before, for it serves requests in order."""
         if self._client is not None:
-            with self._unproven():
-                self._ask_ends(self._client, self._written)
+            with self._delivery_errors():
+                self._request_ends(self._client, self._written)
 
     def receipts(self) -> list[LogReceipt]:
         """What was written, proven as ``acks`` asks for. Raises ``DeliveryError`` (fatal)."""
         if self._client is None:
             return []
-        with self._unproven():
+        with self._delivery_errors():
             while self._client.in_flight:
-                self._take_end(self._client)
+                self._receive_end(self._client)
             spans = {log: self._span(self._client, log) for log in self._written}
         return [
             LogReceipt(log, written.message_count, written.size, *spans[log])
@@ -115,11 +115,11 @@ class BrokerSender:
             self._client.close()
 
     def _encoded(
-        self, gathered: dict[TopicPartition, list[pa.Array]]
+        self, buffered: dict[TopicPartition, list[pa.Array]]
     ) -> Iterator[tuple[TopicPartition, EncodedSet]]:
         """The message sets, made one by one as they are sent, in the same memory."""
         options = self._options
-        for log, values in gathered.items():
+        for log, values in buffered.items():
             sets = encode_sets(
                 values[0] if len(values) == 1 else pa.concat_arrays(values),
                 compression=options.compression,
@@ -129,11 +129,11 @@ class BrokerSender:
                 buffers=self._buffers,
             )
             for encoded in sets:
-                self._note(log, encoded)
+                self._count(log, encoded)
                 yield log, encoded
 
     def _connected(self) -> Client:
-        # Trying again doubles nothing here: nothing was sent yet.
+        # A retry duplicates nothing here: nothing was sent yet.
         if self._client is None:
             self._client = Attempts(self._options.net.retry).run(self._connect)
         return self._client
@@ -141,7 +141,7 @@ class BrokerSender:
     def _connect(self) -> Client:
         return Client.connect(self._broker, self._options.net.connection)
 
-    def _note(self, log: TopicPartition, encoded: EncodedSet) -> None:
+    def _count(self, log: TopicPartition, encoded: EncodedSet) -> None:
         """Count a set that is about to be sent."""
         written = self._written[log]
         written.message_count += encoded.count
@@ -164,17 +164,17 @@ class BrokerSender:
             size += entry_size
         yield _request(entries)
 
-    def _ask_ends(self, client: Client, logs: Iterable[TopicPartition]) -> None:
+    def _request_ends(self, client: Client, logs: Iterable[TopicPartition]) -> None:
         """Ask where logs end, without waiting for the answers. Nothing is asked with ``acks=0``."""
         if self._options.acks == "0":
             return
         for log in logs:
-            # A broker whose replies nobody takes stops reading requests at some point.
+            # A broker whose replies are not received stops reading requests at some point.
             if client.in_flight >= PIPELINE_DEPTH:
-                self._take_end(client)
+                self._receive_end(client)
             client.send(OffsetsRequest(log.topic, log.partition, LATEST_TIME, 1))
 
-    def _take_end(self, client: Client) -> None:
+    def _receive_end(self, client: Client) -> None:
         reply = client.receive()
         log = TopicPartition(reply.request.topic, reply.request.partition, self._broker.id)
         self._written[log].ends.append(reply.body.offsets[0])
@@ -190,8 +190,8 @@ class BrokerSender:
         return start_offset, stop_offset
 
     @contextmanager
-    def _unproven(self) -> Iterator[None]:
-        """Make a failure of the connection an error that says what may be missing."""
+    def _delivery_errors(self) -> Iterator[None]:
+        """Turn a failure of the connection into an error that says what may be missing."""
         try:
             yield
         except (TransportError, ProtocolError) as error:

@@ -39,7 +39,7 @@ class Sender:
             sender.flush()
         # All brokers are asked before one is waited for.
         for sender in senders:
-            sender.ask_proof()
+            sender.request_proof()
         return tuple(receipt for sender in senders for receipt in sender.receipts())
 
     def close(self) -> None:

@@ -24,7 +24,10 @@ from spark_kafkawire.protocol.dialect import VersionRange
 from spark_kafkawire.protocol.modern.api_versions import offered
 from spark_kafkawire.protocol.modern.error_codes import ErrorCode
 from spark_kafkawire.protocol.versions import BrokerVersions
-from tests.clients.writing.modern.producing import (
+from tests.support import librdkafka
+from tests.support.certificates import Certificates
+from tests.support.foreign import CODECS, values
+from tests.support.producing import (
     FINE,
     ROWS,
     ReplyFaults,
@@ -39,9 +42,6 @@ from tests.clients.writing.modern.producing import (
     targets,
     write,
 )
-from tests.support import librdkafka
-from tests.support.certificates import Certificates
-from tests.support.foreign import CODECS, values
 from tests.support.writing import binary
 
 from .apache_kafka import ApacheKafka

@@ -31,13 +31,13 @@ from spark_kafkawire.jobs.migration.verification import Verifier
 from spark_kafkawire.jobs.state.sealed import seal, unseal
 from spark_kafkawire.options import ReadOptions
 from spark_kafkawire.records.message_set.encoding import encode
-from tests.clients.writing.modern.producing import ReplyFaults
 from tests.jobs.migration.migrating import clusters_of, one_by_one, run
 from tests.support import librdkafka, replay
 from tests.support.foreign import Record
 from tests.support.golden import MANIFEST, values_sha256
 from tests.support.noida import NoidaBroker
 from tests.support.polling import poll
+from tests.support.producing import ReplyFaults
 from tests.support.writing import binary
 from tests.support.zookeeper_tree import expired
 

@@ -15,7 +15,7 @@ from spark_kafkawire.clients.writing.modern.batches import (
 )
 from spark_kafkawire.model import TopicPartition
 from spark_kafkawire.net.transport import Deadline
-from tests.clients.writing.modern.producing import records
+from tests.support.producing import records
 
 ENCODER: Final = BatchEncoder(2, "none", None, 1 << 20)
 IDENTITY: Final = ProducerId(7, 0)

@@ -21,7 +21,13 @@ from spark_kafkawire.net.transport import Transport
 from spark_kafkawire.protocol.modern.error_codes import ErrorCode
 from spark_kafkawire.records.encoded_batch import EncodedBatch
 from spark_kafkawire.records.rows import Records
-from tests.clients.writing.modern.producing import (
+from tests.support import librdkafka
+from tests.support import mock_cluster as mock
+from tests.support.foreign import values
+from tests.support.mock_cluster import MockCluster
+from tests.support.noida import NoidaBroker
+from tests.support.polling import GRACE_S, poll
+from tests.support.producing import (
     FINE,
     ReplyFaults,
     in_parts,
@@ -31,12 +37,6 @@ from tests.clients.writing.modern.producing import (
     records,
     write,
 )
-from tests.support import librdkafka
-from tests.support import mock_cluster as mock
-from tests.support.foreign import values
-from tests.support.mock_cluster import MockCluster
-from tests.support.noida import NoidaBroker
-from tests.support.polling import GRACE_S, poll
 
 VALUES: Final = numbered(2000)
 NOT_LEADER: Final = ErrorCode.NOT_LEADER_OR_FOLLOWER

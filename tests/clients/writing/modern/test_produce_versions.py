@@ -17,12 +17,12 @@ from spark_kafkawire.protocol.dialect import Api, VersionRange
 from spark_kafkawire.protocol.primitives import Buffer
 from spark_kafkawire.records.headers import HEADERS
 from spark_kafkawire.records.rows import Records
-from tests.clients.writing.modern.producing import int64, numbered, options_of, producer, write
 from tests.records.judges import judged
 from tests.support.log_broker import OFFERED
 from tests.support.log_server import LogServer
 from tests.support.log_server import Sent as Answer
 from tests.support.polling import GRACE_S
+from tests.support.producing import int64, numbered, options_of, producer, write
 from tests.support.writing import binary
 
 LOG = TopicPartition("t", 0)

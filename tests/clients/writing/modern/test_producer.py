@@ -14,7 +14,12 @@ from spark_kafkawire.model import TopicPartition
 from spark_kafkawire.options import WriteOptions
 from spark_kafkawire.protocol.modern.error_codes import ErrorCode
 from spark_kafkawire.records.rows import Records
-from tests.clients.writing.modern.producing import (
+from tests.support import kafka_python, librdkafka
+from tests.support import mock_cluster as mock
+from tests.support.foreign import CODECS, Record, values
+from tests.support.mock_cluster import MockCluster
+from tests.support.noida import NoidaBroker
+from tests.support.producing import (
     FINE,
     ReplyFaults,
     in_parts,
@@ -25,14 +30,9 @@ from tests.clients.writing.modern.producing import (
     records,
     write,
 )
-from tests.support import kafka_python, librdkafka
-from tests.support import mock_cluster as mock
-from tests.support.foreign import CODECS, Record, values
-from tests.support.mock_cluster import MockCluster
-from tests.support.noida import NoidaBroker
 from tests.support.writing import binary
 
-from .producing import ROWS, columns, content
+from ....support.producing import ROWS, columns, content
 
 
 @pytest.mark.parametrize("codec", CODECS)

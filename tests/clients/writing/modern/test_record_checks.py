@@ -12,7 +12,7 @@ from spark_kafkawire.errors import RowError
 from spark_kafkawire.records.headers import HEADERS
 from spark_kafkawire.records.record_log import encode_batches
 from spark_kafkawire.records.rows import Records
-from tests.clients.writing.modern.producing import int64, records
+from tests.support.producing import int64, records
 from tests.support.writing import binary
 
 Pairs = list[tuple[str, bytes | None]]

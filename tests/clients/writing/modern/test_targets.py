@@ -17,14 +17,14 @@ from spark_kafkawire.clients.writing.targets import targets_type
 from spark_kafkawire.errors import RowError, TransportError, UnknownTopicError
 from spark_kafkawire.options import WriteOptions
 from spark_kafkawire.protocol.modern.error_codes import ErrorCode
-from tests.clients.writing.modern.producing import options_of, records
 from tests.support import kafka_python, librdkafka
 from tests.support.foreign import Record
 from tests.support.mock_cluster import MockCluster
 from tests.support.noida import NoidaBroker
+from tests.support.producing import options_of, records
 from tests.support.writing import binary
 
-from .producing import targets
+from ....support.producing import targets
 
 KEYS = [b"k%d" % number for number in range(40)] + [b"", b"\x00", "größe".encode()]
 

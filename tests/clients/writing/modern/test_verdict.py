@@ -19,7 +19,7 @@ from spark_kafkawire.errors import ConnectionLost, KafkaWireError, ProtocolError
 from spark_kafkawire.model import TopicPartition
 from spark_kafkawire.net.transport import Deadline
 from spark_kafkawire.protocol.modern.error_codes import ErrorCode, broker_error
-from tests.clients.writing.modern.producing import records
+from tests.support.producing import records
 
 ENCODER = BatchEncoder(2, "none", None, 1 << 20)
 RETRIED = (

@@ -14,10 +14,10 @@ from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
 from ..clients.features import check_columns_written
-from ..clients.writing.choice import CHOICES
 from ..clients.writing.partitioner import Partitioner
 from ..clients.writing.rows import Rows
 from ..clients.writing.sender import LogReceipt
+from ..clients.writing.strategy import CHOICES
 from ..clients.writing.targets import Targets, targets_type
 from ..errors import DeliveryError, KafkaWireError, OptionError, quoted, shown
 from ..model import TopicPartition

@@ -11,7 +11,7 @@ import pytest
 from pyspark.errors import AnalysisException, PythonException
 from pyspark.sql import DataFrame, SparkSession
 
-from spark_kafkawire.clients.writing.choice import CHOICES
+from spark_kafkawire.clients.writing.strategy import CHOICES
 from tests.support import librdkafka
 from tests.support import mock_cluster as mock
 from tests.support.foreign import Record, values

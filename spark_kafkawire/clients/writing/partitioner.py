@@ -19,8 +19,8 @@ import pyarrow as pa
 from ...errors import RowError, quoted
 from ...model import TopicPartition
 from ...records.rows import Records
-from .choice import CHOICES, Choice
 from .rows import Rows
+from .strategy import CHOICES, Choice
 from .targets import Targets
 
 Ids = npt.NDArray[np.int64]

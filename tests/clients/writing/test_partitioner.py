@@ -8,10 +8,10 @@ import zlib
 import pyarrow as pa
 import pytest
 
-from spark_kafkawire.clients.writing.choice import CHOICES
 from spark_kafkawire.clients.writing.murmur2 import positive_hashes
 from spark_kafkawire.clients.writing.partitioner import Partitioner
 from spark_kafkawire.clients.writing.rows import Rows
+from spark_kafkawire.clients.writing.strategy import CHOICES
 from spark_kafkawire.clients.writing.v07.targets import Targets
 from spark_kafkawire.errors import DiscoveryError, RowError
 from spark_kafkawire.model import Broker, ClusterView, TopicPartition

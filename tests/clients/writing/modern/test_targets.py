@@ -10,9 +10,9 @@ from collections.abc import Sequence
 import pytest
 
 from spark_kafkawire.clients.writing import modern, v07
-from spark_kafkawire.clients.writing.choice import CHOICES
 from spark_kafkawire.clients.writing.partitioner import Partitioner
 from spark_kafkawire.clients.writing.rows import Rows
+from spark_kafkawire.clients.writing.strategy import CHOICES
 from spark_kafkawire.clients.writing.targets import targets_type
 from spark_kafkawire.errors import RowError, TransportError, UnknownTopicError
 from spark_kafkawire.options import WriteOptions

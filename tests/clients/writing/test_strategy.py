@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spark_kafkawire.clients.writing.choice import CHOICES, crc32_hashes
+from spark_kafkawire.clients.writing.strategy import CHOICES, crc32_hashes
 from tests.support.writing import binary
 
 #: The check value of CRC-32 (its catalogue's "123456789"), and zlib's of the others.

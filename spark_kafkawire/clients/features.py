@@ -1,4 +1,4 @@
-"""What rows lose with brokers that are too old for it: said on the driver, before there are rows."""
+"""Columns that old brokers cannot store or return: told on the driver, before any row is sent or read."""
 
 from __future__ import annotations
 

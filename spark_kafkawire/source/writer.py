@@ -17,7 +17,7 @@ from ..clients.features import check_columns_written
 from ..clients.writing.partitioner import Partitioner
 from ..clients.writing.rows import Rows
 from ..clients.writing.sender import LogReceipt
-from ..clients.writing.strategy import CHOICES
+from ..clients.writing.strategy import STRATEGIES
 from ..clients.writing.targets import Targets, targets_type
 from ..errors import DeliveryError, KafkaWireError, OptionError, quoted, shown
 from ..model import TopicPartition
@@ -114,7 +114,7 @@ class KafkaWireBatchWriter(DataSourceArrowWriter):
     def _write(self, iterator: Iterator[pa.RecordBatch]) -> KafkaWireCommitMessage:
         context = TaskContext.get()
         first = context.partitionId() if context else 0
-        partitioner = Partitioner(self._targets, first, CHOICES[self._options.partitioner])
+        partitioner = Partitioner(self._targets, first, STRATEGIES[self._options.partitioner])
         with self._targets.sender(self._options) as sender:
             for number, batch in enumerate(iterator):
                 try:

@@ -11,7 +11,7 @@ import pytest
 from pyspark.errors import AnalysisException, PythonException
 from pyspark.sql import DataFrame, SparkSession
 
-from spark_kafkawire.clients.writing.strategy import CHOICES
+from spark_kafkawire.clients.writing.strategy import STRATEGIES
 from tests.support import librdkafka
 from tests.support import mock_cluster as mock
 from tests.support.foreign import Record, values
@@ -173,7 +173,7 @@ def test_partition_column_and_partitioner_priorities(spark: SparkSession, noida:
     for name in ("murmur2", "consistent"):
         topic = noida.create_topic(partitions=3)
         save(frame.coalesce(1), noida, topic=topic, partitioner=name)
-        hashes = CHOICES[name].hashes
+        hashes = STRATEGIES[name].hashes
         assert hashes
         places = (hashes(binary([b"k", b"other"])) % 3).tolist()
         expected = [[Record(b"named", b"k")] if number == 2 else [] for number in range(3)]

@@ -3,8 +3,8 @@
     for log, records in partitioner.split(rows):
         sender.add(log, records)
 
-A row's columns ``broker`` and ``partition`` come first, then its key, then its turn or that of its
-batch (``choice``).
+The columns ``broker`` and ``partition`` of a row come first, then its key, then the next log in turn for
+the row or its batch (``strategy``).
 All work is done on columns; only distinct topics, brokers and partitions become Python objects.
 """
 
@@ -20,7 +20,7 @@ from ...errors import RowError, quoted
 from ...model import TopicPartition
 from ...records.rows import Records
 from .rows import Rows
-from .strategy import CHOICES, Choice
+from .strategy import STRATEGIES, Strategy
 from .targets import Targets
 
 Ids = npt.NDArray[np.int64]
@@ -32,13 +32,13 @@ _LISTED_MAX: Final = 12
 
 
 class Partitioner:
-    """Splits the batches of one task. ``first`` is the list position its first batch goes to: it
+    """Splits the batches of one task. ``first`` is the index of the log that its first batch goes to: it
     differs from task to task, so that tasks do not all begin with the same log."""
 
-    def __init__(self, targets: Targets, first: int = 0, choice: Choice = CHOICES["murmur2"]) -> None:
+    def __init__(self, targets: Targets, first: int = 0, strategy: Strategy = STRATEGIES["murmur2"]) -> None:
         self._targets = targets
         self._first = first
-        self._choice = choice
+        self._strategy = strategy
         self._turns: dict[str, int] = {}
         self._choices: dict[str, Ids] = {}
         self._nameable: dict[str, tuple[TopicPartition, ...]] = {}
@@ -54,8 +54,8 @@ class Partitioner:
         if not rows.count:
             return []
         topics, topic_codes = self._topics(rows)
-        ids, turns = self._in_turn(topics, topic_codes)
-        keyed = self._choice.keyed(rows.keys, rows.count)
+        ids, turns = self._round_robin(topics, topic_codes)
+        keyed = self._strategy.keyed(rows.keys, rows.count)
         if keyed is not None:
             ids = np.where(keyed, self._by_key(topics, topic_codes, rows.keys), ids)
         if rows.brokers is not None or rows.partitions is not None:
@@ -81,20 +81,20 @@ class Partitioner:
                 self._turns[topic] = self._first
         return topics, codes
 
-    def _in_turn(self, topics: list[str], topic_codes: Ids) -> tuple[Ids, list[int]]:
-        """The log whose turn it is, for each row, and how many turns each topic has taken."""
+    def _round_robin(self, topics: list[str], topic_codes: Ids) -> tuple[Ids, list[int]]:
+        """The next log, for each row, and by how many logs each topic has advanced."""
         turns = np.array([self._turns[topic] for topic in topics], np.int64)
-        if not self._choice.row_by_row:
+        if not self._strategy.row_by_row:
             picked = self._picked(topics, np.arange(len(topics)), turns)
             return picked[topic_codes], [1] * len(topics)
         places, counts = _places_within(topic_codes, len(topics))
         return self._picked(topics, topic_codes, turns[topic_codes] + places), counts.tolist()
 
     def _by_key(self, topics: list[str], topic_codes: Ids, keys: pa.Array | None) -> Ids:
-        assert self._choice.hashes is not None
+        assert self._strategy.hashes is not None
         if keys is None:
             keys = pa.nulls(len(topic_codes), pa.binary())
-        return self._picked(topics, topic_codes, self._choice.hashes(keys))
+        return self._picked(topics, topic_codes, self._strategy.hashes(keys))
 
     def _picked(self, topics: list[str], topic_codes: Ids, numbers: Ids) -> Ids:
         """For each number the log at its remainder in the list of its topic."""

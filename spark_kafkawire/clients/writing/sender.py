@@ -1,4 +1,4 @@
-"""What a task's writing needs of a client, whatever protocol its brokers speak."""
+"""What a task's writing needs of a client, whatever generation its brokers are of."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How rows that name no partition choose one: the partitioners, by the names users know.
+"""Partitioning strategies for rows that name no partition, by the values of the option ``partitioner``.
 
 ``murmur2`` is what the Java producer does, ``consistent`` and ``consistent_random`` are
 librdkafka's, ``roundrobin`` is Java's RoundRobinPartitioner. All work on a column of keys.
@@ -25,13 +25,13 @@ Bools = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
-    """One partitioner, as data.
+class Strategy:
+    """One strategy, as data.
 
     ``hashes`` gives each key of a binary column a number that is not negative; its remainder by
     the number of a topic's logs picks from their list. A row that has no key by ``null_is_key``
-    and ``empty_is_key`` goes in turn: its whole batch to one log, or, ``row_by_row``, each row to
-    the next one.
+    and ``empty_is_key`` goes to the next log: with its whole batch, or, ``row_by_row``, each row to
+    another one.
     """
 
     hashes: Callable[[pa.Array], Hashes] | None
@@ -66,13 +66,13 @@ def crc32_hashes(keys: pa.Array) -> Hashes:
     return crc32_each(values, ends.astype(np.int64)).astype(np.int64)
 
 
-#: The partitioners by the value of the option ``partitioner``.
-CHOICES: Final[Mapping[str, Choice]] = MappingProxyType(
+#: By the value of the option ``partitioner``.
+STRATEGIES: Final[Mapping[str, Strategy]] = MappingProxyType(
     {
-        "murmur2": Choice(positive_hashes),
-        "consistent": Choice(crc32_hashes, null_is_key=True),
-        "consistent_random": Choice(crc32_hashes, empty_is_key=False),
-        "roundrobin": Choice(None, row_by_row=True),
-        "sticky": Choice(None),
+        "murmur2": Strategy(positive_hashes),
+        "consistent": Strategy(crc32_hashes, null_is_key=True),
+        "consistent_random": Strategy(crc32_hashes, empty_is_key=False),
+        "roundrobin": Strategy(None, row_by_row=True),
+        "sticky": Strategy(None),
     }
 )

@@ -1,4 +1,4 @@
-"""Where the rows of a write can go, whatever protocol the brokers speak."""
+"""Where the rows of a write can go, whatever generation the brokers are of."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Targets(Protocol):
         """The targets of one topic alone, with all that can be known of it. Raises as ``choices``."""
 
     def choices(self, topic: str) -> tuple[TopicPartition, ...]:
-        """The logs that keys and turns choose from, in the order in which they count them.
+        """The logs that strategies pick from, in the order by which they count them.
 
         Raises ``DiscoveryError`` (fatal) for a topic that is not there and is not made.
         """

@@ -11,7 +11,7 @@ import pytest
 from spark_kafkawire.clients.writing.murmur2 import positive_hashes
 from spark_kafkawire.clients.writing.partitioner import Partitioner
 from spark_kafkawire.clients.writing.rows import Rows
-from spark_kafkawire.clients.writing.strategy import CHOICES
+from spark_kafkawire.clients.writing.strategy import STRATEGIES
 from spark_kafkawire.clients.writing.v07.targets import Targets
 from spark_kafkawire.errors import DiscoveryError, RowError
 from spark_kafkawire.model import Broker, ClusterView, TopicPartition
@@ -196,7 +196,7 @@ def test_order_within_a_log_is_the_order_of_the_rows() -> None:
 
 
 def test_rows_go_round_the_list_one_by_one_with_roundrobin_whatever_their_keys() -> None:
-    partitioner = Partitioner(targets(), first=3, choice=CHOICES["roundrobin"])
+    partitioner = Partitioner(targets(), first=3, strategy=STRATEGIES["roundrobin"])
     values = binary([b"a", b"b", b"c"])
     rows = rows_of(values, "t", keys=binary([b"same", b"same", None]))
     assert split(partitioner, rows) == {"t 1-0": [b"a"], "t 1-1": [b"b"], "t 0-0": [b"c"]}
@@ -204,14 +204,14 @@ def test_rows_go_round_the_list_one_by_one_with_roundrobin_whatever_their_keys()
 
 
 def test_batches_go_round_the_list_with_sticky_whatever_their_keys() -> None:
-    partitioner = Partitioner(targets(), first=3, choice=CHOICES["sticky"])
+    partitioner = Partitioner(targets(), first=3, strategy=STRATEGIES["sticky"])
     rows = rows_of(binary([b"a", b"b", b"c"]), "t", keys=binary([b"one", b"two", None]))
     assert split(partitioner, rows) == {"t 1-0": [b"a", b"b", b"c"]}
     assert split(partitioner, rows) == {"t 1-1": [b"a", b"b", b"c"]}
 
 
 def test_each_topic_counts_its_own_rows_with_roundrobin() -> None:
-    partitioner = Partitioner(targets(log("0-0", "u"), log("1-0", "u")), choice=CHOICES["roundrobin"])
+    partitioner = Partitioner(targets(log("0-0", "u"), log("1-0", "u")), strategy=STRATEGIES["roundrobin"])
     rows = rows_of(binary([b"a", b"b", b"c", b"d", b"e"]), pa.array(["u", "t", "u", "u", "t"]))
     assert split(partitioner, rows) == {
         "u 0-0": [b"a", b"d"],
@@ -224,7 +224,7 @@ def test_each_topic_counts_its_own_rows_with_roundrobin() -> None:
 
 def test_consistent_picks_by_crc_32_and_puts_all_null_keys_in_one_log() -> None:
     keys = [b"123456789", b"a", b"", None]
-    partitioner = Partitioner(targets(), first=3, choice=CHOICES["consistent"])
+    partitioner = Partitioner(targets(), first=3, strategy=STRATEGIES["consistent"])
     parts = split(partitioner, rows_of(binary([b"1", b"2", b"3", b"4"]), "t", keys=binary(keys)))
     places = [zlib.crc32(key or b"") % len(NAMES) for key in keys]
     assert places == [2, 2, 0, 0]
@@ -234,16 +234,16 @@ def test_consistent_picks_by_crc_32_and_puts_all_null_keys_in_one_log() -> None:
 
 def test_consistent_random_sends_null_and_empty_keys_in_turn() -> None:
     keys = [b"123456789", b"", None]
-    partitioner = Partitioner(targets(), first=3, choice=CHOICES["consistent_random"])
+    partitioner = Partitioner(targets(), first=3, strategy=STRATEGIES["consistent_random"])
     parts = split(partitioner, rows_of(binary([b"1", b"2", b"3"]), "t", keys=binary(keys)))
     assert parts == {"t 0-2": [b"1"], "t 1-0": [b"2", b"3"]}
 
 
-@pytest.mark.parametrize("name", CHOICES)
+@pytest.mark.parametrize("name", STRATEGIES)
 def test_a_named_partition_beats_every_partitioner(name: str) -> None:
     values = binary([b"a"])
     rows = rows_of(values, "t", keys=values, brokers=int32([1]), partitions=int32([1]))
-    assert split(Partitioner(targets(), choice=CHOICES[name]), rows) == {"t 1-1": [b"a"]}
+    assert split(Partitioner(targets(), strategy=STRATEGIES[name]), rows) == {"t 1-1": [b"a"]}
 
 
 def test_an_empty_batch_has_no_parts_and_takes_no_turn() -> None:

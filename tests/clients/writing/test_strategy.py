@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spark_kafkawire.clients.writing.strategy import CHOICES, crc32_hashes
+from spark_kafkawire.clients.writing.strategy import STRATEGIES, crc32_hashes
 from tests.support.writing import binary
 
 #: The check value of CRC-32 (its catalogue's "123456789"), and zlib's of the others.
@@ -54,7 +54,7 @@ def test_a_partitioner_tells_which_rows_choose_by_their_key(
     name: str, keyed: list[bool] | None, without_keys: list[bool] | None
 ) -> None:
     def listed(keys: pa.Array | None) -> list[bool] | None:
-        chooses = CHOICES[name].keyed(keys, 3)
+        chooses = STRATEGIES[name].keyed(keys, 3)
         return None if chooses is None else chooses.tolist()
 
     assert listed(binary([b"key", b"", None])) == keyed

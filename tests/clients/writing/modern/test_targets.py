@@ -12,7 +12,7 @@ import pytest
 from spark_kafkawire.clients.writing import modern, v07
 from spark_kafkawire.clients.writing.partitioner import Partitioner
 from spark_kafkawire.clients.writing.rows import Rows
-from spark_kafkawire.clients.writing.strategy import CHOICES
+from spark_kafkawire.clients.writing.strategy import STRATEGIES
 from spark_kafkawire.clients.writing.targets import targets_type
 from spark_kafkawire.errors import RowError, TransportError, UnknownTopicError
 from spark_kafkawire.options import WriteOptions
@@ -129,7 +129,7 @@ def ours(
     noida: NoidaBroker, topic: str, keys: list[bytes], name: str, partitions: int
 ) -> list[set[bytes | None]]:
     """Where our partitioner of that name puts the keys."""
-    partitioner = Partitioner(targets(noida.bootstrap_servers), choice=CHOICES[name])
+    partitioner = Partitioner(targets(noida.bootstrap_servers), strategy=STRATEGIES[name])
     parts: list[set[bytes | None]] = [set() for _ in range(partitions)]
     for log, split in partitioner.split(Rows(records(keys), topic, keys=binary(keys))):
         parts[log.partition] = set(split.values.to_pylist())

@@ -195,6 +195,10 @@ class ClusterReport:
         """Where the group of that index stands in all logs."""
         return GroupTotal.of(log.positions[index] for log in self.logs)
 
+    def strays_of(self, index: int) -> tuple[GroupOffset, ...]:
+        """The offsets of the group of that index for logs that the cluster does not hold."""
+        return tuple(stray for stray in self.strays if stray.group == self.groups[index])
+
     def group_offsets(self) -> tuple[GroupOffset, ...]:
         """All offsets of the groups, sorted; also those for logs that are not there."""
         held = (

@@ -30,8 +30,12 @@ def as_json(report: ClusterReport) -> dict[str, Any]:
 
 def _group(report: ClusterReport, index: int) -> dict[str, Any]:
     total = report.group(index)
-    strays = sum(stray.group == report.groups[index] for stray in report.strays)
-    return {"partitions": total.log_count, "lag": total.lag, "lost": total.lost, "unknown_partitions": strays}
+    return {
+        "partitions": total.log_count,
+        "lag": total.lag,
+        "lost": total.lost,
+        "unknown_partitions": len(report.strays_of(index)),
+    }
 
 
 def _log(report: ClusterReport, log: LogReport) -> dict[str, Any]:

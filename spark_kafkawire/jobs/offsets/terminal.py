@@ -61,7 +61,9 @@ def _groups(report: ClusterReport) -> Iterator[str]:
         where = f"{total.log_count:,} of {count_text(len(report.logs), 'partition')} with an offset"
         lost = [f"{size_text(total.lost, report.unit)} lost"] if total.lost else []
         beyond = [f"{total.beyond_count:,} beyond the end"] if total.beyond_count else []
-        yield ", ".join([f"group {printable(group)}: {lag}", where, *lost, *beyond])
+        strays = len(report.strays_of(index))
+        away = [f"{count_text(strays, 'offset')} in partitions that are not there"] if strays else []
+        yield ", ".join([f"group {printable(group)}: {lag}", where, *lost, *beyond, *away])
 
 
 def _table(report: ClusterReport, rows: tuple[LogReport, ...] | tuple[TopicReport, ...]) -> Table:

@@ -299,6 +299,21 @@ def test_a_group_of_later_kafka_with_members_is_left_alone(
     assert librdkafka.committed_offset(modern["servers"], group, topic) == 4
 
 
+@pytest.mark.usefixtures("zookeeper")
+def test_a_check_fails_where_an_offset_is_in_no_log(run: Run, cluster: EmbeddedCluster) -> None:
+    check = (*at(cluster), "--check", "--group")
+    code, out, err = run(*check, "lab-group")
+    assert (code, out.splitlines()[-1].split(), err) == (0, ["data", "loss", "none"], "")
+    code, out, _ = run(*check, "lab-two")
+    complaint = "group 'lab-two': 3 offsets in logs that no broker holds, cc-comp 0-0 first"
+    assert (code, out.splitlines()[-1].split(maxsplit=2)) == (3, ["data", "loss", complaint])
+    assert "3 offsets in partitions that are not there" in out
+    code, out, _ = run(*check, "lab-two", "--json")
+    assert (code, json.loads(out)["data_loss"]) == (3, [complaint])
+    code, out, _ = run(*check, "lab-tow")
+    assert (code, "data loss  group 'lab-tow' has committed no offset here" in out) == (3, True)
+
+
 HERE = "--option=zookeeper.connect=ZOOKEEPER"
 
 
@@ -318,6 +333,8 @@ HERE = "--option=zookeeper.connect=ZOOKEEPER"
         ([HERE, "--group", "a/b"], "group 'a/b' cannot be the name of a node"),
         ([HERE, "--html", "missing/page.html"], "argument --html: missing/page.html: No such file"),
         ([HERE, "--export", "file"], "argument --export: needs --group or --all-groups"),
+        ([HERE, "--check"], "argument --check: needs --group or --all-groups"),
+        ([HERE, "--import", "wrong", "--check"], "argument --check: does not go with --import"),
         ([HERE, "--group", "g", "--all-groups"], "argument --all-groups: not allowed with"),
         ([HERE, "--import", "wrong", "--all-groups"], "argument --all-groups: does not go with --import"),
         ([HERE, "--export", "missing/f", "--group", "g"], "argument --export: missing/f: No such file"),
@@ -380,6 +397,7 @@ def test_help_tells_the_whole_story(run: Run) -> None:
     assert code == 0
     for word in (
         "--group",
+        "--check",
         "--html",
         "--export",
         "--import",

@@ -76,25 +76,26 @@ def _heading(report: ClusterReport) -> Iterator[Markup]:
 
 def _groups(report: ClusterReport) -> Iterator[Markup]:
     if report.groups:
-        totals = ((name, report.group(index)) for index, name in enumerate(report.groups))
-        yield tag(
-            "section",
-            tag("h2", "Consumer groups"),
-            tag("div", *(_group_card(report, name, total) for name, total in totals), class_="cards"),
-        )
+        cards = (_group_card(report, index) for index in range(len(report.groups)))
+        yield tag("section", tag("h2", "Consumer groups"), tag("div", *cards, class_="cards"))
 
 
-def _group_card(report: ClusterReport, name: str, total: GroupTotal) -> Markup:
+def _group_card(report: ClusterReport, index: int) -> Markup:
+    total = report.group(index)
     if not total.log_count:
         content = [tag("p", "has committed no offset here")]
     elif total.lag is None:
         content = [tag("p", "no broker serves the logs that it has offsets for", class_="warning")]
     else:
-        content = [*_group_lag(report, name, total.lag, total)]
-    return tag("article", tag("h3", tag("bdi", printable(name))), *content)
+        content = [*_group_lag(report, total.lag, total)]
+    if strays := len(report.strays_of(index)):
+        content += [
+            tag("p", f"{count_text(strays, 'offset')} in partitions that are not there", class_="warning")
+        ]
+    return tag("article", tag("h3", tag("bdi", printable(report.groups[index]))), *content)
 
 
-def _group_lag(report: ClusterReport, name: str, lag: int, total: GroupTotal) -> Iterator[Markup]:
+def _group_lag(report: ClusterReport, lag: int, total: GroupTotal) -> Iterator[Markup]:
     unit = report.unit
     read = 100 * (total.size - lag) / total.size if total.size else 100.0
     text = f"{WORDINGS[unit].size} to read" if lag else "all is read"
@@ -105,8 +106,6 @@ def _group_lag(report: ClusterReport, name: str, lag: int, total: GroupTotal) ->
     yield tag("p", f"{read:.1f} % read · {logs}")
     if total.lost:
         yield tag("p", f"{size_text(total.lost, unit)} deleted before they were read", class_="warning")
-    if strays := sum(stray.group == name for stray in report.strays):
-        yield tag("p", f"{count_text(strays, 'offset')} of partitions that are not in the cluster")
     if total.beyond_count:
         where = count_text(total.beyond_count, "offset")
         yield tag("p", f"{where} beyond the end of the log", class_="warning")

@@ -15,7 +15,8 @@ from ..protocol.buffers import Buffers
 from ..protocol.primitives import Buffer, read_int32
 from ..records.checksum import crc32
 from ..records.message_set.decoding import decode
-from ..records.message_set.index import LENGTH_BYTES, MessageIndex, Stop, index_messages, message_size
+from ..records.message_set.index import MessageIndex, Stop, index_messages, message_size
+from ..records.message_set.kernels import LENGTH_BYTES
 
 #: How much of a segment is checked at once, bytes; a larger message is checked as a whole.
 RECOVERY_WINDOW_BYTES: Final = 16 << 20

@@ -4,14 +4,16 @@ A message set is messages one after the other (layout: ``index``). A compressed 
 a message set, again with compressed messages perhaps. Decoding is deep: rows are the innermost
 messages, and offsets are byte positions of the outermost ones in the log.
 
-    bytes -> index -> [flatten compressed messages] -> gather values -> check CRCs -> columns
+    plain:       bytes -> columns
+    compressed:  bytes -> index -> flatten compressed messages -> gather values -> check CRCs -> columns
 
 Every step runs once for all messages of a buffer; only decompression runs once per message.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -19,12 +21,13 @@ from ...errors import CorruptDataError
 from ...protocol.buffers import Buffers
 from ...protocol.primitives import Buffer
 from .. import compiler
-from ..arrays import Int32s, Int64s, Uint8s, byte_array
-from ..checksum import first_mismatch
+from ..arrays import Int32s, Int64s, Uint8s, byte_array, room
+from ..checksum import first_mismatch, library_address
 from ..columns import Columns, binary_array
 from ..limits import DEFAULT_LIMITS, DecodeLimits
 from . import kernels
-from .index import CODEC_MASK, HEADER_BYTES, LENGTH_BYTES, NO_VALUES, MessageIndex, Stop, damage, index_array
+from .index import MESSAGE_SIZE_MIN, MessageIndex, Stop, damage, first_rows, grown, index_array, more_rows
+from .kernels import ATTRIBUTES_POS, CODEC_MASK, LENGTH_BYTES
 from .nesting import Level, flatten
 
 
@@ -41,8 +44,8 @@ class Decoded:
     cut: bool
 
 
-#: Payloads in a row, where each begins (one more for the end), the first row with a wrong CRC.
-_Gathered = tuple[Uint8s, Int32s, int | None]
+_NO_VALUES: Final = np.empty(0, np.uint8)
+_WRONG_CRC: Final = "the CRC-32 of its payload is wrong"
 
 
 def decode(
@@ -65,22 +68,10 @@ def decode(
     """
     whole, buffers = byte_array(buf), buffers or Buffers()
     window = _window(whole, limits)
-    outer, copied = _index_copying(window, limits, buffers)
-    if outer.stop in (Stop.BAD_LENGTH, Stop.BAD_MAGIC):
-        offset = base_offset + outer.size
-        raise CorruptDataError(
-            f"no message begins at offset {offset} ({outer.stop.meaning}): the log is damaged there,"
-            " or it was read from an offset where no message begins",
-            offset,
-        )
-    level = Level(window, outer, np.arange(outer.count), outer.count)
-    if copied is None:
-        level = flatten(level, base_offset, limits)
-    gathered = _gather(level.buf, level.index, copied, buffers)
-    columns = _columns(level, outer, base_offset, values, gathered)
-    size = outer.size if level.kept == outer.count else int(outer.pos[level.kept])
-    is_limited = len(window) < len(whole) or outer.stop is Stop.ROWS_FULL or level.kept < outer.count
-    return Decoded(columns, size, cut=not is_limited)
+    decoded = None if _is_compressed(window) else _decode_plain(window, base_offset, limits, values, buffers)
+    if decoded is None:
+        decoded = _decode_nested(window, base_offset, limits, values, buffers)
+    return replace(decoded, cut=decoded.cut and len(window) == len(whole))
 
 
 def _window(buf: Uint8s, limits: DecodeLimits) -> Uint8s:
@@ -91,46 +82,101 @@ def _window(buf: Uint8s, limits: DecodeLimits) -> Uint8s:
     return buf[: max(limits.batch_bytes_max, first)]
 
 
-def _index_copying(
-    window: Uint8s, limits: DecodeLimits, buffers: Buffers
-) -> tuple[MessageIndex, Uint8s | None]:
-    """The messages, and memory that begins with their payloads; None where some are compressed."""
-    # Where the first one is compressed all are, most likely.
-    if len(window) > HEADER_BYTES and window[4] and window[5] & CODEC_MASK:
-        return index_array(window, limits.rows_max), None
-    values = np.frombuffer(buffers.take(len(window)), np.uint8)
-    outer = index_array(window, limits.rows_max, values)
-    return outer, None if outer.codec.any() else values
+def _is_compressed(window: Uint8s) -> bool:
+    """Whether the first message is compressed: all are then, most likely."""
+    has_header = len(window) > MESSAGE_SIZE_MIN
+    return has_header and bool(window[LENGTH_BYTES] and window[ATTRIBUTES_POS] & CODEC_MASK)
 
 
-def _columns(
-    level: Level, outer: MessageIndex, base_offset: int, values: bool, gathered: _Gathered
-) -> Columns:
-    data, offsets, wrong_row = gathered
+def _decode_plain(
+    window: Uint8s, base_offset: int, limits: DecodeLimits, values: bool, buffers: Buffers
+) -> Decoded | None:
+    """The messages where all are plain; None where one is not, or CRCs cannot be checked on the way."""
+    library = library_address()
+    if not library:
+        return None
+    data = np.frombuffer(buffers.take(len(window)), np.uint8) if values else _NO_VALUES
+    read = _read_plain(window, base_offset, limits.rows_max, library, data)
+    if read.code == kernels.COMPRESSED:
+        return None
+    compiler.expect(len(read.offset))
+    _check_stop(Stop(read.code), base_offset + read.size)
+    if (row := read.wrong_row) >= 0:
+        raise damage(int(read.offset[row]), int(read.next_offset[row]), _WRONG_CRC)
+    array = binary_array(data[: read.value_offsets[-1]], read.value_offsets) if values else None
+    columns = Columns(read.offset, np.zeros(len(read.offset), np.int32), read.next_offset, array)
+    return Decoded(columns, read.size, cut=read.code != kernels.ROWS_FULL)
+
+
+class _Read(NamedTuple):
+    """What ``kernels.read_plain`` gave, and the columns it filled; ``size`` bytes were read."""
+
+    code: int
+    size: int
+    wrong_row: int
+    offset: Int64s
+    next_offset: Int64s
+    value_offsets: Int32s
+
+
+def _read_plain(window: Uint8s, base_offset: int, rows_max: int, library: int, data: Uint8s) -> _Read:
+    """Read plain messages into columns, which grow with what was found."""
+    count = first_rows(window, rows_max)
+    offset, next_offset = room(count, np.int64), room(count, np.int64)
+    value_offsets = room(count + 1, np.int32)
+    pos, row, value_pos, wrong_row = 0, 0, 0, -1
+    while True:
+        columns = (offset, next_offset, value_offsets)
+        code, pos, row, value_pos, wrong_row = kernels.read_plain(
+            window, pos, row, value_pos, wrong_row, base_offset, library, data, *columns
+        )
+        if code != kernels.ROWS_FULL or row == rows_max:
+            break
+        count = more_rows(window, pos, row, rows_max)
+        offset, next_offset = grown(offset, row, count), grown(next_offset, row, count)
+        value_offsets = grown(value_offsets, row, count + 1)
+    value_offsets[row] = value_pos
+    return _Read(code, pos, wrong_row, offset[:row], next_offset[:row], value_offsets[: row + 1])
+
+
+def _check_stop(stop: Stop, offset: int) -> None:
+    if stop in (Stop.BAD_LENGTH, Stop.BAD_MAGIC):
+        raise CorruptDataError(
+            f"no message begins at offset {offset} ({stop.meaning}): the log is damaged there,"
+            " or it was read from an offset where no message begins",
+            offset,
+        )
+
+
+def _decode_nested(
+    window: Uint8s, base_offset: int, limits: DecodeLimits, values: bool, buffers: Buffers
+) -> Decoded:
+    """The messages where some are compressed."""
+    outer = index_array(window, limits.rows_max)
+    _check_stop(outer.stop, base_offset + outer.size)
+    level = flatten(Level(window, outer, np.arange(outer.count), outer.count), base_offset, limits)
+    offset, next_offset = base_offset + outer.pos, base_offset + outer.next_pos
+    data, value_offsets, wrong_row = _gather(level.buf, level.index, buffers)
     if wrong_row is not None:
         origin = int(level.origin[wrong_row])
-        raise damage(outer, origin, base_offset, "the CRC-32 of its payload is wrong")
-    offset, next_offset = base_offset + outer.pos, base_offset + outer.next_pos
-    place = np.zeros(len(offset), np.int32)
-    if level.index is not outer:
-        offset, next_offset = offset[level.origin], next_offset[level.origin]
-        place = _index(level.origin)
-    return Columns(offset, place, next_offset, binary_array(data, offsets) if values else None)
+        raise damage(int(offset[origin]), int(next_offset[origin]), _WRONG_CRC)
+    array = binary_array(data, value_offsets) if values else None
+    columns = Columns(offset[level.origin], _places(level.origin), next_offset[level.origin], array)
+    is_whole = level.kept == outer.count
+    size = outer.size if is_whole else int(outer.pos[level.kept])
+    return Decoded(columns, size, cut=is_whole and outer.stop is not Stop.ROWS_FULL)
 
 
-def _gather(buf: Uint8s, index: MessageIndex, copied: Uint8s | None, buffers: Buffers) -> _Gathered:
-    """All payloads in a row, which the index_messages may have ``copied`` already."""
+def _gather(buf: Uint8s, index: MessageIndex, buffers: Buffers) -> tuple[Uint8s, Int32s, int | None]:
+    """Payloads one after the other, where each begins (one more for the end), the first wrong CRC's row."""
     compiler.expect(index.count)
-    size = int(index.payload_size.sum())
-    target = np.frombuffer(buffers.take(size), np.uint8) if copied is None else NO_VALUES
-    data = target if copied is None else copied[:size]
-    offsets = np.empty(index.count + 1, np.int32)
-    kernels.gather(buf, index.payload_pos, index.payload_size, target, offsets)
-    wrong_row = first_mismatch(buf, index.payload_pos, index.payload_size, index.crc)
-    return data, offsets, wrong_row
+    data = np.frombuffer(buffers.take(int(index.payload_size.sum())), np.uint8)
+    offsets = room(index.count + 1, np.int32)
+    kernels.gather(buf, index.payload_pos, index.payload_size, data, offsets)
+    return data, offsets, first_mismatch(buf, index.payload_pos, index.payload_size, index.crc)
 
 
-def _index(origin: Int64s) -> Int32s:
+def _places(origin: Int64s) -> Int32s:
     """The place of each row among those of the same origin."""
     rows = np.arange(len(origin))
     first = np.flatnonzero(np.diff(origin, prepend=-1))

@@ -11,7 +11,6 @@ Source: recordings of a 0.7.2 broker.
 from __future__ import annotations
 
 import enum
-import struct
 import sys
 from dataclasses import dataclass, replace
 from typing import Any, Final
@@ -20,19 +19,15 @@ import numpy as np
 import numpy.typing as npt
 
 from ...errors import CorruptDataError
-from ...protocol.primitives import Buffer
+from ...protocol.primitives import Buffer, read_int32
 from .. import compiler
-from ..arrays import Int64s, Uint8s, byte_array
+from ..arrays import Int64s, Uint8s, byte_array, room
 from . import kernels
+from .kernels import CODEC_MASK, LENGTH_BYTES, LENGTH_MIN
 
-LENGTH_BYTES: Final = 4
-#: Bytes before the payload of a magic-0 message; one more with magic 1.
-HEADER_BYTES: Final = 9
 MAGIC_MAX: Final = 1
-#: The bits of ``attributes`` that name the codec. The others mean nothing and are kept.
-CODEC_MASK: Final = 3
-
-_LENGTH: Final = struct.Struct(">i")
+#: Smallest message: one of magic 0 and no payload.
+MESSAGE_SIZE_MIN: Final = LENGTH_BYTES + LENGTH_MIN
 #: The columns of ``MessageIndex``, in the order in which ``kernels.index_messages`` fills them.
 _COLUMNS: Final = {
     "pos": np.int64,
@@ -43,8 +38,6 @@ _COLUMNS: Final = {
     "attributes": np.uint8,
     "region": np.int64,
 }
-#: Where payloads that are not to be copied go.
-NO_VALUES: Final = np.empty(0, np.uint8)
 #: Rows that are indexed before the number of the others is guessed from them.
 _FIRST_ROWS: Final = 1024
 
@@ -132,30 +125,26 @@ def message_size(buf: Buffer) -> int | None:
     """
     if len(buf) < LENGTH_BYTES:
         return None
-    (length,) = _LENGTH.unpack_from(buf)
+    length = read_int32(buf)
     magic = buf[LENGTH_BYTES] if len(buf) > LENGTH_BYTES else 0
     if magic > MAGIC_MAX:
         raise CorruptDataError(f"no message begins here: magic {magic} is not one of Kafka 0.7")
-    if length < HEADER_BYTES - LENGTH_BYTES + magic:
+    if length < LENGTH_MIN + magic:
         raise CorruptDataError(f"no message begins here: length {length} is shorter than a header")
-    return LENGTH_BYTES + int(length)
+    return LENGTH_BYTES + length
 
 
-def damage(index: MessageIndex, row: int, base_offset: int, reason: str) -> CorruptDataError:
-    """The error for a damaged message of a set that lies at ``base_offset`` of its log."""
-    offset, next_offset = base_offset + int(index.pos[row]), base_offset + int(index.next_pos[row])
+def damage(offset: int, next_offset: int, reason: str) -> CorruptDataError:
+    """The error for a damaged message at an offset of its log."""
     return CorruptDataError(
         f"message at offset {offset} is damaged: {reason}; the next one begins at {next_offset}", offset
     )
 
 
-def index_array(buf: Uint8s, rows_max: int, values: Uint8s = NO_VALUES) -> MessageIndex:
-    """``index_messages`` of a read-only array; copies plain payloads one after the other to ``values``.
-
-    ``values`` is as long as ``buf`` at least, or empty: then nothing is copied.
-    """
+def index_array(buf: Uint8s, rows_max: int) -> MessageIndex:
+    """``index_messages`` of a read-only array."""
     starts, stops = np.zeros(1, np.int64), np.array([len(buf)], np.int64)
-    code, pos, columns = _index(buf, starts, stops, rows_max, values)
+    code, pos, columns = _index(buf, starts, stops, rows_max)
     is_cut = code == kernels.END and pos < len(buf)
     return MessageIndex(pos, Stop.CUT if is_cut else Stop(code), *columns)
 
@@ -166,28 +155,35 @@ def index_regions(buf: Uint8s, starts: Int64s, stops: Int64s, rows_max: int) -> 
     Set ``i`` is ``[starts[i], stops[i])``; what a set's end cuts is passed over, but a set
     with no whole message and at least a length stops the index as ``CUT``.
     """
-    code, pos, columns = _index(buf, starts, stops, rows_max, NO_VALUES)
+    code, pos, columns = _index(buf, starts, stops, rows_max)
     return MessageIndex(pos, Stop(code), *columns)
 
 
-def _index(buf: Uint8s, starts: Int64s, stops: Int64s, rows_max: int, values: Uint8s) -> tuple[int, int, Any]:
+def _index(buf: Uint8s, starts: Int64s, stops: Int64s, rows_max: int) -> tuple[int, int, Any]:
     """The kernel's code, where it stopped, and the columns, which grow with what was found."""
-    room = min(len(buf) // (HEADER_BYTES + 1) + 1, _FIRST_ROWS, rows_max)
-    columns: Any = [np.empty(room, dtype) for dtype in _COLUMNS.values()]
-    region, pos, row, value_pos = 0, int(starts[0]), 0, 0
+    columns: Any = [room(first_rows(buf, rows_max), dtype) for dtype in _COLUMNS.values()]
+    region, pos, row = 0, int(starts[0]), 0
     while True:
-        code, region, pos, row, value_pos = kernels.index_messages(
-            buf, starts, stops, region, pos, row, value_pos, values, *columns
-        )
+        code, region, pos, row = kernels.index_messages(buf, starts, stops, region, pos, row, *columns)
         if code != kernels.ROWS_FULL or row == rows_max:
             return code, pos, [column[:row] for column in columns]
-        guess = row * (len(buf) - pos) // pos
-        compiler.expect(guess)
-        room = min(row + guess + guess // 8 + 64, rows_max)
-        columns = [_grown(column, room) for column in columns]
+        columns = [grown(column, row, more_rows(buf, pos, row, rows_max)) for column in columns]
 
 
-def _grown(column: npt.NDArray[Any], room: int) -> npt.NDArray[Any]:
-    grown = np.empty(room, column.dtype)
-    grown[: len(column)] = column
-    return grown
+def first_rows(buf: Uint8s, rows_max: int) -> int:
+    """How many rows to make room for before any message was seen."""
+    return min(len(buf) // MESSAGE_SIZE_MIN + 1, _FIRST_ROWS, rows_max)
+
+
+def more_rows(buf: Uint8s, pos: int, row: int, rows_max: int) -> int:
+    """How many rows to make room for once there were ``row`` in the first ``pos`` bytes."""
+    guess = row * (len(buf) - pos) // pos
+    compiler.expect(guess)
+    return min(row + guess + guess // 8 + 64, rows_max)
+
+
+def grown(column: npt.NDArray[Any], row: int, count: int) -> npt.NDArray[Any]:
+    """The first rows of the column, with room for ``count``."""
+    larger = room(count, column.dtype)
+    larger[:row] = column[:row]
+    return larger

@@ -21,7 +21,8 @@ from ..checksum import crc32
 from ..compression.codec import Format, TooLarge
 from ..compression.table import decompress
 from ..limits import COMPRESSED_BYTES_MIN, MESSAGE_BYTES_MIN, DecodeLimits
-from .index import CODEC_MASK, MessageIndex, Stop, damage, index_regions
+from .index import MessageIndex, Stop, damage, index_regions
+from .kernels import CODEC_MASK
 
 #: Compressed messages that one may hold whatever the limit.
 _OPENED_ALWAYS: Final = 1024
@@ -143,7 +144,8 @@ class _Flattening:
         return self._base_offset + int(self._outer.index.pos[origin])
 
     def _corrupt(self, origin: int, reason: str) -> CorruptDataError:
-        return damage(self._outer.index, origin, self._base_offset, reason)
+        next_offset = self._base_offset + int(self._outer.index.next_pos[origin])
+        return damage(self._offset(origin), next_offset, reason)
 
     def _too_large(self, origin: int, reason: str) -> LimitError:
         limit = self._limits.decompressed_bytes_max

@@ -10,7 +10,9 @@ import numpy as np
 import pytest
 
 from spark_kafkawire.records.arrays import byte_array
+from spark_kafkawire.records.checksum import library_address
 from spark_kafkawire.records.message_set import kernels
+from spark_kafkawire.records.message_set.index import index_messages
 from tests.records.message_set.trees import message
 from tests.records.mutations import damaged_set
 
@@ -37,21 +39,49 @@ def test_indexing_does_the_same_both_ways_with_any_room(seed: int) -> None:
             results = []
             for run in (kernels.index_messages, kernels.index_messages.interpreted):
                 columns: Any = [np.zeros(room, t) for t in "qqqIBBq"]
-                values = np.zeros(len(buf), np.uint8)
-                stopped = run(buf, starts, stops, 0, 0, 0, 0, values, *columns)
-                results.append((stopped, [c.tolist() for c in (values, *columns)]))
+                stopped = run(buf, starts, stops, 0, 0, 0, *columns)
+                results.append((stopped, [c.tolist() for c in columns]))
             assert results[0] == results[1]
-            (_, region, pos, row, value_pos), (copied, *found) = results[0]
-            _, payload_starts, payload_sizes, _, _, attributes, _ = (column[:row] for column in found)
-            plain = [
-                buf[start : start + size].tobytes()
-                for start, size, bits in zip(payload_starts, payload_sizes, attributes, strict=True)
-                if bits & 3 == 0
-            ]
-            assert bytes(copied[:value_pos]) == b"".join(plain)
+            _, region, pos, row = results[0][0]
             assert 0 <= region <= 3
             assert 0 <= pos <= len(buf)
             assert row <= room
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_plain_messages_are_read_as_they_are_indexed_with_any_room(seed: int) -> None:
+    codes = set()
+    for number in range(200):
+        buf = byte_array(damaged_set(1000 * seed + number) * 3)
+        for room in (1, 2, 50):
+            results = []
+            for run in (kernels.read_plain, kernels.read_plain.interpreted):
+                values = np.zeros(len(buf), np.uint8)
+                columns: Any = [np.zeros(room, np.int64), np.zeros(room, np.int64), np.zeros(room, np.int32)]
+                stopped = run(buf, 0, 0, 0, -1, 1000, library_address(), values, *columns)
+                results.append((stopped, [column.tolist() for column in (values, *columns)]))
+            assert results[0] == results[1]
+            (code, pos, row, value_pos, wrong_row), (copied, *found) = results[0]
+            codes.add(code)
+            index = index_messages(buf.data, row)
+            plain = [
+                buf[start : start + size].tobytes()
+                for start, size in zip(index.payload_pos, index.payload_size, strict=True)
+            ]
+            assert index.count == row
+            assert not index.codec.any()
+            assert bytes(copied[:value_pos]) == b"".join(plain)
+            offsets, next_offsets, value_offsets = (column[:row] for column in found)
+            assert offsets == (index.pos + 1000).tolist()
+            assert next_offsets == (index.next_pos + 1000).tolist()
+            assert value_offsets == offsets_of(plain, np.int32)[:-1].tolist()
+            wrong = [i for i, value in enumerate(plain) if zlib.crc32(value) != index.crc[i]]
+            assert wrong_row == (wrong[0] if wrong else -1)
+            if code == kernels.COMPRESSED:
+                assert index_messages(buf[pos:].data, 1).codec.any()
+            elif code != kernels.ROWS_FULL:
+                assert index_messages(buf[pos:].data).count == 0
+    assert codes >= {kernels.END, kernels.CUT, kernels.ROWS_FULL, kernels.COMPRESSED, kernels.BAD_LENGTH}
 
 
 @pytest.mark.parametrize("values", [[], [b""], [bytes(2**24 + 3), b"x"], *map(random_values, range(5))])

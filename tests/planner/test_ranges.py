@@ -71,6 +71,7 @@ def test_records_are_split_as_sparks_connector_splits_them(
     assert found == expected
 
 
+@pytest.mark.slow
 def test_more_parts_than_a_driver_can_hold_are_an_error() -> None:
     ranges = [OffsetRange(TopicPartition("t", number), 0, 500_000) for number in range(2)]
     assert len(split(ranges, None, 1)) == 1_000_000

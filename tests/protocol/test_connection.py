@@ -14,6 +14,7 @@ from spark_kafkawire.errors import ConnectionLost, KafkaWireError, ProtocolError
 from spark_kafkawire.protocol import v07
 from spark_kafkawire.protocol.connection import Connection, Reply
 from spark_kafkawire.protocol.v07 import FetchRequest, MultiFetchRequest, OffsetsRequest, ProduceRequest
+from tests.support.telling import telling
 
 from .streams import Stream, comparable, cut, feed, mutated, recorded_streams
 
@@ -50,20 +51,22 @@ def test_there_are_recordings_of_every_answering_request() -> None:
     assert kinds == {FetchRequest, MultiFetchRequest, OffsetsRequest}
 
 
-@pytest.mark.parametrize("stream", SMALL, ids=lambda stream: stream.name)
-def test_chunks_of_any_size_give_the_same_replies(stream: Stream) -> None:
-    expected = comparable(whole(stream))
-    assert expected
-    for size in range(1, len(stream.replies) + 1):
-        assert comparable(feed(stream.connection(), cut(stream.replies, [size]))) == expected
+def test_chunks_of_any_size_give_the_same_replies() -> None:
+    for stream in SMALL:
+        expected = comparable(whole(stream))
+        assert expected
+        for size in range(1, len(stream.replies) + 1):
+            with telling(f"{stream.name}, {size=}"):
+                assert comparable(feed(stream.connection(), cut(stream.replies, [size]))) == expected
 
 
-@pytest.mark.parametrize("stream", SMALL, ids=lambda stream: stream.name)
-def test_two_chunks_cut_anywhere_give_the_same_replies(stream: Stream) -> None:
-    expected = comparable(whole(stream))
-    for pos in range(len(stream.replies)):
-        chunks = [stream.replies[:pos], stream.replies[pos:]]
-        assert comparable(feed(stream.connection(), chunks)) == expected
+def test_two_chunks_cut_anywhere_give_the_same_replies() -> None:
+    for stream in SMALL:
+        expected = comparable(whole(stream))
+        for pos in range(len(stream.replies)):
+            with telling(f"{stream.name}, {pos=}"):
+                chunks = [stream.replies[:pos], stream.replies[pos:]]
+                assert comparable(feed(stream.connection(), chunks)) == expected
 
 
 @pytest.mark.parametrize("stream", LARGE, ids=lambda stream: stream.name)
@@ -225,13 +228,15 @@ def outcome(stream: Stream, data: bytes) -> list[str] | KafkaWireError:
     return connection.closed() if connection.in_flight else comparable(replies)
 
 
-@pytest.mark.parametrize("stream", STREAMS, ids=lambda stream: stream.name)
-def test_every_truncation_is_a_lost_connection(stream: Stream) -> None:
-    # The one reply of 70,706 bytes is cut at every 23rd of them.
-    for size in range(0, len(stream.replies), len(stream.replies) // 3_007 + 1):
-        assert isinstance(outcome(stream, stream.replies[:size]), ConnectionLost)
+def test_every_truncation_is_a_lost_connection() -> None:
+    for stream in STREAMS:
+        # The one reply of 70,706 bytes is cut at every 23rd of them.
+        for size in range(0, len(stream.replies), len(stream.replies) // 3_007 + 1):
+            with telling(f"{stream.name}, {size=}"):
+                assert isinstance(outcome(stream, stream.replies[:size]), ConnectionLost)
 
 
+@pytest.mark.slow
 def test_random_mutations_give_replies_or_our_errors_in_bounded_memory() -> None:
     draw = random.Random(20_000)
     streams = [stream for stream in STREAMS if allowed_size(stream) <= ASKED_SIZE_MAX]

@@ -14,6 +14,9 @@ import pytest
 from spark_kafkawire import records
 from spark_kafkawire.records import compiler
 
+# Each imports and compiles in a process of its own.
+pytestmark = pytest.mark.slow
+
 REPOSITORY = Path(__file__).parents[2]
 DECODE = """
 import sys

@@ -13,6 +13,7 @@ from spark_kafkawire.errors import ProtocolError
 from spark_kafkawire.protocol import modern
 from spark_kafkawire.protocol.dialect import Api
 from spark_kafkawire.protocol.primitives import join
+from tests.support.telling import telling
 
 from .messages import Case, cases
 
@@ -44,17 +45,28 @@ def outcome(case: Case, body: bytes) -> Any:
         return error
 
 
-@pytest.mark.parametrize("case", REPLIES, ids=str)
-def test_every_truncation_of_a_reply_is_a_protocol_error(case: Case) -> None:
-    body = body_of(case)
-    assert outcome(case, body) == case.full()
-    for size in range(len(body)):
-        assert isinstance(outcome(case, body[:size]), ProtocolError)
+each_api: Final = pytest.mark.parametrize(
+    ("api", "versions"), REPLIES_BY_API, ids=[api.name for api, _ in REPLIES_BY_API]
+)
 
 
-@pytest.mark.parametrize("case", REPLIES, ids=str)
-def test_bytes_after_a_reply_are_ignored_as_kafkas_clients_do(case: Case) -> None:
-    assert outcome(case, body_of(case) + b"\0") == case.full()
+@each_api
+def test_every_truncation_of_a_reply_is_a_protocol_error(api: Api, versions: list[Case]) -> None:
+    for case in versions:
+        with telling(case):
+            body = body_of(case)
+            assert case.api is api
+            assert outcome(case, body) == case.full()
+            for size in range(len(body)):
+                assert isinstance(outcome(case, body[:size]), ProtocolError), size
+
+
+@each_api
+def test_bytes_after_a_reply_are_ignored_as_kafkas_clients_do(api: Api, versions: list[Case]) -> None:
+    for case in versions:
+        with telling(case):
+            assert case.api is api
+            assert outcome(case, body_of(case) + b"\0") == case.full()
 
 
 def mutated(body: bytes, draw: random.Random) -> bytes:
@@ -75,7 +87,8 @@ def mutated(body: bytes, draw: random.Random) -> bytes:
     return bytes(changed)
 
 
-@pytest.mark.parametrize(("api", "versions"), REPLIES_BY_API, ids=[api.name for api, _ in REPLIES_BY_API])
+@pytest.mark.slow
+@each_api
 def test_random_mutations_of_a_reply_give_a_message_or_a_protocol_error(
     api: Api, versions: list[Case]
 ) -> None:
@@ -91,6 +104,7 @@ def test_random_mutations_of_a_reply_give_a_message_or_a_protocol_error(
     assert min(read, refused) > MUTATION_COUNT // 50
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", LAST_OF_THEIR_KIND, ids=str)
 def test_a_frame_of_the_smallest_elements_takes_memory_in_proportion(case: Case) -> None:
     """After each place where a count may stand: as many elements of zeros as the frame can hold."""

@@ -19,8 +19,9 @@ from spark_kafkawire.protocol.v07 import (
     ProduceRequest,
 )
 from tests.support import golden
+from tests.support.telling import telling
 
-from ..streams import Stream, feed, mutated, parse_requests, recorded_streams
+from ..streams import feed, mutated, parse_requests, recorded_streams
 
 JVM: Final = {
     item["name"]: bytes.fromhex(item["hex"])
@@ -87,19 +88,22 @@ def test_the_jvms_request_is_read_as_what_it_says(name: str) -> None:
     assert api is DIALECT.api_of(request)
 
 
-@pytest.mark.parametrize("exchange", golden.exchanges(), ids=lambda exchange: exchange.name)
-def test_a_recorded_request_is_written_as_it_was_read(exchange: golden.Exchange) -> None:
-    written = b"".join(join(DIALECT.write_request(request)) for request in parse_requests(exchange.request))
-    # An illegal topic name of bytes that are not UTF-8 is read as the broker reads it.
-    replaced = exchange.request.replace(b"\xff\xfe", b"\xef\xbf\xbd" * 2)
-    assert (written in (exchange.request, replaced)) == (exchange.name not in ILL_FORMED)
+def test_recorded_requests_are_written_as_they_were_read() -> None:
+    for exchange in golden.exchanges():
+        with telling(exchange.name):
+            requests = parse_requests(exchange.request)
+            written = b"".join(join(DIALECT.write_request(request)) for request in requests)
+            # An illegal topic name of bytes that are not UTF-8 is read as the broker reads it.
+            replaced = exchange.request.replace(b"\xff\xfe", b"\xef\xbf\xbd" * 2)
+            assert (written in (exchange.request, replaced)) == (exchange.name not in ILL_FORMED)
 
 
-@pytest.mark.parametrize("stream", WELL_FORMED, ids=lambda stream: stream.name)
-def test_a_recorded_reply_is_written_as_it_was_read(stream: Stream) -> None:
-    replies = feed(stream.connection(), [stream.replies])
-    written = [DIALECT.write_reply(DIALECT.api_of(reply.request), reply.body) for reply in replies]
-    assert b"".join(map(join, written)) == stream.replies
+def test_recorded_replies_are_written_as_they_were_read() -> None:
+    for stream in WELL_FORMED:
+        with telling(stream.name):
+            replies = feed(stream.connection(), [stream.replies])
+            written = [DIALECT.write_reply(DIALECT.api_of(reply.request), reply.body) for reply in replies]
+            assert b"".join(map(join, written)) == stream.replies
 
 
 def test_truncated_and_mutated_requests_are_requests_or_protocol_errors() -> None:

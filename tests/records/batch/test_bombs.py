@@ -168,6 +168,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[int, st
     return dict(zip(BOMBS, map(json.loads, lines.stdout.splitlines()), strict=True))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", BOMBS)
 def test_a_bomb_is_refused_or_read_in_bounded_memory(
     name: str, results: dict[str, tuple[int, str, int, float]]

@@ -59,6 +59,7 @@ def peak_rss_bytes() -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("part", range(8))
 def test_mutations_give_the_same_rows_or_error_compiled_and_interpreted(
     part: int, both_ways: BothWays

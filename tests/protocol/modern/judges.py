@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import datetime
 import io
+import re
 import uuid
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import MISSING, dataclass, fields, is_dataclass
+from pathlib import Path
 from typing import Any, Final
 
 import kio.index
@@ -27,7 +29,7 @@ with warnings.catch_warnings():
     # It reads its schemas with a function that Python deprecates.
     warnings.simplefilter("ignore", DeprecationWarning)
     from kafka.errors import IncompatibleBrokerVersion
-    from kafka.protocol import admin, consumer, metadata, producer, sasl
+    from kafka.protocol import admin, consumer, metadata, producer, sasl, schemas
     from kafka.protocol.broker_version_data import BROKER_API_VERSIONS, BrokerVersionData
 
 KAFKA_PYTHON: Final = (admin, consumer, metadata, producer, sasl)
@@ -55,7 +57,10 @@ Judge = Callable[[Case, bytes], Verdict]
 def judges_of(case: Case) -> list[Judge]:
     """The judges that know the message in its version."""
     judges: list[tuple[Judge, bool]] = [
-        (kafka_python, kafka_python_knows(case.api)),
+        (
+            kafka_python,
+            kafka_python_knows(case.api) and case.version <= _kafka_python_class(case).max_version,
+        ),
         (kio_codec, _kio_knows(case)),
     ]
     return [judge for judge, knows in judges if knows]
@@ -79,6 +84,17 @@ def kafka_python(case: Case, frame: bytes) -> Verdict:
 def kafka_python_knows(api: Api) -> bool:
     """Whether it has the messages of an API."""
     return any(hasattr(module, f"{api.name}Request") for module in KAFKA_PYTHON)
+
+
+def throttles_since(api: Api) -> int | None:
+    """From which version on brokers answer before they throttle, as far as Kafka's description of the
+    reply says so, which kafka-python carries."""
+    description = Path(schemas.__path__[0], "resources", f"{api.name}Response.json")
+    if not description.is_file():
+        return None
+    prose = re.sub(r"\s*//\s*", " ", description.read_text("utf-8"))
+    match = re.search(r"tarting in version (\d+), on quota violation", prose)
+    return None if match is None else int(match[1])
 
 
 def _kafka_python_class(case: Case) -> Any:

@@ -36,7 +36,7 @@ class Channel:
         """Speak the highest versions that are common with these, from now on."""
         self._connection.negotiated(versions)
 
-    def go_on(self, connection: Connection) -> None:
+    def continue_with(self, connection: Connection) -> None:
         """Take another state for what follows; all that was asked before is answered."""
         self._connection = connection
 
@@ -73,7 +73,7 @@ class Channel:
         self.send(request, deadline)
         return self.receive(deadline).body
 
-    def exchange(self, token: bytes, deadline: Deadline) -> bytes:
+    def exchange_token(self, token: bytes, deadline: Deadline) -> bytes:
         """Send ``length int32 | token``, without any header, and receive the like."""
         self._transport.send([len(token).to_bytes(4, "big"), token], deadline)
         size = read_int32(self._receive_exactly(4, deadline))

@@ -18,7 +18,7 @@ from ..model import Broker
 from ..protocol.connection import Reply
 from ..protocol.dialect import Api
 from .channel import Channel
-from .connecting import connected
+from .connecting import open_channel
 from .settings import ConnectionSettings
 from .transport import Deadline
 
@@ -50,7 +50,7 @@ class Client:
         """
         try:
             deadline = Deadline.after(settings.timeout_s).within(within, CONNECT_LEAST_S)
-            return cls(broker, settings, connected(broker, settings, deadline))
+            return cls(broker, settings, open_channel(broker, settings, deadline))
         except KafkaWireError as error:
             raise error.located(str(broker)) from error
 

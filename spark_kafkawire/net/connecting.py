@@ -54,13 +54,13 @@ from .transport import Deadline, Transport
 API_VERSIONS_WAIT_S: Final = 10.0
 #: How long ApiVersions alone is waited for, seconds. A broker 0.9.0 ignores it, and would never answer; one
 #: that is only slow answers the question behind it, too.
-DOUBT_S: Final = 2.0
+API_VERSIONS_ALONE_S: Final = 2.0
 #: The part of a login's lifetime after which a connection is not taken again. The broker closes it
 #: on the first request after all of it (KIP-368).
 LIFETIME_USED: Final = 0.85
 
 
-def connected(broker: Broker, settings: ConnectionSettings, deadline: Deadline) -> Channel:
+def open_channel(broker: Broker, settings: ConnectionSettings, deadline: Deadline) -> Channel:
     """A channel to the broker, ready for the first request.
 
     Raises ``ConnectFailed`` or another ``TransportError`` (retriable), ``AuthenticationError``,
@@ -68,7 +68,7 @@ def connected(broker: Broker, settings: ConnectionSettings, deadline: Deadline) 
     """
     if not settings.dialect.correlates:
         return _open(broker, settings, deadline)
-    channel = _speaking(broker, settings, deadline)
+    channel = _negotiated(broker, settings, deadline)
     if settings.security.sasl is not None:
         with _closed_on_error(channel):
             lifetime_s = log_in(channel, settings.security.sasl, deadline)
@@ -77,45 +77,45 @@ def connected(broker: Broker, settings: ConnectionSettings, deadline: Deadline) 
     return channel
 
 
-def _speaking(broker: Broker, settings: ConnectionSettings, deadline: Deadline) -> Channel:
+def _negotiated(broker: Broker, settings: ConnectionSettings, deadline: Deadline) -> Channel:
     """A channel on which both sides know which versions to speak."""
     if settings.assumed_release is not None:
         versions = KNOWN.assume(broker, settings)
         channel = _open(broker, settings, deadline)
     else:
-        channel, versions = _agreed(broker, settings, deadline)
+        channel, versions = _channel_and_versions(broker, settings, deadline)
         with _closed_on_error(channel):
             KNOWN.learn(broker, settings, versions)
     connection = Connection(settings.dialect, settings.client_id)
     connection.negotiated(versions)
-    channel.go_on(connection)
+    channel.continue_with(connection)
     return channel
 
 
-def _agreed(
+def _channel_and_versions(
     broker: Broker, settings: ConnectionSettings, deadline: Deadline
 ) -> tuple[Channel, BrokerVersions]:
     """A channel, and the versions that its broker offers, by its own answer or by proof."""
     begins_with_fetch = _may_be_old(broker, settings) and KNOWN.old_release(broker) == "0.8"
     share = deadline.sooner(min(deadline.remaining_s() / 2, API_VERSIONS_WAIT_S))
     try:
-        return _asked(broker, settings, share, with_fetch=begins_with_fetch)
+        return _ask_for_versions(broker, settings, share, with_fetch=begins_with_fetch)
     except (ConnectionLost, RequestTimedOut) as error:
         closed = isinstance(error, ConnectionLost)
         with_fetch = closed and not begins_with_fetch and _may_be_old(broker, settings)
         try:
-            return _asked(broker, settings, deadline, with_fetch=with_fetch)
+            return _ask_for_versions(broker, settings, deadline, with_fetch=with_fetch)
         except KafkaWireError as again:
-            raise (_explained(error, broker, settings) if again.retriable else again) from error
+            raise (_advised(error, broker, settings) if again.retriable else again) from error
 
 
 def _may_be_old(broker: Broker, settings: ConnectionSettings) -> bool:
     """Whether the broker may turn out to be older than ApiVersions. With a login it cannot: Kerberos was
     the only one, and later brokers close on all other questions before it."""
-    return settings.security.sasl is None and not KNOWN.tells(broker, settings)
+    return settings.security.sasl is None and not KNOWN.speaks_api_versions(broker, settings)
 
 
-def _asked(
+def _ask_for_versions(
     broker: Broker, settings: ConnectionSettings, deadline: Deadline, *, with_fetch: bool
 ) -> tuple[Channel, BrokerVersions]:
     """Connect, and ask for versions; ``with_fetch`` asks first whether the broker reads any."""
@@ -123,7 +123,7 @@ def _asked(
     with _closed_on_error(channel):
         if with_fetch and _ignores_versions(channel, deadline):
             return channel, OLD_RELEASES["0.8"]
-        return channel, _versions(channel, deadline, _doubt_s(broker, settings))
+        return channel, _offered_versions(channel, deadline, _api_versions_alone_s(broker, settings))
 
 
 def _ignores_versions(channel: Channel, deadline: Deadline) -> bool:
@@ -134,12 +134,12 @@ def _ignores_versions(channel: Channel, deadline: Deadline) -> bool:
     )
 
 
-def _doubt_s(broker: Broker, settings: ConnectionSettings) -> float | None:
+def _api_versions_alone_s(broker: Broker, settings: ConnectionSettings) -> float | None:
     """How long to wait for ApiVersions alone; None where nothing else is asked."""
     if not _may_be_old(broker, settings):
         return None
     was_old = KNOWN.old_release(broker) == "0.9" or settings.floor.fetch == 0
-    return 0.0 if was_old else DOUBT_S
+    return 0.0 if was_old else API_VERSIONS_ALONE_S
 
 
 def _open(broker: Broker, settings: ConnectionSettings, deadline: Deadline) -> Channel:
@@ -159,11 +159,11 @@ def _closed_on_error(channel: Channel) -> Iterator[None]:
         raise
 
 
-def _versions(channel: Channel, deadline: Deadline, doubt_s: float | None) -> BrokerVersions:
+def _offered_versions(channel: Channel, deadline: Deadline, alone_s: float | None) -> BrokerVersions:
     """What the broker offers; one that refuses the request's version is asked once more."""
     request = ApiVersionsRequest(client_software_version=_software_version())
     channel.send(request, deadline)
-    reply = None if doubt_s is None else _prompt(channel, deadline, doubt_s)
+    reply = None if alone_s is None else _early_reply(channel, deadline, alone_s)
     reply = reply or channel.receive(deadline)
     if reply.request is GROUPS_OF_NOTHING:
         return OLD_RELEASES["0.9"]
@@ -180,11 +180,11 @@ def _versions(channel: Channel, deadline: Deadline, doubt_s: float | None) -> Br
     return versions
 
 
-def _prompt(channel: Channel, deadline: Deadline, doubt_s: float) -> Reply | None:
+def _early_reply(channel: Channel, deadline: Deadline, alone_s: float) -> Reply | None:
     """The answer that comes soon; else None, and another question is on its way behind the first."""
-    if doubt_s:
+    if alone_s:
         with suppress(RequestTimedOut):
-            return channel.receive(deadline.sooner(min(doubt_s, deadline.remaining_s() / 2)))
+            return channel.receive(deadline.sooner(min(alone_s, deadline.remaining_s() / 2)))
     channel.send(GROUPS_OF_NOTHING, deadline)
     return None
 
@@ -199,10 +199,10 @@ def _software_version() -> str:
     return version if re.fullmatch(r"[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?", version) else "unknown"
 
 
-def _explained(error: KafkaWireError, broker: Broker, settings: ConnectionSettings) -> KafkaWireError:
+def _advised(error: KafkaWireError, broker: Broker, settings: ConnectionSettings) -> KafkaWireError:
     """What else such an error may mean, and the option of those who know better."""
     wrong = "does this port want another kafka.security.protocol, or is it no broker of Kafka"
-    if KNOWN.tells(broker, settings):
+    if KNOWN.speaks_api_versions(broker, settings):
         return error.advised(
             "a broker of this cluster has told its versions before, so it is not taken for one of 0.8 or 0.9"
         )

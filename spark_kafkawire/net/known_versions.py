@@ -64,7 +64,7 @@ class KnownVersions:
         """
         found = Known(broker, VersionFloor.of(versions), versions.release)
         with self._lock:
-            if found.release is not None and self._tells(broker, settings):
+            if found.release is not None and self._speaks_api_versions(broker, settings):
                 raise ConnectFailed(_too_old(found.release))
             before = self._known.get(_address(broker))
             was = before.floor if before else NO_FLOOR
@@ -78,10 +78,10 @@ class KnownVersions:
             if settings.bootstrap_servers:
                 self._clusters.setdefault(settings.bootstrap_servers, set()).add(_address(broker))
 
-    def tells(self, broker: Broker, settings: ConnectionSettings) -> bool:
+    def speaks_api_versions(self, broker: Broker, settings: ConnectionSettings) -> bool:
         """Whether the broker, or another one of its cluster, has told its versions."""
         with self._lock:
-            return self._tells(broker, settings)
+            return self._speaks_api_versions(broker, settings)
 
     def old_release(self, broker: Broker) -> str | None:
         """Which old release the broker was proven to be last time: a hint, for each connection is asked."""
@@ -119,7 +119,9 @@ class KnownVersions:
         """The versions of the release that the user names; a warning where the cluster told otherwise."""
         assert settings.assumed_release is not None
         with self._lock:
-            warns = self._tells(broker, settings) and settings.bootstrap_servers not in self._warned
+            warns = (
+                self._speaks_api_versions(broker, settings) and settings.bootstrap_servers not in self._warned
+            )
             if warns:
                 self._warned.add(settings.bootstrap_servers)
         if warns:
@@ -138,7 +140,7 @@ class KnownVersions:
             self._clusters.clear()
             self._warned.clear()
 
-    def _tells(self, broker: Broker, settings: ConnectionSettings) -> bool:
+    def _speaks_api_versions(self, broker: Broker, settings: ConnectionSettings) -> bool:
         if settings.floor.fetch > 0 or settings.floor.produce > 0:
             return True
         addresses = {_address(broker)} | self._clusters.get(settings.bootstrap_servers, set())

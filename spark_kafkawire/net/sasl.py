@@ -117,7 +117,7 @@ class _Exchange:
 
     def _bare(self, token: bytes) -> bytes:
         try:
-            return self._channel.exchange(token, self._deadline)
+            return self._channel.exchange_token(token, self._deadline)
         except ConnectionLost as error:
             # Nothing else tells a refusal before KIP-152; but it may also be going down.
             raise ConnectionLost(

@@ -150,7 +150,7 @@ def test_no_break_while_versions_are_asked_makes_a_real_broker_an_old_one(
     meddled: Callable[[list[Fault]], tuple[Meddler, str]],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(connecting, "DOUBT_S", 0.05)
+    monkeypatch.setattr(connecting, "API_VERSIONS_ALONE_S", 0.05)
     monkeypatch.setattr(connecting, "API_VERSIONS_WAIT_S", 0.5)
     meddler, topic = meddled([first, second])
     assert contents(ours.consume(f"{HOST}:{meddler.port}", topic, **QUICK)) == contents(RECORDS)

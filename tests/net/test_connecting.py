@@ -156,7 +156,7 @@ IN_NO_VERSION: Final = ("Fetch", 32767)
 @pytest.fixture
 def in_doubt_soon(monkeypatch: pytest.MonkeyPatch) -> None:
     """A broker that does not answer ApiVersions is asked something else after a moment."""
-    monkeypatch.setattr(connecting, "DOUBT_S", 0.05)
+    monkeypatch.setattr(connecting, "API_VERSIONS_ALONE_S", 0.05)
 
 
 def old_broker(release: str, seen: list[tuple[str, int]]) -> Script:
@@ -199,7 +199,7 @@ def test_a_broker_of_0_8_or_0_9_proves_on_each_connection_what_it_is(
         assert seen == [*first, ("Metadata", 0)]
         seen.clear()
         # It is proven anew, and nothing is waited for.
-        monkeypatch.setattr(connecting, "DOUBT_S", 3600.0)
+        monkeypatch.setattr(connecting, "API_VERSIONS_ALONE_S", 3600.0)
         with connect(peer) as client:
             client.request(ALL_TOPICS)
         assert seen == [*again, ("Metadata", 0)]

@@ -120,7 +120,7 @@ def batch() -> pa.RecordBatch:
 @pytest.fixture
 def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
     """Doubt comes soon."""
-    monkeypatch.setattr(connecting, "DOUBT_S", 0.05)
+    monkeypatch.setattr(connecting, "API_VERSIONS_ALONE_S", 0.05)
     monkeypatch.setattr(connecting, "API_VERSIONS_WAIT_S", 0.2)
 
 
@@ -157,7 +157,7 @@ def write_one(server: Watched) -> None:
 
 def test_slowness_alone_makes_nobody_old(monkeypatch: pytest.MonkeyPatch) -> None:
     """ApiVersions is answered after all of the time that a connection has for it, then after the doubt."""
-    monkeypatch.setattr(connecting, "DOUBT_S", 0.1)
+    monkeypatch.setattr(connecting, "API_VERSIONS_ALONE_S", 0.1)
     monkeypatch.setattr(connecting, "API_VERSIONS_WAIT_S", 0.5)
     waits = iter((0.7, 0.2))
     pause = threading.Event()

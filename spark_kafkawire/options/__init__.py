@@ -9,7 +9,8 @@ from .compression import COMPRESSIONS
 from .java_pattern import NAME_SIZE_MAX, JavaPattern, PatternError
 from .raw import reading_options
 from .read import ReadOptions
-from .table import OPTIONS, Option
+from .stream import StreamOptions, read_options_of
+from .table import OPTIONS, STREAM_OPTIONS, Option
 from .values import (
     COMMITTED,
     EARLIEST,
@@ -23,6 +24,7 @@ from .values import (
     OffsetLimit,
     OffsetLimits,
     Selection,
+    StreamLimits,
 )
 from .write import WriteOptions
 
@@ -33,6 +35,7 @@ __all__ = [
     "LATEST",
     "NAME_SIZE_MAX",
     "OPTIONS",
+    "STREAM_OPTIONS",
     "DeliveryOptions",
     "Discovery",
     "ExpectedBrokers",
@@ -46,6 +49,9 @@ __all__ = [
     "PatternError",
     "ReadOptions",
     "Selection",
+    "StreamLimits",
+    "StreamOptions",
     "WriteOptions",
+    "read_options_of",
     "reading_options",
 ]

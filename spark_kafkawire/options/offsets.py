@@ -70,9 +70,16 @@ def parse_assign(text: str, syntax: LogSyntax) -> tuple[TopicPartition, ...]:
     return tuple(sorted(logs))
 
 
-def parse_limits(options: RawOptions, end: str, forbidden: OffsetLimit, syntax: LogSyntax) -> OffsetLimits:
+def parse_limits(
+    options: RawOptions, end: str, forbidden: OffsetLimit | None, syntax: LogSyntax
+) -> OffsetLimits:
+    """One end of all logs. ``forbidden`` is where a batch read cannot start or end; None for a stream, which
+    starts at the latest offsets unless it is told where."""
     by_order = (f"{end}Timestamp", f"{end}OffsetsByTimestamp", f"{end}Offsets")
-    name = next(iter(options.given(*by_order)), f"{end}Offsets")
+    name = next(iter(options.given(*by_order)), None)
+    if name is None and forbidden is None:
+        return OffsetLimits(f"{end}Offsets", for_all=LATEST)
+    name = name or f"{end}Offsets"
     text = (options.get(name) or "").strip(BLANKS)
     if name.endswith("OffsetsByTimestamp"):
         example = f'{{"t":{{"{syntax.key_example}":1700000000000}}}}'
@@ -89,15 +96,18 @@ def parse_limits(options: RawOptions, end: str, forbidden: OffsetLimit, syntax: 
     return _offsets(name, text, forbidden, syntax)
 
 
-def _offsets(name: str, text: str, forbidden: OffsetLimit, syntax: LogSyntax) -> OffsetLimits:
+def _offsets(name: str, text: str, forbidden: OffsetLimit | None, syntax: LogSyntax) -> OffsetLimits:
     allowed = LATEST if forbidden is EARLIEST else EARLIEST
-    example = f'{allowed.kind.value} or {{"t":{{"{syntax.key_example}":123}}}}'
+    words = f"{allowed.kind.value} or" if forbidden else "earliest, latest or"
+    example = f'{words} {{"t":{{"{syntax.key_example}":123}}}}'
     end = name.removesuffix("Offsets")
     if word(text) == allowed.kind.value:
         return OffsetLimits(name, for_all=allowed)
     if word(text) == COMMITTED.kind.value and allowed is EARLIEST:
         return OffsetLimits(name, for_all=COMMITTED)
-    if word(text) == forbidden.kind.value:
+    if forbidden is None and word(text) == LATEST.kind.value:
+        return OffsetLimits(name, for_all=LATEST)
+    if forbidden is not None and word(text) == forbidden.kind.value:
         raise OptionError(
             f"option {name}: {quoted(text)}: {end} offset can't be {forbidden.kind.value} for "
             f"batch queries on Kafka; give {example}"
@@ -109,8 +119,9 @@ def _offsets(name: str, text: str, forbidden: OffsetLimit, syntax: LogSyntax) ->
         if limit is forbidden or value < -2:
             meaning = limit.kind.value if limit is forbidden else "negative"
             raise OptionError(
-                f"option {name}: {end} offset for {log} can't be {meaning} ({value}) for batch queries on "
-                f"Kafka; give an offset or {allowed.kind.value}"
+                f"option {name}: {end} offset for {log} can't be {meaning} ({value})"
+                f"{' for batch queries on Kafka' if forbidden else ''}; give an offset or "
+                f"{allowed.kind.value}"
             )
         limits[log] = limit
     return OffsetLimits(name, by_log=limits)

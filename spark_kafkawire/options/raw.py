@@ -9,7 +9,7 @@ from typing import Final
 from ..errors import OptionError, lookalikes, quoted, shown
 from ..model import Generation
 from .kafka_properties import is_kafka_property, pass_over
-from .table import OPTIONS
+from .table import OPTIONS, STREAM_OPTIONS, Option
 
 _SIZE_UNITS: Final = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 _TIME_UNITS: Final = {"ms": 0.001, "": 0.001, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
@@ -21,15 +21,14 @@ _TIME_MAX_S: Final = 86_400.0
 BLANKS: Final = " \t\r\n\f\v"
 #: How much like a known name a property of Kafka is that is taken for a typing error.
 _TYPING_ERROR: Final = 0.9
-#: Options of Spark's connector for streams: its batch reads pass over them with a warning, too.
-_OF_STREAMS: Final = frozenset(("maxoffsetspertrigger", "minoffsetspertrigger", "maxtriggerdelay"))
+_OF_STREAMS: Final = frozenset(option.name.lower() for option in STREAM_OPTIONS)
 
 
 class RawOptions:
     """The user's strings, each looked up under its documented name."""
 
-    def __init__(self, raw: Mapping[str, str], *, read: bool) -> None:
-        known = {option.name.lower(): option for option in OPTIONS if (option.read if read else option.write)}
+    def __init__(self, raw: Mapping[str, str], *, read: bool, stream: bool = False) -> None:
+        known = {option.name.lower(): option for option in _known(read, stream)}
         self._values: dict[str, str] = {}
         self._known = known
         self._passed_over: list[str] = []
@@ -43,7 +42,7 @@ class RawOptions:
                 pass_over(name, _hint(name, [each.name for each in known.values()], _TYPING_ERROR), read=read)
                 self._passed_over.append(name)
             else:
-                raise _unknown(name, read)
+                raise _unknown(name, read, stream)
 
     def get(self, name: str) -> str | None:
         """The value the user gave, or the documented default, or None."""
@@ -156,10 +155,25 @@ def reading_options(writing: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in writing.items() if name.lower() not in only_writing}
 
 
-def _unknown(name: str, read: bool) -> OptionError:
-    names = [option.name for option in OPTIONS if (option.read if read else option.write)]
-    side = "read" if read else "write"
-    if any(option.name.lower() == name.lower() for option in OPTIONS):
+def _known(read: bool, stream: bool) -> list[Option]:
+    """The options of one side."""
+    if not read:
+        return [option for option in OPTIONS if option.write]
+    if not stream:
+        return [option for option in OPTIONS if option.read]
+    return [option for option in (*OPTIONS, *STREAM_OPTIONS) if option.read and option.stream]
+
+
+def _unknown(name: str, read: bool, stream: bool) -> OptionError:
+    names = [option.name for option in _known(read, stream)]
+    side = "stream" if stream else "read" if read else "write"
+    there = [option for option in OPTIONS if option.name.lower() == name.lower()]
+    if stream and there and not there[0].stream:
+        return OptionError(
+            f"option {there[0].name} is for batch reads: a stream has no end; the trigger availableNow ends "
+            "where the logs end when it starts"
+        )
+    if there:
         return OptionError(
             f"option {shown(name)} is for {'writing' if read else 'reading'}, not for a {side}"
         )

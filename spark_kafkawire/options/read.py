@@ -63,11 +63,22 @@ class ReadOptions:
         starting = parse_limits(options, "starting", forbidden=LATEST, syntax=syntax)
         ending = parse_limits(options, "ending", forbidden=EARLIEST, syntax=syntax)
         _check_order(starting, ending)
-        net = parse_net(options, discovery)
+        return cls.assembled(options, discovery, parse_net(options, discovery), starting, ending)
+
+    @classmethod
+    def assembled(
+        cls,
+        options: RawOptions,
+        discovery: Discovery,
+        net: NetOptions,
+        starting: OffsetLimits,
+        ending: OffsetLimits,
+    ) -> ReadOptions:
+        """The options that batch reads and streams share, around what they do not."""
         return cls(
             discovery=discovery,
             net=net,
-            selection=_selection(options, syntax),
+            selection=_selection(options, LOG_SYNTAX[discovery.generation]),
             starting=starting,
             ending=ending,
             latest_if_no_match=options.choice("startingOffsetsByTimestampStrategy", "error", "latest")

@@ -18,6 +18,7 @@ class Option:
     """One option: its name as documented, its default as documented, and who takes it.
 
     ``generation`` is the only one to which the option means something; None where it does to both.
+    ``stream`` tells whether streams take it, too.
     """
 
     name: str
@@ -26,6 +27,7 @@ class Option:
     read: bool = True
     write: bool = True
     generation: Generation | None = None
+    stream: bool = True
 
     @property
     def brokers(self) -> str:
@@ -35,6 +37,10 @@ class Option:
 
 def _read(name: str, default: str | None, meaning: str, generation: Generation | None = None) -> Option:
     return Option(name, default, meaning, write=False, generation=generation)
+
+
+def _batch(name: str, default: str | None, meaning: str) -> Option:
+    return Option(name, default, meaning, write=False, stream=False)
 
 
 def _write(name: str, default: str | None, meaning: str, generation: Generation | None = None) -> Option:
@@ -116,7 +122,7 @@ OPTIONS: Final = (
         '`earliest`, `committed` by `kafka.group.id`, or `{"t":{"0":23}}`, in 0.7 `{"t":{"0-1":123}}`; -2 is '
         "earliest",
     ),
-    _read(
+    _batch(
         "endingOffsets", "latest", '`latest` or `{"t":{"0":42}}`, in 0.7 `{"t":{"0-1":456}}`; -1 is latest'
     ),
     _read(
@@ -124,11 +130,11 @@ OPTIONS: Final = (
         None,
         "milliseconds since 1970; beats startingOffsetsByTimestamp and startingOffsets",
     ),
-    _read(
+    _batch(
         "endingTimestamp", None, "milliseconds since 1970; beats endingOffsetsByTimestamp and endingOffsets"
     ),
     _read("startingOffsetsByTimestamp", None, '`{"t":{"0":1700000000000}}`; beats startingOffsets'),
-    _read("endingOffsetsByTimestamp", None, '`{"t":{"0":1700000000000}}`; beats endingOffsets'),
+    _batch("endingOffsetsByTimestamp", None, '`{"t":{"0":1700000000000}}`; beats endingOffsets'),
     _read("startingOffsetsByTimestampStrategy", "error", "nothing is that young: `error` or `latest`"),
     _read("failOnDataLoss", "true", "`false`: a warning and what is left, where offsets are gone"),
     _read("minPartitions", None, "split large ranges into at least so many Spark partitions"),
@@ -218,4 +224,23 @@ OPTIONS: Final = (
     ),
     _write("kafka.max.block.ms", "60000", "how long a topic is waited for", Generation.MODERN),
     _write("kafka.linger.ms", "0", "means nothing: a batch waits until it is full", Generation.MODERN),
+)
+
+#: What streams take besides: limits of one batch. Batch reads pass over them with a warning, as those of
+#: Spark's own connector do.
+STREAM_OPTIONS: Final = (
+    _read(
+        "maxOffsetsPerTrigger",
+        None,
+        "most records of one batch, shared by the partitions in proportion to what each is behind",
+        Generation.MODERN,
+    ),
+    _read("minOffsetsPerTrigger", None, "a batch waits until it has so many records", Generation.MODERN),
+    _read("maxTriggerDelay", "15m", "how long a batch waits for `minOffsetsPerTrigger`", Generation.MODERN),
+    _read(
+        "maxBytesPerTrigger",
+        None,
+        "most bytes of one batch, which ends where segments or logs do: at least one segment of each log",
+        Generation.V07,
+    ),
 )

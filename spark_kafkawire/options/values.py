@@ -116,6 +116,18 @@ class Selection:
 
 
 @dataclass(frozen=True, slots=True)
+class StreamLimits:
+    """How much one batch of a stream reads: bytes in 0.7, records later; None where nothing limits it.
+
+    A batch that would be smaller than ``size_min`` waits, but for ``delay_max_s`` at most.
+    """
+
+    size_max: int | None = None
+    size_min: int | None = None
+    delay_max_s: float = 900.0
+
+
+@dataclass(frozen=True, slots=True)
 class FetchOptions:
     """How an executor reads one range; all sizes in bytes.
 

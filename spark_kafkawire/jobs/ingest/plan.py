@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import uuid
-from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Final
 
 from ...errors import DataLossError
 from ...model import LogBounds, OffsetRange, TopicPartition
+from ...planner import shares
 from ..state.positions import Positions, by_log, by_topic
 from ..state.sealed import StateFormat
 
@@ -119,27 +119,10 @@ def deleted(lost: OffsetRange) -> str:
 def limited(
     ranges: Sequence[OffsetRange], size_max: int | None, found: Mapping[TopicPartition, LogBounds]
 ) -> tuple[OffsetRange, ...]:
-    """The first ``size_max`` offsets of the ranges, each log in proportion; empty ones are left out.
-
-    In 0.7 a range can only end where a segment does: it ends at the last such place within its share,
-    or at the first one after it, so that every run gets on.
-
-    Source of the proportions: Spark's KafkaMicroBatchStream.rateLimit.
-    """
-    total = sum(each.size for each in ranges)
-    if size_max is not None and total > size_max:
-        ranges = [_first(each, size_max * each.size / total, found[each.log]) for each in ranges]
+    """The first ``size_max`` offsets of the ranges, each log in proportion; empty ones are left out."""
+    if size_max is not None and sum(each.size for each in ranges) > size_max:
+        ranges = shares.limited(ranges, size_max, found)
     return tuple(each for each in ranges if each.size)
-
-
-def _first(whole: OffsetRange, share: float, found: LogBounds) -> OffsetRange:
-    size = int(share) if share >= 1 else min(1, whole.size)
-    stop_offset = whole.start_offset + size
-    if found.segment_starts is not None:
-        places = [*(start for start in found.segment_starts if start > whole.start_offset), whole.stop_offset]
-        within = bisect_right(places, stop_offset)
-        stop_offset = places[max(within - 1, 0)] if size else whole.start_offset
-    return replace(whole, stop_offset=min(stop_offset, whole.stop_offset))
 
 
 def next_plan(

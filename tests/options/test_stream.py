@@ -1,0 +1,155 @@
+"""Options of a stream: all of a batch read's but its end, the limits of a batch, and what is refused."""
+
+from __future__ import annotations
+
+import logging
+import re
+
+import pytest
+
+from spark_kafkawire.errors import OptionError
+from spark_kafkawire.model import TopicPartition
+from spark_kafkawire.options import (
+    COMMITTED,
+    EARLIEST,
+    LATEST,
+    OPTIONS,
+    STREAM_OPTIONS,
+    LimitKind,
+    OffsetLimit,
+    ReadOptions,
+    StreamLimits,
+    StreamOptions,
+    kafka_properties,
+    read_options_of,
+)
+
+MODERN = {"kafka.bootstrap.servers": "h:1", "subscribe": "t"}
+V07 = {"broker.list": "0:h:1", "subscribe": "t"}
+
+
+def stream(given: dict[str, str], base: dict[str, str] = MODERN) -> StreamOptions:
+    return StreamOptions.parse({**base, **given})
+
+
+def test_a_stream_starts_at_the_latest_offsets_unless_it_is_told_where() -> None:
+    assert stream({}).read.starting.for_all == LATEST
+    assert stream({}, V07).read.starting.for_all == LATEST
+    assert ReadOptions.parse(MODERN).starting.for_all == EARLIEST
+    assert stream({"startingOffsets": "earliest"}).read.starting.for_all == EARLIEST
+    assert stream({"startingOffsets": " Latest"}).read.starting.for_all == LATEST
+    assert stream({"startingOffsets": "committed"}).read.starting.for_all == COMMITTED
+    assert stream({"startingTimestamp": "5"}).read.starting.for_all == OffsetLimit(LimitKind.TIMESTAMP, 5)
+    given = stream({"startingOffsets": '{"t":{"0":-1,"1":-2,"2":7}}'}).read.starting.by_log
+    assert [given[TopicPartition("t", number)] for number in range(3)] == [
+        LATEST,
+        EARLIEST,
+        OffsetLimit(LimitKind.OFFSET, 7),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("given", "base", "limits"),
+    [
+        ({}, MODERN, StreamLimits(None, None, 900.0)),
+        ({"maxOffsetsPerTrigger": "9223372036854775807"}, MODERN, StreamLimits((1 << 63) - 1)),
+        (
+            {"minOffsetsPerTrigger": "5", "maxOffsetsPerTrigger": "5", "maxTriggerDelay": "10s"},
+            MODERN,
+            StreamLimits(5, 5, 10.0),
+        ),
+        ({"MAXBYTESPERTRIGGER": "1g"}, V07, StreamLimits(1 << 30)),
+    ],
+)
+def test_limits_of_a_batch_are_parsed(
+    given: dict[str, str], base: dict[str, str], limits: StreamLimits
+) -> None:
+    assert stream(given, base).limits == limits
+
+
+@pytest.mark.parametrize(
+    ("given", "base", "told"),
+    [
+        ({"endingOffsets": "latest"}, MODERN, "option endingOffsets is for batch reads: a stream has no end"),
+        ({"endingTimestamp": "5"}, MODERN, "option endingTimestamp is for batch reads"),
+        ({"endingOffsetsByTimestamp": "{}"}, V07, "option endingOffsetsByTimestamp is for batch reads"),
+        (
+            {"maxOffsetsPerTrigger": "0"},
+            MODERN,
+            "option maxOffsetsPerTrigger: '0' is not a whole number from 1",
+        ),
+        ({"maxOffsetsPerTrigger": "-5"}, MODERN, "option maxOffsetsPerTrigger: '-5' is not"),
+        ({"minOffsetsPerTrigger": "many"}, MODERN, "option minOffsetsPerTrigger: 'many' is not"),
+        ({"maxTriggerDelay": "0s"}, MODERN, "option maxTriggerDelay: '0s' is not a time above zero"),
+        (
+            {"minOffsetsPerTrigger": "6", "maxOffsetsPerTrigger": "5"},
+            MODERN,
+            "option minOffsetsPerTrigger: 6 is more than maxOffsetsPerTrigger=5",
+        ),
+        ({"maxBytesPerTrigger": "1m"}, MODERN, "option maxBytesPerTrigger means nothing to Kafka"),
+        ({"maxBytesPerTrigger": "0"}, V07, "option maxBytesPerTrigger: '0' is not a size from 1"),
+        ({"maxOffsetsPerTrigger": "5"}, V07, "option maxOffsetsPerTrigger means nothing to Kafka 0.7"),
+        ({"minOffsetsPerTrigger": "5"}, V07, "option minOffsetsPerTrigger means nothing to Kafka 0.7"),
+        (
+            {"startingOffsets": '{"t":{"0":-3}}'},
+            MODERN,
+            "starting offset for t 0 can't be negative (-3); give",
+        ),
+        ({"startingOffsets": "newest"}, MODERN, "option startingOffsets: 'newest' is not of the form"),
+        ({"topic": "t"}, MODERN, "option topic is for writing, not for a stream"),
+        (
+            {"maxOffsetPerTrigger": "5"},
+            MODERN,
+            "unknown option maxOffsetPerTrigger for a stream; did you mean ",
+        ),
+    ],
+)
+def test_what_a_stream_refuses_is_told_in_one_line(
+    given: dict[str, str], base: dict[str, str], told: str
+) -> None:
+    with pytest.raises(OptionError, match=re.escape(told)) as error:
+        stream(given, base)
+    assert str(error.value).isprintable()
+
+
+def test_a_broker_that_is_away_for_a_minute_is_waited_for() -> None:
+    assert stream({}).read.net.retry.patience_s == stream({}).read.planning_retry.patience_s == 120
+    assert stream({"patience": "5s"}).read.net.retry.patience_s == 5
+    assert stream({"retries": "1"}).read.net.retry.patience_s == 0
+    assert ReadOptions.parse(MODERN).net.retry.patience_s == 60
+
+
+def test_every_option_of_a_batch_read_is_taken_or_refused_as_such() -> None:
+    assert {option.name for option in OPTIONS if not option.stream} == {
+        "endingOffsets",
+        "endingTimestamp",
+        "endingOffsetsByTimestamp",
+    }
+    assert all(option.read and not option.write for option in STREAM_OPTIONS)
+
+
+def test_batch_reads_pass_over_the_limits_of_streams(caplog: pytest.LogCaptureFixture) -> None:
+    kafka_properties._warn.cache_clear()  # each is told once in a process
+    with caplog.at_level(logging.WARNING, "spark_kafkawire"):
+        ReadOptions.parse({**MODERN, "maxOffsetsPerTrigger": "1", "maxTriggerDelay": "1"})
+    assert [record.getMessage() for record in caplog.records] == [
+        f"option {name} means nothing to kafkawire and is passed over"
+        for name in ("maxoffsetspertrigger", "maxtriggerdelay")
+    ]
+
+
+def test_a_load_that_may_be_of_either_is_checked_when_it_begins(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING, "spark_kafkawire"):
+        assert read_options_of({**MODERN, "startingOffsets": "latest"}).starting.for_all == LATEST
+        assert read_options_of(
+            {**MODERN, "endingOffsets": "latest", "includeHeaders": "true"}
+        ).include_headers
+        read_options_of({**MODERN, "maxOffsetsPerTrigger": "5"})
+    assert not caplog.records
+    for given, told in [
+        ({"includeHeaders": "maybe"}, "option includeHeaders: 'maybe'"),
+        ({"maxOffsetsPerTrigger": "x"}, "option maxOffsetsPerTrigger: 'x'"),
+        ({"endingOffsets": "earliest"}, "option endingOffsets: 'earliest'"),
+    ]:
+        with pytest.raises(OptionError, match=told):
+            read_options_of({**MODERN, **given})

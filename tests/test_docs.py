@@ -6,6 +6,7 @@ import configparser
 import importlib.util
 import re
 import shlex
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
@@ -13,7 +14,7 @@ import pytest
 
 from spark_kafkawire import errors
 from spark_kafkawire.errors import KafkaWireError, OptionError
-from spark_kafkawire.options import OPTIONS
+from spark_kafkawire.options import OPTIONS, STREAM_OPTIONS, Option
 from spark_kafkawire.options.kafka_properties import is_kafka_property, pass_over
 from tests.support.pages import (
     DOCS,
@@ -33,7 +34,7 @@ from tests.support.pages import (
 
 PYTHON: Final = ["spark_kafkawire/**/*.py", "tests/**/*.py"]
 SHELL_BLOCKS = blocks("sh")
-OPTION_NAMES = {option.name for option in OPTIONS}
+OPTION_NAMES = {option.name for option in (*OPTIONS, *STREAM_OPTIONS)}
 MAKEFILE = (ROOT / "Makefile").read_text("utf-8")
 MAKE_TARGETS = set(re.findall(r"^([a-z-]+):", MAKEFILE, re.MULTILINE))
 #: What a word of a command, or code in a sentence, looks like that is a file or folder of the repository.
@@ -121,12 +122,16 @@ def is_refused(name: str) -> bool:
     ("title", "read", "write"), [("both", True, True), ("read", True, False), ("write", False, True)]
 )
 def test_an_option_table_is_that_of_the_code(title: str, read: bool, write: bool) -> None:
-    known = [
-        [option.name, option.brokers, option.default or "-", option.meaning]
-        for option in OPTIONS
-        if (option.read, option.write) == (read, write)
-    ]
-    assert table_after("docs/options.md", f"<!-- options: {title} -->") == known
+    known = [option for option in OPTIONS if (option.read, option.write) == (read, write)]
+    assert table_after("docs/options.md", f"<!-- options: {title} -->") == rows_of(known)
+
+
+def test_the_table_of_streams_is_that_of_the_code() -> None:
+    assert table_after("docs/streaming.md", "<!-- options: stream -->") == rows_of(STREAM_OPTIONS)
+
+
+def rows_of(options: Iterable[Option]) -> list[list[str]]:
+    return [[option.name, option.brokers, option.default or "-", option.meaning] for option in options]
 
 
 def test_option_values_are_shown_of_options_that_there_are() -> None:

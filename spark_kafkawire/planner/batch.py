@@ -140,33 +140,40 @@ def select(
 
 
 def _logs_matching(pattern: str, cluster: Cluster, may_be_empty: bool) -> tuple[TopicPartition, ...]:
-    topics = _matching(pattern, cluster.topics(), may_be_empty)
+    topics = _some_matching(pattern, cluster, may_be_empty)
     while topics:
         try:
             return cluster.logs_of(topics)
         except UnknownTopicError:
             # What was deleted since is not listed any more; what is listed still is there, and is missed.
-            listed = _matching(pattern, cluster.topics(), may_be_empty)
+            listed = _some_matching(pattern, cluster, may_be_empty)
             if set(topics) <= set(listed):
                 raise
             topics = listed
     return ()
 
 
-def _matching(pattern: str, topics: Sequence[str], may_be_empty: bool) -> list[str]:
-    if long := next((topic for topic in topics if len(topic) > NAME_SIZE_MAX), None):
-        raise ProtocolError(f"no broker has a topic of {len(long)} characters: {quoted(long)}")
-    try:
-        compiled = _compiled(pattern)
-        matching = [topic for topic in topics if compiled.is_found_in(topic)]
-    except PatternError as error:
-        raise OptionError(f"option subscribePattern: {quoted(pattern)}: {error}") from error
-    if not matching:
+def _some_matching(pattern: str, cluster: Cluster, may_be_empty: bool) -> list[str]:
+    topics = cluster.topics()
+    found = matching(pattern, topics)
+    if not found:
         nothing = f"option subscribePattern: none of the {len(topics)} topics matches {quoted(pattern)}"
         if not may_be_empty:
             raise UnknownTopicError(nothing)
         _log.warning("%s: nothing is read", nothing)
-    return matching
+    return found
+
+
+def matching(pattern: str, topics: Sequence[str]) -> list[str]:
+    """Those of the topics that a pattern finds. Raises ``OptionError``, and ``ProtocolError`` for a name
+    that no topic can have."""
+    if long := next((topic for topic in topics if len(topic) > NAME_SIZE_MAX), None):
+        raise ProtocolError(f"no broker has a topic of {len(long)} characters: {quoted(long)}")
+    try:
+        compiled = _compiled(pattern)
+        return [topic for topic in topics if compiled.is_found_in(topic)]
+    except PatternError as error:
+        raise OptionError(f"option subscribePattern: {quoted(pattern)}: {error}") from error
 
 
 def covers(selection: Selection, topic: str) -> bool:

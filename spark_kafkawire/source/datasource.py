@@ -14,12 +14,13 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from ..errors import OptionError
-from ..options import ReadOptions, WriteOptions
+from ..options import ReadOptions, WriteOptions, read_options_of
 from .batch_reader import KafkaWireBatchReader
 from .schema import read_schema
+from .stream_reader import create_stream_reader
 from .writer import create_writer
 
-_NO_STREAMING: Final = "kafkawire does not stream yet: use spark.read and df.write, or foreachBatch"
+_NO_STREAM_WRITER: Final = "kafkawire has no writeStream yet: use foreachBatch and df.write"
 
 
 class KafkaWireDataSource(DataSource):
@@ -31,8 +32,9 @@ class KafkaWireDataSource(DataSource):
         return "kafkawire"
 
     def schema(self) -> StructType:
-        """All columns; a user's own schema is a projection of them."""
-        return read_schema(ReadOptions.parse(self.options))
+        """All columns; a user's own schema is a projection of them. Spark does not tell here whether it is
+        for a batch or for a stream."""
+        return read_schema(read_options_of(self.options))
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """A reader for the asked columns. Raises ``OptionError`` for wrong options."""
@@ -42,10 +44,10 @@ class KafkaWireDataSource(DataSource):
         """A writer for rows of ``schema``. Raises ``OptionError`` for wrong options or columns."""
         return create_writer(WriteOptions.parse(self.options), schema, overwrite)
 
-    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: ARG002
-        """Refused. Raises ``OptionError``."""
-        raise OptionError(_NO_STREAMING)
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        """A stream of the asked columns, or one that tells what is wrong with the options."""
+        return create_stream_reader(self.options, schema)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: ARG002
         """Refused. Raises ``OptionError``."""
-        raise OptionError(_NO_STREAMING)
+        raise OptionError(_NO_STREAM_WRITER)

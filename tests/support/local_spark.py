@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import atexit
+import functools
 import os
+import shutil
 import sys
+import tempfile
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -36,5 +41,30 @@ def local_spark(name: str, settings: Settings) -> SparkSession:
     from pyspark.sql import SparkSession
 
     run_this_python()
-    builder = SparkSession.builder.master(f"local[{CORES}]").appName(name)
-    return builder.config(map={**_LOCAL, **settings}).getOrCreate()
+    builder = SparkSession.builder.master(f"local[{CORES}]").appName(name).config(map={**_LOCAL, **settings})
+    os.environ["SPARK_HOME"] = _home_with_byte_code()
+    try:
+        return builder.getOrCreate()
+    finally:
+        del os.environ["SPARK_HOME"]
+
+
+@functools.cache
+def _home_with_byte_code() -> str:
+    """pyspark's own folder without pyspark.zip, until this process ends.
+
+    From the zip, which holds no byte code, workers take a second or more to import pyspark, from the
+    folder beside it a third of that; and Spark gives the process of a stream ten seconds to start, whatever
+    else the machine does.
+    """
+    import pyspark
+
+    own, home = Path(pyspark.__file__).parent, Path(tempfile.mkdtemp(prefix="kafkawire-spark-home-"))
+    atexit.register(shutil.rmtree, home, ignore_errors=True)
+    for entry in own.iterdir():
+        if entry.name != "python":
+            (home / entry.name).symlink_to(entry)
+    (home / "python" / "lib").mkdir(parents=True)
+    for py4j in (own / "python" / "lib").glob("py4j-*.zip"):
+        (home / "python" / "lib" / py4j.name).symlink_to(py4j)
+    return str(home)

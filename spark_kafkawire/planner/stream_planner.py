@@ -1,0 +1,285 @@
+"""Plans the batches of one streaming query on the driver.
+
+    planner = StreamPlanner(options)
+    start = planner.initial()                    # of a new query; else the checkpoint has it
+    end = planner.next(start)
+    tasks = planner.tasks(start, end)
+
+What a batch reads follows from its start, its end and the options alone: so it is the same when it is run
+again. All that is kept here between two calls may be lost with the process.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from typing import Final
+
+from ..clients.reading.fetcher import FetchTask
+from ..cluster.cluster import Cluster
+from ..errors import (
+    Action,
+    BrokersMissingError,
+    DataLossError,
+    KafkaWireError,
+    OptionError,
+    UnknownTopicError,
+    shown,
+)
+from ..model import Generation, Leader, LogBounds, OffsetRange, TopicPartition
+from ..net.known_versions import KNOWN
+from ..net.retry import Attempts
+from ..options import LimitKind, StreamOptions
+from .batch import covers
+from .limits import check_names, limit_of, start_of
+from .ranges import split
+from .stream import Bounds, Losses, losses, must_wait, next_offsets, ranges_between, until
+from .stream_logs import StreamLogs
+from .stream_offsets import UNPINNED, Offsets
+
+_log = logging.getLogger("spark_kafkawire")
+
+#: Brokers are asked for the ends of logs no more often, seconds: Spark asks every 10 ms while nothing comes.
+POLL_INTERVAL_S: Final = 0.1
+#: Starts that would be others when a query that crashed in its first batch starts again.
+_MOVING: Final = (LimitKind.LATEST, LimitKind.COMMITTED)
+
+
+class _Doubt(KafkaWireError):
+    """Something that was there seems to be gone: it is looked for again before it is believed."""
+
+    action = Action.REFRESH
+
+
+class StreamPlanner:
+    """The planner of one run of one query; it lives in one process. ``clock`` and ``sleep`` count seconds."""
+
+    def __init__(
+        self,
+        options: StreamOptions,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._read, self._limits = options.read, options.limits
+        self._clock, self._sleep = clock, sleep
+        self._logs = StreamLogs(options.read, clock=clock)
+        self._initial: dict[TopicPartition, int] | None = None
+        self._ends: dict[TopicPartition, int] | None = None
+        self._polled_s = self._batched_s = -math.inf
+        self._told: set[str] = set()
+        #: The latest offsets of the last look, for those who watch the query's lag.
+        self.latest: dict[TopicPartition, int] | None = None
+
+    def initial(self) -> dict[TopicPartition, int]:
+        """Where a new query starts; the same at each call, for Spark asks twice.
+
+        Starts that would move until the first batch is written down are ``UNPINNED``: that batch finds
+        them, and reads nothing of those logs. Raises ``OptionError``, ``DataLossError``, and what the
+        cluster raises.
+        """
+        if self._initial is None:
+            bounds = self._logs.select()
+            check_names(self._read.starting, list(bounds))
+            self._initial = self._logs.ask(lambda cluster: self._starts(cluster, bounds))
+        return self._initial
+
+    def _starts(self, cluster: Cluster, bounds: Bounds) -> dict[TopicPartition, int]:
+        limits = {log: limit_of(self._read.starting, log) for log in bounds}
+        times = {log: limit.value for log, limit in limits.items() if limit.kind is LimitKind.TIMESTAMP}
+        told = cluster.start_offsets(times, bounds) if times else {}
+        no_match = {log for log, offset in told.items() if offset is None and self._read.latest_if_no_match}
+        return {
+            log: UNPINNED
+            if limits[log].kind in _MOVING or log in no_match
+            else self._inside(
+                start_of(self._read.starting, found, told, latest_if_no_match=False).offset, found
+            )
+            for log, found in bounds.items()
+        }
+
+    def stop_at_latest(self) -> None:
+        """Go no further than where the logs end now (the trigger AvailableNow)."""
+        self._ends = {log: found.latest for log, found in self._logs.bounds(()).items()}
+
+    def next(self, start: Offsets, *, limited: bool = True) -> dict[TopicPartition, int]:
+        """Where the batch that begins at ``start`` ends; at ``start`` itself where there is nothing to read.
+
+        Waits until brokers may be asked again. Raises ``DataLossError`` where logs or their ends are gone,
+        and what the cluster raises.
+        """
+        self._check_topics(start)
+        self._pace()
+        bounds = self._settled(start)
+        self.latest = _latest(bounds)
+        if self._ends is not None:
+            bounds = until(bounds, self._ends)
+        if limited and self._ends is None:
+            now_s = self._clock()
+            if must_wait(start, bounds, self._limits, now_s - self._batched_s):
+                return dict(start)
+            self._batched_s = now_s
+        ends = next_offsets(start, bounds, self._limits.size_max if limited else None)
+        return {**self._carried(start, bounds), **ends, **self._pinned(start, bounds)}
+
+    def _check_topics(self, stands: Offsets) -> None:
+        """Refuse a checkpoint that holds nothing of what the options select."""
+        topics = sorted({log.topic for log in stands})
+        if topics and not any(covers(self._read.selection, topic) for topic in topics):
+            raise OptionError(
+                f"checkpointLocation: it holds the offsets of {', '.join(map(shown, topics[:3]))}, which the "
+                "options do not name: give this query a checkpoint of its own, or the options of before"
+            )
+
+    def _pace(self) -> None:
+        now_s = self._clock()
+        if (wait_s := self._polled_s + POLL_INTERVAL_S - now_s) > 0:
+            self._sleep(wait_s)
+        self._polled_s = self._clock()
+
+    def _settled(self, start: Offsets) -> dict[TopicPartition, LogBounds]:
+        """What the cluster says, once it holds all where the query stands, or that is told to be lost."""
+        attempts = Attempts(self._read.planning_retry.impatient, sleep=self._sleep)
+        while True:
+            bounds = self._logs.bounds(list(start))
+            latest = {**self._carried(start, bounds), **_latest(bounds)}
+            cut_off = losses(self._ends or {}, latest)
+            lost = cut_off or losses(start, latest)
+            if not lost:
+                return bounds
+            self._logs.forget()
+            try:
+                attempts.failed(_Doubt(str(lost)))
+            except _Doubt:
+                self._lose(str(lost), is_due=bool(cut_off))
+                self._logs.accept_new_topics()
+                return bounds
+
+    def _carried(self, start: Offsets, bounds: Bounds) -> dict[TopicPartition, int]:
+        """The places in logs that are there, and cannot be reached: the query goes on with them later."""
+        missed = [log for log, offset in start.items() if log not in bounds and offset != UNPINNED]
+        return {log: start[log] for log in self._logs.unreachable(missed)} if missed else {}
+
+    def _pinned(self, start: Offsets, bounds: Bounds) -> dict[TopicPartition, int]:
+        """The starts that only the cluster knows, of logs that have none yet."""
+        asked = [
+            log
+            for log in bounds
+            if start.get(log) == UNPINNED and limit_of(self._read.starting, log).kind is LimitKind.COMMITTED
+        ]
+        if not asked:
+            return {}
+        committed = self._logs.ask(lambda cluster: cluster.committed_offsets(asked))
+        ends = (
+            start_of(self._read.starting, bounds[log], committed, latest_if_no_match=False) for log in asked
+        )
+        return {log: self._inside(end.offset, bounds[log]) for log, end in zip(asked, ends, strict=True)}
+
+    def _inside(self, offset: int, bounds: LogBounds) -> int:
+        """An offset that was given, or the nearest one that the log has."""
+        if not bounds.earliest <= offset <= bounds.latest:
+            self._lose(
+                f"option {self._read.starting.option}: offset {offset} is not in {bounds.log}, which holds "
+                f"[{bounds.earliest}, {bounds.latest})"
+            )
+        return min(max(offset, bounds.earliest), bounds.latest)
+
+    def tasks(self, start: Offsets, end: Offsets) -> tuple[FetchTask, ...]:
+        """What the batch from ``start`` to ``end`` reads, in the order of ``end``.
+
+        Raises ``DataLossError`` for logs of it that are gone. Offsets that are gone are found, and told, by
+        the task that reads them.
+        """
+        self._check_topics(end)
+        self._check(losses(start, end), is_first=start == self._initial)
+        ranges, gone = ranges_between(start, end, self._earliest([log for log in end if log not in start]))
+        for lost in gone:
+            self._lose(f"{lost} of a new partition was deleted before it was read")
+        leaders = self._leaders([each.log for each in ranges])
+        ranges = tuple(each for each in ranges if each.log in leaders)
+        parts = split(
+            ranges, self._read.min_partitions, self._read.partition_size_max, self._cut_points(ranges)
+        )
+        floor = KNOWN.floor(self._read.net.connection, [leader.broker for leader in leaders.values()])
+        return tuple(
+            FetchTask(part, leaders[part.log], start_option=self._option(part), floor=floor) for part in parts
+        )
+
+    def _check(self, lost: Losses, *, is_first: bool) -> None:
+        if is_first and lost.shorter:
+            # The start was found anew, behind where an earlier run that crashed had pinned it.
+            _log.warning("the first batch is run again, and reads nothing of where it ends before it starts")
+            lost = replace(lost, shorter=())
+        if lost:
+            self._lose(str(lost))
+
+    def _earliest(self, logs: list[TopicPartition]) -> dict[TopicPartition, int]:
+        """Where new logs begin; 0 for one that is gone by now, which ``_leaders`` tells."""
+        if not logs:
+            return {}
+        leaders = self._leaders(logs)
+        there = [log for log in logs if log in leaders]
+        bounds = self._logs.ask(lambda cluster: cluster.bounds(there))
+        return {log: bounds[log].earliest if log in bounds else 0 for log in logs}
+
+    def _leaders(self, logs: list[TopicPartition]) -> Mapping[TopicPartition, Leader]:
+        """Who serves each log; what has no leader any more is a loss."""
+        found = self._logs.ask(lambda cluster: _leaders_of(cluster, logs))
+        if gone := [log for log in logs if log not in found]:
+            self._lose(str(Losses(vanished=tuple(gone))))
+        return found
+
+    def _cut_points(self, ranges: Iterable[OffsetRange]) -> Mapping[TopicPartition, tuple[int, ...]] | None:
+        splits = self._read.min_partitions is not None or self._read.partition_size_max is not None
+        if self._read.discovery.generation is Generation.MODERN or not splits:
+            return None
+        logs = [each.log for each in ranges]
+        bounds = self._logs.ask(lambda cluster: cluster.bounds(logs))
+        return {log: bounds[log].segment_starts or () for log in logs}
+
+    def _option(self, part: OffsetRange) -> str | None:
+        """The option that gave the start of a range as a number: in 0.7 it may be no message boundary."""
+        limit = self._read.starting.by_log.get(part.log)
+        is_given = limit is not None and (limit.kind, limit.value) == (LimitKind.OFFSET, part.start_offset)
+        return self._read.starting.option if is_given and part.log.broker is not None else None
+
+    def _lose(self, loss: str, *, is_due: bool = False) -> None:
+        """Fail, or warn and go on. What AvailableNow is to read must be there until then: ``is_due``."""
+        if is_due:
+            raise DataLossError(f"{loss}; the trigger availableNow was to read it: start the query again")
+        if self._read.fetch.fail_on_data_loss:
+            raise DataLossError(f"{loss}; to go on with what is left, set failOnDataLoss=false")
+        if loss not in self._told:
+            self._told.add(loss)
+            _log.warning("%s; going on because failOnDataLoss=false", loss)
+
+
+def _latest(bounds: Bounds) -> dict[TopicPartition, int]:
+    return {log: found.latest for log, found in bounds.items()}
+
+
+def _leaders_of(cluster: Cluster, logs: list[TopicPartition]) -> Mapping[TopicPartition, Leader]:
+    """Who serves those of the logs that are there. Raises ``BrokersMissingError`` (retriable) for a broker
+    that has to come back: that it is away is no proof that its logs are gone."""
+    cluster.await_logs(logs)
+    try:
+        found = dict(cluster.leaders_of(logs))
+    except UnknownTopicError:
+        there = {log for topic in sorted({log.topic for log in logs}) for log in _logs_of(cluster, topic)}
+        found = dict(cluster.leaders_of([log for log in logs if log in there]))
+    if away := [log for log in logs if log not in found and log.broker is not None]:
+        raise BrokersMissingError(
+            f"broker {away[0].broker} is not there, and holds {len(away)} of the partitions that the batch "
+            f"reads, {away[0]} first; start it"
+        )
+    return found
+
+
+def _logs_of(cluster: Cluster, topic: str) -> tuple[TopicPartition, ...]:
+    try:
+        return cluster.logs_of([topic])
+    except UnknownTopicError:
+        return ()

@@ -1,0 +1,154 @@
+"""The stream reader: Spark asks it how far each batch goes and what its tasks read.
+
+One lives in a process of its own for as long as a query runs, and plans. Others are made only to be
+pickled, and ``read`` in the tasks: what they need is in their partition.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property
+from types import MappingProxyType
+from typing import Any, Final
+
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxBytes,
+    ReadMaxRows,
+    ReadMinRows,
+    SupportsTriggerAvailableNow,
+)
+from pyspark.sql.types import StructType
+
+from ..clients.features import warn_of_columns_read
+from ..errors import KafkaWireError, OptionError
+from ..model import Generation, TopicPartition
+from ..options import StreamOptions
+from ..options.offsets import LOG_SYNTAX
+from ..planner.stream_offsets import from_json, to_json
+from ..planner.stream_planner import StreamPlanner
+from .partition import KafkaWirePartition
+from .reading import options_of_tasks, read_partition
+from .schema import check_read_schema, read_schema
+
+#: Spark's word for the most that a batch reads.
+_MOST: Final[Mapping[Generation, Callable[[int], ReadLimit]]] = MappingProxyType(
+    {Generation.V07: ReadMaxBytes, Generation.MODERN: ReadMaxRows}
+)
+#: Where a query stands, as Spark writes it into the checkpoint: by topic and partition.
+JsonOffsets = dict[str, dict[str, int]]
+
+
+def create_stream_reader(raw: Mapping[str, str], schema: StructType) -> DataSourceStreamReader:
+    """The stream of these options, or one that says what is wrong with them as soon as it is asked."""
+    try:
+        return KafkaWireStreamReader(StreamOptions.parse(raw), schema)
+    except OptionError as error:
+        return RefusedStream(error)
+
+
+class RefusedStream(DataSourceStreamReader):
+    """Raises what was wrong. Spark 4.3 shows no error of ``streamReader()`` itself: the process of the query
+    stops a reader then that it has not got, and its own error hides the one before."""
+
+    def __init__(self, error: OptionError) -> None:
+        self._error = error
+
+    def initialOffset(self) -> JsonOffsets:
+        """Raises ``OptionError`` (fatal)."""
+        raise self._error
+
+    def latestOffset(self, start: JsonOffsets, limit: ReadLimit) -> JsonOffsets:  # noqa: ARG002
+        """Raises ``OptionError`` (fatal)."""
+        raise self._error
+
+    def partitions(self, start: JsonOffsets, end: JsonOffsets) -> Sequence[InputPartition]:  # noqa: ARG002
+        """Raises ``OptionError`` (fatal)."""
+        raise self._error
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:  # noqa: ARG002
+        """Raises ``OptionError`` (fatal)."""
+        raise self._error
+
+
+class KafkaWireStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Reads what the options select, on and on."""
+
+    def __init__(self, options: StreamOptions, schema: StructType) -> None:
+        check_read_schema(schema, read_schema(options.read))
+        self._options = options
+        # Spark compares the first batch's schema with this one, field by field.
+        self._schema = to_arrow_schema(schema, timezone="UTC")
+        self._are_columns_checked = False
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What travels to the tasks."""
+        return {
+            "_options": StreamOptions(options_of_tasks(self._options.read), self._options.limits),
+            "_schema": self._schema,
+        }
+
+    @cached_property
+    def _planner(self) -> StreamPlanner:
+        return StreamPlanner(self._options)
+
+    def initialOffset(self) -> JsonOffsets:
+        """Where a new query starts; Spark asks until the first batch is done, and again after a crash."""
+        return to_json(self._planner.initial())
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        """Read no further than where the logs end now."""
+        self._planner.stop_at_latest()
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        """The limits of the options, as far as Spark has words for them. It hands them back at each trigger,
+        and ``ReadAllAvailable`` instead with the trigger Once."""
+        limits = self._options.limits
+        if limits.size_max is not None:
+            return _MOST[self._options.read.discovery.generation](limits.size_max)
+        return ReadAllAvailable() if limits.size_min is None else ReadMinRows(limits.size_min)
+
+    # Spark's own stub has the signature of before 4.2; it looks at this one to see what the source can.
+    def latestOffset(self, start: JsonOffsets, limit: ReadLimit) -> JsonOffsets:
+        """Where the next batch ends; ``start`` itself where there is nothing to read."""
+        limited = not isinstance(limit, ReadAllAvailable)
+        return to_json(self._planner.next(self._from_json(start), limited=limited))
+
+    def reportLatestOffset(self) -> JsonOffsets | None:
+        """Where the logs ended at the last look: what a query's progress tells as ``latestOffset``."""
+        latest = self._planner.latest
+        return to_json(latest) if latest else None
+
+    def partitions(self, start: JsonOffsets, end: JsonOffsets) -> Sequence[InputPartition]:
+        """One Spark partition for each planned range between the two."""
+        tasks = self._planner.tasks(self._from_json(start), self._from_json(end))
+        if tasks and not self._are_columns_checked:
+            warn_of_columns_read(self._schema.names, self._options.read.net.connection)
+            self._are_columns_checked = True
+        return [KafkaWirePartition(task) for task in tasks]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The messages of one range, as Arrow batches of the schema's columns."""
+        try:
+            yield from read_partition(partition, self._options.read, self._schema)
+        except KafkaWireError as error:
+            raise error.located(_batch()) from error
+
+    def commit(self, end: JsonOffsets) -> None:
+        """Nothing: the checkpoint knows where the query stands."""
+
+    def _from_json(self, offsets: Any) -> dict[TopicPartition, int]:
+        syntax = LOG_SYNTAX[self._options.read.discovery.generation]
+        return from_json(offsets, syntax, unpinned=True)
+
+
+def _batch() -> str:
+    """Which batch of the query a task is of."""
+    context = TaskContext.get()
+    number = context.getLocalProperty("streaming.sql.batchId") if context else None
+    return "the batch" if number is None else f"batch {number}"

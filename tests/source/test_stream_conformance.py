@@ -1,0 +1,493 @@
+"""What Spark's own connector promises of a stream, under the names of its KafkaMicroBatchSourceSuite.
+
+noida-db is the broker; the queries go through the whole source but Spark's JVM, whose part
+``test_streaming_spark`` has.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+from collections.abc import Iterable
+
+import pytest
+
+from spark_kafkawire.errors import DataLossError, OptionError, UnknownTopicError
+from tests.support import librdkafka
+from tests.support.foreign import Record
+from tests.support.noida import NoidaBroker
+from tests.support.streaming import QUICK, Checkpoint, Killed, Query, available_now
+
+T0 = 1_700_000_000_000
+
+
+def numbers(values: Iterable[int]) -> list[bytes]:
+    return sorted(b"%d" % value for value in values)
+
+
+def send(
+    noida: NoidaBroker, topic: str, values: Iterable[int], partition: int = 0, ms: int | None = None
+) -> None:
+    records = [Record(b"%d" % value, partition=partition, timestamp_ms=ms) for value in values]
+    librdkafka.produce(noida.bootstrap_servers, topic, records)
+
+
+def options(noida: NoidaBroker, topic: str, /, **others: str) -> dict[str, str]:
+    selection = {} if {"subscribePattern", "assign"} & others.keys() else {"subscribe": topic}
+    return {"kafka.bootstrap.servers": noida.bootstrap_servers, **QUICK, **selection, **others}
+
+
+def query(noida: NoidaBroker, topic: str, checkpoint: Checkpoint | None = None, /, **others: str) -> Query:
+    return Query(checkpoint or Checkpoint(), **options(noida, topic, **others))
+
+
+@pytest.fixture
+def topic(noida: NoidaBroker) -> str:
+    """Two partitions with ten records each: 0-9, and 10-19."""
+    topic = noida.create_topic(partitions=2)
+    for partition in range(2):
+        send(noida, topic, range(10 * partition, 10 * partition + 10), partition)
+    return topic
+
+
+def selections(topic: str) -> list[dict[str, str]]:
+    return [
+        {"subscribe": topic},
+        {"subscribePattern": f"{topic}$"},
+        {"assign": json.dumps({topic: [0, 1]})},
+    ]
+
+
+@pytest.mark.parametrize("number", range(3), ids=["subscribe", "subscribePattern", "assign"])
+@pytest.mark.parametrize("fail", ["true", "false"])
+def test_from_latest_offsets(noida: NoidaBroker, topic: str, number: int, fail: str) -> None:
+    running = query(noida, topic, **selections(topic)[number], failOnDataLoss=fail)
+    assert running.values() == [[]]
+    send(noida, topic, [20], 1)
+    assert running.values() == [[b"20"]]
+    assert running.values() == []
+
+
+@pytest.mark.parametrize("number", range(3), ids=["subscribe", "subscribePattern", "assign"])
+@pytest.mark.parametrize("fail", ["true", "false"])
+def test_from_earliest_offsets(noida: NoidaBroker, topic: str, number: int, fail: str) -> None:
+    running = query(
+        noida, topic, **selections(topic)[number], failOnDataLoss=fail, startingOffsets="earliest"
+    )
+    assert running.values() == [numbers(range(20))]
+    send(noida, topic, [20], 1)
+    assert running.values() == [[b"20"]]
+
+
+@pytest.mark.parametrize("number", range(3), ids=["subscribe", "subscribePattern", "assign"])
+@pytest.mark.parametrize("fail", ["true", "false"])
+def test_from_specific_offsets(noida: NoidaBroker, topic: str, number: int, fail: str) -> None:
+    starting = json.dumps({topic: {"0": 7, "1": -1}})
+    running = query(noida, topic, **selections(topic)[number], failOnDataLoss=fail, startingOffsets=starting)
+    assert running.values() == [numbers([7, 8, 9])]
+    send(noida, topic, [20], 1)
+    assert running.values() == [[b"20"]]
+
+
+@pytest.mark.parametrize("number", range(3), ids=["subscribe", "subscribePattern", "assign"])
+@pytest.mark.parametrize("fail", ["true", "false"])
+@pytest.mark.parametrize("is_global", [True, False], ids=["global timestamp", "timestamps"])
+def test_from_timestamps(noida: NoidaBroker, number: int, fail: str, is_global: bool) -> None:
+    topic = noida.create_topic(partitions=2)
+    for second in range(6):
+        send(noida, topic, [second], second % 2, T0 + 1000 * second)
+    by_partition = {"startingOffsetsByTimestamp": json.dumps({topic: {"0": T0 + 3000, "1": T0 + 3000}})}
+    given = {"startingTimestamp": str(T0 + 3000)} if is_global else by_partition
+    running = query(noida, topic, **selections(topic)[number], failOnDataLoss=fail, **given)
+    assert running.values() == [numbers([3, 4, 5])]
+
+
+def test_non_matching_timestamp_with_strategy_latest(noida: NoidaBroker, topic: str) -> None:
+    given = {"startingTimestamp": "9000000000000"}
+    with pytest.raises(OptionError, match="no offset matched from request"):
+        query(noida, topic, **given).batch()
+    checkpoint = Checkpoint()
+    given["startingOffsetsByTimestampStrategy"] = "latest"
+    with pytest.raises(Killed):
+        query(noida, topic, checkpoint, **given).batch("written")
+    send(noida, topic, [20], 0)
+    assert query(noida, topic, checkpoint, **given).values() == [[], [b"20"]]
+
+
+def test_an_empty_first_batch_pins_the_latest_offsets_so_that_a_crash_loses_nothing(
+    noida: NoidaBroker, topic: str
+) -> None:
+    checkpoint = Checkpoint()
+    with pytest.raises(Killed):
+        query(noida, topic, checkpoint).batch("written")
+    send(noida, topic, [20], 0)
+    with pytest.raises(Killed):
+        query(noida, topic, checkpoint).batch("read")
+    send(noida, topic, [21], 1)
+    assert query(noida, topic, checkpoint).values() == [[], [b"20", b"21"]]
+    assert checkpoint.offsets[0] == json.dumps({topic: {"0": 10, "1": 10}})
+
+
+def test_the_first_start_does_not_move_between_its_two_calls(noida: NoidaBroker, topic: str) -> None:
+    reader = query(noida, topic, startingOffsets="earliest").reader
+    first = reader.initialOffset()
+    noida.delete_records(topic, 0, 4)
+    assert reader.initialOffset() == first == {topic: {"0": 0, "1": 0}}
+    assert query(noida, topic).reader.initialOffset() == {topic: {"0": -1, "1": -1}}
+
+
+@pytest.mark.parametrize("killed", ["planned", "written", "read"])
+def test_a_batch_that_was_not_committed_is_the_same_when_it_is_run_again(
+    noida: NoidaBroker, topic: str, killed: str
+) -> None:
+    given = {"startingOffsets": "earliest", "maxOffsetsPerTrigger": "6"}
+    checkpoint, values = Checkpoint(), []
+    for number in range(4):
+        with pytest.raises(Killed):
+            query(noida, topic, checkpoint, **given).batch(killed)
+        planned = checkpoint.offsets[number:]
+        send(noida, topic, [100 + number], number % 2)
+        rows = query(noida, topic, checkpoint, **given).batch() or []
+        assert killed == "planned" or checkpoint.offsets[number:] == planned
+        ends = json.loads(checkpoint.offsets[number])[topic]
+        starts = json.loads(checkpoint.offsets[number - 1])[topic] if number else {"0": 0, "1": 0}
+        assert sorted((row["partition"], row["offset"]) for row in rows) == [
+            (part, offset) for part in range(2) for offset in range(starts[str(part)], ends[str(part)])
+        ]
+        values += [row["value"] for row in rows]
+    values += query(noida, topic, checkpoint, **given).all_values()
+    assert sorted(values) == numbers([*range(20), *range(100, 104)])
+
+
+def test_max_offsets_per_trigger(noida: NoidaBroker, topic: str) -> None:
+    send(noida, topic, range(20, 100), 0)
+    given = {"startingOffsets": "earliest", "maxOffsetsPerTrigger": "10"}
+    running = query(noida, topic, **given)
+    first = running.batch()
+    assert first is not None
+    assert sorted(row["value"] for row in first) == numbers([*range(9), 10])
+    rest = running.values()
+    assert sorted([*(row["value"] for row in first), *(value for each in rest for value in each)]) == numbers(
+        range(100)
+    )
+    assert max(map(len, rest)) <= 11
+
+
+def test_max_offsets_per_trigger_of_a_long(noida: NoidaBroker, topic: str) -> None:
+    given = {"startingOffsets": "earliest", "maxOffsetsPerTrigger": str((1 << 63) - 1)}
+    assert query(noida, topic, **given).values() == [numbers(range(20))]
+
+
+def test_min_offsets_per_trigger(noida: NoidaBroker, topic: str) -> None:
+    running = query(noida, topic, startingOffsets="earliest", minOffsetsPerTrigger="5", maxTriggerDelay="1h")
+    assert running.values() == [numbers(range(20))]  # the first one waits for nobody
+    send(noida, topic, range(20, 24))
+    assert running.batch() is None
+    send(noida, topic, [24], 1)
+    assert running.values() == [numbers(range(20, 25))]
+
+
+def test_min_offsets_wait_no_longer_than_max_trigger_delay(noida: NoidaBroker, topic: str) -> None:
+    running = query(noida, topic, startingOffsets="earliest", minOffsetsPerTrigger="5", maxTriggerDelay="1ms")
+    assert running.values() == [numbers(range(20))]
+    send(noida, topic, [20])
+    assert running.values() == [[b"20"]]
+
+
+def test_composite_limits(noida: NoidaBroker, topic: str) -> None:
+    given = {"minOffsetsPerTrigger": "5", "maxOffsetsPerTrigger": "10", "maxTriggerDelay": "1h"}
+    running = query(noida, topic, startingOffsets="earliest", **given)
+    assert [len(rows) for rows in running.batches()] == [10, 10]
+    send(noida, topic, [20, 21])
+    assert running.batch() is None
+    send(noida, topic, range(22, 40))
+    assert [len(rows) for rows in running.batches()] == [10, 10]
+
+
+def test_the_trigger_once_heeds_no_limit(noida: NoidaBroker, topic: str) -> None:
+    given = {"startingOffsets": "earliest", "maxOffsetsPerTrigger": "3", "minOffsetsPerTrigger": "3"}
+    assert Query(Checkpoint(), True, **options(noida, topic, **given)).values() == [numbers(range(20))]
+
+
+def test_available_now_ends_where_the_logs_ended_at_its_start(noida: NoidaBroker, topic: str) -> None:
+    checkpoint = Checkpoint()
+    given = options(noida, topic, startingOffsets="earliest", maxOffsetsPerTrigger="6")
+    running = available_now(checkpoint, **given)
+    assert len(running.batch() or ()) == 6
+    send(noida, topic, range(20, 50))
+    noida.add_partitions(topic, 3)
+    send(noida, topic, range(50, 60), 2)
+    assert sum(map(len, running.values())) == 14
+    assert sum(map(len, available_now(checkpoint, **given).values())) == 40
+    assert available_now(checkpoint, **given).values() == []
+
+
+def test_available_now_after_a_batch_that_was_not_committed(noida: NoidaBroker, topic: str) -> None:
+    checkpoint = Checkpoint()
+    given = options(noida, topic, startingOffsets="earliest", maxOffsetsPerTrigger="12")
+    with pytest.raises(Killed):
+        available_now(checkpoint, **given).batch("read")
+    send(noida, topic, range(20, 30))
+    assert available_now(checkpoint, **given).all_values() == numbers(range(30))
+
+
+def test_available_now_of_a_query_from_latest_pins_its_start_and_ends(noida: NoidaBroker, topic: str) -> None:
+    checkpoint = Checkpoint()
+    running = available_now(checkpoint, **options(noida, topic))
+    send(noida, topic, [20])
+    assert running.values() == [[]]
+    assert available_now(checkpoint, **options(noida, topic)).values() == [[b"20"]]
+
+
+@pytest.mark.parametrize("fail", ["true", "false"])
+def test_available_now_fails_where_what_it_was_to_read_vanishes(
+    noida: NoidaBroker, topic: str, fail: str
+) -> None:
+    other = noida.create_topic()
+    send(noida, other, range(10))
+    given = options(
+        noida, topic, subscribe=f"{topic},{other}", startingOffsets="earliest", failOnDataLoss=fail
+    )
+    running = available_now(Checkpoint(), **given, maxOffsetsPerTrigger="6")
+    running.batch()
+    librdkafka.delete_topic(noida.bootstrap_servers, other)
+    with pytest.raises(DataLossError, match=f"{other} 0 is not there any more.*the trigger availableNow was"):
+        list(running.batches())
+
+
+def test_a_new_partition_is_read_from_its_start(noida: NoidaBroker, topic: str) -> None:
+    running = query(noida, topic)
+    assert running.values() == [[]]
+    noida.add_partitions(topic, 4)
+    send(noida, topic, [20, 21], 3)
+    send(noida, topic, [22], 0)
+    assert running.all_values() == numbers([20, 21, 22])
+
+
+def test_a_new_topic_of_the_pattern_is_read_from_its_start(noida: NoidaBroker, topic: str) -> None:
+    running = query(noida, topic, subscribePattern=f"^{topic}(-new)?$")
+    assert running.values() == [[]]
+    noida.create_topic(name=f"{topic}-new")
+    send(noida, f"{topic}-new", [1, 2])
+    assert running.all_values() == [b"1", b"2"]
+
+
+def test_a_pattern_that_matches_nothing_yet_waits(noida: NoidaBroker) -> None:
+    running = query(noida, "", subscribePattern="^not-there-yet-[a-z]*$")
+    assert running.values() == [[]]
+    noida.create_topic(name="not-there-yet-a")
+    send(noida, "not-there-yet-a", [1])
+    assert running.all_values() == [b"1"]
+    librdkafka.delete_topic(noida.bootstrap_servers, "not-there-yet-a")
+
+
+def test_starting_offsets_are_used_for_a_new_query_only(noida: NoidaBroker, topic: str) -> None:
+    checkpoint = Checkpoint()
+    assert query(noida, topic, checkpoint, startingOffsets="earliest").values() == [numbers(range(20))]
+    send(noida, topic, [20])
+    for starting in ("latest", "earliest", json.dumps({topic: {"0": 3}}), json.dumps({"gone": {"0": 3}})):
+        assert query(noida, topic, checkpoint, startingOffsets=starting).values() in ([[b"20"]], [])
+
+
+def test_subscribing_topic_by_pattern_with_topic_deletions(
+    noida: NoidaBroker, topic: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    doomed = noida.create_topic(name=f"{topic}-doomed")
+    send(noida, doomed, [100])
+    given = {"subscribePattern": f"^{topic}", "startingOffsets": "earliest"}
+    strict, lenient = Checkpoint(), Checkpoint()
+    assert query(noida, topic, strict, **given).values() == [numbers([*range(20), 100])]
+    assert query(noida, topic, lenient, **given).values() == [numbers([*range(20), 100])]
+    librdkafka.delete_topic(noida.bootstrap_servers, doomed)
+    send(noida, topic, [20])
+    with pytest.raises(DataLossError, match=f"{doomed} 0 is not there any more: .*failOnDataLoss=false$"):
+        query(noida, topic, strict, **given).batch()
+    running = query(noida, topic, lenient, **given, failOnDataLoss="false")
+    with caplog.at_level(logging.WARNING, "spark_kafkawire"):
+        assert running.values() == [[b"20"]]
+        assert running.values() == []
+    told = [record.getMessage() for record in caplog.records if "going on because" in record.getMessage()]
+    assert len(told) == 1
+    # The topic is made anew: another one, all of which is new.
+    noida.create_topic(name=doomed)
+    send(noida, doomed, [200, 201, 202])
+    assert running.all_values() == numbers([200, 201, 202])
+
+
+def test_a_subscribed_topic_that_is_deleted(noida: NoidaBroker, topic: str) -> None:
+    doomed = noida.create_topic()
+    send(noida, doomed, [100])
+    given = {"subscribe": f"{topic},{doomed}", "startingOffsets": "earliest"}
+    checkpoint = Checkpoint()
+    query(noida, topic, checkpoint, **given).values()
+    librdkafka.delete_topic(noida.bootstrap_servers, doomed)
+    send(noida, topic, [20])
+    with pytest.raises(DataLossError, match=f"{doomed} 0 is not there any more"):
+        query(noida, topic, checkpoint, **given).batch()
+    assert query(noida, topic, checkpoint, **given, failOnDataLoss="false").values() == [[b"20"]]
+    with pytest.raises(UnknownTopicError, match=doomed):  # by now nothing of it was to be read
+        query(noida, topic, checkpoint, **given).batch()
+
+
+def test_topic_recreation_between_batches(noida: NoidaBroker) -> None:
+    good, bad = noida.create_topic(), noida.create_topic()
+    send(noida, good, [1, 3])
+    send(noida, bad, [2, 4])
+    given = {"subscribe": f"{good},{bad}", "startingOffsets": "earliest"}
+    checkpoint = Checkpoint()
+    assert query(noida, good, checkpoint, **given).values() == [numbers([1, 2, 3, 4])]
+    librdkafka.delete_topic(noida.bootstrap_servers, bad)
+    noida.create_topic(name=bad)
+    send(noida, bad, [6])
+    with pytest.raises(DataLossError, match=f"the end of {bad} 0 was changed from 2 to 1"):
+        query(noida, good, checkpoint, **given).batch()
+    lenient = query(noida, good, checkpoint, **given, failOnDataLoss="false")
+    assert lenient.values() == [[]]
+    send(noida, bad, [7])
+    assert lenient.values() == [[b"7"]]
+
+
+@pytest.mark.parametrize("fail", ["true", "false"])
+def test_retention_under_the_query(noida: NoidaBroker, topic: str, fail: str) -> None:
+    checkpoint = Checkpoint()
+    query(noida, topic, checkpoint, startingOffsets="earliest").values()
+    send(noida, topic, range(20, 30))
+    noida.delete_records(topic, 0, 15)
+    running = query(noida, topic, checkpoint, failOnDataLoss=fail)
+    if fail == "true":
+        where = rf"^the batch: {re.escape(topic)} 0 at offset 10 on .*: records up to 15 are gone"
+        with pytest.raises(DataLossError, match=where):
+            running.batch()
+    else:
+        assert running.values() == [numbers(range(25, 30))]
+
+
+def test_a_new_partition_whose_start_is_gone_is_a_data_loss(noida: NoidaBroker, topic: str) -> None:
+    checkpoint = Checkpoint()
+    query(noida, topic, checkpoint).values()
+    noida.add_partitions(topic, 3)
+    send(noida, topic, range(30, 35), 2)
+    noida.delete_records(topic, 2, 2)
+    with pytest.raises(DataLossError, match=rf"{topic} 2 \[0, 2\) of a new partition was deleted"):
+        query(noida, topic, checkpoint).batch()
+    assert query(noida, topic, checkpoint, failOnDataLoss="false").values() == [numbers([32, 33, 34])]
+
+
+@pytest.mark.parametrize("offset", [3, 11])
+def test_a_given_start_that_the_log_has_not_is_a_data_loss(
+    noida: NoidaBroker, topic: str, offset: int
+) -> None:
+    noida.delete_records(topic, 0, 5)
+    given = {"startingOffsets": json.dumps({topic: {"0": offset, "1": -1}})}
+    with pytest.raises(DataLossError, match=rf"offset {offset} is not in {topic} 0, which holds \[5, 10\)"):
+        query(noida, topic, **given).batch()
+    left = numbers(range(5, 10)) if offset == 3 else []
+    assert query(noida, topic, **given, failOnDataLoss="false").values() == [left]
+
+
+def test_a_start_that_a_group_committed_is_pinned(noida: NoidaBroker, topic: str) -> None:
+    group = {"kafka.group.id": f"group-of-{topic}", "startingOffsets": "committed"}
+    checkpoint = Checkpoint()
+    with pytest.raises(OptionError, match=f"the group has committed no offset for {topic} 0"):
+        query(noida, topic, checkpoint, **group).batch()
+    commit(noida, group["kafka.group.id"], topic, {0: 4, 1: 10})
+    with pytest.raises(Killed):
+        query(noida, topic, checkpoint, **group).batch("written")
+    commit(noida, group["kafka.group.id"], topic, {0: 9, 1: 10})
+    assert query(noida, topic, checkpoint, **group).values() == [[], numbers(range(4, 10))]
+
+
+def commit(noida: NoidaBroker, group: str, topic: str, offsets: dict[int, int]) -> None:
+    librdkafka.commit_offsets(noida.bootstrap_servers, group, topic, offsets)
+
+
+def test_min_partitions(noida: NoidaBroker, topic: str) -> None:
+    reader = query(noida, topic, minPartitions="8").reader
+    parts = reader.partitions({topic: {"0": 0, "1": 0}}, {topic: {"0": 10, "1": 10}})
+    assert len(parts) == 8
+    reader = query(noida, topic, maxRecordsPerPartition="4").reader
+    assert len(reader.partitions({topic: {"0": 0, "1": 0}}, {topic: {"0": 10, "1": 10}})) == 6
+
+
+def test_include_headers_does_not_break_an_old_checkpoint(noida: NoidaBroker, topic: str) -> None:
+    checkpoint = Checkpoint()
+    query(noida, topic, checkpoint).values()
+    librdkafka.produce(noida.bootstrap_servers, topic, [Record(b"h", headers=(("a", b"1"),))])
+    [[row]] = query(noida, topic, checkpoint, includeHeaders="true").batches()
+    assert row["headers"] == [{"key": "a", "value": b"1"}]
+
+
+def test_null_keys_and_null_values(noida: NoidaBroker, topic: str) -> None:
+    running = query(noida, topic)
+    running.batch()
+    librdkafka.produce(noida.bootstrap_servers, topic, [Record(None), Record(b"v", b"k")])
+    [rows] = running.batches()
+    assert sorted((row["key"], row["value"]) for row in rows if row["key"]) == [(b"k", b"v")]
+    assert [row["key"] for row in rows if row["value"] is None] == [None]
+
+
+def test_empty_partitions_stay_where_they_are(noida: NoidaBroker) -> None:
+    topic = noida.create_topic(partitions=3)
+    send(noida, topic, range(6), 0)
+    checkpoint = Checkpoint()
+    query(noida, topic, checkpoint, startingOffsets="earliest", maxOffsetsPerTrigger="2").batch()
+    assert json.loads(checkpoint.offsets[0]) == {topic: {"0": 2, "1": 0, "2": 0}}
+
+
+def test_progress_tells_the_latest_offsets(noida: NoidaBroker, topic: str) -> None:
+    running = query(noida, topic, startingOffsets="earliest", maxOffsetsPerTrigger="2")
+    assert running.reader.reportLatestOffset() is None
+    running.batch()
+    assert running.reader.reportLatestOffset() == {topic: {"0": 10, "1": 10}}
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"endingOffsets": "latest"}, "option endingOffsets is for batch reads"),
+        ({"maxOffsetsPerTrigger": "0"}, "option maxOffsetsPerTrigger: '0' is not"),
+        ({"subscribe": "a", "assign": "{}"}, "set exactly one of the options subscribe"),
+        ({"kafka.auto.offset.reset": "latest"}, "auto.offset.reset"),
+    ],
+)
+def test_bad_options_of_a_stream_are_told_before_it_starts(
+    noida: NoidaBroker, topic: str, given: dict[str, str], told: str
+) -> None:
+    with pytest.raises(OptionError, match=told) as error:
+        query(noida, topic, **given)
+    assert str(error.value).isprintable()
+
+
+def test_a_checkpoint_of_other_topics_is_told(noida: NoidaBroker, topic: str) -> None:
+    checkpoint = Checkpoint()
+    query(noida, topic, checkpoint).values()
+    other = noida.create_topic()
+    with pytest.raises(
+        OptionError,
+        match=f"^checkpointLocation: it holds the offsets of {topic}, which the options do not name",
+    ):
+        query(noida, other, checkpoint).batch()
+
+
+def test_a_checkpoint_of_07_is_told(noida: NoidaBroker, topic: str) -> None:
+    checkpoint = Checkpoint([json.dumps({topic: {"0-0": 5}})], 1)
+    with pytest.raises(OptionError, match="another kind of Kafka"):
+        query(noida, topic, checkpoint).batch()
+
+
+def test_a_stream_whose_topic_is_not_there_is_told(noida: NoidaBroker) -> None:
+    with pytest.raises(UnknownTopicError, match="no broker holds the topic nowhere-to-be-found"):
+        query(noida, "nowhere-to-be-found").batch()
+
+
+def test_an_idle_query_asks_brokers_ten_times_a_second_at_most(noida: NoidaBroker, topic: str) -> None:
+    running = query(noida, topic)
+    running.batch()
+    reader = running.reader
+    slept: list[float] = []
+    reader._planner._sleep = slept.append
+    reader._planner._clock = lambda: 1000.0
+    reader._planner._polled_s = 1000.0 - 0.03
+    assert running.batch() is None
+    assert slept == [pytest.approx(0.07)]

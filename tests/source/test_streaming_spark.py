@@ -1,0 +1,175 @@
+"""Streams through Spark itself: triggers, progress, checkpoints on disk, errors, and Spark's own refusals."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.errors import AnalysisException, StreamingQueryException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+from tests.support import librdkafka
+from tests.support.foreign import Record
+from tests.support.noida import NoidaBroker
+
+#: How long a query may take on a machine with other work, seconds.
+PATIENCE_S = 240
+#: A runner that a busy machine starts too late for Spark, which gives it ten seconds, is started again.
+TOO_BUSY = "Python worker failed to connect back"
+STARTS_MAX = 6
+
+
+def send(noida: NoidaBroker, topic: str, values: range, partition: int = 0) -> None:
+    records = [Record(b"%d" % value, partition=partition) for value in values]
+    librdkafka.produce(noida.bootstrap_servers, topic, records)
+
+
+def stream(spark: SparkSession, noida: NoidaBroker, topic: str, **options: str) -> DataFrame:
+    reader = spark.readStream.format("kafkawire").option("kafka.bootstrap.servers", noida.bootstrap_servers)
+    return reader.option("subscribe", topic).options(**options).load()
+
+
+def run(writer: DataStreamWriter, *arguments: str) -> StreamingQuery:
+    """A query that ends by itself, once it has."""
+    for start in range(1, STARTS_MAX + 1):
+        query = writer.start(*arguments)
+        try:
+            assert query.awaitTermination(PATIENCE_S), "the query did not end"
+        except StreamingQueryException as error:
+            if TOO_BUSY not in str(error) or start == STARTS_MAX:
+                raise
+        else:
+            return query
+    raise AssertionError
+
+
+def begun(writer: DataStreamWriter) -> StreamingQuery:
+    """A query that goes on, after its first batch."""
+    for start in range(1, STARTS_MAX + 1):
+        query = writer.start()
+        deadline = time.monotonic() + PATIENCE_S
+        try:
+            while not query.recentProgress and time.monotonic() < deadline:
+                query.awaitTermination(1)
+        except StreamingQueryException as error:
+            if TOO_BUSY not in str(error) or start == STARTS_MAX:
+                raise
+        else:
+            return query
+    raise AssertionError
+
+
+def offsets_of(checkpoint: Path) -> list[Any]:
+    files = sorted((checkpoint / "offsets").glob("[0-9]*"), key=lambda file: int(file.name))
+    return [json.loads(file.read_text().splitlines()[2]) for file in files]
+
+
+@pytest.fixture
+def topic(noida: NoidaBroker) -> str:
+    """Two partitions: 0-9, and 10-19."""
+    topic = noida.create_topic(partitions=2)
+    send(noida, topic, range(10))
+    send(noida, topic, range(10, 20), 1)
+    return topic
+
+
+def test_available_now_reads_each_row_once_in_limited_batches_and_goes_on_where_it_was(
+    spark: SparkSession, noida: NoidaBroker, topic: str, tmp_path: Path
+) -> None:
+    def writer() -> DataStreamWriter:
+        rows = stream(spark, noida, topic, startingOffsets="earliest", maxOffsetsPerTrigger="8")
+        parquet = rows.writeStream.format("parquet").option("checkpointLocation", str(tmp_path / "c"))
+        return parquet.trigger(availableNow=True)
+
+    query = run(writer(), str(tmp_path / "out"))
+    assert [progress.numInputRows for progress in query.recentProgress] == [8, 8, 4]
+    last = query.recentProgress[-1].sources[0]
+    assert json.loads(last.startOffset) == {topic: {"0": 8, "1": 8}}
+    assert json.loads(last.endOffset) == json.loads(last.latestOffset) == {topic: {"0": 10, "1": 10}}
+    send(noida, topic, range(20, 25))
+    run(writer(), str(tmp_path / "out"))
+    values = spark.read.parquet(str(tmp_path / "out")).selectExpr("CAST(CAST(value AS STRING) AS INT)")
+    assert sorted(value for [value] in values.collect()) == list(range(25))
+    assert offsets_of(tmp_path / "c") == [
+        {topic: {"0": count, "1": min(count, 10)}} for count in (4, 8, 10)
+    ] + [{topic: {"0": 15, "1": 10}}]
+
+
+def test_a_running_query_takes_rows_as_they_come(spark: SparkSession, noida: NoidaBroker, topic: str) -> None:
+    rows = stream(spark, noida, topic).selectExpr("CAST(CAST(value AS STRING) AS INT) value", "partition")
+    writer = rows.writeStream.format("memory").queryName("taken").trigger(processingTime="0 seconds")
+    query = begun(writer)
+    try:
+        assert query.recentProgress[0].numInputRows == 0  # the batch that pins the start
+        for number in range(3):
+            send(noida, topic, range(100 * number, 100 * number + 10), number % 2)
+            query.processAllAvailable()
+            assert spark.table("taken").count() == 10 * number + 10
+        assert spark.table("taken").where("partition = 1").count() == 10
+    finally:
+        query.stop()
+
+
+def test_the_trigger_once_reads_all_there_is(
+    spark: SparkSession, noida: NoidaBroker, topic: str, tmp_path: Path
+) -> None:
+    rows = stream(spark, noida, topic, startingOffsets="earliest", maxOffsetsPerTrigger="3")
+    writer = rows.writeStream.format("noop").option("checkpointLocation", str(tmp_path))
+    query = run(writer.trigger(once=True))
+    assert [progress.numInputRows for progress in query.recentProgress] == [20]
+
+
+def test_a_data_loss_ends_the_query_with_batch_place_and_both_offsets(
+    spark: SparkSession, noida: NoidaBroker, topic: str, tmp_path: Path
+) -> None:
+    def writer(fail: str) -> DataStreamWriter:
+        rows = stream(spark, noida, topic, startingOffsets="earliest", failOnDataLoss=fail)
+        noop = rows.writeStream.format("noop").option("checkpointLocation", str(tmp_path))
+        return noop.trigger(availableNow=True)
+
+    run(writer("true"))
+    send(noida, topic, range(20, 30))
+    noida.delete_records(topic, 0, 15)
+    with pytest.raises(
+        StreamingQueryException, match=rf"batch 1: {topic} 0 at offset 10 on .*records up to 15"
+    ):
+        run(writer("true"))
+    query = run(writer("false"))
+    assert [progress.numInputRows for progress in query.recentProgress] == [5]
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"maxOffsetsPerTrigger": "0"}, "option maxOffsetsPerTrigger: '0' is not a whole number from 1"),
+        ({"maxBytesPerTrigger": "1m"}, "option maxBytesPerTrigger means nothing to Kafka"),
+        ({"startingOffsets": "newest"}, "option startingOffsets: 'newest'"),
+    ],
+)
+def test_wrong_options_are_told_by_load(
+    spark: SparkSession, noida: NoidaBroker, options: dict[str, str], told: str
+) -> None:
+    with pytest.raises(AnalysisException, match=told):
+        stream(spark, noida, "t", **options)
+
+
+def test_an_end_is_refused_when_the_query_starts(
+    spark: SparkSession, noida: NoidaBroker, topic: str, tmp_path: Path
+) -> None:
+    rows = stream(spark, noida, topic, endingOffsets="latest")
+    writer = rows.writeStream.format("noop").option("checkpointLocation", str(tmp_path))
+    with pytest.raises(StreamingQueryException, match="option endingOffsets is for batch reads"):
+        run(writer.trigger(availableNow=True))
+
+
+def test_spark_refuses_continuous_triggers(
+    spark: SparkSession, noida: NoidaBroker, topic: str, tmp_path: Path
+) -> None:
+    writer = stream(spark, noida, topic).writeStream.format("noop")
+    with pytest.raises(Exception, match=r"does not support continuous processing"):
+        run(writer.option("checkpointLocation", str(tmp_path)).trigger(continuous="1 second"))

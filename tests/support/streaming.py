@@ -1,0 +1,117 @@
+"""A streaming query without Spark's JVM: it calls a stream reader as Spark does, and keeps a checkpoint.
+
+    checkpoint = Checkpoint()
+    query = Query(checkpoint, subscribe="t", ...)
+    rows = query.batch()            # None where there is nothing to read
+
+What Spark calls and when: initialOffset, latestOffset(start, limit), the offset log, initialOffset again,
+partitions, the tasks, and the commit log; after a restart the batch that was not committed first.
+"""
+
+from __future__ import annotations
+
+import json
+import pickle
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from pyspark.sql.streaming.datasource import ReadAllAvailable
+
+from spark_kafkawire import KafkaWireDataSource
+from spark_kafkawire.source.stream_reader import KafkaWireStreamReader
+
+#: Deadlines for tests: what is there is quick, and what is not should not take long.
+QUICK = {"kafkaConsumer.pollTimeoutMs": "1s", "retryBackoff": "1ms", "requestTimeout": "30s"}
+
+
+class Killed(Exception):
+    """The process ends here, as ``kill -9`` ends it: nothing that it held is left."""
+
+
+@dataclass
+class Checkpoint:
+    """What Spark writes down: where each batch ends, before it runs, and which batches are done."""
+
+    offsets: list[str] = field(default_factory=list)
+    commits: int = 0
+
+
+class Query:
+    """One run of a query on a checkpoint; another one goes on where it was left."""
+
+    def __init__(self, checkpoint: Checkpoint, once: bool = False, /, **options: str) -> None:
+        raw = {name.replace("__", "."): value for name, value in options.items()}
+        self._source = KafkaWireDataSource(raw)
+        self._schema = self._source.schema()
+        reader = self._source.streamReader(self._schema)
+        if not isinstance(reader, KafkaWireStreamReader):
+            reader.initialOffset()  # raises what is wrong
+        assert isinstance(reader, KafkaWireStreamReader)
+        self.reader = reader
+        self._checkpoint = checkpoint
+        self._limit = ReadAllAvailable() if once else reader.getDefaultReadLimit()
+
+    def batch(self, killed: str = "") -> list[dict[str, Any]] | None:
+        """The rows of the next batch; ``killed`` names the step after which the process ends ("planned",
+        "written", "read")."""
+        number = self._checkpoint.commits
+        if len(self._checkpoint.offsets) == number and not self._construct(number, killed):
+            return None
+        start = self._start(number)
+        end = json.loads(self._checkpoint.offsets[number])
+        rows = self._rows(start, end)
+        if killed == "read":
+            raise Killed
+        self._checkpoint.commits += 1
+        return rows
+
+    def _construct(self, number: int, killed: str) -> bool:
+        end = _json(self.reader.latestOffset(json.loads(_json(self._start(number))), self._limit))
+        _json(self.reader.reportLatestOffset())
+        if killed == "planned":
+            raise Killed
+        if number and end == self._checkpoint.offsets[number - 1]:
+            return False
+        self._checkpoint.offsets.append(end)
+        if number:
+            self.reader.commit(json.loads(self._checkpoint.offsets[number - 1]))
+        if killed == "written":
+            raise Killed
+        return True
+
+    def _start(self, number: int) -> Any:
+        if number:
+            return json.loads(self._checkpoint.offsets[number - 1])
+        return json.loads(_json(self.reader.initialOffset()))
+
+    def _rows(self, start: Any, end: Any) -> list[dict[str, Any]]:
+        partitions = list(self.reader.partitions(start, end))
+        # Another instance is made to be pickled, and reads in the tasks.
+        tasks = self._source.streamReader(self._schema)
+        reader, partitions = pickle.loads(pickle.dumps((tasks, partitions)))
+        return [row for each in partitions for batch in reader.read(each) for row in batch.to_pylist()]
+
+    def batches(self) -> Iterator[list[dict[str, Any]]]:
+        """The rows of batch after batch, until there is nothing to read."""
+        while (rows := self.batch()) is not None:
+            yield rows
+
+    def values(self) -> list[list[bytes]]:
+        """The values of ``batches``, each batch sorted."""
+        return [sorted(row["value"] for row in rows) for rows in self.batches()]
+
+    def all_values(self) -> list[bytes]:
+        """The values of all batches together, sorted."""
+        return sorted(value for values in self.values() for value in values)
+
+
+def available_now(checkpoint: Checkpoint, /, **options: str) -> Query:
+    """A query with the trigger AvailableNow."""
+    query = Query(checkpoint, **options)
+    query.reader.prepareForTriggerAvailableNow()
+    return query
+
+
+def _json(offsets: Any) -> str:
+    return json.dumps(offsets)

@@ -271,7 +271,9 @@ def test_verify_reads_sets_larger_than_a_fetch(serve: Serve) -> None:
 
 def test_verify_finds_its_own_among_another_producers_messages(serve: Serve) -> None:
     with serve(log_file_size=20_000) as server:
-        options = write_options(server, acks="verify", batchBytes=300, compression="snappy")
+        options = write_options(
+            server, acks="verify", batchBytes=300, compression="snappy", requestTimeout="30s"
+        )
         outcomes: list[tuple[LogReceipt, ...]] = []
 
         def produce(name: bytes) -> None:

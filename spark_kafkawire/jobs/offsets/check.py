@@ -34,6 +34,6 @@ def _of_group(report: ClusterReport, index: int) -> Iterator[str]:
         yield f"{group}: {count_text(len(strays), 'offset')} in logs that no broker holds, {strays[0]} first"
     for standing, what in _COMPLAINTS.items():
         logs = [log.log for log in report.logs if log.positions[index].standing is standing]
-        lost = f" ({size_text(total.lost, report.unit)} lost)" if standing is Standing.BEHIND else ""
+        lost = f" ({size_text(total.lost, report.generation)} lost)" if standing is Standing.BEHIND else ""
         if logs:
             yield f"{group}: {count_text(len(logs), 'offset')} {what}{lost}, {logs[0]} first"

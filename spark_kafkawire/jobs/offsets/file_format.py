@@ -26,7 +26,7 @@ from types import MappingProxyType
 from typing import Final
 
 from ...errors import OptionError, quoted
-from ...model import OffsetUnit, TopicPartition
+from ...model import Generation, TopicPartition
 from .report import GroupOffset
 
 _OFFSET_MAX: Final = 2**63 - 1
@@ -79,22 +79,21 @@ def _read_csv_line(line: str, group: str | None) -> GroupOffset | None:
     return GroupOffset(values[0], TopicPartition(values[1], partition), offset)
 
 
-#: By what offsets count.
-LINE_FORMATS: Final[Mapping[OffsetUnit, LineFormat]] = MappingProxyType(
+LINE_FORMATS: Final[Mapping[Generation, LineFormat]] = MappingProxyType(
     {
-        OffsetUnit.BYTES: LineFormat(
+        Generation.V07: LineFormat(
             "/consumers/GROUP/offsets/TOPIC/BROKER-PARTITION:OFFSET", _node_line, _read_node_line
         ),
-        OffsetUnit.RECORDS: LineFormat("GROUP,TOPIC,PARTITION,OFFSET", _csv_line, _read_csv_line),
+        Generation.MODERN: LineFormat("GROUP,TOPIC,PARTITION,OFFSET", _csv_line, _read_csv_line),
     }
 )
 
 
-def exported(entries: Iterable[GroupOffset], unit: OffsetUnit) -> str:
+def exported(entries: Iterable[GroupOffset], generation: Generation) -> str:
     """The text of a file. Raises ``OptionError`` (fatal) for a name that no line can hold."""
     lines = []
     for entry in entries:
-        line = LINE_FORMATS[unit].write(entry)
+        line = LINE_FORMATS[generation].write(entry)
         if "\n" in line or "\r" in line:
             raise OptionError(
                 f"argument --export: the group {quoted(entry.group)} or the topic "
@@ -105,7 +104,7 @@ def exported(entries: Iterable[GroupOffset], unit: OffsetUnit) -> str:
     return "".join(f"{line}\n" for line in lines)
 
 
-def imported(text: str, unit: OffsetUnit, groups: Sequence[str] = ()) -> tuple[GroupOffset, ...]:
+def imported(text: str, generation: Generation, groups: Sequence[str] = ()) -> tuple[GroupOffset, ...]:
     """The offsets of a file's text, sorted; those of ``groups`` only where some are given.
 
     Empty lines count for nothing. Raises ``OptionError`` (fatal) for a line that is of another form,
@@ -114,9 +113,9 @@ def imported(text: str, unit: OffsetUnit, groups: Sequence[str] = ()) -> tuple[G
     only_group = groups[0] if len(groups) == 1 else None
     found: dict[tuple[str, TopicPartition], tuple[int, GroupOffset]] = {}
     for number, line in _lines(text):
-        entry = LINE_FORMATS[unit].read(line, only_group)
+        entry = LINE_FORMATS[generation].read(line, only_group)
         if entry is None:
-            raise OptionError(f"argument --import: line {number} is not {LINE_FORMATS[unit].form}")
+            raise OptionError(f"argument --import: line {number} is not {LINE_FORMATS[generation].form}")
         first, _ = found.setdefault((entry.group, entry.log), (number, entry))
         if first != number:
             raise OptionError(f"argument --import: line {number} is about the same log as line {first}")

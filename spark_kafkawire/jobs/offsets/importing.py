@@ -65,7 +65,7 @@ def import_offsets(
     Raises ``OptionError`` (fatal) for a line that is no offset and for a group that has members, and
     what the cluster's methods raise.
     """
-    entries = imported(text, surveyed.unit, groups)
+    entries = imported(text, surveyed.generation, groups)
     names = tuple(dict.fromkeys(entry.group for entry in entries))
     step(f"looking for members of {count_text(len(names), 'group')}")
     for name in names:

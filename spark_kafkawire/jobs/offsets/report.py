@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import groupby
 
-from ...model import Broker, LogBounds, OffsetUnit, TopicPartition
+from ...model import Broker, Generation, LogBounds, TopicPartition
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -163,13 +163,13 @@ class GroupTotal:
 class ClusterReport:
     """What a cluster held at ``taken_ms``, milliseconds since 1970.
 
-    ``place`` is the discovery option as the user gave it, ``unit`` what its offsets count.
+    ``place`` is the discovery option as the user gave it, ``generation`` says what its offsets count.
     ``brokers`` and ``logs`` are sorted, ``groups`` are in the order of the command line. ``strays``
     are offsets of the groups for logs that the cluster does not hold.
     """
 
     place: str
-    unit: OffsetUnit
+    generation: Generation
     taken_ms: int
     brokers: tuple[Broker, ...]
     groups: tuple[str, ...]

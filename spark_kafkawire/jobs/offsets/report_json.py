@@ -15,7 +15,7 @@ def as_json(report: ClusterReport) -> dict[str, Any]:
     ``lost`` what was deleted before the group read it. What is not known is null. Times are
     milliseconds since 1970.
     """
-    wording = WORDINGS[report.unit]
+    wording = WORDINGS[report.generation]
     return {
         "cluster": report.place,
         "taken": report.taken_ms,
@@ -39,7 +39,7 @@ def _group(report: ClusterReport, index: int) -> dict[str, Any]:
 
 
 def _log(report: ClusterReport, log: LogReport) -> dict[str, Any]:
-    wording = WORDINGS[report.unit]
+    wording = WORDINGS[report.generation]
     return {
         "topic": log.log.topic,
         "partition": log.log.partition,

@@ -42,7 +42,7 @@ def _report(
     if options.html is not None:
         write_file(options.html, page(report), "--html")
     if options.exported is not None:
-        write_file(options.exported, exported(report.group_offsets(), report.unit), "--export")
+        write_file(options.exported, exported(report.group_offsets(), report.generation), "--export")
     checked = {DATA_LOSS_KEY: complaints(report)} if options.check else {}
     if json:
         return {**as_json(report), **checked}

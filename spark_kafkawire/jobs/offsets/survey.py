@@ -10,7 +10,7 @@ from typing import Final
 
 from ...cluster.cluster import Cluster, cluster_of
 from ...errors import OptionError, quoted, shown
-from ...model import Leader, LogBounds, OffsetUnit, RecordTimes, TopicPartition
+from ...model import Generation, Leader, LogBounds, RecordTimes, TopicPartition
 from ...options import ReadOptions
 from ...planner.batch import select
 from ..state.positions import name_order
@@ -31,7 +31,7 @@ class Surveyed:
     """A cluster and those of its logs that the options choose."""
 
     place: str
-    unit: OffsetUnit
+    generation: Generation
     cluster: Cluster
     logs: tuple[TopicPartition, ...]
     has_all_topics: bool
@@ -46,8 +46,10 @@ class Surveyed:
         read = ReadOptions.parse({**options, **({} if chooses else _EVERY_TOPIC)})
         cluster = cluster_of(read)
         logs = select(read.selection, cluster) if chooses else cluster.logs_of(_all_topics(cluster))
-        unit = read.discovery.generation.offset_unit
-        return cls(read.discovery.place, unit, cluster, tuple(sorted(logs, key=name_order)), not chooses)
+        generation = read.discovery.generation
+        return cls(
+            read.discovery.place, generation, cluster, tuple(sorted(logs, key=name_order)), not chooses
+        )
 
     def report(
         self, groups: Sequence[str], step: Callable[[str], None], clock: Callable[[], float] = time.time
@@ -67,7 +69,7 @@ class Surveyed:
         logs = tuple(_log_report(log, leaders, bounds, times, groups, committed) for log in self.logs)
         return ClusterReport(
             self.place,
-            self.unit,
+            self.generation,
             int(1000 * clock()),
             tuple(self.cluster.brokers()),
             tuple(groups),

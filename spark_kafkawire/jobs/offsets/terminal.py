@@ -51,15 +51,15 @@ def print_table(console: Console, table: Table) -> None:
 
 def _totals(report: ClusterReport) -> str:
     counts = f"{count_text(len(report.topics), 'topic')}, {count_text(len(report.logs), 'partition')}"
-    return f"{counts}, {size_text(report.size, report.unit)} {WORDINGS[report.unit].in_logs}"
+    return f"{counts}, {size_text(report.size, report.generation)} {WORDINGS[report.generation].in_logs}"
 
 
 def _groups(report: ClusterReport) -> Iterator[str]:
     for index, group in enumerate(report.groups):
         total = report.group(index)
-        lag = f"lag {size_text(total.lag, report.unit)}" if total.log_count else "no offset"
+        lag = f"lag {size_text(total.lag, report.generation)}" if total.log_count else "no offset"
         where = f"{total.log_count:,} of {count_text(len(report.logs), 'partition')} with an offset"
-        lost = [f"{size_text(total.lost, report.unit)} lost"] if total.lost else []
+        lost = [f"{size_text(total.lost, report.generation)} lost"] if total.lost else []
         beyond = [f"{total.beyond_count:,} beyond the end"] if total.beyond_count else []
         strays = len(report.strays_of(index))
         away = [f"{count_text(strays, 'offset')} in partitions that are not there"] if strays else []
@@ -82,7 +82,7 @@ def _table(report: ClusterReport, rows: tuple[LogReport, ...] | tuple[TopicRepor
 
 
 def _columns(report: ClusterReport) -> Iterator[Column]:
-    wording = WORDINGS[report.unit]
+    wording = WORDINGS[report.generation]
     yield "topic", False, lambda row: printable(row.log.topic if isinstance(row, LogReport) else row.name)
     yield "partition", True, _partition
     if wording.leaders_move:

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import Final
 
-from ...model import OffsetUnit
+from ...model import Generation, OffsetUnit
 from ..shell.progress import shown_size
 
 #: What stands where a value is not known.
@@ -37,13 +37,12 @@ class Wording:
     leaders_move: bool
 
 
-#: By what offsets count.
-WORDINGS: Final[Mapping[OffsetUnit, Wording]] = MappingProxyType(
+WORDINGS: Final[Mapping[Generation, Wording]] = MappingProxyType(
     {
-        OffsetUnit.BYTES: Wording(
+        Generation.V07: Wording(
             "Kafka 0.7", "bytes", "in the logs", has_segments=True, has_times=False, leaders_move=False
         ),
-        OffsetUnit.RECORDS: Wording(
+        Generation.MODERN: Wording(
             "Kafka", "records", "records in the logs", has_segments=False, has_times=True, leaders_move=True
         ),
     }
@@ -77,9 +76,13 @@ def number_text(value: int | None) -> str:
     return NONE_TEXT if value is None else f"{value:,}"
 
 
-def size_text(value: int | None, unit: OffsetUnit) -> str:
+def size_text(value: int | None, generation: Generation) -> str:
     """``1.2 MiB`` of a log of bytes, ``1,234,567`` of one of records."""
-    return number_text(value) if value is None or unit is OffsetUnit.RECORDS else shown_size(value)
+    return (
+        number_text(value)
+        if value is None or generation.offset_unit is OffsetUnit.RECORDS
+        else shown_size(value)
+    )
 
 
 def time_text(time_ms: int | None) -> str:

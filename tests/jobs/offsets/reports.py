@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from spark_kafkawire.jobs.offsets.report import ClusterReport, LogReport
-from spark_kafkawire.model import Broker, LogBounds, OffsetUnit, TopicPartition
+from spark_kafkawire.model import Broker, Generation, LogBounds, TopicPartition
 
 BROKERS: Final = (Broker(0, "h0", 9092), Broker(1, "h1", 9092))
 TAKEN_MS: Final = 1_795_251_453_045
@@ -24,7 +24,7 @@ def log_07(
 def report_07(*logs: LogReport, groups: tuple[str, ...] = ()) -> ClusterReport:
     """A cluster of 0.7 that holds the logs."""
     ordered = tuple(sorted(logs, key=lambda log: log.log))
-    return ClusterReport("zookeeper.connect=h:2181", OffsetUnit.BYTES, TAKEN_MS, BROKERS, groups, ordered)
+    return ClusterReport("zookeeper.connect=h:2181", Generation.V07, TAKEN_MS, BROKERS, groups, ordered)
 
 
 def log_modern(topic: str, partition: int, earliest: int, latest: int, *committed: int | None) -> LogReport:
@@ -38,5 +38,5 @@ def report_modern(*logs: LogReport, groups: tuple[str, ...] = ()) -> ClusterRepo
     """A cluster of later Kafka that holds the logs."""
     ordered = tuple(sorted(logs, key=lambda log: log.log))
     return ClusterReport(
-        "kafka.bootstrap.servers=h0:9092", OffsetUnit.RECORDS, TAKEN_MS, BROKERS, groups, ordered
+        "kafka.bootstrap.servers=h0:9092", Generation.MODERN, TAKEN_MS, BROKERS, groups, ordered
     )

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from spark_kafkawire.errors import OptionError
 from spark_kafkawire.jobs.offsets.file_format import exported, imported
 from spark_kafkawire.jobs.offsets.report import GroupOffset
-from spark_kafkawire.model import OffsetUnit, TopicPartition
+from spark_kafkawire.model import Generation, TopicPartition
 from tests.support.golden import read_json
 
-BYTES, RECORDS = OffsetUnit.BYTES, OffsetUnit.RECORDS
+BYTES, RECORDS = Generation.V07, Generation.MODERN
 #: As the comment of 0.7's ExportZkOffsets has it.
 LINE_07 = "/consumers/group1/offsets/topic1/3-0:285038193\n"
 ENTRY_07 = GroupOffset("group1", TopicPartition("topic1", 0, 3), 285_038_193)
@@ -27,13 +27,13 @@ OFFSETS = st.integers(0, 2**63 - 1)
 
 
 @pytest.mark.parametrize(
-    ("unit", "entry", "line"), [(BYTES, ENTRY_07, LINE_07), (RECORDS, ENTRY_MODERN, LINE_MODERN)]
+    ("generation", "entry", "line"), [(BYTES, ENTRY_07, LINE_07), (RECORDS, ENTRY_MODERN, LINE_MODERN)]
 )
-def test_lines_are_those_of_kafkas_tools(unit: OffsetUnit, entry: GroupOffset, line: str) -> None:
-    assert exported([entry], unit) == line
-    assert imported(line, unit) == (entry,)
-    assert imported(line.replace("\n", "\r\n"), unit) == (entry,)
-    assert imported(f"\n{line}\n", unit) == (entry,)
+def test_lines_are_those_of_kafkas_tools(generation: Generation, entry: GroupOffset, line: str) -> None:
+    assert exported([entry], generation) == line
+    assert imported(line, generation) == (entry,)
+    assert imported(line.replace("\n", "\r\n"), generation) == (entry,)
+    assert imported(f"\n{line}\n", generation) == (entry,)
 
 
 def test_the_path_of_a_line_is_a_recorded_node() -> None:
@@ -48,26 +48,26 @@ def test_the_path_of_a_line_is_a_recorded_node() -> None:
 
 @given(group=NAMES, topic=NAMES, partition=NUMBERS, broker=NUMBERS, offset=OFFSETS)
 def test_every_name_comes_back(group: str, topic: str, partition: int, broker: int, offset: int) -> None:
-    for unit, log in (
+    for generation, log in (
         (BYTES, TopicPartition(topic, partition, broker)),
         (RECORDS, TopicPartition(topic, partition)),
     ):
         entry = GroupOffset(group, log, offset)
-        assert imported(exported([entry], unit), unit) == (entry,)
+        assert imported(exported([entry], generation), generation) == (entry,)
 
 
 @given(text=st.text(alphabet='/consumer:,0123-"\n\r \x00ü'))
 def test_any_text_is_offsets_or_an_option_error(text: str) -> None:
-    for unit in OffsetUnit:
+    for generation in Generation:
         with contextlib.suppress(OptionError):
-            assert imported(text, unit)
+            assert imported(text, generation)
 
 
-@pytest.mark.parametrize("unit", list(OffsetUnit))
+@pytest.mark.parametrize("generation", list(Generation))
 @pytest.mark.parametrize(("group", "topic"), [("a\nb", "t"), ("g", "t\r")])
-def test_a_name_that_no_line_can_hold_is_not_exported(unit: OffsetUnit, group: str, topic: str) -> None:
+def test_a_name_that_no_line_can_hold_is_not_exported(generation: Generation, group: str, topic: str) -> None:
     with pytest.raises(OptionError, match="holds a line break"):
-        exported([GroupOffset(group, TopicPartition(topic, 0, 0), 1)], unit)
+        exported([GroupOffset(group, TopicPartition(topic, 0, 0), 1)], generation)
 
 
 @pytest.mark.parametrize(
@@ -121,15 +121,17 @@ def test_a_log_that_is_there_twice_is_an_error() -> None:
         imported(LINE_07 + LINE_07, BYTES)
 
 
-@pytest.mark.parametrize(("text", "unit"), [(LINE_07, BYTES), (LINE_MODERN, RECORDS)])
-def test_a_file_that_was_cut_within_a_line_is_an_error_wherever_that_was(text: str, unit: OffsetUnit) -> None:
+@pytest.mark.parametrize(("text", "generation"), [(LINE_07, BYTES), (LINE_MODERN, RECORDS)])
+def test_a_file_that_was_cut_within_a_line_is_an_error_wherever_that_was(
+    text: str, generation: Generation
+) -> None:
     other = text.replace("group1", "group2")
     for size in range(1, len(text)):
         with pytest.raises(
             OptionError, match=r"^argument --import: (line 2 is not|the last line has no line f)"
         ):
-            imported(other + text[:size], unit)
-    assert len(imported(other + text, unit)) == 2
+            imported(other + text[:size], generation)
+    assert len(imported(other + text, generation)) == 2
 
 
 def test_an_empty_file_is_an_error() -> None:

@@ -9,7 +9,7 @@ import pytest
 from spark_kafkawire.jobs.offsets.report import GroupPosition, LogReport, Standing
 from spark_kafkawire.jobs.offsets.report_json import as_json
 from spark_kafkawire.jobs.offsets.wording import printable, size_text, time_text
-from spark_kafkawire.model import LogBounds, OffsetUnit, TopicPartition
+from spark_kafkawire.model import Generation, LogBounds, TopicPartition
 
 from .reports import BROKERS, log_07, log_modern, report_07, report_modern
 
@@ -106,16 +106,16 @@ def test_json_of_a_log_that_nobody_serves_is_null_not_zero() -> None:
 
 
 @pytest.mark.parametrize(
-    ("size", "unit", "text"),
+    ("size", "generation", "text"),
     [
-        (0, OffsetUnit.BYTES, "0 B"),
-        (1536, OffsetUnit.BYTES, "1.5 KiB"),
-        (1536, OffsetUnit.RECORDS, "1,536"),
-        (None, OffsetUnit.BYTES, "-"),
+        (0, Generation.V07, "0 B"),
+        (1536, Generation.V07, "1.5 KiB"),
+        (1536, Generation.MODERN, "1,536"),
+        (None, Generation.V07, "-"),
     ],
 )
-def test_sizes_read_as_people_say_them(size: int | None, unit: OffsetUnit, text: str) -> None:
-    assert size_text(size, unit) == text
+def test_sizes_read_as_people_say_them(size: int | None, generation: Generation, text: str) -> None:
+    assert size_text(size, generation) == text
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from spark_kafkawire.broker import EmbeddedCluster, ZooKeeperServer
 from spark_kafkawire.errors import OptionError
 from spark_kafkawire.jobs.offsets.report import GroupOffset
 from spark_kafkawire.jobs.offsets.survey import Surveyed
-from spark_kafkawire.model import OffsetUnit, TopicPartition
+from spark_kafkawire.model import Generation, TopicPartition
 from spark_kafkawire.net.pool import POOL
 from tests.support import librdkafka
 from tests.support.foreign import Record
@@ -126,7 +126,7 @@ def test_a_node_that_holds_no_offset_is_told_and_keeps_nothing_else_back(
 def test_a_list_of_brokers_is_told_of_the_topics_that_are_named(corpus: EmbeddedCluster) -> None:
     options = {"broker.list": corpus.broker_list, "subscribe": "debian-gzip"}
     surveyed = Surveyed.of(options)
-    assert (surveyed.place, surveyed.unit) == (f"broker.list={corpus.broker_list}", OffsetUnit.BYTES)
+    assert (surveyed.place, surveyed.generation) == (f"broker.list={corpus.broker_list}", Generation.V07)
     assert [log.name for log in surveyed.logs] == ["0-0", "0-1", "0-2", "1-0", "1-1", "1-2"]
     assert surveyed.report([], quiet).size > 1_000_000
     with pytest.raises(OptionError, match=r"group 'g': .* set zookeeper\.connect"):

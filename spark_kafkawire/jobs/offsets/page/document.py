@@ -21,7 +21,7 @@ from .topics_table import topics_table
 
 def page(report: ClusterReport) -> str:
     """The page, as text of UTF-8."""
-    title = f"{WORDINGS[report.unit].kafka} at {printable(report.place)}"
+    title = f"{WORDINGS[report.generation].kafka} at {printable(report.place)}"
     script = _asset("page.js")
     head = tag(
         "head",
@@ -56,7 +56,7 @@ def _policy(script: str) -> str:
 
 
 def _heading(report: ClusterReport) -> Iterator[Markup]:
-    wording = WORDINGS[report.unit]
+    wording = WORDINGS[report.generation]
     option, _, value = report.place.partition("=")
     yield tag("p", f"{wording.kafka} · {option} · {time_text(report.taken_ms)} UTC", class_="when")
     yield tag("h1", tag("bdi", printable(value)))
@@ -65,7 +65,7 @@ def _heading(report: ClusterReport) -> Iterator[Markup]:
         (f"{len(report.topics):,}", "topics" if len(report.topics) != 1 else "topic"),
         (f"{len(report.logs):,}", "partitions" if len(report.logs) != 1 else "partition"),
         (
-            size_text(report.size, report.unit),
+            size_text(report.size, report.generation),
             wording.in_logs,
         ),
     ]
@@ -96,16 +96,18 @@ def _group_card(report: ClusterReport, index: int) -> Markup:
 
 
 def _group_lag(report: ClusterReport, lag: int, total: GroupTotal) -> Iterator[Markup]:
-    unit = report.unit
+    generation = report.generation
     read = 100 * (total.size - lag) / total.size if total.size else 100.0
-    text = f"{WORDINGS[unit].size} to read" if lag else "all is read"
-    yield tag("p", tag("b", size_text(lag, unit), class_="lag" if lag else ""), f" {text}", class_="big")
+    text = f"{WORDINGS[generation].size} to read" if lag else "all is read"
+    yield tag(
+        "p", tag("b", size_text(lag, generation), class_="lag" if lag else ""), f" {text}", class_="big"
+    )
     # What is left is seen, however little it is.
     yield tag("i", class_="lagbar whole", style=f"--w:100;--p:{min(read, 99) if lag else 100:.4g}")
     logs = f"{count_text(total.log_count, 'partition')} of {len(report.logs):,} with an offset"
     yield tag("p", f"{read:.1f} % read · {logs}")
     if total.lost:
-        yield tag("p", f"{size_text(total.lost, unit)} deleted before they were read", class_="warning")
+        yield tag("p", f"{size_text(total.lost, generation)} deleted before they were read", class_="warning")
     if total.beyond_count:
         where = count_text(total.beyond_count, "offset")
         yield tag("p", f"{where} beyond the end of the log", class_="warning")
@@ -130,5 +132,5 @@ def _broker_row(report: ClusterReport, broker: Broker, sizes: list[int], largest
         tag("th", f"{broker.id}", scope="row"),
         tag("td", tag("bdi", printable(f"{broker.host}:{broker.port}"))),
         tag("td", count_text(len(sizes), "partition"), class_="n"),
-        tag("td", bar, tag("span", size_text(size, report.unit)), class_="bar"),
+        tag("td", bar, tag("span", size_text(size, report.generation)), class_="bar"),
     )

@@ -89,7 +89,7 @@ class _Table:
 
     @property
     def wording(self) -> Wording:
-        return WORDINGS[self.report.unit]
+        return WORDINGS[self.report.generation]
 
     @cached_property
     def largest_log(self) -> int:
@@ -152,7 +152,9 @@ class _Table:
 
     def _size_cell(self, size: int | None, largest: int) -> Markup:
         bar = tag("i", class_="sizebar", style=f"--w:{100 * size / largest:.4g}") if size else ""
-        return tag("td", bar, tag("span", size_text(size, self.report.unit)), class_="bar", data_v=size or 0)
+        return tag(
+            "td", bar, tag("span", size_text(size, self.report.generation)), class_="bar", data_v=size or 0
+        )
 
     def _knowledge_cells(self, row: TopicReport | LogReport) -> Iterator[Markup]:
         if self.wording.has_segments:
@@ -165,7 +167,7 @@ class _Table:
     def _topic_lag_cell(self, topic: TopicReport, total: GroupTotal) -> Markup:
         if total.lag is None:
             return tag("td", NONE_TEXT, class_="none", data_v=-1)
-        notes = [f"{size_text(total.lost, self.report.unit)} lost"] if total.lost else []
+        notes = [f"{size_text(total.lost, self.report.generation)} lost"] if total.lost else []
         notes += [f"{count_text(total.beyond_count, 'offset')} beyond the end"] if total.beyond_count else []
         notes += [f"{len(topic.logs) - total.log_count:,} of {len(topic.logs):,} without offset"]
         is_odd = bool(total.lost or total.beyond_count)
@@ -178,7 +180,7 @@ class _Table:
         place = tag("small", f"at {position.committed:,}")
         if position.lag is None:
             return tag("td", place, class_="none", data_v=-1)
-        lost = [f"{size_text(position.lost, self.report.unit)} lost"] if position.lost else []
+        lost = [f"{size_text(position.lost, self.report.generation)} lost"] if position.lost else []
         beyond = ["beyond the end"] if position.standing is Standing.BEYOND else []
         below = joined(place, _notes([*lost, *beyond]))
         return self._bar_of_lag(position.lag, log.size, self.largest_log, below)
@@ -188,7 +190,7 @@ class _Table:
         read = 100 * (size - lag) / size if size else 100.0
         read = min(read, 100 - _SEEN_PERCENT) if lag else read
         style = f"--w:{100 * size / largest:.4g};--p:{read:.4g}"
-        text = tag("span", size_text(lag, self.report.unit), class_="" if lag else "done")
+        text = tag("span", size_text(lag, self.report.generation), class_="" if lag else "done")
         bar = tag("i", class_="lagbar", style=style) if size else ""
         return tag("td", bar, text, below, class_="bar", data_v=lag)
 

@@ -52,6 +52,16 @@ def main() -> int:
 def make_parser() -> JobParser:
     """The command line."""
     parser = JobParser("migrate.py", __doc__)
+    add_logs(parser)
+    add_how(parser)
+    add_connection(parser, "source", "zookeeper.connect=HOST:PORT")
+    add_connection(parser, "target", "kafka.bootstrap.servers=HOST:PORT")
+    add_reporting(parser)
+    return parser
+
+
+def add_logs(parser: JobParser) -> None:
+    """The arguments for what is copied."""
     what = parser.add_argument_group("what is copied")
     add_topics(what, "copy")
     what.add_argument(
@@ -67,6 +77,10 @@ def make_parser() -> JobParser:
         action="store_true",
         help="give each message headers that name its topic, broker, partition, offset and index there",
     )
+
+
+def add_how(parser: JobParser) -> None:
+    """The arguments for how it is copied."""
     how = parser.add_argument_group("how")
     how.add_argument(
         "--state",
@@ -95,10 +109,6 @@ def make_parser() -> JobParser:
         "was killed (default: %(default)s)",
     )
     how.add_argument("--dry-run", action="store_true", help="tell what would be copied, and do nothing")
-    add_connection(parser, "source", "zookeeper.connect=HOST:PORT")
-    add_connection(parser, "target", "kafka.bootstrap.servers=HOST:PORT")
-    add_reporting(parser)
-    return parser
 
 
 def run(arguments: argparse.Namespace, progress: Progress) -> dict[str, Any]:

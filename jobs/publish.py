@@ -55,6 +55,16 @@ def main() -> int:
 def make_parser() -> JobParser:
     """The command line."""
     parser = JobParser("publish.py", __doc__)
+    add_input(parser)
+    add_messages(parser)
+    add_state(parser)
+    add_connection(parser)
+    add_reporting(parser)
+    return parser
+
+
+def add_input(parser: JobParser) -> None:
+    """The arguments for what is read."""
     rows = parser.add_argument_group("what is read")
     rows.add_argument(
         "--input",
@@ -77,6 +87,10 @@ def make_parser() -> JobParser:
         metavar="DDL",
         help="the columns of the input, as 'id long, body string' (default: as Spark finds them)",
     )
+
+
+def add_messages(parser: JobParser) -> None:
+    """The arguments for what is written."""
     what = parser.add_argument_group("what is written")
     for name, meaning in (
         ("value", "the value (default: the whole row as JSON)"),
@@ -90,6 +104,10 @@ def make_parser() -> JobParser:
     topic = what.add_mutually_exclusive_group(required=True)
     topic.add_argument("--topic", help="the topic to write to")
     topic.add_argument("--topic-column", metavar="NAME", help="the column that names each row's topic")
+
+
+def add_state(parser: JobParser) -> None:
+    """The arguments for a run that goes on where a killed one ended."""
     again = parser.add_argument_group("each row once, also where a run is killed")
     again.add_argument(
         "--state",
@@ -106,9 +124,6 @@ def make_parser() -> JobParser:
         f"has written (default: {SETTLE_S:g}), where others write 6 times that; in 0.7 longer than brokers "
         "take to flush",
     )
-    add_connection(parser)
-    add_reporting(parser)
-    return parser
 
 
 def run(arguments: argparse.Namespace, progress: Progress) -> dict[str, Any]:
@@ -118,7 +133,18 @@ def run(arguments: argparse.Namespace, progress: Progress) -> dict[str, Any]:
         state=arguments.state,
         settle_s=arguments.settle_seconds,
     )
-    columns = MessageColumns(
+    columns = columns_of(arguments)
+    columns.check(options.schema)
+    given = input_of(arguments)
+    progress.step("starting Spark")
+    with job_session("publish") as spark:
+        published = publish(messages(given.load(spark), columns), options, progress)
+    return report(published, sys.stdout, as_json=arguments.json)
+
+
+def columns_of(arguments: argparse.Namespace) -> MessageColumns:
+    """The columns that messages are made of."""
+    return MessageColumns(
         value=arguments.value_column,
         key=arguments.key_column,
         partition=arguments.partition_column,
@@ -127,17 +153,16 @@ def run(arguments: argparse.Namespace, progress: Progress) -> dict[str, Any]:
         timestamp=arguments.timestamp_column,
         topic=arguments.topic_column,
     )
-    columns.check(options.schema)
-    given = Input(
+
+
+def input_of(arguments: argparse.Namespace) -> Input:
+    """The files to read. Raises ``OptionError`` (fatal)."""
+    return Input(
         paths=arguments.input,
         format=arguments.format,
         format_options=read_options(arguments.format_option, argument="--format-option"),
         schema=arguments.schema,
     )
-    progress.step("starting Spark")
-    with job_session("publish") as spark:
-        published = publish(messages(given.load(spark), columns), options, progress)
-    return report(published, sys.stdout, as_json=arguments.json)
 
 
 if __name__ == "__main__":

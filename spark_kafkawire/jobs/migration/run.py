@@ -8,14 +8,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from ...clients.writing.modern.identity import obtain_producer_id
 from ...errors import OptionError
-from ...model import LogBounds, OffsetRange, TopicPartition
+from ...model import OffsetRange, TopicPartition
 from ...protocol.modern.create_topics import BROKER_DEFAULT
 from ..shell.progress import Progress, Work
 from .clusters import Clusters
 from .copying import Copied, Copier, CopyTask
-from .opening import check_new, holds_next
+from .opening import opened
 from .planning import Leg, missing_topics, plan, prepare_topics
 from .state import LogProgress, Mark, State, StateDirectory, load_state
 from .verification import Verified, Verifier, VerifyTask
@@ -27,8 +26,6 @@ Runner = Callable[[Callable[[Any], Any], Sequence[Any]], list[Any]]
 
 #: Bytes of a log that one task copies before the state is saved.
 PIECE_BYTES: Final = 64 << 20
-#: Source format of records whose batches carry an identity (Kafka 0.11).
-_IDEMPOTENT_MAGIC: Final = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,21 +126,7 @@ class _Run:
         )
         new = [leg for leg in legs if leg.progress is None or (leg.size and not leg.progress.is_open)]
         ends = self._clusters.target_cluster.bounds([leg.route.target for leg in new])
-        self._save(self._opened(leg, ends[leg.route.target], ids[leg.route.target]) for leg in new)
-
-    def _opened(self, leg: Leg, target: LogBounds, topic_id: str | None) -> LogProgress:
-        before = leg.progress
-        if before is None:
-            check_new(self._clusters, leg, target)
-            producer = obtain_producer_id(self._clusters.metadata, self._clusters.write, _IDEMPOTENT_MAGIC)
-            mark = Mark(leg.start_offset, target.latest)
-        else:
-            producer = before.producer
-            at = before.copied.target_offset
-            # What an older copy of the state does not know of is found behind its mark.
-            is_old = holds_next(self._clusters, leg, at, target.latest)
-            mark = Mark(leg.start_offset, at if is_old else target.latest, before.copied.message_count)
-        return LogProgress(leg.route.source, leg.route.target, topic_id, producer, mark, mark)
+        self._save(opened(self._clusters, leg, ends[leg.route.target], ids[leg.route.target]) for leg in new)
 
     def _copy(self, legs: Sequence[Leg], work: Work) -> None:
         copier = Copier(self._clusters)

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import os
-import tempfile
+import uuid
 from pathlib import Path
 from typing import Final
 
 from ...errors import LimitError, OptionError, shown
-from ..state.local_files import sync_folder
+from ..state.local_files import sync_folder, write_synced
 
 #: Bytes of a file that is read whole: a million lines.
 READ_SIZE_MAX: Final = 256 << 20
-#: What a new file is for others, where the umask does not say less.
-_FILE_MODE: Final = 0o666
 
 
 def write_file(path: Path, text: str, argument: str) -> None:
@@ -27,19 +25,14 @@ def write_file(path: Path, text: str, argument: str) -> None:
         if path.exists() and not path.is_file():  # a pipe or a terminal, as /dev/stdout
             path.write_text(text, "utf-8")
             return
-        handle, name = tempfile.mkstemp(prefix=f".{path.name}-", dir=path.parent)
+        unfinished = path.with_name(f".{path.name}-{uuid.uuid4().hex}")
         try:
-            with open(handle, "w", encoding="utf-8", newline="") as file:
-                file.write(text)
-                file.flush()
-                os.fsync(file.fileno())
-            os.chmod(name, _FILE_MODE & ~_umask())
-            os.replace(name, path)
+            write_synced(str(unfinished), text.encode("utf-8"))
+            os.replace(unfinished, path)
             sync_folder(str(path.parent))
-        except BaseException:
+        finally:
             with contextlib.suppress(OSError):
-                os.unlink(name)
-            raise
+                os.unlink(unfinished)
     except OSError as error:
         raise OptionError(f"argument {argument}: {shown(path)}: {error.strerror}") from error
 
@@ -56,9 +49,3 @@ def read_file(path: Path, argument: str) -> str:
         raise OptionError(f"argument {argument}: {shown(path)}: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise OptionError(f"argument {argument}: {shown(path)} is not a text in UTF-8") from error
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask

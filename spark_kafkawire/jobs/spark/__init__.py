@@ -1,0 +1,1 @@
+"""What jobs share that needs Spark."""

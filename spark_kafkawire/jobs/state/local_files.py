@@ -24,6 +24,7 @@ from .file_system import FileError, file_error, is_there, named
 
 #: Bytes of a file that is read whole: far above what a state of a million logs takes.
 READ_SIZE_MAX: Final = 256 << 20
+#: What a new file is for others, where the umask does not say less.
 _MODE: Final = 0o666
 #: What file systems answer that have no links, or folders that cannot be forced to the disk.
 _UNSUPPORTED: Final = frozenset((errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EINVAL, errno.EMLINK))
@@ -66,7 +67,7 @@ class LocalFiles:
         unfinished = os.path.join(folder, f".{name}.{uuid.uuid4().hex}.unfinished")
         with _telling("write", path):
             try:
-                _write_synced(unfinished, text.encode("utf-8"))
+                write_synced(unfinished, text.encode("utf-8"))
                 _link(unfinished, path)
             finally:
                 with contextlib.suppress(OSError):
@@ -132,7 +133,8 @@ def _telling(action: str, path: str, more: str = "") -> Iterator[None]:
         raise file_error(action, path, error, more) from error
 
 
-def _write_synced(path: str, data: bytes) -> None:
+def write_synced(path: str, data: bytes) -> None:
+    """Make a file, and force it to the disk. Raises ``OSError``."""
     fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, _MODE)
     try:
         left = memoryview(data)

@@ -1,0 +1,1 @@
+"""The report as one HTML page, with its own styles and script."""

@@ -50,7 +50,7 @@ def inferred_schema(spark: SparkSession, messages: DataFrame) -> str:
         found = spark.read.json(text, columnNameOfCorruptRecord=CORRUPT).schema
     finally:
         spark.conf.set(_CASE_SENSITIVE, was or "false")
-    return with_corrupt(_told_apart(found))
+    return with_corrupt(_without_repeats(found))
 
 
 def given_schema(ddl: str) -> str:
@@ -64,7 +64,7 @@ def with_corrupt(schema: StructType) -> str:
     return StructType([*fields, StructField(CORRUPT, StringType())]).json()
 
 
-def _told_apart(schema: StructType) -> StructType:
+def _without_repeats(schema: StructType) -> StructType:
     """The schema with each field once: an object may name one twice, and its last value counts."""
     once: dict[str, DataType] = {}
     for each in schema.fields:
@@ -77,7 +77,7 @@ def _told_apart(schema: StructType) -> StructType:
 def _plain(found: DataType) -> DataType:
     if isinstance(found, ArrayType):
         return ArrayType(_plain(found.elementType), found.containsNull)
-    return _told_apart(found) if isinstance(found, StructType) else found
+    return _without_repeats(found) if isinstance(found, StructType) else found
 
 
 def _check_case(names: Iterable[str]) -> None:

@@ -21,7 +21,7 @@ from pyspark.sql.functions import col, count, expr, lit
 from pyspark.sql.types import BinaryType
 
 from ...errors import OptionError, quoted
-from ..state.file_system import FileError, FileSystem, named
+from ..state.file_system import FileError, FileSystem, shown_path
 from .json_values import from_text
 from .plan import Plan
 
@@ -81,7 +81,7 @@ class Output:
         if not self._files.exists(folder):
             return False
         if self._plan_id(folder) != plan.id:
-            raise FileError(f"{named(folder)} is another run's, {_ADVICE}")
+            raise FileError(f"{shown_path(folder)} is another run's, {_ADVICE}")
         return True
 
     def newest(self) -> int:
@@ -97,7 +97,7 @@ class Output:
         back from an older copy, or be another run's.
         """
         if newest >= 0 and (plan is None or self._plan_id(self._folder(newest)) != plan.id):
-            raise FileError(f"{named(self._folder(newest))} is of a run that is not recorded, {_ADVICE}")
+            raise FileError(f"{shown_path(self._folder(newest))} is of a run that is not recorded, {_ADVICE}")
 
     def write(self, plan: Plan, messages: DataFrame, schema: str | None) -> int:
         """Write a batch, and show it in one step; how many messages it has.
@@ -132,7 +132,7 @@ class Output:
 
     def _show(self, plan: Plan, attempt: str) -> None:
         if not self._files.exists(f"{attempt}/{_PLAN}"):
-            raise FileError(f"{named(attempt)} was removed by another run, {_ADVICE}")
+            raise FileError(f"{shown_path(attempt)} was removed by another run, {_ADVICE}")
         # Spark's tasks close their files, and a disk may tell only later that it could not keep them.
         self._files.sync(attempt)
         self._files.rename(attempt, self._folder(plan.batch))

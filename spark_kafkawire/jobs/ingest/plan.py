@@ -85,7 +85,7 @@ class Plan:
 
 
 def ranges_to_read(
-    found: Iterable[LogBounds], starts: Positions, *, fail_on_data_loss: bool
+    all_bounds: Iterable[LogBounds], starts: Positions, *, fail_on_data_loss: bool
 ) -> tuple[list[OffsetRange], dict[TopicPartition, str]]:
     """From where each log starts to its end, and a line for each log that has lost some of that.
 
@@ -93,7 +93,7 @@ def ranges_to_read(
     it, unless ``fail_on_data_loss`` is false.
     """
     ranges, losses = [], {}
-    for bounds in found:
+    for bounds in all_bounds:
         start = starts[bounds.log]
         if not bounds.earliest <= start <= bounds.latest:
             loss = _loss(bounds, start)
@@ -117,11 +117,11 @@ def deleted(lost: OffsetRange) -> str:
 
 
 def limited(
-    ranges: Sequence[OffsetRange], size_max: int | None, found: Mapping[TopicPartition, LogBounds]
+    ranges: Sequence[OffsetRange], size_max: int | None, bounds: Mapping[TopicPartition, LogBounds]
 ) -> tuple[OffsetRange, ...]:
     """The first ``size_max`` offsets of the ranges, each log in proportion; empty ones are left out."""
     if size_max is not None and sum(each.size for each in ranges) > size_max:
-        ranges = shares.limited(ranges, size_max, found)
+        ranges = shares.limited(ranges, size_max, bounds)
     return tuple(each for each in ranges if each.size)
 
 

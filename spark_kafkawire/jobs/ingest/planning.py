@@ -11,7 +11,7 @@ from ...model import LogBounds, OffsetRange, OffsetUnit, TopicPartition
 from ...planner.batch import led, select, starts_of
 from ...planner.limits import check_names
 from ..shell.progress import Progress
-from ..state.known_logs import KnownLogs, passed_over, told_of
+from ..state.known_logs import KnownLogs, missing_lines, missing_text
 from ..state.positions import Positions
 from .options import IngestOptions
 from .plan import Plan, limited, next_plan, ranges_to_read
@@ -66,7 +66,7 @@ class Planning:
         if not ranges and not remade and is_known:
             return None
         schema = schema_of(ranges) if ranges else None
-        losses = [*remade, *lost, *told_of(found.given_up, last.positions if last else {})]
+        losses = [*remade, *lost, *missing_lines(found.given_up, last.positions if last else {})]
         return next_plan(last, ranges, starts, schema, losses, found.topic_ids, gone)
 
     def _look(self, last: Plan | None) -> _Found:
@@ -92,24 +92,24 @@ class Planning:
         """Those of the missing logs that are told of once; others are an error, or told in each run: a log of
         0.7 is there again when its broker is, and later ones are gone with their topic."""
         others = [log for log in missing if not known.is_given_up(log)]
-        self.check_borne([passed_over(others)] if others else [])
+        self.check_borne([missing_text(others)] if others else [])
         away = [log for log in others if log.broker is not None]
-        self.losses += told_of(away, last.positions if last else {})
+        self.losses += missing_lines(away, last.positions if last else {})
         return [log for log in missing if log not in away]
 
     def _starts(
-        self, last: Plan | None, found: Mapping[TopicPartition, LogBounds], anew: Collection[str]
+        self, last: Plan | None, bounds: Mapping[TopicPartition, LogBounds], anew: Collection[str]
     ) -> dict[TopicPartition, int]:
         """Where each log is read from: see the head of the package."""
         known_topics = {log.topic for log in last.positions} if last else set()
         recorded = {log: at for log, at in last.positions.items() if log.topic not in anew} if last else {}
-        committed = {log: at for log, at in self._committed(found).items() if log.topic not in anew}
+        committed = {log: at for log, at in self._committed(bounds).items() if log.topic not in anew}
         self._tell_of_moves(recorded, committed)
         known = {**committed, **recorded}
-        starts = {log: known[log] for log in found if log in known}
+        starts = {log: known[log] for log in bounds if log in known}
         topics = known_topics | {log.topic for log in starts}
-        starts |= {log: found[log].earliest for log in found if log not in starts and log.topic in topics}
-        return {**starts, **self._first_starts({log: found[log] for log in found if log not in starts})}
+        starts |= {log: bounds[log].earliest for log in bounds if log not in starts and log.topic in topics}
+        return {**starts, **self._first_starts({log: bounds[log] for log in bounds if log not in starts})}
 
     def _committed(self, logs: Iterable[TopicPartition]) -> Positions:
         """What the group has committed."""
@@ -118,14 +118,14 @@ class Planning:
         offsets = self._cluster.read_group_offsets(self._options.group, list(logs))
         return {log: offset for log, offset in offsets.items() if offset is not None}
 
-    def _first_starts(self, found: Mapping[TopicPartition, LogBounds]) -> dict[TopicPartition, int]:
+    def _first_starts(self, bounds: Mapping[TopicPartition, LogBounds]) -> dict[TopicPartition, int]:
         """Where logs are read from of topics that were never read."""
         if self._options.starting is None:
-            return {log: bounds.latest for log, bounds in found.items()}
-        if not found:
+            return {log: each.latest for log, each in bounds.items()}
+        if not bounds:
             return {}
-        check_names(self._options.read.starting, list(found))
-        return {log: end.offset for log, end in starts_of(self._options.read, self._cluster, found).items()}
+        check_names(self._options.read.starting, list(bounds))
+        return {log: end.offset for log, end in starts_of(self._options.read, self._cluster, bounds).items()}
 
     def _tell_of_moves(self, recorded: Positions, committed: Positions) -> None:
         """Say where somebody else has moved the group: no message is read twice or left out for it."""
@@ -139,11 +139,11 @@ class Planning:
         self.moved += moved
 
     def _ranges(
-        self, found: Mapping[TopicPartition, LogBounds], starts: Positions
+        self, bounds: Mapping[TopicPartition, LogBounds], starts: Positions
     ) -> tuple[tuple[OffsetRange, ...], list[str]]:
         """What to read, and lines about what is lost of it."""
-        whole, lost = ranges_to_read(found.values(), starts, fail_on_data_loss=self._is_loss_fatal)
-        ranges = limited(whole, self._options.size_max, found)
+        whole, lost = ranges_to_read(bounds.values(), starts, fail_on_data_loss=self._is_loss_fatal)
+        ranges = limited(whole, self._options.size_max, bounds)
         # A log of which nothing is left is passed over once, and not told of again.
         nothing_left = tuple(each for each in whole if each.log in lost and not each.size)
         return ranges + nothing_left, list(lost.values())

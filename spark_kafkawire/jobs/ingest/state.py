@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from ..state.file_system import FileSystem, named
+from ..state.file_system import FileSystem, shown_path
 from ..state.sealed import StateError
 from .plan import Plan
 
@@ -45,7 +45,7 @@ class IngestState:
         for other, is_done in found:
             if other < batch and not is_done and (other, True) not in found:
                 raise StateError(
-                    f"{named(self._path(other, done=False))} was never finished, and batch {batch} is "
+                    f"{shown_path(self._path(other, done=False))} was never finished, and batch {batch} is "
                     "recorded after it: files of two states are mixed here; put back those of one"
                 )
         return Remembered(self._plan(batch, done=done), done)
@@ -58,7 +58,9 @@ class IngestState:
         path = self._path(batch, done=done)
         plan = Plan.from_json(self._files.read(path), path)
         if plan.batch != batch:
-            raise StateError(f"{named(path)} is that of batch {plan.batch}: put back the file that was there")
+            raise StateError(
+                f"{shown_path(path)} is that of batch {plan.batch}: put back the file that was there"
+            )
         return plan
 
     def record(self, plan: Plan) -> None:

@@ -14,7 +14,7 @@ from ...errors import DataLossError, DiscoveryError, OptionError, quoted
 from ...model import Leader, LogBounds, OffsetRange, TopicPartition
 from ...planner.batch import select
 from ...protocol.modern.create_topics import BROKER_DEFAULT
-from ..state.known_logs import KnownLogs, passed_over, told_of
+from ..state.known_logs import KnownLogs, missing_lines, missing_text
 from .clusters import Clusters
 from .routes import Route, partition_counts, routes_of
 from .state import LogProgress, State
@@ -60,7 +60,7 @@ def plan(
     logs = select(clusters.source.selection, cluster)
     missing = known.missing(logs)
     if others := [log for log in missing if not known.is_given_up(log)]:
-        raise DiscoveryError(f"{passed_over(others)}; start its broker, or say --gone-broker")
+        raise DiscoveryError(f"{missing_text(others)}; start its broker, or say --gone-broker")
     routes = routes_of(logs, names, {log: done.target for log, done in state.logs.items()})
     leaders = cluster.leaders_of(logs)
     if dead := [log for log in logs if log not in leaders]:
@@ -75,24 +75,24 @@ def plan(
         for route in routes
     )
     copied = {log: progress.copied.source_offset for log, progress in state.logs.items()}
-    return legs, told_of(missing, copied)
+    return legs, missing_lines(missing, copied)
 
 
-def _leg(route: Route, leader: Leader, found: LogBounds, progress: LogProgress | None, allowed: bool) -> Leg:
-    start = found.earliest if progress is None else progress.copied.source_offset
-    if start > found.latest:
+def _leg(route: Route, leader: Leader, bounds: LogBounds, progress: LogProgress | None, allowed: bool) -> Leg:
+    start = bounds.earliest if progress is None else progress.copied.source_offset
+    if start > bounds.latest:
         raise DataLossError(
-            f"{route.source} ends at {found.latest} and was copied up to {start}: it is another log than "
+            f"{route.source} ends at {bounds.latest} and was copied up to {start}: it is another log than "
             "that of the state directory; begin with an empty one and a new topic"
         )
-    lost = max(found.earliest - start, 0)
+    lost = max(bounds.earliest - start, 0)
     if lost and (not allowed or (progress is not None and progress.is_open)):
         open_advice = "begin with an empty state directory and a new topic"
         advice = open_advice if allowed else "--source-option failOnDataLoss=false copies what is left"
         raise DataLossError(
             f"{route.source}: {lost} bytes from offset {start} on are gone before they were copied; {advice}"
         )
-    return Leg(route, leader, start + lost, found.latest, progress, lost)
+    return Leg(route, leader, start + lost, bounds.latest, progress, lost)
 
 
 def missing_topics(clusters: Clusters, legs: Sequence[Leg], *, create: bool) -> dict[str, int]:

@@ -23,7 +23,7 @@ from typing import Any, Final, Self
 
 from ...clients.writing.modern.batches import ProducerId
 from ...model import TopicPartition
-from ..state.file_system import file_error, named
+from ..state.file_system import file_error, shown_path
 from ..state.local_files import LocalFiles
 from ..state.sealed import StateFormat
 from ..state.sole_run import LOCK, sole_run
@@ -154,9 +154,9 @@ def _check_new(files: LocalFiles, folder: Path) -> None:
     """Raise ``StateError`` where there was a state, and is none."""
     lock, old = str(folder / LOCK), str(folder / _OLD_NAME)
     if files.exists(old):
-        raise _FORMAT.error(f"{named(old)} is not the state of a migration of this version")
+        raise _FORMAT.error(f"{shown_path(old)} is not the state of a migration of this version")
     if files.exists(lock) and files.read(lock):
-        raise _FORMAT.error(f"{named(str(folder / _name(1)))} or a later one is missing")
+        raise _FORMAT.error(f"{shown_path(str(folder / _name(1)))} or a later one is missing")
 
 
 def _numbers(files: LocalFiles, folder: Path) -> list[int]:

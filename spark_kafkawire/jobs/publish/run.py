@@ -15,7 +15,7 @@ from ...source.writer import KafkaWireBatchWriter, create_writer
 from ..shell.progress import Progress
 from ..spark.hadoop_files import Files
 from ..spark.stages import watching
-from ..state.file_system import named
+from ..state.file_system import shown_path
 from ..state.positions import Positions
 from ..state.sole_run import sole_run
 from .difference import Difference, Survey, survey
@@ -100,7 +100,7 @@ class ResumablePublish:
         written, doubled_count = self._write(writer, difference, is_first=is_first)
         if self._state.run_count > number + 1:
             raise DeliveryError(
-                f"another run has begun in {named(self._folder)} while this one wrote; there are "
+                f"another run has begun in {shown_path(self._folder)} while this one wrote; there are "
                 f"{doubled_count:,} messages like the rows too often by now: let one run end before the next"
             )
         self._state.finish(Done(publication.count, doubled_count))

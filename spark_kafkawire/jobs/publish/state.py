@@ -20,7 +20,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Final, TypeVar
 
 from ...errors import OptionError, quoted
-from ..state.file_system import FileSystem, named
+from ..state.file_system import FileSystem, shown_path
 from ..state.positions import Positions, by_log, by_topic
 from ..state.sealed import BrokenSeal, StateFormat
 
@@ -96,7 +96,7 @@ class PublishState:
             self._load("publication.json", _publication).check(given, self._folder)
             return
         if others := [name for name in self._files.names(self._folder) if _OWN_NAME.fullmatch(name)]:
-            raise _FORMAT.error(f"{named(path)} is missing, and {others[0]} is there")
+            raise _FORMAT.error(f"{shown_path(path)} is missing, and {others[0]} is there")
         self._files.make_folder(self._folder)
         topics = {topic: [rows.count, rows.checksum] for topic, rows in given.topics.items()}
         self._id = uuid.uuid4().hex
@@ -122,7 +122,7 @@ class PublishState:
         for number in range(self.run_count):
             name = f"run-{number}.json"
             if not self._files.exists(f"{self._folder}/{name}"):
-                missing = named(f"{self._folder}/{name}")
+                missing = shown_path(f"{self._folder}/{name}")
                 raise _FORMAT.error(f"{missing} is missing, and a later run has begun")
             ends = self._load(name, lambda content: dict(by_log(content["ends"])))
             starts = {**ends, **starts}

@@ -36,7 +36,7 @@ class TargetLogs:
 
     def ends(self, logs: Sequence[TopicPartition]) -> Positions:
         """Where the logs end now."""
-        return {log: found.latest for log, found in bounds_of(cluster_of(self._options.read), logs).items()}
+        return {log: bounds.latest for log, bounds in bounds_of(cluster_of(self._options.read), logs).items()}
 
     def settle(self, starts: Positions) -> None:
         """Wait until the logs have not grown for ``settle_s``, or several times that at most."""
@@ -54,8 +54,8 @@ class TargetLogs:
         return read_ranges(self._spark, self._options.reading, ranges, schema)
 
     def _ranges(self, starts: Positions) -> list[OffsetRange]:
-        found = bounds_of(cluster_of(self._options.read), [*starts])
-        return [range_since(starts[log], bounds) for log, bounds in found.items()]
+        by_log = bounds_of(cluster_of(self._options.read), [*starts])
+        return [range_since(starts[log], bounds) for log, bounds in by_log.items()]
 
 
 def bounds_of(cluster: Cluster, logs: Sequence[TopicPartition]) -> Mapping[TopicPartition, LogBounds]:
@@ -74,20 +74,20 @@ def settled(
     """The ends that have not changed for ``settle_s``, or those that there are after several times that."""
     since_s = clock()
     stop_s = since_s + settle_s * _SETTLE_TIMES_MAX
-    found = ends()
+    stable = ends()
     while clock() < min(since_s + settle_s, stop_s):
         sleep(settle_s / _LOOKS)
-        if (now := ends()) != found:
-            found, since_s = now, clock()
-    return found
+        if (now := ends()) != stable:
+            stable, since_s = now, clock()
+    return stable
 
 
-def range_since(start: int, found: LogBounds) -> OffsetRange:
+def range_since(start: int, bounds: LogBounds) -> OffsetRange:
     """What a log got since it ended at ``start``. Raises ``DataLossError`` where some of it is gone."""
-    if not found.earliest <= start <= found.latest:
-        lost = "was deleted" if start < found.earliest else "is not there, so it was made anew"
+    if not bounds.earliest <= start <= bounds.latest:
+        lost = "was deleted" if start < bounds.earliest else "is not there, so it was made anew"
         raise DataLossError(
-            f"{found.log} goes from {found.earliest} to {found.latest}: what it got from offset {start} on "
-            f"{lost}; nobody can tell which rows are missing, and nothing more is written"
+            f"{bounds.log} goes from {bounds.earliest} to {bounds.latest}: what it got from offset {start} "
+            f"on {lost}; nobody can tell which rows are missing, and nothing more is written"
         )
-    return OffsetRange(found.log, start, found.latest)
+    return OffsetRange(bounds.log, start, bounds.latest)

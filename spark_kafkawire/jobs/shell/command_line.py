@@ -91,7 +91,7 @@ def run_job(
     arguments = parser.parse_args(argv)
     progress = progress_on(parser.errors, parser.job, quiet=arguments.quiet)
     try:
-        with warnings_told(parser), progress:
+        with warnings_shown(parser), progress:
             summary = job(arguments, progress)
     except FAILURES as error:
         return parser.tell(error)
@@ -112,7 +112,7 @@ def _give_up_stdout(parser: JobParser, error: OSError) -> None:
 
 
 @contextlib.contextmanager
-def warnings_told(parser: JobParser) -> Iterator[None]:
+def warnings_shown(parser: JobParser) -> Iterator[None]:
     """The package's warnings go where errors go while the block lasts: Python's own stderr may be what
     reads the summary (see ``streams``)."""
     logger = logging.getLogger("spark_kafkawire")

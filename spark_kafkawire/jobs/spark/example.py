@@ -20,7 +20,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from ..shell.command_line import JobParser, warnings_told
+from ..shell.command_line import JobParser, warnings_shown
 from ..shell.failures import FAILURES, ExitCode
 from .session import job_session
 
@@ -44,7 +44,7 @@ def run_example(
     """Run an example and print its report; ``FAILED`` where ``match`` of that is false."""
     arguments = parser.parse_args()
     try:
-        with warnings_told(parser), job_session(parser.job) as spark:
+        with warnings_shown(parser), job_session(parser.job) as spark:
             report = run(spark, arguments)
     except FAILURES as error:
         return parser.tell(error)

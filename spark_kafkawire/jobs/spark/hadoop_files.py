@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 
 from ...errors import shown
 from ..shell.java_errors import reason_of
-from ..state.file_system import FileError, FileSystem, is_there, named
+from ..state.file_system import FileError, FileSystem, is_there, shown_path
 from ..state.local_files import LocalFiles
 
 
@@ -107,13 +107,13 @@ class HadoopFiles:
         if self.exists(target):
             raise is_there(target)
         if not self._call("rename", source, self._path(target)):
-            raise FileError(f"cannot rename {named(source)} to {named(target)}")
+            raise FileError(f"cannot rename {shown_path(source)} to {shown_path(target)}")
         # What came to be there meanwhile, and is a folder, was not replaced: the other one went into it.
         inside = f"{target}/{source.rpartition('/')[2]}"
         is_folder = self._call("getFileStatus", target).isDirectory()
         if is_folder and self.exists(inside):
             self.remove(inside)
-            raise FileError(f"{named(target)} came to be there meanwhile: does another run write here?")
+            raise FileError(f"{shown_path(target)} came to be there meanwhile: does another run write here?")
 
     def local_path(self, path: str) -> str | None:
         where = self._path(path)
@@ -127,7 +127,7 @@ class HadoopFiles:
 
     def make_folder(self, path: str) -> None:
         if not self._call("mkdirs", path):
-            raise FileError(f"{named(path)}: cannot make the folder: may this user write there?")
+            raise FileError(f"{shown_path(path)}: cannot make the folder: may this user write there?")
 
     def remove(self, path: str) -> None:
         self._call("delete", path, True)
@@ -147,4 +147,4 @@ class HadoopFiles:
 
 
 def _file_error(method: str, path: str, error: Py4JJavaError) -> FileError:
-    return FileError(f"{named(path)}: cannot {method}: {shown(reason_of(error))}")
+    return FileError(f"{shown_path(path)}: cannot {method}: {shown(reason_of(error))}")

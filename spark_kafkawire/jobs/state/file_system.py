@@ -67,14 +67,14 @@ def file_error(action: str, path: str | Path, error: OSError, more: str = "") ->
     where = path if str(where).endswith(".unfinished") else where
     advice = _ADVICE.get(error.errno or 0)
     reason = f"{error.strerror}{f'; {advice}' if advice else ''}"
-    return FileError(f"{named(str(where))}: cannot {action}{more}: {reason}")
+    return FileError(f"{shown_path(str(where))}: cannot {action}{more}: {reason}")
 
 
-def named(path: str) -> str:
+def shown_path(path: str) -> str:
     """A path as part of one line, none of its names left out."""
     return "/".join(map(shown, path.split("/")))
 
 
 def is_there(path: str) -> FileError:
     """The error of making or renaming to what is there."""
-    return FileError(f"{named(path)} is there already: does another run write here?")
+    return FileError(f"{shown_path(path)} is there already: does another run write here?")

@@ -51,7 +51,7 @@ class KnownLogs:
         return [log for log in self._known if log not in there]
 
 
-def told_of(logs: Collection[TopicPartition], positions: Mapping[TopicPartition, int]) -> list[str]:
+def missing_lines(logs: Collection[TopicPartition], positions: Mapping[TopicPartition, int]) -> list[str]:
     """A line for each log that is passed over."""
     return [
         f"{log} is not there: it was read up to {positions[log]}"
@@ -61,7 +61,7 @@ def told_of(logs: Collection[TopicPartition], positions: Mapping[TopicPartition,
     ]
 
 
-def passed_over(missing: Collection[TopicPartition]) -> str:
+def missing_text(missing: Collection[TopicPartition]) -> str:
     """What an error says of logs that are not there."""
     named = ", ".join(map(str, sorted(missing)[:_NAMES_COUNT_MAX]))
     more = len(missing) - _NAMES_COUNT_MAX

@@ -20,7 +20,7 @@ import uuid
 from collections.abc import Iterator
 from typing import Final
 
-from .file_system import FileError, file_error, is_there, named
+from .file_system import FileError, file_error, is_there, shown_path
 
 #: Bytes of a file that is read whole: far above what a state of a million logs takes.
 READ_SIZE_MAX: Final = 256 << 20
@@ -55,11 +55,11 @@ class LocalFiles:
         with _telling("read", path), open(path, "rb") as file:
             data = file.read(READ_SIZE_MAX + 1)
         if len(data) > READ_SIZE_MAX:
-            raise FileError(f"{named(path)} is larger than {READ_SIZE_MAX} bytes")
+            raise FileError(f"{shown_path(path)} is larger than {READ_SIZE_MAX} bytes")
         try:
             return data.decode("utf-8")
         except UnicodeDecodeError as error:
-            raise FileError(f"{named(path)} is not a text in UTF-8: it is damaged") from error
+            raise FileError(f"{shown_path(path)} is not a text in UTF-8: it is damaged") from error
 
     def create(self, path: str, text: str) -> None:
         """Make a file that is not there yet, in one step: with all of its text, or not at all."""
@@ -78,7 +78,7 @@ class LocalFiles:
         """Rename a file or folder to what is not there yet."""
         if self.exists(target):
             raise is_there(target)
-        with _telling("rename", source, f" to {named(target)}"):
+        with _telling("rename", source, f" to {shown_path(target)}"):
             try:
                 os.rename(source, target)
             except OSError as error:
@@ -94,7 +94,9 @@ class LocalFiles:
             try:
                 os.makedirs(path, exist_ok=True)
             except FileExistsError as error:
-                raise FileError(f"{named(path)}: cannot make the folder: a file is in its place") from error
+                raise FileError(
+                    f"{shown_path(path)}: cannot make the folder: a file is in its place"
+                ) from error
 
     def remove(self, path: str) -> None:
         """Remove a file or folder, which need not be there.

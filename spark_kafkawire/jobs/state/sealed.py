@@ -18,7 +18,7 @@ from typing import Any, Final, TypeVar
 
 from ...errors import KafkaWireError, shown
 from ...options.strict_json import NotAnObject, json_object
-from .file_system import named
+from .file_system import shown_path
 
 T = TypeVar("T")
 
@@ -68,36 +68,36 @@ class StateFormat:
             raise self._not_so(path, f"it is of another layout ({what})") from error
 
     def error(self, what: str) -> StateError:
-        """The error for a file of which ``what`` is told, with the advice."""
+        """The error for a file of which ``what`` is fields, with the advice."""
         return StateError(f"{what}; {self.advice}")
 
     def _not_so(self, path: str, why: str) -> StateError:
-        return self.error(f"{named(path)} is not {self.name}, or damaged: {why}")
+        return self.error(f"{shown_path(path)} is not {self.name}, or damaged: {why}")
 
 
 def seal(layout: str, content: Mapping[str, Any]) -> str:
     """The text of a file of a layout."""
-    told = {_FORMAT: f"{_PRODUCT} {layout}", **content}
-    return json.dumps({**told, _CHECKSUM: _checksum(told)}, indent=1) + "\n"
+    fields = {_FORMAT: f"{_PRODUCT} {layout}", **content}
+    return json.dumps({**fields, _CHECKSUM: _checksum(fields)}, indent=1) + "\n"
 
 
 def unseal(text: str, layout: str, unsealed_keys: Collection[str] = ()) -> dict[str, Any]:
     """The content of ``seal``'s text. Raises ``BrokenSeal`` for any other text."""
     try:
-        told = json_object(text)
+        fields = json_object(text)
     except NotAnObject as error:
         raise BrokenSeal(str(error)) from error
-    if told and told.keys() <= {*unsealed_keys}:
-        return told
+    if fields and fields.keys() <= {*unsealed_keys}:
+        return fields
     # A later layout may have another seal, so what it is comes first.
-    if told.get(_FORMAT) != (wanted := f"{_PRODUCT} {layout}"):
-        raise BrokenSeal(f"its format is {shown(told.get(_FORMAT))}, and not {wanted}")
-    if told.pop(_CHECKSUM, None) != _checksum(told):
+    if fields.get(_FORMAT) != (wanted := f"{_PRODUCT} {layout}"):
+        raise BrokenSeal(f"its format is {shown(fields.get(_FORMAT))}, and not {wanted}")
+    if fields.pop(_CHECKSUM, None) != _checksum(fields):
         raise BrokenSeal("its checksum is that of another text")
-    del told[_FORMAT]
-    return told
+    del fields[_FORMAT]
+    return fields
 
 
-def _checksum(told: Mapping[str, Any]) -> str:
-    canonical = json.dumps(told, sort_keys=True, separators=(",", ":"))
+def _checksum(fields: Mapping[str, Any]) -> str:
+    canonical = json.dumps(fields, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(canonical.encode("ascii")).hexdigest()

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
-from .file_system import FileError, FileSystem, file_error, named
+from .file_system import FileError, FileSystem, file_error, shown_path
 
 #: The file in a folder that is locked.
 LOCK: Final = "lock"
@@ -45,7 +45,7 @@ def _lock(stack: contextlib.ExitStack, path: Path) -> None:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError as error:
         raise FileError(
-            f"{named(str(path.parent))}: another run works here now; let one end before the next"
+            f"{shown_path(str(path.parent))}: another run works here now; let one end before the next"
         ) from error
     except OSError as error:
         if error.errno not in _NO_LOCKS:

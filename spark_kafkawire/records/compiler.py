@@ -37,7 +37,7 @@ RECORD_COST: Final = 2
 
 
 class Kernel(Generic[P, R]):
-    """A loop over arrays, called with numpy arrays and integers, interpreted or compiled.
+    """A loop over arrays, called with numpy arrays, tuples of them and integers, interpreted or compiled.
 
     The source must mean the same in Python and in numba: interpreted, arrays are memoryviews, so
     that elements are Python integers; compiled, integers are 64 bit and nothing checks bounds. So a
@@ -67,8 +67,16 @@ class Kernel(Generic[P, R]):
 
     def interpreted(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Run the Python source itself."""
-        views: Any = [arg.data if isinstance(arg, np.ndarray) else arg for arg in args]
+        views: Any = _views(args)
         return self.function(*views, **kwargs)
+
+
+def _views(args: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The arguments with memoryviews in place of arrays, also in tuples."""
+    return tuple(
+        arg.data if isinstance(arg, np.ndarray) else _views(arg) if isinstance(arg, tuple) else arg
+        for arg in args
+    )
 
 
 _kernels: list[Kernel[Any, Any]] = []

@@ -24,6 +24,7 @@ import numpy as np
 import pyarrow as pa
 from crc32c import crc32c
 
+from ...errors import LimitError
 from ...protocol.buffers import Buffers
 from .. import compiler, log_kernels
 from ..arrays import Int32s, Int64s, Uint8s, room
@@ -33,12 +34,14 @@ from ..log_index import BatchIndex
 from ..log_layout import BATCH_ATTRIBUTES_POS
 from ..spans import DecodeBuffers, gathered, head, room_for
 from .headers import BadHeaders, decode_headers
-from .read_kernels import read_records
+from .read_kernels import SUMS, read_records
 from .regions import Regions, regions_of
 
 _CHECKED: Final = [log_kernels.POS, log_kernels.SIZE, log_kernels.CRC]
 #: The values' bytes, where each begins (one more for the end), and their sizes.
 _Values = tuple[Uint8s, Int32s, Int32s]
+#: Where each row's headers begin and end, and how many they are.
+_Headers = tuple[Int32s, Int32s, Int32s]
 _NO_VALUES: Final[_Values] = (room(0, np.uint8), room(0, np.int32), room(0, np.int32))
 _MEANINGS: Final = {
     log_kernels.BAD_RECORD: "the sizes of a record do not add up",
@@ -92,29 +95,17 @@ def _columns(
     timestamp_types = room(count if "timestampType" in wanted else 0, np.int32)
     keys = room_for(count if "key" in wanted else 0)
     values = _room_for_values(regions, buffers) if "value" in wanted else _NO_VALUES
-    headers = [room(count if "headers" in wanted else 0, np.int32) for _ in range(3)]
-    code, region, row, key_bytes, null_keys, value_bytes, null_values, header_count = read_records(
-        regions.buf,
-        regions.table,
-        start_offset,
-        stop_offset,
-        offsets,
-        timestamps,
-        timestamp_types,
-        *keys,
-        *values,
-        *headers,
-    )
+    headers = _room_for_headers(count if "headers" in wanted else 0)
+    sums = np.empty(SUMS, np.int64)
+    columns = (offsets, timestamps, timestamp_types, keys, values, headers, sums)
+    code, region, row = read_records(regions.buf, regions.table, start_offset, stop_offset, *columns)
     if code != log_kernels.END:
         raise regions.damage(region, _MEANINGS[code])
+    key_bytes, null_keys, value_bytes, null_values, header_count = sums.tolist()
     has_keys = "key" in wanted and null_keys < row
     has_headers = "headers" in wanted and header_count > 0
     if has_headers and header_count > limits.rows_max:
-        reason = (
-            f"the records from here on have {header_count} headers, and each counts as"
-            f" {MESSAGE_BYTES_MIN} bytes"
-        )
-        raise regions.index.too_large(int(regions.rows[0]), reason, limits)
+        raise _too_many_headers(regions, header_count, limits)
     return Columns(
         offsets[:row],
         keys=gathered(regions.buf, head(keys, row), key_bytes, null_keys) if has_keys else None,
@@ -123,6 +114,15 @@ def _columns(
         timestamps_ms=timestamps[:row] if "timestamp" in wanted else None,
         timestamp_types=timestamp_types[:row] if "timestampType" in wanted else None,
     )
+
+
+def _too_many_headers(regions: Regions, count: int, limits: DecodeLimits) -> LimitError:
+    reason = f"the records from here on have {count} headers, and each counts as {MESSAGE_BYTES_MIN} bytes"
+    return regions.index.too_large(int(regions.rows[0]), reason, limits)
+
+
+def _room_for_headers(count: int) -> _Headers:
+    return room(count, np.int32), room(count, np.int32), room(count, np.int32)
 
 
 def _room_for_values(regions: Regions, buffers: Buffers) -> _Values:
@@ -135,7 +135,7 @@ def _gathered_values(values: _Values, count: int, size: int, nulls: int) -> pa.B
     return binary_array(data[:size], offsets[: count + 1], sizes[:count] >= 0 if nulls else None)
 
 
-def _headers(regions: Regions, columns: list[Int32s], count: int, header_count: int) -> pa.ListArray:
+def _headers(regions: Regions, columns: _Headers, count: int, header_count: int) -> pa.ListArray:
     starts, stops, counts = columns
     compiler.expect(header_count)
     try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from ..compiler import BYTES, copy, kernel
+from ..compiler import BYTES, copy, inlined, kernel
 from ..log_kernels import (
     ATTRIBUTES,
     BAD_COUNT,
@@ -25,12 +25,29 @@ from ..log_kernels import (
 from ..log_layout import BATCH_OVERHEAD, RECORD_BYTES_MIN, TIMESTAMP_TYPE_BIT
 from .varints import varint, varlong
 
+#: What ``read_records`` sums up over the rows it keeps.
+KEY_BYTES: Final = 0
+NULL_KEYS: Final = 1
+VALUE_BYTES: Final = 2
+NULL_VALUES: Final = 3
+HEADER_COUNT: Final = 4
+SUMS: Final = 5
+
 _INT64_MAX: Final = 2**63 - 1
 
 
+@inlined
+def overflows(base: int, delta: int) -> bool:
+    """Whether the sum of these leaves int64."""
+    if base >= 0:
+        return delta > _INT64_MAX - base
+    return delta < -_INT64_MAX - 1 - base
+
+
 @kernel(
-    f"UniTuple(int64, 8)({BYTES}, int64[:, ::1], int64, int64, int64[::1], int64[::1], int32[::1],"
-    " int32[::1], int32[::1], uint8[::1], int32[::1], int32[::1], int32[::1], int32[::1], int32[::1])"
+    f"UniTuple(int64, 3)({BYTES}, int64[:, ::1], int64, int64, int64[::1], int64[::1], int32[::1],"
+    " UniTuple(int32[::1], 2), Tuple((uint8[::1], int32[::1], int32[::1])), UniTuple(int32[::1], 3),"
+    " int64[::1])"
 )
 def read_records(
     buf: Any,
@@ -40,25 +57,24 @@ def read_records(
     offsets: Any,
     timestamps: Any,
     timestamp_types: Any,
-    key_starts: Any,
-    key_sizes: Any,
-    values: Any,
-    value_offsets: Any,
-    value_sizes: Any,
-    header_starts: Any,
-    header_stops: Any,
-    header_counts: Any,
-) -> tuple[int, int, int, int, int, int, int, int]:
+    keys: Any,
+    value_column: Any,
+    headers: Any,
+    sums: Any,
+) -> tuple[int, int, int]:
     """Index the records of all regions that are in the range of offsets; check all of them.
 
-    Columns of no length are not filled. A null has the size -1. Values are copied one after the
-    other to ``values``, right where they are met: the copy brings the next record into the cache.
-    ``value_offsets`` has one more for their end. The caller has checked that regions lie in ``buf``,
-    that there are rows for all their records, and that ``values`` has room for all of ``buf``.
-    Returns ``(code, region, row, key_bytes, null_keys, value_bytes, null_values, headers)``: where
-    it stopped, and sums over the rows.
+    ``keys`` are starts and sizes, ``headers`` starts, stops and counts, ``value_column`` is the values'
+    bytes, where each begins (one more for the end) and their sizes. Columns of no length are not filled. A
+    null has the size -1. Values are copied one after the other, right where they are met: the copy
+    brings the next record into the cache. The caller has checked that regions lie in ``buf``, that there
+    are rows for all their records, and that there is room for the values of all of ``buf``.
+    Returns ``(code, region, row)``: where it stopped; ``sums`` are filled at the ``END``.
     """
-    row = key_bytes = null_keys = value_bytes = null_values = headers = 0
+    key_starts, key_sizes = keys
+    values, value_offsets, value_sizes = value_column
+    header_starts, header_stops, header_counts = headers
+    row = key_bytes = null_keys = value_bytes = null_values = header_total = 0
     for region in range(len(regions)):
         pos = regions[region, POS]
         stop = pos + regions[region, SIZE]
@@ -72,7 +88,7 @@ def read_records(
             size, pos = varint(buf, pos, stop)
             end = pos + size
             if pos >= stop or size < 1 or end > stop:
-                return BAD_RECORD, region, row, key_bytes, null_keys, value_bytes, null_values, headers
+                return BAD_RECORD, region, row
             timestamp_delta, pos = varlong(buf, pos + 1, end)
             delta, pos = varint(buf, pos, end)
             key_size, pos = varint(buf, pos, end)
@@ -90,32 +106,18 @@ def read_records(
                 or header_count * 2 > end - pos
                 or (header_count == 0 and pos < end)
             ):
-                return BAD_RECORD, region, row, key_bytes, null_keys, value_bytes, null_values, headers
+                return BAD_RECORD, region, row
             if delta <= last_seen or delta > last_delta:
-                return BAD_OFFSET, region, row, key_bytes, null_keys, value_bytes, null_values, headers
+                return BAD_OFFSET, region, row
             last_seen = delta
             offset = base_offset + delta
             if start_offset <= offset < stop_offset:
                 offsets[row] = offset
                 if len(timestamps):
-                    if timestamp_type:
-                        timestamp = regions[region, MAX_TIMESTAMP]
-                    else:
-                        if base_timestamp >= 0:
-                            overflows = timestamp_delta > _INT64_MAX - base_timestamp
-                        else:
-                            overflows = timestamp_delta < -_INT64_MAX - 1 - base_timestamp
-                        if overflows:
-                            return (
-                                BAD_TIMESTAMP,
-                                region,
-                                row,
-                                key_bytes,
-                                null_keys,
-                                value_bytes,
-                                null_values,
-                                headers,
-                            )
+                    timestamp = regions[region, MAX_TIMESTAMP]
+                    if not timestamp_type:
+                        if overflows(base_timestamp, timestamp_delta):
+                            return BAD_TIMESTAMP, region, row
                         timestamp = base_timestamp + timestamp_delta
                     timestamps[row] = timestamp
                 if len(timestamp_types):
@@ -136,15 +138,20 @@ def read_records(
                 null_keys += key_size < 0
                 value_bytes += max(value_size, 0)
                 null_values += value_size < 0
-                headers += header_count
+                header_total += header_count
                 row += 1
             pos = end
         if pos != stop:
-            return BAD_RECORD, region, row, key_bytes, null_keys, value_bytes, null_values, headers
+            return BAD_RECORD, region, row
         regions[region, KEPT] = row - first_row
     if len(value_offsets):
         value_offsets[row] = value_bytes
-    return END, 0, row, key_bytes, null_keys, value_bytes, null_values, headers
+    sums[KEY_BYTES] = key_bytes
+    sums[NULL_KEYS] = null_keys
+    sums[VALUE_BYTES] = value_bytes
+    sums[NULL_VALUES] = null_values
+    sums[HEADER_COUNT] = header_total
+    return END, 0, row
 
 
 @kernel("UniTuple(int64, 5)(int64[:, ::1], int64[::1], int64[::1], int64, int64, int64, int64[:, ::1])")

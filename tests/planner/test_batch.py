@@ -238,7 +238,7 @@ def test_a_pattern_needs_zookeeper(cluster: EmbeddedCluster) -> None:
 
 
 def test_a_zookeeper_that_is_down_is_one_line(cluster: EmbeddedCluster) -> None:
-    options = {"zookeeper.connect": "127.0.0.1:1", "requestTimeout": "300ms"}
+    options = {"zookeeper.connect": "127.0.0.1:1", "requestTimeout": "300ms", "patience": "1s"}
     with pytest.raises(DiscoveryError, match=r"zookeeper\.connect.*127\.0\.0\.1:1") as caught:
         planned(cluster, **options)
     assert "\n" not in str(caught.value)
@@ -342,13 +342,14 @@ def test_an_end_behind_an_open_transaction_is_told_as_such() -> None:
     POOL.close_idle()
 
 
-def pattern_on(server: LogServer) -> ReadOptions:
+def pattern_on(server: LogServer, **options: str) -> ReadOptions:
     return ReadOptions.parse(
         {
             "kafka.bootstrap.servers": server.bootstrap_servers,
             "subscribePattern": "^t",
             "requestTimeout": "1s",
             "fetchOffset.retryIntervalMs": "1",
+            **options,
         }
     )
 
@@ -377,7 +378,7 @@ def test_a_pattern_waits_for_topics_that_brokers_cannot_describe(monkeypatch: py
         assert {(task.range.log.topic, task.range.size) for task in tasks} == {("t1", 1), ("t2", 2)}
         described(server, monkeypatch, {"t2": [5]})
         with pytest.raises(BrokerError, match=r"^gave up after .* topic 't2' on .*: no broker leads"):
-            plan(pattern_on(server))
+            plan(pattern_on(server, patience="1s"))
     POOL.close_idle()
 
 

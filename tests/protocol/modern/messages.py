@@ -123,6 +123,8 @@ def _full(message: type[Any], version: int, flexible: bool) -> Any:
         name: _full_value(settings.type_in(version, flexible), version, flexible)
         for name, settings in wired(message, version)
     }
+    if message is ApiVersionsReply:
+        fields["error_code"] = 0  # a refusal is written in version 0, whatever was asked
     return message(**fields)
 
 

@@ -41,6 +41,15 @@ def test_a_message_is_read_back_and_the_codecs_of_others_have_the_same_frame(
     message = data.draw(case.values())
     correlation_id = data.draw(st.integers(0, 2**31 - 1))
     client_id = data.draw(st.none() | st.text(max_size=4)) if case.kind == "request" else None
+    assert_as_others_have_it(case, message, correlation_id, client_id)
+
+
+@pytest.mark.parametrize("case", cases("request", "reply"), ids=str)
+def test_a_message_with_all_that_its_version_has_is_the_same_to_the_codecs_of_others(case: Case) -> None:
+    assert_as_others_have_it(case, case.full(), 7, "kw" if case.kind == "request" else None)
+
+
+def assert_as_others_have_it(case: Case, message: object, correlation_id: int, client_id: str | None) -> None:
     frame = framed(case, message, correlation_id, client_id)
     assert unframed(case, frame, correlation_id) == message
     for judge in judges_of(case):

@@ -47,10 +47,12 @@ TOPIC_ID: Final = uuid.UUID(int=9)
 METADATA_REPLY: Final = MetadataReply(
     brokers=(MetadataBroker(node_id=1, host="h", port=9092),), topics=(), cluster_id="c"
 )
+#: What is spoken to this broker of Fetch.
+NEWEST_FETCH: Final = modern.FETCH.versions.max
 OLDER: Final = BrokerVersions(
     {
         modern.METADATA.key: VersionRange(0, 5),
-        modern.FETCH.key: VersionRange(4, 20),
+        modern.FETCH.key: VersionRange(4, NEWEST_FETCH),
         modern.PRODUCE.key: VersionRange(3, 8),
         modern.LIST_OFFSETS.key: VersionRange(1, 1),
     }
@@ -97,7 +99,7 @@ def test_replies_of_several_kinds_are_paired_in_order_in_any_chunks() -> None:
         ListOffsetsReply(topics=()),
         FetchReply(responses=(), error_code=70),
     )
-    versions = (5, 13, 1, 13)
+    versions = (5, NEWEST_FETCH, 1, NEWEST_FETCH)
     frames = b"".join(reply_frame(reply, versions[index], index) for index, reply in enumerate(replies))
     for size in range(1, len(frames) + 1):
         connection = negotiated()
@@ -150,7 +152,7 @@ def test_a_produce_without_acks_awaits_no_reply() -> None:
 
 
 def test_topics_without_ids_are_fetched_in_the_last_version_that_has_names() -> None:
-    assert join(negotiated().send(fetch()))[6:8] == modern.FETCH.versions.max.to_bytes(2, "big")
+    assert join(negotiated().send(fetch()))[6:8] == NEWEST_FETCH.to_bytes(2, "big")
     assert join(negotiated().send(fetch(topic_id=uuid.UUID(int=0))))[6:8] == b"\0\x0c"
     newest = negotiated(BrokerVersions({modern.FETCH.key: VersionRange(13, 18)}))
     with pytest.raises(UnsupportedVersionError, match=r"Fetch: the broker offers 13-18, known here are 0-12"):
@@ -276,7 +278,7 @@ def test_records_are_a_view_of_the_frame() -> None:
     connection.send(fetch())
     records = FetchPartitionReply(partition_index=0, error_code=0, high_watermark=7, records=b"records")
     topic = FetchTopicReply(topic_id=TOPIC_ID, partitions=(records,))
-    [reply] = feed(connection, [reply_frame(FetchReply(responses=(topic,)), 13, 0)])
+    [reply] = feed(connection, [reply_frame(FetchReply(responses=(topic,)), NEWEST_FETCH, 0)])
     [partition] = reply.body.responses[0].partitions
     assert isinstance(partition.records, memoryview)
     assert partition.records.obj is not None

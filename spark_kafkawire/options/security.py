@@ -187,21 +187,10 @@ def _password(login: JaasLogin) -> Password:
 
 
 def _oauth(options: RawOptions, login: JaasLogin) -> Token | ClientCredentials:
-    extensions = tuple(
-        (name.removeprefix("extension_"), value)
-        for name, value in sorted(login.options.items())
-        if name.startswith("extension_")
-    )
-    if not all(re.fullmatch(r"[A-Za-z]+", name) and "\x01" not in value for name, value in extensions):
-        raise OptionError(
-            f"option {JAAS}: the name of an extension has letters only (its value is not shown)"
-        )
+    extensions = _extensions(login)
     url = options.get(_TOKEN_URL)
     if url is None:
-        token = _needed(login.options, "token", f", or set {_TOKEN_URL} with clientId and clientSecret")
-        if not re.fullmatch(r"[!-~]+", token):
-            raise OptionError(f"option {JAAS}: token is not one word of ASCII (its value is not shown)")
-        return Token(token, extensions)
+        return Token(_token(login), extensions)
     # Connections without TLS get their tokens with it, too.
     tls = Tls(trust=_store(options, _TRUST, ("certificates",)))
     context(tls)
@@ -213,6 +202,27 @@ def _oauth(options: RawOptions, login: JaasLogin) -> Token | ClientCredentials:
         extensions=extensions,
         tls=tls,
     )
+
+
+def _extensions(login: JaasLogin) -> tuple[tuple[str, str], ...]:
+    """What goes to the broker beside the token. Source: KIP-342."""
+    extensions = tuple(
+        (name.removeprefix("extension_"), value)
+        for name, value in sorted(login.options.items())
+        if name.startswith("extension_")
+    )
+    if not all(re.fullmatch(r"[A-Za-z]+", name) and "\x01" not in value for name, value in extensions):
+        raise OptionError(
+            f"option {JAAS}: the name of an extension has letters only (its value is not shown)"
+        )
+    return extensions
+
+
+def _token(login: JaasLogin) -> str:
+    token = _needed(login.options, "token", f", or set {_TOKEN_URL} with clientId and clientSecret")
+    if not re.fullmatch(r"[!-~]+", token):
+        raise OptionError(f"option {JAAS}: token is not one word of ASCII (its value is not shown)")
+    return token
 
 
 def _needed(options: Mapping[str, str], name: str, instead: str = "") -> str:

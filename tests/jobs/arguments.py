@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+from collections.abc import Callable
 from types import ModuleType
 from typing import Final
 
@@ -13,6 +14,8 @@ from spark_kafkawire.jobs.shell.failures import ExitCode
 
 from .submitting import ROOT
 
+#: Runs a job by its name and arguments in the tests' own session: exit code, stdout, stderr.
+RunHere = Callable[..., tuple[int, str, str]]
 #: What every job takes, and asks nothing of.
 FLAGS: Final = frozenset(("--help", "--json", "--quiet", "--dry-run", "--create-topics", "--source-headers"))
 

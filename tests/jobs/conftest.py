@@ -1,14 +1,24 @@
-"""Where the tests of ingest read from and write to."""
+"""Where the tests of ingest read from and write to, and drivers of jobs that tests may kill."""
 
 from __future__ import annotations
 
+import contextlib
 import itertools
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
 import pytest
+from pyspark.sql import SparkSession
 
+from spark_kafkawire.broker import EmbeddedCluster
 from spark_kafkawire.jobs.ingest.output import OutputOptions
+from tests.support.noida import NoidaBroker
+
+from .arguments import RunHere, script
+from .drivers import Drivers, driving
+from .submitting import make_zip
+from .work import Ingesting, Migrating, Publishing, Work
 
 _NUMBERS: Final = itertools.count()
 
@@ -23,3 +33,62 @@ def topic() -> str:
 def output(tmp_path: Path) -> OutputOptions:
     """Parquet in a folder that is not there yet."""
     return OutputOptions(str(tmp_path / "out"))
+
+
+@pytest.fixture(scope="session")
+def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The zip that spark-submit ships."""
+    return make_zip(tmp_path_factory.mktemp("zip"))
+
+
+@pytest.fixture
+def run_here(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> RunHere:
+    """Run a job's script in this process, and in the session of the tests."""
+
+    def run(job: str, *argv: str) -> tuple[int, str, str]:
+        module = script(job)
+        monkeypatch.setattr(module, "job_session", lambda _: contextlib.nullcontext(spark))
+        monkeypatch.setattr("sys.argv", [f"{job}.py", *argv])
+        try:
+            code = module.main()
+        except SystemExit as ended:
+            code = ended.code
+        return code, *capsys.readouterr()
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def all_drivers(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Drivers]:
+    """What starts drivers, for all tests."""
+    with driving(spark, tmp_path_factory.mktemp("drivers")) as drivers:
+        yield drivers
+
+
+@pytest.fixture
+def drivers(all_drivers: Drivers) -> Iterator[Drivers]:
+    """What starts drivers; what Spark still does for them ends with the test."""
+    yield all_drivers
+    all_drivers.end_jobs()
+
+
+@pytest.fixture(params=["ingest", "publish", "migrate"])
+def work(
+    request: pytest.FixtureRequest,
+    spark: SparkSession,
+    corpus: EmbeddedCluster,
+    noida: NoidaBroker,
+    tmp_path: Path,
+) -> Work:
+    """Work for each job."""
+    folder = tmp_path / "work"
+    folder.mkdir()
+    match request.param:
+        case "ingest":
+            return Ingesting(spark, noida, folder)
+        case "publish":
+            return Publishing(spark, noida, folder)
+        case _:
+            return Migrating(corpus, noida, folder)

@@ -1,21 +1,23 @@
-"""A driver program that can be killed for little: its JVM, which takes seconds to start, stays.
+"""A job's driver program that can be killed for little: its JVM, which takes seconds to start, stays.
 
-    python -m tests.jobs.driver host                    starts the JVM; stdout tells how to reach it
-    python -m tests.jobs.driver ingest '{"output": …}'  runs ingest in it
-    python -m tests.jobs.driver publish                 forks runs of publish in it (``forking``)
+    python -m tests.jobs.driver      forks a process for each run (``forking``); ``drivers`` asks for them
 
-Killing a driver program in the middle leaves its Spark job running, as executors of a cluster go on for a
-while when their driver is gone.
+The environment names the JVM. Killing a driver program in the middle leaves its Spark job running, as
+executors of a cluster go on for a while when their driver is gone.
 """
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
+import signal
 import sys
 import traceback
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from types import MappingProxyType
+from typing import Any, Final
 
 from pyspark import SparkContext
 from pyspark.java_gateway import launch_gateway
@@ -24,88 +26,111 @@ from pyspark.sql import SparkSession
 from spark_kafkawire.jobs.ingest.options import IngestOptions
 from spark_kafkawire.jobs.ingest.output import OutputOptions
 from spark_kafkawire.jobs.ingest.run import Ingest
+from spark_kafkawire.jobs.migration.report import check
 from spark_kafkawire.jobs.publish.options import PublishOptions
 from spark_kafkawire.jobs.publish.report import report
 from spark_kafkawire.jobs.publish.rows import MessageColumns, messages
 from spark_kafkawire.jobs.publish.run import publish as publish_rows
+from spark_kafkawire.jobs.shell.failures import FAILURES, explained
 from spark_kafkawire.jobs.shell.progress import Progress
+from spark_kafkawire.jobs.state.local_files import LocalFiles
 from spark_kafkawire.source.datasource import KafkaWireDataSource
-from tests.support.polling import poll
 
+from .clock.sitecustomize import SHIFT, shift_clock
 from .forking import serve
+from .migration.migrating import clusters_of
+from .migration.migrating import run as run_migration
 
+#: Where Python's workers find the module that shifts their clock.
+CLOCK: Final = Path(__file__).with_name("clock")
 
-def host() -> None:
-    """Start Spark, tell the address of its JVM, and end with stdin."""
-    builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
-    builder = builder.config("spark.sql.shuffle.partitions", "2").config("spark.sql.session.timeZone", "UTC")
-    with builder.config("spark.log.level", "OFF").getOrCreate() as spark:
-        gateway = spark.sparkContext._gateway
-        assert gateway is not None
-        parameters = gateway.gateway_parameters
-        address = {
-            "PYSPARK_GATEWAY_PORT": str(parameters.port),
-            "PYSPARK_GATEWAY_SECRET": parameters.auth_token,
-        }
-        print(json.dumps(address), flush=True)
-        sys.stdin.read()
+#: Called when all is loaded and connected, before the run.
+Wait = Callable[[], None]
 
 
 def session() -> SparkSession:
-    """A session in the JVM that the environment names."""
+    """A session of its own in the JVM that the environment names; its workers have this process's clock."""
     gateway = launch_gateway()  # type: ignore[no-untyped-call]
     scala_context = gateway.jvm.org.apache.spark.SparkContext.getOrCreate()
     context = gateway.jvm.org.apache.spark.api.java.JavaSparkContext(scala_context)
-    spark = SparkSession(SparkContext(gateway=gateway, jsc=context))
+    shift = os.environ.get(SHIFT)
+    workers = {} if shift is None else {SHIFT: shift, "PYTHONPATH": str(CLOCK)}
+    spark = SparkSession(SparkContext(gateway=gateway, jsc=context, environment=workers)).newSession()
     spark.dataSource.register(KafkaWireDataSource)
     return spark
 
 
-def ingest(arguments: str) -> None:
-    """Run ingest in the JVM that the environment names; its summary goes to stdout."""
-    given = json.loads(arguments)
+def ingest(given: dict[str, Any], wait: Wait) -> dict[str, Any]:
+    """The summary of a run."""
     options = IngestOptions(given.pop("connection"), OutputOptions(given.pop("output")), **given)
-    spark = session()
-    print(json.dumps(Ingest(spark, options, Progress(None)).run()), flush=True)
-    # The JVM and its context belong to the host.
-    os._exit(0)
+    run = Ingest(session(), options, Progress(None))
+    wait()
+    return run.run()
 
 
-def publish(given: dict[str, Any], output: str) -> None:
-    """Run publish in the JVM that the environment names; its summary goes to a file.
+def publish(given: dict[str, Any], wait: Wait) -> dict[str, Any]:
+    """The summary of a run."""
+    rows = messages(session().read.parquet(given["input"]), MessageColumns(**given["columns"]))
+    options = PublishOptions.parse(given["options"], state=given["state"], settle_s=given["settle_s"])
+    wait()
+    return dict(report(publish_rows(rows, options, Progress(None)), sys.stdout, as_json=True))
 
-    The executors of a driver that was killed end when they notice that it is gone. Here they notice
-    when the next one begins.
+
+def migrate(given: dict[str, Any], wait: Wait) -> dict[str, Any]:
+    """The summary of a run without Spark."""
+    names = given["names"]
+    clusters = clusters_of(given["zookeeper_connect"], given["bootstrap_servers"], sorted(names))
+    wait()
+    summary = run_migration(clusters, Path(given["state"]), names)
+    check(summary)
+    return summary
+
+
+JOBS: Final[Mapping[str, Callable[[dict[str, Any], Wait], dict[str, Any]]]] = MappingProxyType(
+    {"ingest": ingest, "publish": publish, "migrate": migrate}
+)
+
+
+def fork_main(job: str, given: dict[str, Any], how: dict[str, Any], output: str) -> None:
+    """What a forked process does: a run, and nothing that its parent would do on the way out.
+
+    Exits with 0, its summary in the output; with 1, one line there; with 2, a traceback.
     """
+    code, text = 2, ""
     try:
-        spark = session()
-        end_jobs(spark)
-        rows = messages(spark.read.parquet(given["input"]), MessageColumns(**given["columns"]))
-        options = PublishOptions.parse(given["options"], state=given["state"], settle_s=given["settle_s"])
-        published = publish_rows(rows, options, Progress(None))
-        Path(output).write_text(json.dumps(report(published, sys.stdout, as_json=True)))
-        os._exit(0)
+        if how["clock_s"]:
+            os.environ[SHIFT] = str(how["clock_s"])
+            shift_clock(how["clock_s"])
+        if how["stops"]:
+            stop_when_a_file_is_made()
+        code, text = 0, json.dumps(JOBS[job](given, lambda: _wait(how["gate"], output)))
+    except FAILURES as error:
+        code, text = 1, explained(error)[0]
     except BaseException:
-        Path(output).write_text(traceback.format_exc())
-        os._exit(1)
+        text = traceback.format_exc()
+    finally:
+        Path(output).write_text(text)
+        os._exit(code)
 
 
-def end_jobs(spark: SparkSession) -> None:
-    """End all that Spark runs, and wait until it has."""
-    context: Any = spark.sparkContext._jsc.sc()
-    context.cancelAllJobs()
+def stop_when_a_file_is_made() -> None:
+    """Stop this process when it has made the first of its files."""
+    create = LocalFiles.create
 
-    def is_idle() -> bool:
-        executors = context.statusTracker().getExecutorInfos()
-        return not any(executor.numRunningTasks() for executor in executors)
+    def stopping(files: LocalFiles, path: str, text: str) -> None:
+        create(files, path, text)
+        os.kill(os.getpid(), signal.SIGSTOP)
 
-    poll(is_idle, "the tasks of the driver that was killed to end", 120.0)
+    setattr(LocalFiles, "create", stopping)  # noqa: B010
+
+
+def _wait(gate: str | None, output: str) -> None:
+    """Tell to be ready, and begin when the gate's lock is free."""
+    if gate is not None:
+        Path(f"{output}-ready").touch()
+        with open(gate) as file:
+            fcntl.flock(file, fcntl.LOCK_SH)
 
 
 if __name__ == "__main__":
-    if sys.argv[1] == "host":
-        host()
-    elif sys.argv[1] == "publish":
-        serve(publish)
-    else:
-        ingest(sys.argv[2])
+    serve(fork_main)

@@ -28,9 +28,17 @@ class Child:
     def __init__(self, pid: int, output: Path) -> None:
         self.pid = pid
         self.output = output
+        self.code: int | None = None
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether it has told how it ends, which ``main`` must do last; not where it was killed."""
+        return self.output.exists()
 
     def signal(self, number: signal.Signals) -> None:
         """Send a signal; nothing happens where the process has ended."""
+        if self.code is not None:
+            return
         with contextlib.suppress(ProcessLookupError):
             os.kill(self.pid, number)
 
@@ -51,7 +59,9 @@ class Runs:
 
     def ended(self, child: Child) -> int:
         """Wait until it has ended; how, as ``wait`` has it: below 0 for a signal."""
-        return int(self._told(json.dumps(child.pid)))
+        if child.code is None:
+            child.code = int(self._told(json.dumps(child.pid)))
+        return child.code
 
     def _told(self, line: str) -> str:
         assert self._process.stdin is not None

@@ -11,9 +11,10 @@ import pytest
 from pyspark.sql import SparkSession
 
 from spark_kafkawire.broker import EmbeddedCluster
-from tests.jobs.ingest.test_killed import MANIFEST, TOPIC, values_sha256
-from tests.jobs.migration.test_migration import copied, recorded
+from tests.jobs.migration.migrating import copied
 from tests.support import librdkafka
+from tests.support.corpus import GZIP_TOPIC, logs_of, recorded
+from tests.support.golden import values_sha256
 from tests.support.noida import NoidaBroker
 
 from .losing import Losing
@@ -35,13 +36,13 @@ def test_ingest_writes_each_message_once(
 
     summary = losing.run(
         "ingest.py",
-        *("--option", f"zookeeper.connect={corpus.zookeeper_connect}", "--topic", TOPIC),
+        *("--option", f"zookeeper.connect={corpus.zookeeper_connect}", "--topic", GZIP_TOPIC),
         *("--output", str(output)),
         in_the_middle=a_task_is_done,
     )
-    assert summary["messages"] == sum(log["messages"] for log in MANIFEST)
+    assert summary["messages"] == sum(log["messages"] for log in logs_of())
     rows = spark.read.parquet(str(output)).collect()
-    for log in MANIFEST:
+    for log in logs_of():
         own = [row for row in rows if (row.broker, row.partition) == (log["broker"], log["partition"])]
         own.sort(key=lambda row: (row["offset"], row["index"]))
         assert values_sha256(bytes(row.value) for row in own) == log["values_sha256"]
@@ -50,26 +51,26 @@ def test_ingest_writes_each_message_once(
 def test_migrate_copies_each_message_once_and_in_order(
     corpus: EmbeddedCluster, noida: NoidaBroker, losing: Losing, tmp_path: Path
 ) -> None:
-    target = noida.create_topic(partitions=len(MANIFEST))
+    target = noida.create_topic(partitions=len(logs_of()))
     state = tmp_path / "state"
 
     def some_is_copied() -> bool:
-        return any(end_of(noida, target, number) for number in range(len(MANIFEST)))
+        return any(end_of(noida, target, number) for number in range(len(logs_of())))
 
     summary = losing.run(
         "migrate.py",
         f"--source-option=zookeeper.connect={corpus.zookeeper_connect}",
         f"--target-option=kafka.bootstrap.servers={noida.bootstrap_servers}",
-        *("--topic", TOPIC, "--map", f"{TOPIC}={target}", "--state", str(state)),
+        *("--topic", GZIP_TOPIC, "--map", f"{GZIP_TOPIC}={target}", "--state", str(state)),
         # Several pieces of each log, each of several batches.
         *("--piece-bytes", "60000", "--target-option", "batchBytes=8KiB"),
         in_the_middle=some_is_copied,
     )
-    assert (summary["logs"], summary["failed"]) == (len(MANIFEST), [])
-    assert summary["messages"] + summary["messages_found"] == sum(log["messages"] for log in MANIFEST)
+    assert (summary["logs"], summary["failed"]) == (len(logs_of()), [])
+    assert summary["messages"] + summary["messages_found"] == sum(log["messages"] for log in logs_of())
     told = [(each["messages"], each["sha256"], each["equal"]) for each in summary["partitions"]]
     assert told == [(each["target_messages"], each["target_sha256"], True) for each in summary["partitions"]]
-    assert copied(noida, target, len(MANIFEST)) == recorded(TOPIC)
+    assert copied(noida, target, len(logs_of())) == recorded(GZIP_TOPIC)
 
 
 def test_publish_writes_each_row_once_however_often_it_is_run(

@@ -2,109 +2,72 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
-import os
 import random
-import subprocess
-import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
 from pyspark.sql import SparkSession
 
-from spark_kafkawire.broker import EmbeddedCluster
 from tests.support import librdkafka
-from tests.support.golden import read_json
 from tests.support.noida import NoidaBroker
 
-from ..submitting import ROOT
+from ..drivers import Drivers
+from .ingesting import produce
 
-TOPIC: Final = "debian-gzip"
-MANIFEST: Final = [log for log in read_json("corpus/manifest.json") if log["topic"] == TOPIC]
-KILLS: Final = 20
+PARTITIONS: Final = 2
+#: Messages that come before each run, and how many of them a run reads.
+NEW_COUNT: Final = 200
+KILLS: Final = 12
 SEED: Final = 7
-DRIVER: Final = [sys.executable, "-m", "tests.jobs.driver"]
-
-
-@pytest.fixture(scope="module")
-def jvm() -> Iterator[dict[str, str]]:
-    """The environment of driver programs that share a JVM."""
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "SPARK_LOCAL_IP": "127.0.0.1"}
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
-    with subprocess.Popen([*DRIVER, "host"], cwd=ROOT, env=environment, text=True, **pipes) as host:  # type: ignore[call-overload]
-        yield {**environment, **json.loads(host.stdout.readline())}
-        host.stdin.close()
-
-
-@pytest.fixture(scope="module")
-def topic(spark: SparkSession, corpus: EmbeddedCluster, noida: NoidaBroker) -> str:
-    """A topic of the corpus: each of its logs is a partition."""
-    name = noida.create_topic(partitions=len(MANIFEST))
-    messages = spark.read.format("kafkawire").option("zookeeper.connect", corpus.zookeeper_connect)
-    rows = (
-        messages.option("subscribe", TOPIC).load().selectExpr("value", "broker * 3 + partition AS partition")
-    )
-    writer = rows.write.format("kafkawire").mode("append")
-    writer.options(**{"kafka.bootstrap.servers": noida.bootstrap_servers, "topic": name}).save()
-    return name
 
 
 @pytest.mark.timeout(900)
-def test_twenty_kills_at_random_moments_lose_and_double_nothing(
-    spark: SparkSession, noida: NoidaBroker, topic: str, jvm: dict[str, str], tmp_path: Path
+def test_kills_at_random_moments_lose_and_double_nothing(
+    spark: SparkSession, noida: NoidaBroker, drivers: Drivers, tmp_path: Path
 ) -> None:
+    topic = noida.create_topic(PARTITIONS)
     arguments: dict[str, Any] = {
         "connection": {"kafka.bootstrap.servers": noida.bootstrap_servers},
         "selection": {"subscribe": topic},
-        "output": str(tmp_path / "measured"),
-        "records_max": 2000,
+        "output": str(tmp_path / "out"),
+        "group": f"g-{topic}",
+        "records_max": NEW_COUNT,
     }
+    count = 0
 
-    def run(kill_after_s: float | None) -> dict[str, Any] | None:
-        """The summary of a run; None for one that was killed."""
-        command = [*DRIVER, "ingest", json.dumps(arguments)]
-        with subprocess.Popen(command, cwd=ROOT, env=jvm, stdout=subprocess.PIPE, text=True) as driver:
-            try:
-                out, _ = driver.communicate(timeout=kill_after_s)
-            except subprocess.TimeoutExpired:
-                driver.kill()
-                return None
-            assert driver.returncode == 0
-            summary: dict[str, Any] = json.loads(out)
-            return summary
+    def grow() -> None:
+        nonlocal count
+        produce(noida.bootstrap_servers, topic, range(count, count + NEW_COUNT), PARTITIONS)
+        count += NEW_COUNT
 
-    run(None)  # what takes long only once
-    began_s = time.monotonic()
-    run(None)
-    whole_s = time.monotonic() - began_s
+    whole_s = 0.0
+    for _ in range(2):  # the first one also does what takes long only once
+        grow()
+        began_s = time.monotonic()
+        drivers.summary(drivers.start("ingest", arguments))
+        whole_s = time.monotonic() - began_s
 
-    arguments |= {"output": str(tmp_path / "out"), "group": f"g-{topic}"}
     draw = random.Random(SEED)
-    kills = 0
+    kills = kills_in_a_batch = 0
     while kills < KILLS:
-        # Nothing can happen before Python has loaded pyspark.
-        kills += run(whole_s * draw.uniform(0.3, 1.1)) is None
-    while (summary := run(None)) and summary["batches"]:
-        assert summary["data_loss"] == []
+        grow()
+        child = drivers.start("ingest", arguments)
+        time.sleep(whole_s * draw.uniform(0.1, 1.1))
+        is_killed = drivers.kill(child) != 0
+        kills += is_killed
+        kills_in_a_batch += is_killed and any(tmp_path.glob("out/_kafkawire/*.planned.json"))
+    assert kills_in_a_batch > 0
+    summary = drivers.summary(drivers.start("ingest", {**arguments, "records_max": None}))
+    assert summary["data_loss"] == []
 
     rows = spark.read.parquet(f"{tmp_path}/out").select("partition", "offset", "value").collect()
-    for log in MANIFEST:
-        number = log["broker"] * 3 + log["partition"]
-        messages = sorted((row.offset, bytes(row.value)) for row in rows if row.partition == number)
-        assert [offset for offset, _ in messages] == [*range(log["messages"])]
-        assert values_sha256(value for _, value in messages) == log["values_sha256"]
-        committed = librdkafka.committed_offset(noida.bootstrap_servers, f"g-{topic}", topic, number)
-        assert committed == log["messages"]
-
-
-def values_sha256(values: Iterator[bytes]) -> str:
-    """As the manifest has it: every value in log order, after its length as an int32."""
-    digest = hashlib.sha256()
-    for value in values:
-        digest.update(len(value).to_bytes(4, "big"))
-        digest.update(value)
-    return digest.hexdigest()
+    assert sorted((row.partition, row.offset, bytes(row.value)) for row in rows) == [
+        (partition, offset, b'{"n": %d}' % (offset * PARTITIONS + partition))
+        for partition in range(PARTITIONS)
+        for offset in range(count // PARTITIONS)
+    ]
+    for partition in range(PARTITIONS):
+        committed = librdkafka.committed_offset(noida.bootstrap_servers, f"g-{topic}", topic, partition)
+        assert committed == count // PARTITIONS

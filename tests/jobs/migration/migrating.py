@@ -1,23 +1,22 @@
-"""What the tests of migrations share: runs without Spark, here or in a process that can be killed.
-
-``python -m tests.jobs.migration.migrating`` forks a process for each run (``forking``).
-"""
+"""What the tests of migrations share: runs without Spark, and what they have copied."""
 
 from __future__ import annotations
 
 import io
-import json
-import os
-from collections.abc import Mapping, Sequence
+import itertools
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from spark_kafkawire.errors import KafkaWireError
+from spark_kafkawire.broker import EmbeddedCluster
 from spark_kafkawire.jobs.migration.clusters import Clusters, source_options, target_options
+from spark_kafkawire.jobs.migration.copying import Copier
 from spark_kafkawire.jobs.migration.run import Runner, Settings, migrate
 from spark_kafkawire.jobs.shell.progress import progress_on
-
-from ..forking import serve
+from spark_kafkawire.jobs.state.sealed import seal, unseal
+from tests.support import librdkafka
+from tests.support.golden import values_sha256
+from tests.support.noida import NoidaBroker
 
 #: Deadlines and sizes for tests: a small log is many pieces, and each of them some batches.
 SOURCE = {"retryBackoff": "5ms", "requestTimeout": "10s", "fetchBytes": "16KiB"}
@@ -60,18 +59,50 @@ def run(
     return migrate(clusters, settings, runner, progress_on(io.StringIO(), "migrate", quiet=True))
 
 
-def fork_main(connect: str, servers: str, state: str, names: dict[str, str], output: str) -> None:
-    """What a forked process does: a run, and nothing that its parent would do on the way out."""
-    try:
-        summary = run(clusters_of(connect, servers, sorted(names)), Path(state), names)
-        Path(output).write_text(json.dumps(summary))
-        os._exit(0 if not summary["failed"] else 3)
-    except KafkaWireError as error:
-        Path(output).write_text(str(error))
-        os._exit(1)
-    finally:
-        os._exit(2)
+def driver_arguments(
+    corpus: EmbeddedCluster, noida: NoidaBroker, state: Path, names: dict[str, str]
+) -> dict[str, Any]:
+    """Arguments for a driver that copies topics to others (``..driver``)."""
+    servers = {"zookeeper_connect": corpus.zookeeper_connect, "bootstrap_servers": noida.bootstrap_servers}
+    return {**servers, "state": str(state), "names": names}
 
 
-if __name__ == "__main__":
-    serve(fork_main)
+class Killed(Exception):
+    """Stands for the end of the process."""
+
+
+def copied(noida: NoidaBroker, topic: str, partition_count: int = 6) -> list[tuple[int, str]]:
+    """How many messages each partition of the target has, and their checksum, as librdkafka reads them."""
+    found = []
+    for partition in range(partition_count):
+        values = read(noida, topic, partition)
+        found.append((len(values), values_sha256(iter(values))))
+    return found
+
+
+def read(noida: NoidaBroker, topic: str, partition: int = 0) -> list[bytes]:
+    """The values in a partition of the target."""
+    return [record.value or b"" for record in librdkafka.consume(noida.bootstrap_servers, topic, partition)]
+
+
+def killed_after(count: int, kind: type[Any] = Copier) -> Callable[[Any, Sequence[Any]], list[Any]]:
+    """Runs tasks of a kind until so many are done; their results are lost with the process."""
+    left = itertools.count(count, -1)
+
+    def runner(function: Any, tasks: Sequence[Any]) -> list[Any]:
+        results = []
+        for task in tasks:
+            if isinstance(function, kind) and next(left) == 0:
+                raise Killed
+            results.append(function(task))
+        return results
+
+    return runner
+
+
+def change_state(folder: Path, change: Callable[[list[Any]], object]) -> None:
+    """Change what a state tells of its logs."""
+    [file] = folder.glob("migration-*.json")
+    content = unseal(file.read_text(), "migration 2")
+    change(content["logs"])
+    file.write_text(seal("migration 2", content))

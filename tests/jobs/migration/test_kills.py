@@ -6,31 +6,22 @@ import random
 import shutil
 import signal
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-import pytest
-
 from spark_kafkawire.broker import EmbeddedCluster
-from spark_kafkawire.jobs.migration.state import StateDirectory
+from tests.support.corpus import GZIP_TOPIC, recorded
 from tests.support.noida import NoidaBroker
 from tests.support.polling import poll
 
-from ..forking import Child, Runs, starting_runs
-from .test_migration import TOPIC, copied, recorded
+from ..drivers import Drivers
+from .migrating import copied, driver_arguments
 
 KILL_COUNT: Final = 20
 
 
-@pytest.fixture(scope="module")
-def runs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runs]:
-    with starting_runs(["tests.jobs.migration.migrating"], tmp_path_factory.mktemp("runs")) as started:
-        yield started
-
-
 def test_a_migration_that_is_killed_at_20_moments_copies_each_message_once(
-    runs: Runs, corpus: EmbeddedCluster, noida: NoidaBroker, tmp_path: Path
+    drivers: Drivers, corpus: EmbeddedCluster, noida: NoidaBroker, tmp_path: Path
 ) -> None:
     draw = random.Random("20 moments")
     kills = migrations = 0
@@ -40,13 +31,13 @@ def test_a_migration_that_is_killed_at_20_moments_copies_each_message_once(
         code = -signal.SIGKILL
         while code != 0:
             began_s = time.monotonic()
-            child = runs.start(
-                corpus.zookeeper_connect, noida.bootstrap_servers, f"{tmp_path / name}", {TOPIC: name}
+            child = drivers.start(
+                "migrate", driver_arguments(corpus, noida, tmp_path / name, {GZIP_TOPIC: name})
             )
             if migrations and kills < KILL_COUNT:
                 time.sleep(draw.uniform(0, whole_run_s / 2))
                 child.signal(signal.SIGKILL)
-            code = runs.ended(child)
+            code = drivers.ended(child)
             assert code in (0, -signal.SIGKILL), child.output.read_text()
             kills += code != 0
             # The first one is not killed: it tells how long the moments are.
@@ -58,33 +49,19 @@ def test_a_migration_that_is_killed_at_20_moments_copies_each_message_once(
 
 
 def test_a_run_that_wakes_up_after_another_took_its_place_adds_nothing(
-    runs: Runs, corpus: EmbeddedCluster, noida: NoidaBroker, tmp_path: Path
+    drivers: Drivers, corpus: EmbeddedCluster, noida: NoidaBroker, tmp_path: Path
 ) -> None:
     """As a driver or a task may that its machine had stopped: the lock of the directory is not seen there."""
     here, there = tmp_path / "here", tmp_path / "there"
-    names = {TOPIC: "woken"}
-    frozen = runs.start(corpus.zookeeper_connect, noida.bootstrap_servers, f"{here}", names)
+    names = {GZIP_TOPIC: "woken"}
+    frozen = drivers.start("migrate", driver_arguments(corpus, noida, here, names))
     poll(lambda: any(here.glob("migration-*.json")), "the first run to begin")
     time.sleep(0.1)
     frozen.signal(signal.SIGSTOP)
     shutil.copytree(here, there)
 
-    other = runs.start(corpus.zookeeper_connect, noida.bootstrap_servers, f"{there}", names)
-    assert runs.ended(other) == 0, other.output.read_text()
+    drivers.summary(drivers.start("migrate", driver_arguments(corpus, noida, there, names)))
     assert copied(noida, "woken") == recorded()
     frozen.signal(signal.SIGCONT)
-    assert runs.ended(frozen) in (0, 1)
+    assert drivers.ended(frozen) in (0, 1)
     assert copied(noida, "woken") == recorded()
-
-
-def test_a_second_run_in_the_same_directory_is_kept_out(
-    runs: Runs, corpus: EmbeddedCluster, noida: NoidaBroker, tmp_path: Path
-) -> None:
-    def run() -> Child:
-        return runs.start(corpus.zookeeper_connect, noida.bootstrap_servers, f"{tmp_path}", {TOPIC: "locked"})
-
-    with StateDirectory(tmp_path):
-        second = run()
-        assert runs.ended(second) == 1
-        assert "another run works here now" in second.output.read_text()
-    assert runs.ended(run()) == 0

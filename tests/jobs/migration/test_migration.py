@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import itertools
 import shutil
-from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import pytest
 
@@ -22,17 +21,15 @@ from spark_kafkawire.errors import (
     RowError,
 )
 from spark_kafkawire.jobs.migration.clusters import Clusters, source_options, target_options
-from spark_kafkawire.jobs.migration.copying import Copier
 from spark_kafkawire.jobs.migration.planning import plan
 from spark_kafkawire.jobs.migration.report import check
 from spark_kafkawire.jobs.migration.run import Settings, describe
 from spark_kafkawire.jobs.migration.state import State, load_state
 from spark_kafkawire.jobs.migration.verification import Verifier
-from spark_kafkawire.jobs.state.sealed import seal, unseal
 from spark_kafkawire.options import ReadOptions
 from spark_kafkawire.records.message_set.encoding import encode
-from tests.jobs.migration.migrating import clusters_of, one_by_one, run
 from tests.support import librdkafka, replay
+from tests.support.corpus import GZIP_TOPIC, recorded
 from tests.support.foreign import Record
 from tests.support.golden import MANIFEST, values_sha256
 from tests.support.noida import NoidaBroker
@@ -41,12 +38,18 @@ from tests.support.producing import ReplyFaults
 from tests.support.writing import binary
 from tests.support.zookeeper_tree import expired
 
-TOPIC: Final = "debian-gzip"
+from .migrating import (
+    Killed,
+    change_state,
+    clusters_of,
+    copied,
+    killed_after,
+    one_by_one,
+    read,
+    run,
+)
+
 _NAMES: Final = itertools.count()
-
-
-class Killed(Exception):
-    """Stands for the end of the process."""
 
 
 @pytest.fixture
@@ -84,57 +87,19 @@ def message_set(*values: bytes) -> bytes:
     return bytes(encode(binary(values)))
 
 
-def recorded(topic: str = TOPIC) -> list[tuple[int, str]]:
-    """Messages and checksum of each log of a topic, in the order of their brokers."""
-    logs = sorted(
-        (log["broker"], log["partition"], log["messages"], log["values_sha256"])
-        for log in MANIFEST
-        if log["topic"] == topic
-    )
-    return [(messages, sha256) for _, _, messages, sha256 in logs]
-
-
-def copied(noida: NoidaBroker, topic: str, partition_count: int = 6) -> list[tuple[int, str]]:
-    """The same of the target's partitions, as librdkafka reads them."""
-    found = []
-    for partition in range(partition_count):
-        values = read(noida, topic, partition)
-        found.append((len(values), values_sha256(iter(values))))
-    return found
-
-
-def read(noida: NoidaBroker, topic: str, partition: int = 0) -> list[bytes]:
-    return [record.value or b"" for record in librdkafka.consume(noida.bootstrap_servers, topic, partition)]
-
-
-def killed_after(count: int, kind: type[Any] = Copier) -> Callable[[Any, Sequence[Any]], list[Any]]:
-    """Runs tasks of a kind until so many are done; their results are lost with the process."""
-    left = itertools.count(count, -1)
-
-    def runner(function: Any, tasks: Sequence[Any]) -> list[Any]:
-        results = []
-        for task in tasks:
-            if isinstance(function, kind) and next(left) == 0:
-                raise Killed
-            results.append(function(task))
-        return results
-
-    return runner
-
-
 def test_logs_are_copied_in_order_to_partitions_of_their_own(
     corpus: EmbeddedCluster, noida: NoidaBroker, target: str, tmp_path: Path
 ) -> None:
-    clusters = clusters_of(corpus.zookeeper_connect, noida.bootstrap_servers, [TOPIC])
-    summary = run(clusters, tmp_path, {TOPIC: target}, piece_bytes=1 << 20)
+    clusters = clusters_of(corpus.zookeeper_connect, noida.bootstrap_servers, [GZIP_TOPIC])
+    summary = run(clusters, tmp_path, {GZIP_TOPIC: target}, piece_bytes=1 << 20)
     check(summary)
     assert copied(noida, target) == recorded()
     assert (summary["logs"], summary["messages"], summary["failed"]) == (6, 15917, [])
     assert [each["source"] for each in summary["partitions"]] == [
-        f"{TOPIC} {broker}-{partition}" for broker in (0, 1) for partition in range(3)
+        f"{GZIP_TOPIC} {broker}-{partition}" for broker in (0, 1) for partition in range(3)
     ]
 
-    again = run(clusters, tmp_path, {TOPIC: target})
+    again = run(clusters, tmp_path, {GZIP_TOPIC: target})
     assert (again["logs"], again["messages"]) == (0, 0)
     assert copied(noida, target) == recorded()
 
@@ -144,14 +109,14 @@ def test_a_run_that_was_killed_is_gone_on_with(
     corpus: EmbeddedCluster, noida: NoidaBroker, target: str, tmp_path: Path, source_headers: bool
 ) -> None:
     clusters = clusters_of(
-        corpus.zookeeper_connect, noida.bootstrap_servers, [TOPIC], source_headers=source_headers
+        corpus.zookeeper_connect, noida.bootstrap_servers, [GZIP_TOPIC], source_headers=source_headers
     )
     for count in (1, 8, 9):
         with pytest.raises(Killed):
-            run(clusters, tmp_path, {TOPIC: target}, 40_000, killed_after(count))
+            run(clusters, tmp_path, {GZIP_TOPIC: target}, 40_000, killed_after(count))
     with pytest.raises(Killed):
-        run(clusters, tmp_path, {TOPIC: target}, 1 << 20, killed_after(3, Verifier))
-    summary = run(clusters, tmp_path, {TOPIC: target}, 40_000)
+        run(clusters, tmp_path, {GZIP_TOPIC: target}, 1 << 20, killed_after(3, Verifier))
+    summary = run(clusters, tmp_path, {GZIP_TOPIC: target}, 40_000)
     check(summary)
     assert copied(noida, target) == recorded()
     assert sum(each["messages"] for each in summary["partitions"]) == 15917
@@ -383,13 +348,6 @@ def test_what_retention_deleted_after_it_was_copied_is_counted_and_the_rest_comp
     assert len(again["partitions"]) == failed
 
 
-def change_state(folder: Path, change: Callable[[list[Any]], object]) -> None:
-    [file] = folder.glob("migration-*.json")
-    content = unseal(file.read_text(), "migration 2")
-    change(content["logs"])
-    file.write_text(seal("migration 2", content))
-
-
 def test_a_source_that_lost_what_was_not_copied_is_a_data_loss(
     corpus: EmbeddedCluster, noida: NoidaBroker, source: str, target: str, tmp_path: Path
 ) -> None:
@@ -484,7 +442,7 @@ def test_all_topics_that_a_pattern_finds_are_copied(corpus: EmbeddedCluster, noi
         {"zookeeper.connect": corpus.zookeeper_connect}, {"subscribePattern": "^debian-(gzip|plain)$"}
     )
     target = target_options({"kafka.bootstrap.servers": noida.bootstrap_servers})
-    legs, _ = plan(Clusters(source, *target), {TOPIC: "gz"}, State(source_headers=False))
+    legs, _ = plan(Clusters(source, *target), {GZIP_TOPIC: "gz"}, State(source_headers=False))
     assert [str(leg.route.target) for leg in legs] == [
         f"{topic} {number}" for topic in ("gz", "debian-plain") for number in range(6)
     ]

@@ -6,7 +6,7 @@ import random
 import signal
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
@@ -18,13 +18,12 @@ from tests.support import librdkafka
 from tests.support.noida import NoidaBroker
 from tests.support.polling import poll
 
-from ..forking import Runs, starting_runs
-from ..ingest.test_killed import jvm as jvm
+from ..drivers import Drivers
 
-COUNT: Final = 3000
+COUNT: Final = 2000
 #: Every so often a row is like the one before it.
 EQUAL_EVERY: Final = 5
-KILLS: Final = 10
+KILLS: Final = 6
 TIME_MS: Final = 1_700_000_000_000
 #: So small that a kill finds many batches sent, and many not.
 BATCHES: Final = {"batchBytes": "256", "retryBackoff": "5ms"}
@@ -43,14 +42,8 @@ def expected() -> list[int]:
     return [number - (number % EQUAL_EVERY == 0) for number in range(COUNT)]
 
 
-@pytest.fixture(scope="module")
-def runs(jvm: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runs]:
-    with starting_runs(["tests.jobs.driver", "publish"], tmp_path_factory.mktemp("runs"), jvm) as started:
-        yield started
-
-
 def kill_until_done(
-    runs: Runs, arguments: dict[str, Any], publication: Callable[[int], dict[str, Any]], seed: str
+    drivers: Drivers, arguments: dict[str, Any], publication: Callable[[int], dict[str, Any]], seed: str
 ) -> int:
     """Kill runs at random moments, one publication after the other; how many there were.
 
@@ -64,7 +57,7 @@ def kill_until_done(
         code = -signal.SIGKILL
         while code != 0:
             begun, began_s = runs_begun(given), time.monotonic()
-            child = runs.start(given)
+            child = drivers.start("publish", given)
             # The first two are not killed: the second tells how long the moments are.
             if number > 1 and kills < KILLS:
                 if kills % 2:
@@ -74,8 +67,10 @@ def kill_until_done(
             elif number <= 1:
                 await_begun(given, begun)
                 writing_s = -time.monotonic()
-            code = runs.ended(child)
+            code = drivers.ended(child)
             assert code in (0, -signal.SIGKILL), child.output.read_text()
+            # The executors of a driver that was killed end when they notice that it is gone.
+            drivers.end_jobs()
             kills += code != 0
             kills_while_writing += code != 0 and runs_begun(given) > begun
             if number <= 1:
@@ -98,7 +93,7 @@ def await_begun(given: dict[str, Any], before: int) -> None:
 
 @pytest.mark.timeout(900)
 def test_a_publication_that_is_killed_at_random_moments_is_in_the_topic_once(
-    noida: NoidaBroker, runs: Runs, rows: str, tmp_path: Path
+    noida: NoidaBroker, drivers: Drivers, rows: str, tmp_path: Path
 ) -> None:
     # Retention goes by the records' own time, and these are old.
     topics: list[str] = []
@@ -113,7 +108,7 @@ def test_a_publication_that_is_killed_at_random_moments_is_in_the_topic_once(
 
     columns = {"value": "body", "key": "id", "headers": "tags", "timestamp": "at"}
     arguments = {"input": rows, "columns": columns, "settle_s": 1.0}
-    assert kill_until_done(runs, arguments, publication, "modern") > 2
+    assert kill_until_done(drivers, arguments, publication, "modern") > 2
     wanted = Counter((b"%d" % id, b"value %d" % id, (("n", b"%d" % id),), TIME_MS + id) for id in expected())
     for topic in topics:
         records = [
@@ -127,7 +122,7 @@ def test_a_publication_that_is_killed_at_random_moments_is_in_the_topic_once(
 
 @pytest.mark.timeout(900)
 def test_kafka_0_7_a_publication_that_is_killed_at_random_moments_is_in_the_logs_once(
-    spark: SparkSession, corpus: EmbeddedCluster, runs: Runs, rows: str, tmp_path: Path
+    spark: SparkSession, corpus: EmbeddedCluster, drivers: Drivers, rows: str, tmp_path: Path
 ) -> None:
     connection = {"zookeeper.connect": corpus.zookeeper_connect}
 
@@ -136,7 +131,7 @@ def test_kafka_0_7_a_publication_that_is_killed_at_random_moments_is_in_the_logs
         return {"options": options, "state": f"{tmp_path}/{number}"}
 
     arguments = {"input": rows, "columns": {"value": "body", "key": "id"}, "settle_s": 1.0}
-    count = kill_until_done(runs, arguments, publication, "0.7")
+    count = kill_until_done(drivers, arguments, publication, "0.7")
     assert count > 2
     topics = [f"killed-{number}" for number in range(count)]
     reader = spark.read.format("kafkawire").schema("topic string, value binary")

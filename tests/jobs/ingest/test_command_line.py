@@ -1,82 +1,14 @@
-"""``jobs/ingest.py`` through spark-submit, with only the zip shipped, and its command line."""
+"""The command line of ``jobs/ingest.py``."""
 
 from __future__ import annotations
 
-import importlib.util
-import json
-import os
-import signal
-import subprocess
-from pathlib import Path
-from types import ModuleType
 from typing import Final
 
 import pytest
-from pyspark.sql import SparkSession
 
-from spark_kafkawire.broker import EmbeddedCluster
+from ..arguments import script
 
-from ..submitting import ROOT, environment, make_zip, submit, submit_command
-from .test_killed import MANIFEST, TOPIC, values_sha256
-
-SCRIPT: Final = ROOT / "jobs" / "ingest.py"
-
-
-def test_a_submitted_run_that_is_killed_is_finished_by_the_next_one(
-    spark: SparkSession, corpus: EmbeddedCluster, tmp_path: Path
-) -> None:
-    package = make_zip(tmp_path)
-    options = tmp_path / "cluster.properties"
-    options.write_text(f"zookeeper.connect = {corpus.zookeeper_connect}\n")
-    output = tmp_path / "out"
-    arguments = [
-        "--options-file",
-        str(options),
-        "--topic",
-        TOPIC,
-        "--output",
-        str(output),
-        "--group",
-        "nightly",
-    ]
-
-    with subprocess.Popen(
-        submit_command(package, SCRIPT, *arguments),
-        cwd=tmp_path,
-        env=environment(tmp_path),
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    ) as killed:
-        assert killed.stderr is not None
-        assert any(line.startswith("ingest: batch 0:") for line in killed.stderr)
-        os.killpg(killed.pid, signal.SIGKILL)
-    assert (output / "_kafkawire" / "0.planned.json").exists()
-    assert not (output / "batch=0").exists()
-
-    done = submit(package, tmp_path, SCRIPT, *arguments, "--json")
-    assert done.returncode == 0, done.stderr
-    summary = json.loads(done.stdout)
-    assert [(batch["batch"], batch["messages"]) for batch in summary["batches"]] == [(0, 15917)]
-    rows = spark.read.parquet(str(output)).collect()
-    for log in MANIFEST:
-        own = [row for row in rows if (row.broker, row.partition) == (log["broker"], log["partition"])]
-        own.sort(key=lambda row: (row["offset"], row["index"]))
-        assert values_sha256(bytes(row.value) for row in own) == log["values_sha256"]
-
-
-@pytest.fixture(scope="module")
-def script() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("ingest_script", SCRIPT)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
+SCRIPT: Final = script("ingest")
 GOOD: Final = ("--topic", "t", "--output", "out", "--option", "kafka.bootstrap.servers=127.0.0.1:1")
 
 
@@ -119,14 +51,13 @@ GOOD: Final = ("--topic", "t", "--output", "out", "--option", "kafka.bootstrap.s
 def test_wrong_usage_is_one_line_before_spark_starts(
     argv: tuple[str, ...],
     line: str,
-    script: ModuleType,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.setattr(script, "job_session", None)
+    monkeypatch.setattr(SCRIPT, "job_session", None)
     monkeypatch.setattr("sys.argv", ["ingest.py", *argv])
     with pytest.raises(SystemExit) as ended:
-        raise SystemExit(script.main())
+        raise SystemExit(SCRIPT.main())
     assert ended.value.code == 2
     out, err = capsys.readouterr()
     assert out == ""
@@ -134,8 +65,8 @@ def test_wrong_usage_is_one_line_before_spark_starts(
     assert err.count("\n") == 1
 
 
-def test_help_tells_every_argument(script: ModuleType) -> None:
-    told = script.make_parser().format_help()
-    for action in script.make_parser()._actions:
+def test_help_tells_every_argument() -> None:
+    told = SCRIPT.make_parser().format_help()
+    for action in SCRIPT.make_parser()._actions:
         assert action.help, action.option_strings
         assert action.option_strings[-1] in told

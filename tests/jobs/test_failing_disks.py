@@ -7,15 +7,13 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import pytest
 
 from spark_kafkawire.clients.writing.modern.batches import ProducerId
 from spark_kafkawire.errors import OptionError
-from spark_kafkawire.jobs.ingest.output import Output, OutputOptions
-from spark_kafkawire.jobs.ingest.plan import Plan
-from spark_kafkawire.jobs.ingest.run import Ingest
+from spark_kafkawire.jobs.ingest.output import OutputOptions
 from spark_kafkawire.jobs.migration.state import LogProgress, Mark, State, StateDirectory
 from spark_kafkawire.jobs.publish.state import Done, Publication, PublishState, TopicRows
 from spark_kafkawire.jobs.state.file_system import FileError
@@ -27,7 +25,8 @@ from tests.support.foreign import Record
 from tests.support.noida import NoidaBroker
 
 from .failing_disk import FAULTS, FailingDisk
-from .ingest.ingesting import QUIET, options_of
+from .ingest.ingesting import options_of
+from .ingest.local_ingest import LocalIngest
 
 LOG: Final = TopicPartition("t", 0)
 #: More calls than any of these runs has.
@@ -54,28 +53,6 @@ def at_each_call(disk: FailingDisk, fault: str, run: Callable[[], None], again: 
             assert all(line.isprintable() and ".unfinished: cannot" not in line for line in said)
             return number - 1
     raise AssertionError("the runs never end")
-
-
-class LocalOutput(Output):
-    """Writes the offsets of a batch into a file, as Spark would write its messages."""
-
-    def write(self, plan: Plan, messages: Any, _: str | None) -> int:
-        attempt = self._begun(plan)
-        offsets = "".join(f"{at}\n" for each in messages for at in range(each.start_offset, each.stop_offset))
-        self._files.create(f"{attempt}/part-0", offsets)
-        self._show(plan, attempt)
-        return offsets.count("\n")
-
-
-class LocalIngest(Ingest):
-    """A run without Spark."""
-
-    def __init__(self, options: Any) -> None:
-        super().__init__(None, options, QUIET, LocalFiles())  # type: ignore[arg-type]
-        self._output = LocalOutput(self._files, options.output)
-
-    def _write(self, plan: Plan, ranges: Any) -> int:
-        return self._output.write(plan, ranges, None) if ranges else super()._write(plan, ranges)
 
 
 @pytest.mark.parametrize("fault", FAULTS)

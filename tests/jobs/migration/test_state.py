@@ -9,11 +9,12 @@ from pathlib import Path
 import pytest
 
 from spark_kafkawire.clients.writing.modern.batches import ProducerId
-from spark_kafkawire.errors import KafkaWireError
 from spark_kafkawire.jobs.migration.state import LogProgress, Mark, State, StateDirectory, load_state
 from spark_kafkawire.jobs.state.file_system import FileError
 from spark_kafkawire.jobs.state.sealed import StateError, seal, unseal
 from spark_kafkawire.model import TopicPartition
+
+from ..damage import assert_damage_is_noticed
 
 LOG = LogProgress(
     source=TopicPartition("t", 2, 1),
@@ -76,24 +77,7 @@ def test_a_file_that_is_something_else_is_refused(tmp_path: Path, text: str, why
 def test_a_state_that_was_cut_or_in_which_a_bit_has_changed_is_never_another_one(tmp_path: Path) -> None:
     with StateDirectory(tmp_path) as directory:
         directory.save(STATE)
-    file = state_file(tmp_path)
-    data = file.read_bytes()
-    damaged = [data[:size] for size in range(len(data) - 1)]
-    damaged += [
-        data[:place] + bytes([data[place] ^ 1 << bit]) + data[place + 1 :]
-        for place in range(len(data))
-        for bit in range(8)
-    ]
-    said = []
-    for each in damaged:
-        file.write_bytes(each)
-        try:
-            assert load_state(tmp_path) == STATE
-        except KafkaWireError as error:
-            said.append(str(error))
-    assert all(str(file) in line and line.isprintable() for line in said)
-    # What differs in blanks alone, or in a letter's escape, is the same state.
-    assert len(said) > 0.98 * len(damaged)
+    assert_damage_is_noticed(state_file(tmp_path), lambda: load_state(tmp_path))
 
 
 def test_a_state_that_is_gone_is_not_taken_for_none(tmp_path: Path) -> None:

@@ -180,5 +180,5 @@ def test_migrate_of_which_all_is_killed_at_once_copies_each_message_once(
     summary = json.loads(done.stdout)
     assert summary["failed"] == []
     assert summary["messages"] > 0
-    assert [(each["messages"], each["sha256"]) for each in summary["partitions"]] == recorded()
+    assert all(each["equal"] for each in summary["partitions"])
     assert copied(noida, target) == recorded()

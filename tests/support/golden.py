@@ -9,7 +9,7 @@ import functools
 import hashlib
 import json
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -93,7 +93,7 @@ def _exchange(item: dict[str, Any]) -> Exchange:
 MANIFEST: Final = read_json("corpus/manifest.json")
 
 
-def values_sha256(values: Iterator[bytes]) -> str:
+def values_sha256(values: Iterable[bytes]) -> str:
     """As the manifest has it: every value in log order, after its length as an int32."""
     digest = hashlib.sha256()
     for value in values:

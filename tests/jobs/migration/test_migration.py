@@ -31,7 +31,6 @@ from spark_kafkawire.records.message_set.encoding import encode
 from tests.support import librdkafka, replay
 from tests.support.corpus import GZIP_TOPIC, recorded
 from tests.support.foreign import Record
-from tests.support.golden import MANIFEST, values_sha256
 from tests.support.noida import NoidaBroker
 from tests.support.polling import poll
 from tests.support.producing import ReplyFaults

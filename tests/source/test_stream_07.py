@@ -1,0 +1,164 @@
+"""Streams from Kafka 0.7, by the embedded broker: byte offsets, segments, brokers that are away."""
+
+from __future__ import annotations
+
+import json
+import logging
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from spark_kafkawire.broker import EmbeddedCluster
+from spark_kafkawire.errors import BrokersMissingError, DataLossError, OptionError
+from spark_kafkawire.records.message_set.public import encode_message_set
+from tests.support.golden import CORPUS, read_json
+from tests.support.restarting import coming_back
+from tests.support.streaming import Checkpoint, Killed, Query, available_now
+
+from .test_batch_reader import produce, wait_registered
+
+TOPIC = "debian-plain"
+LOGS = [log for log in read_json("corpus/manifest.json") if log["topic"] == TOPIC]
+NAMES = ["0-0", "0-1", "0-2", "1-0", "1-1", "1-2"]
+#: The logs' ends, and the starts of their second segments.
+ENDS = {f"{log['broker']}-{log['partition']}": sum(each["size"] for each in log["segments"]) for log in LOGS}
+SECONDS = {f"{log['broker']}-{log['partition']}": log["segments"][1]["start_offset"] for log in LOGS}
+COUNT = sum(log["messages"] for log in LOGS)
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[EmbeddedCluster]:
+    """Two brokers on the corpus logs and a ZooKeeper, which the test may end and start."""
+    log_dirs = [Path(shutil.copytree(CORPUS / name, tmp_path / name)) for name in ("broker0", "broker1")]
+    with EmbeddedCluster(brokers=2, partitions=3, log_dirs=log_dirs) as running:
+        yield running
+
+
+def options(cluster: EmbeddedCluster, **others: str) -> dict[str, str]:
+    return {"zookeeper.connect": cluster.zookeeper_connect, "subscribe": TOPIC, **others}
+
+
+def places(query: Query) -> list[list[tuple[int, int, int, int]]]:
+    """Where the rows of each batch are: broker, partition, offset, and place in a compressed message."""
+    return [
+        sorted((row["broker"], row["partition"], row["offset"], row["index"]) for row in rows)
+        for rows in query.batches()
+    ]
+
+
+def test_a_stream_reads_each_message_once_and_stands_at_the_byte_after_it(cluster: EmbeddedCluster) -> None:
+    checkpoint = Checkpoint()
+    [rows] = places(Query(checkpoint, **options(cluster, startingOffsets="earliest")))
+    assert len(rows) == len(set(rows)) == COUNT
+    assert checkpoint.offsets == [json.dumps({TOPIC: {name: ENDS[name] for name in NAMES}})]
+    produce(cluster, TOPIC, encode_message_set([b"one", b"two"]), partition=1, broker=1)
+    again = Query(checkpoint, **options(cluster))
+    assert again.values() == [[b"one", b"two"]]
+    assert again.values() == []
+
+
+def test_max_bytes_per_trigger_ends_batches_where_segments_start(cluster: EmbeddedCluster) -> None:
+    checkpoint = Checkpoint()
+    query = Query(checkpoint, **options(cluster, startingOffsets="earliest", maxBytesPerTrigger="1"))
+    batches = places(query)
+    assert [json.loads(text)[TOPIC] for text in checkpoint.offsets] == [
+        {name: SECONDS[name] for name in NAMES},
+        {name: ENDS[name] for name in NAMES},
+    ]
+    assert len({row for rows in batches for row in rows}) == sum(map(len, batches)) == COUNT
+
+
+def test_an_empty_first_batch_pins_the_ends_of_logs(cluster: EmbeddedCluster) -> None:
+    checkpoint = Checkpoint()
+    with pytest.raises(Killed):
+        Query(checkpoint, **options(cluster)).batch("written")
+    produce(cluster, TOPIC, encode_message_set([b"late"]))
+    assert Query(checkpoint, **options(cluster)).values() == [[], [b"late"]]
+
+
+def test_a_limited_batch_is_the_same_after_a_crash(cluster: EmbeddedCluster) -> None:
+    checkpoint, found = Checkpoint(), []
+    given = options(cluster, startingOffsets="earliest", maxBytesPerTrigger="1")
+    with pytest.raises(Killed):
+        Query(checkpoint, **given).batch("read")
+    produce(cluster, TOPIC, encode_message_set([b"late"]))
+    query = available_now(checkpoint, **given)
+    for rows in query.batches():
+        found += [(row["broker"], row["partition"], row["offset"], row["index"]) for row in rows]
+    assert len(found) == len(set(found)) == COUNT + 1
+
+
+def test_a_topic_that_comes_is_read_from_its_start(cluster: EmbeddedCluster) -> None:
+    checkpoint = Checkpoint()
+    given = options(cluster, subscribePattern="^(debian-plain|new)$")
+    del given["subscribe"]
+    assert Query(checkpoint, **given).values() == [[]]
+    produce(cluster, "new", encode_message_set([b"a", b"b"]), partition=2)
+    wait_registered(cluster, "new")
+    assert Query(checkpoint, **given).all_values() == [b"a", b"b"]
+
+
+def test_a_start_that_is_no_message_boundary_is_told(cluster: EmbeddedCluster) -> None:
+    starting = json.dumps({TOPIC: {name: 1 if name == "0-0" else -1 for name in NAMES}})
+    with pytest.raises(OptionError, match="option startingOffsets: 1 is not a message boundary"):
+        Query(Checkpoint(), **options(cluster, startingOffsets=starting)).batch()
+
+
+def test_retention_under_the_query_is_a_data_loss_or_a_warning(
+    cluster: EmbeddedCluster, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    checkpoint = Checkpoint([json.dumps({TOPIC: {name: 0 for name in NAMES}})], 1)
+    cluster.brokers[0].stop()
+    first, *_ = sorted((tmp_path / "broker0" / f"{TOPIC}-0").iterdir())
+    first.unlink()
+    cluster.brokers[0].start()
+    gone = SECONDS["0-0"]
+    with pytest.raises(
+        DataLossError, match=rf"^the batch: {TOPIC} 0-0 at offset 0 on .*up to {gone} are gone"
+    ):
+        Query(checkpoint, **options(cluster)).batch()
+    with caplog.at_level(logging.WARNING, "spark_kafkawire"):
+        [rows] = places(Query(checkpoint, **options(cluster, failOnDataLoss="false")))
+    assert any(f"up to {gone} are gone" in record.getMessage() for record in caplog.records)
+    assert min(row for row in rows if row[:2] == (0, 0)) == (0, 0, gone, 0)
+
+
+def test_a_broker_that_is_away_is_waited_for(cluster: EmbeddedCluster) -> None:
+    checkpoint = Checkpoint()
+    query = Query(checkpoint, **options(cluster))
+    assert query.values() == [[]]
+    produce(cluster, TOPIC, encode_message_set([b"late"]), partition=2, broker=1)
+    cluster.brokers[1].kill()
+    with coming_back(cluster.brokers[1].start):
+        assert query.values() == [[b"late"]]
+
+
+def test_without_data_loss_a_broker_that_stays_away_is_an_error(cluster: EmbeddedCluster) -> None:
+    checkpoint = Checkpoint()
+    Query(checkpoint, **options(cluster)).values()
+    cluster.brokers[1].stop()
+    with pytest.raises(BrokersMissingError, match="broker 1 is not registered"):
+        Query(checkpoint, **options(cluster, retries="1")).batch()
+
+
+def test_where_data_loss_is_borne_the_logs_of_an_absent_broker_keep_their_places(
+    cluster: EmbeddedCluster,
+) -> None:
+    checkpoint = Checkpoint()
+    given = options(cluster, failOnDataLoss="false", retryBackoff="1ms")
+    Query(checkpoint, **given).values()
+    produce(cluster, TOPIC, encode_message_set([b"away"]), partition=0, broker=1)
+    cluster.brokers[1].stop()
+    produce(cluster, TOPIC, encode_message_set([b"here"]))
+    assert Query(checkpoint, **given).values() == [[b"here"]]
+    assert json.loads(checkpoint.offsets[-1])[TOPIC]["1-0"] == ENDS["1-0"]
+    cluster.brokers[1].start()
+    assert Query(checkpoint, **given).values() == [[b"away"]]
+
+
+def test_a_checkpoint_of_later_brokers_is_told(cluster: EmbeddedCluster) -> None:
+    checkpoint = Checkpoint([json.dumps({TOPIC: {"0": 5}})], 1)
+    with pytest.raises(OptionError, match="another kind of Kafka"):
+        Query(checkpoint, **options(cluster)).batch()

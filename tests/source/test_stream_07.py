@@ -109,7 +109,7 @@ def test_a_start_that_is_no_message_boundary_is_told(cluster: EmbeddedCluster) -
 def test_retention_under_the_query_is_a_data_loss_or_a_warning(
     cluster: EmbeddedCluster, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    checkpoint = Checkpoint([json.dumps({TOPIC: {name: 0 for name in NAMES}})], 1)
+    checkpoint = Checkpoint([json.dumps({TOPIC: dict.fromkeys(NAMES, 0)})], 1)
     cluster.brokers[0].stop()
     first, *_ = sorted((tmp_path / "broker0" / f"{TOPIC}-0").iterdir())
     first.unlink()

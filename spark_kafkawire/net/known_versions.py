@@ -113,7 +113,7 @@ class KnownVersions:
         old = [each for each in known if each.release is not None]
         if 0 < len(old) < len(known):
             raise ConnectFailed(f"{old[0].broker}: {_too_old(old[0].release)}")
-        return functools.reduce(VersionFloor.with_, (each.floor for each in known))
+        return functools.reduce(VersionFloor.common_with, (each.floor for each in known))
 
     def assume(self, broker: Broker, settings: ConnectionSettings) -> BrokerVersions:
         """The versions of the release that the user names; a warning where the cluster told otherwise."""

@@ -46,7 +46,7 @@ class VersionFloor:
         """What one broker offers."""
         return cls(*(_offered(versions, api, enough) for api, enough in _COUNTED))
 
-    def with_(self, other: VersionFloor) -> VersionFloor:
+    def common_with(self, other: VersionFloor) -> VersionFloor:
         """What both offer."""
         return VersionFloor(*map(min, astuple(self), astuple(other)))
 

@@ -65,6 +65,20 @@ def test_the_discovery_option_chooses_the_generation() -> None:
         assert ReadOptions.parse({**old, "subscribe": "t"}).net.connection.generation is Generation.V07
 
 
+@pytest.mark.parametrize(
+    ("option", "given", "place"),
+    [
+        ("kafka.bootstrap.servers", "b:2, SSL://a:1", "kafka.bootstrap.servers=a:1,b:2"),
+        ("zookeeper.connect", "z:2181, y:2181/kafka", "zookeeper.connect=z:2181,y:2181/kafka"),
+        ("broker.list", "1:a:1,0:b:2", "broker.list=0:b:2,1:a:1"),
+    ],
+)
+def test_a_place_names_a_cluster_alike_in_whatever_order_its_brokers_are_given(
+    option: str, given: str, place: str
+) -> None:
+    assert ReadOptions.parse({option: given, "subscribe": "t"}).discovery.place == place
+
+
 def test_two_discovery_options_contradict_each_other() -> None:
     with pytest.raises(OptionError, match=r"kafka\.bootstrap\.servers and zookeeper\.connect are set$"):
         read(**{"zookeeper.connect": "h:1"})

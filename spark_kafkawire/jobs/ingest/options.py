@@ -39,7 +39,7 @@ class IngestOptions:
     ``OptionError`` (fatal).
     """
 
-    connection: Mapping[str, str]
+    connection: Mapping[str, str] = field(repr=False)
     output: OutputOptions
     selection: Mapping[str, str]
     starting: Mapping[str, str] | None = field(default_factory=dict)

@@ -73,7 +73,7 @@ class Discovery:
         if self.zookeeper_connect is not None:
             return f"zookeeper.connect={self.zookeeper_connect}"
         if self.broker_list:
-            brokers = (f"{broker.id}:{broker.host}:{broker.port}" for broker in sorted(self.broker_list))
+            brokers = (f"{broker.id}:{broker.host}:{broker.port}" for broker in self.broker_list)
             return f"broker.list={','.join(brokers)}"
         servers = sorted(f"{broker.host}:{broker.port}" for broker in self.bootstrap_servers)
         return f"kafka.bootstrap.servers={','.join(servers)}"

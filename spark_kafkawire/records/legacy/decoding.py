@@ -22,27 +22,21 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from ...errors import CorruptDataError
 from ...protocol.buffers import Buffers
-from ...protocol.primitives import Buffer, read_int32
+from ...protocol.primitives import Buffer
 from .. import compiler, log_kernels
-from ..arrays import Int32s, Int64s, Uint8s, byte_array, joined, room
-from ..checksum import crc32, first_mismatch
+from ..arrays import Int32s, Int64s, Uint8s, byte_array, room
+from ..checksum import first_mismatch
 from ..columns import Columns
-from ..compression.codec import Format, TooLarge
-from ..compression.table import decompress
-from ..limits import LEGACY_MESSAGE_BYTES_MIN, MESSAGE_BYTES_MIN, DecodeLimits
-from ..log_index import BatchIndex, index_table
+from ..limits import MESSAGE_BYTES_MIN, DecodeLimits
+from ..log_index import BatchIndex
 from ..log_layout import (
     CODEC_MASK,
-    LENGTH_BYTES,
-    MAGIC_POS,
-    TIMESTAMP_BYTES,
-    TIMESTAMP_POS,
     TIMESTAMP_TYPE_BIT,
 )
 from ..spans import DecodeBuffers, Spans, gathered, room_for
 from .kernels import read_messages
+from .opening import Opened, cost_of, open_message
 
 _NO_TIMESTAMP_TYPE: Final = -1
 
@@ -129,7 +123,7 @@ def _parts(index: BatchIndex, rows: Int64s, limits: DecodeLimits) -> Iterator[_M
     while first < len(rows):
         stop = int(compressed[np.searchsorted(compressed, first)])
         if stop == first:
-            opened = _opened(index, int(rows[first]), limits)
+            opened = open_message(index, int(rows[first]), limits)
             if stage.cost and opened.cost >= limits.batch_bytes_max:
                 # Too large to be joined with others.
                 yield stage.messages()
@@ -146,29 +140,6 @@ def _parts(index: BatchIndex, rows: Int64s, limits: DecodeLimits) -> Iterator[_M
         if stage.cost >= limits.batch_bytes_max or first == len(rows):
             yield stage.messages()
             stage = _MessagesBuilder(index, limits)
-
-
-def _cost(table: Int64s) -> int:
-    return int(np.maximum(table[:, log_kernels.SIZE], MESSAGE_BYTES_MIN).sum())
-
-
-@dataclass(frozen=True, slots=True)
-class _Opened:
-    """What the compressed message at ``row`` of the index holds, and where each message lies in it."""
-
-    row: int
-    content: Uint8s
-    table: Int64s
-
-    @property
-    def cost(self) -> int:
-        """As of a stage."""
-        return _cost(self.table)
-
-
-def _opened(index: BatchIndex, row: int, limits: DecodeLimits) -> _Opened:
-    content = joined(_content(index, row, limits))
-    return _Opened(row, content, _inner_table(index, row, content, limits))
 
 
 class _MessagesBuilder:
@@ -198,7 +169,7 @@ class _MessagesBuilder:
         table[:, log_kernels.POS] -= start
         self._append(self._index.buf.data[start:stop], table, rows)
 
-    def take(self, opened: _Opened) -> None:
+    def take(self, opened: Opened) -> None:
         """Take over the content of a compressed message."""
         table = opened.table
         self._append(opened.content.data, table, np.full(len(table), opened.row))
@@ -209,7 +180,7 @@ class _MessagesBuilder:
         self._rows.append(rows)
         self._parts.append(part)
         self._size += len(part)
-        self.cost += _cost(table)
+        self.cost += cost_of(table)
 
     def messages(self) -> _Messages:
         """All of them in one buffer, which is copied only where it has several parts."""
@@ -217,63 +188,3 @@ class _MessagesBuilder:
             return _Messages(self._index, self._rows[0], byte_array(self._parts[0]), self._tables[0])
         buf, rows = byte_array(b"".join(self._parts)), np.concatenate(self._rows)
         return _Messages(self._index, rows, buf, np.concatenate(self._tables))
-
-
-def _content(index: BatchIndex, row: int, limits: DecodeLimits) -> list[Buffer]:
-    """What a compressed message holds, in parts."""
-    message, table = index.batch(row), index.table[row]
-    if crc32(message[MAGIC_POS:]) != table[log_kernels.CRC]:
-        raise index.damage(row, "its CRC-32 is wrong")
-    magic, number = int(table[log_kernels.MAGIC]), int(table[log_kernels.ATTRIBUTES]) & CODEC_MASK
-    value = _value(index, row, message)
-    try:
-        return decompress(number, Format(magic), value, limits.decompressed_bytes_max)
-    except CorruptDataError as error:
-        raise index.damage(row, str(error)) from error
-    except TooLarge as error:
-        raise index.too_large(row, str(error), limits) from error
-
-
-def _value(index: BatchIndex, row: int, message: memoryview) -> memoryview:
-    pos = TIMESTAMP_POS + TIMESTAMP_BYTES * int(index.table[row, log_kernels.MAGIC])
-    key_size = read_int32(message, pos)
-    pos += LENGTH_BYTES + max(key_size, 0)
-    if key_size >= -1 and len(message) - pos >= LENGTH_BYTES:
-        size = read_int32(message, pos)
-        if size == len(message) - pos - LENGTH_BYTES:
-            return message[pos + LENGTH_BYTES :]
-    raise index.damage(row, "the sizes of a message do not add up")
-
-
-def _inner_table(index: BatchIndex, row: int, content: Uint8s, limits: DecodeLimits) -> Int64s:
-    """The index of a compressed message's content, with the offsets and timestamps that count."""
-    outer = index.table[row]
-    rows_max = limits.decompressed_bytes_max // LEGACY_MESSAGE_BYTES_MIN + 1
-    code, pos, table = index_table(content, rows_max)
-    if code == log_kernels.ROWS_FULL:
-        raise index.too_large(
-            row,
-            f"it holds more than {len(table)} messages, and each counts as {LEGACY_MESSAGE_BYTES_MIN} bytes",
-            limits,
-        )
-    if code == log_kernels.BAD_ORDER:
-        raise index.damage(row, "the offset of a message is not above that of the one before it")
-    if code != log_kernels.END or not len(table):
-        raise index.damage(
-            row, f"it does not hold whole messages: there is none at {pos} of {len(content)} bytes"
-        )
-    if (table[:, log_kernels.MAGIC] != outer[log_kernels.MAGIC]).any():
-        raise index.damage(row, "it holds messages of another magic")
-    if (table[:, log_kernels.ATTRIBUTES] & CODEC_MASK).any():
-        raise index.damage(row, "it holds compressed messages")
-    offsets = table[:, log_kernels.BASE_OFFSET]
-    if outer[log_kernels.MAGIC]:
-        offsets += outer[log_kernels.BASE_OFFSET] - offsets[-1]
-    # Offsets rise; so these two are all that can lie outside.
-    first_offset = index.table[row - 1, log_kernels.NEXT_OFFSET] if row > 0 else 0
-    if offsets[0] < first_offset or offsets[-1] != outer[log_kernels.BASE_OFFSET]:
-        raise index.damage(row, "the offset of a message is not one of those it holds")
-    table[:, log_kernels.ATTRIBUTES] = outer[log_kernels.ATTRIBUTES]
-    if outer[log_kernels.ATTRIBUTES] & TIMESTAMP_TYPE_BIT:
-        table[:, log_kernels.BASE_TIMESTAMP] = outer[log_kernels.BASE_TIMESTAMP]
-    return table

@@ -32,7 +32,7 @@ WITH_JAVA := JAVA_HOME="$$($(BIN)/python .ci/java_home.py $(VENV)/java)" && expo
 
 # Where no test needs a JVM is where none is named: tests elsewhere that do are marked, and
 # tests/support/pure.py fails those which are not.
-WITH_SPARK := tests/source tests/jobs tests/chaos tests/faults tests/test_examples.py tests/test_setup.py
+WITH_SPARK := tests/source tests/jobs tests/chaos tests/test_examples.py tests/test_setup.py
 PYTEST := $(BIN)/python -m pytest
 IN_PARALLEL := --numprocesses $(WORKERS) --dist worksteal
 

@@ -1,4 +1,5 @@
-"""A broker that answers one question wrongly: our own errors only, in time, in bounded memory."""
+"""Replies that break off, lie about their length or never end, at every byte: our own errors only, in time,
+in bounded memory. ``lies`` is about what whole replies say."""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ from spark_kafkawire.protocol.dialect import Api
 from tests.support.log_server import HOST, LogServer, Sent
 from tests.support.polling import GRACE_S
 
-from .exchanges import READ, REPORT, RETRIES, TIMEOUT_S, WRITE, Exchange, honest_replies, server
+from .light_exchanges import READ, REPORT, RETRIES, TIMEOUT_S, WRITE, Exchange, honest_replies, server
 
 MUTATION_COUNT: Final = 300
 #: Memory that an announced length may take before its bytes are there, beside the largest reply allowed.

@@ -40,6 +40,15 @@ def test_the_gap_of_a_short_answer_is_asked_for_and_later_answers_wait() -> None
     assert windows.done
 
 
+def test_gaps_are_asked_for_in_the_order_of_the_log_however_their_answers_came() -> None:
+    windows: Windows[bytes] = Windows(0, 30, 10, 3)
+    ask_all(windows)
+    windows.answer(20, b"c" * 4, 4)
+    windows.answer(0, b"a" * 4, 4)
+    windows.answer(10, b"b" * 4, 4)
+    assert ask_all(windows) == [Window(4, 6), Window(14, 6), Window(24, 6)]
+
+
 def test_after_a_lost_connection_only_what_has_not_come_is_asked_again() -> None:
     windows: Windows[bytes] = Windows(0, 40, 10, 3)
     ask_all(windows)

@@ -8,6 +8,7 @@ import pytest
 
 from spark_kafkawire.clients.writing.modern.batches import (
     NO_PRODUCER,
+    SEQUENCE_MAX,
     Batch,
     BatchEncoder,
     LogState,
@@ -69,3 +70,27 @@ def test_a_batch_proven_without_its_offset_leaves_the_span_as_it_is() -> None:
     state.acked(batch(), 8)
     state.acked(batch())
     assert (state.start_offset, state.stop_offset, state.message_count) == (8, 10, 4)
+
+
+def test_sequences_wrap_as_javas_do() -> None:
+    state = LogState(IDENTITY, 1, next_sequence=SEQUENCE_MAX - 1)
+    first, second = batch(3), batch(3)
+    state.assign_sequence(first)
+    state.assign_sequence(second)
+    assert (first.base_sequence, second.base_sequence, state.next_sequence) == (SEQUENCE_MAX - 1, 1, 4)
+
+
+@pytest.mark.parametrize(("sequence", "sequences"), [(10, (10, 12)), (SEQUENCE_MAX, (SEQUENCE_MAX, 1))])
+def test_halves_have_the_sequences_of_the_whole(sequence: int, sequences: tuple[int, int]) -> None:
+    state, whole = LogState(IDENTITY, 1, next_sequence=sequence), batch(5)
+    state.assign_sequence(whole)
+    halves = whole.halves()
+    assert tuple(half.base_sequence for half in halves) == sequences
+    assert [half.count for half in halves] == [2, 3]
+    assert {half.producer for half in halves} == {IDENTITY}
+
+
+def test_halves_of_a_producer_without_an_identity_have_no_sequences() -> None:
+    state, whole = LogState(NO_PRODUCER, 1), batch(4)
+    state.assign_sequence(whole)
+    assert [half.base_sequence for half in whole.halves()] == [-1, -1]

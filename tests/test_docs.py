@@ -41,7 +41,7 @@ MAKE_TARGETS = set(re.findall(r"^([a-z-]+):", MAKEFILE, re.MULTILINE))
 FILE_WORD = re.compile(r"[\w./-]+\.(py|md|cfg|toml|json|properties|conf)")
 REPOSITORY_PATH = re.compile(r"(spark_kafkawire|tests|jobs|docs|\.ci)/[\w./-]*")
 #: ``someOption=value`` and ``kafka.some.option``, with a value or without.
-OPTION_WORD = re.compile(r"([a-z]+[A-Z]\w*(?==)|(?:kafka|zookeeper)\.[a-z][a-z.]*[a-z])(=.*)?")
+OPTION_WORD = re.compile(r"([a-z]+[A-Z][\w.]*(?==)|(?:kafka|zookeeper)\.[a-z][a-z.]*[a-z])(=.*)?")
 
 
 def test_blocks_are_of_a_language_that_is_looked_at() -> None:
@@ -162,6 +162,7 @@ def test_a_list_of_what_to_add_names_files_and_what_stands_in_them(kind: str) ->
 #: How an example of ``docs/adding.md`` is known to files, and where these are.
 KNOWN_BY: Final = {
     "An API": (r"\bCREATE_TOPICS\b|\bCreateTopics", PYTHON),
+    "A codec": (r"\bZSTD\b", ["spark_kafkawire/**/*.py"]),
     "An option": (r"\bfetchesInFlight\b|\bfetches_in_flight\b", ["spark_kafkawire/**/*.py", "docs/o*.md"]),
 }
 

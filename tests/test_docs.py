@@ -95,6 +95,12 @@ def test_every_page_is_linked_from_the_entrance(entrance: str) -> None:
     assert {page for page in DOCS.glob("*.md") if page.name != "index.md"} <= linked
 
 
+def test_every_page_is_in_the_navigation_of_the_site() -> None:
+    settings = (ROOT / ".ci" / "mkdocs.yml").read_text("utf-8")
+    navigation = re.findall(r"^ +- ([\w.-]+\.md)$", settings, re.MULTILINE)
+    assert sorted(navigation) == sorted(page.name for page in DOCS.glob("*.md"))
+
+
 @pytest.mark.parametrize("page", PAGES)
 def test_code_in_a_sentence_names_only_what_exists(page: str) -> None:
     for code in code_of(page):

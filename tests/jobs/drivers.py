@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from .work import Work
 
 #: Far above what a run takes to begin, or Spark to end a job, on a machine with other work.
-DEADLINE_S: Final = 240.0
+DEADLINE_S: Final = 420.0
 
 
 class Drivers:

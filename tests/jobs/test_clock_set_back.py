@@ -15,7 +15,7 @@ from .work import Publishing, Work
 _DAY_S: Final = 24 * 3600
 _YEAR_S: Final = 365 * _DAY_S
 
-pytestmark = pytest.mark.timeout(900)
+pytestmark = pytest.mark.timeout(1100)
 
 
 def test_a_clock_that_is_set_back_loses_and_doubles_nothing(work: Work, drivers: Drivers) -> None:

@@ -28,7 +28,7 @@ from .submitting import ROOT, environment, submit, submit_command
 
 COUNT: Final = 2000
 
-pytestmark = pytest.mark.timeout(900)
+pytestmark = pytest.mark.timeout(1100)
 
 
 class Running:

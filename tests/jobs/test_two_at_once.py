@@ -16,7 +16,7 @@ REFUSED: Final = re.compile(r"[^\n]*: another run works here now[^\n]*")
 #: Whether the run that works is killed.
 ROUNDS: Final = (True, True, False)
 
-pytestmark = pytest.mark.timeout(900)
+pytestmark = pytest.mark.timeout(1100)
 
 
 def test_of_runs_that_begin_in_the_same_moment_one_works(work: Work, drivers: Drivers) -> None:

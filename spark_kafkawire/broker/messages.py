@@ -54,27 +54,27 @@ def check_produced(message_set: Buffer, payload_size_max: int) -> CheckedSet:
     for what would decompress to more than ``DecodeLimits`` allow: there 0.7.2 knows no limit.
     """
     buf = memoryview(message_set)
-    entries = index_messages(buf)
-    oversize = (entries.payload_size > payload_size_max).nonzero()[0]
+    index = index_messages(buf)
+    oversize = (index.payload_size > payload_size_max).nonzero()[0]
     if len(oversize):
         # Only what comes before it, and its own checksum, were looked at by then.
         row = int(oversize[0])
-        if (wrong := _first_wrong_crc(buf, entries, row + 1)) is not None:
+        if (wrong := _first_wrong_crc(buf, index, row + 1)) is not None:
             raise CorruptDataError(f"the CRC-32 of the message at {wrong} is wrong")
         raise OversizeMessage(
-            f"payload of {entries.payload_size[row]} bytes is above max.message.size {payload_size_max}"
+            f"payload of {index.payload_size[row]} bytes is above max.message.size {payload_size_max}"
         )
-    if entries.stop is not Stop.END and not _is_partial(buf, entries):
-        raise CorruptDataError(f"the message set holds {entries.stop.meaning} at {entries.size}")
-    return CheckedSet(entries.size, _count_deep(buf[: entries.size]))
+    if index.stop is not Stop.END and not _is_partial(buf, index):
+        raise CorruptDataError(f"the message set holds {index.stop.meaning} at {index.size}")
+    return CheckedSet(index.size, _count_deep(buf[: index.size]))
 
 
-def _is_partial(buf: memoryview, entries: MessageIndex) -> bool:
+def _is_partial(buf: memoryview, index: MessageIndex) -> bool:
     """Whether what follows the whole messages is one that the set's end cuts, and not the first."""
-    rest = buf[entries.size :]
+    rest = buf[index.size :]
     if len(rest) < LENGTH_BYTES:
         return True
-    return entries.count > 0 and read_int32(rest) > len(rest) - LENGTH_BYTES
+    return index.count > 0 and read_int32(rest) > len(rest) - LENGTH_BYTES
 
 
 def _count_deep(buf: memoryview) -> int:
@@ -94,11 +94,11 @@ def valid_size(data: memoryview) -> int:
     pos = 0
     while size := _next_size(data[pos:]):
         window = data[pos : pos + max(size, RECOVERY_WINDOW_BYTES)]
-        entries = index_messages(window)
-        if (wrong := _first_wrong_crc(window, entries, entries.count)) is not None:
+        index = index_messages(window)
+        if (wrong := _first_wrong_crc(window, index, index.count)) is not None:
             return pos + wrong
-        assert entries.size, "a message that is whole was not walked over"
-        pos += entries.size
+        assert index.size, "a message that is whole was not indexed"
+        pos += index.size
     return pos
 
 
@@ -111,10 +111,10 @@ def _next_size(data: memoryview) -> int:
     return size if size is not None and size <= len(data) else 0
 
 
-def _first_wrong_crc(buf: memoryview, entries: MessageIndex, count: int) -> int | None:
+def _first_wrong_crc(buf: memoryview, index: MessageIndex, count: int) -> int | None:
     """The position of the first of ``count`` messages whose payload has not its CRC-32."""
-    starts, stops = entries.payload_pos[:count].tolist(), entries.next_pos[:count].tolist()
-    for row, claimed in enumerate(entries.crc[:count].tolist()):
+    starts, stops = index.payload_pos[:count].tolist(), index.next_pos[:count].tolist()
+    for row, claimed in enumerate(index.crc[:count].tolist()):
         if crc32(buf[starts[row] : stops[row]]) != claimed:
-            return int(entries.pos[row])
+            return int(index.pos[row])
     return None

@@ -18,8 +18,7 @@ import numpy.typing as npt
 from isal import isal_zlib
 
 from ..protocol.primitives import Buffer
-from . import checksum_kernels as kernels
-from . import compiler
+from . import checksum_kernels, compiler
 from .arrays import Int64s
 
 Uint32s = npt.NDArray[np.uint32]
@@ -41,7 +40,7 @@ def first_mismatch(buf: npt.NDArray[np.uint8], starts: Int64s, sizes: Int64s, cl
     Row ``i`` is ``buf[starts[i]:starts[i] + sizes[i]]``, which the caller has checked to lie in ``buf``.
     """
     if _compiled(len(starts), int(sizes.sum())):
-        row = kernels.check_each(buf, starts, sizes, claimed, slice_tables(), library_address())
+        row = checksum_kernels.check_each(buf, starts, sizes, claimed, slice_tables(), library_address())
         return None if row < 0 else row
     view = buf.data
     spans = zip(starts.tolist(), sizes.tolist(), claimed.tolist(), strict=True)
@@ -53,7 +52,7 @@ def crc32_each(values: npt.NDArray[np.uint8], offsets: Int64s) -> Uint32s:
     count = len(offsets) - 1
     crcs = np.empty(count, np.uint32)
     if _compiled(count, int(offsets[-1] - offsets[0])):
-        kernels.crc_each(values, offsets, slice_tables(), library_address(), crcs)
+        checksum_kernels.crc_each(values, offsets, slice_tables(), library_address(), crcs)
         return crcs
     view = values.data
     crcs[:] = [crc32(view[start:stop]) for start, stop in pairwise(offsets.tolist())]

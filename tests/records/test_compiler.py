@@ -60,7 +60,7 @@ print("numba" in sys.modules, compiler.loaded())
     assert run(program) == "True True"
 
 
-def test_one_large_buffer_loads_numba_before_it_is_walked() -> None:
+def test_one_large_buffer_loads_numba_before_it_is_indexed() -> None:
     program = """
 data = encode_message_set([b"value"] * 1000) * 200
 compiler._rows_expected = 0

@@ -45,7 +45,7 @@ class Level:
 def flatten(outer: Level, base_offset: int, limits: DecodeLimits) -> Level:
     """The plain messages of the outermost ones.
 
-    Raises ``CorruptDataError`` and ``LimitError`` (fatal), as ``message_set.decode`` tells.
+    Raises ``CorruptDataError`` and ``LimitError`` (fatal), as ``decoding.decode`` tells.
     """
     return _Flattening(outer, base_offset, limits).run()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+import zlib
 
 import pytest
 from hypothesis import given
@@ -183,6 +184,20 @@ def test_the_limit_holds_for_all_that_one_outermost_message_becomes() -> None:
     assert decode(message_set([Compressed((inner,), 1)] * 9), 0, limits).columns.count == 9
     with pytest.raises(LimitError, match="maxDecompressedBytes"):
         decode(message_set([Compressed((inner, inner, inner), 1)]), 0, limits)
+
+
+@pytest.mark.usefixtures("kernels")
+@pytest.mark.parametrize("codec", [0, 1, 2])
+@pytest.mark.parametrize("before", [0, 3, 2000])
+def test_wrong_checksums_whose_errors_cancel_out_are_damage_of_the_first_one(codec: int, before: int) -> None:
+    """One CRC-32 over both payloads is right: the same bit is wrong twice, and the second one is empty."""
+    right = message(b"right") * before
+    wrong = b"".join(message(value, crc=zlib.crc32(value) ^ 1 << 9) for value in (b"P", b""))
+    data, offset = right + wrong, len(right)
+    if codec:
+        data, offset = message(COMPRESSORS[codec][0](data), attributes=codec), 0
+    with pytest.raises(CorruptDataError, match=f"^message at offset {offset} is damaged: the CRC-32 of its"):
+        decode(data, 0)
 
 
 def test_nesting_is_bounded() -> None:

@@ -38,6 +38,7 @@ from spark_kafkawire.protocol.modern.metadata import (
     MetadataRequest,
     MetadataRequestTopic,
 )
+from spark_kafkawire.protocol.modern.old_brokers import ASKING, GROUPS_OF_NOTHING
 from spark_kafkawire.protocol.modern.produce import InitProducerIdRequest, ProduceReply, ProduceRequest
 from spark_kafkawire.protocol.primitives import join
 from spark_kafkawire.protocol.versions import BrokerVersions
@@ -131,6 +132,15 @@ def test_the_reply_to_another_request_poisons_the_connection(correlation_id: int
         with pytest.raises(ProtocolError) as again:
             later()
         assert again.value is first.value
+
+
+def test_the_answer_to_the_second_question_tells_that_the_first_was_passed_over() -> None:
+    connection = Connection(ASKING, "kw")
+    connection.send(ApiVersionsRequest())
+    connection.send(GROUPS_OF_NOTHING)
+    [reply] = feed(connection, [bytes.fromhex("00000008 00000001 00000000")])
+    assert reply.request == GROUPS_OF_NOTHING
+    assert connection.in_flight == 0
 
 
 def test_correlation_ids_start_anew_where_their_field_ends(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,18 +10,16 @@ Executors tell the driver what running tasks have read with each heartbeat
 from __future__ import annotations
 
 import contextlib
-import itertools
+import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 from py4j.protocol import Py4JError
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from ..shell.progress import LOOK_INTERVAL_S, Work, repeating
-
-_NUMBERS: Final = itertools.count(1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +36,8 @@ class StageTotals:
 def watching(spark: SparkSession, work: Work) -> Iterator[None]:
     """Tell ``work`` how far the Spark jobs are that this thread runs in the block."""
     context = spark.sparkContext
-    group = f"kafkawire-{next(_NUMBERS)}"
+    # Several Python processes may share a JVM, one after the other or at once, as notebooks do.
+    group = f"kafkawire-{uuid.uuid4().hex}"
     context.setJobGroup(group, "kafkawire")
 
     def look() -> None:

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
-import subprocess
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
@@ -25,22 +22,15 @@ from tests.support import librdkafka
 from tests.support.foreign import Record
 from tests.support.noida import NoidaBroker
 
-from ..submitting import ROOT, environment, make_zip, submit, submit_command
-
-SCRIPT: Final = ROOT / "jobs" / "publish.py"
-
-
-@pytest.fixture(scope="module")
-def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return make_zip(tmp_path_factory.mktemp("zip"))
+from ..arguments import RunHere
 
 
 def consumed(noida: NoidaBroker, topic: str, partition: int) -> list[Record]:
     return librdkafka.consume(noida.bootstrap_servers, topic, partition)
 
 
-def test_parquet_becomes_messages_with_only_the_zip_shipped(
-    package: Path, spark: SparkSession, noida: NoidaBroker, tmp_path: Path
+def test_parquet_becomes_messages(
+    run_here: RunHere, spark: SparkSession, noida: NoidaBroker, tmp_path: Path
 ) -> None:
     # Retention goes by the records' own time, and these are old.
     topic = noida.create_topic(partitions=2, config={"retention.ms": "-1"})
@@ -52,17 +42,15 @@ def test_parquet_becomes_messages_with_only_the_zip_shipped(
     ]
     schema = "id long, body string, part long, tags map<string,string>, at long"
     spark.createDataFrame(rows, schema).write.parquet(str(tmp_path / "rows"))
-    done = submit(
-        package,
-        tmp_path,
-        SCRIPT,
-        *("--input", "rows", "--topic", topic, "--json"),
+    code, out, err = run_here(
+        "publish",
+        *("--input", str(tmp_path / "rows"), "--topic", topic, "--json"),
         *("--value-column", "body", "--key-column", "id", "--partition-column", "part"),
         *("--headers-column", "tags", "--timestamp-column", "at"),
         f"--option=kafka.bootstrap.servers={noida.bootstrap_servers}",
     )
-    assert done.returncode == 0, done.stderr
-    summary = json.loads(done.stdout)
+    assert code == 0, err
+    summary = json.loads(out)
     assert summary["messages"] == 40
     assert [
         (each["topic"], each["partition"], each["messages"], each["start_offset"], each["stop_offset"])
@@ -74,40 +62,25 @@ def test_parquet_becomes_messages_with_only_the_zip_shipped(
     )
 
 
-def test_csv_becomes_json_in_kafka_0_7_once_though_the_first_run_is_killed(
-    package: Path, spark: SparkSession, corpus: EmbeddedCluster, tmp_path: Path
+def test_csv_becomes_json_in_kafka_0_7_once(
+    run_here: RunHere, spark: SparkSession, corpus: EmbeddedCluster, tmp_path: Path
 ) -> None:
     (tmp_path / "rows.csv").write_text("name,size\na,1\nb,\n")
     arguments = [
-        *("--input", "rows.csv", "--format", "csv", "--format-option", "header=true"),
+        *("--input", f"{tmp_path}/rows.csv", "--format", "csv", "--format-option", "header=true"),
         *("--schema", "name string, size long", "--topic", "published-csv"),
         *("--state", f"{tmp_path}/state", "--settle-seconds", "1"),
         f"--option=zookeeper.connect={corpus.zookeeper_connect}",
         "--option=acks=verify",
     ]
-    with subprocess.Popen(
-        submit_command(package, SCRIPT, *arguments),
-        cwd=tmp_path,
-        env=environment(tmp_path),
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    ) as killed:
-        assert killed.stderr is not None
-        assert any(line.startswith("publish: writing") for line in killed.stderr)
-        os.killpg(killed.pid, signal.SIGKILL)
-    assert (tmp_path / "state" / "run-0.json").exists()
-    assert not (tmp_path / "state" / "done.json").exists()
-
-    done = submit(package, tmp_path, SCRIPT, *arguments, "--quiet")
-    assert done.returncode == 0, done.stderr
-    *logs, written, _, found, doubled = (line.rsplit("  ", 1) for line in done.stdout.splitlines())
-    assert all(words[0].startswith("published-csv ") for words in logs)
-    assert int(written[1]) + int(found[1]) == 2
-    assert [written[0].strip(), found[0].strip()] == ["messages", "messages found"]
-    assert doubled == ["messages doubled", "0"]
+    for written_count in (2, 0):
+        code, out, err = run_here("publish", *arguments, "--quiet")
+        assert (code, err) == (0, "")
+        *logs, written, _, found, doubled = (line.rsplit("  ", 1) for line in out.splitlines())
+        assert all(words[0].startswith("published-csv ") for words in logs)
+        assert (int(written[1]), int(found[1])) == (written_count, 2 - written_count)
+        assert [written[0].strip(), found[0].strip()] == ["messages", "messages found"]
+        assert doubled == ["messages doubled", "0"]
     options = {"zookeeper.connect": corpus.zookeeper_connect, "subscribe": "published-csv"}
     values = spark.read.format("kafkawire").options(**options).load().select("value").collect()
     assert sorted(bytes(row.value) for row in values) == [b'{"name":"a","size":1}', b'{"name":"b"}']

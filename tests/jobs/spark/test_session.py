@@ -34,11 +34,6 @@ sys.exit(run_job(parser, job))
 """
 
 
-@pytest.fixture(scope="module")
-def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return make_zip(tmp_path_factory.mktemp("zip"))
-
-
 @pytest.fixture
 def script(tmp_path: Path) -> Path:
     path = tmp_path / "count.py"
@@ -58,27 +53,20 @@ def test_a_job_reads_with_only_the_zip_shipped(
     assert "spark_kafkawire.zip" in summary["package"]
 
 
-def test_an_error_of_the_source_is_one_line(package: Path, script: Path, tmp_path: Path) -> None:
-    done = submit(package, tmp_path, script, "--option", "broker.list=0:127.0.0.1:9", "--quiet")
-    assert done.returncode == 2
-    assert done.stdout == ""
-    ours = [line for line in done.stderr.splitlines() if line.startswith("count: ")]
-    assert ours == [
-        "count: set exactly one of the options subscribe, subscribePattern and assign: none is set"
-    ]
-
-
-def test_progress_and_errors_go_to_the_stderr_that_spark_submit_has(package: Path, tmp_path: Path) -> None:
-    script = tmp_path / "count.py"
-    script.write_text(JOB)
-    command = submit_command(package, script, "--wrong")
+def test_an_error_is_one_line_on_the_stderr_that_spark_submit_has(
+    package: Path, script: Path, tmp_path: Path
+) -> None:
+    command = submit_command(package, script, "--option", "broker.list=0:127.0.0.1:9", "--quiet")
     log = tmp_path / "log"
     log.write_text("what was there before\n")
     with log.open("a") as stderr:
         ended = subprocess.run(command, env=environment(tmp_path), stdout=subprocess.PIPE, stderr=stderr)
     assert (ended.returncode, ended.stdout) == (2, b"")
-    first, *_, last = log.read_text().splitlines()
-    assert (first, last) == ("what was there before", "count: unknown argument --wrong; --help tells more")
+    first, *others = log.read_text().splitlines()
+    assert first == "what was there before"
+    assert [line for line in others if line.startswith("count: ")] == [
+        "count: set exactly one of the options subscribe, subscribePattern and assign: none is set"
+    ]
 
 
 def test_the_zip_is_the_same_whenever_it_is_made(package: Path, tmp_path: Path) -> None:

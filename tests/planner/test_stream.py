@@ -92,6 +92,7 @@ def test_what_is_gone_is_told_with_both_offsets() -> None:
         "anew, or a log lost its end"
     )
     assert not losses({A: 5, B: UNPINNED}, {A: 5})
+    assert losses({A: 5}, {A: 4}).shorter == ((A, 5, 4),)
     many = losses({TopicPartition("t", number): 9 for number in range(9)}, {})
     assert str(many).startswith("t 0, t 1, t 2 and 6 more is not there any more: ")
 

@@ -9,14 +9,19 @@ from __future__ import annotations
 import json
 import logging
 import re
+import uuid
 from collections.abc import Iterable
 
 import pytest
 
 from spark_kafkawire.errors import DataLossError, OptionError, UnknownTopicError
+from tests.records.batches import batch, record
 from tests.support import librdkafka
 from tests.support.foreign import Record
+from tests.support.log_server import LogServer
+from tests.support.memory_log import MemoryLog
 from tests.support.noida import NoidaBroker
+from tests.support.restarting import coming_back
 from tests.support.streaming import QUICK, Checkpoint, Killed, Query, available_now
 
 T0 = 1_700_000_000_000
@@ -491,3 +496,36 @@ def test_an_idle_query_asks_brokers_ten_times_a_second_at_most(noida: NoidaBroke
     reader._planner._polled_s = 1000.0 - 0.03
     assert running.batch() is None
     assert slept == [pytest.approx(0.07)]
+
+
+def test_a_topic_that_is_made_anew_under_the_query_is_known_by_its_id(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    log = MemoryLog(batch([record(number, b"%d" % number) for number in range(5)]))
+    with LogServer({"t": [log]}) as server:
+        given = {"kafka.bootstrap.servers": server.bootstrap_servers, **QUICK, "subscribe": "t"}
+        strict = Query(Checkpoint(), **given, startingOffsets="earliest")
+        checkpoint = Checkpoint()
+        lenient = Query(checkpoint, **given, startingOffsets="earliest", failOnDataLoss="false")
+        assert strict.values() == lenient.values() == [numbers(range(5))]
+        monkeypatch.setattr(server.broker, "topic_id", lambda name: uuid.uuid5(uuid.NAMESPACE_DNS, name))
+        with pytest.raises(
+            DataLossError, match=r"^t 0 is not there any more: a topic was deleted or made anew"
+        ):
+            strict.batch()
+        with caplog.at_level(logging.WARNING, "spark_kafkawire"):
+            assert lenient.values() == [[], numbers(range(5))]  # all of it is new
+        assert [json.loads(text) for text in checkpoint.offsets] == [{"t": {"0": 5}}, {}, {"t": {"0": 5}}]
+        assert "t 0 is not there any more" in caplog.text
+
+
+def test_a_broker_that_is_away_is_waited_for() -> None:
+    with NoidaBroker() as own:
+        topic = own.create_topic()
+        send(own, topic, range(5))
+        running = query(own, topic, startingOffsets="earliest", requestTimeout="5s")
+        assert running.values() == [numbers(range(5))]
+        send(own, topic, range(5, 9))
+        own.stop()
+        with coming_back(own.start):
+            assert running.values() == [numbers(range(5, 9))]

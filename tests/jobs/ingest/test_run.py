@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
@@ -24,11 +24,13 @@ from spark_kafkawire.jobs.shell.progress import progress_on
 from spark_kafkawire.jobs.spark.hadoop_files import Files
 from spark_kafkawire.jobs.state.file_system import FileError
 from spark_kafkawire.options import Discovery
-from tests.support import librdkafka
+from spark_kafkawire.records.message_set.encoding import encode
+from tests.support import librdkafka, replay
 from tests.support.foreign import Record
 from tests.support.noida import NoidaBroker
 from tests.support.polling import poll
 from tests.support.settings import net_07
+from tests.support.writing import binary
 from tests.support.zookeeper_tree import expired
 
 from .ingesting import QUIET, Crash, crash, options_of, produce, values_of
@@ -286,10 +288,10 @@ def test_a_crash_before_or_after_any_step_loses_and_doubles_nothing(
     numbers = itertools.count()
 
     def produce() -> None:
-        values = [(f'{{"n": {next(numbers)}}}',) for _ in range(6)]
-        frame = spark.createDataFrame(values, "value string").coalesce(1)
-        frame.write.format("kafkawire").mode("append").options(**connection, topic=topic).save()
+        append(corpus, topic, itertools.islice(numbers, 6), broker=0)
 
+    produce()
+    await_topic(corpus, topic, log_count=3)
     crashing = Crashing(monkeypatch)
     crashes = 0
     for after in (False, True):
@@ -345,20 +347,24 @@ def test_progress_tells_what_happens(
 
 
 @pytest.fixture
-def old_topic(corpus: EmbeddedCluster, spark: SparkSession, topic: str) -> str:
+def old_topic(corpus: EmbeddedCluster, topic: str) -> str:
     """A topic with a message on each of the two brokers."""
     for broker in (0, 1):
-        append(spark, corpus, topic, broker, broker)
-    discovery = Discovery(zookeeper_connect=corpus.zookeeper_connect)
-    poll(lambda: len(view(discovery, net_07()).logs_of(topic)) == 6, "both brokers to register the topic")
+        append(corpus, topic, [broker], broker)
+    await_topic(corpus, topic, log_count=6)
     return topic
 
 
-def append(spark: SparkSession, corpus: EmbeddedCluster, topic: str, number: int, broker: int) -> None:
-    port = corpus.brokers[broker].port
-    frame = spark.createDataFrame([(f'{{"n": {number}}}',)], "value string").coalesce(1)
-    place = {"broker.list": f"{broker}:127.0.0.1:{port}", "topic": topic}
-    frame.write.format("kafkawire").mode("append").options(**place).save()
+def append(corpus: EmbeddedCluster, topic: str, numbers: Iterable[int], broker: int) -> None:
+    """Messages that hold a number each, to a log of a broker."""
+    message_set = encode(binary(b'{"n": %d}' % number for number in numbers))
+    replay.produce(corpus.brokers[broker].port, (topic, 0), bytes(message_set))
+
+
+def await_topic(corpus: EmbeddedCluster, topic: str, log_count: int) -> None:
+    """A broker registers a topic once it has stored its first message."""
+    discovery = Discovery(zookeeper_connect=corpus.zookeeper_connect)
+    poll(lambda: len(view(discovery, net_07()).logs_of(topic)) == log_count, "brokers to register the topic")
 
 
 def old_options(corpus: EmbeddedCluster, output: OutputOptions, **options: Any) -> IngestOptions:
@@ -373,8 +379,8 @@ def test_logs_that_earlier_runs_read_are_not_passed_over_in_silence(
     selection = {"subscribePattern": f"^{old_topic}$"} if by_pattern else {"subscribe": old_topic}
     options = old_options(corpus, output, selection=selection)
     assert Ingest(spark, options, QUIET).run()["messages"] == 2
-    append(spark, corpus, old_topic, 2, broker=0)
-    append(spark, corpus, old_topic, 3, broker=1)
+    append(corpus, old_topic, [2], broker=0)
+    append(corpus, old_topic, [3], broker=1)
     with expired(corpus.zookeeper_connect, 1):
         with pytest.raises(BrokersMissingError, match=r"broker 1 is not registered .*, say --gone-broker$"):
             Ingest(spark, options, QUIET).run()
@@ -427,7 +433,7 @@ def test_a_broker_that_has_not_announced_yet_what_was_read_of_it_is_asked(
 ) -> None:
     options = old_options(corpus, output, selection={"subscribe": old_topic})
     assert Ingest(spark, options, QUIET).run()["messages"] == 2
-    append(spark, corpus, old_topic, 2, broker=1)
+    append(corpus, old_topic, [2], broker=1)
     with (
         expired(corpus.zookeeper_connect, 0, topics_only=True),
         expired(corpus.zookeeper_connect, 1, topics_only=True),

@@ -1,8 +1,6 @@
-"""``spark.read.format("kafkawire")`` and ``df.write.format("kafkawire")``."""
+"""``format("kafkawire")`` of ``spark.read``, ``spark.readStream``, ``df.write`` and ``df.writeStream``."""
 
 from __future__ import annotations
-
-from typing import Final
 
 from pyspark.sql.datasource import (
     DataSource,
@@ -13,14 +11,12 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from ..errors import OptionError
 from ..options import ReadOptions, WriteOptions, read_options_of
 from .batch_reader import KafkaWireBatchReader
 from .schema import read_schema
 from .stream_reader import create_stream_reader
+from .stream_writer import KafkaWireStreamWriter
 from .writer import create_writer
-
-_NO_STREAM_WRITER: Final = "kafkawire has no writeStream yet: use foreachBatch and df.write"
 
 
 class KafkaWireDataSource(DataSource):
@@ -48,6 +44,6 @@ class KafkaWireDataSource(DataSource):
         """A stream of the asked columns, or one that tells what is wrong with the options."""
         return create_stream_reader(self.options, schema)
 
-    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: ARG002
-        """Refused. Raises ``OptionError``."""
-        raise OptionError(_NO_STREAM_WRITER)
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
+        """A writer of one batch. Raises ``OptionError`` for wrong options or columns."""
+        return KafkaWireStreamWriter(self.options, schema, overwrite)

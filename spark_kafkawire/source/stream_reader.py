@@ -12,7 +12,6 @@ from types import MappingProxyType
 from typing import Any, Final
 
 import pyarrow as pa
-from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.streaming.datasource import (
@@ -35,6 +34,7 @@ from ..planner.stream_planner import StreamPlanner
 from .partition import KafkaWirePartition
 from .reading import options_of_tasks, read_partition
 from .schema import check_read_schema, read_schema
+from .worker import batch_of_task
 
 #: Spark's word for the most that a batch reads.
 _MOST: Final[Mapping[Generation, Callable[[int], ReadLimit]]] = MappingProxyType(
@@ -137,7 +137,7 @@ class KafkaWireStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
         try:
             yield from read_partition(partition, self._options.read, self._schema)
         except KafkaWireError as error:
-            raise error.located(_batch()) from error
+            raise error.located(batch_of_task()) from error
 
     def commit(self, end: JsonOffsets) -> None:
         """Nothing: the checkpoint knows where the query stands."""
@@ -145,10 +145,3 @@ class KafkaWireStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
     def _from_json(self, offsets: Any) -> dict[TopicPartition, int]:
         syntax = LOG_SYNTAX[self._options.read.discovery.generation]
         return from_json(offsets, syntax, unpinned=True)
-
-
-def _batch() -> str:
-    """Which batch of the query a task is of."""
-    context = TaskContext.get()
-    number = context.getLocalProperty("streaming.sql.batchId") if context else None
-    return "the batch" if number is None else f"batch {number}"

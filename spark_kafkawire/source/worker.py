@@ -5,6 +5,8 @@ from __future__ import annotations
 import gc
 from functools import cache
 
+from pyspark import TaskContext
+
 
 @cache
 def freeze_heap(_kernels_loaded: bool) -> None:
@@ -14,3 +16,10 @@ def freeze_heap(_kernels_loaded: bool) -> None:
     all: 20 to 40 ms for a task that may take less. What is frozen is not looked at.
     """
     gc.freeze()
+
+
+def batch_of_task() -> str:
+    """Which batch of a streaming query the task is of, as errors name it."""
+    context = TaskContext.get()
+    number = context.getLocalProperty("streaming.sql.batchId") if context else None
+    return "the batch" if number is None else f"batch {number}"

@@ -129,14 +129,14 @@ class KafkaWireBatchWriter(DataSourceArrowWriter):
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Log what was written."""
-        _log.info("wrote %s; acks=%s", _summary(messages), self._options.acks)
+        _log.info("wrote %s; acks=%s", summary_of(messages), self._options.acks)
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Log what stays written although the write failed: Kafka takes nothing back."""
         _log.warning(
             "the write failed, and what its tasks have sent stays in the logs; finished tasks wrote %s; "
             "writing again doubles what is there",
-            _summary(messages),
+            summary_of(messages),
         )
 
 
@@ -177,7 +177,7 @@ _CASTS: Final[Mapping[str, Callable[[pa.Array], pa.Array]]] = MappingProxyType(
 )
 
 
-def _summary(messages: Iterable[WriterCommitMessage | None]) -> str:
+def summary_of(messages: Iterable[WriterCommitMessage | None]) -> str:
     """Counts over all tasks, in one line."""
     receipts = [
         receipt

@@ -1,0 +1,73 @@
+"""The stream writer: each batch of a query as a batch write, at least once.
+
+Spark makes one for each batch, to be pickled for its tasks, and another one to hear how the batch ended.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMessage
+from pyspark.sql.types import StructType
+
+from ..errors import KafkaWireError, OptionError
+from ..options import WriteOptions
+from .worker import batch_of_task
+from .writer import KafkaWireBatchWriter, KafkaWireCommitMessage, create_writer, summary_of
+
+_log = logging.getLogger("spark_kafkawire")
+
+#: Options of the query itself, which Spark hands on to its sink.
+_OF_SPARK: Final = frozenset(("checkpointlocation", "queryname"))
+#: What a failed delivery advises.
+_REPEATED: Final = (
+    "the batch is written again, by a retried task or when the query starts again: of its rows those that "
+    "arrived are doubled"
+)
+
+
+class KafkaWireStreamWriter(DataSourceStreamArrowWriter):
+    """Writes the rows of one batch. Raises ``OptionError`` when it is made with wrong options or columns."""
+
+    def __init__(self, raw: Mapping[str, str], schema: StructType, overwrite: bool) -> None:
+        if overwrite:
+            raise OptionError(
+                'output mode "complete": a Kafka log can only be appended to; use .outputMode("append")'
+            )
+        options = WriteOptions.parse({name: raw[name] for name in raw if name.lower() not in _OF_SPARK})
+        self._writer: KafkaWireBatchWriter | None = None
+        self._failure: KafkaWireError | None = None
+        try:
+            self._writer = create_writer(options, schema, False, _REPEATED)
+        except OptionError:
+            raise
+        except KafkaWireError as error:
+            # The tasks raise it. One that is to hear of a batch that is done needs no broker: failing it
+            # would write the batch again.
+            self._failure = error
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> KafkaWireCommitMessage:
+        """Write all rows of one task. Raises as the batch writer does, with the batch's number."""
+        try:
+            if self._writer is None:
+                assert self._failure is not None
+                raise self._failure
+            return self._writer.write(iterator)
+        except KafkaWireError as error:
+            raise error.located(batch_of_task()) from error
+
+    def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:
+        """Log what was written."""
+        _log.info("batch %d: wrote %s", batchId, summary_of(messages))
+
+    def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:
+        """Log what stays written although the batch failed: Kafka takes nothing back."""
+        _log.warning(
+            "batch %d failed, and what its tasks have sent stays in the logs; finished tasks wrote %s; when "
+            "the query starts again, it writes the batch again, and doubles what is there",
+            batchId,
+            summary_of(messages),
+        )

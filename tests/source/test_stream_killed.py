@@ -167,7 +167,6 @@ def test_kills_on_07_lose_and_double_nothing(tmp_path: Path) -> None:
                 produce(cluster, "killed", part, partition=number // 25 % 2, broker=number // 50)
             wait_registered(cluster, "killed")
 
-        send([])
         options = {"zookeeper.connect": cluster.zookeeper_connect, "subscribe": "killed"}
         options |= {"startingOffsets": "earliest", "maxBytesPerTrigger": "1k"}
         killed_stream(options, tmp_path, send)

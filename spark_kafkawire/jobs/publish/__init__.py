@@ -24,6 +24,6 @@ Why no row is missing or doubled, wherever a run is killed:
   the comparison then finds them.
 
 Rows are compared by content (``difference``). So nobody else may write rows that are equal to
-these meanwhile, and the log must keep what it got: a log that has lost its start is an error, one
-that compaction thins out is not seen.
+these meanwhile, and the log must keep what it got: a log that has lost its start is an error, and what
+compaction takes out of one is not seen, and written again.
 """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import socket
 import threading
 from collections.abc import Iterator
@@ -39,12 +40,13 @@ def scripted(*faults: Fault | None) -> Scripted:
 
 
 class Echo:
-    """Sends back what it gets, and remembers it, connection by connection, in the order of their ends."""
+    """Sends back what it gets, and remembers it by connection, in the order of their last bytes."""
 
     def __init__(self) -> None:
         self._listener = socket.create_server((HOST, 0))
         self.port: int = self._listener.getsockname()[1]
-        self.heard: list[bytes] = []
+        self._heard: list[tuple[int, bytes]] = []
+        self._arrivals = itertools.count()
         self._ended = threading.Condition()
         threading.Thread(target=self._accept, daemon=True).start()
 
@@ -55,20 +57,20 @@ class Echo:
                 threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
 
     def _serve(self, connection: socket.socket) -> None:
-        heard = b""
+        heard, arrived = b"", -1
         with contextlib.suppress(OSError), connection:
             while data := connection.recv(65536):
-                heard += data
+                heard, arrived = heard + data, next(self._arrivals)
                 connection.sendall(data)
         with self._ended:
-            self.heard.append(heard)
+            self._heard.append((arrived, heard))
             self._ended.notify_all()
 
     def await_ends(self, count: int) -> list[bytes]:
         """What it got on the first connections to end."""
         with self._ended:
-            assert self._ended.wait_for(lambda: len(self.heard) >= count, DEADLINE_S)
-            return list(self.heard)
+            assert self._ended.wait_for(lambda: len(self._heard) >= count, DEADLINE_S)
+            return [heard for _, heard in sorted(self._heard)]
 
     def close(self) -> None:
         self._listener.shutdown(socket.SHUT_RDWR)

@@ -9,12 +9,13 @@ import sys
 from pathlib import Path
 
 import psutil
+import pytest
 
 ROOT = Path(__file__).parents[2]
 DEMO = (sys.executable, "jobs/demo.py")
-# Less than a minute on an idle machine, two minutes on a busy one.
 
 
+@pytest.mark.timeout(1100)  # a minute or two, on a machine with nothing else to do
 def test_demo_reads_counts_writes_reads_back_and_copies_to_a_modern_broker() -> None:
     demo = subprocess.run(DEMO, cwd=ROOT, stdin=subprocess.DEVNULL, capture_output=True, text=True)
     assert demo.returncode == 0, demo.stderr
@@ -26,6 +27,7 @@ def test_demo_reads_counts_writes_reads_back_and_copies_to_a_modern_broker() -> 
     ]
 
 
+@pytest.mark.timeout(1100)  # a minute or two, on a machine with nothing else to do
 def test_nothing_outlives_an_interrupted_demo() -> None:
     with subprocess.Popen(
         DEMO, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True

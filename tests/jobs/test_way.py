@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
+import pytest
 from pyspark.sql import SparkSession
 
 from spark_kafkawire.broker import EmbeddedCluster
@@ -17,6 +18,7 @@ from .submitting import ROOT, submit
 TOPICS: Final = ("debian-plain", "debian-gzip")
 
 
+@pytest.mark.timeout(1100)  # a minute or two, on a machine with nothing else to do
 def test_recorded_logs_are_the_same_after_their_way_through_files_and_a_modern_broker(
     spark: SparkSession, corpus: EmbeddedCluster, package: Path, tmp_path: Path, run_here: RunHere
 ) -> None:

@@ -49,6 +49,7 @@ def _measured(kernels: str, limit_mib: int) -> dict[str, Any]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kernels", WAYS)
+@pytest.mark.timeout(1100)  # a minute or two, on a machine with nothing else to do
 def test_the_worst_inputs_take_seconds_and_no_more_memory_than_the_limits_say(kernels: str) -> None:
     limit_mib, factor = WAYS[kernels]
     measured = _measured(kernels, limit_mib)

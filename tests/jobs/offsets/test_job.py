@@ -204,6 +204,7 @@ def test_no_group_of_a_file_is_touched_while_one_has_members(
     assert run(*at(cluster), "--import", str(file), "--group", "lab-group", *dry_run)[0] == 0
 
 
+@pytest.mark.timeout(1100)  # a minute or two, on a machine with nothing else to do
 def test_a_run_that_is_killed_leaves_whole_offsets_and_whole_files(
     cluster: EmbeddedCluster, zookeeper: KazooClient, tmp_path: Path
 ) -> None:

@@ -6,10 +6,12 @@ It prints one line on stdout when it is ready, and ends on SIGTERM or SIGINT.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import logging
 import signal
+import socket
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 from ..errors import KafkaWireError, OptionError, quoted
@@ -24,19 +26,35 @@ EXIT_USAGE: Final = 2
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a broker until it is told to stop; the exit code of the process."""
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(message)s")
-    # Blocked before the first thread starts, so that only sigwait below gets them.
-    mask = signal.pthread_sigmask(signal.SIG_BLOCK, END_SIGNALS)
     try:
         config = BrokerConfig.from_properties(_parse(argv))
-        with BrokerServer(config) as server:
+        with _told_to_end() as wait, BrokerServer(config) as server:
             print(f"broker {config.broker_id} listens on {server.address}", flush=True)
-            signal.sigwait(END_SIGNALS)
+            wait()
     except KafkaWireError as error:
         print(f"error: {error}", file=sys.stderr)
         return EXIT_USAGE if isinstance(error, OptionError) else EXIT_FAILED
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
     return 0
+
+
+@contextlib.contextmanager
+def _told_to_end() -> Iterator[Callable[[], object]]:
+    """A function that waits for one of the signals, also for one that has come before.
+
+    Not ``sigwait``: numpy has threads from its import on, and one of them may get a signal before this one
+    waits for it; what a shell has started in the background, with SIGINT ignored, would never end then.
+    """
+    ended, end = socket.socketpair()
+    with ended, end:
+        end.setblocking(False)
+        wakeup = signal.set_wakeup_fd(end.fileno())
+        actions = {each: signal.signal(each, lambda *_: None) for each in END_SIGNALS}
+        try:
+            yield lambda: ended.recv(1)
+        finally:
+            for each, action in actions.items():
+                signal.signal(each, action)
+            signal.set_wakeup_fd(wakeup)
 
 
 def _parse(argv: Sequence[str] | None) -> dict[str, str]:

@@ -25,7 +25,10 @@ def test_it_says_where_it_listens_and_ends_in_order_when_told_to(tmp_path: Path,
         assert ready.startswith("broker 3 listens on 127.0.0.1:")
         replay.produce(int(ready.rpartition(":")[2]), ("t", 0), message(b"not yet flushed"))
         process.send_signal(how)
-        stdout, stderr = process.communicate(timeout=90)
+        try:
+            stdout, stderr = process.communicate(timeout=90)
+        finally:
+            process.kill()
     assert (process.returncode, stdout, stderr) == (0, "", "")
     assert (tmp_path / "t-0" / "00000000000000000000.kafka").read_bytes() == message(b"not yet flushed")
     assert (tmp_path / ".kafka_cleanshutdown").exists()

@@ -9,8 +9,8 @@ endif
 PYTHON ?= $(shell command -v python3.11 || command -v python3 || echo python3.11)
 # Arguments for pytest: `make check ARGS="tests/records -k gzip"`.
 ARGS ?=
-# Processes that share the tests: many tests wait more than they work, and each process may start a Spark.
-WORKERS ?= 2
+# Processes that share the tests, on two cores: many tests wait more than they work.
+WORKERS ?= 4
 
 VENV := .venv
 BIN := $(VENV)/bin

@@ -40,7 +40,7 @@ from collections.abc import Iterable
 from itertools import islice
 from typing import Final, Self
 
-from .secrecy import HIDDEN, holds_secret, without_secrets
+from ..secrecy import HIDDEN, holds_secret, without_secrets
 
 #: Characters of one foreign text (a host, a topic, a peer's message, an option's value) that are shown.
 SHOWN_SIZE_MAX: Final = 200

@@ -17,6 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import spark_kafkawire
 from spark_kafkawire import errors
 from spark_kafkawire.errors import (
     LOG,
@@ -36,7 +37,7 @@ from spark_kafkawire.protocol.modern.error_codes import ErrorCode, broker_error
 HOSTILE: Final = "x\r\nFATAL \x1b[31m\x1b]0;title\x07\0\x85\u2028\u202e\ud800\U000e0041"
 #: What a cut text may be longer than ``SHOWN_SIZE_MAX``: it tells how long the whole one is.
 CUT_SIZE: Final = 40
-ROOT: Final = Path(errors.__file__).parent
+ROOT: Final = Path(spark_kafkawire.__file__).parent
 SOURCES: Final = sorted(
     path for path in [*ROOT.rglob("*.py"), *ROOT.parent.glob("jobs/*.py")] if path.name != "secrecy.py"
 )

@@ -7,8 +7,8 @@ import time
 from typing import Any, Final
 
 from ..errors import ProtocolError, RequestTimedOut
+from ..protocol.api import Api
 from ..protocol.connection import Connection, Reply
-from ..protocol.dialect import Api
 from ..protocol.modern.limits import SMALL_REPLY_BYTES_MAX
 from ..protocol.primitives import read_int32
 from ..protocol.versions import BrokerVersions

@@ -15,8 +15,8 @@ from typing import Any, Final, Self
 
 from ..errors import ConnectionLost, KafkaWireError
 from ..model import Broker
+from ..protocol.api import Api
 from ..protocol.connection import Reply
-from ..protocol.dialect import Api
 from .channel import Channel
 from .connecting import open_channel
 from .settings import ConnectionSettings

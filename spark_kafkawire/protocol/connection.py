@@ -29,8 +29,9 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from ..errors import ConnectionLost, ProtocolError
+from .api import Api
 from .buffers import Buffers
-from .dialect import Api, Dialect
+from .dialect import Dialect
 from .primitives import INT32, Buffer, read_int32
 from .versions import BrokerVersions
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ..errors import UnsupportedVersionError
-from .dialect import VERSION_MAX, Api, VersionRange
+from .api import VERSION_MAX, Api, VersionRange
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,8 @@ from spark_kafkawire.model import TopicPartition
 from spark_kafkawire.net.pool import POOL
 from spark_kafkawire.options import ReadOptions
 from spark_kafkawire.protocol import modern, v07
-from spark_kafkawire.protocol.dialect import Api, Dialect, VersionRange
+from spark_kafkawire.protocol.api import Api, VersionRange
+from spark_kafkawire.protocol.dialect import Dialect
 from spark_kafkawire.records.headers import HEADERS
 from spark_kafkawire.records.record_log import encode_batches
 from spark_kafkawire.records.rows import Records

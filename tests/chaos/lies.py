@@ -24,7 +24,7 @@ from typing import Any, Final
 
 from spark_kafkawire.errors import SHOWN_SIZE_MAX, KafkaWireError
 from spark_kafkawire.protocol import modern
-from spark_kafkawire.protocol.dialect import Api
+from spark_kafkawire.protocol.api import Api
 from spark_kafkawire.protocol.modern.error_codes import ErrorCode
 from spark_kafkawire.protocol.primitives import (
     AnyType,

@@ -15,7 +15,7 @@ from spark_kafkawire.jobs.offsets.survey import Surveyed
 from spark_kafkawire.net.known_versions import KNOWN
 from spark_kafkawire.net.pool import POOL
 from spark_kafkawire.protocol import modern
-from spark_kafkawire.protocol.dialect import Api
+from spark_kafkawire.protocol.api import Api
 from spark_kafkawire.records.record_log import encode_batches
 from spark_kafkawire.records.rows import Records
 from tests.support.log_server import Lie, LogServer, Sent

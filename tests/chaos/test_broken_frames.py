@@ -14,7 +14,7 @@ import pytest
 
 from spark_kafkawire.errors import MESSAGE_SIZE_MAX, KafkaWireError
 from spark_kafkawire.protocol import modern
-from spark_kafkawire.protocol.dialect import Api
+from spark_kafkawire.protocol.api import Api
 from tests.support.log_server import HOST, LogServer, Sent
 from tests.support.polling import GRACE_S
 

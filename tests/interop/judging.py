@@ -13,7 +13,7 @@ import pytest
 
 from spark_kafkawire.broker.java import find_java
 from spark_kafkawire.errors import OptionError
-from spark_kafkawire.protocol.dialect import Api
+from spark_kafkawire.protocol.api import Api
 
 from .jars import NoJars, broker_jars
 

@@ -20,7 +20,7 @@ from spark_kafkawire.errors import DeliveryError, UnknownTopicError
 from spark_kafkawire.model import TopicPartition
 from spark_kafkawire.net.pool import POOL
 from spark_kafkawire.protocol import modern
-from spark_kafkawire.protocol.dialect import VersionRange
+from spark_kafkawire.protocol.api import VersionRange
 from spark_kafkawire.protocol.modern.api_versions import offered
 from spark_kafkawire.protocol.modern.error_codes import ErrorCode
 from spark_kafkawire.protocol.versions import BrokerVersions

@@ -10,7 +10,7 @@ from typing import Final
 from scramp import ScramException, ScramMechanism
 
 from spark_kafkawire.protocol import modern
-from spark_kafkawire.protocol.dialect import VersionRange
+from spark_kafkawire.protocol.api import VersionRange
 from spark_kafkawire.protocol.modern.sasl import SaslAuthenticateReply, SaslHandshakeReply
 
 from .modern_peers import METADATA_REPLY, OFFERED, Asked, answer, api_versions, asked, read

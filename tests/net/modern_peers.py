@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from spark_kafkawire.protocol import modern
-from spark_kafkawire.protocol.dialect import Api, VersionRange
+from spark_kafkawire.protocol.api import Api, VersionRange
 from spark_kafkawire.protocol.modern.api_versions import ApiVersion, ApiVersionsReply
 from spark_kafkawire.protocol.modern.error_codes import ErrorCode
 from spark_kafkawire.protocol.modern.metadata import MetadataReply

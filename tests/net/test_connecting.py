@@ -27,7 +27,7 @@ from spark_kafkawire.net.client import Client
 from spark_kafkawire.net.known_versions import KNOWN
 from spark_kafkawire.net.settings import ConnectionSettings
 from spark_kafkawire.protocol import modern
-from spark_kafkawire.protocol.dialect import VersionRange
+from spark_kafkawire.protocol.api import VersionRange
 from spark_kafkawire.protocol.modern.api_versions import ApiVersionsReply
 from spark_kafkawire.protocol.modern.describe_groups import DescribeGroupsReply
 from spark_kafkawire.protocol.modern.fetch import FetchReply

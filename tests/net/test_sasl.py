@@ -36,7 +36,7 @@ from spark_kafkawire.net.sasl import MECHANISMS, Password, Sasl, Token
 from spark_kafkawire.net.scram import ITERATIONS_MAX
 from spark_kafkawire.net.settings import ConnectionSettings, Security
 from spark_kafkawire.protocol import modern
-from spark_kafkawire.protocol.dialect import VersionRange
+from spark_kafkawire.protocol.api import VersionRange
 from spark_kafkawire.protocol.modern.error_codes import ErrorCode
 from spark_kafkawire.protocol.modern.fetch import FetchReply
 from spark_kafkawire.protocol.modern.metadata import MetadataRequest

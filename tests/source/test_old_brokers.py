@@ -10,7 +10,7 @@ import pytest
 
 from spark_kafkawire.errors import UnsupportedVersionError
 from spark_kafkawire.protocol import modern
-from spark_kafkawire.protocol.dialect import VersionRange
+from spark_kafkawire.protocol.api import VersionRange
 from tests.records.batches import message
 from tests.support.log_server import LogServer
 from tests.support.old_brokers import OldLogServer

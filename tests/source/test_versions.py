@@ -19,7 +19,7 @@ from spark_kafkawire.net import connecting
 from spark_kafkawire.net.known_versions import KNOWN
 from spark_kafkawire.net.pool import POOL
 from spark_kafkawire.protocol import modern
-from spark_kafkawire.protocol.dialect import Api, VersionRange
+from spark_kafkawire.protocol.api import Api, VersionRange
 from spark_kafkawire.protocol.modern.fetch import FetchRequest
 from spark_kafkawire.protocol.modern.floor import VersionFloor
 from spark_kafkawire.records.headers import HEADERS

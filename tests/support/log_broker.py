@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from spark_kafkawire.model import Broker
 from spark_kafkawire.protocol import modern
-from spark_kafkawire.protocol.dialect import Api, VersionRange
+from spark_kafkawire.protocol.api import Api, VersionRange
 from spark_kafkawire.protocol.modern import (
     describe_configs,
     describe_groups,

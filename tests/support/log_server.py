@@ -16,7 +16,7 @@ from typing import Final, Literal, Self
 from spark_kafkawire.broker.listener import listen
 from spark_kafkawire.model import Broker
 from spark_kafkawire.protocol import modern
-from spark_kafkawire.protocol.dialect import Api, VersionRange
+from spark_kafkawire.protocol.api import Api, VersionRange
 from spark_kafkawire.protocol.primitives import Buffer
 
 from .log_broker import OFFERED, LogBroker

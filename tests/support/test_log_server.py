@@ -8,7 +8,7 @@ import pytest
 from confluent_kafka import KafkaException
 
 from spark_kafkawire.protocol import modern
-from spark_kafkawire.protocol.dialect import VersionRange
+from spark_kafkawire.protocol.api import VersionRange
 from tests.support import kafka_python, librdkafka
 from tests.support.foreign import Record, values
 from tests.support.log_broker import OFFERED

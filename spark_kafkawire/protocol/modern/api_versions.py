@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from ...errors import ProtocolError
-from ..dialect import Api, VersionRange
+from ..api import Api, VersionRange
 from ..primitives import BOOL, INT16, INT32, INT64, Array, String
 from ..replies import Faults, below, repeated
 from ..schema import Struct, codec, wire

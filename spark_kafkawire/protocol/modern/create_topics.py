@@ -19,7 +19,7 @@ import uuid
 from dataclasses import dataclass
 from typing import Final
 
-from ..dialect import Api, VersionRange
+from ..api import Api, VersionRange
 from ..primitives import BOOL, INT8, INT16, INT32, UUID, Array, String
 from ..replies import Faults, unlike
 from ..schema import Struct, wire

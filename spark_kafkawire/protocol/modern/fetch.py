@@ -31,7 +31,7 @@ import uuid
 from dataclasses import dataclass
 from typing import Final
 
-from ..dialect import VERSION_MAX, Api, VersionRange
+from ..api import VERSION_MAX, Api, VersionRange
 from ..primitives import BYTES, INT8, INT16, INT32, INT64, UUID, Array, Buffer, String
 from ..replies import Faults, below, unlike
 from ..schema import Struct, wire

@@ -21,7 +21,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, Self
 
-from ..dialect import Api, VersionRange
+from ..api import Api, VersionRange
 from ..primitives import INT8, INT16, INT32, Array, String
 from ..replies import Faults, not_an_address, unlike
 from ..schema import Struct, wire

@@ -19,7 +19,7 @@ from __future__ import annotations
 from dataclasses import astuple, dataclass
 from typing import Final, Self
 
-from ..dialect import Api
+from ..api import Api
 from ..versions import BrokerVersions
 from .fetch import FETCH
 from .produce import INIT_PRODUCER_ID, PRODUCE

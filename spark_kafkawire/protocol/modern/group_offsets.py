@@ -39,7 +39,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, Self
 
-from ..dialect import Api, VersionRange
+from ..api import Api, VersionRange
 from ..primitives import BOOL, INT16, INT32, INT64, Array, String
 from ..replies import Faults, below, not_topics, repeated, unlike
 from ..schema import Struct, wire

@@ -23,7 +23,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from ..dialect import Api, VersionRange
+from ..api import Api, VersionRange
 from ..primitives import INT8, INT16, INT32, INT64, Array, String
 from ..replies import Faults, Key, below, named, unlike
 from ..schema import Struct, wire

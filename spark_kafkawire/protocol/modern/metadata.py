@@ -26,7 +26,7 @@ import uuid
 from dataclasses import dataclass
 from typing import Final
 
-from ..dialect import Api, VersionRange
+from ..api import Api, VersionRange
 from ..primitives import BOOL, INT16, INT32, UUID, Array, String
 from ..replies import Faults, below, not_an_address, not_topics, repeated, unlike
 from ..schema import Struct, wire

@@ -34,7 +34,8 @@ from types import MappingProxyType
 from typing import Final
 
 from ...model import Generation
-from ..dialect import VERSION_MAX, Api, Dialect, VersionRange
+from ..api import VERSION_MAX, Api, VersionRange
+from ..dialect import Dialect
 from ..primitives import INT32
 from ..replies import Faults
 from ..schema import wire

@@ -35,7 +35,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from ..dialect import Api, VersionRange
+from ..api import Api, VersionRange
 from ..primitives import BYTES, INT16, INT32, INT64, Array, Buffer, String
 from ..replies import Faults, below, unlike
 from ..schema import Struct, wire

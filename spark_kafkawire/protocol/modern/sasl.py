@@ -22,7 +22,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from ..dialect import Api, VersionRange
+from ..api import Api, VersionRange
 from ..primitives import BYTES, INT16, INT64, Array, Buffer, String
 from ..replies import Faults, below, nothing_to_compare
 from ..schema import wire

@@ -15,7 +15,8 @@ from itertools import pairwise
 from typing import Final
 
 from ...model import Generation
-from ..dialect import Api, Dialect
+from ..api import Api
+from ..dialect import Dialect
 from ..primitives import BYTES, INT16, INT32, INT64, REST, Array, Buffer, Sequel, Sized, String
 from ..replies import Faults, below, nothing_to_compare
 from ..schema import Struct, wire

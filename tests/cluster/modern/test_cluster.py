@@ -19,7 +19,7 @@ from spark_kafkawire.errors import (
 from spark_kafkawire.model import LogBounds, TopicPartition
 from spark_kafkawire.net.pool import POOL
 from spark_kafkawire.protocol import modern
-from spark_kafkawire.protocol.dialect import VersionRange
+from spark_kafkawire.protocol.api import VersionRange
 from spark_kafkawire.protocol.modern.fetch import READ_COMMITTED, READ_UNCOMMITTED
 from spark_kafkawire.protocol.modern.find_coordinator import FindCoordinatorReply, FindCoordinatorRequest
 from spark_kafkawire.protocol.modern.list_offsets import (

@@ -16,7 +16,7 @@ from spark_kafkawire.net.pool import Pool
 from spark_kafkawire.net.transport import Deadline
 from spark_kafkawire.options import NetOptions
 from spark_kafkawire.protocol import modern
-from spark_kafkawire.protocol.dialect import VersionRange
+from spark_kafkawire.protocol.api import VersionRange
 from spark_kafkawire.protocol.modern.metadata import MetadataReply, MetadataRequest, MetadataTopic
 from tests.net.peers import closed_port
 from tests.support.log_broker import LEADER_EPOCH, OFFERED

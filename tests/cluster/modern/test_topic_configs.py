@@ -8,7 +8,7 @@ from spark_kafkawire.cluster.modern.metadata import Metadata
 from spark_kafkawire.cluster.modern.topic_configs import cleanup_policy
 from spark_kafkawire.errors import BrokerError, UnsupportedVersionError
 from spark_kafkawire.protocol import modern
-from spark_kafkawire.protocol.dialect import VersionRange
+from spark_kafkawire.protocol.api import VersionRange
 from tests.support.log_broker import OFFERED
 from tests.support.log_server import LogServer
 from tests.support.memory_log import MemoryLog

@@ -19,7 +19,7 @@ from typing import Any, Final
 import kio.index
 from kio.serial import entity_reader, entity_writer
 
-from spark_kafkawire.protocol.dialect import Api
+from spark_kafkawire.protocol.api import Api
 from spark_kafkawire.protocol.modern.limits import NO_TOPIC_ID
 from spark_kafkawire.protocol.modern.metadata import NOT_ASKED
 

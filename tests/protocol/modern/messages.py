@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from kio.schema.errors import ErrorCode as JudgedErrorCode
 
 from spark_kafkawire.protocol import modern
-from spark_kafkawire.protocol.dialect import Api
+from spark_kafkawire.protocol.api import Api
 from spark_kafkawire.protocol.modern.api_versions import ApiVersionsReply
 from spark_kafkawire.protocol.primitives import AnyType, Array, Bool, Bytes, Int, String, Uuid
 from spark_kafkawire.protocol.schema import Struct, Wire

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from spark_kafkawire.errors import OptionError, ProtocolError, UnsupportedVersionError
 from spark_kafkawire.protocol import connection as connection_module
 from spark_kafkawire.protocol import modern
+from spark_kafkawire.protocol.api import VersionRange
 from spark_kafkawire.protocol.connection import Connection
-from spark_kafkawire.protocol.dialect import VersionRange
 from spark_kafkawire.protocol.modern.api_versions import (
     ApiVersion,
     ApiVersionsReply,

@@ -11,7 +11,7 @@ import pytest
 
 from spark_kafkawire.errors import ProtocolError
 from spark_kafkawire.protocol import modern
-from spark_kafkawire.protocol.dialect import Api
+from spark_kafkawire.protocol.api import Api
 from spark_kafkawire.protocol.primitives import join
 from tests.support.telling import telling
 

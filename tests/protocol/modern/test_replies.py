@@ -10,8 +10,8 @@ import pytest
 
 from spark_kafkawire.errors import SHOWN_SIZE_MAX, ProtocolError
 from spark_kafkawire.protocol import modern, v07
+from spark_kafkawire.protocol.api import VersionRange
 from spark_kafkawire.protocol.connection import Connection
-from spark_kafkawire.protocol.dialect import VersionRange
 from spark_kafkawire.protocol.modern import (
     api_versions,
     consumer_group_describe,

@@ -11,7 +11,7 @@ import pytest
 
 from spark_kafkawire.errors import UnsupportedVersionError
 from spark_kafkawire.protocol import modern
-from spark_kafkawire.protocol.dialect import Api, VersionRange
+from spark_kafkawire.protocol.api import Api, VersionRange
 from spark_kafkawire.protocol.modern.metadata import MetadataReply
 from spark_kafkawire.protocol.versions import BrokerVersions
 from tests.support.telling import telling

@@ -29,7 +29,7 @@ from spark_kafkawire.model import Leader, OffsetRange, TopicPartition
 from spark_kafkawire.net.pool import Pool
 from spark_kafkawire.options import FetchOptions, NetOptions
 from spark_kafkawire.protocol import modern
-from spark_kafkawire.protocol.dialect import VersionRange
+from spark_kafkawire.protocol.api import VersionRange
 from spark_kafkawire.protocol.modern import fetch
 from spark_kafkawire.protocol.modern.describe_configs import DescribedResource, ResourceConfigs
 from spark_kafkawire.protocol.modern.fetch import READ_UNCOMMITTED

@@ -13,7 +13,7 @@ import pytest
 from spark_kafkawire.errors import DeliveryError, KafkaWireError, OptionError, RowError
 from spark_kafkawire.model import TopicPartition
 from spark_kafkawire.protocol import modern
-from spark_kafkawire.protocol.dialect import Api, VersionRange
+from spark_kafkawire.protocol.api import Api, VersionRange
 from spark_kafkawire.protocol.primitives import Buffer
 from spark_kafkawire.records.headers import HEADERS
 from spark_kafkawire.records.rows import Records

@@ -14,9 +14,9 @@ from spark_kafkawire.protocol.modern import (
     consumer_group_describe,
     create_topics,
     describe_groups,
-    group_offsets,
     list_groups,
     list_offsets,
+    offset_commit,
     sasl,
 )
 from spark_kafkawire.protocol.primitives import Buffer
@@ -96,7 +96,7 @@ class CompleteBroker(LogBroker):
             **self._answers,
             list_groups.ListGroupsRequest: self._list_groups,
             consumer_group_describe.ConsumerGroupDescribeRequest: self._led_groups,
-            group_offsets.OffsetCommitRequest: self._commit,
+            offset_commit.OffsetCommitRequest: self._commit,
             create_topics.CreateTopicsRequest: self._create,
             sasl.SaslHandshakeRequest: lambda _: sasl.SaslHandshakeReply(error_code=0, mechanisms=("PLAIN",)),
             sasl.SaslAuthenticateRequest: lambda _: sasl.SaslAuthenticateReply(error_code=0, auth_bytes=b""),
@@ -152,19 +152,19 @@ class CompleteBroker(LogBroker):
             )
         )
 
-    def _commit(self, request: group_offsets.OffsetCommitRequest) -> group_offsets.OffsetCommitReply:
+    def _commit(self, request: offset_commit.OffsetCommitRequest) -> offset_commit.OffsetCommitReply:
         topics = []
         for topic in request.topics:
             told = []
             for part in topic.partitions:
                 self.commits[topic.name, part.partition_index] = part.committed_offset
                 told.append(
-                    group_offsets.OffsetCommitPartitionReply(
+                    offset_commit.OffsetCommitPartitionReply(
                         partition_index=part.partition_index, error_code=0
                     )
                 )
-            topics.append(group_offsets.OffsetCommitTopicReply(name=topic.name, partitions=tuple(told)))
-        return group_offsets.OffsetCommitReply(topics=tuple(topics))
+            topics.append(offset_commit.OffsetCommitTopicReply(name=topic.name, partitions=tuple(told)))
+        return offset_commit.OffsetCommitReply(topics=tuple(topics))
 
     def _create(self, request: create_topics.CreateTopicsRequest) -> create_topics.CreateTopicsReply:
         there = set(self.created)

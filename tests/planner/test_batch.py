@@ -21,7 +21,6 @@ from spark_kafkawire.net.pool import POOL
 from spark_kafkawire.options import ReadOptions
 from spark_kafkawire.planner.batch import plan, select
 from spark_kafkawire.protocol.modern.fetch import READ_COMMITTED
-from spark_kafkawire.protocol.modern.group_offsets import OffsetFetchTopic, OffsetFetchTopicReply
 from spark_kafkawire.protocol.modern.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsPartitionReply,
@@ -29,6 +28,7 @@ from spark_kafkawire.protocol.modern.list_offsets import (
     ListOffsetsRequest,
 )
 from spark_kafkawire.protocol.modern.metadata import MetadataReply, MetadataRequest, MetadataTopic
+from spark_kafkawire.protocol.modern.offset_fetch import OffsetFetchTopic, OffsetFetchTopicReply
 from tests.records.batches import batch, record
 from tests.support.golden import CORPUS, read_json
 from tests.support.log_server import LogServer

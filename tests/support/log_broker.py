@@ -20,9 +20,9 @@ from spark_kafkawire.protocol.modern import (
     describe_groups,
     fetch,
     find_coordinator,
-    group_offsets,
     list_offsets,
     metadata,
+    offset_fetch,
     produce,
 )
 from spark_kafkawire.protocol.modern.api_versions import ApiVersion, ApiVersionsReply, ApiVersionsRequest
@@ -84,7 +84,7 @@ class LogBroker:
             produce.ProduceRequest: self._produce,
             produce.InitProducerIdRequest: self._init_producer_id,
             find_coordinator.FindCoordinatorRequest: self._find_coordinator,
-            group_offsets.OffsetFetchRequest: self._offset_fetch,
+            offset_fetch.OffsetFetchRequest: self._offset_fetch,
             describe_groups.DescribeGroupsRequest: self._describe_groups,
             describe_configs.DescribeConfigsRequest: self._describe_configs,
         }
@@ -295,29 +295,29 @@ class LogBroker:
         )
         return describe_groups.DescribeGroupsReply(groups=groups)
 
-    def _offset_fetch(self, request: group_offsets.OffsetFetchRequest) -> group_offsets.OffsetFetchReply:
+    def _offset_fetch(self, request: offset_fetch.OffsetFetchRequest) -> offset_fetch.OffsetFetchReply:
         groups = tuple(
-            group_offsets.OffsetFetchGroupReply(
+            offset_fetch.OffsetFetchGroupReply(
                 group_id=group.group_id, topics=self._committed(group.topics), error_code=0
             )
             for group in request.groups
         )
-        return group_offsets.OffsetFetchReply(topics=self._committed(request.topics), groups=groups)
+        return offset_fetch.OffsetFetchReply(topics=self._committed(request.topics), groups=groups)
 
     def _committed(
-        self, topics: tuple[group_offsets.OffsetFetchTopic, ...] | None
-    ) -> tuple[group_offsets.OffsetFetchTopicReply, ...]:
+        self, topics: tuple[offset_fetch.OffsetFetchTopic, ...] | None
+    ) -> tuple[offset_fetch.OffsetFetchTopicReply, ...]:
         """Every group has committed offset 1 everywhere."""
         if topics is None:
             topics = tuple(
-                group_offsets.OffsetFetchTopic(name=name, partition_indexes=tuple(range(len(logs))))
+                offset_fetch.OffsetFetchTopic(name=name, partition_indexes=tuple(range(len(logs))))
                 for name, logs in self.logs.items()
             )
         return tuple(
-            group_offsets.OffsetFetchTopicReply(
+            offset_fetch.OffsetFetchTopicReply(
                 name=topic.name,
                 partitions=tuple(
-                    group_offsets.OffsetFetchPartitionReply(
+                    offset_fetch.OffsetFetchPartitionReply(
                         partition_index=index, committed_offset=1, error_code=0
                     )
                     for index in topic.partition_indexes

@@ -19,8 +19,8 @@ from ...protocol.modern.consumer_group_describe import (
 )
 from ...protocol.modern.describe_groups import DescribedGroup, DescribeGroupsReply, DescribeGroupsRequest
 from ...protocol.modern.error_codes import ErrorCode, broker_error
-from ...protocol.modern.group_offsets import OffsetFetchReply, OffsetFetchRequest
 from ...protocol.modern.list_groups import ListGroupsReply, ListGroupsRequest
+from ...protocol.modern.offset_fetch import OffsetFetchReply, OffsetFetchRequest
 from ..asking import side_by_side
 from .group_offsets import ask_coordinator, coordinator_of
 from .metadata import Metadata

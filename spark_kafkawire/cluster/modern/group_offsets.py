@@ -13,11 +13,13 @@ from ...net.retry import Attempts
 from ...options import NetOptions
 from ...protocol.modern.error_codes import ErrorCode, broker_error
 from ...protocol.modern.find_coordinator import FindCoordinatorRequest
-from ...protocol.modern.group_offsets import (
+from ...protocol.modern.offset_commit import (
     OffsetCommitPartition,
     OffsetCommitReply,
     OffsetCommitRequest,
     OffsetCommitTopic,
+)
+from ...protocol.modern.offset_fetch import (
     OffsetFetchGroupReply,
     OffsetFetchReply,
     OffsetFetchRequest,

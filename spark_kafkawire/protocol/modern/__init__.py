@@ -28,10 +28,11 @@ from .describe_configs import DESCRIBE_CONFIGS
 from .describe_groups import DESCRIBE_GROUPS
 from .fetch import FETCH
 from .find_coordinator import FIND_COORDINATOR
-from .group_offsets import OFFSET_COMMIT, OFFSET_FETCH
 from .list_groups import LIST_GROUPS
 from .list_offsets import LIST_OFFSETS
 from .metadata import METADATA
+from .offset_commit import OFFSET_COMMIT
+from .offset_fetch import OFFSET_FETCH
 from .old_brokers import BEFORE_API_VERSIONS
 from .produce import INIT_PRODUCER_ID, PRODUCE
 from .sasl import SASL_AUTHENTICATE, SASL_HANDSHAKE

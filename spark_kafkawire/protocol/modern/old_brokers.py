@@ -44,10 +44,11 @@ from .api_versions import API_VERSIONS
 from .describe_groups import DESCRIBE_GROUPS, DescribeGroupsRequest
 from .fetch import FETCH
 from .find_coordinator import FIND_COORDINATOR
-from .group_offsets import OFFSET_COMMIT, OFFSET_FETCH
 from .limits import small_reply_bytes_max
 from .list_offsets import LIST_OFFSETS
 from .metadata import METADATA
+from .offset_commit import OFFSET_COMMIT
+from .offset_fetch import OFFSET_FETCH
 from .produce import PRODUCE
 
 #: What brokers 0.8.2 and 0.9 speak, and 0.8.0 as far as it knows groups: they cannot be asked.

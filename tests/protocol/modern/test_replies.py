@@ -20,9 +20,10 @@ from spark_kafkawire.protocol.modern import (
     describe_groups,
     fetch,
     find_coordinator,
-    group_offsets,
     list_offsets,
     metadata,
+    offset_commit,
+    offset_fetch,
     produce,
     sasl,
 )
@@ -129,34 +130,34 @@ def coordinated(**changes: Any) -> find_coordinator.FindCoordinatorReply:
     return find_coordinator.FindCoordinatorReply(coordinators=(replace(COORDINATOR, **changes),))
 
 
-def committed(topic: str = "t", group: str = "g", **changes: Any) -> group_offsets.OffsetFetchReply:
-    partition = group_offsets.OffsetFetchPartitionReply(
+def committed(topic: str = "t", group: str = "g", **changes: Any) -> offset_fetch.OffsetFetchReply:
+    partition = offset_fetch.OffsetFetchPartitionReply(
         **{"partition_index": 0, "committed_offset": 1, "error_code": 0, **changes}
     )
-    topics = (group_offsets.OffsetFetchTopicReply(name=topic, partitions=(partition,)),)
-    return group_offsets.OffsetFetchReply(
-        groups=(group_offsets.OffsetFetchGroupReply(group_id=group, topics=topics, error_code=0),)
+    topics = (offset_fetch.OffsetFetchTopicReply(name=topic, partitions=(partition,)),)
+    return offset_fetch.OffsetFetchReply(
+        groups=(offset_fetch.OffsetFetchGroupReply(group_id=group, topics=topics, error_code=0),)
     )
 
 
-COMMITTED_OF: Final = group_offsets.OffsetFetchRequest.for_group(
-    "g", (group_offsets.OffsetFetchTopic(name="t", partition_indexes=(0,)),)
+COMMITTED_OF: Final = offset_fetch.OffsetFetchRequest.for_group(
+    "g", (offset_fetch.OffsetFetchTopic(name="t", partition_indexes=(0,)),)
 )
-COMMITTING: Final = group_offsets.OffsetCommitRequest(
+COMMITTING: Final = offset_commit.OffsetCommitRequest(
     group_id="g",
     topics=(
-        group_offsets.OffsetCommitTopic(
+        offset_commit.OffsetCommitTopic(
             name="t",
-            partitions=(group_offsets.OffsetCommitPartition(partition_index=0, committed_offset=1),),
+            partitions=(offset_commit.OffsetCommitPartition(partition_index=0, committed_offset=1),),
         ),
     ),
 )
 
 
-def commits(topic: str, partition: int) -> group_offsets.OffsetCommitReply:
-    told_of = group_offsets.OffsetCommitPartitionReply(partition_index=partition, error_code=0)
-    return group_offsets.OffsetCommitReply(
-        topics=(group_offsets.OffsetCommitTopicReply(name=topic, partitions=(told_of,)),)
+def commits(topic: str, partition: int) -> offset_commit.OffsetCommitReply:
+    told_of = offset_commit.OffsetCommitPartitionReply(partition_index=partition, error_code=0)
+    return offset_commit.OffsetCommitReply(
+        topics=(offset_commit.OffsetCommitTopicReply(name=topic, partitions=(told_of,)),)
     )
 
 
@@ -273,7 +274,7 @@ NOTHING_07: Final = v07.FetchReply(0, b"")
         (metadata.MetadataRequest(topics=None), told("a\nb"), 9, r"the name 'a\nb', which none has"),
         (metadata.MetadataRequest(topics=None), told("x" * 256), 9, "which none has"),
         (
-            group_offsets.OffsetFetchRequest.for_group("g", None),
+            offset_fetch.OffsetFetchRequest.for_group("g", None),
             committed(topic=""),
             8,
             "it gives a topic the name '', which none has",
@@ -403,7 +404,7 @@ def test_a_reply_that_is_none_to_its_request_is_refused(
         ),
         pytest.param(
             COMMITTED_OF,
-            group_offsets.OffsetFetchReply(error_code=16),
+            offset_fetch.OffsetFetchReply(error_code=16),
             7,
             id="a group that another broker coordinates",
         ),

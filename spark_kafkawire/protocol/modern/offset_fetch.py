@@ -1,21 +1,7 @@
-"""OffsetCommit and OffsetFetch: the committed offsets of a consumer group.
+"""OffsetFetch: tells the committed offsets of a consumer group.
 
-Later versions of OffsetFetch ask for several groups at once, in another shape.
-``OffsetFetchRequest.for_group`` fills in both shapes, and ``OffsetFetchReply.group_of`` reads both.
-
-Versions of OffsetCommit::
-
-    0       not spoken: ZooKeeper keeps the offsets
-    1       the brokers keep them; each with its time
-    2       one retention time in place of those times
-    3       throttle time
-    4       throttled replies come at once, and the client waits (KIP-219)
-    5       no retention time any more (KIP-211)
-    6       epochs of leaders (KIP-320)
-    7       static members (KIP-345)
-    8       flexible (KIP-482)
-    9       not spoken: members of groups that brokers coordinate (KIP-848)
-    10      not spoken: topics by id (KIP-848)
+Later versions ask for several groups at once, in another shape. ``OffsetFetchRequest.for_group`` fills in
+both shapes, and ``OffsetFetchReply.group_of`` reads both.
 
 Versions of OffsetFetch::
 
@@ -31,7 +17,7 @@ Versions of OffsetFetch::
     9       not spoken: members of groups that brokers coordinate (KIP-848)
     10      not spoken: topics by id (KIP-848)
 
-Source: Apache Kafka's OffsetCommit*.json and OffsetFetch*.json.
+Source: Apache Kafka's OffsetFetchRequest.json and OffsetFetchResponse.json.
 """
 
 from __future__ import annotations
@@ -47,61 +33,6 @@ from .limits import reply_bytes_max
 
 #: ``committed_offset`` of a partition for which the group has committed none.
 NO_OFFSET: Final = -1
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OffsetCommitPartition:
-    """The offset of the next record that the group wants to read."""
-
-    partition_index: int = wire(INT32)
-    committed_offset: int = wire(INT64)
-    committed_leader_epoch: int = wire(INT32, since=6, default=-1, ignorable=True)
-    commit_timestamp: int = wire(INT64, since=1, until=1, default=-1)
-    committed_metadata: str | None = wire(String(), nullable_since=0, default=None)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OffsetCommitTopic:
-    """Offsets of one topic's partitions."""
-
-    name: str = wire(String())
-    partitions: tuple[OffsetCommitPartition, ...] = wire(Array(Struct(OffsetCommitPartition)))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OffsetCommitRequest:
-    """Commit offsets; the defaults are those of a client that is no member of the group."""
-
-    group_id: str = wire(String())
-    generation_id_or_member_epoch: int = wire(INT32, default=-1)
-    member_id: str = wire(String(), default="")
-    group_instance_id: str | None = wire(String(), since=7, nullable_since=7, default=None)
-    retention_time_ms: int = wire(INT64, since=2, until=4, default=-1, ignorable=True)
-    topics: tuple[OffsetCommitTopic, ...] = wire(Array(Struct(OffsetCommitTopic)))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OffsetCommitPartitionReply:
-    """Whether a partition's offset was committed."""
-
-    partition_index: int = wire(INT32)
-    error_code: int = wire(INT16)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OffsetCommitTopicReply:
-    """Outcomes of one topic's partitions."""
-
-    name: str = wire(String())
-    partitions: tuple[OffsetCommitPartitionReply, ...] = wire(Array(Struct(OffsetCommitPartitionReply)))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OffsetCommitReply:
-    """What became of each partition's offset."""
-
-    throttle_time_ms: int = wire(INT32, since=3, default=0)
-    topics: tuple[OffsetCommitTopicReply, ...] = wire(Array(Struct(OffsetCommitTopicReply)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -194,14 +125,7 @@ class OffsetFetchReply:
         return next(group for group in self.groups if group.group_id == group_id)
 
 
-def _commit_faults(request: OffsetCommitRequest, reply: OffsetCommitReply, _version: int) -> Faults:
-    return unlike(
-        [(topic.name, part.partition_index) for topic in request.topics for part in topic.partitions],
-        [(topic.name, part.partition_index) for topic in reply.topics for part in topic.partitions],
-    )
-
-
-def _fetch_faults(request: OffsetFetchRequest, reply: OffsetFetchReply, _version: int) -> Faults:
+def _faults(request: OffsetFetchRequest, reply: OffsetFetchReply, _version: int) -> Faults:
     if reply.groups is None:
         if not reply.error_code:
             yield from _topic_faults(request.topics, reply.topics)
@@ -228,25 +152,13 @@ def _topic_faults(
             yield from below(NO_OFFSET, "committed offset", partition.committed_offset, topic.name)
 
 
-OFFSET_COMMIT: Final = Api(
-    "OffsetCommit",
-    8,
-    OffsetCommitRequest,
-    OffsetCommitReply,
-    reply_bytes_max,
-    faults=_commit_faults,
-    versions=VersionRange(1, 8),
-    flexible_since=8,
-    throttles_since=4,
-)
-
 OFFSET_FETCH: Final = Api(
     "OffsetFetch",
     9,
     OffsetFetchRequest,
     OffsetFetchReply,
     reply_bytes_max,
-    faults=_fetch_faults,
+    faults=_faults,
     versions=VersionRange(1, 8),
     flexible_since=6,
     throttles_since=4,

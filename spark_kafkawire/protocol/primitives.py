@@ -1,8 +1,8 @@
 """The wire's types: each reads ``(buf, pos) -> (value, next_pos)`` and writes buffers to a list.
 
-All integers are big-endian. Reading never copies: ``Bytes`` and ``Rest`` give views of the
-frame, which own no memory and keep the frame alive. Whatever does not fit in the frame raises
-``ProtocolError`` (fatal for the connection).
+All integers are big-endian. Reading never copies: ``Bytes`` gives views of the frame, which own no memory
+and keep the frame alive. Whatever does not fit in the frame raises ``ProtocolError`` (fatal for the
+connection).
 
 Strings, byte fields and arrays start with a length, whose own type is theirs to choose. The length
 -1 is null, and an error where the type is not ``nullable``.
@@ -169,19 +169,7 @@ class Bytes:
         out.append(value)
 
 
-@dataclass(frozen=True, slots=True)
-class Rest:
-    """Everything up to the end of the frame; read as a view of it."""
-
-    def read(self, buf: memoryview, pos: int) -> tuple[Buffer, int]:
-        return buf[pos:], len(buf)
-
-    def write(self, value: Buffer, out: list[Buffer]) -> None:
-        out.append(value)
-
-
 BYTES: Final = Bytes()
-REST: Final = Rest()
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,45 +208,6 @@ class Array(Generic[T]):
         self.count.write(len(value), out)
         for element in value:
             self.element.write(element, out)
-
-
-@dataclass(frozen=True, slots=True)
-class Sequel(Generic[T]):
-    """Elements without a count, up to the end of the frame."""
-
-    element: Type[T]
-
-    def read(self, buf: memoryview, pos: int) -> tuple[tuple[T, ...], int]:
-        elements = []
-        while pos < len(buf):
-            element, pos = self.element.read(buf, pos)
-            elements.append(element)
-        return tuple(elements), pos
-
-    def write(self, value: Sequence[T], out: list[Buffer]) -> None:
-        for element in value:
-            self.element.write(element, out)
-
-
-@dataclass(frozen=True, slots=True)
-class Sized(Generic[T]):
-    """``length int32 | value``, the value filling exactly that length."""
-
-    element: Type[T]
-
-    def read(self, buf: memoryview, pos: int) -> tuple[T, int]:
-        size, pos = INT32.read(buf, pos)
-        inner = take(buf, pos, size, "block")
-        value, end = self.element.read(inner, 0)
-        if end != size:
-            raise ProtocolError(f"block of {size} bytes at {pos} holds a value of {end} bytes")
-        return value, pos + size
-
-    def write(self, value: T, out: list[Buffer]) -> None:
-        inner: list[Buffer] = []
-        self.element.write(value, inner)
-        INT32.write(sum(map(len, inner)), out)
-        out += inner
 
 
 def join(parts: list[Buffer]) -> bytes:

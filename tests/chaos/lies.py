@@ -32,13 +32,11 @@ from spark_kafkawire.protocol.primitives import (
     Bool,
     Bytes,
     Int,
-    Rest,
-    Sequel,
-    Sized,
     String,
     Uuid,
 )
 from spark_kafkawire.protocol.schema import Struct
+from spark_kafkawire.protocol.v07.primitives import Rest, RestArray, Sized
 from tests.support.log_broker import OFFERED
 from tests.support.log_server import Sent
 from tests.support.memory_log import split
@@ -103,7 +101,7 @@ def _made_up(wire_type: AnyType) -> Any:
         case Struct():
             here = {name: _made_up(field) for name, field, _ in wire_type.members()}
             return wire_type.message(**here)
-        case Array() | Sequel():
+        case Array() | RestArray():
             return (_made_up(wire_type.element),)
         case Sized():
             return _made_up(wire_type.element)
@@ -355,7 +353,7 @@ def kinds_of(wire_type: AnyType, name: str) -> Kinds:
             return _BOOLS
         case Array():
             return _ARRAYS
-        case Sequel():
+        case RestArray():
             return {kind: lie for kind, lie in _ARRAYS.items() if kind not in _LENGTHS}
     raise AssertionError(f"no lie is known of {wire_type}: a new type needs some")
 

@@ -12,8 +12,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from spark_kafkawire.protocol.primitives import AnyType, Array, Buffer, Sequel, Sized
+from spark_kafkawire.protocol.primitives import AnyType, Array, Buffer
 from spark_kafkawire.protocol.schema import Struct
+from spark_kafkawire.protocol.v07.primitives import RestArray, Sized
 from spark_kafkawire.protocol.varint import UNSIGNED_VARINT
 
 #: Elements of one array that are told apart: all that an honest reply of the tests has.
@@ -49,7 +50,7 @@ def spots(wire_type: AnyType, value: Any, path: Path = ()) -> Iterator[Spot]:
         case Struct():
             for name, field, _ in wire_type.members():
                 yield from spots(field, getattr(value, name), (*path, name))
-        case Array() | Sequel():
+        case Array() | RestArray():
             yield Spot(path, wire_type, value)
             for index, element in enumerate((value or ())[:_ELEMENTS_MAX]):
                 yield from spots(wire_type.element, element, (*path, index))
@@ -80,7 +81,7 @@ def write(wire_type: AnyType, value: Any, out: list[Buffer]) -> None:
             wire_type.count.write(len(value), out)
             for element in value:
                 write(wire_type.element, element, out)
-        case Sequel():
+        case RestArray():
             for element in value:
                 write(wire_type.element, element, out)
         case Sized():

@@ -17,9 +17,10 @@ from typing import Final
 from ...model import Generation
 from ..api import Api
 from ..dialect import Dialect
-from ..primitives import BYTES, INT16, INT32, INT64, REST, Array, Buffer, Sequel, Sized, String
+from ..primitives import BYTES, INT16, INT32, INT64, Array, Buffer, String
 from ..replies import Faults, below, nothing_to_compare
 from ..schema import Struct, wire
+from .primitives import REST, RestArray, Sized
 
 #: ``time`` of an OFFSETS request: the end of the log, then the starts of its segments.
 LATEST_TIME: Final = -1
@@ -77,7 +78,7 @@ class MultiFetchReply:
     """``error int16`` (always 0), then ``length int32 | FETCH reply`` for each, in order."""
 
     error_code: int = wire(INT16)
-    replies: tuple[FetchReply, ...] = wire(Sequel(Sized(Struct(FetchReply))))
+    replies: tuple[FetchReply, ...] = wire(RestArray(Sized(Struct(FetchReply))))
 
 
 @dataclass(frozen=True, slots=True)

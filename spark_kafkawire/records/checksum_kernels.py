@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from .compiler import BYTES, PLACE, inlined, kernel, library_crc32
+from .compiler import BYTES, PLACE, inlined, kernel
+from .native import library_crc32
 
 
 @inlined

@@ -18,7 +18,8 @@ from pathlib import Path
 from typing import Any, Final, Generic, ParamSpec, TypeVar
 
 import numpy as np
-from isal import isal_zlib
+
+from .native import compile_native
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -105,18 +106,6 @@ def inlined(function: Callable[P, R]) -> Callable[P, R]:
     return function
 
 
-def copy(target: Any, target_pos: int, source: Any, source_pos: int, size: int) -> None:
-    """Copy bytes between arrays inside a kernel. Compiled, this is ``memcpy``: bounds are the caller's."""
-    target[target_pos : target_pos + size] = source[source_pos : source_pos + size]
-
-
-def library_crc32(address: int, source: Any, pos: int, size: int) -> int:
-    """The CRC-32 of bytes inside a kernel. Compiled, this calls the C function at ``address``, which is
-    ``checksum.library_address``: bounds are the caller's."""
-    del address  # interpreted, the library is called as any other
-    return int(isal_zlib.crc32(source[pos : pos + size]))
-
-
 def expect(rows: int) -> bool:
     """Tell that so many rows are about to go through kernels; whether they will run compiled.
 
@@ -164,8 +153,7 @@ def _compile(kernels: list[Kernel[Any, Any]]) -> None:
         default_cache = config.CACHE_DIR
         config.CACHE_DIR = default_cache or str(_cache_folder())
         try:
-            _compile_copy()
-            _compile_library_crc32()
+            compile_native()
             for function in _inlined:
                 _compile_inlined(function)
             compiled = [numba.njit(each.signature, cache=True, nogil=True)(each.function) for each in kernels]
@@ -178,74 +166,6 @@ def _compile(kernels: list[Kernel[Any, Any]]) -> None:
 @functools.cache
 def _compile_inlined(function: Callable[..., Any]) -> None:
     import_module("numba.core.extending").register_jitable(forceinline=True)(function)
-
-
-@functools.cache
-def _compile_copy() -> None:
-    """Give ``copy`` its compiled form, for a loop over bytes or a slice is 4 to 13 times slower.
-
-    Kernels in the cache keep the form they were compiled with: numba looks at their own file only.
-    """
-    types = import_module("numba").types
-    cgutils = import_module("numba.core.cgutils")
-    extending = import_module("numba.extending")
-
-    def memcpy(_: Any, target: Any, target_pos: Any, source: Any, source_pos: Any, size: Any) -> Any:
-        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            to_array, to_pos, from_array, from_pos, count = args
-            to_data = context.make_array(signature.args[0])(context, builder, to_array).data
-            from_data = context.make_array(signature.args[2])(context, builder, from_array).data
-            to_place = builder.gep(to_data, [to_pos])
-            from_place = builder.gep(from_data, [from_pos])
-            cgutils.raw_memcpy(builder, to_place, from_place, count, 1)
-            return context.get_dummy_value()
-
-        del target_pos, source_pos, size  # these are int64, whatever is passed
-        int64 = types.int64
-        return types.void(target, int64, source, int64, int64), generate
-
-    intrinsic = extending.intrinsic(memcpy)
-
-    def call(target: Any, target_pos: Any, source: Any, source_pos: Any, size: Any) -> Any:
-        intrinsic(target, target_pos, source, source_pos, size)
-
-    def overload(target: Any, target_pos: Any, source: Any, source_pos: Any, size: Any) -> Any:
-        del target, target_pos, source, source_pos, size  # one form for all types
-        return call
-
-    extending.overload(copy)(overload)
-
-
-@functools.cache
-def _compile_library_crc32() -> None:
-    """Give ``library_crc32`` its compiled form: ``uint32 f(uint32 crc, bytes *, uint64 size)`` is called."""
-    types = import_module("numba").types
-    ir = import_module("llvmlite.ir")
-    extending = import_module("numba.extending")
-
-    def crc32(_: Any, address: Any, source: Any, pos: Any, size: Any) -> Any:
-        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            at, array, from_pos, count = args
-            data = context.make_array(signature.args[1])(context, builder, array).data
-            place = builder.gep(data, [from_pos])
-            uint32 = ir.IntType(32)
-            function_type = ir.FunctionType(uint32, [uint32, place.type, ir.IntType(64)])
-            function = builder.inttoptr(at, function_type.as_pointer())
-            return builder.zext(builder.call(function, [uint32(0), place, count]), ir.IntType(64))
-
-        del address, pos, size  # these are int64, whatever is passed
-        return types.int64(types.int64, source, types.int64, types.int64), generate
-
-    intrinsic = extending.intrinsic(crc32)
-
-    def call(address: Any, source: Any, pos: Any, size: Any) -> Any:
-        return intrinsic(address, source, pos, size)
-
-    def overload(address: Any, source: Any, pos: Any, size: Any) -> Any:
-        del address, source, pos, size  # one form for all types
-        return call
-
-    extending.overload(library_crc32)(overload)
 
 
 def _cache_folder() -> Path:

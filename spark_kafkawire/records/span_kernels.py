@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from .compiler import BYTES, copy, inlined, kernel
+from .compiler import BYTES, inlined, kernel
+from .native import copy
 
 
 @inlined

@@ -115,14 +115,14 @@ from threading import Barrier, BrokenBarrierError
 from numba.core import config
 before = config.CACHE_DIR
 # Threads meet where the cache is changed, or wait for each other in vain.
-both, met, compile_copy = Barrier(2), [], compiler._compile_copy
+both, met, compile_native = Barrier(2), [], compiler.compile_native
 def meet():
     try:
         met.append(both.wait(1))
     except BrokenBarrierError:
         pass
-    compile_copy()
-compiler._compile_copy = meet
+    compile_native()
+compiler.compile_native = meet
 with ThreadPoolExecutor(2) as pool:
     assert all(pool.map(lambda kernel: kernel.compile(), compiler._kernels[:2]))
 assert not met, met

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..compiler import BYTES, copy, kernel
+from ..compiler import BYTES, kernel
 from ..log_kernels import BAD_RECORD, END
+from ..native import copy
 from ..span_kernels import size_at
 from .varints import varint, varint_size, write_varint
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from ..compiler import BYTES, copy, inlined, kernel
+from ..compiler import BYTES, inlined, kernel
 from ..log_kernels import (
     ATTRIBUTES,
     BAD_COUNT,
@@ -23,6 +23,7 @@ from ..log_kernels import (
     SIZE,
 )
 from ..log_layout import BATCH_OVERHEAD, RECORD_BYTES_MIN, TIMESTAMP_TYPE_BIT
+from ..native import copy
 from .varints import varint, varlong
 
 #: What ``read_records`` sums up over the rows it keeps.

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from ..compiler import BYTES, copy, kernel
+from ..compiler import BYTES, kernel
 from ..log_layout import BATCH_OVERHEAD
+from ..native import copy
 from ..span_kernels import size_at
 from .varints import varint_size, write_varint
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..compiler import BYTES, copy, inlined, kernel
+from ..compiler import BYTES, inlined, kernel
 from ..log_kernels import CRC, MAGIC, POS, SIZE, int32
 from ..log_layout import (
     LENGTH_BYTES,
@@ -14,6 +14,7 @@ from ..log_layout import (
     TIMESTAMP_BYTES,
     TIMESTAMP_POS,
 )
+from ..native import copy
 from ..span_kernels import size_at
 
 

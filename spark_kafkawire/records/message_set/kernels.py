@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from ..compiler import BYTES, PLACE, copy, inlined, kernel, library_crc32
+from ..compiler import BYTES, PLACE, inlined, kernel
+from ..native import copy, library_crc32
 
 #: Why a kernel came back.
 END: Final = 0

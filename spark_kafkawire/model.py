@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import enum
 import uuid
+from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final
 
 from .errors import shown
 
@@ -30,7 +33,20 @@ class Generation(enum.Enum):
     @property
     def offset_unit(self) -> OffsetUnit:
         """What offsets count: bytes of the log until 0.7, records since."""
-        return OffsetUnit.BYTES if self is Generation.V07 else OffsetUnit.RECORDS
+        return _OFFSET_UNITS[self]
+
+    @property
+    def has_logs_of_brokers(self) -> bool:
+        """Whether a log belongs to one broker, whose id is part of its name: until 0.7. Later ones move."""
+        return _HAS_LOGS_OF_BROKERS[self]
+
+
+_OFFSET_UNITS: Final[Mapping[Generation, OffsetUnit]] = MappingProxyType(
+    {Generation.V07: OffsetUnit.BYTES, Generation.MODERN: OffsetUnit.RECORDS}
+)
+_HAS_LOGS_OF_BROKERS: Final[Mapping[Generation, bool]] = MappingProxyType(
+    {Generation.V07: True, Generation.MODERN: False}
+)
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -2,15 +2,30 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
 import pkgutil
 from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Final
 
 import pytest
 
 import spark_kafkawire
 from spark_kafkawire.model import Generation, OffsetUnit
 from spark_kafkawire.protocol.dialects import DIALECTS
+
+ROOT: Final = Path(spark_kafkawire.__file__).parents[1]
+SOURCES: Final = sorted(
+    path
+    for folder in ("spark_kafkawire", "jobs", "tests/chaos")
+    for path in ROOT.joinpath(folder).rglob("*.py")
+)
+#: What may compare, and why.
+COMPARING: Final = {
+    "spark_kafkawire/jobs/ingest/run.py": "how many messages come is known where offsets count them",
+    "spark_kafkawire/options/raw.py": "an option is of the generation that was chosen, or is refused",
+}
 
 
 def tables() -> Iterator[tuple[str, set[object]]]:
@@ -38,3 +53,47 @@ def test_a_dialect_is_the_one_of_its_generation() -> None:
 def test_offsets_count_bytes_until_07_and_records_since() -> None:
     assert Generation.V07.offset_unit is OffsetUnit.BYTES
     assert Generation.MODERN.offset_unit is OffsetUnit.RECORDS
+
+
+def names_generation(node: ast.AST) -> bool:
+    """Whether an operand is a generation or what stands for one: a dialect, or a unit of offsets."""
+    match node:
+        case ast.Attribute(value=ast.Name(id="Generation" | "OffsetUnit")):
+            return True
+        case ast.Name(id=name) | ast.Attribute(attr=name):
+            return name in ("generation", "_generation", "dialect", "_dialect", "DIALECT", "offset_unit")
+        case ast.Tuple(elts=elements) | ast.Set(elts=elements) | ast.List(elts=elements):
+            return any(map(names_generation, elements))
+    return False
+
+
+def decisions(source: str) -> Iterator[int]:
+    """The lines that ask which generation it is, instead of looking up what differs."""
+    for node in ast.walk(ast.parse(source)):
+        match node:
+            case ast.Compare(left=left, comparators=others) if any(map(names_generation, (left, *others))):
+                yield node.lineno
+            case ast.MatchValue(value=value) if names_generation(value):
+                yield value.lineno
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "generation is Generation.V07",
+        "self._generation != other",
+        "Generation.MODERN == found",
+        "options.discovery.generation in (Generation.V07,)",
+        "self.dialect is v07.DIALECT",
+        "unit is OffsetUnit.BYTES",
+        "match unit:\n    case OffsetUnit.BYTES:\n        pass",
+    ],
+)
+def test_a_decision_is_seen_in_whichever_idiom(line: str) -> None:
+    assert list(decisions(line))
+
+
+def test_no_code_asks_which_generation_it_is() -> None:
+    found = {path.relative_to(ROOT).as_posix(): list(decisions(path.read_text())) for path in SOURCES}
+    assert len(found) > 250
+    assert {path for path, lines in found.items() if lines} == COMPARING.keys(), found

@@ -63,6 +63,10 @@ class Cluster(Protocol):
     def bounds(self, logs: Sequence[TopicPartition]) -> dict[TopicPartition, LogBounds]:
         """Where each log starts and ends now, in the order of ``logs``."""
 
+    def cut_points(self, logs: Sequence[TopicPartition]) -> dict[TopicPartition, tuple[int, ...]] | None:
+        """Where each log may be split: offsets at which a message begins, ascending. None, without asking,
+        where one begins at every offset."""
+
     def high_watermarks(self, logs: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
         """Where each log ends, also for those who read committed records only."""
 

@@ -10,8 +10,9 @@ from __future__ import annotations
 import logging
 import time
 import uuid
-from collections.abc import Callable, Collection, Iterable
-from dataclasses import replace
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Final, TypeVar
 
 from ..cluster.cluster import Cluster, cluster_of
@@ -24,9 +25,24 @@ from .batch import matching, select
 _log = logging.getLogger("spark_kafkawire")
 T = TypeVar("T")
 
-#: How long is believed which logs there are, seconds. Any later broker tells it in one answer; of 0.7 all
-#: of ZooKeeper, or each broker, is asked.
-_LOGS_AGE_S: Final = {Generation.V07: 5.0, Generation.MODERN: 0.0}
+
+@dataclass(frozen=True, slots=True)
+class _Look:
+    """How a cluster is looked at again. ``age_max_s`` is how long is believed which logs there are.
+
+    A cluster that ``stays`` is as it was when it was first asked: a new one is taken for the next look, which
+    leaves it to ``StreamLogs.ask`` to be patient.
+    """
+
+    age_max_s: float
+    stays: bool
+
+
+#: Any later broker tells in one answer which logs there are; of 0.7 all of ZooKeeper, or each broker,
+#: is asked.
+_LOOKS: Final[Mapping[Generation, _Look]] = MappingProxyType(
+    {Generation.V07: _Look(5.0, stays=True), Generation.MODERN: _Look(0.0, stays=False)}
+)
 #: How long after its last answer a topic that is not there is asked for again, seconds: nobody says at once
 #: that there is none.
 _MISSING_AGE_S: Final = 5.0
@@ -38,7 +54,7 @@ class StreamLogs:
     def __init__(self, options: ReadOptions, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._options = options
         self._clock = clock
-        self._generation = options.discovery.generation
+        self._look = _LOOKS[options.discovery.generation]
         self._cluster: Cluster | None = None
         self._logs: tuple[TopicPartition, ...] = ()
         self._looked_s = float("-inf")
@@ -88,27 +104,31 @@ class StreamLogs:
     def unreachable(self, logs: Iterable[TopicPartition]) -> list[TopicPartition]:
         """Those of the logs whose broker is away, where the name of a log holds one (0.7): they are there,
         and nobody can read them now."""
-        if self._generation is not Generation.V07:
+        of_brokers = [log for log in logs if log.broker is not None]
+        if not of_brokers:
             return []
         alive = {broker.id for broker in self.ask(lambda cluster: cluster.brokers())}
-        return [log for log in logs if log.broker not in alive]
+        return [log for log in of_brokers if log.broker not in alive]
 
     def _asked(self) -> Cluster:
-        """The cluster to ask: one of 0.7 stays as it was when it was first asked, so a new one is taken."""
-        is_old = self._clock() - self._looked_s >= _LOGS_AGE_S[self._generation]
-        if self._cluster is None or (is_old and self._generation is Generation.V07):
-            options = self._options
-            if self._generation is Generation.V07:  # ``ask`` is patient, and looks anew each time
-                options = replace(options, planning_retry=options.planning_retry.impatient)
-            self._cluster = cluster_of(options)
+        """The cluster to ask."""
+        if self._cluster is None or (self._is_old and self._look.stays):
+            retry = self._options.planning_retry
+            retry = retry.impatient if self._look.stays else retry
+            self._cluster = cluster_of(replace(self._options, planning_retry=retry))
         return self._cluster
+
+    @property
+    def _is_old(self) -> bool:
+        """Whether it is to be asked again which logs there are."""
+        return self._clock() - self._looked_s >= self._look.age_max_s
 
     def _bounds(self, cluster: Cluster, logs: tuple[TopicPartition, ...]) -> dict[TopicPartition, LogBounds]:
         leaders = cluster.leaders_of(logs)  # those of missing brokers are left out, where that is borne
         return cluster.bounds([log for log in logs if log in leaders])
 
     def _there(self, cluster: Cluster, known: Collection[TopicPartition]) -> tuple[TopicPartition, ...]:
-        if self._clock() - self._looked_s >= _LOGS_AGE_S[self._generation]:
+        if self._is_old:
             cluster.await_logs(known)
             self._logs = self._selected(cluster, {log.topic for log in known})
             cluster.await_logs(self._logs)

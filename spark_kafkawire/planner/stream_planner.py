@@ -29,7 +29,7 @@ from ..errors import (
     UnknownTopicError,
     shown,
 )
-from ..model import Generation, Leader, LogBounds, OffsetRange, TopicPartition
+from ..model import Leader, LogBounds, OffsetRange, TopicPartition
 from ..net.known_versions import KNOWN
 from ..net.retry import Attempts
 from ..options import LimitKind, StreamOptions
@@ -234,11 +234,8 @@ class StreamPlanner:
 
     def _cut_points(self, ranges: Iterable[OffsetRange]) -> Mapping[TopicPartition, tuple[int, ...]] | None:
         splits = self._read.min_partitions is not None or self._read.partition_size_max is not None
-        if self._read.discovery.generation is Generation.MODERN or not splits:
-            return None
         logs = [each.log for each in ranges]
-        bounds = self._logs.ask(lambda cluster: cluster.bounds(logs))
-        return {log: bounds[log].segment_starts or () for log in logs}
+        return self._logs.ask(lambda cluster: cluster.cut_points(logs)) if splits else None
 
     def _option(self, part: OffsetRange) -> str | None:
         """The option that gave the start of a range as a number: in 0.7 it may be no message boundary."""

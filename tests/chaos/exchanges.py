@@ -15,12 +15,11 @@ from spark_kafkawire import KafkaWireDataSource
 from spark_kafkawire.cluster.modern.create_topics import create_topics
 from spark_kafkawire.cluster.modern.metadata import Metadata
 from spark_kafkawire.jobs.offsets.survey import Surveyed
-from spark_kafkawire.model import TopicPartition
+from spark_kafkawire.model import Generation, TopicPartition
 from spark_kafkawire.net.pool import POOL
 from spark_kafkawire.options import ReadOptions
 from spark_kafkawire.protocol import modern, v07
 from spark_kafkawire.protocol.api import Api, VersionRange
-from spark_kafkawire.protocol.dialect import Dialect
 from spark_kafkawire.records.headers import HEADERS
 from spark_kafkawire.records.record_log import encode_batches
 from spark_kafkawire.records.rows import Records
@@ -113,13 +112,11 @@ class Exchange:
     steps: Callable[[dict[str, str], Any], Any]
     options: Mapping[str, str]
     least: Mapping[int, int]
-    dialect: Dialect = modern.DIALECT
+    generation: Generation = Generation.MODERN
 
     def serving(self, liar: Liar, api: Api, version: int) -> AbstractContextManager[Any]:
-        """A broker of the dialect, that speaks one version of an API only, and its liar."""
-        if self.dialect is v07.DIALECT:
-            return lying_proxy(liar)
-        return LyingServer(logs(), liar, self.offered(api, version))
+        """A broker of the generation, that speaks one version of an API only, and its liar."""
+        return _SERVING[self.generation](liar, self.offered(api, version))
 
     def versions(self, api: Api) -> range:
         """The versions of an API in which it can be told lies."""
@@ -140,6 +137,22 @@ class Exchange:
             **self.options,
         }
         return self.steps(options, server)
+
+
+def _serving_modern(liar: Liar, offered: dict[int, VersionRange]) -> LyingServer:
+    return LyingServer(logs(), liar, offered)
+
+
+def _serving_v07(liar: Liar, _: dict[int, VersionRange]) -> AbstractContextManager[LyingProxy]:
+    return lying_proxy(liar)
+
+
+_SERVING: Final[
+    Mapping[Generation, Callable[[Liar, dict[int, VersionRange]], AbstractContextManager[Any]]]
+] = {
+    Generation.V07: _serving_v07,
+    Generation.MODERN: _serving_modern,
+}
 
 
 def rows_of(options: Mapping[str, str]) -> list[tuple[Any, ...]]:
@@ -318,7 +331,7 @@ EXCHANGES: Final = tuple(
         ),
     )
 ) + tuple(
-    Exchange(name, apis, steps, options, {}, v07.DIALECT)
+    Exchange(name, apis, steps, options, {}, Generation.V07)
     for name, apis, steps, options in (
         ("read 0.7", (*_V07, v07.FETCH), _read_v07, {}),
         ("write 0.7", _V07, _write_v07, {}),

@@ -25,6 +25,7 @@ from typing import Any, Final
 from spark_kafkawire.errors import SHOWN_SIZE_MAX, KafkaWireError
 from spark_kafkawire.protocol import modern
 from spark_kafkawire.protocol.api import Api
+from spark_kafkawire.protocol.dialects import DIALECTS
 from spark_kafkawire.protocol.modern.error_codes import ErrorCode
 from spark_kafkawire.protocol.primitives import (
     AnyType,
@@ -389,7 +390,7 @@ class Lie:
         """What goes out in place of an honest reply; None where it has no such part, or says the same."""
         parts: list[Any] = []
         codec = self.api.reply_codec(self.version)
-        header = self.exchange.dialect._reply_header(self.api, self.version)
+        header = DIALECTS[self.exchange.generation]._reply_header(self.api, self.version)
         header.write(header.message(correlation_id=honest.correlation_id), parts)
         if not self.path:
             write(codec, honest.message, parts)

@@ -79,6 +79,9 @@ class Cluster:
     def bounds(self, logs: Sequence[TopicPartition]) -> dict[TopicPartition, LogBounds]:
         return all_bounds(self._metadata, logs, self._net, self._isolation_level)
 
+    def cut_points(self, logs: Sequence[TopicPartition]) -> None:
+        """None: a record begins at every offset."""
+
     def high_watermarks(self, logs: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
         asked = dict.fromkeys(logs, LATEST_TIMESTAMP)
         [found] = list_offsets(self._metadata, [asked], self._net, READ_UNCOMMITTED)

@@ -150,6 +150,10 @@ class Cluster:
     def bounds(self, logs: Sequence[TopicPartition]) -> dict[TopicPartition, LogBounds]:
         return all_bounds(self._view, logs, self._net)
 
+    def cut_points(self, logs: Sequence[TopicPartition]) -> dict[TopicPartition, tuple[int, ...]]:
+        """The starts of segments."""
+        return {log: bounds.segment_starts or () for log, bounds in self.bounds(logs).items()}
+
     def high_watermarks(self, logs: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
         return {log: bounds.latest for log, bounds in self.bounds(logs).items()}
 

@@ -60,9 +60,9 @@ class IngestOptions:
         strategy = {"startingOffsetsByTimestampStrategy": "latest"} if self.starting else {}
         raw = {**strategy, **self.connection, **(self.starting or {}), **self.selection}
         object.__setattr__(self, "read", ReadOptions.parse(raw))
-        unit = self.offset_unit
-        if self.gone_brokers and unit is not OffsetUnit.BYTES:
+        if self.gone_brokers and not self.read.discovery.generation.has_logs_of_brokers:
             raise OptionError("argument --gone-broker: only logs of 0.7 are of one broker; leave it out")
+        unit = self.offset_unit
         for other in self._limits.keys() - {unit}:
             if self._limits[other] is not None:
                 raise OptionError(

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from ...cluster.cluster import Cluster
 from ...errors import DataLossError, quoted
-from ...model import LogBounds, OffsetRange, OffsetUnit, TopicPartition
+from ...model import LogBounds, OffsetRange, TopicPartition
 from ...planner.batch import led, select, starts_of
 from ...planner.limits import check_names
 from ..shell.progress import Progress
@@ -81,7 +81,7 @@ class Planning:
     def _known(self, last: Plan | None) -> KnownLogs:
         """What earlier runs have read, and in 0.7 the group; but for what was given up and told then."""
         known = set(last.positions if last else ())
-        if self._options.group is not None and self._options.offset_unit is OffsetUnit.BYTES:
+        if self._options.group is not None and self._options.read.discovery.generation.has_logs_of_brokers:
             known.update(self._cluster.logs_of_group(self._options.group))
         known -= last.gone if last else frozenset()
         return KnownLogs(self._options.read, known, self._options.gone_brokers)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
+from types import MappingProxyType
 from typing import Final
 
 import pyarrow as pa
@@ -24,6 +25,13 @@ from .source_headers import are_from
 #: What the job sets itself, or must be sure of.
 _OWN_SOURCE: Final = ("subscribe", "assign", "starting", "ending", "minpartitions", "maxbytesperpartition")
 _OWN_TARGET: Final = ("topic", "acks", "kafka.acks", "kafka.enable.idempotence", "partitioner")
+#: Clusters, and the options that name them.
+_NAMED: Final[Mapping[Generation, str]] = MappingProxyType(
+    {
+        Generation.V07: "Kafka 0.7: zookeeper.connect or broker.list",
+        Generation.MODERN: "Kafka 0.8 or later: kafka.bootstrap.servers",
+    }
+)
 
 
 def source_options(options: Mapping[str, str], selection: Mapping[str, str]) -> ReadOptions:
@@ -32,10 +40,7 @@ def source_options(options: Mapping[str, str], selection: Mapping[str, str]) -> 
         if name.lower().startswith(_OWN_SOURCE):
             raise OptionError(f"argument --source-option: {shown(name)} is not for a migration")
     parsed = ReadOptions.parse({**options, **selection})
-    if parsed.discovery.generation is not Generation.V07:
-        raise OptionError(
-            "argument --source-option: the source is a cluster of Kafka 0.7: zookeeper.connect or broker.list"
-        )
+    _check_generation("source", parsed.discovery.generation, Generation.V07)
     return parsed
 
 
@@ -48,11 +53,13 @@ def target_options(options: Mapping[str, str]) -> tuple[ReadOptions, WriteOption
                 "keeps the order of each log"
             )
     write = WriteOptions.parse(options)
-    if write.discovery.generation is not Generation.MODERN:
-        raise OptionError(
-            "argument --target-option: the target is a cluster of Kafka 0.8 or later: kafka.bootstrap.servers"
-        )
+    _check_generation("target", write.discovery.generation, Generation.MODERN)
     return ReadOptions.parse({**reading_options(options), "subscribe": "any"}), write
+
+
+def _check_generation(role: str, given: Generation, needed: Generation) -> None:
+    if given is not needed:
+        raise OptionError(f"argument --{role}-option: the {role} is a cluster of {_NAMED[needed]}")
 
 
 @dataclass(frozen=True)

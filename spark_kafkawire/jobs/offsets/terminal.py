@@ -85,7 +85,7 @@ def _columns(report: ClusterReport) -> Iterator[Column]:
     wording = WORDINGS[report.generation]
     yield "topic", False, lambda row: printable(row.log.topic if isinstance(row, LogReport) else row.name)
     yield "partition", True, _partition
-    if wording.leaders_move:
+    if not report.generation.has_logs_of_brokers:
         yield "leader", True, _leader
     yield "earliest", True, lambda row: _bound(row, "earliest")
     yield "latest", True, lambda row: _bound(row, "latest")

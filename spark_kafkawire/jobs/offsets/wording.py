@@ -6,7 +6,7 @@ by its number, so that a name can neither move the cursor nor turn the direction
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from types import MappingProxyType
@@ -25,8 +25,7 @@ _DATE_MAX_MS: Final = 253_402_300_799_000
 class Wording:
     """What a cluster's offsets are called; ``in_logs`` goes after the sum of all sizes.
 
-    ``has_segments`` and ``has_times`` tell what its brokers know of a log besides, ``leaders_move``
-    whether a log's broker is another thing than its name.
+    ``has_segments`` and ``has_times`` tell what its brokers know of a log besides.
     """
 
     kafka: str
@@ -34,16 +33,13 @@ class Wording:
     in_logs: str
     has_segments: bool
     has_times: bool
-    leaders_move: bool
 
 
 WORDINGS: Final[Mapping[Generation, Wording]] = MappingProxyType(
     {
-        Generation.V07: Wording(
-            "Kafka 0.7", "bytes", "in the logs", has_segments=True, has_times=False, leaders_move=False
-        ),
+        Generation.V07: Wording("Kafka 0.7", "bytes", "in the logs", has_segments=True, has_times=False),
         Generation.MODERN: Wording(
-            "Kafka", "records", "records in the logs", has_segments=False, has_times=True, leaders_move=True
+            "Kafka", "records", "records in the logs", has_segments=False, has_times=True
         ),
     }
 )
@@ -78,11 +74,12 @@ def number_text(value: int | None) -> str:
 
 def size_text(value: int | None, generation: Generation) -> str:
     """``1.2 MiB`` of a log of bytes, ``1,234,567`` of one of records."""
-    return (
-        number_text(value)
-        if value is None or generation.offset_unit is OffsetUnit.RECORDS
-        else shown_size(value)
-    )
+    return NONE_TEXT if value is None else _SIZE_TEXTS[generation.offset_unit](value)
+
+
+_SIZE_TEXTS: Final[Mapping[OffsetUnit, Callable[[int], str]]] = MappingProxyType(
+    {OffsetUnit.BYTES: shown_size, OffsetUnit.RECORDS: number_text}
+)
 
 
 def time_text(time_ms: int | None) -> str:

@@ -25,6 +25,7 @@ from .values import (
     OffsetLimits,
     Selection,
     StreamLimits,
+    is_node_name,
 )
 from .write import WriteOptions
 
@@ -52,6 +53,7 @@ __all__ = [
     "StreamLimits",
     "StreamOptions",
     "WriteOptions",
+    "is_node_name",
     "read_options_of",
     "reading_options",
 ]

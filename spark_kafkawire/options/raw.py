@@ -21,7 +21,10 @@ _TIME_MAX_S: Final = 86_400.0
 BLANKS: Final = " \t\r\n\f\v"
 #: How much like a known name a property of Kafka is that is taken for a typing error.
 _TYPING_ERROR: Final = 0.9
-_OF_STREAMS: Final = frozenset(option.name.lower() for option in STREAM_OPTIONS)
+#: Options, in lower case, that mean nothing to batch reads.
+OF_STREAMS_ALONE: Final = frozenset(option.name.lower() for option in STREAM_OPTIONS).difference(
+    option.name.lower() for option in OPTIONS
+)
 
 
 class RawOptions:
@@ -38,7 +41,7 @@ class RawOptions:
             option = known.get(name.lower())
             if option is not None:
                 self._values[option.name] = value
-            elif is_kafka_property(name) or (read and name.lower() in _OF_STREAMS):
+            elif is_kafka_property(name) or (read and name.lower() in OF_STREAMS_ALONE):
                 pass_over(name, _hint(name, [each.name for each in known.values()], _TYPING_ERROR), read=read)
                 self._passed_over.append(name)
             else:
@@ -161,7 +164,10 @@ def _known(read: bool, stream: bool) -> list[Option]:
         return [option for option in OPTIONS if option.write]
     if not stream:
         return [option for option in OPTIONS if option.read]
-    return [option for option in (*OPTIONS, *STREAM_OPTIONS) if option.read and option.stream]
+    of_streams = {
+        option.name: option for option in (*OPTIONS, *STREAM_OPTIONS) if option.read and option.stream
+    }
+    return list(of_streams.values())
 
 
 def _unknown(name: str, read: bool, stream: bool) -> OptionError:

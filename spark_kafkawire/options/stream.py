@@ -9,10 +9,9 @@ from typing import Final
 from ..errors import OptionError
 from .connect import parse_discovery, parse_net
 from .offsets import LOG_SYNTAX, parse_limits
-from .raw import RawOptions
+from .raw import OF_STREAMS_ALONE, RawOptions, bad_value
 from .read import ReadOptions
-from .table import STREAM_OPTIONS
-from .values import LATEST, NetOptions, OffsetLimits, StreamLimits
+from .values import LATEST, NetOptions, OffsetLimits, StreamLimits, is_node_name
 
 #: How long a stream waits for a broker where nothing else is said, seconds: one that is away for a minute
 #: is no reason to end a query that runs for months.
@@ -22,10 +21,12 @@ _COUNT_MAX: Final = (1 << 63) - 1
 
 @dataclass(frozen=True, slots=True)
 class StreamOptions:
-    """All options of a streaming read: those of a batch read without an end, and the limits of one batch."""
+    """All options of a streaming read: those of a batch read without an end, the limits of one batch, and
+    whether ``commit`` has a group follow the query."""
 
     read: ReadOptions
     limits: StreamLimits
+    commits_offsets: bool = False
 
     @classmethod
     def parse(cls, raw: Mapping[str, str]) -> StreamOptions:
@@ -36,7 +37,22 @@ class StreamOptions:
         ending = OffsetLimits("endingOffsets", for_all=LATEST)
         net = _patient(options, parse_net(options, discovery))
         read = ReadOptions.assembled(options, discovery, net, starting, ending)
-        return cls(read, _limits(options))
+        parsed = cls(read, _limits(options), options.flag("commitOffsets"))
+        if parsed.commits_offsets:
+            parsed.check_group("commitOffsets")
+        return parsed
+
+    def check_group(self, wanted_by: str) -> None:
+        """Raise ``OptionError`` where there is no group that ``wanted_by`` can commit to."""
+        group, discovery = self.read.group_id, self.read.discovery
+        if group is None:
+            raise OptionError(f"{wanted_by} needs the option kafka.group.id, the group to commit to")
+        if discovery.broker_list:
+            raise OptionError(
+                f"{wanted_by}: 0.7 keeps groups in ZooKeeper; set zookeeper.connect, not broker.list"
+            )
+        if discovery.zookeeper_connect is not None and not is_node_name(group):
+            raise bad_value("kafka.group.id", group, "the name of a node in ZooKeeper, which has no slash")
 
 
 def read_options_of(raw: Mapping[str, str]) -> ReadOptions:
@@ -46,7 +62,7 @@ def read_options_of(raw: Mapping[str, str]) -> ReadOptions:
     Raises ``OptionError`` (fatal).
     """
     names = {name.lower() for name in raw}
-    if any(option.name.lower() in names for option in STREAM_OPTIONS):
+    if names & OF_STREAMS_ALONE:
         return StreamOptions.parse(raw).read
     try:
         return ReadOptions.parse(raw)

@@ -226,8 +226,8 @@ OPTIONS: Final = (
     _write("kafka.linger.ms", "0", "means nothing: a batch waits until it is full", Generation.MODERN),
 )
 
-#: What streams take besides: limits of one batch. Batch reads pass over them with a warning, as those of
-#: Spark's own connector do.
+#: What streams take besides: limits of one batch, and commits to a group. Batch reads pass over them with a
+#: warning, as those of Spark's own connector do. An option that is above, too, is another one to streams.
 STREAM_OPTIONS: Final = (
     _read(
         "maxOffsetsPerTrigger",
@@ -242,5 +242,16 @@ STREAM_OPTIONS: Final = (
         None,
         "most bytes of one batch, which ends where segments or logs do: at least one segment of each log",
         Generation.V07,
+    ),
+    _read(
+        "commitOffsets",
+        "false",
+        "`true`: commit what finished batches have read to the group, a batch late",
+    ),
+    _read(
+        "kafka.group.id",
+        None,
+        "the group of `commitOffsets`, in 0.7 in ZooKeeper, and of `startingOffsets=committed`; no group is "
+        "joined",
     ),
 )

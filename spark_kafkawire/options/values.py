@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
@@ -47,6 +48,15 @@ class OffsetLimits:
     option: str
     for_all: OffsetLimit | None = None
     by_log: Mapping[TopicPartition, OffsetLimit] = field(default_factory=dict)
+
+
+#: What 0.7 keeps in ZooKeeper under a name, as groups and topics, has one that a node can have.
+_NODE_NAME: Final = re.compile(r"[^/\x00-\x1f\x7f]+")
+
+
+def is_node_name(name: str) -> bool:
+    """Whether a node of ZooKeeper can have the name."""
+    return _NODE_NAME.fullmatch(name) is not None and name not in (".", "..")
 
 
 #: How many brokers of 0.7 there must be, or which.

@@ -100,6 +100,22 @@ def losses(start: Offsets, ends: Offsets) -> Losses:
     )
 
 
+def offsets_behind(end: Offsets, latest: Offsets) -> dict[str, float]:
+    """How far a query is behind, by partition, under the names of the metrics of Spark's own source; empty
+    where there is no partition. One that the query has not got yet counts from 0, as there.
+
+    Source: Spark's KafkaMicroBatchStream.metrics.
+    """
+    behind = [offset - end.get(log, 0) for log, offset in latest.items()]
+    if not behind:
+        return {}
+    return {
+        "minOffsetsBehindLatest": min(behind),
+        "maxOffsetsBehindLatest": max(behind),
+        "avgOffsetsBehindLatest": sum(behind) / len(behind),
+    }
+
+
 def ranges_between(
     start: Offsets, end: Offsets, earliest: Offsets
 ) -> tuple[tuple[OffsetRange, ...], tuple[OffsetRange, ...]]:

@@ -25,6 +25,7 @@ from pyspark.sql.streaming.datasource import (
 from pyspark.sql.types import StructType
 
 from ..clients.features import warn_of_columns_read
+from ..cluster.group_commits import GroupCommits, commits_of
 from ..errors import KafkaWireError, OptionError
 from ..model import Generation, TopicPartition
 from ..options import StreamOptions
@@ -97,6 +98,10 @@ class KafkaWireStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
     def _planner(self) -> StreamPlanner:
         return StreamPlanner(self._options)
 
+    @cached_property
+    def _commits(self) -> GroupCommits:
+        return commits_of(self._options.read)
+
     def initialOffset(self) -> JsonOffsets:
         """Where a new query starts; Spark asks until the first batch is done, and again after a crash."""
         return to_json(self._planner.initial())
@@ -140,7 +145,12 @@ class KafkaWireStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
             raise error.located(batch_of_task()) from error
 
     def commit(self, end: JsonOffsets) -> None:
-        """Nothing: the checkpoint knows where the query stands."""
+        """Have the group follow, where one does. Where the query stands is in its checkpoint.
+
+        Spark tells of a batch that is done when it plans the next one: the last one is never told.
+        """
+        if self._options.commits_offsets:
+            self._commits.commit(self._from_json(end))
 
     def _from_json(self, offsets: Any) -> dict[TopicPartition, int]:
         syntax = LOG_SYNTAX[self._options.read.discovery.generation]

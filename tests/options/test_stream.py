@@ -112,6 +112,42 @@ def test_what_a_stream_refuses_is_told_in_one_line(
     assert str(error.value).isprintable()
 
 
+V07_GROUP = {"zookeeper.connect": "h:1", "subscribe": "t", "kafka.group.id": "etl"}
+
+
+def test_a_group_follows_a_stream_of_either_generation_where_it_is_told_to() -> None:
+    assert not stream({"kafka.group.id": "etl"}).commits_offsets
+    assert stream({"kafka.group.id": "etl", "commitOffsets": "TRUE"}).commits_offsets
+    of_07 = stream({"commitOffsets": "true"}, V07_GROUP)
+    assert (of_07.commits_offsets, of_07.read.group_id) == (True, "etl")
+    assert stream({}, V07_GROUP).read.group_id == "etl"
+    assert read_options_of(V07_GROUP).group_id == "etl"
+    with pytest.raises(OptionError, match=r"option kafka\.group\.id means nothing to Kafka 0\.7"):
+        ReadOptions.parse(V07_GROUP)
+
+
+@pytest.mark.parametrize(
+    ("given", "base", "told"),
+    [
+        ({}, MODERN, "commitOffsets needs the option kafka.group.id, the group to commit to"),
+        ({"kafka.group.id": " "}, MODERN, "option kafka.group.id: ' ' is not the name of a consumer group"),
+        ({"commitOffsets": "yes"}, MODERN, "option commitOffsets: 'yes' is not true or false"),
+        (
+            {"kafka.group.id": "etl"},
+            V07,
+            "commitOffsets: 0.7 keeps groups in ZooKeeper; set zookeeper.connect",
+        ),
+        ({"kafka.group.id": "a/b"}, V07_GROUP, "option kafka.group.id: 'a/b' is not the name of a node"),
+        ({"kafka.group.id": ".."}, V07_GROUP, "option kafka.group.id: '..' is not the name of a node"),
+    ],
+)
+def test_a_group_that_nobody_can_commit_to_is_told_before_the_query_starts(
+    given: dict[str, str], base: dict[str, str], told: str
+) -> None:
+    with pytest.raises(OptionError, match=re.escape(told)):
+        stream({"commitOffsets": "true", **given}, base)
+
+
 def test_a_broker_that_is_away_for_a_minute_is_waited_for() -> None:
     assert stream({}).read.net.retry.patience_s == stream({}).read.planning_retry.patience_s == 120
     assert stream({"patience": "5s"}).read.net.retry.patience_s == 5

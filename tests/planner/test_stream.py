@@ -11,7 +11,14 @@ from hypothesis import strategies as st
 
 from spark_kafkawire.model import LogBounds, OffsetRange, TopicPartition
 from spark_kafkawire.options import StreamLimits
-from spark_kafkawire.planner.stream import losses, must_wait, next_offsets, ranges_between, until
+from spark_kafkawire.planner.stream import (
+    losses,
+    must_wait,
+    next_offsets,
+    offsets_behind,
+    ranges_between,
+    until,
+)
 from spark_kafkawire.planner.stream_offsets import UNPINNED
 
 A, B, C = (TopicPartition("t", number) for number in range(3))
@@ -95,6 +102,15 @@ def test_what_is_gone_is_told_with_both_offsets() -> None:
     assert losses({A: 5}, {A: 4}).shorter == ((A, 5, 4),)
     many = losses({TopicPartition("t", number): 9 for number in range(9)}, {})
     assert str(many).startswith("t 0, t 1, t 2 and 6 more is not there any more: ")
+
+
+def test_lag_has_the_names_of_the_metrics_of_sparks_own_source_and_its_arithmetic() -> None:
+    assert offsets_behind({A: 3, B: 10}, {A: 10, B: 10, C: 2}) == {
+        "minOffsetsBehindLatest": 0,
+        "maxOffsetsBehindLatest": 7,
+        "avgOffsetsBehindLatest": 3.0,
+    }
+    assert offsets_behind({A: 3}, {}) == {}
 
 
 def test_the_start_of_a_new_log_that_is_gone_is_lost() -> None:

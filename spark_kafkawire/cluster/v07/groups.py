@@ -23,14 +23,13 @@ from typing import Final
 
 from ...errors import DiscoveryError, OptionError, quoted, shown
 from ...model import TopicPartition
-from ...options import Discovery
+from ...options import Discovery, is_node_name
 from .zookeeper_session import read_tree
 from .zookeeper_tree import Tree
 
 _log = logging.getLogger("spark_kafkawire")
 
 CONSUMERS: Final = "/consumers"
-_NODE_NAME: Final = re.compile(r"[^/\x00-\x1f\x7f]+")
 _LOG_NAME: Final = re.compile(r"(0|[1-9][0-9]{0,8})-(0|[1-9][0-9]{0,8})")
 #: Bytes of a node's data that an error shows.
 _SHOWN_SIZE_MAX: Final = 60
@@ -124,7 +123,7 @@ def offset_path(group: str, log: TopicPartition) -> str:
 
 
 def _node_name(name: str, what: str) -> str:
-    if not _NODE_NAME.fullmatch(name) or name in (".", ".."):
+    if not is_node_name(name):
         raise OptionError(f"{what} {quoted(name)} cannot be the name of a node in ZooKeeper")
     return name
 

@@ -1,0 +1,176 @@
+"""A listener on the driver: a group that stands exactly where finished batches end, and a query's lag."""
+
+from __future__ import annotations
+
+import json
+import logging
+import threading
+import time
+from collections import deque
+from collections.abc import Mapping
+from typing import Final, Protocol
+from uuid import UUID
+
+from pyspark.sql.streaming.listener import (
+    QueryIdleEvent,
+    QueryProgressEvent,
+    QueryStartedEvent,
+    QueryTerminatedEvent,
+    SourceProgress,
+    StreamingQueryListener,
+    StreamingQueryProgress,
+)
+
+from ..cluster.group_commits import commits_of
+from ..errors import OptionError, quoted
+from ..model import TopicPartition
+from ..options import StreamOptions
+from ..options.offsets import LOG_SYNTAX, LogSyntax
+from ..planner.batch import covers
+from ..planner.stream import offsets_behind
+from ..planner.stream_offsets import from_json
+
+_log = logging.getLogger("spark_kafkawire")
+
+#: What Spark calls the streams of all Python sources.
+_PYTHON_STREAM: Final = ".PythonMicroBatchStream"
+#: Ends of queries that are remembered for who waits for them.
+_ENDS_COUNT_MAX: Final = 1000
+
+
+class StreamingQueryRun(Protocol):
+    """What is asked of a ``StreamingQuery``, that of Spark Connect or not."""
+
+    @property
+    def runId(self) -> UUID | str: ...
+
+
+class GroupOffsets(StreamingQueryListener):
+    """Commits where each finished batch of a query ends to a consumer group, and logs how far it is behind.
+
+        offsets = GroupOffsets({**options, "kafka.group.id": "etl"})
+        spark.streams.addListener(offsets)
+        query = spark.readStream.format("kafkawire").options(**options).load().writeStream. ... .start()
+        query.awaitTermination()
+        offsets.awaitCommits(query, 60)
+
+    ``options`` are those of the stream, with ``kafka.group.id``; in 0.7 the group is in ZooKeeper. Of the
+    session's queries it follows the one that reads what the options select; where there are several, the one
+    whose name or id is ``query``, else the first one for as long as it runs.
+
+    The query never waits for it, and what fails here does not end it: a warning tells it, and it is tried
+    again with the next batch, or while the query is idle. Raises ``OptionError`` (fatal).
+    """
+
+    def __init__(self, options: Mapping[str, str], *, query: str | None = None) -> None:
+        parsed = StreamOptions.parse(options)
+        parsed.check_group("GroupOffsets")
+        self._read = parsed.read
+        self._query = query
+        self._commits = commits_of(parsed.read)
+        self._followed: str | None = None
+        self._passed_over: str | None = None
+        self._ended: deque[str] = deque(maxlen=_ENDS_COUNT_MAX)
+        self._changed = threading.Condition()
+
+    def onQueryStarted(self, event: QueryStartedEvent) -> None:
+        """Nothing yet."""
+
+    def onQueryProgress(self, event: QueryProgressEvent) -> None:
+        """Commit where the batch ends; returns at once."""
+        progress = event.progress
+        syntax = LOG_SYNTAX[self._read.discovery.generation]
+        ends: dict[TopicPartition, int] = {}
+        latest: dict[TopicPartition, int] = {}
+        for source in progress.sources:
+            end = _offsets(source.endOffset, syntax)
+            if self._is_ours(source, end):
+                ends |= end
+                latest |= _offsets(source.latestOffset, syntax)
+        if ends and self._follows(progress):
+            _log_lag(progress, offsets_behind(ends, latest))
+            self._commits.commit(ends)
+
+    def onQueryIdle(self, event: QueryIdleEvent) -> None:
+        """Try again what failed: there may be no other batch for long."""
+        if str(event.id) == self._followed:
+            self._commits.retry()
+
+    def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:
+        """All batches of the query are known by now; another one may be followed."""
+        if str(event.id) == self._followed:
+            self._followed = None
+            self._commits.retry()
+        with self._changed:
+            self._ended.append(str(event.runId))
+            self._changed.notify_all()
+
+    def awaitCommits(self, query: StreamingQueryRun, timeout: float) -> bool:
+        """Wait, for ``timeout`` seconds at most, until a query that has ended is committed to its last batch;
+        whether it is. Spark tells of the last batches of a query after its end."""
+        deadline_s = time.monotonic() + timeout
+        with self._changed:
+            has_ended = self._changed.wait_for(lambda: str(query.runId) in self._ended, timeout)
+        return has_ended and self._commits.settled(max(deadline_s - time.monotonic(), 0.0))
+
+    def _is_ours(self, source: SourceProgress, end: Mapping[TopicPartition, int]) -> bool:
+        topics = {log.topic for log in end}
+        return _PYTHON_STREAM in source.description and all(
+            covers(self._read.selection, topic) for topic in topics
+        )
+
+    def _follows(self, progress: StreamingQueryProgress) -> bool:
+        """Whether the query is the one. Two would drag the group to and fro."""
+        id_ = str(progress.id)
+        if self._query is not None:
+            return self._query in (id_, progress.name) and self._follow(id_)
+        if self._followed in (None, id_):
+            return self._follow(id_)
+        if self._passed_over != id_:
+            self._passed_over = id_
+            _log.warning(
+                "group %s follows the query %s, and not %s, which reads the same topics: tell GroupOffsets "
+                "which one is meant, by query=",
+                quoted(self._read.group_id),
+                self._followed,
+                _name_of(progress),
+            )
+        return False
+
+    def _follow(self, id_: str) -> bool:
+        self._followed = id_
+        return True
+
+
+def offsets_behind_latest(source: SourceProgress) -> dict[str, float]:
+    """How far a source of a ``StreamingQueryProgress`` is behind, over its partitions.
+
+    The names are those of the metrics of Spark's own Kafka source: ``minOffsetsBehindLatest``,
+    ``maxOffsetsBehindLatest``, ``avgOffsetsBehindLatest``.
+    They count records, and bytes of 0.7. Empty where the progress has no latest offsets, as that of a batch
+    which was begun in an earlier run, and for what is no source of Kafka.
+    """
+    for syntax in LOG_SYNTAX.values():
+        end, latest = _offsets(source.endOffset, syntax), _offsets(source.latestOffset, syntax)
+        if end and latest:
+            return offsets_behind(end, latest)
+    return {}
+
+
+def _offsets(text: str | None, syntax: LogSyntax) -> dict[TopicPartition, int]:
+    """Offsets of a progress; none where it has none, or those of something else."""
+    try:
+        return from_json(json.loads(text or "null"), syntax)
+    except (ValueError, OptionError):
+        return {}
+
+
+def _log_lag(progress: StreamingQueryProgress, metrics: Mapping[str, float]) -> None:
+    told = " ".join(f"{name}={value}" for name, value in metrics.items())
+    _log.info(
+        "query %s, batch %d: %s", _name_of(progress), progress.batchId, told or "latest offsets are not told"
+    )
+
+
+def _name_of(progress: StreamingQueryProgress) -> str:
+    return quoted(progress.name) if progress.name else str(progress.id)

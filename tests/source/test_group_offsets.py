@@ -1,0 +1,220 @@
+"""Which progress a group follows, and what the lag is: events as Spark Connect tells them, without a JVM."""
+
+from __future__ import annotations
+
+import logging
+import re
+import uuid
+from typing import Any
+
+import pytest
+from pyspark.sql.streaming.listener import (
+    QueryIdleEvent,
+    QueryProgressEvent,
+    QueryTerminatedEvent,
+    SourceProgress,
+)
+
+from spark_kafkawire.errors import OptionError
+from spark_kafkawire.streaming import GroupOffsets, offsets_behind_latest
+from tests.support import librdkafka
+from tests.support.foreign import Record
+from tests.support.noida import NoidaBroker
+from tests.support.polling import DEADLINE_S, poll
+from tests.support.streaming import Checkpoint, Query
+
+PYTHON_SOURCE = (
+    "org.apache.spark.sql.execution.datasources.v2.python.PythonMicroBatchStreamWithAdmissionControl@1"
+)
+NO_BATCH: dict[str, Any] = {"numInputRows": 0, "inputRowsPerSecond": 0.0, "processedRowsPerSecond": 0.0}
+
+
+class Run:
+    """A query of Spark's, as its events tell of it."""
+
+    def __init__(self, name: str | None = None, id_: uuid.UUID | None = None) -> None:
+        self.name, self.id, self.runId = name, id_ or uuid.uuid4(), uuid.uuid4()
+
+    def progress(self, *sources: SourceProgress) -> QueryProgressEvent:
+        return QueryProgressEvent.fromJson(
+            {
+                "progress": {
+                    "id": str(self.id),
+                    "runId": str(self.runId),
+                    "name": self.name,
+                    "timestamp": "2026-01-01T00:00:00.000Z",
+                    "batchId": 7,
+                    "batchDuration": 1,
+                    "stateOperators": [],
+                    "sources": [source.__dict__["_jdict"] for source in sources],
+                    "sink": {"description": "noop", "numOutputRows": -1},
+                    **NO_BATCH,
+                }
+            }
+        )
+
+    def idle(self) -> QueryIdleEvent:
+        return QueryIdleEvent(self.id, self.runId, "2026-01-01T00:00:00.000Z")
+
+    def terminated(self) -> QueryTerminatedEvent:
+        return QueryTerminatedEvent(self.id, self.runId, None, None)
+
+
+def source(end: Any, latest: Any = None, description: str = PYTHON_SOURCE) -> SourceProgress:
+    return SourceProgress.fromJson(
+        {
+            "description": description,
+            "startOffset": None,
+            "endOffset": end,
+            "latestOffset": latest,
+            **NO_BATCH,
+        }
+    )
+
+
+@pytest.fixture
+def topic(noida: NoidaBroker) -> str:
+    return noida.create_topic()
+
+
+def options(noida: NoidaBroker, topic: str) -> dict[str, str]:
+    connection = {"kafka.bootstrap.servers": noida.bootstrap_servers, "subscribe": topic}
+    return {**connection, "kafka.group.id": f"group-of-{topic}"}
+
+
+def committed(noida: NoidaBroker, topic: str) -> int:
+    return librdkafka.committed_offset(noida.bootstrap_servers, f"group-of-{topic}", topic)
+
+
+def test_the_group_stands_where_the_last_batch_of_a_query_ends(
+    noida: NoidaBroker, topic: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "spark_kafkawire")
+    group, run = GroupOffsets(options(noida, topic)), Run("copy")
+    for end in range(1, 4):
+        group.onQueryProgress(run.progress(source({topic: {"0": end}}, {topic: {"0": 9}})))
+    group.onQueryTerminated(run.terminated())
+    assert group.awaitCommits(run, DEADLINE_S)
+    assert committed(noida, topic) == 3
+    lines = [record.getMessage() for record in caplog.records]
+    assert lines[2] == (
+        "query 'copy', batch 7: minOffsetsBehindLatest=6 maxOffsetsBehindLatest=6 avgOffsetsBehindLatest=6.0"
+    )
+
+
+def test_other_sources_and_other_topics_are_nothing_to_the_group(noida: NoidaBroker, topic: str) -> None:
+    group, run = GroupOffsets(options(noida, topic)), Run()
+    others = [
+        source({"events": {"0": 5}}),
+        source({topic: {"0": 5}, "events": {"0": 5}}),
+        source({topic: {"0-1": 5}}),
+        source({"offset": 5}),
+        source(5),
+        source(None),
+        source({topic: {"0": 5}}, description="KafkaV2[Subscribe[t]]"),
+    ]
+    for other in others:
+        group.onQueryProgress(run.progress(other))
+    group.onQueryProgress(run.progress(*others, source({topic: {"0": 6}})))
+    group.onQueryTerminated(run.terminated())
+    assert group.awaitCommits(run, DEADLINE_S)
+    assert committed(noida, topic) == 6
+
+
+def test_of_two_queries_of_a_topic_one_is_followed_until_it_ends_and_the_other_is_told(
+    noida: NoidaBroker, topic: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    group, first, second = GroupOffsets(options(noida, topic)), Run("first"), Run("second")
+    for run, end in ((first, 5), (second, 2), (second, 3)):
+        group.onQueryProgress(run.progress(source({topic: {"0": end}})))
+    group.onQueryTerminated(first.terminated())
+    assert group.awaitCommits(first, DEADLINE_S)
+    assert committed(noida, topic) == 5
+    [told] = [record.getMessage() for record in caplog.records]
+    assert re.match(rf"group 'group-of-{topic}' follows the query {first.id}, and not 'second', which", told)
+    group.onQueryProgress(second.progress(source({topic: {"0": 6}})))
+    group.onQueryTerminated(second.terminated())
+    assert group.awaitCommits(second, DEADLINE_S)
+    assert committed(noida, topic) == 6
+
+
+@pytest.mark.parametrize("by", ["name", "id"])
+def test_a_query_that_is_named_is_the_one(noida: NoidaBroker, topic: str, by: str) -> None:
+    first, second = Run("first"), Run("second")
+    group = GroupOffsets(options(noida, topic), query="second" if by == "name" else str(second.id))
+    for run, end in ((first, 5), (second, 2)):
+        group.onQueryProgress(run.progress(source({topic: {"0": end}})))
+        group.onQueryTerminated(run.terminated())
+    assert group.awaitCommits(second, DEADLINE_S)
+    assert committed(noida, topic) == 2
+
+
+def test_a_commit_that_failed_is_tried_again_while_the_query_is_idle() -> None:
+    with NoidaBroker() as broker:
+        topic = broker.create_topic()
+        connection = {**options(broker, topic), "requestTimeout": "1s", "retries": "0"}
+        group, run = GroupOffsets(connection), Run()
+        broker.stop()
+        group.onQueryProgress(run.progress(source({topic: {"0": 4}})))
+        poll(lambda: not group._commits.settled(0) and group._commits._idle.is_set(), "a commit to fail")
+        broker.start()
+        group.onQueryIdle(run.idle())
+        assert group._commits.settled(DEADLINE_S)
+        assert committed(broker, topic) == 4
+
+
+def test_who_waits_for_a_query_that_goes_on_waits_no_longer_than_asked(
+    noida: NoidaBroker, topic: str
+) -> None:
+    group = GroupOffsets(options(noida, topic))
+    assert not group.awaitCommits(Run(), 0.05)
+
+
+def test_a_listener_without_a_group_is_refused(noida: NoidaBroker, topic: str) -> None:
+    without = {name: value for name, value in options(noida, topic).items() if name != "kafka.group.id"}
+    with pytest.raises(OptionError, match=r"^GroupOffsets needs the option kafka\.group\.id"):
+        GroupOffsets(without)
+
+
+@pytest.mark.parametrize(
+    ("end", "latest", "metrics"),
+    [
+        ({"t": {"0": 5, "1": 7}}, {"t": {"0": 5, "1": 10, "2": 9}}, (0, 9, 4.0)),
+        ({"t": {"0-1": 500}}, {"t": {"0-1": 700}}, (200, 200, 200.0)),
+    ],
+)
+def test_lag_is_told_of_either_generation(end: Any, latest: Any, metrics: tuple[float, ...]) -> None:
+    found = offsets_behind_latest(source(end, latest))
+    assert found == dict(
+        zip(
+            ("minOffsetsBehindLatest", "maxOffsetsBehindLatest", "avgOffsetsBehindLatest"),
+            metrics,
+            strict=True,
+        )
+    )
+
+
+@pytest.mark.parametrize("unknown", [None, "None", {"offset": 3}])
+def test_no_lag_is_told_where_the_latest_offsets_are_unknown(unknown: Any) -> None:
+    assert offsets_behind_latest(source({"t": {"0": 5}}, unknown)) == {}
+
+
+def test_a_source_that_commits_is_a_batch_late(noida: NoidaBroker, topic: str) -> None:
+    def send(count: int) -> None:
+        librdkafka.produce(noida.bootstrap_servers, topic, [Record(b"v")] * count)
+
+    send(5)
+    query = Query(Checkpoint(), **options(noida, topic), commitOffsets="true", startingOffsets="earliest")
+    assert [len(rows) for rows in query.batches()] == [5]
+    assert committed(noida, topic) < 0
+    send(2)
+    assert [len(rows) for rows in query.batches()] == [2]
+    assert query.reader._commits.settled(DEADLINE_S)
+    assert committed(noida, topic) == 5
+
+
+def test_a_source_that_is_not_told_to_commits_nothing(noida: NoidaBroker, topic: str) -> None:
+    query = Query(Checkpoint(), **options(noida, topic))
+    query.reader.commit({topic: {"0": 5}})
+    assert "_commits" not in query.reader.__dict__
+    assert committed(noida, topic) < 0

@@ -113,7 +113,8 @@ class Metadata:
         unknown = sorted({log.topic for log in logs} - set(self._topics))
         if unknown:
             self.refresh(unknown)
-        return {log: self.leader_of(log) for log in logs}
+        known = self.known_leaders(logs)
+        return {log: known.get(log) or self.leader_of(log) for log in logs}
 
     def known_leaders(self, logs: Iterable[TopicPartition]) -> dict[TopicPartition, Leader]:
         """Who leads each partition by the last answers; nothing is asked or waited for, and what

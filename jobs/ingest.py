@@ -51,6 +51,16 @@ def ingest(arguments: argparse.Namespace, progress: Progress) -> dict[str, Any]:
 def make_parser() -> JobParser:
     """The command line."""
     parser = JobParser("ingest.py", __doc__)
+    add_input(parser)
+    add_progress(parser)
+    add_output(parser)
+    add_connection(parser)
+    add_reporting(parser)
+    return parser
+
+
+def add_input(parser: JobParser) -> None:
+    """The arguments for what is read."""
     read = parser.add_argument_group("what is read")
     add_topics(read, "read")
     read.add_argument(
@@ -71,6 +81,10 @@ def make_parser() -> JobParser:
         help="read so many records at most, one of each partition at least (from 0.8)",
     )
     add_gone_broker(read)
+
+
+def add_progress(parser: JobParser) -> None:
+    """The arguments for where is kept how far was read."""
     kept = parser.add_argument_group("where progress is kept").add_mutually_exclusive_group()
     kept.add_argument(
         "--group",
@@ -80,10 +94,6 @@ def make_parser() -> JobParser:
     kept.add_argument(
         "--checkpoint", type=path, metavar="DIR", help="in this folder (default: OUTPUT/_kafkawire)"
     )
-    add_output(parser)
-    add_connection(parser)
-    add_reporting(parser)
-    return parser
 
 
 def add_output(parser: JobParser) -> None:

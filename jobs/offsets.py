@@ -45,6 +45,14 @@ def make_parser() -> JobParser:
     """The command line."""
     parser = JobParser("offsets.py", __doc__)
     add_connection(parser)
+    add_report(parser)
+    add_files(parser)
+    add_reporting(parser)
+    return parser
+
+
+def add_report(parser: JobParser) -> None:
+    """The arguments for what is told."""
     what = parser.add_argument_group("what to tell")
     add_topics(what, "tell", default="all topics")
     groups = what.add_mutually_exclusive_group()
@@ -61,6 +69,10 @@ def make_parser() -> JobParser:
         "its end, or in a log that no broker holds; the summary names them",
     )
     what.add_argument("--html", type=Path, metavar="FILE", help="write a page of bars and tables, too")
+
+
+def add_files(parser: JobParser) -> None:
+    """The arguments for groups' offsets in files."""
     offsets = parser.add_argument_group("offsets of groups")
     file = offsets.add_mutually_exclusive_group()
     file.add_argument("--export", type=Path, metavar="FILE", help="write the offsets of the groups, too")
@@ -74,8 +86,6 @@ def make_parser() -> JobParser:
     offsets.add_argument(
         "--dry-run", action="store_true", help="show what --import would change, and change nothing"
     )
-    add_reporting(parser)
-    return parser
 
 
 def run(arguments: argparse.Namespace, progress: Progress) -> dict[str, Any]:

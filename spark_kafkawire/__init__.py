@@ -1,8 +1,8 @@
 """Kafka for PySpark without the JVM connector.
 
     READ   options → cluster (leaders, log bounds) → planner (offset ranges) → source.partition
-               ═ pickled to the executor ═► clients.fetcher → net → protocol → records → Arrow → DataFrame
-    WRITE  DataFrame → Arrow → records (bytes) → clients.sender → net → protocol → broker
+               ═ pickled to the executor ═► clients.reading → net → protocol → records → Arrow → DataFrame
+    WRITE  DataFrame → Arrow → records (bytes) → clients.writing → net → protocol → broker
 
 Importing this package loads nothing else: Spark imports it in every worker to find the source,
 and the codec works without Spark.

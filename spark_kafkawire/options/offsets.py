@@ -100,31 +100,33 @@ def _offsets(name: str, text: str, forbidden: OffsetLimit | None, syntax: LogSyn
     allowed = LATEST if forbidden is EARLIEST else EARLIEST
     words = f"{allowed.kind.value} or" if forbidden else "earliest, latest or"
     example = f'{words} {{"t":{{"{syntax.key_example}":123}}}}'
-    end = name.removesuffix("Offsets")
-    if word(text) == allowed.kind.value:
-        return OffsetLimits(name, for_all=allowed)
-    if word(text) == COMMITTED.kind.value and allowed is EARLIEST:
-        return OffsetLimits(name, for_all=COMMITTED)
-    if forbidden is None and word(text) == LATEST.kind.value:
-        return OffsetLimits(name, for_all=LATEST)
-    if forbidden is not None and word(text) == forbidden.kind.value:
+    given = word(text)
+    if forbidden is not None and given == forbidden.kind.value:
         raise OptionError(
-            f"option {name}: {quoted(text)}: {end} offset can't be {forbidden.kind.value} for "
+            f"option {name}: {quoted(text)}: {name.removesuffix('Offsets')} offset can't be {given} for "
             f"batch queries on Kafka; give {example}"
         )
-    special = {-2: EARLIEST, -1: LATEST}
-    limits = {}
-    for log, value in _by_log(name, text, example, syntax).items():
-        limit = special.get(value, OffsetLimit(LimitKind.OFFSET, value))
-        if limit is forbidden or value < -2:
-            meaning = limit.kind.value if limit is forbidden else "negative"
-            raise OptionError(
-                f"option {name}: {end} offset for {log} can't be {meaning} ({value})"
-                f"{' for batch queries on Kafka' if forbidden else ''}; give an offset or "
-                f"{allowed.kind.value}"
-            )
-        limits[log] = limit
-    return OffsetLimits(name, by_log=limits)
+    known = (LATEST,) if allowed is LATEST else (EARLIEST, LATEST, COMMITTED)
+    if for_all := next((limit for limit in known if given == limit.kind.value), None):
+        return OffsetLimits(name, for_all=for_all)
+    by_log = _by_log(name, text, example, syntax)
+    return OffsetLimits(
+        name, by_log={log: _offset(name, log, value, forbidden, allowed) for log, value in by_log.items()}
+    )
+
+
+def _offset(
+    name: str, log: TopicPartition, value: int, forbidden: OffsetLimit | None, allowed: OffsetLimit
+) -> OffsetLimit:
+    """The limit of one log, where -2 is earliest and -1 latest."""
+    limit = {-2: EARLIEST, -1: LATEST}.get(value, OffsetLimit(LimitKind.OFFSET, value))
+    if limit is forbidden or value < -2:
+        meaning = limit.kind.value if limit is forbidden else "negative"
+        raise OptionError(
+            f"option {name}: {name.removesuffix('Offsets')} offset for {log} can't be {meaning} ({value})"
+            f"{' for batch queries on Kafka' if forbidden else ''}; give an offset or {allowed.kind.value}"
+        )
+    return limit
 
 
 def _by_log(name: str, text: str, example: str, syntax: LogSyntax) -> dict[TopicPartition, int]:

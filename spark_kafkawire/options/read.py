@@ -150,13 +150,18 @@ def _selection(options: RawOptions, syntax: LogSyntax) -> Selection:
         return Selection(subscribe=topics)
     if given == ["assign"]:
         return Selection(assign=parse_assign(text, syntax))
+    return Selection(pattern=_pattern(text))
+
+
+def _pattern(text: str) -> str:
+    """``subscribePattern``, which is known to be one that can be looked for."""
+    if not text:
+        raise bad_value("subscribePattern", text, "a regular expression")
     try:
-        if text:
-            JavaPattern(text)
-            return Selection(pattern=text)
+        JavaPattern(text)
     except PatternError as error:
         raise OptionError(
             f"option subscribePattern: {quoted(text)} is not a regular expression of Java's that is read "
             f"here: {shown(error)}"
         ) from error
-    raise bad_value("subscribePattern", text, "a regular expression")
+    return text

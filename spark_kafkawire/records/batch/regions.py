@@ -88,12 +88,7 @@ def _decompressed(
     columns = (log_kernels.POS, log_kernels.SIZE, log_kernels.ATTRIBUTES, log_kernels.COUNT)
     for i, (pos, size, attributes, count) in enumerate(index.table[rows][:, columns].tolist()):
         payload = view[pos + BATCH_OVERHEAD : pos + size]
-        try:
-            parts = _records(payload, attributes & CODEC_MASK, limits)
-        except CorruptDataError as error:
-            raise index.damage(int(rows[i]), str(error)) from error
-        except TooLarge as error:
-            raise index.too_large(int(rows[i]), str(error), limits) from error
+        parts = _records(index, int(rows[i]), payload, attributes & CODEC_MASK, limits)
         size = sum(map(len, parts))
         if size >= part_bytes_max:
             # Large enough for a part of its own, and too large to be there twice.
@@ -111,11 +106,18 @@ def _decompressed(
         yield _placed(index, rows[first:], limits, stage.take(), np.array(sizes))
 
 
-def _records(payload: memoryview, number: int, limits: DecodeLimits) -> list[Buffer]:
-    """The records of a batch, in parts."""
+def _records(
+    index: BatchIndex, row: int, payload: memoryview, number: int, limits: DecodeLimits
+) -> list[Buffer]:
+    """The records of the batch at that row, in parts."""
     if not number or not payload:
         return [payload]
-    return decompress(number, Format.MAGIC_2, payload, limits.decompressed_bytes_max)
+    try:
+        return decompress(number, Format.MAGIC_2, payload, limits.decompressed_bytes_max)
+    except CorruptDataError as error:
+        raise index.damage(row, str(error)) from error
+    except TooLarge as error:
+        raise index.too_large(row, str(error), limits) from error
 
 
 class _JoinedRecords:

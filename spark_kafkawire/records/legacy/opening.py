@@ -35,7 +35,7 @@ class Opened:
 
     @property
     def cost(self) -> int:
-        """As of a stage."""
+        """The bytes that its messages count as."""
         return cost_of(self.table)
 
 
@@ -76,7 +76,23 @@ def _value(index: BatchIndex, row: int, message: memoryview) -> memoryview:
 
 def _inner_table(index: BatchIndex, row: int, content: Uint8s, limits: DecodeLimits) -> Int64s:
     """The index of a compressed message's content, with the offsets and timestamps that count."""
+    table = _checked_table(index, row, content, limits)
     outer = index.table[row]
+    offsets = table[:, log_kernels.BASE_OFFSET]
+    if outer[log_kernels.MAGIC]:
+        offsets += outer[log_kernels.BASE_OFFSET] - offsets[-1]
+    # Offsets rise; so these two are all that can lie outside.
+    first_offset = index.table[row - 1, log_kernels.NEXT_OFFSET] if row > 0 else 0
+    if offsets[0] < first_offset or offsets[-1] != outer[log_kernels.BASE_OFFSET]:
+        raise index.damage(row, "the offset of a message is not one of those it holds")
+    table[:, log_kernels.ATTRIBUTES] = outer[log_kernels.ATTRIBUTES]
+    if outer[log_kernels.ATTRIBUTES] & TIMESTAMP_TYPE_BIT:
+        table[:, log_kernels.BASE_TIMESTAMP] = outer[log_kernels.BASE_TIMESTAMP]
+    return table
+
+
+def _checked_table(index: BatchIndex, row: int, content: Uint8s, limits: DecodeLimits) -> Int64s:
+    """The index of a compressed message's content: whole, plain messages of the same magic, in order."""
     rows_max = limits.decompressed_bytes_max // LEGACY_MESSAGE_BYTES_MIN + 1
     code, pos, table = index_table(content, rows_max)
     if code == log_kernels.ROWS_FULL:
@@ -91,20 +107,10 @@ def _inner_table(index: BatchIndex, row: int, content: Uint8s, limits: DecodeLim
         raise index.damage(
             row, f"it does not hold whole messages: there is none at {pos} of {len(content)} bytes"
         )
-    if (table[:, log_kernels.MAGIC] != outer[log_kernels.MAGIC]).any():
+    if (table[:, log_kernels.MAGIC] != index.table[row, log_kernels.MAGIC]).any():
         raise index.damage(row, "it holds messages of another magic")
     if (table[:, log_kernels.ATTRIBUTES] & CODEC_MASK).any():
         raise index.damage(row, "it holds compressed messages")
-    offsets = table[:, log_kernels.BASE_OFFSET]
-    if outer[log_kernels.MAGIC]:
-        offsets += outer[log_kernels.BASE_OFFSET] - offsets[-1]
-    # Offsets rise; so these two are all that can lie outside.
-    first_offset = index.table[row - 1, log_kernels.NEXT_OFFSET] if row > 0 else 0
-    if offsets[0] < first_offset or offsets[-1] != outer[log_kernels.BASE_OFFSET]:
-        raise index.damage(row, "the offset of a message is not one of those it holds")
-    table[:, log_kernels.ATTRIBUTES] = outer[log_kernels.ATTRIBUTES]
-    if outer[log_kernels.ATTRIBUTES] & TIMESTAMP_TYPE_BIT:
-        table[:, log_kernels.BASE_TIMESTAMP] = outer[log_kernels.BASE_TIMESTAMP]
     return table
 
 

@@ -32,6 +32,11 @@ class Channel:
         """Requests whose replies have not been taken yet."""
         return self._connection.in_flight
 
+    @property
+    def transaction_version(self) -> int:
+        """The protocol of transactions that the cluster agreed on."""
+        return self._connection.transaction_version
+
     def negotiated(self, versions: BrokerVersions) -> None:
         """Speak the highest versions that are common with these, from now on."""
         self._connection.negotiated(versions)

@@ -59,6 +59,11 @@ class Client:
         """Requests whose replies have not been taken yet."""
         return self._channel.in_flight
 
+    @property
+    def transaction_version(self) -> int:
+        """The protocol of transactions that the broker's cluster agreed on: 1, or 2."""
+        return self._channel.transaction_version
+
     def version_of(self, api: Api, request: object | None = None) -> int:
         """The version in which a request, or the richest of its kind, is sent to this broker.
 

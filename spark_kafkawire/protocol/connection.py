@@ -105,6 +105,11 @@ class Connection:
         """Speak the highest versions that are common with these, from now on."""
         self._versions = versions
 
+    @property
+    def transaction_version(self) -> int:
+        """The protocol of transactions at the other end: 1, or 2 (see ``modern.end_txn``)."""
+        return 1 if self._versions is None else self._versions.transaction_version
+
     def version_of(self, api: Api, request: object | None = None) -> int:
         """The version in which a request (or the richest of its kind) would be sent now.
 

@@ -14,10 +14,13 @@ class BrokerVersions:
     """The versions that a broker offers, by API key. They hold for one connection.
 
     ``release`` names brokers that cannot be asked: what is known of them stands for what they offer.
+    ``transaction_version`` is the protocol of transactions that the cluster agreed on (see
+    ``modern.end_txn``).
     """
 
     ranges: Mapping[int, VersionRange]
     release: str | None = None
+    transaction_version: int = 1
 
     def highest_common(self, api: Api, version_max: int = VERSION_MAX) -> int:
         """The highest version of an API that both know, ``version_max`` at most.

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import pyarrow as pa
@@ -14,6 +14,7 @@ from pyspark.sql.types import BinaryType, IntegerType, StructField, StructType
 from spark_kafkawire import KafkaWireDataSource
 from spark_kafkawire.cluster.modern.create_topics import create_topics
 from spark_kafkawire.cluster.modern.metadata import Metadata
+from spark_kafkawire.cluster.modern.transactions import Transactions
 from spark_kafkawire.jobs.offsets.survey import Surveyed
 from spark_kafkawire.model import Generation, TopicPartition
 from spark_kafkawire.net.pool import POOL
@@ -113,6 +114,8 @@ class Exchange:
     options: Mapping[str, str]
     least: Mapping[int, int]
     generation: Generation = Generation.MODERN
+    #: Last versions that it asks, where it does not ask all.
+    most: Mapping[int, int] = field(default_factory=dict)
 
     def serving(self, liar: Liar, api: Api, version: int) -> AbstractContextManager[Any]:
         """A broker of the generation, that speaks one version of an API only, and its liar."""
@@ -120,7 +123,8 @@ class Exchange:
 
     def versions(self, api: Api) -> range:
         """The versions of an API in which it can be told lies."""
-        return range(max(api.versions.min, self.least.get(api.key, 0)), api.versions.max + 1)
+        most = min(api.versions.max, self.most.get(api.key, api.versions.max))
+        return range(max(api.versions.min, self.least.get(api.key, 0)), most + 1)
 
     def offered(self, api: Api, version: int) -> dict[int, VersionRange]:
         """What a broker offers that speaks one version of an API only."""
@@ -238,6 +242,22 @@ def _create(options: dict[str, str], server: LyingServer) -> Any:
     return dict(server.honest.created)
 
 
+def _transact(options: dict[str, str], server: LyingServer) -> Any:
+    """A transaction that holds two partitions and a group's offset, and what the broker noted of it."""
+    read = ReadOptions.parse({**options, "subscribe": TOPIC})
+    transactions = Transactions(Metadata(read.discovery.bootstrap_servers, read.net), read.net)
+    in_two_phases = server.honest.offered[modern.INIT_PRODUCER_ID.key].min > _ONE_PHASE_UNTIL
+    begun = transactions.begin("x", 60_000, two_phase_commit=in_two_phases)
+    transactions.add_partitions(begun, [TopicPartition(TOPIC, 0), TopicPartition(TOPIC, 1)])
+    transactions.commit_offset(begun, GROUP, TopicPartition(TOPIC, 0), 7, "text")
+    described, listed = transactions.describe("x"), transactions.listed()
+    told = described.transaction_state, described.producer_id, described.producer_epoch, begun.version
+    after = transactions.end(begun, committed=True)
+    # What is sent again is noted again.
+    noted = list(dict.fromkeys(server.honest.transactions["x"]))
+    return told, [each.transactional_id for each in listed], after.epoch, noted
+
+
 def _read_v07(options: dict[str, str], _server: LyingProxy) -> Any:
     return rows_of({"subscribe": TOPIC, **options})
 
@@ -257,11 +277,14 @@ def _write_v07(options: dict[str, str], server: LyingProxy) -> Any:
 _BEFORE: Final = (modern.API_VERSIONS, modern.METADATA)
 #: The broker of these tests keeps batches as they are since Kafka 0.11, and finds them by time.
 _LEAST: Final = {modern.PRODUCE.key: 3, modern.LIST_OFFSETS.key: 1, modern.FETCH.key: 4}
+#: Last version of InitProducerId without commits in two phases.
+_ONE_PHASE_UNTIL: Final = 5
+_MOST: Final = {modern.INIT_PRODUCER_ID.key: _ONE_PHASE_UNTIL}
 _V07: Final = (v07.OFFSETS, v07.MULTIFETCH)
 _IN_GROUP: Final = (*_BEFORE, modern.FIND_COORDINATOR, modern.OFFSET_FETCH)
 
 EXCHANGES: Final = tuple(
-    Exchange(name, apis, steps, options, _LEAST | least)
+    Exchange(name, apis, steps, options, _LEAST | least, most={} if name == "transact" else _MOST)
     for name, apis, steps, options, least in (
         ("read", (*_BEFORE, modern.LIST_OFFSETS, modern.FETCH), _read, {}, {}),
         (
@@ -322,6 +345,23 @@ EXCHANGES: Final = tuple(
             {modern.OFFSET_FETCH.key: 2, modern.LIST_OFFSETS.key: 7},
         ),
         ("commit", (*_BEFORE, modern.FIND_COORDINATOR, modern.OFFSET_COMMIT), _commit, {}, {}),
+        (
+            "transact",
+            (
+                *_BEFORE,
+                modern.FIND_COORDINATOR,
+                modern.INIT_PRODUCER_ID,
+                modern.ADD_PARTITIONS_TO_TXN,
+                modern.ADD_OFFSETS_TO_TXN,
+                modern.TXN_OFFSET_COMMIT,
+                modern.END_TXN,
+                modern.DESCRIBE_TRANSACTIONS,
+                modern.LIST_TRANSACTIONS,
+            ),
+            _transact,
+            {},
+            {modern.FIND_COORDINATOR.key: 1},
+        ),
         (
             "create a topic",
             (*_BEFORE, modern.CREATE_TOPICS),

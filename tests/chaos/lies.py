@@ -224,7 +224,33 @@ class NotKnown:
 _REPORTED: Final = "a report shows what the broker says, and nothing else that is asked depends on it"
 _ITS_GROUPS: Final = "which groups there are, and what is in them, only their coordinator knows"
 _IDENTITY_PLACE: Final = list(OFFERED).index(modern.INIT_PRODUCER_ID.key)
+_ITS_TRANSACTIONS: Final = "which transactions are open, and whose, only their coordinator knows"
 NOT_TO_BE_KNOWN: Final = (
+    NotKnown(
+        "DescribeTransactions",
+        ("transaction_state", "producer_id", "producer_epoch", "topic"),
+        _ITS_TRANSACTIONS,
+        "transact DescribeTransactions newest transaction_states.0.producer_epoch: 1, always",
+    ),
+    NotKnown(
+        "EndTxn",
+        ("producer_id", "producer_epoch"),
+        "who may begin the next transaction, only its coordinator knows",
+        "transact EndTxn newest producer_epoch: max, always",
+    ),
+    NotKnown(
+        "ApiVersions",
+        ("finalized_features", "name", "max_version_level"),
+        "which protocol of transactions a cluster agreed on, only its brokers know",
+        "transact ApiVersions newest finalized_features.0.max_version_level: one more, always",
+        exchanges=("transact",),
+    ),
+    NotKnown(
+        "ListTransactions",
+        ("transaction_states", "transactional_id"),
+        _ITS_TRANSACTIONS,
+        "transact ListTransactions newest transaction_states: empty, always",
+    ),
     NotKnown(
         "ApiVersions",
         ("api_keys", "api_key", "min_version", "max_version"),

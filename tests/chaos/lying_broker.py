@@ -11,16 +11,23 @@ from spark_kafkawire.model import Broker
 from spark_kafkawire.protocol import modern
 from spark_kafkawire.protocol.api import Api, VersionRange
 from spark_kafkawire.protocol.modern import (
+    add_to_txn,
+    api_versions,
     consumer_group_describe,
     create_topics,
     describe_groups,
+    end_txn,
+    init_producer_id,
     list_groups,
     list_offsets,
+    list_transactions,
     offset_commit,
     sasl,
+    txn_offset_commit,
 )
+from spark_kafkawire.protocol.modern.error_codes import ErrorCode
 from spark_kafkawire.protocol.primitives import Buffer
-from tests.support.log_broker import OFFERED, LogBroker
+from tests.support.log_broker import OFFERED, PRODUCER_ID, LogBroker
 from tests.support.log_server import LogServer, Sent
 from tests.support.memory_log import MemoryLog, split
 
@@ -92,6 +99,8 @@ class CompleteBroker(LogBroker):
         self.configs |= {topic: {"cleanup.policy": "compact"} for topic in compacted}
         self.created: dict[str, int] = {}
         self.commits: dict[tuple[str, int], int] = {}
+        #: Each transactional id with what its transaction holds, and ends.
+        self.transactions: dict[str, list[str]] = {}
         self._answers = {
             **self._answers,
             list_groups.ListGroupsRequest: self._list_groups,
@@ -99,6 +108,12 @@ class CompleteBroker(LogBroker):
             offset_commit.OffsetCommitRequest: self._commit,
             create_topics.CreateTopicsRequest: self._create,
             sasl.SaslHandshakeRequest: lambda _: sasl.SaslHandshakeReply(error_code=0, mechanisms=("PLAIN",)),
+            add_to_txn.AddPartitionsToTxnRequest: self._add_partitions,
+            add_to_txn.AddOffsetsToTxnRequest: self._add_group,
+            txn_offset_commit.TxnOffsetCommitRequest: self._commit_in_transaction,
+            end_txn.EndTxnRequest: self._end_transaction,
+            list_transactions.ListTransactionsRequest: self._list_transactions,
+            list_transactions.DescribeTransactionsRequest: self._describe_transactions,
             sasl.SaslAuthenticateRequest: lambda _: sasl.SaslAuthenticateReply(error_code=0, auth_bytes=b""),
         }
 
@@ -165,6 +180,108 @@ class CompleteBroker(LogBroker):
                 )
             topics.append(offset_commit.OffsetCommitTopicReply(name=topic.name, partitions=tuple(told)))
         return offset_commit.OffsetCommitReply(topics=tuple(topics))
+
+    def _api_versions(self, request: Any, code: int = 0) -> api_versions.ApiVersionsReply:
+        """The cluster agreed on the second protocol of transactions where a broker speaks no other."""
+        second = {modern.END_TXN.key: 5, modern.TXN_OFFSET_COMMIT.key: 5}
+        level = 1 + any(self.offered[key].min >= since for key, since in second.items())
+        feature = api_versions.FinalizedFeature(
+            name="transaction.version", max_version_level=level, min_version_level=1
+        )
+        return replace(super()._api_versions(request, code), finalized_features=(feature,))
+
+    def _init_producer_id(self, request: Any) -> init_producer_id.InitProducerIdReply:
+        if request.transactional_id is not None:
+            self.transactions[request.transactional_id] = []
+        return super()._init_producer_id(request)
+
+    def _held_by(self, transactional_id: str, producer_id: int, epoch: int, what: str) -> int:
+        """Note what a transaction holds; the code for one of another producer."""
+        if (producer_id, epoch) != (PRODUCER_ID, 0) or transactional_id not in self.transactions:
+            return ErrorCode.INVALID_PRODUCER_ID_MAPPING
+        self.transactions[transactional_id].append(what)
+        return 0
+
+    def _add_partitions(self, request: Any) -> add_to_txn.AddPartitionsToTxnReply:
+        identity = (
+            request.v3_and_below_transactional_id,
+            request.v3_and_below_producer_id,
+            request.v3_and_below_producer_epoch,
+        )
+        topics = tuple(
+            add_to_txn.AddPartitionsToTxnTopicReply(
+                name=topic.name,
+                results_by_partition=tuple(
+                    add_to_txn.AddPartitionsToTxnPartitionReply(
+                        partition_index=index,
+                        partition_error_code=self._held_by(*identity, f"{topic.name} {index}"),
+                    )
+                    for index in topic.partitions
+                ),
+            )
+            for topic in request.v3_and_below_topics
+        )
+        return add_to_txn.AddPartitionsToTxnReply(throttle_time_ms=0, results_by_topic_v3_and_below=topics)
+
+    def _add_group(self, request: Any) -> add_to_txn.AddOffsetsToTxnReply:
+        identity = request.transactional_id, request.producer_id, request.producer_epoch
+        code = self._held_by(*identity, f"group {request.group_id}")
+        return add_to_txn.AddOffsetsToTxnReply(throttle_time_ms=0, error_code=code)
+
+    def _commit_in_transaction(self, request: Any) -> txn_offset_commit.TxnOffsetCommitReply:
+        identity = request.transactional_id, request.producer_id, request.producer_epoch
+        topics = tuple(
+            txn_offset_commit.TxnOffsetCommitTopicReply(
+                name=topic.name,
+                partitions=tuple(
+                    txn_offset_commit.TxnOffsetCommitPartitionReply(
+                        partition_index=part.partition_index,
+                        error_code=self._held_by(*identity, f"offset {part.committed_offset}"),
+                    )
+                    for part in topic.partitions
+                ),
+            )
+            for topic in request.topics
+        )
+        return txn_offset_commit.TxnOffsetCommitReply(throttle_time_ms=0, topics=topics)
+
+    def _end_transaction(self, request: Any) -> end_txn.EndTxnReply:
+        identity = request.transactional_id, request.producer_id, request.producer_epoch
+        code = self._held_by(*identity, "commit" if request.committed else "abort")
+        return end_txn.EndTxnReply(
+            throttle_time_ms=0, error_code=code, producer_id=PRODUCER_ID, producer_epoch=1
+        )
+
+    def _list_transactions(self, _request: Any) -> list_transactions.ListTransactionsReply:
+        return list_transactions.ListTransactionsReply(
+            throttle_time_ms=0,
+            error_code=0,
+            unknown_state_filters=("odd",),
+            transaction_states=tuple(
+                list_transactions.ListedTransaction(
+                    transactional_id=each, producer_id=PRODUCER_ID, transaction_state="Ongoing"
+                )
+                for each in self.transactions
+            ),
+        )
+
+    def _describe_transactions(self, request: Any) -> list_transactions.DescribeTransactionsReply:
+        return list_transactions.DescribeTransactionsReply(
+            throttle_time_ms=0,
+            transaction_states=tuple(
+                list_transactions.DescribedTransaction(
+                    error_code=0,
+                    transactional_id=each,
+                    transaction_state="Ongoing",
+                    transaction_timeout_ms=60_000,
+                    transaction_start_time_ms=1,
+                    producer_id=PRODUCER_ID,
+                    producer_epoch=0,
+                    topics=(list_transactions.TransactionTopic(topic="t", partitions=(0, 1)),),
+                )
+                for each in request.transactional_ids
+            ),
+        )
 
     def _create(self, request: create_topics.CreateTopicsRequest) -> create_topics.CreateTopicsReply:
         there = set(self.created)

@@ -38,8 +38,8 @@ BELIEVED_ONCE: Final = (
     "read Metadata newest topics: one more, always",
     "read a pattern Metadata newest topics.0.error_code: code 5, always",
     "read a pattern Metadata newest topics.0.error_code: code 17, always",
-    "write InitProducerId newest producer_id: -1, always",
-    "write InitProducerId newest producer_epoch: -1, always",
+    "write InitProducerId 5 producer_id: -1, always",
+    "write InitProducerId 5 producer_epoch: -1, always",
     "write Produce newest responses: first twice, always",
     "commit FindCoordinator newest coordinators.0.port: 0, always",
 )

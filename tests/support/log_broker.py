@@ -20,6 +20,7 @@ from spark_kafkawire.protocol.modern import (
     describe_groups,
     fetch,
     find_coordinator,
+    init_producer_id,
     list_offsets,
     metadata,
     offset_fetch,
@@ -82,7 +83,7 @@ class LogBroker:
             list_offsets.ListOffsetsRequest: self._list_offsets,
             fetch.FetchRequest: self._fetch,
             produce.ProduceRequest: self._produce,
-            produce.InitProducerIdRequest: self._init_producer_id,
+            init_producer_id.InitProducerIdRequest: self._init_producer_id,
             find_coordinator.FindCoordinatorRequest: self._find_coordinator,
             offset_fetch.OffsetFetchRequest: self._offset_fetch,
             describe_groups.DescribeGroupsRequest: self._describe_groups,
@@ -235,8 +236,10 @@ class LogBroker:
         base_offset = self.logs[topic][asked.index].append(asked.records or b"")
         return produce.ProducePartitionReply(index=asked.index, error_code=0, base_offset=base_offset)
 
-    def _init_producer_id(self, _request: produce.InitProducerIdRequest) -> produce.InitProducerIdReply:
-        return produce.InitProducerIdReply(
+    def _init_producer_id(
+        self, _request: init_producer_id.InitProducerIdRequest
+    ) -> init_producer_id.InitProducerIdReply:
+        return init_producer_id.InitProducerIdReply(
             throttle_time_ms=0, error_code=0, producer_id=PRODUCER_ID, producer_epoch=0
         )
 

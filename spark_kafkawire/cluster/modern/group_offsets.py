@@ -119,7 +119,7 @@ def _committed_once(
 def _request(group_id: str, logs: Sequence[TopicPartition]) -> OffsetFetchRequest:
     topics = [
         OffsetFetchTopic(name=topic, partition_indexes=tuple(log.partition for log in own))
-        for topic, own in _by_topic(logs).items()
+        for topic, own in by_topic(logs).items()
     ]
     return OffsetFetchRequest.for_group(group_id, tuple(topics))
 
@@ -136,12 +136,12 @@ def _commit_request(group_id: str, offsets: Mapping[TopicPartition, int]) -> Off
                 for log in own
             ),
         )
-        for topic, own in _by_topic(offsets).items()
+        for topic, own in by_topic(offsets).items()
     ]
     return OffsetCommitRequest(group_id=group_id, topics=tuple(topics))
 
 
-def _by_topic(logs: Iterable[TopicPartition]) -> dict[str, list[TopicPartition]]:
+def by_topic(logs: Iterable[TopicPartition]) -> dict[str, list[TopicPartition]]:
     by_topic: dict[str, list[TopicPartition]] = defaultdict(list)
     for log in logs:
         by_topic[log.topic].append(log)

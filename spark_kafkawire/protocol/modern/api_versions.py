@@ -26,6 +26,9 @@ from ..versions import BrokerVersions
 from .error_codes import ErrorCode
 from .limits import small_reply_bytes_max
 
+#: The feature that tells the protocol of transactions.
+_TRANSACTIONS: Final = "transaction.version"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApiVersionsRequest:
@@ -130,4 +133,11 @@ def offered(reply: ApiVersionsReply) -> BrokerVersions:
     """
     ranges = {API_VERSIONS.key: VersionRange(0, 0)}
     ranges |= {api.api_key: VersionRange(api.min_version, api.max_version) for api in reply.api_keys}
-    return BrokerVersions(ranges)
+    return BrokerVersions(ranges, transaction_version=_transaction_version(reply))
+
+
+def _transaction_version(reply: ApiVersionsReply) -> int:
+    """A cluster has the second protocol of transactions once all of it agreed on that: what one broker
+    offers does not tell. Source: KIP-890, KIP-584."""
+    levels = (each.max_version_level for each in reply.finalized_features if each.name == _TRANSACTIONS)
+    return 2 if max(levels, default=0) >= 2 else 1

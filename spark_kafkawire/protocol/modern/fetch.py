@@ -194,7 +194,7 @@ class NodeEndpoint:
     node_id: int = wire(INT32)
     host: str = wire(String())
     port: int = wire(INT32)
-    rack: str | None = wire(String(), nullable_since=16, default=None)
+    rack: str | None = wire(String(), nullable_since=0, default=None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

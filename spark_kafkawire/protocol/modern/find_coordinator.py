@@ -1,7 +1,7 @@
-"""FindCoordinator: which broker keeps a consumer group.
+"""FindCoordinator: which broker keeps a consumer group, or a transactional id.
 
-Later versions ask for several groups at once, in another shape. ``FindCoordinatorRequest.for_group``
-fills in both shapes, and ``FindCoordinatorReply.coordinator_of`` reads both.
+Later versions ask for several keys at once, in another shape. ``FindCoordinatorRequest.for_group`` and
+``for_transaction`` fill in both shapes, and ``FindCoordinatorReply.coordinator_of`` reads both.
 
 Versions of FindCoordinator::
 
@@ -35,7 +35,7 @@ TRANSACTION: Final = 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FindCoordinatorRequest:
-    """Ask which broker keeps a group."""
+    """Ask which broker keeps a group, or a transactional id."""
 
     key: str = wire(String(), until=3, default="", ignorable=True)
     key_type: int = wire(INT8, since=1, default=GROUP)
@@ -45,6 +45,12 @@ class FindCoordinatorRequest:
     def for_group(cls, group_id: str) -> Self:
         """The request that any version can carry."""
         return cls(key=group_id, coordinator_keys=(group_id,))
+
+    @classmethod
+    def for_transaction(cls, transactional_id: str) -> Self:
+        """The request for a transactional id, from version 1 on. It makes the brokers' own topic of them,
+        without which no other request about transactions is answered."""
+        return cls(key=transactional_id, key_type=TRANSACTION, coordinator_keys=(transactional_id,))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,18 +77,18 @@ class FindCoordinatorReply:
     port: int = wire(INT32, until=3, default=-1)
     coordinators: tuple[Coordinator, ...] | None = wire(Array(Struct(Coordinator)), since=4, default=None)
 
-    def coordinator_of(self, group_id: str) -> Coordinator:
-        """The answer for a group that was asked for, in whichever version."""
+    def coordinator_of(self, key: str) -> Coordinator:
+        """The answer for a group, or a transactional id, that was asked for, in whichever version."""
         if self.coordinators is None:
             return Coordinator(
-                key=group_id,
+                key=key,
                 node_id=self.node_id,
                 host=self.host,
                 port=self.port,
                 error_code=self.error_code,
                 error_message=self.error_message,
             )
-        return next(coordinator for coordinator in self.coordinators if coordinator.key == group_id)
+        return next(coordinator for coordinator in self.coordinators if coordinator.key == key)
 
 
 def _faults(request: FindCoordinatorRequest, reply: FindCoordinatorReply, _version: int) -> Faults:

@@ -22,7 +22,8 @@ from typing import Final, Self
 from ..api import Api
 from ..versions import BrokerVersions
 from .fetch import FETCH
-from .produce import INIT_PRODUCER_ID, PRODUCE
+from .init_producer_id import INIT_PRODUCER_ID
+from .produce import PRODUCE
 
 #: First versions of Fetch and Produce whose records have times, and headers.
 FETCH_TIMES_SINCE: Final = 2

@@ -1,4 +1,4 @@
-"""Produce: append record batches; InitProducerId: the identity of an idempotent producer.
+"""Produce: append record batches.
 
 Versions of Produce::
 
@@ -12,22 +12,12 @@ Versions of Produce::
     7       records in zstd (KIP-110)
     8       which records are refused, and why (KIP-467)
     9       flexible (KIP-482)
-    10      not spoken: who leads, and where new leaders listen (KIP-951)
-    11-12   not spoken: partitions join a transaction by being written to (KIP-890)
+    10      who leads, and where new leaders listen (KIP-951)
+    11      TRANSACTION_ABORTABLE may come (KIP-890)
+    12      partitions join a transaction by being written to (KIP-890)
     13      not spoken: topics by id (KIP-516)
 
-Versions of InitProducerId::
-
-    0       a producer id and its epoch (KIP-98)
-    1       throttled replies come at once, and the client waits (KIP-219)
-    2       flexible (KIP-482)
-    3       the id that the producer has, to go on with (KIP-360)
-    4       PRODUCER_FENCED may come (KIP-588)
-    5       not spoken: TRANSACTION_ABORTABLE may come (KIP-890)
-    6       not spoken: commits in two phases (KIP-939)
-
-Source: Apache Kafka's ProduceRequest.json, ProduceResponse.json, InitProducerIdRequest.json and
-InitProducerIdResponse.json.
+Source: Apache Kafka's ProduceRequest.json and ProduceResponse.json.
 """
 
 from __future__ import annotations
@@ -35,11 +25,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from ..api import Api, VersionRange
+from ..api import VERSION_MAX, Api, VersionRange
 from ..primitives import BYTES, INT16, INT32, INT64, Array, Buffer, String
 from ..replies import Faults, below, unlike
 from ..schema import Struct, wire
-from .limits import reply_bytes_max, small_reply_bytes_max
+from .fetch import LeaderIdAndEpoch, NodeEndpoint
+from .limits import reply_bytes_max
 
 #: ``acks``: the broker does not answer.
 ACKS_NONE: Final = 0
@@ -47,6 +38,8 @@ ACKS_NONE: Final = 0
 ACKS_LEADER: Final = 1
 #: ``acks``: all replicas that are in sync have the records.
 ACKS_ALL: Final = -1
+#: Last version of a transaction whose partitions were added by AddPartitionsToTxn.
+_FIRST_PROTOCOL_UNTIL: Final = 11
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,13 +66,15 @@ class ProduceTopic:
 class ProduceRequest:
     """Append to partitions that the broker leads. Not answered where ``acks`` is 0.
 
-    ``timeout_ms`` bounds how long the leader waits for its replicas.
+    ``timeout_ms`` bounds how long the leader waits for its replicas. ``transaction_version`` is the
+    protocol of the transaction (see ``end_txn``), where the request is of one.
     """
 
     transactional_id: str | None = wire(String(), since=3, nullable_since=3, default=None)
     acks: int = wire(INT16)
     timeout_ms: int = wire(INT32)
     topic_data: tuple[ProduceTopic, ...] = wire(Array(Struct(ProduceTopic)))
+    transaction_version: int = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,6 +99,9 @@ class ProducePartitionReply:
     log_start_offset: int = wire(INT64, since=5, default=-1)
     record_errors: tuple[RecordError, ...] = wire(Array(Struct(RecordError)), since=8, default=())
     error_message: str | None = wire(String(), since=8, nullable_since=8, default=None)
+    current_leader: LeaderIdAndEpoch = wire(
+        Struct(LeaderIdAndEpoch), since=10, tag=0, default=LeaderIdAndEpoch()
+    )
 
     @property
     def reason(self) -> str | None:
@@ -122,30 +120,16 @@ class ProduceTopicReply:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProduceReply:
-    """What became of the records of each partition."""
+    """What became of the records of each partition; ``node_endpoints`` as in Fetch."""
 
     responses: tuple[ProduceTopicReply, ...] = wire(Array(Struct(ProduceTopicReply)))
     throttle_time_ms: int = wire(INT32, since=1, default=0)
+    node_endpoints: tuple[NodeEndpoint, ...] = wire(Array(Struct(NodeEndpoint)), since=10, tag=0, default=())
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class InitProducerIdRequest:
-    """Ask for a producer id. ``transactional_id`` is None where the producer is only idempotent."""
-
-    transactional_id: str | None = wire(String(), nullable_since=0, default=None)
-    transaction_timeout_ms: int = wire(INT32, default=0x7FFFFFFF)
-    producer_id: int = wire(INT64, since=3, default=-1)
-    producer_epoch: int = wire(INT16, since=3, default=-1)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class InitProducerIdReply:
-    """The producer's id and epoch, which its batches carry."""
-
-    throttle_time_ms: int = wire(INT32)
-    error_code: int = wire(INT16)
-    producer_id: int = wire(INT64)
-    producer_epoch: int = wire(INT16)
+def _version_max(request: ProduceRequest) -> int:
+    of_first_protocol = request.transactional_id is not None and request.transaction_version == 1
+    return _FIRST_PROTOCOL_UNTIL if of_first_protocol else VERSION_MAX
 
 
 def _is_acknowledged(request: ProduceRequest) -> bool:
@@ -165,12 +149,6 @@ def _produce_faults(request: ProduceRequest, reply: ProduceReply, _version: int)
             yield from below(-1, "log start offset", part.log_start_offset, topic.name)
 
 
-def _identity_faults(_request: InitProducerIdRequest, reply: InitProducerIdReply, _version: int) -> Faults:
-    if not reply.error_code:
-        yield from below(0, "producer id", reply.producer_id)
-        yield from below(0, "producer epoch", reply.producer_epoch)
-
-
 PRODUCE: Final = Api(
     "Produce",
     0,
@@ -178,20 +156,9 @@ PRODUCE: Final = Api(
     ProduceReply,
     reply_bytes_max,
     faults=_produce_faults,
-    versions=VersionRange(0, 9),
+    versions=VersionRange(0, 12),
     flexible_since=9,
     throttles_since=6,
     is_answered=_is_acknowledged,
-)
-
-INIT_PRODUCER_ID: Final = Api(
-    "InitProducerId",
-    22,
-    InitProducerIdRequest,
-    InitProducerIdReply,
-    small_reply_bytes_max,
-    faults=_identity_faults,
-    versions=VersionRange(0, 4),
-    flexible_since=2,
-    throttles_since=1,
+    version_max=_version_max,
 )

@@ -175,8 +175,9 @@ def _nothing_of(message: type[Any]) -> Any:
 
 
 def _names(name: str) -> Iterator[str]:
-    """What a judge may call a field: kio leaves out units, kafka-python renames two of Metadata's."""
-    yield name
+    """What a judge may call a field: kio leaves out units, kafka-python renames two of Metadata's, both part
+    words before capital letters alone."""
+    yield name.replace("enable_2pc", "enable2_pc")
     if name.endswith("_ms"):
         yield name.removesuffix("_ms")
     if name.endswith("_authorized_operations"):

@@ -86,7 +86,7 @@ def values(message: type[Any], version: int, flexible: bool) -> st.SearchStrateg
 def _field_values(
     message: type[Any], name: str, wire_type: AnyType, version: int, flexible: bool
 ) -> st.SearchStrategy[Any]:
-    if name == "error_code":
+    if name in ("error_code", "partition_error_code"):
         # A refused ApiVersions request is answered in version 0; it has a test of its own.
         known = [0] if message is ApiVersionsReply else [int(code) for code in JudgedErrorCode]
         return st.sampled_from(known)

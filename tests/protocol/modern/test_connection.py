@@ -31,6 +31,7 @@ from spark_kafkawire.protocol.modern.fetch import (
     FetchTopic,
     FetchTopicReply,
 )
+from spark_kafkawire.protocol.modern.init_producer_id import InitProducerIdRequest
 from spark_kafkawire.protocol.modern.list_offsets import ListOffsetsReply, ListOffsetsRequest
 from spark_kafkawire.protocol.modern.metadata import (
     MetadataBroker,
@@ -39,7 +40,7 @@ from spark_kafkawire.protocol.modern.metadata import (
     MetadataRequestTopic,
 )
 from spark_kafkawire.protocol.modern.old_brokers import ASKING, GROUPS_OF_NOTHING
-from spark_kafkawire.protocol.modern.produce import InitProducerIdRequest, ProduceReply, ProduceRequest
+from spark_kafkawire.protocol.modern.produce import ProduceReply, ProduceRequest
 from spark_kafkawire.protocol.primitives import join
 from spark_kafkawire.protocol.versions import BrokerVersions
 from tests.protocol.streams import cut, feed
@@ -87,7 +88,7 @@ def test_a_request_frame_is_header_and_request_of_the_negotiated_version() -> No
 
 def test_a_flexible_request_keeps_the_plain_client_id_and_has_tagged_fields_after_it() -> None:
     sent = join(Connection(modern.DIALECT, "kw").send(InitProducerIdRequest()))
-    header = "0016 0004 00000000 0002 6b77 00"
+    header = "0016 0005 00000000 0002 6b77 00"
     assert sent == bytes.fromhex(f"0000001d {header} 00 7fffffff ffffffffffffffff ffff 00")
 
 

@@ -13,19 +13,24 @@ from spark_kafkawire.protocol import modern, v07
 from spark_kafkawire.protocol.api import VersionRange
 from spark_kafkawire.protocol.connection import Connection
 from spark_kafkawire.protocol.modern import (
+    add_to_txn,
     api_versions,
     consumer_group_describe,
     create_topics,
     describe_configs,
     describe_groups,
+    end_txn,
     fetch,
     find_coordinator,
+    init_producer_id,
     list_offsets,
+    list_transactions,
     metadata,
     offset_commit,
     offset_fetch,
     produce,
     sasl,
+    txn_offset_commit,
 )
 from spark_kafkawire.protocol.primitives import join
 from spark_kafkawire.protocol.versions import BrokerVersions
@@ -236,10 +241,92 @@ def led(*names: str) -> consumer_group_describe.ConsumerGroupDescribeReply:
     )
 
 
-def identity(producer_id: int, epoch: int, error_code: int = 0) -> produce.InitProducerIdReply:
-    return produce.InitProducerIdReply(
+def identity(producer_id: int, epoch: int, error_code: int = 0) -> init_producer_id.InitProducerIdReply:
+    return init_producer_id.InitProducerIdReply(
         throttle_time_ms=0, error_code=error_code, producer_id=producer_id, producer_epoch=epoch
     )
+
+
+ADDING: Final = add_to_txn.AddPartitionsToTxnRequest(
+    v3_and_below_transactional_id="x",
+    v3_and_below_producer_id=1,
+    v3_and_below_producer_epoch=0,
+    v3_and_below_topics=(add_to_txn.AddPartitionsToTxnTopic(name="t", partitions=(0, 1)),),
+)
+
+
+def added(topic: str, *partitions: int) -> add_to_txn.AddPartitionsToTxnReply:
+    results = tuple(
+        add_to_txn.AddPartitionsToTxnPartitionReply(partition_index=index, partition_error_code=0)
+        for index in partitions
+    )
+    told_of = add_to_txn.AddPartitionsToTxnTopicReply(name=topic, results_by_partition=results)
+    return add_to_txn.AddPartitionsToTxnReply(throttle_time_ms=0, results_by_topic_v3_and_below=(told_of,))
+
+
+OFFSETS_IN_TXN: Final = txn_offset_commit.TxnOffsetCommitRequest(
+    transactional_id="x",
+    group_id="g",
+    producer_id=1,
+    producer_epoch=0,
+    topics=(
+        txn_offset_commit.TxnOffsetCommitTopic(
+            name="t",
+            partitions=(txn_offset_commit.TxnOffsetCommitPartition(partition_index=0, committed_offset=1),),
+        ),
+    ),
+    transaction_version=2,
+)
+
+
+def committed_in_txn(topic: str, partition: int) -> txn_offset_commit.TxnOffsetCommitReply:
+    told_of = txn_offset_commit.TxnOffsetCommitPartitionReply(partition_index=partition, error_code=0)
+    topic_reply = txn_offset_commit.TxnOffsetCommitTopicReply(name=topic, partitions=(told_of,))
+    return txn_offset_commit.TxnOffsetCommitReply(throttle_time_ms=0, topics=(topic_reply,))
+
+
+ENDING: Final = end_txn.EndTxnRequest(
+    transactional_id="x", producer_id=1, producer_epoch=0, committed=True, transaction_version=2
+)
+
+
+def ended(producer_id: int, epoch: int, error_code: int = 0) -> end_txn.EndTxnReply:
+    return end_txn.EndTxnReply(
+        throttle_time_ms=0, error_code=error_code, producer_id=producer_id, producer_epoch=epoch
+    )
+
+
+LISTING: Final = list_transactions.ListTransactionsRequest()
+DESCRIBING_TXN: Final = list_transactions.DescribeTransactionsRequest(transactional_ids=("x",))
+
+
+def listed_transactions(*ids: str, producer_id: int = 1) -> list_transactions.ListTransactionsReply:
+    found = tuple(
+        list_transactions.ListedTransaction(
+            transactional_id=each, producer_id=producer_id, transaction_state="Ongoing"
+        )
+        for each in ids
+    )
+    return list_transactions.ListTransactionsReply(
+        throttle_time_ms=0, error_code=0, unknown_state_filters=(), transaction_states=found
+    )
+
+
+def described_transactions(*ids: str, **changes: Any) -> list_transactions.DescribeTransactionsReply:
+    told_of = {
+        "error_code": 0,
+        "transaction_state": "Ongoing",
+        "transaction_timeout_ms": 1,
+        "transaction_start_time_ms": 1,
+        "producer_id": 1,
+        "producer_epoch": 0,
+        "topics": (),
+    }
+    found = tuple(
+        list_transactions.DescribedTransaction(**{**told_of, "transactional_id": each, **changes})
+        for each in ids
+    )
+    return list_transactions.DescribeTransactionsReply(throttle_time_ms=0, transaction_states=found)
 
 
 def offers(*ranges: tuple[int, int, int], error_code: int = 0) -> api_versions.ApiVersionsReply:
@@ -255,7 +342,7 @@ def offers(*ranges: tuple[int, int, int], error_code: int = 0) -> api_versions.A
 DESCRIBING: Final = describe_groups.DescribeGroupsRequest(groups=("g",))
 LEADING: Final = consumer_group_describe.ConsumerGroupDescribeRequest(group_ids=("g",))
 VERSIONS: Final = api_versions.ApiVersionsRequest()
-IDENTIFYING: Final = produce.InitProducerIdRequest()
+IDENTIFYING: Final = init_producer_id.InitProducerIdRequest()
 LOGGING_IN: Final = sasl.SaslAuthenticateRequest(auth_bytes=b"")
 LONG: Final = "x" * 10_000
 TWO_FETCHES: Final = v07.MultiFetchRequest((v07.FetchRequest("t", 0, 0, 9), v07.FetchRequest("t", 1, 0, 9)))
@@ -312,6 +399,23 @@ NOTHING_07: Final = v07.FetchReply(0, b"")
         (PRODUCING, produced("t", base_offset=-1), 9, "the base offset -1 of t"),
         (IDENTIFYING, identity(-1, 0), 4, "it gives the producer id -1, and none is below 0"),
         (IDENTIFYING, identity(0, -1), 4, "it gives the producer epoch -1, and none is below 0"),
+        (ADDING, added("t", 0), 3, "it does not tell of t 1, which was asked for"),
+        (ADDING, added("u", 0, 1), 3, "it tells of u 0, where t 0, t 1 was asked for"),
+        (OFFSETS_IN_TXN, committed_in_txn("t", 1), 5, "it tells of t 1, where t 0 was asked for"),
+        (ENDING, ended(-1, 0), 5, "it gives the producer id -1, and none is below 0"),
+        (ENDING, ended(1, -1), 5, "it gives the producer epoch -1, and none is below 0"),
+        (
+            replace(ENDING, producer_epoch=7),
+            ended(1, 6),
+            5,
+            "it gives the producer epoch 6, and none is below 7",
+        ),
+        (LISTING, listed_transactions("x", "x"), 2, "it tells of x twice"),
+        (LISTING, listed_transactions("x", producer_id=-1), 2, "it gives the producer id -1 of x"),
+        (DESCRIBING_TXN, described_transactions("y"), 0, "it tells of y, where x was asked for"),
+        (DESCRIBING_TXN, described_transactions(), 0, "it does not tell of x"),
+        (DESCRIBING_TXN, described_transactions("x", producer_id=-1), 0, "the producer id -1 of x"),
+        (DESCRIBING_TXN, described_transactions("x", producer_epoch=-2), 0, "the producer epoch -2 of x"),
         (listing(-1), listed(0, topic="u"), 8, "it tells of u 0, where t 0 was asked for"),
         (listing(-1), listed(0, 0), 8, "it tells of t 0 twice"),
         (listing(-1), listed(), 8, "it does not tell of t 0, which was asked for, but of nothing"),
@@ -393,6 +497,13 @@ def test_a_reply_that_is_none_to_its_request_is_refused(
             PRODUCING, produced("t", base_offset=-1, error_code=46), 9, id="records that were there before"
         ),
         pytest.param(IDENTIFYING, identity(-1, -1, 15), 4, id="no identity yet"),
+        pytest.param(ENDING, ended(-1, -1, 90), 5, id="a producer that was fenced"),
+        pytest.param(
+            DESCRIBING_TXN,
+            described_transactions("x", producer_id=-1, producer_epoch=-1, error_code=105),
+            0,
+            id="a transactional id that nobody used",
+        ),
         pytest.param(
             COORDINATING,
             find_coordinator.FindCoordinatorReply(error_code=15),

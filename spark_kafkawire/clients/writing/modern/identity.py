@@ -10,7 +10,7 @@ from ....errors import BrokerError, OptionError, UnsupportedVersionError
 from ....net.retry import Attempts
 from ....options import WriteOptions
 from ....protocol.modern.error_codes import ErrorCode, broker_error
-from ....protocol.modern.produce import InitProducerIdReply, InitProducerIdRequest
+from ....protocol.modern.init_producer_id import InitProducerIdReply, InitProducerIdRequest
 from .batches import NO_PRODUCER, ProducerId
 
 _log = logging.getLogger("spark_kafkawire")

@@ -1,0 +1,252 @@
+"""Transactions, asked of their coordinators: begun, told what they hold, described and ended.
+
+    transactions = Transactions(metadata, net)
+    transaction = transactions.begin("orders-0", timeout_ms=60_000)
+    transactions.add_partitions(transaction, [log])         # of the first protocol; then its batches are sent
+    transactions.commit_offset(transaction, "orders-0", log, 7, "what it is about")
+    transactions.end(transaction, committed=True)
+
+Whoever has a ``Transaction`` may end it: it travels from the tasks to the driver. Every request here may be
+repeated, so each is retried while its coordinator moves, starts, or is still ending the transaction before.
+Source: KIP-98, KIP-890, KIP-664.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Final, TypeVar
+
+from ...errors import Action, KafkaWireError, TransportError, quoted
+from ...model import Broker, TopicPartition
+from ...net.client import Client
+from ...net.pool import POOL
+from ...net.retry import Attempts
+from ...options import NetOptions
+from ...protocol.modern import END_TXN, TXN_OFFSET_COMMIT
+from ...protocol.modern.add_to_txn import (
+    AddOffsetsToTxnReply,
+    AddOffsetsToTxnRequest,
+    AddPartitionsToTxnReply,
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnTopic,
+)
+from ...protocol.modern.end_txn import SECOND_PROTOCOL_SINCE, EndTxnReply, EndTxnRequest
+from ...protocol.modern.error_codes import broker_error
+from ...protocol.modern.find_coordinator import FindCoordinatorRequest
+from ...protocol.modern.init_producer_id import InitProducerIdReply, InitProducerIdRequest
+from ...protocol.modern.list_transactions import (
+    DescribedTransaction,
+    DescribeTransactionsReply,
+    DescribeTransactionsRequest,
+    ListedTransaction,
+    ListTransactionsReply,
+    ListTransactionsRequest,
+)
+from ...protocol.modern.txn_offset_commit import (
+    TxnOffsetCommitPartition,
+    TxnOffsetCommitReply,
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitTopic,
+)
+from .group_offsets import by_topic
+from .metadata import Metadata
+
+T = TypeVar("T")
+
+#: What a transaction is committed or aborted by, and held by in the coordinator of a group.
+_SECOND_PROTOCOL: Final = ((END_TXN, SECOND_PROTOCOL_SINCE), (TXN_OFFSET_COMMIT, 5))
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Transaction:
+    """Who may write to and end a transaction: its id, its producer, and the protocol that it began with
+    (1 or 2, see ``protocol.modern.end_txn``)."""
+
+    id: str
+    producer_id: int
+    epoch: int
+    version: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Teller:
+    """The broker that answered, and the protocol of a transaction that it begins now."""
+
+    broker: Broker
+    transaction_version: int
+
+
+class Transactions:
+    """Requests about transactions of one cluster. Safe for many threads.
+
+    All methods raise ``BrokerError`` with the code of a broker that refuses, and when the retries are used up
+    that or a ``TransportError``; ``UnsupportedVersionError`` (fatal) of brokers before Kafka 0.11.
+    """
+
+    def __init__(self, metadata: Metadata, net: NetOptions) -> None:
+        self._metadata = metadata
+        self._net = net
+        self._coordinators: dict[FindCoordinatorRequest, Broker] = {}
+
+    def begin(self, transactional_id: str, timeout_ms: int, *, two_phase_commit: bool = False) -> Transaction:
+        """Take the id over: what is open under it is aborted, and whoever had it is fenced."""
+        request = InitProducerIdRequest(
+            transactional_id=transactional_id,
+            transaction_timeout_ms=timeout_ms,
+            enable_2pc=two_phase_commit,
+        )
+
+        def begun(reply: InitProducerIdReply, teller: _Teller) -> Transaction:
+            _refuse(reply.error_code, f"InitProducerId of {quoted(transactional_id)} on {teller.broker}")
+            identity = reply.producer_id, reply.producer_epoch
+            return Transaction(transactional_id, *identity, teller.transaction_version)
+
+        return self._asked(FindCoordinatorRequest.for_transaction(transactional_id), request, begun)
+
+    def add_partitions(self, transaction: Transaction, logs: Iterable[TopicPartition]) -> None:
+        """Tell which partitions will be written to; in the second protocol they join by that itself."""
+        if transaction.version > 1:
+            return
+        topics = [
+            AddPartitionsToTxnTopic(name=topic, partitions=tuple(log.partition for log in own))
+            for topic, own in by_topic(logs).items()
+        ]
+        request = AddPartitionsToTxnRequest(
+            v3_and_below_transactional_id=transaction.id,
+            v3_and_below_producer_id=transaction.producer_id,
+            v3_and_below_producer_epoch=transaction.epoch,
+            v3_and_below_topics=tuple(topics),
+        )
+
+        def added(reply: AddPartitionsToTxnReply, teller: _Teller) -> None:
+            for topic in reply.results_by_topic_v3_and_below:
+                for part in topic.results_by_partition:
+                    place = f"AddPartitionsToTxn of {quoted(transaction.id)} on {teller.broker}"
+                    log = TopicPartition(topic.name, part.partition_index)
+                    _refuse(part.partition_error_code, f"{place}, {log}")
+
+        self._asked(FindCoordinatorRequest.for_transaction(transaction.id), request, added)
+
+    def commit_offset(
+        self, transaction: Transaction, group_id: str, log: TopicPartition, offset: int, text: str
+    ) -> None:
+        """Commit an offset of a group, and a text beside it, with the transaction."""
+        if transaction.version == 1:
+            self._add_group(transaction, group_id)
+        partition = TxnOffsetCommitPartition(
+            partition_index=log.partition, committed_offset=offset, committed_metadata=text
+        )
+        request = TxnOffsetCommitRequest(
+            transactional_id=transaction.id,
+            group_id=group_id,
+            producer_id=transaction.producer_id,
+            producer_epoch=transaction.epoch,
+            topics=(TxnOffsetCommitTopic(name=log.topic, partitions=(partition,)),),
+            transaction_version=transaction.version,
+        )
+
+        def committed(reply: TxnOffsetCommitReply, teller: _Teller) -> None:
+            [topic] = reply.topics
+            place = f"TxnOffsetCommit of {quoted(transaction.id)} on {teller.broker}, {log}"
+            _refuse(topic.partitions[0].error_code, place)
+
+        self._asked(FindCoordinatorRequest.for_group(group_id), request, committed)
+
+    def end(self, transaction: Transaction, *, committed: bool) -> Transaction:
+        """Commit or abort; again and again says the same. Who may begin the next one of the same id."""
+        request = EndTxnRequest(
+            transactional_id=transaction.id,
+            producer_id=transaction.producer_id,
+            producer_epoch=transaction.epoch,
+            committed=committed,
+            transaction_version=transaction.version,
+        )
+
+        def ended(reply: EndTxnReply, teller: _Teller) -> Transaction:
+            _refuse(reply.error_code, f"EndTxn of {quoted(transaction.id)} on {teller.broker}")
+            if transaction.version == 1:
+                return transaction
+            return replace(transaction, producer_id=reply.producer_id, epoch=reply.producer_epoch)
+
+        return self._asked(FindCoordinatorRequest.for_transaction(transaction.id), request, ended)
+
+    def describe(self, transactional_id: str) -> DescribedTransaction:
+        """What its coordinator knows of a transactional id; Kafka 3.0 and later tell it."""
+        request = DescribeTransactionsRequest(transactional_ids=(transactional_id,))
+
+        def described(reply: DescribeTransactionsReply, teller: _Teller) -> DescribedTransaction:
+            [found] = reply.transaction_states
+            place = f"DescribeTransactions of {quoted(transactional_id)} on {teller.broker}"
+            _refuse(found.error_code, place)
+            return found
+
+        return self._asked(FindCoordinatorRequest.for_transaction(transactional_id), request, described)
+
+    def listed(self, states: Sequence[str] = ()) -> list[ListedTransaction]:
+        """The transactions of all brokers, or those in some states; Kafka 3.0 and later tell them."""
+        self._metadata.topics()
+        request = ListTransactionsRequest(state_filters=tuple(states))
+        found: list[ListedTransaction] = []
+        for broker in self._metadata.brokers:
+            found += self._retried(partial(self._listed_by, broker, request))
+        return sorted(found, key=lambda each: each.transactional_id)
+
+    def _add_group(self, transaction: Transaction, group_id: str) -> None:
+        request = AddOffsetsToTxnRequest(
+            transactional_id=transaction.id,
+            producer_id=transaction.producer_id,
+            producer_epoch=transaction.epoch,
+            group_id=group_id,
+        )
+
+        def added(reply: AddOffsetsToTxnReply, teller: _Teller) -> None:
+            _refuse(reply.error_code, f"AddOffsetsToTxn of {quoted(transaction.id)} on {teller.broker}")
+
+        self._asked(FindCoordinatorRequest.for_transaction(transaction.id), request, added)
+
+    def _listed_by(self, broker: Broker, request: ListTransactionsRequest) -> Sequence[ListedTransaction]:
+        with POOL.lend(broker, self._net.connection) as client:
+            reply: ListTransactionsReply = client.request(request)
+        _refuse(reply.error_code, f"ListTransactions on {broker}")
+        return reply.transaction_states
+
+    def _asked(self, who: FindCoordinatorRequest, request: object, read: Callable[[Any, _Teller], T]) -> T:
+        """What the coordinator of a group or transactional id answers, read; it is looked for anew where it
+        moved or does not answer."""
+
+        def once() -> T:
+            try:
+                with POOL.lend(self._coordinator(who), self._net.connection) as client:
+                    reply = client.request(request)
+                    teller = _Teller(client.broker, _transaction_version(client))
+                return read(reply, teller)
+            except KafkaWireError as error:
+                if error.action is Action.REFRESH or isinstance(error, TransportError):
+                    self._coordinators.pop(who, None)
+                raise
+
+        return self._retried(once)
+
+    def _retried(self, attempt: Callable[[], T]) -> T:
+        return Attempts(self._net.retry, patience_s=self._net.request_timeout_s).run(attempt)
+
+    def _coordinator(self, who: FindCoordinatorRequest) -> Broker:
+        if (known := self._coordinators.get(who)) is not None:
+            return known
+        found = self._metadata.ask(who).coordinator_of(who.key)
+        _refuse(found.error_code, f"FindCoordinator of {quoted(who.key)}", found.error_message)
+        return self._coordinators.setdefault(who, Broker(found.node_id, found.host, found.port))
+
+
+def _refuse(code: int, place: str, reason: str | None = None) -> None:
+    if code:
+        raise broker_error(code, place, reason)
+
+
+def _transaction_version(client: Client) -> int:
+    """The protocol of a transaction that begins now: the second one where the cluster agreed on it, and all
+    that belongs to it is offered."""
+    offered = all(client.version_of(api) >= since for api, since in _SECOND_PROTOCOL)
+    return 2 if offered and client.transaction_version > 1 else 1

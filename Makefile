@@ -22,8 +22,9 @@ RUFF_OPTIONS := --isolated --quiet --target-version py311 --line-length 110
 RUFF_RULES := --select E,F,W,I,B,UP,SIM,RUF,PT,C4,PIE,RET,ARG --ignore RUF009
 SOURCES := spark_kafkawire pyspark_kafkawire.py jobs tests .ci
 
-# Another Spark, or modules of another project, would stand in for what .venv holds.
-unexport SPARK_HOME SPARK_CONF_DIR PYTHONPATH PYTHONHOME
+# Another Spark, or modules of another project, would stand in for what .venv holds; and without byte code
+# each of some hundred processes of the tests would compile all that it imports.
+unexport SPARK_HOME SPARK_CONF_DIR PYTHONPATH PYTHONHOME PYTHONDONTWRITEBYTECODE
 export PYSPARK_PYTHON := $(CURDIR)/$(BIN)/python
 export PYSPARK_DRIVER_PYTHON := $(PYSPARK_PYTHON)
 export PIP_DISABLE_PIP_VERSION_CHECK := 1

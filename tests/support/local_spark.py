@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 CORES: Final = 2
+#: Where the workers' Python finds what it loads before it forks them.
+_PRELOADING: Final = Path(__file__).with_name("preloading")
 Settings = Mapping[str, bool | float | int | str | None]
 _LOCAL: Final[Settings] = {
     "spark.ui.enabled": "false",
@@ -42,11 +44,13 @@ def local_spark(name: str, settings: Settings) -> SparkSession:
 
     run_this_python()
     builder = SparkSession.builder.master(f"local[{CORES}]").appName(name).config(map={**_LOCAL, **settings})
-    os.environ["SPARK_HOME"] = _home_with_byte_code()
+    for_spark = {"SPARK_HOME": _home_with_byte_code(), "PYTHONPATH": str(_PRELOADING)}
+    os.environ |= for_spark
     try:
         return builder.getOrCreate()
     finally:
-        del os.environ["SPARK_HOME"]
+        for name in for_spark:
+            del os.environ[name]
 
 
 @functools.cache

@@ -19,6 +19,7 @@ from tests.support.certificates import Certificates, find_openssl
 from tests.support.certificates import make as make_certificates
 from tests.support.golden import CORPUS
 from tests.support.local_spark import local_spark, run_this_python
+from tests.support.longest_first import longest_first
 from tests.support.mock_cluster import MockCluster
 from tests.support.noida import NoidaBroker
 
@@ -47,6 +48,23 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker("jvm")
 
 
+class _LongestFirst:
+    """In one of several processes: each begins with a part of the tests that take long."""
+
+    def __init__(self, processes: int, timeout_s: float) -> None:
+        self._processes = processes
+        self._timeout_s = timeout_s
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        items[:] = longest_first(items, self._is_long, self._processes)
+
+    def _is_long(self, item: pytest.Item) -> bool:
+        deadline = item.get_closest_marker("timeout")
+        is_late = deadline is not None and deadline.args[0] > self._timeout_s
+        return is_late or item.get_closest_marker("slow") is not None
+
+
 class _FailuresAtOnce:
     """Shows each failure when it happens: the summary comes when all tests are over, or never."""
 
@@ -63,7 +81,10 @@ class _FailuresAtOnce:
 # Last: the terminal's own plugin is there then.
 @pytest.hookimpl(trylast=True)
 def pytest_configure(config: pytest.Config) -> None:
-    """Failures are shown by the process that has the terminal."""
+    """Failures are shown by the process that has the terminal; others do what it tells them."""
+    if (told := getattr(config, "workerinput", None)) is not None:
+        timeout_s = float(config.getini("timeout"))
+        config.pluginmanager.register(_LongestFirst(told["workercount"], timeout_s))
     if (terminal := config.pluginmanager.get_plugin("terminalreporter")) is not None:
         config.pluginmanager.register(_FailuresAtOnce(terminal))
 

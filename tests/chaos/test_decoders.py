@@ -13,6 +13,7 @@ INPUTS = 20_000
 SEED = 10
 
 
+@pytest.mark.slow
 def test_damaged_records_give_the_same_rows_or_error_compiled_and_interpreted() -> None:
     total = decoders.run_inputs(SEED, INPUTS)
     assert total.total() == INPUTS

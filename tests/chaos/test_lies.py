@@ -70,6 +70,7 @@ def test_every_api_is_lied_about_in_every_field_of_its_last_version() -> None:
             assert fields <= {path[0] for path in told if path}, f"{exchange.name} {api.name}"
 
 
+@pytest.mark.slow
 def test_lies_end_in_exact_rows_or_errors_of_ours() -> None:
     came = run(SEED, SECONDS)
     assert came[EXACT] > 0

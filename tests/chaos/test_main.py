@@ -6,11 +6,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from .faults import FaultKind
 from .operation import EXACT, Outcome
 from .report import Tally, table
 
 
+@pytest.mark.slow
 def test_a_short_run_counts_what_came_of_its_operations() -> None:
     command = [sys.executable, "-m", "tests.chaos", "--only", "noida-db", "--reads", "8", "--writes", "4"]
     done = subprocess.run(

@@ -9,6 +9,8 @@ import time
 from pathlib import Path
 from typing import Final
 
+import pytest
+
 from spark_kafkawire.broker import EmbeddedCluster
 from tests.support.corpus import GZIP_TOPIC, recorded
 from tests.support.noida import NoidaBroker
@@ -20,6 +22,7 @@ from .migrating import copied, driver_arguments
 KILL_COUNT: Final = 20
 
 
+@pytest.mark.slow
 def test_a_migration_that_is_killed_at_20_moments_copies_each_message_once(
     drivers: Drivers, corpus: EmbeddedCluster, noida: NoidaBroker, tmp_path: Path
 ) -> None:

@@ -41,6 +41,7 @@ def script(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_a_job_reads_with_only_the_zip_shipped(
     package: Path, script: Path, corpus: EmbeddedCluster, tmp_path: Path
 ) -> None:

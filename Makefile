@@ -30,6 +30,9 @@ export PYSPARK_DRIVER_PYTHON := $(PYSPARK_PYTHON)
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Spark starts with this Java; empty means the one in PATH.
 WITH_JAVA := JAVA_HOME="$$($(BIN)/python .ci/java_home.py $(VENV)/java)" && export JAVA_HOME &&
+# The same for JVMs that live for seconds.
+BRIEF_JAVA := $(VENV)/brief-java
+WITH_BRIEF_JAVA := JAVA_HOME="$(CURDIR)/$(BRIEF_JAVA)" && export JAVA_HOME &&
 
 # Where no test needs a JVM is where none is named: tests elsewhere that do are marked, and
 # tests/support/pure.py fails those which are not.
@@ -48,14 +51,14 @@ demo: $(INSTALLED) ## read, count and write real Kafka 0.7 logs through Spark, t
 check: lint ## check in a minute what needs no JVM: lint, types, import contracts, the tests of most rooms
 	@$(PYTEST) $(IN_PARALLEL) -p tests.support.pure -m "not jvm and not slow" $(WITH_SPARK:%=--ignore %) $(ARGS)
 
-test: lint ## check all that this machine can: the same, Spark, the jobs, README, the installation
-	@$(WITH_JAVA) $(PYTEST) $(IN_PARALLEL) $(ARGS)
+test: lint $(BRIEF_JAVA)/.made ## check all that this machine can: the same, Spark, the jobs, README, the installation
+	@$(WITH_BRIEF_JAVA) $(PYTEST) $(IN_PARALLEL) $(ARGS)
 
-test-cluster: $(INSTALLED) ## run jobs on a standalone Spark cluster of two workers, and kill one
-	@$(WITH_JAVA) $(PYTEST) tests/on_cluster $(ARGS)
+test-cluster: $(BRIEF_JAVA)/.made ## run jobs on a standalone Spark cluster of two workers, and kill one
+	@$(WITH_BRIEF_JAVA) $(PYTEST) tests/on_cluster $(ARGS)
 
-interop: $(INSTALLED) ## run the tests against Apache Kafka 0.8 to 4.1, which Maven gets the first time
-	@$(WITH_JAVA) $(PYTEST) tests/interop $(ARGS)
+interop: $(BRIEF_JAVA)/.made ## run the tests against Apache Kafka 0.8 to 4.1, which Maven gets the first time
+	@$(WITH_BRIEF_JAVA) $(PYTEST) tests/interop $(ARGS)
 
 chaos: $(INSTALLED) ## break connections at random between reads, writes and real brokers: ARGS="--minutes 10 --seed 1"
 	@$(WITH_JAVA) $(BIN)/python -m tests.chaos $(ARGS)
@@ -100,6 +103,11 @@ $(INSTALLED): setup.cfg pyproject.toml
 	@$(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip install --editable '.[test]' --config-settings editable_mode=compat \
 		> $(VENV)/pip.log 2>&1 || { cat $(VENV)/pip.log >&2; exit 1; }
+	@touch $@
+
+$(BRIEF_JAVA)/.made: $(INSTALLED) .ci/brief_java.py
+	@echo "Keeping Spark's classes for the tests' JVMs in $(BRIEF_JAVA) (once) ..." >&2
+	@$(WITH_JAVA) $(BIN)/python .ci/brief_java.py $(BRIEF_JAVA)
 	@touch $@
 
 $(VENV)/.docs: $(INSTALLED)

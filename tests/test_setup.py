@@ -73,6 +73,7 @@ print(spark.read.format("kafkawire").options(**options, subscribe="t").load().co
 """
 
 
+@pytest.mark.slow
 def test_spark_finds_the_source_of_an_installed_wheel_without_a_register_call(
     wheel: Path, tmp_path: Path
 ) -> None:
@@ -82,6 +83,7 @@ def test_spark_finds_the_source_of_an_installed_wheel_without_a_register_call(
 
     with EmbeddedCluster(brokers=1, partitions=1, zookeeper=False) as cluster:
         environment = {"PYSPARK_PYTHON": str(python), "SPARK_LOCAL_IP": "127.0.0.1"}
+        environment["KAFKAWIRE_JAVA"] = "plain"  # here all is as users have it
         done = run(python, "-c", WRITE_AND_READ, cluster.broker_list, cwd=tmp_path, **environment)
     assert "value=b'found'" in done.stdout, done.stdout
 

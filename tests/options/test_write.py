@@ -11,6 +11,7 @@ from spark_kafkawire.errors import OptionError
 from spark_kafkawire.model import Generation
 from spark_kafkawire.net.retry import RetryPolicy
 from spark_kafkawire.options import OPTIONS, DeliveryOptions, WriteOptions
+from spark_kafkawire.options.compression import LEVEL_OPTIONS, LEVELS
 from spark_kafkawire.protocol.modern.produce import ACKS_ALL, ACKS_LEADER, ACKS_NONE
 from spark_kafkawire.records.compression.codec import Format
 from spark_kafkawire.records.compression.table import codec_named
@@ -100,11 +101,12 @@ def test_a_value_is_parsed(name: str, value: str, path: str, expected: object) -
 def test_every_option_of_a_modern_write_has_a_value_here() -> None:
     tried = {name for name, *_ in VALUES}
     own = {option.name for option in OPTIONS if not option.read and option.generation is Generation.MODERN}
-    assert own - tried == {f"kafka.compression.{codec}.level" for codec in ("gzip", "lz4", "zstd")}
+    assert own - tried == set(LEVEL_OPTIONS.values())
 
 
-@pytest.mark.parametrize(("codec", "highest"), [("gzip", 9), ("lz4", 17), ("zstd", 22)])
-def test_a_level_is_for_the_codec_that_has_it(codec: str, highest: int) -> None:
+@pytest.mark.parametrize("codec", LEVELS)
+def test_a_level_is_for_the_codec_that_has_it(codec: str) -> None:
+    _, highest = LEVELS[codec]
     for name in ("compressionLevel", f"kafka.compression.{codec}.level"):
         for level in (1, highest):
             options = write(compression=codec, **{name: str(level)})

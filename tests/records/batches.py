@@ -9,11 +9,13 @@ import zlib
 import crc32c
 import snappy
 
-from tests.records.judges import arrow_encode
+from tests.records.judges import CODEC_NUMBERS, arrow_encode
 from tests.records.message_set.trees import xerial
 
 NO_PRODUCER = (-1, -1, -1)
-CODEC_NUMBERS = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
+#: The codecs, and the forms in which ``compressed`` writes what they make.
+CODECS = tuple(CODEC_NUMBERS)[1:]
+FORMS = (*CODECS, "snappy block")
 APPEND_TIME, TRANSACTIONAL, CONTROL = 8, 16, 32
 
 

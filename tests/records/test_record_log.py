@@ -16,7 +16,15 @@ from spark_kafkawire.errors import CorruptDataError
 from spark_kafkawire.records.log_index import index_batches
 from spark_kafkawire.records.record_log import decode_batches, encode_batches
 from tests.records.batches import batch, message, record
-from tests.records.judges import Batch, MessageSet, Record, arrow_records, column_records, judged
+from tests.records.judges import (
+    CODEC_NUMBERS,
+    Batch,
+    MessageSet,
+    Record,
+    arrow_records,
+    column_records,
+    judged,
+)
 
 RECORDS = (
     Record(b"a", b"k", timestamp_ms=5, offset=0),
@@ -29,7 +37,6 @@ OLD_FORMATS = [
     *((0, name) for name in ("none", "gzip", "snappy")),
     *((1, name) for name in ("none", "gzip", "snappy", "lz4")),
 ]
-COMPRESSIONS = ["none", "gzip", "snappy", "lz4", "zstd"]
 
 
 def decoded(data: bytes, start_offset: int = 0, stop_offset: int = 2**63 - 1) -> list[Record]:
@@ -38,7 +45,7 @@ def decoded(data: bytes, start_offset: int = 0, stop_offset: int = 2**63 - 1) ->
 
 
 @pytest.mark.usefixtures("kernels")
-@pytest.mark.parametrize("compression", COMPRESSIONS)
+@pytest.mark.parametrize("compression", CODEC_NUMBERS)
 def test_batches_of_kafka_python_are_read(compression: str) -> None:
     data = Batch(RECORDS, 0, compression).encoded()
     assert index_batches(data).next_offset == 4
@@ -46,7 +53,7 @@ def test_batches_of_kafka_python_are_read(compression: str) -> None:
 
 
 @pytest.mark.usefixtures("kernels")
-@pytest.mark.parametrize("compression", COMPRESSIONS)
+@pytest.mark.parametrize("compression", CODEC_NUMBERS)
 def test_our_batches_are_read_by_kafka_python(compression: str) -> None:
     batches = encode_batches(
         arrow_records(RECORDS),

@@ -34,6 +34,7 @@ from spark_kafkawire.records.message_set import decoding as message_set
 from spark_kafkawire.records.record_log import decode_batches
 from tests.chaos.decoder_inputs import input_of
 from tests.records.batches import TRANSACTIONAL, batch, marker, message, record, varint
+from tests.records.judges import CODEC_NUMBERS
 from tests.records.message_set.trees import XERIAL_HEADER
 from tests.records.message_set.trees import message as message_07
 
@@ -45,7 +46,6 @@ _MEMBER: Final = b"\x1f\x8b\x08\0\0\0\0\0\0\xff\x03\0" + bytes(8)
 _LZ4: Final = b"\x04\x22\x4d\x18\x60\x70\x73"
 _FRAME: Final = struct.pack("<IBB", 0xFD2FB528, 0x20, 0) + b"\1\0\0"
 _ZSTD_OPEN: Final = struct.pack("<IBB", 0xFD2FB528, 0, 0x58)
-_NUMBERS: Final = {"gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +145,7 @@ def _tiny_blocks_of_deflate() -> bytes:
 
 
 def _legacy(codec: str, magic: int, payload: bytes, offset: int = 0) -> bytes:
-    return message(offset, payload, magic=magic, attributes=_NUMBERS[codec])
+    return message(offset, payload, magic=magic, attributes=CODEC_NUMBERS[codec])
 
 
 def _repeated(seed: int) -> bytes:

@@ -11,7 +11,18 @@ from spark_kafkawire.errors import CorruptDataError, LimitError
 from spark_kafkawire.records.limits import DecodeLimits
 from spark_kafkawire.records.log_index import index_batches
 from spark_kafkawire.records.record_log import COLUMNS, decode_batches
-from tests.records.batches import APPEND_TIME, CONTROL, TRANSACTIONAL, batch, marker, record, repaired, varint
+from tests.records.batches import (
+    APPEND_TIME,
+    CODECS,
+    CONTROL,
+    FORMS,
+    TRANSACTIONAL,
+    batch,
+    marker,
+    record,
+    repaired,
+    varint,
+)
 from tests.records.judges import column_records
 
 pytestmark = pytest.mark.usefixtures("kernels")
@@ -234,7 +245,7 @@ BAD: dict[str, tuple[bytes, str]] = {
     "an offset below 0": (b"\x80" + batch([GOOD])[1:], "offsets that are below 0 or leave int64"),
     "offsets that leave int64": (batch([GOOD], 2**63 - 1), "offsets that are below 0 or leave int64"),
     "a last offset before the first": (batch([GOOD], last_delta=-1), "offsets that are below 0"),
-    "a codec that nobody knows": (batch([GOOD], attributes=5), "its compression codec 5 is unknown"),
+    "a codec that nobody knows": (batch([GOOD], attributes=7), "its compression codec 7 is unknown"),
     "a count above what the bytes can hold": (batch([GOOD], count=99), r"claims 99 records in 15 bytes"),
     "a negative count": (batch([GOOD], count=-1, last_delta=0), "claims -1 records"),
     "a count above the records": (batch([GOOD], count=2), "the sizes of a record do not add up"),
@@ -313,7 +324,7 @@ def test_offsets_rise_from_record_to_record_over_gaps_perhaps() -> None:
             offsets(data)
 
 
-@pytest.mark.parametrize("compression", ["gzip", "snappy", "snappy block", "lz4", "zstd"])
+@pytest.mark.parametrize("compression", FORMS)
 def test_damaged_compression_is_damage_of_its_batch(compression: str) -> None:
     records = [record(i, b"value") for i in range(20)]
     good = batch(records, compression=compression)
@@ -327,14 +338,14 @@ def test_damaged_compression_is_damage_of_its_batch(compression: str) -> None:
             values(bad)
 
 
-@pytest.mark.parametrize("compression", ["gzip", "snappy", "lz4", "zstd"])
+@pytest.mark.parametrize("compression", CODECS)
 def test_a_batch_without_records_needs_no_compressed_data(compression: str) -> None:
     assert values(batch([], compression=compression, last_delta=3, payload=b"")) == []
     with pytest.raises(CorruptDataError, match="claims 1 records in 0 bytes"):
         values(batch([], compression=compression, last_delta=3, count=1, payload=b""))
 
 
-@pytest.mark.parametrize("compression", ["gzip", "snappy", "snappy block", "lz4", "zstd"])
+@pytest.mark.parametrize("compression", FORMS)
 def test_a_batch_that_becomes_too_large_is_refused_with_both_numbers(compression: str) -> None:
     fits, above = (batch([record(0, bytes(size))], 7, compression=compression) for size in (980, 1000))
     assert values(fits, limits=SMALL) == [bytes(980)]

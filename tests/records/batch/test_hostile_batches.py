@@ -18,6 +18,7 @@ from spark_kafkawire.records.log_index import index_batches
 from spark_kafkawire.records.record_log import decode_batches
 from tests.records.batches import (
     APPEND_TIME,
+    FORMS,
     TRANSACTIONAL,
     batch,
     compressed,
@@ -26,11 +27,11 @@ from tests.records.batches import (
     record,
     repaired,
 )
-from tests.records.judges import Record, column_records
+from tests.records.judges import CODEC_NUMBERS, Record, column_records
 
 MUTATIONS = 20_000
 LIMITS = DecodeLimits(decompressed_bytes_max=2**16, batch_bytes_max=300)
-COMPRESSIONS = ("none", "gzip", "snappy", "snappy block", "lz4", "zstd")
+COMPRESSIONS = ("none", *FORMS)
 #: The error's class and message, and the rows before it; None without an error.
 Outcome = tuple[type[KafkaWireError] | None, str, list[Record]]
 BothWays = Callable[[Callable[[], Any]], tuple[Any, Any]]
@@ -91,7 +92,7 @@ def _messages(chance: random.Random, offset: int, compression: str) -> bytes:
         return b"".join(inner)
     content = _damaged(chance, b"".join(inner), 0.4)
     content = repaired(content) if chance.random() < 0.8 else content
-    number = ("gzip", "snappy", "lz4", "zstd").index(compression.split()[0]) + 1
+    number = CODEC_NUMBERS[compression.split()[0]]
     attributes = number | chance.choice((0, APPEND_TIME))
     return message(offset + 2, packed(compression, content), magic=magic, attributes=attributes)
 

@@ -15,8 +15,8 @@ from spark_kafkawire.records.columns import Columns
 from spark_kafkawire.records.limits import DecodeLimits
 from spark_kafkawire.records.log_index import index_batches
 from spark_kafkawire.records.record_log import COLUMNS, decode_batches
-from tests.records.batches import APPEND_TIME, CODEC_NUMBERS, batch, compressed, message, record, repaired
-from tests.records.judges import column_records, judged
+from tests.records.batches import APPEND_TIME, batch, compressed, message, record, repaired
+from tests.records.judges import CODEC_NUMBERS, column_records, judged
 
 pytestmark = pytest.mark.usefixtures("kernels")
 COMPRESSIONS = ["gzip", "snappy", "snappy block", "lz4"]

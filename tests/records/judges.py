@@ -21,7 +21,7 @@ with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)
     from kafka import codec
     from kafka.record import MemoryRecords, default_records, legacy_records
-    from kafka.record.default_records import DefaultRecordBatchBuilder
+    from kafka.record.default_records import DefaultRecordBatch, DefaultRecordBatchBuilder
 
 
 def arrow_encode(name: str, data: Buffer) -> bytes:
@@ -42,6 +42,8 @@ default_records.zstd_encode = partial(arrow_encode, "zstd")
 default_records.zstd_decode = partial(arrow_decode, "zstd")
 
 CODEC_NUMBERS = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
+#: Those of them that kafka-python knows, and so judges.
+JUDGED = tuple(name for name in CODEC_NUMBERS if hasattr(DefaultRecordBatch, f"CODEC_{name.upper()}"))
 Headers = tuple[tuple[str, bytes | None], ...]
 
 

@@ -11,10 +11,10 @@ from spark_kafkawire import decode_record_batches, encode_record_batches
 from spark_kafkawire.errors import CorruptDataError, OptionError, RowError
 from spark_kafkawire.records.headers import HEADERS
 from tests.records.batches import batch, marker, message, record
-from tests.records.judges import CODEC_NUMBERS, judged
+from tests.records.judges import JUDGED, judged
 
 
-@pytest.mark.parametrize("compression", CODEC_NUMBERS)
+@pytest.mark.parametrize("compression", JUDGED)
 def test_columns_become_batches_and_the_same_columns(compression: str) -> None:
     values, keys = pa.array([b"a", None, b""]), pa.array([None, "größe", ""])
     headers = pa.array([None, [("h", b"1"), ("h", None)], None], HEADERS)

@@ -17,7 +17,7 @@ from spark_kafkawire.records.log_index import index_batches
 from spark_kafkawire.records.record_log import decode_batches, encode_batches
 from tests.records.batches import batch, message, record
 from tests.records.judges import (
-    CODEC_NUMBERS,
+    JUDGED,
     Batch,
     MessageSet,
     Record,
@@ -45,7 +45,7 @@ def decoded(data: bytes, start_offset: int = 0, stop_offset: int = 2**63 - 1) ->
 
 
 @pytest.mark.usefixtures("kernels")
-@pytest.mark.parametrize("compression", CODEC_NUMBERS)
+@pytest.mark.parametrize("compression", JUDGED)
 def test_batches_of_kafka_python_are_read(compression: str) -> None:
     data = Batch(RECORDS, 0, compression).encoded()
     assert index_batches(data).next_offset == 4
@@ -53,7 +53,7 @@ def test_batches_of_kafka_python_are_read(compression: str) -> None:
 
 
 @pytest.mark.usefixtures("kernels")
-@pytest.mark.parametrize("compression", CODEC_NUMBERS)
+@pytest.mark.parametrize("compression", JUDGED)
 def test_our_batches_are_read_by_kafka_python(compression: str) -> None:
     batches = encode_batches(
         arrow_records(RECORDS),

@@ -22,6 +22,7 @@ from spark_kafkawire.records.record_log import decode_batches, encode_batches
 from spark_kafkawire.records.rows import Records
 from tests.records.judges import (
     CODEC_NUMBERS,
+    JUDGED,
     Batch,
     MessageSet,
     Record,
@@ -68,7 +69,8 @@ def test_what_is_encoded_decodes_to_the_same_records(records: list[Record], comp
     for batch in batches:
         data = bytes(batch.with_producer())
         part, records = records[: batch.count], records[batch.count :]
-        assert decoded(data) == judged(data) == numbered(part)
+        assert decoded(data) == numbered(part)
+        assert compression not in JUDGED or judged(data) == numbered(part)
 
 
 @pytest.mark.usefixtures("kernels")
@@ -151,7 +153,7 @@ def test_splitting_counts_bytes_before_compression_and_keeps_the_order(compressi
     records = [Record(chance.randbytes(chance.randrange(300)), timestamp_ms=i) for i in range(3000)]
     batches = encoded(records, compression=compression, batch_bytes_max=1000)
     for batch in batches:
-        found = judged(batch.with_producer())
+        found = decoded(bytes(batch.with_producer()))
         plain = encoded(found)[0]
         assert batch.count == len(found)
         assert len(plain.data) <= 1000

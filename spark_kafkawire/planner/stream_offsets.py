@@ -26,12 +26,16 @@ Offsets = Mapping[TopicPartition, int]
 #: Stands for an offset that the first batch of a query finds, and so writes into the checkpoint.
 UNPINNED: Final = -1
 
+#: A topic of no partitions, and of a name that no topic can have: it tells of the end of a first batch that
+#: it has read nothing of logs that were ``UNPINNED``. Spark's own connector passes over it.
+PIN_MARK: Final = "pinned by kafkawire"
+
 #: Scala's table has so many places at first, and twice as many before it is filled to three quarters.
 _PLACES: Final = 16
 
 
-def to_json(offsets: Offsets) -> dict[str, dict[str, int]]:
-    """The offsets in the order of Spark's connector; ``from_json`` reads them."""
+def to_json(offsets: Offsets, *, is_pinned: bool = False) -> dict[str, dict[str, int]]:
+    """The offsets in the order of Spark's connector, and the mark after them; ``from_json`` reads them."""
     by_topic: dict[str, dict[TopicPartition, int]] = {}
     puts = []
     for log in sorted(offsets):
@@ -40,7 +44,7 @@ def to_json(offsets: Offsets) -> dict[str, dict[str, int]]:
     return {
         topic: {log.name: by_topic[topic][log] for log in _partitions(by_topic[topic])}
         for topic in _in_table_order(puts, _text_hash)
-    }
+    } | ({PIN_MARK: {}} if is_pinned else {})
 
 
 def from_json(written: Any, syntax: LogSyntax, *, unpinned: bool = False) -> dict[TopicPartition, int]:

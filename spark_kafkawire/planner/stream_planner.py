@@ -15,7 +15,6 @@ import logging
 import math
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
 from typing import Final
 
 from ..clients.reading.fetcher import FetchTask
@@ -34,18 +33,16 @@ from ..net.known_versions import KNOWN
 from ..net.retry import Attempts
 from ..options import LimitKind, StreamOptions
 from .batch import covers
-from .limits import check_names, limit_of, start_of
 from .ranges import split
 from .stream import Bounds, Losses, losses, must_wait, next_offsets, ranges_between, until
 from .stream_logs import StreamLogs
 from .stream_offsets import UNPINNED, Offsets
+from .stream_start import QueryStart
 
 _log = logging.getLogger("spark_kafkawire")
 
 #: Brokers are asked for the ends of logs no more often, seconds: Spark asks every 10 ms while nothing comes.
 POLL_INTERVAL_S: Final = 0.1
-#: Starts that would be others when a query that crashed in its first batch starts again.
-_MOVING: Final = (LimitKind.LATEST, LimitKind.COMMITTED)
 
 
 class _Doubt(KafkaWireError):
@@ -67,7 +64,7 @@ class StreamPlanner:
         self._read, self._limits = options.read, options.limits
         self._clock, self._sleep = clock, sleep
         self._logs = StreamLogs(options.read, clock=clock)
-        self._initial: dict[TopicPartition, int] | None = None
+        self._start = QueryStart(options.read, self._logs, self._lose)
         self._ends: dict[TopicPartition, int] | None = None
         self._polled_s = self._batched_s = -math.inf
         self._told: set[str] = set()
@@ -75,31 +72,8 @@ class StreamPlanner:
         self.latest: dict[TopicPartition, int] | None = None
 
     def initial(self) -> dict[TopicPartition, int]:
-        """Where a new query starts; the same at each call, for Spark asks twice.
-
-        Starts that would move until the first batch is written down are ``UNPINNED``: that batch finds
-        them, and reads nothing of those logs. Raises ``OptionError``, ``DataLossError``, and what the
-        cluster raises.
-        """
-        if self._initial is None:
-            bounds = self._logs.select()
-            check_names(self._read.starting, list(bounds))
-            self._initial = self._logs.ask(lambda cluster: self._starts(cluster, bounds))
-        return self._initial
-
-    def _starts(self, cluster: Cluster, bounds: Bounds) -> dict[TopicPartition, int]:
-        limits = {log: limit_of(self._read.starting, log) for log in bounds}
-        times = {log: limit.value for log, limit in limits.items() if limit.kind is LimitKind.TIMESTAMP}
-        told = cluster.start_offsets(times, bounds) if times else {}
-        no_match = {log for log, offset in told.items() if offset is None and self._read.latest_if_no_match}
-        return {
-            log: UNPINNED
-            if limits[log].kind in _MOVING or log in no_match
-            else self._inside(
-                start_of(self._read.starting, found, told, latest_if_no_match=False).offset, found
-            )
-            for log, found in bounds.items()
-        }
+        """Where a new query starts; see ``QueryStart``."""
+        return self._start.initial()
 
     def stop_at_latest(self) -> None:
         """Go no further than where the logs end now (the trigger AvailableNow)."""
@@ -123,7 +97,7 @@ class StreamPlanner:
                 return dict(start)
             self._batched_s = now_s
         ends = next_offsets(start, bounds, self._limits.size_max if limited else None)
-        return {**self._carried(start, bounds), **ends, **self._pinned(start, bounds)}
+        return {**self._carried(start, bounds), **ends, **self._start.pinned(start, bounds)}
 
     def _check_topics(self, stands: Offsets) -> None:
         """Refuse a checkpoint that holds nothing of what the options select."""
@@ -163,38 +137,18 @@ class StreamPlanner:
         missed = [log for log, offset in start.items() if log not in bounds and offset != UNPINNED]
         return {log: start[log] for log in self._logs.unreachable(missed)} if missed else {}
 
-    def _pinned(self, start: Offsets, bounds: Bounds) -> dict[TopicPartition, int]:
-        """The starts that only the cluster knows, of logs that have none yet."""
-        asked = [
-            log
-            for log in bounds
-            if start.get(log) == UNPINNED and limit_of(self._read.starting, log).kind is LimitKind.COMMITTED
-        ]
-        if not asked:
-            return {}
-        committed = self._logs.ask(lambda cluster: cluster.committed_offsets(asked))
-        ends = (
-            start_of(self._read.starting, bounds[log], committed, latest_if_no_match=False) for log in asked
-        )
-        return {log: self._inside(end.offset, bounds[log]) for log, end in zip(asked, ends, strict=True)}
-
-    def _inside(self, offset: int, bounds: LogBounds) -> int:
-        """An offset that was given, or the nearest one that the log has."""
-        if not bounds.earliest <= offset <= bounds.latest:
-            self._lose(
-                f"option {self._read.starting.option}: offset {offset} is not in {bounds.log}, which holds "
-                f"[{bounds.earliest}, {bounds.latest})"
-            )
-        return min(max(offset, bounds.earliest), bounds.latest)
-
-    def tasks(self, start: Offsets, end: Offsets) -> tuple[FetchTask, ...]:
+    def tasks(self, start: Offsets, end: Offsets, *, is_pinned: bool = False) -> tuple[FetchTask, ...]:
         """What the batch from ``start`` to ``end`` reads, in the order of ``end``.
 
-        Raises ``DataLossError`` for logs of it that are gone. Offsets that are gone are found, and told, by
+        Raises ``DataLossError`` for logs of it that are gone, and ``OptionError`` for a first batch of
+        another source, unless that ``is_pinned``. Offsets that are gone are found, and told, by
         the task that reads them.
         """
         self._check_topics(end)
-        self._check(losses(start, end), is_first=start == self._initial)
+        if self.latest is None and self._start.is_at(start):
+            start = self._start.run_again(start, end, is_pinned=is_pinned)
+        if what := losses(start, end):
+            self._lose(str(what))
         ranges, gone = ranges_between(start, end, self._earliest([log for log in end if log not in start]))
         for lost in gone:
             self._lose(f"{lost} of a new partition was deleted before it was read")
@@ -207,14 +161,6 @@ class StreamPlanner:
         return tuple(
             FetchTask(part, leaders[part.log], start_option=self._option(part), floor=floor) for part in parts
         )
-
-    def _check(self, lost: Losses, *, is_first: bool) -> None:
-        if is_first and lost.shorter:
-            # The start was found anew, behind where an earlier run that crashed had pinned it.
-            _log.warning("the first batch is run again, and reads nothing of where it ends before it starts")
-            lost = replace(lost, shorter=())
-        if lost:
-            self._lose(str(lost))
 
     def _earliest(self, logs: list[TopicPartition]) -> dict[TopicPartition, int]:
         """Where new logs begin; 0 for one that is gone by now, which ``_leaders`` tells."""

@@ -30,7 +30,7 @@ from ..errors import KafkaWireError, OptionError
 from ..model import Generation, TopicPartition
 from ..options import StreamOptions
 from ..options.offsets import LOG_SYNTAX
-from ..planner.stream_offsets import from_json, to_json
+from ..planner.stream_offsets import PIN_MARK, UNPINNED, from_json, to_json
 from ..planner.stream_planner import StreamPlanner
 from .partition import KafkaWirePartition
 from .reading import options_of_tasks, read_partition
@@ -121,8 +121,10 @@ class KafkaWireStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
     # Spark's own stub has the signature of before 4.2; it looks at this one to see what the source can.
     def latestOffset(self, start: JsonOffsets, limit: ReadLimit) -> JsonOffsets:
         """Where the next batch ends; ``start`` itself where there is nothing to read."""
-        limited = not isinstance(limit, ReadAllAvailable)
-        return to_json(self._planner.next(self._from_json(start), limited=limited))
+        begins = self._from_json(start)
+        ends = self._planner.next(begins, limited=not isinstance(limit, ReadAllAvailable))
+        # Spark compares the texts, and takes another one for new data.
+        return start if ends == begins else to_json(ends, is_pinned=UNPINNED in begins.values())
 
     def reportLatestOffset(self) -> JsonOffsets | None:
         """Where the logs ended at the last look: what a query's progress tells as ``latestOffset``."""
@@ -131,7 +133,8 @@ class KafkaWireStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
 
     def partitions(self, start: JsonOffsets, end: JsonOffsets) -> Sequence[InputPartition]:
         """One Spark partition for each planned range between the two."""
-        tasks = self._planner.tasks(self._from_json(start), self._from_json(end))
+        begins, ends = self._from_json(start), self._from_json(end)
+        tasks = self._planner.tasks(begins, ends, is_pinned=PIN_MARK in end)
         if tasks and not self._are_columns_checked:
             warn_of_columns_read(self._schema.names, self._options.read.net.connection)
             self._are_columns_checked = True

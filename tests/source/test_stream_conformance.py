@@ -15,6 +15,7 @@ from collections.abc import Iterable
 import pytest
 
 from spark_kafkawire.errors import DataLossError, OptionError, UnknownTopicError
+from spark_kafkawire.planner.stream_offsets import PIN_MARK
 from tests.records.batches import batch, record
 from tests.support import librdkafka
 from tests.support.foreign import Record
@@ -131,7 +132,66 @@ def test_an_empty_first_batch_pins_the_latest_offsets_so_that_a_crash_loses_noth
         query(noida, topic, checkpoint).batch("read")
     send(noida, topic, [21], 1)
     assert query(noida, topic, checkpoint).values() == [[], [b"20", b"21"]]
-    assert checkpoint.offsets[0] == json.dumps({topic: {"0": 10, "1": 10}})
+    assert checkpoint.offsets[0] == json.dumps({topic: {"0": 10, "1": 10}, PIN_MARK: {}})
+    assert PIN_MARK not in checkpoint.offsets[1]
+
+
+def test_a_pinned_start_is_no_new_data(noida: NoidaBroker, topic: str) -> None:
+    checkpoint = Checkpoint()
+    for _ in range(2):
+        running = query(noida, topic, checkpoint)
+        assert running.values() in ([[]], [])
+        assert running.batch() is None
+    assert len(checkpoint.offsets) == 1
+
+
+def first_batch_of_kafka(topic: str) -> Checkpoint:
+    """Of format("kafka"), from 8 to 10 of partition 0, and 6 to 10 of the other; it is not done."""
+    return Checkpoint([f'{{"{topic}":{{"0":10,"1":10}}}}'])
+
+
+def test_a_first_batch_of_another_source_is_not_passed_over(noida: NoidaBroker, topic: str) -> None:
+    """Spark's own connector keeps where it starts in a file of its own."""
+    checkpoint = first_batch_of_kafka(topic)
+    with pytest.raises(
+        OptionError, match=f"^checkpointLocation: format..kafka.. planned the first batch.*{topic} 0 starts"
+    ) as error:
+        query(noida, topic, checkpoint).batch()
+    assert str(error.value).isprintable()
+    given = {"startingOffsets": json.dumps({topic: {"0": 8, "1": 6}})}
+    # Spark takes the same offsets for new ones, for the text has blanks now.
+    assert query(noida, topic, checkpoint, **given).values() == [numbers([8, 9, *range(16, 20)]), []]
+
+
+def test_a_first_batch_that_is_run_again_leaves_new_partitions_to_the_next(
+    noida: NoidaBroker, topic: str
+) -> None:
+    checkpoint = Checkpoint()
+    with pytest.raises(Killed):
+        query(noida, topic, checkpoint, startingOffsets="earliest").batch("written")
+    noida.add_partitions(topic, 3)
+    send(noida, topic, [20], 2)
+    running = query(noida, topic, checkpoint, startingOffsets="earliest")
+    assert running.values() == [numbers(range(20)), [b"20"]]
+
+
+def test_a_first_batch_that_is_run_again_tells_what_retention_took_meanwhile(
+    noida: NoidaBroker, topic: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    given = {"startingOffsets": "earliest", "maxOffsetsPerTrigger": "10"}
+    strict, lenient = Checkpoint(), Checkpoint()
+    for checkpoint in (strict, lenient):
+        with pytest.raises(Killed):
+            query(noida, topic, checkpoint, **given).batch("read")
+    noida.delete_records(topic, 1, 2)
+    with caplog.at_level(logging.WARNING, "spark_kafkawire"), pytest.raises(Killed):
+        query(noida, topic, strict, **given).batch("read")
+    assert f"from the first records that there are now, of {topic} 1 from 2" in caplog.text
+    noida.delete_records(topic, 1, 7)
+    with pytest.raises(DataLossError, match=f"{topic} 1 begins at 7 now, .* was to end at 5: the records in"):
+        query(noida, topic, strict, **given).batch()
+    running = query(noida, topic, lenient, **given, failOnDataLoss="false")
+    assert running.all_values() == numbers([*range(10), *range(17, 20)])
 
 
 def test_the_first_start_does_not_move_between_its_two_calls(noida: NoidaBroker, topic: str) -> None:

@@ -1,0 +1,172 @@
+"""Streams that end at an exact step of a batch, and what moves meanwhile: leaders, logs' starts, partitions.
+
+The first batch's start is the one thing that the checkpoint does not hold, so most of these are about it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from spark_kafkawire.broker import EmbeddedCluster
+from spark_kafkawire.records.message_set.public import encode_message_set
+from tests.support import librdkafka
+from tests.support.foreign import Record
+from tests.support.mock_cluster import MockCluster
+from tests.support.noida import NoidaBroker
+from tests.support.streaming import QUICK, Checkpoint, Killed, Query
+
+from .test_batch_reader import produce, wait_registered
+
+
+def send(servers: str, topic: str, *values: bytes, partition: int = 0) -> None:
+    librdkafka.produce(servers, topic, [Record(value, partition=partition) for value in values])
+
+
+def given(servers: str, topic: str, **others: str) -> dict[str, str]:
+    return {"kafka.bootstrap.servers": servers, **QUICK, "subscribe": topic, **others}
+
+
+class Moving(Query):
+    """A query under which something moves before each step of a batch."""
+
+    move: Callable[[], None] = staticmethod(lambda: None)
+
+    def _construct(self, number: int, killed: str) -> bool:
+        self.move()
+        return super()._construct(number, killed)
+
+    def _rows(self, start: Any, end: Any) -> list[dict[str, Any]]:
+        self.move()
+        return super()._rows(start, end)
+
+    def _read(self, reader: Any, partition: Any) -> list[dict[str, Any]]:
+        self.move()
+        return super()._read(reader, partition)
+
+
+def test_leaders_that_move_before_any_step_are_followed(mock_cluster: MockCluster) -> None:
+    mock_cluster.create_topic("t", partitions=3, replicas=3)
+    moves = 0
+
+    def move() -> None:
+        nonlocal moves
+        moves += 1
+        for partition in range(3):
+            mock_cluster.set_leader("t", partition, (partition + moves) % 3 + 1)
+
+    checkpoint, sent, found = Checkpoint(), [], []
+    query = Moving(
+        checkpoint, **given(mock_cluster.bootstrap_servers, "t", startingOffsets="earliest", retries="10")
+    )
+    query.move = move
+    for number in range(4):
+        for partition in range(3):
+            sent.append(b"%d of %d" % (number, partition))
+            send(mock_cluster.bootstrap_servers, "t", sent[-1], partition=partition)
+        rows = query.batch()
+        assert rows is not None
+        found += [row["value"] for row in rows]
+    assert sorted(found) == sorted(sent)
+    assert moves == 4 * (1 + 1 + 3)
+
+
+def test_a_leader_that_is_away_for_an_election_is_waited_for(mock_cluster: MockCluster) -> None:
+    mock_cluster.create_topic("t", partitions=2, replicas=3)
+    mock_cluster.set_leader("t", 0, 1)
+    mock_cluster.set_leader("t", 1, 2)
+    query = Query(Checkpoint(), **given(mock_cluster.bootstrap_servers, "t", startingOffsets="earliest"))
+    for partition in range(2):
+        send(mock_cluster.bootstrap_servers, "t", b"before", partition=partition)
+    assert query.values() == [[b"before", b"before"]]
+    for partition in range(2):
+        send(mock_cluster.bootstrap_servers, "t", b"after", partition=partition)
+    mock_cluster.set_broker_down(1)
+    mock_cluster.set_leader("t", 0, 3)
+    assert query.values() == [[b"after", b"after"]]
+
+
+#: Options, what of the records that are there is read, and the partitions that start where they end.
+STARTS: dict[str, tuple[dict[str, str], list[bytes], set[int]]] = {
+    "latest": ({}, [], {0, 1}),
+    "earliest": ({"startingOffsets": "earliest"}, [b"0", b"1", b"10"], set()),
+    "offsets": ({"startingOffsets": '{"TOPIC": {"0": 1, "1": -1}}'}, [b"1"], {1}),
+    "timestamp": ({"startingTimestamp": "1"}, [b"0", b"1", b"10"], set()),
+    "none so young": (
+        {"startingTimestamp": "9000000000000", "startingOffsetsByTimestampStrategy": "latest"},
+        [],
+        {0, 1},
+    ),
+}
+
+
+@pytest.mark.parametrize("start", STARTS)
+@pytest.mark.parametrize("killed", ["planned", "written", "read"])
+def test_the_first_batch_starts_where_it_would_have_without_a_crash(
+    noida: NoidaBroker, start: str, killed: str
+) -> None:
+    topic = noida.create_topic(partitions=2)
+    send(noida.bootstrap_servers, topic, b"0", b"1")
+    send(noida.bootstrap_servers, topic, b"10", partition=1)
+    named, before, moving = STARTS[start]
+    options = given(noida.bootstrap_servers, topic)
+    options |= {name: value.replace("TOPIC", topic) for name, value in named.items()}
+    checkpoint = Checkpoint()
+    with pytest.raises(Killed):
+        Query(checkpoint, **options).batch(killed)
+    for partition in range(2):
+        send(noida.bootstrap_servers, topic, b"later in %d" % partition, partition=partition)
+    # Where nothing was written down, a query that starts at the end begins now.
+    begun = moving if killed == "planned" else set()
+    later = [b"later in %d" % partition for partition in range(2) if partition not in begun]
+    assert Query(checkpoint, **options).all_values() == sorted(before + later)
+
+
+@pytest.mark.parametrize("fail", ["true", "false"])
+def test_partitions_that_come_between_a_crash_and_the_first_commit_are_read_from_their_start(
+    noida: NoidaBroker, fail: str
+) -> None:
+    for starting, expected in (("earliest", [b"0", b"1", b"2"]), ("latest", [b"1", b"2"])):
+        topic = noida.create_topic()
+        send(noida.bootstrap_servers, topic, b"0")
+        options = given(noida.bootstrap_servers, topic, startingOffsets=starting, failOnDataLoss=fail)
+        checkpoint = Checkpoint()
+        with pytest.raises(Killed):
+            Query(checkpoint, **options).batch("written")
+        noida.add_partitions(topic, 2)
+        send(noida.bootstrap_servers, topic, b"1", partition=1)
+        send(noida.bootstrap_servers, topic, b"2")
+        assert Query(checkpoint, **options).all_values() == expected
+
+
+def test_topics_of_a_pattern_that_come_between_a_crash_and_the_first_commit_are_read_from_their_start(
+    noida: NoidaBroker,
+) -> None:
+    topic = noida.create_topic()
+    send(noida.bootstrap_servers, topic, b"0")
+    options = given(noida.bootstrap_servers, topic, startingOffsets="earliest")
+    del options["subscribe"]
+    options["subscribePattern"] = f"^{topic}(-new)?$"
+    checkpoint = Checkpoint()
+    with pytest.raises(Killed):
+        Query(checkpoint, **options).batch("written")
+    new = noida.create_topic(name=f"{topic}-new")
+    send(noida.bootstrap_servers, new, b"1")
+    assert Query(checkpoint, **options).all_values() == [b"0", b"1"]
+
+
+def test_logs_of_07_that_come_between_a_crash_and_the_first_commit_are_read_from_their_start() -> None:
+    with EmbeddedCluster(brokers=2, partitions=1) as cluster:
+        produce(cluster, "t", encode_message_set([b"0"]))
+        wait_registered(cluster, "t")
+        options = {"zookeeper.connect": cluster.zookeeper_connect, "subscribe": "t"}
+        options["startingOffsets"] = "earliest"
+        checkpoint = Checkpoint()
+        with pytest.raises(Killed):
+            Query(checkpoint, **options).batch("written")
+        assert json.loads(checkpoint.offsets[0]).keys() == {"t"}
+        produce(cluster, "t", encode_message_set([b"1"]), broker=1)
+        assert Query(checkpoint, **options).all_values() == [b"0", b"1"]

@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from pyspark.sql.datasource import InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from spark_kafkawire import KafkaWireDataSource
@@ -90,7 +91,10 @@ class Query:
         # Another instance is made to be pickled, and reads in the tasks.
         tasks = self._source.streamReader(self._schema)
         reader, partitions = pickle.loads(pickle.dumps((tasks, partitions)))
-        return [row for each in partitions for batch in reader.read(each) for row in batch.to_pylist()]
+        return [row for each in partitions for row in self._read(reader, each)]
+
+    def _read(self, reader: KafkaWireStreamReader, partition: InputPartition) -> list[dict[str, Any]]:
+        return [row for batch in reader.read(partition) for row in batch.to_pylist()]
 
     def batches(self) -> Iterator[list[dict[str, Any]]]:
         """The rows of batch after batch, until there is nothing to read."""

@@ -1,24 +1,20 @@
-"""Drivers and workers of a stream into Parquet are killed at random moments: each record is there once.
+"""Drivers and workers of streams are killed at random moments: in Parquet each record is there once, in a
+topic none is lost.
 
-``KAFKAWIRE_STREAM_KILLS=50`` kills so often on each kind of broker; a few times is what there is time for
-with all other tests.
+``KAFKAWIRE_STREAM_KILLS=17 KAFKAWIRE_STREAM_WORKERS=2`` kills the driver so often, and before each time so
+many workers under each stream, and prints where the kills fell (``pytest -s``): that are 102 kills of streams
+into Parquet and 51 of the one to a topic. Once is what there is time for with all other tests.
 """
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
-import random
-import signal
-import subprocess
-import sys
-import time
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
-import psutil
 import pyarrow.parquet as pq
 import pytest
 
@@ -27,90 +23,48 @@ from spark_kafkawire.records.message_set.public import encode_message_set
 from tests.support import librdkafka
 from tests.support.foreign import Record
 from tests.support.noida import NoidaBroker
-from tests.support.polling import poll
-from tests.support.streaming import Checkpoint, Query
+from tests.support.stream_kills import Killer, Stream
 
 from .test_batch_reader import produce, wait_registered
 
-KILLS: Final = int(os.environ.get("KAFKAWIRE_STREAM_KILLS", "2"))
-ROOT: Final = Path(__file__).parents[2]
-#: How long a driver may take to begin a query, and to end, on a machine with other work, seconds.
-PATIENCE_S: Final = 400.0
-
-Send = Callable[[list[bytes]], None]
-
-
-class Driver:
-    """The driver in a process group of its own, with all that it starts."""
-
-    def __init__(self, options: dict[str, str], folder: Path) -> None:
-        self._folder = folder
-        argv = [sys.executable, "-m", "tests.support.stream_driver", json.dumps(options), str(folder)]
-        with (folder / "log").open("ab") as log:
-            self._process = subprocess.Popen(argv, cwd=ROOT, stdout=log, stderr=log, start_new_session=True)
-
-    def await_run(self) -> None:
-        """Wait until one more query begins, or the driver ends."""
-        before = self._runs()
-        poll(
-            lambda: self._runs() > before or self._process.poll() is not None,
-            "a query of the driver",
-            PATIENCE_S,
-        )
-
-    def _runs(self) -> int:
-        file = self._folder / "runs"
-        return file.read_text().count("\n") if file.exists() else 0
-
-    def kill(self) -> None:
-        """End all of it as ``kill -9`` does."""
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(self._process.pid, signal.SIGKILL)
-        self._process.wait(PATIENCE_S)
-
-    def kill_a_worker(self, draw: random.Random) -> None:
-        """End one of the Python processes that Spark has started."""
-        with contextlib.suppress(psutil.NoSuchProcess):
-            children = psutil.Process(self._process.pid).children(recursive=True)
-            workers = [each for each in children if "pyspark" in " ".join(each.cmdline())]
-            if pythons := [each for each in workers if "java" not in each.name()]:
-                draw.choice(pythons).kill()
-
-    def await_end(self) -> None:
-        assert self._process.wait(PATIENCE_S) == 0, (self._folder / "log").read_text()[-4000:]
+KILLS: Final = int(os.environ.get("KAFKAWIRE_STREAM_KILLS", "1"))
+SEED: Final = int(os.environ.get("KAFKAWIRE_STREAM_SEED", "1"))
+#: Workers that are killed under each of the streams before their driver is.
+WORKERS: Final = int(os.environ.get("KAFKAWIRE_STREAM_WORKERS", "1"))
+#: The test's deadline grows with the kills, seconds.
+TIMEOUT_S: Final = 1200 + 200 * KILLS
 
 
-@contextlib.contextmanager
-def driver(options: dict[str, str], folder: Path) -> Iterator[Driver]:
-    running = Driver(options, folder)
-    try:
-        yield running
-    finally:
-        running.kill()
+@pytest.fixture
+def v07() -> Iterator[EmbeddedCluster]:
+    """Two brokers of 0.7."""
+    with EmbeddedCluster(brokers=2, partitions=2) as cluster:
+        yield cluster
 
 
-def killed_stream(options: dict[str, str], folder: Path, send: Send) -> None:
-    """Kill drivers and workers in turn while records come, and let the last driver end."""
-    draw, number = random.Random(KILLS), 0
+def of_noida(noida: NoidaBroker, write: dict[str, str]) -> Stream:
+    """A stream of a topic of three partitions."""
+    topic = noida.create_topic(partitions=3)
 
-    def some() -> list[bytes]:
-        nonlocal number
-        number += 100
-        return [b"%d" % value for value in range(number - 100, number)]
+    def send(values: list[bytes]) -> None:
+        records = [Record(value, partition=number % 3) for number, value in enumerate(values)]
+        librdkafka.produce(noida.bootstrap_servers, topic, records)
 
-    send(some())
-    for kill in range(0, KILLS, 2):
-        with driver(options, folder) as running:
-            running.await_run()
-            time.sleep(draw.uniform(0, 6))  # the random moment
-            send(some())
-            if kill + 1 < KILLS:
-                running.kill_a_worker(draw)
-                time.sleep(draw.uniform(0, 6))
-                send(some())
-    (folder / "complete").touch()
-    with driver(options, folder) as running:
-        running.await_end()
+    read = {"kafka.bootstrap.servers": noida.bootstrap_servers, "subscribe": topic}
+    return Stream({**read, "startingOffsets": "earliest", "maxOffsetsPerTrigger": "30"}, write, send)
+
+
+def of_v07(cluster: EmbeddedCluster) -> Stream:
+    """A stream of a topic of two partitions on each of two brokers, with plain and compressed messages."""
+
+    def send(values: list[bytes]) -> None:
+        for number in range(4):
+            part = encode_message_set(values[number::4], "gzip" if number % 3 else "none")
+            produce(cluster, "killed", part, number % 2, number // 2)
+        wait_registered(cluster, "killed")
+
+    read = {"zookeeper.connect": cluster.zookeeper_connect, "subscribe": "killed"}
+    return Stream({**read, "startingOffsets": "earliest", "maxBytesPerTrigger": "1k"}, {}, send)
 
 
 def stored(folder: Path) -> list[dict[str, Any]]:
@@ -130,44 +84,36 @@ def stored(folder: Path) -> list[dict[str, Any]]:
     return [row for file in files for row in pq.ParquetFile(file).read().to_pylist()]
 
 
-def check(options: dict[str, str], folder: Path) -> None:
-    """Each record of the logs is stored once, and in its log's order."""
+def check(folder: Path, sent: int) -> None:
+    """Each record is stored once, and in its log's order."""
     places: dict[tuple[Any, ...], list[tuple[int, int]]] = {}
     rows = stored(folder)
     for row in rows:
         log = (row["topic"], row.get("broker"), row["partition"])
         places.setdefault(log, []).append((row["offset"], row.get("index", 0)))
     assert all(found == sorted(set(found)) for found in places.values())
-    read = [row for each in Query(Checkpoint(), **options).batches() for row in each]
-    assert sorted(row["value"] for row in rows) == sorted(row["value"] for row in read)
-    assert len({row["value"] for row in rows}) == len(rows) == 100 * (1 + KILLS)
+    assert sorted(int(row["value"]) for row in rows) == list(range(sent))
 
 
-@pytest.mark.timeout(1200)
-def test_kills_on_a_modern_broker_lose_and_double_nothing(noida: NoidaBroker, tmp_path: Path) -> None:
-    topic = noida.create_topic(partitions=3)
-
-    def send(values: list[bytes]) -> None:
-        records = [Record(value, partition=number % 3) for number, value in enumerate(values)]
-        librdkafka.produce(noida.bootstrap_servers, topic, records)
-
-    options = {"kafka.bootstrap.servers": noida.bootstrap_servers, "subscribe": topic}
-    options |= {"startingOffsets": "earliest", "maxOffsetsPerTrigger": "30"}
-    killed_stream(options, tmp_path, send)
-    check(options, tmp_path)
-
-
-@pytest.mark.timeout(1200)
-def test_kills_on_07_lose_and_double_nothing(tmp_path: Path) -> None:
-    with EmbeddedCluster(brokers=2, partitions=2) as cluster:
-
-        def send(values: list[bytes]) -> None:
-            for number in range(0, len(values), 25):
-                part = encode_message_set(values[number : number + 25], "gzip" if number % 2 else "none")
-                produce(cluster, "killed", part, partition=number // 25 % 2, broker=number // 50)
-            wait_registered(cluster, "killed")
-
-        options = {"zookeeper.connect": cluster.zookeeper_connect, "subscribe": "killed"}
-        options |= {"startingOffsets": "earliest", "maxBytesPerTrigger": "1k"}
-        killed_stream(options, tmp_path, send)
-        check(options, tmp_path)
+@pytest.mark.timeout(TIMEOUT_S)
+def test_kills_lose_and_double_nothing_in_files_and_lose_nothing_in_topics(
+    noida: NoidaBroker, v07: EmbeddedCluster, tmp_path: Path
+) -> None:
+    copy = noida.create_topic(partitions=2)
+    streams = {
+        "modern-parquet": of_noida(noida, {}),
+        "v07-parquet": of_v07(v07),
+        "modern-topic": of_noida(noida, {"kafka.bootstrap.servers": noida.bootstrap_servers, "topic": copy}),
+    }
+    killer = Killer(streams, tmp_path, SEED)
+    try:
+        killer.run(KILLS, WORKERS)
+    finally:
+        told = Counter((kill.query, kill.victim, kill.step) for kill in killer.kills)
+        for key, count in sorted(told.items()):
+            print(*key, count, sep="\t")
+    check(tmp_path / "modern-parquet", killer.sent["modern-parquet"])
+    check(tmp_path / "v07-parquet", killer.sent["v07-parquet"])
+    found = [int(record.value or b"") for record in librdkafka.consume(noida.bootstrap_servers, copy)]
+    print(f"{len(found) - len(set(found))} of {len(set(found))} records are doubled in the topic")
+    assert set(found) == set(range(killer.sent["modern-topic"]))

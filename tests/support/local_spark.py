@@ -37,14 +37,14 @@ def run_this_python() -> None:
     os.environ.pop("SPARK_HOME", None)
 
 
-def local_spark(name: str, settings: Settings) -> SparkSession:
-    """A session on two cores and loopback only, with these settings, too."""
+def local_spark(name: str, settings: Settings, home: str | None = None) -> SparkSession:
+    """A session on two cores and loopback only, with these settings, too; its Spark is in ``home``."""
     # Most tests need no Spark, and need not wait for its import.
     from pyspark.sql import SparkSession
 
     run_this_python()
     builder = SparkSession.builder.master(f"local[{CORES}]").appName(name).config(map={**_LOCAL, **settings})
-    for_spark = {"SPARK_HOME": _home_with_byte_code(), "PYTHONPATH": str(_PRELOADING)}
+    for_spark = {"SPARK_HOME": home or home_with_byte_code(), "PYTHONPATH": str(_PRELOADING)}
     os.environ |= for_spark
     try:
         return builder.getOrCreate()
@@ -54,7 +54,7 @@ def local_spark(name: str, settings: Settings) -> SparkSession:
 
 
 @functools.cache
-def _home_with_byte_code() -> str:
+def home_with_byte_code() -> str:
     """pyspark's own folder without pyspark.zip, until this process ends.
 
     From the zip, which holds no byte code, workers take a second or more to import pyspark, from the
@@ -63,7 +63,10 @@ def _home_with_byte_code() -> str:
     """
     import pyspark
 
-    own, home = Path(pyspark.__file__).parent, Path(tempfile.mkdtemp(prefix="kafkawire-spark-home-"))
+    own, home = (
+        Path(pyspark.__file__).parent,
+        Path(tempfile.mkdtemp(prefix="kafkawire-spark-home-")),
+    )
     atexit.register(shutil.rmtree, home, ignore_errors=True)
     for entry in own.iterdir():
         if entry.name != "python":

@@ -1,46 +1,82 @@
-"""A driver that somebody kills: a stream into Parquet files, again and again until all is read.
+"""A driver that somebody kills: it runs streams, each again when it fails, until it is told to end.
 
-    python -m tests.support.stream_driver OPTIONS_JSON FOLDER
+    python -m tests.support.stream_driver QUERIES_JSON HOME JAVA_OPTIONS FOLDER
 
-It writes a line to ``FOLDER/runs`` whenever a query begins, goes on after a query that failed, and ends when
-``FOLDER/complete`` is there and a query that began after that has read all there is.
+``QUERIES_JSON`` is ``{name: {"read": options, "write": options}}``, the latter without a topic for Parquet
+files in ``FOLDER/name/out``; Spark is in ``HOME``. Whenever a query begins it writes a line to
+``FOLDER/name/runs``, whenever one fails the reason to ``FOLDER/name/failures``, and it ends when
+``FOLDER/complete`` is there and all that there is has been read.
 """
 
 from __future__ import annotations
 
 import json
 import sys
+import time
 from pathlib import Path
+from typing import Final
 
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
 
 from tests.support.local_spark import local_spark
 
+Options = dict[str, dict[str, str]]
 
-def main(options: dict[str, str], folder: Path) -> None:
-    spark = local_spark("stream that is killed", {"spark.sql.shuffle.partitions": "1"})
+#: A driver that lives for seconds starts in half the processor time without the second compiler.
+JAVA_OPTIONS: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+#: What a killed worker had to do is tried once more within the batch.
+MASTER: Final = "local[2,2]"
+#: How often it looks for queries that have failed, seconds.
+INTERVAL_S: Final = 0.1
+
+
+def main(queries: dict[str, Options], home: str, java_options: str, folder: Path) -> None:
+    settings = {"spark.master": MASTER, "spark.driver.extraJavaOptions": f"{JAVA_OPTIONS} {java_options}"}
+    spark = local_spark("streams that are killed", settings, home)
+    running: dict[str, StreamingQuery] = {}
     is_complete = False
     while not is_complete:
-        last = (folder / "complete").exists()
-        is_complete = _is_run(spark, options, folder) and last
+        is_complete = (folder / "complete").exists()
+        for name, options in queries.items():
+            if name not in running:
+                running[name] = _started(spark, options, folder / name)
+        time.sleep(INTERVAL_S)
+        for name, query in list(running.items()):
+            error = _failure(query, is_complete)
+            if error is not None:
+                _note(folder / name / "failures", str(error).splitlines()[0])
+                del running[name]
+                is_complete = False
     spark.stop()
 
 
-def _is_run(spark: SparkSession, options: dict[str, str], folder: Path) -> bool:
-    """Whether a query has read what there was when it began."""
-    rows = spark.readStream.format("kafkawire").options(**options).load()
-    writer = rows.writeStream.format("parquet").option("checkpointLocation", str(folder / "checkpoint"))
-    with (folder / "runs").open("a") as runs:
-        print("run", file=runs)
+def _failure(query: StreamingQuery, is_complete: bool) -> Exception | None:
+    """Why a query has ended; None while it goes on, or once it has read all that there is."""
     try:
-        writer.trigger(availableNow=True).start(str(folder / "out")).awaitTermination()
+        if is_complete:
+            query.processAllAvailable()
     except StreamingQueryException as error:
-        with (folder / "failures").open("a") as failures:
-            print(str(error).splitlines()[0], file=failures)
-        return False
-    return True
+        return error
+    return query.exception()
+
+
+def _started(spark: SparkSession, options: Options, folder: Path) -> StreamingQuery:
+    folder.mkdir(exist_ok=True)
+    _note(folder / "runs", "run")
+    rows = spark.readStream.format("kafkawire").options(**options["read"]).load()
+    if "topic" in options["write"]:
+        written = rows.select("value").writeStream.format("kafkawire").options(**options["write"])
+    else:
+        written = rows.writeStream.format("parquet").option("path", str(folder / "out"))
+    return written.option("checkpointLocation", str(folder / "checkpoint")).start()
+
+
+def _note(file: Path, line: str) -> None:
+    with file.open("a") as lines:
+        print(line, file=lines)
 
 
 if __name__ == "__main__":
-    main(json.loads(sys.argv[1]), Path(sys.argv[2]))
+    main(json.loads(sys.argv[1]), sys.argv[2], sys.argv[3], Path(sys.argv[4]))

@@ -1,0 +1,290 @@
+"""Kills the driver of some streams, or one of its Python processes, again and again, and tells where each
+kill fell.
+
+    killer = Killer({"modern": Stream(read, write, send), ...}, folder, seed=1)
+    killer.run(20)        # all were started again after each, and have read what was sent
+    killer.kills
+
+A kill comes at a random moment after something that Spark writes down in each batch, so that the kills fall
+into all of a batch's steps, the short ones too. A driver is killed under all of its streams, and that is one
+kill for each; a worker is killed while one of them has something to do, which is a kill of that one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import psutil
+
+from .local_spark import home_with_byte_code
+from .polling import poll
+
+ROOT: Final = Path(__file__).parents[2]
+#: How long a driver may take to begin, to do a batch, and to end, on a machine with other work, seconds.
+PATIENCE_S: Final = 400.0
+#: Records that are sent before a kill, and then at every interval, seconds, while a query has nothing to do.
+SENT_COUNT, MORE_INTERVAL_S = 60, 0.5
+#: A kill comes at most so long after what it waits for, seconds: about what a step of a batch takes.
+DELAY_MAX_S: Final = 0.15
+
+#: The steps of a batch, told apart by what is on the disk.
+PLANNING = "planning the next batch"
+OFFSETS = "writing its offsets"
+TASKS = "planning and starting its tasks"
+ROWS = "reading and writing rows"
+SINK = "the sink's commit"
+DONE = "writing that it is done"
+#: ``TASKS`` and ``ROWS``, of a sink that leaves nothing on the disk.
+TASKS_AND_ROWS = "planning its tasks, reading and writing"
+
+#: From so many kills on the classes that a driver loads are kept for the next ones, which start in half the
+#: time then; to write them down takes some 20 s.
+ARCHIVE_FROM: Final = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """A query: the options of its ``read`` and its ``write``, the latter without a topic for Parquet files,
+    and what appends records to what it reads."""
+
+    read: dict[str, str]
+    write: dict[str, str]
+    send: Callable[[list[bytes]], None]
+
+    @property
+    def has_files(self) -> bool:
+        """Whether it writes Parquet files."""
+        return "topic" not in self.write
+
+
+@dataclass(frozen=True, slots=True)
+class Kill:
+    """Who was killed, and where the query was then."""
+
+    query: str
+    victim: str
+    step: str
+    batch: int
+
+
+class Batches:
+    """What the query in a folder has written down of its batches."""
+
+    def __init__(self, folder: Path, has_files: bool) -> None:
+        self._folder, self._has_files = folder, has_files
+        self._logs = (
+            "checkpoint/offsets",
+            "checkpoint/commits",
+            *(["out/_spark_metadata"] * has_files),
+        )
+
+    def step(self) -> tuple[str, int]:
+        """The step that the query is in, and its batch."""
+        done, planned = (
+            self._last("checkpoint/commits"),
+            self._last("checkpoint/offsets"),
+        )
+        if planned == done:
+            return (OFFSETS if self._is_being_written("checkpoint/offsets") else PLANNING), planned + 1
+        if self._last("out/_spark_metadata") == planned or self._is_being_written("checkpoint/commits"):
+            return DONE, planned
+        if self._is_being_written("out/_spark_metadata"):
+            return SINK, planned
+        if not self._has_files:
+            return TASKS_AND_ROWS, planned
+        return (ROWS if self._has_begun_files(planned) else TASKS), planned
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether all batches that were planned are done."""
+        return self._last("checkpoint/commits") == self._last("checkpoint/offsets") >= 0
+
+    def marks(self) -> dict[str, int]:
+        """What grows: the last batch of each of Spark's logs."""
+        return {log: self._last(log) for log in self._logs}
+
+    def _names(self, folder: str) -> list[str]:
+        with contextlib.suppress(FileNotFoundError):
+            return os.listdir(self._folder / folder)
+        return []
+
+    def _last(self, folder: str) -> int:
+        names = (name.removesuffix(".compact") for name in self._names(folder))
+        return max((int(name) for name in names if name.isdecimal()), default=-1)
+
+    def _is_being_written(self, folder: str) -> bool:
+        """Whether there is a file of a batch that has no name yet; those of killed drivers stay for ever."""
+        last = self._last(folder)
+        names = (name.split(".") for name in self._names(folder) if name.endswith(".tmp"))
+        return any(int(name[1]) > last for name in names if name[0] == "" and name[1].isdecimal())
+
+    def _has_begun_files(self, batch: int) -> bool:
+        """Whether tasks of this batch, and of this query, have begun files."""
+        with contextlib.suppress(FileNotFoundError):
+            files = (
+                self._folder / "runs",
+                self._folder / "checkpoint" / "offsets" / str(batch),
+            )
+            since_ns = max(file.stat().st_mtime_ns for file in files)
+            return (self._folder / "out").stat().st_mtime_ns > since_ns
+        return False
+
+
+class Driver:
+    """The driver in a process group of its own, with all that it starts."""
+
+    def __init__(self, streams: Mapping[str, Stream], folder: Path, java_options: str) -> None:
+        self._folder = folder
+        queries = {name: {"read": stream.read, "write": stream.write} for name, stream in streams.items()}
+        argv = [sys.executable, "-m", "tests.support.stream_driver"]
+        argv += [json.dumps(queries), home_with_byte_code(), java_options, str(folder)]
+        with (folder / "log").open("ab") as log:
+            self._process = subprocess.Popen(argv, cwd=ROOT, stdout=log, stderr=log, start_new_session=True)
+
+    @property
+    def is_running(self) -> bool:
+        """Whether nobody has killed it, nor has it ended."""
+        return self._process.poll() is None
+
+    def kill(self) -> None:
+        """End all of it as ``kill -9`` does."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait(PATIENCE_S)
+
+    def kill_a_worker(self, draw: random.Random) -> str:
+        """End one of the Python processes that Spark has started; which one, and nothing if there is none."""
+        with contextlib.suppress(psutil.NoSuchProcess):
+            found = [
+                (role, process)
+                for process in psutil.Process(self._process.pid).children(recursive=True)
+                if (role := _role(process))
+            ]
+            role = draw.choice(sorted({role for role, _ in found}) or [""])
+            if of_role := [process for each, process in found if each == role]:
+                draw.choice(of_role).kill()
+                return role
+        return ""
+
+    def await_end(self) -> None:
+        """Wait until it has read all there is, and its JVM has ended, too."""
+        assert self._process.wait(PATIENCE_S) == 0, (self._folder / "log").read_text()[-4000:]
+        poll(lambda: not self._group(), "the end of the driver's JVM", PATIENCE_S)
+
+    def _group(self) -> list[psutil.Process]:
+        """The processes that end with the driver, sooner or later."""
+        found = []
+        for process in psutil.process_iter():
+            with contextlib.suppress(psutil.NoSuchProcess, ProcessLookupError):
+                is_there = process.status() != psutil.STATUS_ZOMBIE
+                if is_there and os.getpgid(process.pid) == self._process.pid:
+                    found.append(process)
+        return found
+
+
+def _role(process: psutil.Process) -> str | None:
+    """What a process that Spark has started is for."""
+    with contextlib.suppress(psutil.NoSuchProcess):
+        words = process.cmdline()
+        if any("python_streaming_source_runner" in word for word in words):
+            return "planning process"
+        if "pyspark.daemon" in words:
+            parent = process.parent()
+            is_forked = parent is not None and "pyspark.daemon" in parent.cmdline()
+            return "task's worker" if is_forked else "workers' parent"
+    return None
+
+
+@contextlib.contextmanager
+def driver(streams: Mapping[str, Stream], folder: Path, java_options: str = "") -> Iterator[Driver]:
+    """A driver until the block ends, one way or the other."""
+    running = Driver(streams, folder, java_options)
+    try:
+        yield running
+    finally:
+        running.kill()
+
+
+class Killer:
+    """Sends records to streams and kills them: each by some workers, then all by their driver, and so on."""
+
+    def __init__(self, streams: Mapping[str, Stream], folder: Path, seed: int) -> None:
+        self._streams, self._folder = streams, folder
+        self._draw = random.Random(seed)
+        self._batches = {name: Batches(folder / name, stream.has_files) for name, stream in streams.items()}
+        #: How many records were sent to each.
+        self.sent = dict.fromkeys(streams, 0)
+        self.kills: list[Kill] = []
+
+    def run(self, driver_kills: int, workers_per_driver: int) -> None:
+        """Kill so many drivers, and before each so many workers of each stream; let the last one end."""
+        java_options = self._archive() if driver_kills >= ARCHIVE_FROM else ""
+        for _ in range(driver_kills):
+            with driver(self._streams, self._folder, java_options) as running:
+                for name in [*self._streams] * workers_per_driver:
+                    self._kill_a_worker(running, name)
+                for name in self._streams:
+                    self._some(name)
+                self._await_moment(running, self._draw.choice([*self._streams]))
+                found = {name: batches.step() for name, batches in self._batches.items()}
+                running.kill()
+            self.kills += [Kill(name, "driver", *place) for name, place in found.items()]
+        (self._folder / "complete").touch()
+        with driver(self._streams, self._folder, java_options) as running:
+            running.await_end()
+
+    def _archive(self) -> str:
+        """Let a driver run to its end and write down the classes that it has loaded; how others get them."""
+        folder = self._folder / "archive"
+        folder.mkdir()
+        (folder / "complete").touch()
+        for name in self._streams:
+            self._some(name)
+        with driver(self._streams, folder, f"-XX:ArchiveClassesAtExit={folder / 'classes'}") as running:
+            running.await_end()
+        return f"-XX:SharedArchiveFile={folder / 'classes'}"
+
+    def _kill_a_worker(self, running: Driver, name: str) -> None:
+        """Kill one of the Python processes while a stream has something to do."""
+        victim = ""
+        while not victim:
+            self._await_moment(running, name)
+            step, batch = self._batches[name].step()
+            victim = running.kill_a_worker(self._draw)
+        self.kills.append(Kill(name, victim, step, batch))
+
+    def _await_moment(self, running: Driver, name: str) -> None:
+        """Until a stream writes something down, and a random while longer."""
+        batches = self._batches[name]
+        before = batches.marks()
+        mark = self._draw.choice([*before])
+        self._some(name)
+        looked_s = time.monotonic()
+
+        def has_come() -> bool:
+            nonlocal looked_s
+            if time.monotonic() >= looked_s + MORE_INTERVAL_S:
+                if batches.is_idle:
+                    self._some(name)
+                looked_s = time.monotonic()
+            return not running.is_running or batches.marks()[mark] > before[mark]
+
+        poll(has_come, f"{name}: {mark} after {before}", PATIENCE_S)
+        assert running.is_running, (self._folder / "log").read_text()[-4000:]
+        time.sleep(self._draw.uniform(0, DELAY_MAX_S))  # the random moment
+
+    def _some(self, name: str) -> None:
+        begin = self.sent[name]
+        self.sent[name] += SENT_COUNT
+        self._streams[name].send([b"%d" % value for value in range(begin, begin + SENT_COUNT)])

@@ -41,7 +41,7 @@ from .stream_start import QueryStart
 
 _log = logging.getLogger("spark_kafkawire")
 
-#: Brokers are asked for the ends of logs no more often, seconds: Spark asks every 10 ms while nothing comes.
+#: How often brokers are asked for the ends of logs while nothing comes, seconds: Spark asks every 10 ms then.
 POLL_INTERVAL_S: Final = 0.1
 
 
@@ -67,6 +67,7 @@ class StreamPlanner:
         self._start = QueryStart(options.read, self._logs, self._lose)
         self._ends: dict[TopicPartition, int] | None = None
         self._polled_s = self._batched_s = -math.inf
+        self._stood: Offsets | None = None
         self._told: set[str] = set()
         #: The latest offsets of the last look, for those who watch the query's lag.
         self.latest: dict[TopicPartition, int] | None = None
@@ -86,7 +87,7 @@ class StreamPlanner:
         and what the cluster raises.
         """
         self._check_topics(start)
-        self._pace()
+        self._pace(start)
         bounds = self._settled(start)
         self.latest = _latest(bounds)
         if self._ends is not None:
@@ -108,11 +109,12 @@ class StreamPlanner:
                 "options do not name: give this query a checkpoint of its own, or the options of before"
             )
 
-    def _pace(self) -> None:
-        now_s = self._clock()
-        if (wait_s := self._polled_s + POLL_INTERVAL_S - now_s) > 0:
+    def _pace(self, start: Offsets) -> None:
+        """Wait where nothing came since the last look; after a batch brokers are asked at once."""
+        wait_s = self._polled_s + POLL_INTERVAL_S - self._clock()
+        if wait_s > 0 and start == self._stood:
             self._sleep(wait_s)
-        self._polled_s = self._clock()
+        self._polled_s, self._stood = self._clock(), start
 
     def _settled(self, start: Offsets) -> dict[TopicPartition, LogBounds]:
         """What the cluster says, once it holds all where the query stands, or that is told to be lost."""

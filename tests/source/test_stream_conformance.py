@@ -549,13 +549,24 @@ def test_a_stream_whose_topic_is_not_there_is_told(noida: NoidaBroker) -> None:
 def test_an_idle_query_asks_brokers_ten_times_a_second_at_most(noida: NoidaBroker, topic: str) -> None:
     running = query(noida, topic)
     running.batch()
-    reader = running.reader
-    slept: list[float] = []
-    reader._planner._sleep = slept.append
-    reader._planner._clock = lambda: 1000.0
-    reader._planner._polled_s = 1000.0 - 0.03
     assert running.batch() is None
-    assert slept == [pytest.approx(0.07)]
+    assert slept_before_the_next_look(running) == [pytest.approx(0.07)]
+
+
+def test_a_query_that_is_behind_asks_brokers_at_once(noida: NoidaBroker, topic: str) -> None:
+    running = query(noida, topic, startingOffsets="earliest", maxOffsetsPerTrigger="2")
+    assert running.batch() is not None
+    assert slept_before_the_next_look(running) == []
+
+
+def slept_before_the_next_look(running: Query) -> list[float]:
+    """What a query sleeps before it asks brokers 0.03 s after it asked them last."""
+    slept: list[float] = []
+    planner = running.reader._planner
+    planner._sleep, planner._clock = slept.append, lambda: 1000.0
+    planner._polled_s = 1000.0 - 0.03
+    running.batch()
+    return slept
 
 
 def test_a_topic_that_is_made_anew_under_the_query_is_known_by_its_id(

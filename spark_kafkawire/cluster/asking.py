@@ -58,7 +58,7 @@ def ask(
 def side_by_side(brokers: Iterable[Broker], question: Callable[[Broker], T]) -> dict[Broker, T]:
     """``question`` put to each broker at the same time; the error of the first broker that fails."""
     brokers = sorted(brokers)
-    if not brokers:
-        return {}
+    if len(brokers) <= 1:  # a thread would cost more than the question
+        return {broker: question(broker) for broker in brokers}
     with ThreadPoolExecutor(min(len(brokers), BROKERS_AT_ONCE_MAX), "kafkawire-ask") as pool:
         return dict(zip(brokers, pool.map(question, brokers), strict=True))

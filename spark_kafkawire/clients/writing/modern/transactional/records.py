@@ -1,0 +1,176 @@
+"""The texts that groups keep about a write: what a task's rows are of, and what was decided of a whole write.
+
+Both are JSON beside a group's offset. What does not read so is another program's, and an error: what it
+would say is not guessed.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any, Final, Self
+
+from .....cluster.modern.transactions import Transaction
+from .....errors import OptionError, quoted
+from .names import suffix_of
+from .requests import Record
+
+#: Transactions of one record: with its rest less than 4096 bytes, which brokers take beside an offset
+#: (``offset.metadata.max.bytes``).
+OPEN_COUNT_MAX: Final = 50
+#: What to do about a batch that is not what it was.
+OTHER_ROWS: Final = (
+    "these are other rows, or partitioned otherwise; give another write another option batch, or another "
+    "kafka.transactional.id"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class BatchId:
+    """Which rows a write is about: a name, of the user's or of a query, and a number in it."""
+
+    name: str
+    number: int = 0
+
+    def __str__(self) -> str:
+        return f"{quoted(self.name)} {self.number}"
+
+
+@dataclass(frozen=True, slots=True)
+class HeldBatch:
+    """What a task wrote last: a batch, and how many rows with how many bytes of keys and values."""
+
+    batch: BatchId
+    rows: int
+    size: int
+
+    def record(self) -> Record:
+        """As its group keeps it."""
+        return Record(self.batch.number, _text(batch=self.batch.name, rows=self.rows, bytes=self.size))
+
+    @classmethod
+    def of(cls, record: Record, group: str) -> Self:
+        """Read a record. Raises ``OptionError`` (fatal) for one that is none of ours."""
+        content = _content(record, group, ("batch", str), ("rows", int), ("bytes", int))
+        return cls(BatchId(content["batch"], record.number), content["rows"], content["bytes"])
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What was decided of a write of ``tasks`` tasks: to commit those transactions that are ``open``; none
+    where it is done. ``serial`` counts the records of a name."""
+
+    serial: int
+    batch: BatchId
+    tasks: int
+    open: tuple[Transaction, ...] = ()
+    #: Beside whose partition 0 it is kept: brokers keep offsets of topics that are there only.
+    topic: str = ""
+    #: The first of its transactions: whose decision it was, also where it is done.
+    first: str = ""
+    #: How many of its transactions could not be committed any more, where others were.
+    lost: int = 0
+
+    @property
+    def is_done(self) -> bool:
+        """Whether all its transactions are committed."""
+        return not self.open and not self.lost
+
+    def finished(self, lost: int) -> Decision:
+        """The decision after all its transactions were ended, but for those that are lost."""
+        return replace(self, serial=self.serial + 1, open=(), lost=lost)
+
+    def records(self, prefix: str) -> tuple[Record, ...]:
+        """As the driver's groups keep it: one, and another one for each further ``OPEN_COUNT_MAX`` of its
+        transactions."""
+        parts = [self.open[at : at + OPEN_COUNT_MAX] for at in range(0, len(self.open), OPEN_COUNT_MAX)]
+        return tuple(
+            Record(
+                self.serial,
+                _text(
+                    batch=self.batch.name,
+                    number=self.batch.number,
+                    tasks=self.tasks,
+                    parts=max(len(parts), 1),
+                    open=[
+                        [suffix_of(each.id, prefix), each.producer_id, each.epoch, each.version]
+                        for each in part
+                    ],
+                    topic=self.topic,
+                    first=self.first,
+                    lost=self.lost,
+                ),
+            )
+            for part in parts or [()]
+        )
+
+    @classmethod
+    def of(cls, records: tuple[Record, ...], prefix: str, group: str) -> Self:
+        """Read the records of all parts. Raises ``OptionError`` (fatal) for what is none of ours."""
+        contents = [_decision_content(record, group) for record in records]
+        first = contents[0]
+        open_ = tuple(
+            Transaction(f"{prefix}-{suffix}", producer_id, epoch, version)
+            for content in contents
+            for suffix, producer_id, epoch, version in content["open"]
+        )
+        batch = BatchId(first["batch"], first["number"])
+        return cls(
+            records[0].number, batch, first["tasks"], open_, first["topic"], first["first"], first["lost"]
+        )
+
+
+def parts_of(record: Record, group: str) -> int:
+    """How many records a decision has, by its first one."""
+    parts: int = _decision_content(record, group)["parts"]
+    return parts
+
+
+def _decision_content(record: Record, group: str) -> dict[str, Any]:
+    numbers = (("number", int), ("tasks", int), ("parts", int), ("lost", int))
+    content = _content(
+        record, group, ("batch", str), ("topic", str), ("first", str), ("open", list), *numbers
+    )
+    if not all(_is_transaction(each) for each in content["open"]):
+        raise _foreign(record, group)
+    return content
+
+
+def _is_transaction(entry: object) -> bool:
+    return (
+        isinstance(entry, list)
+        and len(entry) == 4
+        and isinstance(entry[0], str)
+        and all(isinstance(number, int) for number in entry[1:])
+    )
+
+
+def _text(**content: object) -> str:
+    return json.dumps({"kafkawire": 1, **content}, separators=(",", ":"))
+
+
+def _content(record: Record, group: str, *fields: tuple[str, type]) -> dict[str, Any]:
+    try:
+        content = json.loads(record.text)
+    except ValueError:
+        content = None
+    if not isinstance(content, dict) or content.get("kafkawire") != 1:
+        raise _foreign(record, group)
+    if not all(type(content.get(name)) is kind for name, kind in fields):
+        raise _foreign(record, group)
+    return content
+
+
+def _foreign(record: Record, group: str) -> OptionError:
+    return OptionError(
+        f"option kafka.transactional.id: group {quoted(group)} holds an offset that another program "
+        f"committed, or another version of this one ({quoted(record.text)}); choose one that nobody else has"
+    )
+
+
+def each_group(group: str, count: int) -> Iterator[str]:
+    """The groups that keep the parts of a decision."""
+    yield group
+    for part in range(1, count):
+        yield f"{group}.{part}"

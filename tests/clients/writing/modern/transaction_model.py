@@ -1,0 +1,421 @@
+"""A small cluster, a small Spark and the transactions of a write, run through all that can happen to them.
+
+Two tasks write one row each. A broker answers as Apache Kafka 3.9 to 4.4 do, found by experiment. Whoever has
+a request that is due may be next: the tasks' attempts, zombies among them, the driver, a driver that died
+and is begun anew, the markers of a transaction. ``explore`` visits every world that can be reached once, and
+``Fault`` tells the first that must not be, with the way to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Final
+
+from spark_kafkawire.clients.writing.modern.transactional.driver import Driver, DriverStep, Write
+from spark_kafkawire.clients.writing.modern.transactional.meanings import Meaning
+from spark_kafkawire.clients.writing.modern.transactional.names import attempt_id, task_group
+from spark_kafkawire.clients.writing.modern.transactional.records import BatchId
+from spark_kafkawire.clients.writing.modern.transactional.requests import (
+    Answer,
+    Begin,
+    End,
+    Hold,
+    IsOpen,
+    Read,
+    Record,
+    Refused,
+    Request,
+)
+from spark_kafkawire.clients.writing.modern.transactional.task import TaskStep, TaskTransaction
+from spark_kafkawire.cluster.modern.transactions import Transaction
+
+PREFIX: Final = "x"
+TASKS: Final = (0, 1)
+#: Runs that are looked at, and after how many one must succeed, where one thing went wrong.
+RUNS_MAX: Final = 4
+RUNS_ENOUGH: Final = 2
+_PRODUCER_ID: Final = 7
+_WORKING: Final = frozenset((TaskStep.BEGIN, TaskStep.READ, TaskStep.WRITE, TaskStep.HOLD, TaskStep.COMPARE))
+_OVER: Final = frozenset((DriverStep.DONE, DriverStep.ABORTED, DriverStep.FAILED))
+
+#: A row: its batch, its task, and the run that sent it.
+Row = tuple[str, int, int]
+
+
+class Fault(AssertionError):
+    """A world that must not be."""
+
+
+@dataclass(frozen=True, slots=True)
+class Open:
+    """What a broker knows of a transactional id. ``state`` is Kafka's."""
+
+    epoch: int = 0
+    state: str = "Empty"
+    rows: tuple[Row, ...] = ()
+    held: tuple[tuple[str, Record], ...] = ()
+
+    def begun(self) -> Open:
+        return Open(self.epoch + 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Brokers:
+    """A cluster that speaks one protocol of transactions. ``visible`` are the rows that are committed."""
+
+    version: int
+    ids: tuple[tuple[str, Open], ...] = ()
+    groups: tuple[tuple[str, Record], ...] = ()
+    visible: tuple[Row, ...] = ()
+
+    def of(self, id_: str) -> Open | None:
+        return dict(self.ids).get(id_)
+
+    def with_id(self, id_: str, known: Open) -> Brokers:
+        return replace(
+            self, ids=tuple(sorted({**dict(self.ids), id_: known}.items(), key=lambda item: item[0]))
+        )
+
+    def answer(self, request: Request) -> tuple[Brokers, Answer] | None:
+        """What comes of a request; None where it is answered later, once markers are written."""
+        match request:
+            case Begin(id_):
+                known = self.of(id_)
+                if known is not None and known.state == "PrepareCommit":
+                    return None
+                begun = Open() if known is None else known.begun()
+                return self.with_id(id_, begun), Transaction(id_, _PRODUCER_ID, begun.epoch, self.version)
+            case Read(group, is_stable):
+                return self._read(group, is_stable)
+            case Hold(transaction, group, _, record):
+                return self._added(transaction, held=((group, record),))
+            case IsOpen(transaction):
+                known = self.of(transaction.id)
+                return self, known is not None and (known.state, known.epoch) == (
+                    "Ongoing",
+                    transaction.epoch,
+                )
+            case End(transaction, committed):
+                return self._ended(transaction, committed)
+
+    def wrote(self, transaction: Transaction, row: Row) -> tuple[Brokers, Answer] | None:
+        return self._added(transaction, rows=(row,))
+
+    def _read(self, group: str, is_stable: bool) -> tuple[Brokers, Answer] | None:
+        for _, known in self.ids:
+            if is_stable and any(name == group for name, _ in known.held):
+                if known.state == "PrepareCommit":
+                    return None
+                if known.state == "Ongoing":
+                    return self, Refused(Meaning.UNKNOWN, "unstable")
+        return self, tuple(record for name, record in self.groups if name == group)
+
+    def _added(
+        self,
+        transaction: Transaction,
+        rows: tuple[Row, ...] = (),
+        held: tuple[tuple[str, Record], ...] = (),
+    ) -> tuple[Brokers, Answer] | None:
+        known = self.of(transaction.id)
+        assert known is not None
+        if known.epoch != transaction.epoch:
+            return self, Refused(Meaning.FENCED, "fenced")
+        if known.state == "PrepareCommit":
+            return None
+        before = known if known.state == "Ongoing" else Open(known.epoch)
+        added = Open(known.epoch, "Ongoing", before.rows + rows, before.held + held)
+        return self.with_id(transaction.id, added), None
+
+    def _ended(self, transaction: Transaction, committed: bool) -> tuple[Brokers, Answer] | None:
+        known = self.of(transaction.id)
+        assert known is not None
+        ends = "Commit" if committed else "Abort"
+        is_repeated = known.state in (f"Prepare{ends}", f"Complete{ends}")
+        rises = self.version - 1
+        if is_repeated and known.epoch == transaction.epoch + rises:
+            if known.state == "PrepareCommit":
+                return None
+            return self, replace(transaction, epoch=known.epoch)
+        if known.epoch != transaction.epoch:
+            return self, Refused(Meaning.FENCED, "fenced")
+        if known.state != "Ongoing":
+            return self, Refused(Meaning.GONE, "invalid state")
+        after = replace(known, state=f"Prepare{ends}", epoch=known.epoch + rises)
+        brokers = self.with_id(transaction.id, after)
+        if committed:
+            # Readers see the rows a little later than here, and never without what was decided.
+            brokers = replace(brokers, visible=tuple(sorted((*self.visible, *known.rows))))
+        else:
+            brokers = brokers.completed(transaction.id)
+        return brokers, replace(transaction, epoch=after.epoch)
+
+    def completed(self, id_: str) -> Brokers:
+        """The markers of a transaction that was ended are written."""
+        known = self.of(id_)
+        assert known is not None
+        state = known.state.replace("Prepare", "Complete")
+        brokers = self.with_id(id_, Open(known.epoch, state))
+        if state == "CompleteCommit":
+            groups = {**dict(self.groups), **dict(known.held)}
+            brokers = replace(brokers, groups=tuple(sorted(groups.items())))
+        return brokers
+
+    def timed_out(self, id_: str) -> Brokers:
+        known = self.of(id_)
+        assert known is not None
+        return self.with_id(id_, Open(known.epoch + 1, "CompleteAbort"))
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One attempt of a task of a run."""
+
+    run: int
+    task: int
+    number: int
+    machine: TaskTransaction
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """All there is. ``winners`` are the tasks of the run that is on whose attempts told Spark, with what they
+    told; ``ends`` how each run ended: done, aborted, failed, or died."""
+
+    brokers: Brokers
+    batches: tuple[str, ...]
+    is_stream: bool
+    driver: Driver | None
+    attempts: tuple[Attempt, ...] = ()
+    winners: tuple[tuple[int, Transaction | None], ...] = ()
+    ends: tuple[str, ...] = ()
+    #: What may still happen: crashes, attempts beside others, and timeouts of transactions.
+    crashes: int = 0
+    twins: int = 0
+    timeouts: int = 0
+    has_timed_out: bool = False
+    phase: str = "open"
+
+    @property
+    def run(self) -> int:
+        return len(self.ends)
+
+    @property
+    def batch(self) -> BatchId:
+        return BatchId(self.batches[min(self.run, len(self.batches) - 1)])
+
+    def steps(self) -> Iterator[tuple[str, World]]:
+        """Everything that can happen next."""
+        yield from self._of_brokers()
+        for index, attempt in enumerate(self.attempts):
+            yield from self._of_attempt(index, attempt)
+        if self.driver is not None:
+            yield from self._of_driver(self.driver)
+            yield from self._of_spark(self.driver)
+        elif self.crashes:
+            forgetful = replace(self, crashes=self.crashes - 1)
+            yield "Spark forgets that it is done", forgetful._again()
+
+    def _of_brokers(self) -> Iterator[tuple[str, World]]:
+        for id_, known in self.brokers.ids:
+            if known.state == "PrepareCommit":
+                yield f"markers of {id_}", replace(self, brokers=self.brokers.completed(id_))
+            if self.timeouts and known.state == "Ongoing" and not id_.endswith("driver"):
+                late = replace(self, timeouts=self.timeouts - 1, has_timed_out=True)
+                yield f"{id_} times out", replace(late, brokers=self.brokers.timed_out(id_))
+
+    def _of_attempt(self, index: int, attempt: Attempt) -> Iterator[tuple[str, World]]:
+        machine, name = attempt.machine, f"run {attempt.run} task {attempt.task}.{attempt.number}"
+        row = (machine.batch.name, attempt.task, attempt.run)
+        if machine.step is TaskStep.WRITE:
+            assert machine.transaction is not None
+            wrote = self.brokers.wrote(machine.transaction, row)
+            assert wrote is not None
+            brokers, refused = wrote
+            after = machine.broke("fenced") if refused else machine.wrote(1, 1, "t")
+            yield f"{name} writes", self._moved(index, after, brokers)
+        elif machine.step is TaskStep.COMPARE:
+            yield f"{name} compares", self._moved(index, machine.wrote(1, 1, "t"), self.brokers)
+        elif (request := machine.request()) is not None:
+            answered = self.brokers.answer(request)
+            if answered is not None:
+                brokers, answer = answered
+                yield (
+                    f"{name} {type(request).__name__}",
+                    self._moved(index, machine.answered(answer), brokers),
+                )
+        if self.crashes and machine.step in _WORKING and attempt.run == self.run:
+            crashed = replace(self, crashes=self.crashes - 1)
+            yield f"{name} crashes", crashed._failed(index)
+
+    def _moved(self, index: int, machine: TaskTransaction, brokers: Brokers) -> World:
+        attempt = replace(self.attempts[index], machine=machine)
+        attempts = (*self.attempts[:index], attempt, *self.attempts[index + 1 :])
+        moved = replace(self, brokers=brokers, attempts=attempts)
+        if machine.step is TaskStep.FAILED:
+            return moved._failed(index)
+        if machine.step is TaskStep.DONE:
+            return moved._told(index, attempt)
+        return moved
+
+    def _failed(self, index: int) -> World:
+        """An attempt is gone; Spark begins another one where none is left, twice in all."""
+        attempt = self.attempts[index]
+        left = (*self.attempts[:index], *self.attempts[index + 1 :])
+        world = replace(self, attempts=left)
+        needs = attempt.run == self.run and self.phase == "tasks" and attempt.task not in dict(self.winners)
+        if needs and not any((each.run, each.task) == (self.run, attempt.task) for each in left):
+            if attempt.number < 2:
+                return world._with_attempt(attempt.task, attempt.number + 1)
+            return world._undoing()
+        return world
+
+    def _told(self, index: int, attempt: Attempt) -> World:
+        """An attempt is done; the first of its task counts."""
+        left = (*self.attempts[:index], *self.attempts[index + 1 :])
+        world = replace(self, attempts=left)
+        if attempt.run != self.run or self.phase != "tasks" or attempt.task in dict(self.winners):
+            return world
+        winners = (*self.winners, (attempt.task, attempt.machine.transaction))
+        return replace(world, winners=tuple(sorted(winners, key=lambda item: item[0])))
+
+    def _with_attempt(self, task: int, number: int) -> World:
+        attempt = Attempt(self.run, task, number, _machine(self.run, task, number, self.batch))
+        return replace(self, attempts=(*self.attempts, attempt))
+
+    def _of_driver(self, driver: Driver) -> Iterator[tuple[str, World]]:
+        for request in driver.requests():
+            answered = self.brokers.answer(request)
+            if answered is not None:
+                brokers, answer = answered
+                after = driver.answered(request, answer)
+                world = replace(self, brokers=brokers, driver=after)
+                yield f"run {self.run} driver {type(request).__name__}", world._after_driver(after)
+        if self.crashes:
+            died = replace(self, crashes=self.crashes - 1)
+            yield f"run {self.run} driver dies", died._ended("died")
+
+    def _after_driver(self, driver: Driver) -> World:
+        if self.phase == "open":
+            if driver.step is DriverStep.FAILED:
+                return self._ended("failed")
+            if driver.step is DriverStep.READY:
+                return self._with_tasks()
+        elif self.phase == "taking over" and driver.step is DriverStep.READY:
+            after = driver.commit(self._write())
+            return replace(self, phase="commit", driver=after)._after_commit(after)
+        elif self.phase in ("commit", "taking over"):
+            if driver.step is DriverStep.DONE:
+                return self._ended("done")
+            if driver.step in _OVER:
+                return self._undoing()
+        elif self.phase == "undo" and driver.step in _OVER:
+            return self._ended(
+                driver.step.name.lower() if driver.step is not DriverStep.DONE else "done late"
+            )
+        return self
+
+    def _with_tasks(self) -> World:
+        world = replace(self, phase="tasks", winners=())
+        for task in TASKS:
+            world = world._with_attempt(task, 0)
+        return world
+
+    def _of_spark(self, driver: Driver) -> Iterator[tuple[str, World]]:
+        if self.phase != "tasks":
+            return
+        if len(self.winners) == len(TASKS):
+            if self.is_stream:
+                yield "commit", replace(self, phase="taking over", driver=Driver.begin(PREFIX))
+            else:
+                after = driver.commit(self._write())
+                yield "commit", replace(self, phase="commit", driver=after)._after_commit(after)
+        if self.twins and 0 not in dict(self.winners):
+            yield "a twin of task 0", replace(self, twins=self.twins - 1)._with_attempt(0, 1)
+
+    def _after_commit(self, driver: Driver) -> World:
+        return self._ended("done") if driver.step is DriverStep.DONE else self._after_driver(driver)
+
+    def _write(self) -> Write:
+        open_ = tuple(each for _, each in self.winners if each is not None)
+        return Write(self.batch, len(TASKS), open_, "t")
+
+    def _undoing(self) -> World:
+        """Spark calls abort in another process, which knows what the first one knew when it was planned."""
+        assert self.driver is not None
+        begun = self.driver.transaction if not self.is_stream else None
+        first = replace(Driver.begin(PREFIX), transaction=begun, last=None)
+        return replace(self, phase="undo", driver=first.undo(self._write()))
+
+    def _ended(self, how: str) -> World:
+        ended = replace(self, ends=(*self.ends, how), driver=None, winners=(), phase="open")
+        ended.check_end()
+        if how in ("done", "done late") and ended.run >= len(self.batches):
+            return ended
+        return ended._again()
+
+    def _again(self) -> World:
+        """The next run, of the next batch where the one before may be given up, else of the same."""
+        return replace(self, driver=Driver.begin(PREFIX))
+
+    def check(self) -> None:
+        """What holds always."""
+        kinds = [row[:2] for row in self.brokers.visible]
+        if len(set(kinds)) < len(kinds):
+            raise Fault(f"a row is there twice: {self.brokers.visible}")
+        aborted = {run for run, how in enumerate(self.ends) if how == "aborted"}
+        if any(run in aborted for _, _, run in self.brokers.visible):
+            raise Fault(f"a row of a write that was given up is there: {self.brokers.visible}")
+
+    def check_end(self) -> None:
+        """What holds where a run has ended."""
+        run, how = self.run - 1, self.ends[-1]
+        tasks = {batch: {row[1] for row in self.brokers.visible if row[0] == batch} for batch in self.batches}
+        if how in ("done", "done late") and tasks[self.batches[min(run, len(self.batches) - 1)]] != set(
+            TASKS
+        ):
+            raise Fault(f"run {run} is done, and of its rows only {self.brokers.visible} are there")
+        # What was decided and then timed out stays in part until the same batch is written again: others are
+        # refused so long.
+        is_refused = how == "aborted" and self.has_timed_out
+        if self.run > RUNS_ENOUGH and how not in ("done", "done late") and not is_refused:
+            raise Fault(f"run {run} is not done either: {', '.join(self.ends)}")
+        if run and how in ("done", "done late", "aborted") and not is_refused:
+            for batch, there in tasks.items():
+                if there and there != set(TASKS):
+                    raise Fault(
+                        f"run {run} has ended, and a part of {batch} is there: {self.brokers.visible}"
+                    )
+
+
+def _machine(run: int, task: int, number: int, batch: BatchId) -> TaskTransaction:
+    return TaskTransaction(attempt_id(PREFIX, task, f"{run}.{number}"), task_group(PREFIX, task), batch)
+
+
+def explore(begin: World, worlds_max: int = 400_000) -> int:
+    """Visit every world that can be reached; how many there are. Raises ``Fault`` with the way there."""
+    came_from: dict[World, tuple[World, str] | None] = {begin: None}
+    waiting = [begin]
+    while waiting:
+        world = waiting.pop()
+        try:
+            world.check()
+            steps = list(world.steps())
+        except Fault as fault:
+            raise Fault(f"{fault}, by: {'; '.join(_way(world, came_from))}") from None
+        if not steps and (world.driver is not None or world.run > RUNS_MAX):
+            raise Fault(f"nothing goes on in {world.phase}, by: {'; '.join(_way(world, came_from))}")
+        for step, after in steps:
+            if after not in came_from and after.run <= RUNS_MAX:
+                came_from[after] = world, step
+                waiting.append(after)
+        assert len(came_from) < worlds_max, "more worlds than the test is for"
+    return len(came_from)
+
+
+def _way(world: World, came_from: dict[World, tuple[World, str] | None]) -> list[str]:
+    steps: list[str] = []
+    while (before := came_from[world]) is not None:
+        world, step = before
+        steps.append(step)
+    return steps[::-1]

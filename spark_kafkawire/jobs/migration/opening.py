@@ -15,7 +15,7 @@ from ...clients.writing.modern.identity import obtain_producer_id
 from ...errors import OptionError
 from ...model import LogBounds
 from .clusters import Clusters
-from .planning import Leg
+from .planning import LogCopy
 from .state import LogProgress, Mark
 
 #: Format of records whose batches carry an identity (Kafka 0.11).
@@ -26,50 +26,50 @@ _ADVICE: Final = (
 )
 
 
-def opened(clusters: Clusters, leg: Leg, target: LogBounds, topic_id: str | None) -> LogProgress:
+def opened(clusters: Clusters, copy: LogCopy, target: LogBounds, topic_id: str | None) -> LogProgress:
     """The log's progress, to be saved before anything is sent.
 
     Raises ``OptionError`` (fatal) where another state directory has begun to copy it, and what reading and
     asking for an identity raise.
     """
-    before = leg.progress
+    before = copy.progress
     if before is None:
-        _check_new(clusters, leg, target)
+        _check_new(clusters, copy, target)
         producer = obtain_producer_id(clusters.metadata, clusters.write, _IDEMPOTENT_MAGIC)
-        mark = Mark(leg.start_offset, target.latest)
+        mark = Mark(copy.start_offset, target.latest)
     else:
         producer = before.producer
         at = before.copied.target_offset
         # What an older copy of the state does not know of is found behind its mark.
-        is_old = _holds_next(clusters, leg, at, target.latest)
-        mark = Mark(leg.start_offset, at if is_old else target.latest, before.copied.message_count)
-    return LogProgress(leg.route.source, leg.route.target, topic_id, producer, mark, mark)
+        is_old = _holds_next(clusters, copy, at, target.latest)
+        mark = Mark(copy.start_offset, at if is_old else target.latest, before.copied.message_count)
+    return LogProgress(copy.route.source, copy.route.target, topic_id, producer, mark, mark)
 
 
-def _holds_next(clusters: Clusters, leg: Leg, start_offset: int, stop_offset: int) -> bool:
+def _holds_next(clusters: Clusters, copy: LogCopy, start_offset: int, stop_offset: int) -> bool:
     """Whether the target holds, in a range of it, what is to be copied next.
 
     With source headers a message anywhere in the range says so, without them its first one, by its
     value: others may have written there. Raises what reading raises.
     """
-    if not leg.size:
+    if not copy.size:
         return False
-    target = leg.route.target
-    with closing(clusters.copied_values(leg.route.source, target, start_offset, stop_offset)) as pieces:
+    target = copy.route.target
+    with closing(clusters.copied_values(copy.route.source, target, start_offset, stop_offset)) as pieces:
         there = next((values[0] for values in pieces if len(values)), None)
     if there is None or clusters.source_headers:
         return there is not None
-    with closing(clusters.source_columns(leg.fetch_task(leg.start_offset))) as source:
+    with closing(clusters.source_columns(copy.fetch_task(copy.start_offset))) as source:
         first = next((each.values[0] for each in source if each.values is not None and each.count), None)
     return bool(there == first)
 
 
-def _check_new(clusters: Clusters, leg: Leg, target: LogBounds) -> None:
+def _check_new(clusters: Clusters, copy: LogCopy, target: LogBounds) -> None:
     """Raise ``OptionError`` (fatal) where the target of a log that was never copied begins with it."""
     # The first message is enough: a copy of another directory began there.
     stop_offset = min(target.earliest + 1, target.latest)
-    if _holds_next(clusters, leg, target.earliest, stop_offset):
+    if _holds_next(clusters, copy, target.earliest, stop_offset):
         raise OptionError(
-            f"argument --state: {leg.route.target} begins with the messages of {leg.route.source} already: "
+            f"argument --state: {copy.route.target} begins with the messages of {copy.route.source} already: "
             f"{_ADVICE}"
         )

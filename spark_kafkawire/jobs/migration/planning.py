@@ -21,7 +21,7 @@ from .state import LogProgress, State
 
 
 @dataclass(frozen=True, slots=True)
-class Leg:
+class LogCopy:
     """One log to copy: where to, from which offset to which, and how far earlier runs were.
 
     ``lost_bytes`` of the source are gone since then.
@@ -40,15 +40,15 @@ class Leg:
         return self.stop_offset - self.start_offset
 
     def fetch_task(self, start_offset: int, stop_offset: int | None = None) -> FetchTask:
-        """Read the source from an offset on, to the leg's end unless another is given."""
+        """Read the source from an offset on, to the copy's end unless another is given."""
         stop = self.stop_offset if stop_offset is None else stop_offset
         return FetchTask(OffsetRange(self.route.source, start_offset, stop), self.leader)
 
 
 def plan(
     clusters: Clusters, names: Mapping[str, str], state: State, gone_brokers: Collection[int] = ()
-) -> tuple[tuple[Leg, ...], list[str]]:
-    """A leg for each log that the options select, up to its end now; and a line for each log that earlier
+) -> tuple[tuple[LogCopy, ...], list[str]]:
+    """A copy for each log that the options select, up to its end now; and a line for each log that earlier
     runs have copied and that is passed over, because its broker is among the ``gone_brokers``.
 
     Raises ``OptionError``, ``UnknownTopicError``, ``DiscoveryError``, ``DataLossError``, and what
@@ -70,15 +70,17 @@ def plan(
         )
     bounds = cluster.bounds(logs)
     allowed = not clusters.source.fetch.fail_on_data_loss
-    legs = tuple(
-        _leg(route, leaders[route.source], bounds[route.source], state.logs.get(route.source), allowed)
+    copies = tuple(
+        _log_copy(route, leaders[route.source], bounds[route.source], state.logs.get(route.source), allowed)
         for route in routes
     )
     copied = {log: progress.copied.source_offset for log, progress in state.logs.items()}
-    return legs, missing_lines(missing, copied)
+    return copies, missing_lines(missing, copied)
 
 
-def _leg(route: Route, leader: Leader, bounds: LogBounds, progress: LogProgress | None, allowed: bool) -> Leg:
+def _log_copy(
+    route: Route, leader: Leader, bounds: LogBounds, progress: LogProgress | None, allowed: bool
+) -> LogCopy:
     start = bounds.earliest if progress is None else progress.copied.source_offset
     if start > bounds.latest:
         raise DataLossError(
@@ -92,16 +94,16 @@ def _leg(route: Route, leader: Leader, bounds: LogBounds, progress: LogProgress 
         raise DataLossError(
             f"{route.source}: {lost} bytes from offset {start} on are gone before they were copied; {advice}"
         )
-    return Leg(route, leader, start + lost, bounds.latest, progress, lost)
+    return LogCopy(route, leader, start + lost, bounds.latest, progress, lost)
 
 
-def missing_topics(clusters: Clusters, legs: Sequence[Leg], *, create: bool) -> dict[str, int]:
+def missing_topics(clusters: Clusters, copies: Sequence[LogCopy], *, create: bool) -> dict[str, int]:
     """The target's topics that are not there yet, and how many partitions each gets.
 
     Raises ``OptionError`` (fatal) for names that brokers refuse, for topics with too few partitions,
     and where some are missing and are not to be created.
     """
-    counts = partition_counts(leg.route for leg in legs)
+    counts = partition_counts(copy.route for copy in copies)
     for topic in counts:
         if fault := Targets.topic_fault(topic):
             raise OptionError(f"topic {quoted(topic)} of the target: {fault}; give it another name by --map")
@@ -127,19 +129,19 @@ def target_topics(clusters: Clusters) -> dict[str, Topic]:
 
 
 def prepare_topics(
-    clusters: Clusters, legs: Sequence[Leg], *, create: bool, replication_factor: int = BROKER_DEFAULT
+    clusters: Clusters, copies: Sequence[LogCopy], *, create: bool, replication_factor: int = BROKER_DEFAULT
 ) -> dict[TopicPartition, str | None]:
     """Create what is missing; the topic id of each target, None where topics have none.
 
     Raises as ``missing_topics`` and ``create_topics``, and ``OptionError`` for a topic that was made
     anew since an earlier run.
     """
-    missing = missing_topics(clusters, legs, create=create)
+    missing = missing_topics(clusters, copies, create=create)
     create_topics(clusters.metadata, missing, clusters.write.net, replication_factor)
-    leaders = clusters.metadata.leaders_of(leg.route.target for leg in legs)
+    leaders = clusters.metadata.leaders_of(copy.route.target for copy in copies)
     ids = {log: str(leader.topic_id) if leader.topic_id else None for log, leader in leaders.items()}
-    for leg in legs:
-        target, before = leg.route.target, leg.progress.topic_id if leg.progress else None
+    for copy in copies:
+        target, before = copy.route.target, copy.progress.topic_id if copy.progress else None
         if None is not before != ids[target] is not None:
             raise OptionError(
                 f"topic {quoted(target.topic)} of the target was deleted and made anew since the "

@@ -15,7 +15,7 @@ from ..shell.progress import Progress, Work
 from .clusters import Clusters
 from .copying import Copied, Copier, CopyTask
 from .opening import opened
-from .planning import Leg, missing_topics, plan, prepare_topics
+from .planning import LogCopy, missing_topics, plan, prepare_topics
 from .state import LogProgress, Mark, State, StateDirectory, load_state
 from .verification import Verified, Verifier, VerifyTask
 
@@ -43,24 +43,24 @@ class Settings:
 def describe(clusters: Clusters, settings: Settings) -> dict[str, Any]:
     """What a run would do, without doing anything. Raises as ``plan`` and ``missing_topics``."""
     state = _checked(load_state(settings.state), clusters)
-    legs, passed_over = plan(clusters, settings.names, state, settings.gone_brokers)
-    missing = missing_topics(clusters, legs, create=settings.create_topics)
+    copies, passed_over = plan(clusters, settings.names, state, settings.gone_brokers)
+    missing = missing_topics(clusters, copies, create=settings.create_topics)
     return {
         "dry_run": True,
-        "logs": len(legs),
-        "bytes": sum(leg.size for leg in legs),
+        "logs": len(copies),
+        "bytes": sum(copy.size for copy in copies),
         "topics_to_create": missing,
         "partitions": [
             {
-                "source": str(leg.route.source),
-                "target": str(leg.route.target),
-                "start_offset": leg.start_offset,
-                "stop_offset": leg.stop_offset,
-                "bytes": leg.size,
+                "source": str(copy.route.source),
+                "target": str(copy.route.target),
+                "start_offset": copy.start_offset,
+                "stop_offset": copy.stop_offset,
+                "bytes": copy.size,
             }
-            for leg in legs
+            for copy in copies
         ],
-        "data_loss": _lost(legs) + passed_over,
+        "data_loss": _lost(copies) + passed_over,
     }
 
 
@@ -97,83 +97,85 @@ class _Run:
         started_s = time.monotonic()
         self._progress.step("asking both clusters")
         settings = self._settings
-        legs, passed_over = plan(self._clusters, settings.names, self._state, settings.gone_brokers)
-        self._open(legs)
-        legs = tuple(leg for leg in legs if self._state.logs[leg.route.source].is_open)
-        size = sum(leg.stop_offset - self._mark(leg).source_offset for leg in legs)
-        with self._progress.work(f"copying {len(legs)} log(s)", size_total=size) as work:
-            self._copy(legs, work)
-        with self._progress.work(f"verifying {len(legs)} log(s)") as work:
-            partitions = self._verify(legs, work)
+        copies, passed_over = plan(self._clusters, settings.names, self._state, settings.gone_brokers)
+        self._open(copies)
+        copies = tuple(copy for copy in copies if self._state.logs[copy.route.source].is_open)
+        size = sum(copy.stop_offset - self._mark(copy).source_offset for copy in copies)
+        with self._progress.work(f"copying {len(copies)} log(s)", size_total=size) as work:
+            self._copy(copies, work)
+        with self._progress.work(f"verifying {len(copies)} log(s)") as work:
+            partitions = self._verify(copies, work)
         return {
-            "logs": len(legs),
+            "logs": len(copies),
             "messages": self._copied_count,
             "messages_found": self._found_count,
             "bytes": size,
             "partitions": partitions,
             "failed": [each["source"] for each in partitions if not each["equal"]],
-            "data_loss": _lost(legs) + passed_over,
+            "data_loss": _lost(copies) + passed_over,
             "seconds": round(time.monotonic() - started_s, 1),
         }
 
-    def _open(self, legs: Sequence[Leg]) -> None:
+    def _open(self, copies: Sequence[LogCopy]) -> None:
         """Note, before anything is sent, where each log's copy begins and as whom it is sent."""
         ids = prepare_topics(
             self._clusters,
-            legs,
+            copies,
             create=self._settings.create_topics,
             replication_factor=self._settings.replication_factor or BROKER_DEFAULT,
         )
-        new = [leg for leg in legs if leg.progress is None or (leg.size and not leg.progress.is_open)]
-        ends = self._clusters.target_cluster.bounds([leg.route.target for leg in new])
-        self._save(opened(self._clusters, leg, ends[leg.route.target], ids[leg.route.target]) for leg in new)
+        new = [copy for copy in copies if copy.progress is None or (copy.size and not copy.progress.is_open)]
+        ends = self._clusters.target_cluster.bounds([copy.route.target for copy in new])
+        self._save(
+            opened(self._clusters, copy, ends[copy.route.target], ids[copy.route.target]) for copy in new
+        )
 
-    def _copy(self, legs: Sequence[Leg], work: Work) -> None:
+    def _copy(self, copies: Sequence[LogCopy], work: Work) -> None:
         copier = Copier(self._clusters)
-        while left := [leg for leg in legs if self._mark(leg).source_offset < leg.stop_offset]:
-            results: list[Copied] = self._run(copier, [self._copy_task(leg) for leg in left])
-            for leg, copied in zip(left, results, strict=True):
-                mark = self._mark(leg)
+        while left := [copy for copy in copies if self._mark(copy).source_offset < copy.stop_offset]:
+            results: list[Copied] = self._run(copier, [self._copy_task(copy) for copy in left])
+            for copy, copied in zip(left, results, strict=True):
+                mark = self._mark(copy)
                 count = copied.mark.message_count - mark.message_count
                 self._found_count += copied.found_count
                 self._copied_count += count - copied.found_count
                 work.advance(messages=count, size=copied.mark.source_offset - mark.source_offset)
             self._save(
-                replace(self._state.logs[leg.route.source], copied=copied.mark)
-                for leg, copied in zip(left, results, strict=True)
+                replace(self._state.logs[copy.route.source], copied=copied.mark)
+                for copy, copied in zip(left, results, strict=True)
             )
 
-    def _copy_task(self, leg: Leg) -> CopyTask:
-        log = self._state.logs[leg.route.source]
-        fetch_task = leg.fetch_task(log.copied.source_offset)
+    def _copy_task(self, copy: LogCopy) -> CopyTask:
+        log = self._state.logs[copy.route.source]
+        fetch_task = copy.fetch_task(log.copied.source_offset)
         return CopyTask(fetch_task, log.target, log.copied, log.producer, self._settings.piece_bytes)
 
-    def _verify(self, legs: Sequence[Leg], work: Work) -> list[dict[str, Any]]:
-        tasks = [self._verify_task(leg) for leg in legs]
+    def _verify(self, copies: Sequence[LogCopy], work: Work) -> list[dict[str, Any]]:
+        tasks = [self._verify_task(copy) for copy in copies]
         results: list[Verified] = self._run(Verifier(self._clusters), tasks) if tasks else []
         partitions = []
         closed = []
-        for leg, task, verified in zip(legs, tasks, results, strict=True):
+        for copy, task, verified in zip(copies, tasks, results, strict=True):
             equal = verified.matches(task.message_count)
             work.advance(messages=verified.source_count, size=task.source.range.size)
-            partitions.append(_partition(leg, verified, equal=equal))
-            log = self._state.logs[leg.route.source]
+            partitions.append(_partition(copy, verified, equal=equal))
+            log = self._state.logs[copy.route.source]
             if equal:
                 closed.append(replace(log, verified=log.copied, is_open=False))
         self._save(closed)
         return partitions
 
-    def _verify_task(self, leg: Leg) -> VerifyTask:
-        log = self._state.logs[leg.route.source]
+    def _verify_task(self, copy: LogCopy) -> VerifyTask:
+        log = self._state.logs[copy.route.source]
         start, stop = log.verified, log.copied
         return VerifyTask(
-            leg.fetch_task(start.source_offset, stop.source_offset),
+            copy.fetch_task(start.source_offset, stop.source_offset),
             OffsetRange(log.target, start.target_offset, stop.target_offset),
             stop.message_count - start.message_count,
         )
 
-    def _mark(self, leg: Leg) -> Mark:
-        return self._state.logs[leg.route.source].copied
+    def _mark(self, copy: LogCopy) -> Mark:
+        return self._state.logs[copy.route.source].copied
 
     def _save(self, changed: Iterable[LogProgress]) -> None:
         logs: dict[TopicPartition, LogProgress] = {**self._state.logs, **{log.source: log for log in changed}}
@@ -181,10 +183,10 @@ class _Run:
         self._directory.save(self._state)
 
 
-def _partition(leg: Leg, verified: Verified, *, equal: bool) -> dict[str, Any]:
+def _partition(copy: LogCopy, verified: Verified, *, equal: bool) -> dict[str, Any]:
     return {
-        "source": str(leg.route.source),
-        "target": str(leg.route.target),
+        "source": str(copy.route.source),
+        "target": str(copy.route.target),
         "messages": verified.source_count,
         "sha256": verified.source_sha256,
         "target_messages": verified.target_count,
@@ -194,8 +196,8 @@ def _partition(leg: Leg, verified: Verified, *, equal: bool) -> dict[str, Any]:
     }
 
 
-def _lost(legs: Iterable[Leg]) -> list[str]:
-    return [f"{leg.route.source}: {leg.lost_bytes} bytes" for leg in legs if leg.lost_bytes]
+def _lost(copies: Iterable[LogCopy]) -> list[str]:
+    return [f"{copy.route.source}: {copy.lost_bytes} bytes" for copy in copies if copy.lost_bytes]
 
 
 def _checked(state: State | None, clusters: Clusters) -> State:

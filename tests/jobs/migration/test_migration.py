@@ -441,8 +441,8 @@ def test_all_topics_that_a_pattern_finds_are_copied(corpus: EmbeddedCluster, noi
         {"zookeeper.connect": corpus.zookeeper_connect}, {"subscribePattern": "^debian-(gzip|plain)$"}
     )
     target = target_options({"kafka.bootstrap.servers": noida.bootstrap_servers})
-    legs, _ = plan(Clusters(source, *target), {GZIP_TOPIC: "gz"}, State(source_headers=False))
-    assert [str(leg.route.target) for leg in legs] == [
+    copies, _ = plan(Clusters(source, *target), {GZIP_TOPIC: "gz"}, State(source_headers=False))
+    assert [str(copy.route.target) for copy in copies] == [
         f"{topic} {number}" for topic in ("gz", "debian-plain") for number in range(6)
     ]
 

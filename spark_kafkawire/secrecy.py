@@ -30,7 +30,7 @@ PROSE_SIZE_MAX: Final = 1000
 PIECE_SIZE: Final = 8
 #: Shorter secrets stand in names by accident: there they are not replaced.
 REPLACED_SIZE_MIN: Final = 8
-#: How many spellings may be wound into each other.
+#: How deep spellings may be nested.
 _DEPTH: Final = 2
 
 

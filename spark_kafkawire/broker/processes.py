@@ -77,15 +77,15 @@ class ChildProcess:
         deadline = time.monotonic() + timeout_s
         while (value := ready()) is None:
             if not self.running:
-                raise ConnectFailed(f"{self.name} ended before {what}: {self.last_words()}")
+                raise ConnectFailed(f"{self.name} ended before {what}: {self.last_log_line()}")
             if time.monotonic() > deadline:
                 raise ConnectFailed(
-                    f"{self.name} took over {timeout_s:g} s until {what}: {self.last_words()}"
+                    f"{self.name} took over {timeout_s:g} s until {what}: {self.last_log_line()}"
                 )
             time.sleep(POLL_INTERVAL_S)
         return value
 
-    def last_words(self) -> str:
+    def last_log_line(self) -> str:
         """The last line of its log that tells of an error, else the last line."""
         lines = [line for line in self.log.read_text("utf-8", "replace").splitlines() if line.strip()]
         errors = [

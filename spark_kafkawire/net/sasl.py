@@ -1,4 +1,4 @@
-"""Logging in: SaslHandshake names the mechanism, then tokens go to and fro until both sides are sure.
+"""Logging in: SaslHandshake names the mechanism, then both sides send tokens until each is sure of the other.
 
 A mechanism is a generator: it yields the client's tokens and is sent the broker's. It never waits.
 

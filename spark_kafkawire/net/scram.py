@@ -52,9 +52,12 @@ def scram(mechanism: str, username: str, password: str) -> Generator[bytes, byte
         challenge = (yield f"n,,{opening}".encode()).decode()
         salt, iterations, whole_nonce = _challenge(challenge, nonce)
         reply = f"{_NO_BINDING},r={whole_nonce}"
-        talk = ",".join((opening, challenge, reply)).encode()
+        auth_message = ",".join((opening, challenge, reply)).encode()
         keys = _Keys.of(HASHES[mechanism], password, salt, iterations)
-        _check_proof((yield f"{reply},p={_base64(keys.proof(talk))}".encode()).decode(), keys.signature(talk))
+        _check_proof(
+            (yield f"{reply},p={_base64(keys.proof(auth_message))}".encode()).decode(),
+            keys.signature(auth_message),
+        )
     except UnicodeDecodeError as error:
         raise _unproven(mechanism, "its message is no text") from error
     except _Distrust as reason:
@@ -79,15 +82,15 @@ class _Keys:
         keys = (hmac.digest(salted, name, hash_name) for name in (b"Client Key", b"Server Key"))
         return cls(hash_name, *keys)
 
-    def proof(self, talk: bytes) -> bytes:
+    def proof(self, auth_message: bytes) -> bytes:
         """That the client knows the password; only who knows its hash can tell."""
         stored = hashlib.new(self.hash, self.client).digest()
-        pairs = zip(self.client, hmac.digest(stored, talk, self.hash), strict=True)
+        pairs = zip(self.client, hmac.digest(stored, auth_message, self.hash), strict=True)
         return bytes(own ^ signed for own, signed in pairs)
 
-    def signature(self, talk: bytes) -> bytes:
+    def signature(self, auth_message: bytes) -> bytes:
         """What only who knows the password, or what the broker stores of it, can send."""
-        return hmac.digest(self.server, talk, self.hash)
+        return hmac.digest(self.server, auth_message, self.hash)
 
 
 def _challenge(text: str, nonce: str) -> tuple[bytes, int, str]:

@@ -57,8 +57,7 @@ def decode_batches(
     Columns that are not ``wanted`` are not built. ``aborted`` are the transactions that the same
     reply names; their records are left out up to the producer's next abort marker. All checksums
     of batches in the range are checked, also of those that are left out: a wrong bit would do that
-    to any batch. The values' memory is one of ``buffers``, used again once
-    nobody looks at them.
+    to any batch. The values' memory is one of ``buffers``, used again once nobody looks at them.
 
     Raises ``CorruptDataError`` with the batch's offset for a wrong CRC, an unknown codec,
     damaged compressed data, or records that do not fit their batch; ``LimitError`` for a

@@ -1,6 +1,6 @@
 """Kafka's key hash, for a whole column of keys at once.
 
-Keys of later producers meet the same partition numbers: this is the Java client's 32-bit murmur2
+A key gets the same partition number as from later producers: this is the Java client's 32-bit murmur2
 (seed 0x9747b28c) over the key's bytes, and ``(hash & 0x7fffffff) % count`` picks from a list.
 
 Source: org.apache.kafka.common.utils.Utils.murmur2 and toPositive.

@@ -4,8 +4,8 @@
         sender.add(log, records)
 
 The columns ``broker`` and ``partition`` of a row come first, then its key, then the next log in turn for
-the row or its batch (``strategy``).
-All work is done on columns; only distinct topics, brokers and partitions become Python objects.
+the row or its batch (``strategy``). All work is done on columns; only distinct topics, brokers and
+partitions become Python objects.
 """
 
 from __future__ import annotations

@@ -22,8 +22,8 @@ _log = logging.getLogger("spark_kafkawire")
 
 
 class Cluster:
-    """The contract of ``Cluster``. ``isolation_level`` tells where logs end, ``group_id`` whose
-    committed offsets are meant."""
+    """Implements the protocol ``cluster.Cluster``. ``isolation_level`` tells where logs end, ``group_id``
+    whose committed offsets are meant."""
 
     def __init__(
         self, metadata: Metadata, net: NetOptions, isolation_level: int, group_id: str | None = None

@@ -44,7 +44,7 @@ KNOWN_TRIED_MAX: Final = 3
 #: Errors of a partition that has no leader for a while.
 _ELECTION_CODES: Final = frozenset((ErrorCode.LEADER_NOT_AVAILABLE, ErrorCode.LISTENER_NOT_FOUND))
 #: First version of Metadata that can ask for a topic without creating it.
-_ASKS_WITHOUT_CREATING: Final = 4
+_WITHOUT_CREATING_SINCE: Final = 4
 
 
 class Metadata:
@@ -211,7 +211,7 @@ class Metadata:
         return described
 
     def _request(self, names: Sequence[str] | None, version: int) -> MetadataRequest:
-        if names is None or (version < _ASKS_WITHOUT_CREATING and not self._creates_topics):
+        if names is None or (version < _WITHOUT_CREATING_SINCE and not self._creates_topics):
             topics = None
         else:
             topics = tuple(MetadataRequestTopic(name=name) for name in names)

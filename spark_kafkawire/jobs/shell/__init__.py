@@ -1,1 +1,1 @@
-"""How a job is told what to do, and tells how far it is and how it ended."""
+"""The command line of a job: its arguments, its progress and how it ended."""

@@ -3,8 +3,8 @@
 The pattern becomes a program whose instructions name what comes next:
 
 =======================  =================================================================
-``(ONE, test, next)``    take a character that the test likes
-``(PLACE, test, next)``  go on where the test likes the place
+``(ONE, test, next)``    take a character that passes the test
+``(PLACE, test, next)``  go on where the place passes the test
 ``(SPLIT, nexts)``       try these, in that order
 ``(CALL, index, next)``  a part with a program of its own: ``Look`` or ``Atomic``
 ``(END,)``               the part has matched
@@ -105,7 +105,7 @@ class JavaPattern:
 
 
 class _Automaton:
-    """Follows all ways through a program side by side, and remembers where each sign leads: a tenth of a
+    """Follows all ways through a program at once, and remembers where each character leads: a tenth of a
     microsecond for each. For programs without parts of their own, and with no places but at the ends."""
 
     def __init__(self, code: list[Any], start: int) -> None:

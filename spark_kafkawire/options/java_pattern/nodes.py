@@ -92,14 +92,14 @@ def widths(node: Node) -> tuple[int, int | None]:
             return min(fewest for fewest, _ in found), max(tops) if len(tops) == len(found) else None
 
 
-def may_idle(node: Node) -> bool:
+def may_repeat_empty(node: Node) -> bool:
     """Whether something is repeated that can be empty: Java's order of tries is special there."""
     match node:
         case Repeat(part, _, _):
-            return widths(part)[0] == 0 or may_idle(part)
+            return widths(part)[0] == 0 or may_repeat_empty(part)
         case Sequence(parts) | Choice(parts):
-            return any(map(may_idle, parts))
+            return any(map(may_repeat_empty, parts))
         case Atomic(part) | Look(part):
-            return may_idle(part)
+            return may_repeat_empty(part)
         case _:
             return False

@@ -7,7 +7,7 @@ from typing import Final
 
 from . import characters as chars
 from .classes import DEPTH_MAX, Classes
-from .nodes import Atomic, Choice, Look, Node, One, Place, Repeat, Sequence, may_idle, widths
+from .nodes import Atomic, Choice, Look, Node, One, Place, Repeat, Sequence, may_repeat_empty, widths
 from .signs import PatternError
 
 #: Longest pattern, characters.
@@ -95,7 +95,7 @@ class _Parser(Classes):
         return node
 
     def _atomic(self, node: Node) -> Atomic:
-        if may_idle(node):
+        if may_repeat_empty(node):
             raise PatternError("what can be empty is repeated in (?>...); leave the ?> out")
         return Atomic(node)
 

@@ -122,7 +122,7 @@ class FetchRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EpochEndOffset:
-    """Where the log of the follower parts from the leader's."""
+    """Where the log of the follower diverges from the leader's."""
 
     epoch: int = wire(INT32, default=-1)
     end_offset: int = wire(INT64, default=-1)

@@ -5,9 +5,8 @@
 
 Blocks do not refer to each other, for Java's reader takes no others; a block of no bytes ends the frame for
 it, plain or not. What follows the frame and the blocks' own checksums is not looked at, for Kafka's
-checksum covers all. With magic 0 the
-header's checksum covers the four magic bytes too, a mistake that was kept (KAFKA-3160): it is
-written so and not checked.
+checksum covers all. With magic 0 the header's checksum covers the four magic bytes too, a mistake that
+was kept (KAFKA-3160): it is written so and not checked.
 
 Source: the LZ4 frame format 1.6; Apache Kafka's Lz4BlockInputStream.java.
 """

@@ -64,7 +64,7 @@ class _Fetched:
 
 
 class BatchFeed:
-    """The contract of ``Feed``, for record offsets."""
+    """Implements the protocol ``Feed`` for offsets of records."""
 
     def __init__(self, log_range: OffsetRange, options: FetchOptions, wanted: Container[str]) -> None:
         self.next_offset = log_range.start_offset

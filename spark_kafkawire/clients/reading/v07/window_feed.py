@@ -17,7 +17,7 @@ from .windows import Windows
 
 
 class WindowFeed:
-    """The contract of ``Feed``, for byte offsets."""
+    """Implements the protocol ``Feed`` for offsets of bytes."""
 
     def __init__(self, log_range: OffsetRange, options: FetchOptions, wanted: Container[str]) -> None:
         self._range = log_range

@@ -16,7 +16,7 @@ import argparse
 import sys
 from typing import Any
 
-from spark_kafkawire.jobs.ingest.options import IngestOptions, parse_starting
+from spark_kafkawire.jobs.ingest.options import IngestOptions
 from spark_kafkawire.jobs.ingest.output import DECODERS, OutputOptions, parse_partition_by
 from spark_kafkawire.jobs.ingest.run import Ingest
 from spark_kafkawire.jobs.shell.arguments import (
@@ -25,6 +25,7 @@ from spark_kafkawire.jobs.shell.arguments import (
     add_topics,
     connection_options,
     gone_brokers_of,
+    parse_starting,
     path,
     positive,
     read_options,

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-import threading
 import time
-from collections import deque
 from collections.abc import Mapping
 from typing import Final, Protocol
 from uuid import UUID
@@ -29,13 +27,12 @@ from ..options.offsets import LOG_SYNTAX, LogSyntax
 from ..planner.batch import covers
 from ..planner.stream import offsets_behind
 from ..planner.stream_offsets import from_json
+from .query_ends import QueryEnds
 
 _log = logging.getLogger("spark_kafkawire")
 
 #: What Spark calls the streams of all Python sources.
 _PYTHON_STREAM: Final = ".PythonMicroBatchStream"
-#: Ends of queries that are remembered for who waits for them.
-_ENDS_COUNT_MAX: Final = 1000
 
 
 class StreamingQueryRun(Protocol):
@@ -70,8 +67,7 @@ class GroupOffsets(StreamingQueryListener):
         self._commits = commits_of(parsed.read)
         self._followed: str | None = None
         self._passed_over: str | None = None
-        self._ended: deque[str] = deque(maxlen=_ENDS_COUNT_MAX)
-        self._changed = threading.Condition()
+        self._ends = QueryEnds()
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:
         """Nothing yet."""
@@ -101,16 +97,13 @@ class GroupOffsets(StreamingQueryListener):
         if str(event.id) == self._followed:
             self._followed = None
             self._commits.retry()
-        with self._changed:
-            self._ended.append(str(event.runId))
-            self._changed.notify_all()
+        self._ends.add(event.runId)
 
     def awaitCommits(self, query: StreamingQueryRun, timeout: float) -> bool:
         """Wait, for ``timeout`` seconds at most, until a query that has ended is committed to its last batch;
         whether it is. Spark tells of the last batches of a query after its end."""
         deadline_s = time.monotonic() + timeout
-        with self._changed:
-            has_ended = self._changed.wait_for(lambda: str(query.runId) in self._ended, timeout)
+        has_ended = self._ends.wait(query.runId, timeout)
         return has_ended and self._commits.settled(max(deadline_s - time.monotonic(), 0.0))
 
     def _is_ours(self, source: SourceProgress, end: Mapping[TopicPartition, int]) -> bool:

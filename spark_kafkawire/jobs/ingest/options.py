@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
@@ -83,29 +81,3 @@ class IngestOptions:
     @property
     def _limits(self) -> dict[OffsetUnit, int | None]:
         return {OffsetUnit.BYTES: self.bytes_max, OffsetUnit.RECORDS: self.records_max}
-
-
-def parse_starting(text: str) -> dict[str, str] | None:
-    """The options that ``--starting`` stands for; None for ``latest``, which batch reads do not have.
-
-    Raises ``OptionError`` (fatal).
-    """
-    text = text.strip()
-    if text.lower() == "latest":
-        return None
-    if text.lower() == "earliest":
-        return {}
-    if text.startswith("{"):
-        return {"startingOffsets": text}
-    if re.fullmatch(r"[0-9]+", text):
-        return {"startingTimestamp": text}
-    try:
-        moment = dt.datetime.fromisoformat(text)
-    except ValueError as error:
-        raise OptionError(
-            f"argument --starting: {quoted(text)} is not earliest, latest, a time like 2026-01-31T00:00:00Z, "
-            'milliseconds since 1970, or offsets like {"t":{"0":123}}'
-        ) from error
-    if moment.tzinfo is None:
-        moment = moment.replace(tzinfo=dt.UTC)
-    return {"startingTimestamp": str(max(0, int(moment.timestamp() * 1000)))}

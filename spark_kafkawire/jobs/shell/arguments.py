@@ -11,6 +11,7 @@ Values of options are never repeated: they may be secrets.
 from __future__ import annotations
 
 import argparse
+import datetime as dt
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -146,3 +147,29 @@ def gone_brokers_of(arguments: argparse.Namespace) -> frozenset[int]:
         if not (text.isascii() and text.isdecimal() and len(text) < 10):
             raise OptionError(f"argument --gone-broker: {quoted(text)} is not the id of a broker")
     return frozenset(map(int, arguments.gone_broker))
+
+
+def parse_starting(text: str) -> dict[str, str] | None:
+    """The options that ``--starting`` stands for; None for ``latest``, which batch reads do not have.
+
+    Raises ``OptionError`` (fatal).
+    """
+    text = text.strip()
+    if text.lower() == "latest":
+        return None
+    if text.lower() == "earliest":
+        return {}
+    if text.startswith("{"):
+        return {"startingOffsets": text}
+    if re.fullmatch(r"[0-9]+", text):
+        return {"startingTimestamp": text}
+    try:
+        moment = dt.datetime.fromisoformat(text)
+    except ValueError as error:
+        raise OptionError(
+            f"argument --starting: {quoted(text)} is not earliest, latest, a time like 2026-01-31T00:00:00Z, "
+            'milliseconds since 1970, or offsets like {"t":{"0":123}}'
+        ) from error
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=dt.UTC)
+    return {"startingTimestamp": str(max(0, int(moment.timestamp() * 1000)))}

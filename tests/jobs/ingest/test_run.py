@@ -17,9 +17,10 @@ from spark_kafkawire.broker import EmbeddedCluster
 from spark_kafkawire.cluster.v07.cluster import Cluster
 from spark_kafkawire.cluster.v07.view import view
 from spark_kafkawire.errors import BrokersMissingError, DataLossError, OptionError
-from spark_kafkawire.jobs.ingest.options import IngestOptions, parse_starting
+from spark_kafkawire.jobs.ingest.options import IngestOptions
 from spark_kafkawire.jobs.ingest.output import OutputOptions, parse_partition_by
 from spark_kafkawire.jobs.ingest.run import Ingest
+from spark_kafkawire.jobs.shell.arguments import parse_starting
 from spark_kafkawire.jobs.shell.progress import progress_on
 from spark_kafkawire.jobs.spark.hadoop_files import Files
 from spark_kafkawire.jobs.state.file_system import FileError

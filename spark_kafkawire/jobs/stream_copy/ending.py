@@ -1,0 +1,121 @@
+"""Ends a query when somebody asks for it, after the batch that is running.
+
+    with asked_to_end(spark) as asked:
+        wait_for(spark, query, asked, progress)
+
+``StreamingQuery.stop`` ends the running batch in its middle: what that had written to a topic is doubled when
+the query goes on. Spark has no other way to end a query, but looks after each batch whether the query is to
+end. So that is what it is told, and the query is stopped once no batch runs any more.
+
+SIGTERM and SIGINT may come to this process, or to the JVM, which is what spark-submit is, or to both.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import time
+from collections.abc import Callable, Iterator
+from types import FrameType
+from typing import Any, Final
+
+from pyspark.java_gateway import ensure_callback_server_started
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from ..shell.progress import Progress
+
+#: Seconds between two looks at who asks.
+_LOOK_INTERVAL_S: Final = 1
+#: What asks for the end; Java's names lack the first three letters.
+_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
+#: Of one key that is pressed both processes hear, a little apart, seconds.
+_SAME_S: Final = 2.0
+
+
+class Asked:
+    """Who has asked for the end: ``by`` is the name of the first signal."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self.by: str | None = None
+        self.is_urgent = False
+        self._clock = clock
+        self._first_s = 0.0
+
+    def add(self, name: str) -> None:
+        """A signal has come; one more after a while makes it urgent."""
+        now_s = self._clock()
+        if self.by is None:
+            self.by, self._first_s = name, now_s
+        elif now_s - self._first_s >= _SAME_S:
+            self.is_urgent = True
+
+
+class _JavaHandler:
+    """A handler of signals in the JVM."""
+
+    class Java:
+        implements = ["sun.misc.SignalHandler"]  # noqa: RUF012  # py4j's own form
+
+    def __init__(self, add: Callable[[str], None]) -> None:
+        self._add = add
+
+    def handle(self, java_signal: Any) -> None:
+        self._add(f"SIG{java_signal.getName()}")
+
+
+@contextlib.contextmanager
+def asked_to_end(spark: SparkSession) -> Iterator[Asked]:
+    """What asks for the end while the block lasts; it ends neither this process nor its JVM."""
+    asked = Asked()
+
+    def handle(number: int, _frame: FrameType | None) -> None:
+        asked.add(signal.Signals(number).name)
+
+    before = {number: signal.signal(number, handle) for number in _SIGNALS}
+    try:
+        with _heard_by_java(spark, asked):
+            yield asked
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+@contextlib.contextmanager
+def _heard_by_java(spark: SparkSession, asked: Asked) -> Iterator[None]:
+    context: Any = spark.sparkContext
+    ensure_callback_server_started(context._gateway)  # type: ignore[no-untyped-call]
+    java_signal = context._jvm.sun.misc.Signal
+    handler = _JavaHandler(asked.add)
+    before = {}
+    for number in _SIGNALS:
+        name = number.name.removeprefix("SIG")
+        before[name] = java_signal.handle(java_signal(name), handler)
+    try:
+        yield
+    finally:
+        for name, former in before.items():
+            java_signal.handle(java_signal(name), former)
+
+
+def wait_for(spark: SparkSession, query: StreamingQuery, asked: Asked, progress: Progress) -> None:
+    """Wait until a query ends: by itself, or because that was asked for. Raises what ends it."""
+    while asked.by is None:
+        if query.awaitTermination(_LOOK_INTERVAL_S):
+            return
+    progress.step(f"{asked.by}: ending after the running batch, and at once when asked again")
+    _run_no_more(spark, query)
+    while query.status["isTriggerActive"] and not asked.is_urgent:
+        # By its answer the query has ended by now: it only waits, and raises what ends the batch.
+        query.awaitTermination(_LOOK_INTERVAL_S)
+    query.stop()
+    query.awaitTermination(_LOOK_INTERVAL_S)
+
+
+def _run_no_more(spark: SparkSession, query: StreamingQuery) -> None:
+    """Let a query begin no other batch."""
+    # Private to Spark's Scala packages: the state that a query looks at between two batches.
+    jvm, java_query = spark.sparkContext._jvm, query._jsq
+    assert jvm is not None
+    terminated = getattr(jvm.org.apache.spark.sql.execution.streaming.runtime, "TERMINATED$")
+    java_query.streamingQuery().state().set(getattr(terminated, "MODULE$"))

@@ -1,0 +1,193 @@
+"""``jobs/stream_copy.py`` from and to brokers: what it copies, where it goes on, and how it ends."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from kazoo.client import KazooClient
+from pyspark.sql import SparkSession
+
+from spark_kafkawire.broker import EmbeddedCluster
+from tests.source.test_streaming_spark import PATIENCE_S, STARTS_MAX, TOO_BUSY
+from tests.support import librdkafka
+from tests.support.corpus import GZIP_TOPIC, logs_of, recorded
+from tests.support.foreign import Record
+from tests.support.noida import NoidaBroker
+from tests.support.polling import INTERVAL_S
+
+from ..arguments import RunHere
+
+COUNT_07 = sum(count for count, _ in recorded())
+BATCH = 100
+
+
+class Copying:
+    """Runs the job, again where the machine was too busy for Spark to start the process of its source."""
+
+    def __init__(self, run_here: RunHere, checkpoint: Path) -> None:
+        self._run_here, self.checkpoint = run_here, checkpoint
+
+    def ended(self, *argv: str) -> tuple[int, str, str]:
+        for _ in range(STARTS_MAX):
+            code, out, err = self._run_here("stream_copy", *argv, "--checkpoint", str(self.checkpoint))
+            if TOO_BUSY not in err:
+                break
+        return code, out, err
+
+    def summary(self, *argv: str) -> dict[str, Any]:
+        code, out, err = self.ended(*argv, "--json")
+        assert code == 0, err
+        summary: dict[str, Any] = json.loads(out)
+        return summary
+
+
+@pytest.fixture
+def copying(run_here: RunHere, tmp_path: Path) -> Copying:
+    return Copying(run_here, tmp_path / "checkpoint")
+
+
+def option(side: str, broker: NoidaBroker) -> str:
+    return f"--{side}-option=kafka.bootstrap.servers={broker.bootstrap_servers}"
+
+
+def option_07(side: str, cluster: EmbeddedCluster) -> str:
+    return f"--{side}-option=zookeeper.connect={cluster.zookeeper_connect}"
+
+
+def filled(noida: NoidaBroker, count: int) -> str:
+    """A topic of two partitions with so many records in turn."""
+    topic = noida.create_topic(partitions=2)
+    records = [
+        Record(b"%d" % number, key=b"key", partition=number % 2, timestamp_ms=1_700_000_000_000 + number)
+        for number in range(count)
+    ]
+    librdkafka.produce(noida.bootstrap_servers, topic, records)
+    return topic
+
+
+def numbers(noida: NoidaBroker, topic: str) -> list[int]:
+    logs = [(topic, partition) for partition in range(2)]
+    found = librdkafka.consume_logs(noida.bootstrap_servers, logs)
+    return sorted(int(record.value or b"") for records in found.values() for record in records)
+
+
+def test_a_topic_is_copied_with_all_that_its_messages_have_and_the_next_run_goes_on(
+    copying: Copying, noida: NoidaBroker
+) -> None:
+    topic, target = filled(noida, 20), noida.create_topic(partitions=2)
+    argv = [option("source", noida), option("target", noida), "--topic", topic, "--target-topic", target]
+    argv += ["--keep-partitions", "--available-now", "--group", f"group-of-{topic}"]
+    summary = copying.summary(*argv, "--max-offsets", "8")
+    assert (summary["messages"], summary["batches"], summary["ended_by"]) == (20, 3, "available now")
+    assert (summary["group_committed"], summary["maxOffsetsBehindLatest"]) == (True, 0)
+    for partition in range(2):
+        copied = librdkafka.consume(noida.bootstrap_servers, target, partition)
+        assert [(record.value, record.key, record.timestamp_ms, record.partition) for record in copied] == [
+            (b"%d" % n, b"key", 1_700_000_000_000 + n, partition) for n in range(partition, 20, 2)
+        ]
+        group = f"group-of-{topic}"
+        assert librdkafka.committed_offset(noida.bootstrap_servers, group, topic, partition) == 10
+    librdkafka.produce(noida.bootstrap_servers, topic, [Record(b"20", partition=0)])
+    assert copying.summary(*argv)["messages"] == 1
+    assert numbers(noida, target) == [*range(21)]
+
+
+def test_07_is_copied_into_parquet_and_a_group_in_zookeeper_follows(
+    copying: Copying, corpus: EmbeddedCluster, spark: SparkSession, tmp_path: Path
+) -> None:
+    output = str(tmp_path / "out")
+    argv = [option_07("source", corpus), "--topic", GZIP_TOPIC, "--output", output, "--group", "copy"]
+    assert copying.summary(*argv, "--available-now")["messages"] == COUNT_07
+    rows = spark.read.parquet(output)
+    assert rows.select("broker", "partition", "offset", "index").distinct().count() == COUNT_07
+    client = KazooClient(corpus.zookeeper_connect)
+    client.start()
+    try:
+        for log in logs_of():
+            name = f"{log['broker']}-{log['partition']}"
+            end = sum(segment["size"] for segment in log["segments"])
+            assert int(client.get(f"/consumers/copy/offsets/{GZIP_TOPIC}/{name}")[0]) == end
+    finally:
+        client.stop()
+        client.close()
+    code, _, err = Copying(copying._run_here, tmp_path / "other").ended(*argv, "--available-now")
+    assert code == 2
+    assert "has batches up to 0, this checkpoint up to -1" in err.splitlines()[-1]
+
+
+def test_07_is_copied_to_modern_kafka_and_back(
+    copying: Copying, corpus: EmbeddedCluster, noida: NoidaBroker, tmp_path: Path
+) -> None:
+    topic = noida.create_topic(partitions=2)
+    there = [option_07("source", corpus), option("target", noida), "--topic", GZIP_TOPIC]
+    assert copying.summary(*there, "--target-topic", topic, "--available-now")["messages"] == COUNT_07
+    ends = [librdkafka.offsets(noida.bootstrap_servers, topic, partition)[1] for partition in range(2)]
+    assert sum(ends) == COUNT_07
+    back = [option("source", noida), option_07("target", corpus), "--topic", topic]
+    back += ["--target-topic", f"back-{topic}", "--max-offsets", "5000", "--available-now"]
+    code, out, err = Copying(copying._run_here, tmp_path / "back").ended(*back)
+    assert code == 0, err
+    assert "stream_copy: the target has no headers and no key and no timestamp of a message" in err
+    assert out.splitlines()[0].split() == ["messages", f"{COUNT_07:,}"]
+
+
+@pytest.mark.parametrize("who", ["the job", "its JVM"])
+def test_a_signal_ends_it_after_the_running_batch(
+    who: str, copying: Copying, noida: NoidaBroker, spark: SparkSession
+) -> None:
+    topic, target = filled(noida, 3000), noida.create_topic(partitions=2)
+    argv = [option("source", noida), option("target", noida), "--topic", topic, "--target-topic", target]
+    argv += ["--keep-partitions", "--max-offsets", str(BATCH)]
+    jvm: Any = spark.sparkContext._jvm
+    pid = os.getpid() if who == "the job" else int(jvm.java.lang.ProcessHandle.current().pid())
+    with signalled(pid, lambda: librdkafka.offsets(noida.bootstrap_servers, target)[1] > 0):
+        summary = copying.summary(*argv)
+    assert summary["ended_by"] == "SIGTERM"
+    assert 0 < summary["messages"] < 3000
+    assert summary["messages"] == len(numbers(noida, target)) == BATCH * summary["batches"]
+    copying.summary(*argv[:-1], "1000", "--available-now")
+    assert numbers(noida, target) == [*range(3000)]
+
+
+class signalled:
+    """Sends SIGTERM to a process as soon as a condition holds; the block is what the signal ends."""
+
+    def __init__(self, pid: int, condition: Callable[[], bool]) -> None:
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._send, args=(pid, condition))
+
+    def _send(self, pid: int, condition: Callable[[], bool]) -> None:
+        deadline_s = time.monotonic() + PATIENCE_S
+        while not self._over.wait(INTERVAL_S):
+            if condition() or time.monotonic() > deadline_s:  # what never begins is to end, too
+                os.kill(pid, signal.SIGTERM)
+                return
+
+    def __enter__(self) -> None:
+        self._thread.start()
+
+    def __exit__(self, *exc_info: object) -> None:
+        self._over.set()
+        self._thread.join()
+
+
+def test_what_ends_the_query_is_one_line(copying: Copying, noida: NoidaBroker) -> None:
+    topic = filled(noida, 20)
+    argv = [option("source", noida), option("target", noida), "--topic", topic, "--available-now"]
+    target = noida.create_topic(partitions=2)
+    copying.summary(*argv, "--target-topic", target)
+    librdkafka.produce(noida.bootstrap_servers, topic, [Record(b"1", partition=0)] * 5)
+    noida.delete_records(topic, 0, 15)
+    code, out, err = copying.ended(*argv, "--target-topic", target)
+    assert (code, out) == (1, "")
+    *_, line = err.splitlines()
+    assert line.startswith(f"stream_copy: batch 1: {topic} 0 at offset 10 on ")
+    assert line.isprintable()

@@ -143,7 +143,7 @@ class StreamCopyOptions:
     def _check_target(self) -> None:
         if self.write is None:
             return
-        if self.keep_partitions and self.write.discovery.generation is not self.generation:
+        if self.keep_partitions and _PLACES[self.write.discovery.generation] != _PLACES[self.generation]:
             raise OptionError(
                 "argument --keep-partitions: the partitions of 0.7 are numbered on each broker, those of "
                 "later Kafka are not; leave it out"

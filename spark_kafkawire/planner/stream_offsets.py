@@ -12,12 +12,13 @@ Source: Spark's JsonUtils.partitionOffsets, which fills Scala's ``mutable.HashMa
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, TypeVar
 
 from ..errors import OptionError, quoted, shown
 from ..model import TopicPartition
-from ..options.offsets import LogSyntax
+from ..options.offsets import LOG_SYNTAX, LogSyntax
 
 K = TypeVar("K")
 
@@ -61,7 +62,7 @@ def from_json(written: Any, syntax: LogSyntax, *, unpinned: bool = False) -> dic
         for name, offset in partitions.items():
             log = syntax.keyed(topic, name)
             if log is None:
-                raise _of_another_kafka(topic, name, syntax)
+                raise _of_other_partitions(written, topic, name, syntax)
             is_offset = isinstance(offset, int) and not isinstance(offset, bool) and offset.bit_length() < 64
             if not is_offset or offset < (UNPINNED if unpinned else 0):
                 raise _unreadable(written, syntax)
@@ -71,12 +72,14 @@ def from_json(written: Any, syntax: LogSyntax, *, unpinned: bool = False) -> dic
 
 def _unreadable(written: Any, syntax: LogSyntax) -> OptionError:
     return OptionError(
-        f"checkpointLocation: {quoted(written)} is not offsets of the form "
+        f"checkpointLocation: {quoted(json.dumps(written))} is not offsets of the form "
         f'{{"topic":{{"{syntax.key_example}":123}}}}: the checkpoint is of another source'
     )
 
 
-def _of_another_kafka(topic: str, name: str, syntax: LogSyntax) -> OptionError:
+def _of_other_partitions(written: Any, topic: str, name: str, syntax: LogSyntax) -> OptionError:
+    if all(other.keyed(topic, name) is None for other in LOG_SYNTAX.values()):
+        return _unreadable(written, syntax)
     return OptionError(
         f"checkpointLocation: the offsets of {shown(topic)} are of partition {quoted(name)}, where the "
         f"brokers of these options have partitions like '{syntax.key_example}': the checkpoint is of a query "

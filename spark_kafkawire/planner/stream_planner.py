@@ -76,6 +76,11 @@ class StreamPlanner:
         """Where a new query starts; see ``QueryStart``."""
         return self._start.initial()
 
+    @property
+    def is_begun(self) -> bool:
+        """Whether Spark has asked this run where the query starts: no checkpoint knows it."""
+        return self._start.is_asked
+
     def stop_at_latest(self) -> None:
         """Go no further than where the logs end now (the trigger AvailableNow)."""
         self._ends = {log: found.latest for log, found in self._logs.bounds(()).items()}

@@ -47,6 +47,11 @@ class QueryStart:
             self._initial = self._logs.ask(lambda cluster: self._starts(cluster, bounds))
         return self._initial
 
+    @property
+    def is_asked(self) -> bool:
+        """Whether ``initial`` was called."""
+        return self._initial is not None
+
     def is_at(self, start: Offsets) -> bool:
         """Whether a batch that begins there is the first one."""
         return start == self._initial

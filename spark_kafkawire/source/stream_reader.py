@@ -133,7 +133,7 @@ class KafkaWireStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
 
     def partitions(self, start: JsonOffsets, end: JsonOffsets) -> Sequence[InputPartition]:
         """One Spark partition for each planned range between the two."""
-        begins, ends = self._from_json(start), self._from_json(end)
+        begins, ends = self._from_json(start), self._from_json(end, is_end=True)
         tasks = self._planner.tasks(begins, ends, is_pinned=PIN_MARK in end)
         if tasks and not self._are_columns_checked:
             warn_of_columns_read(self._schema.names, self._options.read.net.connection)
@@ -155,6 +155,6 @@ class KafkaWireStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
         if self._options.commits_offsets:
             self._commits.commit(self._from_json(end))
 
-    def _from_json(self, offsets: Any) -> dict[TopicPartition, int]:
+    def _from_json(self, offsets: Any, *, is_end: bool = False) -> dict[TopicPartition, int]:
         syntax = LOG_SYNTAX[self._options.read.discovery.generation]
-        return from_json(offsets, syntax, unpinned=True)
+        return from_json(offsets, syntax, unpinned=self._planner.is_begun and not is_end)

@@ -74,6 +74,8 @@ def test_offsets_come_back_and_their_order_depends_on_names_alone(
         {"t": {"0": True}},
         {"t": {"0": 1.5}},
         {"t": {"0": -2}},
+        {"t": {"00": 5}},
+        {"t": {"x": 5}},
         {"t": {"0": 1 << 63}},
         {"offset": {"0": None}},
     ],

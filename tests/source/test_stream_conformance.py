@@ -535,6 +535,15 @@ def test_a_checkpoint_of_other_topics_is_told(noida: NoidaBroker, topic: str) ->
         query(noida, other, checkpoint).batch()
 
 
+@pytest.mark.parametrize("is_committed", [True, False])
+def test_a_checkpoint_that_stands_nowhere_is_told(noida: NoidaBroker, topic: str, is_committed: bool) -> None:
+    checkpoint = Checkpoint([json.dumps({topic: {"0": 5, "1": -1}})], int(is_committed))
+    with pytest.raises(
+        OptionError, match=rf'^checkpointLocation: \'{{"{topic}": {{"0": 5, "1": -1}}}}\' is not'
+    ):
+        query(noida, topic, checkpoint).batch()
+
+
 def test_a_checkpoint_of_07_is_told(noida: NoidaBroker, topic: str) -> None:
     checkpoint = Checkpoint([json.dumps({topic: {"0-0": 5}})], 1)
     with pytest.raises(OptionError, match="another kind of Kafka"):

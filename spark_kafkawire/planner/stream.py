@@ -68,10 +68,10 @@ def until(bounds: Bounds, ends: Offsets) -> dict[TopicPartition, LogBounds]:
 
 @dataclass(frozen=True, slots=True)
 class Losses:
-    """Why a batch cannot be what it should: ``vanished`` logs are not there any more, and of the ``shorter``
-    ones the end is before what was read."""
+    """Why a batch cannot be what it should: ``vanished`` logs are not there any more, in which the query
+    stands at an offset, and of the ``shorter`` ones the end is before what was read."""
 
-    vanished: tuple[TopicPartition, ...] = ()
+    vanished: tuple[tuple[TopicPartition, int], ...] = ()
     shorter: tuple[tuple[TopicPartition, int, int], ...] = ()
 
     def __bool__(self) -> bool:
@@ -84,16 +84,19 @@ class Losses:
         return "; ".join(told) + more + ": a topic was deleted or made anew, or a log lost its end"
 
 
-def _some(what: str, logs: tuple[TopicPartition, ...]) -> Iterable[str]:
-    if logs:
-        more = f" and {len(logs) - 3} more" if len(logs) > 3 else ""
-        yield f"{', '.join(map(str, logs[:3]))}{more} {what}"
+def _some(what: str, places: tuple[tuple[TopicPartition, int], ...]) -> Iterable[str]:
+    if places:
+        told = ", ".join(f"{log} at offset {offset}" for log, offset in places[:3])
+        more = f" and {len(places) - 3} more" if len(places) > 3 else ""
+        yield f"{told}{more} {what}"
 
 
 def losses(start: Offsets, ends: Offsets) -> Losses:
     """What is gone between where a query stands and ``ends``: the latest offsets, or a batch's."""
     return Losses(
-        vanished=tuple(log for log in sorted(start) if log not in ends and start[log] != UNPINNED),
+        vanished=tuple(
+            (log, start[log]) for log in sorted(start) if log not in ends and start[log] != UNPINNED
+        ),
         shorter=tuple(
             (log, start[log], ends[log]) for log in sorted(start) if log in ends and ends[log] < start[log]
         ),

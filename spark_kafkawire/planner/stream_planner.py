@@ -159,7 +159,7 @@ class StreamPlanner:
         ranges, gone = ranges_between(start, end, self._earliest([log for log in end if log not in start]))
         for lost in gone:
             self._lose(f"{lost} of a new partition was deleted before it was read")
-        leaders = self._leaders([each.log for each in ranges])
+        leaders = self._leaders({each.log: each.start_offset for each in ranges})
         ranges = tuple(each for each in ranges if each.log in leaders)
         parts = split(
             ranges, self._read.min_partitions, self._read.partition_size_max, self._cut_points(ranges)
@@ -173,15 +173,15 @@ class StreamPlanner:
         """Where new logs begin; 0 for one that is gone by now, which ``_leaders`` tells."""
         if not logs:
             return {}
-        leaders = self._leaders(logs)
+        leaders = self._leaders(dict.fromkeys(logs, 0))
         there = [log for log in logs if log in leaders]
         bounds = self._logs.ask(lambda cluster: cluster.bounds(there))
         return {log: bounds[log].earliest if log in bounds else 0 for log in logs}
 
-    def _leaders(self, logs: list[TopicPartition]) -> Mapping[TopicPartition, Leader]:
-        """Who serves each log; what has no leader any more is a loss."""
-        found = self._logs.ask(lambda cluster: _leaders_of(cluster, logs))
-        if gone := [log for log in logs if log not in found]:
+    def _leaders(self, starts: Offsets) -> Mapping[TopicPartition, Leader]:
+        """Who serves each of the logs that are read from there on; what has no leader any more is a loss."""
+        found = self._logs.ask(lambda cluster: _leaders_of(cluster, list(starts)))
+        if gone := [(log, offset) for log, offset in starts.items() if log not in found]:
             self._lose(str(Losses(vanished=tuple(gone))))
         return found
 

@@ -95,13 +95,15 @@ def test_a_bounded_query_sees_nothing_that_came_later() -> None:
 def test_what_is_gone_is_told_with_both_offsets() -> None:
     lost = losses({A: 5, B: 7, C: UNPINNED}, {B: 3})
     assert str(lost) == (
-        "t 0 is not there any more; the end of t 1 was changed from 7 to 3: a topic was deleted or made "
-        "anew, or a log lost its end"
+        "t 0 at offset 5 is not there any more; the end of t 1 was changed from 7 to 3: a topic was deleted "
+        "or made anew, or a log lost its end"
     )
     assert not losses({A: 5, B: UNPINNED}, {A: 5})
     assert losses({A: 5}, {A: 4}).shorter == ((A, 5, 4),)
     many = losses({TopicPartition("t", number): 9 for number in range(9)}, {})
-    assert str(many).startswith("t 0, t 1, t 2 and 6 more is not there any more: ")
+    assert str(many).startswith(
+        "t 0 at offset 9, t 1 at offset 9, t 2 at offset 9 and 6 more is not there any more: "
+    )
 
 
 def test_lag_has_the_names_of_the_metrics_of_sparks_own_source_and_its_arithmetic() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +14,7 @@ import pytest
 from spark_kafkawire.broker import EmbeddedCluster
 from spark_kafkawire.errors import BrokersMissingError, DataLossError, OptionError
 from spark_kafkawire.records.message_set.public import encode_message_set
+from tests.support import zookeeper_tree
 from tests.support.golden import CORPUS, read_json
 from tests.support.restarting import coming_back
 from tests.support.streaming import Checkpoint, Killed, Query, available_now
@@ -123,6 +125,63 @@ def test_retention_under_the_query_is_a_data_loss_or_a_warning(
         [rows] = places(Query(checkpoint, **options(cluster, failOnDataLoss="false")))
     assert any(f"up to {gone} are gone" in record.getMessage() for record in caplog.records)
     assert min(row for row in rows if row[:2] == (0, 0)) == (0, 0, gone, 0)
+
+
+def begun_anew(cluster: EmbeddedCluster, folder: Path) -> None:
+    """The first log of broker 0 is removed, and a shorter one takes its place."""
+    cluster.brokers[0].stop()
+    shutil.rmtree(folder / "broker0" / f"{TOPIC}-0")
+    cluster.brokers[0].start()
+    produce(cluster, TOPIC, encode_message_set([b"anew"]))
+
+
+def test_a_log_that_begins_anew_is_a_data_loss_or_a_warning(
+    cluster: EmbeddedCluster, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    checkpoint = Checkpoint()
+    Query(checkpoint, **options(cluster, startingOffsets="earliest")).values()
+    begun_anew(cluster, tmp_path)
+    new_end = len(encode_message_set([b"anew"]))
+    loss = f"the end of {TOPIC} 0-0 was changed from {ENDS['0-0']} to {new_end}: "
+    with pytest.raises(DataLossError, match=f"^{re.escape(loss)}.*failOnDataLoss=false$"):
+        Query(checkpoint, **options(cluster)).batch()
+    lenient = Query(checkpoint, **options(cluster, failOnDataLoss="false"))
+    with caplog.at_level(logging.WARNING, "spark_kafkawire"):
+        assert lenient.values() == [[]]  # it stands at the new end: what is before it may have been read
+    assert any(record.getMessage().startswith(loss) for record in caplog.records)
+    produce(cluster, TOPIC, encode_message_set([b"later"]))
+    assert lenient.values() == [[b"later"]]
+
+
+def test_a_log_that_begins_anew_under_a_running_query_is_a_data_loss(
+    cluster: EmbeddedCluster, tmp_path: Path
+) -> None:
+    query = Query(Checkpoint(), **options(cluster))
+    assert query.values() == [[]]
+    begun_anew(cluster, tmp_path)
+    with pytest.raises(DataLossError, match=f"the end of {TOPIC} 0-0 was changed from {ENDS['0-0']} to "):
+        query.batch()
+
+
+def test_a_topic_that_was_removed_by_hand_is_a_data_loss_or_a_warning(
+    cluster: EmbeddedCluster, tmp_path: Path
+) -> None:
+    checkpoint = Checkpoint()
+    pattern = {"zookeeper.connect": cluster.zookeeper_connect, "subscribePattern": "^debian-(plain|gzip)$"}
+    Query(checkpoint, **pattern).values()
+    for broker in cluster.brokers:
+        broker.stop()
+    for folder in tmp_path.glob(f"broker*/{TOPIC}-*"):
+        shutil.rmtree(folder)
+    zookeeper_tree.remove_topic(cluster.zookeeper_connect, TOPIC)
+    for broker in cluster.brokers:
+        broker.start()
+    produce(cluster, "debian-gzip", encode_message_set([b"of the other"]))
+    with pytest.raises(
+        DataLossError, match=rf"^{TOPIC} 0-0 at offset {ENDS['0-0']}, .* and 3 more is not there"
+    ):
+        Query(checkpoint, **pattern).batch()
+    assert Query(checkpoint, **pattern, failOnDataLoss="false").values() == [[b"of the other"]]
 
 
 def test_a_broker_that_is_away_is_waited_for(cluster: EmbeddedCluster) -> None:

@@ -317,7 +317,9 @@ def test_available_now_fails_where_what_it_was_to_read_vanishes(
     running = available_now(Checkpoint(), **given, maxOffsetsPerTrigger="6")
     running.batch()
     librdkafka.delete_topic(noida.bootstrap_servers, other)
-    with pytest.raises(DataLossError, match=f"{other} 0 is not there any more.*the trigger availableNow was"):
+    with pytest.raises(
+        DataLossError, match=f"{other} 0 at offset [0-9]+ is not there any more.*the trigger availableNow was"
+    ):
         list(running.batches())
 
 
@@ -366,7 +368,9 @@ def test_subscribing_topic_by_pattern_with_topic_deletions(
     assert query(noida, topic, lenient, **given).values() == [numbers([*range(20), 100])]
     librdkafka.delete_topic(noida.bootstrap_servers, doomed)
     send(noida, topic, [20])
-    with pytest.raises(DataLossError, match=f"{doomed} 0 is not there any more: .*failOnDataLoss=false$"):
+    with pytest.raises(
+        DataLossError, match=f"{doomed} 0 at offset 1 is not there any more: .*failOnDataLoss=false$"
+    ):
         query(noida, topic, strict, **given).batch()
     running = query(noida, topic, lenient, **given, failOnDataLoss="false")
     with caplog.at_level(logging.WARNING, "spark_kafkawire"):
@@ -388,7 +392,7 @@ def test_a_subscribed_topic_that_is_deleted(noida: NoidaBroker, topic: str) -> N
     query(noida, topic, checkpoint, **given).values()
     librdkafka.delete_topic(noida.bootstrap_servers, doomed)
     send(noida, topic, [20])
-    with pytest.raises(DataLossError, match=f"{doomed} 0 is not there any more"):
+    with pytest.raises(DataLossError, match=f"{doomed} 0 at offset 1 is not there any more"):
         query(noida, topic, checkpoint, **given).batch()
     assert query(noida, topic, checkpoint, **given, failOnDataLoss="false").values() == [[b"20"]]
     with pytest.raises(UnknownTopicError, match=doomed):  # by now nothing of it was to be read
@@ -590,13 +594,13 @@ def test_a_topic_that_is_made_anew_under_the_query_is_known_by_its_id(
         assert strict.values() == lenient.values() == [numbers(range(5))]
         monkeypatch.setattr(server.broker, "topic_id", lambda name: uuid.uuid5(uuid.NAMESPACE_DNS, name))
         with pytest.raises(
-            DataLossError, match=r"^t 0 is not there any more: a topic was deleted or made anew"
+            DataLossError, match=r"^t 0 at offset 5 is not there any more: a topic was deleted or made anew"
         ):
             strict.batch()
         with caplog.at_level(logging.WARNING, "spark_kafkawire"):
             assert lenient.values() == [[], numbers(range(5))]  # all of it is new
         assert [json.loads(text) for text in checkpoint.offsets] == [{"t": {"0": 5}}, {}, {"t": {"0": 5}}]
-        assert "t 0 is not there any more" in caplog.text
+        assert "t 0 at offset 5 is not there any more" in caplog.text
 
 
 def test_a_broker_that_is_away_is_waited_for() -> None:

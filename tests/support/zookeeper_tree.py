@@ -66,3 +66,14 @@ def expired(connect: str, broker_id: int, *, topics_only: bool = False) -> Itera
     finally:
         client.stop()
         client.close()
+
+
+def remove_topic(connect: str, topic: str) -> None:
+    """Remove a topic whose brokers are stopped, as who removes it by hand does."""
+    client = KazooClient(connect)
+    client.start()
+    try:
+        client.delete(f"/brokers/topics/{topic}", recursive=True)
+    finally:
+        client.stop()
+        client.close()

@@ -40,7 +40,7 @@ WITH_SPARK := tests/source tests/jobs tests/chaos tests/test_examples.py tests/t
 PYTEST := $(BIN)/python -m pytest
 IN_PARALLEL := --numprocesses $(WORKERS) --dist worksteal
 
-.PHONY: help demo check test test-cluster interop chaos zip bench bench-codec bench-plot docs lint format clean
+.PHONY: help demo check test test-cluster interop chaos zip bench bench-codec bench-stream bench-plot docs lint format clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## /make \1\t/p' Makefile
@@ -71,6 +71,9 @@ bench: $(INSTALLED) ## measure against the ceilings: ARGS="--only read write --r
 
 bench-codec: $(INSTALLED) ## measure the codec alone, without Spark
 	@$(BIN)/python -m tests.benchmarks --only codec batch-codec $(ARGS)
+
+bench-stream: $(INSTALLED) ## measure streams beside Spark's own connector on Apache Kafka, which Maven gets the first time
+	@$(WITH_JAVA) $(BIN)/python -m tests.benchmarks.streams $(ARGS)
 
 bench-plot: $(VENV)/.drawing ## draw the figures of the last `make bench`: docs/images/performance.png
 	@$(BIN)/python -m tests.benchmarks.plot build/figures.jsonl docs/images/performance.png

@@ -1,8 +1,8 @@
-"""Spark's own ceilings: data sources that do nothing but hand batches over, or count them."""
+"""Spark's own ceilings: sources and sinks that do nothing but hand batches over, or count them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 
@@ -12,10 +12,13 @@ from pyspark.sql.datasource import (
     DataSource,
     DataSourceArrowWriter,
     DataSourceReader,
+    DataSourceStreamArrowWriter,
+    DataSourceStreamReader,
     InputPartition,
     WriterCommitMessage,
 )
 from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
 from spark_kafkawire.model import TopicPartition
@@ -23,6 +26,7 @@ from spark_kafkawire.records.arrow import BatchBuilder
 from spark_kafkawire.records.message_set.decoding import decode
 from spark_kafkawire.records.message_set.encoding import encode_sets
 from spark_kafkawire.source.schema import V07_SCHEMA
+from spark_kafkawire.source.worker import freeze_heap
 
 from .values import values
 
@@ -30,8 +34,9 @@ from .values import values
 class PrebuiltDataSource(DataSource):
     """Yields one batch, made once, again and again: a read without any reading.
 
-    Options: ``valueSize``, ``batchRows``, ``partitionRows``, ``partitions``. Its columns are those of
-    0.7, or those of a schema that is given; timestamps are there where the schema has no ``broker``.
+    Options: ``valueSize``, ``batchRows``, ``partitionRows``, ``partitions``, and of a stream, which is so
+    many such reads, ``microBatches``. Its columns are those of 0.7, or those of a schema that is given;
+    timestamps are there where the schema has no ``broker``.
     """
 
     @classmethod
@@ -45,7 +50,15 @@ class PrebuiltDataSource(DataSource):
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """A reader of those of the columns that are asked for."""
-        return _PrebuiltReader({name: int(value) for name, value in self.options.items()}, schema)
+        return _PrebuiltReader(self._numbers, schema)
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        """The same again and again, a micro-batch each."""
+        return _PrebuiltStream(self._numbers, schema)
+
+    @property
+    def _numbers(self) -> dict[str, int]:
+        return {name: int(value) for name, value in self.options.items()}
 
 
 class _PrebuiltReader(DataSourceReader):
@@ -62,6 +75,37 @@ class _PrebuiltReader(DataSourceReader):
         while left > 0:
             yield batch if left >= batch.num_rows else batch.slice(0, left)
             left -= batch.num_rows
+
+
+class _PrebuiltStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Its offset is the number of the next micro-batch. What its tasks leave behind is not collected as
+    garbage again and again, as with ``kafkawire``: the floor of a micro-batch is Spark's alone."""
+
+    def __init__(self, options: dict[str, int], schema: StructType) -> None:
+        self._batches = _PrebuiltReader(options, schema)
+        self._count = options["microbatches"]
+
+    def initialOffset(self) -> dict[str, int]:
+        return {"batch": 0}
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        """It ends anyway."""
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        return ReadAllAvailable()
+
+    def latestOffset(self, start: dict[str, int], _limit: ReadLimit) -> dict[str, int]:
+        return {"batch": min(start["batch"] + 1, self._count)}
+
+    def partitions(self, _start: dict[str, int], _end: dict[str, int]) -> Sequence[InputPartition]:
+        return self._batches.partitions()
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        yield from self._batches.read(partition)
+        freeze_heap(True)
+
+    def commit(self, _end: dict[str, int]) -> None:
+        """Nothing is kept."""
 
 
 @cache
@@ -87,6 +131,10 @@ class CountingDataSource(DataSource):
         """A writer for any rows."""
         return _CountingWriter()
 
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:  # noqa: ARG002
+        """The same for each micro-batch."""
+        return _CountingStreamWriter()
+
 
 @dataclass(frozen=True)
 class _Counted(WriterCommitMessage):
@@ -96,8 +144,25 @@ class _Counted(WriterCommitMessage):
 
 class _CountingWriter(DataSourceArrowWriter):
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        rows = size = 0
-        for batch in iterator:
-            rows += batch.num_rows
-            size += batch.nbytes
-        return _Counted(rows, size)
+        return _counted(iterator)
+
+
+class _CountingStreamWriter(DataSourceStreamArrowWriter):
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        counted = _counted(iterator)
+        freeze_heap(True)
+        return counted
+
+    def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:
+        """Nothing is kept."""
+
+    def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:
+        """Nothing is kept."""
+
+
+def _counted(batches: Iterable[pa.RecordBatch]) -> _Counted:
+    rows = size = 0
+    for batch in batches:
+        rows += batch.num_rows
+        size += batch.nbytes
+    return _Counted(rows, size)

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from statistics import median
+from typing import Final
 
 import psutil
+
+#: A word of the command of each broker.
+_BROKERS: Final = frozenset(("spark_kafkawire.broker", "tests.benchmarks.log_server", "kafka.Kafka"))
+#: CPU seconds of processes, by their id and role.
+CpuSeconds = dict[tuple[int, str], float]
 
 
 class CpuMeter:
@@ -21,11 +26,9 @@ class CpuMeter:
         """``run``, with its CPU time noted under ``name``."""
 
         def metered_run() -> None:
-            before = _cpu_seconds()
+            before = cpu_seconds()
             run()
-            after = _cpu_seconds()
-            spent = {role: after[role] - before.get(role, 0.0) for role in after}
-            self._runs.setdefault(name, []).append(spent)
+            self._runs.setdefault(name, []).append(spent_seconds(before, cpu_seconds()))
 
         return metered_run
 
@@ -58,13 +61,22 @@ def held_mib() -> dict[int, float]:
     return {worker.pid: _status_mib(worker, "VmRSS") for worker in workers()}
 
 
-def _cpu_seconds() -> dict[str, float]:
-    seconds: Counter[str] = Counter()
+def cpu_seconds() -> CpuSeconds:
+    """CPU seconds of all processes that this one started and that run now."""
+    seconds: CpuSeconds = {}
     for process in psutil.Process().children(recursive=True):
         with suppress(psutil.NoSuchProcess, psutil.ZombieProcess):
             times = process.cpu_times()
-            seconds[_role(process)] += times.user + times.system
-    return dict(seconds)
+            seconds[process.pid, _role(process)] = times.user + times.system
+    return seconds
+
+
+def spent_seconds(before: CpuSeconds, after: CpuSeconds) -> dict[str, float]:
+    """What was spent between two looks by the processes that are still there, by role."""
+    seconds: dict[str, float] = {}
+    for (pid, role), spent in after.items():
+        seconds[role] = seconds.get(role, 0.0) + spent - before.get((pid, role), 0.0)
+    return seconds
 
 
 def _status_mib(process: psutil.Process, name: str) -> float:
@@ -78,10 +90,13 @@ def _role(process: psutil.Process) -> str:
     command: list[str] = []
     with suppress(psutil.NoSuchProcess, psutil.ZombieProcess):
         command = process.cmdline()
-    if not {"spark_kafkawire.broker", "tests.benchmarks.log_server"}.isdisjoint(command):
+    if not _BROKERS.isdisjoint(command):
         return "broker"
     if any("org.apache.spark" in word for word in command):
         return "jvm"
+    # One for each streaming query: it plans the batches.
+    if "pyspark.sql.streaming.python_streaming_source_runner" in command:
+        return "source"
     # Tasks run in forks of the daemon for tasks; planning has daemons of its own.
     if "pyspark.daemon" in command:
         return "worker" if command[-1] == "pyspark.worker" else "planner"

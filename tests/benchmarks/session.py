@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from types import MappingProxyType
 
 from pyspark.sql import SparkSession
 
@@ -13,9 +14,9 @@ from .ceilings import CountingDataSource, PrebuiltDataSource
 
 
 @contextmanager
-def spark_session() -> Iterator[SparkSession]:
+def spark_session(settings: Mapping[str, str] = MappingProxyType({})) -> Iterator[SparkSession]:
     """A local session on two cores that knows the ceilings."""
-    session = local_spark("spark-kafkawire benchmarks", {"spark.driver.memory": "2g"})
+    session = local_spark("spark-kafkawire benchmarks", {"spark.driver.memory": "2g", **settings})
     try:
         session.dataSource.register(PrebuiltDataSource)
         session.dataSource.register(CountingDataSource)

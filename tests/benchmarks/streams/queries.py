@@ -1,0 +1,133 @@
+"""Streaming queries, and what Spark's progress and the processes tell of their micro-batches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import datetime
+from itertools import pairwise
+from statistics import median
+from tempfile import TemporaryDirectory
+from typing import Any, Final
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+from tests.support.polling import poll
+
+from ..processes import cpu_seconds, spent_seconds
+
+#: Micro-batches of a query that do not count: its process starts, and connections are opened.
+WARM_COUNT: Final = 10
+#: What Spark itself writes into the checkpoint, however little a micro-batch reads: two files, each synced.
+CHECKPOINT_PHASES: Final = ("walCommit", "commitOffsets")
+
+Options = Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """What is read: a source of Spark's, its options, and the columns where not all are wanted."""
+
+    format: str
+    options: Options
+    columns: str | None = None
+
+    def batch(self, spark: SparkSession) -> DataFrame:
+        """What it holds now."""
+        reader = spark.read.format(self.format).options(**self.options)
+        return (reader.schema(self.columns) if self.columns else reader).load()
+
+    def stream(self, spark: SparkSession) -> DataFrame:
+        """What it holds and what will come."""
+        reader = spark.readStream.format(self.format).options(**self.options)
+        return (reader.schema(self.columns) if self.columns else reader).load()
+
+
+@dataclass(slots=True)
+class MicroBatches:
+    """What micro-batches of all runs took: milliseconds from one to the next, in each of Spark's phases, and
+    of CPU by role."""
+
+    ms: list[float] = field(default_factory=list)
+    phases_ms: dict[str, list[float]] = field(default_factory=dict)
+    cpu_ms: dict[str, list[float]] = field(default_factory=dict)
+
+    def add(self, progress: Sequence[Any], spent_s: Mapping[str, float]) -> None:
+        """What Spark tells of successive micro-batches, and the CPU time of them all."""
+        starts = [datetime.fromisoformat(each.timestamp) for each in progress]
+        self.ms += [1000 * (after - before).total_seconds() for before, after in pairwise(starts)]
+        for each in progress:
+            for phase, ms in each.durationMs.items():
+                self.phases_ms.setdefault(phase, []).append(ms)
+        for role, seconds in spent_s.items():
+            self.cpu_ms.setdefault(role, []).append(1000 * seconds / len(progress))
+
+    @property
+    def median_ms(self) -> float:
+        """One micro-batch, from its beginning to that of the next one."""
+        return median(self.ms)
+
+    def phase_ms(self, name: str) -> float:
+        """One of Spark's phases; 0 where there is none."""
+        return median(self.phases_ms.get(name, [0.0]))
+
+    def spent_ms(self, role: str) -> float:
+        """CPU time of the processes of a role; 0 where there are none."""
+        return median(self.cpu_ms.get(role, [0.0]))
+
+    @property
+    def beside_checkpoint_ms(self) -> float:
+        """One micro-batch without the two files of its checkpoint."""
+        return self.median_ms - sum(map(self.phase_ms, CHECKPOINT_PHASES))
+
+
+def one_micro_batch(frame: DataFrame, rows: int, trigger_s: list[float]) -> Callable[[], None]:
+    """Reads all there is in one micro-batch, into nothing; the seconds of its trigger are added."""
+
+    def run() -> None:
+        with _started(frame.writeStream.format("noop").trigger(availableNow=True)) as query:
+            query.awaitTermination()
+            [progress] = [each for each in query.recentProgress if each.numInputRows]
+        assert progress.numInputRows == rows, f"{progress.numInputRows} rows, not {rows}"
+        trigger_s.append(progress.durationMs["triggerExecution"] / 1000)
+
+    return run
+
+
+def trickle(
+    frame: DataFrame, sink: str, options: Options, count: int, seen: MicroBatches
+) -> Callable[[], None]:
+    """Reads ``count`` micro-batches, each of which begins when the one before is done."""
+
+    def run() -> None:
+        with _started(frame.writeStream.format(sink).options(**options)) as query:
+            first = poll(lambda: (done := _done(query)) >= WARM_COUNT and done, f"{WARM_COUNT} micro-batches")
+            before = cpu_seconds()
+            query.processAllAvailable()
+            spent_s = spent_seconds(before, cpu_seconds())
+            progress = [each for each in query.recentProgress if each.numInputRows]
+        assert len(progress) == count, f"{len(progress)} micro-batches, not {count}"
+        seen.add(progress[first:], spent_s)
+
+    return run
+
+
+def _done(query: StreamingQuery) -> int:
+    """Micro-batches that are done. Raises what ended the query."""
+    if error := query.exception():
+        raise error
+    return 0 if query.lastProgress is None else query.lastProgress.batchId + 1
+
+
+@contextmanager
+def _started(writer: DataStreamWriter) -> Iterator[StreamingQuery]:
+    """A query with a checkpoint of its own, until the block ends."""
+    with TemporaryDirectory(prefix="kafkawire-bench-") as checkpoint:
+        query = writer.option("checkpointLocation", checkpoint).start()
+        try:
+            yield query
+        finally:
+            query.stop()

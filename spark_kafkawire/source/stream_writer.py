@@ -15,7 +15,8 @@ from pyspark.sql.types import StructType
 
 from ..errors import KafkaWireError, OptionError
 from ..options import WriteOptions
-from .worker import batch_of_task
+from ..records import compiler
+from .worker import batch_of_task, freeze_heap
 from .writer import KafkaWireBatchWriter, KafkaWireCommitMessage, create_writer, summary_of
 
 _log = logging.getLogger("spark_kafkawire")
@@ -48,6 +49,8 @@ class KafkaWireStreamWriter(DataSourceStreamArrowWriter):
             # The tasks raise it. One that is to hear of a batch that is done needs no broker: failing it
             # would write the batch again.
             self._failure = error
+        # Both are made in planning processes, which Spark asks again for each batch.
+        freeze_heap(compiler.loaded())
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> KafkaWireCommitMessage:
         """Write all rows of one task. Raises as the batch writer does, with the batch's number."""

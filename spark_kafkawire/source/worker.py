@@ -1,4 +1,4 @@
-"""What the process of a Spark task does for the tasks that follow."""
+"""What a process of Spark's, of tasks or of planning, does for what it is asked next."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ from pyspark import TaskContext
 def freeze_heap(_kernels_loaded: bool) -> None:
     """Take what the process holds now out of garbage collection; once, and once with the kernels.
 
-    After every task Spark's worker collects garbage among all objects of the process, modules and
-    all: 20 to 40 ms for a task that may take less. What is frozen is not looked at.
+    After every task, and every question to a planning process, Spark collects garbage among all objects
+    of the process, modules and all: 20 to 40 ms for a task that may take less. What is frozen is not
+    looked at.
     """
     gc.freeze()
 

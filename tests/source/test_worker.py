@@ -1,4 +1,4 @@
-"""What the process of a Spark task does once for the tasks that follow."""
+"""What a process of Spark's does once for what it is asked next."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
+from pyspark.sql.types import BinaryType, StructField, StructType
 
 from spark_kafkawire.broker import EmbeddedCluster
 from spark_kafkawire.errors import ConnectFailed
@@ -17,6 +18,7 @@ from spark_kafkawire.records import compiler
 from spark_kafkawire.source.batch_reader import KafkaWireBatchReader
 from spark_kafkawire.source.partition import KafkaWirePartition
 from spark_kafkawire.source.schema import V07_SCHEMA
+from spark_kafkawire.source.stream_writer import KafkaWireStreamWriter
 from spark_kafkawire.source.worker import freeze_heap
 
 
@@ -67,4 +69,14 @@ def test_a_task_that_fails_freezes_too(freezes: list[None], corpus: EmbeddedClus
     assert isinstance(part, KafkaWirePartition)
     with pytest.raises(ConnectFailed):
         list(reader.read(KafkaWirePartition(replace(part.task, leader=Leader(nobody)))))
+    assert len(freezes) == 1
+
+
+def test_what_plans_the_batches_of_a_sink_is_frozen_once_however_many_there_are(
+    freezes: list[None], corpus: EmbeddedCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(compiler, "loaded", lambda: False)
+    schema = StructType([StructField("value", BinaryType())])
+    for _ in range(3):
+        KafkaWireStreamWriter({"broker.list": corpus.broker_list, "topic": "debian-gzip"}, schema, False)
     assert len(freezes) == 1

@@ -25,6 +25,7 @@ from .values import (
     OffsetLimits,
     Selection,
     StreamLimits,
+    TransactionOptions,
     is_node_name,
 )
 from .write import WriteOptions
@@ -52,6 +53,7 @@ __all__ = [
     "Selection",
     "StreamLimits",
     "StreamOptions",
+    "TransactionOptions",
     "WriteOptions",
     "is_node_name",
     "read_options_of",

@@ -19,7 +19,6 @@ PREFIX: Final = "kafka."
 _NO_DESERIALIZERS: Final = "keys and values are bytes here; cast or decode the columns"
 _NO_SERIALIZERS: Final = "keys and values are written as bytes; cast or encode the columns"
 _ALWAYS_REFUSED: Final = {
-    "transactional.id": "a write is no transaction: what a failed one has sent stays in the logs",
     "interceptor.classes": "no Java classes are run here, and interceptors would break what a query reads",
 }
 #: What to do instead of setting a property that a read refuses, by its name without ``kafka.``.
@@ -29,6 +28,7 @@ _REFUSED_BY_READS: Final = {
     "starts, and failOnDataLoss what happens where offsets are gone",
     "key.deserializer": _NO_DESERIALIZERS,
     "value.deserializer": _NO_DESERIALIZERS,
+    "transactional.id": "it is for writes",
     "enable.auto.commit": "a read commits no offsets; its query knows what it has read",
 }
 #: The same of a write.

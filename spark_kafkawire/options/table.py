@@ -211,6 +211,31 @@ OPTIONS: Final = (
         "a batch that is sent again is stored once: `true` unless options set otherwise forbid it",
         Generation.MODERN,
     ),
+    _write(
+        "delivery",
+        "at-least-once",
+        "or `exactly-once`: all rows are there once, or none; see [Exactly once](exactly-once.md)",
+        Generation.MODERN,
+    ),
+    _write(
+        "kafka.transactional.id",
+        None,
+        "names the write, or the stream, for `delivery=exactly-once`: a second run writes nothing; must be "
+        "given for streams",
+        Generation.MODERN,
+    ),
+    _write(
+        "batch",
+        None,
+        "which of the writes of one `kafka.transactional.id` it is; not for streams, which count theirs",
+        Generation.MODERN,
+    ),
+    _write(
+        "kafka.transaction.timeout.ms",
+        None,
+        "how long a task's transaction may stay open: 15 min, or what brokers allow where that is less",
+        Generation.MODERN,
+    ),
     _write("kafka.max.request.size", "1048576", "largest record, and largest request", Generation.MODERN),
     _write("kafka.buffer.memory", "33554432", "bytes that a task gathers before it sends", Generation.MODERN),
     _write(

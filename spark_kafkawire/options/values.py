@@ -156,6 +156,20 @@ class FetchOptions:
 
 
 @dataclass(frozen=True, slots=True)
+class TransactionOptions:
+    """A write that is there wholly or not at all.
+
+    ``prefix`` begins its transactional ids; ``is_named`` tells that the user gave it. ``batch`` names the
+    write among those of that name. ``timeout_ms`` is None where brokers are asked for theirs.
+    """
+
+    prefix: str
+    is_named: bool
+    batch: str = ""
+    timeout_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class DeliveryOptions:
     """How batches get to modern brokers; sizes in bytes.
 

@@ -13,7 +13,8 @@ from .compression import COMPRESSIONS, LEVEL_OPTIONS, LEVELS
 from .connect import parse_discovery, parse_net
 from .delivery import parse_delivery
 from .raw import RawOptions
-from .values import DeliveryOptions, Discovery, NetOptions
+from .transactions import parse_transactions
+from .values import DeliveryOptions, Discovery, NetOptions, TransactionOptions
 
 #: What stands for one of our partitioners in ``kafka.partitioner.class``.
 _PARTITIONER_CLASSES: Final[Mapping[str, str]] = MappingProxyType(
@@ -42,6 +43,8 @@ class WriteOptions:
     batch_bytes: int
     message_size_max: int
     delivery: DeliveryOptions = DeliveryOptions()
+    #: None where rows may be doubled when a task or a batch is written again.
+    transactions: TransactionOptions | None = None
 
     @classmethod
     def parse(cls, raw: Mapping[str, str]) -> WriteOptions:
@@ -84,6 +87,7 @@ def _parse_modern(options: RawOptions, net: NetOptions) -> dict[str, Any]:
         "batch_bytes": min(batch_bytes, delivery.request_bytes_max),
         "message_size_max": delivery.request_bytes_max,
         "delivery": delivery,
+        "transactions": parse_transactions(options, delivery),
     }
 
 

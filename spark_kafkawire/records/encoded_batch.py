@@ -15,6 +15,8 @@ from .log_layout import BATCH_ATTRIBUTES_POS, BATCH_CRC_POS, PRODUCER_ID_POS
 
 #: Producer id, epoch and sequence of a batch from no idempotent producer.
 NO_PRODUCER: Final = (-1, -1, -1)
+#: In the low byte of a batch's attributes: it is of a transaction. Source: KIP-98.
+_TRANSACTIONAL: Final = 0x10
 _CRC: Final = struct.Struct(">I")
 _PRODUCER: Final = struct.Struct(">qhi")
 
@@ -41,12 +43,21 @@ class EncodedBatch:
     count: int
     magic: int = 2
 
-    def with_producer(self, producer_id: int = -1, epoch: int = -1, base_sequence: int = -1) -> Buffer:
+    def with_producer(
+        self,
+        producer_id: int = -1,
+        epoch: int = -1,
+        base_sequence: int = -1,
+        *,
+        is_transactional: bool = False,
+    ) -> Buffer:
         """The bytes to send, from that producer or from none; stamped in place, checksum included.
 
         Messages of magic 0 and 1 carry no producer.
         """
         if self.magic == 2:
+            if is_transactional:
+                self.data[BATCH_ATTRIBUTES_POS + 1] |= _TRANSACTIONAL
             _PRODUCER.pack_into(self.data, PRODUCER_ID_POS, producer_id, epoch, base_sequence)
             _CRC.pack_into(self.data, BATCH_CRC_POS, crc32c(self.data[BATCH_ATTRIBUTES_POS:]))
         return self.data

@@ -13,6 +13,7 @@ from pyspark.sql.types import StructType
 
 from ..options import ReadOptions, WriteOptions, read_options_of
 from .batch_reader import KafkaWireBatchReader
+from .exactly_once import create_exactly_once_writer
 from .schema import read_schema
 from .stream_reader import create_stream_reader
 from .stream_writer import KafkaWireStreamWriter
@@ -38,7 +39,9 @@ class KafkaWireDataSource(DataSource):
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
         """A writer for rows of ``schema``. Raises ``OptionError`` for wrong options or columns."""
-        return create_writer(WriteOptions.parse(self.options), schema, overwrite)
+        options = WriteOptions.parse(self.options)
+        create = create_writer if options.transactions is None else create_exactly_once_writer
+        return create(options, schema, overwrite)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         """A stream of the asked columns, or one that tells what is wrong with the options."""

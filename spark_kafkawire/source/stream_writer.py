@@ -1,4 +1,4 @@
-"""The stream writer: each batch of a query as a batch write, at least once.
+"""The stream writer: each batch of a query as a batch write, at least once, or exactly once by transactions.
 
 Spark makes one for each batch, to be pickled for its tasks, and another one to hear how the batch ended.
 """
@@ -14,8 +14,9 @@ from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMess
 from pyspark.sql.types import StructType
 
 from ..errors import KafkaWireError, OptionError
-from ..options import WriteOptions
+from ..options import TransactionOptions, WriteOptions
 from ..records import compiler
+from .exactly_once import TransactionMessage, create_exactly_once_writer
 from .worker import batch_of_task, freeze_heap
 from .writer import KafkaWireBatchWriter, KafkaWireCommitMessage, create_writer, summary_of
 
@@ -39,10 +40,15 @@ class KafkaWireStreamWriter(DataSourceStreamArrowWriter):
                 'output mode "complete": a Kafka log can only be appended to; use .outputMode("append")'
             )
         options = WriteOptions.parse({name: raw[name] for name in raw if name.lower() not in _OF_SPARK})
+        if options.transactions is not None:
+            _check_names(options.transactions)
         self._writer: KafkaWireBatchWriter | None = None
         self._failure: KafkaWireError | None = None
         try:
-            self._writer = create_writer(options, schema, False, _REPEATED)
+            if options.transactions is None:
+                self._writer = create_writer(options, schema, False, _REPEATED)
+            else:
+                self._writer = create_exactly_once_writer(options, schema, False, is_stream=True)
         except OptionError:
             raise
         except KafkaWireError as error:
@@ -55,22 +61,51 @@ class KafkaWireStreamWriter(DataSourceStreamArrowWriter):
     def write(self, iterator: Iterator[pa.RecordBatch]) -> KafkaWireCommitMessage:
         """Write all rows of one task. Raises as the batch writer does, with the batch's number."""
         try:
-            if self._writer is None:
-                assert self._failure is not None
-                raise self._failure
-            return self._writer.write(iterator)
+            return self._made().write(iterator)
         except KafkaWireError as error:
             raise error.located(batch_of_task()) from error
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:
-        """Log what was written."""
+        """Log what was written, after it was committed where the options ask for that. Raises
+        ``DeliveryError`` (fatal for the query) where it is not proven to be."""
+        if _is_exactly_once(messages):
+            try:
+                self._made().commit(messages)
+            except KafkaWireError as error:
+                raise error.located(f"batch {batchId}") from error
+            return
         _log.info("batch %d: wrote %s", batchId, summary_of(messages))
 
     def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:
-        """Log what stays written although the batch failed: Kafka takes nothing back."""
+        """Abort what was written, or log what stays: Kafka takes nothing back."""
+        if _is_exactly_once(messages):
+            self._made().abort(messages)
+            return
         _log.warning(
             "batch %d failed, and what its tasks have sent stays in the logs; finished tasks wrote %s; when "
             "the query starts again, it writes the batch again, and doubles what is there",
             batchId,
             summary_of(messages),
         )
+
+    def _made(self) -> KafkaWireBatchWriter:
+        """The batch's own writer. Raises what kept it from being made."""
+        if self._writer is None:
+            assert self._failure is not None
+            raise self._failure
+        return self._writer
+
+
+def _is_exactly_once(messages: Sequence[WriterCommitMessage | None]) -> bool:
+    """Whether there are transactions to end."""
+    return any(isinstance(each, TransactionMessage) for each in messages)
+
+
+def _check_names(transactions: TransactionOptions) -> None:
+    if not transactions.is_named:
+        raise OptionError(
+            "option kafka.transactional.id: a stream needs one for delivery=exactly-once, the same in all "
+            "its runs, and another one than all other writes have"
+        )
+    if transactions.batch:
+        raise OptionError("option batch: a stream counts its batches itself; leave it out")

@@ -16,7 +16,7 @@ from pyspark.sql.types import StructType
 from ..clients.features import check_columns_written
 from ..clients.writing.partitioner import Partitioner
 from ..clients.writing.rows import Rows
-from ..clients.writing.sender import LogReceipt
+from ..clients.writing.sender import LogReceipt, Sender
 from ..clients.writing.strategy import STRATEGIES
 from ..clients.writing.targets import Targets, targets_type
 from ..errors import DeliveryError, KafkaWireError, OptionError, quoted, shown
@@ -34,30 +34,6 @@ _REPEATED: Final = (
 
 
 _log = logging.getLogger("spark_kafkawire")
-
-
-def create_writer(
-    options: WriteOptions, schema: StructType, overwrite: bool, advice: str = _REPEATED
-) -> KafkaWireBatchWriter:
-    """The writer for rows of ``schema``; everything that can be checked before rows is checked.
-
-    ``advice`` is what an error says of writing again where a delivery fails.
-
-    Raises ``OptionError``, ``DiscoveryError`` (fatal), ``TransportError``. Nothing is sent.
-    """
-    if overwrite:
-        raise OptionError('mode "overwrite": a Kafka log can only be appended to; use .mode("append")')
-    columns, kind = WRITE_SCHEMAS[options.discovery.generation], targets_type(options)
-    columns.check(schema, topic_given=options.topic is not None)
-    if options.topic is not None and (fault := kind.topic_fault(options.topic)):
-        raise OptionError(f"option topic: {quoted(options.topic)}: {fault}")
-    options = kind.planned(options)
-    check_columns_written(schema.fieldNames(), options)
-    targets = kind.discover(options)
-    if options.topic is not None:
-        targets = targets.of_topic(options.topic)
-    discovery = replace(options.discovery, zookeeper_auth=None)
-    return KafkaWireBatchWriter(replace(options, discovery=discovery), targets, columns.stored, advice)
 
 
 @dataclass(frozen=True)
@@ -115,7 +91,7 @@ class KafkaWireBatchWriter(DataSourceArrowWriter):
         context = TaskContext.get()
         first = context.partitionId() if context else 0
         partitioner = Partitioner(self._targets, first, STRATEGIES[self._options.partitioner])
-        with self._targets.sender(self._options) as sender:
+        with self._sender(first) as sender:
             for number, batch in enumerate(iterator):
                 try:
                     rows = to_rows(batch, self._options.topic, self._stored)
@@ -125,7 +101,15 @@ class KafkaWireBatchWriter(DataSourceArrowWriter):
                     raise error.located(f"batch {number} of the task") from error
                 for log, records in parts:
                     sender.add(log, records)
-            return KafkaWireCommitMessage(sender.finish())
+            return self._message(sender)
+
+    def _sender(self, _task: int) -> Sender:
+        """What sends the rows of one task, by its number."""
+        return self._targets.sender(self._options)
+
+    def _message(self, sender: Sender) -> KafkaWireCommitMessage:
+        """What the driver hears of a task whose rows have been handed to its sender."""
+        return KafkaWireCommitMessage(sender.finish())
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Log what was written."""
@@ -138,6 +122,38 @@ class KafkaWireBatchWriter(DataSourceArrowWriter):
             "writing again doubles what is there",
             summary_of(messages),
         )
+
+
+def create_writer(
+    options: WriteOptions,
+    schema: StructType,
+    overwrite: bool,
+    advice: str = _REPEATED,
+    make: Callable[[WriteOptions, Targets, frozenset[str], str], KafkaWireBatchWriter] = KafkaWireBatchWriter,
+) -> KafkaWireBatchWriter:
+    """The writer for rows of ``schema``; everything that can be checked before rows is checked.
+
+    ``advice`` is what an error says of writing again where a delivery fails; ``make`` makes the writer.
+
+    Raises ``OptionError``, ``DiscoveryError`` (fatal), ``TransportError``. Nothing is sent.
+    """
+    if overwrite:
+        raise OptionError('mode "overwrite": a Kafka log can only be appended to; use .mode("append")')
+    if options.transactions is not None and make is KafkaWireBatchWriter:
+        raise OptionError(
+            "option delivery: exactly-once is for df.write and df.writeStream, and not for this job"
+        )
+    columns, kind = WRITE_SCHEMAS[options.discovery.generation], targets_type(options)
+    columns.check(schema, topic_given=options.topic is not None)
+    if options.topic is not None and (fault := kind.topic_fault(options.topic)):
+        raise OptionError(f"option topic: {quoted(options.topic)}: {fault}")
+    options = kind.planned(options)
+    check_columns_written(schema.fieldNames(), options)
+    targets = kind.discover(options)
+    if options.topic is not None:
+        targets = targets.of_topic(options.topic)
+    discovery = replace(options.discovery, zookeeper_auth=None)
+    return make(replace(options, discovery=discovery), targets, columns.stored, advice)
 
 
 def to_rows(batch: pa.RecordBatch, topic: str | None, stored: frozenset[str]) -> Rows:

@@ -245,7 +245,6 @@ _REFUSED_BY_WRITES: Final = (
     "kafka.key.serializer",
     "kafka.value.serializer",
     "kafka.interceptor.classes",
-    "kafka.transactional.id",
 )
 
 

@@ -10,7 +10,7 @@ import pytest
 from spark_kafkawire.errors import OptionError
 from spark_kafkawire.model import Generation
 from spark_kafkawire.net.retry import RetryPolicy
-from spark_kafkawire.options import OPTIONS, DeliveryOptions, WriteOptions
+from spark_kafkawire.options import OPTIONS, DeliveryOptions, TransactionOptions, WriteOptions
 from spark_kafkawire.options.compression import LEVEL_OPTIONS, LEVELS
 from spark_kafkawire.protocol.modern.produce import ACKS_ALL, ACKS_LEADER, ACKS_NONE
 from spark_kafkawire.records.compression.codec import Format
@@ -101,7 +101,9 @@ def test_a_value_is_parsed(name: str, value: str, path: str, expected: object) -
 def test_every_option_of_a_modern_write_has_a_value_here() -> None:
     tried = {name for name, *_ in VALUES}
     own = {option.name for option in OPTIONS if not option.read and option.generation is Generation.MODERN}
-    assert own - tried == set(LEVEL_OPTIONS.values())
+    # Those of transactions go together, and are tried below.
+    of_transactions = {"delivery", "batch", "kafka.transactional.id", "kafka.transaction.timeout.ms"}
+    assert own - tried == set(LEVEL_OPTIONS.values()) | of_transactions
 
 
 @pytest.mark.parametrize("codec", LEVELS)
@@ -205,9 +207,53 @@ def test_a_batch_has_the_time_of_one_request_at_least() -> None:
     assert write(requestTimeout="10m").delivery.timeout_s == 600.0
 
 
-def test_transactions_are_refused_and_not_passed_over() -> None:
-    with pytest.raises(OptionError, match=r"^option kafka\.transactional\.id is not supported: "):
-        write(**{"kafka.transactional.id": "mine"})
+ONCE: Final = {"delivery": "exactly-once"}
+
+
+def test_a_write_that_is_to_be_there_once_has_a_name_of_its_own_or_a_given_one() -> None:
+    made = [write(**ONCE).transactions for _ in range(2)]
+    assert all(each is not None and not each.is_named and each.batch == "" for each in made)
+    assert made[0] != made[1]
+    given = write(
+        **ONCE, **{"kafka.transactional.id": " a ", "batch": "7", "kafka.transaction.timeout.ms": "5000"}
+    )
+    assert given.transactions == TransactionOptions("a", is_named=True, batch="7", timeout_ms=5000)
+    assert write().transactions is None
+    assert write(delivery="at-least-once").transactions is None
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (
+            {"kafka.transactional.id": "a"},
+            "option kafka.transactional.id is of transactions: set delivery=exactly-",
+        ),
+        ({"batch": "a"}, "option batch is of transactions: set delivery=exactly-once too"),
+        (
+            {**ONCE, "batch": "a"},
+            "option batch: it names a write among those of kafka.transactional.id: set that",
+        ),
+        (
+            {**ONCE, "acks": "1"},
+            "option delivery: exactly-once needs what idempotent writes do: leave acks, ",
+        ),
+        (
+            {**ONCE, "kafka.transactional.id": " "},
+            "option kafka.transactional.id: '' is no name: they have 1 to 120",
+        ),
+        ({**ONCE, "kafka.transactional.id": "a" * 121}, " is no name: they have 1 to 120 ASCII characters"),
+        ({**ONCE, "kafka.transactional.id": "\u00e9"}, "'\u00e9' is no name"),
+        ({**ONCE, "kafka.transaction.timeout.ms": "1"}, "option kafka.transaction.timeout.ms"),
+        ({"delivery": "once"}, "option delivery: 'once' is not at-least-once or exactly-once"),
+    ],
+)
+def test_options_of_transactions_that_do_not_go_together_are_refused(
+    changes: dict[str, str], message: str
+) -> None:
+    with pytest.raises(OptionError) as error:
+        write(**changes)
+    assert message in str(error.value)
 
 
 def test_a_topic_is_bare() -> None:

@@ -11,6 +11,7 @@ from ...model import Broker, TopicPartition
 from ...net.pool import POOL
 from ...net.retry import Attempts
 from ...options import NetOptions
+from ...protocol.modern import OFFSET_FETCH
 from ...protocol.modern.error_codes import ErrorCode, broker_error
 from ...protocol.modern.find_coordinator import FindCoordinatorRequest
 from ...protocol.modern.offset_commit import (
@@ -20,6 +21,7 @@ from ...protocol.modern.offset_commit import (
     OffsetCommitTopic,
 )
 from ...protocol.modern.offset_fetch import (
+    STABLE_SINCE,
     OffsetFetchGroupReply,
     OffsetFetchReply,
     OffsetFetchRequest,
@@ -47,6 +49,32 @@ def committed_offsets(
     """
     attempts = Attempts(net.retry, patience_s=net.request_timeout_s)
     return attempts.run(lambda: _fetched_once(metadata, group_id, logs, net))
+
+
+def committed_texts(
+    metadata: Metadata, group_id: str, net: NetOptions, *, require_stable: bool
+) -> tuple[tuple[int, str], ...]:
+    """Every offset that a group committed, of any log, with the text beside it.
+
+    ``require_stable`` waits for a transaction that commits offsets and is ending, where the coordinator
+    knows of that (from Kafka 2.5 on). Raises as ``committed_offsets``.
+    """
+
+    def once() -> tuple[tuple[int, str], ...]:
+        coordinator = coordinator_of(metadata, group_id)
+        place = f"OffsetFetch of group {quoted(group_id)} on {coordinator}"
+        with POOL.lend(coordinator, net.connection) as client:
+            is_known = client.version_of(OFFSET_FETCH) >= STABLE_SINCE
+            request = OffsetFetchRequest.for_group(group_id, None, require_stable=require_stable and is_known)
+            reply: OffsetFetchReply = client.request(request)
+        group = reply.group_of(group_id)
+        if group.error_code:
+            raise broker_error(group.error_code, place)
+        _offsets(group, place)
+        parts = (part for topic in group.topics for part in topic.partitions)
+        return tuple((part.committed_offset, part.metadata or "") for part in parts)
+
+    return Attempts(net.retry, patience_s=net.request_timeout_s).run(once)
 
 
 def commit_offsets(

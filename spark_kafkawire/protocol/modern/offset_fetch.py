@@ -31,6 +31,8 @@ from ..replies import Faults, below, not_topics, repeated, unlike
 from ..schema import Struct, wire
 from .limits import reply_bytes_max
 
+#: First version that tells offsets which an open transaction may change from others.
+STABLE_SINCE: Final = 7
 #: ``committed_offset`` of a partition for which the group has committed none.
 NO_OFFSET: Final = -1
 
@@ -66,7 +68,7 @@ class OffsetFetchRequest:
     groups: tuple[OffsetFetchGroup, ...] = wire(
         Array(Struct(OffsetFetchGroup)), since=8, default=(), ignorable=True
     )
-    require_stable: bool = wire(BOOL, since=7, default=False)
+    require_stable: bool = wire(BOOL, since=STABLE_SINCE, default=False)
 
     @classmethod
     def for_group(

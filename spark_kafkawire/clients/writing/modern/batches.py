@@ -22,10 +22,13 @@ BATCH_BYTES_UNBOUNDED: Final = (1 << 31) - 1
 
 @dataclass(frozen=True, slots=True)
 class ProducerId:
-    """What InitProducerId gives: a broker recognizes repeated batches by it."""
+    """What InitProducerId gives: a broker recognizes repeated batches by it. ``transactional_id`` is that of
+    the transaction that the batches are of, if any, and ``transaction_version`` its protocol."""
 
     id: int
     epoch: int
+    transactional_id: str | None = None
+    transaction_version: int = 1
 
 
 #: In the batches of a producer that is not idempotent.
@@ -169,7 +172,11 @@ class Batch:
 
     def data(self) -> Buffer:
         """The bytes to send, with producer id and sequence."""
-        return self.encoded.with_producer(self.producer.id, self.producer.epoch, self.base_sequence)
+        producer = self.producer
+        is_transactional = producer.transactional_id is not None
+        return self.encoded.with_producer(
+            producer.id, producer.epoch, self.base_sequence, is_transactional=is_transactional
+        )
 
     def halves(self) -> tuple[Batch, Batch]:
         """Two batches of the same records and sequences."""

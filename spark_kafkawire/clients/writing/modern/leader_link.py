@@ -114,7 +114,12 @@ class LeaderLink:
 
     def _request(self, batches: Sequence[Batch]) -> ProduceRequest:
         topics = groupby(sorted(batches, key=lambda batch: batch.log), lambda batch: batch.log.topic)
+        # All batches of a task are of one producer, but for those that continue another one's, which are of
+        # no transaction.
+        producer = batches[0].producer
         return ProduceRequest(
+            transactional_id=producer.transactional_id,
+            transaction_version=producer.transaction_version,
             acks=self._acks,
             timeout_ms=self._timeout_ms,
             topic_data=tuple(

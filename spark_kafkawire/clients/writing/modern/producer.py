@@ -10,7 +10,8 @@ batch once. Source: KIP-98.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final, Self
 
@@ -26,11 +27,19 @@ from .identity import obtain_producer_id
 _NOTHING_RESUMED: Final[Mapping[TopicPartition, Position]] = MappingProxyType({})
 
 
+@dataclass(frozen=True, slots=True)
+class Membership:
+    """The transaction that all batches of a producer are of, and what adds partitions to it."""
+
+    producer: ProducerId
+    add_partitions: Callable[[Collection[TopicPartition]], None]
+
+
 class Producer:
     """What one task writes to modern brokers. The order of records within a log is kept.
 
     Where ``resumed`` has a position for a log, its batches continue there instead of under a new
-    producer id.
+    producer id. With a ``membership`` all of them are of that transaction.
 
     Memory: up to ``kafka.buffer.memory`` and one batch of rows, twice while it is encoded, and the
     requests in flight.
@@ -41,10 +50,12 @@ class Producer:
         metadata: Metadata,
         options: WriteOptions,
         resumed: Mapping[TopicPartition, Position] = _NOTHING_RESUMED,
+        membership: Membership | None = None,
     ) -> None:
         self._metadata = metadata
         self._options = options
         self._resumed = resumed
+        self._membership = membership
         self._buffered: dict[TopicPartition, list[Records]] = {}
         self._buffered_sizes: dict[TopicPartition, int] = {}
         self._buffered_bytes = 0
@@ -91,6 +102,8 @@ class Producer:
         """Encode and send all that is buffered, log by log."""
         buffered, self._buffered = self._buffered, {}
         self._buffered_sizes, self._buffered_bytes = {}, 0
+        if self._membership and (new := buffered.keys() - self._logs.keys()):
+            self._membership.add_partitions(sorted(new))
         for log, parts in buffered.items():
             records = Records.concat(parts)
             if records.count:
@@ -120,6 +133,9 @@ class Producer:
 
     def _new_state(self, log: TopicPartition, magic: int) -> LogState:
         batch_bytes = self._options.batch_bytes
+        if self._membership:
+            # Another producer id would be in no transaction.
+            return LogState(self._membership.producer, batch_bytes, is_resumed=True)
         if position := self._resumed.get(log):
             return LogState(position.producer, batch_bytes, position.next_sequence, is_resumed=True)
         if self._producer is None:

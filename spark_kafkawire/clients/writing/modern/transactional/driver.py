@@ -99,8 +99,8 @@ class Driver:
         if last.batch != batch:
             return (
                 f"batch {last.batch} was committed in part, and {last.lost} of its transactions had timed "
-                "out before the rest was; run that write again, with the same rows and name: what is there is "
-                "not written twice. Or choose another kafka.transactional.id"
+                "out before the rest was; run that write again, with the same rows and name: what is there is"
+                " not written twice. Or choose another kafka.transactional.id"
             )
         if tasks not in (None, last.tasks):
             return f"batch {batch} was begun by {last.tasks} task(s), and now there are {tasks}; {OTHER_ROWS}"

@@ -1,0 +1,173 @@
+"""The driver's part of a write: what earlier ones left is ended, and all of this one committed or aborted.
+
+conductor = Conductor.begin(options)        # on the driver, before the tasks
+conductor.commit(write)                     # after them; or conductor.undo(write)
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import time
+from collections.abc import Sequence
+from typing import Final, Self
+
+from .....cluster.modern.metadata import Metadata
+from .....cluster.modern.transactions import Transaction, Transactions
+from .....errors import (
+    BrokerError,
+    DeliveryError,
+    KafkaWireError,
+    OptionError,
+    UnsupportedVersionError,
+    quoted,
+)
+from .....options import WriteOptions
+from .....protocol.modern.error_codes import ErrorCode
+from .....protocol.modern.list_transactions import ONGOING
+from .asking import Asker
+from .driver import Driver, DriverStep, Write
+from .names import driver_id
+from .records import BatchId
+from .requests import Begin, Refused
+
+_log = logging.getLogger("spark_kafkawire")
+
+#: Timeouts that are tried where the user sets none, ms: 15 min is what brokers allow by default, and a longer
+#: one would let a write that died keep readers waiting.
+_TIMEOUTS_MS: Final = (900_000, 600_000, 300_000, 120_000, 60_000, 30_000, 10_000, 5_000)
+#: Longest timeout of the driver's own transaction, ms: it is open for some requests only.
+_DRIVER_TIMEOUT_MS_MAX: Final = 60_000
+
+
+class Conductor:
+    """The driver of one write. ``timeout_ms`` is that of the tasks' transactions. It travels to where Spark
+    commits, with what it knew when it was made."""
+
+    def __init__(self, options: WriteOptions, driver: Driver, timeout_ms: int) -> None:
+        self._options = options
+        self._driver = driver
+        self.timeout_ms = timeout_ms
+        #: The pattern of this run's attempts; none before it began.
+        self._own = ""
+
+    @classmethod
+    def begin(cls, options: WriteOptions, batch: BatchId | None = None) -> Self:
+        """Take the name over, finish what was decided before, and sweep away what was not.
+
+        Raises ``OptionError`` (fatal) for brokers without transactions, a timeout that is too long, records
+        of others, and a batch that may not be written now; ``DeliveryError`` where brokers fail.
+        """
+        assert options.transactions is not None
+        prefix = options.transactions.prefix
+        metadata = Metadata(options.discovery.bootstrap_servers, options.net)
+        timeout_ms = _timeout_ms(options, Transactions(metadata, options.net), driver_id(prefix))
+        conductor = cls(options, Driver.begin(prefix), timeout_ms)
+        conductor._run(conductor._asker(metadata))
+        if conductor._driver.step is DriverStep.FAILED:
+            raise DeliveryError(conductor._driver.failure)
+        if batch is not None and (fault := conductor._driver.fault_of(batch)):
+            raise OptionError(f"option batch: {fault}")
+        conductor._sweep(metadata, f"{re.escape(prefix)}-[0-9]+-[0-9A-Za-z.]+")
+        conductor._own = f"{re.escape(prefix)}-[0-9]+-{re.escape(conductor.nonce)}[.][0-9]+"
+        return conductor
+
+    @property
+    def nonce(self) -> str:
+        """What no other run of the name has."""
+        transaction = self._driver.transaction
+        assert transaction is not None
+        return f"{transaction.producer_id}.{transaction.epoch}"
+
+    def commit(self, write: Write) -> None:
+        """Commit what all tasks wrote. Raises ``DeliveryError`` (fatal) where it is not proven to be done."""
+        began_s = time.monotonic()
+        self._driver = self._driver.commit(write)
+        metadata = self._run_anew()
+        step, failure = self._driver.step, self._driver.failure
+        if step is DriverStep.ABORTED:
+            raise DeliveryError(f"{failure}; nothing of the write is there")
+        if step is not DriverStep.DONE:
+            raise DeliveryError(
+                f"{failure}; whether the write is there, wholly, in part or not at all, the next run with "
+                f"kafka.transactional.id={self._driver.prefix} settles, which should come within "
+                f"{self.timeout_ms / 1000:g} s"
+            )
+        if failure:
+            _log.warning("all is committed, and that could not be noted: %s", failure)
+        if write.open:
+            self._sweep(metadata, self._own)
+            _log.info(
+                "committed %d transaction(s) of %s in %.3f s",
+                *(len(write.open), quoted(self._driver.prefix), time.monotonic() - began_s),
+            )
+
+    def undo(self, write: Write) -> str:
+        """Abort what the tasks wrote, or finish what was decided; what came of it."""
+        self._driver = self._driver.undo(write)
+        metadata = self._run_anew()
+        if self._driver.step is DriverStep.ABORTED:
+            self._sweep(metadata, self._own)
+            return "nothing of it is there"
+        if self._driver.step is DriverStep.DONE:
+            return "it had been decided, and all of it is there"
+        name = f"kafka.transactional.id={self._driver.prefix}"
+        return f"{self._driver.failure}; the next run with {name} settles it"
+
+    def _run_anew(self) -> Metadata:
+        metadata = Metadata(self._options.discovery.bootstrap_servers, self._options.net)
+        self._run(self._asker(metadata))
+        return metadata
+
+    def _asker(self, metadata: Metadata) -> Asker:
+        return Asker(metadata, self._options.net, min(self.timeout_ms, _DRIVER_TIMEOUT_MS_MAX))
+
+    def _run(self, asker: Asker) -> None:
+        while due := self._driver.requests():
+            for request, answer in zip(due, asker.answers(due), strict=True):
+                if request in self._driver.requests():  # what an answer made needless is not heard any more
+                    self._driver = self._driver.answered(request, answer)
+
+    def _sweep(self, metadata: Metadata, ids: str) -> None:
+        """Abort what attempts have left open, whose ids are like that pattern: nobody decides about it any
+        more, and it keeps readers waiting. Brokers before 3.0 list none: there it times out."""
+        transactions = Transactions(metadata, self._options.net)
+        try:
+            listed = transactions.listed((ONGOING,))
+        except UnsupportedVersionError:
+            return
+        except KafkaWireError as error:
+            _log.warning("transactions that were left open could not be listed, and time out: %s", error)
+            return
+        left = [each.transactional_id for each in listed if re.fullmatch(ids, each.transactional_id)]
+        if not left:
+            return
+        answers = Asker(metadata, self._options.net, self.timeout_ms).answers([Begin(id_) for id_ in left])
+        for id_, answer in zip(left, answers, strict=True):
+            if isinstance(answer, Refused):
+                _log.warning("the transaction %s was left open, and times out: %s", quoted(id_), answer.line)
+
+
+def _timeout_ms(options: WriteOptions, transactions: Transactions, id_: str) -> int:
+    """A timeout that the brokers take. Raises ``OptionError`` (fatal) where they do not take the user's."""
+    assert options.transactions is not None
+    wanted = options.transactions.timeout_ms
+    for timeout_ms in _TIMEOUTS_MS if wanted is None else (wanted,):
+        try:
+            transactions.begin(id_, timeout_ms)
+        except BrokerError as error:
+            if error.code != ErrorCode.INVALID_TRANSACTION_TIMEOUT:
+                raise
+            refused = error
+        except UnsupportedVersionError as error:
+            raise OptionError(
+                f"option delivery: exactly-once needs transactions, which Kafka has from 0.11 on: {error}"
+            ) from error
+        else:
+            return timeout_ms
+    raise OptionError(f"option kafka.transaction.timeout.ms: {refused}") from refused
+
+
+def open_of(messages: Sequence[Transaction | None]) -> tuple[Transaction, ...]:
+    """The transactions that were left open, sorted, so that two processes have the same first one."""
+    return tuple(sorted(each for each in messages if each is not None))

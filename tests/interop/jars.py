@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import os
 import re
 import shutil
 import subprocess
 import tempfile
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -41,16 +43,29 @@ def _jars(pom: Path, what: str, settings: Sequence[str] = ()) -> Path:
     name = re.sub(r"[^a-z0-9.]+", "-", what.lower())
     folder = Path(home, "spark-kafkawire-tests", f"{name}-{zlib.crc32(pom.read_bytes()):08x}")
     if not folder.is_dir():
-        _resolve(pom, what, settings, folder)
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with _alone(folder.parent):
+            if not folder.is_dir():
+                _resolve(pom, what, settings, folder)
     return folder
+
+
+@contextlib.contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """One process at a time: Maven's own cache takes no more."""
+    lock = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(lock)
 
 
 def _resolve(pom: Path, what: str, settings: Sequence[str], folder: Path) -> None:
     maven = shutil.which("mvn")
     if maven is None:
         raise NoJars(f"{what} is got with Maven: mvn is not in PATH")
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    # Complete or not there at all, also when two runs begin at once.
+    # Complete or not there at all.
     with tempfile.TemporaryDirectory(dir=folder.parent) as temporary:
         command = [maven, "--batch-mode", "--quiet", "--no-transfer-progress", "--file", str(pom)]
         command += ["dependency:copy-dependencies", "-DincludeScope=runtime", *settings]

@@ -111,7 +111,8 @@ $(INSTALLED): setup.cfg pyproject.toml
 
 $(BRIEF_JAVA)/.made: $(INSTALLED) .ci/brief_java.py
 	@echo "Keeping Spark's classes for the tests' JVMs in $(BRIEF_JAVA) (once) ..." >&2
-	@$(WITH_JAVA) $(BIN)/python .ci/brief_java.py $(BRIEF_JAVA)
+	@$(WITH_JAVA) $(BIN)/python .ci/brief_java.py $(BRIEF_JAVA) \
+		> $(VENV)/brief-java.log 2>&1 || { cat $(VENV)/brief-java.log >&2; exit 1; }
 	@touch $@
 
 $(VENV)/.docs: $(INSTALLED)

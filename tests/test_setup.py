@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import configparser
 import os
+import runpy
 import shutil
 import subprocess
 import sys
@@ -179,6 +180,52 @@ class TestJavaHome:
         arguments = ("-cp", "a b/*", "--add-modules=jdk.incubator.vector", "Main", "", "--x=$HOME")
         ran = run(tmp_path / "wrapper" / "bin" / "java", *arguments, cwd=tmp_path)
         assert ran.stdout == "<-cp><a b/*><Main><><--x=$HOME>"
+
+
+class TestBriefJava:
+    """`.ci/brief_java.py`: the Java in front of the tests' JVMs."""
+
+    QUICK = "<-XX:TieredStopAtLevel=1><-XX:+UseSerialGC>"
+
+    @pytest.fixture
+    def home(self, tmp_path: Path) -> Path:
+        """One whose Java prints its arguments, and which has an archive; `link` leads to its jars."""
+        (tmp_path / "jars").mkdir()
+        (tmp_path / "link").symlink_to("jars")
+        home = tmp_path / "brief"
+        places = {
+            "jars": tmp_path / "jars",
+            "first": tmp_path / "jars" / "a.jar",
+            "archive": home / "archive",
+        }
+        java = fake_java(tmp_path / "jdk", "printf '<%s>' \"$@\"") / "bin" / "java"
+        runpy.run_path(str(ROOT / ".ci" / "brief_java.py"))["write_wrapper"](home, java=java, **places)
+        places["archive"].touch()
+        return home
+
+    def told(self, home: Path, *arguments: str, **environment: str) -> str:
+        """What its Java is told."""
+        return run(home / "bin" / "java", *arguments, cwd=home, **environment).stdout
+
+    def test_spark_finds_its_jars_first_and_in_the_archive_and_its_settings_last(self, home: Path) -> None:
+        link, jars = home.parent / "link", home.parent / "jars"
+        told = self.told(home, "-cp", f"/conf/:{link}/a.jar:{link}/*", "-Xmx1g", "Main", "two words", "")
+        archive = f"<-XX:SharedArchiveFile={home}/archive><-Xlog:cds*=off>"
+        assert told == f"{self.QUICK}{archive}<-cp><{jars}/a.jar:{jars}/*:/conf/><-Xmx1g><Main><two words><>"
+
+    def test_other_class_paths_are_left_alone(self, home: Path) -> None:
+        for path in ("/elsewhere/*", f"{home.parent}/jars/a.jar", "b.jar:/conf/"):
+            assert self.told(home, "-cp", path, "Main") == f"{self.QUICK}<-cp><{path}><Main>"
+
+    def test_without_an_archive_there_are_the_options(self, home: Path) -> None:
+        (home / "archive").unlink()
+        jars = home.parent / "jars"
+        told = self.told(home, "-Xmx1g", "-cp", f"{jars}/*", "Main")
+        assert told == f"{self.QUICK}<-Xmx1g><-cp><{jars}/a.jar:{jars}/*><Main>"
+
+    def test_java_runs_as_it_is_where_that_is_asked_for(self, home: Path) -> None:
+        path = f"{home.parent}/jars/*"
+        assert self.told(home, "-cp", path, "Main", KAFKAWIRE_JAVA="plain") == f"<-cp><{path}><Main>"
 
 
 def fake_java(home: Path, script: str) -> Path:

@@ -28,15 +28,20 @@ Offsets = Mapping[TopicPartition, int]
 UNPINNED: Final = -1
 
 #: A topic of no partitions, and of a name that no topic can have: it tells of the end of a first batch that
-#: it has read nothing of logs that were ``UNPINNED``. Spark's own connector passes over it.
+#: it has read nothing, for it has pinned all starts. Spark's own connector passes over it.
 PIN_MARK: Final = "pinned by kafkawire"
+#: The same, where some starts were given, and the batch has read on from there.
+PART_MARK: Final = "pinned in part by kafkawire"
 
 #: Scala's table has so many places at first, and twice as many before it is filled to three quarters.
 _PLACES: Final = 16
 
 
-def to_json(offsets: Offsets, *, is_pinned: bool = False) -> dict[str, dict[str, int]]:
-    """The offsets in the order of Spark's connector, and the mark after them; ``from_json`` reads them."""
+def to_json(offsets: Offsets, start: Offsets | None = None) -> dict[str, dict[str, int]]:
+    """The offsets in the order of Spark's connector; ``from_json`` reads them.
+
+    Those of the end of a batch are followed by the mark that its ``start`` asks for.
+    """
     by_topic: dict[str, dict[TopicPartition, int]] = {}
     puts = []
     for log in sorted(offsets):
@@ -45,7 +50,17 @@ def to_json(offsets: Offsets, *, is_pinned: bool = False) -> dict[str, dict[str,
     return {
         topic: {log.name: by_topic[topic][log] for log in _partitions(by_topic[topic])}
         for topic in _in_table_order(puts, _text_hash)
-    } | ({PIN_MARK: {}} if is_pinned else {})
+    } | _mark(start or {})
+
+
+def _mark(start: Offsets) -> dict[str, dict[str, int]]:
+    pinned = [offset == UNPINNED for offset in start.values()]
+    return {PIN_MARK if all(pinned) else PART_MARK: {}} if any(pinned) else {}
+
+
+def is_pinned(written: Mapping[str, Any]) -> bool:
+    """Whether the end of a first batch, as the checkpoint has it, is one that has pinned starts."""
+    return PIN_MARK in written or PART_MARK in written
 
 
 def from_json(written: Any, syntax: LogSyntax, *, unpinned: bool = False) -> dict[TopicPartition, int]:

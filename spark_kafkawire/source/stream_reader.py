@@ -30,7 +30,7 @@ from ..errors import KafkaWireError, OptionError
 from ..model import Generation, TopicPartition
 from ..options import StreamOptions
 from ..options.offsets import LOG_SYNTAX
-from ..planner.stream_offsets import PIN_MARK, UNPINNED, from_json, to_json
+from ..planner.stream_offsets import from_json, is_pinned, to_json
 from ..planner.stream_planner import StreamPlanner
 from .partition import KafkaWirePartition
 from .reading import options_of_tasks, read_partition
@@ -124,7 +124,7 @@ class KafkaWireStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
         begins = self._from_json(start)
         ends = self._planner.next(begins, limited=not isinstance(limit, ReadAllAvailable))
         # Spark compares the texts, and takes another one for new data.
-        return start if ends == begins else to_json(ends, is_pinned=UNPINNED in begins.values())
+        return start if ends == begins else to_json(ends, begins)
 
     def reportLatestOffset(self) -> JsonOffsets | None:
         """Where the logs ended at the last look: what a query's progress tells as ``latestOffset``."""
@@ -134,7 +134,7 @@ class KafkaWireStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
     def partitions(self, start: JsonOffsets, end: JsonOffsets) -> Sequence[InputPartition]:
         """One Spark partition for each planned range between the two."""
         begins, ends = self._from_json(start), self._from_json(end, is_end=True)
-        tasks = self._planner.tasks(begins, ends, is_pinned=PIN_MARK in end)
+        tasks = self._planner.tasks(begins, ends, is_pinned=is_pinned(end))
         if tasks and not self._are_columns_checked:
             warn_of_columns_read(self._schema.names, self._options.read.net.connection)
             self._are_columns_checked = True

@@ -1,0 +1,153 @@
+"""The files of a checkpoint, as Spark writes them.
+
+    metadata           {"id":"the query's"}
+    offsets/7          v1, a line of JSON about the batch, and a line for each source: where batch 7 ends
+    commits/7          batch 7 is done
+    sources/0/0        NUL v1, and where format("kafka") as source 0 began; ours cannot see it
+
+Beside each may be a checksum of Hadoop's, ``.7.crc``.
+
+Source: Spark's OffsetSeqLog, CommitLog and KafkaSourceInitialOffsetWriter.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import unquote, urlsplit
+
+from ...errors import OptionError, quoted
+from ..shell.files import write_file
+from ..state.file_system import FileError, shown_path
+from ..state.local_files import LocalFiles
+
+#: What begins the file of a start: Spark 2.1 could not read a text there.
+_START_HEAD: Final = "\0v1\n"
+_NUMBER: Final = re.compile(r"0|[1-9][0-9]{0,17}")
+
+
+class CheckpointError(FileError):
+    """A checkpoint that is not as Spark writes one, or that cannot be rewritten. Fatal."""
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """The last batch of a checkpoint: where it begins and ends in each source; None for the start of the
+    first batch."""
+
+    number: int
+    is_done: bool
+    begins: tuple[str | None, ...]
+    ends: tuple[str, ...]
+
+
+class CheckpointFiles:
+    """A checkpoint on this machine's file systems. All methods raise ``FileError`` (fatal)."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self._files = LocalFiles()
+
+    def query_id(self) -> str:
+        """The id that the query has in all of its runs."""
+        path = f"{self.path}/metadata"
+        found = _json(path, self._files.read(path))
+        if not isinstance(found, dict) or not isinstance(found.get("id"), str):
+            raise CheckpointError(f"{shown_path(path)} has no id: this is not the checkpoint of a query")
+        return str(found["id"])
+
+    def last_batch(self) -> Batch | None:
+        """The last one that was planned; None before the first."""
+        planned, done = self._numbers("offsets"), self._numbers("commits")
+        if not planned:
+            return None
+        last = planned[-1]
+        is_done = last in done
+        if last and not is_done and last - 1 not in done:
+            raise CheckpointError(
+                f"{shown_path(self.path)}: batches {last - 1} and {last} are not done, or their commits are "
+                "gone: a query that runs batch by batch leaves no such checkpoint"
+            )
+        ends = self._ends(last)
+        begins = self._ends(last - 1) if last else (None,) * len(ends)
+        if len(begins) != len(ends):
+            raise CheckpointError(
+                f"{shown_path(self.path)}: batches {last - 1} and {last} have other sources"
+            )
+        return Batch(last, is_done, begins, ends)
+
+    def start(self, source: int) -> str | None:
+        """Where ``format("kafka")`` as this source began; None where it has written nothing down."""
+        path = self._start_path(source)
+        if not self._files.exists(path):
+            return None
+        text = self._files.read(path)
+        if not text.startswith(_START_HEAD):
+            raise CheckpointError(
+                f"{shown_path(path)}: {quoted(text[:20])} is not how format(kafka) begins it"
+            )
+        return text.removeprefix(_START_HEAD)
+
+    def replace_start(self, source: int, offsets: str) -> str | None:
+        """Let ``format("kafka")`` begin there; where the file that was there is kept, if one was."""
+        path = self._start_path(source)
+        folder = path.rpartition("/")[0]
+        self._files.make_folder(folder)
+        kept = None
+        if self._files.exists(path):
+            kept = self._unused(f"{self.path}/kafkawire-backup/sources-{source}-0")
+            self._files.make_folder(f"{self.path}/kafkawire-backup")
+            self._files.create(kept, self._files.read(path))
+        # Hadoop's checksum is that of the file before, and Spark reads a file without one.
+        self._files.remove(f"{folder}/.0.crc")
+        write_file(Path(path), _START_HEAD + offsets, "CHECKPOINT")
+        return kept
+
+    def _unused(self, path: str) -> str:
+        number = 0
+        while self._files.exists(f"{path}.{number}"):
+            number += 1
+        return f"{path}.{number}"
+
+    def _start_path(self, source: int) -> str:
+        return f"{self.path}/sources/{source}/0"
+
+    def _numbers(self, folder: str) -> list[int]:
+        names = self._files.names(f"{self.path}/{folder}")
+        return sorted(int(name) for name in names if _NUMBER.fullmatch(name))
+
+    def _ends(self, number: int) -> tuple[str, ...]:
+        path = f"{self.path}/offsets/{number}"
+        version, *lines = self._files.read(path).split("\n")
+        if version != "v1" or len(lines) < 2:
+            raise CheckpointError(
+                f"{shown_path(path)}: it begins with {quoted(version)}, and a batch of this kind with v1, a "
+                "line about it, and one for each source"
+            )
+        return tuple(lines[1:])
+
+
+def local_path(text: str) -> str:
+    """The path that an argument names: a path of this machine, or a URI ``file:/...``.
+
+    Raises ``OptionError`` (fatal) for any other file system: its folders are copied here first.
+    """
+    parts = urlsplit(text)
+    if parts.scheme == "file" and parts.netloc in ("", "localhost") and parts.path:
+        return unquote(parts.path).rstrip("/") or "/"
+    if "://" in text or parts.scheme in ("file", "hdfs", "s3a", "dbfs", "abfss", "gs"):
+        raise OptionError(
+            f"argument CHECKPOINT: {quoted(text)} is not on this machine: paths and file: are read; copy a "
+            "checkpoint of another file system here, and what was rewritten back"
+        )
+    return text.rstrip("/") or "/"
+
+
+def _json(path: str, text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        raise CheckpointError(f"{shown_path(path)}: {quoted(text[:60])} is not JSON") from None

@@ -1,0 +1,83 @@
+"""One run of checkpoints: shows where a query stands, or makes a checkpoint one of the other connector."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final, TextIO
+
+from ...errors import one_line
+from ..shell.aligned import aligned
+from .files import Batch, CheckpointError, CheckpointFiles, local_path
+from .sources import Need, Source, described, sources_of
+
+#: What nobody can mend here.
+_REFUSED: Final = (Need.ONLY_OURS, Need.PART_GIVEN)
+
+
+def run_checkpoints(path: str, target: str | None, out: TextIO, *, write: bool, json: bool) -> dict[str, Any]:
+    """The summary that is still to be printed: without ``json`` all is printed here.
+
+    Raises ``OptionError`` and ``FileError`` (fatal).
+    """
+    files = CheckpointFiles(local_path(path))
+    query_id, batch = files.query_id(), files.last_batch()
+    ends = batch.ends if batch else ()
+    sources = sources_of(batch, {at: files.start(at) for at in range(len(ends))}) if batch else ()
+    told = [*_told(target, sources)] if target else []
+    if target and write:
+        told += _rewritten(files, target, sources)
+    if json:
+        return _summary(files.path, query_id, batch, sources, told)
+    for line in (f"{files.path}, query {query_id}", _standing(batch), *_tables(sources), *told):
+        print(one_line(line), file=out)
+    return {}
+
+
+def _rewritten(files: CheckpointFiles, target: str, sources: tuple[Source, ...]) -> Iterator[str]:
+    """Write what the target needs; raises ``CheckpointError`` before anything is written."""
+    for source in sources:
+        if (need := source.need(target)) in _REFUSED:
+            raise CheckpointError(f"source {source.number} {need.value}; nothing was written")
+    for source in sources:
+        if source.need(target) is Need.WRITTEN_START and source.given_start is not None:
+            kept = files.replace_start(source.number, source.given_start)
+            yield f"written: sources/{source.number}/0" + (f"; what was there is in {kept}" if kept else "")
+
+
+def _told(target: str, sources: tuple[Source, ...]) -> Iterator[str]:
+    for source in sources:
+        need = source.need(target)
+        start = (
+            source.given_start if need in (Need.GIVEN_START, Need.WRITTEN_START, Need.PART_GIVEN) else None
+        )
+        yield f"format({target}): source {source.number} {need.value}" + (f": {start}" if start else "")
+
+
+def _standing(batch: Batch | None) -> str:
+    if batch is None:
+        return "no batch was planned: it is a new query to either connector"
+    state = "is done" if batch.is_done else "is not done, and is run again"
+    return f"batch {batch.number}, the last one, {state}"
+
+
+def _tables(sources: tuple[Source, ...]) -> Iterator[str]:
+    for source in sources:
+        if source.generation is None:
+            yield f"source {source.number} {Need.NOT_KAFKA.value}"
+            continue
+        yield f"source {source.number}: {source.kind}, offsets written by format({source.writer})"
+        rows = [(log.topic, log.name, f"{offset:,}") for log, offset in sorted(source.offsets.items())]
+        yield from aligned([("topic", "partition", "offset"), *rows])
+
+
+def _summary(
+    path: str, query_id: str, batch: Batch | None, sources: tuple[Source, ...], told: list[str]
+) -> dict[str, Any]:
+    return {
+        "checkpoint": path,
+        "query": query_id,
+        "last_batch": batch.number if batch else None,
+        "is_done": batch.is_done if batch else None,
+        "sources": [described(source) for source in sources],
+        "told": told,
+    }

@@ -1,0 +1,253 @@
+"""jobs/checkpoints.py as a user runs it. tests/interop lets Spark itself go on with what it has written."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from spark_kafkawire.jobs.shell.command_line import run_job
+from spark_kafkawire.planner.stream_offsets import PART_MARK, PIN_MARK
+
+from ..arguments import complaint, script
+
+SCRIPT: Final = script("checkpoints")
+THEIRS: Final = '{"t":{"0":5,"1":12}}'
+PINNED: Final = json.dumps({"t": {"0": 5, "1": 12}, PIN_MARK: {}})
+IN_PART: Final = json.dumps({"t": {"0": 5, "1": 12}, PART_MARK: {}})
+OURS: Final = json.dumps({"t": {"0": 5, "1": 12}})
+START: Final = '{"t":{"0":3,"1":4}}'
+
+
+class Checkpoint:
+    """A checkpoint, written as Spark writes one."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.write("metadata", '{"id":"9725618b"}')
+
+    def write(self, name: str, text: str) -> None:
+        (self.folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (self.folder / name).write_text(text)
+        (self.folder / name).with_name(f".{Path(name).name}.crc").write_bytes(b"crc\0")
+
+    def batch(self, number: int, *ends: str, done: bool) -> None:
+        self.write(f"offsets/{number}", "\n".join(["v1", '{"batchWatermarkMs":0}', *ends]))
+        if done:
+            self.write(f"commits/{number}", 'v1\n{"nextBatchWatermarkMs":0}')
+
+    def start(self, text: str = START, source: int = 0) -> None:
+        self.write(f"sources/{source}/0", f"\0v1\n{text}")
+
+    def files(self) -> dict[str, bytes]:
+        paths = (path for path in self.folder.rglob("*") if path.is_file())
+        return {str(path.relative_to(self.folder)): path.read_bytes() for path in paths}
+
+
+@pytest.fixture
+def checkpoint(tmp_path: Path) -> Checkpoint:
+    return Checkpoint(tmp_path / "checkpoint")
+
+
+def run(capsys: pytest.CaptureFixture[str], checkpoint: Checkpoint, *argv: str) -> tuple[int, str, str]:
+    code = run_job(SCRIPT.make_parser(), SCRIPT.run, [str(checkpoint.folder), "--quiet", *argv])
+    told = capsys.readouterr()
+    return code, told.out, told.err
+
+
+def told(capsys: pytest.CaptureFixture[str], checkpoint: Checkpoint, *argv: str) -> Any:
+    code, out, err = run(capsys, checkpoint, "--json", *argv)
+    assert (code, err) == (0, "")
+    return json.loads(out)
+
+
+def test_it_shows_topics_partitions_offsets_and_the_last_batch(
+    checkpoint: Checkpoint, capsys: pytest.CaptureFixture[str]
+) -> None:
+    checkpoint.batch(9, THEIRS, "-", done=True)
+    checkpoint.batch(10, OURS, '{"logOffset":3}', done=False)
+    code, out, err = run(capsys, checkpoint)
+    assert (code, err) == (0, "")
+    assert out.splitlines() == [
+        f"{checkpoint.folder}, query 9725618b",
+        "batch 10, the last one, is not done, and is run again",
+        "source 0: Kafka 0.8 or later, offsets written by format(kafkawire)",
+        "topic  partition  offset",
+        "t              0       5",
+        "t              1      12",
+        "source 1 is not a source of Kafka's",
+    ]
+
+
+def test_the_same_as_json(checkpoint: Checkpoint, capsys: pytest.CaptureFixture[str]) -> None:
+    checkpoint.batch(0, THEIRS, done=True)
+    assert told(capsys, checkpoint) == {
+        "checkpoint": str(checkpoint.folder),
+        "query": "9725618b",
+        "last_batch": 0,
+        "is_done": True,
+        "sources": [
+            {
+                "source": 0,
+                "kind": "Kafka 0.8 or later",
+                "written_by": "kafka",
+                "offsets": {"t": {"0": 5, "1": 12}},
+                "start": None,
+            }
+        ],
+        "told": [],
+    }
+
+
+@pytest.mark.parametrize("target", ["kafka", "kafkawire"])
+@pytest.mark.parametrize("text", [THEIRS, OURS, PINNED])
+def test_after_the_first_batch_either_connector_goes_on(
+    checkpoint: Checkpoint, capsys: pytest.CaptureFixture[str], target: str, text: str
+) -> None:
+    checkpoint.batch(0, text, done=True)
+    checkpoint.batch(1, text, done=False)
+    before = checkpoint.files()
+    found = told(capsys, checkpoint, "--to", target, "--write")
+    assert found["told"] == [f"format({target}): source 0 goes on as it is"]
+    assert checkpoint.files() == before
+
+
+def test_a_first_batch_of_sparks_own_is_read_with_the_start_that_it_has_written_down(
+    checkpoint: Checkpoint, capsys: pytest.CaptureFixture[str]
+) -> None:
+    checkpoint.batch(0, THEIRS, done=False)
+    checkpoint.start()
+    found = told(capsys, checkpoint, "--to", "kafkawire")
+    assert found["sources"][0]["start"] == json.loads(START)
+    [line] = found["told"]
+    assert line.endswith(f"with these startingOffsets, until its first batch is done: {START}")
+    [line] = told(capsys, checkpoint, "--to", "kafka")["told"]
+    assert line.endswith("goes on as it is")
+
+
+def test_a_pinned_first_batch_of_ours_gets_its_start_written_and_what_was_there_is_kept(
+    checkpoint: Checkpoint, capsys: pytest.CaptureFixture[str]
+) -> None:
+    checkpoint.batch(0, PINNED, done=False)
+    checkpoint.start()  # of a try of Spark's own connector, at what was latest then
+    before = checkpoint.files()
+    found = told(capsys, checkpoint, "--to", "kafka")
+    assert found["told"] == [
+        f"format(kafka): source 0 goes on from these offsets, once they are written: {THEIRS}"
+    ]
+    assert checkpoint.files() == before  # without --write
+    assert (
+        "written: sources/0/0; what was there"
+        in told(capsys, checkpoint, "--to", "kafka", "--write")["told"][1]
+    )
+    after = checkpoint.files()
+    assert after.pop("kafkawire-backup/sources-0-0.0") == before["sources/0/0"]
+    # Hadoop would compare the new text with the old checksum.
+    assert before.pop("sources/0/.0.crc")
+    assert after == {**before, "sources/0/0": b"\0v1\n" + THEIRS.encode()}
+    assert told(capsys, checkpoint, "--to", "kafka", "--write")["told"] == [
+        "format(kafka): source 0 goes on as it is"
+    ]
+
+
+def test_a_start_is_written_where_none_was(
+    checkpoint: Checkpoint, capsys: pytest.CaptureFixture[str]
+) -> None:
+    checkpoint.batch(0, PINNED, PINNED, done=False)
+    told(capsys, checkpoint, "--to", "kafka", "--write")
+    assert [checkpoint.files()[f"sources/{source}/0"] for source in range(2)] == [
+        b"\0v1\n" + THEIRS.encode()
+    ] * 2
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        (IN_PART, "source 0 has a first batch of which some partitions' starts were given"),
+        ('{"t": {"0-1": 5}}', "source 0 is Kafka 0.7, which only format(kafkawire) reads"),
+    ],
+)
+def test_what_cannot_be_right_is_not_written(
+    checkpoint: Checkpoint, capsys: pytest.CaptureFixture[str], text: str, reason: str
+) -> None:
+    checkpoint.batch(0, PINNED, text, done=False)
+    before = checkpoint.files()
+    code, _, err = run(capsys, checkpoint, "--to", "kafka", "--write")
+    assert code == 1
+    assert err.startswith(f"checkpoints: {reason.replace('source 0', 'source 1')}")
+    assert err.endswith("nothing was written\n")
+    assert checkpoint.files() == before
+
+
+def test_who_began_at_earliest_begins_there_again(
+    checkpoint: Checkpoint, capsys: pytest.CaptureFixture[str]
+) -> None:
+    checkpoint.batch(0, OURS, done=False)
+    for target in ("kafka", "kafkawire"):
+        [line] = told(capsys, checkpoint, "--to", target)["told"]
+        assert line.endswith("begins its first batch where startingOffsets says: give the options of before")
+
+
+def test_a_checkpoint_before_its_first_batch(
+    checkpoint: Checkpoint, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, out, _ = run(capsys, checkpoint, "--to", "kafka", "--write")
+    assert code == 0
+    assert out.splitlines()[1] == "no batch was planned: it is a new query to either connector"
+
+
+def test_what_is_no_checkpoint_is_told(checkpoint: Checkpoint, capsys: pytest.CaptureFixture[str]) -> None:
+    def complaint_after(name: str, text: str) -> str:
+        before = checkpoint.files().get(name, b"").decode()
+        checkpoint.write(name, text)
+        code, out, err = run(capsys, checkpoint)
+        checkpoint.write(name, before)
+        assert (code, out) == (1, "")
+        assert err.count("\n") == 1
+        assert err.strip().isprintable()
+        return err
+
+    checkpoint.batch(0, OURS, done=True)
+    assert "metadata: '{' is not JSON" in complaint_after("metadata", "{")
+    assert "metadata has no id" in complaint_after("metadata", "[]")
+    assert "offsets/0: it begins with 'v2'" in complaint_after("offsets/0", f"v2\n{{}}\n{OURS}")
+    assert "offsets/0: it begins with ''" in complaint_after("offsets/0", "")
+    assert "sources/0/0: 'v1\\n{}' is not how" in complaint_after("sources/0/0", "v1\n{}")
+    (checkpoint.folder / "sources/0/0").unlink()
+    checkpoint.batch(2, OURS, done=False)
+    code, _, err = run(capsys, checkpoint)
+    assert code == 1
+    assert "batches 1 and 2 are not done, or their commits are gone" in err
+
+
+@pytest.mark.parametrize(
+    ("argv", "line"),
+    [
+        (["hdfs://host/checkpoint"], "argument CHECKPOINT: 'hdfs://host/checkpoint' is not on this machine"),
+        (
+            ["s3a://bucket/checkpoint"],
+            "argument CHECKPOINT: 's3a://bucket/checkpoint' is not on this machine",
+        ),
+        (["file://elsewhere/checkpoint"], "'file://elsewhere/checkpoint' is not on this machine"),
+        (["checkpoint", "--write"], "argument --write goes with --to"),
+        (["checkpoint", "--to", "noida"], "argument --to: invalid choice"),
+        ([], "the following arguments are required: CHECKPOINT"),
+    ],
+)
+def test_wrong_arguments_are_refused_in_one_line(
+    argv: list[str], line: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert line in complaint(SCRIPT, argv, capsys)
+
+
+@pytest.mark.parametrize("prefix", ["file://", "file:", ""])
+def test_paths_and_uris_of_this_machine_are_read(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], prefix: str
+) -> None:
+    folder = tmp_path / "a b"
+    Checkpoint(folder).batch(0, OURS, done=True)
+    path = str(folder).replace(" ", "%20") if prefix else str(folder)
+    code = run_job(SCRIPT.make_parser(), SCRIPT.run, [f"{prefix}{path}/", "--json", "--quiet"])
+    assert (code, json.loads(capsys.readouterr().out)["checkpoint"]) == (0, str(folder))

@@ -16,10 +16,11 @@ from spark_kafkawire.net.pool import POOL
 from spark_kafkawire.streaming import GroupOffsets
 from tests.source.test_group_offsets import Run, source
 from tests.source.test_group_offsets_spark import writer
-from tests.source.test_streaming_spark import PATIENCE_S, run
+from tests.source.test_streaming_spark import run
 from tests.support import librdkafka
 from tests.support.foreign import CLIENT_TIMEOUT_S, Record
 from tests.support.polling import DEADLINE_S
+from tests.support.spark_streams import PATIENCE_S
 
 from .apache_kafka import ApacheKafka
 from .test_offsets_job import NEW_PROTOCOL_SINCE

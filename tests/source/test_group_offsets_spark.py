@@ -15,9 +15,10 @@ from spark_kafkawire.streaming import GroupOffsets, offsets_behind_latest
 from tests.support import librdkafka
 from tests.support.noida import NoidaBroker
 from tests.support.polling import poll
+from tests.support.spark_streams import PATIENCE_S
 
 from .test_stream_07 import ENDS, TOPIC
-from .test_streaming_spark import PATIENCE_S, begun, run, send
+from .test_streaming_spark import begun, run, send
 
 
 def writer(spark: SparkSession, options: dict[str, str], checkpoint: Path) -> DataStreamWriter:

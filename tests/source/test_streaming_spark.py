@@ -16,12 +16,7 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 from tests.support import librdkafka
 from tests.support.foreign import Record
 from tests.support.noida import NoidaBroker
-
-#: How long a query may take on a machine with other work, seconds.
-PATIENCE_S = 240
-#: A runner that a busy machine starts too late for Spark, which gives it ten seconds, is started again.
-TOO_BUSY = "Python worker failed to connect back"
-STARTS_MAX = 6
+from tests.support.spark_streams import PATIENCE_S, started
 
 
 def send(noida: NoidaBroker, topic: str, values: range, partition: int = 0) -> None:
@@ -36,32 +31,26 @@ def stream(spark: SparkSession, noida: NoidaBroker, topic: str, **options: str) 
 
 def run(writer: DataStreamWriter, *arguments: str) -> StreamingQuery:
     """A query that ends by itself, once it has."""
-    for start in range(1, STARTS_MAX + 1):
+
+    def ended() -> StreamingQuery:
         query = writer.start(*arguments)
-        try:
-            assert query.awaitTermination(PATIENCE_S), "the query did not end"
-        except StreamingQueryException as error:
-            if TOO_BUSY not in str(error) or start == STARTS_MAX:
-                raise
-        else:
-            return query
-    raise AssertionError
+        assert query.awaitTermination(PATIENCE_S), "the query did not end"
+        return query
+
+    return started(ended)
 
 
 def begun(writer: DataStreamWriter) -> StreamingQuery:
     """A query that goes on, after its first batch."""
-    for start in range(1, STARTS_MAX + 1):
+
+    def begun_once() -> StreamingQuery:
         query = writer.start()
         deadline = time.monotonic() + PATIENCE_S
-        try:
-            while not query.recentProgress and time.monotonic() < deadline:
-                query.awaitTermination(1)
-        except StreamingQueryException as error:
-            if TOO_BUSY not in str(error) or start == STARTS_MAX:
-                raise
-        else:
-            return query
-    raise AssertionError
+        while not query.recentProgress and time.monotonic() < deadline:
+            query.awaitTermination(1)
+        return query
+
+    return started(begun_once)
 
 
 def offsets_of(checkpoint: Path) -> list[Any]:

@@ -237,6 +237,17 @@ def delete_topic(bootstrap_servers: str, topic: str, **config: object) -> None:
     admin.delete_topics([topic], operation_timeout=CLIENT_TIMEOUT_S)[topic].result(CLIENT_TIMEOUT_S)
 
 
+def delete_topic_and_wait(bootstrap_servers: str, topic: str) -> None:
+    """Delete a topic, and wait until brokers know of it, which is later than the controller's answer."""
+    delete_topic(bootstrap_servers, topic)
+    admin = _admin(bootstrap_servers, {})
+
+    def is_gone() -> bool:
+        return topic not in admin.list_topics(timeout=CLIENT_TIMEOUT_S).topics
+
+    poll(is_gone, f"{topic} to be gone", CLIENT_TIMEOUT_S)
+
+
 def delete_records(
     bootstrap_servers: str, topic: str, partition: int, before_offset: int, **config: object
 ) -> None:

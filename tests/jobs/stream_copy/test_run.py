@@ -16,12 +16,12 @@ from kazoo.client import KazooClient
 from pyspark.sql import SparkSession
 
 from spark_kafkawire.broker import EmbeddedCluster
-from tests.source.test_streaming_spark import PATIENCE_S, STARTS_MAX, TOO_BUSY
 from tests.support import librdkafka
 from tests.support.corpus import GZIP_TOPIC, logs_of, recorded
 from tests.support.foreign import Record
 from tests.support.noida import NoidaBroker
 from tests.support.polling import INTERVAL_S
+from tests.support.spark_streams import PATIENCE_S, STARTS_MAX, TOO_BUSY
 
 from ..arguments import RunHere
 

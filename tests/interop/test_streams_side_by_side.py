@@ -1,0 +1,142 @@
+"""The same streams by ``format("kafka")`` and by ``format("kafkawire")``: Spark's own is the judge."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from spark_kafkawire.planner.stream_offsets import PART_MARK, PIN_MARK
+
+from .apache_kafka import ApacheKafka
+from .conftest import VERSIONS
+from .jars import NoJars, connector_jars
+from .stream_scenarios import BY_NAME, SCENARIOS, TAKEN_OVER, Quirk
+from .takeovers import STORIES
+
+ROOT: Final = Path(__file__).parents[2]
+_TIMEOUT_S: Final = 1100.0
+Answer = dict[str, Any]
+
+newest = pytest.mark.parametrize("kafka", VERSIONS[-1:], indirect=True, scope="session")
+pytestmark = [newest, pytest.mark.timeout(1200)]
+
+
+@pytest.fixture(scope="module")
+def answers(kafka: ApacheKafka, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """What became of all scenarios and stories, in one Spark that has both connectors."""
+    try:
+        jars = [str(jar) for jar in connector_jars()]
+    except NoJars as reason:
+        pytest.skip(str(reason))
+    questions = {"servers": kafka.bootstrap_servers(), "jars": jars}
+    questions |= {"scenarios": list(BY_NAME), "stories": list(STORIES)}
+    found = tmp_path_factory.mktemp("streams") / "answers.json"
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.interop.side_by_side_streams", str(found)],
+        cwd=ROOT,
+        input=json.dumps(questions),
+        capture_output=True,
+        text=True,
+        timeout=_TIMEOUT_S,
+    )
+    assert done.returncode == 0, done.stderr[-4000:]
+    answered: dict[str, Any] = json.loads(found.read_text())
+    return answered
+
+
+def _of_kind(answers: dict[str, Any], kind: str, name: str) -> Any:
+    found = answers[kind][name]
+    assert not isinstance(found, dict) or "broken" not in found, found["broken"]
+    return found
+
+
+def _without_blanks(text: str) -> str:
+    return json.dumps(json.loads(text), separators=(",", ":"))
+
+
+def _without_mark(text: str) -> str:
+    *others, mark = json.loads(text).items()
+    assert mark in ((PIN_MARK, {}), (PART_MARK, {}))
+    return json.dumps(dict(others))
+
+
+@pytest.mark.parametrize("name", BY_NAME)
+def test_both_connectors_run_the_same_batches_and_write_down_the_same_offsets(
+    answers: dict[str, Any], name: str
+) -> None:
+    scenario, played = BY_NAME[name], _of_kind(answers, "scenarios", name)
+    theirs, ours = played["kafka"], played["kafkawire"]
+    assert (theirs["error"] is not None) == scenario.fails, theirs["error"]
+    assert (ours["error"] is not None) == scenario.fails, ours["error"]
+    offsets = ours["offsets"]
+    if scenario.quirk is Quirk.MARK:
+        offsets = [_without_mark(offsets[0]), *offsets[1:]]
+    if scenario.quirk is Quirk.FAILS_SOONER:
+        *told, _ = theirs["offsets"]
+        theirs = {**theirs, "offsets": told}
+    if scenario.quirk is Quirk.LEAVES_FEW:
+        left = len(theirs["batches"])
+        assert left < len(ours["batches"])
+        ours, offsets = {**ours, "batches": ours["batches"][:left]}, offsets[:left]
+    assert ours["batches"] == theirs["batches"]
+    assert [*map(_without_blanks, offsets)] == theirs["offsets"]
+    assert any(theirs["batches"]) or scenario.fails
+
+
+@pytest.mark.parametrize("name", [each.name for each in SCENARIOS if each.fails])
+def test_what_fails_says_so_in_an_error_of_ours(answers: dict[str, Any], name: str) -> None:
+    error = _of_kind(answers, "scenarios", name)["kafkawire"]["error"]
+    assert "spark_kafkawire.errors." in error, error
+
+
+@pytest.mark.parametrize("name", TAKEN_OVER)
+def test_a_query_that_goes_from_one_to_the_other_reads_each_record_once(
+    answers: dict[str, Any], name: str
+) -> None:
+    played = _of_kind(answers, "scenarios", name)
+    alone, in_turn = (
+        [row for batch in played[who]["batches"] for row in batch] for who in ("kafka", "in turn")
+    )
+    assert (played["in turn"]["error"] is not None) == BY_NAME[name].fails, played["in turn"]["error"]
+    assert sorted(in_turn) == sorted(alone)
+    assert json.loads(played["in turn"]["offsets"][-1]) == json.loads(played["kafka"]["offsets"][-1])
+
+
+def test_parquet_has_each_record_once_after_three_takeovers(answers: dict[str, Any]) -> None:
+    rows = _of_kind(answers, "stories", "parquet")
+    assert rows == [[partition, offset] for partition in range(2) for offset in range(20)]
+
+
+def test_state_is_taken_over(answers: dict[str, Any]) -> None:
+    assert _of_kind(answers, "stories", "state") == [["0", "1", "2", "3", "4"], ["5"], ["6"]]
+
+
+def test_a_batch_that_one_has_not_finished_is_finished_by_the_other(answers: dict[str, Any]) -> None:
+    first, second, third = _of_kind(answers, "stories", "crashed")
+    assert [each["error"] for each in (first, second, third)] == [None] * 3
+    assert first["batches"] == {"0": [0, 1, 2], "1": [3, 4]}
+    assert second["batches"] == {"1": [3, 4], "2": [5, 6, 7], "3": [8, 9]}
+    assert third["batches"] == {"3": [8, 9], "4": [10, 11, 12], "5": [13, 14]}
+
+
+def test_a_first_batch_of_sparks_own_is_an_error_until_its_start_is_given(answers: dict[str, Any]) -> None:
+    theirs, refused, given = _of_kind(answers, "stories", "first-of-kafka")
+    assert theirs == {"batches": {"0": [3, 4]}, "error": None}
+    assert refused["batches"] == {}
+    assert 'OptionError: checkpointLocation: format("kafka") planned the first batch' in refused["error"]
+    assert given == {"batches": {"0": [3, 4], "1": []}, "error": None}
+
+
+def test_a_first_batch_of_ours_is_an_error_of_sparks_own_until_its_start_is_written(
+    answers: dict[str, Any],
+) -> None:
+    ours, refused, again = _of_kind(answers, "stories", "first-of-kafkawire")
+    assert ours == {"batches": {"0": []}, "error": None}
+    assert refused["batches"] == {}
+    assert "offset was changed from 8 to 5" in refused["error"]
+    assert again == {"batches": {"0": [], "1": [5, 6, 7]}, "error": None}

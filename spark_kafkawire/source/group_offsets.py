@@ -26,7 +26,7 @@ from ..options import StreamOptions
 from ..options.offsets import LOG_SYNTAX, LogSyntax
 from ..planner.batch import covers
 from ..planner.stream import offsets_behind
-from ..planner.stream_offsets import from_json
+from ..planner.stream_offsets import Offsets, from_json
 from .query_ends import QueryEnds
 
 _log = logging.getLogger("spark_kafkawire")
@@ -40,6 +40,9 @@ class StreamingQueryRun(Protocol):
 
     @property
     def runId(self) -> UUID | str: ...
+
+    @property
+    def lastProgress(self) -> StreamingQueryProgress | None: ...
 
 
 class GroupOffsets(StreamingQueryListener):
@@ -73,8 +76,13 @@ class GroupOffsets(StreamingQueryListener):
         """Nothing yet."""
 
     def onQueryProgress(self, event: QueryProgressEvent) -> None:
-        """Commit where the batch ends; returns at once."""
-        progress = event.progress
+        """Commit where the batch ends, and log the lag; returns at once."""
+        ends, latest = self._standing(event.progress)
+        if self._take(event.progress, ends):
+            _log_lag(event.progress, offsets_behind(ends, latest))
+
+    def _standing(self, progress: StreamingQueryProgress) -> tuple[Offsets, Offsets]:
+        """Where a query stands in what the options select, and the latest offsets there."""
         syntax = LOG_SYNTAX[self._read.discovery.generation]
         ends: dict[TopicPartition, int] = {}
         latest: dict[TopicPartition, int] = {}
@@ -83,9 +91,14 @@ class GroupOffsets(StreamingQueryListener):
             if self._is_ours(source, end):
                 ends |= end
                 latest |= _offsets(source.latestOffset, syntax)
-        if ends and self._follows(progress):
-            _log_lag(progress, offsets_behind(ends, latest))
+        return ends, latest
+
+    def _take(self, progress: StreamingQueryProgress, ends: Offsets) -> bool:
+        """Commit, soon, where a query stands; whether it is the one to follow."""
+        is_followed = bool(ends) and self._follows(progress)
+        if is_followed:
             self._commits.commit(ends)
+        return is_followed
 
     def onQueryIdle(self, event: QueryIdleEvent) -> None:
         """Try again what failed: there may be no other batch for long."""
@@ -100,11 +113,15 @@ class GroupOffsets(StreamingQueryListener):
         self._ends.add(event.runId)
 
     def awaitCommits(self, query: StreamingQueryRun, timeout: float) -> bool:
-        """Wait, for ``timeout`` seconds at most, until a query that has ended is committed to its last batch;
-        whether it is. Spark tells of the last batches of a query after its end."""
+        """Wait, for ``timeout`` seconds at most, until the group stands where a query has ended; whether it
+        does. Spark tells of the last batches of a query after its end, and not of a run without a batch."""
         deadline_s = time.monotonic() + timeout
-        has_ended = self._ends.wait(query.runId, timeout)
-        return has_ended and self._commits.settled(max(deadline_s - time.monotonic(), 0.0))
+        if not self._ends.wait(query.runId, timeout) or (last := query.lastProgress) is None:
+            return False
+        followed = self._followed
+        is_taken = self._take(last, self._standing(last)[0])
+        self._followed = followed  # this one has ended
+        return is_taken and self._commits.settled(max(deadline_s - time.monotonic(), 0.0))
 
     def _is_ours(self, source: SourceProgress, end: Mapping[TopicPartition, int]) -> bool:
         topics = {log.topic for log in end}

@@ -13,6 +13,7 @@ from pyspark.sql.streaming.listener import (
     QueryProgressEvent,
     QueryTerminatedEvent,
     SourceProgress,
+    StreamingQueryProgress,
 )
 
 from spark_kafkawire.errors import OptionError
@@ -34,9 +35,10 @@ class Run:
 
     def __init__(self, name: str | None = None, id_: uuid.UUID | None = None) -> None:
         self.name, self.id, self.runId = name, id_ or uuid.uuid4(), uuid.uuid4()
+        self.lastProgress: StreamingQueryProgress | None = None
 
     def progress(self, *sources: SourceProgress) -> QueryProgressEvent:
-        return QueryProgressEvent.fromJson(
+        event = QueryProgressEvent.fromJson(
             {
                 "progress": {
                     "id": str(self.id),
@@ -52,6 +54,8 @@ class Run:
                 }
             }
         )
+        self.lastProgress = event.progress
+        return event
 
     def idle(self) -> QueryIdleEvent:
         return QueryIdleEvent(self.id, self.runId, "2026-01-01T00:00:00.000Z")
@@ -161,6 +165,19 @@ def test_a_commit_that_failed_is_tried_again_while_the_query_is_idle() -> None:
         group.onQueryIdle(run.idle())
         assert group._commits.settled(DEADLINE_S)
         assert committed(broker, topic) == 4
+
+
+def test_a_run_without_a_batch_has_the_group_stand_where_the_query_does(
+    noida: NoidaBroker, topic: str
+) -> None:
+    group, run = GroupOffsets(options(noida, topic)), Run()
+    run.progress(source({topic: {"0": 8}}))  # which Spark keeps, and tells no listener
+    group.onQueryTerminated(run.terminated())
+    assert group.awaitCommits(run, DEADLINE_S)
+    assert committed(noida, topic) == 8
+    without = Run()
+    group.onQueryTerminated(without.terminated())
+    assert not group.awaitCommits(without, DEADLINE_S)
 
 
 def test_who_waits_for_a_query_that_goes_on_waits_no_longer_than_asked(

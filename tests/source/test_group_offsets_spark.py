@@ -62,6 +62,21 @@ def test_the_source_commits_a_batch_late_and_the_listener_exactly(
         spark.streams.removeListener(group)
 
 
+def test_a_run_that_finds_nothing_new_has_the_group_follow(
+    spark: SparkSession, noida: NoidaBroker, topic: str, tmp_path: Path
+) -> None:
+    given = options(noida, topic)
+    run(writer(spark, given, tmp_path).trigger(availableNow=True))
+    group = GroupOffsets(given)
+    spark.streams.addListener(group)
+    try:
+        query = run(writer(spark, given, tmp_path).trigger(availableNow=True))
+        assert group.awaitCommits(query, PATIENCE_S)
+        assert committed(noida, topic) == 20
+    finally:
+        spark.streams.removeListener(group)
+
+
 def test_a_running_query_has_its_finished_batches_committed(
     spark: SparkSession, noida: NoidaBroker, topic: str, tmp_path: Path
 ) -> None:

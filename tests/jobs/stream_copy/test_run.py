@@ -33,11 +33,11 @@ class Copying:
     """Runs the job, again where the machine was too busy for Spark to start the process of its source."""
 
     def __init__(self, run_here: RunHere, checkpoint: Path) -> None:
-        self._run_here, self.checkpoint = run_here, checkpoint
+        self.run_here, self.checkpoint = run_here, checkpoint
 
     def ended(self, *argv: str) -> tuple[int, str, str]:
         for _ in range(STARTS_MAX):
-            code, out, err = self._run_here("stream_copy", *argv, "--checkpoint", str(self.checkpoint))
+            code, out, err = self.run_here("stream_copy", *argv, "--checkpoint", str(self.checkpoint))
             if TOO_BUSY not in err:
                 break
         return code, out, err
@@ -118,7 +118,7 @@ def test_07_is_copied_into_parquet_and_a_group_in_zookeeper_follows(
     finally:
         client.stop()
         client.close()
-    code, _, err = Copying(copying._run_here, tmp_path / "other").ended(*argv, "--available-now")
+    code, _, err = Copying(copying.run_here, tmp_path / "other").ended(*argv, "--available-now")
     assert code == 2
     assert "has batches up to 0, this checkpoint up to -1" in err.splitlines()[-1]
 
@@ -133,7 +133,7 @@ def test_07_is_copied_to_modern_kafka_and_back(
     assert sum(ends) == COUNT_07
     back = [option("source", noida), option_07("target", corpus), "--topic", topic]
     back += ["--target-topic", f"back-{topic}", "--max-offsets", "5000", "--available-now"]
-    code, out, err = Copying(copying._run_here, tmp_path / "back").ended(*back)
+    code, out, err = Copying(copying.run_here, tmp_path / "back").ended(*back)
     assert code == 0, err
     assert "stream_copy: the target has no headers and no key and no timestamp of a message" in err
     assert out.splitlines()[0].split() == ["messages", f"{COUNT_07:,}"]

@@ -6,17 +6,20 @@ The first batch's start is the one thing that the checkpoint does not hold, so m
 from __future__ import annotations
 
 import json
+import pickle
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from spark_kafkawire.broker import EmbeddedCluster
+from spark_kafkawire.model import OffsetRange, TopicPartition
 from spark_kafkawire.records.message_set.public import encode_message_set
 from tests.support import librdkafka
 from tests.support.foreign import Record
 from tests.support.mock_cluster import MockCluster
 from tests.support.noida import NoidaBroker
+from tests.support.source_process import SourceProcess
 from tests.support.streaming import QUICK, Checkpoint, Killed, Query
 
 from .test_batch_reader import produce, wait_registered
@@ -170,3 +173,28 @@ def test_logs_of_07_that_come_between_a_crash_and_the_first_commit_are_read_from
         assert json.loads(checkpoint.offsets[0]).keys() == {"t"}
         produce(cluster, "t", encode_message_set([b"1"]), broker=1)
         assert Query(checkpoint, **options).all_values() == [b"0", b"1"]
+
+
+@pytest.mark.parametrize("starting", ["earliest", "latest"])
+def test_a_planning_process_that_is_killed_between_its_calls_plans_the_same_first_batch(
+    noida: NoidaBroker, starting: str
+) -> None:
+    topic = noida.create_topic()
+    send(noida.bootstrap_servers, topic, b"0", b"1")
+    options = given(noida.bootstrap_servers, topic, startingOffsets=starting)
+    with SourceProcess(options) as process:
+        end = process.latest_offset(process.initial_offset())  # Spark writes it down
+        process.kill()  # before it asks for the start again
+    planned = []
+    for number in range(2):
+        noida.add_partitions(topic, 2 + number)
+        send(noida.bootstrap_servers, topic, b"later")
+        with SourceProcess(options) as process:
+            planned.append(process.partitions(process.initial_offset(), end))
+            process.kill()  # before any task has read
+    ranges = [[pickle.loads(task).task.range for task in tasks] for tasks in planned]
+    whole = [OffsetRange(TopicPartition(topic, 0), 0, 2)]
+    assert ranges == [whole, whole] if starting == "earliest" else ranges == [[], []]
+    with SourceProcess(options) as process:  # the batch is done, and the next one begins where it ended
+        tasks = process.partitions(end, process.latest_offset(end))
+    assert [pickle.loads(task).task.range for task in tasks] == [OffsetRange(TopicPartition(topic, 0), 2, 4)]

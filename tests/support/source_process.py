@@ -62,9 +62,13 @@ class SourceProcess:
     def __exit__(self, *exc_info: object) -> None:
         self._file.close()
         self._socket.close()
+        self.kill()
+        self._folder.cleanup()
+
+    def kill(self) -> None:
+        """End it as ``kill -9`` does."""
         self._process.kill()
         self._process.wait()
-        self._folder.cleanup()
 
     def _begin(self) -> None:
         assert self._int() == self._process.pid

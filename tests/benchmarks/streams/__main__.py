@@ -43,7 +43,7 @@ def main() -> None:
     parser.add_argument(
         "--micro-batches",
         type=int,
-        default=50,
+        default=40,
         help=f"micro-batches of a query; the first {WARM_COUNT} are for warming up",
     )
     asked = parser.parse_args()

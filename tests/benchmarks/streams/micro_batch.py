@@ -43,26 +43,28 @@ def micro_batch(spark: SparkSession, servers: str, rounds: int, count: int) -> I
         _THEIRS: (Side("kafka", topic), "kafka", copy),
         _FLOOR: (ready_made(1, count), "counting", {}),
     }
-    seen = {name + sink: MicroBatches() for name in sides for sink in ("", _SINK)}
+    runs_of: dict[str, list[MicroBatches]] = {name + sink: [] for name in sides for sink in ("", _SINK)}
     runs = {}
     for name, (side, sink, options) in sides.items():
         frame = side.stream(spark)
-        runs[name] = trickle(frame, "noop", {}, count, seen[name])
+        runs[name] = trickle(frame, "noop", {}, count, runs_of[name])
         values = frame.select("key", "value")
-        runs[name + _SINK] = trickle(values, sink, options, count, seen[name + _SINK])
+        runs[name + _SINK] = trickle(values, sink, options, count, runs_of[name + _SINK])
     interleaved(runs, rounds)
+    # The first run is for warming up.
+    seen = {name: MicroBatches.of_runs(each[1:]) for name, each in runs_of.items()}
     _print(seen)
     for name, other, target in _COMPARED:
-        cost = seen[name].median_ms / seen[other].median_ms
+        cost = seen[name].ms / seen[other].ms
         yield Figure(f"micro-batch: {name}, to {other}", "times_the_cost", cost, target, at_most=True)
     cost = seen[_OURS].beside_checkpoint_ms / seen[_THEIRS].beside_checkpoint_ms
     yield Figure(f"micro-batch without its checkpoint: {_OURS}, to {_THEIRS}", "times_the_cost", cost)
 
 
 def _print(seen: Mapping[str, MicroBatches]) -> None:
-    rows = [["a micro-batch", *(f"{each.median_ms:.0f}" for each in seen.values())]]
+    rows = [["a micro-batch", *(f"{each.ms:.0f}" for each in seen.values())]]
     for phase in _PHASES:
-        rows.append([f"`{phase}`", *(f"{each.phase_ms(phase):.0f}" for each in seen.values())])
+        rows.append([f"`{phase}`", *(f"{each.phases_ms[phase]:.0f}" for each in seen.values())])
     for role in _ROLES:
-        rows.append([f"CPU: {role}", *(f"{each.spent_ms(role):.0f}" for each in seen.values())])
+        rows.append([f"CPU: {role}", *(f"{each.cpu_ms.get(role, 0):.0f}" for each in seen.values())])
     print_table(["ms", *seen], rows)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from itertools import pairwise
 from statistics import median
 from tempfile import TemporaryDirectory
-from typing import Any, Final
+from typing import Any, Final, Self
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
@@ -46,42 +46,43 @@ class Side:
         return (reader.schema(self.columns) if self.columns else reader).load()
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class MicroBatches:
-    """What micro-batches of all runs took: milliseconds from one to the next, in each of Spark's phases, and
-    of CPU by role."""
+    """What one took in the median: milliseconds until the next one began, in each of Spark's phases, and of
+    CPU by role."""
 
-    ms: list[float] = field(default_factory=list)
-    phases_ms: dict[str, list[float]] = field(default_factory=dict)
-    cpu_ms: dict[str, list[float]] = field(default_factory=dict)
+    ms: float
+    phases_ms: Mapping[str, float]
+    cpu_ms: Mapping[str, float]
 
-    def add(self, progress: Sequence[Any], spent_s: Mapping[str, float]) -> None:
+    @classmethod
+    def of_run(cls, progress: Sequence[Any], spent_s: Mapping[str, float]) -> Self:
         """What Spark tells of successive micro-batches, and the CPU time of them all."""
         starts = [datetime.fromisoformat(each.timestamp) for each in progress]
-        self.ms += [1000 * (after - before).total_seconds() for before, after in pairwise(starts)]
-        for each in progress:
-            for phase, ms in each.durationMs.items():
-                self.phases_ms.setdefault(phase, []).append(ms)
-        for role, seconds in spent_s.items():
-            self.cpu_ms.setdefault(role, []).append(1000 * seconds / len(progress))
+        return cls(
+            1000 * median((after - before).total_seconds() for before, after in pairwise(starts)),
+            _medians([each.durationMs for each in progress]),
+            {role: 1000 * seconds / len(progress) for role, seconds in spent_s.items()},
+        )
 
-    @property
-    def median_ms(self) -> float:
-        """One micro-batch, from its beginning to that of the next one."""
-        return median(self.ms)
-
-    def phase_ms(self, name: str) -> float:
-        """One of Spark's phases; 0 where there is none."""
-        return median(self.phases_ms.get(name, [0.0]))
-
-    def spent_ms(self, role: str) -> float:
-        """CPU time of the processes of a role; 0 where there are none."""
-        return median(self.cpu_ms.get(role, [0.0]))
+    @classmethod
+    def of_runs(cls, runs: Sequence[MicroBatches]) -> Self:
+        """The medians of several runs."""
+        return cls(
+            median(run.ms for run in runs),
+            _medians([run.phases_ms for run in runs]),
+            _medians([run.cpu_ms for run in runs]),
+        )
 
     @property
     def beside_checkpoint_ms(self) -> float:
         """One micro-batch without the two files of its checkpoint."""
-        return self.median_ms - sum(map(self.phase_ms, CHECKPOINT_PHASES))
+        return self.ms - sum(self.phases_ms[phase] for phase in CHECKPOINT_PHASES)
+
+
+def _medians(rows: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    """The median of each name; 0 counts where it is missing."""
+    return {name: median(row.get(name, 0) for row in rows) for row in rows for name in row}
 
 
 def one_micro_batch(frame: DataFrame, rows: int, trigger_s: list[float]) -> Callable[[], None]:
@@ -98,9 +99,10 @@ def one_micro_batch(frame: DataFrame, rows: int, trigger_s: list[float]) -> Call
 
 
 def trickle(
-    frame: DataFrame, sink: str, options: Options, count: int, seen: MicroBatches
+    frame: DataFrame, sink: str, options: Options, count: int, seen: list[MicroBatches]
 ) -> Callable[[], None]:
-    """Reads ``count`` micro-batches, each of which begins when the one before is done."""
+    """Reads ``count`` micro-batches, each of which begins when the one before is done; what they took is
+    added."""
 
     def run() -> None:
         with _started(frame.writeStream.format(sink).options(**options)) as query:
@@ -110,7 +112,7 @@ def trickle(
             spent_s = spent_seconds(before, cpu_seconds())
             progress = [each for each in query.recentProgress if each.numInputRows]
         assert len(progress) == count, f"{len(progress)} micro-batches, not {count}"
-        seen.add(progress[first:], spent_s)
+        seen.append(MicroBatches.of_run(progress[first:], spent_s))
 
     return run
 

@@ -13,12 +13,13 @@ Source: KIP-98, KIP-890, KIP-664.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final, TypeVar
 
-from ...errors import Action, KafkaWireError, TransportError, quoted
+from ...errors import Action, BrokerError, KafkaWireError, TransportError, quoted
 from ...model import Broker, TopicPartition
 from ...net.client import Client
 from ...net.pool import POOL
@@ -33,7 +34,7 @@ from ...protocol.modern.add_to_txn import (
     AddPartitionsToTxnTopic,
 )
 from ...protocol.modern.end_txn import SECOND_PROTOCOL_SINCE, EndTxnReply, EndTxnRequest
-from ...protocol.modern.error_codes import broker_error
+from ...protocol.modern.error_codes import ErrorCode, broker_error
 from ...protocol.modern.find_coordinator import FindCoordinatorRequest
 from ...protocol.modern.init_producer_id import InitProducerIdReply, InitProducerIdRequest
 from ...protocol.modern.list_transactions import (
@@ -55,6 +56,10 @@ from .metadata import Metadata
 
 T = TypeVar("T")
 
+#: How long a transaction may be ending before that counts as a failure to be tried again, and how often it is
+#: looked at meanwhile, seconds. Java's client waits for 20 ms, too.
+_ENDING_S: Final = 2.0
+_ENDING_POLL_S: Final = 0.02
 #: What a transaction is committed or aborted by, and held by in the coordinator of a group.
 _SECOND_PROTOCOL: Final = ((END_TXN, SECOND_PROTOCOL_SINCE), (TXN_OFFSET_COMMIT, 5))
 
@@ -216,12 +221,15 @@ class Transactions:
         """What the coordinator of a group or transactional id answers, read; it is looked for anew where it
         moved or does not answer."""
 
+        def asked() -> T:
+            with POOL.lend(self._coordinator(who), self._net.connection) as client:
+                reply = client.request(request)
+                teller = _Teller(client.broker, _transaction_version(client))
+            return read(reply, teller)
+
         def once() -> T:
             try:
-                with POOL.lend(self._coordinator(who), self._net.connection) as client:
-                    reply = client.request(request)
-                    teller = _Teller(client.broker, _transaction_version(client))
-                return read(reply, teller)
+                return _after_the_one_before(asked)
             except KafkaWireError as error:
                 if error.action is Action.REFRESH or isinstance(error, TransportError):
                     self._coordinators.pop(who, None)
@@ -238,6 +246,18 @@ class Transactions:
         found = self._metadata.ask(who).coordinator_of(who.key)
         _refuse(found.error_code, f"FindCoordinator of {quoted(who.key)}", found.error_message)
         return self._coordinators.setdefault(who, Broker(found.node_id, found.host, found.port))
+
+
+def _after_the_one_before(asked: Callable[[], T]) -> T:
+    """The answer once the transaction before has ended: that takes some milliseconds, and is no failure."""
+    stop_s = time.monotonic() + _ENDING_S
+    while True:
+        try:
+            return asked()
+        except BrokerError as error:
+            if error.code != ErrorCode.CONCURRENT_TRANSACTIONS or time.monotonic() > stop_s:
+                raise
+        time.sleep(_ENDING_POLL_S)
 
 
 def _refuse(code: int, place: str, reason: str | None = None) -> None:

@@ -34,7 +34,7 @@ class BatchId:
     number: int = 0
 
     def __str__(self) -> str:
-        return f"{quoted(self.name)} {self.number}"
+        return f"{quoted(self.name)} {self.number}" if self.number else quoted(self.name)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,179 @@
+"""Writes with delivery=exactly-once against a broker nobody here wrote, which die at every request."""
+
+from __future__ import annotations
+
+import logging
+from typing import Final
+
+import pytest
+
+from spark_kafkawire.errors import DeliveryError, OptionError
+from spark_kafkawire.jobs.offsets.survey import Surveyed
+from spark_kafkawire.model import TopicPartition
+from spark_kafkawire.protocol import modern
+from spark_kafkawire.protocol.api import VersionRange
+from tests.support.exactly_once import OnceWrite, committed, dying
+from tests.support.log_broker import OFFERED
+from tests.support.log_server import LogServer
+from tests.support.memory_log import MemoryLog
+from tests.support.noida import NoidaBroker
+
+PARTITIONS: Final = 2
+#: Rows of three tasks, the last of which has none.
+TASKS: Final = [[(b"a", 0), (b"b", 1)], [(b"c", 1)], []]
+OTHERS: Final = [[(b"x", 0)], [(b"y", 1)], []]
+VALUES: Final = [b"a", b"b", b"c"]
+#: More requests about transactions than the write makes.
+REQUESTS_MAX: Final = 40
+
+
+def named(name: str, batch: str = "") -> dict[str, str]:
+    return {"kafka.transactional.id": name} | ({"batch": batch} if batch else {})
+
+
+def seen(noida: NoidaBroker, topic: str) -> list[bytes]:
+    return committed(noida.bootstrap_servers, topic, PARTITIONS)
+
+
+@pytest.mark.parametrize("after_it", [False, True], ids=["before it", "after it"])
+@pytest.mark.parametrize("is_given_up", [False, True], ids=["run again", "given up"])
+def test_a_write_that_died_anywhere_is_there_once_or_not_at_all_after_the_next_run(
+    noida: NoidaBroker, is_given_up: bool, after_it: bool
+) -> None:
+    topic = noida.create_topic(partitions=PARTITIONS)
+    for at in range(REQUESTS_MAX):
+        name = f"once-{topic}-{at}"
+        write = OnceWrite(noida.bootstrap_servers, topic, marked(TASKS, at), named(name, "1"))
+        with dying(at, after_it=after_it) as died:
+            write.run()
+        if not died:
+            break
+        if is_given_up:
+            OnceWrite(noida.bootstrap_servers, topic, marked(OTHERS, at), named(name, "2")).run()
+        else:
+            write.run()
+    assert at > 15
+    found = seen(noida, topic)
+    for mark in range(at):
+        there = [value.split()[1] for value in found if int(value.split()[0]) == mark]
+        assert there in ([[b"x", b"y"], [*VALUES, b"x", b"y"]] if is_given_up else [VALUES]), mark
+
+
+def marked(tasks: list[list[tuple[bytes, int]]], mark: int) -> list[list[tuple[bytes, int]]]:
+    """The same rows, of a write of their own."""
+    return [[(b"%d %s" % (mark, value), partition) for value, partition in task] for task in tasks]
+
+
+def test_a_second_run_writes_nothing_and_says_so(
+    noida: NoidaBroker, caplog: pytest.LogCaptureFixture
+) -> None:
+    topic = noida.create_topic(partitions=PARTITIONS)
+    write = OnceWrite(noida.bootstrap_servers, topic, TASKS, named(f"twice-{topic}"))
+    write.run()
+    with caplog.at_level(logging.WARNING, "spark_kafkawire"):
+        write.run()
+    assert seen(noida, topic) == VALUES
+    assert (
+        "batch '': 2 of 3 task(s) found their rows committed already, and wrote none of them" in caplog.text
+    )
+
+
+@pytest.mark.parametrize(
+    ("tasks", "message"),
+    [
+        (
+            [TASKS[0], [(b"c", 1), (b"d", 1)], []],
+            "1 row(s) of 1 bytes, and now the task has 2 row(s) of 2 bytes",
+        ),
+        ([TASKS[0], TASKS[1]], "batch '' was begun by 3 task(s), and now there are 2"),
+        ([TASKS[0], TASKS[1], [(b"d", 0)]], "batch '' is committed already, and 1 task(s) have more rows"),
+    ],
+    ids=["more rows", "fewer tasks", "another task has rows"],
+)
+def test_other_rows_under_the_same_name_are_an_error_and_not_passed_over(
+    noida: NoidaBroker, tasks: list[list[tuple[bytes, int]]], message: str
+) -> None:
+    topic = noida.create_topic(partitions=PARTITIONS)
+    options = named(f"other-{topic}")
+    OnceWrite(noida.bootstrap_servers, topic, TASKS, options).run()
+    with pytest.raises(DeliveryError) as error:
+        OnceWrite(noida.bootstrap_servers, topic, tasks, options).run()
+    assert message in str(error.value)
+    assert "give another write another option batch, or another kafka.transactional.id" in str(error.value)
+    assert str(error.value).isprintable()
+    assert seen(noida, topic) == VALUES
+
+
+def test_writes_without_a_name_are_each_there_once(noida: NoidaBroker) -> None:
+    topic = noida.create_topic(partitions=PARTITIONS)
+    for _ in range(2):
+        OnceWrite(noida.bootstrap_servers, topic, TASKS, {}).run()
+    assert seen(noida, topic) == sorted(2 * VALUES)
+
+
+def test_a_task_that_fails_leaves_nothing_that_counts_or_keeps_readers_waiting(noida: NoidaBroker) -> None:
+    topic = noida.create_topic(partitions=PARTITIONS)
+    write = OnceWrite(noida.bootstrap_servers, topic, TASKS, named(f"failed-{topic}"))
+    made = write.writer()
+    told = [write.message(made, 0), None, None]
+    made.abort(told)
+    assert seen(noida, topic) == []
+    OnceWrite(noida.bootstrap_servers, topic, OTHERS, {}).run()
+    assert seen(noida, topic) == [b"x", b"y"]
+
+
+def test_an_attempt_beside_the_one_that_counts_changes_nothing(noida: NoidaBroker) -> None:
+    topic = noida.create_topic(partitions=PARTITIONS)
+    write = OnceWrite(noida.bootstrap_servers, topic, TASKS, named(f"twin-{topic}"))
+    made = write.writer()
+    told = [write.message(made, number) for number in range(3)]
+    write.message(made, 0)  # a speculative attempt that came too late
+    made.commit(told)
+    assert seen(noida, topic) == VALUES
+    # What the late one left open is ended, too: a reader would wait for it.
+    OnceWrite(noida.bootstrap_servers, topic, OTHERS, {}).run()
+    assert seen(noida, topic) == [*VALUES, b"x", b"y"]
+
+
+def test_of_two_runs_of_one_name_the_one_that_began_first_gives_way(noida: NoidaBroker) -> None:
+    topic = noida.create_topic(partitions=PARTITIONS)
+    write = OnceWrite(noida.bootstrap_servers, topic, TASKS, named(f"two-{topic}"))
+    first = write.writer()
+    told = [write.message(first, number) for number in range(3)]
+    second = OnceWrite(noida.bootstrap_servers, topic, OTHERS, named(f"two-{topic}", "2"))
+    later = second.writer()
+    with pytest.raises(DeliveryError, match="nothing of the write is there"):
+        first.commit(told)
+    later.commit([second.message(later, number) for number in range(3)])
+    assert seen(noida, topic) == [b"x", b"y"]
+
+
+def test_what_another_program_keeps_in_the_group_is_not_guessed_at(noida: NoidaBroker) -> None:
+    topic = noida.create_topic(partitions=PARTITIONS)
+    write = OnceWrite(noida.bootstrap_servers, topic, TASKS, named(f"foreign-{topic}"))
+    surveyed = Surveyed.of({"kafka.bootstrap.servers": noida.bootstrap_servers, "subscribe": topic})
+    surveyed.cluster.commit_group_offsets(f"foreign-{topic}-driver", {TopicPartition(topic, 0): 1})
+    with pytest.raises(OptionError, match="holds an offset that another program committed"):
+        write.run()
+
+
+def test_a_timeout_that_brokers_do_not_take_is_told_before_rows(noida: NoidaBroker) -> None:
+    topic = noida.create_topic(partitions=PARTITIONS)
+    options = {"kafka.transaction.timeout.ms": "2000000000"}
+    with pytest.raises(
+        OptionError, match=r"^option kafka\.transaction\.timeout\.ms: .* above transaction\.max"
+    ):
+        OnceWrite(noida.bootstrap_servers, topic, TASKS, options).writer()
+
+
+def test_an_old_broker_is_told_of_in_one_line() -> None:
+    """What Kafka 0.10 offers."""
+    offered = {key: OFFERED[key] for key in (modern.METADATA.key, modern.API_VERSIONS.key)}
+    offered |= {modern.PRODUCE.key: VersionRange(0, 2), modern.FIND_COORDINATOR.key: VersionRange(0, 0)}
+    with LogServer({"t": [MemoryLog()]}, offered=offered) as server:
+        write = OnceWrite(server.bootstrap_servers, "t", TASKS, {})
+        with pytest.raises(OptionError) as error:
+            write.writer()
+    told = "option delivery: exactly-once needs transactions, which Kafka has from 0.11 on: "
+    assert str(error.value).startswith(told)
+    assert str(error.value).isprintable()

@@ -1,0 +1,136 @@
+"""Writes of several tasks without Spark around them, which end where a test says so.
+
+write = OnceWrite(broker.bootstrap_servers, topic, rows, {"kafka.transactional.id": "name"})
+with dying(monkeypatch, at=7, after_it=True):
+    write.run()         # raises Died at the seventh request about transactions, before or after it is sent
+write.run()
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import pickle
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import pyarrow as pa
+import pytest
+from pyspark.sql.types import BinaryType, IntegerType, StructField, StructType
+
+from spark_kafkawire import KafkaWireDataSource
+from spark_kafkawire.clients.writing.modern.transactional.asking import Asker
+from spark_kafkawire.source import exactly_once, writer
+from spark_kafkawire.source.exactly_once import ExactlyOnceWriter
+from tests.support import librdkafka
+
+_SCHEMA: Final = StructType([StructField("value", BinaryType()), StructField("partition", IntegerType())])
+_ATTEMPTS: Final = itertools.count()
+
+
+class Died(BaseException):
+    """The process ended here, and nothing that it would have done after an error happens."""
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """What Spark tells a task of itself."""
+
+    number: int
+    attempt: int = field(default_factory=lambda: next(_ATTEMPTS))
+
+    def get(self) -> Task:
+        return self
+
+    def partitionId(self) -> int:
+        return self.number
+
+    def taskAttemptId(self) -> int:
+        return self.attempt
+
+
+@dataclass(frozen=True, slots=True)
+class OnceWrite:
+    """A write of ``tasks``, each with its values and the partition of each."""
+
+    bootstrap_servers: str
+    topic: str
+    tasks: Sequence[Sequence[tuple[bytes, int]]]
+    options: Mapping[str, str]
+
+    def writer(self) -> ExactlyOnceWriter:
+        """The writer as Spark sends it to the tasks."""
+        options = {"kafka.bootstrap.servers": self.bootstrap_servers, "topic": self.topic, **self.options}
+        made = KafkaWireDataSource({"delivery": "exactly-once", **options}).writer(_SCHEMA, False)
+        travels = travelled(made)
+        assert isinstance(travels, ExactlyOnceWriter)
+        return travels
+
+    def message(self, made: ExactlyOnceWriter, number: int) -> Any:
+        """What one attempt of a task tells the driver."""
+        values, partitions = zip(*self.tasks[number], strict=True) if self.tasks[number] else ((), ())
+        columns = [pa.array(values, pa.binary()), pa.array(partitions, pa.int32())]
+        with _as_task(Task(number)):
+            told = travelled(made).write(iter([pa.record_batch(columns, schema=_ARROW)]))
+        return travelled(told)
+
+    def run(self) -> None:
+        """All of it. Raises what it raises, after Spark's abort where that follows."""
+        made = self.writer()
+        messages: list[Any] = [None] * len(self.tasks)
+        try:
+            for number in range(len(self.tasks)):
+                messages[number] = self.message(made, number)
+            travelled(made).commit(messages)
+        except Exception:
+            travelled(made).abort(messages)
+            raise
+
+
+_ARROW: Final = pa.schema([("value", pa.binary()), ("partition", pa.int32())])
+
+
+def travelled(value: Any) -> Any:
+    """A value as it is in another process."""
+    return pickle.loads(pickle.dumps(value))
+
+
+@contextlib.contextmanager
+def _as_task(task: Task) -> Iterator[None]:
+    """What runs in here is run by that attempt of a task."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(writer, "TaskContext", task)
+        patch.setattr(exactly_once, "TaskContext", task)
+        yield
+
+
+@contextlib.contextmanager
+def dying(at: int, *, after_it: bool) -> Iterator[list[bool]]:
+    """The process dies at a request about transactions, counted from 0: before or after its broker got it.
+    Gives a list that holds something then."""
+    count, lock, died = itertools.count(), threading.Lock(), list[bool]()
+    asked = Asker._asked
+
+    def dies(asker: Asker, request: Any) -> Any:
+        with lock:
+            is_last = next(count) == at
+        if died or is_last:
+            if is_last and after_it:
+                asked(asker, request)
+            died.append(True)
+            raise Died
+        return asked(asker, request)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Asker, "_asked", dies)
+        with contextlib.suppress(Died):
+            yield died
+
+
+def committed(bootstrap_servers: str, topic: str, partitions: int) -> list[bytes]:
+    """All values that a foreign reader of what is committed sees, sorted."""
+    logs = [(topic, number) for number in range(partitions)]
+    found = librdkafka.consume_logs(bootstrap_servers, logs, isolation_level="read_committed")
+    return sorted(record.value or b"" for records in found.values() for record in records)

@@ -84,9 +84,7 @@ def test_a_transaction_that_brokers_timed_out_is_no_part_of_a_write(kafka: Apach
     poll(
         lambda: transactions.describe(messages[0].transaction.id).transaction_state != ONGOING, "it timed out"
     )
-    with pytest.raises(
-        DeliveryError, match="is not open any more: it took longer than kafka.transaction.timeout.ms"
-    ):
+    with pytest.raises(DeliveryError, match="is not open any more: it took longer than kafka"):
         made.commit(messages)
     assert committed(kafka.bootstrap_servers(), topic, PARTITIONS) == []
     OnceWrite(kafka.bootstrap_servers(), topic, tasks(0, b"a", b"b"), named(f"late-{topic}", "1")).run()

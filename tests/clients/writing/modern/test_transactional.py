@@ -8,8 +8,18 @@ from typing import Any, Final
 
 import pytest
 
+from spark_kafkawire.clients.writing.modern.transactional import records
 from spark_kafkawire.clients.writing.modern.transactional.driver import Driver, DriverStep
+from spark_kafkawire.clients.writing.modern.transactional.records import (
+    BatchId,
+    Decision,
+    HeldBatch,
+    parts_of,
+)
+from spark_kafkawire.clients.writing.modern.transactional.requests import Begin, Read, Record
 from spark_kafkawire.clients.writing.modern.transactional.task import TaskStep, TaskTransaction
+from spark_kafkawire.cluster.modern.transactions import Transaction
+from spark_kafkawire.errors import OptionError
 
 from . import transaction_model as model
 from .transaction_model import PREFIX, Brokers, Fault, World, explore
@@ -36,6 +46,65 @@ def test_whatever_happens_in_whichever_order_all_rows_are_there_once_or_none(
 ) -> None:
     # So many, or the model does not go far.
     assert explore(world(version, batches, is_stream, **happens)) > 300
+
+
+@pytest.mark.parametrize("batches", [RUN_AGAIN, GIVEN_UP], ids=["run again", "given up"])
+def test_a_decision_of_several_parts_is_one(
+    monkeypatch: pytest.MonkeyPatch, batches: tuple[str, ...]
+) -> None:
+    monkeypatch.setattr(records, "OPEN_COUNT_MAX", 1)
+    assert explore(world(1, batches, False, crashes=1)) > 300
+
+
+def transactions(count: int) -> tuple[Transaction, ...]:
+    """As large as they can be."""
+    return tuple(
+        Transaction(f"{'n' * 120}-{100_000 + number}-{2**63 - 1}.32767.{2**31 - 1}", 2**63 - 1, 32_767, 2)
+        for number in range(count)
+    )
+
+
+@pytest.mark.parametrize("count", [0, 1, records.OPEN_COUNT_MAX, records.OPEN_COUNT_MAX + 1, 200])
+def test_a_decision_is_read_as_it_was_written_and_fits_into_what_brokers_take(count: int) -> None:
+    open_ = transactions(count)
+    batch = BatchId("b" * 120, 2**40)
+    first = open_[0].id if open_ else ""
+    decision = Decision(7, batch, count, open_, "t" * 249, first, lost=3)
+    texts = decision.records("n" * 120)
+    assert all(len(record.text.encode()) <= 4096 for record in texts)
+    assert parts_of(texts[0], "g") == len(texts)
+    assert Decision.of(texts, "n" * 120, "g") == decision
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "{",
+        "[]",
+        "{}",
+        '{"kafkawire":2}',
+        '{"kafkawire":1}',
+        "null",
+        '{"kafkawire":1,"batch":1,"rows":1,"bytes":1}',
+    ],
+)
+def test_a_text_of_others_is_an_error_in_one_line(text: str) -> None:
+    for read in (lambda record: HeldBatch.of(record, "g"), lambda record: parts_of(record, "g")):
+        with pytest.raises(OptionError, match=r"^option kafka\.transactional\.id: group 'g' holds an offset"):
+            read(Record(1, text))
+
+
+def test_a_decision_that_lacks_a_part_is_not_carried_out_in_part() -> None:
+    texts = Decision(7, BatchId("b"), 60, transactions(60), "t", "f").records("n" * 120)
+    driver = Driver.begin("n").answered(Begin("n-driver"), Transaction("n-driver", 1, 0, 1))
+    driver = driver.answered(driver.requests()[0], (texts[0],))
+    [request] = driver.requests()
+    assert request == Read("n-driver.1", is_stable=True)
+    failed = driver.answered(request, (replace(texts[1], number=6),))
+    assert failed.step is DriverStep.FAILED
+    assert failed.failure == "group 'n-driver.1' lacks a part of decision 7 of 'n'"
+    assert not failed.requests()
 
 
 def without_looking(task: TaskTransaction, _records: Any) -> TaskTransaction:

@@ -18,7 +18,7 @@ from .requests import Record
 
 #: Transactions of one record: with its rest less than 4096 bytes, which brokers take beside an offset
 #: (``offset.metadata.max.bytes``).
-OPEN_COUNT_MAX: Final = 50
+OPEN_COUNT_MAX: Final = 40
 #: What to do about a batch that is not what it was.
 OTHER_ROWS: Final = (
     "these are other rows, or partitioned otherwise; give another write another option batch, or another "

@@ -1,0 +1,84 @@
+"""Transactions asked of a coordinator, of a broker nobody here wrote."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from spark_kafkawire.cluster.modern.group_offsets import committed_texts
+from spark_kafkawire.cluster.modern.metadata import Metadata
+from spark_kafkawire.cluster.modern.transactions import Transaction, Transactions
+from spark_kafkawire.errors import BrokerError
+from spark_kafkawire.model import TopicPartition
+from spark_kafkawire.options import WriteOptions
+from spark_kafkawire.protocol.modern.error_codes import ErrorCode
+from spark_kafkawire.protocol.modern.list_transactions import ONGOING
+from tests.support.noida import NoidaBroker
+
+
+@pytest.fixture
+def options(noida: NoidaBroker) -> WriteOptions:
+    return WriteOptions.parse({"kafka.bootstrap.servers": noida.bootstrap_servers})
+
+
+@pytest.fixture
+def metadata(options: WriteOptions) -> Metadata:
+    return Metadata(options.discovery.bootstrap_servers, options.net)
+
+
+@pytest.fixture
+def transactions(metadata: Metadata, options: WriteOptions) -> Transactions:
+    return Transactions(metadata, options.net)
+
+
+def state_of(transactions: Transactions, transaction: Transaction) -> Any:
+    return transactions.describe(transaction.id).transaction_state
+
+
+@pytest.mark.parametrize("committed", [True, False])
+def test_an_offset_counts_where_its_transaction_is_committed(
+    noida: NoidaBroker,
+    transactions: Transactions,
+    metadata: Metadata,
+    options: WriteOptions,
+    committed: bool,
+) -> None:
+    log = TopicPartition(noida.create_topic(), 0)
+    name = f"offset-{log.topic}"
+    begun = transactions.begin(name, 60_000)
+    assert (begun.id, begun.version) == (name, 1)
+    transactions.add_partitions(begun, [log])
+    transactions.commit_offset(begun, name, log, 7, "what it is about")
+    assert state_of(transactions, begun) == ONGOING
+    assert name in {each.transactional_id for each in transactions.listed((ONGOING,))}
+    assert committed_texts(metadata, name, options.net, require_stable=False) == ()
+    for _ in range(2):  # again says the same
+        transactions.end(begun, committed=committed)
+    expected = ((7, "what it is about"),) if committed else ()
+    assert committed_texts(metadata, name, options.net, require_stable=True) == expected
+    assert name not in {each.transactional_id for each in transactions.listed((ONGOING,))}
+
+
+def test_who_begins_an_id_anew_fences_the_one_before(noida: NoidaBroker, transactions: Transactions) -> None:
+    log = TopicPartition(noida.create_topic(), 0)
+    name = f"fenced-{log.topic}"
+    first = transactions.begin(name, 60_000)
+    transactions.add_partitions(first, [log])
+    second = transactions.begin(name, 60_000)
+    assert (second.producer_id, second.epoch) == (first.producer_id, first.epoch + 1)
+    for attempt in (
+        lambda: transactions.add_partitions(first, [log]),
+        lambda: transactions.commit_offset(first, name, log, 1, ""),
+        lambda: transactions.end(first, committed=True),
+    ):
+        with pytest.raises(BrokerError) as error:
+            attempt()
+        assert error.value.code in (ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH)
+        assert f"'{name}'" in str(error.value)
+
+
+def test_a_timeout_above_the_brokers_own_is_refused(transactions: Transactions) -> None:
+    with pytest.raises(BrokerError) as error:
+        transactions.begin("timeout", 2_000_000_000)
+    assert error.value.code == ErrorCode.INVALID_TRANSACTION_TIMEOUT

@@ -11,7 +11,8 @@ from spark_kafkawire.cluster.v07.cluster import Cluster
 from spark_kafkawire.cluster.v07.segments import start_offset, stop_offset
 from spark_kafkawire.errors import OptionError
 from spark_kafkawire.model import Leader, LogBounds, TopicPartition
-from spark_kafkawire.options import Discovery
+from spark_kafkawire.options import Discovery, StreamOptions
+from spark_kafkawire.planner.stream_planner import StreamPlanner
 from tests.support.settings import net_07
 from tests.support.writing import broker_of
 
@@ -66,3 +67,18 @@ def test_committed_offsets_are_of_later_brokers() -> None:
     cluster = Cluster(Discovery(zookeeper_connect="127.0.0.1:1"), net_07())
     with pytest.raises(OptionError, match=r"'committed' needs kafka\.bootstrap\.servers"):
         cluster.committed_offsets([LOG])
+
+
+def test_a_log_may_be_cut_where_its_segments_start(start_broker: StartBroker) -> None:
+    server = start_broker(0, {"log.file.size": "29"})
+    for _ in range(3):
+        produce(server, "t", 1)
+    log, empty = TopicPartition("t", 1, 0), TopicPartition("t", 2, 0)
+    broker = broker_of(server)
+    assert Cluster(Discovery(broker_list=(broker,)), net_07()).cut_points([log, empty]) == {
+        log: (0, 30),
+        empty: (),
+    }
+    options = {"broker.list": f"0:{broker.host}:{broker.port}", "subscribe": "t", "minPartitions": "2"}
+    tasks = StreamPlanner(StreamOptions.parse(options)).tasks({log: 0}, {log: 45})
+    assert [(task.range.start_offset, task.range.stop_offset) for task in tasks] == [(0, 30), (30, 45)]

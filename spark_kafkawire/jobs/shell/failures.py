@@ -16,6 +16,8 @@ from .java_errors import reason_of
 #: Our error inside of what Spark makes of it, which is many lines.
 _OUR_ERROR: Final = re.compile(r"\bspark_kafkawire\.errors\.(\w+): (.*)")
 
+_TRACEBACK: Final = "Traceback (most recent call last):"
+
 #: What a job fails with: errors of ours, of Spark, and of the operating system, as of a full disk.
 FAILURES: Final = (KafkaWireError, PySparkException, Py4JError, OSError)
 
@@ -37,4 +39,13 @@ def explained(error: Exception) -> tuple[str, ExitCode]:
     kind = getattr(errors, name, KafkaWireError if ours else type(error))
     # What Spark cannot analyse is a column, a format or a path that the user has named.
     is_usage = getattr(kind, "action", None) is Action.FIX_OPTION or issubclass(kind, AnalysisException)
-    return text.partition("\n")[0], ExitCode.USAGE if is_usage else ExitCode.FAILED
+    return _first_line(text), ExitCode.USAGE if is_usage else ExitCode.FAILED
+
+
+def _first_line(text: str) -> str:
+    """The first line; of one that announces a traceback of Python's the error at the end of that, too."""
+    first, *others = text.splitlines() or [""]
+    if not first.endswith(_TRACEBACK):
+        return first
+    raised = next((line for line in others if line and not line[0].isspace()), "")
+    return first.removesuffix(_TRACEBACK) + raised

@@ -7,10 +7,12 @@ with job_session("ingest") as spark:
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Iterator
 from typing import Final
+from zipimport import zipimporter
 
-from pyspark import SparkConf
+from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
 from ...source.datasource import KafkaWireDataSource
@@ -42,5 +44,18 @@ def job_session(job: str) -> Iterator[SparkSession]:
     for key, value in defaults.items():
         builder = builder.config(key, value)
     with builder.getOrCreate() as spark:
+        _lead_streams_to_the_package(spark.sparkContext)
         spark.dataSource.register(KafkaWireDataSource)
         yield spark
+
+
+def _lead_streams_to_the_package(context: SparkContext) -> None:
+    """Let the process that plans a stream, on the driver, find the zip that this is in.
+
+    Spark 4.3 has it look for ``--py-files`` in a folder that it never fills (``streaming_job``). Its
+    environment is that of the context when the data source is registered.
+    """
+    loader = __spec__.loader if __spec__ else None
+    if isinstance(loader, zipimporter):
+        paths = [loader.archive, context.environment.get("PYTHONPATH", "")]
+        context.environment["PYTHONPATH"] = os.pathsep.join(filter(None, paths))

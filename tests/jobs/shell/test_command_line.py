@@ -159,6 +159,15 @@ JVM stacktrace:
 org.apache.spark.sql.AnalysisException
 """
 
+# As Spark tells of one that is not ours.
+FROM_PYTHON = """[STREAM_FAILED] source: Traceback (most recent call last):
+  File "runner.py", line 227, in main
+    command = load(file)
+              ^^^^^^^^^^
+ModuleNotFoundError: No module named 'x'
+ SQLSTATE: 38000
+"""
+
 
 @pytest.mark.parametrize(
     ("error", "line", "code"),
@@ -171,6 +180,11 @@ org.apache.spark.sql.AnalysisException
         (AnalysisException(FROM_SPARK.format("NoSuchError: ours?")), "ours?", ExitCode.FAILED),
         (AnalysisException("[PATH_NOT_FOUND] no path\nJVM stacktrace"), "[PATH_NOT_FOUND] no path", 2),
         (PySparkRuntimeError("[OTHER] why\nJVM stacktrace"), "[OTHER] why", 1),
+        (
+            PySparkRuntimeError(FROM_PYTHON),
+            "[STREAM_FAILED] source: ModuleNotFoundError: No module named 'x'",
+            1,
+        ),
     ],
 )
 def test_an_error_is_one_line_and_tells_the_exit_code(

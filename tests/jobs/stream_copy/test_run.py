@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import subprocess
 import threading
 import time
 from collections.abc import Callable
@@ -24,6 +25,7 @@ from tests.support.polling import INTERVAL_S
 from tests.support.spark_streams import PATIENCE_S, STARTS_MAX, TOO_BUSY
 
 from ..arguments import RunHere
+from ..submitting import ROOT, environment, submit_command
 
 COUNT_07 = sum(count for count, _ in recorded())
 BATCH = 100
@@ -191,3 +193,26 @@ def test_what_ends_the_query_is_one_line(copying: Copying, noida: NoidaBroker) -
     *_, line = err.splitlines()
     assert line.startswith(f"stream_copy: batch 1: {topic} 0 at offset 10 on ")
     assert line.isprintable()
+
+
+@pytest.mark.slow
+def test_spark_submit_runs_it_with_only_the_zip_shipped_and_ends_it_after_the_running_batch(
+    package: Path, noida: NoidaBroker, tmp_path: Path
+) -> None:
+    topic, target = filled(noida, 3000), noida.create_topic(partitions=2)
+    argv = [option("source", noida), option("target", noida), "--topic", topic, "--target-topic", target]
+    argv += ["--checkpoint", str(tmp_path / "checkpoint"), "--keep-partitions", "--json"]
+    command = submit_command(package, ROOT / "jobs" / "stream_copy.py", *argv, "--max-offsets", str(BATCH))
+    for _ in range(STARTS_MAX):
+        with subprocess.Popen(
+            command, env=environment(tmp_path), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        ) as job:
+            with signalled(job.pid, lambda: librdkafka.offsets(noida.bootstrap_servers, target)[1] > 0):
+                out, err = job.communicate()
+        if TOO_BUSY not in err:
+            break
+    assert job.returncode == 0, err
+    summary = json.loads(out)
+    assert summary["ended_by"] == "SIGTERM"
+    assert 0 < summary["messages"] < 3000
+    assert summary["messages"] == len(numbers(noida, target)) == BATCH * summary["batches"]

@@ -47,7 +47,7 @@ while (($#)); do
         words+=("$first:$jars/*$settings")
         if [[ -n $KAFKAWIRE_ARCHIVE && $* == *SparkSubmit* && $* != *launcher.Main* ]]; then
             options+=("-XX:ArchiveClassesAtExit=$KAFKAWIRE_ARCHIVE" '-Xlog:cds*=off')
-        elif [[ -f $archive ]]; then
+        elif [[ -f $archive && $* != *Archive* ]]; then  # else it brings one of its own
             options+=("-XX:SharedArchiveFile=$archive" '-Xlog:cds*=off')
         fi
         shift

@@ -223,6 +223,11 @@ class TestBriefJava:
         told = self.told(home, "-Xmx1g", "-cp", f"{jars}/*", "Main")
         assert told == f"{self.QUICK}<-Xmx1g><-cp><{jars}/a.jar:{jars}/*><Main>"
 
+    def test_who_brings_an_archive_gets_no_other(self, home: Path) -> None:
+        jars = home.parent / "jars"
+        told = self.told(home, "-cp", f"{jars}/*", "-XX:SharedArchiveFile=mine", "Main")
+        assert told == f"{self.QUICK}<-cp><{jars}/a.jar:{jars}/*><-XX:SharedArchiveFile=mine><Main>"
+
     def test_java_runs_as_it_is_where_that_is_asked_for(self, home: Path) -> None:
         path = f"{home.parent}/jars/*"
         assert self.told(home, "-cp", path, "Main", KAFKAWIRE_JAVA="plain") == f"<-cp><{path}><Main>"

@@ -109,7 +109,6 @@ class GroupOffsets(StreamingQueryListener):
         """All batches of the query are known by now; another one may be followed."""
         if str(event.id) == self._followed:
             self._followed = None
-            self._commits.retry()
         self._ends.add(event.runId)
 
     def awaitCommits(self, query: StreamingQueryRun, timeout: float) -> bool:

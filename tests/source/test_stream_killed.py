@@ -2,8 +2,9 @@
 topic none is lost.
 
 ``KAFKAWIRE_STREAM_KILLS=17 KAFKAWIRE_STREAM_WORKERS=2`` kills the driver so often, and before each time so
-many workers under each stream, and prints where the kills fell (``pytest -s``): that are 102 kills of streams
-into Parquet and 51 of the one to a topic. Once is what there is time for with all other tests.
+many workers under each stream, and prints where the kills fell (``pytest -s -o faulthandler_timeout=0``, or
+pytest ends after 20 minutes): that are 102 kills of streams into Parquet, 51 of the one to a topic. Once is
+what there is time for with all other tests.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """A stream over 1,000 partitions in 10 topics: what planning costs, and that it costs the same for ever.
 
-``KAFKAWIRE_STREAM_BATCHES=2000`` plans so many batches, and prints their figures (``pytest -s``).
+``KAFKAWIRE_STREAM_BATCHES=2000`` plans so many batches, and prints their figures (``pytest -s``; with
+``-o faulthandler_timeout=0``, or pytest ends after 20 minutes).
 """
 
 from __future__ import annotations

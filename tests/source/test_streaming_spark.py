@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,9 @@ from tests.support import librdkafka
 from tests.support.foreign import Record
 from tests.support.noida import NoidaBroker
 from tests.support.spark_streams import PATIENCE_S, started
+
+#: How long a broker is away, seconds.
+AWAY_S = float(os.environ.get("KAFKAWIRE_AWAY_S", "2"))
 
 
 def send(noida: NoidaBroker, topic: str, values: range, partition: int = 0) -> None:
@@ -156,9 +160,35 @@ def test_an_end_is_refused_when_the_query_starts(
         run(writer.trigger(availableNow=True))
 
 
-def test_spark_refuses_continuous_triggers(
-    spark: SparkSession, noida: NoidaBroker, topic: str, tmp_path: Path
+@pytest.mark.parametrize(
+    ("trigger", "told"),
+    [
+        ({"continuous": "1 second"}, "does not support continuous processing"),
+        ({"realTime": "5 minutes"}, "REAL_TIME"),
+    ],
+    ids=["continuous", "real-time"],
+)
+def test_spark_refuses_other_triggers(
+    spark: SparkSession, noida: NoidaBroker, topic: str, tmp_path: Path, trigger: dict[str, str], told: str
 ) -> None:
-    writer = stream(spark, noida, topic).writeStream.format("noop")
-    with pytest.raises(Exception, match=r"does not support continuous processing"):
-        run(writer.option("checkpointLocation", str(tmp_path)).trigger(continuous="1 second"))
+    writer = stream(spark, noida, topic).writeStream.format("noop").outputMode("update")
+    with pytest.raises(Exception, match=told):
+        run(writer.option("checkpointLocation", str(tmp_path)).trigger(**trigger))
+
+
+def test_a_running_query_goes_on_when_its_broker_is_back(spark: SparkSession) -> None:
+    with NoidaBroker() as own:
+        topic = own.create_topic()
+        send(own, topic, range(10))
+        rows = stream(spark, own, topic, startingOffsets="earliest")
+        rows = rows.selectExpr("CAST(CAST(value AS STRING) AS INT) value")
+        query = begun(rows.writeStream.format("memory").queryName("back").trigger(processingTime="0 seconds"))
+        try:
+            own.stop()
+            time.sleep(AWAY_S)  # so long it is away
+            own.start()
+            send(own, topic, range(10, 20))
+            query.processAllAvailable()
+            assert sorted(row.value for row in spark.table("back").collect()) == list(range(20))
+        finally:
+            query.stop()

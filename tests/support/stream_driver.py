@@ -1,6 +1,6 @@
 """A driver that somebody kills: it runs streams, each again when it fails, until it is told to end.
 
-    python -m tests.support.stream_driver QUERIES_JSON HOME JAVA_OPTIONS FOLDER
+    python -m tests.support.stream_driver QUERIES_JSON HOME FOLDER
 
 ``QUERIES_JSON`` is ``{name: {"read": options, "write": options}}``, the latter without a topic for Parquet
 files in ``FOLDER/name/out``; Spark is in ``HOME``. Whenever a query begins it writes a line to
@@ -24,17 +24,14 @@ from tests.support.local_spark import local_spark
 
 Options = dict[str, dict[str, str]]
 
-#: A driver that lives for seconds starts in half the processor time without the second compiler.
-JAVA_OPTIONS: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 #: What a killed worker had to do is tried once more within the batch.
 MASTER: Final = "local[2,2]"
 #: How often it looks for queries that have failed, seconds.
 INTERVAL_S: Final = 0.1
 
 
-def main(queries: dict[str, Options], home: str, java_options: str, folder: Path) -> None:
-    settings = {"spark.master": MASTER, "spark.driver.extraJavaOptions": f"{JAVA_OPTIONS} {java_options}"}
-    spark = local_spark("streams that are killed", settings, home)
+def main(queries: dict[str, Options], home: str, folder: Path) -> None:
+    spark = local_spark("streams that are killed", {"spark.master": MASTER}, home)
     running: dict[str, StreamingQuery] = {}
     is_complete = False
     while not is_complete:
@@ -79,4 +76,4 @@ def _note(file: Path, line: str) -> None:
 
 
 if __name__ == "__main__":
-    main(json.loads(sys.argv[1]), sys.argv[2], sys.argv[3], Path(sys.argv[4]))
+    main(json.loads(sys.argv[1]), sys.argv[2], Path(sys.argv[3]))

@@ -45,12 +45,10 @@ TASKS = "planning and starting its tasks"
 ROWS = "reading and writing rows"
 SINK = "the sink's commit"
 DONE = "writing that it is done"
+#: Each stream has one; those that tasks run in are shared.
+PLANNING_PROCESS = "planning process"
 #: ``TASKS`` and ``ROWS``, of a sink that leaves nothing on the disk.
 TASKS_AND_ROWS = "planning its tasks, reading and writing"
-
-#: From so many kills on the classes that a driver loads are kept for the next ones, which start in half the
-#: time then; to write them down takes some 20 s.
-ARCHIVE_FROM: Final = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +103,11 @@ class Batches:
             return TASKS_AND_ROWS, planned
         return (ROWS if self._has_begun_files(planned) else TASKS), planned
 
+    def begun(self) -> int:
+        """How often the query was begun."""
+        file = self._folder / "runs"
+        return file.read_text().count("\n") if file.exists() else 0
+
     @property
     def is_idle(self) -> bool:
         """Whether all batches that were planned are done."""
@@ -144,11 +147,11 @@ class Batches:
 class Driver:
     """The driver in a process group of its own, with all that it starts."""
 
-    def __init__(self, streams: Mapping[str, Stream], folder: Path, java_options: str) -> None:
+    def __init__(self, streams: Mapping[str, Stream], folder: Path) -> None:
         self._folder = folder
         queries = {name: {"read": stream.read, "write": stream.write} for name, stream in streams.items()}
         argv = [sys.executable, "-m", "tests.support.stream_driver"]
-        argv += [json.dumps(queries), home_with_byte_code(), java_options, str(folder)]
+        argv += [json.dumps(queries), home_with_byte_code(), str(folder)]
         with (folder / "log").open("ab") as log:
             self._process = subprocess.Popen(argv, cwd=ROOT, stdout=log, stderr=log, start_new_session=True)
 
@@ -178,19 +181,8 @@ class Driver:
         return ""
 
     def await_end(self) -> None:
-        """Wait until it has read all there is, and its JVM has ended, too."""
+        """Wait until it has read all there is."""
         assert self._process.wait(PATIENCE_S) == 0, (self._folder / "log").read_text()[-4000:]
-        poll(lambda: not self._group(), "the end of the driver's JVM", PATIENCE_S)
-
-    def _group(self) -> list[psutil.Process]:
-        """The processes that end with the driver, sooner or later."""
-        found = []
-        for process in psutil.process_iter():
-            with contextlib.suppress(psutil.NoSuchProcess, ProcessLookupError):
-                is_there = process.status() != psutil.STATUS_ZOMBIE
-                if is_there and os.getpgid(process.pid) == self._process.pid:
-                    found.append(process)
-        return found
 
 
 def _role(process: psutil.Process) -> str | None:
@@ -198,7 +190,7 @@ def _role(process: psutil.Process) -> str | None:
     with contextlib.suppress(psutil.NoSuchProcess):
         words = process.cmdline()
         if any("python_streaming_source_runner" in word for word in words):
-            return "planning process"
+            return PLANNING_PROCESS
         if "pyspark.daemon" in words:
             parent = process.parent()
             is_forked = parent is not None and "pyspark.daemon" in parent.cmdline()
@@ -207,9 +199,9 @@ def _role(process: psutil.Process) -> str | None:
 
 
 @contextlib.contextmanager
-def driver(streams: Mapping[str, Stream], folder: Path, java_options: str = "") -> Iterator[Driver]:
+def driver(streams: Mapping[str, Stream], folder: Path) -> Iterator[Driver]:
     """A driver until the block ends, one way or the other."""
-    running = Driver(streams, folder, java_options)
+    running = Driver(streams, folder)
     try:
         yield running
     finally:
@@ -229,9 +221,8 @@ class Killer:
 
     def run(self, driver_kills: int, workers_per_driver: int) -> None:
         """Kill so many drivers, and before each so many workers of each stream; let the last one end."""
-        java_options = self._archive() if driver_kills >= ARCHIVE_FROM else ""
         for _ in range(driver_kills):
-            with driver(self._streams, self._folder, java_options) as running:
+            with driver(self._streams, self._folder) as running:
                 for name in [*self._streams] * workers_per_driver:
                     self._kill_a_worker(running, name)
                 for name in self._streams:
@@ -241,28 +232,23 @@ class Killer:
                 running.kill()
             self.kills += [Kill(name, "driver", *place) for name, place in found.items()]
         (self._folder / "complete").touch()
-        with driver(self._streams, self._folder, java_options) as running:
+        with driver(self._streams, self._folder) as running:
             running.await_end()
-
-    def _archive(self) -> str:
-        """Let a driver run to its end and write down the classes that it has loaded; how others get them."""
-        folder = self._folder / "archive"
-        folder.mkdir()
-        (folder / "complete").touch()
-        for name in self._streams:
-            self._some(name)
-        with driver(self._streams, folder, f"-XX:ArchiveClassesAtExit={folder / 'classes'}") as running:
-            running.await_end()
-        return f"-XX:SharedArchiveFile={folder / 'classes'}"
 
     def _kill_a_worker(self, running: Driver, name: str) -> None:
         """Kill one of the Python processes while a stream has something to do."""
         victim = ""
         while not victim:
             self._await_moment(running, name)
-            step, batch = self._batches[name].step()
+            places = {each: batches.step() for each, batches in self._batches.items()}
+            begun = {each: batches.begun() for each, batches in self._batches.items()}
             victim = running.kill_a_worker(self._draw)
-        self.kills.append(Kill(name, victim, step, batch))
+        if victim == PLANNING_PROCESS:  # of which stream, tells who is started again
+            name = poll(lambda: self._begun_since(begun), f"a stream begun after {begun}", PATIENCE_S)
+        self.kills.append(Kill(name, victim, *places[name]))
+
+    def _begun_since(self, before: Mapping[str, int]) -> str:
+        return next((each for each, count in before.items() if self._batches[each].begun() > count), "")
 
     def _await_moment(self, running: Driver, name: str) -> None:
         """Until a stream writes something down, and a random while longer."""

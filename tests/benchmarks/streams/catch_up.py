@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from statistics import median
 from typing import Final
 
 from pyspark.sql import SparkSession
@@ -12,65 +11,82 @@ from ..measure import Figure, interleaved, say
 from ..processes import CpuMeter
 from ..writing import PARTITIONS
 from .backlog import VALUE, VALUE_SIZE, ready_made, write_topic
-from .queries import Options, Side, one_micro_batch
+from .queries import Options, Side, Taken, batch_read, one_micro_batch
 from .tables import print_table
 
-_OURS, _THEIRS, _READY = "kafkawire", "Spark's connector", "ready-made batches"
-_OUR_VALUES, _READY_VALUES = f"{_OURS}, `value` alone", f"{_READY}, `value` alone"
+_OURS, _OUR_VALUES = "stream, kafkawire", "stream, kafkawire, `value` alone"
+_BATCH, _BATCH_VALUES = "batch, kafkawire", "batch, kafkawire, `value` alone"
+_THEIRS, _THEIR_VALUES = "stream, Spark's connector", "stream, Spark's connector, `value` alone"
+_READY, _READY_VALUES = "stream, ready-made batches", "stream, ready-made batches, `value` alone"
 #: Which read is compared with which other one, and how many times as fast it is to be.
 _COMPARED: Final = (
-    (f"stream, {_OURS}", f"batch, {_OURS}", 0.9),
-    (f"stream, {_OUR_VALUES}", f"batch, {_OUR_VALUES}", None),
-    (f"stream, {_OURS}", f"stream, {_THEIRS}", 2.3),
-    (f"stream, {_OUR_VALUES}", f"stream, {_THEIRS}", 4.5),
-    (f"stream, {_READY}", f"stream, {_THEIRS}", None),
-    (f"stream, {_READY_VALUES}", f"stream, {_THEIRS}", None),
+    (_OURS, _BATCH, 0.9),
+    (_OUR_VALUES, _BATCH_VALUES, None),
+    (_OURS, _THEIRS, 2.3),
+    (_OUR_VALUES, _THEIRS, 4.5),
+    (_OUR_VALUES, _THEIR_VALUES, None),
+    (_READY, _THEIRS, None),
+    (_READY_VALUES, _THEIRS, None),
 )
 _ROLES: Final = ("jvm", "worker", "broker")
+#: Rows of a read that wakes the workers.
+_FEW: Final = 1_000
+
+Runs = dict[str, Callable[[], None]]
 
 
 def catch_up(spark: SparkSession, servers: str, rounds: int, records: int) -> Iterator[Figure]:
     """All of a topic in one micro-batch. What counts of a query is its trigger, without the start of its
-    Python process, which a query does once."""
+    Python process, which a query does once.
+
+    Spark ends Python workers that nobody asked for a minute, and new ones import all they need: before each
+    run, whoever reads, they read a few rows.
+    """
     say(f"catch-up: {records:,} records of {VALUE_SIZE} bytes")
-    sides = _sides(write_topic(spark, servers, "backlog", records), records)
-    triggers_s: dict[str, list[float]] = {f"stream, {name}": [] for name in sides}
-    runs: dict[str, Callable[[], None]] = {}
-    for name, side in sides.items():
-        stream = f"stream, {name}"
-        runs[stream] = one_micro_batch(side.stream(spark), records, triggers_s[stream])
-        runs[f"batch, {name}"] = _batch(spark, side)
-    meter = CpuMeter()
-    whole_s = interleaved({name: meter.metered(name, run) for name, run in runs.items()}, rounds)
-    # The first trigger is of the run that warms up.
-    read_s = {name: median(triggers_s[name][1:] if name in triggers_s else whole_s[name]) for name in runs}
-    _print(read_s, {name: median(each) for name, each in whole_s.items()}, meter, records)
+    runs, taken = _runs(spark, write_topic(spark, servers, "backlog", records), records)
+    few = Side("kafkawire", write_topic(spark, servers, "few", _FEW))
+    wake, meter = batch_read(few, spark, Taken()), CpuMeter()
+    interleaved({name: _both(wake, meter.metered(name, run)) for name, run in runs.items()}, rounds)
+    _print(taken, meter, records)
     for name, other, target in _COMPARED:
-        speed = read_s[other] / read_s[name]
+        speed = taken[other].medians[0] / taken[name].medians[0]
         yield Figure(f"catch-up: {name}, to {other}", "times_as_fast", speed, target)
 
 
-def _sides(topic: Options, records: int) -> dict[str, Side]:
-    rows = records // PARTITIONS
-    return {
-        _OURS: Side("kafkawire", topic),
-        _THEIRS: Side("kafka", topic),
-        _READY: ready_made(rows),
-        _OUR_VALUES: Side("kafkawire", topic, VALUE),
-        _READY_VALUES: ready_made(rows, columns=VALUE),
+def _runs(spark: SparkSession, topic: Options, records: int) -> tuple[Runs, dict[str, Taken]]:
+    """All reads, and where they tell what they took."""
+    ours, our_values = Side("kafkawire", topic), Side("kafkawire", topic, VALUE)
+    theirs, rows = Side("kafka", topic).stream(spark), records // PARTITIONS
+    streams = {
+        _OURS: ours.stream(spark),
+        _OUR_VALUES: our_values.stream(spark),
+        _THEIRS: theirs,
+        # It has no schema to choose: all columns are made, and the others dropped.
+        _THEIR_VALUES: theirs.select("value"),
+        _READY: ready_made(rows).stream(spark),
+        _READY_VALUES: ready_made(rows, columns=VALUE).stream(spark),
     }
+    batches = {_BATCH: ours, _BATCH_VALUES: our_values}
+    taken = {name: Taken() for name in (*streams, *batches)}
+    runs = {name: one_micro_batch(frame, records, taken[name]) for name, frame in streams.items()}
+    runs |= {name: batch_read(side, spark, taken[name]) for name, side in batches.items()}
+    return runs, taken
 
 
-def _batch(spark: SparkSession, side: Side) -> Callable[[], None]:
-    return lambda: side.batch(spark).write.format("noop").mode("overwrite").save()
+def _both(first: Callable[[], None], then: Callable[[], None]) -> Callable[[], None]:
+    def run() -> None:
+        first()
+        then()
+
+    return run
 
 
-def _print(read_s: Mapping[str, float], whole_s: Mapping[str, float], meter: CpuMeter, records: int) -> None:
+def _print(taken: Mapping[str, Taken], meter: CpuMeter, records: int) -> None:
     rows = []
-    for name, seconds in read_s.items():
+    for name, each in taken.items():
+        read_s, whole_s = each.medians
         spent = meter.ns_per_row(name, records)
-        speed = records / seconds / 1e6
-        times = [f"{seconds:.2f}", f"{whole_s[name]:.2f}", f"{speed:.2f}"]
+        times = [f"{read_s:.2f}", f"{whole_s:.2f}", f"{records / read_s / 1e6:.2f}"]
         rows.append([name, *times, *(str(spent.get(role, 0)) for role in _ROLES)])
     cpu = [f"CPU ns/row: {role}" for role in _ROLES]
     print_table(["read", "s", "s with the query's start", "million rows/s", *cpu], rows)

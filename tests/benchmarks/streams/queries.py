@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import pairwise
 from statistics import median
 from tempfile import TemporaryDirectory
+from time import perf_counter
 from typing import Any, Final, Self
 
 from pyspark.sql import DataFrame, SparkSession
@@ -85,15 +86,42 @@ def _medians(rows: Sequence[Mapping[str, float]]) -> dict[str, float]:
     return {name: median(row.get(name, 0) for row in rows) for row in rows for name in row}
 
 
-def one_micro_batch(frame: DataFrame, rows: int, trigger_s: list[float]) -> Callable[[], None]:
-    """Reads all there is in one micro-batch, into nothing; the seconds of its trigger are added."""
+@dataclass(slots=True)
+class Taken:
+    """Seconds of each run of a read: of what counts, and with the start of the query."""
+
+    read_s: list[float] = field(default_factory=list)
+    whole_s: list[float] = field(default_factory=list)
+
+    @property
+    def medians(self) -> tuple[float, float]:
+        """Of both; the first run is for warming up."""
+        return median(self.read_s[1:]), median(self.whole_s[1:])
+
+
+def batch_read(side: Side, spark: SparkSession, taken: Taken) -> Callable[[], None]:
+    """Reads what there is, into nothing."""
 
     def run() -> None:
+        began_s = perf_counter()
+        side.batch(spark).write.format("noop").mode("overwrite").save()
+        taken.whole_s.append(perf_counter() - began_s)
+        taken.read_s.append(taken.whole_s[-1])
+
+    return run
+
+
+def one_micro_batch(frame: DataFrame, rows: int, taken: Taken) -> Callable[[], None]:
+    """Reads all there is in one micro-batch, into nothing; what counts is the time of its trigger."""
+
+    def run() -> None:
+        began_s = perf_counter()
         with _started(frame.writeStream.format("noop").trigger(availableNow=True)) as query:
             query.awaitTermination()
+            taken.whole_s.append(perf_counter() - began_s)
             [progress] = [each for each in query.recentProgress if each.numInputRows]
         assert progress.numInputRows == rows, f"{progress.numInputRows} rows, not {rows}"
-        trigger_s.append(progress.durationMs["triggerExecution"] / 1000)
+        taken.read_s.append(progress.durationMs["triggerExecution"] / 1000)
 
     return run
 

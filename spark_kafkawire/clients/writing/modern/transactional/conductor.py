@@ -48,12 +48,14 @@ class Conductor:
         self._options = options
         self._driver = driver
         self.timeout_ms = timeout_ms
-        #: The pattern of this run's attempts; none before it began.
-        self._own = ""
+        #: The pattern of the ids of attempts that are over once this write is: all of the name in a stream,
+        #: which takes its name over twice a batch, and the second time with tasks that wait to be committed.
+        self._over = f"{re.escape(driver.prefix)}-[0-9]+-[0-9A-Za-z.]+"
 
     @classmethod
     def begin(cls, options: WriteOptions, batch: BatchId | None = None) -> Self:
-        """Take the name over, finish what was decided before, and sweep away what was not.
+        """Take the name over, finish what was decided before, and sweep away what was not. ``batch`` is None
+        for streams, which sweep when a batch is done.
 
         Raises ``OptionError`` (fatal) for brokers without transactions, a timeout that is too long, records
         of others, and a batch that may not be written now; ``DeliveryError`` where brokers fail.
@@ -68,8 +70,9 @@ class Conductor:
             raise DeliveryError(conductor._driver.failure)
         if batch is not None and (fault := conductor._driver.fault_of(batch)):
             raise OptionError(f"option batch: {fault}")
-        conductor._sweep(metadata, f"{re.escape(prefix)}-[0-9]+-[0-9A-Za-z.]+")
-        conductor._own = f"{re.escape(prefix)}-[0-9]+-{re.escape(conductor.nonce)}[.][0-9]+"
+        if batch is not None:
+            conductor._sweep(metadata, conductor._over)
+            conductor._over = f"{re.escape(prefix)}-[0-9]+-{re.escape(conductor.nonce)}[.][0-9]+"
         return conductor
 
     @property
@@ -96,7 +99,7 @@ class Conductor:
         if failure:
             _log.warning("all is committed, and that could not be noted: %s", failure)
         if write.open:
-            self._sweep(metadata, self._own)
+            self._sweep(metadata, self._over)
             _log.info(
                 "committed %d transaction(s) of %s in %.3f s",
                 *(len(write.open), quoted(self._driver.prefix), time.monotonic() - began_s),
@@ -107,7 +110,7 @@ class Conductor:
         self._driver = self._driver.undo(write)
         metadata = self._run_anew()
         if self._driver.step is DriverStep.ABORTED:
-            self._sweep(metadata, self._own)
+            self._sweep(metadata, self._over)
             return "nothing of it is there"
         if self._driver.step is DriverStep.DONE:
             return "it had been decided, and all of it is there"

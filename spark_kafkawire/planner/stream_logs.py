@@ -7,16 +7,17 @@ asked again, for as long as the options' patience says; what was there and is no
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import time
 import uuid
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Final, TypeVar
 
 from ..cluster.cluster import Cluster, cluster_of
-from ..errors import KafkaWireError, UnknownTopicError, shown
+from ..errors import Action, KafkaWireError, UnknownTopicError, shown
 from ..model import Generation, LogBounds, TopicPartition
 from ..net.retry import Attempts
 from ..options import ReadOptions
@@ -46,6 +47,21 @@ _LOOKS: Final[Mapping[Generation, _Look]] = MappingProxyType(
 #: How long after its last answer a topic that is not there is asked for again, seconds: nobody says at once
 #: that there is none.
 _MISSING_AGE_S: Final = 5.0
+
+
+class GoneSinceError(KafkaWireError):
+    """A topic was deleted after the look at which there are: the next one tells what that means."""
+
+    action = Action.REFRESH
+
+
+@contextlib.contextmanager
+def gone_since() -> Iterator[None]:
+    """Ask again from the start where a topic is gone about which is asked because it was there."""
+    try:
+        yield
+    except UnknownTopicError as error:
+        raise GoneSinceError(str(error)) from error
 
 
 class StreamLogs:
@@ -91,7 +107,7 @@ class StreamLogs:
         Logs of a topic that was deleted and made anew since the last look are left out, until
         ``accept_new_topics``.
         """
-        bounds = self.ask(lambda cluster: self._bounds(cluster, self._there(cluster, known)))
+        bounds = self.ask(lambda cluster: self._bounds_there(cluster, known))
         ids = self._ids(bounds)
         anew = {topic for topic, id_ in ids.items() if self._topic_ids.get(topic, id_) != id_}
         self._topic_ids = {**ids, **self._topic_ids}
@@ -126,6 +142,13 @@ class StreamLogs:
     def _bounds(self, cluster: Cluster, logs: tuple[TopicPartition, ...]) -> dict[TopicPartition, LogBounds]:
         leaders = cluster.leaders_of(logs)  # those of missing brokers are left out, where that is borne
         return cluster.bounds([log for log in logs if log in leaders])
+
+    def _bounds_there(
+        self, cluster: Cluster, known: Collection[TopicPartition]
+    ) -> dict[TopicPartition, LogBounds]:
+        logs = self._there(cluster, known)
+        with gone_since():
+            return self._bounds(cluster, logs)
 
     def _there(self, cluster: Cluster, known: Collection[TopicPartition]) -> tuple[TopicPartition, ...]:
         if self._is_old:

@@ -35,7 +35,7 @@ from ..options import LimitKind, StreamOptions
 from .batch import covers
 from .ranges import split
 from .stream import Bounds, Losses, losses, must_wait, next_offsets, ranges_between, until
-from .stream_logs import StreamLogs
+from .stream_logs import StreamLogs, gone_since
 from .stream_offsets import UNPINNED, Offsets
 from .stream_start import QueryStart
 
@@ -173,9 +173,7 @@ class StreamPlanner:
         """Where new logs begin; 0 for one that is gone by now, which ``_leaders`` tells."""
         if not logs:
             return {}
-        leaders = self._leaders(dict.fromkeys(logs, 0))
-        there = [log for log in logs if log in leaders]
-        bounds = self._logs.ask(lambda cluster: cluster.bounds(there))
+        bounds = self._logs.ask(lambda cluster: _bounds_of(cluster, logs))
         return {log: bounds[log].earliest if log in bounds else 0 for log in logs}
 
     def _leaders(self, starts: Offsets) -> Mapping[TopicPartition, Leader]:
@@ -209,6 +207,13 @@ class StreamPlanner:
 
 def _latest(bounds: Bounds) -> dict[TopicPartition, int]:
     return {log: found.latest for log, found in bounds.items()}
+
+
+def _bounds_of(cluster: Cluster, logs: list[TopicPartition]) -> Bounds:
+    """The bounds of those of the logs that are there."""
+    leaders = _leaders_of(cluster, logs)
+    with gone_since():
+        return cluster.bounds([log for log in logs if log in leaders])
 
 
 def _leaders_of(cluster: Cluster, logs: list[TopicPartition]) -> Mapping[TopicPartition, Leader]:

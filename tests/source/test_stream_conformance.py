@@ -487,6 +487,11 @@ def test_include_headers_does_not_break_an_old_checkpoint(noida: NoidaBroker, to
     assert row["headers"] == [{"key": "a", "value": b"1"}]
 
 
+def test_group_id_prefix_and_group_id_change_nothing(noida: NoidaBroker, topic: str) -> None:
+    for given in ({"groupIdPrefix": "mine"}, {"kafka.group.id": "mine"}):
+        assert query(noida, topic, startingOffsets="earliest", **given).values() == [numbers(range(20))]
+
+
 def test_null_keys_and_null_values(noida: NoidaBroker, topic: str) -> None:
     running = query(noida, topic)
     running.batch()

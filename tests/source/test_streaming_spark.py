@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from pyspark.errors import AnalysisException, StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.functions import expr, window
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
@@ -192,3 +193,51 @@ def test_a_running_query_goes_on_when_its_broker_is_back(spark: SparkSession) ->
             assert sorted(row.value for row in spark.table("back").collect()) == list(range(20))
         finally:
             query.stop()
+
+
+def test_a_stream_that_is_joined_with_itself_has_only_one_offset_in_the_log(
+    spark: SparkSession, noida: NoidaBroker, topic: str, tmp_path: Path
+) -> None:
+    rows = stream(spark, noida, topic, startingOffsets="earliest").selectExpr("CAST(value AS STRING) v")
+    joined = rows.join(rows.selectExpr("v w"), expr("v = w"))
+    writer = joined.writeStream.format("parquet").option("checkpointLocation", str(tmp_path / "c"))
+    run(writer.trigger(availableNow=True), str(tmp_path / "out"))
+    [offsets] = set((tmp_path / "c" / "offsets" / "0").read_text().splitlines()[2:])
+    assert json.loads(offsets) == {topic: {"0": 10, "1": 10}}
+    assert spark.read.parquet(str(tmp_path / "out")).count() == 20
+
+
+def test_a_watermark_closes_windows_of_the_records_own_times(
+    spark: SparkSession, noida: NoidaBroker, tmp_path: Path
+) -> None:
+    topic = noida.create_topic()
+    rows = stream(spark, noida, topic, startingOffsets="earliest").withWatermark("timestamp", "10 seconds")
+    counted = (
+        rows.groupBy(window("timestamp", "5 seconds"))
+        .count()
+        .selectExpr("unix_seconds(window.start)", "count")
+    )
+    writer = counted.writeStream.format("parquet").outputMode("append").trigger(availableNow=True)
+    writer = writer.option("checkpointLocation", str(tmp_path / "c"))
+    for second in (10, 11, 12, 13, 14, 25):
+        record = Record(b"v", timestamp_ms=1000 * second)
+        librdkafka.produce(noida.bootstrap_servers, topic, [record])
+    run(writer, str(tmp_path / "out"))
+    assert [tuple(row) for row in spark.read.parquet(str(tmp_path / "out")).collect()] == [(10, 5)]
+
+
+def test_streams_of_which_one_has_no_new_data_go_on_together(
+    spark: SparkSession, noida: NoidaBroker, topic: str
+) -> None:
+    other = noida.create_topic()
+    both = stream(spark, noida, topic).union(stream(spark, noida, other))
+    values = both.selectExpr("CAST(CAST(value AS STRING) AS INT) value")
+    query = begun(values.writeStream.format("memory").queryName("both").trigger(processingTime="0 seconds"))
+    try:
+        query.processAllAvailable()
+        for number, name in enumerate((topic, topic, other, other, topic)):
+            send(noida, name, range(number, number + 1))
+            query.processAllAvailable()
+            assert sorted(row["value"] for row in spark.table("both").collect()) == list(range(number + 1))
+    finally:
+        query.stop()

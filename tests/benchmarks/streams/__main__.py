@@ -4,7 +4,8 @@
 
 One broker with full JIT serves everybody from the page cache. It shares the machine's cores with Spark's JVM
 and the Python workers, whoever reads: nothing is pinned, all sides take turns, and the tables tell what each
-process spent. They are Markdown; it exits with 1 where something that was asked for is missed.
+process spent. They are Markdown; it exits with 1 where something that was asked for is missed. A
+BrokenPipeError on stderr is of a Python worker that Spark ended because nobody asked it for a minute.
 """
 
 from __future__ import annotations

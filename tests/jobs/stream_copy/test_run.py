@@ -204,11 +204,13 @@ def test_spark_submit_runs_it_with_only_the_zip_shipped_and_ends_it_after_the_ru
     argv += ["--checkpoint", str(tmp_path / "checkpoint"), "--keep-partitions", "--json"]
     command = submit_command(package, ROOT / "jobs" / "stream_copy.py", *argv, "--max-offsets", str(BATCH))
     for _ in range(STARTS_MAX):
-        with subprocess.Popen(
-            command, env=environment(tmp_path), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-        ) as job:
-            with signalled(job.pid, lambda: librdkafka.offsets(noida.bootstrap_servers, target)[1] > 0):
-                out, err = job.communicate()
+        with (
+            subprocess.Popen(
+                command, env=environment(tmp_path), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+            ) as job,
+            signalled(job.pid, lambda: librdkafka.offsets(noida.bootstrap_servers, target)[1] > 0),
+        ):
+            out, err = job.communicate()
         if TOO_BUSY not in err:
             break
     assert job.returncode == 0, err

@@ -22,8 +22,12 @@ from .files import Batch
 
 KAFKA: Final = "kafka"
 KAFKAWIRE: Final = "kafkawire"
-_KINDS: Final[Mapping[Generation, str]] = MappingProxyType(
-    {Generation.V07: "Kafka 0.7", Generation.MODERN: "Kafka 0.8 or later"}
+#: What a generation is called, and who reads it.
+_KINDS: Final[Mapping[Generation, tuple[str, frozenset[str]]]] = MappingProxyType(
+    {
+        Generation.V07: ("Kafka 0.7", frozenset((KAFKAWIRE,))),
+        Generation.MODERN: ("Kafka 0.8 or later", frozenset((KAFKA, KAFKAWIRE))),
+    }
 )
 
 
@@ -65,7 +69,7 @@ class Source:
     def kind(self) -> str:
         """The same, for people."""
         generation = self.generation
-        return "not Kafka's" if generation is None else _KINDS[generation]
+        return "not Kafka's" if generation is None else _KINDS[generation][0]
 
     @property
     def offsets(self) -> dict[TopicPartition, int]:
@@ -82,7 +86,7 @@ class Source:
         """What the connector needs to go on here."""
         if self.generation is None:
             return Need.NOT_KAFKA
-        if target == KAFKA and self.generation is Generation.V07:
+        if target not in _KINDS[self.generation][1]:
             return Need.ONLY_OURS
         if not self.first:
             return Need.NOTHING

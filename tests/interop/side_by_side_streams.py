@@ -9,7 +9,8 @@ the file of the answers gets::
      "stories": {NAME: ANSWER}}
 
 The contenders are ``kafka``, ``kafkawire`` and ``in turn``, which goes from one to the other on one
-checkpoint. All read the same topic. Rows are those of each batch, in the order of their text.
+checkpoint. All read the same topic. Rows are those of each batch, in the order of their text. The
+checkpoints are beside the file of the answers.
 """
 
 from __future__ import annotations
@@ -17,7 +18,6 @@ from __future__ import annotations
 import itertools
 import json
 import sys
-import tempfile
 import time
 import traceback
 from collections.abc import Callable, Iterator
@@ -57,11 +57,11 @@ class Contender:
     """One checkpoint of a scenario, and what its batches had."""
 
     def __init__(
-        self, spark: SparkSession, scenario: Scenario, topic: Topic, formats: tuple[str, ...]
+        self, spark: SparkSession, folder: Path, scenario: Scenario, topic: Topic, formats: tuple[str, ...]
     ) -> None:
         self._spark, self._scenario, self._topic = spark, scenario, topic
         self._formats: Iterator[str] = itertools.cycle(formats)
-        self._checkpoint = Path(tempfile.mkdtemp(prefix=f"{scenario.name}-"))
+        self._checkpoint = folder
         self._batches: dict[int, list[str]] = {}
         self._error: str | None = None
 
@@ -121,9 +121,12 @@ def _shown(value: Any) -> str:
     return bytes(value).hex() if isinstance(value, bytearray) else str(value)
 
 
-def _play(spark: SparkSession, servers: str, scenario: Scenario) -> dict[str, Any]:
+def _play(spark: SparkSession, servers: str, folder: Path, scenario: Scenario) -> dict[str, Any]:
     topic = scenario.make(servers, scenario.name)
-    contenders = {name: Contender(spark, scenario, topic, formats) for name, formats in CONTENDERS.items()}
+    contenders = {
+        name: Contender(spark, folder / f"{scenario.name} {name}", scenario, topic, formats)
+        for name, formats in CONTENDERS.items()
+    }
     if scenario.name not in TAKEN_OVER:
         del contenders["in turn"]
     if scenario.trigger is Trigger.RUNNING:
@@ -164,17 +167,17 @@ def _told(name: str, play: Callable[[], Any]) -> Any:
 def main() -> None:
     """Play the scenarios and the stories."""
     asked = json.load(sys.stdin)
-    servers = asked["servers"]
+    servers, folder = asked["servers"], Path(sys.argv[1]).parent
     settings = {"spark.jars": ",".join(asked["jars"]), "spark.sql.shuffle.partitions": "1"}
     spark = local_spark("streams side by side", {**settings, "spark.log.level": "OFF"})
 
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         scenarios = {
-            name: pool.submit(_told, name, partial(_play, spark, servers, BY_NAME[name]))
+            name: pool.submit(_told, name, partial(_play, spark, servers, folder, BY_NAME[name]))
             for name in asked["scenarios"]
         }
         stories = {
-            name: pool.submit(_told, name, partial(STORIES[name], spark, servers))
+            name: pool.submit(_told, name, partial(STORIES[name], spark, servers, folder))
             for name in asked["stories"]
         }
         answers = {

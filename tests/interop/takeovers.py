@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import sys
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
@@ -28,10 +27,10 @@ EARLIEST: Final = {"startingOffsets": "earliest"}
 class Story:
     """A query on one checkpoint, with a topic of its own."""
 
-    def __init__(self, spark: SparkSession, servers: str, name: str) -> None:
+    def __init__(self, spark: SparkSession, servers: str, folder: Path, name: str) -> None:
         self._spark = spark
         self.topic = Topic(servers, f"story-{name}")
-        self.folder = Path(tempfile.mkdtemp(prefix=f"story-{name}-"))
+        self.folder = folder / f"story-{name}"
         self.checkpoint = self.folder / "checkpoint"
 
     def frame(self, source: str, **options: str) -> DataFrame:
@@ -73,9 +72,9 @@ class Story:
         return run_checkpoints(str(self.checkpoint), target, sys.stdout, write=True, json=True)
 
 
-def parquet(spark: SparkSession, servers: str) -> Any:
+def parquet(spark: SparkSession, servers: str, folder: Path) -> Any:
     """A stream into Parquet, four times from one to the other."""
-    story = Story(spark, servers, "parquet")
+    story = Story(spark, servers, folder, "parquet")
     story.topic.create()
     out = str(story.folder / "out")
     for number, source in enumerate(("kafka", "kafkawire", "kafka", "kafkawire")):
@@ -86,9 +85,9 @@ def parquet(spark: SparkSession, servers: str) -> Any:
     return sorted([row["partition"], row["offset"]] for row in spark.read.parquet(out).collect())
 
 
-def state(spark: SparkSession, servers: str) -> Any:
+def state(spark: SparkSession, servers: str, folder: Path) -> Any:
     """What was seen by one connector is a duplicate to the other."""
-    story = Story(spark, servers, "state")
+    story = Story(spark, servers, folder, "state")
     story.topic.create(1)
     seen: list[list[str]] = []
 
@@ -105,9 +104,9 @@ def state(spark: SparkSession, servers: str) -> Any:
     return [values for values in seen if values]
 
 
-def crashed(spark: SparkSession, servers: str) -> Any:
+def crashed(spark: SparkSession, servers: str, folder: Path) -> Any:
     """A batch that one has not finished is finished by the other, both ways."""
-    story = Story(spark, servers, "crashed")
+    story = Story(spark, servers, folder, "crashed")
     story.topic.create(1)
     runs = []
     for source in ("kafka", "kafkawire", "kafka"):
@@ -117,9 +116,9 @@ def crashed(spark: SparkSession, servers: str) -> Any:
     return runs
 
 
-def first_of_kafka(spark: SparkSession, servers: str) -> Any:
+def first_of_kafka(spark: SparkSession, servers: str, folder: Path) -> Any:
     """The first batch of Spark's own is not finished; its start was 3."""
-    story = Story(spark, servers, "first-of-kafka")
+    story = Story(spark, servers, folder, "first-of-kafka")
     story.topic.create(1)
     story.topic.put(5)
     runs = [story.read("kafka", startingOffsets=json.dumps({story.topic.name: {"0": 3}}))]
@@ -130,9 +129,9 @@ def first_of_kafka(spark: SparkSession, servers: str) -> Any:
     return runs
 
 
-def first_of_kafkawire(spark: SparkSession, servers: str) -> Any:
+def first_of_kafkawire(spark: SparkSession, servers: str, folder: Path) -> Any:
     """The first batch of ours, which pins the latest offsets, is not finished."""
-    story = Story(spark, servers, "first-of-kafkawire")
+    story = Story(spark, servers, folder, "first-of-kafkawire")
     story.topic.create(1)
     story.topic.put(5)
     runs = [story.read("kafkawire")]
@@ -144,7 +143,7 @@ def first_of_kafkawire(spark: SparkSession, servers: str) -> Any:
     return runs
 
 
-STORIES: Final[dict[str, Callable[[SparkSession, str], Any]]] = {
+STORIES: Final[dict[str, Callable[[SparkSession, str, Path], Any]]] = {
     "parquet": parquet,
     "state": state,
     "crashed": crashed,

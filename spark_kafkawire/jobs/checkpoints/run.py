@@ -62,7 +62,7 @@ def _standing(batch: Batch | None) -> str:
 
 def _tables(sources: tuple[Source, ...]) -> Iterator[str]:
     for source in sources:
-        if source.generation is None:
+        if not source.is_kafka:
             yield f"source {source.number} {Need.NOT_KAFKA.value}"
             continue
         yield f"source {source.number}: {source.kind}, offsets written by format({source.writer})"

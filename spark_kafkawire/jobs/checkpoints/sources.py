@@ -61,21 +61,19 @@ class Source:
     first: bool
 
     @property
-    def generation(self) -> Generation | None:
-        """Which Kafka the offsets are of; None where they are not Kafka's."""
-        return next((each for each in LOG_SYNTAX if self._offsets(each) is not None), None)
+    def is_kafka(self) -> bool:
+        """Whether its offsets are Kafka's."""
+        return self._read is not None
 
     @property
     def kind(self) -> str:
-        """The same, for people."""
-        generation = self.generation
-        return "not Kafka's" if generation is None else _KINDS[generation][0]
+        """Which Kafka they are of, for people."""
+        return _KINDS[self._read[0]][0] if self._read else "not Kafka's"
 
     @property
     def offsets(self) -> dict[TopicPartition, int]:
         """Where the last batch ends."""
-        generation = self.generation
-        return (self._offsets(generation) or {}) if generation is not None else {}
+        return self._read[1] if self._read else {}
 
     @property
     def writer(self) -> str:
@@ -84,9 +82,9 @@ class Source:
 
     def need(self, target: str) -> Need:
         """What the connector needs to go on here."""
-        if self.generation is None:
+        if self._read is None:
             return Need.NOT_KAFKA
-        if target not in _KINDS[self.generation][1]:
+        if target not in _KINDS[self._read[0]][1]:
             return Need.ONLY_OURS
         if not self.first:
             return Need.NOTHING
@@ -111,17 +109,21 @@ class Source:
     def given_start(self) -> str | None:
         """Where a first batch begins that is not done, as Spark's own connector writes it; None where
         nothing tells."""
-        if not self.first or self.generation is None:
+        if not self.first or not self.is_kafka:
             return None
         if is_pinned(json.loads(self.written)):
             return _text(self.offsets)
         return self.start
 
-    def _offsets(self, generation: Generation) -> dict[TopicPartition, int] | None:
-        try:
-            return from_json(json.loads(self.written), LOG_SYNTAX[generation])
-        except (ValueError, OptionError):
-            return None
+    @property
+    def _read(self) -> tuple[Generation, dict[TopicPartition, int]] | None:
+        # Offsets of no partitions are of either; only those of later Kafka are for both connectors.
+        for generation, syntax in reversed(tuple(LOG_SYNTAX.items())):
+            try:
+                return generation, from_json(json.loads(self.written), syntax)
+            except (ValueError, OptionError):
+                continue
+        return None
 
 
 def sources_of(batch: Batch, starts: Mapping[int, str | None]) -> tuple[Source, ...]:
@@ -141,7 +143,7 @@ def described(source: Source) -> dict[str, Any]:
     return {
         "source": source.number,
         "kind": source.kind,
-        "written_by": source.writer if source.generation is not None else None,
+        "written_by": source.writer if source.is_kafka else None,
         "offsets": to_json(source.offsets),
         "start": json.loads(source.given_start) if source.given_start else None,
     }

@@ -102,7 +102,7 @@ def test_the_same_as_json(checkpoint: Checkpoint, capsys: pytest.CaptureFixture[
 
 
 @pytest.mark.parametrize("target", ["kafka", "kafkawire"])
-@pytest.mark.parametrize("text", [THEIRS, OURS, PINNED])
+@pytest.mark.parametrize("text", [THEIRS, OURS, PINNED, "{}"])
 def test_after_the_first_batch_either_connector_goes_on(
     checkpoint: Checkpoint, capsys: pytest.CaptureFixture[str], target: str, text: str
 ) -> None:

@@ -7,6 +7,7 @@ from typing import Final
 
 import pytest
 
+from spark_kafkawire.clients.writing.modern.transactional.records import OPEN_COUNT_MAX
 from spark_kafkawire.errors import DeliveryError, OptionError
 from spark_kafkawire.jobs.offsets.survey import Surveyed
 from spark_kafkawire.model import TopicPartition
@@ -177,3 +178,23 @@ def test_an_old_broker_is_told_of_in_one_line() -> None:
     told = "option delivery: exactly-once needs transactions, which Kafka has from 0.11 on: "
     assert str(error.value).startswith(told)
     assert str(error.value).isprintable()
+
+
+@pytest.mark.parametrize("after_it", [False, True], ids=["before it", "after it"])
+def test_a_decision_about_many_tasks_is_carried_out_by_the_next_run(
+    noida: NoidaBroker, after_it: bool
+) -> None:
+    """Of so many that their transactions are in two records, and looked for together."""
+    topic = noida.create_topic(partitions=PARTITIONS)
+    count = OPEN_COUNT_MAX + 10
+    tasks = [[(b"%03d" % number, number % PARTITIONS)] for number in range(count)]
+    write = OnceWrite(noida.bootstrap_servers, topic, tasks, named(f"many-{topic}"))
+    # The driver's 2, each task's 3, a question each, 2 records and the end of the decision; then some ends.
+    with dying(2 + 3 * count + count + 3 + 20, after_it=after_it) as died:
+        write.run()
+    assert died
+    part = seen(noida, topic)
+    assert 0 < len(part) < count
+    # Another write of the name finishes it first.
+    OnceWrite(noida.bootstrap_servers, topic, OTHERS, named(f"many-{topic}", "2")).run()
+    assert seen(noida, topic) == [b"%03d" % number for number in range(count)] + [b"x", b"y"]

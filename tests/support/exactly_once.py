@@ -115,11 +115,12 @@ def dying(at: int, *, after_it: bool) -> Iterator[list[bool]]:
 
     def dies(asker: Asker, request: Any) -> Any:
         with lock:
-            is_last = next(count) == at
-        if died or is_last:
-            if is_last and after_it:
-                asked(asker, request)
-            died.append(True)
+            is_last, is_over = next(count) == at, bool(died)
+            if is_last:
+                died.append(True)
+        if is_last and after_it:
+            asked(asker, request)
+        if is_last or is_over:
             raise Died
         return asked(asker, request)
 

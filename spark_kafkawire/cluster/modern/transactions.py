@@ -25,7 +25,7 @@ from ...net.client import Client
 from ...net.pool import POOL
 from ...net.retry import Attempts
 from ...options import NetOptions
-from ...protocol.modern import END_TXN, TXN_OFFSET_COMMIT
+from ...protocol.modern import END_TXN, FIND_COORDINATOR, TXN_OFFSET_COMMIT
 from ...protocol.modern.add_to_txn import (
     AddOffsetsToTxnReply,
     AddOffsetsToTxnRequest,
@@ -35,7 +35,7 @@ from ...protocol.modern.add_to_txn import (
 )
 from ...protocol.modern.end_txn import SECOND_PROTOCOL_SINCE, EndTxnReply, EndTxnRequest
 from ...protocol.modern.error_codes import ErrorCode, broker_error
-from ...protocol.modern.find_coordinator import FindCoordinatorRequest
+from ...protocol.modern.find_coordinator import SEVERAL_SINCE, FindCoordinatorRequest
 from ...protocol.modern.init_producer_id import InitProducerIdReply, InitProducerIdRequest
 from ...protocol.modern.list_transactions import (
     DescribedTransaction,
@@ -55,6 +55,9 @@ from .group_offsets import by_topic
 from .metadata import Metadata
 
 T = TypeVar("T")
+
+#: Ids from which on their coordinators are looked for together.
+_LOCATED_MIN: Final = 3
 
 #: How long a transaction may be ending before that counts as a failure to be tried again, and how often it is
 #: looked at meanwhile, seconds. Java's client waits for 20 ms, too.
@@ -94,6 +97,21 @@ class Transactions:
         self._metadata = metadata
         self._net = net
         self._coordinators: dict[FindCoordinatorRequest, Broker] = {}
+
+    def locate(self, transactional_ids: Sequence[str]) -> None:
+        """Look for the coordinators of many ids at once, where brokers tell of several (from Kafka 3.0 on);
+        who is not found so is looked for when it is needed."""
+        if len(transactional_ids) < _LOCATED_MIN:
+            return
+        first = FindCoordinatorRequest.for_transaction(transactional_ids[0])
+        with POOL.lend(self._retried(lambda: self._coordinator(first)), self._net.connection) as client:
+            if client.version_of(FIND_COORDINATOR) < SEVERAL_SINCE:
+                return
+            reply = client.request(FindCoordinatorRequest.for_transactions(tuple(transactional_ids)))
+        for found in reply.coordinators or ():
+            if not found.error_code:
+                who = FindCoordinatorRequest.for_transaction(found.key)
+                self._coordinators[who] = Broker(found.node_id, found.host, found.port)
 
     def begin(self, transactional_id: str, timeout_ms: int, *, two_phase_commit: bool = False) -> Transaction:
         """Take the id over: what is open under it is aborted, and whoever had it is fenced."""

@@ -27,6 +27,8 @@ from ..replies import Faults, not_an_address, unlike
 from ..schema import Struct, wire
 from .limits import small_reply_bytes_max
 
+#: First version that asks for several keys.
+SEVERAL_SINCE: Final = 4
 #: ``key_type``: the key is a group id.
 GROUP: Final = 0
 #: ``key_type``: the key is a transactional id.
@@ -45,6 +47,11 @@ class FindCoordinatorRequest:
     def for_group(cls, group_id: str) -> Self:
         """The request that any version can carry."""
         return cls(key=group_id, coordinator_keys=(group_id,))
+
+    @classmethod
+    def for_transactions(cls, transactional_ids: tuple[str, ...]) -> Self:
+        """The request for several transactional ids, from version ``SEVERAL_SINCE`` on."""
+        return cls(key_type=TRANSACTION, coordinator_keys=transactional_ids)
 
     @classmethod
     def for_transaction(cls, transactional_id: str) -> Self:

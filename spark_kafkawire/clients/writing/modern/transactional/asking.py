@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
@@ -40,6 +41,10 @@ class Asker:
         """What comes of several requests, in their order."""
         if len(requests) == 1:
             return [self.answer(requests[0])]
+        ids = [each.transaction.id for each in requests if isinstance(each, IsOpen)]
+        # What fails here fails again where it is asked for one by one.
+        with contextlib.suppress(KafkaWireError):
+            self.transactions.locate(ids)
         with ThreadPoolExecutor(min(_THREADS, len(requests)), "kafkawire-transactions") as threads:
             return list(threads.map(self.answer, requests))
 

@@ -14,6 +14,7 @@ Source: KIP-98, KIP-890, KIP-664.
 from __future__ import annotations
 
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -206,6 +207,21 @@ class Transactions:
             return found
 
         return self._asked(FindCoordinatorRequest.for_transaction(transactional_id), request, described)
+
+    def described(self, transactional_ids: Sequence[str]) -> dict[str, DescribedTransaction]:
+        """The same of many ids, by one request to each coordinator, not tried again."""
+        by_coordinator: dict[Broker, list[str]] = defaultdict(list)
+        for each in transactional_ids:
+            by_coordinator[self._coordinator(FindCoordinatorRequest.for_transaction(each))].append(each)
+        found: dict[str, DescribedTransaction] = {}
+        for broker, ids in by_coordinator.items():
+            with POOL.lend(broker, self._net.connection) as client:
+                reply = client.request(DescribeTransactionsRequest(transactional_ids=tuple(ids)))
+            for told in reply.transaction_states:
+                place = f"DescribeTransactions of {quoted(told.transactional_id)} on {broker}"
+                _refuse(told.error_code, place)
+                found[told.transactional_id] = told
+        return found
 
     def listed(self, states: Sequence[str] = ()) -> list[ListedTransaction]:
         """The transactions of all brokers, or those in some states; Kafka 3.0 and later tell them."""

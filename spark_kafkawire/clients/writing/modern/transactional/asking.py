@@ -13,7 +13,7 @@ from .....cluster.modern.transactions import Transaction, Transactions
 from .....errors import KafkaWireError, UnsupportedVersionError
 from .....model import TopicPartition
 from .....options import NetOptions
-from .....protocol.modern.list_transactions import ONGOING
+from .....protocol.modern.list_transactions import ONGOING, DescribedTransaction
 from .meanings import meaning_of
 from .requests import Answer, Begin, End, Hold, IsOpen, Read, Record, Refused, Request
 
@@ -41,10 +41,11 @@ class Asker:
         """What comes of several requests, in their order."""
         if len(requests) == 1:
             return [self.answer(requests[0])]
-        ids = [each.transaction.id for each in requests if isinstance(each, IsOpen)]
-        # What fails here fails again where it is asked for one by one.
-        with contextlib.suppress(KafkaWireError):
-            self.transactions.locate(ids)
+        asked = [each for each in requests if isinstance(each, IsOpen)]
+        if len(asked) == len(requests):
+            # What fails here fails again where it is asked for one by one.
+            with contextlib.suppress(KafkaWireError):
+                return self._all_open(asked)
         with ThreadPoolExecutor(min(_THREADS, len(requests)), "kafkawire-transactions") as threads:
             return list(threads.map(self.answer, requests))
 
@@ -69,5 +70,17 @@ class Asker:
             found = self.transactions.describe(transaction.id)
         except UnsupportedVersionError:
             return None  # brokers before 3.0
-        identity = found.transaction_state, found.producer_id, found.producer_epoch
-        return identity == (ONGOING, transaction.producer_id, transaction.epoch)
+        return _is_of(transaction, found)
+
+    def _all_open(self, requests: Sequence[IsOpen]) -> list[Answer]:
+        """The same of many, by one question to each coordinator."""
+        ids = [each.transaction.id for each in requests]
+        self.transactions.locate(ids)
+        found = self.transactions.described(ids)
+        return [_is_of(each.transaction, found[each.transaction.id]) for each in requests]
+
+
+def _is_of(transaction: Transaction, found: DescribedTransaction) -> bool:
+    """Whether the transaction that a coordinator knows is this one, and open."""
+    identity = found.transaction_state, found.producer_id, found.producer_epoch
+    return identity == (ONGOING, transaction.producer_id, transaction.epoch)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,9 @@ import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 
+from spark_kafkawire.cluster.modern.metadata import Metadata
+from spark_kafkawire.cluster.modern.transactions import Transactions
+from spark_kafkawire.options import WriteOptions
 from tests.support.exactly_once import committed
 from tests.support.noida import NoidaBroker
 
@@ -59,16 +63,22 @@ def test_a_stream_whose_last_batch_spark_forgot_writes_it_once(
     spark: SparkSession, noida: NoidaBroker, folder: Path
 ) -> None:
     topic = noida.create_topic(partitions=PARTITIONS)
-    options = {"topic": topic, "delivery": "exactly-once", "kafka.transactional.id": f"query-{topic}"}
+    given = {"topic": topic, "delivery": "exactly-once", "kafka.transactional.id": f"query-{topic}"}
     put(folder, "1", "a", "b")
-    write(lines(spark, folder), noida, folder, **options)
+    write(lines(spark, folder), noida, folder, **given)
     put(folder, "2", "c")
-    write(lines(spark, folder), noida, folder, **options)
+    write(lines(spark, folder), noida, folder, **given)
     for name in ("1", ".1.crc"):
         (folder / "checkpoint" / "commits" / name).unlink()
     put(folder, "3", "d")
-    write(lines(spark, folder), noida, folder, **options)
+    write(lines(spark, folder), noida, folder, **given)
     assert seen(noida, topic) == [b"a", b"b", b"c", b"d"]
+    # Each run of the query has ids of its own, so that attempts of an earlier one end nothing of a later one.
+    options = WriteOptions.parse({"kafka.bootstrap.servers": noida.bootstrap_servers})
+    metadata = Metadata(options.discovery.bootstrap_servers, options.net)
+    ids = [each.transactional_id for each in Transactions(metadata, options.net).listed()]
+    runs = {re.fullmatch(rf"query-{topic}-[0-9]+-([0-9a-f]{{12}})[.][01][.]0", each) for each in ids}
+    assert len({found[1] for found in runs if found}) == 3
 
 
 def test_a_checkpoint_that_was_set_back_is_told_of(

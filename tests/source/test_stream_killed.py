@@ -100,7 +100,7 @@ def check(folder: Path, sent: int) -> None:
 def test_kills_lose_and_double_nothing_in_files_and_lose_nothing_in_topics(
     noida: NoidaBroker, v07: EmbeddedCluster, tmp_path: Path
 ) -> None:
-    copy = noida.create_topic(partitions=2)
+    copy = noida.create_topic()
     streams = {
         "modern-parquet": of_noida(noida, {}),
         "v07-parquet": of_v07(v07),

@@ -67,7 +67,12 @@ def _started(spark: SparkSession, options: Options, folder: Path) -> StreamingQu
         written = rows.select("value").writeStream.format("kafkawire").options(**options["write"])
     else:
         written = rows.writeStream.format("parquet").option("path", str(folder / "out"))
-    return written.option("checkpointLocation", str(folder / "checkpoint")).start()
+    query = written.option("checkpointLocation", str(folder / "checkpoint")).start()
+    # One after the other: all queries of one Python source share a map in Spark's JVM, and those that fill it
+    # at the same time may break it for good ("Task serialization failed: Illegal size of collection").
+    while query.isActive and not query.recentProgress:
+        time.sleep(INTERVAL_S)
+    return query
 
 
 def _note(file: Path, line: str) -> None:

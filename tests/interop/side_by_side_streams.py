@@ -122,7 +122,7 @@ def _shown(value: Any) -> str:
 
 
 def _play(spark: SparkSession, servers: str, folder: Path, scenario: Scenario) -> dict[str, Any]:
-    topic = scenario.make(servers, scenario.name)
+    topic = scenario.make(servers, f"scenario-{scenario.name}")
     contenders = {
         name: Contender(spark, folder / f"{scenario.name} {name}", scenario, topic, formats)
         for name, formats in CONTENDERS.items()

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import os
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any, Final
@@ -29,7 +30,12 @@ from .polling import poll
 
 # librdkafka writes to stderr about each connection that a test breaks.
 _QUIET: Final = {"log_level": 0}
-_NAMES: Final = itertools.count()
+_NUMBERS: Final = itertools.count()
+
+
+def _unique(kind: str) -> str:
+    """A name that nobody else has, neither another process that uses the same broker."""
+    return f"{kind}-{os.getpid()}-{next(_NUMBERS)}"
 
 
 def produce(
@@ -57,7 +63,7 @@ def transaction(
     With "open" it is under way during the block, and aborted afterwards. What ends it is in the logs then:
     its coordinator answers before that. No other transaction may be open before it in the same logs.
     """
-    config.setdefault("transactional_id", f"transaction-{next(_NAMES)}")
+    config.setdefault("transactional_id", _unique("transaction"))
     producer = Producer(_configuration(bootstrap_servers, **config))
     producer.init_transactions(CLIENT_TIMEOUT_S)
     producer.begin_transaction()
@@ -135,7 +141,7 @@ def _reader(bootstrap_servers: str, isolation_level: str, config: Mapping[str, o
     return Consumer(
         _configuration(
             bootstrap_servers,
-            group_id=f"reader-{next(_NAMES)}",
+            group_id=_unique("reader"),
             enable_auto_commit=False,
             enable_partition_eof=True,
             auto_offset_reset="error",
@@ -152,7 +158,7 @@ def offsets(
     """Where a log starts and where it ends (exclusive), as its broker says now; with ``read_committed``
     where the first open transaction begins."""
     reader = Consumer(
-        _configuration(bootstrap_servers, group_id=f"reader-{next(_NAMES)}", isolation_level=isolation_level)
+        _configuration(bootstrap_servers, group_id=_unique("reader"), isolation_level=isolation_level)
     )
     try:
         start, stop = reader.get_watermark_offsets(TopicPartition(topic, partition), CLIENT_TIMEOUT_S)
@@ -215,7 +221,7 @@ def create_topic(
 
     Its brokers know it then, which is later than the controller's answer.
     """
-    topic = name or f"topic-{next(_NAMES)}"
+    topic = name or _unique("topic")
     new = NewTopic(topic, partitions, 1, config=dict(topic_config or {}))
     # A client that is garbage answers nothing: it needs a name until its answer is there.
     admin = _admin(bootstrap_servers, config)

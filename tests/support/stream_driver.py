@@ -16,7 +16,8 @@ import time
 from pathlib import Path
 from typing import Final
 
-from pyspark.errors import StreamingQueryException
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
@@ -38,7 +39,11 @@ def main(queries: dict[str, Options], home: str, folder: Path) -> None:
         is_complete = (folder / "complete").exists()
         for name, options in queries.items():
             if name not in running:
-                running[name] = _started(spark, options, folder / name)
+                try:
+                    running[name] = _started(spark, options, folder / name)
+                except (PySparkException, Py4JJavaError) as failure:  # who helped to plan it was killed
+                    _note(folder / name / "failures", str(failure).splitlines()[0])
+                    is_complete = False
         time.sleep(INTERVAL_S)
         for name, query in list(running.items()):
             error = _failure(query, is_complete)

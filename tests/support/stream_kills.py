@@ -33,6 +33,8 @@ from .polling import poll
 ROOT: Final = Path(__file__).parents[2]
 #: How long a driver may take to begin, to do a batch, and to end, on a machine with other work, seconds.
 PATIENCE_S: Final = 400.0
+#: What a stream may take besides to read, in the end, what was sent for one more kill, seconds.
+REST_S: Final = 60.0
 #: Records that are sent before a kill, and then at every interval, seconds, while a query has nothing to do.
 SENT_COUNT, MORE_INTERVAL_S = 60, 0.5
 #: A kill comes at most so long after what it waits for, seconds: about what a step of a batch takes.
@@ -180,9 +182,10 @@ class Driver:
                 return role
         return ""
 
-    def await_end(self) -> None:
-        """Wait until it has read all there is."""
-        assert self._process.wait(PATIENCE_S) == 0, (self._folder / "log").read_text()[-4000:]
+    def await_end(self, kills: int) -> None:
+        """Wait until it has read all there is, which grows with the kills before."""
+        deadline_s = PATIENCE_S + REST_S * kills
+        assert self._process.wait(deadline_s) == 0, (self._folder / "log").read_text()[-4000:]
 
 
 def _role(process: psutil.Process) -> str | None:
@@ -233,7 +236,7 @@ class Killer:
             self.kills += [Kill(name, "driver", *place) for name, place in found.items()]
         (self._folder / "complete").touch()
         with driver(self._streams, self._folder) as running:
-            running.await_end()
+            running.await_end(driver_kills)
 
     def _kill_a_worker(self, running: Driver, name: str) -> None:
         """Kill one of the Python processes while a stream has something to do."""

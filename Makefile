@@ -59,7 +59,7 @@ test-cluster: $(BRIEF_JAVA)/.made ## run jobs on a standalone Spark cluster of t
 
 # Two processes, as there are two versions of most brokers: each process starts what it tests.
 interop: $(BRIEF_JAVA)/.made ## run the tests against Apache Kafka 0.8 to 4.1, which Maven gets the first time
-	@$(WITH_BRIEF_JAVA) $(PYTEST) tests/interop --numprocesses 2 --dist worksteal $(ARGS)
+	@$(WITH_BRIEF_JAVA) $(PYTEST) tests/interop --numprocesses 2 --dist loadgroup $(ARGS)
 
 chaos: $(INSTALLED) ## break connections at random between reads, writes and real brokers: ARGS="--minutes 10 --seed 1"
 	@$(WITH_JAVA) $(BIN)/python -m tests.chaos $(ARGS)

@@ -23,7 +23,8 @@ _TIMEOUT_S: Final = 1100.0
 Answer = dict[str, Any]
 
 newest = pytest.mark.parametrize("kafka", VERSIONS[-1:], indirect=True, scope="session")
-pytestmark = [newest, pytest.mark.timeout(1200)]
+# One process asks both connectors everything, once.
+pytestmark = [newest, pytest.mark.timeout(1200), pytest.mark.xdist_group("streams side by side")]
 
 
 @pytest.fixture(scope="module")

@@ -57,9 +57,8 @@ test: lint $(BRIEF_JAVA)/.made ## check all that this machine can: the same, Spa
 test-cluster: $(BRIEF_JAVA)/.made ## run jobs on a standalone Spark cluster of two workers, and kill one
 	@$(WITH_BRIEF_JAVA) $(PYTEST) tests/on_cluster $(ARGS)
 
-# Two processes, as there are two versions of most brokers: each process starts what it tests.
 interop: $(BRIEF_JAVA)/.made ## run the tests against Apache Kafka 0.8 to 4.1, which Maven gets the first time
-	@$(WITH_BRIEF_JAVA) $(PYTEST) tests/interop --numprocesses 2 --dist loadgroup $(ARGS)
+	@$(WITH_BRIEF_JAVA) $(PYTEST) tests/interop $(ARGS)
 
 chaos: $(INSTALLED) ## break connections at random between reads, writes and real brokers: ARGS="--minutes 10 --seed 1"
 	@$(WITH_JAVA) $(BIN)/python -m tests.chaos $(ARGS)

@@ -20,8 +20,6 @@ from .jars import NoJars, connector_jars
 
 ROOT: Final = Path(__file__).parents[2]
 _TIMEOUT_S: Final = 400.0
-# One process asks both connectors everything, once.
-pytestmark = pytest.mark.xdist_group("both connectors")
 
 T0: Final = 1_750_000_000_000
 COMMITTED: Final = {"kafka.isolation.level": "read_committed"}

@@ -23,8 +23,7 @@ _TIMEOUT_S: Final = 1100.0
 Answer = dict[str, Any]
 
 newest = pytest.mark.parametrize("kafka", VERSIONS[-1:], indirect=True, scope="session")
-# One process asks both connectors everything, once.
-pytestmark = [newest, pytest.mark.timeout(1200), pytest.mark.xdist_group("streams side by side")]
+pytestmark = [newest, pytest.mark.timeout(1200)]
 
 
 @pytest.fixture(scope="module")

@@ -184,7 +184,12 @@ OPTIONS: Final = (
         "where keys go: Java's `murmur2`, librdkafka's `consistent` (null keys in one partition) and "
         "`consistent_random`; `roundrobin`, row by row, and `sticky`, batch by batch, heed no key",
     ),
-    _write("kafka.partitioner.class", None, "Java's name of `murmur2` or `roundrobin`", Generation.MODERN),
+    _write(
+        "kafka.partitioner.class",
+        None,
+        "Java's name of `murmur2`, `roundrobin` or `sticky`",
+        Generation.MODERN,
+    ),
     _write("kafka.partitioner.ignore.keys", "false", "`true`: `murmur2` becomes `sticky`", Generation.MODERN),
     _write("compression", "none", compressions_meaning()),
     _write("kafka.compression.type", None, "Kafka's name of `compression`", Generation.MODERN),

@@ -21,6 +21,7 @@ _PARTITIONER_CLASSES: Final[Mapping[str, str]] = MappingProxyType(
     {
         "org.apache.kafka.clients.producer.internals.DefaultPartitioner": "murmur2",
         "org.apache.kafka.clients.producer.RoundRobinPartitioner": "roundrobin",
+        "org.apache.kafka.clients.producer.UniformStickyPartitioner": "sticky",
     }
 )
 

@@ -57,6 +57,18 @@ VALUES: Final[list[tuple[str, str, str, Any]]] = [
         "partitioner",
         "roundrobin",
     ),
+    (
+        "kafka.partitioner.class",
+        "org.apache.kafka.clients.producer.internals.DefaultPartitioner",
+        "partitioner",
+        "murmur2",
+    ),
+    (
+        "kafka.partitioner.class",
+        "org.apache.kafka.clients.producer.UniformStickyPartitioner",
+        "partitioner",
+        "sticky",
+    ),
     ("compression", "lz4", "compression", "lz4"),
     ("kafka.compression.type", "ZSTD", "compression", "zstd"),
     ("acks", "0", "delivery.acks", ACKS_NONE),

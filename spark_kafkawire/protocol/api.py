@@ -24,6 +24,11 @@ def any_version(_: object) -> int:
     return VERSION_MAX
 
 
+def from_the_first(_: object) -> int:
+    """``Api.version_min`` where every version says of every request what it means."""
+    return 0
+
+
 def no_refusal(_: memoryview) -> None:
     """``Api.read_refusal`` where a broker that does not know the version just closes."""
 
@@ -57,8 +62,9 @@ class Api:
     their version what is wrong with the reply: whatever is answered declares it (see ``replies``).
 
     ``versions`` are those that this package knows; from ``flexible_since`` on they are flexible.
-    ``version_max`` tells the highest version that can carry a request. ``read_refusal`` reads the
-    reply of a broker that does not know the request's version; None where it is not one. From
+    ``version_max`` tells the highest version that can carry a request, ``version_min`` the lowest that does
+    not say something else. ``read_refusal`` reads the reply of a broker that does not know the
+    request's version; None where it is not one. From
     ``throttles_since`` on a broker answers at once and leaves it to the client to wait for
     ``throttle_time_ms``; before, it has waited itself. Source: KIP-219. A request that
     ``may_be_passed_over`` is one that some broker neither answers nor closes on: the reply to the
@@ -76,12 +82,20 @@ class Api:
     faults: Callable[[Any, Any, int], Faults] | None = None
     is_answered: Callable[[Any], bool] = always
     version_max: Callable[[Any], int] = any_version
+    version_min: Callable[[Any], int] = from_the_first
     read_refusal: Callable[[memoryview], Any] = no_refusal
     throttles_since: int | None = None
     may_be_passed_over: bool = False
 
     def __post_init__(self) -> None:
         assert (self.response is None) == (self.faults is None), f"{self.name}: what is wrong with a reply?"
+
+    def versions_of(self, request: object | None) -> VersionRange:
+        """The versions that a request can go in; all of them where there is none."""
+        if request is None:
+            return self.versions
+        bounds = self.version_min(request), self.version_max(request)
+        return VersionRange(max(self.versions.min, bounds[0]), min(self.versions.max, bounds[1]))
 
     def awaits_reply(self, request: object) -> bool:
         """Whether the broker answers this request."""

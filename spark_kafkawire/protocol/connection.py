@@ -115,10 +115,8 @@ class Connection:
 
         Raises ``UnsupportedVersionError`` (fatal).
         """
-        version_max = api.versions.max if request is None else api.version_max(request)
-        if self._versions is None:
-            return min(api.versions.max, version_max)
-        return self._versions.highest_common(api, version_max)
+        ours = api.versions_of(request)
+        return ours.max if self._versions is None else self._versions.highest_common(api, ours)
 
     def send(self, request: object) -> list[Buffer]:
         """The buffers of a request's frame. Its reply, if it has one, is awaited from now on.

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ..errors import UnsupportedVersionError
-from .api import VERSION_MAX, Api, VersionRange
+from .api import Api, VersionRange
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,12 +22,12 @@ class BrokerVersions:
     release: str | None = None
     transaction_version: int = 1
 
-    def highest_common(self, api: Api, version_max: int = VERSION_MAX) -> int:
-        """The highest version of an API that both know, ``version_max`` at most.
+    def highest_common(self, api: Api, ours: VersionRange | None = None) -> int:
+        """The highest version of an API that both know, of ``ours`` where not every one will do.
 
         Raises ``UnsupportedVersionError`` (fatal).
         """
-        ours = VersionRange(api.versions.min, min(api.versions.max, version_max))
+        ours = ours or api.versions
         offered = self.ranges.get(api.key)
         if offered is None:
             raise UnsupportedVersionError(
@@ -36,7 +36,11 @@ class BrokerVersions:
             )
         version = min(ours.max, offered.max)
         if version not in ours or version not in offered:
-            raise UnsupportedVersionError(
-                f"no common version of {api.name}: the broker offers {offered}, known here are {ours}"
-            )
+            told = f"no common version of {api.name}: the broker offers {offered}"
+            if ours.min > api.versions.min:
+                raise UnsupportedVersionError(
+                    f"{told}, and only {ours} says what is asked; another broker of the cluster offers more: "
+                    "upgrade this one, or the proxy before it"
+                )
+            raise UnsupportedVersionError(f"{told}, known here are {ours}")
         return version

@@ -8,11 +8,15 @@ from typing import Final
 import pytest
 
 from spark_kafkawire.clients.writing.modern.transactional.records import OPEN_COUNT_MAX
+from spark_kafkawire.cluster.modern.metadata import Metadata
+from spark_kafkawire.cluster.modern.transactions import Transactions
 from spark_kafkawire.errors import DeliveryError, OptionError
 from spark_kafkawire.jobs.offsets.survey import Surveyed
 from spark_kafkawire.model import TopicPartition
+from spark_kafkawire.options import WriteOptions
 from spark_kafkawire.protocol import modern
 from spark_kafkawire.protocol.api import VersionRange
+from spark_kafkawire.protocol.modern.list_transactions import ONGOING
 from tests.support.exactly_once import OnceWrite, committed, dying
 from tests.support.log_broker import OFFERED
 from tests.support.log_server import LogServer
@@ -147,6 +151,25 @@ def test_of_two_runs_of_one_name_the_one_that_began_first_gives_way(noida: Noida
         first.commit(told)
     later.commit([second.message(later, number) for number in range(3)])
     assert seen(noida, topic) == [b"x", b"y"]
+
+
+@pytest.mark.parametrize("longer", ["1-driver", "1-2-7.0.3", "1-driver-0-7.0.3", "driver"])
+def test_what_a_longer_name_has_open_is_left_alone(noida: NoidaBroker, longer: str) -> None:
+    """Names that go on with a dash: all of theirs, driver and attempts, is theirs."""
+    topic = noida.create_topic(partitions=PARTITIONS)
+    surveyed = WriteOptions.parse({"kafka.bootstrap.servers": noida.bootstrap_servers})
+    metadata = Metadata(surveyed.discovery.bootstrap_servers, surveyed.net)
+    transactions = Transactions(metadata, surveyed.net)
+    own, theirs = (transactions.begin(f"{topic}-{rest}", 60_000) for rest in ("1-7.0.3", longer))
+    for each in (own, theirs):
+        transactions.add_partitions(each, [TopicPartition(topic, 0)])
+    name = topic if longer != "driver" else f"{topic}-1"
+    OnceWrite(noida.bootstrap_servers, topic, TASKS, named(name)).run()
+    assert transactions.describe(theirs.id).transaction_state == ONGOING
+    assert (transactions.describe(own.id).transaction_state == ONGOING) is (name != topic)
+    for each in (own, theirs):
+        transactions.begin(each.id, 60_000)
+    assert seen(noida, topic) == VALUES
 
 
 def test_what_another_program_keeps_in_the_group_is_not_guessed_at(noida: NoidaBroker) -> None:

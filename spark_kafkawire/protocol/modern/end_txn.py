@@ -5,7 +5,8 @@ write to (``add_to_txn``), and the producer's epoch stays. In the second one (KI
 as ``transaction.version=2``, see ``api_versions``) it learns that from what is written, and each end raises
 the epoch, so that nothing which was sent before it arrives after it. A transaction is written and ended in
 one of them: Produce 12, TxnOffsetCommit 5 and EndTxn 5 are of the second, what is before them of the first.
-``transaction_version`` tells which one a request is of.
+``transaction_version`` tells which one a request is of, and a request of the second goes in no version of the
+first: what is written so is outside of the transaction.
 
 Versions of EndTxn::
 
@@ -60,6 +61,10 @@ def _version_max(request: EndTxnRequest) -> int:
     return SECOND_PROTOCOL_SINCE - 1 if request.transaction_version == 1 else VERSION_MAX
 
 
+def _version_min(request: EndTxnRequest) -> int:
+    return 0 if request.transaction_version == 1 else SECOND_PROTOCOL_SINCE
+
+
 def _faults(request: EndTxnRequest, reply: EndTxnReply, version: int) -> Faults:
     if not reply.error_code and version >= SECOND_PROTOCOL_SINCE:
         yield from below(0, "producer id", reply.producer_id)
@@ -79,4 +84,5 @@ END_TXN: Final = Api(
     flexible_since=3,
     throttles_since=1,
     version_max=_version_max,
+    version_min=_version_min,
 )

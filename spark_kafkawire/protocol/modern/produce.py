@@ -132,6 +132,11 @@ def _version_max(request: ProduceRequest) -> int:
     return _FIRST_PROTOCOL_UNTIL if of_first_protocol else VERSION_MAX
 
 
+def _version_min(request: ProduceRequest) -> int:
+    of_second_protocol = request.transactional_id is not None and request.transaction_version > 1
+    return _FIRST_PROTOCOL_UNTIL + 1 if of_second_protocol else 0
+
+
 def _is_acknowledged(request: ProduceRequest) -> bool:
     return request.acks != ACKS_NONE
 
@@ -161,4 +166,5 @@ PRODUCE: Final = Api(
     throttles_since=6,
     is_answered=_is_acknowledged,
     version_max=_version_max,
+    version_min=_version_min,
 )

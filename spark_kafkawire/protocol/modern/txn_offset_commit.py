@@ -90,6 +90,10 @@ def _version_max(request: TxnOffsetCommitRequest) -> int:
     return _SECOND_PROTOCOL_SINCE - 1 if request.transaction_version == 1 else VERSION_MAX
 
 
+def _version_min(request: TxnOffsetCommitRequest) -> int:
+    return 0 if request.transaction_version == 1 else _SECOND_PROTOCOL_SINCE
+
+
 def _faults(request: TxnOffsetCommitRequest, reply: TxnOffsetCommitReply, _version: int) -> Faults:
     return unlike(
         [(topic.name, part.partition_index) for topic in request.topics for part in topic.partitions],
@@ -108,4 +112,5 @@ TXN_OFFSET_COMMIT: Final = Api(
     flexible_since=3,
     throttles_since=1,
     version_max=_version_max,
+    version_min=_version_min,
 )

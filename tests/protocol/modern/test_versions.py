@@ -5,14 +5,17 @@ from __future__ import annotations
 import dataclasses
 import re
 import sys
-from typing import Final
+from typing import Any, Final
 
 import pytest
 
 from spark_kafkawire.errors import UnsupportedVersionError
 from spark_kafkawire.protocol import modern
 from spark_kafkawire.protocol.api import Api, VersionRange
+from spark_kafkawire.protocol.modern.end_txn import EndTxnRequest
 from spark_kafkawire.protocol.modern.metadata import MetadataReply
+from spark_kafkawire.protocol.modern.produce import ACKS_ALL, ProduceRequest
+from spark_kafkawire.protocol.modern.txn_offset_commit import TxnOffsetCommitRequest
 from spark_kafkawire.protocol.versions import BrokerVersions
 from tests.support.telling import telling
 
@@ -65,6 +68,39 @@ def test_no_common_version_names_the_request_and_both_ranges(offered: VersionRan
         BrokerVersions({api.key: offered}).highest_common(api)
     assert str(caught.value) == f"no common version of Fetch: {message}"
     assert not caught.value.retriable
+
+
+OF_TRANSACTION: Final[dict[str, Any]] = {"transactional_id": "t", "transaction_version": 2}
+OF_PRODUCER: Final[dict[str, Any]] = {**OF_TRANSACTION, "producer_id": 1, "producer_epoch": 0}
+
+
+@pytest.mark.parametrize(
+    ("api", "request_", "since"),
+    [
+        (
+            modern.PRODUCE,
+            ProduceRequest(**OF_TRANSACTION, acks=ACKS_ALL, timeout_ms=1, topic_data=()),
+            12,
+        ),
+        (modern.TXN_OFFSET_COMMIT, TxnOffsetCommitRequest(**OF_PRODUCER, group_id="g", topics=()), 5),
+        (modern.END_TXN, EndTxnRequest(**OF_PRODUCER, committed=True), 5),
+    ],
+    ids=["Produce", "TxnOffsetCommit", "EndTxn"],
+)
+def test_a_transaction_of_the_second_protocol_goes_in_no_version_of_the_first(
+    api: Api, request_: Any, since: int
+) -> None:
+    ours = api.versions_of(request_)
+    assert ours == VersionRange(since, api.versions.max)
+    assert BrokerVersions({api.key: VersionRange(0, since)}).highest_common(api, ours) == since
+    with pytest.raises(UnsupportedVersionError) as caught:
+        BrokerVersions({api.key: VersionRange(0, since - 1)}).highest_common(api, ours)
+    assert str(caught.value) == (
+        f"no common version of {api.name}: the broker offers 0-{since - 1}, and only {ours} says what is "
+        "asked; another broker of the cluster offers more: upgrade this one, or the proxy before it"
+    )
+    first = dataclasses.replace(request_, transaction_version=1)
+    assert api.versions_of(first) == VersionRange(0, since - 1)
 
 
 #: The description of Produce does not say from which version on brokers answer before they throttle.

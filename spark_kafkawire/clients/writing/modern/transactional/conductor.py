@@ -27,7 +27,7 @@ from .....protocol.modern.error_codes import ErrorCode
 from .....protocol.modern.list_transactions import ONGOING
 from .asking import Asker
 from .driver import Driver, DriverStep, Write
-from .names import driver_id
+from .names import attempt_ids, driver_id
 from .records import BatchId
 from .requests import Begin, Refused
 
@@ -50,7 +50,7 @@ class Conductor:
         self.timeout_ms = timeout_ms
         #: The pattern of the ids of attempts that are over once this write is: all of the name in a stream,
         #: which takes its name over twice a batch, and the second time with tasks that wait to be committed.
-        self._over = f"{re.escape(driver.prefix)}-[0-9]+-[0-9A-Za-z.]+"
+        self._over = attempt_ids(driver.prefix)
 
     @classmethod
     def begin(cls, options: WriteOptions, batch: BatchId | None = None) -> Self:
@@ -72,7 +72,7 @@ class Conductor:
             raise OptionError(f"option batch: {fault}")
         if batch is not None:
             conductor._sweep(metadata, conductor._over)
-            conductor._over = f"{re.escape(prefix)}-[0-9]+-{re.escape(conductor.nonce)}[.][0-9]+"
+            conductor._over = attempt_ids(prefix, conductor.nonce)
         return conductor
 
     @property

@@ -1,6 +1,16 @@
-"""The transactional ids of a write, and the groups that keep its records."""
+"""The transactional ids of a write, and the groups that keep its records.
+
+A name may go on where another one ends, as "orders" and "orders-1": so what follows a name has a fixed number
+of dashes, none in a group and a driver's id, one in an attempt's, which a driver's cannot be taken for.
+"""
 
 from __future__ import annotations
+
+import re
+from typing import Final
+
+#: A run of a name in an attempt: the driver's producer and epoch, or the run's name in Spark and a parity.
+_RUN: Final = "[0-9A-Za-z]+[.][0-9]+"
 
 
 def driver_id(prefix: str) -> str:
@@ -9,9 +19,15 @@ def driver_id(prefix: str) -> str:
 
 
 def attempt_id(prefix: str, task: int, attempt: str) -> str:
-    """The id of one attempt of a task. No other attempt, of any run, has it at the same time: so that none
-    which is late can end what the driver is about to commit."""
+    """The id of one attempt of a task: ``attempt`` is a run of the name, a dot and a number. No other
+    attempt, of any run, has it at the same time: so that none which is late can end what the driver is about
+    to commit."""
     return f"{prefix}-{task}-{attempt}"
+
+
+def attempt_ids(prefix: str, run: str | None = None) -> str:
+    """The pattern of the ids of all attempts, or of those of one run."""
+    return f"{re.escape(prefix)}-[0-9]+-{_RUN if run is None else re.escape(run)}[.][0-9]+"
 
 
 def task_group(prefix: str, task: int) -> str:

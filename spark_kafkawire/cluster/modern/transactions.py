@@ -7,26 +7,21 @@
     transactions.end(transaction, committed=True)
 
 Whoever has a ``Transaction`` may end it: it travels from the tasks to the driver. Every request here may be
-repeated, so each is retried while its coordinator moves, starts, or is still ending the transaction before.
+repeated, and is retried (see ``coordinators``).
 Source: KIP-98, KIP-890, KIP-664.
 """
 
 from __future__ import annotations
 
-import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Final, TypeVar
 
-from ...errors import Action, BrokerError, KafkaWireError, TransportError, quoted
+from ...errors import quoted
 from ...model import Broker, TopicPartition
-from ...net.client import Client
 from ...net.pool import POOL
-from ...net.retry import Attempts
 from ...options import NetOptions
-from ...protocol.modern import END_TXN, FIND_COORDINATOR, TXN_OFFSET_COMMIT
 from ...protocol.modern.add_to_txn import (
     AddOffsetsToTxnReply,
     AddOffsetsToTxnRequest,
@@ -34,9 +29,8 @@ from ...protocol.modern.add_to_txn import (
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnTopic,
 )
-from ...protocol.modern.end_txn import SECOND_PROTOCOL_SINCE, EndTxnReply, EndTxnRequest
-from ...protocol.modern.error_codes import ErrorCode, broker_error
-from ...protocol.modern.find_coordinator import SEVERAL_SINCE, FindCoordinatorRequest
+from ...protocol.modern.end_txn import EndTxnReply, EndTxnRequest
+from ...protocol.modern.find_coordinator import FindCoordinatorRequest
 from ...protocol.modern.init_producer_id import InitProducerIdReply, InitProducerIdRequest
 from ...protocol.modern.list_transactions import (
     DescribedTransaction,
@@ -52,20 +46,9 @@ from ...protocol.modern.txn_offset_commit import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitTopic,
 )
+from .coordinators import Coordinators, Teller, refuse
 from .group_offsets import by_topic
 from .metadata import Metadata
-
-T = TypeVar("T")
-
-#: Ids from which on their coordinators are looked for together.
-_LOCATED_MIN: Final = 3
-
-#: How long a transaction may be ending before that counts as a failure to be tried again, and how often it is
-#: looked at meanwhile, seconds. Java's client waits for 20 ms, too.
-_ENDING_S: Final = 2.0
-_ENDING_POLL_S: Final = 0.02
-#: What a transaction is committed or aborted by, and held by in the coordinator of a group.
-_SECOND_PROTOCOL: Final = ((END_TXN, SECOND_PROTOCOL_SINCE), (TXN_OFFSET_COMMIT, 5))
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -79,14 +62,6 @@ class Transaction:
     version: int
 
 
-@dataclass(frozen=True, slots=True)
-class _Teller:
-    """The broker that answered, and the protocol of a transaction that it begins now."""
-
-    broker: Broker
-    transaction_version: int
-
-
 class Transactions:
     """Requests about transactions of one cluster. Safe for many threads.
 
@@ -97,22 +72,11 @@ class Transactions:
     def __init__(self, metadata: Metadata, net: NetOptions) -> None:
         self._metadata = metadata
         self._net = net
-        self._coordinators: dict[FindCoordinatorRequest, Broker] = {}
+        self._coordinators = Coordinators(metadata, net)
 
     def locate(self, transactional_ids: Sequence[str]) -> None:
-        """Look for the coordinators of many ids at once, where brokers tell of several (from Kafka 3.0 on);
-        who is not found so is looked for when it is needed."""
-        if len(transactional_ids) < _LOCATED_MIN:
-            return
-        first = FindCoordinatorRequest.for_transaction(transactional_ids[0])
-        with POOL.lend(self._retried(lambda: self._coordinator(first)), self._net.connection) as client:
-            if client.version_of(FIND_COORDINATOR) < SEVERAL_SINCE:
-                return
-            reply = client.request(FindCoordinatorRequest.for_transactions(tuple(transactional_ids)))
-        for found in reply.coordinators or ():
-            if not found.error_code:
-                who = FindCoordinatorRequest.for_transaction(found.key)
-                self._coordinators[who] = Broker(found.node_id, found.host, found.port)
+        """Look for the coordinators of many ids at once."""
+        self._coordinators.locate(transactional_ids)
 
     def begin(self, transactional_id: str, timeout_ms: int, *, two_phase_commit: bool = False) -> Transaction:
         """Take the id over: what is open under it is aborted, and whoever had it is fenced."""
@@ -122,12 +86,14 @@ class Transactions:
             enable_2pc=two_phase_commit,
         )
 
-        def begun(reply: InitProducerIdReply, teller: _Teller) -> Transaction:
-            _refuse(reply.error_code, f"InitProducerId of {quoted(transactional_id)} on {teller.broker}")
+        def begun(reply: InitProducerIdReply, teller: Teller) -> Transaction:
+            refuse(reply.error_code, f"InitProducerId of {quoted(transactional_id)} on {teller.broker}")
             identity = reply.producer_id, reply.producer_epoch
             return Transaction(transactional_id, *identity, teller.transaction_version)
 
-        return self._asked(FindCoordinatorRequest.for_transaction(transactional_id), request, begun)
+        return self._coordinators.ask(
+            FindCoordinatorRequest.for_transaction(transactional_id), request, begun
+        )
 
     def add_partitions(self, transaction: Transaction, logs: Iterable[TopicPartition]) -> None:
         """Tell which partitions will be written to; in the second protocol they join by that itself."""
@@ -144,14 +110,14 @@ class Transactions:
             v3_and_below_topics=tuple(topics),
         )
 
-        def added(reply: AddPartitionsToTxnReply, teller: _Teller) -> None:
+        def added(reply: AddPartitionsToTxnReply, teller: Teller) -> None:
             for topic in reply.results_by_topic_v3_and_below:
                 for part in topic.results_by_partition:
                     place = f"AddPartitionsToTxn of {quoted(transaction.id)} on {teller.broker}"
                     log = TopicPartition(topic.name, part.partition_index)
-                    _refuse(part.partition_error_code, f"{place}, {log}")
+                    refuse(part.partition_error_code, f"{place}, {log}")
 
-        self._asked(FindCoordinatorRequest.for_transaction(transaction.id), request, added)
+        self._coordinators.ask(FindCoordinatorRequest.for_transaction(transaction.id), request, added)
 
     def commit_offset(
         self, transaction: Transaction, group_id: str, log: TopicPartition, offset: int, text: str
@@ -171,12 +137,12 @@ class Transactions:
             transaction_version=transaction.version,
         )
 
-        def committed(reply: TxnOffsetCommitReply, teller: _Teller) -> None:
+        def committed(reply: TxnOffsetCommitReply, teller: Teller) -> None:
             [topic] = reply.topics
             place = f"TxnOffsetCommit of {quoted(transaction.id)} on {teller.broker}, {log}"
-            _refuse(topic.partitions[0].error_code, place)
+            refuse(topic.partitions[0].error_code, place)
 
-        self._asked(FindCoordinatorRequest.for_group(group_id), request, committed)
+        self._coordinators.ask(FindCoordinatorRequest.for_group(group_id), request, committed)
 
     def end(self, transaction: Transaction, *, committed: bool) -> Transaction:
         """Commit or abort; again and again says the same. Who may begin the next one of the same id."""
@@ -188,38 +154,40 @@ class Transactions:
             transaction_version=transaction.version,
         )
 
-        def ended(reply: EndTxnReply, teller: _Teller) -> Transaction:
-            _refuse(reply.error_code, f"EndTxn of {quoted(transaction.id)} on {teller.broker}")
+        def ended(reply: EndTxnReply, teller: Teller) -> Transaction:
+            refuse(reply.error_code, f"EndTxn of {quoted(transaction.id)} on {teller.broker}")
             if transaction.version == 1:
                 return transaction
             return replace(transaction, producer_id=reply.producer_id, epoch=reply.producer_epoch)
 
-        return self._asked(FindCoordinatorRequest.for_transaction(transaction.id), request, ended)
+        return self._coordinators.ask(FindCoordinatorRequest.for_transaction(transaction.id), request, ended)
 
     def describe(self, transactional_id: str) -> DescribedTransaction:
         """What its coordinator knows of a transactional id; Kafka 3.0 and later tell it."""
         request = DescribeTransactionsRequest(transactional_ids=(transactional_id,))
 
-        def described(reply: DescribeTransactionsReply, teller: _Teller) -> DescribedTransaction:
+        def described(reply: DescribeTransactionsReply, teller: Teller) -> DescribedTransaction:
             [found] = reply.transaction_states
             place = f"DescribeTransactions of {quoted(transactional_id)} on {teller.broker}"
-            _refuse(found.error_code, place)
+            refuse(found.error_code, place)
             return found
 
-        return self._asked(FindCoordinatorRequest.for_transaction(transactional_id), request, described)
+        return self._coordinators.ask(
+            FindCoordinatorRequest.for_transaction(transactional_id), request, described
+        )
 
     def described(self, transactional_ids: Sequence[str]) -> dict[str, DescribedTransaction]:
         """The same of many ids, by one request to each coordinator, not tried again."""
         by_coordinator: dict[Broker, list[str]] = defaultdict(list)
         for each in transactional_ids:
-            by_coordinator[self._coordinator(FindCoordinatorRequest.for_transaction(each))].append(each)
+            by_coordinator[self._coordinators.of(FindCoordinatorRequest.for_transaction(each))].append(each)
         found: dict[str, DescribedTransaction] = {}
         for broker, ids in by_coordinator.items():
             with POOL.lend(broker, self._net.connection) as client:
                 reply = client.request(DescribeTransactionsRequest(transactional_ids=tuple(ids)))
             for told in reply.transaction_states:
                 place = f"DescribeTransactions of {quoted(told.transactional_id)} on {broker}"
-                _refuse(told.error_code, place)
+                refuse(told.error_code, place)
                 found[told.transactional_id] = told
         return found
 
@@ -229,7 +197,7 @@ class Transactions:
         request = ListTransactionsRequest(state_filters=tuple(states))
         found: list[ListedTransaction] = []
         for broker in self._metadata.brokers:
-            found += self._retried(partial(self._listed_by, broker, request))
+            found += self._coordinators.retried(partial(self._listed_by, broker, request))
         return sorted(found, key=lambda each: each.transactional_id)
 
     def _add_group(self, transaction: Transaction, group_id: str) -> None:
@@ -240,67 +208,13 @@ class Transactions:
             group_id=group_id,
         )
 
-        def added(reply: AddOffsetsToTxnReply, teller: _Teller) -> None:
-            _refuse(reply.error_code, f"AddOffsetsToTxn of {quoted(transaction.id)} on {teller.broker}")
+        def added(reply: AddOffsetsToTxnReply, teller: Teller) -> None:
+            refuse(reply.error_code, f"AddOffsetsToTxn of {quoted(transaction.id)} on {teller.broker}")
 
-        self._asked(FindCoordinatorRequest.for_transaction(transaction.id), request, added)
+        self._coordinators.ask(FindCoordinatorRequest.for_transaction(transaction.id), request, added)
 
     def _listed_by(self, broker: Broker, request: ListTransactionsRequest) -> Sequence[ListedTransaction]:
         with POOL.lend(broker, self._net.connection) as client:
             reply: ListTransactionsReply = client.request(request)
-        _refuse(reply.error_code, f"ListTransactions on {broker}")
+        refuse(reply.error_code, f"ListTransactions on {broker}")
         return reply.transaction_states
-
-    def _asked(self, who: FindCoordinatorRequest, request: object, read: Callable[[Any, _Teller], T]) -> T:
-        """What the coordinator of a group or transactional id answers, read; it is looked for anew where it
-        moved or does not answer."""
-
-        def asked() -> T:
-            with POOL.lend(self._coordinator(who), self._net.connection) as client:
-                reply = client.request(request)
-                teller = _Teller(client.broker, _transaction_version(client))
-            return read(reply, teller)
-
-        def once() -> T:
-            try:
-                return _after_the_one_before(asked)
-            except KafkaWireError as error:
-                if error.action is Action.REFRESH or isinstance(error, TransportError):
-                    self._coordinators.pop(who, None)
-                raise
-
-        return self._retried(once)
-
-    def _retried(self, attempt: Callable[[], T]) -> T:
-        return Attempts(self._net.retry, patience_s=self._net.request_timeout_s).run(attempt)
-
-    def _coordinator(self, who: FindCoordinatorRequest) -> Broker:
-        if (known := self._coordinators.get(who)) is not None:
-            return known
-        found = self._metadata.ask(who).coordinator_of(who.key)
-        _refuse(found.error_code, f"FindCoordinator of {quoted(who.key)}", found.error_message)
-        return self._coordinators.setdefault(who, Broker(found.node_id, found.host, found.port))
-
-
-def _after_the_one_before(asked: Callable[[], T]) -> T:
-    """The answer once the transaction before has ended: that takes some milliseconds, and is no failure."""
-    stop_s = time.monotonic() + _ENDING_S
-    while True:
-        try:
-            return asked()
-        except BrokerError as error:
-            if error.code != ErrorCode.CONCURRENT_TRANSACTIONS or time.monotonic() > stop_s:
-                raise
-        time.sleep(_ENDING_POLL_S)
-
-
-def _refuse(code: int, place: str, reason: str | None = None) -> None:
-    if code:
-        raise broker_error(code, place, reason)
-
-
-def _transaction_version(client: Client) -> int:
-    """The protocol of a transaction that begins now: the second one where the cluster agreed on it, and all
-    that belongs to it is offered."""
-    offered = all(client.version_of(api) >= since for api, since in _SECOND_PROTOCOL)
-    return 2 if offered and client.transaction_version > 1 else 1

@@ -13,9 +13,9 @@ from pyspark.sql.types import StructType
 
 from ..clients.writing.modern.transactional.attempt import AttemptSender
 from ..clients.writing.modern.transactional.conductor import Conductor, open_of
-from ..clients.writing.modern.transactional.driver import Write
 from ..clients.writing.modern.transactional.names import attempt_id, task_group
 from ..clients.writing.modern.transactional.records import BatchId
+from ..clients.writing.modern.transactional.steps import Write
 from ..clients.writing.modern.transactional.task import TaskTransaction
 from ..clients.writing.sender import Sender
 from ..cluster.modern.metadata import Metadata

@@ -9,7 +9,7 @@ from typing import Any, Final
 import pytest
 
 from spark_kafkawire.clients.writing.modern.transactional import records
-from spark_kafkawire.clients.writing.modern.transactional.driver import Driver, DriverStep
+from spark_kafkawire.clients.writing.modern.transactional.driver import Driver
 from spark_kafkawire.clients.writing.modern.transactional.records import (
     BatchId,
     Decision,
@@ -17,6 +17,7 @@ from spark_kafkawire.clients.writing.modern.transactional.records import (
     parts_of,
 )
 from spark_kafkawire.clients.writing.modern.transactional.requests import Begin, Read, Record
+from spark_kafkawire.clients.writing.modern.transactional.steps import DriverStep
 from spark_kafkawire.clients.writing.modern.transactional.task import TaskStep, TaskTransaction
 from spark_kafkawire.cluster.modern.transactions import Transaction
 from spark_kafkawire.errors import OptionError

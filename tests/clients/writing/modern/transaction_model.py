@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
-from spark_kafkawire.clients.writing.modern.transactional.driver import Driver, DriverStep, Write
+from spark_kafkawire.clients.writing.modern.transactional.driver import Driver
 from spark_kafkawire.clients.writing.modern.transactional.meanings import Meaning
 from spark_kafkawire.clients.writing.modern.transactional.names import attempt_id, task_group
 from spark_kafkawire.clients.writing.modern.transactional.records import BatchId
@@ -27,6 +27,7 @@ from spark_kafkawire.clients.writing.modern.transactional.requests import (
     Refused,
     Request,
 )
+from spark_kafkawire.clients.writing.modern.transactional.steps import DriverStep, Write
 from spark_kafkawire.clients.writing.modern.transactional.task import TaskStep, TaskTransaction
 from spark_kafkawire.cluster.modern.transactions import Transaction
 

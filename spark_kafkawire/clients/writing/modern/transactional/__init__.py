@@ -13,6 +13,7 @@
   transaction fences the driver before, which decides nothing from then on.
 - It is **done** once all of them are complete, which a second commit tells, and that is noted, too.
 
-``task`` and ``driver`` are pure: states, the requests that are due, and what answers make of them.
-``requests`` and ``meanings`` are their words, ``records`` the texts that brokers keep. ``asking`` sends.
+``task`` and ``driver`` are pure: states (the driver's are in ``steps``), the requests that are due, and what
+answers make of them. ``requests`` and ``meanings`` are their words, ``records`` the texts that brokers keep.
+``asking`` sends.
 """

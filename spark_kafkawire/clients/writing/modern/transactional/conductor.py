@@ -26,10 +26,11 @@ from .....options import WriteOptions
 from .....protocol.modern.error_codes import ErrorCode
 from .....protocol.modern.list_transactions import ONGOING
 from .asking import Asker
-from .driver import Driver, DriverStep, Write
+from .driver import Driver
 from .names import attempt_ids, driver_id
 from .records import BatchId
 from .requests import Begin, Refused
+from .steps import DriverStep, Write
 
 _log = logging.getLogger("spark_kafkawire")
 

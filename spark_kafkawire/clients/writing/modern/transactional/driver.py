@@ -9,55 +9,15 @@ goes on to commit it.
 
 from __future__ import annotations
 
-import enum
 from dataclasses import dataclass, replace
 
 from .....cluster.modern.transactions import Transaction
 from .....errors import quoted
 from .meanings import Meaning
 from .names import driver_id
-from .records import OTHER_ROWS, BatchId, Decision, each_group, parts_of
+from .records import BatchId, Decision, each_group, parts_of
 from .requests import Answer, Begin, End, Hold, IsOpen, Read, Record, Refused, Request, newest
-
-
-class DriverStep(enum.Enum):
-    """Where the driver stands."""
-
-    TAKE_OVER = "it begins its transaction: the driver before decides nothing any more"
-    READ = "it asks what was decided last"
-    READ_PARTS = "it asks for the rest of that"
-    FINISH = "it commits what was decided"
-    COMPLETE = "it commits that again, which is answered once readers have all of it"
-    MARK = "it notes that this is done"
-    END_MARK = "it commits that note"
-    READY = "the tasks may begin, or go on"
-    CHECK = "it asks whether all their transactions are open"
-    DECIDE = "it notes the decision"
-    END_DECISION = "it commits the decision: from here on it counts"
-    DROP = "it aborts its own transaction: what was not decided yet never will be"
-    ABORT = "it aborts the tasks' transactions"
-    DONE = "all is committed"
-    ABORTED = "nothing of it counts"
-    FAILED = "it does not know, or a part counts: the next run with the name settles it"
-
-
-class Purpose(enum.Enum):
-    """Why the driver reads and finishes."""
-
-    OPEN = "to begin a write"
-    COMMIT = "to commit it"
-    UNDO = "to abort it"
-
-
-@dataclass(frozen=True, slots=True)
-class Write:
-    """What the tasks told: the batch, how many tasks there are, and their transactions; of tasks that sent
-    nothing there is none. ``topic`` is one that they wrote to."""
-
-    batch: BatchId
-    tasks: int
-    open: tuple[Transaction, ...]
-    topic: str
+from .steps import DriverStep, Purpose, Write
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,22 +53,7 @@ class Driver:
     def fault_of(self, batch: BatchId, tasks: int | None = None, open_count: int = 0) -> str | None:
         """Why a batch of so many tasks, with so many transactions, is not to be committed after what was
         decided last; None where it is."""
-        last = self.last
-        if last is None or (last.batch != batch and not last.lost):
-            return None
-        if last.batch != batch:
-            return (
-                f"batch {last.batch} was committed in part, and {last.lost} of its transactions had timed "
-                "out before the rest was; run that write again, with the same rows and name: what is there is"
-                " not written twice. Or choose another kafka.transactional.id"
-            )
-        if tasks not in (None, last.tasks):
-            return f"batch {batch} was begun by {last.tasks} task(s), and now there are {tasks}; {OTHER_ROWS}"
-        if last.is_done and open_count:
-            return (
-                f"batch {batch} is committed already, and {open_count} task(s) have more rows; {OTHER_ROWS}"
-            )
-        return None
+        return self.last.fault_of(batch, tasks, open_count) if self.last else None
 
     def commit(self, write: Write) -> Driver:
         """All tasks are done: commit what they wrote."""

@@ -77,6 +77,25 @@ class Decision:
         """Whether all its transactions are committed."""
         return not self.open and not self.lost
 
+    def fault_of(self, batch: BatchId, tasks: int | None, open_count: int) -> str | None:
+        """Why a batch of so many tasks (None: that is not known yet), with so many transactions, is not to be
+        committed after this; None where it is."""
+        if self.batch != batch and not self.lost:
+            return None
+        if self.batch != batch:
+            return (
+                f"batch {self.batch} was committed in part, and {self.lost} of its transactions had timed "
+                "out before the rest was; run that write again, with the same rows and name: what is there is"
+                " not written twice. Or choose another kafka.transactional.id"
+            )
+        if tasks not in (None, self.tasks):
+            return f"batch {batch} was begun by {self.tasks} task(s), and now there are {tasks}; {OTHER_ROWS}"
+        if self.is_done and open_count:
+            return (
+                f"batch {batch} is committed already, and {open_count} task(s) have more rows; {OTHER_ROWS}"
+            )
+        return None
+
     def finished(self, lost: int) -> Decision:
         """The decision after all its transactions were ended, but for those that are lost."""
         return replace(self, serial=self.serial + 1, open=(), lost=lost)

@@ -16,7 +16,7 @@ from pyspark.sql.types import StructType
 from ..errors import KafkaWireError, OptionError
 from ..options import TransactionOptions, WriteOptions
 from ..records import compiler
-from .exactly_once import TransactionMessage, create_exactly_once_writer
+from .exactly_once import create_exactly_once_writer
 from .worker import batch_of_task, freeze_heap
 from .writer import KafkaWireBatchWriter, KafkaWireCommitMessage, create_writer, summary_of
 
@@ -42,6 +42,7 @@ class KafkaWireStreamWriter(DataSourceStreamArrowWriter):
         options = WriteOptions.parse({name: raw[name] for name in raw if name.lower() not in _OF_SPARK})
         if options.transactions is not None:
             _check_names(options.transactions)
+        self._is_exactly_once = options.transactions is not None
         self._writer: KafkaWireBatchWriter | None = None
         self._failure: KafkaWireError | None = None
         try:
@@ -68,18 +69,18 @@ class KafkaWireStreamWriter(DataSourceStreamArrowWriter):
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:
         """Log what was written, after it was committed where the options ask for that. Raises
         ``DeliveryError`` (fatal for the query) where it is not proven to be."""
-        if _is_exactly_once(messages):
-            try:
-                self._made().commit(messages)
-            except KafkaWireError as error:
-                raise error.located(f"batch {batchId}") from error
+        if not self._is_exactly_once:
+            _log.info("batch %d: wrote %s", batchId, summary_of(messages))
             return
-        _log.info("batch %d: wrote %s", batchId, summary_of(messages))
+        try:
+            self._made().commit(messages)
+        except KafkaWireError as error:
+            raise error.located(f"batch {batchId}") from error
 
     def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:
         """Abort what was written, or log what stays: Kafka takes nothing back."""
-        if _is_exactly_once(messages):
-            self._made().abort(messages)
+        if self._is_exactly_once:
+            self._give_up(messages, batchId)
             return
         _log.warning(
             "batch %d failed, and what its tasks have sent stays in the logs; finished tasks wrote %s; when "
@@ -88,17 +89,24 @@ class KafkaWireStreamWriter(DataSourceStreamArrowWriter):
             summary_of(messages),
         )
 
+    def _give_up(self, messages: Sequence[WriterCommitMessage | None], batch_id: int) -> None:
+        """Abort the transactions of a batch. What keeps it from that is logged: the query has failed already,
+        of another reason, which is to be told."""
+        try:
+            self._made().abort(messages)
+        except KafkaWireError as error:
+            _log.warning(
+                "batch %d failed, and what its tasks left open could not be aborted: %s; it keeps readers "
+                "waiting until the query starts again, or its transactions time out",
+                *(batch_id, error),
+            )
+
     def _made(self) -> KafkaWireBatchWriter:
         """The batch's own writer. Raises what kept it from being made."""
         if self._writer is None:
             assert self._failure is not None
             raise self._failure
         return self._writer
-
-
-def _is_exactly_once(messages: Sequence[WriterCommitMessage | None]) -> bool:
-    """Whether there are transactions to end."""
-    return any(isinstance(each, TransactionMessage) for each in messages)
 
 
 def _check_names(transactions: TransactionOptions) -> None:

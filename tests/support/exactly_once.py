@@ -22,8 +22,9 @@ from pyspark.sql.types import BinaryType, IntegerType, StructField, StructType
 
 from spark_kafkawire import KafkaWireDataSource
 from spark_kafkawire.clients.writing.modern.transactional.asking import Asker
-from spark_kafkawire.source import exactly_once, writer
+from spark_kafkawire.source import exactly_once, worker, writer
 from spark_kafkawire.source.exactly_once import ExactlyOnceWriter
+from spark_kafkawire.source.stream_writer import KafkaWireStreamWriter
 from tests.support import librdkafka
 
 _SCHEMA: Final = StructType([StructField("value", BinaryType()), StructField("partition", IntegerType())])
@@ -36,10 +37,12 @@ class Died(BaseException):
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """What Spark tells a task of itself."""
+    """What Spark tells a task of itself: of all its attempts, and among those of its batch in a stream."""
 
     number: int
     attempt: int = field(default_factory=lambda: next(_ATTEMPTS))
+    attempt_of_batch: int = 0
+    properties: Mapping[str, str] = field(default_factory=dict)
 
     def get(self) -> Task:
         return self
@@ -49,6 +52,12 @@ class Task:
 
     def taskAttemptId(self) -> int:
         return self.attempt
+
+    def attemptNumber(self) -> int:
+        return self.attempt_of_batch
+
+    def getLocalProperty(self, name: str) -> str | None:
+        return self.properties.get(name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,10 +79,8 @@ class OnceWrite:
 
     def message(self, made: ExactlyOnceWriter, number: int) -> Any:
         """What one attempt of a task tells the driver."""
-        values, partitions = zip(*self.tasks[number], strict=True) if self.tasks[number] else ((), ())
-        columns = [pa.array(values, pa.binary()), pa.array(partitions, pa.int32())]
         with _as_task(Task(number)):
-            told = travelled(made).write(iter([pa.record_batch(columns, schema=_ARROW)]))
+            told = travelled(made).write(iter([_rows(self.tasks[number])]))
         return travelled(told)
 
     def run(self) -> None:
@@ -87,6 +94,57 @@ class OnceWrite:
         except Exception:
             travelled(made).abort(messages)
             raise
+
+
+@dataclass(frozen=True, slots=True)
+class OnceBatch:
+    """A batch of a stream, by its number, of ``tasks`` as in a write; ``query`` is its checkpoint's, and
+    ``run`` what no other start of that has."""
+
+    bootstrap_servers: str
+    topic: str
+    tasks: Sequence[Sequence[tuple[bytes, int]]]
+    number: int
+    name: str
+    query: str = "the query"
+    run: str = "run"
+
+    def writer(self) -> KafkaWireStreamWriter:
+        """The writer as Spark makes one for the tasks, and another one to hear of them."""
+        options = {"kafka.bootstrap.servers": self.bootstrap_servers, "topic": self.topic}
+        options |= {"kafka.transactional.id": self.name, "delivery": "exactly-once"}
+        made = travelled(KafkaWireDataSource(options).streamWriter(_SCHEMA, False))
+        assert isinstance(made, KafkaWireStreamWriter)
+        return made
+
+    def message(self, made: KafkaWireStreamWriter, number: int, attempt: int = 0) -> Any:
+        """What one attempt of a task tells the driver."""
+        told = {"streaming.sql.batchId": str(self.number), "sql.streaming.queryId": self.query}
+        told["spark.jobGroup.id"] = self.run
+        with _as_task(Task(number, attempt_of_batch=attempt, properties=told)):
+            return travelled(travelled(made).write(iter([_rows(self.tasks[number])])))
+
+    def messages(self) -> list[Any]:
+        """What all tasks tell."""
+        made = self.writer()
+        return [self.message(made, number) for number in range(len(self.tasks))]
+
+    def end(self, messages: Sequence[Any]) -> None:
+        """Commit, by a writer of its own; abort by another one where that fails, and raise why."""
+        try:
+            self.writer().commit(messages, self.number)
+        except Exception:
+            self.writer().abort(messages, self.number)
+            raise
+
+    def run_it(self) -> None:
+        """All of it. Raises what it raises."""
+        self.end(self.messages())
+
+
+def _rows(task: Sequence[tuple[bytes, int]]) -> pa.RecordBatch:
+    values, partitions = zip(*task, strict=True) if task else ((), ())
+    return pa.record_batch([pa.array(values, pa.binary()), pa.array(partitions, pa.int32())], schema=_ARROW)
 
 
 _ARROW: Final = pa.schema([("value", pa.binary()), ("partition", pa.int32())])
@@ -103,6 +161,7 @@ def _as_task(task: Task) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(writer, "TaskContext", task)
         patch.setattr(exactly_once, "TaskContext", task)
+        patch.setattr(worker, "TaskContext", task)
         yield
 
 

@@ -5,9 +5,10 @@ kill fell.
     killer.run(20)        # all were started again after each, and have read what was sent
     killer.kills
 
-A kill comes at a random moment after something that Spark writes down in each batch, so that the kills fall
-into all of a batch's steps, the short ones too. A driver is killed under all of its streams, and that is one
-kill for each; a worker is killed while one of them has something to do, which is a kill of that one.
+A kill comes at a random moment after something that Spark writes down in each batch, or brokers are told in
+it, so that the kills fall into all of a batch's steps, the short ones too. A driver is killed under all of
+its streams, and that is one kill for each; a worker is killed while one of them has something to do, which is
+a kill of that one.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
 
 import psutil
 
@@ -39,6 +40,8 @@ REST_S: Final = 60.0
 SENT_COUNT, MORE_INTERVAL_S = 60, 0.5
 #: A kill comes at most so long after what it waits for, seconds: about what a step of a batch takes.
 DELAY_MAX_S: Final = 0.15
+#: The same of what brokers are told: about what a step of a commit takes.
+TOLD_DELAY_MAX_S: Final = 0.04
 
 #: The steps of a batch, told apart by what is on the disk.
 PLANNING = "planning the next batch"
@@ -53,14 +56,27 @@ PLANNING_PROCESS = "planning process"
 TASKS_AND_ROWS = "planning its tasks, reading and writing"
 
 
+class Told(Protocol):
+    """What a sink tells its brokers of a batch."""
+
+    def marks(self) -> dict[str, int]:
+        """What grows with each batch."""
+        ...
+
+    def step(self, batch: int) -> str:
+        """The step that a batch is in, which is planned and not done."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Stream:
     """A query: the options of its ``read`` and its ``write``, the latter without a topic for Parquet files,
-    and what appends records to what it reads."""
+    and what appends records to what it reads. ``told`` knows more of its batches than is on the disk."""
 
     read: dict[str, str]
     write: dict[str, str]
     send: Callable[[list[bytes]], None]
+    told: Told | None = None
 
     @property
     def has_files(self) -> bool:
@@ -81,8 +97,8 @@ class Kill:
 class Batches:
     """What the query in a folder has written down of its batches."""
 
-    def __init__(self, folder: Path, has_files: bool) -> None:
-        self._folder, self._has_files = folder, has_files
+    def __init__(self, folder: Path, has_files: bool, told: Told | None) -> None:
+        self._folder, self._has_files, self._told = folder, has_files, told
         self._logs = (
             "checkpoint/offsets",
             "checkpoint/commits",
@@ -101,6 +117,8 @@ class Batches:
             return DONE, planned
         if self._is_being_written("out/_spark_metadata"):
             return SINK, planned
+        if self._told is not None:
+            return self._told.step(planned), planned
         if not self._has_files:
             return TASKS_AND_ROWS, planned
         return (ROWS if self._has_begun_files(planned) else TASKS), planned
@@ -116,8 +134,13 @@ class Batches:
         return self._last("checkpoint/commits") == self._last("checkpoint/offsets") >= 0
 
     def marks(self) -> dict[str, int]:
-        """What grows: the last batch of each of Spark's logs."""
-        return {log: self._last(log) for log in self._logs}
+        """What grows: the last batch of each of Spark's logs, and what brokers are told."""
+        told = self._told.marks() if self._told is not None else {}
+        return {log: self._last(log) for log in self._logs} | told
+
+    def delay_max_s(self, mark: str) -> float:
+        """How long after a mark a kill comes at most."""
+        return DELAY_MAX_S if mark in self._logs else TOLD_DELAY_MAX_S
 
     def _names(self, folder: str) -> list[str]:
         with contextlib.suppress(FileNotFoundError):
@@ -217,7 +240,9 @@ class Killer:
     def __init__(self, streams: Mapping[str, Stream], folder: Path, seed: int) -> None:
         self._streams, self._folder = streams, folder
         self._draw = random.Random(seed)
-        self._batches = {name: Batches(folder / name, stream.has_files) for name, stream in streams.items()}
+        self._batches = {
+            name: Batches(folder / name, stream.has_files, stream.told) for name, stream in streams.items()
+        }
         #: How many records were sent to each.
         self.sent = dict.fromkeys(streams, 0)
         self.kills: list[Kill] = []
@@ -231,8 +256,8 @@ class Killer:
                 for name in self._streams:
                     self._some(name)
                 self._await_moment(running, self._draw.choice([*self._streams]))
-                found = {name: batches.step() for name, batches in self._batches.items()}
                 running.kill()
+                found = {name: batches.step() for name, batches in self._batches.items()}
             self.kills += [Kill(name, "driver", *place) for name, place in found.items()]
         (self._folder / "complete").touch()
         with driver(self._streams, self._folder) as running:
@@ -271,7 +296,7 @@ class Killer:
 
         poll(has_come, f"{name}: {mark} after {before}", PATIENCE_S)
         assert running.is_running, (self._folder / "log").read_text()[-4000:]
-        time.sleep(self._draw.uniform(0, DELAY_MAX_S))  # the random moment
+        time.sleep(self._draw.uniform(0, batches.delay_max_s(mark)))  # the random moment
 
     def _some(self, name: str) -> None:
         begin = self.sent[name]

@@ -1,0 +1,148 @@
+"""A stream from a topic to a topic with delivery=exactly-once: where it stands in a batch, by what brokers
+were told, and what a foreign reader finds in the end.
+
+    kill_and_check(servers, folder)
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections import Counter
+from pathlib import Path
+from typing import Final
+
+from spark_kafkawire.clients.writing.modern.transactional.names import driver_id
+from spark_kafkawire.clients.writing.modern.transactional.records import Decision
+from spark_kafkawire.clients.writing.modern.transactional.requests import Record as Noted
+from spark_kafkawire.clients.writing.modern.transactional.requests import newest
+from spark_kafkawire.cluster.modern.group_offsets import committed_texts
+from spark_kafkawire.cluster.modern.metadata import Metadata
+from spark_kafkawire.cluster.modern.transactions import Transaction, Transactions
+from spark_kafkawire.options import WriteOptions
+from spark_kafkawire.protocol.modern.list_transactions import ONGOING
+
+from . import librdkafka
+from .exactly_once import committed
+from .foreign import Record
+from .noida import KEPT_FOREVER
+from .stream_kills import Killer, Stream
+
+#: Streams of one driver, drivers that are killed, and workers of each stream before each of them.
+STREAMS: Final = int(os.environ.get("KAFKAWIRE_ONCE_STREAMS", "1"))
+KILLS: Final = int(os.environ.get("KAFKAWIRE_ONCE_KILLS", "1"))
+WORKERS: Final = int(os.environ.get("KAFKAWIRE_ONCE_WORKERS", "1"))
+SEED: Final = int(os.environ.get("KAFKAWIRE_ONCE_SEED", "1"))
+#: The deadline of a test grows with the kills, seconds.
+TIMEOUT_S: Final = 1200 + 200 * KILLS
+#: Of the source, and of the target.
+PARTITIONS: Final = 3
+
+#: The steps of a batch whose offsets are written, told apart by what brokers keep.
+BEFORE_ROWS: Final = "planning and starting its tasks"
+ROWS: Final = "tasks' transactions open"
+DECIDING: Final = "writing the decision"
+DECIDED: Final = "decided, nothing committed"
+COMMITTING: Final = "decided, a part committed"
+COMMITTED: Final = "decided, all committed"
+NOTING: Final = "writing that all is committed"
+NOTED: Final = "all noted, but by Spark"
+
+#: So that a batch has some tasks, and the same ones when it is run again.
+RECORDS_OF_A_TASK: Final = 8
+#: Values that are sent again and again, beside those that are there once.
+REPEATED: Final = 5
+
+
+class OnceStream:
+    """A stream on a cluster, from a topic of its own to another one."""
+
+    def __init__(self, servers: str) -> None:
+        self._servers = servers
+        self._source, self._target = (
+            librdkafka.create_topic(servers, PARTITIONS, None, KEPT_FOREVER) for _ in range(2)
+        )
+        self._name = f"once-{self._target}"
+        options = WriteOptions.parse({"kafka.bootstrap.servers": servers})
+        self._net = options.net
+        self._metadata = Metadata(options.discovery.bootstrap_servers, options.net)
+        self._transactions = Transactions(self._metadata, options.net)
+        self._seen: set[tuple[str, int, int]] = set()
+        self._sent: Counter[bytes] = Counter()
+
+    def stream(self) -> Stream:
+        """The query, and who feeds it."""
+        servers = {"kafka.bootstrap.servers": self._servers}
+        reading = {**servers, "subscribe": self._source, "startingOffsets": "earliest"}
+        reading |= {"maxOffsetsPerTrigger": "60", "maxRecordsPerPartition": str(RECORDS_OF_A_TASK)}
+        writing = {"topic": self._target, "delivery": "exactly-once", "kafka.transactional.id": self._name}
+        return Stream(reading, {**servers, **writing}, self._send, self)
+
+    def _send(self, values: list[bytes]) -> None:
+        sent = [*values, *(b"again %d" % (number % REPEATED) for number in range(len(values) // 3))]
+        self._sent.update(sent)
+        partitions = itertools.cycle(range(PARTITIONS))
+        records = [Record(value, partition=next(partitions)) for value in sent]
+        librdkafka.produce(self._servers, self._source, records)
+
+    def marks(self) -> dict[str, int]:
+        """What was decided last, by its number, and how many transactions were seen open."""
+        decided = self._decided()
+        self._seen |= {(each.id, each.producer_id, each.epoch) for each in self._open()}
+        return {"decisions": decided.number if decided else 0, "transactions": len(self._seen)}
+
+    def step(self, batch: int) -> str:
+        """The step of a batch that Spark has planned and not noted to be done."""
+        noted, open_ = self._decided(), self._open()
+        decision = Decision.of((noted,), self._name, driver_id(self._name)) if noted else None
+        is_writing = any(each.id == driver_id(self._name) for each in open_)
+        if decision is None or decision.batch.number != batch:
+            return DECIDING if is_writing else ROWS if open_ else BEFORE_ROWS
+        if decision.is_done:
+            return NOTED
+        if is_writing:
+            return NOTING
+        left = {each.id for each in open_} & {each.id for each in decision.open}
+        return DECIDED if len(left) == len(decision.open) else COMMITTING if left else COMMITTED
+
+    def check(self) -> Counter[bytes]:
+        """Foreign readers find in the target, of what is committed, what is in the source, and that is what
+        was sent. How often each value is there."""
+        source = Counter(committed(self._servers, self._source, PARTITIONS))
+        target = Counter(committed(self._servers, self._target, PARTITIONS))
+        assert source == self._sent
+        assert target == source, f"too few: {source - target}; too many: {target - source}"
+        return target
+
+    def _decided(self) -> Noted | None:
+        """What the driver has noted last, without further parts: no batch here has so many tasks."""
+        texts = committed_texts(self._metadata, driver_id(self._name), self._net, require_stable=False)
+        return newest(Noted(number, text) for number, text in texts)
+
+    def _open(self) -> list[Transaction]:
+        """What is open of the stream's name."""
+        listed = self._transactions.listed((ONGOING,))
+        ids = [each.transactional_id for each in listed if each.transactional_id.startswith(f"{self._name}-")]
+        found = self._transactions.described(ids).values() if ids else ()
+        return [
+            Transaction(each.transactional_id, each.producer_id, each.producer_epoch, 1)
+            for each in found
+            if each.transaction_state == ONGOING
+        ]
+
+
+def kill_and_check(servers: str, folder: Path) -> None:
+    """Kill drivers and workers of streams on a cluster, and check what is there in the end; tells where the
+    kills fell."""
+    streams = {f"once-{number}": OnceStream(servers) for number in range(STREAMS)}
+    killer = Killer({name: once.stream() for name, once in streams.items()}, folder, SEED)
+    try:
+        killer.run(KILLS, WORKERS)
+    finally:
+        for (victim, step), count in sorted(
+            Counter((each.victim, each.step) for each in killer.kills).items()
+        ):
+            print(victim, step, count, sep="\t")
+    for once in streams.values():
+        values = once.check()
+        print(f"{values.total()} records, {len(values)} values; seed {SEED}, {len(killer.kills)} kills")

@@ -241,6 +241,12 @@ OPTIONS: Final = (
         "how long a task's transaction may stay open: 15 min, or what brokers allow where that is less",
         Generation.MODERN,
     ),
+    _write(
+        "twoPhaseCommit",
+        "false",
+        "`true`: no timeout ends transactions, where brokers allow that (KIP-939)",
+        Generation.MODERN,
+    ),
     _write("kafka.max.request.size", "1048576", "largest record, and largest request", Generation.MODERN),
     _write("kafka.buffer.memory", "33554432", "bytes that a task gathers before it sends", Generation.MODERN),
     _write(

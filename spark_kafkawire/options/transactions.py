@@ -11,7 +11,7 @@ from .values import DeliveryOptions, TransactionOptions
 
 EXACTLY_ONCE: Final = "exactly-once"
 #: Options that mean nothing to other writes.
-_OWN: Final = ("kafka.transactional.id", "kafka.transaction.timeout.ms", "batch")
+_OWN: Final = ("kafka.transactional.id", "kafka.transaction.timeout.ms", "batch", "twoPhaseCommit")
 #: Longest name of writes, and of a batch, characters: they stand in texts of 4096 bytes that brokers keep.
 _NAME_SIZE_MAX: Final = 120
 #: Shortest and longest timeout, ms: what a write takes at least, and an int32.
@@ -34,11 +34,24 @@ def parse_transactions(options: RawOptions, delivery: DeliveryOptions) -> Transa
         raise OptionError(
             "option batch: it names a write among those of kafka.transactional.id: set that too"
         )
+    timeout_ms = options.count("kafka.transaction.timeout.ms", *_TIMEOUT_MS)
+    two_phase_commit = options.flag("twoPhaseCommit")
+    if two_phase_commit and timeout_ms is not None:
+        raise OptionError(
+            "option kafka.transaction.timeout.ms: with twoPhaseCommit no timeout ends a transaction; leave "
+            "one of the two out"
+        )
+    if two_phase_commit and name is None:
+        raise OptionError(
+            "option twoPhaseCommit: what a write leaves open that dies, no timeout ends, but the next run of "
+            "its name: set kafka.transactional.id too"
+        )
     return TransactionOptions(
         prefix=name or f"kafkawire-{uuid.uuid4().hex[:16]}",
         is_named=name is not None,
         batch=batch or "",
-        timeout_ms=options.count("kafka.transaction.timeout.ms", *_TIMEOUT_MS),
+        timeout_ms=timeout_ms,
+        two_phase_commit=two_phase_commit,
     )
 
 

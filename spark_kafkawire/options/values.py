@@ -160,13 +160,15 @@ class TransactionOptions:
     """A write that is there wholly or not at all.
 
     ``prefix`` begins its transactional ids; ``is_named`` tells that the user gave it. ``batch`` names the
-    write among those of that name. ``timeout_ms`` is None where brokers are asked for theirs.
+    write among those of that name. ``timeout_ms`` is None where brokers are asked for theirs, or, with
+    ``two_phase_commit``, no timeout ends a transaction.
     """
 
     prefix: str
     is_named: bool
     batch: str = ""
     timeout_ms: int | None = None
+    two_phase_commit: bool = False
 
 
 @dataclass(frozen=True, slots=True)

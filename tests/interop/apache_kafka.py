@@ -10,6 +10,7 @@ listeners are named ``localhost`` and take a client's certificate; MTLS demands 
 from __future__ import annotations
 
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, Self
 
@@ -78,14 +79,21 @@ _SECURITY: Final = "org.apache.kafka.common.security"
 
 class ApacheKafka:
     """A broker, and controller of itself, from ``start`` (or ``with``) to ``stop``. With ``full_jit`` it is
-    as fast as one in service."""
+    as fast as one in service; ``settings`` are more lines of its properties."""
 
     def __init__(
-        self, version: str, folder: Path, certificates: Certificates, *, full_jit: bool = False
+        self,
+        version: str,
+        folder: Path,
+        certificates: Certificates,
+        *,
+        full_jit: bool = False,
+        settings: Sequence[str] = (),
     ) -> None:
         self.version = version
         self._java_options = _JAVA_OPTIONS if full_jit else (*_JAVA_OPTIONS, _STARTS_SOON)
         self.ports = {name: free_port() for name in (*LISTENERS, _CONTROLLER)}
+        self._settings = settings
         self._folder = folder
         self._certificates = certificates
         self._process: ChildProcess | None = None
@@ -143,6 +151,7 @@ class ApacheKafka:
             f"ssl.truststore.location={self._certificates.authority}",
             f"listener.name.sasl_plaintext.scram-sha-256.connections.max.reauth.ms={LOGIN_MS}",
             *(line for name in ("sasl_plaintext", "sasl_ssl") for line in _logins(name)),
+            *self._settings,
         ]
         return "\n".join(lines) + "\n"
 

@@ -115,6 +115,7 @@ def test_every_option_of_a_modern_write_has_a_value_here() -> None:
     own = {option.name for option in OPTIONS if not option.read and option.generation is Generation.MODERN}
     # Those of transactions go together, and are tried below.
     of_transactions = {"delivery", "batch", "kafka.transactional.id", "kafka.transaction.timeout.ms"}
+    of_transactions |= {"twoPhaseCommit"}
     assert own - tried == set(LEVEL_OPTIONS.values()) | of_transactions
 
 
@@ -220,6 +221,7 @@ def test_a_batch_has_the_time_of_one_request_at_least() -> None:
 
 
 ONCE: Final = {"delivery": "exactly-once"}
+NAMED: Final = {"kafka.transactional.id": "a"}
 
 
 def test_a_write_that_is_to_be_there_once_has_a_name_of_its_own_or_a_given_one() -> None:
@@ -230,6 +232,8 @@ def test_a_write_that_is_to_be_there_once_has_a_name_of_its_own_or_a_given_one()
         **ONCE, **{"kafka.transactional.id": " a ", "batch": "7", "kafka.transaction.timeout.ms": "5000"}
     )
     assert given.transactions == TransactionOptions("a", is_named=True, batch="7", timeout_ms=5000)
+    in_two_phases = write(**ONCE, **{"kafka.transactional.id": "a"}, twoPhaseCommit="true")
+    assert in_two_phases.transactions == TransactionOptions("a", is_named=True, two_phase_commit=True)
     assert write().transactions is None
     assert write(delivery="at-least-once").transactions is None
 
@@ -257,6 +261,16 @@ def test_a_write_that_is_to_be_there_once_has_a_name_of_its_own_or_a_given_one()
         ({**ONCE, "kafka.transactional.id": "a" * 121}, " is no name: they have 1 to 120 ASCII characters"),
         ({**ONCE, "kafka.transactional.id": "\u00e9"}, "'\u00e9' is no name"),
         ({**ONCE, "kafka.transaction.timeout.ms": "1"}, "option kafka.transaction.timeout.ms"),
+        ({"twoPhaseCommit": "true"}, "option twoPhaseCommit is of transactions: set delivery=exactly-once "),
+        (
+            {**ONCE, "twoPhaseCommit": "true"},
+            "but the next run of its name: set kafka.transactional.id too",
+        ),
+        (
+            {**ONCE, **NAMED, "twoPhaseCommit": "true", "kafka.transaction.timeout.ms": "5000"},
+            "option kafka.transaction.timeout.ms: with twoPhaseCommit no timeout ends a transaction; leave",
+        ),
+        ({**ONCE, **NAMED, "twoPhaseCommit": "yes"}, "option twoPhaseCommit: 'yes' is not true or false"),
         ({"delivery": "once"}, "option delivery: 'once' is not at-least-once or exactly-once"),
     ],
 )

@@ -22,13 +22,17 @@ _THREADS: Final = 8
 
 
 class Asker:
-    """Asks the brokers of one cluster. ``timeout_ms`` is that of the transactions that it begins."""
+    """Asks the brokers of one cluster. ``timeout_ms`` is that of the transactions that it begins; with
+    ``two_phase_commit`` none ends them."""
 
-    def __init__(self, metadata: Metadata, net: NetOptions, timeout_ms: int) -> None:
+    def __init__(
+        self, metadata: Metadata, net: NetOptions, timeout_ms: int, *, two_phase_commit: bool = False
+    ) -> None:
         self.transactions = Transactions(metadata, net)
         self._metadata = metadata
         self._net = net
         self._timeout_ms = timeout_ms
+        self._two_phase_commit = two_phase_commit
 
     def answer(self, request: Request) -> Answer:
         """What comes of a request; errors that are left when all was tried are answers, too."""
@@ -52,7 +56,7 @@ class Asker:
     def _asked(self, request: Request) -> Answer:
         match request:
             case Begin(id_):
-                return self.transactions.begin(id_, self._timeout_ms)
+                return self.transactions.begin(id_, self._timeout_ms, two_phase_commit=self._two_phase_commit)
             case Read(group, is_stable):
                 texts = committed_texts(self._metadata, group, self._net, require_stable=is_stable)
                 return tuple(Record(number, text) for number, text in texts)

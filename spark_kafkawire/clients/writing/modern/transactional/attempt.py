@@ -44,11 +44,13 @@ class AttemptSender:
         self._metadata = metadata
         self._options = options
         self._task = task
-        self._asker = Asker(metadata, options.net, timeout_ms)
+        assert options.transactions is not None
+        in_two_phases = options.transactions.two_phase_commit
+        self._asker = Asker(metadata, options.net, timeout_ms, two_phase_commit=in_two_phases)
         self._timeout_s = timeout_ms / 1000
         self._producer: Producer | None = None
         self._began_s = 0.0
-        self._left_to_tell = list(_TOLD_AT)
+        self._left_to_tell = [] if in_two_phases else list(_TOLD_AT)
         self._topic = ""
         self.row_count = 0
         self._size = 0

@@ -37,6 +37,8 @@ _log = logging.getLogger("spark_kafkawire")
 #: Timeouts that are tried where the user sets none, ms: 15 min is what brokers allow by default, and a longer
 #: one would let a write that died keep readers waiting.
 _TIMEOUTS_MS: Final = (900_000, 600_000, 300_000, 120_000, 60_000, 30_000, 10_000, 5_000)
+#: What brokers make of the timeout where there is none.
+_NO_TIMEOUT_MS: Final = (1 << 31) - 1
 #: Longest timeout of the driver's own transaction, ms: it is open for some requests only.
 _DRIVER_TIMEOUT_MS_MAX: Final = 60_000
 
@@ -94,8 +96,7 @@ class Conductor:
         if step is not DriverStep.DONE:
             raise DeliveryError(
                 f"{failure}; whether the write is there, wholly, in part or not at all, the next run with "
-                f"kafka.transactional.id={self._driver.prefix} settles, which should come within "
-                f"{self.timeout_ms / 1000:g} s"
+                f"kafka.transactional.id={self._driver.prefix} settles{self._until()}"
             )
         if failure:
             _log.warning("all is committed, and that could not be noted: %s", failure)
@@ -117,6 +118,12 @@ class Conductor:
             return "it had been decided, and all of it is there"
         name = f"kafka.transactional.id={self._driver.prefix}"
         return f"{self._driver.failure}; the next run with {name} settles it"
+
+    def _until(self) -> str:
+        """Until when the next run must have come."""
+        if self.timeout_ms == _NO_TIMEOUT_MS:
+            return ""
+        return f", which should come within {self.timeout_ms / 1000:g} s"
 
     def _run_anew(self) -> Metadata:
         metadata = Metadata(self._options.discovery.bootstrap_servers, self._options.net)
@@ -146,15 +153,21 @@ class Conductor:
         left = [each.transactional_id for each in listed if re.fullmatch(ids, each.transactional_id)]
         if not left:
             return
-        answers = Asker(metadata, self._options.net, self.timeout_ms).answers([Begin(id_) for id_ in left])
+        answers = self._asker(metadata).answers([Begin(id_) for id_ in left])
         for id_, answer in zip(left, answers, strict=True):
             if isinstance(answer, Refused):
-                _log.warning("the transaction %s was left open, and times out: %s", quoted(id_), answer.line)
+                _log.warning(
+                    "the transaction %s is left open, until the next run of the name or its timeout: %s",
+                    *(quoted(id_), answer.line),
+                )
 
 
 def _timeout_ms(options: WriteOptions, transactions: Transactions, id_: str) -> int:
     """A timeout that the brokers take. Raises ``OptionError`` (fatal) where they do not take the user's."""
     assert options.transactions is not None
+    if options.transactions.two_phase_commit:
+        _try_two_phase_commit(transactions, id_)
+        return _NO_TIMEOUT_MS
     wanted = options.transactions.timeout_ms
     for timeout_ms in _TIMEOUTS_MS if wanted is None else (wanted,):
         try:
@@ -170,6 +183,26 @@ def _timeout_ms(options: WriteOptions, transactions: Transactions, id_: str) -> 
         else:
             return timeout_ms
     raise OptionError(f"option kafka.transaction.timeout.ms: {refused}") from refused
+
+
+def _try_two_phase_commit(transactions: Transactions, id_: str) -> None:
+    """Raise ``OptionError`` (fatal) where brokers have no transactions that no timeout ends."""
+    # Who may not use the id at all is told so: the code is the same.
+    transactions.begin(id_, _DRIVER_TIMEOUT_MS_MAX)
+    try:
+        transactions.begin(id_, _DRIVER_TIMEOUT_MS_MAX, two_phase_commit=True)
+    except UnsupportedVersionError as error:
+        raise OptionError(
+            "option twoPhaseCommit: brokers need InitProducerId 6, which Kafka from 4.1 on serves with "
+            f"unstable.api.versions.enable=true: {error}"
+        ) from error
+    except BrokerError as error:
+        if error.code != ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED:
+            raise
+        raise OptionError(
+            "option twoPhaseCommit: brokers need transaction.two.phase.commit.enable=true, and the user the "
+            f"right TwoPhaseCommit on transactional ids that begin with this one: {error}"
+        ) from error
 
 
 def open_of(messages: Sequence[Transaction | None]) -> tuple[Transaction, ...]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 from hypothesis import HealthCheck, settings
+from kazoo.client import KazooClient
 
 from spark_kafkawire import secrecy
 from spark_kafkawire.broker import EmbeddedCluster
@@ -132,6 +133,16 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedCluster
     log_dirs = [Path(shutil.copytree(CORPUS / name, folder / name)) for name in ("broker0", "broker1")]
     with EmbeddedCluster(brokers=2, partitions=3, log_dirs=log_dirs) as cluster:
         yield cluster
+
+
+@pytest.fixture
+def corpus_zookeeper(corpus: EmbeddedCluster) -> Iterator[KazooClient]:
+    """A client of the ZooKeeper that the corpus' brokers are in."""
+    client = KazooClient(corpus.zookeeper_connect)
+    client.start()
+    yield client
+    client.stop()
+    client.close()
 
 
 @pytest.fixture(scope="session")

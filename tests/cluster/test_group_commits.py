@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Iterator
 
 import pytest
 from kazoo.client import KazooClient
@@ -127,26 +126,17 @@ def test_a_coordinator_that_is_silent_holds_up_nobody_and_is_given_up(
         assert librdkafka.committed_offset(broker.bootstrap_servers, "g", topic) == 2
 
 
-@pytest.fixture
-def client(corpus: EmbeddedCluster) -> Iterator[KazooClient]:
-    client = KazooClient(corpus.zookeeper_connect)
-    client.start()
-    yield client
-    client.stop()
-    client.close()
-
-
 def test_groups_of_07_follow_in_zookeeper(
-    corpus: EmbeddedCluster, client: KazooClient, caplog: pytest.LogCaptureFixture
+    corpus: EmbeddedCluster, corpus_zookeeper: KazooClient, caplog: pytest.LogCaptureFixture
 ) -> None:
     log, node = TopicPartition("debian-plain", 1, 0), "/consumers/follower/offsets/debian-plain/0-1"
     commits = commits_to({"zookeeper.connect": corpus.zookeeper_connect}, "follower")
     commits.commit({log: 12_345})
     assert commits.settled(DEADLINE_S)
-    assert client.get(node)[0] == b"12345"
-    client.create("/consumers/follower/ids/follower_host-1", makepath=True, ephemeral=True)
+    assert corpus_zookeeper.get(node)[0] == b"12345"
+    corpus_zookeeper.create("/consumers/follower/ids/follower_host-1", makepath=True, ephemeral=True)
     commits.commit({log: 20_000})
     assert not commits.settled(DEADLINE_S)
-    assert client.get(node)[0] == b"12345"
+    assert corpus_zookeeper.get(node)[0] == b"12345"
     [told] = warnings(caplog)
     assert "group 'follower' has live consumers (follower_host-1), which commit themselves; stop them" in told

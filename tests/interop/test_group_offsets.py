@@ -23,6 +23,7 @@ from tests.support.polling import DEADLINE_S
 from tests.support.spark_streams import PATIENCE_S
 
 from .apache_kafka import ApacheKafka
+from .conftest import newest
 from .test_offsets_job import NEW_PROTOCOL_SINCE
 
 
@@ -55,11 +56,10 @@ def committed(kafka: ApacheKafka, topic: str) -> dict[int, int]:
     return {log.partition: log.offset for log in found if log.topic == topic}
 
 
+@newest
 def test_lag_tools_see_a_query_of_spark(
     kafka: ApacheKafka, topic: str, spark: SparkSession, tmp_path: Path
 ) -> None:
-    if kafka.version < NEW_PROTOCOL_SINCE:
-        pytest.skip("one version is enough for what costs a query of Spark")
     given = options(kafka, topic, maxOffsetsPerTrigger="4")
     group = GroupOffsets(given)
     spark.streams.addListener(group)

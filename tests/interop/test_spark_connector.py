@@ -15,7 +15,7 @@ from tests.support import librdkafka
 from tests.support.foreign import Record
 
 from .apache_kafka import ApacheKafka
-from .conftest import VERSIONS
+from .conftest import newest
 from .jars import NoJars, connector_jars
 
 ROOT: Final = Path(__file__).parents[2]
@@ -220,9 +220,6 @@ def _fill(servers: str) -> None:
 
 def _pairs(kind: str, first: int, count: int) -> Iterator[Any]:
     return (pytest.param(kind, first + number, id=f"{kind}-{first + number}") for number in range(count))
-
-
-newest = pytest.mark.parametrize("kafka", VERSIONS[-1:], indirect=True, scope="session")
 
 
 @newest

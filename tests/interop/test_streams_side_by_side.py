@@ -13,7 +13,7 @@ import pytest
 from spark_kafkawire.planner.stream_offsets import PART_MARK, PIN_MARK
 
 from .apache_kafka import ApacheKafka
-from .conftest import VERSIONS
+from .conftest import newest
 from .jars import NoJars, connector_jars
 from .stream_scenarios import BY_NAME, SCENARIOS, TAKEN_OVER, Quirk
 from .takeovers import STORIES
@@ -22,7 +22,6 @@ ROOT: Final = Path(__file__).parents[2]
 _TIMEOUT_S: Final = 1100.0
 Answer = dict[str, Any]
 
-newest = pytest.mark.parametrize("kafka", VERSIONS[-1:], indirect=True, scope="session")
 pytestmark = [newest, pytest.mark.timeout(1200)]
 
 

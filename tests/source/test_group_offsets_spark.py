@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -91,17 +90,8 @@ def test_a_running_query_has_its_finished_batches_committed(
         query.stop()
 
 
-@pytest.fixture
-def zookeeper(corpus: EmbeddedCluster) -> Iterator[KazooClient]:
-    client = KazooClient(corpus.zookeeper_connect)
-    client.start()
-    yield client
-    client.stop()
-    client.close()
-
-
 def test_a_group_of_07_follows_in_zookeeper(
-    spark: SparkSession, corpus: EmbeddedCluster, zookeeper: KazooClient, tmp_path: Path
+    spark: SparkSession, corpus: EmbeddedCluster, corpus_zookeeper: KazooClient, tmp_path: Path
 ) -> None:
     given = {"zookeeper.connect": corpus.zookeeper_connect, "subscribe": TOPIC, "startingOffsets": "earliest"}
     given |= {"kafka.group.id": "spark-follower", "maxBytesPerTrigger": "1"}
@@ -113,5 +103,8 @@ def test_a_group_of_07_follows_in_zookeeper(
     finally:
         spark.streams.removeListener(group)
     folder = f"/consumers/spark-follower/offsets/{TOPIC}"
-    found = {name: int(zookeeper.get(f"{folder}/{name}")[0]) for name in zookeeper.get_children(folder)}
+    found = {
+        name: int(corpus_zookeeper.get(f"{folder}/{name}")[0])
+        for name in corpus_zookeeper.get_children(folder)
+    }
     assert found == ENDS

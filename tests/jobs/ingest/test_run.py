@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import itertools
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
@@ -267,19 +267,10 @@ class Crashing:
         return result
 
 
-@pytest.fixture
-def zookeeper(corpus: EmbeddedCluster) -> Iterator[KazooClient]:
-    client = KazooClient(corpus.zookeeper_connect)
-    client.start()
-    yield client
-    client.stop()
-    client.close()
-
-
 def test_a_crash_before_or_after_any_step_loses_and_doubles_nothing(
     spark: SparkSession,
     corpus: EmbeddedCluster,
-    zookeeper: KazooClient,
+    corpus_zookeeper: KazooClient,
     topic: str,
     output: OutputOptions,
     monkeypatch: pytest.MonkeyPatch,
@@ -314,7 +305,7 @@ def test_a_crash_before_or_after_any_step_loses_and_doubles_nothing(
     newest = summary["batches"][-1]
     for log_range in newest["ranges"]:
         node = f"/consumers/{topic}/offsets/{topic}/{log_range['log'].split()[1]}"
-        assert zookeeper.get(node)[0] == str(log_range["stop"]).encode()
+        assert corpus_zookeeper.get(node)[0] == str(log_range["stop"]).encode()
 
 
 def test_two_runs_at_once_are_told_and_not_mixed(
@@ -409,11 +400,11 @@ def test_logs_that_earlier_runs_read_are_not_passed_over_in_silence(
 def test_logs_that_the_group_has_read_are_not_passed_over_in_silence(
     spark: SparkSession,
     corpus: EmbeddedCluster,
-    zookeeper: KazooClient,
+    corpus_zookeeper: KazooClient,
     old_topic: str,
     output: OutputOptions,
 ) -> None:
-    zookeeper.create(f"/consumers/{old_topic}/offsets/{old_topic}/1-0", b"0", makepath=True)
+    corpus_zookeeper.create(f"/consumers/{old_topic}/offsets/{old_topic}/1-0", b"0", makepath=True)
     options = old_options(corpus, output, selection={"subscribe": old_topic}, group=old_topic)
     with expired(corpus.zookeeper_connect, 1):
         with pytest.raises(

@@ -92,11 +92,13 @@ class ExactlyOnceWriter(KafkaWireBatchWriter):
         assert number is not None
         assert query is not None
         run = (context.getLocalProperty(_RUN) or query).replace("-", "")[:12]
-        return BatchId(query, int(number)), f"{run}.{int(number) % 2}.{context.attemptNumber()}"
+        return BatchId(
+            query, int(number), is_stream=True
+        ), f"{run}.{int(number) % 2}.{context.attemptNumber()}"
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Commit all tasks' transactions, as one. Raises ``DeliveryError`` (fatal)."""
-        write = write_of(messages)
+        write = write_of(messages, self._batch)
         self._conductor.commit(write)
         skipped = sum(1 for each in _told(messages) if each.row_count and each.transaction is None)
         if skipped:
@@ -108,16 +110,16 @@ class ExactlyOnceWriter(KafkaWireBatchWriter):
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Abort what tasks have left open, unless the write was decided."""
-        _log.warning("the write failed: %s", self._conductor.undo(write_of(messages)))
+        _log.warning("the write failed: %s", self._conductor.undo(write_of(messages, self._batch)))
 
 
-def write_of(messages: Sequence[WriterCommitMessage | None]) -> Write:
-    """What the driver is to decide about, by what tasks told."""
+def write_of(messages: Sequence[WriterCommitMessage | None], batch: BatchId | None) -> Write:
+    """What the driver is to decide about, by what tasks told; ``batch`` is None of streams."""
     told = _told(messages)
     open_ = open_of([each.transaction for each in told])
     topics = [receipt.log.topic for each in told if each.transaction for receipt in each.receipts]
-    batch = told[0].batch if told else BatchId("")
-    return Write(batch, len(messages), open_, min(topics, default=""))
+    busy = sum(1 for each in told if each.row_count)
+    return Write(told[0].batch if told else batch, len(messages), busy, open_, min(topics, default=""))
 
 
 def _told(messages: Sequence[WriterCommitMessage | None]) -> list[TransactionMessage]:

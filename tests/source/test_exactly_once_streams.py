@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import logging
+import re
+from collections.abc import Sequence
 from typing import Any, Final
 
 import pytest
 
-from spark_kafkawire.errors import ConnectFailed
+from spark_kafkawire.errors import ConnectFailed, DeliveryError, OptionError
 from tests.net.peers import closed_port
-from tests.support.exactly_once import OnceBatch, committed
+from tests.support.exactly_once import OnceBatch, OnceWrite, committed, dying, losing
 from tests.support.noida import NoidaBroker
 
 from .test_stream_writer import task, writer
@@ -17,6 +19,8 @@ from .test_stream_writer import task, writer
 PARTITIONS: Final = 2
 TASKS: Final = [[(b"a", 0), (b"b", 1)], [(b"c", 1)], []]
 VALUES: Final = [b"a", b"b", b"c"]
+#: More requests about transactions than three batches make.
+REQUESTS_MAX: Final = 100
 
 
 class Query:
@@ -25,9 +29,17 @@ class Query:
     def __init__(self, noida: NoidaBroker) -> None:
         self._servers = noida.bootstrap_servers
         self.topic = noida.create_topic(partitions=PARTITIONS)
+        #: The batches that the checkpoint tells to be done.
+        self.done: list[int] = []
 
-    def batch(self, number: int, tasks: Any = TASKS, **told: str) -> OnceBatch:
-        return OnceBatch(self._servers, self.topic, tasks, number, f"query-{self.topic}", **told)
+    def batch(self, number: int, tasks: Any = TASKS, name: str = "", **told: str) -> OnceBatch:
+        return OnceBatch(self._servers, self.topic, tasks, number, name or f"query-{self.topic}", **told)
+
+    def run(self, batches: Sequence[Any], name: str, run: str) -> None:
+        """All batches that are not done yet, one after the other."""
+        for number in range(len(self.done), len(batches)):
+            self.batch(number, batches[number], name, run=run).run_it()
+            self.done.append(number)
 
     def seen(self) -> list[bytes]:
         return committed(self._servers, self.topic, PARTITIONS)
@@ -78,3 +90,146 @@ def test_a_writer_that_could_not_be_made_says_what_stays_open_and_fails_nothing_
         made.commit([None, None], 3)
     with pytest.raises(ConnectFailed, match=r"^the batch: .*kafka\.bootstrap\.servers"):
         task(made, "a")
+
+
+def test_a_task_that_has_no_rows_any_more_is_told_of(query: Query) -> None:
+    query.batch(3).run_it()
+    with pytest.raises(
+        DeliveryError, match=re.escape("had rows in 2 task(s), and now in 1; these are other rows, or")
+    ):
+        query.batch(3, [TASKS[0], [], []], run="later").run_it()
+    with pytest.raises(DeliveryError, match=re.escape("is committed already, and 1 task(s) have more rows")):
+        query.batch(3, [TASKS[0], [], TASKS[1]], run="later").run_it()
+    query.batch(3, run="later").run_it()
+    assert query.seen() == VALUES
+
+
+#: As the batch was partitioned first: its last two tasks have what was committed and what was not.
+THREE: Final = [[(b"a", 0)], [(b"b", 1)], [(b"c", 0)]]
+
+
+@pytest.mark.parametrize(
+    ("tasks", "message"),
+    [
+        ([THREE[0], [], [*THREE[1], *THREE[2]]], "had rows in 3 task(s), and now in 2"),
+        ([THREE[0], [], []], "had rows in 3 task(s), and now in 1"),
+        ([[], THREE[1], THREE[2]], "had rows in 3 task(s), and now in 2"),
+        ([THREE[1], THREE[0], THREE[2]], None),
+        ([*THREE, []], "was begun by 3 task(s), and now there are 4"),
+        ([], "was committed in part, and 1 of its transactions had timed out"),
+    ],
+    ids=["two in one", "one is left", "none in the first", "in another order", "more tasks", "no task"],
+)
+def test_a_batch_that_timed_out_in_part_is_completed_by_the_same_tasks_only(
+    query: Query, tasks: list[list[tuple[bytes, int]]], message: str | None
+) -> None:
+    """Nothing is lost, and nothing doubled, where its rows come back partitioned otherwise."""
+    batch = query.batch(3, THREE)
+    messages = batch.messages()
+    # The decision is made, and one of three transactions is gone then.
+    with (
+        losing(messages[2].transaction),
+        pytest.raises(DeliveryError, match=re.escape("1 transaction(s) could not be")),
+    ):
+        batch.end(messages)
+    assert query.seen() == [b"a", b"b"]
+    again = query.batch(3, tasks, run="later")
+    if message is None:
+        again.run_it()
+    else:
+        with pytest.raises(DeliveryError, match=re.escape(message)):
+            again.run_it()
+        with pytest.raises(DeliveryError, match="batch 'the query' 3 was committed in part, and 1 of its"):
+            query.batch(4, run="later").run_it()
+        assert query.seen() == [b"a", b"b"]
+        query.batch(3, THREE, run="later still").run_it()
+    assert query.seen() == [b"a", b"b", b"c"]
+
+
+@pytest.mark.parametrize("tasks", [TASKS, [[], [], TASKS[0]], [[], [], []]], ids=["rows", "others", "none"])
+def test_a_new_checkpoint_needs_another_name(query: Query, tasks: list[list[tuple[bytes, int]]]) -> None:
+    query.batch(3).run_it()
+    other = query.batch(0, tasks, query="another query")
+    with pytest.raises(DeliveryError) as error:
+        other.run_it()
+    assert "batch 'another query' 0 is of another query or write than batch 'the query' 3" in str(error.value)
+    assert "choose one for each query: a new checkpoint makes a new query" in str(error.value)
+    # A write of the name that is no stream, too; and the query itself goes on.
+    options = {"kafka.transactional.id": other.name}
+    with pytest.raises(OptionError, match=r"^option batch: batch '' is of another query or write than batch"):
+        OnceWrite(other.bootstrap_servers, query.topic, TASKS, options).run()
+    query.batch(3, run="later").run_it()
+    query.batch(4, [[], [(b"x", 0)], []], run="later").run_it()
+    assert query.seen() == [*VALUES, b"x"]
+
+
+def test_a_stream_does_not_follow_a_write_of_its_name(query: Query) -> None:
+    batch = query.batch(0)
+    write = OnceWrite(
+        batch.bootstrap_servers, query.topic, [[(b"x", 0)]], {"kafka.transactional.id": batch.name}
+    )
+    write.run()
+    with pytest.raises(DeliveryError, match="batch 'the query' 0 is of another query or write than batch ''"):
+        batch.run_it()
+    assert query.seen() == [b"x"]
+
+
+def test_a_checkpoint_that_was_set_back_is_an_error_also_where_no_task_has_rows_of_it(query: Query) -> None:
+    query.batch(3, [[(b"a", 0)], [], []]).run_it()
+    query.batch(4, [[(b"b", 0)], [], []]).run_it()
+    with pytest.raises(
+        DeliveryError, match="batch 'the query' 3 is older than batch 'the query' 4, which is"
+    ):
+        query.batch(3, [[], [(b"a", 0)], []], run="later").run_it()
+    assert query.seen() == [b"a", b"b"]
+
+
+def test_a_batch_that_fails_is_not_taken_for_one_before_of_the_same_ids(
+    query: Query, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The one between has no rows, and so nothing was decided about it."""
+    query.batch(3).run_it()
+    query.batch(4, [[], [], []]).run_it()
+    batch = query.batch(5)
+    messages = batch.messages()
+    with caplog.at_level(logging.WARNING, "spark_kafkawire"):
+        batch.writer().abort([*messages[:2], None], 5)
+    assert "the write failed: nothing of it is there" in caplog.text
+    query.batch(5, [[(b"x", 0)], [(b"y", 1)], []], run="later").run_it()
+    assert query.seen() == [*VALUES, b"x", b"y"]
+
+
+def test_tasks_of_a_stage_that_was_attempted_again_are_there_once(query: Query) -> None:
+    """Spark counts their attempts anew, and those before may still be at work: of the same ids."""
+    batch = query.batch(3)
+    made = batch.writer()
+    batch.message(made, 0)  # lost with its executor
+    batch.end([batch.message(made, number) for number in range(3)])
+    # One before that is late, and begins its id when the other one is done: the batch is not decided.
+    batch = query.batch(4, [[(b"x", 0)], [(b"y", 1)], []])
+    messages = batch.messages()
+    batch.message(batch.writer(), 0)
+    with pytest.raises(DeliveryError, match="is not open any more"):
+        batch.end(messages)
+    query.batch(4, batch.tasks, run="later").run_it()
+    assert query.seen() == [*VALUES, b"x", b"y"]
+
+
+@pytest.mark.parametrize("after_it", [False, True], ids=["before it", "after it"])
+def test_a_query_that_died_anywhere_has_each_batch_once_when_it_went_on(query: Query, after_it: bool) -> None:
+    """At any request of three batches, of which the second has no rows in some tasks."""
+    batches = [TASKS, [[], [], [(b"d", 0)]], [[(b"e", 1)], [(b"f", 0)], []]]
+    for at in range(REQUESTS_MAX):
+        own = [[[(b"%d %s" % (at, value), to) for value, to in task] for task in tasks] for tasks in batches]
+        name = f"died-{query.topic}-{at}"
+        query.done.clear()
+        with dying(at, after_it=after_it) as died:
+            query.run(own, name, "first")
+        if not died:
+            break
+        query.run(own, name, "second")
+    assert at > 40
+    found = query.seen()
+    for mark in range(at):
+        there = [value.split()[1] for value in found if int(value.split()[0]) == mark]
+        assert there == [*VALUES, b"d", b"e", b"f"], mark

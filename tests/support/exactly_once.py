@@ -22,6 +22,8 @@ from pyspark.sql.types import BinaryType, IntegerType, StructField, StructType
 
 from spark_kafkawire import KafkaWireDataSource
 from spark_kafkawire.clients.writing.modern.transactional.asking import Asker
+from spark_kafkawire.clients.writing.modern.transactional.requests import Begin, End, Request
+from spark_kafkawire.cluster.modern.transactions import Transaction
 from spark_kafkawire.source import exactly_once, worker, writer
 from spark_kafkawire.source.exactly_once import ExactlyOnceWriter
 from spark_kafkawire.source.stream_writer import KafkaWireStreamWriter
@@ -187,6 +189,22 @@ def dying(at: int, *, after_it: bool) -> Iterator[list[bool]]:
         patch.setattr(Asker, "_asked", dies)
         with contextlib.suppress(Died):
             yield died
+
+
+@contextlib.contextmanager
+def losing(transaction: Transaction) -> Iterator[None]:
+    """A transaction is over, as one that timed out, when it is decided that it is to be committed."""
+    asked, ended = Asker._asked, list[Request]()
+
+    def loses(asker: Asker, request: Request) -> Any:
+        if isinstance(request, End) and request.transaction == transaction and not ended:
+            ended.append(request)
+            asked(asker, Begin(transaction.id))
+        return asked(asker, request)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Asker, "_asked", loses)
+        yield
 
 
 def committed(bootstrap_servers: str, topic: str, partitions: int) -> list[bytes]:

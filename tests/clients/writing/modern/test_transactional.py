@@ -70,7 +70,7 @@ def test_a_decision_is_read_as_it_was_written_and_fits_into_what_brokers_take(co
     open_ = transactions(count)
     batch = BatchId("b" * 120, 2**40)
     first = open_[0].id if open_ else ""
-    decision = Decision(7, batch, count, open_, "t" * 249, first, lost=3)
+    decision = Decision(7, batch, count, count, open_, "t" * 249, first, lost=3)
     texts = decision.records("n" * 120)
     assert all(len(record.text.encode()) <= 4096 for record in texts)
     assert parts_of(texts[0], "g") == len(texts)
@@ -97,7 +97,7 @@ def test_a_text_of_others_is_an_error_in_one_line(text: str) -> None:
 
 
 def test_a_decision_that_lacks_a_part_is_not_carried_out_in_part() -> None:
-    texts = Decision(7, BatchId("b"), 60, transactions(60), "t", "f").records("n" * 120)
+    texts = Decision(7, BatchId("b"), 60, 60, transactions(60), "t", "f").records("n" * 120)
     driver = Driver.begin("n").answered(Begin("n-driver"), Transaction("n-driver", 1, 0, 1))
     driver = driver.answered(driver.requests()[0], (texts[0],))
     [request] = driver.requests()

@@ -339,7 +339,7 @@ class World:
 
     def _write(self) -> Write:
         open_ = tuple(each for _, each in self.winners if each is not None)
-        return Write(self.batch, len(TASKS), open_, "t")
+        return Write(self.batch, len(TASKS), len(self.winners), open_, "t")
 
     def _undoing(self) -> World:
         """Spark calls abort in another process, which knows what the first one knew when it was planned."""

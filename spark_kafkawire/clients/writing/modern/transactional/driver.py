@@ -50,16 +50,21 @@ class Driver:
         """What is to be asked now, in any order or side by side; nothing where others come next."""
         return self.due
 
-    def fault_of(self, batch: BatchId, tasks: int | None = None, open_count: int = 0) -> str | None:
-        """Why a batch of so many tasks, with so many transactions, is not to be committed after what was
-        decided last; None where it is."""
-        return self.last.fault_of(batch, tasks, open_count) if self.last else None
+    def fault_of(self, batch: BatchId | None) -> str | None:
+        """Why a batch is not to be written after what was decided last; None where it may be."""
+        return self.last.fault_before(batch) if self.last else None
+
+    def _fault(self, write: Write) -> str | None:
+        last = self.last
+        if last is None or last.batch != write.batch:
+            return self.fault_of(write.batch)
+        return last.fault_again(write.tasks, write.busy, len(write.open))
 
     def commit(self, write: Write) -> Driver:
         """All tasks are done: commit what they wrote."""
         assert self.step is DriverStep.READY
         committing = replace(self, purpose=Purpose.COMMIT, write=write)
-        if fault := self.fault_of(write.batch, write.tasks, len(write.open)):
+        if fault := self._fault(write):
             return committing._abort(fault)
         if not write.open:
             return replace(committing, step=DriverStep.DONE, due=())
@@ -172,7 +177,9 @@ class Driver:
         return known._finish() if last is not None and last.open else replace(known, step=DriverStep.READY)
 
     def _undone(self, last: Decision | None, write: Write) -> Driver:
-        if last is None or not write.open or last.first != write.open[0].id:
+        # Ids are used again in other batches of a stream.
+        is_decided = last is not None and write.open and last.batch == write.batch
+        if last is None or not is_decided or last.first != write.open[0].id:
             return self._abort(self.failure or "the write failed")
         if last.lost:
             return replace(self, lost=last.lost)._outcome()
@@ -181,11 +188,12 @@ class Driver:
     def _decide(self) -> Driver:
         write = self.write
         assert write is not None
+        assert write.batch is not None
         assert self.transaction is not None
         serial = self.last.serial + 1 if self.last else 1
-        deciding = replace(
-            self, last=Decision(serial, write.batch, write.tasks, write.open, write.topic, write.open[0].id)
-        )
+        counts = write.tasks, write.busy
+        last = Decision(serial, write.batch, *counts, write.open, write.topic, write.open[0].id)
+        deciding = replace(self, last=last)
         return replace(deciding, step=DriverStep.DECIDE, due=deciding._held(self.transaction))
 
     def _held(self, transaction: Transaction) -> tuple[Request, ...]:

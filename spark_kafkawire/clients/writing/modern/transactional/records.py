@@ -28,13 +28,30 @@ OTHER_ROWS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class BatchId:
-    """Which rows a write is about: a name, of the user's or of a query, and a number in it."""
+    """Which rows a write is about: a name of the user's; or a query, and the number of a batch in it."""
 
     name: str
     number: int = 0
+    is_stream: bool = False
 
     def __str__(self) -> str:
-        return f"{quoted(self.name)} {self.number}" if self.number else quoted(self.name)
+        return f"{quoted(self.name)} {self.number}" if self.is_stream else quoted(self.name)
+
+    def fault_after(self, last: BatchId) -> str | None:
+        """Why this is not to be written after another one with the same kafka.transactional.id; None where it
+        is. A query goes on where it was: nobody could tell what it writes twice after others."""
+        if self.name != last.name and (self.is_stream or last.is_stream):
+            return (
+                f"batch {self} is of another query or write than batch {last}, which was committed with this "
+                "kafka.transactional.id; choose one for each query: a new checkpoint makes a new query"
+            )
+        if self.name == last.name and self.number < last.number:
+            return (
+                f"batch {self} is older than batch {last}, which is committed: its checkpoint was set back; "
+                "go on with the newer one, or choose another kafka.transactional.id, which writes the batches"
+                " between again"
+            )
+        return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,23 +64,27 @@ class HeldBatch:
 
     def record(self) -> Record:
         """As its group keeps it."""
-        return Record(self.batch.number, _text(batch=self.batch.name, rows=self.rows, bytes=self.size))
+        batch = {"batch": self.batch.name, "stream": self.batch.is_stream}
+        return Record(self.batch.number, _text(**batch, rows=self.rows, bytes=self.size))
 
     @classmethod
     def of(cls, record: Record, group: str) -> Self:
         """Read a record. Raises ``OptionError`` (fatal) for one that is none of ours."""
-        content = _content(record, group, ("batch", str), ("rows", int), ("bytes", int))
-        return cls(BatchId(content["batch"], record.number), content["rows"], content["bytes"])
+        numbers = (("rows", int), ("bytes", int))
+        content = _content(record, group, ("batch", str), ("stream", bool), *numbers)
+        batch = BatchId(content["batch"], record.number, content["stream"])
+        return cls(batch, content["rows"], content["bytes"])
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What was decided of a write of ``tasks`` tasks: to commit those transactions that are ``open``; none
-    where it is done. ``serial`` counts the records of a name."""
+    """What was decided of a write of ``tasks`` tasks, ``busy`` of which had rows: to commit those that are
+    ``open``; none where it is done. ``serial`` counts the records of a name."""
 
     serial: int
     batch: BatchId
     tasks: int
+    busy: int
     open: tuple[Transaction, ...] = ()
     #: Beside whose partition 0 it is kept: brokers keep offsets of topics that are there only.
     topic: str = ""
@@ -77,24 +98,33 @@ class Decision:
         """Whether all its transactions are committed."""
         return not self.open and not self.lost
 
-    def fault_of(self, batch: BatchId, tasks: int | None, open_count: int) -> str | None:
-        """Why a batch of so many tasks (None: that is not known yet), with so many transactions, is not to be
-        committed after this; None where it is."""
-        if self.batch != batch and not self.lost:
-            return None
-        if self.batch != batch:
+    def fault_before(self, batch: BatchId | None) -> str | None:
+        """Why a batch is not to be written after this; None where it may be. ``batch`` is None of one without
+        tasks, which nobody told of."""
+        if self.batch != batch and self.lost:
             return (
                 f"batch {self.batch} was committed in part, and {self.lost} of its transactions had timed "
                 "out before the rest was; run that write again, with the same rows and name: what is there is"
                 " not written twice. Or choose another kafka.transactional.id"
             )
-        if tasks not in (None, self.tasks):
-            return f"batch {batch} was begun by {self.tasks} task(s), and now there are {tasks}; {OTHER_ROWS}"
-        if self.is_done and open_count:
-            return (
-                f"batch {batch} is committed already, and {open_count} task(s) have more rows; {OTHER_ROWS}"
-            )
-        return None
+        return batch.fault_after(self.batch) if batch else None
+
+    def fault_again(self, tasks: int, busy: int, open_count: int) -> str | None:
+        """Why what the same batch wrote when it was run again is not to be committed; None where it is.
+
+        A task whose rows were there already has compared them. One that has no rows now compared nothing:
+        they may be another's, which are to be written then although they are there.
+        """
+        if tasks != self.tasks:
+            fault = f"was begun by {self.tasks} task(s), and now there are {tasks}"
+        elif open_count > self.lost:
+            already = f"but for {self.lost} task(s)" if self.lost else "already"
+            fault = f"is committed {already}, and {open_count} task(s) have more rows"
+        elif busy != self.busy:
+            fault = f"had rows in {self.busy} task(s), and now in {busy}"
+        else:
+            return None
+        return f"batch {self.batch} {fault}; {OTHER_ROWS}"
 
     def finished(self, lost: int) -> Decision:
         """The decision after all its transactions were ended, but for those that are lost."""
@@ -110,7 +140,9 @@ class Decision:
                 _text(
                     batch=self.batch.name,
                     number=self.batch.number,
+                    stream=self.batch.is_stream,
                     tasks=self.tasks,
+                    busy=self.busy,
                     parts=max(len(parts), 1),
                     open=[
                         [suffix_of(each.id, prefix), each.producer_id, each.epoch, each.version]
@@ -134,10 +166,9 @@ class Decision:
             for content in contents
             for suffix, producer_id, epoch, version in content["open"]
         )
-        batch = BatchId(first["batch"], first["number"])
-        return cls(
-            records[0].number, batch, first["tasks"], open_, first["topic"], first["first"], first["lost"]
-        )
+        batch = BatchId(first["batch"], first["number"], first["stream"])
+        counts = first["tasks"], first["busy"]
+        return cls(records[0].number, batch, *counts, open_, first["topic"], first["first"], first["lost"])
 
 
 def parts_of(record: Record, group: str) -> int:
@@ -147,10 +178,9 @@ def parts_of(record: Record, group: str) -> int:
 
 
 def _decision_content(record: Record, group: str) -> dict[str, Any]:
-    numbers = (("number", int), ("tasks", int), ("parts", int), ("lost", int))
-    content = _content(
-        record, group, ("batch", str), ("topic", str), ("first", str), ("open", list), *numbers
-    )
+    numbers = [(name, int) for name in ("number", "tasks", "busy", "parts", "lost")]
+    texts = [(name, str) for name in ("batch", "topic", "first")]
+    content = _content(record, group, *texts, *numbers, ("stream", bool), ("open", list))
     if not all(_is_transaction(each) for each in content["open"]):
         raise _foreign(record, group)
     return content

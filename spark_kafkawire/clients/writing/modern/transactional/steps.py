@@ -40,10 +40,12 @@ class Purpose(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Write:
-    """What the tasks told: the batch, how many tasks there are, and their transactions; of tasks that sent
-    nothing there is none. ``topic`` is one that they wrote to."""
+    """What the tasks told: the batch, None where none told anything, how many tasks there are, how many of
+    them had rows, and their transactions; of tasks that sent nothing there is none. ``topic`` is one that
+    they wrote to."""
 
-    batch: BatchId
+    batch: BatchId | None
     tasks: int
+    busy: int
     open: tuple[Transaction, ...]
     topic: str

@@ -96,12 +96,8 @@ class TaskTransaction:
             held = HeldBatch.of(record, self.group)
             if held.batch == self.batch:
                 return replace(self, step=TaskStep.COMPARE, held=held)
-            if held.batch.name == self.batch.name and held.batch.number > self.batch.number:
-                return self._failed(
-                    f"batch {self.batch} is older than {held.batch}, which {quoted(self.group)} has "
-                    "committed: its checkpoint was set back; go on with the newer one, or choose another "
-                    "kafka.transactional.id, which writes the batches between again"
-                )
+            if fault := self.batch.fault_after(held.batch):
+                return self._failed(fault)
         return replace(self, step=TaskStep.WRITE)
 
     def _refused(self, refused: Refused) -> TaskTransaction:

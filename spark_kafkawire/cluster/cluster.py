@@ -39,6 +39,10 @@ class Cluster(Protocol):
     def logs_of(self, topics: Sequence[str]) -> tuple[TopicPartition, ...]:
         """All logs of the topics, sorted. Raises ``UnknownTopicError`` (fatal)."""
 
+    def logs_listed(self, topics: Sequence[str]) -> tuple[TopicPartition, ...]:
+        """All logs of topics that ``topics()`` has named just now, in their order; what it was told of them
+        then is not asked for again. Raises ``UnknownTopicError`` (fatal)."""
+
     def topic_ids(self, topics: Collection[str]) -> dict[str, uuid.UUID]:
         """The ids of those of the topics that are there and have one (from 2.8 on): a topic that is
         deleted and made anew gets another."""

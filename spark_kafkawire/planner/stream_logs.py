@@ -11,7 +11,7 @@ import contextlib
 import logging
 import time
 import uuid
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Final, TypeVar
@@ -25,6 +25,8 @@ from .batch import matching, select
 
 _log = logging.getLogger("spark_kafkawire")
 T = TypeVar("T")
+#: How a cluster is asked for the logs of topics.
+_AskLogs = Callable[[Sequence[str]], tuple[TopicPartition, ...]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,22 +163,23 @@ class StreamLogs:
     def _selected(self, cluster: Cluster, known: Collection[str]) -> tuple[TopicPartition, ...]:
         selection = self._options.selection
         if selection.pattern is not None:
-            return self._logs_of(cluster, matching(selection.pattern, cluster.topics()), known)
+            listed = matching(selection.pattern, cluster.topics())
+            return self._logs_of(cluster, cluster.logs_listed, listed, known)
         if selection.subscribe:
-            return self._logs_of(cluster, selection.subscribe, known)
+            return self._logs_of(cluster, cluster.logs_of, selection.subscribe, known)
         topics = sorted({log.topic for log in selection.assign})
-        there = set(self._logs_of(cluster, topics, known))
+        there = set(self._logs_of(cluster, cluster.logs_of, topics, known))
         return tuple(log for log in selection.assign if log in there)
 
     def _logs_of(
-        self, cluster: Cluster, topics: Iterable[str], known: Collection[str]
+        self, cluster: Cluster, question: _AskLogs, topics: Iterable[str], known: Collection[str]
     ) -> tuple[TopicPartition, ...]:
         """The logs of those of the topics that are there. One that is not there, and that the query has not
         read (``known``), is an error unless data loss is borne."""
         is_recent = self._clock() - _MISSING_AGE_S
         asked = [topic for topic in topics if self._missing.get(topic, float("-inf")) <= is_recent]
         try:
-            logs = cluster.logs_of(asked) if asked else ()
+            logs = question(asked) if asked else ()
         except UnknownTopicError:
             return tuple(log for topic in asked for log in self._logs_of_one(cluster, topic, known))
         for topic in asked:

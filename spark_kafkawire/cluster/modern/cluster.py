@@ -50,6 +50,11 @@ class Cluster:
             raise (unknown_topics(missing, known) if missing else error) from error
         return tuple(log for topic in topics for log in self._metadata.partitions_of(topic))
 
+    def logs_listed(self, topics: Sequence[str]) -> tuple[TopicPartition, ...]:
+        if in_doubt := [topic for topic in topics if not self._metadata.knows(topic)]:
+            self.logs_of(in_doubt)  # they have no leaders yet, or an error that tells why
+        return tuple(log for topic in topics for log in self._metadata.partitions_of(topic))
+
     def topic_ids(self, topics: Collection[str]) -> dict[str, uuid.UUID]:
         there = self._metadata.topics()
         return {topic.name: topic.id for topic in there if topic.id and topic.name in topics}

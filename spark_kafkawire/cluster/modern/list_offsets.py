@@ -170,9 +170,12 @@ def _answers(
     for index, reply in zip(places, replies, strict=True):
         partitions = _partitions(reply)
         for log in asked[index]:
-            place = f"ListOffsets of {log} on {broker}"
             found = partitions[log]
-            yield (index, log), broker_error(found.error_code, place) if found.error_code else found
+            yield (index, log), _refused(log, broker, found.error_code) if found.error_code else found
+
+
+def _refused(log: TopicPartition, broker: Broker, code: int) -> BrokerError:
+    return broker_error(code, f"ListOffsets of {log} on {broker}")
 
 
 def _replies(

@@ -95,6 +95,10 @@ class Metadata:
         topics = self._retried(lambda: self._ask_topics(None))
         return tuple(topic for _, topic in sorted(topics.items()))
 
+    def knows(self, topic: str) -> bool:
+        """Whether the topic was described by the last answers; nothing is asked."""
+        return topic in self._topics
+
     def partitions_of(self, topic: str) -> tuple[TopicPartition, ...]:
         """The logs of a topic, sorted. Raises ``UnknownTopicError`` (fatal)."""
         return self._retried(lambda: self._topic(topic, None)).logs

@@ -120,6 +120,8 @@ class Cluster:
             self._await_view(topics=orphaned)
         return logs_of_topics(self._view, self._discovery, topics, self._net)
 
+    logs_listed = logs_of
+
     def topic_ids(self, topics: Collection[str]) -> dict[str, uuid.UUID]:  # noqa: ARG002  # 0.7 has none
         return {}
 

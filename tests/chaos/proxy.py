@@ -52,8 +52,10 @@ class Proxy:
         """Where clients connect to in place of an upstream."""
         return next(port.number for port in self._ports if port.upstream.name == name)
 
-    def view(self, upstream: Upstream) -> View:
-        """What a connection to an upstream does with its frames."""
+    def view(self, upstream: Upstream, client_port: int) -> View:
+        """What a connection to an upstream does with its frames. ``client_port`` is for those who want to
+        know who connects."""
+        del client_port
         ports: Mapping[int, int] = {port.upstream.port: port.number for port in self._ports}
         if upstream.speaks == "kafka":
             return KafkaView(ports, self.spoken)
@@ -114,12 +116,12 @@ class Port:
 
     def _take(self, listener: socket.socket) -> None:
         try:
-            client, _ = listener.accept()
+            client, (_, client_port) = listener.accept()
         except OSError:  # it is gone already
             return
         fault = self._proxy.plan.fault(self.upstream.name, self._count)
         self._proxy.made += 1
-        view = self._proxy.view(self.upstream)
+        view = self._proxy.view(self.upstream, client_port)
         connection = Connection(self._proxy.shared, client, self.upstream.port, self._count, view, fault)
         self._count += 1
         if fault is not None and fault.kind is FaultKind.REFUSED:

@@ -45,8 +45,8 @@ class Watching(Proxy):
         super().__init__((upstream,))
         self.asked: list[int] = []
 
-    def view(self, upstream: Upstream) -> View:
-        view, asked = super().view(upstream), self.asked
+    def view(self, upstream: Upstream, client_port: int) -> View:
+        view, asked = super().view(upstream, client_port), self.asked
 
         class Noting:
             def request(self, frame: bytes) -> None:

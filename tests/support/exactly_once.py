@@ -81,7 +81,7 @@ class OnceWrite:
 
     def message(self, made: ExactlyOnceWriter, number: int) -> Any:
         """What one attempt of a task tells the driver."""
-        with _as_task(Task(number)):
+        with as_task(Task(number)):
             told = travelled(made).write(iter([_rows(self.tasks[number])]))
         return travelled(told)
 
@@ -123,7 +123,7 @@ class OnceBatch:
         """What one attempt of a task tells the driver."""
         told = {"streaming.sql.batchId": str(self.number), "sql.streaming.queryId": self.query}
         told["spark.jobGroup.id"] = self.run
-        with _as_task(Task(number, attempt_of_batch=attempt, properties=told)):
+        with as_task(Task(number, attempt_of_batch=attempt, properties=told)):
             return travelled(travelled(made).write(iter([_rows(self.tasks[number])])))
 
     def messages(self) -> list[Any]:
@@ -158,7 +158,7 @@ def travelled(value: Any) -> Any:
 
 
 @contextlib.contextmanager
-def _as_task(task: Task) -> Iterator[None]:
+def as_task(task: Task) -> Iterator[None]:
     """What runs in here is run by that attempt of a task."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(writer, "TaskContext", task)

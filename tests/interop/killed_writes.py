@@ -1,0 +1,468 @@
+"""Exactly-once writes on which a fault strikes at a drawn moment; each is run again until it ends, and all
+that readers see is checked after each.
+
+    with KilledWrites("4.1.1", folder, nodes=1, seed=1) as writes:
+        writes.run(100)
+        writes.check_by_spark()
+        writes.told()
+
+With one node its process is killed and started again; of three the one that is asked at that moment, the
+coordinator of the transaction or of its group, is killed or stopped while the others go on.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import enum
+import random
+import threading
+import time
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import Any, Final, Self
+
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+
+from tests.chaos.proxy import Upstream
+from tests.support import librdkafka
+from tests.support.exactly_once import committed
+from tests.support.polling import poll
+
+from .apache_cluster import ApacheCluster
+from .exchange_steps import Cut, Fault, Phase, Place, Stage, StagedProxy, Step
+from .jars import connector_jars
+from .write_process import ForkedWrites, SparkWrites, WriteProcess
+
+TOPIC: Final = "killed-writes"
+PARTITIONS: Final = 3
+#: A write that has not ended after so many runs never will.
+RUNS_MAX: Final = 8
+#: Names that writes share: each finds what another one has left.
+NAMES: Final = 3
+#: Two cores; an attempt that fails is one of four.
+SETTINGS: Final = {"spark.master": "local[2,4]"}
+#: Two executors, as a Spark without any never runs a task twice at a time, and who is slow has a rival soon.
+SPECULATING: Final = {
+    "spark.master": "local-cluster[2,1,1024]",
+    "spark.executor.memory": "512m",
+    "spark.task.maxFailures": "4",
+    "spark.speculation": "true",
+    "spark.speculation.interval": "100ms",
+    "spark.speculation.quantile": "0.5",
+    "spark.speculation.multiplier": "1.1",
+    "spark.speculation.minTaskRuntime": "100ms",
+}
+#: How long the first attempt of a task waits between its rows there, seconds.
+_SLOW_S: Final = 3.0
+_BASE: Final = {
+    "topic": TOPIC,
+    "delivery": "exactly-once",
+    "kafka.transaction.timeout.ms": "60000",
+    "requestTimeout": "6s",
+    "patience": "30s",
+    # Rows are sent while there are more.
+    "batchBytes": "100",
+    "kafka.buffer.memory": "200",
+}
+#: Where the network is gone, that is noticed soon.
+_IMPATIENT: Final = {
+    "requestTimeout": "1500ms",
+    "patience": "1s",
+    "kafka.delivery.timeout.ms": "3s",
+    "kafka.max.block.ms": "3s",
+}
+
+
+class Kind(enum.Enum):
+    """What happens."""
+
+    DRIVER = "the driver is killed"
+    WORKER = "a Python worker is killed"
+    CUT = "a connection is cut"
+    GONE = "all connections are cut, for a while or until the write has failed"
+    BROKER = "the broker is killed and started again"
+    MOVED = "the coordinator's broker is killed or stopped"
+    LATE = "a request takes longer than the transaction may"
+    FAILING = "tasks fail at random"
+
+
+#: How often each strikes with one node, and with three.
+_WEIGHTS: Final = {
+    1: {
+        Kind.DRIVER: 26,
+        Kind.WORKER: 20,
+        Kind.CUT: 16,
+        Kind.GONE: 8,
+        Kind.BROKER: 14,
+        Kind.LATE: 10,
+        Kind.FAILING: 6,
+    },
+    3: {Kind.MOVED: 14, Kind.DRIVER: 3, Kind.CUT: 3},
+}
+#: Where faults strike; what comes once for each task three times as often.
+_STEPS: Final = (
+    *(Step.TAKE_OVER, Step.READ, Step.SWEEP, Step.TASK_READ, Step.CHECK, Step.DECIDE, Step.MARK, Step.DONE),
+    *(Step.BEGIN, Step.ROWS, Step.HOLD, Step.COMPLETE) * 2,
+    *(Step.DECISION, Step.FINISH) * 3,
+)
+#: Where an open transaction can have its time.
+_LATE_STEPS: Final = (Step.ROWS, Step.HOLD, Step.CHECK, Step.DECISION, Step.FINISH, Step.COMPLETE)
+_OF_EACH_TASK: Final = (Step.BEGIN, Step.ROWS, Step.HOLD, Step.FINISH, Step.COMPLETE, Step.TASK_READ)
+#: What a write takes that is the first of its Spark, seconds.
+_COLD_S: Final = 4.0
+_FOR_EVER_S: Final = 1000.0
+#: How many writes a real Spark does; the others are done by forks in its order.
+_SPARK_SHARE: Final = 0.06
+_SPARK_SHARES: Final = {Kind.FAILING: 1.0, Kind.WORKER: 0.35, Kind.DRIVER: 0.1}
+#: How many faults strike by chance and not at a step, how many of the second attempts one strikes, too, how
+#: many writes are given up when they fail first, and how many are run again when they have ended.
+_BY_CHANCE_SHARE, _AGAIN_SHARE, _GIVEN_UP_SHARE, _REPEATED_SHARE = 0.2, 0.3, 0.35, 0.3
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """A write of some tasks, each with so many rows."""
+
+    name: str
+    mark: str
+    tasks: int
+    rows: int
+    by_spark: bool
+    options: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def values(self) -> set[str]:
+        """All its rows."""
+        return {f"{self.mark} {number}" for number in range(self.tasks * self.rows)}
+
+    def question(self, servers: str) -> dict[str, Any]:
+        """What the process is told."""
+        named = {"kafka.bootstrap.servers": servers, "kafka.transactional.id": self.name, "batch": self.mark}
+        options = {**_BASE, **self.options, **named}
+        return {"write": options, "mark": self.mark, "tasks": self.tasks, "rows": self.rows}
+
+
+@dataclass(frozen=True, slots=True)
+class Strike:
+    """What strikes, and when."""
+
+    kind: Kind
+    fault: Fault
+    #: How long a request is held, or the network gone.
+    seconds: float = 0.0
+    #: Whether a broker is stopped in order.
+    in_order: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A write, what strikes, and what follows: where the first attempt fails another write may take its
+    place, and where it is done at once it may be run once more."""
+
+    write: Write
+    strikes: tuple[Strike, ...]
+    gives_up: bool
+    repeats: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Struck:
+    """What became of an attempt; no phase where it was over before the fault."""
+
+    kind: Kind
+    by_spark: bool
+    step: Step | None
+    after_it: bool
+    phase: Phase | None
+    is_done: bool
+
+    @property
+    def line(self) -> str:
+        """All of it."""
+        what = f"{self.kind.value}, {'Spark' if self.by_spark else 'forks'}"
+        when = self.step.value if self.step else "a random moment"
+        side = "after" if self.after_it else "before"
+        return f"{what}, {side} {when}, {self.phase.value if self.phase else 'not struck'}"
+
+
+class KilledWrites:
+    """The writes to one cluster, from ``with`` on."""
+
+    def __init__(
+        self, version: str, folder: Path, nodes: int, seed: int, settings: Mapping[str, str] = SETTINGS
+    ) -> None:
+        self._seed = f"{seed} {version} {nodes}"
+        self._nodes = nodes
+        self._cluster = ApacheCluster(version, folder, nodes)
+        self._stage = Stage()
+        upstreams = [Upstream(str(node), port, "kafka") for node, port in enumerate(self._cluster.ports)]
+        self._proxy = StagedProxy(upstreams, self._stage)
+        (folder / "spark").mkdir()
+        self._spark = SparkWrites(folder / "spark", {**settings, "spark.jars": _jars()})
+        self._forks = ForkedWrites(folder)
+        self._exits = contextlib.ExitStack()
+        self._starting: list[threading.Thread] = []
+        self._process: WriteProcess = self._forks
+        self._usual_s: dict[WriteProcess, float] = {}
+        #: The rows that are there, as all writes have ended.
+        self._there: set[str] = set()
+        self.struck: list[Struck] = []
+        self.errors: list[str] = []
+        self.tally: Counter[str] = Counter()
+
+    def __enter__(self) -> Self:
+        with contextlib.ExitStack() as exits:
+            exits.enter_context(self._cluster)
+            exits.callback(self._join)
+            exits.enter_context(self._proxy)
+            exits.enter_context(self._spark)
+            exits.enter_context(self._forks)
+            self._create_topic()
+            self._exits = exits.pop_all()
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self._exits.close()
+
+    def run(self, runs: int, first: int = 0) -> None:
+        """So many writes, each with a fault; the same number has the same ones. Raises ``AssertionError``
+        with what was heard of the exchange."""
+        for number in range(first, first + runs):
+            try:
+                self._run(drawn(f"{self._seed} {number}", number, self._nodes))
+            except AssertionError as error:
+                heard = "\n".join(self._stage.heard)
+                raise AssertionError(
+                    f"run {number} of {self._seed}: {error}\n{heard}\n{self.errors[-3:]}"
+                ) from error
+
+    def speculate(self, writes: int) -> None:
+        """So many writes of which tasks fail at random, and an attempt is so slow that another one begins."""
+        for number in range(writes):
+            write = Write(TOPIC, f"{number}", tasks=4, rows=20, by_spark=True)
+            failing = {"seed": f"{self._seed} {number}", "share": 0.25, "least": 4}
+            question = write.question(self._proxy.bootstrap_servers)
+            self._stage.begin(None, lambda _: None)
+            answer = self._spark.ask({**question, "failing": failing, "slow": _SLOW_S})
+            assert answer is not None
+            if answer["error"] is not None:  # four attempts of one task have failed
+                self.errors.append(answer["error"][-1500:])
+                self.tally["writes that failed and were run again"] += 1
+                assert self._attempt(write, None), self.errors[-1]
+            self._there |= write.values
+            self._check()
+            self.tally["attempts beyond one of each task"] += len(self._stage.begun) - write.tasks
+            self.tally["writes that ended"] += 1
+
+    def check_by_spark(self) -> None:
+        """Spark's own connector sees the same as confluent-kafka did after each run, and nothing is open."""
+        options = {
+            "kafka.bootstrap.servers": self._cluster.bootstrap_servers,
+            "subscribe": TOPIC,
+            "startingOffsets": "earliest",
+            "kafka.isolation.level": "read_committed",
+        }
+        for partition in range(PARTITIONS):
+            poll(partial(self._nothing_is_open, partition), f"nothing is open in {TOPIC} {partition}")
+        answer = self._spark.ask({"read": options})
+        assert answer is not None
+        assert sorted(answer["values"]) == sorted(self._there)
+        self.tally["rows that both readers see once"] = len(self._there)
+
+    def _run(self, run: Run) -> None:
+        write, strikes = run.write, list(run.strikes)
+        left: tuple[Write, Phase] | None = None
+        may_be_seen, attempts = False, 0
+        while not self._attempt(write, strikes.pop(0) if strikes else None):
+            attempts += 1
+            assert attempts < RUNS_MAX, "it does not end"
+            phase = self._stage.phase
+            write = replace(write, options={})  # what is short may be too short for a busy machine
+            may_be_seen |= phase is not Phase.BEFORE
+            if not may_be_seen:
+                assert self._seen().isdisjoint(write.values), "rows are there before the decision"
+            if run.gives_up and left is None:
+                left, may_be_seen = (write, phase), False
+                write = replace(write, mark=f"{write.mark}-instead")
+        self._there |= write.values
+        if left is not None:
+            self._settle(*left)
+        self._check()
+        self.tally["writes that ended"] += 1
+        self.tally["runs that were run again"] += attempts
+        if run.repeats and not attempts:
+            assert self._attempt(write, None), "it cannot be repeated"
+            self._check()
+            self.tally["writes that were repeated after they had ended"] += 1
+
+    def _settle(self, write: Write, phase: Phase) -> None:
+        """A write that was given up is there if it was decided, else not; unless nobody knows, wholly."""
+        seen = write.values & self._seen()
+        assert len(seen) in (0, len(write.values)), f"a part of {write.mark} is there: {len(seen)} row(s)"
+        if phase is not Phase.DECIDING:
+            assert bool(seen) is (phase is not Phase.BEFORE), f"{len(seen)} row(s) of {write.mark}, {phase}"
+        self._there |= seen
+        self.tally[f"writes that were given up {phase.value}"] += 1
+
+    def _seen(self) -> set[str]:
+        """The rows that confluent-kafka sees, each once."""
+        found = [value.decode() for value in committed(self._cluster.bootstrap_servers, TOPIC, PARTITIONS)]
+        doubled = [value for value, count in Counter(found).items() if count > 1]
+        assert not doubled, f"{len(doubled)} row(s) are doubled: {doubled[:5]}"
+        return set(found)
+
+    def _check(self) -> None:
+        seen = self._seen()
+        lost, more = sorted(self._there - seen), sorted(seen - self._there)
+        assert not lost, f"{len(lost)} row(s) are not there: {lost[:5]}"
+        assert not more, f"{len(more)} row(s) should not be there: {more[:5]}"
+
+    def _nothing_is_open(self, partition: int) -> bool:
+        servers = self._cluster.bootstrap_servers
+        stable = librdkafka.offsets(servers, TOPIC, partition, isolation_level="read_committed")
+        return stable == librdkafka.offsets(servers, TOPIC, partition)
+
+    def _attempt(self, write: Write, strike: Strike | None) -> bool:
+        """Whether a run of the write, on which that strikes, is done."""
+        process = self._spark if write.by_spark else self._forks
+        starts = process.starts
+        process.start()
+        if process.starts > starts:
+            self._usual_s[process] = _COLD_S
+        self._process = process
+        began_s = time.monotonic()
+        question = write.question(self._proxy.bootstrap_servers)
+        fault = strike.fault if strike else None
+        if strike and strike.kind is Kind.FAILING:
+            question["failing"] = {"seed": f"{self._seed} {write.mark}", "share": strike.seconds, "least": 4}
+        self._stage.begin(fault, partial(self._strikes, strike))
+        delay_s = fault.delay * self._usual_s[process] if fault else 0.0
+        timer = threading.Timer(delay_s, self._stage.strike_by_chance)
+        if fault and fault.step is None:
+            timer.start()
+        answer = process.ask(question)
+        if timer.is_alive():
+            timer.cancel()
+            timer.join()
+        self._stage.cut_off(0.0)
+        elapsed_s = time.monotonic() - began_s
+        self._restore()
+        is_done = answer is not None and answer["error"] is None
+        if is_done:
+            self._usual_s[process] = elapsed_s
+        if answer is not None and answer["error"]:
+            self.errors.append(str(answer["error"])[-1500:])
+        if strike is not None:
+            place = self._stage.struck
+            step = fault.step if fault else None
+            after_it = fault.after_it if fault else False
+            self.struck.append(
+                Struck(strike.kind, write.by_spark, step, after_it, place.phase if place else None, is_done)
+            )
+        told = self.struck[-1].line if strike else "no fault"
+        print(f"{write.mark} of {write.name}, {told}, {is_done=}, {elapsed_s:.1f} s", flush=True)
+        return is_done
+
+    def _strikes(self, strike: Strike | None, place: Place) -> None:
+        """What happens at that moment, in the thread of the connection that is asked on. Raises ``Cut``."""
+        assert strike is not None
+        after_it = strike.fault.after_it
+        match strike.kind:
+            case Kind.DRIVER:
+                self._process.kill_driver()
+            case Kind.WORKER:
+                self._process.kill_worker(place.client_port, random.Random(strike.seconds))
+            case Kind.CUT if place.client_port:
+                raise Cut("cut here")
+            case Kind.CUT | Kind.GONE:
+                self._stage.cut_off(strike.seconds)
+            case Kind.LATE:
+                time.sleep(strike.seconds)
+            case Kind.BROKER | Kind.MOVED:
+                self._end_broker(int(place.upstream or 0), strike)
+        if strike.kind in (Kind.DRIVER, Kind.WORKER) and place.client_port and not after_it:
+            raise Cut("who asks is gone")
+
+    def _end_broker(self, node: int, strike: Strike) -> None:
+        if strike.in_order:
+            self._cluster.stop(node)
+        else:
+            self._cluster.kill(node)
+        if self._nodes == 1:
+            starting = threading.Timer(strike.seconds, partial(self._cluster.start, node))
+            self._starting.append(starting)
+            starting.start()
+
+    def _restore(self) -> None:
+        """All nodes run, and have all."""
+        self._join()
+        for node in range(self._nodes):
+            if not self._cluster.is_running(node):
+                self._cluster.start(node)
+            self._cluster.await_answer(node)
+        poll(self._is_whole, "each partition is kept by all nodes")
+
+    def _join(self) -> None:
+        while self._starting:
+            self._starting.pop().join()
+
+    def _is_whole(self) -> bool:
+        admin = AdminClient({"bootstrap.servers": self._cluster.bootstrap_servers, "log_level": 0})
+        try:
+            topics = admin.list_topics(timeout=10).topics.values()
+        except KafkaException:
+            return False
+        partitions = [part for topic in topics for part in topic.partitions.values()]
+        kept = self._cluster.replicas
+        return TOPIC in {topic.topic for topic in topics} and all(
+            part.leader >= 0 and len(part.isrs) == kept for part in partitions
+        )
+
+    def _create_topic(self) -> None:
+        admin = AdminClient({"bootstrap.servers": self._cluster.bootstrap_servers, "log_level": 0})
+        kept = self._cluster.replicas
+        admin.create_topics([NewTopic(TOPIC, PARTITIONS, kept)])[TOPIC].result(60)
+        poll(self._is_whole, "the topic is there")
+
+
+def drawn(text: str, number: int, nodes: int) -> Run:
+    """The run that belongs to a seed's text."""
+    draw = random.Random(text)
+    kind = draw.choices(tuple(_WEIGHTS[nodes]), tuple(_WEIGHTS[nodes].values()))[0]
+    tasks = draw.choice((1, 2, 3, 3, 3, 5))
+    options = {Kind.GONE: _IMPATIENT, Kind.LATE: {"kafka.transaction.timeout.ms": "2500"}}.get(kind, {})
+    by_spark = draw.random() < _SPARK_SHARES.get(kind, _SPARK_SHARE)
+    name = f"{TOPIC}-{draw.randrange(NAMES)}"
+    write = Write(name, f"{number}", tasks, draw.choice((1, 7, 20)), by_spark, options)
+    strikes = [_strike_of(kind, tasks, draw)]
+    if draw.random() < _AGAIN_SHARE:
+        strikes.append(_strike_of(draw.choice((Kind.DRIVER, Kind.CUT)), tasks, draw))
+    # One of which a part has had its time may not be given up: its name is refused to others.
+    gives_up = kind is not Kind.LATE and draw.random() < _GIVEN_UP_SHARE
+    return Run(write, tuple(strikes), gives_up, draw.random() < _REPEATED_SHARE)
+
+
+def _strike_of(kind: Kind, tasks: int, draw: random.Random) -> Strike:
+    if kind is Kind.FAILING:
+        return Strike(kind, Fault(None, delay=_FOR_EVER_S), draw.choice((0.3, 0.5, 0.8)))
+    if kind is not Kind.LATE and draw.random() < _BY_CHANCE_SHARE:
+        fault = Fault(None, delay=draw.random())
+    else:
+        step = draw.choice(_LATE_STEPS if kind is Kind.LATE else _STEPS)
+        nth = draw.randint(1, tasks) if step in _OF_EACH_TASK else 1
+        fault = Fault(step, nth, draw.random() < 0.5)
+    seconds = {
+        Kind.GONE: draw.choice((0.5, _FOR_EVER_S)),
+        Kind.LATE: draw.choice((4.0, 5.5)),
+        Kind.CUT: 0.05,
+    }.get(kind, draw.random())
+    return Strike(kind, fault, seconds, draw.random() < 0.4)
+
+
+def _jars() -> str:
+    return ",".join(map(str, connector_jars()))

@@ -1,0 +1,112 @@
+"""A driver that somebody kills: it does the writes that it is told to, one after the other.
+
+    python -m tests.support.write_driver HOME SETTINGS_JSON
+
+Spark is in ``HOME`` and has these settings, too. Each line on stdin is a question, an object of JSON, and
+gets one on stdout that begins with ``ANSWER``:
+
+    {"write": OPTIONS, "mark": "17", "tasks": 3, "rows": 20}    {"error": null, or what Spark raised}
+    {"read": OPTIONS}                                           {"values": what format("kafka") reads}
+
+The rows of a write are ``MARK 0``, ``MARK 1`` and so on. With ``"failing": {"seed": S, "share": 0.4,
+"least": 3}`` attempts of tasks before their third fail, each before its first row, between two of them, or
+after its last one, as the seed says; with ``"slow": SECONDS`` the first attempt of the first task waits so
+long between two rows.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import sys
+import time
+from collections.abc import Iterator
+from typing import Any, Final
+
+import pyarrow as pa
+from py4j.protocol import Py4JError
+from pyspark import TaskContext
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+
+from tests.support.local_spark import local_spark
+
+ANSWER: Final = "ANSWER "
+#: Rows of a batch that a task gets: it takes some of them.
+BATCH_ROWS: Final = 5
+
+
+def main(home: str, settings: dict[str, str]) -> None:
+    """Answer the questions until there are no more."""
+    settings = {"spark.sql.execution.arrow.maxRecordsPerBatch": str(BATCH_ROWS), **settings}
+    spark = local_spark("writes that are killed", {"spark.log.level": "OFF", **settings}, home)
+    _answer({})
+    for line in sys.stdin:
+        asked = json.loads(line)
+        _answer(_read(spark, asked) if "read" in asked else _write(spark, asked))
+    spark.stop()
+
+
+def _answer(content: dict[str, Any]) -> None:
+    print(ANSWER + json.dumps(content), flush=True)
+
+
+def _read(spark: SparkSession, asked: dict[str, Any]) -> dict[str, Any]:
+    rows = spark.read.format("kafka").options(**asked["read"]).load().selectExpr("cast(value AS string)")
+    return {"values": [row[0] for row in rows.collect()]}
+
+
+def _write(spark: SparkSession, asked: dict[str, Any]) -> dict[str, Any]:
+    tasks = asked["tasks"]
+    frame = spark.range(0, tasks * asked["rows"], 1, tasks)
+    frame = frame.selectExpr(f"concat('{asked['mark']} ', id) value")
+    if "failing" in asked:
+        frame = _failing(frame, **asked["failing"])
+    if "slow" in asked:
+        frame = _slow(frame, asked["slow"])
+    try:
+        frame.write.format("kafkawire").mode("append").options(**asked["write"]).save()
+    except (PySparkException, Py4JError) as error:
+        return {"error": str(error)}
+    return {"error": None}
+
+
+def _failing(frame: DataFrame, seed: str, share: float, least: int) -> DataFrame:
+    """The rows, of which attempts before number ``least`` fail with that probability."""
+
+    def some_fail(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        context = TaskContext.get()
+        assert context is not None
+        chance = random.Random(f"{seed} {context.partitionId()} {context.attemptNumber()}")
+        is_failing = context.attemptNumber() < least and chance.random() < share
+        moment = chance.choice(("before", "between", "after")) if is_failing else ""
+        if moment == "before":
+            raise RuntimeError("this attempt fails before its first row")
+        for number, batch in enumerate(batches):
+            if moment == "between" and number:
+                raise RuntimeError("this attempt fails between two rows")
+            yield batch
+        if moment:
+            raise RuntimeError("this attempt fails after its last row")
+
+    return frame.mapInArrow(some_fail, frame.schema)
+
+
+def _slow(frame: DataFrame, seconds: float) -> DataFrame:
+    """The rows, for the last ones of which the first attempt of the first task waits."""
+
+    def waits(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        context = TaskContext.get()
+        assert context is not None
+        is_slow = (context.partitionId(), context.attemptNumber()) == (0, 0)
+        for number, batch in enumerate(batches):
+            if is_slow and number:
+                time.sleep(seconds)
+                is_slow = False
+            yield batch
+
+    return frame.mapInArrow(waits, frame.schema)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], json.loads(sys.argv[2]))

@@ -25,9 +25,13 @@ from spark_kafkawire.errors import OptionError
 from . import transaction_model as model
 from .transaction_model import PREFIX, Brokers, Fault, World, explore
 
-#: A batch that is run until it is there, and one that is given up where it fails, for another one.
+#: A batch that is run until it is there, and one that is given up where it fails, for another one; a stream
+#: goes on with the other one when the first is there.
 RUN_AGAIN: Final = ("a",)
 GIVEN_UP: Final = ("a", "b")
+#: Batches of a stream, of which the third one has ids of the first one's, and tasks without rows of the second.
+THREE: Final = ("a", "b", "c")
+EMPTY: Final = {"no rows": (("b", 0), ("b", 1)), "one task without": (("b", 1),)}
 
 
 def world(version: int, batches: tuple[str, ...], is_stream: bool, **happens: Any) -> World:
@@ -47,6 +51,15 @@ def test_whatever_happens_in_whichever_order_all_rows_are_there_once_or_none(
 ) -> None:
     # So many, or the model does not go far.
     assert explore(world(version, batches, is_stream, **happens)) > 300
+
+
+@pytest.mark.parametrize("empty", EMPTY.values(), ids=EMPTY)
+@pytest.mark.parametrize("version", [1, 2])
+@pytest.mark.parametrize("happens", [{"crashes": 1}, {"twins": 1}, {"timeouts": 1}])
+def test_ids_that_come_again_in_a_stream_and_tasks_without_rows_change_nothing(
+    version: int, empty: tuple[tuple[str, int], ...], happens: dict[str, int]
+) -> None:
+    assert explore(world(version, THREE, True, empty=frozenset(empty), **happens)) > 1000
 
 
 @pytest.mark.parametrize("batches", [RUN_AGAIN, GIVEN_UP], ids=["run again", "given up"])
@@ -132,11 +145,16 @@ def without_reading(driver: Driver, write: Any) -> Driver:
     return replace(driver, write=write)._abort("the write failed")
 
 
-def with_one_id_for_all_attempts(run: int, task: int, _number: int, batch: Any) -> TaskTransaction:
+def by_its_ids_alone(driver: Driver, last: Any, write: Any) -> Driver:
+    return UNDONE(driver, last, replace(write, batch=last.batch) if last else write)
+
+
+def with_one_id_for_all_attempts(run: str, task: int, _number: int, batch: Any) -> TaskTransaction:
     return MACHINE(run, task, 0, batch)
 
 
 DECIDE: Final = Driver._decide
+UNDONE: Final = Driver._undone
 MACHINE: Final = model._machine
 
 
@@ -149,6 +167,7 @@ MACHINE: Final = model._machine
         (Driver, "_decide", without_decision, {"crashes": 1}),
         (Driver, "_complete", before_all_is_complete, {"crashes": 1}),
         (Driver, "undo", without_reading, {"timeouts": 1}),
+        (Driver, "_undone", by_its_ids_alone, {"timeouts": 1}),
         (model, "_machine", with_one_id_for_all_attempts, {"twins": 1}),
     ],
     ids=lambda value: getattr(value, "__name__", ""),
@@ -166,6 +185,7 @@ def test_the_model_finds_what_is_left_out(
 
 
 def explore_all(happens: dict[str, int]) -> None:
+    explore(world(1, THREE, True, empty=frozenset(EMPTY["no rows"]), **happens))
     for is_stream in (False, True):
         for batches in (RUN_AGAIN, GIVEN_UP):
             explore(world(1, batches, is_stream, **happens))

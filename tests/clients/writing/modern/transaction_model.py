@@ -1,9 +1,10 @@
 """A small cluster, a small Spark and the transactions of a write, run through all that can happen to them.
 
-Two tasks write one row each. A broker answers as Apache Kafka 3.9 to 4.4 do, found by experiment. Whoever has
-a request that is due may be next: the tasks' attempts, zombies among them, the driver, a driver that died
-and is begun anew, the markers of a transaction. ``explore`` visits every world that can be reached once, and
-``Fault`` tells the first that must not be, with the way to it.
+Two tasks write one row each, or none. A stream writes one batch after the other, and again each that is not
+done; of other writes each is of a batch of its own. A broker answers as Apache Kafka 3.9 to 4.4 do, found by
+experiment. Whoever has a request that is due may be next: the tasks' attempts, zombies among them, the
+driver, a driver that died and is begun anew, the markers of a transaction. ``explore`` visits every world
+that can be reached once, and ``Fault`` tells the first that must not be, with the way to it.
 """
 
 from __future__ import annotations
@@ -42,6 +43,7 @@ _OVER: Final = frozenset((DriverStep.DONE, DriverStep.ABORTED, DriverStep.FAILED
 
 #: A row: its batch, its task, and the run that sent it.
 Row = tuple[str, int, int]
+_QUERY: Final = "q"
 
 
 class Fault(AssertionError):
@@ -181,12 +183,14 @@ class Attempt:
 @dataclass(frozen=True, slots=True)
 class World:
     """All there is. ``winners`` are the tasks of the run that is on whose attempts told Spark, with what they
-    told; ``ends`` how each run ended: done, aborted, failed, or died."""
+    told; ``ends`` how each run ended: done, aborted, failed, or died; of a stream each batch is one. Tasks
+    have no rows of a batch where ``empty`` says so."""
 
     brokers: Brokers
     batches: tuple[str, ...]
     is_stream: bool
     driver: Driver | None
+    empty: frozenset[tuple[str, int]] = frozenset()
     attempts: tuple[Attempt, ...] = ()
     winners: tuple[tuple[int, Transaction | None], ...] = ()
     ends: tuple[str, ...] = ()
@@ -202,8 +206,32 @@ class World:
         return len(self.ends)
 
     @property
+    def done_count(self) -> int:
+        """Batches of a stream that Spark has noted to be done."""
+        return self.ends.count("done") if self.is_stream else 0
+
+    @property
+    def number(self) -> int:
+        """The place of the batch that the run is of."""
+        return min(self.done_count if self.is_stream else self.run, len(self.batches) - 1)
+
+    @property
     def batch(self) -> BatchId:
-        return BatchId(self.batches[min(self.run, len(self.batches) - 1)])
+        if self.is_stream:
+            return BatchId(_QUERY, self.number, is_stream=True)
+        return BatchId(self.batches[self.number])
+
+    @property
+    def attempts_name(self) -> str:
+        """What the ids of the run's attempts have: as streams have it, which begin anew where one failed."""
+        if not self.is_stream:
+            return f"{self.run}"
+        begun = self.run - self.done_count + (self.done_count >= len(self.batches))
+        return f"{begun}.{self.number % 2}"
+
+    def tasks_of(self, batch: str) -> set[int]:
+        """Those that have rows of it."""
+        return {task for task in TASKS if (batch, task) not in self.empty}
 
     def steps(self) -> Iterator[tuple[str, World]]:
         """Everything that can happen next."""
@@ -227,7 +255,8 @@ class World:
 
     def _of_attempt(self, index: int, attempt: Attempt) -> Iterator[tuple[str, World]]:
         machine, name = attempt.machine, f"run {attempt.run} task {attempt.task}.{attempt.number}"
-        row = (machine.batch.name, attempt.task, attempt.run)
+        batch = self.batches[machine.batch.number] if self.is_stream else machine.batch.name
+        row = (batch, attempt.task, attempt.run)
         if machine.step is TaskStep.WRITE:
             assert machine.transaction is not None
             wrote = self.brokers.wrote(machine.transaction, row)
@@ -281,7 +310,7 @@ class World:
         return replace(world, winners=tuple(sorted(winners, key=lambda item: item[0])))
 
     def _with_attempt(self, task: int, number: int) -> World:
-        attempt = Attempt(self.run, task, number, _machine(self.run, task, number, self.batch))
+        attempt = Attempt(self.run, task, number, _machine(self.attempts_name, task, number, self.batch))
         return replace(self, attempts=(*self.attempts, attempt))
 
     def _of_driver(self, driver: Driver) -> Iterator[tuple[str, World]]:
@@ -319,7 +348,10 @@ class World:
     def _with_tasks(self) -> World:
         world = replace(self, phase="tasks", winners=())
         for task in TASKS:
-            world = world._with_attempt(task, 0)
+            if task in self.tasks_of(self.batches[self.number]):
+                world = world._with_attempt(task, 0)
+            else:
+                world = replace(world, winners=(*world.winners, (task, None)))
         return world
 
     def _of_spark(self, driver: Driver) -> Iterator[tuple[str, World]]:
@@ -339,7 +371,11 @@ class World:
 
     def _write(self) -> Write:
         open_ = tuple(each for _, each in self.winners if each is not None)
-        return Write(self.batch, len(TASKS), len(self.winners), open_, "t")
+        return Write(self.batch, len(TASKS), self._busy(), open_, "t")
+
+    def _busy(self) -> int:
+        with_rows = self.tasks_of(self.batches[self.number])
+        return sum(1 for task, _ in self.winners if task in with_rows)
 
     def _undoing(self) -> World:
         """Spark calls abort in another process, which knows what the first one knew when it was planned."""
@@ -350,8 +386,9 @@ class World:
 
     def _ended(self, how: str) -> World:
         ended = replace(self, ends=(*self.ends, how), driver=None, winners=(), phase="open")
-        ended.check_end()
-        if how in ("done", "done late") and ended.run >= len(self.batches):
+        ended.check_end(self.batches[self.number])
+        is_over = ended.done_count if self.is_stream else ended.run
+        if how in ("done", "done late")[: 1 if self.is_stream else 2] and is_over >= len(self.batches):
             return ended
         return ended._again()
 
@@ -368,28 +405,25 @@ class World:
         if any(run in aborted for _, _, run in self.brokers.visible):
             raise Fault(f"a row of a write that was given up is there: {self.brokers.visible}")
 
-    def check_end(self) -> None:
-        """What holds where a run has ended."""
+    def check_end(self, batch: str) -> None:
+        """What holds where a run of a batch has ended."""
         run, how = self.run - 1, self.ends[-1]
-        tasks = {batch: {row[1] for row in self.brokers.visible if row[0] == batch} for batch in self.batches}
-        if how in ("done", "done late") and tasks[self.batches[min(run, len(self.batches) - 1)]] != set(
-            TASKS
-        ):
+        is_done = how in ("done", "done late")
+        tasks = {each: {row[1] for row in self.brokers.visible if row[0] == each} for each in self.batches}
+        if is_done and tasks[batch] != self.tasks_of(batch):
             raise Fault(f"run {run} is done, and of its rows only {self.brokers.visible} are there")
         # What was decided and then timed out stays in part until the same batch is written again: others are
         # refused so long.
         is_refused = how == "aborted" and self.has_timed_out
-        if self.run > RUNS_ENOUGH and how not in ("done", "done late") and not is_refused:
+        if self.run - self.done_count > RUNS_ENOUGH and not is_done and not is_refused:
             raise Fault(f"run {run} is not done either: {', '.join(self.ends)}")
-        if run and how in ("done", "done late", "aborted") and not is_refused:
-            for batch, there in tasks.items():
-                if there and there != set(TASKS):
-                    raise Fault(
-                        f"run {run} has ended, and a part of {batch} is there: {self.brokers.visible}"
-                    )
+        if run and (is_done or how == "aborted") and not is_refused:
+            for each, there in tasks.items():
+                if there and there != self.tasks_of(each):
+                    raise Fault(f"run {run} has ended, and a part of {each} is there: {self.brokers.visible}")
 
 
-def _machine(run: int, task: int, number: int, batch: BatchId) -> TaskTransaction:
+def _machine(run: str, task: int, number: int, batch: BatchId) -> TaskTransaction:
     return TaskTransaction(attempt_id(PREFIX, task, f"{run}.{number}"), task_group(PREFIX, task), batch)
 
 
@@ -397,6 +431,7 @@ def explore(begin: World, worlds_max: int = 400_000) -> int:
     """Visit every world that can be reached; how many there are. Raises ``Fault`` with the way there."""
     came_from: dict[World, tuple[World, str] | None] = {begin: None}
     waiting = [begin]
+    runs_max = RUNS_MAX + (len(begin.batches) - 1 if begin.is_stream else 0)
     while waiting:
         world = waiting.pop()
         try:
@@ -404,10 +439,10 @@ def explore(begin: World, worlds_max: int = 400_000) -> int:
             steps = list(world.steps())
         except Fault as fault:
             raise Fault(f"{fault}, by: {'; '.join(_way(world, came_from))}") from None
-        if not steps and (world.driver is not None or world.run > RUNS_MAX):
+        if not steps and (world.driver is not None or world.run > runs_max):
             raise Fault(f"nothing goes on in {world.phase}, by: {'; '.join(_way(world, came_from))}")
         for step, after in steps:
-            if after not in came_from and after.run <= RUNS_MAX:
+            if after not in came_from and after.run <= runs_max:
                 came_from[after] = world, step
                 waiting.append(after)
         assert len(came_from) < worlds_max, "more worlds than the test is for"

@@ -41,7 +41,7 @@ SENT_COUNT, MORE_INTERVAL_S = 60, 0.5
 #: A kill comes at most so long after what it waits for, seconds: about what a step of a batch takes.
 DELAY_MAX_S: Final = 0.15
 #: The same of what brokers are told: about what a step of a commit takes.
-TOLD_DELAY_MAX_S: Final = 0.04
+TOLD_DELAY_MAX_S: Final = 0.03
 
 #: The steps of a batch, told apart by what is on the disk.
 PLANNING = "planning the next batch"
@@ -59,8 +59,13 @@ TASKS_AND_ROWS = "planning its tasks, reading and writing"
 class Told(Protocol):
     """What a sink tells its brokers of a batch."""
 
-    def marks(self) -> dict[str, int]:
-        """What grows with each batch."""
+    @property
+    def marks(self) -> tuple[str, ...]:
+        """The names of what grows with each batch."""
+        ...
+
+    def count(self, mark: str) -> int:
+        """How far that has grown, as far as it was asked for."""
         ...
 
     def step(self, batch: int) -> str:
@@ -133,10 +138,16 @@ class Batches:
         """Whether all batches that were planned are done."""
         return self._last("checkpoint/commits") == self._last("checkpoint/offsets") >= 0
 
-    def marks(self) -> dict[str, int]:
-        """What grows: the last batch of each of Spark's logs, and what brokers are told."""
-        told = self._told.marks() if self._told is not None else {}
-        return {log: self._last(log) for log in self._logs} | told
+    @property
+    def marks(self) -> tuple[str, ...]:
+        """What grows: Spark's logs, and what brokers are told."""
+        return (*self._logs, *(self._told.marks if self._told is not None else ()))
+
+    def count(self, mark: str) -> int:
+        """How far that has grown: to which batch, for a log."""
+        if self._told is not None and mark in self._told.marks:
+            return self._told.count(mark)
+        return self._last(mark)
 
     def delay_max_s(self, mark: str) -> float:
         """How long after a mark a kill comes at most."""
@@ -281,8 +292,8 @@ class Killer:
     def _await_moment(self, running: Driver, name: str) -> None:
         """Until a stream writes something down, and a random while longer."""
         batches = self._batches[name]
-        before = batches.marks()
-        mark = self._draw.choice([*before])
+        mark = self._draw.choice(batches.marks)
+        before = batches.count(mark)
         self._some(name)
         looked_s = time.monotonic()
 
@@ -292,7 +303,7 @@ class Killer:
                 if batches.is_idle:
                     self._some(name)
                 looked_s = time.monotonic()
-            return not running.is_running or batches.marks()[mark] > before[mark]
+            return not running.is_running or batches.count(mark) > before
 
         poll(has_come, f"{name}: {mark} after {before}", PATIENCE_S)
         assert running.is_running, (self._folder / "log").read_text()[-4000:]

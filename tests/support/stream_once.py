@@ -6,6 +6,7 @@ were told, and what a foreign reader finds in the end.
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import os
 from collections import Counter
@@ -19,6 +20,7 @@ from spark_kafkawire.clients.writing.modern.transactional.requests import newest
 from spark_kafkawire.cluster.modern.group_offsets import committed_texts
 from spark_kafkawire.cluster.modern.metadata import Metadata
 from spark_kafkawire.cluster.modern.transactions import Transaction, Transactions
+from spark_kafkawire.errors import BrokerError
 from spark_kafkawire.options import WriteOptions
 from spark_kafkawire.protocol.modern.list_transactions import ONGOING
 
@@ -67,6 +69,7 @@ class OnceStream:
         self._net = options.net
         self._metadata = Metadata(options.discovery.bootstrap_servers, options.net)
         self._transactions = Transactions(self._metadata, options.net)
+        self._states: set[tuple[str, int, int]] = set()
         self._seen: set[tuple[str, int, int]] = set()
         self._sent: Counter[bytes] = Counter()
 
@@ -85,11 +88,21 @@ class OnceStream:
         records = [Record(value, partition=next(partitions)) for value in sent]
         librdkafka.produce(self._servers, self._source, records)
 
-    def marks(self) -> dict[str, int]:
-        """What was decided last, by its number, and how many transactions were seen open."""
-        decided = self._decided()
+    @property
+    def marks(self) -> tuple[str, ...]:
+        """What is polled for: each alone, as some steps are over in milliseconds."""
+        return ("the driver's transaction", "the tasks' transactions")
+
+    def count(self, mark: str) -> int:
+        """How many states of those transactions were seen."""
+        if mark == self.marks[0]:
+            with contextlib.suppress(BrokerError):  # the name was not begun yet
+                found = self._transactions.describe(driver_id(self._name))
+                if found.transaction_state != "Empty":
+                    self._states.add((found.transaction_state, found.producer_id, found.producer_epoch))
+            return len(self._states)
         self._seen |= {(each.id, each.producer_id, each.epoch) for each in self._open()}
-        return {"decisions": decided.number if decided else 0, "transactions": len(self._seen)}
+        return len(self._seen)
 
     def step(self, batch: int) -> str:
         """The step of a batch that Spark has planned and not noted to be done."""

@@ -29,7 +29,7 @@ from .transaction_model import PREFIX, Brokers, Fault, World, explore
 #: goes on with the other one when the first is there.
 RUN_AGAIN: Final = ("a",)
 GIVEN_UP: Final = ("a", "b")
-#: Batches of a stream, of which the third one has ids of the first one's, and tasks without rows of the second.
+#: Batches of a stream, of which the third has ids of the first; and tasks that have no rows of the second.
 THREE: Final = ("a", "b", "c")
 EMPTY: Final = {"no rows": (("b", 0), ("b", 1)), "one task without": (("b", 1),)}
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.noida import NoidaBroker
-from tests.support.stream_once import TIMEOUT_S, kill_and_check
+from tests.support.stream_once import TIMEOUT_S, kill_and_check, trouble_and_check
 
 
 @pytest.mark.timeout(TIMEOUT_S)
@@ -22,3 +22,13 @@ def test_kills_neither_lose_nor_double_a_record_of_an_exactly_once_stream(
     noida: NoidaBroker, tmp_path: Path
 ) -> None:
     kill_and_check(noida.bootstrap_servers, tmp_path)
+
+
+@pytest.mark.timeout(TIMEOUT_S)
+def test_tasks_that_fail_at_random_neither_lose_nor_double_a_record(
+    noida: NoidaBroker, tmp_path: Path
+) -> None:
+    found = trouble_and_check(
+        noida.bootstrap_servers, tmp_path, {"fails": 0.25}, {"spark.master": "local[2,4]"}
+    )
+    assert found["failed"]

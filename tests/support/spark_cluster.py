@@ -12,7 +12,7 @@ import contextlib
 import json
 import os
 import urllib.request
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, Self
 
@@ -30,15 +30,23 @@ _LAUNCHER_MEMORY: Final = "256m"
 
 
 class SparkCluster:
-    """The cluster; ``environ`` has SPARK_HOME. Each worker offers a core and ``memory``."""
+    """The cluster; ``environ`` has SPARK_HOME. Each worker offers a core and ``memory``, one after the other on
+    one of ``hosts``."""
 
     def __init__(
-        self, folder: Path, environ: Mapping[str, str], *, workers: int = 2, memory: str = "1g"
+        self,
+        folder: Path,
+        environ: Mapping[str, str],
+        *,
+        workers: int = 2,
+        memory: str = "1g",
+        hosts: Sequence[str] = (HOST,),
     ) -> None:
         self._folder = folder
         self._environ = {**environ, "SPARK_DAEMON_MEMORY": _LAUNCHER_MEMORY}
         self._worker_count = workers
         self._memory = memory
+        self._hosts = hosts
         self._ports = free_port(), free_port()
         self._master: ChildProcess | None = None
         self._workers: list[ChildProcess] = []
@@ -78,10 +86,11 @@ class SparkCluster:
         self._wait_for_workers(self._worker_count)
 
     def _start_worker(self) -> ChildProcess:
+        host = self._hosts[self._started_count % len(self._hosts)]
         self._started_count += 1
         name = f"worker-{self._started_count}"
         offered = ("--cores", "1", "--memory", self._memory, "--work-dir", str(self._folder / name))
-        ports = ("--host", HOST, "--port", "0", "--webui-port", "0")
+        ports = ("--host", host, "--port", "0", "--webui-port", "0")
         return self._start(name, _WORKER, *ports, *offered, self.master)
 
     def _start(self, name: str, main_class: str, *arguments: str) -> ChildProcess:

@@ -76,12 +76,14 @@ class Told(Protocol):
 @dataclass(frozen=True, slots=True)
 class Stream:
     """A query: the options of its ``read`` and its ``write``, the latter without a topic for Parquet files,
-    and what appends records to what it reads. ``told`` knows more of its batches than is on the disk."""
+    and what appends records to what it reads. ``told`` knows more of its batches than is on the disk;
+    ``trouble`` is the driver's."""
 
     read: dict[str, str]
     write: dict[str, str]
     send: Callable[[list[bytes]], None]
     told: Told | None = None
+    trouble: Mapping[str, float] | None = None
 
     @property
     def has_files(self) -> bool:
@@ -183,11 +185,16 @@ class Batches:
 class Driver:
     """The driver in a process group of its own, with all that it starts."""
 
-    def __init__(self, streams: Mapping[str, Stream], folder: Path) -> None:
+    def __init__(
+        self, streams: Mapping[str, Stream], folder: Path, settings: Mapping[str, str] | None = None
+    ) -> None:
         self._folder = folder
-        queries = {name: {"read": stream.read, "write": stream.write} for name, stream in streams.items()}
+        queries = {
+            name: {"read": stream.read, "write": stream.write, "trouble": stream.trouble}
+            for name, stream in streams.items()
+        }
         argv = [sys.executable, "-m", "tests.support.stream_driver"]
-        argv += [json.dumps(queries), home_with_byte_code(), str(folder)]
+        argv += [json.dumps(queries), json.dumps(settings or {}), home_with_byte_code(), str(folder)]
         with (folder / "log").open("ab") as log:
             self._process = subprocess.Popen(argv, cwd=ROOT, stdout=log, stderr=log, start_new_session=True)
 
@@ -236,9 +243,11 @@ def _role(process: psutil.Process) -> str | None:
 
 
 @contextlib.contextmanager
-def driver(streams: Mapping[str, Stream], folder: Path) -> Iterator[Driver]:
+def driver(
+    streams: Mapping[str, Stream], folder: Path, settings: Mapping[str, str] | None = None
+) -> Iterator[Driver]:
     """A driver until the block ends, one way or the other."""
-    running = Driver(streams, folder)
+    running = Driver(streams, folder, settings)
     try:
         yield running
     finally:

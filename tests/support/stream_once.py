@@ -2,6 +2,7 @@
 were told, and what a foreign reader finds in the end.
 
     kill_and_check(servers, folder)
+    trouble_and_check(servers, folder, {"fails": 0.2}, {"spark.master": "local[2,4]"})
 """
 
 from __future__ import annotations
@@ -10,6 +11,8 @@ import contextlib
 import itertools
 import os
 from collections import Counter
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -28,7 +31,7 @@ from . import librdkafka
 from .exactly_once import committed
 from .foreign import Record
 from .noida import KEPT_FOREVER
-from .stream_kills import Killer, Stream
+from .stream_kills import Killer, Stream, driver
 
 #: Streams of one driver, drivers that are killed, and workers of each stream before each of them.
 STREAMS: Final = int(os.environ.get("KAFKAWIRE_ONCE_STREAMS", "1"))
@@ -54,6 +57,8 @@ NOTED: Final = "all noted, but by Spark"
 RECORDS_OF_A_TASK: Final = 8
 #: Values that are sent again and again, beside those that are there once.
 REPEATED: Final = 5
+#: Values that are sent where nobody is killed: for some batches.
+TROUBLED: Final = 240
 
 
 class OnceStream:
@@ -159,3 +164,30 @@ def kill_and_check(servers: str, folder: Path) -> None:
     for once in streams.values():
         values = once.check()
         print(f"{values.total()} records, {len(values)} values; seed {SEED}, {len(killer.kills)} kills")
+
+
+def trouble_and_check(
+    servers: str, folder: Path, trouble: Mapping[str, float], settings: Mapping[str, str]
+) -> Counter[str]:
+    """Let attempts of a stream's tasks fail and lag at random, and check what is there in the end. How many
+    did fail, and how many began beside another one that had not failed."""
+    once = OnceStream(servers)
+    stream = replace(once.stream(), trouble=trouble)
+    stream.send([b"%d" % value for value in range(TROUBLED)])
+    (folder / "complete").touch()
+    with driver({"once": stream}, folder, settings) as running:
+        running.await_end(0)
+    once.check()
+    files = {file.name: file.read_text() for file in (folder / "once" / "attempts").iterdir()}
+    return Counter(
+        kind
+        for name, told in files.items()
+        for kind, counts in (("failed", told), ("beside", files.get(_before(name)) == ""))
+        if counts
+    )
+
+
+def _before(attempt: str) -> str:
+    """The attempt of the same task before."""
+    task, _, number = attempt.rpartition(".")
+    return f"{task}.{int(number) - 1}"

@@ -28,7 +28,7 @@ from .....protocol.modern.list_transactions import ONGOING
 from .asking import Asker
 from .driver import Driver
 from .names import attempt_ids, driver_id
-from .records import BatchId
+from .records import BatchId, Decision
 from .requests import Begin, Refused
 from .steps import DriverStep, Write
 
@@ -77,6 +77,11 @@ class Conductor:
             conductor._sweep(metadata, conductor._over)
             conductor._over = attempt_ids(prefix, conductor.nonce)
         return conductor
+
+    @property
+    def last(self) -> Decision | None:
+        """What was decided last of the writes of the name."""
+        return self._driver.last
 
     @property
     def nonce(self) -> str:
@@ -151,10 +156,16 @@ class Conductor:
             _log.warning("transactions that were left open could not be listed, and time out: %s", error)
             return
         left = [each.transactional_id for each in listed if re.fullmatch(ids, each.transactional_id)]
-        if not left:
-            return
-        answers = self._asker(metadata).answers([Begin(id_) for id_ in left])
-        for id_, answer in zip(left, answers, strict=True):
+        if left:
+            self.sweep(left, metadata)
+
+    def sweep(self, ids: Sequence[str], metadata: Metadata | None = None) -> None:
+        """Abort what is open under these ids, of attempts that nobody decides about any more."""
+        asker = self._asker(
+            metadata or Metadata(self._options.discovery.bootstrap_servers, self._options.net)
+        )
+        answers = asker.answers([Begin(id_) for id_ in ids])
+        for id_, answer in zip(ids, answers, strict=True):
             if isinstance(answer, Refused):
                 _log.warning(
                     "the transaction %s is left open, until the next run of the name or its timeout: %s",

@@ -11,6 +11,8 @@ from typing import Final
 
 #: A run of a name in an attempt: the driver's producer and epoch, or the run's name in Spark and a parity.
 _RUN: Final = "[0-9A-Za-z]+[.][0-9]+"
+#: An id of the driver or of an attempt: the name before it.
+_OF_WRITE: Final = re.compile(rf"(.+)-(?:driver|[0-9]+-{_RUN}[.][0-9]+)", re.DOTALL)
 
 
 def driver_id(prefix: str) -> str:
@@ -33,6 +35,12 @@ def attempt_ids(prefix: str, run: str | None = None) -> str:
 def task_group(prefix: str, task: int) -> str:
     """The group that keeps what all attempts of a task have committed."""
     return f"{prefix}-{task}"
+
+
+def name_of(transactional_id: str) -> str | None:
+    """The name of the write that an id looks like one of; None where it is another program's."""
+    match = _OF_WRITE.fullmatch(transactional_id)
+    return match[1] if match else None
 
 
 def suffix_of(transactional_id: str, prefix: str) -> str:

@@ -1,0 +1,42 @@
+"""What jobs/transactions.py tells of Apache Kafka's transactions, and how it ends what writes left there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from spark_kafkawire.net.pool import POOL
+from tests.support import interrupted, librdkafka
+from tests.support.foreign import Record
+from tests.support.interrupted import TransactionsJob, new_topic
+
+from .apache_kafka import ApacheKafka
+
+
+@pytest.fixture
+def job(kafka: ApacheKafka, capsys: pytest.CaptureFixture[str]) -> Iterator[TransactionsJob]:
+    yield TransactionsJob(kafka.bootstrap_servers(), capsys)
+    POOL.close_idle()
+
+
+def test_a_write_that_died_anywhere_is_finished_by_its_decision(job: TransactionsJob) -> None:
+    interrupted.check_that_every_death_is_finished(job)
+
+
+def test_a_write_that_may_run_is_left_alone_unless_forced(job: TransactionsJob) -> None:
+    interrupted.check_that_a_write_that_may_run_is_left_alone(job)
+
+
+def test_a_write_that_runs_is_ended_by_force_and_says_so(job: TransactionsJob) -> None:
+    interrupted.check_that_force_ends_a_write_that_runs(job)
+
+
+def test_transactions_of_other_programs_are_told_and_left_alone(job: TransactionsJob) -> None:
+    topic = new_topic(job.bootstrap_servers)
+    name, theirs = f"theirs-{topic}", [Record(b"theirs", partition=0)]
+    with librdkafka.transaction(job.bootstrap_servers, topic, theirs, outcome="open", transactional_id=name):
+        [told] = [each for each in job.told()["transactions"] if each["id"] == name]
+        assert (told["write"], told["state"]) == (None, "Ongoing")
+        assert told["logs"] == [{"topic": topic, "partition": 0}]
+        assert "not a write of kafkawire" in job.run()[1]

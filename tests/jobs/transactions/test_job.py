@@ -1,0 +1,112 @@
+"""jobs/transactions.py as a user runs it, on a broker nobody here wrote."""
+
+from __future__ import annotations
+
+import pytest
+
+from spark_kafkawire.protocol import modern
+from tests.support import interrupted
+from tests.support.exactly_once import OnceWrite, committed, dying
+from tests.support.interrupted import SCRIPT, TransactionsJob, new_topic, once
+from tests.support.log_broker import OFFERED
+from tests.support.log_server import LogServer
+from tests.support.memory_log import MemoryLog
+from tests.support.noida import NoidaBroker
+
+from ..arguments import complaint
+
+CONNECTION = "--option=kafka.bootstrap.servers=127.0.0.1:1"
+
+
+@pytest.fixture
+def job(noida: NoidaBroker, capsys: pytest.CaptureFixture[str]) -> TransactionsJob:
+    return TransactionsJob(noida.bootstrap_servers, capsys)
+
+
+def test_a_write_that_died_anywhere_is_finished_by_its_decision(job: TransactionsJob) -> None:
+    interrupted.check_that_every_death_is_finished(job)
+
+
+def test_a_write_that_may_run_is_left_alone_unless_forced(job: TransactionsJob) -> None:
+    interrupted.check_that_a_write_that_may_run_is_left_alone(job)
+
+
+def test_a_write_that_runs_is_ended_by_force_and_says_so(job: TransactionsJob) -> None:
+    interrupted.check_that_force_ends_a_write_that_runs(job)
+
+
+def test_the_table_names_transactions_those_who_wait_and_the_decision(job: TransactionsJob) -> None:
+    topic = new_topic(job.bootstrap_servers)
+    once(job.bootstrap_servers, topic, topic).run()
+    other = OnceWrite(
+        job.bootstrap_servers,
+        topic,
+        [[(b"x", 1)], []],
+        {"kafka.transactional.id": topic, "batch": "2"},
+    )
+    made = other.writer()
+    left = other.message(made, 0).transaction
+    code, out, err = job.run("--transactional-id", topic)
+    assert (code, err) == (0, "")
+    head, row, _, waiting_head, waiting, _, decision = out.splitlines()
+    assert head.split() == ["id", "state", "producer", "epoch", "age", "logs", "decided"]
+    assert row.split()[:4] == [left.id, "Ongoing", f"{left.producer_id}", f"{left.epoch}"]
+    assert row.endswith("  no")
+    assert waiting_head.split()[:5] == ["topic", "partition", "readers", "wait", "at"]
+    assert waiting.split()[:2] == [topic, "1"]
+    assert " 1 offset(s) " in waiting
+    assert waiting.split()[-2:] == [left.id, "0"]
+    assert decision == f"{topic}: batch '', 3 task(s), is committed"
+    # Without a name all are told, also those of other writes.
+    assert left.id in job.run()[1]
+    made.abort([None, None])
+    assert "no transaction is open" in job.run("--transactional-id", topic)[1]
+
+
+def test_a_decision_is_finished_without_force(job: TransactionsJob) -> None:
+    for at in range(interrupted.REQUESTS_MAX):
+        topic = new_topic(job.bootstrap_servers)
+        with dying(at, after_it=True):
+            once(job.bootstrap_servers, topic, topic).run()
+        [*decided] = job.told("--transactional-id", topic)["decisions"]
+        if decided and decided[0]["to_commit"]:
+            break
+    assert len(job.told("--transactional-id", topic, "--finish")["committed"]) == 2
+    assert committed(job.bootstrap_servers, topic, 2) == interrupted.VALUES
+
+
+def test_a_name_that_brokers_do_not_know_is_told(job: TransactionsJob) -> None:
+    for more in ([], ["--finish", "--force"]):
+        code, out, err = job.run("--transactional-id", "nobody-s", *more)
+        assert (code, out) == (2, "")
+        assert "know no transaction of 'nobody-s', and no decision; look at how it is spelt" in err
+        assert len(err.splitlines()) == 1
+
+
+def test_brokers_that_list_no_transactions_are_told_of(capsys: pytest.CaptureFixture[str]) -> None:
+    offered = {key: versions for key, versions in OFFERED.items() if key != modern.LIST_TRANSACTIONS.key}
+    with LogServer({"t": [MemoryLog()]}, offered=offered) as server:
+        code, _, err = TransactionsJob(server.bootstrap_servers, capsys).run("--transactional-id", "a")
+    assert code == 2
+    assert err.startswith("transactions: Kafka tells what transactions are open from 3.0 on; before, each ")
+    assert len(err.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("argv", "said"),
+    [
+        ([CONNECTION, "--force"], "argument --force: goes with --finish"),
+        ([CONNECTION, "--dry-run"], "argument --dry-run: goes with --finish"),
+        ([CONNECTION, "--finish"], "argument --finish: needs --transactional-id, the name of the write"),
+        ([CONNECTION, "--option=delivery=x"], "argument --option: delivery is told by --transactional-id"),
+        ([CONNECTION, "--transactional-id", " "], "option kafka.transactional.id: '' is no name"),
+        (["--option=broker.list=0:h:1"], "option delivery means nothing to Kafka 0.7"),
+        (["--options-file", "not-there"], "argument --options-file: not-there: No such file"),
+    ],
+)
+def test_wrong_arguments_are_refused_in_one_line(
+    argv: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    line = complaint(SCRIPT, argv, capsys)
+    assert line.startswith("transactions: ")
+    assert said in line

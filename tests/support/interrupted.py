@@ -1,0 +1,126 @@
+"""What jobs/transactions.py makes of writes that died: the same of every broker that has transactions.
+
+job = TransactionsJob(broker.bootstrap_servers, capsys)
+code, out, err = job.run("--transactional-id", "name", "--finish")
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any, Final
+
+import pytest
+
+from spark_kafkawire.errors import DeliveryError
+from spark_kafkawire.jobs.shell.command_line import run_job
+from tests.jobs.arguments import script
+from tests.support import librdkafka
+from tests.support.exactly_once import OnceWrite, committed, dying
+
+SCRIPT: Final = script("transactions")
+PARTITIONS: Final = 2
+TASKS: Final = [[(b"a", 0), (b"b", 1)], [(b"c", 1)], []]
+VALUES: Final = [b"a", b"b", b"c"]
+#: More requests about transactions than the write makes.
+REQUESTS_MAX: Final = 40
+
+
+@dataclass(frozen=True)
+class TransactionsJob:
+    """The job, run in this process against one cluster."""
+
+    bootstrap_servers: str
+    capsys: pytest.CaptureFixture[str]
+
+    def run(self, *argv: str) -> tuple[int, str, str]:
+        """Exit code, stdout, stderr."""
+        connection = f"--option=kafka.bootstrap.servers={self.bootstrap_servers}"
+        code = run_job(SCRIPT.make_parser(), SCRIPT.run, ["--quiet", connection, *argv])
+        told = self.capsys.readouterr()
+        return code, told.out, told.err
+
+    def told(self, *argv: str) -> Any:
+        """The summary of a run that is done."""
+        code, out, err = self.run("--json", *argv)
+        assert code == 0, err  # a broker that has just begun is waited for, which is told there
+        return json.loads(out)
+
+    def ended(self, name: str) -> Any:
+        """What a run ended that was forced to."""
+        return self.told("--transactional-id", name, "--finish", "--force")
+
+
+def once(servers: str, topic: str, name: str, tasks: Any = TASKS) -> OnceWrite:
+    return OnceWrite(servers, topic, tasks, {"kafka.transactional.id": name})
+
+
+def new_topic(servers: str) -> str:
+    return librdkafka.create_topic(servers, PARTITIONS, None, {})
+
+
+def check_that_every_death_is_finished(job: TransactionsJob) -> None:
+    """A write that died anywhere is there wholly after the job where it was decided, else not at all."""
+    was_decided, kinds = False, set()
+    for at in range(REQUESTS_MAX):
+        topic = new_topic(job.bootstrap_servers)
+        with dying(at, after_it=True) as died:
+            once(job.bootstrap_servers, topic, topic).run()
+        if not died:
+            break
+        before = job.told("--transactional-id", topic)
+        left = [each["id"] for each in before["transactions"]]
+        was_decided = bool(before["decisions"])
+        ended = job.ended(topic)
+        assert set(left) <= {*ended["committed"], *ended["aborted"]}
+        assert bool(ended["committed"]) == any(each["to_commit"] for each in before["decisions"])
+        assert committed(job.bootstrap_servers, topic, PARTITIONS) == (VALUES if was_decided else [])
+        kinds |= {kind for kind in ("committed", "aborted") if ended[kind]}
+        after = job.told("--transactional-id", topic)
+        assert (after["transactions"], after["waiting"]) == ([], [])
+        nothing = job.told("--transactional-id", topic, "--finish")
+        assert nothing == {"committed": [], "aborted": []}
+    assert at > 15
+    assert was_decided
+    assert kinds == {"committed", "aborted"}
+
+
+def check_that_a_write_that_may_run_is_left_alone(job: TransactionsJob) -> None:
+    """It is shown, refused without --force, and the write goes on; with it the write fails and says why."""
+    topic = new_topic(job.bootstrap_servers)
+    write = once(job.bootstrap_servers, topic, topic)
+    made = write.writer()
+    messages = [write.message(made, number) for number in range(3)]
+
+    found = job.told("--transactional-id", topic)
+    ids = sorted(message.transaction.id for message in messages[:2])
+    assert sorted(each["id"] for each in found["transactions"]) == ids
+    for each in found["transactions"]:
+        assert (each["write"], each["state"], each["is_decided"]) == (topic, "Ongoing", False)
+        assert 0 <= each["age_s"] < 600
+    # a and b, c: one record in partition 0, two in the other, and no marker yet.
+    waits = [(each["partition"], each["last_stable_offset"], each["end_offset"]) for each in found["waiting"]]
+    assert waits == [(0, 0, 1), (1, 0, 2)]
+    assert sorted(found["waiting"][1]["transactions"]) == ids
+
+    code, out, err = job.run("--transactional-id", topic, "--finish")
+    assert (code, out) == (2, "")
+    assert err.startswith("transactions: argument --finish: 2 transaction(s) of ")
+    assert "see that none does, and add --force" in err
+    planned = job.told("--transactional-id", topic, "--finish", "--dry-run")
+    assert (planned["dry_run"], planned["committed"], sorted(planned["aborted"])) == (True, [], ids)
+    made.commit(messages)
+    assert committed(job.bootstrap_servers, topic, PARTITIONS) == VALUES
+
+
+def check_that_force_ends_a_write_that_runs(job: TransactionsJob) -> None:
+    topic = new_topic(job.bootstrap_servers)
+    write = once(job.bootstrap_servers, topic, topic)
+    made = write.writer()
+    messages = [write.message(made, number) for number in range(3)]
+    assert len(job.ended(topic)["aborted"]) == 2
+    with pytest.raises(DeliveryError, match=r"is not open any more: .*nothing of the write is there"):
+        made.commit(messages)
+    assert committed(job.bootstrap_servers, topic, PARTITIONS) == []
+    write.run()
+    assert committed(job.bootstrap_servers, topic, PARTITIONS) == VALUES

@@ -52,7 +52,10 @@ check: lint ## check in a minute what needs no JVM: lint, types, import contract
 	@$(PYTEST) $(IN_PARALLEL) -p tests.support.pure -m "not jvm and not slow" $(WITH_SPARK:%=--ignore %) $(ARGS)
 
 test: lint $(BRIEF_JAVA)/.made ## check all that this machine can: the same, Spark, the jobs, README, the installation
-	@$(WITH_BRIEF_JAVA) $(PYTEST) $(IN_PARALLEL) $(ARGS)
+	@$(WITH_BRIEF_JAVA) $(PYTEST) $(IN_PARALLEL) -m "not endurance" $(ARGS)
+
+test-endurance: $(BRIEF_JAVA)/.made ## run at length what `make test` runs in short: kills, worst inputs, the demo, the wheel
+	@$(WITH_BRIEF_JAVA) $(PYTEST) $(IN_PARALLEL) -m endurance $(ARGS)
 
 test-cluster: $(BRIEF_JAVA)/.made ## run jobs on a standalone Spark cluster of two workers, and kill one
 	@$(WITH_BRIEF_JAVA) $(PYTEST) tests/on_cluster $(ARGS)

@@ -43,8 +43,10 @@ _JVM_FIXTURES: Final = frozenset({"spark", "corpus", "zookeeper", "own_zookeeper
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What starts a JVM is marked, for ``make check`` to leave out."""
+    """What starts a JVM is marked, and what is slow for minutes is slow, for ``make check`` to leave out."""
     for item in items:
+        if item.get_closest_marker("endurance") is not None:
+            item.add_marker("slow")
         if isinstance(item, pytest.Function) and not _JVM_FIXTURES.isdisjoint(item.fixturenames):
             item.add_marker("jvm")
 

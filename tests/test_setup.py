@@ -74,19 +74,32 @@ print(spark.read.format("kafkawire").options(**options, subscribe="t").load().co
 """
 
 
-@pytest.mark.slow
-def test_spark_finds_the_source_of_an_installed_wheel_without_a_register_call(
-    wheel: Path, tmp_path: Path
-) -> None:
-    python = make_venv(tmp_path / "venv", wheel)
-    where = run(python, "-c", f"import {PACKAGE}; print({PACKAGE}.__file__)", cwd=tmp_path)
-    assert where.stdout.startswith(str(tmp_path)), where.stdout
+@pytest.mark.jvm
+def test_an_installed_wheel_has_a_module_in_which_spark_finds_the_source(python: Path) -> None:
+    found = "from pyspark_kafkawire import DefaultSource as source; print(source.name(), source.__module__)"
+    told = run(python, "-c", found, cwd=python.parent)
+    assert told.stdout.split() == ["kafkawire", f"{PACKAGE}.source.datasource"], told.stdout
 
+
+@pytest.mark.endurance
+def test_spark_finds_the_source_of_an_installed_wheel_without_a_register_call(
+    python: Path, tmp_path: Path
+) -> None:
     with EmbeddedCluster(brokers=1, partitions=1, zookeeper=False) as cluster:
         environment = {"PYSPARK_PYTHON": str(python), "SPARK_LOCAL_IP": "127.0.0.1"}
         environment["KAFKAWIRE_JAVA"] = "plain"  # here all is as users have it
         done = run(python, "-c", WRITE_AND_READ, cluster.broker_list, cwd=tmp_path, **environment)
     assert "value=b'found'" in done.stdout, done.stdout
+
+
+@pytest.fixture(scope="module")
+def python(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The Python of a new environment with the wheel in it, which comes before this checkout."""
+    folder = tmp_path_factory.mktemp("installed")
+    python = make_venv(folder / "venv", wheel)
+    where = run(python, "-c", f"import {PACKAGE}; print({PACKAGE}.__file__)", cwd=folder)
+    assert where.stdout.startswith(str(folder)), where.stdout
+    return python
 
 
 def make_venv(folder: Path, wheel: Path) -> Path:

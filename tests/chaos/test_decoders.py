@@ -8,20 +8,20 @@ from spark_kafkawire.errors import CorruptDataError, LimitError
 from spark_kafkawire.records import checksum, compiler
 from tests.chaos import decoders
 from tests.chaos.decoder_inputs import input_of
+from tests.support.lengths import lengths
 
-INPUTS = 20_000
 SEED = 10
 
 
-@pytest.mark.slow
-def test_damaged_records_give_the_same_rows_or_error_compiled_and_interpreted() -> None:
-    total = decoders.run_inputs(SEED, INPUTS)
-    assert total.total() == INPUTS
+@lengths("count", short=5_000, long=40_000)
+def test_damaged_records_give_the_same_rows_or_error_compiled_and_interpreted(count: int) -> None:
+    total = decoders.run_inputs(SEED, count)
+    assert total.total() == count
     # Both ends are reached: inputs that are still whole, and damage of every kind.
     assert set(total) == {"rows", CorruptDataError.__name__, LimitError.__name__}
-    assert total["rows"] > INPUTS / 4
-    assert total[CorruptDataError.__name__] > INPUTS / 4
-    assert total[LimitError.__name__] > INPUTS / 1000
+    assert total["rows"] > count / 4
+    assert total[CorruptDataError.__name__] > count / 4
+    assert total[LimitError.__name__] > count / 1000
 
 
 def test_an_input_is_the_same_whenever_it_is_drawn() -> None:

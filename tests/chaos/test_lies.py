@@ -7,6 +7,7 @@ from typing import Final
 import pytest
 
 from spark_kafkawire.protocol import modern, v07
+from tests.support.lengths import lengths
 
 from .exchanges import EXCHANGES
 from .lies import (
@@ -23,8 +24,6 @@ from .lies import (
     tell,
 )
 
-#: How long lies are told here, seconds; ``make chaos`` goes on.
-SECONDS: Final = 40.0
 SEED: Final = 1
 #: Lies that were believed once, also where what they came with was right.
 BELIEVED_ONCE: Final = (
@@ -70,8 +69,9 @@ def test_every_api_is_lied_about_in_every_field_of_its_last_version() -> None:
             assert fields <= {path[0] for path in told if path}, f"{exchange.name} {api.name}"
 
 
-@pytest.mark.slow
-def test_lies_end_in_exact_rows_or_errors_of_ours() -> None:
-    came = run(SEED, SECONDS)
+@lengths("duration_s", short=8.0, long=60.0)
+def test_lies_end_in_exact_rows_or_errors_of_ours(duration_s: float) -> None:
+    """``make chaos`` goes on with them."""
+    came = run(SEED, duration_s)
     assert came[EXACT] > 0
     assert came[REFUSED] > 0

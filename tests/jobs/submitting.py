@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import subprocess
 import sys
@@ -10,6 +9,8 @@ import sysconfig
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
+
+from tests.support.local_spark import home_with_byte_code
 
 ROOT: Final = Path(__file__).parents[2]
 _SETTINGS: Final = {
@@ -48,9 +49,6 @@ def environment(folder: Path) -> dict[str, str]:
     A ``.pth`` file may lead from the environment to the checkout; ``-S`` leaves those out, and a
     path entry brings back what is installed.
     """
-    spark_home = importlib.util.find_spec("pyspark")
-    assert spark_home is not None
-    assert spark_home.submodule_search_locations is not None
     python = folder / "python"
     if not python.exists():
         paths = f"$PYTHONPATH:{sysconfig.get_path('purelib')}"
@@ -61,7 +59,7 @@ def environment(folder: Path) -> dict[str, str]:
         **kept,
         "PYSPARK_PYTHON": str(python),
         "PYSPARK_DRIVER_PYTHON": str(python),
-        "SPARK_HOME": spark_home.submodule_search_locations[0],
+        "SPARK_HOME": home_with_byte_code(),
         "SPARK_CONF_DIR": str(ROOT / "jobs" / "conf"),
         "SPARK_LOCAL_IP": "127.0.0.1",
     }

@@ -15,6 +15,7 @@ ROOT = Path(__file__).parents[2]
 DEMO = (sys.executable, "jobs/demo.py")
 
 
+@pytest.mark.endurance
 @pytest.mark.timeout(1100)  # a minute or two, on a machine with nothing else to do
 def test_demo_reads_counts_writes_reads_back_and_copies_to_a_modern_broker() -> None:
     demo = subprocess.run(DEMO, cwd=ROOT, stdin=subprocess.DEVNULL, capture_output=True, text=True)

@@ -10,6 +10,7 @@ from pyspark.sql import SparkSession
 
 from spark_kafkawire.broker import EmbeddedCluster
 from tests.support.golden import MANIFEST, values_sha256
+from tests.support.lengths import lengths
 from tests.support.noida import NoidaBroker
 
 from .arguments import RunHere
@@ -19,14 +20,26 @@ TOPICS: Final = ("debian-plain", "debian-gzip")
 
 
 @pytest.mark.timeout(1100)  # a minute or two, on a machine with nothing else to do
+@lengths("is_submitted", short=False, long=True)
 def test_recorded_logs_are_the_same_after_their_way_through_files_and_a_modern_broker(
-    spark: SparkSession, corpus: EmbeddedCluster, package: Path, tmp_path: Path, run_here: RunHere
+    is_submitted: bool,
+    spark: SparkSession,
+    corpus: EmbeddedCluster,
+    package: Path,
+    tmp_path: Path,
+    run_here: RunHere,
 ) -> None:
-    """The first two jobs as users run them: through spark-submit, with only the zip shipped."""
+    """At length, the first two jobs as users run them: through spark-submit, with only the zip shipped."""
+    old_files = "old" if is_submitted else str(tmp_path / "old")
+    new_files = str(tmp_path / "new")
 
-    def run(job: str, *arguments: str) -> None:
-        done = submit(package, tmp_path, ROOT / "jobs" / f"{job}.py", *arguments, "--quiet")
-        assert done.returncode == 0, done.stderr
+    def run(job: str, *arguments: str, is_submitted: bool = is_submitted) -> None:
+        if is_submitted:
+            done = submit(package, tmp_path, ROOT / "jobs" / f"{job}.py", *arguments, "--quiet")
+            assert done.returncode == 0, done.stderr
+        else:
+            code, _, err = run_here(job, *arguments, "--quiet")
+            assert (code, err) == (0, "")
 
     with NoidaBroker() as noida:
         for topic in TOPICS:
@@ -36,14 +49,13 @@ def test_recorded_logs_are_the_same_after_their_way_through_files_and_a_modern_b
         # A log's place among the six of its topic becomes its partition's number.
         place = ("--partition-by", "place=broker * 3 + partition")
         topics = [f"--topic={topic}" for topic in TOPICS]
-        run("ingest", old, *topics, "--output", "old", *place)
+        run("ingest", old, *topics, "--output", old_files, *place)
         columns = ("--topic-column", "topic", "--partition-column", "place", "--value-column", "value")
-        run("publish", modern, "--input", "old", *columns)
-        code, _, err = run_here("ingest", modern, *topics, "--output", str(tmp_path / "new"), "--quiet")
-        assert (code, err) == (0, "")
+        run("publish", modern, "--input", old_files, *columns)
+        run("ingest", modern, *topics, "--output", new_files, is_submitted=False)
 
     logs: dict[tuple[str, int], list[bytes]] = {}
-    rows = spark.read.parquet(str(tmp_path / "new")).orderBy("topic", "partition", "offset")
+    rows = spark.read.parquet(new_files).orderBy("topic", "partition", "offset")
     for row in rows.select("topic", "partition", "value").collect():
         logs.setdefault((row.topic, row.partition), []).append(bytes(row.value))
     assert {name: (len(values), values_sha256(iter(values))) for name, values in logs.items()} == {

@@ -8,7 +8,7 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ from spark_kafkawire.options import security
 from spark_kafkawire.options.jaas import parse_jaas
 from spark_kafkawire.records.limits import DecodeLimits
 from tests.records.worst_inputs import calibrated_s, kafka_07, memory_bytes_max, modern
+from tests.support.lengths import lengths
 from tests.support.telling import telling
 
 #: Processor seconds for an input, where ``calibrated_s`` takes so many.
@@ -33,12 +34,14 @@ WAYS = {"compiled": (256, 1), "interpreted": (32, 2)}
 #: A mebibyte; or more where as many messages as can be do not fit in one.
 SIZE_MAX = 12 << 20
 NAMES = [*modern(0), *kafka_07(0)]
+#: In short it is one of so many: some of every codec and format, as they stand in turn.
+EVERY = 5
 
 
-def _measured(kernels: str, limit_mib: int) -> dict[str, Any]:
-    """For each input what it took, in a process of its own."""
+def _measured(kernels: str, limit_mib: int, names: Sequence[str]) -> dict[str, Any]:
+    """For each of these inputs what it took, in a process of its own."""
     done = subprocess.run(
-        [sys.executable, "-m", "tests.records.worst_inputs", kernels, str(limit_mib)],
+        [sys.executable, "-m", "tests.records.worst_inputs", kernels, str(limit_mib), *names],
         cwd=Path(__file__).parents[2],
         capture_output=True,
         text=True,
@@ -47,13 +50,15 @@ def _measured(kernels: str, limit_mib: int) -> dict[str, Any]:
     return {name: figures for name, *figures in map(json.loads, done.stdout.splitlines())}
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("kernels", WAYS)
+@lengths("names", short=NAMES[::EVERY], long=NAMES)
 @pytest.mark.timeout(1100)  # a minute or two, on a machine with nothing else to do
-def test_the_worst_inputs_take_seconds_and_no_more_memory_than_the_limits_say(kernels: str) -> None:
+def test_the_worst_inputs_take_seconds_and_no_more_memory_than_the_limits_say(
+    kernels: str, names: Sequence[str]
+) -> None:
     limit_mib, factor = WAYS[kernels]
-    measured = _measured(kernels, limit_mib)
-    assert list(measured) == NAMES
+    measured = _measured(kernels, limit_mib, names)
+    assert list(measured) == names
     for name, (size, cpu_s, slowness_s, memory_bytes, became) in measured.items():
         with telling(name):
             assert size < SIZE_MAX

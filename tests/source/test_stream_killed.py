@@ -1,10 +1,11 @@
 """Drivers and workers of streams are killed at random moments: in Parquet each record is there once, in a
 topic none is lost.
 
-``KAFKAWIRE_STREAM_KILLS=17 KAFKAWIRE_STREAM_WORKERS=2`` kills the driver so often, and before each time so
-many workers under each stream, and prints where the kills fell (``pytest -s -o faulthandler_timeout=0``, or
-pytest ends after 20 minutes): that are 102 kills of streams into Parquet, 51 of the one to a topic. Once is
-what there is time for with all other tests.
+``KAFKAWIRE_STREAM_KILLS=17 KAFKAWIRE_STREAM_WORKERS=2`` kills the driver so often in the long one, and before
+each time so many workers under each stream, and prints where the kills fell (``pytest -s -k long -o
+faulthandler_timeout=0``, or pytest ends after 20 minutes): that are 102 kills of streams into Parquet, 51 of
+the one to a topic. Once is what there is time for with all other tests; the short one has a stream of each
+generation and a sink of each kind.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from __future__ import annotations
 import json
 import os
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -23,6 +24,7 @@ from spark_kafkawire.broker import EmbeddedCluster
 from spark_kafkawire.records.message_set.public import encode_message_set
 from tests.support import librdkafka
 from tests.support.foreign import Record
+from tests.support.lengths import lengths
 from tests.support.noida import NoidaBroker
 from tests.support.stream_kills import Killer, Stream
 
@@ -97,8 +99,13 @@ def check(folder: Path, sent: int) -> None:
 
 
 @pytest.mark.timeout(TIMEOUT_S)
+@lengths(
+    "names, kills, workers",
+    short=(("v07-parquet", "modern-topic"), 1, 1),
+    long=(("modern-parquet", "v07-parquet", "modern-topic"), KILLS, WORKERS),
+)
 def test_kills_lose_and_double_nothing_in_files_and_lose_nothing_in_topics(
-    noida: NoidaBroker, v07: EmbeddedCluster, tmp_path: Path
+    names: Sequence[str], kills: int, workers: int, noida: NoidaBroker, v07: EmbeddedCluster, tmp_path: Path
 ) -> None:
     copy = noida.create_topic()
     streams = {
@@ -106,15 +113,16 @@ def test_kills_lose_and_double_nothing_in_files_and_lose_nothing_in_topics(
         "v07-parquet": of_v07(v07),
         "modern-topic": of_noida(noida, {"kafka.bootstrap.servers": noida.bootstrap_servers, "topic": copy}),
     }
-    killer = Killer(streams, tmp_path, SEED)
+    killer = Killer({name: streams[name] for name in names}, tmp_path, SEED)
     try:
-        killer.run(KILLS, WORKERS)
+        killer.run(kills, workers)
     finally:
         told = Counter((kill.query, kill.victim, kill.step) for kill in killer.kills)
         for key, count in sorted(told.items()):
             print(*key, count, sep="\t")
-    check(tmp_path / "modern-parquet", killer.sent["modern-parquet"])
-    check(tmp_path / "v07-parquet", killer.sent["v07-parquet"])
+    for name in names:
+        if streams[name].has_files:
+            check(tmp_path / name, killer.sent[name])
     found = [int(record.value or b"") for record in librdkafka.consume(noida.bootstrap_servers, copy)]
     print(f"{len(found) - len(set(found))} of {len(set(found))} records are doubled in the topic")
     assert set(found) == set(range(killer.sent["modern-topic"]))

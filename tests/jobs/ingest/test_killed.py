@@ -11,6 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tests.support import librdkafka
+from tests.support.lengths import lengths
 from tests.support.noida import NoidaBroker
 
 from ..drivers import Drivers
@@ -19,13 +20,13 @@ from .ingesting import produce
 PARTITIONS: Final = 2
 #: Messages that come before each run, and how many of them a run reads.
 NEW_COUNT: Final = 200
-KILLS: Final = 12
 SEED: Final = 7
 
 
 @pytest.mark.timeout(900)
+@lengths("kills_max", short=4, long=12)
 def test_kills_at_random_moments_lose_and_double_nothing(
-    spark: SparkSession, noida: NoidaBroker, drivers: Drivers, tmp_path: Path
+    kills_max: int, spark: SparkSession, noida: NoidaBroker, drivers: Drivers, tmp_path: Path
 ) -> None:
     topic = noida.create_topic(PARTITIONS)
     arguments: dict[str, Any] = {
@@ -51,7 +52,8 @@ def test_kills_at_random_moments_lose_and_double_nothing(
 
     draw = random.Random(SEED)
     kills = kills_in_a_batch = 0
-    while kills < KILLS:
+    # A few kills may all miss the moments in which a batch is written.
+    while kills < kills_max or (not kills_in_a_batch and kills < 3 * kills_max):
         grow()
         child = drivers.start("ingest", arguments)
         time.sleep(whole_s * draw.uniform(0.1, 1.1))

@@ -7,37 +7,33 @@ import shutil
 import signal
 import time
 from pathlib import Path
-from typing import Final
-
-import pytest
 
 from spark_kafkawire.broker import EmbeddedCluster
 from tests.support.corpus import GZIP_TOPIC, recorded
+from tests.support.lengths import lengths
 from tests.support.noida import NoidaBroker
 from tests.support.polling import poll
 
 from ..drivers import Drivers
 from .migrating import copied, driver_arguments
 
-KILL_COUNT: Final = 20
 
-
-@pytest.mark.slow
-def test_a_migration_that_is_killed_at_20_moments_copies_each_message_once(
-    drivers: Drivers, corpus: EmbeddedCluster, noida: NoidaBroker, tmp_path: Path
+@lengths("kills_max", short=5, long=20)
+def test_a_migration_that_is_killed_at_random_moments_copies_each_message_once(
+    kills_max: int, drivers: Drivers, corpus: EmbeddedCluster, noida: NoidaBroker, tmp_path: Path
 ) -> None:
     draw = random.Random("20 moments")
     kills = migrations = 0
     whole_run_s = 0.0
-    while kills < KILL_COUNT:
-        name = f"killed-{migrations}"
+    while kills < kills_max:
+        name = f"killed-{kills_max}-{migrations}"
         code = -signal.SIGKILL
         while code != 0:
             began_s = time.monotonic()
             child = drivers.start(
                 "migrate", driver_arguments(corpus, noida, tmp_path / name, {GZIP_TOPIC: name})
             )
-            if migrations and kills < KILL_COUNT:
+            if migrations and kills < kills_max:
                 time.sleep(draw.uniform(0, whole_run_s / 2))
                 child.signal(signal.SIGKILL)
             code = drivers.ended(child)

@@ -23,6 +23,7 @@ from spark_kafkawire.protocol import v07
 from tests.support import librdkafka
 from tests.support.foreign import Record
 from tests.support.golden import read_json
+from tests.support.lengths import lengths
 from tests.support.noida import NoidaBroker
 from tests.support.polling import poll
 from tests.support.settings import settings_07
@@ -37,8 +38,6 @@ STAGES = read_json("zk_tree.json")["stages"]
 LEFT, LIVE = "14_consumer2_killed", "17_two_topics"
 #: Where the recorded consumers stand in each partition of cc-topic, and where our logs of it end.
 COMMITTED, END = 54, 74
-#: Moments at which a run is killed.
-KILLS = 20
 
 Run = Callable[..., tuple[int, str, str]]
 
@@ -205,8 +204,9 @@ def test_no_group_of_a_file_is_touched_while_one_has_members(
 
 
 @pytest.mark.timeout(1100)  # a minute or two, on a machine with nothing else to do
+@lengths("kills_of_each", short=2, long=10)
 def test_a_run_that_is_killed_leaves_whole_offsets_and_whole_files(
-    cluster: EmbeddedCluster, zookeeper: KazooClient, tmp_path: Path
+    kills_of_each: int, cluster: EmbeddedCluster, zookeeper: KazooClient, tmp_path: Path
 ) -> None:
     expected = {f"/consumers/g{n % 7}/offsets/t{n % 50}/0-{n}": f"{1000 + n}" for n in range(100)}
     given, copy = tmp_path / "given", tmp_path / "copy"
@@ -234,7 +234,7 @@ def test_a_run_that_is_killed_leaves_whole_offsets_and_whole_files(
     with starting_runs(["tests.jobs.offsets.offsets_run"], tmp_path) as runs:
         whole_s = run_whole("--dry-run", "--import", str(given))
         kills = 0
-        while kills < KILLS // 2:
+        while kills < kills_of_each:
             kills += run_for(draw.uniform(0, 1.5 * whole_s), "--import", str(given))
             assert found().items() <= expected.items()
         run_whole("--import", str(given))
@@ -242,7 +242,7 @@ def test_a_run_that_is_killed_leaves_whole_offsets_and_whole_files(
 
         whole_s = run_whole("--export", str(copy), *groups)
         kills = 0
-        while kills < KILLS // 2:
+        while kills < kills_of_each:
             copy.unlink(missing_ok=True)
             kills += run_for(draw.uniform(0, 1.1 * whole_s), "--export", str(copy), *groups)
             assert not copy.exists() or sorted(copy.read_text().splitlines()) == sorted(

@@ -15,6 +15,7 @@ from pyspark.sql import SparkSession
 
 from spark_kafkawire.broker import EmbeddedCluster
 from tests.support import librdkafka
+from tests.support.lengths import lengths
 from tests.support.noida import NoidaBroker
 from tests.support.polling import poll
 
@@ -23,7 +24,8 @@ from ..drivers import Drivers
 COUNT: Final = 2000
 #: Every so often a row is like the one before it.
 EQUAL_EVERY: Final = 5
-KILLS: Final = 6
+#: Kills in a short test, and in a long one.
+SHORT, LONG = 2, 6
 TIME_MS: Final = 1_700_000_000_000
 #: So small that a kill finds many batches sent, and many not.
 BATCHES: Final = {"batchBytes": "256", "retryBackoff": "5ms"}
@@ -43,23 +45,27 @@ def expected() -> list[int]:
 
 
 def kill_until_done(
-    drivers: Drivers, arguments: dict[str, Any], publication: Callable[[int], dict[str, Any]], seed: str
+    kills_max: int,
+    drivers: Drivers,
+    arguments: dict[str, Any],
+    publication: Callable[[int], dict[str, Any]],
+    seed: str,
 ) -> int:
-    """Kill runs at random moments, one publication after the other; how many there were.
+    """Kill so many runs at random moments, one publication after the other; how many there were.
 
     Every other run is killed when it has begun to write, or is about to.
     """
     draw = random.Random(seed)
     kills = number = kills_while_writing = 0
     whole_run_s = writing_s = 0.0
-    while kills < KILLS:
+    while kills < kills_max:
         given = {**arguments, **publication(number)}
         code = -signal.SIGKILL
         while code != 0:
             begun, began_s = runs_begun(given), time.monotonic()
             child = drivers.start("publish", given)
             # The first two are not killed: the second tells how long the moments are.
-            if number > 1 and kills < KILLS:
+            if number > 1 and kills < kills_max:
                 if kills % 2:
                     await_begun(given, begun)
                 time.sleep(draw.uniform(0, writing_s if kills % 2 else whole_run_s))
@@ -92,8 +98,9 @@ def await_begun(given: dict[str, Any], before: int) -> None:
 
 
 @pytest.mark.timeout(900)
+@lengths("kills", short=SHORT, long=LONG)
 def test_a_publication_that_is_killed_at_random_moments_is_in_the_topic_once(
-    noida: NoidaBroker, drivers: Drivers, rows: str, tmp_path: Path
+    kills: int, noida: NoidaBroker, drivers: Drivers, rows: str, tmp_path: Path
 ) -> None:
     # Retention goes by the records' own time, and these are old.
     topics: list[str] = []
@@ -108,7 +115,7 @@ def test_a_publication_that_is_killed_at_random_moments_is_in_the_topic_once(
 
     columns = {"value": "body", "key": "id", "headers": "tags", "timestamp": "at"}
     arguments = {"input": rows, "columns": columns, "settle_s": 1.0}
-    assert kill_until_done(drivers, arguments, publication, "modern") > 2
+    assert kill_until_done(kills, drivers, arguments, publication, "modern") > 2
     wanted = Counter((b"%d" % id, b"value %d" % id, (("n", b"%d" % id),), TIME_MS + id) for id in expected())
     for topic in topics:
         records = [
@@ -121,19 +128,20 @@ def test_a_publication_that_is_killed_at_random_moments_is_in_the_topic_once(
 
 
 @pytest.mark.timeout(900)
+@lengths("kills", short=SHORT, long=LONG)
 def test_kafka_0_7_a_publication_that_is_killed_at_random_moments_is_in_the_logs_once(
-    spark: SparkSession, corpus: EmbeddedCluster, drivers: Drivers, rows: str, tmp_path: Path
+    kills: int, spark: SparkSession, corpus: EmbeddedCluster, drivers: Drivers, rows: str, tmp_path: Path
 ) -> None:
     connection = {"zookeeper.connect": corpus.zookeeper_connect}
 
     def publication(number: int) -> dict[str, Any]:
-        options = {**BATCHES, **connection, "topic": f"killed-{number}"}
+        options = {**BATCHES, **connection, "topic": f"killed-{kills}-{number}"}
         return {"options": options, "state": f"{tmp_path}/{number}"}
 
     arguments = {"input": rows, "columns": {"value": "body", "key": "id"}, "settle_s": 1.0}
-    count = kill_until_done(drivers, arguments, publication, "0.7")
+    count = kill_until_done(kills, drivers, arguments, publication, "0.7")
     assert count > 2
-    topics = [f"killed-{number}" for number in range(count)]
+    topics = [f"killed-{kills}-{number}" for number in range(count)]
     reader = spark.read.format("kafkawire").schema("topic string, value binary")
     messages = reader.options(**connection, subscribe=",".join(topics)).load().collect()
     wanted = Counter(b"value %d" % id for id in expected())

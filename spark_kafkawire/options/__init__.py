@@ -7,10 +7,11 @@ be. ``OPTIONS`` is the table of them all.
 
 from .compression import COMPRESSIONS
 from .java_pattern import NAME_SIZE_MAX, JavaPattern, PatternError
+from .option import Option
 from .raw import reading_options
 from .read import ReadOptions
 from .stream import StreamOptions, read_options_of
-from .table import OPTIONS, STREAM_OPTIONS, Option
+from .table import OPTIONS, STREAM_OPTIONS
 from .values import (
     COMMITTED,
     EARLIEST,

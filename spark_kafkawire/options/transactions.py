@@ -35,24 +35,29 @@ def parse_transactions(options: RawOptions, delivery: DeliveryOptions) -> Transa
             "option batch: it names a write among those of kafka.transactional.id: set that too"
         )
     timeout_ms = options.count("kafka.transaction.timeout.ms", *_TIMEOUT_MS)
-    two_phase_commit = options.flag("twoPhaseCommit")
-    if two_phase_commit and timeout_ms is not None:
-        raise OptionError(
-            "option kafka.transaction.timeout.ms: with twoPhaseCommit no timeout ends a transaction; leave "
-            "one of the two out"
-        )
-    if two_phase_commit and name is None:
-        raise OptionError(
-            "option twoPhaseCommit: what a write leaves open that dies, no timeout ends, but the next run of "
-            "its name: set kafka.transactional.id too"
-        )
     return TransactionOptions(
         prefix=name or f"kafkawire-{uuid.uuid4().hex[:16]}",
         is_named=name is not None,
         batch=batch or "",
         timeout_ms=timeout_ms,
-        two_phase_commit=two_phase_commit,
+        two_phase_commit=_two_phase_commit(options, name, timeout_ms),
     )
+
+
+def _two_phase_commit(options: RawOptions, name: str | None, timeout_ms: int | None) -> bool:
+    if not options.flag("twoPhaseCommit"):
+        return False
+    if timeout_ms is not None:
+        raise OptionError(
+            "option kafka.transaction.timeout.ms: with twoPhaseCommit no timeout ends a transaction; leave "
+            "one of the two out"
+        )
+    if name is None:
+        raise OptionError(
+            "option twoPhaseCommit: what a write leaves open that dies, no timeout ends, but the next run of "
+            "its name: set kafka.transactional.id too"
+        )
+    return True
 
 
 def _name(options: RawOptions, option: str) -> str | None:

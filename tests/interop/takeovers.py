@@ -14,12 +14,14 @@ from typing import Any, Final
 
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.functions import window
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from spark_kafkawire.jobs.checkpoints.run import run_checkpoints
+from tests.support import librdkafka
 from tests.support.spark_streams import PATIENCE_S, started
 
-from .stream_scenarios import Topic
+from .stream_scenarios import T0, Topic
 
 EARLIEST: Final = {"startingOffsets": "earliest"}
 
@@ -33,9 +35,18 @@ class Story:
         self.folder = folder / f"story-{name}"
         self.checkpoint = self.folder / "checkpoint"
 
-    def frame(self, source: str, **options: str) -> DataFrame:
+    def frame(self, source: str, more: str = "", **options: str) -> DataFrame:
         reader = self._spark.readStream.format(source).option("kafka.bootstrap.servers", self.topic.servers)
-        return reader.option("subscribe", self.topic.name).options(**options).load()
+        return reader.option("subscribe", self.topic.name + more).options(**options).load()
+
+    def sink(self, frame: DataFrame, sink: str) -> DataStreamWriter:
+        """Writes the values to the topic's namesake ``-out``."""
+        # Spark finds Python sinks in threads alone that it knows a session of.
+        self._spark.createDataFrame([(0,)], "a INT")
+        writer = frame.select("value").writeStream.format(sink)
+        return writer.options(
+            **{"kafka.bootstrap.servers": self.topic.servers, "topic": f"{self.topic.name}-out"}
+        )
 
     def run(self, writer: DataStreamWriter) -> str | None:
         """The error that the query ends with, if it does."""
@@ -104,6 +115,77 @@ def state(spark: SparkSession, servers: str, folder: Path) -> Any:
     return [values for values in seen if values]
 
 
+def sinks(spark: SparkSession, servers: str, folder: Path) -> Any:
+    """Source and sink are swapped one after the other; then the last batch is written again by the other
+    sink."""
+    story = Story(spark, servers, folder, "sinks")
+    story.topic.create()
+    story.topic.create(1, "-out")
+    both, written = ("kafka", "kafkawire"), []
+    swaps = [(source, sink) for source in both for sink in both]
+    for source, sink in (*swaps, swaps[0]):
+        story.topic.put(3)
+        writer = story.sink(story.frame(source, **EARLIEST, maxOffsetsPerTrigger="2"), sink)
+        assert (error := story.run(writer)) is None, error
+        written.append(_values(story, "-out"))
+    for sink in both:
+        story.crash()
+        assert (error := story.run(story.sink(story.frame("kafka", **EARLIEST), sink))) is None, error
+        written.append(_values(story, "-out"))
+    return written
+
+
+def _values(story: Story, more: str) -> list[int]:
+    found = librdkafka.consume(story.topic.servers, story.topic.name + more)
+    return sorted(int(each.value or b"") for each in found)
+
+
+def aggregate(spark: SparkSession, servers: str, folder: Path) -> Any:
+    """Windows are counted in the mode update; each run but the first two has records, too, that are late
+    by the watermark of the run before, which was the other connector's."""
+    story = Story(spark, servers, folder, "aggregate")
+    story.topic.create(1)
+    counted: list[dict[int, int]] = []
+
+    def keep(frame: DataFrame, _: int) -> None:
+        rows = frame.selectExpr("unix_seconds(window.start) start", "count").collect()
+        counted.append({row["start"] - T0 // 1000: row["count"] for row in rows})
+
+    story.topic.put(6)
+    for number, source in enumerate(("kafka", "kafkawire", "kafka", "kafkawire", "kafka")):
+        frame = story.frame(source, **EARLIEST).withWatermark("timestamp", "2 seconds")
+        counts = frame.groupBy(window("timestamp", "5 seconds")).count()
+        assert (error := story.run(counts.writeStream.outputMode("update").foreachBatch(keep))) is None, error
+        if number:
+            story.topic.again()
+        story.topic.put(3 if number else 6)
+    return [counts for counts in counted if counts]
+
+
+def union(spark: SparkSession, servers: str, folder: Path) -> Any:
+    """One source by each connector, which change places; every other run ends with a crash."""
+    story = Story(spark, servers, folder, "union")
+    for more in ("", "-b"):
+        story.topic.create(1, more)
+    batches: dict[int, list[list[Any]]] = {}
+
+    def keep(frame: DataFrame, number: int) -> None:
+        rows = [[row["topic"].removeprefix(story.topic.name), row["offset"]] for row in frame.collect()]
+        assert batches.setdefault(number, sorted(rows)) == sorted(rows)
+
+    for number, places in enumerate((("kafka", "kafkawire"), ("kafkawire", "kafka")) * 2):
+        story.topic.put(3)
+        story.topic.put(2, more="-b")
+        first, second = (
+            story.frame(source, more, **EARLIEST, maxOffsetsPerTrigger="2").select("topic", "offset")
+            for source, more in zip(places, ("", "-b"), strict=True)
+        )
+        assert (error := story.run(first.union(second).writeStream.foreachBatch(keep))) is None, error
+        if number % 2 == 0:
+            story.crash()
+    return sorted(row for rows in batches.values() for row in rows)
+
+
 def crashed(spark: SparkSession, servers: str, folder: Path) -> Any:
     """A batch that one has not finished is finished by the other, both ways."""
     story = Story(spark, servers, folder, "crashed")
@@ -146,6 +228,9 @@ def first_of_kafkawire(spark: SparkSession, servers: str, folder: Path) -> Any:
 STORIES: Final[dict[str, Callable[[SparkSession, str, Path], Any]]] = {
     "parquet": parquet,
     "state": state,
+    "sinks": sinks,
+    "aggregate": aggregate,
+    "union": union,
     "crashed": crashed,
     "first-of-kafka": first_of_kafka,
     "first-of-kafkawire": first_of_kafkawire,

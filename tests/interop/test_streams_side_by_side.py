@@ -115,6 +115,32 @@ def test_state_is_taken_over(answers: dict[str, Any]) -> None:
     assert _of_kind(answers, "stories", "state") == [["0", "1", "2", "3", "4"], ["5"], ["6"]]
 
 
+def test_sinks_are_swapped_with_sources_or_without_them(answers: dict[str, Any]) -> None:
+    *runs, again, once_more = _of_kind(answers, "stories", "sinks")
+    assert runs == [list(range(3 * number)) for number in range(1, 6)]
+    last = runs[-1][-1]
+    assert again == [*runs[-1], last]  # the batch that was not done is written again, and no other one
+    assert once_more == [*again, last]
+
+
+def test_windows_and_the_watermark_that_closes_them_are_taken_over(answers: dict[str, Any]) -> None:
+    counted = _of_kind(answers, "stories", "aggregate")
+    assert counted == [
+        {"0": 5, "5": 1},
+        {"5": 5, "10": 2},
+        {"10": 5},
+        {"15": 3},
+        {"15": 5, "20": 1},
+    ]
+
+
+def test_a_union_of_both_connectors_reads_each_record_once_whichever_reads_which(
+    answers: dict[str, Any],
+) -> None:
+    rows = _of_kind(answers, "stories", "union")
+    assert rows == [["", offset] for offset in range(12)] + [["-b", offset] for offset in range(8)]
+
+
 def test_a_batch_that_one_has_not_finished_is_finished_by_the_other(answers: dict[str, Any]) -> None:
     first, second, third = _of_kind(answers, "stories", "crashed")
     assert [each["error"] for each in (first, second, third)] == [None] * 3

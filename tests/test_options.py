@@ -424,6 +424,7 @@ def test_option_names_know_no_case(name: str) -> None:
         ("subscribes", "subscribe"),
         ("startingOffset", "startingOffsets"),
         ("fetchbyte", "fetchBytes"),
+        ("maxOffsetPerTrigger", "maxOffsetsPerTrigger"),
         ("zookeper.connect", "zookeeper.connect"),
         ("request.timeout", "requestTimeout"),
     ],
@@ -432,6 +433,12 @@ def test_an_unknown_option_suggests_the_close_one(name: str, close: str) -> None
     with pytest.raises(OptionError) as error:
         read(**{name: "1"})
     assert str(error.value) == f"unknown option {name} for a read; did you mean {close}?"
+
+
+def test_the_checkpoint_of_a_query_is_no_option_of_its_source() -> None:
+    with pytest.raises(OptionError) as error:
+        read(checkpointLocation="/data/checkpoint")
+    assert str(error.value) == "option checkpointLocation is for writeStream, not for a read"
 
 
 def test_an_unknown_option_like_no_other_lists_those_there_are() -> None:

@@ -22,6 +22,8 @@ _TIME_MAX_S: Final = 86_400.0
 BLANKS: Final = " \t\r\n\f\v"
 #: How much like a known name a property of Kafka is that is taken for a typing error.
 _TYPING_ERROR: Final = 0.9
+#: Spark's own option of each streaming query.
+_CHECKPOINT: Final = "checkpointLocation"
 #: Options, in lower case, that mean nothing to batch reads.
 OF_STREAMS_ALONE: Final = frozenset(option.name.lower() for option in STREAM_OPTIONS).difference(
     option.name.lower() for option in OPTIONS
@@ -186,7 +188,10 @@ def _unknown(name: str, read: bool, stream: bool) -> OptionError:
         )
     if name.lower() == "path":
         return OptionError(f"{'load' if read else 'save'}() takes no path: topics are options")
-    hint = _hint(name, names)
+    if read and name.lower() == _CHECKPOINT.lower():
+        return OptionError(f"option {_CHECKPOINT} is for writeStream, not for a {side}")
+    # Spark asks for columns before it tells a batch from a stream.
+    hint = _hint(name, [*names, *(option.name for option in STREAM_OPTIONS)] if read else names)
     return OptionError(
         f"unknown option {shown(name)} for a {side}{hint or '; known are: ' + ', '.join(names)}"
     )

@@ -6,7 +6,8 @@ Topics, partitions and offsets of each source, the last batch, and whether that 
 format("kafka") or format("kafkawire") needs to go on: nothing once the first batch is done. Where that is
 not, Spark's own connector keeps its start in a file of the checkpoint, sources/0/0, which only that sees:
 its offsets are told, to be given as startingOffsets. In the other direction --write writes that file; what
-was there is kept beside it. Without --write nothing is changed.
+was there is kept beside it. And --write sets aside what a driver has left that was killed while Spark wrote
+the very first offsets: with that, no start of the query gets any further. Without --write nothing is changed.
 
 Stop the query first. The checkpoint is a folder of this machine, or a URI file:/...; one of HDFS or of an
 object store is copied here, and what was written copied back. It needs no Spark: `python

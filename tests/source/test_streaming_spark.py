@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import time
+import uuid
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
+from py4j.protocol import Py4JError
 from pyspark.errors import AnalysisException, StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import expr, window
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
+from spark_kafkawire.jobs.checkpoints.run import run_checkpoints
 from tests.support import librdkafka
 from tests.support.foreign import Record
 from tests.support.noida import NoidaBroker
@@ -175,6 +180,42 @@ def test_spark_refuses_other_triggers(
     writer = stream(spark, noida, topic).writeStream.format("noop").outputMode("update")
     with pytest.raises(Exception, match=told):
         run(writer.option("checkpointLocation", str(tmp_path)).trigger(**trigger))
+
+
+def test_what_a_driver_left_that_was_killed_in_its_first_offsets_is_set_aside_by_a_job(
+    spark: SparkSession, noida: NoidaBroker, topic: str, tmp_path: Path
+) -> None:
+    def writer() -> DataStreamWriter:
+        rows = stream(spark, noida, topic, startingOffsets="earliest")
+        noop = rows.writeStream.format("noop").option("checkpointLocation", str(tmp_path))
+        return noop.trigger(availableNow=True)
+
+    (tmp_path / "offsets").mkdir()
+    (tmp_path / "offsets" / f".0.{uuid.uuid4()}.tmp").write_text("v1")
+    for _ in range(2):
+        with pytest.raises(
+            StreamingQueryException,
+            match=r"STATE_STORE_CHECKPOINT_LOCATION_NOT_EMPTY\] .*/offsets should be empty on batch 0",
+        ):
+            run(writer())
+    run_checkpoints(str(tmp_path), "kafkawire", io.StringIO(), write=True, json=False)
+    assert [progress.numInputRows for progress in run(writer()).recentProgress] == [20]
+
+
+def test_a_thread_writes_once_spark_knows_its_session(spark: SparkSession, noida: NoidaBroker) -> None:
+    copy = noida.create_topic()
+    options = {"kafka.bootstrap.servers": noida.bootstrap_servers, "topic": copy}
+    rows = spark.createDataFrame([(b"1",)], "value BINARY")
+
+    def write() -> None:
+        rows.write.format("kafkawire").options(**options).mode("append").save()
+
+    with ThreadPoolExecutor(1) as thread:
+        with pytest.raises(Py4JError, match="DATA_SOURCE_NOT_FOUND"):
+            thread.submit(write).result()
+        thread.submit(spark.createDataFrame, [(0,)], "a INT").result()
+        thread.submit(write).result()
+    assert [each.value for each in librdkafka.consume(noida.bootstrap_servers, copy)] == [b"1"]
 
 
 def test_a_running_query_goes_on_when_its_broker_is_back(spark: SparkSession) -> None:

@@ -4,10 +4,11 @@
     offsets/7          v1, a line of JSON about the batch, and a line for each source: where batch 7 ends
     commits/7          batch 7 is done
     sources/0/0        NUL v1, and where format("kafka") as source 0 began; ours cannot see it
+    offsets/.0.ID.tmp  batch 0 while it is written: left by a driver that was killed then
 
 Beside each may be a checksum of Hadoop's, ``.7.crc``.
 
-Source: Spark's OffsetSeqLog, CommitLog and KafkaSourceInitialOffsetWriter.
+Source: Spark's OffsetSeqLog, CommitLog, CheckpointFileManager and KafkaSourceInitialOffsetWriter.
 """
 
 from __future__ import annotations
@@ -27,6 +28,9 @@ from ..state.local_files import LocalFiles
 #: What begins the file of a start: Spark 2.1 could not read a text there.
 _START_HEAD: Final = "\0v1\n"
 _NUMBER: Final = re.compile(r"0|[1-9][0-9]{0,17}")
+#: The first batch's file before it gets its name, and the checksum of that.
+_UNFINISHED: Final = re.compile(r"\.0\.[0-9a-f-]{36}\.tmp|\.\.0\.[0-9a-f-]{36}\.tmp\.crc")
+_BACKUP: Final = "kafkawire-backup"
 
 
 class CheckpointError(FileError):
@@ -79,6 +83,20 @@ class CheckpointFiles:
             )
         return Batch(last, is_done, begins, ends)
 
+    def unfinished(self) -> list[str]:
+        """What a killed driver has left of its first batch, which no later start of the query gets past;
+        nothing once there is a batch: then Spark passes over such files."""
+        if self._numbers("offsets") or self._numbers("commits"):
+            return []
+        names = self._files.names(f"{self.path}/offsets")
+        return [f"offsets/{name}" for name in names if _UNFINISHED.fullmatch(name)]
+
+    def set_aside(self, name: str) -> str:
+        """Take an unfinished file out of Spark's way; where it is kept."""
+        kept = self._backup("offsets-0-unfinished")
+        self._files.rename(f"{self.path}/{name}", kept)
+        return kept
+
     def start(self, source: int) -> str | None:
         """Where ``format("kafka")`` as this source began; None where it has written nothing down."""
         path = self._start_path(source)
@@ -98,19 +116,20 @@ class CheckpointFiles:
         self._files.make_folder(folder)
         kept = None
         if self._files.exists(path):
-            kept = self._unused(f"{self.path}/kafkawire-backup/sources-{source}-0")
-            self._files.make_folder(f"{self.path}/kafkawire-backup")
+            kept = self._backup(f"sources-{source}-0")
             self._files.create(kept, self._files.read(path))
         # Hadoop's checksum is that of the file before, and Spark reads a file without one.
         self._files.remove(f"{folder}/.0.crc")
         write_file(Path(path), _START_HEAD + offsets, "CHECKPOINT")
         return kept
 
-    def _unused(self, path: str) -> str:
-        number = 0
-        while self._files.exists(f"{path}.{number}"):
+    def _backup(self, name: str) -> str:
+        """A path that is not used yet, for what is kept."""
+        folder, number = f"{self.path}/{_BACKUP}", 0
+        self._files.make_folder(folder)
+        while self._files.exists(f"{folder}/{name}.{number}"):
             number += 1
-        return f"{path}.{number}"
+        return f"{folder}/{name}.{number}"
 
     def _start_path(self, source: int) -> str:
         return f"{self.path}/sources/{source}/0"

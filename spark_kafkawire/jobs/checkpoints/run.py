@@ -12,6 +12,10 @@ from .sources import Need, Source, described, sources_of
 
 #: What nobody can mend here.
 _REFUSED: Final = (Need.ONLY_OURS, Need.PART_GIVEN)
+_UNFINISHED: Final = (
+    "was left by a driver that was killed before its first batch was written down: Spark starts no query "
+    "with it (STATE_STORE_CHECKPOINT_LOCATION_NOT_EMPTY); --to with --write sets it aside"
+)
 
 
 def run_checkpoints(path: str, target: str | None, out: TextIO, *, write: bool, json: bool) -> dict[str, Any]:
@@ -23,7 +27,8 @@ def run_checkpoints(path: str, target: str | None, out: TextIO, *, write: bool, 
     query_id, batch = files.query_id(), files.last_batch()
     ends = batch.ends if batch else ()
     sources = sources_of(batch, {at: files.start(at) for at in range(len(ends))}) if batch else ()
-    told = [*_told(target, sources)] if target else []
+    told = [f"{name} {_UNFINISHED}" for name in files.unfinished()]
+    told += _told(target, sources) if target else []
     if target and write:
         told += _rewritten(files, target, sources)
     if json:
@@ -38,6 +43,8 @@ def _rewritten(files: CheckpointFiles, target: str, sources: tuple[Source, ...])
     for source in sources:
         if (need := source.need(target)) in _REFUSED:
             raise CheckpointError(f"source {source.number} {need.value}; nothing was written")
+    for name in files.unfinished():
+        yield f"set aside: {name} is {files.set_aside(name)}"
     for source in sources:
         if source.need(target) is Need.WRITTEN_START and source.given_start is not None:
             kept = files.replace_start(source.number, source.given_start)

@@ -198,6 +198,44 @@ def test_a_checkpoint_before_its_first_batch(
     assert out.splitlines()[1] == "no batch was planned: it is a new query to either connector"
 
 
+LEFT: Final = ".0.3e9f8344-394e-42ba-abb0-57e0a68cbaf5.tmp"
+
+
+def test_what_a_killed_driver_left_of_its_first_batch_is_set_aside(
+    checkpoint: Checkpoint, capsys: pytest.CaptureFixture[str]
+) -> None:
+    checkpoint.write(f"offsets/{LEFT}", "v1")
+    checkpoint.write("offsets/.what.tmp", "is not Spark's")
+    before = checkpoint.files()
+    found = told(capsys, checkpoint)["told"]
+    assert [line.split()[0] for line in found] == [f"offsets/.{LEFT}.crc", f"offsets/{LEFT}"]
+    assert all("killed before its first batch was written down" in line for line in found)
+    told(capsys, checkpoint, "--to", "kafkawire")
+    assert checkpoint.files() == before  # without --write
+    found = told(capsys, checkpoint, "--to", "kafkawire", "--write")["told"]
+    assert [line for line in found if line.startswith("set aside: ")] == [
+        f"set aside: {name} is {checkpoint.folder}/kafkawire-backup/offsets-0-unfinished.{number}"
+        for number, name in enumerate((f"offsets/.{LEFT}.crc", f"offsets/{LEFT}"))
+    ]
+    after = checkpoint.files()
+    assert after.pop("kafkawire-backup/offsets-0-unfinished.0") == before.pop(f"offsets/.{LEFT}.crc")
+    assert after.pop("kafkawire-backup/offsets-0-unfinished.1") == before.pop(f"offsets/{LEFT}")
+    assert after == before
+    assert told(capsys, checkpoint, "--to", "kafkawire", "--write")["told"] == []
+
+
+@pytest.mark.parametrize("done", [True, False])
+def test_what_a_killed_driver_left_beside_a_batch_stays(
+    checkpoint: Checkpoint, capsys: pytest.CaptureFixture[str], done: bool
+) -> None:
+    checkpoint.batch(0, OURS, done=done)
+    checkpoint.write(f"offsets/{LEFT}", "v1")
+    before = checkpoint.files()
+    for line in told(capsys, checkpoint, "--to", "kafkawire", "--write")["told"]:
+        assert line.startswith("format(kafkawire): source 0")
+    assert checkpoint.files() == before
+
+
 def test_what_is_no_checkpoint_is_told(checkpoint: Checkpoint, capsys: pytest.CaptureFixture[str]) -> None:
     def complaint_after(name: str, text: str) -> str:
         before = checkpoint.files().get(name, b"").decode()

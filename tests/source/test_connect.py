@@ -1,0 +1,134 @@
+"""Batches and streams through Spark Connect: the client has no JVM, and Spark no Python of the client's."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.errors import PySparkException, StreamingQueryException
+from pyspark.sql.connect.dataframe import DataFrame
+from pyspark.sql.connect.session import SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from spark_kafkawire.streaming import GroupOffsets, offsets_behind_latest
+from tests.support import librdkafka
+from tests.support.connect_server import ConnectServer
+from tests.support.foreign import Record
+from tests.support.noida import NoidaBroker
+from tests.support.spark_streams import PATIENCE_S, started
+
+pytestmark = pytest.mark.jvm
+
+
+@pytest.fixture(scope="module")
+def connected() -> Iterator[SparkSession]:
+    """A session of Spark Connect; the server finds the source as other Sparks do."""
+    with ConnectServer() as server:
+        session = server.session()
+        yield session
+        session.stop()
+
+
+@pytest.fixture
+def topic(noida: NoidaBroker) -> str:
+    """Two partitions with 0-9, and 10-19."""
+    topic = noida.create_topic(partitions=2)
+    for partition in range(2):
+        records = [
+            Record(b"%d" % value, partition=partition) for value in range(10 * partition, 10 * partition + 10)
+        ]
+        librdkafka.produce(noida.bootstrap_servers, topic, records)
+    return topic
+
+
+def options(noida: NoidaBroker, topic: str, **others: str) -> dict[str, str]:
+    return {"kafka.bootstrap.servers": noida.bootstrap_servers, "subscribe": topic, **others}
+
+
+def sink(noida: NoidaBroker, topic: str) -> dict[str, str]:
+    return {"kafka.bootstrap.servers": noida.bootstrap_servers, "topic": topic}
+
+
+def values(frame: DataFrame) -> list[int]:
+    return sorted(int(row["value"]) for row in frame.selectExpr("CAST(value AS STRING) value").collect())
+
+
+def ended(writer: Any) -> StreamingQuery:
+    """The query of a writer, whose type pyspark's stubs tell wrongly, once it has read all there is."""
+
+    def run() -> StreamingQuery:
+        query: StreamingQuery = writer.trigger(availableNow=True).start()
+        assert query.awaitTermination(PATIENCE_S), "the query did not end"
+        return query
+
+    return started(run)
+
+
+def test_a_batch_is_read_and_written(connected: SparkSession, noida: NoidaBroker, topic: str) -> None:
+    rows = connected.read.format("kafkawire").options(**options(noida, topic)).load()
+    assert rows.columns == ["key", "value", "topic", "partition", "offset", "timestamp", "timestampType"]
+    assert values(rows) == list(range(20))
+    copy = noida.create_topic()
+    rows.where("partition = 1").select("value").write.format("kafkawire").options(**sink(noida, copy)).mode(
+        "append"
+    ).save()
+    found = librdkafka.consume(noida.bootstrap_servers, copy)
+    assert sorted(int(each.value or b"") for each in found) == list(range(10, 20))
+
+
+def test_a_stream_is_copied_in_limited_batches_and_goes_on_where_it_was(
+    connected: SparkSession, noida: NoidaBroker, topic: str, tmp_path: Path
+) -> None:
+    copy = noida.create_topic()
+    given = options(noida, topic, startingOffsets="earliest", maxOffsetsPerTrigger="8")
+
+    def writer() -> Any:
+        rows = connected.readStream.format("kafkawire").options(**given).load().select("value")
+        writer = rows.writeStream.format("kafkawire").options(**sink(noida, copy))
+        return writer.option("checkpointLocation", str(tmp_path))
+
+    query = ended(writer())
+    assert [progress.numInputRows for progress in query.recentProgress] == [8, 8, 4]
+    [source] = query.recentProgress[-1].sources
+    assert json.loads(source.endOffset) == {topic: {"0": 10, "1": 10}}
+    assert offsets_behind_latest(source)["maxOffsetsBehindLatest"] == 0
+    librdkafka.produce(noida.bootstrap_servers, topic, [Record(b"20")])
+    ended(writer())
+    found = librdkafka.consume(noida.bootstrap_servers, copy)
+    assert sorted(int(each.value or b"") for each in found) == list(range(21))
+
+
+def test_a_group_follows_a_query_from_the_clients_listener(
+    connected: SparkSession, noida: NoidaBroker, topic: str, tmp_path: Path
+) -> None:
+    given = options(noida, topic, startingOffsets="earliest", **{"kafka.group.id": f"group of {topic}"})
+    group = GroupOffsets(given)
+    connected.streams.addListener(group)
+    try:
+        rows = connected.readStream.format("kafkawire").options(**given).load()
+        query = ended(rows.writeStream.format("noop").option("checkpointLocation", str(tmp_path)))
+        assert group.awaitCommits(query, PATIENCE_S)
+    finally:
+        connected.streams.removeListener(group)
+    for partition in range(2):
+        found = librdkafka.committed_offset(noida.bootstrap_servers, f"group of {topic}", topic, partition)
+        assert found == 10
+
+
+def test_errors_are_ours(connected: SparkSession, noida: NoidaBroker, topic: str, tmp_path: Path) -> None:
+    given = options(noida, topic, maxOffsetsPerTrigger="0")
+    wrong = connected.readStream.format("kafkawire").options(**given).load()
+    with pytest.raises(PySparkException, match="option maxOffsetsPerTrigger: '0' is not a whole number"):
+        wrong.printSchema()
+    with pytest.raises(PySparkException, match=f"no-such-{topic}"):
+        values(connected.read.format("kafkawire").options(**options(noida, f"no-such-{topic}")).load())
+    noida.delete_records(topic, 0, 5)
+    given = options(noida, topic, startingOffsets=json.dumps({topic: {"0": 3, "1": 0}}))
+    rows = connected.readStream.format("kafkawire").options(**given).load()
+    with pytest.raises(
+        StreamingQueryException, match=rf"offset 3 is not in {topic} 0, which holds \[5, 10\)"
+    ):
+        ended(rows.writeStream.format("noop").option("checkpointLocation", str(tmp_path)))

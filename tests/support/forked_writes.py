@@ -11,6 +11,7 @@ the answer, which is ``{"killed": true}`` where somebody killed that; its tasks 
 from __future__ import annotations
 
 import contextlib
+import importlib
 import json
 import os
 import pickle
@@ -30,6 +31,8 @@ from tests.support.write_driver import ANSWER, BATCH_ROWS
 DRIVER: Final = "DRIVER "
 _SCHEMA: Final = StructType([StructField("value", BinaryType())])
 _AT_ONCE: Final = 2
+#: What each task would load by itself.
+_LOADED: Final = ("pandas", "pyarrow.compute", "pyarrow.pandas_compat")
 #: Attempts of a task: when the last one fails the write does.
 _ATTEMPTS_MAX: Final = 4
 
@@ -72,6 +75,9 @@ def _outcome(work: Callable[[], Any]) -> tuple[bool, Any]:
 
 def main() -> None:
     """Answer the questions until there are no more."""
+    os.environ["OPENBLAS_NUM_THREADS"] = "1"  # numpy's would not survive a fork
+    for module in _LOADED:
+        importlib.import_module(module)
     print(ANSWER + "{}", flush=True)
     for line in sys.stdin:
         asked = json.loads(line)

@@ -60,7 +60,7 @@ test-endurance: $(BRIEF_JAVA)/.made ## run at length what `make test` runs in sh
 test-cluster: $(BRIEF_JAVA)/.made ## run jobs on a standalone Spark cluster of two workers, and kill one
 	@$(WITH_BRIEF_JAVA) $(PYTEST) tests/on_cluster $(ARGS)
 
-interop: $(BRIEF_JAVA)/.made ## run the tests against Apache Kafka 0.8 to 4.1, which Maven gets the first time
+interop: $(BRIEF_JAVA)/.made ## run the tests against Apache Kafka 0.8 to 4.4, which Maven gets the first time
 	@$(WITH_BRIEF_JAVA) $(PYTEST) tests/interop $(ARGS)
 
 chaos: $(INSTALLED) ## break connections at random between reads, writes and real brokers: ARGS="--minutes 10 --seed 1"

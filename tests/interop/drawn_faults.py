@@ -1,6 +1,6 @@
 """What is drawn for runs of exactly-once writes: the write, the fault that strikes, and what follows.
 
-    run = drawn("seed 1, run 7", 7, nodes=1)
+    run = drawn("seed 1, run 7", 7, nodes=1, by_spark=False)
 
 The same text gives the same run. Where a fault strikes by a step of the exchange that says all of it; by
 chance, it also depends on how fast the machine is.
@@ -51,19 +51,12 @@ class Kind(enum.Enum):
     FAILING = "tasks fail at random"
 
 
-#: How often each strikes with one node, and with three.
+#: How often each strikes writes to one node, and to three; and those that a real Spark does.
 _WEIGHTS: Final = {
-    1: {
-        Kind.DRIVER: 26,
-        Kind.WORKER: 20,
-        Kind.CUT: 16,
-        Kind.GONE: 8,
-        Kind.BROKER: 14,
-        Kind.LATE: 10,
-        Kind.FAILING: 6,
-    },
+    1: {Kind.DRIVER: 26, Kind.WORKER: 18, Kind.CUT: 18, Kind.GONE: 10, Kind.BROKER: 14, Kind.LATE: 14},
     3: {Kind.MOVED: 14, Kind.DRIVER: 3, Kind.CUT: 3},
 }
+_SPARK_WEIGHTS: Final = {Kind.DRIVER: 4, Kind.WORKER: 6, Kind.CUT: 4, Kind.BROKER: 1, Kind.FAILING: 5}
 #: Where faults strike; what comes once for each task three times as often.
 _STEPS: Final = (
     *(Step.TAKE_OVER, Step.READ, Step.SWEEP, Step.TASK_READ, Step.CHECK, Step.DECIDE, Step.MARK, Step.DONE),
@@ -74,9 +67,6 @@ _STEPS: Final = (
 _LATE_STEPS: Final = (Step.ROWS, Step.HOLD, Step.CHECK, Step.DECISION, Step.FINISH, Step.COMPLETE)
 _OF_EACH_TASK: Final = (Step.BEGIN, Step.ROWS, Step.HOLD, Step.FINISH, Step.COMPLETE, Step.TASK_READ)
 _FOR_EVER_S: Final = 1000.0
-#: How many writes a real Spark does; the others are done by forks in its order.
-_SPARK_SHARE: Final = 0.03
-_SPARK_SHARES: Final = {Kind.FAILING: 1.0, Kind.WORKER: 0.25, Kind.DRIVER: 0.06}
 #: How many faults strike by chance and not at a step, how many of the second attempts one strikes, too, how
 #: many writes are given up when they fail first, and how many are run again when they have ended.
 _BY_CHANCE_SHARE, _AGAIN_SHARE, _GIVEN_UP_SHARE, _REPEATED_SHARE = 0.2, 0.3, 0.35, 0.3
@@ -90,7 +80,6 @@ class Write:
     mark: str
     tasks: int
     rows: int
-    by_spark: bool
     options: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -128,15 +117,15 @@ class Run:
     repeats: bool
 
 
-def drawn(text: str, number: int, nodes: int) -> Run:
+def drawn(text: str, number: int, nodes: int, *, by_spark: bool) -> Run:
     """The run that belongs to a seed's text."""
     draw = random.Random(text)
-    kind = draw.choices(tuple(_WEIGHTS[nodes]), tuple(_WEIGHTS[nodes].values()))[0]
+    weights = _SPARK_WEIGHTS if by_spark else _WEIGHTS[nodes]
+    kind = draw.choices(tuple(weights), tuple(weights.values()))[0]
     tasks = draw.choice((1, 2, 3, 3, 3, 5))
     options = {Kind.GONE: _IMPATIENT, Kind.LATE: {"kafka.transaction.timeout.ms": "2500"}}.get(kind, {})
-    by_spark = draw.random() < _SPARK_SHARES.get(kind, _SPARK_SHARE)
     name = f"{TOPIC}-{draw.randrange(NAMES)}"
-    write = Write(name, f"{number}", tasks, draw.choice((1, 7, 20)), by_spark, options)
+    write = Write(name, f"{number}", tasks, draw.choice((1, 7, 20)), options)
     strikes = [_strike_of(kind, tasks, draw)]
     if draw.random() < _AGAIN_SHARE:
         strikes.append(_strike_of(draw.choice((Kind.DRIVER, Kind.CUT)), tasks, draw))

@@ -65,7 +65,6 @@ class Struck:
     """What became of an attempt; no phase where it was over before the fault."""
 
     kind: Kind
-    by_spark: bool
     step: Step | None
     after_it: bool
     phase: Phase | None
@@ -74,19 +73,26 @@ class Struck:
     @property
     def line(self) -> str:
         """All of it."""
-        what = f"{self.kind.value}, {'Spark' if self.by_spark else 'forks'}"
         when = self.step.value if self.step else "a random moment"
         side = "after" if self.after_it else "before"
-        return f"{what}, {side} {when}, {self.phase.value if self.phase else 'not struck'}"
+        return f"{self.kind.value}, {side} {when}, {self.phase.value if self.phase else 'not struck'}"
 
 
 class KilledWrites:
     """The writes to one cluster, from ``with`` on."""
 
     def __init__(
-        self, version: str, folder: Path, nodes: int, seed: int, settings: Mapping[str, str] = SETTINGS
+        self,
+        version: str,
+        folder: Path,
+        nodes: int,
+        seed: int,
+        *,
+        by_spark: bool = False,
+        settings: Mapping[str, str] = SETTINGS,
     ) -> None:
-        self._seed = f"{seed} {version} {nodes}"
+        self._seed = f"{seed} {version} {nodes}{' Spark' * by_spark}"
+        self._by_spark = by_spark
         self._nodes = nodes
         self._cluster = ApacheCluster(version, folder, nodes)
         self._stage = Stage()
@@ -124,7 +130,7 @@ class KilledWrites:
         with what was heard of the exchange."""
         for number in range(first, first + runs):
             try:
-                self._run(drawn(f"{self._seed} {number}", number, self._nodes))
+                self._run(drawn(f"{self._seed} {number}", number, self._nodes, by_spark=self._by_spark))
             except AssertionError as error:
                 heard = "\n".join(self._stage.heard)
                 raise AssertionError(
@@ -134,7 +140,7 @@ class KilledWrites:
     def speculate(self, writes: int) -> None:
         """So many writes of which tasks fail at random, and an attempt is so slow that another one begins."""
         for number in range(writes):
-            write = Write(TOPIC, f"{number}", tasks=4, rows=20, by_spark=True)
+            write = Write(TOPIC, f"{number}", tasks=4, rows=20)
             failing = {"seed": f"{self._seed} {number}", "share": 0.25, "least": 4}
             question = write.question(self._proxy.bootstrap_servers)
             self._stage.begin(None, lambda _: None)
@@ -219,7 +225,7 @@ class KilledWrites:
 
     def _attempt(self, write: Write, strike: Strike | None) -> bool:
         """Whether a run of the write, on which that strikes, is done."""
-        process = self._spark if write.by_spark else self._forks
+        process = self._spark if self._by_spark else self._forks
         starts = process.starts
         process.start()
         if process.starts > starts:
@@ -251,9 +257,7 @@ class KilledWrites:
             place = self._stage.struck
             step = fault.step if fault else None
             after_it = fault.after_it if fault else False
-            self.struck.append(
-                Struck(strike.kind, write.by_spark, step, after_it, place.phase if place else None, is_done)
-            )
+            self.struck.append(Struck(strike.kind, step, after_it, place.phase if place else None, is_done))
         told = self.struck[-1].line if strike else "no fault"
         print(f"{write.mark} of {write.name}, {told}, {is_done=}, {elapsed_s:.1f} s", flush=True)
         return is_done

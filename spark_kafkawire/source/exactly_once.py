@@ -83,7 +83,11 @@ class ExactlyOnceWriter(KafkaWireBatchWriter):
 
     def _of_task(self) -> tuple[BatchId, str]:
         """The batch that a task is of, and the name of its attempt. No other one has it; in a stream none of
-        this batch and of the one before: brokers remember names for a week."""
+        this batch and of the one before: brokers remember names for a week.
+
+        Where Spark attempts a stage again it counts anew: two attempts of one name fence each other, and a
+        batch that is hit by that fails and is run again.
+        """
         context = TaskContext.get()
         if self._batch is not None:
             return self._batch, f"{self._conductor.nonce}.{context.taskAttemptId() if context else 0}"

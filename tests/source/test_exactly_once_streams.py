@@ -215,6 +215,17 @@ def test_tasks_of_a_stage_that_was_attempted_again_are_there_once(query: Query) 
     assert query.seen() == [*VALUES, b"x", b"y"]
 
 
+def test_a_batch_that_was_there_ends_what_late_attempts_of_it_left_open(query: Query) -> None:
+    batch = query.batch(3)
+    batch.run_it()
+    late = query.batch(4, [[(b"late", 0)]])
+    late.message(late.writer(), 0, attempt=1)
+    query.batch(3, run="later").run_it()
+    write = [[(b"x", 0)], [(b"y", 1)]]
+    OnceWrite(batch.bootstrap_servers, query.topic, write, {}).run()
+    assert query.seen() == [*VALUES, b"x", b"y"]
+
+
 @pytest.mark.parametrize("after_it", [False, True], ids=["before it", "after it"])
 def test_a_query_that_died_anywhere_has_each_batch_once_when_it_went_on(query: Query, after_it: bool) -> None:
     """At any request of three batches, of which the second has no rows in some tasks."""

@@ -30,8 +30,8 @@ _LAUNCHER_MEMORY: Final = "256m"
 
 
 class SparkCluster:
-    """The cluster; ``environ`` has SPARK_HOME. Each worker offers a core and ``memory``, one after the
-    other on one of ``hosts``."""
+    """The cluster; ``environ`` has SPARK_HOME. Each worker offers a core and ``memory``, on the next one of
+    ``hosts``."""
 
     def __init__(
         self,

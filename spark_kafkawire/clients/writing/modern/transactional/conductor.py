@@ -105,8 +105,10 @@ class Conductor:
             )
         if failure:
             _log.warning("all is committed, and that could not be noted: %s", failure)
-        if write.open:
+        if write.busy:
+            # Also where all was there: an attempt that was late may have left a transaction open then.
             self._sweep(metadata, self._over)
+        if write.open:
             _log.info(
                 "committed %d transaction(s) of %s in %.3f s",
                 *(len(write.open), quoted(self._driver.prefix), time.monotonic() - began_s),

@@ -33,7 +33,7 @@ from .polling import poll
 
 ROOT: Final = Path(__file__).parents[2]
 #: How long a driver may take to begin, to do a batch, and to end, on a machine with other work, seconds.
-PATIENCE_S: Final = 400.0
+PATIENCE_S: Final = 900.0
 #: What a stream may take besides to read, in the end, what was sent for one more kill, seconds.
 REST_S: Final = 60.0
 #: Records that are sent before a kill, and then at every interval, seconds, while a query has nothing to do.

@@ -38,9 +38,11 @@ WITH_BRIEF_JAVA := JAVA_HOME="$(CURDIR)/$(BRIEF_JAVA)" && export JAVA_HOME &&
 # tests/support/pure.py fails those which are not.
 WITH_SPARK := tests/source tests/jobs tests/chaos tests/test_examples.py tests/test_setup.py
 PYTEST := $(BIN)/python -m pytest
+# Types and contracts keep one core busy for as long as a quarter of the tests of `make check`.
+BESIDE_TYPES := $(MAKE) --no-print-directory --jobs=2 types
 IN_PARALLEL := --numprocesses $(WORKERS) --dist worksteal
 
-.PHONY: help demo check test test-cluster interop chaos zip bench bench-codec bench-stream bench-plot docs lint format clean
+.PHONY: help demo check test tests-without-jvm tests-of-all test-endurance test-cluster interop chaos zip bench bench-codec bench-stream bench-plot docs lint style types format clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## /make \1\t/p' Makefile
@@ -48,10 +50,16 @@ help: ## show this list
 demo: $(INSTALLED) ## read, count and write real Kafka 0.7 logs through Spark, then copy them to a modern broker
 	@$(WITH_JAVA) $(BIN)/python jobs/demo.py
 
-check: lint ## check in a minute what needs no JVM: lint, types, import contracts, the tests of most rooms
+check: style ## check in a minute what needs no JVM: lint, types, import contracts, the tests of most rooms
+	@$(BESIDE_TYPES) tests-without-jvm
+
+test: style $(BRIEF_JAVA)/.made ## check all but what takes minutes: the same, Spark, the jobs, README, the wheel
+	@$(BESIDE_TYPES) tests-of-all
+
+tests-without-jvm: $(INSTALLED)
 	@$(PYTEST) $(IN_PARALLEL) -p tests.support.pure -m "not jvm and not slow" $(WITH_SPARK:%=--ignore %) $(ARGS)
 
-test: lint $(BRIEF_JAVA)/.made ## check all that this machine can: the same, Spark, the jobs, README, the installation
+tests-of-all: $(BRIEF_JAVA)/.made
 	@$(WITH_BRIEF_JAVA) $(PYTEST) $(IN_PARALLEL) -m "not endurance" $(ARGS)
 
 test-endurance: $(BRIEF_JAVA)/.made ## run at length what `make test` runs in short: kills, worst inputs, the demo, the wheel
@@ -85,10 +93,14 @@ bench-plot: $(VENV)/.drawing ## draw the figures of the last `make bench`: docs/
 docs: $(VENV)/.docs ## build the documentation as a site: build/site/index.html
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict -f .ci/mkdocs.yml
 
-# import-linter's cache does not see a module that was missing when an import of it was first read.
-lint: $(INSTALLED) ## check style, types and import contracts
+lint: style types ## check style, types and import contracts
+
+style: $(INSTALLED)
 	$(BIN)/ruff check $(RUFF_OPTIONS) $(RUFF_RULES) $(SOURCES)
 	$(BIN)/ruff format --check $(RUFF_OPTIONS) $(SOURCES)
+
+# import-linter's cache does not see a module that was missing when an import of it was first read.
+types: $(INSTALLED)
 	$(BIN)/mypy --config-file setup.cfg
 	$(BIN)/lint-imports --no-logo --no-cache --config setup.cfg
 

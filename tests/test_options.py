@@ -15,6 +15,7 @@ from spark_kafkawire.options import (
     EARLIEST,
     LATEST,
     OPTIONS,
+    STREAM_OPTIONS,
     Discovery,
     FetchOptions,
     LimitKind,
@@ -436,9 +437,18 @@ def test_an_unknown_option_suggests_the_close_one(name: str, close: str) -> None
 
 
 def test_the_checkpoint_of_a_query_is_no_option_of_its_source() -> None:
-    with pytest.raises(OptionError) as error:
+    with pytest.raises(OptionError, match=r"^option checkpointLocation is for writeStream, not for a read$"):
         read(checkpointLocation="/data/checkpoint")
-    assert str(error.value) == "option checkpointLocation is for writeStream, not for a read"
+    with pytest.raises(OptionError, match=r"^option checkpointLocation is for writeStream, not for a write$"):
+        write(checkpointLocation="/data/checkpoint")
+
+
+@pytest.mark.parametrize(
+    "name", [option.name for option in STREAM_OPTIONS if not option.name.startswith("kafka.")]
+)
+def test_an_option_of_streaming_reads_is_refused_by_a_write(name: str) -> None:
+    with pytest.raises(OptionError, match=f"^option {name} is for reading, not for a write$"):
+        write(**{name: "1"})
 
 
 def test_an_unknown_option_like_no_other_lists_those_there_are() -> None:
@@ -469,7 +479,7 @@ def test_a_writes_option_is_refused_by_a_read(option: Any) -> None:
 def test_a_path_is_refused_by_name() -> None:
     with pytest.raises(OptionError, match=r"^load\(\) takes no path: topics are options$"):
         read(path="/tmp")
-    with pytest.raises(OptionError, match=r"^save\(\) takes no path: topics are options$"):
+    with pytest.raises(OptionError, match=r"^save\(\) and start\(\) take no path: topics are options$"):
         write(path="/tmp")
 
 

@@ -176,7 +176,7 @@ def _known(read: bool, stream: bool) -> list[Option]:
 def _unknown(name: str, read: bool, stream: bool) -> OptionError:
     names = [option.name for option in _known(read, stream)]
     side = "stream" if stream else "read" if read else "write"
-    there = [option for option in OPTIONS if option.name.lower() == name.lower()]
+    there = [option for option in (*OPTIONS, *STREAM_OPTIONS) if option.name.lower() == name.lower()]
     if stream and there and not there[0].stream:
         return OptionError(
             f"option {there[0].name} is for batch reads: a stream has no end; the trigger availableNow ends "
@@ -187,8 +187,10 @@ def _unknown(name: str, read: bool, stream: bool) -> OptionError:
             f"option {shown(name)} is for {'writing' if read else 'reading'}, not for a {side}"
         )
     if name.lower() == "path":
-        return OptionError(f"{'load' if read else 'save'}() takes no path: topics are options")
-    if read and name.lower() == _CHECKPOINT.lower():
+        return OptionError(
+            f"{'load() takes' if read else 'save() and start() take'} no path: topics are options"
+        )
+    if name.lower() == _CHECKPOINT.lower():
         return OptionError(f"option {_CHECKPOINT} is for writeStream, not for a {side}")
     # Spark asks for columns before it tells a batch from a stream.
     hint = _hint(name, [*names, *(option.name for option in STREAM_OPTIONS)] if read else names)

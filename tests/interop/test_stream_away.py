@@ -36,7 +36,7 @@ AFTER: Final = 10
 BATCH: Final = 10
 
 newest = pytest.mark.parametrize("kafka", VERSIONS[-1:], indirect=True, scope="session")
-pytestmark = [newest, pytest.mark.slow, pytest.mark.timeout(900 + 2 * AWAY_S)]
+pytestmark = [newest, pytest.mark.endurance, pytest.mark.timeout(900 + 2 * AWAY_S)]
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from spark_kafkawire.errors import (
 from spark_kafkawire.model import LogBounds, TopicPartition
 from spark_kafkawire.net.pool import POOL
 from spark_kafkawire.protocol import modern
-from spark_kafkawire.protocol.api import VersionRange
+from spark_kafkawire.protocol.api import Api, VersionRange
 from spark_kafkawire.protocol.modern.fetch import READ_COMMITTED, READ_UNCOMMITTED
 from spark_kafkawire.protocol.modern.find_coordinator import FindCoordinatorReply, FindCoordinatorRequest
 from spark_kafkawire.protocol.modern.list_offsets import (
@@ -299,6 +299,39 @@ def test_a_topic_that_brokers_list_and_do_not_know_is_named() -> None:
         server.broker._answers = {**server.broker._answers, MetadataRequest: told}
         with pytest.raises(UnknownTopicError, match=r"topic 't' on .*UNKNOWN_TOPIC_OR_PARTITION"):
             cluster_of(server.bootstrap_servers).logs_of(["t"])
+    POOL.close_idle()
+
+
+def test_topics_that_were_listed_are_asked_for_again_where_the_list_did_not_describe_them() -> None:
+    with LogServer({"a": [MemoryLog()] * 2, "b": [MemoryLog()]}) as server:
+        honest = server.broker._answers[MetadataRequest]
+        cluster = cluster_of(server.bootstrap_servers)
+
+        def in_the_making(request: MetadataRequest) -> MetadataReply:
+            reply: MetadataReply = honest(request)
+            if request.topics is not None:
+                return reply
+            return replace(
+                reply,
+                topics=tuple(
+                    replace(topic, partitions=()) if topic.name == "b" else topic for topic in reply.topics
+                ),
+            )
+
+        def asked(*topics: str) -> list[Api]:
+            server.requests.clear()
+            assert cluster.topics() == ["a", "b"]
+            logs = cluster.logs_listed(topics)
+            assert logs == tuple(TopicPartition(topic, part) for topic in topics for part in sizes[topic])
+            return [api for api in server.requests if api is modern.METADATA]
+
+        sizes = {"a": range(2), "b": range(1)}
+        assert len(asked("a", "b")) == 1
+        server.broker._answers = {**server.broker._answers, MetadataRequest: in_the_making}
+        assert len(asked("a")) == 1
+        assert len(asked("a", "b")) == 2
+        with pytest.raises(UnknownTopicError, match="no broker holds the topic c"):
+            cluster.logs_listed(["a", "c"])
     POOL.close_idle()
 
 

@@ -23,8 +23,8 @@ OPTIONS: Final = (
     Option(
         "patience",
         "60s",
-        "how long a broker that restarts is waited for, whatever `retries` is; `0s` where `retries` is set "
-        "and this is not",
+        "how long a broker that restarts is waited for, whatever `retries` is; `120s` for streams, `0s` "
+        "where `retries` is set and this is not",
     ),
     Option("retries", "3", "how often a failed request is tried again; a 0.7 write only connects again"),
     Option("retryBackoff", "100ms", "wait before the first retry; it doubles, up to 10 s"),

@@ -72,7 +72,8 @@ class ExactlyOnceWriter(KafkaWireBatchWriter):
         assert self._options.transactions is not None
         prefix = self._options.transactions.prefix
         batch, attempt = self._of_task()
-        transaction = TaskTransaction(attempt_id(prefix, task, attempt), task_group(prefix, task), batch)
+        names = attempt_id(prefix, task, attempt), task_group(prefix, task)
+        transaction = TaskTransaction(*names, batch, self._conductor.may_hold(batch))
         metadata = Metadata(self._options.discovery.bootstrap_servers, self._options.net)
         return AttemptSender(metadata, self._options, transaction, self._conductor.timeout_ms)
 

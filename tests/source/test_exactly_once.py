@@ -212,7 +212,8 @@ def test_a_decision_about_many_tasks_is_carried_out_by_the_next_run(
     count = OPEN_COUNT_MAX + 10
     tasks = [[(b"%03d" % number, number % PARTITIONS)] for number in range(count)]
     write = OnceWrite(noida.bootstrap_servers, topic, tasks, named(f"many-{topic}"))
-    # The driver's 2, each task's 3, 2 records and the end of the decision; then some ends.
+    # The driver's 2, each task's 2, the look whether it is open, 2 records and the end of the decision; then
+    # some ends.
     with dying(2 + 3 * count + 3 + 20, after_it=after_it) as died:
         write.run()
     assert died

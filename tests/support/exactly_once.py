@@ -170,23 +170,38 @@ def as_task(task: Task) -> Iterator[None]:
 @contextlib.contextmanager
 def dying(at: int, *, after_it: bool) -> Iterator[list[bool]]:
     """The process dies at a request about transactions, counted from 0: before or after its broker got it.
-    Gives a list that holds something then."""
+    Of those that are asked together the ones before it were sent. Gives a list that holds something then."""
     count, lock, died = itertools.count(), threading.Lock(), list[bool]()
-    asked = Asker._asked
+    asked, asked_together = Asker._asked, Asker._together
+
+    def left_of(requests: Sequence[Any]) -> Sequence[Any]:
+        """What is sent of these."""
+        with lock:
+            numbers = [next(count) for _ in requests]
+            if died:
+                raise Died
+            if at not in numbers:
+                return requests
+            died.append(True)
+            return requests[: numbers.index(at) + after_it]
 
     def dies(asker: Asker, request: Any) -> Any:
-        with lock:
-            is_last, is_over = next(count) == at, bool(died)
-            if is_last:
-                died.append(True)
-        if is_last and after_it:
-            asked(asker, request)
-        if is_last or is_over:
+        sent = left_of([request])
+        answer = asked(asker, request) if sent else None
+        if died:
             raise Died
-        return asked(asker, request)
+        return answer
+
+    def dies_among(asker: Asker, requests: Sequence[Any]) -> Any:
+        sent = left_of(requests)
+        answers = asked_together(asker, sent) if sent else None
+        if died:
+            raise Died
+        return answers
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Asker, "_asked", dies)
+        patch.setattr(Asker, "_together", dies_among)
         with contextlib.suppress(Died):
             yield died
 

@@ -2,6 +2,7 @@
 
     coordinators = Coordinators(metadata, net)
     coordinators.ask(FindCoordinatorRequest.for_transaction("orders-0-1"), request, read)
+    coordinators.ask_many([(FindCoordinatorRequest.for_transaction("orders-0-1"), request), ...])
 
 Every request that is asked here may be repeated, so each is retried while its coordinator moves, starts, or
 is still ending the transaction before.
@@ -10,7 +11,10 @@ is still ending the transaction before.
 from __future__ import annotations
 
 import time
+from collections import defaultdict
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
@@ -28,9 +32,10 @@ from .metadata import Metadata
 
 T = TypeVar("T")
 
-#: Ids from which on their coordinators are looked for together.
-_LOCATED_MIN: Final = 3
-
+#: Connections to one coordinator that share many requests, and how many of those are worth another one:
+#: brokers answer one request of a connection after the other, and each waits until their log has it.
+_LANES_MAX: Final = 4
+_LANE_REQUESTS_MIN: Final = 16
 #: How long a transaction may be ending before that counts as a failure to be tried again, and how often it is
 #: looked at meanwhile, seconds. Java's client waits for 20 ms, too.
 _ENDING_S: Final = 2.0
@@ -59,20 +64,19 @@ class Coordinators:
         self._net = net
         self._known: dict[FindCoordinatorRequest, Broker] = {}
 
-    def locate(self, transactional_ids: Sequence[str]) -> None:
-        """Look for the coordinators of many ids at once, where brokers tell of several (from Kafka 3.0 on);
-        who is not found so is looked for when it is needed."""
-        if len(transactional_ids) < _LOCATED_MIN:
-            return
-        first = FindCoordinatorRequest.for_transaction(transactional_ids[0])
-        with POOL.lend(self.retried(lambda: self.of(first)), self._net.connection) as client:
-            if client.version_of(FIND_COORDINATOR) < SEVERAL_SINCE:
-                return
-            reply = client.request(FindCoordinatorRequest.for_transactions(tuple(transactional_ids)))
-        for found in reply.coordinators or ():
-            if not found.error_code:
-                who = FindCoordinatorRequest.for_transaction(found.key)
-                self._known[who] = Broker(found.node_id, found.host, found.port)
+    def locate(self, wanted: Sequence[FindCoordinatorRequest]) -> None:
+        """Look for the coordinators of many groups and transactional ids at once; who is not found so is
+        looked for when it is needed."""
+        unknown = [who for who in wanted if who not in self._known]
+
+        def requests(client: Client) -> Sequence[FindCoordinatorRequest]:
+            tells_of_several = client.version_of(FIND_COORDINATOR) >= SEVERAL_SINCE
+            return FindCoordinatorRequest.together(unknown) if tells_of_several else unknown
+
+        for reply in self._metadata.ask_in_turn(requests) if unknown else ():
+            for who, found in reply.body.coordinators_of(reply.request).items():
+                if not found.error_code:
+                    self._known[who] = Broker(found.node_id, found.host, found.port)
 
     def ask(self, who: FindCoordinatorRequest, request: object, read: Callable[[Any, Teller], T]) -> T:
         """What the coordinator of a group or transactional id answers, read; it is looked for anew where it
@@ -94,6 +98,27 @@ class Coordinators:
 
         return self.retried(once)
 
+    def ask_many(self, questions: Sequence[tuple[FindCoordinatorRequest, object]]) -> list[Any | None]:
+        """The replies to many requests that may be repeated, in their order, sent to all coordinators side by
+        side, and on each connection one behind the other. Nothing is tried again: where no reply came it is
+        None."""
+        self.locate([who for who, _ in questions])
+        by_broker: dict[Broker, list[int]] = defaultdict(list)
+        for index, (who, _) in enumerate(questions):
+            by_broker[self.of(who)].append(index)
+        replies: list[Any | None] = [None] * len(questions)
+
+        def fill(broker: Broker, lane: Sequence[int]) -> None:
+            with suppress(KafkaWireError), POOL.lend(broker, self._net.connection) as client:
+                came = client.pipeline(questions[index][1] for index in lane)
+                for index, reply in zip(lane, came, strict=True):
+                    replies[index] = reply.body
+
+        lanes = [(broker, lane) for broker, own in by_broker.items() for lane in _lanes(own)]
+        with ThreadPoolExecutor(max(len(lanes), 1), "kafkawire-coordinators") as threads:
+            list(threads.map(fill, *zip(*lanes, strict=True)))
+        return replies
+
     def retried(self, attempt: Callable[[], T]) -> T:
         """What comes of an attempt that asks a broker; made again where that may help."""
         return Attempts(self._net.retry, patience_s=self._net.request_timeout_s).run(attempt)
@@ -105,6 +130,12 @@ class Coordinators:
         found = self._metadata.ask(who).coordinator_of(who.key)
         refuse(found.error_code, f"FindCoordinator of {quoted(who.key)}", found.error_message)
         return self._known.setdefault(who, Broker(found.node_id, found.host, found.port))
+
+
+def _lanes(indexes: Sequence[int]) -> list[Sequence[int]]:
+    """Shares of them for some connections."""
+    count = min(_LANES_MAX, max(1, len(indexes) // _LANE_REQUESTS_MIN))
+    return [indexes[first::count] for first in range(count)]
 
 
 def _after_the_one_before(asked: Callable[[], T]) -> T:

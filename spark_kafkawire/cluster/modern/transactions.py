@@ -74,9 +74,11 @@ class Transactions:
         self._net = net
         self._coordinators = Coordinators(metadata, net)
 
-    def locate(self, transactional_ids: Sequence[str]) -> None:
-        """Look for the coordinators of many ids at once."""
-        self._coordinators.locate(transactional_ids)
+    def locate(self, transactional_id: str, group_id: str) -> None:
+        """Look for both coordinators at once."""
+        self._coordinators.locate(
+            [_coordinator_of(transactional_id), FindCoordinatorRequest.for_group(group_id)]
+        )
 
     def begin(self, transactional_id: str, timeout_ms: int, *, two_phase_commit: bool = False) -> Transaction:
         """Take the id over: what is open under it is aborted, and whoever had it is fenced."""
@@ -91,9 +93,7 @@ class Transactions:
             identity = reply.producer_id, reply.producer_epoch
             return Transaction(transactional_id, *identity, teller.transaction_version)
 
-        return self._coordinators.ask(
-            FindCoordinatorRequest.for_transaction(transactional_id), request, begun
-        )
+        return self._coordinators.ask(_coordinator_of(transactional_id), request, begun)
 
     def add_partitions(self, transaction: Transaction, logs: Iterable[TopicPartition]) -> None:
         """Tell which partitions will be written to; in the second protocol they join by that itself."""
@@ -117,7 +117,7 @@ class Transactions:
                     log = TopicPartition(topic.name, part.partition_index)
                     refuse(part.partition_error_code, f"{place}, {log}")
 
-        self._coordinators.ask(FindCoordinatorRequest.for_transaction(transaction.id), request, added)
+        self._coordinators.ask(_coordinator_of(transaction.id), request, added)
 
     def commit_offset(
         self, transaction: Transaction, group_id: str, log: TopicPartition, offset: int, text: str
@@ -146,21 +146,26 @@ class Transactions:
 
     def end(self, transaction: Transaction, *, committed: bool) -> Transaction:
         """Commit or abort; again and again says the same. Who may begin the next one of the same id."""
-        request = EndTxnRequest(
-            transactional_id=transaction.id,
-            producer_id=transaction.producer_id,
-            producer_epoch=transaction.epoch,
-            committed=committed,
-            transaction_version=transaction.version,
-        )
+        request = _end_request(transaction, committed)
 
         def ended(reply: EndTxnReply, teller: Teller) -> Transaction:
             refuse(reply.error_code, f"EndTxn of {quoted(transaction.id)} on {teller.broker}")
-            if transaction.version == 1:
-                return transaction
-            return replace(transaction, producer_id=reply.producer_id, epoch=reply.producer_epoch)
+            return _next_of(transaction, reply)
 
-        return self._coordinators.ask(FindCoordinatorRequest.for_transaction(transaction.id), request, ended)
+        return self._coordinators.ask(_coordinator_of(transaction.id), request, ended)
+
+    def end_many(
+        self, transactions: Sequence[Transaction], *, committed: bool
+    ) -> dict[Transaction, Transaction]:
+        """The same of many, side by side. What was refused, or not answered, is not in it: nothing is tried
+        again."""
+        questions = [(_coordinator_of(each.id), _end_request(each, committed)) for each in transactions]
+        replies = self._coordinators.ask_many(questions)
+        return {
+            each: _next_of(each, reply)
+            for each, reply in zip(transactions, replies, strict=True)
+            if reply is not None and not reply.error_code
+        }
 
     def describe(self, transactional_id: str) -> DescribedTransaction:
         """What its coordinator knows of a transactional id; Kafka 3.0 and later tell it."""
@@ -172,15 +177,14 @@ class Transactions:
             refuse(found.error_code, place)
             return found
 
-        return self._coordinators.ask(
-            FindCoordinatorRequest.for_transaction(transactional_id), request, described
-        )
+        return self._coordinators.ask(_coordinator_of(transactional_id), request, described)
 
     def described(self, transactional_ids: Sequence[str]) -> dict[str, DescribedTransaction]:
         """The same of many ids, by one request to each coordinator, not tried again."""
+        self._coordinators.locate([_coordinator_of(each) for each in transactional_ids])
         by_coordinator: dict[Broker, list[str]] = defaultdict(list)
         for each in transactional_ids:
-            by_coordinator[self._coordinators.of(FindCoordinatorRequest.for_transaction(each))].append(each)
+            by_coordinator[self._coordinators.of(_coordinator_of(each))].append(each)
         found: dict[str, DescribedTransaction] = {}
         for broker, ids in by_coordinator.items():
             with POOL.lend(broker, self._net.connection) as client:
@@ -211,10 +215,31 @@ class Transactions:
         def added(reply: AddOffsetsToTxnReply, teller: Teller) -> None:
             refuse(reply.error_code, f"AddOffsetsToTxn of {quoted(transaction.id)} on {teller.broker}")
 
-        self._coordinators.ask(FindCoordinatorRequest.for_transaction(transaction.id), request, added)
+        self._coordinators.ask(_coordinator_of(transaction.id), request, added)
 
     def _listed_by(self, broker: Broker, request: ListTransactionsRequest) -> Sequence[ListedTransaction]:
         with POOL.lend(broker, self._net.connection) as client:
             reply: ListTransactionsReply = client.request(request)
         refuse(reply.error_code, f"ListTransactions on {broker}")
         return reply.transaction_states
+
+
+def _coordinator_of(transactional_id: str) -> FindCoordinatorRequest:
+    return FindCoordinatorRequest.for_transaction(transactional_id)
+
+
+def _end_request(transaction: Transaction, committed: bool) -> EndTxnRequest:
+    return EndTxnRequest(
+        transactional_id=transaction.id,
+        producer_id=transaction.producer_id,
+        producer_epoch=transaction.epoch,
+        committed=committed,
+        transaction_version=transaction.version,
+    )
+
+
+def _next_of(transaction: Transaction, reply: EndTxnReply) -> Transaction:
+    """Who may begin the next one of the same id."""
+    if transaction.version == 1:
+        return transaction
+    return replace(transaction, producer_id=reply.producer_id, epoch=reply.producer_epoch)

@@ -18,7 +18,8 @@ Source: Apache Kafka's FindCoordinatorRequest.json and FindCoordinatorResponse.j
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Final, Self
 
 from ..api import Api, VersionRange
@@ -29,6 +30,8 @@ from .limits import small_reply_bytes_max
 
 #: First version that asks for several keys.
 SEVERAL_SINCE: Final = 4
+#: Keys of one request: the reply is a small one.
+_TOGETHER_MAX: Final = 1_000
 #: ``key_type``: the key is a group id.
 GROUP: Final = 0
 #: ``key_type``: the key is a transactional id.
@@ -49,9 +52,14 @@ class FindCoordinatorRequest:
         return cls(key=group_id, coordinator_keys=(group_id,))
 
     @classmethod
-    def for_transactions(cls, transactional_ids: tuple[str, ...]) -> Self:
-        """The request for several transactional ids, from version ``SEVERAL_SINCE`` on."""
-        return cls(key_type=TRANSACTION, coordinator_keys=transactional_ids)
+    def together(cls, wanted: Sequence[FindCoordinatorRequest]) -> list[Self]:
+        """As few requests for the same, from version ``SEVERAL_SINCE`` on."""
+        keys = {kind: [who.key for who in wanted if who.key_type == kind] for kind in (GROUP, TRANSACTION)}
+        return [
+            cls(key_type=kind, coordinator_keys=tuple(own[at : at + _TOGETHER_MAX]))
+            for kind, own in keys.items()
+            for at in range(0, len(own), _TOGETHER_MAX)
+        ]
 
     @classmethod
     def for_transaction(cls, transactional_id: str) -> Self:
@@ -96,6 +104,11 @@ class FindCoordinatorReply:
                 error_message=self.error_message,
             )
         return next(coordinator for coordinator in self.coordinators if coordinator.key == key)
+
+    def coordinators_of(self, request: FindCoordinatorRequest) -> dict[FindCoordinatorRequest, Coordinator]:
+        """The answers for all that was asked for, each by the request that asks for it alone."""
+        found = (self.coordinator_of(request.key),) if self.coordinators is None else self.coordinators
+        return {replace(request, key=each.key, coordinator_keys=(each.key,)): each for each in found}
 
 
 def _faults(request: FindCoordinatorRequest, reply: FindCoordinatorReply, _version: int) -> Faults:

@@ -28,6 +28,9 @@ from .limits import reply_bytes_max
 
 #: State of a transaction that was begun and not ended.
 ONGOING: Final = "Ongoing"
+#: States of one that was committed, before and after all its partitions have the marker of that.
+PREPARE_COMMIT: Final = "PrepareCommit"
+COMPLETE_COMMIT: Final = "CompleteCommit"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -149,8 +149,14 @@ def by_its_ids_alone(driver: Driver, last: Any, write: Any) -> Driver:
     return UNDONE(driver, last, replace(write, batch=last.batch) if last else write)
 
 
-def with_one_id_for_all_attempts(run: str, task: int, _number: int, batch: Any) -> TaskTransaction:
-    return MACHINE(run, task, 0, batch)
+def with_one_id_for_all_attempts(
+    run: str, task: int, _number: int, batch: Any, may_be_held: bool
+) -> TaskTransaction:
+    return MACHINE(run, task, 0, batch, may_be_held)
+
+
+def never(_driver: Driver, _batch: Any) -> bool:
+    return False
 
 
 DECIDE: Final = Driver._decide
@@ -168,6 +174,7 @@ MACHINE: Final = model._machine
         (Driver, "_complete", before_all_is_complete, {"crashes": 1}),
         (Driver, "undo", without_reading, {"timeouts": 1}),
         (Driver, "_undone", by_its_ids_alone, {"timeouts": 1}),
+        (Driver, "may_hold", never, {"crashes": 1}),
         (model, "_machine", with_one_id_for_all_attempts, {"twins": 1}),
     ],
     ids=lambda value: getattr(value, "__name__", ""),

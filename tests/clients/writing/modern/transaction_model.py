@@ -27,6 +27,7 @@ from spark_kafkawire.clients.writing.modern.transactional.requests import (
     Record,
     Refused,
     Request,
+    Settle,
 )
 from spark_kafkawire.clients.writing.modern.transactional.steps import DriverStep, Write
 from spark_kafkawire.clients.writing.modern.transactional.task import TaskStep, TaskTransaction
@@ -99,6 +100,12 @@ class Brokers:
                     "Ongoing",
                     transaction.epoch,
                 )
+            case Settle(transaction):
+                known = self.of(transaction.id)
+                assert known is not None
+                if known.state == "PrepareCommit":
+                    return None
+                return self, None
             case End(transaction, committed):
                 return self._ended(transaction, committed)
 
@@ -310,7 +317,11 @@ class World:
         return replace(world, winners=tuple(sorted(winners, key=lambda item: item[0])))
 
     def _with_attempt(self, task: int, number: int) -> World:
-        attempt = Attempt(self.run, task, number, _machine(self.attempts_name, task, number, self.batch))
+        assert self.driver is not None
+        may_be_held = self.driver.may_hold(self.batch)
+        attempt = Attempt(
+            self.run, task, number, _machine(self.attempts_name, task, number, self.batch, may_be_held)
+        )
         return replace(self, attempts=(*self.attempts, attempt))
 
     def _of_driver(self, driver: Driver) -> Iterator[tuple[str, World]]:
@@ -423,8 +434,9 @@ class World:
                     raise Fault(f"run {run} has ended, and a part of {each} is there: {self.brokers.visible}")
 
 
-def _machine(run: str, task: int, number: int, batch: BatchId) -> TaskTransaction:
-    return TaskTransaction(attempt_id(PREFIX, task, f"{run}.{number}"), task_group(PREFIX, task), batch)
+def _machine(run: str, task: int, number: int, batch: BatchId, may_be_held: bool) -> TaskTransaction:
+    names = attempt_id(PREFIX, task, f"{run}.{number}"), task_group(PREFIX, task)
+    return TaskTransaction(*names, batch, may_be_held)
 
 
 def explore(begin: World, worlds_max: int = 400_000) -> int:

@@ -90,6 +90,10 @@ class Conductor:
         assert transaction is not None
         return f"{transaction.producer_id}.{transaction.epoch}"
 
+    def may_hold(self, batch: BatchId) -> bool:
+        """Whether tasks may find that rows of a batch are there."""
+        return self._driver.may_hold(batch)
+
     def commit(self, write: Write) -> None:
         """Commit what all tasks wrote. Raises ``DeliveryError`` (fatal) where it is not proven to be done."""
         began_s = time.monotonic()

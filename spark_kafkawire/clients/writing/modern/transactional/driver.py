@@ -16,7 +16,7 @@ from .....errors import quoted
 from .meanings import Meaning
 from .names import driver_id
 from .records import BatchId, Decision, each_group, parts_of
-from .requests import Answer, Begin, End, Hold, IsOpen, Read, Record, Refused, Request, newest
+from .requests import Answer, Begin, End, Hold, IsOpen, Read, Record, Refused, Request, Settle, newest
 from .steps import DriverStep, Purpose, Write
 
 
@@ -60,6 +60,10 @@ class Driver:
             return self.fault_of(write.batch)
         return last.fault_again(write.tasks, write.busy, len(write.open))
 
+    def may_hold(self, batch: BatchId) -> bool:
+        """Whether tasks may find rows of a batch there."""
+        return self.last is not None and self.last.may_hold(batch)
+
     def commit(self, write: Write) -> Driver:
         """All tasks are done: commit what they wrote."""
         assert self.step is DriverStep.READY
@@ -79,8 +83,8 @@ class Driver:
 
     def answered(self, request: Request, answer: Answer) -> Driver:
         """The driver after the answer to a request. Raises ``OptionError`` for records of others."""
-        left = tuple(each for each in self.due if each != request)
-        return replace(self, due=left)._after(request, answer)
+        at = self.due.index(request)  # mostly the first: a write of a thousand tasks has a thousand
+        return replace(self, due=self.due[:at] + self.due[at + 1 :])._after(request, answer)
 
     def _after(self, request: Request, answer: Answer) -> Driver:
         match self.step, answer:
@@ -224,9 +228,7 @@ class Driver:
     def _complete(self) -> Driver:
         """Who reads the records of tasks next must find these: so they are complete before that is noted."""
         assert self.last is not None
-        return replace(
-            self, step=DriverStep.COMPLETE, due=tuple(End(each, committed=True) for each in self.last.open)
-        )
+        return replace(self, step=DriverStep.COMPLETE, due=tuple(Settle(each) for each in self.last.open))
 
     def _mark(self) -> Driver:
         assert self.last is not None

@@ -126,6 +126,11 @@ class Decision:
             return None
         return f"batch {self.batch} {fault}; {OTHER_ROWS}"
 
+    def may_hold(self, batch: BatchId) -> bool:
+        """Whether rows of a batch may be there after this: a later decision is about other rows, and before
+        one nothing is committed. A batch of a name that is before the last one is not to be written."""
+        return batch.name == self.batch.name and batch.number <= self.batch.number
+
     def finished(self, lost: int) -> Decision:
         """The decision after all its transactions were ended, but for those that are lost."""
         return replace(self, serial=self.serial + 1, open=(), lost=lost)

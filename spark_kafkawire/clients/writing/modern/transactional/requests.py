@@ -50,6 +50,14 @@ class IsOpen:
     transaction: Transaction
 
 
+@dataclass(frozen=True, slots=True)
+class Settle:
+    """Wait until a transaction that was committed is complete: its markers are in all partitions. Answered
+    with None."""
+
+    transaction: Transaction
+
+
 @dataclass(frozen=True, slots=True, order=True)
 class Record:
     """A number and a text that a group keeps: its offset in a partition, and the metadata beside it."""
@@ -66,7 +74,7 @@ class Refused:
     line: str
 
 
-Request = Begin | Read | Hold | End | IsOpen
+Request = Begin | Read | Hold | End | IsOpen | Settle
 Answer = Transaction | tuple[Record, ...] | Refused | bool | None
 
 

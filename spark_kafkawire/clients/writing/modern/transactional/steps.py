@@ -16,7 +16,7 @@ class DriverStep(enum.Enum):
     READ = "it asks what was decided last"
     READ_PARTS = "it asks for the rest of that"
     FINISH = "it commits what was decided"
-    COMPLETE = "it commits that again, which is answered once readers have all of it"
+    COMPLETE = "it waits until all of that has reached the partitions"
     MARK = "it notes that this is done"
     END_MARK = "it commits that note"
     READY = "the tasks may begin, or go on"

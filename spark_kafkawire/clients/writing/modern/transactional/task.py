@@ -28,11 +28,13 @@ class TaskStep(enum.Enum):
 @dataclass(frozen=True, slots=True)
 class TaskTransaction:
     """An attempt of a task from its first row on; one without rows asks nothing. ``id`` is its transactional
-    id, ``group`` keeps what the task has committed."""
+    id, ``group`` keeps what the task has committed; where ``may_be_held`` (see ``Decision``) it is asked
+    for that."""
 
     id: str
     group: str
     batch: BatchId
+    may_be_held: bool = True
     step: TaskStep = TaskStep.BEGIN
     transaction: Transaction | None = None
     held: HeldBatch | None = None
@@ -64,7 +66,8 @@ class TaskTransaction:
             case _, Refused():
                 return self._refused(answer)
             case TaskStep.BEGIN, Transaction():
-                return replace(self, step=TaskStep.READ, transaction=answer)
+                step = TaskStep.READ if self.may_be_held else TaskStep.WRITE
+                return replace(self, step=step, transaction=answer)
             case TaskStep.READ, tuple():
                 return self._told(answer)
             case TaskStep.HOLD, None:

@@ -12,24 +12,19 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Final
 
-from tests.interop.apache_kafka import ApacheKafka
 from tests.interop.jars import connector_jars
-from tests.support import certificates
 
+from ..kafka import kafka
 from ..measure import Figure
 from ..session import spark_session
+from ..tables import tell
 from .catch_up import catch_up
 from .micro_batch import micro_batch
 from .queries import WARM_COUNT
-from .tables import print_table
 
-KAFKA_VERSION: Final = "4.1.1"
 #: Where the lines of the figures are kept.
 FIGURES: Final = Path("build/streams.jsonl")
 _MEASURES: Final = ("catch-up", "micro-batch")
@@ -54,36 +49,13 @@ def main() -> None:
         "spark.sql.streaming.numRecentProgressUpdates": str(asked.micro_batches + 1),
     }
     figures: list[Figure] = []
-    with _kafka() as servers, spark_session(settings) as spark:
+    with kafka() as servers, spark_session(settings) as spark:
         if "catch-up" in asked.only:
             figures += catch_up(spark, servers, asked.rounds, asked.records)
         if "micro-batch" in asked.only:
             figures += micro_batch(spark, servers, asked.rounds, asked.micro_batches)
-    _tell(figures)
+    tell(figures, FIGURES)
     sys.exit(any(figure.reached is False for figure in figures))
-
-
-@contextmanager
-def _kafka() -> Iterator[str]:
-    """A broker's address."""
-    with TemporaryDirectory(prefix="kafkawire-bench-") as name:
-        tls = Path(name, "tls")
-        tls.mkdir()
-        with ApacheKafka(KAFKA_VERSION, Path(name), certificates.make(tls), full_jit=True) as broker:
-            yield broker.bootstrap_servers()
-
-
-def _tell(figures: Sequence[Figure]) -> None:
-    """All ratios, to the reader and as lines of JSON."""
-    FIGURES.parent.mkdir(parents=True, exist_ok=True)
-    FIGURES.write_text("".join(f"{figure.line()}\n" for figure in figures))
-    words = {True: "reached", False: "**missed**", None: ""}
-    rows = []
-    for figure in figures:
-        bound = "at most" if figure.at_most else "at least"
-        asked = "" if figure.target is None else f"{bound} {figure.target:g}"
-        rows.append([figure.name, f"{figure.value:.2f}", asked, words[figure.reached]])
-    print_table(["ratio", "measured", "asked", ""], rows)
 
 
 if __name__ == "__main__":

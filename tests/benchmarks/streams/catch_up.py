@@ -9,10 +9,10 @@ from pyspark.sql import SparkSession
 
 from ..measure import Figure, interleaved, say
 from ..processes import CpuMeter
+from ..tables import print_table
 from ..writing import PARTITIONS
 from .backlog import VALUE, VALUE_SIZE, ready_made, write_topic
 from .queries import Options, Side, Taken, batch_read, one_micro_batch
-from .tables import print_table
 
 _OURS, _OUR_VALUES = "stream, kafkawire", "stream, kafkawire, `value` alone"
 _BATCH, _BATCH_VALUES = "batch, kafkawire", "batch, kafkawire, `value` alone"

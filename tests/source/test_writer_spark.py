@@ -262,7 +262,9 @@ def test_a_dead_broker_that_is_still_registered_is_left_out_and_none_alive_is_an
 
 
 def test_a_broker_killed_in_the_middle_of_a_write_is_a_delivery_error(spark: SparkSession) -> None:
-    with EmbeddedCluster(brokers=1, partitions=1, zookeeper=False) as cluster:
+    # What is written can be seen at once, long before there is no more to write.
+    at_once = {"log.flush.interval": "1"}
+    with EmbeddedCluster(brokers=1, partitions=1, zookeeper=False, properties=at_once) as cluster:
         (broker,) = cluster.brokers
 
         def kill_once_written() -> None:
@@ -271,7 +273,7 @@ def test_a_broker_killed_in_the_middle_of_a_write_is_a_delivery_error(spark: Spa
 
         killer = threading.Thread(target=kill_once_written)
         killer.start()
-        frame = spark.range(0, 20_000_000, 1, 1).selectExpr("CAST(id AS STRING) AS value")
+        frame = spark.range(0, 6_000_000, 1, 1).selectExpr("CAST(id AS STRING) AS value")
         with pytest.raises(PythonException) as raised:
             frame.write.format("kafkawire").mode("append").option("broker.list", cluster.broker_list).option(
                 "topic", "t"

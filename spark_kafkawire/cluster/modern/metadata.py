@@ -23,27 +23,24 @@ from ...errors import (
     KafkaWireError,
     ProtocolError,
     TransportError,
-    UnknownTopicError,
     UnsupportedVersionError,
 )
 from ...model import Broker, Leader, TopicPartition
 from ...net.client import Client
 from ...net.pool import POOL, Pool
-from ...net.retry import Attempts
 from ...net.transport import Deadline
 from ...options import NetOptions
 from ...protocol.connection import Reply
 from ...protocol.modern import METADATA
 from ...protocol.modern.error_codes import ErrorCode, broker_error
 from ...protocol.modern.metadata import MetadataReply, MetadataRequest, MetadataRequestTopic
+from .retrying import retried
 from .topic import Topic
 
 T = TypeVar("T")
 
 #: Known brokers that are tried before the bootstrap servers. Each that is gone costs a timeout.
 KNOWN_TRIED_MAX: Final = 3
-#: Errors of a partition that has no leader for a while.
-_ELECTION_CODES: Final = frozenset((ErrorCode.LEADER_NOT_AVAILABLE, ErrorCode.LISTENER_NOT_FOUND))
 #: First version of Metadata that can ask for a topic without creating it.
 _WITHOUT_CREATING_SINCE: Final = 4
 
@@ -156,27 +153,7 @@ class Metadata:
         self._retried(lambda: self._ask(lambda client: client.broker))
 
     def _retried(self, attempt: Callable[[], T], within: Deadline | None = None) -> T:
-        others = Attempts(self._net.retry)
-        # An election takes seconds; a topic that was just created is there in a moment.
-        elections = Attempts(self._net.retry, patience_s=self._net.request_timeout_s)
-        unknown_topics = Attempts(self._net.retry.impatient)
-        while True:
-            try:
-                outcome = attempt()
-            except KafkaWireError as error:
-                code = error.code if isinstance(error, BrokerError) else None
-                is_unknown = code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-                attempts = unknown_topics if is_unknown else elections if code in _ELECTION_CODES else others
-                try:
-                    attempts.failed(error, within)
-                except BrokerError as last:
-                    if last.code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-                        raise
-                    raise UnknownTopicError(str(last)) from last
-            else:
-                others.progressed()
-                elections.progressed()
-                return outcome
+        return retried(attempt, self._net, within)
 
     def _topic(self, name: str, within: Deadline | None) -> Topic:
         return self._topics.get(name) or self._ask_topics([name], within)[name]

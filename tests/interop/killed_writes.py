@@ -17,7 +17,7 @@ import random
 import threading
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -58,6 +58,8 @@ SPECULATING: Final = {
 _SLOW_S: Final = 3.0
 #: What a write takes that is the first of its Spark, seconds.
 _COLD_S: Final = 4.0
+#: What is kept of an error.
+_ERROR_CHARS: Final = 1500
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,8 +105,8 @@ class KilledWrites:
         self._forks = ForkedWrites(folder)
         self._exits = contextlib.ExitStack()
         self._starting: list[threading.Thread] = []
-        self._process: WriteProcess = self._forks
-        self._usual_s: dict[WriteProcess, float] = {}
+        self._process: WriteProcess = self._spark if by_spark else self._forks
+        self._usual_s = _COLD_S
         #: The rows that are there, as all writes have ended.
         self._there: set[str] = set()
         self.struck: list[Struck] = []
@@ -147,7 +149,7 @@ class KilledWrites:
             answer = self._spark.ask({**question, "failing": failing, "slow": _SLOW_S})
             assert answer is not None
             if answer["error"] is not None:  # four attempts of one task have failed
-                self.errors.append(answer["error"][-1500:])
+                self.errors.append(answer["error"][-_ERROR_CHARS:])
                 self.tally["writes that failed and were run again"] += 1
                 assert self._attempt(write, None), self.errors[-1]
             self._there |= write.values
@@ -225,42 +227,45 @@ class KilledWrites:
 
     def _attempt(self, write: Write, strike: Strike | None) -> bool:
         """Whether a run of the write, on which that strikes, is done."""
-        process = self._spark if self._by_spark else self._forks
-        starts = process.starts
-        process.start()
-        if process.starts > starts:
-            self._usual_s[process] = _COLD_S
-        self._process = process
-        began_s = time.monotonic()
+        if not self._process.is_running:
+            self._process.start()
+            self._usual_s = _COLD_S
         question = write.question(self._proxy.bootstrap_servers)
-        fault = strike.fault if strike else None
         if strike and strike.kind is Kind.FAILING:
             question["failing"] = {"seed": f"{self._seed} {write.mark}", "share": strike.seconds, "least": 4}
-        self._stage.begin(fault, partial(self._strikes, strike))
-        delay_s = fault.delay * self._usual_s[process] if fault else 0.0
-        timer = threading.Timer(delay_s, self._stage.strike_by_chance)
-        if fault and fault.step is None:
-            timer.start()
-        answer = process.ask(question)
-        if timer.is_alive():
-            timer.cancel()
-            timer.join()
-        self._stage.cut_off(0.0)
+        began_s = time.monotonic()
+        with self._armed(strike):
+            answer = self._process.ask(question)
         elapsed_s = time.monotonic() - began_s
         self._restore()
         is_done = answer is not None and answer["error"] is None
         if is_done:
-            self._usual_s[process] = elapsed_s
-        if answer is not None and answer["error"]:
-            self.errors.append(str(answer["error"])[-1500:])
-        if strike is not None:
-            place = self._stage.struck
-            step = fault.step if fault else None
-            after_it = fault.after_it if fault else False
-            self.struck.append(Struck(strike.kind, step, after_it, place.phase if place else None, is_done))
-        told = self.struck[-1].line if strike else "no fault"
+            self._usual_s = elapsed_s
+        elif answer is not None:
+            self.errors.append(str(answer["error"])[-_ERROR_CHARS:])
+        told = self._noted(strike, is_done) if strike else "no fault"
         print(f"{write.mark} of {write.name}, {told}, {is_done=}, {elapsed_s:.1f} s", flush=True)
         return is_done
+
+    @contextlib.contextmanager
+    def _armed(self, strike: Strike | None) -> Iterator[None]:
+        """In here the fault strikes when its moment comes."""
+        fault = strike.fault if strike else None
+        self._stage.begin(fault, partial(self._strikes, strike))
+        timer = threading.Timer(fault.delay * self._usual_s if fault else 0.0, self._stage.strike_by_chance)
+        if fault and fault.step is None:
+            timer.start()
+        yield
+        if timer.is_alive():
+            timer.cancel()
+            timer.join()
+        self._stage.cut_off(0.0)
+
+    def _noted(self, strike: Strike, is_done: bool) -> str:
+        place, fault = self._stage.struck, strike.fault
+        phase = place.phase if place else None
+        self.struck.append(Struck(strike.kind, fault.step, fault.after_it, phase, is_done))
+        return self.struck[-1].line
 
     def _strikes(self, strike: Strike | None, place: Place) -> None:
         """What happens at that moment, in the thread of the connection that is asked on. Raises ``Cut``."""

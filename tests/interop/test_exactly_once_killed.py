@@ -89,7 +89,7 @@ def test_attempts_that_fail_and_those_that_run_twice_at_a_time_double_nothing(
     version: str, tmp_path: Path
 ) -> None:
     needs(version)
-    with KilledWrites(version, tmp_path, 1, SEED, settings=SPECULATING) as writes:
+    with KilledWrites(version, tmp_path, 1, SEED, by_spark=True, settings=SPECULATING) as writes:
         try:
             writes.speculate(RUNS)
             writes.check_by_spark()

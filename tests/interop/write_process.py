@@ -39,14 +39,16 @@ class WriteProcess:
         self._argv = (sys.executable, "-m", *argv)
         self._process: subprocess.Popen[bytes] | None = None
         self._told = b""
-        #: How often it was started.
-        self.starts = 0
+
+    @property
+    def is_running(self) -> bool:
+        """Whether it was started, and was not killed since."""
+        return self._process is not None
 
     def start(self) -> None:
         """Start it where it does not run, and wait until it takes questions."""
         if self._process is not None:
             return
-        self.starts += 1
         pipe = subprocess.PIPE
         with (self._folder / "log").open("ab") as log:
             self._process = subprocess.Popen(

@@ -35,7 +35,7 @@ CASES: Final = (
 )
 #: Of the writes to one broker by forks, how many are written to three, and by Spark.
 OTHERS_SHARE: Final = 4
-TIMEOUT_S: Final = 600 + 60 * RUNS
+TIMEOUT_S: Final = 1200 + 60 * RUNS
 
 
 def needs(version: str) -> None:

@@ -28,7 +28,7 @@ from tests.support.write_driver import ANSWER
 
 _ROOT: Final = Path(__file__).parents[2]
 #: How long it may take to start, to write, and to end, on a machine with other work, seconds.
-PATIENCE_S: Final = 300.0
+PATIENCE_S: Final = 900.0
 
 
 class WriteProcess:

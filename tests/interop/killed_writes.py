@@ -4,7 +4,6 @@ that readers see is checked after each.
     with KilledWrites("4.1.1", folder, nodes=1, seed=1) as writes:
         writes.run(100)
         writes.check_by_spark()
-        writes.told()
 
 With one node its process is killed and started again; of three the one that is asked at that moment, the
 coordinator of the transaction or of its group, is killed or stopped while the others go on.

@@ -17,6 +17,11 @@ others may write to the topic, but not the very same messages, and the topic mus
 compaction). At the end all is read back, which costs that much more: the summary tells what was found there,
 and what is there more often than it should be, which then is a failure.
 
+With --exactly-once all rows are in the topic once, or none is, for readers of read_committed: they are
+written in transactions, from Kafka 0.11 on. --state or --transactional-id names the write: run it again with
+the same arguments, and the input partitioned alike, until the exit code is 0. Nothing is read back, and
+others may write what they like. --state remembers for ever that all is written, brokers for 7 days.
+
 The summary tells how many messages went to which partition, by what the tasks that did the writing counted
 themselves: what others write meanwhile is not in these numbers, and where Spark ran a failed task again, what
 it had written before it failed is in the topic and not in them.
@@ -124,6 +129,17 @@ def add_state(parser: JobParser) -> None:
         f"has written (default: {SETTLE_S:g}), where others write 6 times that; in 0.7 longer than brokers "
         "take to flush",
     )
+    again.add_argument(
+        "--exactly-once",
+        action="store_true",
+        help="write in transactions: all rows are there once, or none is (Kafka 0.11 or later)",
+    )
+    again.add_argument(
+        "--transactional-id",
+        metavar="NAME",
+        help="with --exactly-once: the kafka.transactional.id of this write, which nothing else may have "
+        "(default: one that --state makes up)",
+    )
 
 
 def run(arguments: argparse.Namespace, progress: Progress) -> dict[str, Any]:
@@ -132,6 +148,8 @@ def run(arguments: argparse.Namespace, progress: Progress) -> dict[str, Any]:
         with_topic(connection_options(arguments), arguments.topic),
         state=arguments.state,
         settle_s=arguments.settle_seconds,
+        exactly_once=arguments.exactly_once,
+        transactional_id=arguments.transactional_id,
     )
     columns = columns_of(arguments)
     columns.check(options.schema)

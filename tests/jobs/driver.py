@@ -71,7 +71,12 @@ def ingest(given: dict[str, Any], wait: Wait) -> dict[str, Any]:
 def publish(given: dict[str, Any], wait: Wait) -> dict[str, Any]:
     """The summary of a run."""
     rows = messages(session().read.parquet(given["input"]), MessageColumns(**given["columns"]))
-    options = PublishOptions.parse(given["options"], state=given["state"], settle_s=given["settle_s"])
+    options = PublishOptions.parse(
+        given["options"],
+        state=given["state"],
+        settle_s=given["settle_s"],
+        exactly_once=given.get("exactly_once", False),
+    )
     wait()
     return dict(report(publish_rows(rows, options, Progress(None)), sys.stdout, as_json=True))
 

@@ -24,7 +24,14 @@ from .source_headers import are_from
 
 #: What the job sets itself, or must be sure of.
 _OWN_SOURCE: Final = ("subscribe", "assign", "starting", "ending", "minpartitions", "maxbytesperpartition")
-_OWN_TARGET: Final = ("topic", "acks", "kafka.acks", "kafka.enable.idempotence", "partitioner")
+_OWN_TARGET: Final = (
+    "topic",
+    "acks",
+    "kafka.acks",
+    "kafka.enable.idempotence",
+    "partitioner",
+    "delivery",
+)
 #: Clusters, and the options that name them.
 _NAMED: Final[Mapping[Generation, str]] = MappingProxyType(
     {

@@ -10,6 +10,7 @@ from typing import Final
 from ...errors import OptionError
 from ...model import Generation
 from ...options import ReadOptions, WriteOptions, reading_options
+from ...options.transactions import EXACTLY_ONCE
 from ...source.write_schema import WRITE_SCHEMAS, WriteSchema
 
 #: The option ``acks`` by which each acknowledged row is where a later run finds it.
@@ -17,6 +18,8 @@ _ACKS_FINDABLE: Final[Mapping[Generation, str]] = MappingProxyType(
     {Generation.V07: "verify", Generation.MODERN: "all"}
 )
 _ACKS: Final = ("acks", "kafka.acks")
+#: What arguments of the job tell.
+_OF_TRANSACTIONS: Final = ("delivery", "kafka.transactional.id", "batch")
 
 #: How long logs must stand still before they are compared, seconds: a 0.7 broker flushes after 3 s, and
 #: looks whether it should every 3 s.
@@ -39,10 +42,12 @@ class StateOptions:
 
 @dataclass(frozen=True, slots=True)
 class PublishOptions:
-    """What to write to. ``state`` is None for a run that remembers nothing."""
+    """What to write to. ``state`` is None for a run that remembers nothing. ``transactional_id`` is the name
+    of a write that is there wholly or not at all, empty where the state names it; None for other writes."""
 
     write: WriteOptions
     state: StateOptions | None = None
+    transactional_id: str | None = None
 
     @classmethod
     def parse(
@@ -51,8 +56,19 @@ class PublishOptions:
         *,
         state: str | None = None,
         settle_s: float | None = None,
+        exactly_once: bool = False,
+        transactional_id: str | None = None,
     ) -> PublishOptions:
         """From the options of a write, and arguments of the job. Raises ``OptionError`` (fatal)."""
+        for name in given:
+            if name.lower() in _OF_TRANSACTIONS:
+                raise OptionError(
+                    f"argument --option: {name} is told by --exactly-once and --transactional-id"
+                )
+        if exactly_once:
+            return cls._exactly_once(given, state, settle_s, transactional_id)
+        if transactional_id is not None:
+            raise OptionError("argument --transactional-id goes with --exactly-once")
         write = WriteOptions.parse(given)
         if state is None:
             if settle_s is not None:
@@ -60,6 +76,21 @@ class PublishOptions:
             return cls(write)
         write = _findable(write, is_given=any(name.lower() in _ACKS for name in given))
         return cls(write, _state(write, given, state, SETTLE_S if settle_s is None else settle_s))
+
+    @classmethod
+    def _exactly_once(
+        cls, given: Mapping[str, str], state: str | None, settle_s: float | None, name: str | None
+    ) -> PublishOptions:
+        if state is None and name is None:
+            raise OptionError(
+                "argument --exactly-once: needs --state or --transactional-id, by which the next run finds "
+                "what a killed one left"
+            )
+        if settle_s is not None:
+            raise OptionError("argument --settle-seconds: with --exactly-once nothing is waited for")
+        named = {} if name is None else {"kafka.transactional.id": name}
+        write = WriteOptions.parse({**given, "delivery": EXACTLY_ONCE, **named})
+        return cls(write, None if state is None else _state(write, given, state, SETTLE_S), name or "")
 
     @property
     def schema(self) -> WriteSchema:

@@ -21,7 +21,10 @@ def report(published: Published, stream: TextIO, *, as_json: bool) -> dict[str, 
     summary = summary_of(published.written, with_partitions=as_json)
     if published.found_count is None:
         return summary
-    summary |= {"messages_found": published.found_count, "messages_doubled": published.doubled_count}
+    summary["messages_found"] = published.found_count
+    if published.doubled_count is None:
+        return summary
+    summary["messages_doubled"] = published.doubled_count
     if published.doubled_count and not published.was_done:
         print_summary(summary, as_json=as_json)
         raise DeliveryError(

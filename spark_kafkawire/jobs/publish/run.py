@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from pyspark.sql import DataFrame, SparkSession
@@ -11,6 +11,8 @@ from pyspark.sql.functions import lit
 
 from ...clients.writing.targets import targets_type
 from ...errors import DeliveryError, OptionError, RowError, quoted
+from ...options import WriteOptions
+from ...source.exactly_once import create_exactly_once_writer
 from ...source.writer import KafkaWireBatchWriter, create_writer
 from ..shell.progress import Progress
 from ..spark.hadoop_files import Files
@@ -22,7 +24,7 @@ from .difference import Difference, Survey, survey
 from .options import PublishOptions, StateOptions
 from .state import Done, Publication, PublishState, TopicRows
 from .target_logs import TargetLogs
-from .write import write, write_once
+from .write import write, write_exactly_once, write_once
 from .written import Written
 
 _RUN_AGAIN: Final = "run again with the same --state, which writes what is missing"
@@ -33,7 +35,7 @@ _ROUNDS_MAX: Final = 4
 @dataclass(frozen=True, slots=True)
 class Published:
     """What a run came to: what it has written, how many rows it found there, and how many messages are
-    there too often; the last two are None without a state directory. ``was_done`` by an earlier run."""
+    there too often, each None where that is not known. ``was_done`` by an earlier run."""
 
     written: Sequence[Written]
     found_count: int | None = None
@@ -47,11 +49,72 @@ def publish(rows: DataFrame, options: PublishOptions, progress: Progress) -> Pub
     Raises ``OptionError`` before anything is sent; what a task raises comes as Spark's own error, with a
     state as ``ResumablePublish.run`` tells.
     """
+    if options.transactional_id is not None:
+        return publish_exactly_once(rows, options, options.transactional_id, progress)
     if options.state is not None:
         return ResumablePublish(rows, options, options.state, progress).run()
     writer = create_writer(options.write, rows.schema, overwrite=False)
     with progress.work("writing") as work, watching(rows.sparkSession, work):
         return Published(write(rows, writer))
+
+
+def publish_exactly_once(
+    rows: DataFrame, options: PublishOptions, name: str, progress: Progress
+) -> Published:
+    """Write the rows in transactions, as one; ``name`` is that of the write, empty where the state names it.
+
+    Raises as ``create_exactly_once_writer`` and ``ExactlyOnceWriter.commit``, and where there is a state
+    ``OptionError`` where that is of another publication, ``FileError`` where another run works with it.
+    """
+    spark = rows.sparkSession
+    if options.state is None:
+        return _written_exactly_once(rows, options.write, progress)
+    files, folder = Files(spark), options.state.folder
+    with sole_run(files, [folder]):
+        state = PublishState(files, folder)
+        publication, _ = surveyed(rows, options.write, progress, name)
+        state.begin(publication)
+        if done := state.done():
+            return Published((), done.messages, was_done=True)
+        published = _written_exactly_once(
+            rows, _named(options.write, name or state.transactional_id), progress
+        )
+        state.finish(Done(publication.count, 0))
+        return published
+
+
+def _written_exactly_once(rows: DataFrame, options: WriteOptions, progress: Progress) -> Published:
+    writer = create_exactly_once_writer(options, rows.schema, overwrite=False)
+    with progress.work("writing") as work, watching(rows.sparkSession, work):
+        return Published(*write_exactly_once(rows, writer))
+
+
+def _named(options: WriteOptions, name: str) -> WriteOptions:
+    assert options.transactions is not None
+    return replace(options, transactions=replace(options.transactions, prefix=name, is_named=True))
+
+
+def surveyed(
+    rows: DataFrame, options: WriteOptions, progress: Progress, transactional_id: str | None = None
+) -> tuple[Publication, frozenset[str]]:
+    """What is to be published, and the columns that are null in some row. Raises ``RowError`` (fatal)."""
+    if options.topic is not None:
+        rows = rows.withColumn("topic", lit(options.topic))
+    with progress.work("looking at the rows") as work, watching(rows.sparkSession, work):
+        found = survey(rows)
+    topics = _topics(found, options)
+    return Publication(options.discovery.place, topics, transactional_id), found.columns_with_nulls
+
+
+def _topics(found: Survey, options: WriteOptions) -> dict[str, TopicRows]:
+    topics = {} if options.topic is None else {options.topic: TopicRows(0, "0")}
+    for topic, rows in found.topics.items():
+        if topic is None:
+            raise RowError(f"argument --topic-column: {rows.count} row(s) name no topic; fill it")
+        if fault := targets_type(options).topic_fault(topic):
+            raise RowError(f"argument --topic-column: topic {quoted(topic)}: {fault}")
+        topics[topic] = rows
+    return topics
 
 
 class ResumablePublish:
@@ -111,21 +174,9 @@ class ResumablePublish:
         rows, topic = self._rows, self._options.topic
         if topic is not None:
             rows = rows.withColumn("topic", lit(topic))
-        with self._progress.work("looking at the rows") as work, watching(self._spark, work):
-            found = survey(rows)
-        publication = Publication(self._options.discovery.place, self._topics(found))
+        publication, columns_with_nulls = surveyed(self._rows, self._options, self._progress)
         self._state.begin(publication)
-        return publication, Difference(rows, found.columns_with_nulls, self._schema)
-
-    def _topics(self, found: Survey) -> dict[str, TopicRows]:
-        topics = {} if self._options.topic is None else {self._options.topic: TopicRows(0, "0")}
-        for topic, rows in found.topics.items():
-            if topic is None:
-                raise RowError(f"argument --topic-column: {rows.count} row(s) name no topic; fill it")
-            if fault := targets_type(self._options).topic_fault(topic):
-                raise RowError(f"argument --topic-column: topic {quoted(topic)}: {fault}")
-            topics[topic] = rows
-        return topics
+        return publication, Difference(rows, columns_with_nulls, self._schema)
 
     def _ends(self, writer: KafkaWireBatchWriter, publication: Publication) -> Positions:
         return self._logs.ends([log for topic in publication.topics for log in writer.logs_of(topic)])

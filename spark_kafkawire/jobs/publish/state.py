@@ -47,10 +47,12 @@ class TopicRows:
 
 @dataclass(frozen=True, slots=True)
 class Publication:
-    """All rows, by topic, and the cluster that they go to."""
+    """All rows, by topic, and the cluster that they go to. ``transactional_id`` is None where rows are
+    compared, and else the name of the write, empty where the state names it."""
 
     target: str
     topics: Mapping[str, TopicRows]
+    transactional_id: str | None = None
 
     @property
     def count(self) -> int:
@@ -62,6 +64,11 @@ class Publication:
         place = f"argument --state: {folder} was begun"
         if given.target != self.target:
             raise OptionError(f"{place} for {self.target}, not for {given.target}; give another directory")
+        if given.transactional_id != self.transactional_id:
+            raise OptionError(
+                f"{place} {_way(self.transactional_id)}, not {_way(given.transactional_id)}; go on so, or "
+                "give another directory"
+            )
         for topic in {**self.topics, **given.topics}:
             before, now = self.topics.get(topic), given.topics.get(topic)
             if before != now:
@@ -100,7 +107,13 @@ class PublishState:
         self._files.make_folder(self._folder)
         topics = {topic: [rows.count, rows.checksum] for topic, rows in given.topics.items()}
         self._id = uuid.uuid4().hex
-        self._save("publication.json", {"target": given.target, "topics": topics})
+        named = {} if given.transactional_id is None else {"transactional_id": given.transactional_id}
+        self._save("publication.json", {"target": given.target, "topics": topics, **named})
+
+    @property
+    def transactional_id(self) -> str:
+        """A name for the write that no other publication has."""
+        return f"kafkawire-publish-{self._id}"
 
     def begin_run(self, ends: Positions) -> int:
         """Remember where all logs end that this run may write to; the run's number. Raises ``FileError``
@@ -158,7 +171,15 @@ def _publication(content: Any) -> Publication:
     topics = {
         topic: TopicRows(int(count), str(checksum)) for topic, (count, checksum) in content["topics"].items()
     }
-    return Publication(str(content["target"]), topics)
+    return Publication(str(content["target"]), topics, content.get("transactional_id"))
+
+
+def _way(transactional_id: str | None) -> str:
+    if transactional_id is None:
+        return "without --exactly-once"
+    return (
+        f"with --transactional-id {quoted(transactional_id)}" if transactional_id else "with --exactly-once"
+    )
 
 
 def _shown(rows: TopicRows | None, than: TopicRows | None = None) -> str:

@@ -16,6 +16,7 @@ from pyspark.sql import DataFrame
 
 from ...clients.writing.sender import LogReceipt
 from ...errors import KafkaWireError
+from ...source.exactly_once import ExactlyOnceWriter, TransactionMessage
 from ...source.writer import KafkaWireBatchWriter
 from .written import Written, total
 
@@ -47,6 +48,26 @@ def write_once(rows: DataFrame, writer: KafkaWireBatchWriter) -> list[Written]:
         if outcome.error is not None:
             raise outcome.error
     return total(receipt for outcome in outcomes for receipt in outcome.receipts)
+
+
+def write_exactly_once(rows: DataFrame, writer: ExactlyOnceWriter) -> tuple[list[Written], int]:
+    """The same in transactions that are committed as one: what was written, and how many rows an earlier run
+    of the write has committed. Whatever tasks Spark runs again, of each one attempt counts."""
+
+    def attempt(batches: Iterator[pa.RecordBatch]) -> TransactionMessage:
+        message = writer.write(batches)
+        assert isinstance(message, TransactionMessage)
+        return message
+
+    messages: list[TransactionMessage] = []
+    try:
+        messages = _of_tasks(rows, attempt)
+        writer.commit(messages)
+    except Exception:
+        writer.abort(messages)
+        raise
+    found_count = sum(each.row_count for each in messages if each.transaction is None)
+    return total(receipt for each in messages for receipt in each.receipts), found_count
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import random
+import re
 import signal
 import time
 from collections import Counter
@@ -14,7 +16,12 @@ import pytest
 from pyspark.sql import SparkSession
 
 from spark_kafkawire.broker import EmbeddedCluster
+from spark_kafkawire.clients.writing.modern.transactional.names import attempt_ids
+from spark_kafkawire.cluster.modern.metadata import Metadata
+from spark_kafkawire.cluster.modern.transactions import Transactions
+from spark_kafkawire.options import WriteOptions
 from tests.support import librdkafka
+from tests.support.exactly_once import committed
 from tests.support.lengths import lengths
 from tests.support.noida import NoidaBroker
 from tests.support.polling import poll
@@ -44,16 +51,43 @@ def expected() -> list[int]:
     return [number - (number % EQUAL_EVERY == 0) for number in range(COUNT)]
 
 
+def runs_noted(given: dict[str, Any]) -> int:
+    """Runs that have recorded where the logs end, after which they write."""
+    return len([*Path(given["state"]).glob("run-*.json")])
+
+
+def runs_in_transactions(given: dict[str, Any]) -> int:
+    """Runs of which a task has begun a transaction."""
+    path = Path(given["state"]) / "publication.json"
+    if not path.exists():
+        return 0
+    prefix = f"kafkawire-publish-{json.loads(path.read_text())['publication']}"
+    options = WriteOptions.parse(given["options"])
+    transactions = Transactions(Metadata(options.discovery.bootstrap_servers, options.net), options.net)
+    ids = [each.transactional_id for each in transactions.listed()]
+    pattern = re.compile(attempt_ids(prefix))
+    return len(
+        {id_.removeprefix(prefix).split("-")[2].rpartition(".")[0] for id_ in ids if pattern.fullmatch(id_)}
+    )
+
+
+def await_begun(given: dict[str, Any], before: int, runs_begun: Callable[[dict[str, Any]], int]) -> None:
+    """Wait until one more has, or all is done."""
+    done = Path(given["state"]) / "done.json"
+    poll(lambda: runs_begun(given) > before or done.exists(), "a run to begin", 300.0)
+
+
 def kill_until_done(
     kills_max: int,
     drivers: Drivers,
     arguments: dict[str, Any],
     publication: Callable[[int], dict[str, Any]],
     seed: str,
+    runs_begun: Callable[[dict[str, Any]], int] = runs_noted,
 ) -> int:
     """Kill so many runs at random moments, one publication after the other; how many there were.
 
-    Every other run is killed when it has begun to write, or is about to.
+    Every other run is killed when it has begun to write, or is about to: ``runs_begun`` counts them.
     """
     draw = random.Random(seed)
     kills = number = kills_while_writing = 0
@@ -67,11 +101,11 @@ def kill_until_done(
             # The first two are not killed: the second tells how long the moments are.
             if number > 1 and kills < kills_max:
                 if kills % 2:
-                    await_begun(given, begun)
+                    await_begun(given, begun, runs_begun)
                 time.sleep(draw.uniform(0, writing_s if kills % 2 else whole_run_s))
                 child.signal(signal.SIGKILL)
             elif number <= 1:
-                await_begun(given, begun)
+                await_begun(given, begun, runs_begun)
                 writing_s = -time.monotonic()
             code = drivers.ended(child)
             assert code in (0, -signal.SIGKILL), child.output.read_text()
@@ -84,17 +118,6 @@ def kill_until_done(
         number += 1
     assert kills_while_writing > 0
     return number
-
-
-def runs_begun(given: dict[str, Any]) -> int:
-    """Runs that have recorded where the logs end, after which they write."""
-    return len([*Path(given["state"]).glob("run-*.json")])
-
-
-def await_begun(given: dict[str, Any], before: int) -> None:
-    """Wait until one more has, or all is done."""
-    done = Path(given["state"]) / "done.json"
-    poll(lambda: runs_begun(given) > before or done.exists(), "a run to begin", 300.0)
 
 
 @pytest.mark.timeout(900)
@@ -125,6 +148,30 @@ def test_a_publication_that_is_killed_at_random_moments_is_in_the_topic_once(
         ]
         found = Counter((record.key, record.value, record.headers, record.timestamp_ms) for record in records)
         assert found == wanted
+
+
+@pytest.mark.timeout(900)
+@lengths("kills", short=SHORT, long=LONG)
+def test_a_publication_in_transactions_that_is_killed_at_random_moments_is_in_the_topic_once(
+    kills: int, noida: NoidaBroker, drivers: Drivers, rows: str, tmp_path: Path
+) -> None:
+    topics: list[str] = []
+
+    def publication(number: int) -> dict[str, Any]:
+        topics.append(noida.create_topic(partitions=2))
+        options = {**BATCHES, "kafka.bootstrap.servers": noida.bootstrap_servers, "topic": topics[-1]}
+        return {"options": options, "state": f"{tmp_path}/{number}"}
+
+    arguments = {
+        "input": rows,
+        "columns": {"value": "body", "key": "id"},
+        "settle_s": None,
+        "exactly_once": True,
+    }
+    assert kill_until_done(kills, drivers, arguments, publication, "once", runs_in_transactions) > 2
+    wanted = sorted(b"value %d" % id for id in expected())
+    for topic in topics:
+        assert committed(noida.bootstrap_servers, topic, 2) == wanted
 
 
 @pytest.mark.timeout(900)

@@ -69,6 +69,11 @@ MIGRATE_CASES: Final = [
         "argument --target-option: topic is not for a migration",
     ),
     (
+        "--target-option",
+        [*BOTH, "--topic", "t", "--target-option", "delivery=exactly-once"],
+        "argument --target-option: delivery is not for a migration",
+    ),
+    (
         "--target-options-file",
         [*BOTH, "--topic", "t", "--target-options-file", "not-there"],
         "argument --target-options-file: not-there: No such file",
@@ -105,6 +110,31 @@ PUBLISH_CASES: Final = [
         "--settle-seconds",
         [*INPUT, "--topic", "t", "--state", "s", "--settle-seconds", "0.5"],
         "argument --settle-seconds: '0.5' is not a whole number",
+    ),
+    (
+        "--settle-seconds",
+        [*INPUT, "--topic", "t", "--state", "s", "--exactly-once", "--settle-seconds", "5"],
+        "argument --settle-seconds: with --exactly-once nothing is waited for",
+    ),
+    (
+        "--exactly-once",
+        [*INPUT, "--topic", "t", "--exactly-once"],
+        "argument --exactly-once: needs --state or --transactional-id, by which the next run finds what a ki",
+    ),
+    (
+        "--exactly-once",
+        [*INPUT_07, "--topic", "t", "--exactly-once", "--transactional-id", "a"],
+        "option delivery means nothing to Kafka 0.7",
+    ),
+    (
+        "--transactional-id",
+        [*INPUT, "--topic", "t", "--transactional-id", "a"],
+        "argument --transactional-id goes with --exactly-once",
+    ),
+    (
+        "--option",
+        [*INPUT, "--topic", "t", "--option=delivery=exactly-once"],
+        "argument --option: delivery is told by --exactly-once and --transactional-id",
     ),
     (
         "--settle-seconds",

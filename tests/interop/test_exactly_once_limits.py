@@ -3,22 +3,32 @@ and brokers that cannot do what is asked."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import time
+from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 import pytest
+from confluent_kafka.admin import (  # type: ignore[attr-defined]
+    AclBinding,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    ResourcePatternType,
+    ResourceType,
+)
 
 from spark_kafkawire.broker.java import find_java
 from spark_kafkawire.cluster.modern.metadata import Metadata
 from spark_kafkawire.cluster.modern.transactions import Transactions
-from spark_kafkawire.errors import KafkaWireError, OptionError
+from spark_kafkawire.errors import DeliveryError, KafkaWireError, OptionError
 from spark_kafkawire.options import WriteOptions
 from spark_kafkawire.protocol.modern.list_transactions import ONGOING
 from tests.support import librdkafka
 from tests.support.certificates import Certificates
 from tests.support.exactly_once import OnceWrite, committed
+from tests.support.polling import GRACE_S, poll
 
-from .apache_kafka import ApacheKafka
+from .apache_kafka import USERS, ApacheKafka
 from .conftest import VERSIONS
 from .jars import NoJars, broker_jars
 
@@ -72,6 +82,68 @@ def refusal(write: OnceWrite) -> str:
     return line
 
 
+#: What the write of a topic needs: each right, and the resource as the line names it.
+RIGHTS: Final = {
+    "Write on transactional ids": (ResourceType.TRANSACTIONAL_ID, AclOperation.WRITE),
+    "Read on groups": (ResourceType.GROUP, AclOperation.READ),
+    "Write on topic": (ResourceType.TOPIC, AclOperation.WRITE),
+    "Read on topic": (ResourceType.TOPIC, AclOperation.READ),
+}
+
+
+def allow(kafka: ApacheKafka, name: str, rights: Iterable[str]) -> None:
+    """Let alice do so much to what begins with a name."""
+    prefixed = ResourcePatternType.PREFIXED
+    acls = [
+        AclBinding(kind, name, prefixed, "User:alice", "*", operation, AclPermissionType.ALLOW)
+        for kind, operation in map(RIGHTS.__getitem__, rights)
+    ]
+    admin = AdminClient({"bootstrap.servers": kafka.bootstrap_servers()})
+    for future in admin.create_acls(acls).values():
+        future.result(timeout=GRACE_S)
+
+
+def as_alice(kafka: ApacheKafka, topic: str, **options: str) -> OnceWrite:
+    module = "org.apache.kafka.common.security.plain.PlainLoginModule"
+    login = {
+        "kafka.security.protocol": "SASL_PLAINTEXT",
+        "kafka.sasl.mechanism": "PLAIN",
+        "kafka.sasl.jaas.config": f'{module} required username="alice" password="{USERS["alice"]}";',
+    }
+    servers = kafka.bootstrap_servers("SASL_PLAINTEXT")
+    return OnceWrite(servers, topic, TASKS, {"kafka.transactional.id": topic, **login, **options})
+
+
+@pytest.mark.parametrize("missing", RIGHTS)
+def test_a_right_that_is_missing_is_named_before_there_are_rows(strict: ApacheKafka, missing: str) -> None:
+    topic = topic_of(strict)
+    allow(strict, topic, [right for right in RIGHTS if right != missing])
+    told = refusal(as_alice(strict, topic))
+    assert told.startswith(f"option delivery: exactly-once needs the right {missing} "), told
+    assert f"'{topic}'" in told
+    assert USERS["alice"] not in told
+    allow(strict, topic, [missing])
+    poll(lambda: is_written(as_alice(strict, topic)), "the right is known to the broker")
+    assert committed(strict.bootstrap_servers(), topic, 2) == [b"a", b"b"]
+
+
+def is_written(write: OnceWrite) -> bool:
+    try:
+        write.run()
+    except OptionError:
+        return False
+    return True
+
+
+def test_rights_on_what_begins_with_the_name_are_enough(strict: ApacheKafka) -> None:
+    topic = topic_of(strict)
+    allow(strict, topic, RIGHTS)
+    write = as_alice(strict, topic)
+    poll(lambda: is_written(write), "the rights are known to the broker")
+    as_alice(strict, topic, batch="2").run()
+    assert committed(strict.bootstrap_servers(), topic, 2) == [b"a", b"a", b"b", b"b"]
+
+
 def test_in_two_phases_no_timeout_ends_a_transaction(strict: ApacheKafka) -> None:
     topic = topic_of(strict)
     write = in_two_phases(strict, topic)
@@ -101,3 +173,41 @@ def test_the_next_run_ends_what_no_timeout_does(strict: ApacheKafka) -> None:
 def test_brokers_that_have_no_two_phase_commits_are_told_of_before_rows(kafka: ApacheKafka) -> None:
     told = refusal(in_two_phases(kafka, topic_of(kafka)))
     assert told.startswith("option twoPhaseCommit: brokers need InitProducerId 6, which Kafka from 4.1 on se")
+
+
+def test_a_task_that_takes_too_long_is_told_twice_and_ends_in_one_line(
+    strict: ApacheKafka, caplog: pytest.LogCaptureFixture
+) -> None:
+    topic = topic_of(strict)
+    options = {"kafka.transactional.id": topic, "kafka.transaction.timeout.ms": "3000"}
+    write = OnceWrite(strict.bootstrap_servers(), topic, TASKS, options)
+    made = write.writer()
+
+    def told() -> list[str]:
+        return [
+            message for message in caplog.messages if " are used up, and the task has more rows" in message
+        ]
+
+    def is_open() -> bool:
+        listed = transactions_of(strict).listed((ONGOING,))
+        return any(each.transactional_id.startswith(topic) for each in listed)
+
+    def rows() -> Iterator[list[tuple[bytes, int]]]:
+        # More than is gathered for one request, so that it is in the log.
+        yield [(b"v" * 500_000, 0)] * 4
+        poll(is_open, "the transaction has begun")
+        deadline_s = time.monotonic() + GRACE_S
+        while len(told()) < 2 and time.monotonic() < deadline_s:
+            yield [(b"v", 0)]
+        poll(lambda: not is_open(), "the broker has aborted the transaction")
+        yield [(b"late", 0)]
+
+    with pytest.raises(DeliveryError) as error:
+        write.message_of(made, 0, rows())
+    assert [line[:4] for line in told()] == ["50 %", "90 %"]
+    assert all("kafka.transaction.timeout.ms=3000" in line for line in told())
+    line = str(error.value)
+    assert line.isprintable()
+    assert "kafka.transaction.timeout.ms=3000" in line, line
+    made.abort([None, None, None])
+    assert committed(strict.bootstrap_servers(), topic, 2) == []

@@ -81,9 +81,14 @@ class OnceWrite:
 
     def message(self, made: ExactlyOnceWriter, number: int) -> Any:
         """What one attempt of a task tells the driver."""
+        return self.message_of(made, number, iter([self.tasks[number]]))
+
+    def message_of(
+        self, made: ExactlyOnceWriter, number: int, batches: Iterator[Sequence[tuple[bytes, int]]]
+    ) -> Any:
+        """The same of a task whose rows come batch by batch."""
         with as_task(Task(number)):
-            told = travelled(made).write(iter([_rows(self.tasks[number])]))
-        return travelled(told)
+            return travelled(travelled(made).write(map(_rows, batches)))
 
     def run(self) -> None:
         """All of it. Raises what it raises, after Spark's abort where that follows."""

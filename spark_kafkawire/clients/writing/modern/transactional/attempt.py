@@ -8,9 +8,10 @@ sender.transaction              # for the driver; None where nothing was sent
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from typing import Final, Self
 
 import pyarrow as pa
@@ -50,7 +51,8 @@ class AttemptSender:
         self._timeout_s = timeout_ms / 1000
         self._producer: Producer | None = None
         self._began_s = 0.0
-        self._left_to_tell = [] if in_two_phases else list(_TOLD_AT)
+        self._ends_in_time = not in_two_phases
+        self._left_to_tell = list(_TOLD_AT) if self._ends_in_time else []
         self._topic = ""
         self.row_count = 0
         self._size = 0
@@ -70,15 +72,17 @@ class AttemptSender:
         self._size += _payload_size(records)
         if self._producer is not None:
             self._tell_time()
-            self._producer.add(log, records)
+            with self._telling_age():
+                self._producer.add(log, records)
 
     def finish(self) -> tuple[LogReceipt, ...]:
         """Send what is left, and put the batch into the transaction. Raises as ``add``."""
         if self._task.step is TaskStep.BEGIN:
             return ()
-        receipts = self._producer.finish() if self._producer else ()
-        self._task = self._task.wrote(self.row_count, self._size, self._topic)
-        self._advance()
+        with self._telling_age():
+            receipts = self._producer.finish() if self._producer else ()
+            self._task = self._task.wrote(self.row_count, self._size, self._topic)
+            self._advance()
         return receipts
 
     def __enter__(self) -> Self:
@@ -118,6 +122,20 @@ class AttemptSender:
     def _asked(self) -> None:
         while (request := self._task.request()) is not None:
             self._task = self._task.answered(self._asker.answer(request))
+
+    @contextlib.contextmanager
+    def _telling_age(self) -> Iterator[None]:
+        """An error of a transaction that has had its time says so: brokers say only that it is over."""
+        try:
+            yield
+        except DeliveryError as error:
+            age_s = time.monotonic() - self._began_s
+            if not self._ends_in_time or age_s < self._timeout_s:
+                raise
+            raise error.advised(
+                f"the task has had its transaction for {age_s:.1f} s, and kafka.transaction.timeout.ms="
+                f"{round(1000 * self._timeout_s)} lets brokers abort it before: raise that, or write less"
+            ) from error
 
     def _tell_time(self) -> None:
         used = (time.monotonic() - self._began_s) / self._timeout_s

@@ -30,6 +30,7 @@ from .driver import Driver
 from .names import attempt_ids, driver_id
 from .records import BatchId, Decision
 from .requests import Begin, Refused
+from .rights import check_rights, refused_id
 from .steps import DriverStep, Write
 
 _log = logging.getLogger("spark_kafkawire")
@@ -60,15 +61,24 @@ class Conductor:
         """Take the name over, finish what was decided before, and sweep away what was not. ``batch`` is None
         for streams, which sweep when a batch is done.
 
-        Raises ``OptionError`` (fatal) for brokers without transactions, a timeout that is too long, records
-        of others, and a batch that may not be written now; ``DeliveryError`` where brokers fail.
+        Raises ``OptionError`` (fatal) for brokers without transactions, rights that the user lacks, a timeout
+        that is too long, records of others, and a batch that may not be written now; ``DeliveryError`` where
+        brokers fail.
         """
         assert options.transactions is not None
         prefix = options.transactions.prefix
         metadata = Metadata(options.discovery.bootstrap_servers, options.net)
-        timeout_ms = _timeout_ms(options, Transactions(metadata, options.net), driver_id(prefix))
+        try:
+            timeout_ms = _timeout_ms(options, Transactions(metadata, options.net), driver_id(prefix))
+        except BrokerError as error:
+            if error.code != ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED:
+                raise
+            raise refused_id(prefix, error) from error
         conductor = cls(options, Driver.begin(prefix), timeout_ms)
         conductor._run(conductor._asker(metadata))
+        # Who has written to the topic under this name had the rights.
+        if conductor.last is None or conductor.last.topic != options.topic:
+            check_rights(metadata, options.net, prefix, options.topic)
         if conductor._driver.step is DriverStep.FAILED:
             raise DeliveryError(conductor._driver.failure)
         if batch is not None and (fault := conductor._driver.fault_of(batch)):

@@ -74,11 +74,11 @@ class Transactions:
         self._net = net
         self._coordinators = Coordinators(metadata, net)
 
-    def locate(self, transactional_id: str, group_id: str) -> None:
-        """Look for both coordinators at once."""
-        self._coordinators.locate(
-            [_coordinator_of(transactional_id), FindCoordinatorRequest.for_group(group_id)]
-        )
+    def locate(self, transactional_ids: Iterable[str], group_ids: Iterable[str] = ()) -> None:
+        """Look for all their coordinators at once; who is not found so is looked for when it is needed."""
+        transactions = map(_coordinator_of, transactional_ids)
+        groups = map(FindCoordinatorRequest.for_group, group_ids)
+        self._coordinators.locate([*transactions, *groups])
 
     def begin(self, transactional_id: str, timeout_ms: int, *, two_phase_commit: bool = False) -> Transaction:
         """Take the id over: what is open under it is aborted, and whoever had it is fenced."""

@@ -96,7 +96,7 @@ class AttemptSender:
             self._asked()
 
     def _begin(self) -> None:
-        self._asker.transactions.locate(self._task.id, self._task.group)
+        self._asker.transactions.locate([self._task.id], [self._task.group])
         self._advance()
         self._began_s = time.monotonic()
         if self._task.step is TaskStep.WRITE:

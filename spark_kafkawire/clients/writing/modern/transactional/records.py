@@ -127,9 +127,10 @@ class Decision:
         return f"batch {self.batch} {fault}; {OTHER_ROWS}"
 
     def may_hold(self, batch: BatchId) -> bool:
-        """Whether rows of a batch may be there after this: a later decision is about other rows, and before
-        one nothing is committed. A batch of a name that is before the last one is not to be written."""
-        return batch.name == self.batch.name and batch.number <= self.batch.number
+        """Whether tasks are to look what they hold: rows of the batch may be there; or it is not to be
+        written after this, which the driver would find when all is sent. Nothing is committed before a
+        decision about it, and after a later one it is another write."""
+        return batch == self.batch or batch.fault_after(self.batch) is not None
 
     def finished(self, lost: int) -> Decision:
         """The decision after all its transactions were ended, but for those that are lost."""

@@ -30,7 +30,6 @@ from ...net.client import Client
 from ...net.pool import POOL, Pool
 from ...net.transport import Deadline
 from ...options import NetOptions
-from ...protocol.connection import Reply
 from ...protocol.modern import METADATA
 from ...protocol.modern.error_codes import ErrorCode, broker_error
 from ...protocol.modern.metadata import MetadataReply, MetadataRequest, MetadataRequestTopic
@@ -143,9 +142,8 @@ class Metadata:
         """The reply's body to a request that any broker can answer."""
         return self._retried(lambda: self._ask(lambda client: client.request(request)))
 
-    def ask_in_turn(self, requests_of: Callable[[Client], Iterable[object]]) -> list[Reply]:
-        """The replies to requests that any broker can answer, sent one behind the other; what they are may
-        depend on the versions of the one that is asked."""
+    def ask_in_turn(self, requests_of: Callable[[Client], Iterable[object]]) -> list[Any]:
+        """The replies to such requests, sent one behind the other; the broker's versions may choose them."""
         return self._retried(lambda: self._ask(lambda client: list(client.pipeline(requests_of(client)))))
 
     def connect(self) -> None:

@@ -138,6 +138,7 @@ class _Asking:
     ) -> tuple[OpenTransaction, ...]:
         """Those that are open, the oldest first."""
         ids = [id_ for id_, state in known.items() if state in _OPEN]
+        self._transactions.locate(ids)
         decided = {
             (each.id, each.producer_id, each.epoch)
             for decision in decisions.values()

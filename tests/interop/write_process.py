@@ -181,10 +181,10 @@ class ForkedWrites(WriteProcess):
         return None if answer and "killed" in answer else answer
 
     def kill_driver(self) -> None:
-        """End the process of the write."""
+        """End the process of the write, and what it does itself: a driver's commit dies with it."""
         if self._driver:
             with contextlib.suppress(ProcessLookupError):
-                os.kill(self._driver, signal.SIGKILL)
+                os.killpg(self._driver, signal.SIGKILL)
 
     def _heard(self, line: str) -> dict[str, Any] | None:
         if line.startswith(DRIVER):

@@ -5,7 +5,8 @@ attempts of tasks, commit and abort run in a process each, two attempts at a tim
 
 Questions and answers are those of ``write_driver``, which has a real Spark and needs as many processor
 seconds for one driver that was killed as this for a hundred. ``DRIVER`` and its process id are told before
-the answer, which is ``{"killed": true}`` where somebody killed that; its tasks go on then while they can.
+the answer, which is ``{"killed": true}`` where somebody killed that process group: planning and commit run in
+it, the tasks do not, and go on then while they can.
 """
 
 from __future__ import annotations
@@ -91,6 +92,7 @@ def main() -> None:
 
 
 def _driven(asked: dict[str, Any]) -> dict[str, Any]:
+    os.setpgid(0, 0)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         made = Forked(lambda: KafkaWireDataSource(asked["write"]).writer(_SCHEMA, False)).result()
@@ -133,6 +135,7 @@ def _run_tasks(made: Any, asked: dict[str, Any], messages: list[Any]) -> None:
 
 def _attempt(made: Any, asked: dict[str, Any], task: int, attempt: int) -> Callable[[], Any]:
     def work() -> Any:
+        os.setpgid(0, 0)
         first = task * asked["rows"]
         values = [f"{asked['mark']} {first + number}".encode() for number in range(asked["rows"])]
         batches = [

@@ -53,8 +53,6 @@ SPECULATING: Final = {
     "spark.speculation.multiplier": "1.1",
     "spark.speculation.minTaskRuntime": "100ms",
 }
-#: How long the first attempt of a task waits between its rows there, seconds.
-_SLOW_S: Final = 3.0
 #: What a write takes that is the first of its Spark, seconds.
 _COLD_S: Final = 4.0
 #: What is kept of an error.
@@ -94,6 +92,7 @@ class KilledWrites:
     ) -> None:
         self._seed = f"{seed} {version} {nodes}{' Spark' * by_spark}"
         self._by_spark = by_spark
+        self._folder = folder
         self._nodes = nodes
         self._cluster = ApacheCluster(version, folder, nodes)
         self._stage = Stage()
@@ -139,13 +138,17 @@ class KilledWrites:
                 ) from error
 
     def speculate(self, writes: int) -> None:
-        """So many writes of which tasks fail at random, and an attempt is so slow that another one begins."""
+        """So many writes of which tasks fail at random, and in every second one an attempt is so slow that
+        another one begins."""
         for number in range(writes):
             write = Write(TOPIC, f"{number}", tasks=4, rows=20)
-            failing = {"seed": f"{self._seed} {number}", "share": 0.25, "least": 4}
             question = write.question(self._proxy.bootstrap_servers)
+            if number % 2:
+                question["failing"] = {"seed": f"{self._seed} {number}", "share": 0.4, "least": 4}
+            else:
+                question["rivalled"] = str(self._folder / f"rival-{number}")
             self._stage.begin(None, lambda _: None)
-            answer = self._spark.ask({**question, "failing": failing, "slow": _SLOW_S})
+            answer = self._spark.ask(question)
             assert answer is not None
             if answer["error"] is not None:  # four attempts of one task have failed
                 self.errors.append(answer["error"][-_ERROR_CHARS:])
@@ -153,7 +156,7 @@ class KilledWrites:
                 assert self._attempt(write, None), self.errors[-1]
             self._there |= write.values
             self._check()
-            self.tally["attempts beyond one of each task"] += len(self._stage.begun) - write.tasks
+            self.tally["attempts beyond one of each task"] += max(0, len(self._stage.begun) - write.tasks)
             self.tally["writes that ended"] += 1
 
     def check_by_spark(self) -> None:

@@ -10,8 +10,8 @@ gets one on stdout that begins with ``ANSWER``:
 
 The rows of a write are ``MARK 0``, ``MARK 1`` and so on. With ``"failing": {"seed": S, "share": 0.4,
 "least": 3}`` attempts of tasks before their third fail, each before its first row, between two of them, or
-after its last one, as the seed says; with ``"slow": SECONDS`` the first attempt of the first task waits so
-long between two rows.
+after its last one, as the seed says; with ``"rivalled": FILE`` the first attempt of the first task waits
+between two rows until another one, which makes the file, has come so far.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ import random
 import sys
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, Final
 
 import pyarrow as pa
@@ -34,6 +35,8 @@ from tests.support.local_spark import local_spark
 ANSWER: Final = "ANSWER "
 #: Rows of a batch that a task gets: it takes some of them.
 BATCH_ROWS: Final = 5
+#: How long an attempt waits for its rival, and between two looks, seconds.
+_RIVAL_S, _POLL_S = 300.0, 0.02
 
 
 def main(home: str, settings: dict[str, str]) -> None:
@@ -62,8 +65,8 @@ def _write(spark: SparkSession, asked: dict[str, Any]) -> dict[str, Any]:
     frame = frame.selectExpr(f"concat('{asked['mark']} ', id) value")
     if "failing" in asked:
         frame = _failing(frame, **asked["failing"])
-    if "slow" in asked:
-        frame = _slow(frame, asked["slow"])
+    if "rivalled" in asked:
+        frame = _rivalled(frame, asked["rivalled"])
     try:
         frame.write.format("kafkawire").mode("append").options(**asked["write"]).save()
     except (PySparkException, Py4JError) as error:
@@ -92,17 +95,20 @@ def _failing(frame: DataFrame, seed: str, share: float, least: int) -> DataFrame
     return frame.mapInArrow(some_fail, frame.schema)
 
 
-def _slow(frame: DataFrame, seconds: float) -> DataFrame:
-    """The rows, for the last ones of which the first attempt of the first task waits."""
+def _rivalled(frame: DataFrame, mark: str) -> DataFrame:
+    """The rows, for the last ones of which the first attempt of the first task waits until another attempt of
+    it has them: both then write at the same time."""
 
     def waits(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         context = TaskContext.get()
         assert context is not None
-        is_slow = (context.partitionId(), context.attemptNumber()) == (0, 0)
+        is_first, waits_until_s = context.attemptNumber() == 0, time.monotonic() + _RIVAL_S
         for number, batch in enumerate(batches):
-            if is_slow and number:
-                time.sleep(seconds)
-                is_slow = False
+            if context.partitionId() == 0 and not is_first:
+                Path(mark).touch()
+            while context.partitionId() == 0 and number and not Path(mark).exists():
+                assert time.monotonic() < waits_until_s, "no other attempt of this task begins"
+                time.sleep(_POLL_S)
             yield batch
 
     return frame.mapInArrow(waits, frame.schema)

@@ -35,7 +35,7 @@ class Step(enum.Enum):
     READ = "the driver reads what was decided"
     SWEEP = "what is open is listed"
     BEGIN = "an attempt begins its transaction, or one of an earlier run is begun anew"
-    TASK_READ = "an attempt reads what its task has committed"
+    TASK_READ = "an attempt of a write that is run again reads what its task has committed"
     JOIN = "partitions are added to a transaction"
     ROWS = "rows are sent"
     HOLD = "an attempt puts its record into its transaction"
@@ -43,7 +43,7 @@ class Step(enum.Enum):
     DECIDE = "the decision is put into the driver's transaction"
     DECISION = "the decision is committed"
     FINISH = "a task's transaction is committed"
-    COMPLETE = "and again, to know that it is complete"
+    COMPLETE = "and again, or it is described, to know that it is complete"
     MARK = "the note that all is done is put into the driver's transaction"
     DONE = "that note is committed"
     ABORT = "a transaction is aborted"
@@ -178,6 +178,8 @@ class Stage:
         is_decided = self.phase in (Phase.BETWEEN, Phase.AFTER)
         if api is modern.END_TXN:
             return self._step_of_end(request, is_driver, is_decided)
+        if api is modern.DESCRIBE_TRANSACTIONS:
+            return Step.COMPLETE if is_decided else Step.CHECK
         if api in (modern.TXN_OFFSET_COMMIT, modern.ADD_OFFSETS_TO_TXN) and is_driver:
             return Step.MARK if is_decided else Step.DECIDE
         if is_driver:
@@ -199,7 +201,6 @@ _OF_TASKS: Final = {
     modern.ADD_OFFSETS_TO_TXN: Step.HOLD,
     modern.TXN_OFFSET_COMMIT: Step.HOLD,
     modern.PRODUCE: Step.ROWS,
-    modern.DESCRIBE_TRANSACTIONS: Step.CHECK,
     modern.LIST_TRANSACTIONS: Step.SWEEP,
 }
 _OF_DRIVER: Final = {modern.INIT_PRODUCER_ID: Step.TAKE_OVER, modern.OFFSET_FETCH: Step.READ}

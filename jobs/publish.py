@@ -129,6 +129,11 @@ def add_state(parser: JobParser) -> None:
         f"has written (default: {SETTLE_S:g}), where others write 6 times that; in 0.7 longer than brokers "
         "take to flush",
     )
+    add_transactions(again)
+
+
+def add_transactions(again: argparse._ArgumentGroup) -> None:
+    """The arguments for a write that is there wholly or not at all."""
     again.add_argument(
         "--exactly-once",
         action="store_true",

@@ -212,7 +212,8 @@ def _name_of(request: Any) -> str:
         if name := getattr(request, field, None):
             return str(name)
     groups = getattr(request, "groups", None) or ()
-    return str(groups[0].group_id) if groups else ""
+    # DescribeGroups, which slow brokers are asked while they tell their versions, has plain names.
+    return str(getattr(groups[0], "group_id", groups[0])) if groups else ""
 
 
 class StagedView(KafkaView):

@@ -19,6 +19,7 @@ import pytest
 from spark_kafkawire.broker.java import find_java
 from spark_kafkawire.errors import OptionError
 
+from .drawn_faults import Kind
 from .jars import NoJars, broker_jars, connector_jars
 from .killed_writes import SPECULATING, KilledWrites, Struck
 
@@ -64,6 +65,8 @@ def show(writes: KilledWrites, title: str) -> None:
 
 
 def _phase_of(struck: Struck) -> str:
+    if struck.kind is Kind.FAILING:
+        return "while rows are made"
     return struck.phase.value if struck.phase else "(the write was over before)"
 
 

@@ -212,7 +212,8 @@ def _name_of(request: Any) -> str:
         if name := getattr(request, field, None):
             return str(name)
     groups = getattr(request, "groups", None) or ()
-    # DescribeGroups, which slow brokers are asked while they tell their versions, has plain names.
+    # DescribeGroups has their names (slow brokers are asked it while they tell their versions), OffsetFetch
+    # what is asked of each.
     return str(getattr(groups[0], "group_id", groups[0])) if groups else ""
 
 

@@ -16,7 +16,7 @@ import random
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -42,17 +42,6 @@ PARTITIONS: Final = 3
 RUNS_MAX: Final = 8
 #: Two cores; an attempt that fails is one of four.
 SETTINGS: Final = {"spark.master": "local[2,4]"}
-#: Two executors, as a Spark without any never runs a task twice at a time, and who is slow has a rival soon.
-SPECULATING: Final = {
-    "spark.master": "local-cluster[2,1,1024]",
-    "spark.executor.memory": "512m",
-    "spark.task.maxFailures": "4",
-    "spark.speculation": "true",
-    "spark.speculation.interval": "100ms",
-    "spark.speculation.quantile": "0.5",
-    "spark.speculation.multiplier": "1.1",
-    "spark.speculation.minTaskRuntime": "100ms",
-}
 #: What a write takes that is the first of its Spark, seconds.
 _COLD_S: Final = 4.0
 #: What is kept of an error.
@@ -88,18 +77,16 @@ class KilledWrites:
         seed: int,
         *,
         by_spark: bool = False,
-        settings: Mapping[str, str] = SETTINGS,
     ) -> None:
         self._seed = f"{seed} {version} {nodes}{' Spark' * by_spark}"
         self._by_spark = by_spark
-        self._folder = folder
         self._nodes = nodes
         self._cluster = ApacheCluster(version, folder, nodes)
         self._stage = Stage()
         upstreams = [Upstream(str(node), port, "kafka") for node, port in enumerate(self._cluster.ports)]
         self._proxy = StagedProxy(upstreams, self._stage)
         (folder / "spark").mkdir()
-        self._spark = SparkWrites(folder / "spark", {**settings, "spark.jars": _jars()})
+        self._spark = SparkWrites(folder / "spark", {**SETTINGS, "spark.jars": _jars()})
         self._forks = ForkedWrites(folder)
         self._exits = contextlib.ExitStack()
         self._starting: list[threading.Thread] = []
@@ -136,28 +123,6 @@ class KilledWrites:
                 raise AssertionError(
                     f"run {number} of {self._seed}: {error}\n{heard}\n{self.errors[-3:]}"
                 ) from error
-
-    def speculate(self, writes: int) -> None:
-        """So many writes of which tasks fail at random, and in every second one an attempt is so slow that
-        another one begins."""
-        for number in range(writes):
-            write = Write(TOPIC, f"{number}", tasks=4, rows=20)
-            question = write.question(self._proxy.bootstrap_servers)
-            if number % 2:
-                question["failing"] = {"seed": f"{self._seed} {number}", "share": 0.4, "least": 4}
-            else:
-                question["rivalled"] = str(self._folder / f"rival-{number}")
-            self._stage.begin(None, lambda _: None)
-            answer = self._spark.ask(question)
-            assert answer is not None
-            if answer["error"] is not None:  # four attempts of one task have failed
-                self.errors.append(answer["error"][-_ERROR_CHARS:])
-                self.tally["writes that failed and were run again"] += 1
-                assert self._attempt(write, None), self.errors[-1]
-            self._there |= write.values
-            self._check()
-            self.tally["attempts beyond one of each task"] += max(0, len(self._stage.begun) - write.tasks)
-            self.tally["writes that ended"] += 1
 
     def check_by_spark(self) -> None:
         """Spark's own connector sees the same as confluent-kafka did after each run, and nothing is open."""

@@ -21,7 +21,7 @@ from spark_kafkawire.errors import OptionError
 
 from .drawn_faults import Kind
 from .jars import NoJars, broker_jars, connector_jars
-from .killed_writes import SPECULATING, KilledWrites, Struck
+from .killed_writes import KilledWrites, Struck
 
 RUNS: Final = int(os.environ.get("KAFKAWIRE_EXACTLY_ONCE_RUNS", "4"))
 SEED: Final = int(os.environ.get("KAFKAWIRE_EXACTLY_ONCE_SEED", "1"))
@@ -84,18 +84,3 @@ def test_writes_that_faults_strike_are_there_once_or_not_at_all(
             writes.check_by_spark()
         finally:
             show(writes, title)
-
-
-@pytest.mark.timeout(TIMEOUT_S)
-@pytest.mark.parametrize("version", sorted({version for version, _, by_spark in CASES if by_spark}))
-def test_attempts_that_fail_and_those_that_run_twice_at_a_time_double_nothing(
-    version: str, tmp_path: Path
-) -> None:
-    needs(version)
-    with KilledWrites(version, tmp_path, 1, SEED, by_spark=True, settings=SPECULATING) as writes:
-        try:
-            writes.speculate(RUNS)
-            writes.check_by_spark()
-        finally:
-            show(writes, f"Apache Kafka {version}, speculation, seed {SEED}")
-    assert writes.tally["attempts beyond one of each task"] >= 1

@@ -10,8 +10,7 @@ gets one on stdout that begins with ``ANSWER``:
 
 The rows of a write are ``MARK 0``, ``MARK 1`` and so on. With ``"failing": {"seed": S, "share": 0.4,
 "least": 3}`` attempts of tasks before their third fail, each before its first row, between two of them, or
-after its last one, as the seed says; with ``"rivalled": FILE`` the first attempt of the first task waits
-between two rows until another one, which makes the file, has come so far.
+after its last one, as the seed says.
 """
 
 from __future__ import annotations
@@ -19,9 +18,7 @@ from __future__ import annotations
 import json
 import random
 import sys
-import time
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any, Final
 
 import pyarrow as pa
@@ -35,8 +32,6 @@ from tests.support.local_spark import local_spark
 ANSWER: Final = "ANSWER "
 #: Rows of a batch that a task gets: it takes some of them.
 BATCH_ROWS: Final = 5
-#: How long an attempt waits for its rival, and between two looks, seconds.
-_RIVAL_S, _POLL_S = 300.0, 0.02
 
 
 def main(home: str, settings: dict[str, str]) -> None:
@@ -65,8 +60,6 @@ def _write(spark: SparkSession, asked: dict[str, Any]) -> dict[str, Any]:
     frame = frame.selectExpr(f"concat('{asked['mark']} ', id) value")
     if "failing" in asked:
         frame = _failing(frame, **asked["failing"])
-    if "rivalled" in asked:
-        frame = _rivalled(frame, asked["rivalled"])
     try:
         frame.write.format("kafkawire").mode("append").options(**asked["write"]).save()
     except (PySparkException, Py4JError) as error:
@@ -93,25 +86,6 @@ def _failing(frame: DataFrame, seed: str, share: float, least: int) -> DataFrame
             raise RuntimeError("this attempt fails after its last row")
 
     return frame.mapInArrow(some_fail, frame.schema)
-
-
-def _rivalled(frame: DataFrame, mark: str) -> DataFrame:
-    """The rows, for the last ones of which the first attempt of the first task waits until another attempt of
-    it has them: both then write at the same time."""
-
-    def waits(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        context = TaskContext.get()
-        assert context is not None
-        is_first, waits_until_s = context.attemptNumber() == 0, time.monotonic() + _RIVAL_S
-        for number, batch in enumerate(batches):
-            if context.partitionId() == 0 and not is_first:
-                Path(mark).touch()
-            while context.partitionId() == 0 and number and not Path(mark).exists():
-                assert time.monotonic() < waits_until_s, "no other attempt of this task begins"
-                time.sleep(_POLL_S)
-            yield batch
-
-    return frame.mapInArrow(waits, frame.schema)
 
 
 if __name__ == "__main__":

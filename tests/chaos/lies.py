@@ -224,6 +224,7 @@ class NotKnown:
 _REPORTED: Final = "a report shows what the broker says, and nothing else that is asked depends on it"
 _ITS_GROUPS: Final = "which groups there are, and what is in them, only their coordinator knows"
 _IDENTITY_PLACE: Final = list(OFFERED).index(modern.INIT_PRODUCER_ID.key)
+_LED_GROUPS_PLACE: Final = list(OFFERED).index(modern.CONSUMER_GROUP_DESCRIBE.key)
 _ITS_TRANSACTIONS: Final = "which transactions are open, and whose, only their coordinator knows"
 NOT_TO_BE_KNOWN: Final = (
     NotKnown(
@@ -257,6 +258,13 @@ NOT_TO_BE_KNOWN: Final = (
         "a broker need not have idempotent producers, and the write warns that it goes without",
         f"write ApiVersions newest api_keys.{_IDENTITY_PLACE}.api_key: max, always",
         exchanges=("write",),
+    ),
+    NotKnown(
+        "ApiVersions",
+        ("api_keys", "api_key", "min_version", "max_version"),
+        "brokers before 3.7 lead no groups themselves, and nobody is in those",
+        f"report ApiVersions newest api_keys.{_LED_GROUPS_PLACE}.api_key: max, always",
+        exchanges=("report",),
     ),
     NotKnown(
         "Metadata",

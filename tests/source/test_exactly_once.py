@@ -147,7 +147,7 @@ def test_of_two_runs_of_one_name_the_one_that_began_first_gives_way(noida: Noida
     told = [write.message(first, number) for number in range(3)]
     second = OnceWrite(noida.bootstrap_servers, topic, OTHERS, named(f"two-{topic}", "2"))
     later = second.writer()
-    with pytest.raises(DeliveryError, match="nothing of the write is there"):
+    with pytest.raises(DeliveryError, match="nothing that this run wrote is there"):
         first.commit(told)
     later.commit([second.message(later, number) for number in range(3)])
     assert seen(noida, topic) == [b"x", b"y"]

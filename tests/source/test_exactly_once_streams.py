@@ -58,7 +58,7 @@ def test_a_batch_whose_tasks_all_failed_leaves_nothing_open(
     batch.message(made, 0)  # what it told was lost with its process
     with caplog.at_level(logging.WARNING, "spark_kafkawire"):
         batch.writer().abort([None, None, None], 3)
-    assert "the write failed: nothing of it is there" in caplog.text
+    assert "the write failed: nothing that this run wrote is there" in caplog.text
     assert "stays in the logs" not in caplog.text
     # Readers would wait for what is open.
     query.batch(3, [[(b"x", 0)], [(b"y", 1)]]).run_it()
@@ -194,7 +194,7 @@ def test_a_batch_that_fails_is_not_taken_for_one_before_of_the_same_ids(
     messages = batch.messages()
     with caplog.at_level(logging.WARNING, "spark_kafkawire"):
         batch.writer().abort([*messages[:2], None], 5)
-    assert "the write failed: nothing of it is there" in caplog.text
+    assert "the write failed: nothing that this run wrote is there" in caplog.text
     query.batch(5, [[(b"x", 0)], [(b"y", 1)], []], run="later").run_it()
     assert query.seen() == [*VALUES, b"x", b"y"]
 

@@ -119,7 +119,7 @@ def check_that_force_ends_a_write_that_runs(job: TransactionsJob) -> None:
     made = write.writer()
     messages = [write.message(made, number) for number in range(3)]
     assert len(job.ended(topic)["aborted"]) == 2
-    with pytest.raises(DeliveryError, match=r"is not open any more: .*nothing of the write is there"):
+    with pytest.raises(DeliveryError, match=r"is not open any more: .*nothing that this run wrote is there"):
         made.commit(messages)
     assert committed(job.bootstrap_servers, topic, PARTITIONS) == []
     write.run()

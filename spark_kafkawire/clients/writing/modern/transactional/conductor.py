@@ -111,7 +111,7 @@ class Conductor:
         metadata = self._run_anew()
         step, failure = self._driver.step, self._driver.failure
         if step is DriverStep.ABORTED:
-            raise DeliveryError(f"{failure}; nothing of the write is there")
+            raise DeliveryError(f"{failure}; nothing that this run wrote is there")
         if step is not DriverStep.DONE:
             raise DeliveryError(
                 f"{failure}; whether the write is there, wholly, in part or not at all, the next run with "
@@ -134,7 +134,7 @@ class Conductor:
         metadata = self._run_anew()
         if self._driver.step is DriverStep.ABORTED:
             self._sweep(metadata, self._over)
-            return "nothing of it is there"
+            return "nothing that this run wrote is there"
         if self._driver.step is DriverStep.DONE:
             return "it had been decided, and all of it is there"
         name = f"kafka.transactional.id={self._driver.prefix}"

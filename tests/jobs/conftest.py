@@ -18,7 +18,7 @@ from tests.support.noida import NoidaBroker
 from .arguments import RunHere, script
 from .drivers import Drivers, driving
 from .submitting import make_zip
-from .work import Ingesting, Migrating, Publishing, Work
+from .work import JOBS, Ingesting, Migrating, Publishing, Work
 
 _NUMBERS: Final = itertools.count()
 
@@ -74,7 +74,7 @@ def drivers(all_drivers: Drivers) -> Iterator[Drivers]:
     all_drivers.end_jobs()
 
 
-@pytest.fixture(params=["ingest", "publish", "migrate"])
+@pytest.fixture(params=JOBS)
 def work(
     request: pytest.FixtureRequest,
     spark: SparkSession,

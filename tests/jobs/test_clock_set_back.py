@@ -10,7 +10,7 @@ from typing import Final
 import pytest
 
 from .drivers import Drivers
-from .work import Publishing, Work
+from .work import Publishing, Work, at_length_but
 
 _DAY_S: Final = 24 * 3600
 _YEAR_S: Final = 365 * _DAY_S
@@ -18,6 +18,7 @@ _YEAR_S: Final = 365 * _DAY_S
 pytestmark = pytest.mark.timeout(1100)
 
 
+@at_length_but("publish")
 def test_a_clock_that_is_set_back_loses_and_doubles_nothing(work: Work, drivers: Drivers) -> None:
     """A year, and then a day, each time while a run is killed; Spark's own JVM has the right clock."""
     for clock_s in (_YEAR_S, 0):

@@ -10,7 +10,7 @@ import pytest
 from tests.support.polling import poll
 
 from .drivers import DEADLINE_S, Drivers
-from .work import Work
+from .work import Work, at_length_but
 
 REFUSED: Final = re.compile(r"[^\n]*: another run works here now[^\n]*")
 #: Whether the run that works is killed.
@@ -19,6 +19,7 @@ ROUNDS: Final = (True, True, False)
 pytestmark = pytest.mark.timeout(1100)
 
 
+@at_length_but("ingest")
 def test_of_runs_that_begin_in_the_same_moment_one_works(work: Work, drivers: Drivers) -> None:
     complaints = []
     for is_killed in ROUNDS:

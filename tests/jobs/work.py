@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, Protocol
 
+import pytest
 from pyspark.sql import SparkSession
 
 from spark_kafkawire.broker import EmbeddedCluster
@@ -28,7 +29,14 @@ from .ingest.ingesting import produce, values_of
 from .migration.migrating import copied, driver_arguments
 
 _PARTITIONS: Final = 2
+JOBS: Final = ("ingest", "publish", "migrate")
 _NAMES: Final = itertools.count()
+
+
+def at_length_but(short: str) -> pytest.MarkDecorator:
+    """The work of each job in ``make test-endurance``, and in ``make test`` that of one."""
+    jobs = [pytest.param(job, marks=() if job == short else pytest.mark.endurance) for job in JOBS]
+    return pytest.mark.parametrize("work", jobs, indirect=True)
 
 
 class Work(Protocol):

@@ -151,7 +151,8 @@ def test_a_publication_that_is_killed_at_random_moments_is_in_the_topic_once(
 
 
 @pytest.mark.timeout(900)
-@lengths("kills", short=SHORT, long=LONG)
+@pytest.mark.endurance
+@pytest.mark.parametrize("kills", [LONG])
 def test_a_publication_in_transactions_that_is_killed_at_random_moments_is_in_the_topic_once(
     kills: int, noida: NoidaBroker, drivers: Drivers, rows: str, tmp_path: Path
 ) -> None:

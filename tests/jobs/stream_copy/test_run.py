@@ -195,7 +195,7 @@ def test_what_ends_the_query_is_one_line(copying: Copying, noida: NoidaBroker) -
     assert line.isprintable()
 
 
-@pytest.mark.slow
+@pytest.mark.endurance
 def test_spark_submit_runs_it_with_only_the_zip_shipped_and_ends_it_after_the_running_batch(
     package: Path, noida: NoidaBroker, tmp_path: Path
 ) -> None:

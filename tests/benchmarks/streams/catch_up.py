@@ -31,9 +31,6 @@ _COMPARED: Final = (
 _ROLES: Final = ("jvm", "worker", "broker")
 #: Rows of a read that wakes the workers.
 _FEW: Final = 1_000
-#: Rounds before those that count. Until the JVM has compiled its part of each read, which takes some 20
-#: million rows of it, compiling takes up to a third of a read's CPU time, of whichever read comes first.
-_WARM_UP_ROUNDS: Final = 3
 
 Runs = dict[str, Callable[[], None]]
 
@@ -43,17 +40,16 @@ def catch_up(spark: SparkSession, servers: str, rounds: int, records: int) -> It
     Python process, which a query does once.
 
     Spark ends Python workers that nobody asked for a minute, and new ones import all they need: before each
-    run, whoever reads, they read a few rows.
+    run, whoever reads, they read a few rows. Each run is made twice, and the second one counts: after another
+    kind of read the JVM compiles its part anew, which is up to a third of a read's CPU time.
     """
     say(f"catch-up: {records:,} records of {VALUE_SIZE} bytes")
     topic = write_topic(spark, servers, "backlog", records)
-    for _ in range(_WARM_UP_ROUNDS):
-        for run in _runs(spark, topic, records)[0].values():
-            run()
-    runs, taken = _runs(spark, topic, records)
+    (before, _), (runs, taken) = (_runs(spark, topic, records) for _ in range(2))
     few = Side("kafkawire", write_topic(spark, servers, "few", _FEW))
     wake, meter = batch_read(few, spark, Taken()), CpuMeter()
-    interleaved({name: _both(wake, meter.metered(name, run)) for name, run in runs.items()}, rounds)
+    paced = {name: _each(wake, before[name], meter.metered(name, run)) for name, run in runs.items()}
+    interleaved(paced, rounds)
     _print(taken, meter, records)
     for name, other, target in _COMPARED:
         speed = taken[other].medians[0] / taken[name].medians[0]
@@ -80,10 +76,10 @@ def _runs(spark: SparkSession, topic: Options, records: int) -> tuple[Runs, dict
     return runs, taken
 
 
-def _both(first: Callable[[], None], then: Callable[[], None]) -> Callable[[], None]:
+def _each(*steps: Callable[[], None]) -> Callable[[], None]:
     def run() -> None:
-        first()
-        then()
+        for step in steps:
+            step()
 
     return run
 

@@ -10,7 +10,7 @@ import logging
 import re
 import time
 from collections.abc import Sequence
-from typing import Final, Self
+from typing import Self
 
 from .....cluster.modern.metadata import Metadata
 from .....cluster.modern.transactions import Transaction, Transactions
@@ -32,16 +32,9 @@ from .records import BatchId, Decision
 from .requests import Begin, Refused
 from .rights import check_rights, refused_id
 from .steps import DriverStep, Write
+from .timeouts import DRIVER_TIMEOUT_MS_MAX, NO_TIMEOUT_MS, timeout_ms_of
 
 _log = logging.getLogger("spark_kafkawire")
-
-#: Timeouts that are tried where the user sets none, ms: 15 min is what brokers allow by default, and a longer
-#: one would let a write that died keep readers waiting.
-_TIMEOUTS_MS: Final = (900_000, 600_000, 300_000, 120_000, 60_000, 30_000, 10_000, 5_000)
-#: What brokers make of the timeout where there is none.
-_NO_TIMEOUT_MS: Final = (1 << 31) - 1
-#: Longest timeout of the driver's own transaction, ms: it is open for some requests only.
-_DRIVER_TIMEOUT_MS_MAX: Final = 60_000
 
 
 class Conductor:
@@ -69,7 +62,7 @@ class Conductor:
         prefix = options.transactions.prefix
         metadata = Metadata(options.discovery.bootstrap_servers, options.net)
         try:
-            timeout_ms = _timeout_ms(options, Transactions(metadata, options.net), driver_id(prefix))
+            timeout_ms = timeout_ms_of(options, Transactions(metadata, options.net), driver_id(prefix))
         except BrokerError as error:
             if error.code != ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED:
                 raise
@@ -125,7 +118,11 @@ class Conductor:
         if write.open:
             _log.info(
                 "committed %d transaction(s) of %s in %.3f s",
-                *(len(write.open), quoted(self._driver.prefix), time.monotonic() - began_s),
+                *(
+                    len(write.open),
+                    quoted(self._driver.prefix),
+                    time.monotonic() - began_s,
+                ),
             )
 
     def undo(self, write: Write) -> str:
@@ -142,7 +139,7 @@ class Conductor:
 
     def _until(self) -> str:
         """Until when the next run must have come."""
-        if self.timeout_ms == _NO_TIMEOUT_MS:
+        if self.timeout_ms == NO_TIMEOUT_MS:
             return ""
         return f", which should come within {self.timeout_ms / 1000:g} s"
 
@@ -152,7 +149,7 @@ class Conductor:
         return metadata
 
     def _asker(self, metadata: Metadata) -> Asker:
-        return Asker(metadata, self._options.net, min(self.timeout_ms, _DRIVER_TIMEOUT_MS_MAX))
+        return Asker(metadata, self._options.net, min(self.timeout_ms, DRIVER_TIMEOUT_MS_MAX))
 
     def _run(self, asker: Asker) -> None:
         while due := self._driver.requests():
@@ -169,7 +166,10 @@ class Conductor:
         except UnsupportedVersionError:
             return
         except KafkaWireError as error:
-            _log.warning("transactions that were left open could not be listed, and time out: %s", error)
+            _log.warning(
+                "transactions that were left open could not be listed, and time out: %s",
+                error,
+            )
             return
         left = [each.transactional_id for each in listed if re.fullmatch(ids, each.transactional_id)]
         if left:
@@ -187,49 +187,6 @@ class Conductor:
                     "the transaction %s is left open, until the next run of the name or its timeout: %s",
                     *(quoted(id_), answer.line),
                 )
-
-
-def _timeout_ms(options: WriteOptions, transactions: Transactions, id_: str) -> int:
-    """A timeout that the brokers take. Raises ``OptionError`` (fatal) where they do not take the user's."""
-    assert options.transactions is not None
-    if options.transactions.two_phase_commit:
-        _try_two_phase_commit(transactions, id_)
-        return _NO_TIMEOUT_MS
-    wanted = options.transactions.timeout_ms
-    for timeout_ms in _TIMEOUTS_MS if wanted is None else (wanted,):
-        try:
-            transactions.begin(id_, timeout_ms)
-        except BrokerError as error:
-            if error.code != ErrorCode.INVALID_TRANSACTION_TIMEOUT:
-                raise
-            refused = error
-        except UnsupportedVersionError as error:
-            raise OptionError(
-                f"option delivery: exactly-once needs transactions, which Kafka has from 0.11 on: {error}"
-            ) from error
-        else:
-            return timeout_ms
-    raise OptionError(f"option kafka.transaction.timeout.ms: {refused}") from refused
-
-
-def _try_two_phase_commit(transactions: Transactions, id_: str) -> None:
-    """Raise ``OptionError`` (fatal) where brokers have no transactions that no timeout ends."""
-    # Who may not use the id at all is told so: the code is the same.
-    transactions.begin(id_, _DRIVER_TIMEOUT_MS_MAX)
-    try:
-        transactions.begin(id_, _DRIVER_TIMEOUT_MS_MAX, two_phase_commit=True)
-    except UnsupportedVersionError as error:
-        raise OptionError(
-            "option twoPhaseCommit: brokers need InitProducerId 6, which Kafka from 4.1 on serves with "
-            f"unstable.api.versions.enable=true: {error}"
-        ) from error
-    except BrokerError as error:
-        if error.code != ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED:
-            raise
-        raise OptionError(
-            "option twoPhaseCommit: brokers need transaction.two.phase.commit.enable=true, and the user the "
-            f"right TwoPhaseCommit on transactional ids that begin with this one: {error}"
-        ) from error
 
 
 def open_of(messages: Sequence[Transaction | None]) -> tuple[Transaction, ...]:

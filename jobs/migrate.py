@@ -13,6 +13,10 @@ target has got, compares it with the source, and appends what is missing. At the
 read again, and their counts and checksums compared. Meanwhile nobody else may write to the partitions,
 unless --source-headers marks each message with the place that it came from.
 
+With --exactly-once each piece is a transaction of the target, in which the place where the next one begins
+stands, too. The next run asks for that, and compares nothing of it. Readers of read_committed see a piece
+wholly or not at all.
+
 The exit code is 0 for done and equal, 1 for failed or not equal, 2 for wrong usage, 3 for done where the
 source had lost messages before they were copied, or the broker of a log that was copied is given up.
 """
@@ -109,13 +113,34 @@ def add_how(parser: JobParser) -> None:
         "was killed (default: %(default)s)",
     )
     how.add_argument("--dry-run", action="store_true", help="tell what would be copied, and do nothing")
+    add_transactions(how)
+
+
+def add_transactions(how: argparse._ArgumentGroup) -> None:
+    """The arguments for pieces that are there wholly or not at all."""
+    how.add_argument(
+        "--exactly-once",
+        action="store_true",
+        help="copy each piece in a transaction of the target (Kafka 0.11 or later), which also remembers how "
+        "far each log is: what a killed run has copied is known, and not compared",
+    )
+    how.add_argument(
+        "--transactional-id",
+        metavar="NAME",
+        help="with --exactly-once: the beginning of the ids of these transactions, and of groups, which "
+        "nothing else may have (default: one that --state makes up)",
+    )
 
 
 def run(arguments: argparse.Namespace, progress: Progress) -> dict[str, Any]:
     """Copy, or tell what would be copied; the summary."""
     clusters = Clusters(
         source_options(connection_options(arguments, "source"), topic_options(arguments)),
-        *target_options(connection_options(arguments, "target")),
+        *target_options(
+            connection_options(arguments, "target"),
+            exactly_once=arguments.exactly_once,
+            transactional_id=arguments.transactional_id,
+        ),
         arguments.source_headers,
     )
     settings = Settings(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping
+from collections.abc import Container, Generator, Mapping
+from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import cached_property
 from types import MappingProxyType
@@ -12,13 +13,15 @@ import pyarrow as pa
 
 from ...clients.reading.fetcher import Fetcher, FetchTask
 from ...clients.writing.modern.batches import Position
-from ...clients.writing.modern.producer import Producer
+from ...clients.writing.modern.producer import Membership, Producer
 from ...cluster.cluster import Cluster, cluster_of
 from ...cluster.modern.metadata import Metadata
 from ...errors import OptionError, shown
 from ...model import Generation, OffsetRange, TopicPartition
 from ...net.known_versions import KNOWN
 from ...options import FetchOptions, ReadOptions, WriteOptions, reading_options
+from ...options.transactions import EXACTLY_ONCE
+from ...protocol.modern.fetch import READ_COMMITTED
 from ...records.columns import Columns
 from .source_headers import are_from
 
@@ -31,7 +34,11 @@ _OWN_TARGET: Final = (
     "kafka.enable.idempotence",
     "partitioner",
     "delivery",
+    "batch",
+    "twophasecommit",
 )
+#: What an argument of the job tells.
+_NAME: Final = "kafka.transactional.id"
 #: Clusters, and the options that name them.
 _NAMED: Final[Mapping[Generation, str]] = MappingProxyType(
     {
@@ -51,17 +58,40 @@ def source_options(options: Mapping[str, str], selection: Mapping[str, str]) -> 
     return parsed
 
 
-def target_options(options: Mapping[str, str]) -> tuple[ReadOptions, WriteOptions]:
-    """Options to read the target, of topics that are told later, and to write it. Raises ``OptionError``."""
+def target_options(
+    options: Mapping[str, str], *, exactly_once: bool = False, transactional_id: str | None = None
+) -> tuple[ReadOptions, WriteOptions]:
+    """Options to read the target, of topics that are told later, and to write it: in transactions where that
+    is to be ``exactly_once``, whose ids begin with a name. Raises ``OptionError``."""
+    if transactional_id is not None and not exactly_once:
+        raise OptionError("argument --transactional-id goes with --exactly-once")
     for name in options:
         if name.lower() in _OWN_TARGET or name.lower().startswith("kafka.partitioner."):
             raise OptionError(
                 f"argument --target-option: {name} is not for a migration, which waits for all replicas and "
                 "keeps the order of each log"
             )
-    write = WriteOptions.parse(options)
+    write = WriteOptions.parse({**options, **_of_transactions(options, exactly_once, transactional_id)})
     _check_generation("target", write.discovery.generation, Generation.MODERN)
     return ReadOptions.parse({**reading_options(options), "subscribe": "any"}), write
+
+
+def _of_transactions(
+    options: Mapping[str, str], exactly_once: bool, transactional_id: str | None
+) -> dict[str, str]:
+    """The options that make it transactions."""
+    for name in options:
+        if name.lower() == _NAME:
+            raise OptionError(
+                f"argument --target-option: {name} is told by --exactly-once and --transactional-id"
+            )
+        if exactly_once and name.lower() == "kafka.isolation.level":
+            raise OptionError(
+                f"argument --target-option: {name} is not for --exactly-once, which reads what is committed"
+            )
+    if not exactly_once:
+        return {}
+    return {"delivery": EXACTLY_ONCE, **({} if transactional_id is None else {_NAME: transactional_id})}
 
 
 def _check_generation(role: str, given: Generation, needed: Generation) -> None:
@@ -71,7 +101,8 @@ def _check_generation(role: str, given: Generation, needed: Generation) -> None:
 
 @dataclass(frozen=True)
 class Clusters:
-    """Source and target, as a task sees them. ``source_headers`` tells that messages carry them."""
+    """Source and target, as a task sees them. ``source_headers`` tells that messages carry them;
+    ``write.transactions`` that they are written in transactions, and then what is committed is read."""
 
     source: ReadOptions
     target: ReadOptions
@@ -90,6 +121,18 @@ class Clusters:
             write=replace(self.write, net=self.write.net.of_brokers(floor)),
         )
 
+    def in_transactions(self, prefix: str | None = None, timeout_ms: int | None = None) -> Clusters:
+        """The same with another name of the transactions, or another timeout."""
+        before = self.write.transactions
+        assert before is not None
+        after = replace(before, prefix=prefix or before.prefix, timeout_ms=timeout_ms or before.timeout_ms)
+        return replace(self, write=replace(self.write, transactions=after))
+
+    @property
+    def are_in_transactions(self) -> bool:
+        """Whether messages are written in transactions."""
+        return self.write.transactions is not None
+
     @cached_property
     def metadata(self) -> Metadata:
         """Who leads the target's partitions."""
@@ -103,12 +146,16 @@ class Clusters:
         return {name: getattr(self, name) for name in ("source", "target", "write", "source_headers")}
 
     def target_end(self, log: TopicPartition) -> int:
-        """The offset of the target's next record."""
+        """The offset of the target's next record, also of what is not committed."""
         return self.target_cluster.bounds([log])[log].latest
 
     def producer(self, log: TopicPartition, position: Position) -> Producer:
         """A producer that goes on in a partition of the target."""
         return Producer(self.metadata, self.write, {log: position})
+
+    def member(self, membership: Membership) -> Producer:
+        """A producer of a transaction."""
+        return Producer(self.metadata, self.write, membership=membership)
 
     def source_columns(self, task: FetchTask) -> Generator[Columns]:
         """The messages of a range of the source; the last row of each piece ends an outermost one. Whoever
@@ -129,24 +176,31 @@ class Clusters:
     ) -> Generator[pa.Array]:
         """The values in a range of the target: with source headers, of messages from ``source`` alone. To be
         closed as ``source_columns``."""
-        if start_offset >= stop_offset:
-            return
-        log_range = OffsetRange(target, start_offset, stop_offset)
-        leader = self.target_cluster.leaders_of([target])[target]
         wanted = frozenset({"value", "headers"} if self.source_headers else {"value"})
-        fetcher = Fetcher(
-            FetchTask(log_range, leader, floor=self.target.net.connection.floor),
-            self.target_cluster,
-            _strict(self.target),
-            self.target.net,
-            wanted=wanted,
-        )
-        for columns in fetcher.columns():
+        for columns in self._target_columns(OffsetRange(target, start_offset, stop_offset), wanted):
             assert columns.values is not None
             if self.source_headers:
                 yield columns.values.filter(are_from(source, columns.headers, columns.count))
             else:
                 yield columns.values
+
+    def first_offset(self, target: TopicPartition, start_offset: int, stop_offset: int) -> int | None:
+        """The offset of the first message in a range of the target that counts; None where there is none."""
+        with closing(
+            self._target_columns(OffsetRange(target, start_offset, stop_offset), {"offset"})
+        ) as pieces:
+            return next((int(columns.offset[0]) for columns in pieces if columns.count), None)
+
+    def _target_columns(self, log_range: OffsetRange, wanted: Container[str]) -> Generator[Columns]:
+        """What counts in a range of the target: in transactions what is committed."""
+        if not log_range.size:
+            return
+        fetch = _strict(self.target)
+        if self.are_in_transactions:
+            fetch = replace(fetch, isolation_level=READ_COMMITTED)
+        leader = self.target_cluster.leaders_of([log_range.log])[log_range.log]
+        task = FetchTask(log_range, leader, floor=self.target.net.connection.floor)
+        yield from Fetcher(task, self.target_cluster, fetch, self.target.net, wanted=wanted).columns()
 
 
 def _strict(options: ReadOptions) -> FetchOptions:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Final, Self
 
 from ...clients.reading.fetcher import FetchTask
@@ -17,10 +18,14 @@ from ...model import TopicPartition
 from ...records.columns import Columns
 from ...records.rows import Records
 from .clusters import Clusters
+from .exactly_once import RUN_AGAIN, LogTransaction
 from .matching import Differs, Present
+from .routes import Route
 from .source_headers import headers_of
 from .state import Mark
 
+#: Makes the producer of messages whose first one has that sequence.
+MakeProducer = Callable[[int], Producer]
 #: What follows from a failure in the middle. Whatever was sent is read before anything is sent again.
 _RUN_AGAIN: Final = "run the migration again: it finds what arrived, and appends the rest, each message once"
 
@@ -28,13 +33,18 @@ _RUN_AGAIN: Final = "run the migration again: it finds what arrived, and appends
 @dataclass(frozen=True, slots=True)
 class CopyTask:
     """Copy from ``mark`` on, to the end of ``source``'s range or as soon as ``piece_bytes`` of the log are
-    done. ``source`` starts at the mark."""
+    done. ``source`` starts at the mark, and ``producer`` is None where the piece is a transaction."""
 
     source: FetchTask
     target: TopicPartition
     mark: Mark
-    producer: ProducerId
+    producer: ProducerId | None
     piece_bytes: int
+
+    @property
+    def route(self) -> Route:
+        """What is copied where."""
+        return Route(self.source.range.log, self.target)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,17 +68,31 @@ class Copier:
         messages, or not what was sent; ``RowError`` for a message that the target cannot store;
         and what reading and writing raise.
         """
+        if task.producer is not None:
+            position = partial(Position, task.producer)
+            return self._copied(task, lambda number: self._clusters.producer(task.target, position(number)))
+        with LogTransaction(self._clusters, task.route) as transaction:
+            note = transaction.note()
+            if note is not None and (mark := note.mark_after(task.mark)) is not None:
+                # Another attempt has committed the piece, or a run that could not save its state.
+                return Copied(mark, mark.message_count - task.mark.message_count)
+            copied = self._copied(task, lambda _: transaction.producer())
+            transaction.commit(copied.mark)
+            return copied
+
+    def _copied(self, task: CopyTask, make_producer: MakeProducer) -> Copied:
+        """What is there and not proven to be is compared; what follows is appended."""
         clusters, mark = self._clusters, task.mark
-        end = clusters.target_end(task.target)
-        if end < mark.target_offset:
+        before = clusters.target_end(task.target)
+        if before < mark.target_offset:
             raise DeliveryError(
-                f"{task.target} ends at {end} and was copied to up to {mark.target_offset}: it lost records; "
-                "delete the topic and the state directory, and begin anew"
+                f"{task.target} ends at {before} and was copied to up to {mark.target_offset}: it lost "
+                "records; delete the topic and the state directory, and begin anew"
             )
         log = task.source.range.log
         with (
-            closing(clusters.copied_values(log, task.target, mark.target_offset, end)) as there,
-            _Appender(clusters, task) as appender,
+            closing(clusters.copied_values(log, task.target, mark.target_offset, before)) as there,
+            _Appender(task, make_producer) as appender,
         ):
             present = Present(there)
             source_offset = self._append(task, present, appender)
@@ -76,7 +100,10 @@ class Copier:
         sent_to = max((receipt.stop_offset or 0 for receipt in receipts), default=0)
         end = max(clusters.target_end(task.target), sent_to, mark.target_offset)
         count = present.matched_count + appender.count
-        self._check_stored(task, count, end)
+        if task.producer is None:
+            self._check_alone(task, appender.count, before, end)
+        else:
+            self._check_stored(task, count, end)
         return Copied(Mark(source_offset, end, mark.message_count + count), present.matched_count)
 
     def _append(self, task: CopyTask, present: Present, appender: _Appender) -> int:
@@ -127,6 +154,15 @@ class Copier:
                 f"{count} that were sent: another run may be on its way; run again"
             )
 
+    def _check_alone(self, task: CopyTask, count: int, start: int, end: int) -> None:
+        """What was sent in a transaction counts once it is committed; others must not have come between.
+
+        ``start`` and ``end`` are where the target ended before and after, and no marker is between them: the
+        transaction before is complete, and this one not committed.
+        """
+        if end - start != count and not self._clusters.source_headers:
+            raise self._foreign(task, f"{end - start} came while {count} were sent")
+
     def _foreign(self, task: CopyTask, what: str) -> DeliveryError:
         advice = (
             "begin with a new topic and an empty state directory"
@@ -140,27 +176,26 @@ class Copier:
 
 
 class _Appender:
-    """Appends to one partition of the target under the log's identity, each message under its number.
-    ``count`` are those that were taken."""
+    """Appends to one partition of the target, by a producer that is made for the number of the first message,
+    as a sequence. ``count`` are those that were taken."""
 
-    def __init__(self, clusters: Clusters, task: CopyTask) -> None:
-        self._clusters = clusters
+    def __init__(self, task: CopyTask, make_producer: MakeProducer) -> None:
         self._task = task
+        self._make_producer = make_producer
         self._producer: Producer | None = None
         self.count = 0
 
     def add(self, records: Records, first_number: int) -> None:
         """Take the next messages; ``first_number`` is that of the very first one in the copy."""
         if self._producer is None:
-            position = Position(self._task.producer, first_number & SEQUENCE_MAX)
-            self._producer = self._clusters.producer(self._task.target, position)
-        with _advising():
+            self._producer = self._make_producer(first_number & SEQUENCE_MAX)
+        with self._advising():
             self._producer.add(self._task.target, records)
         self.count += records.count
 
     def finish(self) -> tuple[LogReceipt, ...]:
         """Wait until all are in the log."""
-        with _advising():
+        with self._advising():
             return self._producer.finish() if self._producer else ()
 
     def __enter__(self) -> Self:
@@ -170,10 +205,9 @@ class _Appender:
         if self._producer:
             self._producer.close()
 
-
-@contextmanager
-def _advising() -> Iterator[None]:
-    try:
-        yield
-    except DeliveryError as error:
-        raise error.advised(_RUN_AGAIN) from error
+    @contextmanager
+    def _advising(self) -> Iterator[None]:
+        try:
+            yield
+        except DeliveryError as error:
+            raise error.advised(RUN_AGAIN if self._task.producer is None else _RUN_AGAIN) from error

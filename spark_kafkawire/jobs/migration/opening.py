@@ -15,6 +15,8 @@ from ...clients.writing.modern.identity import obtain_producer_id
 from ...errors import OptionError
 from ...model import LogBounds
 from .clusters import Clusters
+from .exactly_once import LogTransaction
+from .notes import Note
 from .planning import LogCopy
 from .state import LogProgress, Mark
 
@@ -32,18 +34,35 @@ def opened(clusters: Clusters, copy: LogCopy, target: LogBounds, topic_id: str |
     Raises ``OptionError`` (fatal) where another state directory has begun to copy it, and what reading and
     asking for an identity raise.
     """
-    before = copy.progress
+    before, note = copy.progress, _note(clusters, copy)
     if before is None:
-        _check_new(clusters, copy, target)
-        producer = obtain_producer_id(clusters.metadata, clusters.write, _IDEMPOTENT_MAGIC)
+        _check_new(clusters, copy, target, note)
+        producer = None
+        if not clusters.are_in_transactions:
+            producer = obtain_producer_id(clusters.metadata, clusters.write, _IDEMPOTENT_MAGIC)
         mark = Mark(copy.start_offset, target.latest)
     else:
         producer = before.producer
-        at = before.copied.target_offset
-        # What an older copy of the state does not know of is found behind its mark.
-        is_old = _holds_next(clusters, copy, at, target.latest)
-        mark = Mark(copy.start_offset, at if is_old else target.latest, before.copied.message_count)
+        is_old = _is_old(clusters, copy, before.copied, target, note)
+        at = before.copied.target_offset if is_old else target.latest
+        mark = Mark(copy.start_offset, at, before.copied.message_count)
     return LogProgress(copy.route.source, copy.route.target, topic_id, producer, mark, mark)
+
+
+def _note(clusters: Clusters, copy: LogCopy) -> Note | None:
+    """What brokers keep of the log, where that is copied in transactions."""
+    if not clusters.are_in_transactions:
+        return None
+    with LogTransaction(clusters, copy.route) as transaction:
+        return transaction.note()
+
+
+def _is_old(clusters: Clusters, copy: LogCopy, mark: Mark, target: LogBounds, note: Note | None) -> bool:
+    """Whether more was copied than the state's mark says, as an older copy of it does."""
+    if note is not None and note.mark.message_count >= mark.message_count:
+        return note.is_after(mark)
+    # What it does not know of is found behind its mark.
+    return _holds_next(clusters, copy, mark.target_offset, target.latest)
 
 
 def _holds_next(clusters: Clusters, copy: LogCopy, start_offset: int, stop_offset: int) -> bool:
@@ -64,11 +83,16 @@ def _holds_next(clusters: Clusters, copy: LogCopy, start_offset: int, stop_offse
     return bool(there == first)
 
 
-def _check_new(clusters: Clusters, copy: LogCopy, target: LogBounds) -> None:
-    """Raise ``OptionError`` (fatal) where the target of a log that was never copied begins with it."""
+def _check_new(clusters: Clusters, copy: LogCopy, target: LogBounds, note: Note | None) -> None:
+    """Raise ``OptionError`` (fatal) where a log that was never copied, by the state's account, was."""
+    if note is not None:
+        raise OptionError(
+            f"argument --state: {copy.route.source} is copied to {copy.route.target} already, with this name "
+            f"of transactions: {_ADVICE}"
+        )
     # The first message is enough: a copy of another directory began there.
-    stop_offset = min(target.earliest + 1, target.latest)
-    if _holds_next(clusters, copy, target.earliest, stop_offset):
+    first = clusters.first_offset(copy.route.target, target.earliest, target.latest)
+    if first is not None and _holds_next(clusters, copy, first, first + 1):
         raise OptionError(
             f"argument --state: {copy.route.target} begins with the messages of {copy.route.source} already: "
             f"{_ADVICE}"

@@ -8,12 +8,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from ...errors import OptionError
+from ...errors import OptionError, quoted
 from ...model import OffsetRange, TopicPartition
 from ...protocol.modern.create_topics import BROKER_DEFAULT
 from ..shell.progress import Progress, Work
 from .clusters import Clusters
 from .copying import Copied, Copier, CopyTask
+from .exactly_once import begin
 from .opening import opened
 from .planning import LogCopy, missing_topics, plan, prepare_topics
 from .state import LogProgress, Mark, State, StateDirectory, load_state
@@ -42,7 +43,7 @@ class Settings:
 
 def describe(clusters: Clusters, settings: Settings) -> dict[str, Any]:
     """What a run would do, without doing anything. Raises as ``plan`` and ``missing_topics``."""
-    state = _checked(load_state(settings.state), clusters)
+    state = _begun(load_state(settings.state), clusters)
     copies, passed_over = plan(clusters, settings.names, state, settings.gone_brokers)
     missing = missing_topics(clusters, copies, create=settings.create_topics)
     return {
@@ -84,12 +85,13 @@ class _Run:
         progress: Progress,
         directory: StateDirectory,
     ) -> None:
-        self._clusters = clusters
         self._settings = settings
         self._run = run
         self._progress = progress
         self._directory = directory
-        self._state = _checked(directory.load(), clusters)
+        self._state = _begun(directory.load(), clusters)
+        name = self._state.transactional_id
+        self._clusters = clusters if name is None else clusters.in_transactions(name)
         self._found_count = 0
         self._copied_count = 0
 
@@ -124,6 +126,8 @@ class _Run:
             create=self._settings.create_topics,
             replication_factor=self._settings.replication_factor or BROKER_DEFAULT,
         )
+        if self._clusters.are_in_transactions:
+            self._clusters = begin(self._clusters, {copy.route.target.topic for copy in copies})
         new = [copy for copy in copies if copy.progress is None or (copy.size and not copy.progress.is_open)]
         ends = self._clusters.target_cluster.bounds([copy.route.target for copy in new])
         self._save(
@@ -179,7 +183,7 @@ class _Run:
 
     def _save(self, changed: Iterable[LogProgress]) -> None:
         logs: dict[TopicPartition, LogProgress] = {**self._state.logs, **{log.source: log for log in changed}}
-        self._state = State(self._clusters.source_headers, logs)
+        self._state = replace(self._state, logs=logs)
         self._directory.save(self._state)
 
 
@@ -200,9 +204,23 @@ def _lost(copies: Iterable[LogCopy]) -> list[str]:
     return [f"{copy.route.source}: {copy.lost_bytes} bytes" for copy in copies if copy.lost_bytes]
 
 
-def _checked(state: State | None, clusters: Clusters) -> State:
+def _begun(state: State | None, clusters: Clusters) -> State:
+    """The state, or the one of a first run. Raises ``OptionError`` (fatal) where it was begun otherwise."""
+    transactions = clusters.write.transactions
     if state is None:
-        return State(clusters.source_headers)
+        name = transactions.prefix if transactions else None
+        return State(clusters.source_headers, transactional_id=name)
+    if (state.transactional_id is None) is (transactions is not None):
+        with_or_without = "without" if state.transactional_id is None else "with"
+        raise OptionError(
+            f"argument --exactly-once: the state directory was begun {with_or_without} it, so go on so"
+        )
+    name = state.transactional_id
+    if transactions and transactions.is_named and transactions.prefix != name:
+        raise OptionError(
+            f"argument --transactional-id: the state directory was begun with {quoted(name)}, so go on with "
+            "that, or leave the argument out"
+        )
     if state.source_headers != clusters.source_headers:
         with_or_without = "with" if state.source_headers else "without"
         raise OptionError(

@@ -52,14 +52,15 @@ class Mark:
 class LogProgress:
     """How far one log is.
 
-    ``producer`` is the identity of all appends. ``topic_id`` is that of the target's topic, None
-    where topics have none. The target may hold more after ``copied`` while the log ``is_open``.
+    ``producer`` is the identity of all appends, None where each piece is a transaction. ``topic_id`` is that
+    of the target's topic, None where topics have none. The target may hold more after ``copied`` while the
+    log ``is_open``.
     """
 
     source: TopicPartition
     target: TopicPartition
     topic_id: str | None
-    producer: ProducerId
+    producer: ProducerId | None
     copied: Mark
     verified: Mark
     is_open: bool = True
@@ -74,10 +75,18 @@ class LogProgress:
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """All logs that were begun, by source. ``source_headers`` holds for all of them."""
+    """All logs that were begun, by source. ``source_headers`` holds for all of them, and so does
+    ``transactional_id``: the name of their transactions, None where there are none."""
 
     source_headers: bool
     logs: Mapping[TopicPartition, LogProgress] = field(default_factory=dict)
+    transactional_id: str | None = None
+
+    def __post_init__(self) -> None:
+        """Raises ``ValueError`` where a log is written in another way than the others."""
+        for log in self.logs.values():
+            if (log.producer is None) is (self.transactional_id is None):
+                raise ValueError(f"{log.source} has both an identity and transactions, or none of them")
 
 
 class StateDirectory:
@@ -171,12 +180,13 @@ def _name(number: int) -> str:
 def _to_json(state: State) -> dict[str, Any]:
     return {
         "source_headers": state.source_headers,
+        "transactional_id": state.transactional_id,
         "logs": [
             {
                 "source": [log.source.topic, log.source.broker, log.source.partition],
                 "target": [log.target.topic, log.target.partition],
                 "topic_id": log.topic_id,
-                "producer": [log.producer.id, log.producer.epoch],
+                "producer": [log.producer.id, log.producer.epoch] if log.producer else None,
                 "copied": _mark_to_json(log.copied),
                 "verified": _mark_to_json(log.verified),
                 "open": log.is_open,
@@ -192,14 +202,16 @@ def _from_json(content: dict[str, Any]) -> State:
             source=TopicPartition(each["source"][0], each["source"][2], each["source"][1]),
             target=TopicPartition(*each["target"]),
             topic_id=each["topic_id"],
-            producer=ProducerId(*each["producer"]),
+            producer=ProducerId(*each["producer"]) if each["producer"] else None,
             copied=Mark(*each["copied"]),
             verified=Mark(*each["verified"]),
             is_open=each["open"],
         )
         for each in content["logs"]
     ]
-    return State(content["source_headers"], {log.source: log for log in logs})
+    # What was written before there were transactions has no name of theirs.
+    name = content.get("transactional_id")
+    return State(content["source_headers"], {log.source: log for log in logs}, name)
 
 
 def _mark_to_json(mark: Mark) -> list[int]:

@@ -30,13 +30,16 @@ def clusters_of(
     topics: Sequence[str],
     *,
     source_headers: bool = False,
+    exactly_once: bool = False,
+    transactional_id: str | None = None,
     **source: str,
 ) -> Clusters:
     """Both clusters, as the job makes them of its arguments."""
     given = {"zookeeper.connect": zookeeper_connect, **SOURCE, **source}
+    target = {"kafka.bootstrap.servers": bootstrap_servers, **TARGET}
     return Clusters(
         source_options(given, {"subscribe": ",".join(topics)}),
-        *target_options({"kafka.bootstrap.servers": bootstrap_servers, **TARGET}),
+        *target_options(target, exactly_once=exactly_once, transactional_id=transactional_id),
         source_headers,
     )
 
@@ -71,18 +74,23 @@ class Killed(Exception):
     """Stands for the end of the process."""
 
 
-def copied(noida: NoidaBroker, topic: str, partition_count: int = 6) -> list[tuple[int, str]]:
+def copied(
+    noida: NoidaBroker, topic: str, partition_count: int = 6, isolation_level: str = "read_uncommitted"
+) -> list[tuple[int, str]]:
     """How many messages each partition of the target has, and their checksum, as librdkafka reads them."""
     found = []
     for partition in range(partition_count):
-        values = read(noida, topic, partition)
+        values = read(noida, topic, partition, isolation_level)
         found.append((len(values), values_sha256(iter(values))))
     return found
 
 
-def read(noida: NoidaBroker, topic: str, partition: int = 0) -> list[bytes]:
+def read(
+    noida: NoidaBroker, topic: str, partition: int = 0, isolation_level: str = "read_uncommitted"
+) -> list[bytes]:
     """The values in a partition of the target."""
-    return [record.value or b"" for record in librdkafka.consume(noida.bootstrap_servers, topic, partition)]
+    records = librdkafka.consume(noida.bootstrap_servers, topic, partition, isolation_level=isolation_level)
+    return [record.value or b"" for record in records]
 
 
 def killed_after(count: int, kind: type[Any] = Copier) -> Callable[[Any, Sequence[Any]], list[Any]]:

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from .....cluster.modern.metadata import Metadata
-from .....cluster.modern.transactions import Transaction
+from .....cluster.modern.transactions import Transaction, Transactions
 from .....errors import DeliveryError
 from .....model import TopicPartition
 from .....options import WriteOptions
@@ -101,17 +101,8 @@ class AttemptSender:
         self._began_s = time.monotonic()
         if self._task.step is TaskStep.WRITE:
             assert self._task.transaction is not None
-            self._producer = Producer(
-                self._metadata, self._options, membership=self._membership(self._task.transaction)
-            )
-
-    def _membership(self, transaction: Transaction) -> Membership:
-        producer = ProducerId(transaction.producer_id, transaction.epoch, transaction.id, transaction.version)
-
-        def add_partitions(logs: Collection[TopicPartition]) -> None:
-            self._asker.transactions.add_partitions(transaction, logs)
-
-        return Membership(producer, add_partitions)
+            membership = membership_of(self._asker.transactions, self._task.transaction)
+            self._producer = Producer(self._metadata, self._options, membership=membership)
 
     def _advance(self) -> None:
         """Ask what is due. Raises ``DeliveryError`` (fatal) where the task failed by that."""
@@ -146,6 +137,16 @@ class AttemptSender:
                 100 * self._left_to_tell.pop(0),
                 round(1000 * self._timeout_s),
             )
+
+
+def membership_of(transactions: Transactions, transaction: Transaction) -> Membership:
+    """How the batches of a producer are of a transaction."""
+    producer = ProducerId(transaction.producer_id, transaction.epoch, transaction.id, transaction.version)
+
+    def add_partitions(logs: Collection[TopicPartition]) -> None:
+        transactions.add_partitions(transaction, logs)
+
+    return Membership(producer, add_partitions)
 
 
 def _payload_size(records: Records) -> int:

@@ -65,13 +65,13 @@ class HeldBatch:
     def record(self) -> Record:
         """As its group keeps it."""
         batch = {"batch": self.batch.name, "stream": self.batch.is_stream}
-        return Record(self.batch.number, _text(**batch, rows=self.rows, bytes=self.size))
+        return Record(self.batch.number, text_of(**batch, rows=self.rows, bytes=self.size))
 
     @classmethod
     def of(cls, record: Record, group: str) -> Self:
         """Read a record. Raises ``OptionError`` (fatal) for one that is none of ours."""
         numbers = (("rows", int), ("bytes", int))
-        content = _content(record, group, ("batch", str), ("stream", bool), *numbers)
+        content = content_of(record, group, ("batch", str), ("stream", bool), *numbers)
         batch = BatchId(content["batch"], record.number, content["stream"])
         return cls(batch, content["rows"], content["bytes"])
 
@@ -143,7 +143,7 @@ class Decision:
         return tuple(
             Record(
                 self.serial,
-                _text(
+                text_of(
                     batch=self.batch.name,
                     number=self.batch.number,
                     stream=self.batch.is_stream,
@@ -186,7 +186,7 @@ def parts_of(record: Record, group: str) -> int:
 def _decision_content(record: Record, group: str) -> dict[str, Any]:
     numbers = [(name, int) for name in ("number", "tasks", "busy", "parts", "lost")]
     texts = [(name, str) for name in ("batch", "topic", "first")]
-    content = _content(record, group, *texts, *numbers, ("stream", bool), ("open", list))
+    content = content_of(record, group, *texts, *numbers, ("stream", bool), ("open", list))
     if not all(_is_transaction(each) for each in content["open"]):
         raise _foreign(record, group)
     return content
@@ -201,11 +201,14 @@ def _is_transaction(entry: object) -> bool:
     )
 
 
-def _text(**content: object) -> str:
+def text_of(**content: object) -> str:
+    """What a group keeps beside an offset."""
     return json.dumps({"kafkawire": 1, **content}, separators=(",", ":"))
 
 
-def _content(record: Record, group: str, *fields: tuple[str, type]) -> dict[str, Any]:
+def content_of(record: Record, group: str, *fields: tuple[str, type]) -> dict[str, Any]:
+    """The same, read back, with fields of these types. Raises ``OptionError`` (fatal) for what is none of
+    ours."""
     try:
         content = json.loads(record.text)
     except ValueError:

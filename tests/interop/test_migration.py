@@ -2,18 +2,49 @@
 
 from __future__ import annotations
 
+import itertools
+import os
+import random
+import signal
+import time
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any, Final
 
 import pytest
 
 from spark_kafkawire.broker import EmbeddedCluster
+from spark_kafkawire.errors import OptionError
 from spark_kafkawire.jobs.migration.report import check
+from spark_kafkawire.jobs.migration.state import load_state
+from tests.jobs.forking import Child, Runs, starting_runs
+from tests.jobs.migration.dying import (
+    FETCH,
+    PIECE_BYTES,
+    VALUES,
+    Died,
+    dying,
+    pieces_to_copy,
+    without_comparing,
+)
 from tests.jobs.migration.migrating import Killed, clusters_of, killed_after, run
 from tests.support import librdkafka
 from tests.support.corpus import GZIP_TOPIC, recorded
 from tests.support.golden import values_sha256
 
 from .apache_kafka import ApacheKafka
+
+#: How often drivers are killed that copy in transactions.
+KILLS: Final = int(os.environ.get("KAFKAWIRE_MIGRATION_KILLS", "4"))
+SEED: Final = os.environ.get("KAFKAWIRE_MIGRATION_SEED", "1")
+
+
+def counted(kafka: ApacheKafka, topic: str, partition: int = 0) -> list[bytes]:
+    """The values that librdkafka reads of what is committed."""
+    records = librdkafka.consume(
+        kafka.bootstrap_servers(), topic, partition, isolation_level="read_committed"
+    )
+    return [record.value or b"" for record in records]
 
 
 def test_a_migration_that_is_killed_and_run_again_copies_each_message_once(
@@ -30,3 +61,113 @@ def test_a_migration_that_is_killed_and_run_again_copies_each_message_once(
         for partition in range(6)
     ]
     assert [(len(values), values_sha256(iter(values))) for values in copied] == recorded()
+
+
+def test_a_run_in_transactions_that_dies_at_any_step_is_gone_on_with_and_compares_nothing(
+    kafka: ApacheKafka, corpus: EmbeddedCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    without_comparing(monkeypatch)
+    servers, topic = kafka.bootstrap_servers(), pieces_to_copy(corpus)
+
+    def again(state: Path, name: str) -> dict[str, Any]:
+        clusters = clusters_of(
+            corpus.zookeeper_connect, servers, [topic], exactly_once=True, fetchBytes=FETCH
+        )
+        return run(clusters, state, {topic: name}, PIECE_BYTES)
+
+    with dying(1 << 30, after_it=False) as steps:
+        check(again(tmp_path / "whole", topic))
+    assert steps.count("commit_offset") == len(VALUES)
+    assert counted(kafka, topic) == VALUES
+    # From the end of the first piece to that of the second; or all, which takes a minute.
+    _opened, first, second, *_ = (at for at, name in enumerate(steps) if name == "save")
+    ends = range(first, second + 1) if "KAFKAWIRE_MIGRATION_KILLS" not in os.environ else range(len(steps))
+    for at, after_it in itertools.product(ends, (False, True)):
+        name, state = f"{topic}-{at}-{after_it}", tmp_path / f"{at}-{after_it}"
+        with dying(at, after_it=after_it), pytest.raises(Died):
+            again(state, name)
+        check(again(state, name))
+        assert counted(kafka, name) == VALUES, (at, after_it, steps)
+        known = load_state(state)
+        assert known is not None
+        assert not any(log.is_open for log in known.logs.values())
+
+
+def test_a_new_state_is_noticed_also_where_the_target_begins_with_what_was_aborted(
+    kafka: ApacheKafka, corpus: EmbeddedCluster, tmp_path: Path
+) -> None:
+    servers, topic = kafka.bootstrap_servers(), pieces_to_copy(corpus)
+    clusters, other = (
+        clusters_of(corpus.zookeeper_connect, servers, [topic], exactly_once=True) for _ in range(2)
+    )
+    with dying("commit_offset", after_it=False), pytest.raises(Died):
+        run(clusters, tmp_path / "state", {topic: topic})
+    assert librdkafka.offsets(servers, topic)[1] == len(VALUES)
+    check(run(clusters, tmp_path / "state", {topic: topic}))
+    assert counted(kafka, topic) == VALUES
+    with pytest.raises(OptionError, match=rf"{topic} 0 begins with the messages of {topic} 0-0 already"):
+        run(other, tmp_path / "new", {topic: topic})
+
+
+class Migrations:
+    """Migrations of six logs in transactions, each in a process that can be killed."""
+
+    def __init__(self, runs: Runs, kafka: ApacheKafka, corpus: EmbeddedCluster) -> None:
+        self._runs = runs
+        self._given = {
+            "zookeeper_connect": corpus.zookeeper_connect,
+            "bootstrap_servers": kafka.bootstrap_servers(),
+            "exactly_once": True,
+        }
+
+    def start(self, name: str, state: Path) -> Child:
+        given = {**self._given, "state": str(state), "names": {GZIP_TOPIC: name}}
+        return self._runs.start("migrate", given, {"gate": None, "clock_s": 0, "stops": False})
+
+    def ended(self, child: Child) -> int:
+        code = self._runs.ended(child)
+        assert code in (0, -signal.SIGKILL), child.output.read_text()
+        return code
+
+
+@pytest.fixture
+def migrations(kafka: ApacheKafka, corpus: EmbeddedCluster, tmp_path: Path) -> Iterator[Migrations]:
+    folder = tmp_path / "runs"
+    folder.mkdir()
+    with starting_runs(["tests.jobs.driver"], folder) as runs:
+        yield Migrations(runs, kafka, corpus)
+
+
+@pytest.mark.timeout(480 + 60 * KILLS)
+def test_a_migration_in_transactions_that_is_killed_at_random_moments_copies_each_message_once(
+    migrations: Migrations, kafka: ApacheKafka, tmp_path: Path
+) -> None:
+    draw = random.Random(f"{SEED} {kafka.version}")
+    whole_run_s = 0.0
+    kills = aborted = 0
+    for number in itertools.count():
+        name, state = f"killed-in-transactions-{number}", tmp_path / f"state-{number}"
+        code = -signal.SIGKILL
+        while code != 0:
+            began_s = time.monotonic()
+            child = migrations.start(name, state)
+            if number and kills < KILLS:
+                time.sleep(draw.uniform(0, whole_run_s / 2))
+                child.signal(signal.SIGKILL)
+            code = migrations.ended(child)
+            kills += code != 0
+            # The first one is not killed: it tells how long the moments are.
+            whole_run_s = whole_run_s or time.monotonic() - began_s
+        found = [counted(kafka, name, partition) for partition in range(6)]
+        assert [(len(values), values_sha256(iter(values))) for values in found] == recorded()
+        everything = librdkafka.consume_logs(
+            kafka.bootstrap_servers(), [(name, partition) for partition in range(6)]
+        )
+        aborted += sum(map(len, everything.values())) - sum(map(len, found))
+        print(
+            f"{kafka.version}: {kills} kills, {number + 1} migrations, {aborted} records aborted", flush=True
+        )
+        if kills >= KILLS:
+            break
+    # What no kill struck while it was open proves nothing.
+    assert aborted

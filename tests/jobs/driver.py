@@ -84,7 +84,12 @@ def publish(given: dict[str, Any], wait: Wait) -> dict[str, Any]:
 def migrate(given: dict[str, Any], wait: Wait) -> dict[str, Any]:
     """The summary of a run without Spark."""
     names = given["names"]
-    clusters = clusters_of(given["zookeeper_connect"], given["bootstrap_servers"], sorted(names))
+    clusters = clusters_of(
+        given["zookeeper_connect"],
+        given["bootstrap_servers"],
+        sorted(names),
+        exactly_once=given.get("exactly_once", False),
+    )
     wait()
     summary = run_migration(clusters, Path(given["state"]), names)
     check(summary)

@@ -191,6 +191,12 @@ def committed_offset(bootstrap_servers: str, group_id: str, topic: str, partitio
         reader.close()
 
 
+def delete_group(bootstrap_servers: str, group_id: str) -> None:
+    """Let brokers forget a group, and what it has committed."""
+    admin = _admin(bootstrap_servers, {})
+    admin.delete_consumer_groups([group_id])[group_id].result(CLIENT_TIMEOUT_S)
+
+
 @contextlib.contextmanager
 def member(bootstrap_servers: str, group_id: str, topic: str, **config: object) -> Iterator[None]:
     """A consumer that is in its group, with all partitions of the topic, during the block."""

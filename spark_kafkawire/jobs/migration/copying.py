@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import Final, Self
@@ -18,7 +18,7 @@ from ...model import TopicPartition
 from ...records.columns import Columns
 from ...records.rows import Records
 from .clusters import Clusters
-from .exactly_once import RUN_AGAIN, LogTransaction
+from .exactly_once import LogTransaction, explained
 from .matching import Differs, Present
 from .routes import Route
 from .source_headers import headers_of
@@ -161,7 +161,7 @@ class Copier:
         transaction before is complete, and this one not committed.
         """
         if end - start != count and not self._clusters.source_headers:
-            raise self._foreign(task, f"{end - start} came while {count} were sent")
+            raise self._foreign(task, f"{end - start} came while {count} were sent, by another run or others")
 
     def _foreign(self, task: CopyTask, what: str) -> DeliveryError:
         advice = (
@@ -205,9 +205,13 @@ class _Appender:
         if self._producer:
             self._producer.close()
 
-    @contextmanager
-    def _advising(self) -> Iterator[None]:
-        try:
-            yield
-        except DeliveryError as error:
-            raise error.advised(RUN_AGAIN if self._task.producer is None else _RUN_AGAIN) from error
+    def _advising(self) -> AbstractContextManager[None]:
+        return explained() if self._task.producer is None else _advising()
+
+
+@contextmanager
+def _advising() -> Iterator[None]:
+    try:
+        yield
+    except DeliveryError as error:
+        raise error.advised(_RUN_AGAIN) from error

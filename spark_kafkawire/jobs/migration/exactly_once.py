@@ -34,7 +34,7 @@ from .routes import Route
 from .state import Mark
 
 #: What follows from a failure in the middle.
-RUN_AGAIN: Final = (
+_RUN_AGAIN: Final = (
     "a piece is there wholly or not at all: run the migration again, which asks the target how far it is"
 )
 _FENCED: Final = (
@@ -86,7 +86,7 @@ class LogTransaction:
         self._is_open = False
 
     def __enter__(self) -> Self:
-        with _explained():
+        with explained():
             self._transactions.locate([self._id], [self._id])
             self._transaction = self._transactions.begin(self._id, self._timeout_ms)
         return self
@@ -99,7 +99,7 @@ class LogTransaction:
 
     def note(self) -> Note | None:
         """What the brokers keep of the log; None where that is nothing, or forgotten."""
-        with _explained():
+        with explained():
             texts = committed_texts(
                 self._clusters.metadata, self._id, self._clusters.write.net, require_stable=True
             )
@@ -117,7 +117,7 @@ class LogTransaction:
         transaction, record = self._transaction, Note(self._route, mark).record()
         assert transaction is not None
         self._is_open = True
-        with _explained():
+        with explained():
             self._transactions.commit_offset(
                 transaction, self._id, self._route.target, record.number, record.text
             )
@@ -128,8 +128,8 @@ class LogTransaction:
 
 
 @contextlib.contextmanager
-def _explained() -> Iterator[None]:
-    """An error with who may be behind it, and what follows."""
+def explained() -> Iterator[None]:
+    """An error in the middle of a piece, with who may be behind it, and what follows."""
     try:
         yield
     except OptionError:
@@ -137,4 +137,4 @@ def _explained() -> Iterator[None]:
     except KafkaWireError as error:
         is_over = meaning_of(error) in (Meaning.FENCED, Meaning.GONE)
         line = f"{error}; {_FENCED}" if is_over else str(error)
-        raise DeliveryError(f"{line}; {RUN_AGAIN}") from error
+        raise DeliveryError(f"{line}; {_RUN_AGAIN}") from error

@@ -9,14 +9,18 @@ from pathlib import Path
 from typing import Any
 
 from spark_kafkawire.broker import EmbeddedCluster
+from spark_kafkawire.cluster.cluster import cluster_of
 from spark_kafkawire.jobs.migration.clusters import Clusters, source_options, target_options
 from spark_kafkawire.jobs.migration.copying import Copier
 from spark_kafkawire.jobs.migration.run import Runner, Settings, migrate
 from spark_kafkawire.jobs.shell.progress import progress_on
 from spark_kafkawire.jobs.state.sealed import seal, unseal
+from spark_kafkawire.options import ReadOptions
+from spark_kafkawire.records.message_set.encoding import encode
 from tests.support import librdkafka
 from tests.support.golden import values_sha256
 from tests.support.noida import NoidaBroker
+from tests.support.writing import binary
 
 #: Deadlines and sizes for tests: a small log is many pieces, and each of them some batches.
 SOURCE = {"retryBackoff": "5ms", "requestTimeout": "10s", "fetchBytes": "16KiB"}
@@ -114,3 +118,18 @@ def change_state(folder: Path, change: Callable[[list[Any]], object]) -> None:
     content = unseal(file.read_text(), "migration 2")
     change(content["logs"])
     file.write_text(seal("migration 2", content))
+
+
+def log_count(corpus: EmbeddedCluster, topic: str) -> int:
+    cluster = cluster_of(
+        ReadOptions.parse({"zookeeper.connect": corpus.zookeeper_connect, "subscribe": topic})
+    )
+    return len(cluster.logs_of([topic])) if topic in cluster.topics() else 0
+
+
+def ports(corpus: EmbeddedCluster) -> list[int]:
+    return [int(entry.rsplit(":", 1)[1]) for entry in corpus.broker_list.split(",")]
+
+
+def message_set(*values: bytes) -> bytes:
+    return bytes(encode(binary(values)))

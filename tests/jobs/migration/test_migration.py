@@ -10,7 +10,6 @@ from typing import Final
 import pytest
 
 from spark_kafkawire.broker import EmbeddedCluster
-from spark_kafkawire.cluster.cluster import cluster_of
 from spark_kafkawire.errors import (
     BrokersMissingError,
     DataLossError,
@@ -26,15 +25,12 @@ from spark_kafkawire.jobs.migration.report import check
 from spark_kafkawire.jobs.migration.run import Settings, describe
 from spark_kafkawire.jobs.migration.state import State, load_state
 from spark_kafkawire.jobs.migration.verification import Verifier
-from spark_kafkawire.options import ReadOptions
-from spark_kafkawire.records.message_set.encoding import encode
 from tests.support import librdkafka, replay
 from tests.support.corpus import GZIP_TOPIC, recorded
 from tests.support.foreign import Record
 from tests.support.noida import NoidaBroker
 from tests.support.polling import poll
 from tests.support.producing import ReplyFaults
-from tests.support.writing import binary
 from tests.support.zookeeper_tree import expired
 
 from .migrating import (
@@ -43,7 +39,10 @@ from .migrating import (
     clusters_of,
     copied,
     killed_after,
+    log_count,
+    message_set,
     one_by_one,
+    ports,
     read,
     run,
 )
@@ -69,21 +68,6 @@ def source(corpus: EmbeddedCluster) -> str:
     # A broker registers a topic once it has stored its first message.
     poll(lambda: log_count(corpus, topic) == 6, "both brokers to register the topic")
     return topic
-
-
-def log_count(corpus: EmbeddedCluster, topic: str) -> int:
-    cluster = cluster_of(
-        ReadOptions.parse({"zookeeper.connect": corpus.zookeeper_connect, "subscribe": topic})
-    )
-    return len(cluster.logs_of([topic])) if topic in cluster.topics() else 0
-
-
-def ports(corpus: EmbeddedCluster) -> list[int]:
-    return [int(entry.rsplit(":", 1)[1]) for entry in corpus.broker_list.split(",")]
-
-
-def message_set(*values: bytes) -> bytes:
-    return bytes(encode(binary(values)))
 
 
 def test_logs_are_copied_in_order_to_partitions_of_their_own(

@@ -211,7 +211,7 @@ def content_of(record: Record, group: str, *fields: tuple[str, type]) -> dict[st
     ours."""
     try:
         content = json.loads(record.text)
-    except ValueError:
+    except (ValueError, RecursionError):
         content = None
     if not isinstance(content, dict) or content.get("kafkawire") != 1:
         raise _foreign(record, group)

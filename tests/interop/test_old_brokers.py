@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import itertools
+import json
 import time
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, Final
 
 import pytest
@@ -14,12 +16,18 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, ConfigResource
 from confluent_kafka.admin._resource import ResourceType
 
-from spark_kafkawire.broker import ZooKeeperServer
+from spark_kafkawire.broker import EmbeddedCluster, ZooKeeperServer
 from spark_kafkawire.broker.java import find_java
 from spark_kafkawire.errors import OptionError, UnsupportedVersionError
+from spark_kafkawire.jobs.migration.report import check
 from spark_kafkawire.net.known_versions import KNOWN
-from tests.support import kafka_python, librdkafka, ours
+from tests.jobs.migration.dying import FETCH, PIECE_BYTES, VALUES, Died, dying, pieces_to_copy, unheard
+from tests.jobs.migration.migrating import Killed, clusters_of, killed_after, run
+from tests.support import interrupted, kafka_python, librdkafka, ours
+from tests.support.exactly_once import committed
+from tests.support.exactly_once import dying as dying_write
 from tests.support.foreign import CLIENT_TIMEOUT_S, CODECS, Record, values
+from tests.support.interrupted import TransactionsJob
 from tests.support.old_brokers import LAST_KEYS, OldLogServer
 from tests.support.polling import poll
 
@@ -178,6 +186,52 @@ def test_what_the_user_says_of_an_old_broker_is_enough(broker: ZooKeeperKafka) -
     ours.produce(broker.bootstrap_servers, topic, RECORDS, **said)
     assert ours.consume(broker.bootstrap_servers, topic, **said) == in_log(broker, RECORDS)
     assert not KNOWN._known
+
+
+def test_a_migration_in_transactions_goes_on_where_brokers_have_them(
+    broker: ZooKeeperKafka, corpus: EmbeddedCluster, tmp_path: Path
+) -> None:
+    servers, topic = broker.bootstrap_servers, pieces_to_copy(corpus)
+    clusters = clusters_of(corpus.zookeeper_connect, servers, [topic], exactly_once=True, fetchBytes=FETCH)
+    if broker.release < (0, 11):
+        said = r"^argument --exactly-once: option delivery: .* Kafka has from 0\.11 on: .* leave it out"
+        with pytest.raises(OptionError, match=said):
+            run(clusters, tmp_path, {topic: topic}, PIECE_BYTES)
+        assert not any(tmp_path.glob("migration-*"))
+        return
+    for runner in (unheard, killed_after(1)):
+        with pytest.raises(Killed):
+            run(clusters, tmp_path, {topic: topic}, PIECE_BYTES, runner)
+    # What is open is aborted by the next run.
+    with dying("commit_offset", after_it=True), pytest.raises(Died):
+        run(clusters, tmp_path, {topic: topic}, PIECE_BYTES)
+    check(run(clusters, tmp_path, {topic: topic}, PIECE_BYTES))
+    found = librdkafka.consume(servers, topic, isolation_level="read_committed")
+    assert [each.value for each in found] == VALUES
+
+
+def test_a_decision_is_finished_by_the_job_also_where_brokers_list_no_transactions(
+    broker: ZooKeeperKafka, capsys: pytest.CaptureFixture[str]
+) -> None:
+    if broker.release < (0, 11):
+        pytest.skip("it has no transactions")
+    servers = broker.bootstrap_servers
+    job = TransactionsJob(servers, capsys)
+    for at in range(interrupted.REQUESTS_MAX):
+        topic = interrupted.new_topic(servers)
+        with dying_write(at, after_it=True):
+            interrupted.once(servers, topic, topic).run()
+        code, out, err = job.run("--json", "--transactional-id", topic, "--finish")
+        if code == 0:
+            break
+        # Nothing was decided yet: it times out, and never counts.
+        assert f"know no transaction of '{topic}', and no decision" in err
+        assert committed(servers, topic, interrupted.PARTITIONS) == []
+    ended = json.loads(out)
+    assert (len(ended["committed"]), ended["aborted"]) == (2, [])
+    assert ended["not_listed"].startswith("brokers before 3.0")
+    assert committed(servers, topic, interrupted.PARTITIONS) == interrupted.VALUES
+    assert job.told("--transactional-id", topic, "--finish")["committed"] == []
 
 
 #: Of which magic records are, where a broker is told this format.

@@ -27,8 +27,8 @@ Why no message is missing or doubled, wherever a run is killed:
   the source, and the run ends with an error. With source headers each message tells where it came
   from, and messages of others are passed over.
 
-In transactions (``exactly_once``) each piece is one, of an id that only its log has, and the new mark is in it
-as the offset of a group (``notes``):
+In transactions (``exactly_once``) each piece is one, of an id that only its log has, and the new mark is in
+it as the offset of a group (``notes``):
 
 - The piece and its mark are there together, or neither: a run asks for the mark, and what is before it is not
   compared. The state's mark counts where brokers have forgotten theirs; what is behind it is compared.

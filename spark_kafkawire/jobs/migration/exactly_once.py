@@ -1,6 +1,7 @@
 """Pieces in transactions of the target: each is there with its note, or nothing of it is.
 
-    clusters = begin(clusters, topics)                          # on the driver, before the first piece
+    clusters = begin(clusters)                                  # on the driver, before anything else
+    check_topic_rights(clusters, topics)                        # once they are there
     with LogTransaction(clusters, route) as transaction:        # in a task
         note = transaction.note()
         producer = transaction.producer()
@@ -37,17 +38,19 @@ from .state import Mark
 _RUN_AGAIN: Final = (
     "a piece is there wholly or not at all: run the migration again, which asks the target how far it is"
 )
+#: What a user may do whose target has no transactions, or none so long.
+_ADVICE: Final = "or leave it out: then what is there is compared, and nothing is doubled either"
 _FENCED: Final = (
     "another run of this migration began the same log, or the transaction took longer than "
     "kafka.transaction.timeout.ms (a --target-option), for which a smaller --piece-bytes helps"
 )
 
 
-def begin(clusters: Clusters, topics: Iterable[str]) -> Clusters:
-    """The clusters with a timeout that the target takes, once its brokers can do what is needed.
+def begin(clusters: Clusters) -> Clusters:
+    """The clusters with a timeout that the target takes.
 
-    Raises ``OptionError`` (fatal) where they have no transactions, do not take the user's timeout, or tell
-    that the user lacks a right; and what asking raises.
+    Raises ``OptionError`` (fatal) where its brokers have no transactions, do not take the user's timeout, or
+    the user may not use the ids; and what asking raises.
     """
     options = clusters.write
     assert options.transactions is not None
@@ -60,10 +63,17 @@ def begin(clusters: Clusters, topics: Iterable[str]) -> Clusters:
             raise
         raise refused_id(prefix, error) from error
     except OptionError as error:
-        raise error.located("argument --exactly-once") from error
-    for topic in sorted(set(topics)):
-        check_rights(clusters.metadata, options.net, prefix, topic)
+        raise error.located("argument --exactly-once").advised(_ADVICE) from error
     return clusters.in_transactions(timeout_ms=timeout_ms)
+
+
+def check_topic_rights(clusters: Clusters, topics: Iterable[str]) -> None:
+    """Raise ``OptionError`` (fatal) that names a right which the user lacks on these topics of the target, or
+    on groups, as far as brokers tell."""
+    options = clusters.write
+    assert options.transactions is not None
+    for topic in sorted(set(topics)):
+        check_rights(clusters.metadata, options.net, options.transactions.prefix, topic)
 
 
 class LogTransaction:

@@ -14,7 +14,7 @@ from ...protocol.modern.create_topics import BROKER_DEFAULT
 from ..shell.progress import Progress, Work
 from .clusters import Clusters
 from .copying import Copied, Copier, CopyTask
-from .exactly_once import begin
+from .exactly_once import begin, check_topic_rights
 from .opening import opened
 from .planning import LogCopy, missing_topics, plan, prepare_topics
 from .state import LogProgress, Mark, State, StateDirectory, load_state
@@ -120,6 +120,8 @@ class _Run:
 
     def _open(self, copies: Sequence[LogCopy]) -> None:
         """Note, before anything is sent, where each log's copy begins and as whom it is sent."""
+        if self._clusters.are_in_transactions:
+            self._clusters = begin(self._clusters)
         ids = prepare_topics(
             self._clusters,
             copies,
@@ -127,7 +129,7 @@ class _Run:
             replication_factor=self._settings.replication_factor or BROKER_DEFAULT,
         )
         if self._clusters.are_in_transactions:
-            self._clusters = begin(self._clusters, {copy.route.target.topic for copy in copies})
+            check_topic_rights(self._clusters, (copy.route.target.topic for copy in copies))
         new = [copy for copy in copies if copy.progress is None or (copy.size and not copy.progress.is_open)]
         ends = self._clusters.target_cluster.bounds([copy.route.target for copy in new])
         self._save(

@@ -30,12 +30,12 @@ from tests.chaos.proxy import Upstream
 from tests.support import librdkafka
 from tests.support.exactly_once import committed
 from tests.support.polling import poll
+from tests.support.write_process import ForkedWrites, SparkWrites, WriteProcess
 
 from .apache_cluster import ApacheCluster
 from .drawn_faults import TOPIC, Kind, Run, Strike, Write, drawn
 from .exchange_steps import Cut, Phase, Place, Stage, StagedProxy, Step
 from .jars import connector_jars
-from .write_process import ForkedWrites, SparkWrites, WriteProcess
 
 PARTITIONS: Final = 3
 #: A write that has not ended after so many runs never will.

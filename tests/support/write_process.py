@@ -22,9 +22,9 @@ from typing import Any, Final, Self
 
 import psutil
 
-from tests.support.forked_writes import DRIVER
-from tests.support.local_spark import home_with_byte_code
-from tests.support.write_driver import ANSWER
+from .forked_writes import DRIVER
+from .local_spark import home_with_byte_code
+from .write_driver import ANSWER
 
 _ROOT: Final = Path(__file__).parents[2]
 #: How long it may take to start, to write, and to end, on a machine with other work, seconds.

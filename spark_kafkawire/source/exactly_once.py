@@ -75,7 +75,8 @@ class ExactlyOnceWriter(KafkaWireBatchWriter):
         names = attempt_id(prefix, task, attempt), task_group(prefix, task)
         transaction = TaskTransaction(*names, batch, self._conductor.may_hold(batch))
         metadata = Metadata(self._options.discovery.bootstrap_servers, self._options.net)
-        return AttemptSender(metadata, self._options, transaction, self._conductor.timeout_ms)
+        conductor = self._conductor
+        return AttemptSender(metadata, self._options, transaction, conductor.timeout_ms, conductor.began_s)
 
     def _message(self, sender: Sender) -> TransactionMessage:
         assert isinstance(sender, AttemptSender)
@@ -96,10 +97,9 @@ class ExactlyOnceWriter(KafkaWireBatchWriter):
         number, query = (context.getLocalProperty(name) for name in (_BATCH, _QUERY))
         assert number is not None
         assert query is not None
+        batch = BatchId(query, int(number), is_stream=True)
         run = (context.getLocalProperty(_RUN) or query).replace("-", "")[:12]
-        return BatchId(
-            query, int(number), is_stream=True
-        ), f"{run}.{int(number) % 2}.{context.attemptNumber()}"
+        return batch, f"{run}.{batch.number % 2}.{context.attemptNumber()}"
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Commit all tasks' transactions, as one. Raises ``DeliveryError`` (fatal)."""

@@ -10,7 +10,8 @@ gets one on stdout that begins with ``ANSWER``:
 
 The rows of a write are ``MARK 0``, ``MARK 1`` and so on. With ``"failing": {"seed": S, "share": 0.4,
 "least": 3}`` attempts of tasks before their third fail, each before its first row, between two of them, or
-after its last one, as the seed says.
+after its last one, as the seed says. With ``"rivalled": FOLDER`` each attempt of the first task waits between
+two of its rows until another one has come so far, and notes its number in that folder.
 """
 
 from __future__ import annotations
@@ -18,7 +19,9 @@ from __future__ import annotations
 import json
 import random
 import sys
+import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, Final
 
 import pyarrow as pa
@@ -32,6 +35,8 @@ from tests.support.local_spark import local_spark
 ANSWER: Final = "ANSWER "
 #: Rows of a batch that a task gets: it takes some of them.
 BATCH_ROWS: Final = 5
+#: How long an attempt waits for its rival, and between two looks, seconds.
+_RIVAL_S, _POLL_S = 300.0, 0.02
 
 
 def main(home: str, settings: dict[str, str]) -> None:
@@ -60,6 +65,8 @@ def _write(spark: SparkSession, asked: dict[str, Any]) -> dict[str, Any]:
     frame = frame.selectExpr(f"concat('{asked['mark']} ', id) value")
     if "failing" in asked:
         frame = _failing(frame, **asked["failing"])
+    if "rivalled" in asked:
+        frame = _rivalled(frame, asked["rivalled"])
     try:
         frame.write.format("kafkawire").mode("append").options(**asked["write"]).save()
     except (PySparkException, Py4JError) as error:
@@ -86,6 +93,25 @@ def _failing(frame: DataFrame, seed: str, share: float, least: int) -> DataFrame
             raise RuntimeError("this attempt fails after its last row")
 
     return frame.mapInArrow(some_fail, frame.schema)
+
+
+def _rivalled(frame: DataFrame, folder: str) -> DataFrame:
+    """The rows, between two of which attempts of the first task wait for each other: both have begun their
+    transactions by then, and go on at the same time."""
+
+    def waits(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        context = TaskContext.get()
+        assert context is not None
+        stop_s = time.monotonic() + _RIVAL_S
+        for number, batch in enumerate(batches):
+            if context.partitionId() == 0 and number:
+                (Path(folder) / str(context.attemptNumber())).touch()
+                while len(list(Path(folder).iterdir())) < 2:
+                    assert time.monotonic() < stop_s, "no other attempt of this task begins"
+                    time.sleep(_POLL_S)
+            yield batch
+
+    return frame.mapInArrow(waits, frame.schema)
 
 
 if __name__ == "__main__":

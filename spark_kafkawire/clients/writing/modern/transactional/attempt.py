@@ -8,11 +8,8 @@ sender.transaction              # for the driver; None where nothing was sent
 
 from __future__ import annotations
 
-import contextlib
-import logging
-import time
-from collections.abc import Collection, Iterator
-from typing import Final, Self
+from collections.abc import Collection
+from typing import Self
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -26,21 +23,22 @@ from .....records.rows import Records
 from ...sender import LogReceipt
 from ..batches import ProducerId
 from ..producer import Membership, Producer
+from .age import Age
 from .asking import Asker
 from .task import TaskStep, TaskTransaction
-
-_log = logging.getLogger("spark_kafkawire")
-
-#: Parts of the timeout that a task tells to be used up.
-_TOLD_AT: Final = (0.5, 0.9)
 
 
 class AttemptSender:
     """Sends the records of one attempt; asks nothing before the first ones come. ``timeout_ms`` is that of
-    its transaction."""
+    its transaction, ``write_began_s`` when the driver began the write (see ``Age``)."""
 
     def __init__(
-        self, metadata: Metadata, options: WriteOptions, task: TaskTransaction, timeout_ms: int
+        self,
+        metadata: Metadata,
+        options: WriteOptions,
+        task: TaskTransaction,
+        timeout_ms: int,
+        write_began_s: float | None = None,
     ) -> None:
         self._metadata = metadata
         self._options = options
@@ -48,11 +46,10 @@ class AttemptSender:
         assert options.transactions is not None
         in_two_phases = options.transactions.two_phase_commit
         self._asker = Asker(metadata, options.net, timeout_ms, two_phase_commit=in_two_phases)
-        self._timeout_s = timeout_ms / 1000
+        self._timeout_ms = None if in_two_phases else timeout_ms
+        self._write_began_s = write_began_s
         self._producer: Producer | None = None
-        self._began_s = 0.0
-        self._ends_in_time = not in_two_phases
-        self._left_to_tell = list(_TOLD_AT) if self._ends_in_time else []
+        self._age = Age(None)
         self._topic = ""
         self.row_count = 0
         self._size = 0
@@ -71,15 +68,15 @@ class AttemptSender:
         self.row_count += records.count
         self._size += _payload_size(records)
         if self._producer is not None:
-            self._tell_time()
-            with self._telling_age():
+            self._age.tell()
+            with self._age.told():
                 self._producer.add(log, records)
 
     def finish(self) -> tuple[LogReceipt, ...]:
         """Send what is left, and put the batch into the transaction. Raises as ``add``."""
         if self._task.step is TaskStep.BEGIN:
             return ()
-        with self._telling_age():
+        with self._age.told():
             receipts = self._producer.finish() if self._producer else ()
             self._task = self._task.wrote(self.row_count, self._size, self._topic)
             self._advance()
@@ -98,7 +95,7 @@ class AttemptSender:
     def _begin(self) -> None:
         self._asker.transactions.locate([self._task.id], [self._task.group])
         self._advance()
-        self._began_s = time.monotonic()
+        self._age = Age(self._timeout_ms, self._write_began_s)
         if self._task.step is TaskStep.WRITE:
             assert self._task.transaction is not None
             membership = membership_of(self._asker.transactions, self._task.transaction)
@@ -113,30 +110,6 @@ class AttemptSender:
     def _asked(self) -> None:
         while (request := self._task.request()) is not None:
             self._task = self._task.answered(self._asker.answer(request))
-
-    @contextlib.contextmanager
-    def _telling_age(self) -> Iterator[None]:
-        """An error of a transaction that has had its time says so: brokers say only that it is over."""
-        try:
-            yield
-        except DeliveryError as error:
-            age_s = time.monotonic() - self._began_s
-            if not self._ends_in_time or age_s < self._timeout_s:
-                raise
-            raise error.advised(
-                f"the task has had its transaction for {age_s:.1f} s, and kafka.transaction.timeout.ms="
-                f"{round(1000 * self._timeout_s)} lets brokers abort it before: raise that, or write less"
-            ) from error
-
-    def _tell_time(self) -> None:
-        used = (time.monotonic() - self._began_s) / self._timeout_s
-        while self._left_to_tell and used >= self._left_to_tell[0]:
-            _log.warning(
-                "%.0f %% of kafka.transaction.timeout.ms=%d are used up, and the task has more rows: when it "
-                "is over the brokers abort the transaction, and the write fails; raise it, or write less",
-                100 * self._left_to_tell.pop(0),
-                round(1000 * self._timeout_s),
-            )
 
 
 def membership_of(transactions: Transactions, transaction: Transaction) -> Membership:

@@ -38,13 +38,14 @@ _log = logging.getLogger("spark_kafkawire")
 
 
 class Conductor:
-    """The driver of one write. ``timeout_ms`` is that of the tasks' transactions. It travels to where Spark
-    commits, with what it knew when it was made."""
+    """The driver of one write. ``timeout_ms`` is that of the tasks' transactions, ``began_s`` when the write
+    began, in seconds since 1970. It travels to where Spark commits, with what it knew when it was made."""
 
     def __init__(self, options: WriteOptions, driver: Driver, timeout_ms: int) -> None:
         self._options = options
         self._driver = driver
         self.timeout_ms = timeout_ms
+        self.began_s = time.time()
         #: The pattern of the ids of attempts that are over once this write is: all of the name in a stream,
         #: which takes its name over twice a batch, and the second time with tasks that wait to be committed.
         self._over = attempt_ids(driver.prefix)

@@ -7,12 +7,10 @@ from typing import Final
 
 import pytest
 
-from spark_kafkawire.broker.java import find_java
-from spark_kafkawire.errors import OptionError
 from tests.support.certificates import Certificates
 
 from .apache_kafka import ApacheKafka
-from .jars import NoJars, broker_jars
+from .needs import needs_broker
 
 #: The last release of the 3 line, which still serves clients from Kafka 0.8 on, and one of the 4 line.
 VERSIONS: Final = ("3.9.1", "4.1.1")
@@ -26,10 +24,6 @@ def kafka(
 ) -> Iterator[ApacheKafka]:
     """A broker that all tests share: each creates topics of its own; one that restarts it waits for it."""
     version: str = request.param
-    try:
-        find_java()
-        broker_jars(version)
-    except (OptionError, NoJars) as reason:
-        pytest.skip(str(reason))
+    needs_broker(version)
     with ApacheKafka(version, tmp_path_factory.mktemp(f"kafka-{version}"), certificates) as broker:
         yield broker

@@ -16,12 +16,9 @@ from typing import Final
 
 import pytest
 
-from spark_kafkawire.broker.java import find_java
-from spark_kafkawire.errors import OptionError
-
 from .drawn_faults import Kind
-from .jars import NoJars, broker_jars, connector_jars
 from .killed_writes import KilledWrites, Struck
+from .needs import needed_connector, needs_broker
 
 RUNS: Final = int(os.environ.get("KAFKAWIRE_EXACTLY_ONCE_RUNS", "4"))
 SEED: Final = int(os.environ.get("KAFKAWIRE_EXACTLY_ONCE_SEED", "1"))
@@ -37,16 +34,6 @@ CASES: Final = (
 #: Of the writes to one broker by forks, how many are written to three, and by Spark.
 OTHERS_SHARE: Final = 4
 TIMEOUT_S: Final = 1200 + 60 * RUNS
-
-
-def needs(version: str) -> None:
-    """Skips the test where the machine cannot run it."""
-    try:
-        find_java()
-        broker_jars(version)
-        connector_jars()
-    except (OptionError, NoJars) as reason:
-        pytest.skip(str(reason))
 
 
 def show(writes: KilledWrites, title: str) -> None:
@@ -75,7 +62,8 @@ def _phase_of(struck: Struck) -> str:
 def test_writes_that_faults_strike_are_there_once_or_not_at_all(
     version: str, nodes: int, by_spark: bool, tmp_path: Path
 ) -> None:
-    needs(version)
+    needs_broker(version)
+    needed_connector()
     runs = RUNS if nodes == 1 and not by_spark else -(-RUNS // OTHERS_SHARE)
     title = f"Apache Kafka {version}, {nodes} node(s), {'Spark' if by_spark else 'forks'}, seed {SEED}"
     with KilledWrites(version, tmp_path, nodes, SEED, by_spark=by_spark) as writes:

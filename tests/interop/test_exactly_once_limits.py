@@ -17,7 +17,6 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
     ResourceType,
 )
 
-from spark_kafkawire.broker.java import find_java
 from spark_kafkawire.cluster.modern.metadata import Metadata
 from spark_kafkawire.cluster.modern.transactions import Transactions
 from spark_kafkawire.errors import DeliveryError, KafkaWireError, OptionError
@@ -30,7 +29,7 @@ from tests.support.polling import GRACE_S, poll
 
 from .apache_kafka import USERS, ApacheKafka
 from .conftest import VERSIONS
-from .jars import NoJars, broker_jars
+from .needs import needs_broker
 
 TASKS: Final = [[(b"a", 0)], [(b"b", 1)], []]
 #: A broker asks who may do what; who is not logged in may do everything. Versions that have two-phase commits
@@ -49,11 +48,7 @@ def strict(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, certificates: Certificates
 ) -> Iterator[ApacheKafka]:
     version: str = request.param
-    try:
-        find_java()
-        broker_jars(version)
-    except (OptionError, NoJars) as reason:
-        pytest.skip(str(reason))
+    needs_broker(version)
     folder = tmp_path_factory.mktemp(f"strict-{version}")
     with ApacheKafka(version, folder, certificates, settings=STRICT) as broker:
         yield broker

@@ -17,7 +17,6 @@ from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, Config
 from confluent_kafka.admin._resource import ResourceType
 
 from spark_kafkawire.broker import EmbeddedCluster, ZooKeeperServer
-from spark_kafkawire.broker.java import find_java
 from spark_kafkawire.errors import OptionError, UnsupportedVersionError
 from spark_kafkawire.jobs.migration.report import check
 from spark_kafkawire.net.known_versions import KNOWN
@@ -31,7 +30,7 @@ from tests.support.interrupted import TransactionsJob
 from tests.support.old_brokers import LAST_KEYS, OldLogServer
 from tests.support.polling import poll
 
-from .jars import NoJars, broker_jars
+from .needs import needs_broker
 from .probing import probe
 from .zookeeper_kafka import ZooKeeperKafka
 
@@ -57,11 +56,7 @@ def broker(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[ZooKeeperKafka]:
     """A broker of one version."""
-    try:
-        find_java()
-        broker_jars(request.param)
-    except (OptionError, NoJars) as reason:
-        pytest.skip(str(reason))
+    needs_broker(request.param)
     zookeeper: ZooKeeperServer = request.getfixturevalue("zookeeper")
     folder = tmp_path_factory.mktemp(f"kafka-{request.param}")
     with ZooKeeperKafka(request.param, folder, zookeeper.connect) as server:

@@ -16,7 +16,7 @@ from tests.support.foreign import Record
 
 from .apache_kafka import ApacheKafka
 from .conftest import newest
-from .jars import NoJars, connector_jars
+from .needs import needed_connector
 
 ROOT: Final = Path(__file__).parents[2]
 _TIMEOUT_S: Final = 400.0
@@ -163,10 +163,7 @@ REFUSED_WRITES: Final[list[tuple[tuple[str, ...], dict[str, str]]]] = [
 @pytest.fixture(scope="module")
 def answers(kafka: ApacheKafka, tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[dict[str, Any]]]:
     """What both connectors answered to everything above."""
-    try:
-        jars = [str(jar) for jar in connector_jars()]
-    except NoJars as reason:
-        pytest.skip(str(reason))
+    jars = needed_connector()
     servers = kafka.bootstrap_servers()
     _fill(servers)
     writes = []

@@ -14,7 +14,7 @@ from spark_kafkawire.planner.stream_offsets import PART_MARK, PIN_MARK
 
 from .apache_kafka import ApacheKafka
 from .conftest import newest
-from .jars import NoJars, connector_jars
+from .needs import needed_connector
 from .stream_scenarios import BY_NAME, SCENARIOS, TAKEN_OVER, Quirk
 from .takeovers import STORIES
 
@@ -28,10 +28,7 @@ pytestmark = [newest, pytest.mark.timeout(1200)]
 @pytest.fixture(scope="module")
 def answers(kafka: ApacheKafka, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """What became of all scenarios and stories, in one Spark that has both connectors."""
-    try:
-        jars = [str(jar) for jar in connector_jars()]
-    except NoJars as reason:
-        pytest.skip(str(reason))
+    jars = needed_connector()
     questions = {"servers": kafka.bootstrap_servers(), "jars": jars}
     questions |= {"scenarios": list(BY_NAME), "stories": list(STORIES)}
     found = tmp_path_factory.mktemp("streams") / "answers.json"

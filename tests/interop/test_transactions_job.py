@@ -7,9 +7,9 @@ from collections.abc import Iterator
 import pytest
 
 from spark_kafkawire.net.pool import POOL
-from tests.support import interrupted, librdkafka
+from tests.support import librdkafka
 from tests.support.foreign import Record
-from tests.support.interrupted import TransactionsJob, new_topic
+from tests.support.interrupted import OfAnyBroker, TransactionsJob, new_topic
 
 from .apache_kafka import ApacheKafka
 
@@ -20,16 +20,8 @@ def job(kafka: ApacheKafka, capsys: pytest.CaptureFixture[str]) -> Iterator[Tran
     POOL.close_idle()
 
 
-def test_a_write_that_died_anywhere_is_finished_by_its_decision(job: TransactionsJob) -> None:
-    interrupted.check_that_every_death_is_finished(job)
-
-
-def test_a_write_that_may_run_is_left_alone_unless_forced(job: TransactionsJob) -> None:
-    interrupted.check_that_a_write_that_may_run_is_left_alone(job)
-
-
-def test_a_write_that_runs_is_ended_by_force_and_says_so(job: TransactionsJob) -> None:
-    interrupted.check_that_force_ends_a_write_that_runs(job)
+class TestOnApacheKafka(OfAnyBroker):
+    """What writes leave there that died, or run."""
 
 
 def test_transactions_of_other_programs_are_told_and_left_alone(job: TransactionsJob) -> None:

@@ -1,5 +1,7 @@
 """What jobs/transactions.py makes of writes that died: the same of every broker that has transactions.
 
+class TestOnOneBroker(OfAnyBroker): ...      # which has a fixture job:
+
 job = TransactionsJob(broker.bootstrap_servers, capsys)
 code, out, err = job.run("--transactional-id", "name", "--finish")
 """
@@ -59,68 +61,73 @@ def new_topic(servers: str) -> str:
     return librdkafka.create_topic(servers, PARTITIONS, None, {})
 
 
-def check_that_every_death_is_finished(job: TransactionsJob) -> None:
-    """A write that died anywhere is there wholly after the job where it was decided, else not at all."""
-    was_decided, kinds = False, set()
-    for at in range(REQUESTS_MAX):
+class OfAnyBroker:
+    """What holds of each broker."""
+
+    def test_a_write_that_died_anywhere_is_finished_by_its_decision(self, job: TransactionsJob) -> None:
+        """It is there wholly after the job where it was decided, else not at all."""
+        was_decided, kinds = False, set()
+        for at in range(REQUESTS_MAX):
+            topic = new_topic(job.bootstrap_servers)
+            with dying(at, after_it=True) as died:
+                once(job.bootstrap_servers, topic, topic).run()
+            if not died:
+                break
+            before = job.told("--transactional-id", topic)
+            left = [each["id"] for each in before["transactions"]]
+            was_decided = bool(before["decisions"])
+            ended = job.ended(topic)
+            assert set(left) <= {*ended["committed"], *ended["aborted"]}
+            assert bool(ended["committed"]) == any(each["to_commit"] for each in before["decisions"])
+            assert committed(job.bootstrap_servers, topic, PARTITIONS) == (VALUES if was_decided else [])
+            kinds |= {kind for kind in ("committed", "aborted") if ended[kind]}
+            after = job.told("--transactional-id", topic)
+            assert (after["transactions"], after["waiting"]) == ([], [])
+            nothing = job.told("--transactional-id", topic, "--finish")
+            assert nothing == {"committed": [], "aborted": []}
+        assert at > 15
+        assert was_decided
+        assert kinds == {"committed", "aborted"}
+
+    def test_a_write_that_may_run_is_left_alone_unless_forced(self, job: TransactionsJob) -> None:
+        """It is shown, refused without --force, and the write goes on."""
         topic = new_topic(job.bootstrap_servers)
-        with dying(at, after_it=True) as died:
-            once(job.bootstrap_servers, topic, topic).run()
-        if not died:
-            break
-        before = job.told("--transactional-id", topic)
-        left = [each["id"] for each in before["transactions"]]
-        was_decided = bool(before["decisions"])
-        ended = job.ended(topic)
-        assert set(left) <= {*ended["committed"], *ended["aborted"]}
-        assert bool(ended["committed"]) == any(each["to_commit"] for each in before["decisions"])
-        assert committed(job.bootstrap_servers, topic, PARTITIONS) == (VALUES if was_decided else [])
-        kinds |= {kind for kind in ("committed", "aborted") if ended[kind]}
-        after = job.told("--transactional-id", topic)
-        assert (after["transactions"], after["waiting"]) == ([], [])
-        nothing = job.told("--transactional-id", topic, "--finish")
-        assert nothing == {"committed": [], "aborted": []}
-    assert at > 15
-    assert was_decided
-    assert kinds == {"committed", "aborted"}
+        write = once(job.bootstrap_servers, topic, topic)
+        made = write.writer()
+        messages = [write.message(made, number) for number in range(3)]
 
+        found = job.told("--transactional-id", topic)
+        ids = sorted(message.transaction.id for message in messages[:2])
+        assert sorted(each["id"] for each in found["transactions"]) == ids
+        for each in found["transactions"]:
+            assert (each["write"], each["state"], each["is_decided"]) == (topic, "Ongoing", False)
+            assert 0 <= each["age_s"] < 600
+        # a and b, c: one record in partition 0, two in the other, and no marker yet.
+        waits = [
+            (each["partition"], each["last_stable_offset"], each["end_offset"]) for each in found["waiting"]
+        ]
+        assert waits == [(0, 0, 1), (1, 0, 2)]
+        assert sorted(found["waiting"][1]["transactions"]) == ids
 
-def check_that_a_write_that_may_run_is_left_alone(job: TransactionsJob) -> None:
-    """It is shown, refused without --force, and the write goes on; with it the write fails and says why."""
-    topic = new_topic(job.bootstrap_servers)
-    write = once(job.bootstrap_servers, topic, topic)
-    made = write.writer()
-    messages = [write.message(made, number) for number in range(3)]
-
-    found = job.told("--transactional-id", topic)
-    ids = sorted(message.transaction.id for message in messages[:2])
-    assert sorted(each["id"] for each in found["transactions"]) == ids
-    for each in found["transactions"]:
-        assert (each["write"], each["state"], each["is_decided"]) == (topic, "Ongoing", False)
-        assert 0 <= each["age_s"] < 600
-    # a and b, c: one record in partition 0, two in the other, and no marker yet.
-    waits = [(each["partition"], each["last_stable_offset"], each["end_offset"]) for each in found["waiting"]]
-    assert waits == [(0, 0, 1), (1, 0, 2)]
-    assert sorted(found["waiting"][1]["transactions"]) == ids
-
-    code, out, err = job.run("--transactional-id", topic, "--finish")
-    assert (code, out) == (2, "")
-    assert err.startswith("transactions: argument --finish: 2 transaction(s) of ")
-    assert "see that none does, and add --force" in err
-    planned = job.told("--transactional-id", topic, "--finish", "--dry-run")
-    assert (planned["dry_run"], planned["committed"], sorted(planned["aborted"])) == (True, [], ids)
-    made.commit(messages)
-    assert committed(job.bootstrap_servers, topic, PARTITIONS) == VALUES
-
-
-def check_that_force_ends_a_write_that_runs(job: TransactionsJob) -> None:
-    topic = new_topic(job.bootstrap_servers)
-    write = once(job.bootstrap_servers, topic, topic)
-    made = write.writer()
-    messages = [write.message(made, number) for number in range(3)]
-    assert len(job.ended(topic)["aborted"]) == 2
-    with pytest.raises(DeliveryError, match=r"is not open any more: .*nothing that this run wrote is there"):
+        code, out, err = job.run("--transactional-id", topic, "--finish")
+        assert (code, out) == (2, "")
+        assert err.startswith("transactions: argument --finish: 2 transaction(s) of ")
+        assert "see that none does, and add --force" in err
+        planned = job.told("--transactional-id", topic, "--finish", "--dry-run")
+        assert (planned["dry_run"], planned["committed"], sorted(planned["aborted"])) == (True, [], ids)
         made.commit(messages)
-    assert committed(job.bootstrap_servers, topic, PARTITIONS) == []
-    write.run()
-    assert committed(job.bootstrap_servers, topic, PARTITIONS) == VALUES
+        assert committed(job.bootstrap_servers, topic, PARTITIONS) == VALUES
+
+    def test_a_write_that_runs_is_ended_by_force_and_says_so(self, job: TransactionsJob) -> None:
+        topic = new_topic(job.bootstrap_servers)
+        write = once(job.bootstrap_servers, topic, topic)
+        made = write.writer()
+        messages = [write.message(made, number) for number in range(3)]
+        assert len(job.ended(topic)["aborted"]) == 2
+        with pytest.raises(
+            DeliveryError, match=r"is not open any more: .*nothing that this run wrote is there"
+        ):
+            made.commit(messages)
+        assert committed(job.bootstrap_servers, topic, PARTITIONS) == []
+        write.run()
+        assert committed(job.bootstrap_servers, topic, PARTITIONS) == VALUES

@@ -5,9 +5,16 @@ from __future__ import annotations
 import pytest
 
 from spark_kafkawire.protocol import modern
-from tests.support import interrupted
 from tests.support.exactly_once import OnceWrite, committed, dying
-from tests.support.interrupted import SCRIPT, TransactionsJob, new_topic, once
+from tests.support.interrupted import (
+    REQUESTS_MAX,
+    SCRIPT,
+    VALUES,
+    OfAnyBroker,
+    TransactionsJob,
+    new_topic,
+    once,
+)
 from tests.support.log_broker import OFFERED
 from tests.support.log_server import LogServer
 from tests.support.memory_log import MemoryLog
@@ -23,16 +30,8 @@ def job(noida: NoidaBroker, capsys: pytest.CaptureFixture[str]) -> TransactionsJ
     return TransactionsJob(noida.bootstrap_servers, capsys)
 
 
-def test_a_write_that_died_anywhere_is_finished_by_its_decision(job: TransactionsJob) -> None:
-    interrupted.check_that_every_death_is_finished(job)
-
-
-def test_a_write_that_may_run_is_left_alone_unless_forced(job: TransactionsJob) -> None:
-    interrupted.check_that_a_write_that_may_run_is_left_alone(job)
-
-
-def test_a_write_that_runs_is_ended_by_force_and_says_so(job: TransactionsJob) -> None:
-    interrupted.check_that_force_ends_a_write_that_runs(job)
+class TestOnNoida(OfAnyBroker):
+    """What writes leave there that died, or run."""
 
 
 def test_the_table_names_transactions_those_who_wait_and_the_decision(job: TransactionsJob) -> None:
@@ -64,7 +63,7 @@ def test_the_table_names_transactions_those_who_wait_and_the_decision(job: Trans
 
 
 def test_a_decision_is_finished_without_force(job: TransactionsJob) -> None:
-    for at in range(interrupted.REQUESTS_MAX):
+    for at in range(REQUESTS_MAX):
         topic = new_topic(job.bootstrap_servers)
         with dying(at, after_it=True):
             once(job.bootstrap_servers, topic, topic).run()
@@ -72,7 +71,7 @@ def test_a_decision_is_finished_without_force(job: TransactionsJob) -> None:
         if decided and decided[0]["to_commit"]:
             break
     assert len(job.told("--transactional-id", topic, "--finish")["committed"]) == 2
-    assert committed(job.bootstrap_servers, topic, 2) == interrupted.VALUES
+    assert committed(job.bootstrap_servers, topic, 2) == VALUES
 
 
 def test_a_name_that_brokers_do_not_know_is_told(job: TransactionsJob) -> None:

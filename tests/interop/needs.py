@@ -1,0 +1,27 @@
+"""Skips the tests that a machine cannot run which has no Java, or where Maven does not get the jars."""
+
+from __future__ import annotations
+
+import pytest
+
+from spark_kafkawire.broker.java import find_java
+from spark_kafkawire.errors import OptionError
+
+from .jars import NoJars, broker_jars, connector_jars
+
+
+def needs_broker(version: str) -> None:
+    """Skip the test where the machine cannot run a broker of this version."""
+    try:
+        find_java()
+        broker_jars(version)
+    except (OptionError, NoJars) as reason:
+        pytest.skip(str(reason))
+
+
+def needed_connector() -> list[str]:
+    """The jars of Spark's own connector; skips the test where there are none."""
+    try:
+        return [str(jar) for jar in connector_jars()]
+    except NoJars as reason:
+        pytest.skip(str(reason))

@@ -153,7 +153,7 @@ def test_of_two_runs_of_one_name_the_one_that_began_first_gives_way(noida: Noida
     assert seen(noida, topic) == [b"x", b"y"]
 
 
-@pytest.mark.parametrize("longer", ["1-driver", "1-2-7.0.3", "1-driver-0-7.0.3", "driver"])
+@pytest.mark.parametrize("longer", ["1-driver", "1-2-7.0.3", "1-driver-0-7.0.3", "1-7.0.3-driver", "driver"])
 def test_what_a_longer_name_has_open_is_left_alone(noida: NoidaBroker, longer: str) -> None:
     """Names that go on with a dash: all of theirs, driver and attempts, is theirs."""
     topic = noida.create_topic(partitions=PARTITIONS)

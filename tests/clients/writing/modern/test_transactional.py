@@ -78,6 +78,26 @@ def transactions(count: int) -> tuple[Transaction, ...]:
     )
 
 
+@pytest.mark.parametrize(
+    ("lost", "again", "fault"),
+    [
+        (0, (3, 2, 0), None),
+        (0, (2, 2, 0), "was begun by 3 task(s), and now there are 2"),
+        (0, (3, 2, 1), "is committed already, and 1 task(s) have more rows"),
+        (0, (3, 1, 0), "had rows in 2 task(s), and now in 1"),
+        (0, (3, 3, 0), "had rows in 2 task(s), and now in 3"),
+        (1, (3, 2, 1), None),
+        (1, (3, 2, 2), "is committed but for 1 task(s), and 2 task(s) have more rows"),
+    ],
+)
+def test_a_batch_that_is_run_again_is_the_same_rows_in_the_same_tasks(
+    lost: int, again: tuple[int, int, int], fault: str | None
+) -> None:
+    decision = Decision(1, BatchId("a"), tasks=3, busy=2, lost=lost)
+    told = decision.fault_again(*again)
+    assert told == (fault and f"batch 'a' {fault}; {records.OTHER_ROWS}")
+
+
 @pytest.mark.parametrize("count", [0, 1, records.OPEN_COUNT_MAX, records.OPEN_COUNT_MAX + 1, 200])
 def test_a_decision_is_read_as_it_was_written_and_fits_into_what_brokers_take(count: int) -> None:
     open_ = transactions(count)

@@ -98,6 +98,27 @@ def test_a_batch_that_is_run_again_is_the_same_rows_in_the_same_tasks(
     assert told == (fault and f"batch 'a' {fault}; {records.OTHER_ROWS}")
 
 
+@pytest.mark.parametrize(
+    ("decided", "batch", "may_hold"),
+    [
+        (BatchId("a"), BatchId("a"), True),
+        (BatchId("a"), BatchId("b"), False),
+        (BatchId("q", 5, is_stream=True), BatchId("q", 5, is_stream=True), True),
+        (BatchId("q", 5, is_stream=True), BatchId("q", 6, is_stream=True), False),
+        # Not to be written after this: the task that looks says so before it has sent anything.
+        (BatchId("q", 5, is_stream=True), BatchId("q", 4, is_stream=True), True),
+        (BatchId("q", 5, is_stream=True), BatchId("other", 6, is_stream=True), True),
+        (BatchId("q", 5, is_stream=True), BatchId("a"), True),
+        (BatchId("a"), BatchId("q", 0, is_stream=True), True),
+    ],
+    ids=str,
+)
+def test_tasks_look_what_they_hold_where_their_batch_may_be_there_or_is_not_to_be_written(
+    decided: BatchId, batch: BatchId, may_hold: bool
+) -> None:
+    assert Decision(1, decided, tasks=1, busy=1).may_hold(batch) is may_hold
+
+
 @pytest.mark.parametrize("count", [0, 1, records.OPEN_COUNT_MAX, records.OPEN_COUNT_MAX + 1, 200])
 def test_a_decision_is_read_as_it_was_written_and_fits_into_what_brokers_take(count: int) -> None:
     open_ = transactions(count)

@@ -9,39 +9,26 @@ is missed.
 
 from __future__ import annotations
 
-import argparse
-import sys
 from pathlib import Path
 from typing import Final
 
-from ..kafka import kafka
-from ..measure import Figure
-from ..session import spark_session
-from ..tables import tell
+from .. import on_kafka
 from .tasks import tasks
 from .throughput import throughput
 
 #: Where the lines of the figures are kept.
 FIGURES: Final = Path("build/exactly-once.jsonl")
-_MEASURES: Final = ("tasks", "throughput")
 
 
 def main() -> None:
     """Run what the arguments name."""
-    parser = argparse.ArgumentParser(prog="make bench-exactly-once", description="Measure exactly once.")
-    parser.add_argument("--only", nargs="+", choices=_MEASURES, default=_MEASURES, help="measure only these")
-    parser.add_argument("--rounds", type=int, default=3, help="runs of each, in turns; the median counts")
+    names = ("tasks", "throughput")
+    parser = on_kafka.arguments("make bench-exactly-once", "Measure exactly once.", names)
     parser.add_argument("--tasks", type=int, default=1_000, help="tasks of a write with few rows")
     parser.add_argument("--records", type=int, default=6_000_000, help="records of a write with many")
     asked = parser.parse_args()
-    figures: list[Figure] = []
-    with kafka() as servers, spark_session({"spark.ui.retainedTasks": "100"}) as spark:
-        if "tasks" in asked.only:
-            figures += tasks(spark, servers, asked.rounds, asked.tasks)
-        if "throughput" in asked.only:
-            figures += throughput(spark, servers, asked.rounds, asked.records)
-    tell(figures, FIGURES)
-    sys.exit(any(figure.reached is False for figure in figures))
+    measures = {"tasks": (tasks, asked.tasks), "throughput": (throughput, asked.records)}
+    on_kafka.run(asked, measures, FIGURES, {"spark.ui.retainedTasks": "100"})
 
 
 if __name__ == "__main__":

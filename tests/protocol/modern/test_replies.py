@@ -499,6 +499,9 @@ def test_a_reply_that_is_none_to_its_request_is_refused(
         pytest.param(IDENTIFYING, identity(-1, -1, 15), 4, id="no identity yet"),
         pytest.param(ENDING, ended(-1, -1, 90), 5, id="a producer that was fenced"),
         pytest.param(
+            replace(ENDING, producer_epoch=2**15 - 2), ended(2, 0), 5, id="another producer, where epochs end"
+        ),
+        pytest.param(
             DESCRIBING_TXN,
             described_transactions("x", producer_id=-1, producer_epoch=-1, error_code=105),
             0,

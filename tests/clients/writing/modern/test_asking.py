@@ -59,8 +59,25 @@ def test_many_are_told_which_of_them_are_open(noida: NoidaBroker) -> None:
     open_ = begun(asker, topic)
     for each in open_[::2]:
         asker.transactions.end(each, committed=False)
-    assert asker.answers([IsOpen(each) for each in open_]) == [False, True] * (COUNT // 2)
-    asker.answers([End(each, committed=False) for each in open_[1::2]])
+    again = asker.transactions.begin(open_[1].id, 60_000)  # by another attempt, of the same producer
+    asker.transactions.add_partitions(again, [TopicPartition(topic, 0)])
+    assert again.producer_id == open_[1].producer_id
+    are_open = [False, False] + [False, True] * (COUNT // 2 - 1)
+    assert asker.answers([IsOpen(each) for each in open_]) == are_open
+    assert [asker.answer(IsOpen(each)) for each in (open_[1], again)] == [False, True]
+    asker.answers([End(each, committed=False) for each in [again, *open_[3::2]]])
+
+
+def test_one_is_complete_whose_producer_has_completed_another_one_since(noida: NoidaBroker) -> None:
+    asker, topic = asker_of(noida.bootstrap_servers), noida.create_topic()
+    open_ = begun(asker, topic)
+    asker.answers([End(each, committed=True) for each in open_])
+    again = asker.transactions.begin(open_[0].id, 60_000)
+    asker.transactions.add_partitions(again, [TopicPartition(topic, 0)])
+    for request in (End(again, committed=True), Settle(again)):
+        asker.answer(request)
+    assert states(asker, [again]) == {COMPLETE_COMMIT}
+    assert asker.answers([Settle(each) for each in open_]) == [None] * COUNT
 
 
 def test_one_that_was_aborted_is_not_taken_for_complete(noida: NoidaBroker) -> None:

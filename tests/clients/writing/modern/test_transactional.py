@@ -10,17 +10,19 @@ import pytest
 
 from spark_kafkawire.clients.writing.modern.transactional import records
 from spark_kafkawire.clients.writing.modern.transactional.driver import Driver
+from spark_kafkawire.clients.writing.modern.transactional.meanings import meaning_of
 from spark_kafkawire.clients.writing.modern.transactional.records import (
     BatchId,
     Decision,
     HeldBatch,
     parts_of,
 )
-from spark_kafkawire.clients.writing.modern.transactional.requests import Begin, Read, Record
+from spark_kafkawire.clients.writing.modern.transactional.requests import Begin, Read, Record, Refused
 from spark_kafkawire.clients.writing.modern.transactional.steps import DriverStep
 from spark_kafkawire.clients.writing.modern.transactional.task import TaskStep, TaskTransaction
 from spark_kafkawire.cluster.modern.transactions import Transaction
 from spark_kafkawire.errors import OptionError
+from spark_kafkawire.protocol.modern.error_codes import ErrorCode, broker_error
 
 from . import transaction_model as model
 from .transaction_model import PREFIX, Brokers, Fault, World, explore
@@ -160,6 +162,45 @@ def test_a_decision_that_lacks_a_part_is_not_carried_out_in_part() -> None:
     assert failed.step is DriverStep.FAILED
     assert failed.failure == "group 'n-driver.1' lacks a part of decision 7 of 'n'"
     assert not failed.requests()
+
+
+@pytest.mark.parametrize(("rows", "size", "is_done"), [(2, 10, True), (1, 10, False), (2, 11, False)])
+def test_a_task_whose_rows_are_there_compares_their_number_and_bytes(
+    rows: int, size: int, is_done: bool
+) -> None:
+    held = HeldBatch(BatchId("a"), 2, 10)
+    task = TaskTransaction("n-0-7.0.1", "n-0", BatchId("a")).answered(Transaction("n-0-7.0.1", 7, 0, 1))
+    task = task.answered((held.record(),))
+    assert task.step is TaskStep.COMPARE
+    counted = task.wrote(rows, size, "t")
+    assert counted.step is (TaskStep.DONE if is_done else TaskStep.FAILED)
+    assert counted.transaction is None
+
+
+@pytest.mark.parametrize(
+    ("code", "is_lost"),
+    [
+        (ErrorCode.PRODUCER_FENCED, True),
+        (ErrorCode.INVALID_PRODUCER_EPOCH, True),
+        (ErrorCode.INVALID_TXN_STATE, True),
+        (ErrorCode.INVALID_PRODUCER_ID_MAPPING, True),
+        (ErrorCode.TRANSACTIONAL_ID_NOT_FOUND, True),
+        (ErrorCode.TRANSACTION_ABORTABLE, False),
+        (ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, False),
+        (ErrorCode.COORDINATOR_NOT_AVAILABLE, False),
+    ],
+    ids=lambda value: getattr(value, "name", str(value)),
+)
+def test_of_a_decided_write_what_is_over_is_lost_and_what_is_only_refused_is_left_to_the_next_run(
+    code: ErrorCode, is_lost: bool
+) -> None:
+    decided = Decision(7, BatchId("b"), 2, 2, transactions(2), "t", "f").records("n" * 120)
+    driver = Driver.begin("n").answered(Begin("n-driver"), Transaction("n-driver", 1, 0, 1))
+    driver = driver.answered(driver.requests()[0], decided)
+    first, other = driver.requests()
+    told = driver.answered(first, Refused(meaning_of(broker_error(code, "EndTxn")), "refused"))
+    assert (told.lost, told.step) == ((1, DriverStep.FINISH) if is_lost else (0, DriverStep.FAILED))
+    assert told.requests() == ((other,) if is_lost else ())
 
 
 def without_looking(task: TaskTransaction, _records: Any) -> TaskTransaction:

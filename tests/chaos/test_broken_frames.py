@@ -15,12 +15,12 @@ import pytest
 from spark_kafkawire.errors import MESSAGE_SIZE_MAX, KafkaWireError
 from spark_kafkawire.protocol import modern
 from spark_kafkawire.protocol.api import Api
+from tests.support.lengths import lengths
 from tests.support.log_server import HOST, LogServer, Sent
 from tests.support.polling import GRACE_S
 
 from .light_exchanges import READ, REPORT, RETRIES, TIMEOUT_S, WRITE, Exchange, honest_replies, server
 
-MUTATION_COUNT: Final = 300
 #: Memory that an announced length may take before its bytes are there, beside the largest reply allowed.
 MEMORY_MAX: Final = 200 << 20
 #: Lengths that no reply has: none at all, less than its header, negative, and more than fits anywhere.
@@ -124,17 +124,18 @@ def test_a_broker_that_falls_silent_is_given_up_at_the_deadline(exchange: Exchan
             assert is_old or "no answer within" in str(result), part
 
 
+@lengths("count", short=60, long=300)
 @each_step
-def test_a_changed_reply_gives_a_result_or_an_error(exchange: Exchange, api: Api) -> None:
+def test_a_changed_reply_gives_a_result_or_an_error(count: int, exchange: Exchange, api: Api) -> None:
     draw = random.Random(f"{exchange} {api.name}")
     failed = 0
     with liar(api) as (broker, set_lie):
         # Nobody else is connected to, and no name is looked up.
         address = HOST.encode() + broker.port.to_bytes(4, "big")
-        for _ in range(MUTATION_COUNT):
+        for _ in range(count):
             set_lie(lambda frame: Sent(mutated(frame, draw, keep=address)))
             failed += isinstance(outcome(exchange, broker), KafkaWireError)
-    assert failed > MUTATION_COUNT // 50
+    assert failed > count // 50
 
 
 def mutated(frame: bytes, draw: random.Random, keep: bytes) -> bytes:

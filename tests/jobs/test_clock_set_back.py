@@ -18,7 +18,7 @@ _YEAR_S: Final = 365 * _DAY_S
 pytestmark = pytest.mark.timeout(1100)
 
 
-@at_length_but("publish")
+@at_length_but("migrate")
 def test_a_clock_that_is_set_back_loses_and_doubles_nothing(work: Work, drivers: Drivers) -> None:
     """A year, and then a day, each time while a run is killed; Spark's own JVM has the right clock."""
     for clock_s in (_YEAR_S, 0):

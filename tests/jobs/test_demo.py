@@ -28,6 +28,7 @@ def test_demo_reads_counts_writes_reads_back_and_copies_to_a_modern_broker() -> 
     ]
 
 
+@pytest.mark.endurance
 @pytest.mark.timeout(1100)  # a minute or two, on a machine with nothing else to do
 def test_nothing_outlives_an_interrupted_demo() -> None:
     with subprocess.Popen(

@@ -28,7 +28,7 @@ from .submitting import ROOT, environment, submit, submit_command
 
 COUNT: Final = 2000
 
-pytestmark = pytest.mark.timeout(1100)
+pytestmark = [pytest.mark.endurance, pytest.mark.timeout(1100)]
 
 
 class Running:
@@ -127,7 +127,6 @@ def test_ingest_whose_workers_go_on_unheard_reads_each_message_once(
     assert [(len(values), values_sha256(values)) for values in found] == recorded()
 
 
-@pytest.mark.endurance
 def test_publish_of_which_all_is_killed_at_once_sends_each_row_once(
     noida: NoidaBroker, package: Path, tmp_path: Path, run_here: RunHere
 ) -> None:
@@ -161,7 +160,6 @@ def test_publish_of_which_all_is_killed_at_once_sends_each_row_once(
     assert Counter(found) == Counter(b'{"id":%d}' % number for number in range(COUNT))
 
 
-@pytest.mark.endurance
 def test_migrate_of_which_all_is_killed_at_once_copies_each_message_once(
     corpus: EmbeddedCluster, noida: NoidaBroker, package: Path, tmp_path: Path
 ) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -74,6 +75,7 @@ def wired(message: type[Any], version: int) -> Iterator[tuple[str, Wire]]:
             yield field.name, field.metadata["wire"]
 
 
+@functools.cache  # hypothesis looks at each anew
 def values(message: type[Any], version: int, flexible: bool) -> st.SearchStrategy[Any]:
     """Messages of one type whose fields outside the version hold their defaults."""
     fields = {

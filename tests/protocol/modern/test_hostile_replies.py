@@ -13,6 +13,7 @@ from spark_kafkawire.errors import ProtocolError
 from spark_kafkawire.protocol import modern
 from spark_kafkawire.protocol.api import Api
 from spark_kafkawire.protocol.primitives import join
+from tests.support.lengths import lengths
 from tests.support.telling import telling
 
 from .messages import Case, cases
@@ -23,7 +24,6 @@ REPLIES_BY_API: Final = [(api, list(group)) for api, group in groupby(REPLIES, k
 LAST_OF_THEIR_KIND: Final = [
     case for case in REPLIES if case.version in (case.api.versions.max, (case.api.flexible_since or 0) - 1)
 ]
-MUTATION_COUNT: Final = 20_000
 CORRELATION_ID: Final = 7
 #: Numbers that lengths and counts are set to: int32, int16 and varint extremes.
 EXTREMES: Final = [
@@ -87,21 +87,21 @@ def mutated(body: bytes, draw: random.Random) -> bytes:
     return bytes(changed)
 
 
-@pytest.mark.slow
+@lengths("count", short=5_000, long=20_000)
 @each_api
 def test_random_mutations_of_a_reply_give_a_message_or_a_protocol_error(
-    api: Api, versions: list[Case]
+    count: int, api: Api, versions: list[Case]
 ) -> None:
-    draw = random.Random(f"{api.name} {MUTATION_COUNT}")
+    draw = random.Random(api.name)
     bodies = [(case, body_of(case)) for case in versions]
     read = refused = 0
-    for turn in range(MUTATION_COUNT):
+    for turn in range(count):
         case, body = bodies[turn % len(bodies)]
         result = outcome(case, mutated(body, draw))
         read += isinstance(result, api.response or ())
         refused += isinstance(result, ProtocolError)
-    assert read + refused == MUTATION_COUNT
-    assert min(read, refused) > MUTATION_COUNT // 50
+    assert read + refused == count
+    assert min(read, refused) > count // 50
 
 
 @pytest.mark.slow

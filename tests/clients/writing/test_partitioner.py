@@ -60,6 +60,16 @@ def test_tasks_begin_at_different_places_of_the_list() -> None:
     assert [list(first) for first in firsts] == [["t 0-0"], ["t 0-1"], ["t 0-2"]]
 
 
+def test_logs_beyond_65536_are_told_apart() -> None:
+    """Rows are sorted by 16-bit numbers where there are no more logs."""
+    extra = [TopicPartition("t", number, 1) for number in range(2, 65_540)]
+    partitioner = Partitioner(targets(*extra), first=65_534, strategy=STRATEGIES["roundrobin"])
+    values = [b"a", b"b", b"c", b"d"]
+    first = 65_534 - len(NAMES) + 2
+    wanted = {f"t 1-{first + number}": [value] for number, value in enumerate(values)}
+    assert split(partitioner, rows_of(binary(values), "t")) == wanted
+
+
 def test_a_key_picks_from_the_list_sorted_by_broker_and_partition() -> None:
     keys = [b"k%d" % number for number in range(200)]
     parts = split(Partitioner(targets()), rows_of(binary(keys), "t", keys=binary(keys)))

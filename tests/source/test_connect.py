@@ -20,7 +20,8 @@ from tests.support.foreign import Record
 from tests.support.noida import NoidaBroker
 from tests.support.spark_streams import PATIENCE_S, started
 
-pytestmark = pytest.mark.jvm
+# A Spark of its own, in which all that is ours is what it is in any other.
+pytestmark = [pytest.mark.jvm, pytest.mark.endurance]
 
 
 @pytest.fixture(scope="module")

@@ -323,6 +323,25 @@ def test_available_now_fails_where_what_it_was_to_read_vanishes(
         list(running.batches())
 
 
+@pytest.mark.parametrize("fail", ["true", "false"])
+def test_available_now_fails_where_a_topic_vanishes_in_which_the_query_does_not_stand_yet(
+    noida: NoidaBroker, topic: str, fail: str
+) -> None:
+    checkpoint, later = Checkpoint(), f"{topic}-later"
+    given = options(
+        noida, topic, subscribePattern=f"{topic}.*", startingOffsets="earliest", failOnDataLoss=fail
+    )
+    assert available_now(checkpoint, **given).values() == [numbers(range(20))]
+    noida.create_topic(name=later)
+    send(noida, later, range(10))
+    running = available_now(checkpoint, **given)
+    librdkafka.delete_topic(noida.bootstrap_servers, later)
+    with pytest.raises(
+        DataLossError, match=f"{later} 0 at offset 10 is not there any more.*the trigger availableNow was"
+    ):
+        running.batch()
+
+
 def test_a_new_partition_is_read_from_its_start(noida: NoidaBroker, topic: str) -> None:
     running = query(noida, topic)
     assert running.values() == [[]]

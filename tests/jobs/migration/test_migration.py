@@ -292,15 +292,16 @@ def test_a_copy_that_is_not_equal_fails_the_verification(
             check(summary)
 
 
+@pytest.mark.parametrize("copied_to", [1, 100])
 def test_a_shortened_copy_is_an_error(
-    corpus: EmbeddedCluster, noida: NoidaBroker, source: str, target: str, tmp_path: Path
+    corpus: EmbeddedCluster, noida: NoidaBroker, source: str, target: str, tmp_path: Path, copied_to: int
 ) -> None:
     clusters = clusters_of(corpus.zookeeper_connect, noida.bootstrap_servers, [source])
     with pytest.raises(Killed):
         run(clusters, tmp_path, {source: target}, runner=killed_after(0))
-    change_state(tmp_path, lambda logs: logs[0]["copied"].__setitem__(1, 100))
+    change_state(tmp_path, lambda logs: logs[0]["copied"].__setitem__(1, copied_to))
     with pytest.raises(
-        DeliveryError, match=f"{target} 0 ends at 0 and was copied to up to 100: it lost records"
+        DeliveryError, match=f"{target} 0 ends at 0 and was copied to up to {copied_to}: it lost records"
     ):
         run(clusters, tmp_path, {source: target})
 

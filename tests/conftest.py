@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, settings
 from kazoo.client import KazooClient
 
 from spark_kafkawire import secrecy
-from spark_kafkawire.broker import EmbeddedCluster
+from spark_kafkawire.broker import EmbeddedCluster, ZooKeeperServer
 from spark_kafkawire.net.known_versions import KNOWN
 from spark_kafkawire.net.pool import POOL
 from tests.support.certificates import Certificates, find_openssl
@@ -126,6 +126,13 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     session = local_spark("spark-kafkawire tests", settings)
     yield session
     session.stop()
+
+
+@pytest.fixture(scope="session")
+def zookeeper() -> Iterator[ZooKeeperServer]:
+    """A ZooKeeper that all tests share: each has a chroot of its own, and none stops it."""
+    with ZooKeeperServer() as server:
+        yield server
 
 
 @pytest.fixture(scope="session")

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import shutil
 import threading
 from collections import Counter
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import DataFrame, Row, SparkSession
 
 from spark_kafkawire.broker import EmbeddedCluster
-from tests.support.golden import CORPUS, read_json
+from tests.support.golden import read_json
 
 TOPIC = "debian-gzip"
 COUNTS = {
@@ -21,14 +19,6 @@ COUNTS = {
     for log in read_json("corpus/manifest.json")
     if log["topic"] == TOPIC
 }
-
-
-@pytest.fixture
-def cluster(tmp_path: Path) -> Iterator[EmbeddedCluster]:
-    """Brokers of this test's own, to kill."""
-    log_dirs = [Path(shutil.copytree(CORPUS / name, tmp_path / name)) for name in ("broker0", "broker1")]
-    with EmbeddedCluster(brokers=2, partitions=3, log_dirs=log_dirs) as running:
-        yield running
 
 
 def load(spark: SparkSession, cluster: EmbeddedCluster, **options: str) -> DataFrame:
@@ -80,9 +70,11 @@ def test_a_write_while_a_read_runs_adds_nothing_to_the_read(
     assert load(spark, cluster).count() == 2 * sum(COUNTS.values())
 
 
-def test_a_zookeeper_lost_after_planning_is_not_missed(spark: SparkSession, cluster: EmbeddedCluster) -> None:
-    rows, counts = half_read(load(spark, cluster))
-    assert cluster.zookeeper is not None
-    cluster.zookeeper.close()
+def test_a_zookeeper_lost_after_planning_is_not_missed(
+    spark: SparkSession, own_cluster: EmbeddedCluster
+) -> None:
+    rows, counts = half_read(load(spark, own_cluster))
+    assert own_cluster.zookeeper is not None
+    own_cluster.zookeeper.close()
     counts.update(map(tuple, rows))
     assert counts == COUNTS

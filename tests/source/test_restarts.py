@@ -38,14 +38,6 @@ NAMES = ["0-0", "0-1", "0-2", "1-0", "1-1", "1-2"]
 SMALL = {"fetchBytes": "1KiB", "fetchesInFlight": "1"}
 
 
-@pytest.fixture
-def cluster(tmp_path: Path) -> Iterator[EmbeddedCluster]:
-    """Two brokers on the corpus logs and a ZooKeeper, which the test may end and start."""
-    log_dirs = [Path(shutil.copytree(CORPUS / name, tmp_path / name)) for name in ("broker0", "broker1")]
-    with EmbeddedCluster(brokers=2, partitions=3, log_dirs=log_dirs) as running:
-        yield running
-
-
 class Loaded:
     """A read as Spark does it: planned once, then each task for itself."""
 
@@ -142,13 +134,13 @@ def test_planning_waits_for_a_broker_that_was_killed_and_is_still_registered(
     )
 
 
-def test_planning_waits_for_zookeeper(cluster: EmbeddedCluster) -> None:
-    expected = loaded(cluster).rows()
-    zookeeper = cluster.zookeeper
+def test_planning_waits_for_zookeeper(own_cluster: EmbeddedCluster) -> None:
+    expected = loaded(own_cluster).rows()
+    zookeeper = own_cluster.zookeeper
     assert zookeeper is not None
     zookeeper.kill()
     with coming_back(zookeeper.start) as told:
-        read = loaded(cluster)
+        read = loaded(own_cluster)
     assert read.rows() == expected
     assert re.match(
         rf"option zookeeper\.connect: {zookeeper.connect}: no session yet.*; trying again for up to 60 s",

@@ -6,7 +6,6 @@ import json
 import logging
 import re
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,7 +14,7 @@ from spark_kafkawire.broker import EmbeddedCluster
 from spark_kafkawire.errors import BrokersMissingError, DataLossError, OptionError
 from spark_kafkawire.records.message_set.public import encode_message_set
 from tests.support import zookeeper_tree
-from tests.support.golden import CORPUS, read_json
+from tests.support.golden import read_json
 from tests.support.restarting import coming_back
 from tests.support.streaming import Checkpoint, Killed, Query, available_now
 
@@ -28,14 +27,6 @@ NAMES = ["0-0", "0-1", "0-2", "1-0", "1-1", "1-2"]
 ENDS = {f"{log['broker']}-{log['partition']}": sum(each["size"] for each in log["segments"]) for log in LOGS}
 SECONDS = {f"{log['broker']}-{log['partition']}": log["segments"][1]["start_offset"] for log in LOGS}
 COUNT = sum(log["messages"] for log in LOGS)
-
-
-@pytest.fixture
-def cluster(tmp_path: Path) -> Iterator[EmbeddedCluster]:
-    """Two brokers on the corpus logs and a ZooKeeper, which the test may end and start."""
-    log_dirs = [Path(shutil.copytree(CORPUS / name, tmp_path / name)) for name in ("broker0", "broker1")]
-    with EmbeddedCluster(brokers=2, partitions=3, log_dirs=log_dirs) as running:
-        yield running
 
 
 def options(cluster: EmbeddedCluster, **others: str) -> dict[str, str]:

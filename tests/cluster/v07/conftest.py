@@ -18,13 +18,6 @@ StartBroker = Callable[..., BrokerServer]
 _CHROOTS: Final = itertools.count()
 
 
-@pytest.fixture(scope="session")
-def zookeeper() -> Iterator[ZooKeeperServer]:
-    """A ZooKeeper that all tests share: each has a chroot of its own, and none stops it."""
-    with ZooKeeperServer() as server:
-        yield server
-
-
 @pytest.fixture
 def tree(zookeeper: ZooKeeperServer) -> Iterator[TreeWriter]:
     """An empty tree below a chroot of its own."""

@@ -6,7 +6,6 @@ Source: RFC 6749, 4.4; KIP-768.
 from __future__ import annotations
 
 import base64
-import http.client
 import io
 import json
 import re
@@ -140,6 +139,8 @@ class _Received:
 
 def _parsed(answer: bytes) -> tuple[int, dict[str, Any]]:
     """Status and JSON object of an HTTP answer; an empty object where the body is none."""
+    import http.client  # hardly any process asks for a token, and it brings the parsers of mail
+
     try:
         response = http.client.HTTPResponse(cast(Any, _Received(answer)), method="POST")
         response.begin()

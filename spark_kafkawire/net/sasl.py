@@ -14,9 +14,8 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from ..errors import AuthenticationError, ConnectionLost, KafkaWireError, said
-from ..protocol.modern import SASL_HANDSHAKE
 from ..protocol.modern.error_codes import ErrorCode, broker_error
-from ..protocol.modern.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
+from ..protocol.modern.sasl import SASL_HANDSHAKE, SaslAuthenticateRequest, SaslHandshakeRequest
 from ..secrecy import holds_secret, keep_secret
 from .channel import Channel
 from .oauth import ClientCredentials

@@ -7,7 +7,6 @@ from typing import Final
 
 from ..model import Broker, Generation
 from ..protocol.dialect import Dialect
-from ..protocol.dialects import DIALECTS
 from ..protocol.modern.floor import NO_FLOOR, VersionFloor
 from .sasl import Sasl
 from .tls import Tls
@@ -50,4 +49,7 @@ class ConnectionSettings:
     @property
     def dialect(self) -> Dialect:
         """What is spoken on the connection."""
+        # All messages of both generations: options hold settings where nothing is sent.
+        from ..protocol.dialects import DIALECTS
+
         return DIALECTS[self.generation]

@@ -7,9 +7,10 @@ from types import MappingProxyType
 from typing import Final
 
 from ..model import Generation
-from . import modern, v07
+from . import v07
 from .dialect import Dialect
+from .modern.dialect import DIALECT
 
 DIALECTS: Final[Mapping[Generation, Dialect]] = MappingProxyType(
-    {dialect.generation: dialect for dialect in (v07.DIALECT, modern.DIALECT)}
+    {dialect.generation: dialect for dialect in (v07.DIALECT, DIALECT)}
 )

@@ -1,4 +1,9 @@
-"""``format("kafkawire")`` of ``spark.read``, ``spark.readStream``, ``df.write`` and ``df.writeStream``."""
+"""``format("kafkawire")`` of ``spark.read``, ``spark.readStream``, ``df.write`` and ``df.writeStream``.
+
+Spark looks the source up, and asks for its schema, its reader and its writer, each in a process of its own,
+which begins with nothing imported, and a first query waits for all of them. So each method imports what it
+needs itself; ``tests/source/test_imports.py`` says what that may be.
+"""
 
 from __future__ import annotations
 
@@ -10,14 +15,6 @@ from pyspark.sql.datasource import (
     DataSourceStreamWriter,
 )
 from pyspark.sql.types import StructType
-
-from ..options import ReadOptions, WriteOptions, read_options_of
-from .batch_reader import KafkaWireBatchReader
-from .exactly_once import create_exactly_once_writer
-from .schema import read_schema
-from .stream_reader import create_stream_reader
-from .stream_writer import KafkaWireStreamWriter
-from .writer import create_writer
 
 
 class KafkaWireDataSource(DataSource):
@@ -31,22 +28,39 @@ class KafkaWireDataSource(DataSource):
     def schema(self) -> StructType:
         """All columns; a user's own schema is a projection of them. Spark does not tell here whether it is
         for a batch or for a stream."""
+        from ..options import read_options_of
+        from .schema import read_schema
+
         return read_schema(read_options_of(self.options))
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """A reader for the asked columns. Raises ``OptionError`` for wrong options."""
+        from ..options import ReadOptions
+        from .batch_reader import KafkaWireBatchReader
+
         return KafkaWireBatchReader(ReadOptions.parse(self.options), schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
         """A writer for rows of ``schema``. Raises ``OptionError`` for wrong options or columns."""
+        from ..options import WriteOptions
+
         options = WriteOptions.parse(self.options)
-        create = create_writer if options.transactions is None else create_exactly_once_writer
-        return create(options, schema, overwrite)
+        if options.transactions is not None:
+            from .exactly_once import create_exactly_once_writer
+
+            return create_exactly_once_writer(options, schema, overwrite)
+        from .writer import create_writer
+
+        return create_writer(options, schema, overwrite)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         """A stream of the asked columns, or one that tells what is wrong with the options."""
+        from .stream_reader import create_stream_reader
+
         return create_stream_reader(self.options, schema)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
         """A writer of one batch. Raises ``OptionError`` for wrong options or columns."""
+        from .stream_writer import KafkaWireStreamWriter
+
         return KafkaWireStreamWriter(self.options, schema, overwrite)

@@ -24,10 +24,10 @@ from ...net.client import Client
 from ...net.pool import POOL
 from ...net.retry import Attempts
 from ...options import NetOptions
-from ...protocol.modern import END_TXN, FIND_COORDINATOR, TXN_OFFSET_COMMIT
-from ...protocol.modern.end_txn import SECOND_PROTOCOL_SINCE
+from ...protocol.modern.end_txn import END_TXN, SECOND_PROTOCOL_SINCE
 from ...protocol.modern.error_codes import ErrorCode, broker_error
-from ...protocol.modern.find_coordinator import SEVERAL_SINCE, FindCoordinatorRequest
+from ...protocol.modern.find_coordinator import FIND_COORDINATOR, SEVERAL_SINCE, FindCoordinatorRequest
+from ...protocol.modern.txn_offset_commit import TXN_OFFSET_COMMIT
 from .metadata import Metadata
 
 T = TypeVar("T")

@@ -11,10 +11,10 @@ from ...net.client import Client
 from ...net.pool import POOL
 from ...net.retry import Attempts
 from ...options import NetOptions
-from ...protocol.modern import CREATE_TOPICS
 from ...protocol.modern.create_topics import (
     BROKER_DEFAULT,
     BROKER_DEFAULTS_SINCE,
+    CREATE_TOPICS,
     CreatableTopic,
     CreatedTopic,
     CreateTopicsReply,

@@ -11,7 +11,6 @@ from ...model import Broker, TopicPartition
 from ...net.pool import POOL
 from ...net.retry import Attempts
 from ...options import NetOptions
-from ...protocol.modern import OFFSET_FETCH
 from ...protocol.modern.error_codes import ErrorCode, broker_error
 from ...protocol.modern.find_coordinator import FindCoordinatorRequest
 from ...protocol.modern.offset_commit import (
@@ -21,6 +20,7 @@ from ...protocol.modern.offset_commit import (
     OffsetCommitTopic,
 )
 from ...protocol.modern.offset_fetch import (
+    OFFSET_FETCH,
     STABLE_SINCE,
     OffsetFetchGroupReply,
     OffsetFetchReply,

@@ -30,9 +30,8 @@ from ...net.client import Client
 from ...net.pool import POOL, Pool
 from ...net.transport import Deadline
 from ...options import NetOptions
-from ...protocol.modern import METADATA
 from ...protocol.modern.error_codes import ErrorCode, broker_error
-from ...protocol.modern.metadata import MetadataReply, MetadataRequest, MetadataRequestTopic
+from ...protocol.modern.metadata import METADATA, MetadataReply, MetadataRequest, MetadataRequestTopic
 from .retrying import retried
 from .topic import Topic
 

@@ -13,87 +13,21 @@ Brokers before 0.10 do not know that question. They are told nothing but what ``
 once they are proven to be that old: ``old_brokers`` tells how.
 
 Offsets count records. Replies come in the order of the requests and carry their correlation ids.
+
+Importing this package imports none of them: a process that speaks one API declares no others. ``dialect`` has
+all, and its names are found here, too.
 """
 
 from __future__ import annotations
 
-from typing import Final
+import importlib
+from typing import TYPE_CHECKING, Any
 
-from ...model import Generation
-from ..dialect import Dialect
-from .add_to_txn import ADD_OFFSETS_TO_TXN, ADD_PARTITIONS_TO_TXN
-from .api_versions import API_VERSIONS
-from .consumer_group_describe import CONSUMER_GROUP_DESCRIBE
-from .create_topics import CREATE_TOPICS
-from .describe_configs import DESCRIBE_CONFIGS
-from .describe_groups import DESCRIBE_GROUPS
-from .end_txn import END_TXN
-from .fetch import FETCH
-from .find_coordinator import FIND_COORDINATOR
-from .init_producer_id import INIT_PRODUCER_ID
-from .list_groups import LIST_GROUPS
-from .list_offsets import LIST_OFFSETS
-from .list_transactions import DESCRIBE_TRANSACTIONS, LIST_TRANSACTIONS
-from .metadata import METADATA
-from .offset_commit import OFFSET_COMMIT
-from .offset_fetch import OFFSET_FETCH
-from .old_brokers import BEFORE_API_VERSIONS
-from .produce import PRODUCE
-from .sasl import SASL_AUTHENTICATE, SASL_HANDSHAKE
-from .txn_offset_commit import TXN_OFFSET_COMMIT
+if TYPE_CHECKING:
+    from .dialect import *  # noqa: F403
 
-__all__ = [
-    "ADD_OFFSETS_TO_TXN",
-    "ADD_PARTITIONS_TO_TXN",
-    "API_VERSIONS",
-    "BEFORE_API_VERSIONS",
-    "CONSUMER_GROUP_DESCRIBE",
-    "CREATE_TOPICS",
-    "DESCRIBE_CONFIGS",
-    "DESCRIBE_GROUPS",
-    "DESCRIBE_TRANSACTIONS",
-    "DIALECT",
-    "END_TXN",
-    "FETCH",
-    "FIND_COORDINATOR",
-    "INIT_PRODUCER_ID",
-    "LIST_GROUPS",
-    "LIST_OFFSETS",
-    "LIST_TRANSACTIONS",
-    "METADATA",
-    "OFFSET_COMMIT",
-    "OFFSET_FETCH",
-    "PRODUCE",
-    "SASL_AUTHENTICATE",
-    "SASL_HANDSHAKE",
-    "TXN_OFFSET_COMMIT",
-]
 
-DIALECT: Final = Dialect(
-    generation=Generation.MODERN,
-    correlates=True,
-    apis=(
-        PRODUCE,
-        FETCH,
-        LIST_OFFSETS,
-        METADATA,
-        OFFSET_COMMIT,
-        OFFSET_FETCH,
-        FIND_COORDINATOR,
-        DESCRIBE_GROUPS,
-        LIST_GROUPS,
-        SASL_HANDSHAKE,
-        API_VERSIONS,
-        CREATE_TOPICS,
-        INIT_PRODUCER_ID,
-        ADD_PARTITIONS_TO_TXN,
-        ADD_OFFSETS_TO_TXN,
-        END_TXN,
-        TXN_OFFSET_COMMIT,
-        DESCRIBE_CONFIGS,
-        SASL_AUTHENTICATE,
-        DESCRIBE_TRANSACTIONS,
-        LIST_TRANSACTIONS,
-        CONSUMER_GROUP_DESCRIBE,
-    ),
-)
+def __getattr__(name: str) -> Any:
+    if not name.isupper():  # what is asked for before a module of this package is looked for
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(".dialect", __name__), name)

@@ -10,14 +10,15 @@ from __future__ import annotations
 import enum
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import cramjam
-import numpy as np
 
 from ...errors import CorruptDataError, LimitError, OptionError
 from ...protocol.primitives import Buffer
-from ..arrays import Uint8s, room
+
+if TYPE_CHECKING:
+    from ..arrays import Uint8s
 
 #: What a block, member or frame of a payload counts as at least, in bytes of content: each takes about a
 #: microsecond, also an empty one. Writers make blocks of 32 KiB and more.
@@ -86,9 +87,17 @@ def check_parts(count: int, size_max: int) -> None:
         )
 
 
+def room(size: int) -> Uint8s:
+    """Room for so many bytes. Options are read from the table of codecs by processes that decompress nothing:
+    arrays are imported with the first payload."""
+    from .. import arrays
+
+    return arrays.room(size, "uint8")
+
+
 def decompress_into(library: Any, name: str, data: Buffer, size: int, size_max: int) -> list[Buffer]:
     """What the library makes of the data, which is at most ``size`` bytes, and refused above ``size_max``."""
-    target = room(min(size, size_max), np.uint8)
+    target = room(min(size, size_max))
     try:
         written: int = library.decompress_into(data, target)
     except cramjam.DecompressionError as error:

@@ -19,12 +19,10 @@ from dataclasses import replace
 from typing import Final
 
 import cramjam
-import numpy as np
 
 from ...errors import CorruptDataError
 from ...protocol.primitives import Buffer
-from ..arrays import room
-from .codec import Codec, Format, TooLarge, check_parts, decompress_into, fitted
+from .codec import Codec, Format, TooLarge, check_parts, decompress_into, fitted, room
 
 _MAGIC: Final = b"\x04\x22\x4d\x18"
 _UINT32: Final = struct.Struct("<I")
@@ -51,7 +49,7 @@ def _decompress(payload: memoryview, size_max: int) -> list[Buffer]:
     frame_size, size, block_room = _measure(payload, header_size, block_size_max, size_max)
     if not payload[4] & _INDEPENDENT_BLOCKS:
         return decompress_into(cramjam.lz4, "lz4", payload[:frame_size], size, size_max)
-    target, written = room(min(size, size_max + block_room), np.uint8), 0
+    target, written = room(min(size, size_max + block_room)), 0
     view = target.data
     for pos, block_size, is_plain in _blocks(payload, header_size):
         block, block_room = payload[pos : pos + block_size], _room(block_size, is_plain, block_size_max)

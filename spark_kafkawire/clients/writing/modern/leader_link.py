@@ -15,10 +15,10 @@ from ....net.client import Client
 from ....net.pool import POOL
 from ....net.transport import Deadline
 from ....options import WriteOptions
-from ....protocol.modern import PRODUCE
 from ....protocol.modern.error_codes import ErrorCode
 from ....protocol.modern.produce import (
     ACKS_NONE,
+    PRODUCE,
     ProducePartition,
     ProducePartitionReply,
     ProduceReply,

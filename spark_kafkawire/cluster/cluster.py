@@ -15,8 +15,6 @@ from typing import Final, Protocol
 
 from ..model import Broker, Generation, Leader, LogBounds, RecordTimes, TopicPartition
 from ..options import NetOptions, ReadOptions
-from . import modern, v07
-from .modern.metadata import Metadata
 
 #: An offset for each log; None where the cluster knows none that fits the question.
 Offsets = Mapping[TopicPartition, int | None]
@@ -140,15 +138,21 @@ def cluster_of(options: ReadOptions, brokers: tuple[Broker, ...] | None = None) 
 
 
 def _v07_cluster(options: ReadOptions, net: NetOptions, brokers: tuple[Broker, ...] | None) -> Cluster:
+    from . import v07
+
     fail = options.fetch.fail_on_data_loss
     return v07.Cluster(options.discovery, net, brokers, fail_on_data_loss=fail)
 
 
 def _modern_cluster(options: ReadOptions, net: NetOptions, _: tuple[Broker, ...] | None) -> Cluster:
+    from . import modern
+    from .modern.metadata import Metadata
+
     metadata = Metadata(options.discovery.bootstrap_servers, net)
     return modern.Cluster(metadata, net, options.fetch.isolation_level, options.group_id)
 
 
+# A process asks a cluster of one generation, and imports no other: that of 0.7 has a client for ZooKeeper.
 _CLUSTERS: Final[
     Mapping[Generation, Callable[[ReadOptions, NetOptions, tuple[Broker, ...] | None], Cluster]]
 ] = MappingProxyType({Generation.V07: _v07_cluster, Generation.MODERN: _modern_cluster})

@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
-from ..clients.reading.fetcher import FetchTask
+from ..clients.reading.task import FetchTask
 from ..cluster.cluster import Cluster
 from ..errors import (
     Action,

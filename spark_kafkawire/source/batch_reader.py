@@ -1,4 +1,7 @@
-"""The batch reader: planned once on the driver, then one ``read`` for each range."""
+"""The batch reader: planned once on the driver, then one ``read`` for each range.
+
+Planning imports nothing of reading, and tasks nothing of planning.
+"""
 
 from __future__ import annotations
 
@@ -10,11 +13,8 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
-from ..clients.features import warn_of_columns_read
 from ..options import ReadOptions
-from ..planner.batch import plan
-from .partition import KafkaWirePartition
-from .reading import options_of_tasks, read_partition
+from .partition import KafkaWirePartition, options_of_tasks
 from .schema import check_read_schema, read_schema
 
 
@@ -33,6 +33,9 @@ class KafkaWireBatchReader(DataSourceReader):
 
     def partitions(self) -> Sequence[InputPartition]:
         """One Spark partition for each planned range; a warning where brokers lack what a column asks for."""
+        from ..clients.features import warn_of_columns_read
+        from ..planner.batch import plan
+
         tasks = plan(self._options)
         if tasks:
             warn_of_columns_read(self._schema.names, self._options.net.connection)
@@ -40,4 +43,6 @@ class KafkaWireBatchReader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The messages of one range, as Arrow batches of the schema's columns."""
+        from .reading import read_partition
+
         return read_partition(partition, self._options, self._schema)

@@ -2,7 +2,7 @@
 
 Spark looks the source up, and asks for its schema, its reader and its writer, each in a process of its own,
 which begins with nothing imported, and a first query waits for all of them. So each method imports what it
-needs itself; ``tests/source/test_imports.py`` says what that may be.
+needs itself; ``tests/test_imports.py`` says what that may be.
 """
 
 from __future__ import annotations

@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 import pickle
+from dataclasses import replace
 
 from pyspark.sql.datasource import InputPartition
 
-from ..clients.reading.fetcher import FetchTask
+from ..clients.reading.task import FetchTask
+from ..options import ReadOptions
+
+
+def options_of_tasks(options: ReadOptions) -> ReadOptions:
+    """The options as they travel: all but how to log in to ZooKeeper, which only planning does."""
+    return replace(options, discovery=replace(options.discovery, zookeeper_auth=None))
 
 
 class KafkaWirePartition(InputPartition):

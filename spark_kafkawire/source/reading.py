@@ -17,11 +17,6 @@ from .partition import KafkaWirePartition
 from .worker import freeze_heap
 
 
-def options_of_tasks(options: ReadOptions) -> ReadOptions:
-    """What travels to the tasks: all but how to log in to ZooKeeper, which only planning does."""
-    return replace(options, discovery=replace(options.discovery, zookeeper_auth=None))
-
-
 def read_partition(
     partition: InputPartition, options: ReadOptions, schema: pa.Schema
 ) -> Iterator[pa.RecordBatch]:

@@ -32,8 +32,7 @@ from ..options import StreamOptions
 from ..options.offsets import LOG_SYNTAX
 from ..planner.stream_offsets import from_json, is_pinned, to_json
 from ..planner.stream_planner import StreamPlanner
-from .partition import KafkaWirePartition
-from .reading import options_of_tasks, read_partition
+from .partition import KafkaWirePartition, options_of_tasks
 from .schema import check_read_schema, read_schema
 from .worker import batch_of_task
 
@@ -142,6 +141,8 @@ class KafkaWireStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The messages of one range, as Arrow batches of the schema's columns."""
+        from .reading import read_partition
+
         try:
             yield from read_partition(partition, self._options.read, self._schema)
         except KafkaWireError as error:

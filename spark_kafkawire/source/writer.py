@@ -1,31 +1,30 @@
-"""The batch writer: checked and planned once on the driver, then one ``write`` for each task."""
+"""The batch writer: checked and planned once on the driver, then one ``write`` for each task.
+
+Planning and committing are in processes of their own, and import nothing of how rows are written.
+"""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from types import MappingProxyType
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
 from ..clients.features import check_columns_written
-from ..clients.writing.partitioner import Partitioner
-from ..clients.writing.rows import Rows
 from ..clients.writing.sender import LogReceipt, Sender
-from ..clients.writing.strategy import STRATEGIES
 from ..clients.writing.targets import Targets, targets_type
 from ..errors import DeliveryError, KafkaWireError, OptionError, quoted, shown
 from ..model import TopicPartition
 from ..options import WriteOptions
-from ..records import compiler
-from ..records.rows import Records
 from .worker import freeze_heap
 from .write_schema import WRITE_SCHEMAS
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 #: What a failed delivery advises, unless whoever writes knows better.
 _REPEATED: Final = (
@@ -80,6 +79,8 @@ class KafkaWireBatchWriter(DataSourceArrowWriter):
         Raises ``RowError`` before anything of the batch at fault is sent, ``DiscoveryError``,
         ``ConnectFailed``, ``DeliveryError`` (all fatal for the task).
         """
+        from ..records import compiler
+
         try:
             return self._write(iterator)
         except DeliveryError as error:
@@ -88,6 +89,10 @@ class KafkaWireBatchWriter(DataSourceArrowWriter):
             freeze_heap(compiler.loaded())
 
     def _write(self, iterator: Iterator[pa.RecordBatch]) -> KafkaWireCommitMessage:
+        from ..clients.writing.partitioner import Partitioner
+        from ..clients.writing.strategy import STRATEGIES
+        from .rows import to_rows
+
         context = TaskContext.get()
         first = context.partitionId() if context else 0
         partitioner = Partitioner(self._targets, first, STRATEGIES[self._options.partitioner])
@@ -154,43 +159,6 @@ def create_writer(
         targets = targets.of_topic(options.topic)
     discovery = replace(options.discovery, zookeeper_auth=None)
     return make(replace(options, discovery=discovery), targets, columns.stored, advice)
-
-
-def to_rows(batch: pa.RecordBatch, topic: str | None, stored: frozenset[str]) -> Rows:
-    """The batch's columns as the clients take them; ``topic`` beats the column of that name."""
-    columns = {name: _CASTS[name](batch.column(name)) for name in batch.schema.names if name in _CASTS}
-    contents = {name: column for name, column in columns.items() if name in stored}
-    return Rows(
-        records=Records(
-            values=contents["value"],
-            keys=contents.get("key"),
-            headers=contents.get("headers"),
-            timestamps_ms=contents.get("timestamp"),
-        ),
-        topic=topic if topic is not None else columns["topic"],
-        keys=columns.get("key"),
-        brokers=columns.get("broker"),
-        partitions=columns.get("partition"),
-    )
-
-
-def _milliseconds(column: pa.Array) -> pa.Array:
-    """int64; microseconds are cut off. Arrow's own rounding would go by local time, where some
-    times are there twice."""
-    return column.cast(pa.timestamp("ms", column.type.tz), safe=False).cast(pa.int64())
-
-
-_CASTS: Final[Mapping[str, Callable[[pa.Array], pa.Array]]] = MappingProxyType(
-    {
-        "key": lambda column: column.cast(pa.binary()),
-        "value": lambda column: column.cast(pa.binary()),
-        "headers": lambda column: column,
-        "timestamp": _milliseconds,
-        "topic": lambda column: column.cast(pa.string()),
-        "partition": lambda column: column,
-        "broker": lambda column: column,
-    }
-)
 
 
 def summary_of(messages: Iterable[WriterCommitMessage | None]) -> str:

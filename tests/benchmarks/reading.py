@@ -12,7 +12,8 @@ from typing import Final
 from pyspark.sql import SparkSession
 
 from spark_kafkawire.broker import EmbeddedCluster
-from spark_kafkawire.clients.reading.fetcher import Fetcher, FetchTask
+from spark_kafkawire.clients.reading.fetcher import Fetcher
+from spark_kafkawire.clients.reading.task import FetchTask
 from spark_kafkawire.cluster.v07.cluster import Cluster
 from spark_kafkawire.model import Broker, Leader, OffsetRange, TopicPartition
 from spark_kafkawire.options import Discovery, FetchOptions

@@ -14,7 +14,7 @@ import pytest
 from kazoo.client import KazooClient
 
 from spark_kafkawire.broker import EmbeddedCluster
-from spark_kafkawire.clients.reading.fetcher import FetchTask
+from spark_kafkawire.clients.reading.task import FetchTask
 from spark_kafkawire.cluster.cluster import cluster_of
 from spark_kafkawire.errors import BrokerError, DataLossError, DiscoveryError, OptionError, UnknownTopicError
 from spark_kafkawire.net.pool import POOL

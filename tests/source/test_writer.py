@@ -28,9 +28,10 @@ from spark_kafkawire.errors import DiscoveryError, OptionError, RowError
 from spark_kafkawire.model import Broker, ClusterView, Generation
 from spark_kafkawire.options import WriteOptions
 from spark_kafkawire.records.record_log import encode_batches
+from spark_kafkawire.source.rows import to_rows
 from spark_kafkawire.source.schema import V07_SCHEMA
 from spark_kafkawire.source.write_schema import WRITE_SCHEMAS
-from spark_kafkawire.source.writer import KafkaWireCommitMessage, create_writer, to_rows
+from spark_kafkawire.source.writer import KafkaWireCommitMessage, create_writer
 from tests.records.judges import judged
 from tests.support.polling import poll
 from tests.support.writing import stored, write_options

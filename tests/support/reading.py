@@ -10,7 +10,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from spark_kafkawire import KafkaWireDataSource
-from spark_kafkawire.clients.reading.fetcher import FetchTask
+from spark_kafkawire.clients.reading.task import FetchTask
 from spark_kafkawire.source.batch_reader import KafkaWireBatchReader
 from spark_kafkawire.source.partition import KafkaWirePartition
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Container, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from ...cluster.cluster import Cluster
 from ...errors import (
@@ -25,36 +25,20 @@ from ...errors import (
     OptionError,
     UnknownTopicError,
 )
-from ...model import Leader, LogBounds, OffsetRange
+from ...model import Leader, LogBounds
 from ...net.pool import POOL, Pool
 from ...net.retry import Attempts
 from ...options import FetchOptions, NetOptions
-from ...protocol.modern.floor import NO_FLOOR, VersionFloor
 from ...records.columns import Columns
 from ...records.record_log import COLUMNS
 from . import gaps
 from .feed import FEEDS
 from .leader_connection import LeaderConnection, TopicRecreated
 from .modern.batch_feed import EmptyFetch
+from .task import FetchTask
 from .v07.stitcher import MessageCrossesStop
 
 _log = logging.getLogger("spark_kafkawire")
-
-
-@dataclass(frozen=True, slots=True)
-class FetchTask:
-    """One range to read, and who served it when the read was planned.
-
-    ``start_option`` and ``stop_option`` name the option that gave an end of the range as a number; None
-    where the end comes from the broker, so that it is a message boundary. ``floor`` is what the brokers
-    offered then: one that offers less is not read from.
-    """
-
-    range: OffsetRange
-    leader: Leader
-    start_option: str | None = None
-    stop_option: str | None = None
-    floor: VersionFloor = NO_FLOOR
 
 
 class Fetcher:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol, Self
+from typing import TYPE_CHECKING, Protocol, Self
 
 from ...model import TopicPartition
-from ...records.rows import Records
+
+if TYPE_CHECKING:
+    from ...records.rows import Records
 
 
 @dataclass(frozen=True, slots=True)

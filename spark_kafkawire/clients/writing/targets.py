@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import Final, Protocol, Self
+from typing import TYPE_CHECKING, Final, Protocol, Self
 
 from ...model import Generation, TopicPartition
 from ...options import WriteOptions
-from . import modern, v07
-from .rows import Rows
-from .sender import Sender
+
+if TYPE_CHECKING:
+    from .rows import Rows
+    from .sender import Sender
 
 
 class Targets(Protocol):
@@ -54,11 +55,24 @@ class Targets(Protocol):
         """What sends the rows of one task."""
 
 
-_TYPES: Final[Mapping[Generation, type[Targets]]] = MappingProxyType(
-    {Generation.V07: v07.Targets, Generation.MODERN: modern.Targets}
+def _v07_targets() -> type[Targets]:
+    from . import v07
+
+    return v07.Targets
+
+
+def _modern_targets() -> type[Targets]:
+    from . import modern
+
+    return modern.Targets
+
+
+# A process writes to brokers of one generation, and imports no other.
+_TYPES: Final[Mapping[Generation, Callable[[], type[Targets]]]] = MappingProxyType(
+    {Generation.V07: _v07_targets, Generation.MODERN: _modern_targets}
 )
 
 
 def targets_type(options: WriteOptions) -> type[Targets]:
     """The targets of the generation that the discovery option chose."""
-    return _TYPES[options.discovery.generation]
+    return _TYPES[options.discovery.generation]()

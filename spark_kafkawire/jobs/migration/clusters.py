@@ -11,7 +11,8 @@ from typing import Final
 
 import pyarrow as pa
 
-from ...clients.reading.fetcher import Fetcher, FetchTask
+from ...clients.reading.fetcher import Fetcher
+from ...clients.reading.task import FetchTask
 from ...clients.writing.modern.batches import Position
 from ...clients.writing.modern.producer import Membership, Producer
 from ...cluster.cluster import Cluster, cluster_of

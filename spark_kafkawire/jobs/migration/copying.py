@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final, Self
 
-from ...clients.reading.fetcher import FetchTask
+from ...clients.reading.task import FetchTask
 from ...clients.writing.modern.batches import SEQUENCE_MAX, Position, ProducerId
 from ...clients.writing.modern.producer import Producer
 from ...clients.writing.modern.record_checks import check_records

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from ...clients.reading.fetcher import FetchTask
+from ...clients.reading.task import FetchTask
 from ...clients.writing.modern.targets import Targets
 from ...cluster.cluster import cluster_of
 from ...cluster.modern.create_topics import create_topics

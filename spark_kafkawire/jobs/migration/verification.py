@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from ...clients.reading.fetcher import FetchTask
+from ...clients.reading.task import FetchTask
 from ...errors import DataLossError
 from ...model import OffsetRange
 from .clusters import Clusters

@@ -6,7 +6,7 @@ import re
 import time
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from ....cluster.modern.metadata import Metadata
 from ....errors import BrokerError, KafkaWireError, UnknownTopicError, quoted
@@ -14,9 +14,10 @@ from ....model import TopicPartition
 from ....net.known_versions import KNOWN
 from ....options import WriteOptions
 from ....protocol.modern.error_codes import ErrorCode
-from ..rows import Rows
-from .producer import Producer
-from .record_checks import check_records
+
+if TYPE_CHECKING:
+    from ..rows import Rows
+    from .producer import Producer
 
 #: Longest topic name, characters. Source: org.apache.kafka.common.internals.Topic.
 TOPIC_LENGTH_MAX: Final = 249
@@ -27,7 +28,10 @@ _POLL_INTERVAL_S: Final = 0.1
 
 class Targets:
     """Partitions that are known, and a cluster to ask for others. It travels to the tasks without
-    what was learned on the way, but for the partitions that all tasks must agree on."""
+    what was learned on the way, but for the partitions that all tasks must agree on.
+
+    Planning and committing have no rows: how these are checked and sent is imported by tasks alone.
+    """
 
     def __init__(
         self, options: WriteOptions, known: Mapping[str, tuple[TopicPartition, ...]] | None = None
@@ -91,11 +95,15 @@ class Targets:
 
         Raises ``RowError`` (fatal). A null value is a record like others: a tombstone.
         """
+        from .record_checks import check_records
+
         rows.refuse_null_topics()
         check_records(rows.records, options.message_size_max)
 
     def sender(self, options: WriteOptions) -> Producer:
         """A producer of its own for each task."""
+        from .producer import Producer
+
         return Producer(self._metadata, options)
 
     def _new_metadata(self) -> Metadata:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import re
 from dataclasses import dataclass, replace
-from typing import Final, Self
+from typing import TYPE_CHECKING, Final, Self
 
 from ....cluster.asking import side_by_side
 from ....cluster.v07.expected import check_brokers
@@ -15,9 +15,10 @@ from ....model import Broker, ClusterView, TopicPartition
 from ....net.client import Client
 from ....net.retry import Attempts
 from ....options import Discovery, NetOptions, WriteOptions
-from ..rows import Rows
-from .rows import check_rows
-from .sender import Sender
+
+if TYPE_CHECKING:
+    from ..rows import Rows
+    from .sender import Sender
 
 _log = logging.getLogger("spark_kafkawire")
 
@@ -32,7 +33,8 @@ class Targets:
     """Plain data that travels to the tasks: live brokers and known logs, and no credential.
 
     ``cluster`` is asked for nothing again; only what ``broker.list`` cannot tell, and how many
-    partitions a topic has that no broker registered yet, is asked of the brokers themselves.
+    partitions a topic has that no broker registered yet, is asked of the brokers themselves. How rows are
+    checked and sent is imported by tasks alone.
     """
 
     cluster: ClusterView
@@ -120,10 +122,14 @@ class Targets:
 
     def check(self, rows: Rows, options: WriteOptions) -> None:
         """Refuse what the brokers would drop in silence. Raises ``RowError`` (fatal)."""
+        from .rows import check_rows
+
         check_rows(rows, options)
 
     def sender(self, options: WriteOptions) -> Sender:
         """One connection for each live broker that gets any rows."""
+        from .sender import Sender
+
         return Sender(self.cluster.brokers, options)
 
     def _to_write(self, topic: str, discovery: Discovery) -> tuple[TopicPartition, ...]:

@@ -13,7 +13,8 @@ from typing import Any
 
 import pytest
 
-from spark_kafkawire.clients.reading.fetcher import Fetcher, FetchTask
+from spark_kafkawire.clients.reading.fetcher import Fetcher
+from spark_kafkawire.clients.reading.task import FetchTask
 from spark_kafkawire.cluster.modern.cluster import Cluster
 from spark_kafkawire.cluster.modern.metadata import Metadata
 from spark_kafkawire.errors import (

@@ -13,7 +13,8 @@ from typing import Any, Final, Protocol, cast
 import pyarrow as pa
 import pytest
 
-from spark_kafkawire.clients.reading.fetcher import Fetcher, FetchTask
+from spark_kafkawire.clients.reading.fetcher import Fetcher
+from spark_kafkawire.clients.reading.task import FetchTask
 from spark_kafkawire.errors import ConnectionLost
 from spark_kafkawire.model import Broker, Leader, LogBounds, OffsetRange, TopicPartition
 from spark_kafkawire.options import FetchOptions, NetOptions

@@ -15,7 +15,8 @@ import pyarrow as pa
 import pytest
 
 from spark_kafkawire.broker import BrokerConfig, BrokerServer, Fault, FaultKind
-from spark_kafkawire.clients.reading.fetcher import Fetcher, FetchTask
+from spark_kafkawire.clients.reading.fetcher import Fetcher
+from spark_kafkawire.clients.reading.task import FetchTask
 from spark_kafkawire.cluster.v07.cluster import Cluster
 from spark_kafkawire.errors import (
     BrokerError,

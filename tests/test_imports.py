@@ -1,0 +1,167 @@
+"""What each step of a query imports: Spark takes each in a process of its own, which begins with nothing, and
+a first query waits for all of them."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from tests.support.noida import NoidaBroker
+
+ROOT: Final = Path(__file__).parents[1]
+#: Far more than a step takes, seconds.
+DEADLINE_S: Final = 180.0
+
+#: What no step of a modern cluster's query imports: what asks or sends in the ways of 0.7, the client of
+#: ZooKeeper first; the jobs and their tables; what compiles kernels, before there are rows that repay it; and
+#: what asks for tokens.
+NOWHERE: Final = (
+    "kazoo",
+    "rich",
+    "numba",
+    "llvmlite",
+    "http.client",
+    "spark_kafkawire.cluster.v07",
+    "spark_kafkawire.clients.writing.v07",
+    "spark_kafkawire.jobs",
+    "spark_kafkawire.broker",
+)
+ARRAYS: Final = ("numpy", "pyarrow", "pandas")
+READING: Final = ("spark_kafkawire.planner", "spark_kafkawire.clients.reading")
+WRITING: Final = ("spark_kafkawire.clients.writing",)
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What Spark does in one process: what it is ``handed``, the ``code``, what it ``hands`` on, pickled.
+
+    ``without`` are modules that it does not import besides those of ``NOWHERE``.
+    """
+
+    code: str
+    handed: tuple[str, ...]
+    hands: str
+    without: tuple[str, ...]
+
+
+#: In their order; a topic is written before it is read.
+STEPS: Final[Mapping[str, Step]] = {
+    "look-up": Step(
+        "from pyspark_kafkawire import DefaultSource as kind",
+        (),
+        "kind",
+        (*ARRAYS, "spark_kafkawire.options", "spark_kafkawire.errors"),
+    ),
+    "planning a write": Step(
+        "planned = kind(options).writer(StructType([StructField('value', BinaryType())]), False)",
+        ("kind",),
+        "planned",
+        (
+            *ARRAYS,
+            *READING,
+            "spark_kafkawire.clients.writing.partitioner",
+            "spark_kafkawire.clients.writing.modern.producer",
+        ),
+    ),
+    # Spark makes an Arrow array of the message, and pyarrow imports pandas for that: here it is no matter.
+    "writing": Step(
+        "import pyarrow; rows = pyarrow.RecordBatch.from_pydict({'value': [b'v']})\n"
+        "message = planned.write(iter([rows]))",
+        ("planned",),
+        "message",
+        READING,
+    ),
+    "committing": Step(
+        "committed = planned.commit([message])",
+        ("planned", "message"),
+        "committed",
+        (*ARRAYS, *READING, "spark_kafkawire.clients.writing.modern.producer"),
+    ),
+    "schema": Step(
+        "source = kind(options); schema = source.schema()",
+        ("kind",),
+        "source",
+        (*ARRAYS, *READING, *WRITING, "spark_kafkawire.cluster", "spark_kafkawire.protocol.dialects"),
+    ),
+    # Spark itself imports pyarrow here, and that numpy.
+    "planning a read": Step(
+        "reader = source.reader(source.schema()); planned = reader, reader.partitions()",
+        ("source",),
+        "planned",
+        (
+            "pandas",
+            "pyarrow.compute",
+            "spark_kafkawire.clients.reading.fetcher",
+            "spark_kafkawire.records.record_log",
+            *WRITING,
+        ),
+    ),
+    "reading": Step(
+        "reader, partitions = planned\n"
+        "rows = sum(batch.num_rows for each in partitions for batch in reader.read(each))\n"
+        "assert rows == 1",
+        ("planned",),
+        "rows",
+        ("pandas", "pyarrow.compute", "spark_kafkawire.planner", *WRITING),
+    ),
+}
+#: The process of a step: code, what is handed and handed on, the folder of both, the options.
+PROCESS: Final = """
+import json, pickle, sys
+from pathlib import Path
+from pyspark import TaskContext
+from pyspark.sql.datasource import DataSource
+from pyspark.sql.types import BinaryType, StructField, StructType
+
+code, handed, hands, folder, options = json.loads(sys.argv[1])
+names = {"options": options, "StructType": StructType, "StructField": StructField, "BinaryType": BinaryType}
+names |= {name: pickle.loads(Path(folder, name).read_bytes()) for name in handed}
+exec(code, names)
+Path(folder, hands).write_bytes(pickle.dumps(names[hands]))
+print(json.dumps(list(sys.modules)))
+"""
+
+
+@pytest.fixture(scope="module")
+def imported(noida: NoidaBroker, tmp_path_factory: pytest.TempPathFactory) -> dict[str, frozenset[str]]:
+    """The modules that the process of each step holds in the end."""
+    topic, folder = noida.create_topic(partitions=1), tmp_path_factory.mktemp("handed")
+    servers = {"kafka.bootstrap.servers": noida.bootstrap_servers}
+    reading, writing = {**servers, "subscribe": topic}, {**servers, "topic": topic}
+    found = {}
+    for name, step in STEPS.items():
+        options = writing if name == "planning a write" else reading
+        arguments = json.dumps([step.code, step.handed, step.hands, str(folder), options])
+        done = subprocess.run(
+            [sys.executable, "-W", "error", "-c", PROCESS, arguments],
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            timeout=DEADLINE_S,
+        )
+        assert done.returncode == 0, f"{name}: {done.stderr}"
+        found[name] = frozenset(json.loads(done.stdout))
+    return found
+
+
+@pytest.mark.parametrize("name", STEPS)
+def test_a_step_imports_only_what_it_needs(imported: dict[str, frozenset[str]], name: str) -> None:
+    spared = (*NOWHERE, *STEPS[name].without)
+    assert not {module for module in imported[name] for each in spared if f"{module}.".startswith(f"{each}.")}
+
+
+def test_what_is_spared_is_there_to_be_imported() -> None:
+    """A name that was moved would be spared for ever."""
+    spared = {name for step in STEPS.values() for name in (*NOWHERE, *step.without)}
+    command = f"import importlib\nfor name in {sorted(spared)}: importlib.import_module(name)"
+    done = subprocess.run(
+        [sys.executable, "-c", command], cwd=ROOT, capture_output=True, text=True, timeout=DEADLINE_S
+    )
+    assert done.returncode == 0, done.stderr

@@ -16,6 +16,7 @@ from pyspark.sql.types import StructType
 from ..options import ReadOptions
 from .partition import KafkaWirePartition, options_of_tasks
 from .schema import check_read_schema, read_schema
+from .worker import begin
 
 
 class KafkaWireBatchReader(DataSourceReader):
@@ -43,6 +44,7 @@ class KafkaWireBatchReader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The messages of one range, as Arrow batches of the schema's columns."""
+        begin()
         from .reading import read_partition
 
         return read_partition(partition, self._options, self._schema)

@@ -16,6 +16,8 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
+from .worker import begin
+
 
 class KafkaWireDataSource(DataSource):
     """Kafka without the JVM connector. Spark makes one for each ``load()`` and ``save()``."""
@@ -28,6 +30,7 @@ class KafkaWireDataSource(DataSource):
     def schema(self) -> StructType:
         """All columns; a user's own schema is a projection of them. Spark does not tell here whether it is
         for a batch or for a stream."""
+        begin()
         from ..options import read_options_of
         from .schema import read_schema
 
@@ -35,6 +38,7 @@ class KafkaWireDataSource(DataSource):
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """A reader for the asked columns. Raises ``OptionError`` for wrong options."""
+        begin()
         from ..options import ReadOptions
         from .batch_reader import KafkaWireBatchReader
 
@@ -42,6 +46,7 @@ class KafkaWireDataSource(DataSource):
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
         """A writer for rows of ``schema``. Raises ``OptionError`` for wrong options or columns."""
+        begin()
         from ..options import WriteOptions
 
         options = WriteOptions.parse(self.options)
@@ -55,12 +60,14 @@ class KafkaWireDataSource(DataSource):
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         """A stream of the asked columns, or one that tells what is wrong with the options."""
+        begin()
         from .stream_reader import create_stream_reader
 
         return create_stream_reader(self.options, schema)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
         """A writer of one batch. Raises ``OptionError`` for wrong options or columns."""
+        begin()
         from .stream_writer import KafkaWireStreamWriter
 
         return KafkaWireStreamWriter(self.options, schema, overwrite)

@@ -20,7 +20,7 @@ from ..clients.writing.targets import Targets, targets_type
 from ..errors import DeliveryError, KafkaWireError, OptionError, quoted, shown
 from ..model import TopicPartition
 from ..options import WriteOptions
-from .worker import freeze_heap
+from .worker import begin, freeze_heap
 from .write_schema import WRITE_SCHEMAS
 
 if TYPE_CHECKING:
@@ -79,6 +79,7 @@ class KafkaWireBatchWriter(DataSourceArrowWriter):
         Raises ``RowError`` before anything of the batch at fault is sent, ``DiscoveryError``,
         ``ConnectFailed``, ``DeliveryError`` (all fatal for the task).
         """
+        begin()
         from ..records import compiler
 
         try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import socket
+import sys
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -16,15 +17,17 @@ from spark_kafkawire.model import Broker, Leader
 from spark_kafkawire.options import ReadOptions
 from spark_kafkawire.records import compiler
 from spark_kafkawire.source.batch_reader import KafkaWireBatchReader
+from spark_kafkawire.source.datasource import KafkaWireDataSource
 from spark_kafkawire.source.partition import KafkaWirePartition
 from spark_kafkawire.source.schema import V07_SCHEMA
 from spark_kafkawire.source.stream_writer import KafkaWireStreamWriter
-from spark_kafkawire.source.worker import freeze_heap
+from spark_kafkawire.source.worker import begin, freeze_heap
 
 
 @pytest.fixture
 def freezes(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[None]]:
     """Grows with each freeze; as in a process without any before."""
+    begin()
     calls: list[None] = []
     monkeypatch.setattr(gc, "freeze", lambda: calls.append(None))
     freeze_heap.cache_clear()
@@ -41,6 +44,20 @@ def read(corpus: EmbeddedCluster) -> int:
     """Read a topic as tasks do, in this process."""
     reader = reader_of(corpus)
     return sum(batch.num_rows for part in reader.partitions() for batch in reader.read(part))
+
+
+def test_what_spark_imported_is_frozen_once_before_the_source_imports_anything(
+    freezes: list[None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options = {"broker.list": "0:127.0.0.1:9092", "subscribe": "t"}
+    begin.cache_clear()
+    missing = "spark_kafkawire.options"
+    with monkeypatch.context() as patched:
+        patched.setitem(sys.modules, missing, None)
+        for _ in range(2):
+            with pytest.raises(ImportError, match=missing):
+                KafkaWireDataSource(options).schema()
+    assert len(freezes) == 1
 
 
 def test_the_heap_is_frozen_once_however_many_tasks_there_are(

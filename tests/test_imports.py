@@ -82,7 +82,13 @@ STEPS: Final[Mapping[str, Step]] = {
         "committed = planned.commit([message])",
         ("planned", "message"),
         "committed",
-        (*ARRAYS, *READING, "spark_kafkawire.clients.writing.modern.producer"),
+        (
+            *ARRAYS,
+            *READING,
+            "spark_kafkawire.options",
+            "spark_kafkawire.net",
+            "spark_kafkawire.protocol.modern",
+        ),
     ),
     "schema": Step(
         "source = kind(options); schema = source.schema()",

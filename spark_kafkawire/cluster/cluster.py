@@ -138,18 +138,18 @@ def cluster_of(options: ReadOptions, brokers: tuple[Broker, ...] | None = None) 
 
 
 def _v07_cluster(options: ReadOptions, net: NetOptions, brokers: tuple[Broker, ...] | None) -> Cluster:
-    from . import v07
+    from .v07.cluster import Cluster as Found
 
     fail = options.fetch.fail_on_data_loss
-    return v07.Cluster(options.discovery, net, brokers, fail_on_data_loss=fail)
+    return Found(options.discovery, net, brokers, fail_on_data_loss=fail)
 
 
 def _modern_cluster(options: ReadOptions, net: NetOptions, _: tuple[Broker, ...] | None) -> Cluster:
-    from . import modern
+    from .modern.cluster import Cluster as Found
     from .modern.metadata import Metadata
 
     metadata = Metadata(options.discovery.bootstrap_servers, net)
-    return modern.Cluster(metadata, net, options.fetch.isolation_level, options.group_id)
+    return Found(metadata, net, options.fetch.isolation_level, options.group_id)
 
 
 # A process asks a cluster of one generation, and imports no other: that of 0.7 has a client for ZooKeeper.

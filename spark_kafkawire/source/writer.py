@@ -14,17 +14,18 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
-from ..clients.features import check_columns_written
 from ..clients.writing.sender import LogReceipt, Sender
-from ..clients.writing.targets import Targets, targets_type
 from ..errors import DeliveryError, KafkaWireError, OptionError, quoted, shown
 from ..model import TopicPartition
-from ..options import WriteOptions
+from .packed import Packed
 from .worker import begin, freeze_heap
 from .write_schema import WRITE_SCHEMAS
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from ..clients.writing.targets import Targets
+    from ..options import WriteOptions
 
 #: What a failed delivery advises, unless whoever writes knows better.
 _REPEATED: Final = (
@@ -61,10 +62,19 @@ class KafkaWireBatchWriter(DataSourceArrowWriter):
     def __init__(
         self, options: WriteOptions, targets: Targets, stored: frozenset[str], advice: str = _REPEATED
     ) -> None:
-        self._options = options
-        self._targets = targets
+        # What committing does without.
+        self._of_tasks = Packed((options, targets))
+        self._acks = options.acks
         self._stored = stored
         self._advice = advice
+
+    @property
+    def _options(self) -> WriteOptions:
+        return self._of_tasks.value[0]
+
+    @property
+    def _targets(self) -> Targets:
+        return self._of_tasks.value[1]
 
     def logs_of(self, topic: str) -> tuple[TopicPartition, ...]:
         """All logs that rows of a topic may go to; what tasks get of the writer after that keeps to them.
@@ -119,7 +129,7 @@ class KafkaWireBatchWriter(DataSourceArrowWriter):
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Log what was written."""
-        _log.info("wrote %s; acks=%s", summary_of(messages), self._options.acks)
+        _log.info("wrote %s; acks=%s", summary_of(messages), self._acks)
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Log what stays written although the write failed: Kafka takes nothing back."""
@@ -143,6 +153,9 @@ def create_writer(
 
     Raises ``OptionError``, ``DiscoveryError`` (fatal), ``TransportError``. Nothing is sent.
     """
+    from ..clients.features import check_columns_written
+    from ..clients.writing.targets import targets_type
+
     if overwrite:
         raise OptionError('mode "overwrite": a Kafka log can only be appended to; use .mode("append")')
     if options.transactions is not None and make is KafkaWireBatchWriter:

@@ -1,5 +1,1 @@
-"""Clusters of Kafka 0.8 and later: what ``cluster.Cluster`` asks of their brokers."""
-
-from .cluster import Cluster
-
-__all__ = ["Cluster"]
+"""What ``cluster.Cluster`` asks of the brokers of Kafka 0.8 and later."""

@@ -6,8 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from spark_kafkawire.cluster import modern, v07
+from spark_kafkawire.cluster.modern.cluster import Cluster
 from spark_kafkawire.cluster.modern.metadata import Metadata
+from spark_kafkawire.cluster.v07 import cluster as cluster_07
 from spark_kafkawire.errors import BrokerError, UnknownTopicError
 from spark_kafkawire.model import Broker, Leader, RecordTimes, TopicPartition
 from spark_kafkawire.net.pool import POOL
@@ -30,10 +31,10 @@ def no_kept_connections() -> Iterator[None]:
     POOL.close_idle()
 
 
-def cluster_of(bootstrap_servers: str, net: NetOptions = NET) -> modern.Cluster:
+def cluster_of(bootstrap_servers: str, net: NetOptions = NET) -> Cluster:
     addresses = [address.rsplit(":", 1) for address in bootstrap_servers.split(",")]
     servers = [Broker(-place, host, int(port)) for place, (host, port) in enumerate(addresses, 1)]
-    return modern.Cluster(Metadata(servers, net), net, READ_UNCOMMITTED)
+    return Cluster(Metadata(servers, net), net, READ_UNCOMMITTED)
 
 
 @pytest.fixture
@@ -107,7 +108,7 @@ def test_brokers_are_those_that_metadata_names(mock_cluster: MockCluster) -> Non
 
 def test_brokers_of_07_tell_no_times() -> None:
     broker, log, gone = Broker(0, "h", 1), TopicPartition("t", 0, 0), TopicPartition("t", 0, 7)
-    cluster = v07.Cluster(Discovery(broker_list=(broker,)), net_07())
+    cluster = cluster_07.Cluster(Discovery(broker_list=(broker,)), net_07())
     assert cluster.brokers() == (broker,)
     assert cluster.known_leaders([log, gone]) == {log: Leader(broker)}
     assert cluster.record_times([log]) == {log: RecordTimes()}

@@ -168,6 +168,7 @@ WRITE_VALUES: Final[list[tuple[dict[str, str | None], str, Any]]] = [
     ({"compression": "gzip", "compressionLevel": "9"}, "compression_level", 9),
     ({"acks": "verify"}, "acks", "verify"),
     ({"partitioner": "Consistent"}, "partitioner", "consistent"),
+    ({"partitionerSeed": "0"}, "partitioner_seed", 0),
     ({"compression": "gzip", "compressionLevel": "1"}, "compression_level", 1),
     ({"batchBytes": "1"}, "batch_bytes", 1),
     ({"batchBytes": "64k"}, "batch_bytes", 1 << 16),
@@ -230,6 +231,7 @@ BAD_WRITE_VALUES: Final[dict[str, list[str]]] = {
     "compressionLevel": ["", "-1", "0", "10"],
     "acks": ["", "2", "all", "-1"],
     "partitioner": ["", "murmur3"],
+    "partitionerSeed": ["", "-1", "today"],
     "batchBytes": ["", "0", "2g"],
     "max.message.size": ["", "0", "2g"],
 }

@@ -136,7 +136,12 @@ OPTIONS: Final = (
         "partitioner",
         "murmur2",
         "where keys go: Java's `murmur2`, librdkafka's `consistent` (null keys in one partition) and "
-        "`consistent_random`; `roundrobin`, row by row, and `sticky`, batch by batch, heed no key",
+        "`consistent_random`; `roundrobin`, row by row, and `sticky`, run by run, heed no key",
+    ),
+    write(
+        "partitionerSeed",
+        None,
+        "a whole number by which each task draws, alike in each run, where its rows without keys go first",
     ),
     write(
         "kafka.partitioner.class",

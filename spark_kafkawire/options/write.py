@@ -24,6 +24,8 @@ _PARTITIONER_CLASSES: Final[Mapping[str, str]] = MappingProxyType(
         "org.apache.kafka.clients.producer.UniformStickyPartitioner": "sticky",
     }
 )
+#: A signed int64, as all whole numbers of options.
+_SEED_MAX: Final = (1 << 63) - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +45,8 @@ class WriteOptions:
     acks: str
     batch_bytes: int
     message_size_max: int
+    #: None where each task draws where its rows without keys go first.
+    partitioner_seed: int | None = None
     delivery: DeliveryOptions = DeliveryOptions()
     #: None where rows may be doubled when a task or a batch is written again.
     transactions: TransactionOptions | None = None
@@ -59,6 +63,7 @@ class WriteOptions:
             net=net,
             topic=topic.strip() if topic is not None else None,
             partitioner=_partitioner(options),
+            partitioner_seed=options.count("partitionerSeed", 0, _SEED_MAX),
             **_PARSE[discovery.generation](options, net),
         )
 

@@ -9,12 +9,16 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from ..errors import OptionError, RowError
 from .arrays import Int64s, Uint8s, byte_array
 from .columns import check_spans
 
 _NO_ROWS: Final = np.empty(0, np.int64)
+#: What a record of up to some KiB has besides its contents, bytes: varints of its sizes and deltas, or the
+#: header of a message of 0.7.
+RECORD_OVERHEAD: Final = 12
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -45,6 +49,16 @@ class Records:
     def nbytes(self) -> int:
         """Bytes of all columns."""
         return sum(column.nbytes for column in self._columns() if column is not None)
+
+    def sizes(self) -> Int64s:
+        """About how many bytes each row takes in a log, a few more rather than fewer; of headers what all
+        rows have on average."""
+        mean = self.headers.nbytes // max(self.count, 1) if self.headers is not None else 0
+        sizes = np.full(self.count, mean + RECORD_OVERHEAD, np.int64)
+        for column in (self.values, self.keys):
+            if column is not None and column.null_count < self.count:
+                sizes += np.asarray(pc.binary_length(column).fill_null(0))
+        return sizes
 
     def slice(self, start: int, count: int) -> Records:
         """``count`` rows from ``start`` on, without a copy."""

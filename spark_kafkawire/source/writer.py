@@ -6,6 +6,7 @@ Planning and committing are in processes of their own, and import nothing of how
 from __future__ import annotations
 
 import logging
+import random
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
@@ -24,6 +25,7 @@ from .write_schema import WRITE_SCHEMAS
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from ..clients.writing.partitioner import Partitioner
     from ..clients.writing.targets import Targets
     from ..options import WriteOptions
 
@@ -100,14 +102,12 @@ class KafkaWireBatchWriter(DataSourceArrowWriter):
             freeze_heap(compiler.loaded())
 
     def _write(self, iterator: Iterator[pa.RecordBatch]) -> KafkaWireCommitMessage:
-        from ..clients.writing.partitioner import Partitioner
-        from ..clients.writing.strategy import STRATEGIES
         from .rows import to_rows
 
         context = TaskContext.get()
-        first = context.partitionId() if context else 0
-        partitioner = Partitioner(self._targets, first, STRATEGIES[self._options.partitioner])
-        with self._sender(first) as sender:
+        task = context.partitionId() if context else 0
+        partitioner = self._partitioner(task)
+        with self._sender(task) as sender:
             for number, batch in enumerate(iterator):
                 try:
                     rows = to_rows(batch, self._options.topic, self._stored)
@@ -118,6 +118,17 @@ class KafkaWireBatchWriter(DataSourceArrowWriter):
                 for log, records in parts:
                     sender.add(log, records)
             return self._message(sender)
+
+    def _partitioner(self, task: int) -> Partitioner:
+        """What splits the rows of one task. Without a seed each attempt draws anew, by a generator of its
+        own: a shared one would be the same in all workers that Spark forks."""
+        from ..clients.writing.partitioner import Partitioner
+        from ..clients.writing.strategy import STRATEGIES
+
+        seed = self._options.partitioner_seed
+        draw = random.Random() if seed is None else random.Random(f"{seed}-{task}")
+        strategy = STRATEGIES[self._options.partitioner]
+        return Partitioner(self._targets, draw, strategy, self._options.batch_bytes)
 
     def _sender(self, _task: int) -> Sender:
         """What sends the rows of one task, by its number."""

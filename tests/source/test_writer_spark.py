@@ -6,6 +6,7 @@ import threading
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from kazoo.client import KazooClient
@@ -57,10 +58,10 @@ def messages(cluster: EmbeddedCluster, topic: str) -> list[bytes]:
 def register(cluster: EmbeddedCluster, topic: str) -> None:
     """Write one message to a topic on every broker, and wait until ZooKeeper shows all its logs."""
     options = WriteOptions.parse(
-        {"zookeeper.connect": cluster.zookeeper_connect, "topic": topic, "batchBytes": "1"}
+        {"zookeeper.connect": cluster.zookeeper_connect, "topic": topic, "partitioner": "roundrobin"}
     )
-    batch = pa.record_batch({"value": binary([b"first"])})
-    create_writer(options, VALUE, overwrite=False).write(iter([batch] * BROKERS))
+    batch = pa.record_batch({"value": binary([b"first"] * BROKERS)})
+    create_writer(options, VALUE, overwrite=False).write(iter([batch]))
     poll(lambda: len(view(options.discovery, options.net).logs_of(topic)) == len(NAMES), "all logs are there")
 
 
@@ -91,12 +92,12 @@ def test_strings_are_utf_8_and_bytes_are_themselves(spark: SparkSession, cluster
 def test_an_unregistered_topic_goes_to_partition_0_of_every_live_broker_and_later_to_all(
     spark: SparkSession, cluster: EmbeddedCluster
 ) -> None:
-    frame = spark.range(0, 4, 1, 4).selectExpr("CAST(id AS STRING) AS value")
-    save(frame, cluster, topic="new")
+    frame = spark.range(0, 40, 1, 4).selectExpr("CAST(id AS STRING) AS value")
+    save(frame, cluster, topic="new", partitioner="roundrobin")
     first = logs(cluster, "new")
     assert {name for name, values in first.items() if values} == {(0, 0), (1, 0)}
     register(cluster, "new")
-    save(frame, cluster, topic="new")
+    save(frame, cluster, topic="new", partitioner="roundrobin")
     assert all(len(values) > len(first[name]) for name, values in logs(cluster, "new").items())
 
 
@@ -116,14 +117,19 @@ def test_keys_pick_the_log_by_murmur2_whatever_partition_of_the_dataframe_they_a
     assert len(messages(cluster, "keyed")) == 800 + BROKERS
 
 
-def test_batches_without_keys_go_round_from_a_place_of_each_tasks_own(
+def test_small_tasks_without_keys_are_spread_and_by_a_seed_alike_each_time(
     spark: SparkSession, cluster: EmbeddedCluster
 ) -> None:
-    register(cluster, "round")
-    before = logs(cluster, "round")
-    save(spark.range(0, 4, 1, 4).selectExpr("CAST(id AS STRING) AS value"), cluster, topic="round")
-    after = logs(cluster, "round")
-    assert [after[name][len(before[name]) :] for name in NAMES] == [[b"0"], [b"1"], [b"2"], [b"3"]]
+    register(cluster, "spread")
+    counts = [[len(values) for values in logs(cluster, "spread").values()]]
+    rows = spark.range(0, 24, 1, 12).selectExpr("CAST(id AS STRING) AS value")
+    for _ in range(2):
+        save(rows, cluster, topic="spread", partitionerSeed="0")
+        counts.append([len(values) for values in logs(cluster, "spread").values()])
+    first, second = (np.diff(counts[at : at + 2], axis=0)[0].tolist() for at in range(2))
+    assert first == second
+    assert sum(first) == 24
+    assert all(count and count % 2 == 0 for count in first), "a task's rows stay together"
 
 
 def test_a_topic_column_writes_to_several_topics(spark: SparkSession, cluster: EmbeddedCluster) -> None:

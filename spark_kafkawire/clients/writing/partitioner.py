@@ -3,17 +3,19 @@
     for log, records in partitioner.split(rows):
         sender.add(log, records)
 
-The columns ``broker`` and ``partition`` of a row come first, then its key, then the next log in turn for
-the row or its batch (``strategy``). All work is done on columns; only distinct topics, brokers and
-partitions become Python objects.
+The columns ``broker`` and ``partition`` of a row come first, then its key, then the turns of the topic's
+logs (``turns``), as the strategy says. All work is done on columns; only distinct topics, brokers and
+partitions become Python objects, and runs of rows.
 """
 
 from __future__ import annotations
 
+import itertools
+import random
+from collections.abc import Iterator
 from typing import Any, Final
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from ...errors import RowError, quoted
@@ -22,31 +24,41 @@ from ...records.rows import Records
 from .rows import Rows
 from .strategy import STRATEGIES, Strategy
 from .targets import Targets
-
-Ids = npt.NDArray[np.int64]
+from .turns import RUN_BYTES_MIN, Ids, Turns
 
 #: In a table of log ids: the row names neither broker nor partition.
 _UNNAMED: Final = -1
 #: Logs that an error lists.
 _LISTED_MAX: Final = 12
+#: Rows of one log that lie together, on average, or their bytes, from which on they are handed on where they
+#: are: below both, gathering what is of one log costs less than many small parts.
+_TOGETHER_ROWS_MIN: Final = 64
+_TOGETHER_BYTES_MIN: Final = 128 << 10
 
 
 class Partitioner:
-    """Splits the batches of one task. ``first`` is the index of the log that its first batch goes to: it
-    differs from task to task, so that tasks do not all begin with the same log."""
+    """Splits the batches of one task. ``draw`` chooses the order in which the logs of a topic have turns, and
+    ``run_bytes_max`` bounds what one of them gets in one."""
 
-    def __init__(self, targets: Targets, first: int = 0, strategy: Strategy = STRATEGIES["murmur2"]) -> None:
+    def __init__(
+        self,
+        targets: Targets,
+        draw: random.Random,
+        strategy: Strategy = STRATEGIES["murmur2"],
+        run_bytes_max: int = RUN_BYTES_MIN,
+    ) -> None:
         self._targets = targets
-        self._first = first
+        self._draw = draw
         self._strategy = strategy
-        self._turns: dict[str, int] = {}
+        self._run_bytes_max = run_bytes_max
+        self._turns: dict[str, Turns] = {}
         self._choices: dict[str, Ids] = {}
         self._nameable: dict[str, tuple[TopicPartition, ...]] = {}
-        self._fitting: dict[tuple[str, int | None, int | None], list[TopicPartition]] = {}
+        self._fitting: dict[tuple[str, int | None, int | None], Iterator[TopicPartition]] = {}
         self._ids: dict[TopicPartition, int] = {}
 
     def split(self, rows: Rows) -> list[tuple[TopicPartition, Records]]:
-        """The records of each log, in the order of the rows.
+        """The records of the logs, one or more parts of each, in the order of the rows.
 
         Raises ``RowError`` for a topic name that brokers refuse and for a broker or partition that
         its topic does not have; ``DiscoveryError`` for a topic without a live broker.
@@ -54,15 +66,13 @@ class Partitioner:
         if not rows.count:
             return []
         topics, topic_codes = self._topics(rows)
-        ids, turns = self._round_robin(topics, topic_codes)
+        ids = np.full(rows.count, _UNNAMED, np.int64)
+        if rows.brokers is not None or rows.partitions is not None:
+            ids = self._by_name(topics, topic_codes, rows)
         keyed = self._strategy.keyed(rows.keys, rows.count)
         if keyed is not None:
-            ids = np.where(keyed, self._by_key(topics, topic_codes, rows.keys), ids)
-        if rows.brokers is not None or rows.partitions is not None:
-            named = self._by_name(topics, topic_codes, rows)
-            ids = np.where(named == _UNNAMED, ids, named)
-        for topic, count in zip(topics, turns, strict=True):
-            self._turns[topic] += count
+            ids = np.where(keyed & (ids == _UNNAMED), self._by_key(topics, topic_codes, rows.keys), ids)
+        self._give_turns(topics, topic_codes, rows.records, ids)
         return self._grouped(rows.records, ids)
 
     def _topics(self, rows: Rows) -> tuple[list[str], Ids]:
@@ -78,17 +88,24 @@ class Partitioner:
                     raise RowError(f"row {_first_row(codes, code)}: topic {quoted(topic)}: {fault}")
                 choices = self._targets.choices(topic)
                 self._choices[topic] = np.array([self._id(log) for log in choices], np.int64)
-                self._turns[topic] = self._first
+                led = [self._id(log) for log in self._targets.led(topic)]
+                self._turns[topic] = Turns(led, self._run_bytes_max, self._draw)
         return topics, codes
 
-    def _round_robin(self, topics: list[str], topic_codes: Ids) -> tuple[Ids, list[int]]:
-        """The next log, for each row, and by how many logs each topic has advanced."""
-        turns = np.array([self._turns[topic] for topic in topics], np.int64)
-        if not self._strategy.row_by_row:
-            picked = self._picked(topics, np.arange(len(topics)), turns)
-            return picked[topic_codes], [1] * len(topics)
-        places, counts = _places_within(topic_codes, len(topics))
-        return self._picked(topics, topic_codes, turns[topic_codes] + places), counts.tolist()
+    def _give_turns(self, topics: list[str], topic_codes: Ids, records: Records, ids: Ids) -> None:
+        """Put the log whose turn it is where ``ids`` have none."""
+        rows = np.flatnonzero(ids == _UNNAMED)
+        if not len(rows):
+            return
+        sizes = None if self._strategy.row_by_row else records.sizes()
+        codes = topic_codes[rows]
+        if len(topics) > 1:
+            order = np.argsort(codes, kind="stable")
+            rows, codes = rows[order], codes[order]
+        stops = np.searchsorted(codes, np.arange(len(topics)), side="right").tolist()
+        for topic, start, stop in zip(topics, [0, *stops], stops, strict=False):
+            own, turns = rows[start:stop], self._turns[topic]
+            ids[own] = turns.one_by_one(len(own)) if sizes is None else turns.by_size(sizes[own])
 
     def _by_key(self, topics: list[str], topic_codes: Ids, keys: pa.Array | None) -> Ids:
         assert self._strategy.hashes is not None
@@ -121,14 +138,14 @@ class Partitioner:
         return table[codes]
 
     def _named(self, topic: str, broker: int | None, partition: int | None) -> TopicPartition | None:
-        """The log of that broker and partition, taking turns where one of them is None."""
+        """The log of that broker and partition, another one for each batch where one of them is None."""
         if broker is None and partition is None:
             return None
         key = topic, broker, partition
         if key not in self._fitting:
-            self._fitting[key] = self._find(topic, broker, partition)
-        fitting = self._fitting[key]
-        return fitting[self._turns[topic] % len(fitting)] if fitting else None
+            fitting = self._find(topic, broker, partition)
+            self._fitting[key] = itertools.cycle(self._draw.sample(fitting, len(fitting)))
+        return next(self._fitting[key], None)
 
     def _find(self, topic: str, broker: int | None, partition: int | None) -> list[TopicPartition]:
         if topic not in self._nameable:
@@ -157,8 +174,14 @@ class Partitioner:
 
     def _grouped(self, records: Records, ids: Ids) -> list[tuple[TopicPartition, Records]]:
         logs = list(self._ids)
-        if (ids == ids[0]).all():
-            return [(logs[ids[0]], records)]
+        starts = [0, *(np.flatnonzero(ids[1:] != ids[:-1]) + 1).tolist()]
+        rows, size = _TOGETHER_ROWS_MIN * len(starts), _TOGETHER_BYTES_MIN * len(starts)
+        if len(starts) == 1 or rows <= records.count or size <= records.nbytes:
+            stops = [*starts[1:], len(ids)]
+            return [
+                (logs[ids[start]], records.slice(start, stop - start))
+                for start, stop in zip(starts, stops, strict=True)
+            ]
         # Sorting 16-bit numbers is several times faster: numpy has a radix sort for them.
         narrow = ids.astype(np.uint16) if len(logs) <= 1 << 16 else ids
         ordered = records.take(pa.array(np.argsort(narrow, kind="stable")))
@@ -176,15 +199,6 @@ def _coded(column: pa.Array | None) -> tuple[list[Any], Ids]:
         return [None], np.zeros((), np.int64)
     encoded = column.dictionary_encode(null_encoding="encode")
     return encoded.dictionary.to_pylist(), encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
-
-
-def _places_within(codes: Ids, count: int) -> tuple[Ids, Ids]:
-    """The place of each row among those of its own code, and the rows of each code."""
-    counts = np.bincount(codes, minlength=count)
-    ordered = np.argsort(codes, kind="stable")
-    places = np.empty(len(codes), np.int64)
-    places[ordered] = np.arange(len(codes)) - np.repeat(np.cumsum(counts) - counts, counts)
-    return places, counts
 
 
 def _first_row(codes: Ids, code: int) -> int:

@@ -30,7 +30,7 @@ class Strategy:
 
     ``hashes`` gives each key of a binary column a number that is not negative; its remainder by
     the number of a topic's logs picks from their list. A row that has no key by ``null_is_key``
-    and ``empty_is_key`` goes to the next log: with its whole batch, or, ``row_by_row``, each row to
+    and ``empty_is_key`` goes to the log whose turn it is: runs of rows each, or, ``row_by_row``, each row to
     another one.
     """
 

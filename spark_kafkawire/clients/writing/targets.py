@@ -45,6 +45,10 @@ class Targets(Protocol):
         Raises ``DiscoveryError`` (fatal) for a topic that is not there and is not made.
         """
 
+    def led(self, topic: str) -> tuple[TopicPartition, ...]:
+        """Those of the choices that had a leader when they were asked for; all where none had. Raises as
+        ``choices``."""
+
     def nameable(self, topic: str) -> tuple[TopicPartition, ...]:
         """The logs that a row may name by its columns."""
 

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import pickle
+import random
 import zlib
+from collections.abc import Sequence
+from typing import TypeVar
 
 import pyarrow as pa
 import pytest
@@ -12,6 +16,7 @@ from spark_kafkawire.clients.writing.murmur2 import positive_hashes
 from spark_kafkawire.clients.writing.partitioner import Partitioner
 from spark_kafkawire.clients.writing.rows import Rows
 from spark_kafkawire.clients.writing.strategy import STRATEGIES
+from spark_kafkawire.clients.writing.turns import RUN_BYTES_MIN
 from spark_kafkawire.clients.writing.v07.targets import Targets
 from spark_kafkawire.errors import DiscoveryError, RowError
 from spark_kafkawire.model import Broker, ClusterView, TopicPartition
@@ -19,6 +24,8 @@ from spark_kafkawire.options import Discovery
 from spark_kafkawire.records.rows import Records
 from tests.support.settings import net_07
 from tests.support.writing import binary
+
+T = TypeVar("T")
 
 BROKERS = (Broker(0, "localhost", 1), Broker(1, "localhost", 2))
 #: In the order in which keys count them: by broker, then by partition.
@@ -39,24 +46,65 @@ def rows_of(values: pa.Array, topic: str | pa.Array, **columns: pa.Array) -> Row
     return Rows(Records(values), topic, **columns)
 
 
+class InOrder(random.Random):
+    """Draws what is there, in its order, from the ``first`` on."""
+
+    def __init__(self, first: int = 0) -> None:
+        super().__init__()
+        self._first = first
+
+    def sample(self, population: Sequence[T], k: int, **_: object) -> list[T]:
+        assert k == len(population)
+        first = self._first % max(k, 1)
+        return [*population[first:], *population[:first]]
+
+
+def partitioner_of(
+    logs: Targets | None = None, first: int = 0, strategy: str = "murmur2", run_bytes_max: int = RUN_BYTES_MIN
+) -> Partitioner:
+    """One that begins with the log of that index, and goes on in the order of the list."""
+    return Partitioner(logs or targets(), InOrder(first), STRATEGIES[strategy], run_bytes_max)
+
+
 def split(partitioner: Partitioner, rows: Rows) -> dict[str, list[bytes]]:
-    return {f"{part}": records.values.to_pylist() for part, records in partitioner.split(rows)}
+    found: dict[str, list[bytes]] = {}
+    for part, records in partitioner.split(rows):
+        found.setdefault(f"{part}", []).extend(records.values.to_pylist())
+    return found
 
 
 def int32(values: list[int | None]) -> pa.Array:
     return pa.array(values, pa.int32())
 
 
-def test_batches_without_keys_go_round_the_list_whole() -> None:
-    partitioner = Partitioner(targets())
-    values = binary([b"a", b"b"])
-    seen = [split(partitioner, rows_of(values, "t")) for _ in range(6)]
-    assert seen == [{f"t {name}": [b"a", b"b"]} for name in [*NAMES, NAMES[0]]]
+def full(sign: bytes) -> bytes:
+    """A value that fills a first run."""
+    return sign * RUN_BYTES_MIN
 
 
-def test_tasks_begin_at_different_places_of_the_list() -> None:
+def test_rows_without_keys_stay_with_a_log_until_it_has_its_run_of_bytes() -> None:
+    partitioner = partitioner_of()
+    small = [split(partitioner, rows_of(binary([b"a", b"b"]), "t")) for _ in range(6)]
+    assert small == [{"t 0-0": [b"a", b"b"]}] * 6
+    # A row that its log has no room for any more is a run of its own.
+    large = [split(partitioner, rows_of(binary([full(b"a"), b"b"]), "t")) for _ in range(3)]
+    names = itertools.cycle([f"t {name}" for name in NAMES[1:] + NAMES[:1]])
+    assert large == [{next(names): [full(b"a")], next(names): [b"b"]} for _ in range(3)]
+
+
+def test_a_batch_of_many_runs_goes_on_where_it_lies() -> None:
+    values = binary([b"%0100d" % number for number in range(10_000)])
+    parts = partitioner_of(run_bytes_max=1 << 20).split(rows_of(values, "t"))
+    assert [f"{log.broker}-{log.partition}" for log, _ in parts[:7]] == [*NAMES, *NAMES[:2]]
+    assert len(parts) < 50
+    assert pa.concat_arrays([records.values for _, records in parts]).equals(values)
+    memory = {records.values.buffers()[2].address for _, records in parts}
+    assert memory == {values.buffers()[2].address}, "values were copied"
+
+
+def test_tasks_begin_at_places_that_are_drawn() -> None:
     values = binary([b"a"])
-    firsts = [split(Partitioner(targets(), first), rows_of(values, "t")) for first in (0, 1, 7)]
+    firsts = [split(partitioner_of(first=first), rows_of(values, "t")) for first in (0, 1, 7)]
     assert [list(first) for first in firsts] == [["t 0-0"], ["t 0-1"], ["t 0-2"]]
 
 
@@ -72,7 +120,7 @@ def test_logs_beyond_65536_are_told_apart() -> None:
 
 def test_a_key_picks_from_the_list_sorted_by_broker_and_partition() -> None:
     keys = [b"k%d" % number for number in range(200)]
-    parts = split(Partitioner(targets()), rows_of(binary(keys), "t", keys=binary(keys)))
+    parts = split(partitioner_of(), rows_of(binary(keys), "t", keys=binary(keys)))
     for number, name in enumerate(NAMES):
         own = [
             key
@@ -84,16 +132,16 @@ def test_a_key_picks_from_the_list_sorted_by_broker_and_partition() -> None:
 
 def test_a_key_stays_in_its_log_whatever_task_and_batch_it_is_in() -> None:
     keys = binary([b"a", b"b", b"c", b"a"])
-    late = Partitioner(targets(), first=3)
+    late = partitioner_of(first=3)
     split(late, rows_of(keys, "t", keys=keys))
     assert split(late, rows_of(keys, "t", keys=keys)) == split(
-        Partitioner(targets()), rows_of(keys, "t", keys=keys)
+        partitioner_of(), rows_of(keys, "t", keys=keys)
     )
 
 
-def test_rows_with_a_null_key_go_with_their_batch() -> None:
+def test_rows_with_a_null_key_have_their_turn() -> None:
     values = binary([b"a", b"b", b"c"])
-    partitioner = Partitioner(targets(), first=4)
+    partitioner = partitioner_of(first=4)
     assert split(partitioner, rows_of(values, "t", keys=binary([None, None, None]))) == {
         "t 1-1": [b"a", b"b", b"c"]
     }
@@ -102,11 +150,11 @@ def test_rows_with_a_null_key_go_with_their_batch() -> None:
 def test_broker_and_partition_name_the_log_and_beat_the_key() -> None:
     values = binary([b"a", b"b", b"c"])
     rows = rows_of(values, "t", keys=values, brokers=int32([1, 0, 1]), partitions=int32([1, 2, 1]))
-    assert split(Partitioner(targets()), rows) == {"t 1-1": [b"a", b"c"], "t 0-2": [b"b"]}
+    assert split(partitioner_of(), rows) == {"t 1-1": [b"a", b"c"], "t 0-2": [b"b"]}
 
 
 def test_a_partition_alone_goes_round_the_brokers_that_have_it() -> None:
-    partitioner = Partitioner(targets())
+    partitioner = partitioner_of()
     rows = rows_of(binary([b"a", b"b"]), "t", partitions=int32([1, 2]))
     assert [split(partitioner, rows) for _ in range(3)] == [
         {"t 0-1": [b"a"], "t 0-2": [b"b"]},
@@ -116,7 +164,7 @@ def test_a_partition_alone_goes_round_the_brokers_that_have_it() -> None:
 
 
 def test_a_broker_alone_goes_round_its_partitions() -> None:
-    partitioner = Partitioner(targets())
+    partitioner = partitioner_of()
     rows = rows_of(binary([b"a"]), "t", brokers=int32([1]))
     assert [list(split(partitioner, rows)) for _ in range(3)] == [["t 1-0"], ["t 1-1"], ["t 1-0"]]
 
@@ -132,7 +180,7 @@ def test_null_broker_and_partition_leave_the_choice_to_key_and_turn() -> None:
     )
     by_key = NAMES[(-790332482 & 0x7FFFFFFF) % len(NAMES)]
     assert by_key not in ("1-1", "0-2")
-    assert split(Partitioner(targets(), first=4), rows) == {
+    assert split(partitioner_of(first=4), rows) == {
         "t 0-2": [b"named"],
         f"t {by_key}": [b"foobar"],
         "t 1-1": [b"turn"],
@@ -153,27 +201,27 @@ def test_a_log_that_is_not_there_is_a_row_error(
 ) -> None:
     rows = rows_of(binary([b"a", b"b"]), "t", brokers=int32(brokers), partitions=int32(partitions))
     with pytest.raises(RowError, match=what) as raised:
-        Partitioner(targets()).split(rows)
+        partitioner_of().split(rows)
     assert str(raised.value).startswith("row 1: topic 't' has no")
     assert "it has 0-0, 0-1, 0-2, 1-0, 1-1 (broker-partition)" in str(raised.value)
     assert "\n" not in str(raised.value)
 
 
 def test_a_topic_column_sends_each_row_to_its_topic() -> None:
-    partitioner = Partitioner(targets(log("0-0", "u"), log("1-0", "u")))
+    partitioner = partitioner_of(targets(log("0-0", "u"), log("1-0", "u")))
     rows = rows_of(binary([b"a", b"b", b"c", b"d"]), pa.array(["u", "t", "u", "t"]))
     assert split(partitioner, rows) == {"u 0-0": [b"a", b"c"], "t 0-0": [b"b", b"d"]}
-    # A topic's turn comes with the batches that hold it.
-    split(partitioner, rows_of(binary([b"e"]), "t"))
-    assert split(partitioner, rows) == {"u 1-0": [b"a", b"c"], "t 0-2": [b"b", b"d"]}
+    # A topic's run is filled by its own rows.
+    split(partitioner, rows_of(binary([full(b"e")]), "t"))
+    assert split(partitioner, rows) == {"u 0-0": [b"a", b"c"], "t 0-2": [b"b", b"d"]}
 
 
 def test_keys_count_the_logs_of_their_own_topic() -> None:
     keys = binary([b"k%d" % number for number in range(50)] * 2)
     topics = pa.array(["t"] * 50 + ["u"] * 50)
-    partitioner = Partitioner(targets(log("0-0", "u"), log("1-0", "u")))
+    partitioner = partitioner_of(targets(log("0-0", "u"), log("1-0", "u")))
     parts = split(partitioner, rows_of(keys, topics, keys=keys))
-    alone = split(Partitioner(targets()), rows_of(keys.slice(0, 50), "t", keys=keys.slice(0, 50)))
+    alone = split(partitioner_of(), rows_of(keys.slice(0, 50), "t", keys=keys.slice(0, 50)))
     assert {name: values for name, values in parts.items() if name.startswith("t ")} == alone
     assert len(parts["u 0-0"]) + len(parts["u 1-0"]) == 50
 
@@ -181,47 +229,59 @@ def test_keys_count_the_logs_of_their_own_topic() -> None:
 def test_a_topic_name_that_brokers_refuse_is_a_row_error() -> None:
     rows = rows_of(binary([b"a", b"b"]), pa.array(["t", "a/b"]))
     with pytest.raises(RowError, match=r"^row 1: topic 'a/b': the brokers refuse the character U\+002F"):
-        Partitioner(targets()).split(rows)
+        partitioner_of().split(rows)
 
 
 def test_a_topic_that_is_no_text_is_a_row_error() -> None:
     topics = binary([b"t", None, b"t\xff"]).view(pa.string())
     with pytest.raises(RowError, match=r"^row 2: topic is not UTF-8; correct it, or set the option topic$"):
-        split(Partitioner(targets()), rows_of(binary([b"a"] * 3), topics))
+        split(partitioner_of(), rows_of(binary([b"a"] * 3), topics))
 
 
 def test_a_topic_whose_brokers_are_all_dead_is_an_error() -> None:
     rows = rows_of(binary([b"a"]), pa.array(["dead"]))
     with pytest.raises(DiscoveryError, match=r"^topic 'dead': none of its brokers \(7\) is alive"):
-        Partitioner(targets(log("7-0", "dead"))).split(rows)
+        partitioner_of(targets(log("7-0", "dead"))).split(rows)
 
 
 def test_order_within_a_log_is_the_order_of_the_rows() -> None:
     values = binary([b"%d" % number for number in range(1000)])
     partitions = int32([number * 7 % 3 for number in range(1000)])
-    parts = split(Partitioner(targets()), rows_of(values, "t", partitions=partitions))
+    parts = split(partitioner_of(), rows_of(values, "t", partitions=partitions))
     assert sum(map(len, parts.values())) == 1000
     for own in parts.values():
         assert own == sorted(own, key=int)
 
 
 def test_rows_go_round_the_list_one_by_one_with_roundrobin_whatever_their_keys() -> None:
-    partitioner = Partitioner(targets(), first=3, strategy=STRATEGIES["roundrobin"])
+    partitioner = partitioner_of(first=3, strategy="roundrobin")
     values = binary([b"a", b"b", b"c"])
     rows = rows_of(values, "t", keys=binary([b"same", b"same", None]))
     assert split(partitioner, rows) == {"t 1-0": [b"a"], "t 1-1": [b"b"], "t 0-0": [b"c"]}
     assert split(partitioner, rows) == {"t 0-1": [b"a"], "t 0-2": [b"b"], "t 1-0": [b"c"]}
 
 
-def test_batches_go_round_the_list_with_sticky_whatever_their_keys() -> None:
-    partitioner = Partitioner(targets(), first=3, strategy=STRATEGIES["sticky"])
-    rows = rows_of(binary([b"a", b"b", b"c"]), "t", keys=binary([b"one", b"two", None]))
-    assert split(partitioner, rows) == {"t 1-0": [b"a", b"b", b"c"]}
-    assert split(partitioner, rows) == {"t 1-1": [b"a", b"b", b"c"]}
+def test_runs_go_round_the_list_with_sticky_whatever_their_keys() -> None:
+    partitioner = partitioner_of(first=3, strategy="sticky")
+    rows = rows_of(binary([b"a", b"b", full(b"c")]), "t", keys=binary([b"one", b"two", None]))
+    assert split(partitioner, rows) == {"t 1-0": [b"a", b"b"], "t 1-1": [full(b"c")]}
+    # Keys are bytes, too, where they are stored.
+    stored = Rows(Records(binary([b"a", b"b"]), binary([full(b"k"), None])), "t")
+    assert split(partitioner, stored) == {"t 0-0": [b"a"], "t 0-1": [b"b"]}
+
+
+def test_only_rows_that_name_no_log_fill_a_run() -> None:
+    partitioner = partitioner_of()
+    values = binary([full(b"a"), full(b"b"), b"c", b"d"])
+    keys, partitions = binary([None, b"foobar", None, None]), int32([1, None, None, None])
+    rows = rows_of(values, "t", keys=keys, partitions=partitions, brokers=int32([1, None, None, None]))
+    parts = split(partitioner, rows)
+    assert parts["t 1-1"] == [full(b"a")]
+    assert parts["t 0-0"] == [b"c", b"d"]
 
 
 def test_each_topic_counts_its_own_rows_with_roundrobin() -> None:
-    partitioner = Partitioner(targets(log("0-0", "u"), log("1-0", "u")), strategy=STRATEGIES["roundrobin"])
+    partitioner = partitioner_of(targets(log("0-0", "u"), log("1-0", "u")), strategy="roundrobin")
     rows = rows_of(binary([b"a", b"b", b"c", b"d", b"e"]), pa.array(["u", "t", "u", "u", "t"]))
     assert split(partitioner, rows) == {
         "u 0-0": [b"a", b"d"],
@@ -234,7 +294,7 @@ def test_each_topic_counts_its_own_rows_with_roundrobin() -> None:
 
 def test_consistent_picks_by_crc_32_and_puts_all_null_keys_in_one_log() -> None:
     keys = [b"123456789", b"a", b"", None]
-    partitioner = Partitioner(targets(), first=3, strategy=STRATEGIES["consistent"])
+    partitioner = partitioner_of(first=3, strategy="consistent")
     parts = split(partitioner, rows_of(binary([b"1", b"2", b"3", b"4"]), "t", keys=binary(keys)))
     places = [zlib.crc32(key or b"") % len(NAMES) for key in keys]
     assert places == [2, 2, 0, 0]
@@ -244,7 +304,7 @@ def test_consistent_picks_by_crc_32_and_puts_all_null_keys_in_one_log() -> None:
 
 def test_consistent_random_sends_null_and_empty_keys_in_turn() -> None:
     keys = [b"123456789", b"", None]
-    partitioner = Partitioner(targets(), first=3, strategy=STRATEGIES["consistent_random"])
+    partitioner = partitioner_of(first=3, strategy="consistent_random")
     parts = split(partitioner, rows_of(binary([b"1", b"2", b"3"]), "t", keys=binary(keys)))
     assert parts == {"t 0-2": [b"1"], "t 1-0": [b"2", b"3"]}
 
@@ -253,11 +313,11 @@ def test_consistent_random_sends_null_and_empty_keys_in_turn() -> None:
 def test_a_named_partition_beats_every_partitioner(name: str) -> None:
     values = binary([b"a"])
     rows = rows_of(values, "t", keys=values, brokers=int32([1]), partitions=int32([1]))
-    assert split(Partitioner(targets(), strategy=STRATEGIES[name]), rows) == {"t 1-1": [b"a"]}
+    assert split(partitioner_of(strategy=name), rows) == {"t 1-1": [b"a"]}
 
 
 def test_an_empty_batch_has_no_parts_and_takes_no_turn() -> None:
-    partitioner = Partitioner(targets())
+    partitioner = partitioner_of()
     empty = rows_of(binary([]), "t", keys=binary([]), brokers=int32([]), partitions=int32([]))
     assert partitioner.split(empty) == []
     assert split(partitioner, rows_of(binary([b"a"]), "t")) == {"t 0-0": [b"a"]}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from ....cluster.modern.metadata import Metadata
@@ -26,6 +26,14 @@ _LEGAL: Final = re.compile(r"[a-zA-Z0-9._-]*")
 _POLL_INTERVAL_S: Final = 0.1
 
 
+@dataclass(frozen=True, slots=True)
+class Logs:
+    """The partitions of a topic, sorted by number, and those of them that had a leader."""
+
+    all: tuple[TopicPartition, ...]
+    led: tuple[TopicPartition, ...]
+
+
 class Targets:
     """Partitions that are known, and a cluster to ask for others. It travels to the tasks without
     what was learned on the way, but for the partitions that all tasks must agree on.
@@ -33,9 +41,7 @@ class Targets:
     Planning and committing have no rows: how these are checked and sent is imported by tasks alone.
     """
 
-    def __init__(
-        self, options: WriteOptions, known: Mapping[str, tuple[TopicPartition, ...]] | None = None
-    ) -> None:
+    def __init__(self, options: WriteOptions, known: Mapping[str, Logs] | None = None) -> None:
         self._options = options
         self._known = dict(known or {})
         self._metadata = self._new_metadata()
@@ -73,7 +79,7 @@ class Targets:
 
     def of_topic(self, topic: str) -> Targets:
         """The targets with the topic's partitions known. Raises as ``choices``."""
-        return Targets(self._options, {**self._known, topic: self.choices(topic)})
+        return Targets(self._options, {**self._known, topic: self._logs(topic)})
 
     def choices(self, topic: str) -> tuple[TopicPartition, ...]:
         """All partitions of the topic, sorted by number; keys count those without a leader, too.
@@ -82,9 +88,13 @@ class Targets:
         is waited for as long as ``kafka.max.block.ms`` says. Raises ``UnknownTopicError`` and other
         ``DiscoveryError`` (fatal), ``TransportError`` when no broker answers.
         """
-        if topic not in self._known:
-            self._known[topic] = self._awaited_partitions(topic)
-        return self._known[topic]
+        return self._logs(topic).all
+
+    def led(self, topic: str) -> tuple[TopicPartition, ...]:
+        """The partitions that had a leader when the topic was asked for; all where none had. Raises as
+        ``choices``."""
+        logs = self._logs(topic)
+        return logs.led or logs.all
 
     def nameable(self, topic: str) -> tuple[TopicPartition, ...]:
         """All partitions of the topic. Raises as ``choices``."""
@@ -111,6 +121,13 @@ class Targets:
         retry = replace(net.retry, patience_s=min(net.retry.patience_s, longest_s))
         servers = self._options.discovery.bootstrap_servers
         return Metadata(servers, replace(net, retry=retry), creates_topics=True)
+
+    def _logs(self, topic: str) -> Logs:
+        if topic not in self._known:
+            logs = self._awaited_partitions(topic)
+            leaders = self._metadata.known_leaders(logs)
+            self._known[topic] = Logs(logs, tuple(log for log in logs if log in leaders))
+        return self._known[topic]
 
     def _awaited_partitions(self, topic: str) -> tuple[TopicPartition, ...]:
         timeout_s = self._options.delivery.metadata_timeout_s

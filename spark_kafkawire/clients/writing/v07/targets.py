@@ -111,6 +111,10 @@ class Targets:
             )
         return self._to_write(topic, self.discovery)
 
+    def led(self, topic: str) -> tuple[TopicPartition, ...]:
+        """All choices: they are of live brokers. Raises as ``choices``."""
+        return self.choices(topic)
+
     def nameable(self, topic: str) -> tuple[TopicPartition, ...]:
         """Logs that a row may name by its columns ``broker`` and ``partition``, sorted alike.
 

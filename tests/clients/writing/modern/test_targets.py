@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import random
 import threading
 import time
 from collections.abc import Sequence
@@ -50,6 +51,27 @@ def test_all_partitions_are_choices_also_those_without_a_leader(mock_cluster: Mo
     found = targets(mock_cluster.bootstrap_servers)
     assert [log.name for log in found.choices("t")] == [str(number) for number in range(11)]
     assert found.nameable("t") == found.choices("t")
+
+
+def test_rows_without_keys_go_to_partitions_that_have_a_leader(mock_cluster: MockCluster) -> None:
+    mock_cluster.create_topic("t", partitions=4)
+    mock_cluster.set_leader("t", 3, -1)
+    found = targets(mock_cluster.bootstrap_servers)
+    assert [log.name for log in found.led("t")] == ["0", "1", "2"]
+    travelled = pickle.loads(pickle.dumps(found.of_topic("t")))
+    mock_cluster.set_leader("t", 3, 1)
+    assert travelled.led("t") == found.led("t"), "tasks go by what the driver saw"
+    assert len(targets(mock_cluster.bootstrap_servers).led("t")) == 4
+    drawn = Partitioner(found, random.Random())
+    seen = {log.partition for _ in range(40) for log, _ in drawn.split(Rows(records([b"x" * 20_000]), "t"))}
+    assert seen == {0, 1, 2}
+
+
+def test_where_no_partition_has_a_leader_all_may_get_rows(mock_cluster: MockCluster) -> None:
+    mock_cluster.create_topic("t", partitions=2)
+    for partition in range(2):
+        mock_cluster.set_leader("t", partition, -1)
+    assert len(targets(mock_cluster.bootstrap_servers).led("t")) == 2
 
 
 def test_all_tasks_agree_on_the_partitions_that_the_driver_saw(noida: NoidaBroker) -> None:
@@ -129,7 +151,7 @@ def ours(
     noida: NoidaBroker, topic: str, keys: list[bytes], name: str, partitions: int
 ) -> list[set[bytes | None]]:
     """Where our partitioner of that name puts the keys."""
-    partitioner = Partitioner(targets(noida.bootstrap_servers), strategy=STRATEGIES[name])
+    partitioner = Partitioner(targets(noida.bootstrap_servers), random.Random(), STRATEGIES[name])
     parts: list[set[bytes | None]] = [set() for _ in range(partitions)]
     for log, split in partitioner.split(Rows(records(keys), topic, keys=binary(keys))):
         parts[log.partition] = set(split.values.to_pylist())

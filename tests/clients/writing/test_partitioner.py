@@ -111,7 +111,7 @@ def test_tasks_begin_at_places_that_are_drawn() -> None:
 def test_logs_beyond_65536_are_told_apart() -> None:
     """Rows are sorted by 16-bit numbers where there are no more logs."""
     extra = [TopicPartition("t", number, 1) for number in range(2, 65_540)]
-    partitioner = Partitioner(targets(*extra), first=65_534, strategy=STRATEGIES["roundrobin"])
+    partitioner = partitioner_of(targets(*extra), first=65_534, strategy="roundrobin")
     values = [b"a", b"b", b"c", b"d"]
     first = 65_534 - len(NAMES) + 2
     wanted = {f"t 1-{first + number}": [value] for number, value in enumerate(values)}

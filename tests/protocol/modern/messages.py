@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -24,6 +23,9 @@ Kind = Literal["request", "reply"]
 
 #: Milliseconds up to the year 2096: further away, the fractions of floats are no milliseconds.
 MS_MAX: Final = 4 * 10**12
+#: The values of each message, version and flexibility that were asked for: declaring them anew costs more
+#: than drawing some.
+_DECLARED: Final[dict[tuple[type[Any], int, bool], st.SearchStrategy[Any]]] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,14 +77,16 @@ def wired(message: type[Any], version: int) -> Iterator[tuple[str, Wire]]:
             yield field.name, field.metadata["wire"]
 
 
-@functools.cache  # hypothesis looks at each anew
 def values(message: type[Any], version: int, flexible: bool) -> st.SearchStrategy[Any]:
     """Messages of one type whose fields outside the version hold their defaults."""
-    fields = {
-        name: _field_values(message, name, settings.type_in(version, flexible), version, flexible)
-        for name, settings in wired(message, version)
-    }
-    return st.builds(message, **fields)
+    key = (message, version, flexible)
+    if key not in _DECLARED:
+        fields = {
+            name: _field_values(message, name, settings.type_in(version, flexible), version, flexible)
+            for name, settings in wired(message, version)
+        }
+        _DECLARED[key] = st.builds(message, **fields)
+    return _DECLARED[key]
 
 
 def _field_values(

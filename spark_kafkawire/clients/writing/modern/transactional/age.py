@@ -47,8 +47,8 @@ class Age:
         if used_by_write > used:
             _log.warning(
                 "the driver began this write %.1f s ago, more than %.0f %% of "
-                "kafka.transaction.timeout.ms=%d, and there are more rows: what the first tasks left open may "
-                "be as old, and the write fails where brokers abort it; raise it, or write less",
+                "kafka.transaction.timeout.ms=%d, and there are more rows: what the first tasks left open "
+                "may be as old, and the write fails where brokers abort it; raise it, or write less",
                 *(write_s, 100 * used_by_write, self._timeout_ms),
             )
 

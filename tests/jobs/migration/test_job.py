@@ -8,11 +8,16 @@ from pathlib import Path
 import pytest
 
 from spark_kafkawire.broker import EmbeddedCluster
+from spark_kafkawire.cluster.modern.metadata import Metadata
+from spark_kafkawire.cluster.modern.transactions import Transactions
+from spark_kafkawire.options import NetOptions, WriteOptions
+from tests.support import librdkafka
 from tests.support.corpus import GZIP_TOPIC, recorded
 from tests.support.noida import NoidaBroker
 
 from ..arguments import RunHere
-from .migrating import change_state, copied
+from .dying import VALUES, pieces_to_copy
+from .migrating import change_state, copied, read
 
 
 @pytest.fixture
@@ -55,3 +60,29 @@ def test_topics_are_planned_copied_and_verified(
     assert line.startswith(f"{GZIP_TOPIC} 0-2  ->  copied 2")
     assert "NOT EQUAL" in line
     assert f"migrate: verification failed for 1 of 1 logs: {GZIP_TOPIC} 0-2 has" in err
+
+
+def test_pieces_are_copied_in_transactions_that_the_user_names(
+    run_here: RunHere, both: list[str], corpus: EmbeddedCluster, noida: NoidaBroker, tmp_path: Path
+) -> None:
+    topic = pieces_to_copy(corpus)
+    arguments = [*both, "--topic", topic, "--state", f"{tmp_path}/state", "--create-topics", "--json"]
+    named = ["--exactly-once", "--transactional-id", f"name-{topic}"]
+    code, out, err = run_here("migrate", *arguments, *named)
+    assert code == 0, err
+    assert json.loads(out)["messages"] == len(VALUES)
+    assert read(noida, topic, isolation_level="read_committed") == VALUES
+    # Its marker is behind them.
+    assert librdkafka.offsets(noida.bootstrap_servers, topic)[1] == len(VALUES) + 1
+    listed = Transactions(*connection(noida)).listed()
+    assert f"name-{topic}-{topic}-0-log" in {each.transactional_id for each in listed}
+
+    code, out, err = run_here("migrate", *arguments)
+    assert (code, out) == (2, "")
+    assert "argument --exactly-once: the state directory was begun with it, so go on so" in err
+
+
+def connection(noida: NoidaBroker) -> tuple[Metadata, NetOptions]:
+    """Whom to ask about transactions."""
+    options = WriteOptions.parse({"kafka.bootstrap.servers": noida.bootstrap_servers})
+    return Metadata(options.discovery.bootstrap_servers, options.net), options.net

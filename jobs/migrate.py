@@ -57,7 +57,7 @@ def make_parser() -> JobParser:
     """The command line."""
     parser = JobParser("migrate.py", __doc__)
     add_logs(parser)
-    add_how(parser)
+    add_transactions(add_how(parser))
     add_connection(parser, "source", "zookeeper.connect=HOST:PORT")
     add_connection(parser, "target", "kafka.bootstrap.servers=HOST:PORT")
     add_reporting(parser)
@@ -83,7 +83,7 @@ def add_logs(parser: JobParser) -> None:
     )
 
 
-def add_how(parser: JobParser) -> None:
+def add_how(parser: JobParser) -> argparse._ArgumentGroup:
     """The arguments for how it is copied."""
     how = parser.add_argument_group("how")
     how.add_argument(
@@ -113,7 +113,7 @@ def add_how(parser: JobParser) -> None:
         "was killed (default: %(default)s)",
     )
     how.add_argument("--dry-run", action="store_true", help="tell what would be copied, and do nothing")
-    add_transactions(how)
+    return how
 
 
 def add_transactions(how: argparse._ArgumentGroup) -> None:

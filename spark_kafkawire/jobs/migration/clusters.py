@@ -34,12 +34,12 @@ _OWN_TARGET: Final = (
     "kafka.acks",
     "kafka.enable.idempotence",
     "partitioner",
-    "delivery",
     "batch",
     "twophasecommit",
 )
-#: What an argument of the job tells.
 _NAME: Final = "kafka.transactional.id"
+#: What arguments of the job tell.
+_OF_TRANSACTIONS: Final = ("delivery", _NAME)
 #: Clusters, and the options that name them.
 _NAMED: Final[Mapping[Generation, str]] = MappingProxyType(
     {
@@ -82,7 +82,7 @@ def _of_transactions(
 ) -> dict[str, str]:
     """The options that make it transactions."""
     for name in options:
-        if name.lower() == _NAME:
+        if name.lower() in _OF_TRANSACTIONS:
             raise OptionError(
                 f"argument --target-option: {name} is told by --exactly-once and --transactional-id"
             )

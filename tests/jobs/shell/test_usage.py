@@ -71,7 +71,22 @@ MIGRATE_CASES: Final = [
     (
         "--target-option",
         [*BOTH, "--topic", "t", "--target-option", "delivery=exactly-once"],
-        "argument --target-option: delivery is not for a migration",
+        "argument --target-option: delivery is told by --exactly-once and --transactional-id",
+    ),
+    (
+        "--exactly-once",
+        [*BOTH, "--topic", "t", "--exactly-once", "--target-option", "kafka.isolation.level=read_committed"],
+        "argument --target-option: kafka.isolation.level is not for --exactly-once, which reads what is com",
+    ),
+    (
+        "--transactional-id",
+        [*BOTH, "--topic", "t", "--transactional-id", "a"],
+        "argument --transactional-id goes with --exactly-once",
+    ),
+    (
+        "--transactional-id",
+        [*BOTH, "--topic", "t", "--exactly-once", "--transactional-id", " "],
+        "option kafka.transactional.id: '' is no name",
     ),
     (
         "--target-options-file",

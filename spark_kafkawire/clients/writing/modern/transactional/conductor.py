@@ -119,11 +119,7 @@ class Conductor:
         if write.open:
             _log.info(
                 "committed %d transaction(s) of %s in %.3f s",
-                *(
-                    len(write.open),
-                    quoted(self._driver.prefix),
-                    time.monotonic() - began_s,
-                ),
+                *(len(write.open), quoted(self._driver.prefix), time.monotonic() - began_s),
             )
 
     def undo(self, write: Write) -> str:
@@ -167,10 +163,7 @@ class Conductor:
         except UnsupportedVersionError:
             return
         except KafkaWireError as error:
-            _log.warning(
-                "transactions that were left open could not be listed, and time out: %s",
-                error,
-            )
+            _log.warning("transactions that were left open could not be listed, and time out: %s", error)
             return
         left = [each.transactional_id for each in listed if re.fullmatch(ids, each.transactional_id)]
         if left:

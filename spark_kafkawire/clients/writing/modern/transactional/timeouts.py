@@ -11,16 +11,7 @@ from .....protocol.modern.error_codes import ErrorCode
 
 #: Timeouts that are tried where the user sets none, ms: 15 min is what brokers allow by default, and a longer
 #: one would let a write that died keep readers waiting.
-_TIMEOUTS_MS: Final = (
-    900_000,
-    600_000,
-    300_000,
-    120_000,
-    60_000,
-    30_000,
-    10_000,
-    5_000,
-)
+_TIMEOUTS_MS: Final = (900_000, 600_000, 300_000, 120_000, 60_000, 30_000, 10_000, 5_000)
 #: What brokers make of the timeout where there is none.
 NO_TIMEOUT_MS: Final = (1 << 31) - 1
 #: Longest timeout of the driver's own transaction, ms: it is open for some requests only.

@@ -39,7 +39,7 @@ _RUN_AGAIN: Final = (
     "a piece is there wholly or not at all: run the migration again, which asks the target how far it is"
 )
 #: What a user may do whose target has no transactions, or none so long.
-_ADVICE: Final = "or leave it out: then what is there is compared, and nothing is doubled either"
+_ADVICE: Final = "or leave it out: then a run that goes on compares what is there"
 _FENCED: Final = (
     "another run of this migration began the same log, or the transaction took longer than "
     "kafka.transaction.timeout.ms (a --target-option), for which a smaller --piece-bytes helps"

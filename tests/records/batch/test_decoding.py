@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
@@ -10,6 +10,7 @@ import pytest
 from spark_kafkawire.errors import CorruptDataError, LimitError
 from spark_kafkawire.records.limits import DecodeLimits
 from spark_kafkawire.records.log_index import index_batches
+from spark_kafkawire.records.log_layout import BATCH_OVERHEAD
 from spark_kafkawire.records.record_log import COLUMNS, decode_batches
 from tests.records.batches import (
     APPEND_TIME,
@@ -80,6 +81,22 @@ def test_every_cut_gives_the_whole_batches_before_it() -> None:
         assert (index.size, index.count) == (ends[whole], whole)
         assert offsets(data[:size]) == list(range(2 * whole))
         assert index.cut_size == (len(batches[whole]) if size - ends[whole] >= 12 else None)
+
+
+@pytest.mark.parametrize(("base", "delta"), [(1, 2**63 - 2), (-1, 1 - 2**63)])
+def test_timestamps_reach_both_ends_of_int64(base: int, delta: int) -> None:
+    data = batch([record(0, b"", timestamp_delta=delta)], timestamps=(base, 0))
+    [columns] = decode_batches(index_batches(data), 0, 1)
+    assert columns.timestamps_ms is not None
+    assert columns.timestamps_ms.tolist() == [base + delta]
+
+
+def test_the_batch_that_reaches_the_limit_is_the_last_of_its_part() -> None:
+    first = batch([record(0, bytes(400))])
+    index, size = index_batches(first + batch([record(0, b"")], 1)), len(first) - BATCH_OVERHEAD
+    for batch_bytes_max, parts in ((size, 2), (size + 1, 1)):
+        limits = replace(SMALL, batch_bytes_max=batch_bytes_max)
+        assert len(list(decode_batches(index, 0, 2, limits=limits))) == parts
 
 
 def test_timestamps_are_those_of_the_producer_or_of_the_log() -> None:

@@ -36,6 +36,12 @@ def test_some_recorded_texts_are_in_no_order_of_their_names() -> None:
     assert sum(list(json.loads(text)) != sorted(json.loads(text)) for text in TEXTS) >= 5
 
 
+@pytest.mark.parametrize("names", [("orders", "returns"), ("events", "users"), ("events", "views")])
+def test_topics_at_one_place_of_scalas_table_go_by_their_signed_hashes(names: tuple[str, str]) -> None:
+    """As the ``mutable.HashMap`` of Spark 4.3's Scala has them, whichever is put in first."""
+    assert list(to_json({TopicPartition(name, 0): 1 for name in names})) == list(names)
+
+
 def test_offsets_of_07_name_broker_and_partition_in_their_order() -> None:
     logs = {TopicPartition("t", partition, broker): 7 for broker in (0, 2, 10) for partition in (1, 0)}
     written = '{"t":{"0-0":7,"0-1":7,"2-0":7,"2-1":7,"10-0":7,"10-1":7}}'

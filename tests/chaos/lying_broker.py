@@ -290,9 +290,7 @@ class CompleteBroker(LogBroker):
             topics=tuple(
                 create_topics.CreatedTopic(
                     name=topic.name,
-                    error_code=modern.error_codes.ErrorCode.TOPIC_ALREADY_EXISTS
-                    if topic.name in there
-                    else 0,
+                    error_code=ErrorCode.TOPIC_ALREADY_EXISTS if topic.name in there else 0,
                     error_message=None,
                     num_partitions=topic.num_partitions,
                 )

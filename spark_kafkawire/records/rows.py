@@ -50,6 +50,11 @@ class Records:
         """Bytes of all columns."""
         return sum(column.nbytes for column in self._columns() if column is not None)
 
+    @property
+    def size(self) -> int:
+        """About how many bytes all rows take in a log, a few more rather than fewer."""
+        return self.nbytes + RECORD_OVERHEAD * self.count
+
     def sizes(self) -> Int64s:
         """About how many bytes each row takes in a log, a few more rather than fewer; of headers what all
         rows have on average."""

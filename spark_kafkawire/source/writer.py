@@ -33,7 +33,8 @@ if TYPE_CHECKING:
 _REPEATED: Final = (
     "if Spark runs the task again, it writes all its rows again, and those that arrived are doubled"
 )
-
+#: Batches that one log gets in a run at most, where a task writes much: to cut rows more often costs time.
+_RUN_BATCHES_MAX: Final = 8
 
 _log = logging.getLogger("spark_kafkawire")
 
@@ -128,7 +129,7 @@ class KafkaWireBatchWriter(DataSourceArrowWriter):
         seed = self._options.partitioner_seed
         draw = random.Random() if seed is None else random.Random(f"{seed}-{task}")
         strategy = STRATEGIES[self._options.partitioner]
-        return Partitioner(self._targets, draw, strategy, self._options.batch_bytes)
+        return Partitioner(self._targets, draw, strategy, _RUN_BATCHES_MAX * self._options.batch_bytes)
 
     def _sender(self, _task: int) -> Sender:
         """What sends the rows of one task, by its number."""

@@ -167,7 +167,7 @@ def test_what_was_read_is_written_as_it_is(spark: SparkSession, cluster: Embedde
 
 def test_broker_list_needs_no_zookeeper(spark: SparkSession, cluster: EmbeddedCluster) -> None:
     frame = spark.range(0, 40, 1, 4).selectExpr("CAST(id AS STRING) AS value", "'listed' AS topic")
-    options = {"broker.list": cluster.broker_list}
+    options = {"broker.list": cluster.broker_list, "partitioner": "roundrobin"}
     frame.write.format("kafkawire").mode("append").options(**options).save()
     frame.drop("topic").write.format("kafkawire").mode("append").options(topic="listed", **options).save()
     written = logs(cluster, "listed")

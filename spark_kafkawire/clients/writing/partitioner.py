@@ -66,14 +66,23 @@ class Partitioner:
         if not rows.count:
             return []
         topics, topic_codes = self._topics(rows)
-        ids = np.full(rows.count, _UNNAMED, np.int64)
-        if rows.brokers is not None or rows.partitions is not None:
-            ids = self._by_name(topics, topic_codes, rows)
-        keyed = self._strategy.keyed(rows.keys, rows.count)
-        if keyed is not None:
-            ids = np.where(keyed & (ids == _UNNAMED), self._by_key(topics, topic_codes, rows.keys), ids)
+        ids = self._chosen(topics, topic_codes, rows)
+        if ids is None and len(topics) == 1 and not self._strategy.row_by_row:
+            return self._in_runs(self._turns[topics[0]], rows.records)
+        if ids is None:
+            ids = np.full(rows.count, _UNNAMED, np.int64)
         self._give_turns(topics, topic_codes, rows.records, ids)
         return self._grouped(rows.records, ids)
+
+    def _chosen(self, topics: list[str], topic_codes: Ids, rows: Rows) -> Ids | None:
+        """For each row the log that columns name or its key picks, or ``_UNNAMED``; None where none does."""
+        is_named = rows.brokers is not None or rows.partitions is not None
+        named = self._by_name(topics, topic_codes, rows) if is_named else None
+        keyed = self._strategy.keyed(rows.keys, rows.count)
+        if keyed is None:
+            return named
+        picked = np.where(keyed, self._by_key(topics, topic_codes, rows.keys), _UNNAMED)
+        return picked if named is None else np.where(named == _UNNAMED, picked, named)
 
     def _topics(self, rows: Rows) -> tuple[list[str], Ids]:
         """The distinct topics, and for each row the index of its own."""
@@ -92,6 +101,18 @@ class Partitioner:
                 self._turns[topic] = Turns(led, self._run_bytes_max, self._draw)
         return topics, codes
 
+    def _in_runs(self, turns: Turns, records: Records) -> list[tuple[TopicPartition, Records]]:
+        """The records in runs, where they lie."""
+        logs = list(self._ids)
+        if turns.fits(records.size):
+            return [(logs[turns.whole(records.size)], records)]
+        runs = turns.runs(records.sizes())
+        starts = [0, *(stop for _, stop in runs)]
+        return [
+            (logs[log], records.slice(start, stop - start))
+            for start, (log, stop) in zip(starts, runs, strict=False)
+        ]
+
     def _give_turns(self, topics: list[str], topic_codes: Ids, records: Records, ids: Ids) -> None:
         """Put the log whose turn it is where ``ids`` have none."""
         rows = np.flatnonzero(ids == _UNNAMED)
@@ -105,7 +126,13 @@ class Partitioner:
         stops = np.searchsorted(codes, np.arange(len(topics)), side="right").tolist()
         for topic, start, stop in zip(topics, [0, *stops], stops, strict=False):
             own, turns = rows[start:stop], self._turns[topic]
-            ids[own] = turns.one_by_one(len(own)) if sizes is None else turns.by_size(sizes[own])
+            if sizes is None:
+                ids[own] = turns.one_by_one(len(own))
+                continue
+            begin = 0
+            for log, end in turns.runs(sizes[own]):
+                ids[own[begin:end]] = log
+                begin = end
 
     def _by_key(self, topics: list[str], topic_codes: Ids, keys: pa.Array | None) -> Ids:
         assert self._strategy.hashes is not None
@@ -174,10 +201,12 @@ class Partitioner:
 
     def _grouped(self, records: Records, ids: Ids) -> list[tuple[TopicPartition, Records]]:
         logs = list(self._ids)
-        starts = [0, *(np.flatnonzero(ids[1:] != ids[:-1]) + 1).tolist()]
-        rows, size = _TOGETHER_ROWS_MIN * len(starts), _TOGETHER_BYTES_MIN * len(starts)
-        if len(starts) == 1 or rows <= records.count or size <= records.nbytes:
-            stops = [*starts[1:], len(ids)]
+        changes = np.flatnonzero(ids[1:] != ids[:-1]) + 1
+        count = len(changes) + 1
+        if count == 1 or (
+            count * _TOGETHER_ROWS_MIN <= records.count or count * _TOGETHER_BYTES_MIN <= records.nbytes
+        ):
+            starts, stops = [0, *changes.tolist()], [*changes.tolist(), len(ids)]
             return [
                 (logs[ids[start]], records.slice(start, stop - start))
                 for start, stop in zip(starts, stops, strict=True)

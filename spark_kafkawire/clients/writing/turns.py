@@ -1,14 +1,14 @@
 """In which order the logs of a topic get rows that choose none by a key or a column.
 
     turns = Turns(logs, run_bytes_max=1 << 20, draw=random.Random())
-    turns.by_size(sizes)    # the log of each row: one log gets a run of rows, then the next log
+    turns.runs(sizes)       # one log gets a run of rows, then another one
     turns.one_by_one(count) # the log of each row: another one each
 
 As the Java producer does since KIP-794, a task begins with a log that is drawn, stays with it until that
 has got so many bytes, and goes on to another one: small writes are spread, and all logs get the same number
-of bytes. Other than there, the order of all logs is drawn once and gone round: a task that writes much gives
-each log as much, where logs that are drawn one by one get more or less by chance. A broker that is slower
-than others gets no less here.
+of bytes. Other than there, the next log is that with the fewest bytes of this task, in an order that is
+drawn once: logs that are drawn each time get more or less by chance. A broker that is slower than others
+gets no less here.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ Ids = npt.NDArray[np.int64]
 
 #: Bytes of the first runs: what Java's producer gives one partition (its ``batch.size``).
 RUN_BYTES_MIN: Final = 16 << 10
-#: A later run is one part in so many of what the task gave before, until it fills a batch: a task of some MB
-#: is spread as evenly as a small one, and one of some GB is not cut into small pieces.
+#: A later run is one part in so many of what the task gave before: a task of some MB is spread as evenly as a
+#: small one, and one of some GB is not cut into small pieces.
 _GROWTH: Final = 16
 
 
@@ -34,30 +34,42 @@ class Turns:
 
     def __init__(self, logs: Sequence[int], run_bytes_max: int, draw: random.Random) -> None:
         self._order = np.array(draw.sample(logs, len(logs)), np.int64)
+        self._given = np.zeros(len(logs), np.int64)
         self._run_bytes_max = run_bytes_max
         self._turn = 0
-        self._given = 0
         self._run_given = 0
         self._run_bytes = RUN_BYTES_MIN
 
-    def by_size(self, sizes: Ids) -> Ids:
-        """The log of each row, by the bytes of each. A row that a run has no room for is of the next one."""
+    def fits(self, size: int) -> bool:
+        """Whether rows of so many bytes are of one run, whatever each of them has."""
+        return self._run_given + size <= self._run_bytes
+
+    def whole(self, size: int) -> int:
+        """The log of rows that fit."""
+        log = int(self._order[self._turn])
+        self._give(size)
+        self._end_batch()
+        return log
+
+    def runs(self, sizes: Ids) -> list[tuple[int, int]]:
+        """The log of each run, and the row before which it ends; ``sizes`` are the rows' bytes. A row that a
+        run has no room for is of the next one."""
         ends = np.cumsum(sizes)
-        logs = np.empty(len(sizes), np.int64)
+        found = []
         row = before = 0
         while row < len(sizes):
-            left = max(self._run_bytes - self._run_given, 0)
-            stop = int(np.searchsorted(ends, before + left, side="right"))
+            room = self._room(int(ends[-1]) - before)
+            stop = max(int(np.searchsorted(ends, before + room, side="right")), row)
             if not self._run_given:
                 stop = max(stop, row + 1)  # whatever its size
-            logs[row:stop] = self._order[self._turn]
             if stop > row:
-                self._run_given += int(ends[stop - 1]) - before
-                before = int(ends[stop - 1])
-            row = stop
+                found.append((int(self._order[self._turn]), stop))
+                self._give(int(ends[stop - 1]) - before)
+                row, before = stop, int(ends[stop - 1])
             if row < len(sizes):
                 self._end_run()
-        return logs
+        self._end_batch()
+        return found
 
     def one_by_one(self, count: int) -> Ids:
         """The log of each row: the next one each."""
@@ -65,8 +77,22 @@ class Turns:
         self._turn = (self._turn + count) % len(self._order)
         return self._order[turns]
 
+    def _room(self, coming: int) -> int:
+        """Bytes for the run to take of those that are coming: as much as for each of those that they fill."""
+        left = self._run_bytes - self._run_given
+        return coming // -(-coming // left) if not self._run_given else max(left, 0)
+
+    def _give(self, size: int) -> None:
+        self._given[self._turn] += size
+        self._run_given += size
+
+    def _end_batch(self) -> None:
+        """A run that is about full ends with the batch that its rows came in: together with those of the next
+        one they would have to be copied."""
+        if 2 * self._run_given >= self._run_bytes:
+            self._end_run()
+
     def _end_run(self) -> None:
-        self._turn = (self._turn + 1) % len(self._order)
-        self._given += self._run_given
+        self._turn = int(self._given.argmin())
         self._run_given = 0
-        self._run_bytes = max(RUN_BYTES_MIN, min(self._given // _GROWTH, self._run_bytes_max))
+        self._run_bytes = max(RUN_BYTES_MIN, min(int(self._given.sum()) // _GROWTH, self._run_bytes_max))

@@ -30,54 +30,80 @@ def chi_square(counts: Counter[int], logs: int) -> float:
     return sum((counts[log] - expected) ** 2 / expected for log in range(logs))
 
 
+def spread(turns: Turns, batch: Ids) -> Ids:
+    """The log of each row of a batch."""
+    runs = turns.runs(batch)
+    stops = np.array([stop for _, stop in runs])
+    return np.repeat([log for log, _ in runs], np.diff(stops, prepend=0))
+
+
 @pytest.mark.parametrize("logs", [3, 12])
 def test_many_small_writes_are_spread_as_chance_would_have_it(logs: int) -> None:
-    counts = Counter(int(turns_of(logs, seed).by_size(sizes(10, 100))[0]) for seed in range(3000))
+    counts = Counter(turns_of(logs, seed).runs(sizes(10, 100))[0][0] for seed in range(3000))
     assert 0 < chi_square(counts, logs) < CHI_SQUARE_MAX[logs - 1]
 
 
 @pytest.mark.parametrize("place", [1, 2])
 def test_so_are_the_logs_that_come_next(place: int) -> None:
     rows = sizes(3, RUN_BYTES_MIN)
-    counts = Counter(int(turns_of(3, seed).by_size(rows)[place]) for seed in range(3000))
+    counts = Counter(turns_of(3, seed).runs(rows)[place][0] for seed in range(3000))
     assert chi_square(counts, 3) < CHI_SQUARE_MAX[2]
 
 
+@pytest.mark.parametrize("rows", [10, 10_000])
 @pytest.mark.parametrize("total", [1 << 20, 20 << 20, 200 << 20])
-def test_one_write_gives_each_log_as_much_but_for_a_run(total: int) -> None:
-    rows = sizes(total // 1000, 1000)
-    counts = np.bincount(turns_of(3).by_size(rows))
-    assert counts.max() - counts.min() <= max(RUN_BYTES_MIN, min(total // 16, 1 << 20)) / 1000 + 1
+def test_one_write_gives_each_log_as_much_but_for_a_run(total: int, rows: int) -> None:
+    turns, given = turns_of(3), np.zeros(3)
+    for _ in range(total // 1000 // rows):
+        given += 1000 * np.bincount(spread(turns, sizes(rows, 1000)), minlength=3)
+    assert given.max() - given.min() <= max(RUN_BYTES_MIN, min(total // 16, 1 << 20))
+
+
+def test_batches_of_two_sizes_in_turn_fill_logs_alike() -> None:
+    turns, given = turns_of(2), np.zeros(2)
+    for number in range(1000):
+        size = 8_500 if number % 2 else 16_000
+        given[spread(turns, sizes(1, size))] += size
+    assert given.max() - given.min() <= 1000 * 12_250 / 16
+
+
+def test_rows_that_fit_a_run_are_of_one_log_as_if_they_were_cut() -> None:
+    turns, others = turns_of(5), turns_of(5)
+    for size in (100, 9_000, 200, 16_000, 300):
+        assert turns.fits(size)
+        assert turns.whole(size) == others.runs(sizes(1, size))[0][0]
+    assert not turns.fits(1 << 20)
 
 
 def test_a_run_is_16_kib_first_and_a_batch_at_last() -> None:
-    logs = turns_of(3).by_size(sizes(100_000, 1024))
-    runs = np.diff(np.flatnonzero(np.diff(logs))).tolist()
-    assert runs[:10] == [16] * 10
-    assert runs == sorted(runs)
-    assert set(runs[-20:]) == {1024}
+    turns = turns_of(3)
+    lengths = [np.diff([0, *(stop for _, stop in turns.runs(sizes(10_000, 1024)))]) for _ in range(10)]
+    assert set(lengths[0][:10].tolist()) <= {15, 16}
+    assert lengths[-1].tolist() == [1000] * 10
 
 
-def test_rows_are_spread_by_their_bytes_whatever_batches_they_come_in() -> None:
-    rng = np.random.default_rng(0)
-    drawn = rng.integers(1, 40_000, 5000)
-    whole = turns_of(5).by_size(drawn)
-    turns, parts = turns_of(5), np.split(drawn, np.sort(rng.integers(0, 5000, 300)))
-    assert np.concatenate([turns.by_size(part) for part in parts]).tolist() == whole.tolist()
-    by_log = [int(drawn[whole == log].sum()) for log in range(5)]
-    assert max(by_log) - min(by_log) <= (1 << 20) + 40_000
+def test_a_run_does_not_go_on_in_the_next_batch_once_it_is_about_full() -> None:
+    turns = turns_of(3)
+    first, second, third = (turns.runs(sizes(1, size)) for size in (7000, 2000, 100))
+    assert first == second != third
 
 
-@given(st.lists(st.integers(1, 1 << 22), max_size=60), st.integers(1, 5), st.integers(1, 1 << 21))
-def test_no_run_is_larger_than_it_may_be_but_for_one_row(drawn: list[int], logs: int, most: int) -> None:
+@given(
+    st.lists(st.lists(st.integers(1, 1 << 22), max_size=30), max_size=5),
+    st.integers(1, 5),
+    st.integers(1, 1 << 21),
+)
+def test_no_run_is_larger_than_it_may_be_but_for_one_row(
+    batches: list[list[int]], logs: int, most: int
+) -> None:
     turns = Turns(range(logs), most, random.Random(1))
-    found = turns.by_size(np.array(drawn, np.int64))
-    assert len(found) == len(drawn)
-    run: list[int] = []
-    for position, (log, size) in enumerate(zip(found.tolist(), drawn, strict=True)):
-        is_next = position > 0 and log != found[position - 1]
-        run = [size] if is_next else [*run, size]
-        assert logs == 1 or len(run) == 1 or sum(run) <= max(most, RUN_BYTES_MIN)
+    for batch in batches:
+        start = 0
+        for log, stop in turns.runs(np.array(batch, np.int64)):
+            assert 0 <= log < logs
+            assert stop == start + 1 or sum(batch[start:stop]) <= max(most, RUN_BYTES_MIN)
+            start = stop
+        assert start == len(batch)
 
 
 def test_one_by_one_each_row_goes_to_the_next_log() -> None:

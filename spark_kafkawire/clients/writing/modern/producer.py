@@ -10,7 +10,7 @@ batch once. Source: KIP-98.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final, Self
@@ -105,8 +105,7 @@ class Producer:
         if self._membership and (new := buffered.keys() - self._logs.keys()):
             self._membership.add_partitions(sorted(new))
         for log, parts in buffered.items():
-            records = Records.concat(parts)
-            if records.count:
+            for records in joined(parts, self._options.batch_bytes):
                 self._deliver(log, records)
         self._delivery.pump()
 
@@ -141,3 +140,19 @@ class Producer:
         if self._producer is None:
             self._producer = obtain_producer_id(self._metadata, self._options, magic)
         return LogState(self._producer, batch_bytes)
+
+
+def joined(parts: Sequence[Records], batch_bytes: int) -> Iterator[Records]:
+    """The records of all parts, put together where it takes several of them to fill half a batch: what is
+    joined is copied."""
+    own: list[Records] = []
+    size = 0
+    for part in parts:
+        if part.count:
+            own.append(part)
+            size += part.nbytes
+        if own and 2 * size >= batch_bytes:
+            yield Records.concat(own)
+            own, size = [], 0
+    if own:
+        yield Records.concat(own)

@@ -93,6 +93,21 @@ def add_how(parser: JobParser) -> argparse._ArgumentGroup:
         metavar="DIR",
         help="the directory, on the driver, of what is done",
     )
+    add_creation(how)
+    how.add_argument(
+        "--piece-bytes",
+        type=positive,
+        default=PIECE_BYTES,
+        metavar="N",
+        help="bytes of a log that are copied before the state is saved; so much is read again where a run "
+        "was killed (default: %(default)s)",
+    )
+    how.add_argument("--dry-run", action="store_true", help="tell what would be copied, and do nothing")
+    return how
+
+
+def add_creation(how: argparse._ArgumentGroup) -> None:
+    """The arguments for topics that are missing."""
     how.add_argument(
         "--create-topics",
         action="store_true",
@@ -104,16 +119,6 @@ def add_how(parser: JobParser) -> argparse._ArgumentGroup:
         metavar="N",
         help="replicas of topics that are created (default: the brokers' default.replication.factor)",
     )
-    how.add_argument(
-        "--piece-bytes",
-        type=positive,
-        default=PIECE_BYTES,
-        metavar="N",
-        help="bytes of a log that are copied before the state is saved; so much is read again where a run "
-        "was killed (default: %(default)s)",
-    )
-    how.add_argument("--dry-run", action="store_true", help="tell what would be copied, and do nothing")
-    return how
 
 
 def add_transactions(how: argparse._ArgumentGroup) -> None:

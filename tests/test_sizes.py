@@ -43,7 +43,6 @@ LONG_FUNCTIONS: Final = {
     "options/java_pattern/matcher.py _run": (27, "the machine's loop: a case for each instruction"),
     "clients/writing/modern/transactional/driver.py _after": (32, "a case for each answer"),
     "jobs/ingest.py add_output": (27, _LIST),
-    "jobs/migrate.py add_how": (29, _LIST),
     "jobs/stream_copy/run.py run": (35, "what is open while the query runs, and what came of it"),
 }
 

@@ -447,6 +447,30 @@ def test_nothing_overtakes_the_first_batch_of_an_identity(mock_cluster: MockClus
     assert_written_once(mock_cluster.bootstrap_servers, "t")
 
 
+def test_a_batch_that_may_be_there_is_not_sent_under_another_identity(mock_cluster: MockCluster) -> None:
+    mock_cluster.create_topic("t")
+    mock_cluster.push_request_errors(mock.PRODUCE, FINE, TIMED_OUT, ErrorCode.UNKNOWN_PRODUCER_ID)
+    with producer(options_of(mock_cluster.bootstrap_servers)) as sending:
+        add_and_finish(sending, [b"a"])
+        with pytest.raises(DeliveryError, match=r"error 59 UNKNOWN_PRODUCER_ID.* may be there or missing"):
+            add_and_finish(sending, [b"b"])
+
+
+def test_a_small_batch_does_not_pass_by_one_of_its_log_that_the_request_has_no_room_for(
+    noida: NoidaBroker,
+) -> None:
+    topic = noida.create_topic(partitions=2)
+    # Both logs begin with 900 bytes: those of log 1 have no room beside those of log 0, and its 200 have.
+    raw = {"batchBytes": 1000, "kafka__max__request__size": 1500, IDEMPOTENCE: "false"}
+    sent = [b"0" * 900], [b"1" * 900, b"2" * 200]
+    with producer(options_of(noida.bootstrap_servers, **raw)) as sending:
+        for partition, each in enumerate(sent):
+            sending.add(TopicPartition(topic, partition), records(each))
+        sending.finish()
+    for partition, each in enumerate(sent):
+        assert values(librdkafka.consume(noida.bootstrap_servers, topic, partition)) == each
+
+
 def test_a_slow_broker_slows_the_task_and_is_no_error(mock_cluster: MockCluster) -> None:
     mock_cluster.create_topic("t")
     mock_cluster.set_broker_rtt(mock.ALL_BROKERS, 30)

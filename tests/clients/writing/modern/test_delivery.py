@@ -447,6 +447,19 @@ def test_nothing_overtakes_the_first_batch_of_an_identity(mock_cluster: MockClus
     assert_written_once(mock_cluster.bootstrap_servers, "t")
 
 
+def test_without_idempotence_only_what_is_in_flight_passes_by_a_batch_that_is_refused_twice(
+    mock_cluster: MockCluster,
+) -> None:
+    mock_cluster.create_topic("t")
+    mock_cluster.push_request_errors(mock.PRODUCE, NOT_LEADER, *[FINE] * 4, NOT_LEADER)
+    write_in_parts(mock_cluster.bootstrap_servers, "t", **{IDEMPOTENCE: "false"})
+    found = values(librdkafka.consume(mock_cluster.bootstrap_servers, "t"))
+    assert found[0] is not None
+    count, at = VALUES.index(found[0]), found.index(VALUES[0])  # of the batch that was refused
+    assert 0 < at < 5 * count  # four others, of about its length
+    assert found == VALUES[count : at + count] + VALUES[:count] + VALUES[at + count :]
+
+
 def test_a_batch_that_may_be_there_is_not_sent_under_another_identity(mock_cluster: MockCluster) -> None:
     mock_cluster.create_topic("t")
     mock_cluster.push_request_errors(mock.PRODUCE, FINE, TIMED_OUT, ErrorCode.UNKNOWN_PRODUCER_ID)

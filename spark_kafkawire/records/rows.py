@@ -9,7 +9,6 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from ..errors import OptionError, RowError
 from .arrays import Int64s, Uint8s, byte_array
@@ -58,6 +57,8 @@ class Records:
     def sizes(self) -> Int64s:
         """About how many bytes each row takes in a log, a few more rather than fewer; of headers what all
         rows have on average."""
+        import pyarrow.compute as pc  # tasks that read import this module, too, and need none of it
+
         mean = self.headers.nbytes // max(self.count, 1) if self.headers is not None else 0
         sizes = np.full(self.count, mean + RECORD_OVERHEAD, np.int64)
         for column in (self.values, self.keys):

@@ -96,6 +96,9 @@ def test_both_ways_of_looking_find_the_same() -> None:
         "[a-z&&[a-m]&&[c-z]]",
         r"(?i-s:A)",
         "a{1,2}+b",
+        r"\p{L}+-\p{Nd}",
+        r"\pL\P{Lu}",
+        r"[\p{IsL}&&[^a-c]]",
     ],
 )
 def test_what_java_users_write_is_read(pattern: str) -> None:
@@ -108,7 +111,9 @@ def test_what_java_users_write_is_read(pattern: str) -> None:
     [
         ("(?P<x>a)", "(?P<x>a is not read; write (?<name>...)"),
         (r"(a)\1", r"\1 is not read; back references are not read"),
-        (r"\p{L}", "write a class, as [A-Za-z]"),
+        (r"\p{IsLatin}", "write a class, as [A-Za-z]"),
+        (r"(?i)\p{Lu}", "write a class, as [A-Za-z]"),
+        (r"\p{Cn}", "write a class, as [A-Za-z]"),
         ("(?u)a", "only the flags is are read"),
         ("(?#c)a", "only the flags is are read"),
         (r"\R", r"write \v"),
@@ -209,3 +214,9 @@ def test_a_pattern_that_takes_too_long_for_a_name_is_named() -> None:
         "option subscribePattern: '(?<=(a|aa){1,100})b': it takes more than 1000000 steps to look into one "
         "name; simplify it"
     )
+
+
+def test_a_character_that_pythons_unicode_does_not_know_is_refused_where_a_category_is_asked_for() -> None:
+    assert JavaPattern(r"^\p{L}+$").is_found_in("gr\xf6\xdfe")
+    with pytest.raises(PatternError, match=r"^Unicode [0-9.]+ has no U\+0378, which is in the name$"):
+        JavaPattern(r"\p{L}").is_found_in("\u0378")

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import string
+import unicodedata
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Final
 
 from .nodes import CharTest, PlaceTest
+from .signs import PatternError
 
 #: What ends a line. Names hold none of them where brokers keep their own rules.
 LINE_ENDS: Final = frozenset("\n\r\x85\u2028\u2029")
@@ -42,6 +44,10 @@ POSIX: Final[Mapping[str, frozenset[str]]] = MappingProxyType(
         "Space": _SPACE,
     }
 )
+#: Unicode's general categories, but for what no version of it has assigned yet (``Cn``).
+CATEGORIES: Final = frozenset(
+    "L Lu Ll Lt Lm Lo M Mn Mc Me N Nd Nl No P Pc Pd Ps Pe Pi Pf Po S Sm Sc Sk So Z Zs Zl Zp C Cc Cf Cs Co".split()
+)
 
 
 def one_of(signs: frozenset[str]) -> CharTest:
@@ -64,6 +70,21 @@ def between(first: str, last: str, ignores_case: bool) -> CharTest:
         first <= sign <= last
         or (sign.isascii() and (first <= sign.upper() <= last or first <= sign.lower() <= last))
     )
+
+
+def of_category(name: str) -> CharTest:
+    """The characters of a general category, or of all that begin with its letter. Raises ``PatternError`` for one
+    that is not assigned by Python's Unicode: Java's may be newer."""
+
+    def test(sign: str) -> bool:
+        found = unicodedata.category(sign)
+        if found == "Cn":
+            raise PatternError(
+                f"Unicode {unicodedata.unidata_version} has no U+{ord(sign):04X}, which is in the name"
+            )
+        return found.startswith(name)
+
+    return test
 
 
 def none_of(test: CharTest) -> CharTest:

@@ -42,7 +42,8 @@ class Escapes(Signs):
         if sign in chars.PLACES and not (sign == "b" and self._sees("{")):
             return Place(chars.PLACES[sign])
         if sign in "pP":
-            return self._posix(sign)
+            test = self._property(sign)
+            return test if sign == "p" else chars.none_of(test)
         if sign in _CONTROLS:
             return _CONTROLS[sign]
         if sign in "0xuc":
@@ -50,15 +51,20 @@ class Escapes(Signs):
         advice = _INSTEAD.get(sign, "back references are not read" if sign.isdigit() else "Java has none")
         raise PatternError(f"\\{sign} is not read; {advice}")
 
-    def _posix(self, sign: str) -> CharTest:
-        name = self._up_to("}") if self._took("{") else ""
-        if name not in chars.POSIX or ("i" in self._flags and name in ("Lower", "Upper")):
-            raise PatternError(
-                f"\\{sign}{{...}} is read for {', '.join(chars.POSIX)} alone (without the flag i); write a "
-                "class, as [A-Za-z]"
-            )
-        test = chars.one_of(chars.POSIX[name])
-        return test if sign == "p" else chars.none_of(test)
+    def _property(self, sign: str) -> CharTest:
+        """``\\p{Alpha}``, ``\\p{Lu}``, ``\\p{IsLu}`` and ``\\pL``."""
+        name = self._up_to("}") if self._took("{") else self._next()
+        category = name.removeprefix("Is")
+        has_case = name in ("Lower", "Upper") or category in ("Lu", "Ll", "Lt")
+        if not ("i" in self._flags and has_case):
+            if name in chars.POSIX:
+                return chars.one_of(chars.POSIX[name])
+            if category in chars.CATEGORIES:
+                return chars.of_category(category)
+        raise PatternError(
+            f"\\{sign}{{...}} is read for POSIX (as Alpha) and general categories (as Lu) alone, for cases of "
+            "letters without the flag i; write a class, as [A-Za-z]"
+        )
 
     def _coded(self, sign: str) -> str:
         """A character by its number: ``\\0377 \\xff \\x{1f600} \\uffff \\cA``."""

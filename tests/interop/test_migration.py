@@ -35,6 +35,7 @@ from tests.support.golden import values_sha256
 from tests.support.polling import poll
 
 from .apache_kafka import ApacheKafka
+from .conftest import newest
 
 #: How often drivers are killed that copy in transactions.
 KILLS: Final = int(os.environ.get("KAFKAWIRE_MIGRATION_KILLS", "4"))
@@ -101,6 +102,7 @@ def test_a_run_in_transactions_that_dies_at_any_step_is_gone_on_with_and_compare
         assert not any(log.is_open for log in known.logs.values())
 
 
+@newest
 def test_a_new_state_is_noticed_also_where_the_target_begins_with_what_was_aborted(
     kafka: ApacheKafka, corpus: EmbeddedCluster, tmp_path: Path
 ) -> None:
@@ -181,6 +183,7 @@ def test_a_migration_in_transactions_that_is_killed_at_random_moments_copies_eac
     assert aborted
 
 
+@newest
 def test_a_run_in_transactions_that_wakes_up_after_another_took_its_place_adds_nothing(
     migrations: Migrations, kafka: ApacheKafka, tmp_path: Path
 ) -> None:

@@ -136,6 +136,24 @@ def test_an_empty_first_batch_pins_the_latest_offsets_so_that_a_crash_loses_noth
     assert PIN_MARK not in checkpoint.offsets[1]
 
 
+def test_a_first_batch_of_which_all_is_gone_when_it_is_run_again_is_told_once(
+    noida: NoidaBroker, topic: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    checkpoint, given = Checkpoint(), {"startingOffsets": "earliest"}
+    with pytest.raises(Killed):
+        query(noida, topic, checkpoint, **given).batch("written")
+    send(noida, topic, range(20, 25))
+    noida.delete_records(topic, 0, 12)
+    told = f"{topic} 0 begins at 12 now, and the first batch, which is run again, was to end at 10"
+    with pytest.raises(DataLossError, match=told):
+        query(noida, topic, checkpoint, **given).batch()
+    with caplog.at_level(logging.WARNING, "spark_kafkawire"):
+        lenient = query(noida, topic, checkpoint, **given, failOnDataLoss="false")
+        assert lenient.values() == [numbers(range(10, 20)), numbers([22, 23, 24])]
+    assert told in caplog.text
+    assert "was changed from" not in caplog.text
+
+
 def test_a_pinned_start_is_no_new_data(noida: NoidaBroker, topic: str) -> None:
     checkpoint = Checkpoint()
     for _ in range(2):

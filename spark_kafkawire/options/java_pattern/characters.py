@@ -44,10 +44,6 @@ POSIX: Final[Mapping[str, frozenset[str]]] = MappingProxyType(
         "Space": _SPACE,
     }
 )
-#: Unicode's general categories, but for what no version of it has assigned yet (``Cn``).
-CATEGORIES: Final = frozenset(
-    "L Lu Ll Lt Lm Lo M Mn Mc Me N Nd Nl No P Pc Pd Ps Pe Pi Pf Po S Sm Sc Sk So Z Zs Zl Zp C Cc Cf Cs Co".split()
-)
 
 
 def one_of(signs: frozenset[str]) -> CharTest:
@@ -73,8 +69,10 @@ def between(first: str, last: str, ignores_case: bool) -> CharTest:
 
 
 def of_category(name: str) -> CharTest:
-    """The characters of a general category, or of all that begin with its letter. Raises ``PatternError`` for one
-    that is not assigned by Python's Unicode: Java's may be newer."""
+    """The characters of a general category, or of all that begin with its letter.
+
+    The test raises ``PatternError`` for one that Python's Unicode does not assign: Java's may be newer.
+    """
 
     def test(sign: str) -> bool:
         found = unicodedata.category(sign)

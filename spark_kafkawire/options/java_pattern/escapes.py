@@ -15,6 +15,8 @@ _INSTEAD: Final = {
     "G": "write ^", "R": r"write \v", "X": "write .", "N": r"write \x{...}",
     "k": "back references are not read", "E": r"it has no \Q before it",
 }  # fmt: skip
+#: Unicode's general categories, but for what no version of it has assigned yet (``Cn``).
+_CATEGORY: Final = re.compile("L[ultmo]?|M[nce]?|N[dlo]?|P[cdseifo]?|S[mcko]?|Z[slp]?|C[cfso]?")
 #: How the number of a character is written.
 _CODES: Final = {
     "0": re.compile(r"([0-3][0-7]{2}|[0-7]{1,2})"),
@@ -59,11 +61,11 @@ class Escapes(Signs):
         if not ("i" in self._flags and has_case):
             if name in chars.POSIX:
                 return chars.one_of(chars.POSIX[name])
-            if category in chars.CATEGORIES:
+            if _CATEGORY.fullmatch(category):
                 return chars.of_category(category)
         raise PatternError(
-            f"\\{sign}{{...}} is read for POSIX (as Alpha) and general categories (as Lu) alone, for cases of "
-            "letters without the flag i; write a class, as [A-Za-z]"
+            f"\\{sign}{{...}} is read for POSIX (as Alpha) and general categories (as Lu) alone, for cases "
+            "of letters without the flag i; write a class, as [A-Za-z]"
         )
 
     def _coded(self, sign: str) -> str:

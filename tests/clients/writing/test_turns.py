@@ -60,11 +60,11 @@ def test_one_write_gives_each_log_as_much_but_for_a_run(total: int, rows: int) -
 
 
 def test_batches_of_two_sizes_in_turn_fill_logs_alike() -> None:
-    turns, given = turns_of(2), np.zeros(2)
+    turns, given = turns_of(2, run_bytes_max=RUN_BYTES_MIN), np.zeros(2)
     for number in range(1000):
         size = 8_500 if number % 2 else 16_000
         given[spread(turns, sizes(1, size))] += size
-    assert given.max() - given.min() <= 1000 * 12_250 / 16
+    assert given.max() - given.min() <= RUN_BYTES_MIN
 
 
 def test_rows_that_fit_a_run_are_of_one_log_as_if_they_were_cut() -> None:

@@ -32,15 +32,15 @@ _SIZE_UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB")
 class Work:
     """One piece of work: what is done of it, and what there is to do where that is known.
 
-    Safe for many threads. ``fraction`` is done / total of what is known; whoever knows better sets
-    ``fraction_done``.
+    Safe for many threads. ``fraction`` is done / total of what is known. Who does the work counts it by
+    ``advance``; who looks at another's says by ``stands_at`` how far it is.
     """
 
     def __init__(
         self, messages_total: int | None, size_total: int | None, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self.messages = self.size = 0
-        self.fraction_done: float | None = None
+        self._fraction_seen: float | None = None
         self._messages_total = messages_total
         self._size_total = size_total
         self._clock = clock
@@ -53,6 +53,14 @@ class Work:
             self.messages += messages
             self.size += size
 
+    def stands_at(self, messages: int, size: int, fraction: float | None) -> None:
+        """So much was done in all when somebody looked. Nothing goes back: Spark plans more tasks as it goes,
+        forgets stages of long ago, and runs one again where its results were lost."""
+        with self._lock:
+            self.messages, self.size = max(self.messages, messages), max(self.size, size)
+            if fraction is not None:
+                self._fraction_seen = max(self._fraction_seen or 0.0, fraction)
+
     @property
     def fraction(self) -> float | None:
         """How much is done, from 0 to 1; None where nobody knows."""
@@ -61,7 +69,7 @@ class Work:
             for done, total in ((self.messages, self._messages_total), (self.size, self._size_total))
             if total
         ]
-        best = max([*known, *([] if self.fraction_done is None else [self.fraction_done])], default=None)
+        best = max([*known, *([] if self._fraction_seen is None else [self._fraction_seen])], default=None)
         return None if best is None else min(best, 1.0)
 
     def __str__(self) -> str:

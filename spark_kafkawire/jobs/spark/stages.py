@@ -44,8 +44,8 @@ def watching(spark: SparkSession, work: Work) -> Iterator[None]:
         # Nothing that Spark does not tell may stop the job that it runs.
         with contextlib.suppress(Py4JError):
             totals = stage_totals(context, group)
-            work.messages, work.size = totals.messages, totals.size
-            work.fraction_done = totals.tasks_done / totals.tasks if totals.tasks else None
+            fraction = totals.tasks_done / totals.tasks if totals.tasks else None
+            work.stands_at(totals.messages, totals.size, fraction)
 
     try:
         with repeating(look, LOOK_INTERVAL_S):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +15,7 @@ from pyspark.sql.connect.dataframe import DataFrame
 from pyspark.sql.connect.session import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from spark_kafkawire.progress import showing_progress
 from spark_kafkawire.streaming import GroupOffsets, offsets_behind_latest
 from tests.support import librdkafka
 from tests.support.connect_server import ConnectServer
@@ -78,6 +81,20 @@ def test_a_batch_is_read_and_written(connected: SparkSession, noida: NoidaBroker
     ).save()
     found = librdkafka.consume(noida.bootstrap_servers, copy)
     assert sorted(int(each.value or b"") for each in found) == list(range(10, 20))
+
+
+def test_progress_is_shown_of_what_the_server_tells(
+    connected: SparkSession, noida: NoidaBroker, topic: str
+) -> None:
+    rows = connected.read.format("kafkawire").options(**options(noida, topic)).load()
+    # The server tells how far it is every two seconds.
+    slow = rows.where("reflect('java.lang.Thread', 'sleep', 400L) IS NOT NULL")
+    stream = io.StringIO()
+    with showing_progress(connected, "reading", stream):  # type: ignore[arg-type]  # as pyspark's users pass it
+        assert slow.count() == 20
+    begun, *_, done = stream.getvalue().splitlines()  # On a slow machine lines between them.
+    assert begun == "kafkawire: reading ..."
+    assert re.fullmatch(r"kafkawire: reading: \d of [1-9] tasks(, .*)? in \d+:\d\d", done)
 
 
 def test_a_stream_is_copied_in_limited_batches_and_goes_on_where_it_was(

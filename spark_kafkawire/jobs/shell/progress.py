@@ -41,6 +41,8 @@ class Work:
     ) -> None:
         self.messages = self.size = 0
         self._fraction_seen: float | None = None
+        self._counts_messages = True
+        self._tasks_done = self._tasks = 0
         self._messages_total = messages_total
         self._size_total = size_total
         self._clock = clock
@@ -53,13 +55,17 @@ class Work:
             self.messages += messages
             self.size += size
 
-    def stands_at(self, messages: int, size: int, fraction: float | None) -> None:
-        """So much was done in all when somebody looked. Nothing goes back: Spark plans more tasks as it goes,
-        forgets stages of long ago, and runs one again where its results were lost."""
+    def stands_at(self, messages: int | None, size: int, tasks_done: int, tasks: int) -> None:
+        """So much was done in all when somebody looked; ``messages`` is None where nobody counts them.
+
+        Nothing goes back: Spark plans more tasks as it goes, forgets stages of long ago, and runs some again.
+        """
         with self._lock:
-            self.messages, self.size = max(self.messages, messages), max(self.size, size)
-            if fraction is not None:
-                self._fraction_seen = max(self._fraction_seen or 0.0, fraction)
+            self._counts_messages = messages is not None
+            self.messages, self.size = max(self.messages, messages or 0), max(self.size, size)
+            self._tasks_done, self._tasks = max(self._tasks_done, tasks_done), max(self._tasks, tasks)
+            if tasks:
+                self._fraction_seen = max(self._fraction_seen or 0.0, tasks_done / tasks)
 
     @property
     def fraction(self) -> float | None:
@@ -72,12 +78,24 @@ class Work:
         best = max([*known, *([] if self._fraction_seen is None else [self._fraction_seen])], default=None)
         return None if best is None else min(best, 1.0)
 
+    @property
+    def counted(self) -> str:
+        """``1,234 messages, 5.6 MiB``; where nobody counts messages ``3 of 8 tasks, 5.6 MiB``"""
+        tasks = f"{self._tasks_done:,} of {self._tasks:,} tasks"
+        counts = f"{self.messages:,} messages" if self._counts_messages else tasks
+        return f"{counts}, {shown_size(self.size)}" if self.size else counts
+
+    @property
+    def elapsed_s(self) -> float:
+        """Seconds since it began."""
+        return self._clock() - self._began_s
+
     def __str__(self) -> str:
         """``1,234 messages, 5.6 MiB, 789 messages/s, 0:12 left``"""
-        elapsed_s = self._clock() - self._began_s
-        parts = [f"{self.messages:,} messages"] + ([shown_size(self.size)] if self.size else [])
+        parts, elapsed_s = [self.counted], self.elapsed_s
         if elapsed_s >= _GUESS_TIME_S:
-            parts.append(f"{self.messages / elapsed_s:,.0f} messages/s")
+            if self._counts_messages:
+                parts.append(f"{self.messages / elapsed_s:,.0f} messages/s")
             if (fraction := self.fraction) is not None and _GUESS_FRACTION <= fraction < 1:
                 parts.append(f"{shown_time(elapsed_s * (1 / fraction - 1))} left")
         return ", ".join(parts)
@@ -106,6 +124,11 @@ class Progress:
         """Tell the person who waits what happens now."""
         if self._display:
             self._display.say(one_line(f"{what} ..."))
+
+    def ended(self, what: str, work: Work) -> None:
+        """Tell what the work came to."""
+        if self._display:
+            self._display.say(one_line(f"{what}: {work.counted} in {shown_time(work.elapsed_s)}"))
 
     @contextlib.contextmanager
     def work(

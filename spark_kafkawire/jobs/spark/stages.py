@@ -36,29 +36,31 @@ class StageTotals:
 def watching(spark: SparkSession, work: Work) -> Iterator[None]:
     """Tell ``work`` how far the Spark jobs are that this thread runs in the block."""
     context = spark.sparkContext
-    # Several Python processes may share a JVM, one after the other or at once, as notebooks do.
-    group = f"kafkawire-{uuid.uuid4().hex}"
-    context.setJobGroup(group, "kafkawire")
+    # Several Python processes may share a JVM, one after the other or at once, as notebooks do. A tag leaves
+    # the thread's job group, which may be the user's, as it is.
+    tag = f"kafkawire-{uuid.uuid4().hex}"
+    context.addJobTag(tag)
 
     def look() -> None:
         # Nothing that Spark does not tell may stop the job that it runs.
         with contextlib.suppress(Py4JError):
-            totals = stage_totals(context, group)
-            fraction = totals.tasks_done / totals.tasks if totals.tasks else None
-            work.stands_at(totals.messages, totals.size, fraction)
+            totals = stage_totals(context, tag)
+            work.stands_at(totals.messages, totals.size, totals.tasks_done, totals.tasks)
 
     try:
         with repeating(look, LOOK_INTERVAL_S):
             yield
     finally:
-        context.setLocalProperty("spark.jobGroup.id", None)  # type: ignore[arg-type]  # None ends the group
+        context.removeJobTag(tag)
 
 
-def stage_totals(context: SparkContext, group: str) -> StageTotals:
-    """What the stages of a job group have done so far."""
+def stage_totals(context: SparkContext, tag: str) -> StageTotals:
+    """What the stages of the jobs with this tag have done so far."""
     tracker = context.statusTracker()
+    # Spark's Python does not pass this one on.
+    job_ids = context._jsc.sc().statusTracker().getJobIdsForTag(tag)
     stage_ids: set[int] = set()
-    for job_id in tracker.getJobIdsForGroup(group):
+    for job_id in job_ids:
         job = tracker.getJobInfo(job_id)
         stage_ids.update(job.stageIds if job else ())
     # Private to Spark's Scala packages, and all that knows records and bytes while a stage runs.

@@ -51,7 +51,7 @@ def test_the_best_known_fraction_counts_and_is_never_more_than_all(clock: Clock)
     work = Work(messages_total=100, size_total=1000, clock=clock)
     work.advance(messages=10, size=300)
     assert work.fraction == 0.3
-    work.stands_at(10, 300, 0.5)
+    work.stands_at(10, 300, 2, 4)
     assert work.fraction == 0.5
     work.advance(messages=200)
     assert work.fraction == 1.0
@@ -60,16 +60,20 @@ def test_the_best_known_fraction_counts_and_is_never_more_than_all(clock: Clock)
 def test_what_is_shown_never_goes_back(clock: Clock) -> None:
     work = Work(None, None, clock)
     shown = []
-    for messages, size, fraction in [
-        (0, 0, None),
-        (80, 8, 0.5),
-        (100, 10, 1.0),
-        (90, 4, 0.25),
-        (200, 20, None),
-    ]:
-        work.stands_at(messages, size, fraction)
+    looks = [(0, 0, 0, 0), (80, 8, 2, 4), (100, 10, 4, 4), (90, 4, 4, 16), (200, 20, 0, 0)]
+    for look in looks:
+        work.stands_at(*look)
         shown.append((work.messages, work.size, work.fraction))
     assert shown == [(0, 0, None), (80, 8, 0.5), (100, 10, 1.0), (100, 10, 1.0), (200, 20, 1.0)]
+
+
+def test_what_nobody_counts_is_not_shown(clock: Clock) -> None:
+    work = Work(None, None, clock)
+    work.stands_at(None, 0, 0, 0)
+    assert str(work) == "0 of 0 tasks"
+    clock.now_s += 30
+    work.stands_at(None, 3 << 20, 1, 4)
+    assert str(work) == "1 of 4 tasks, 3.0 MiB, 1:30 left"
 
 
 def test_threads_add_up() -> None:

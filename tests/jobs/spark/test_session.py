@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -13,6 +15,7 @@ from pyspark.sql import SparkSession
 from spark_kafkawire.broker import EmbeddedCluster
 from spark_kafkawire.jobs.shell.progress import Progress
 from spark_kafkawire.jobs.spark.stages import watching
+from spark_kafkawire.progress import showing_progress
 
 from ..submitting import ROOT, environment, make_zip, submit, submit_command
 
@@ -106,3 +109,34 @@ def test_nothing_is_counted_before_spark_has_begun(spark: SparkSession) -> None:
     with Progress(None).work("reading") as work, watching(spark, work):
         pass
     assert (work.messages, work.size, work.fraction) == (0, 0, None)
+
+
+def test_progress_is_shown_until_the_end_and_leaves_the_jobs_group_to_the_user(
+    spark: SparkSession, corpus: EmbeddedCluster
+) -> None:
+    frame = (
+        spark.read.format("kafkawire")
+        .option("zookeeper.connect", corpus.zookeeper_connect)
+        .option("subscribe", "debian-gzip")
+        .load()
+    )
+    context, stream = spark.sparkContext, io.StringIO()
+    context.setJobGroup("mine", "what the user runs")
+    try:
+        with showing_progress(spark, "counting", stream):
+            frame.select("offset").write.format("noop").mode("overwrite").save()
+            assert context.getLocalProperty("spark.jobGroup.id") == "mine"
+        assert context.getLocalProperty("spark.jobGroup.id") == "mine"
+        assert not context.getJobTags()
+    finally:
+        context.setLocalProperty("spark.jobGroup.id", None)  # type: ignore[arg-type]  # None ends the group
+    begun, *_, done = stream.getvalue().splitlines()  # On a slow machine lines between them.
+    assert begun == "kafkawire: counting ..."
+    assert re.fullmatch(r"kafkawire: counting: 15,917 messages(, .*)? in \d+:\d\d", done)
+
+
+def test_what_fails_in_the_block_is_raised_and_not_said_to_be_done(spark: SparkSession) -> None:
+    stream = io.StringIO()
+    with pytest.raises(ZeroDivisionError), showing_progress(spark, "dividing", stream):
+        1 / 0  # noqa: B018
+    assert stream.getvalue() == "kafkawire: dividing ...\n"

@@ -133,6 +133,15 @@ def load() -> bool:
     return _loaded
 
 
+def compile_all() -> int:
+    """Compile all kernels that are declared, or fetch them from the cache; how many there are.
+
+    Raises what numba raises, of which there is much, and ``OSError`` where no place is safe for the cache.
+    """
+    _compile(_kernels)
+    return len(_kernels)
+
+
 def _try_to_compile(kernels: list[Kernel[Any, Any]]) -> bool:
     try:
         _compile(kernels)

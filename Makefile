@@ -18,7 +18,7 @@ INSTALLED := $(VENV)/.installed
 
 # ruff reads no setup.cfg, and pyproject.toml holds the build system only: its settings are these.
 # RUF009 would forbid the frozen dataclass values that dataclass fields use as defaults.
-RUFF_OPTIONS := --isolated --quiet --target-version py311 --line-length 110
+RUFF_OPTIONS := --isolated --quiet --target-version py310 --line-length 110
 RUFF_RULES := --select E,F,W,I,B,UP,SIM,RUF,PT,C4,PIE,RET,ARG --ignore RUF009
 SOURCES := spark_kafkawire pyspark_kafkawire.py jobs tests .ci
 

@@ -15,7 +15,7 @@ import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Final, Self
+from typing import Final
 
 from ..errors import OptionError
 from .processes import ChildProcess
@@ -196,7 +196,7 @@ class EmbeddedCluster:
         """Stop all of it and remove what is temporary."""
         self._resources.close()
 
-    def __enter__(self) -> Self:
+    def __enter__(self) -> EmbeddedCluster:
         self.start()
         return self
 

@@ -10,7 +10,7 @@ import selectors
 import socket
 import threading
 from collections.abc import Callable, Iterable
-from typing import Final, Self
+from typing import Final
 
 from ..errors import log_of
 from .config import BrokerConfig
@@ -97,7 +97,7 @@ class BrokerServer:
         if self._registry:
             self._registry.stop()
 
-    def __enter__(self) -> Self:
+    def __enter__(self) -> BrokerServer:
         self.start()
         return self
 

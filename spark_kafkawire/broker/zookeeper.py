@@ -14,7 +14,7 @@ import re
 import socket
 import tempfile
 from pathlib import Path
-from typing import Final, Self
+from typing import Final
 
 from kazoo.client import KazooClient
 
@@ -153,7 +153,7 @@ class ZooKeeperServer:
             self._folder = None
         self.port = 0
 
-    def __enter__(self) -> Self:
+    def __enter__(self) -> ZooKeeperServer:
         self.start()
         return self
 

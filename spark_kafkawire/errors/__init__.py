@@ -34,10 +34,13 @@ last moment, in errors and in the log of this package: a message is one printabl
 from __future__ import annotations
 
 import enum
-from typing import Self
+from typing import TYPE_CHECKING
 
 from .log import LOG, log_of
 from .text import MESSAGE_SIZE_MAX, SHOWN_SIZE_MAX, lookalikes, one_line, quoted, said, shown
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 __all__ = [
     "LOG",

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from itertools import islice
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Final
 
 from ..errors import ConnectionLost, KafkaWireError
 from ..model import Broker
@@ -40,7 +40,7 @@ class Client:
         self._has_answered = False
 
     @classmethod
-    def connect(cls, broker: Broker, settings: ConnectionSettings, within: Deadline | None = None) -> Self:
+    def connect(cls, broker: Broker, settings: ConnectionSettings, within: Deadline | None = None) -> Client:
         """Connect to a broker, and agree with it on what the dialect leaves open.
 
         No wait lasts longer than ``settings.timeout_s``, nor, here and below, than ``within``, but for
@@ -131,7 +131,7 @@ class Client:
             return ConnectionLost(f"{error}; does this port want a login (kafka.security.protocol=SASL_…)?")
         return error
 
-    def __enter__(self) -> Self:
+    def __enter__(self) -> Client:
         return self
 
     def __exit__(

@@ -7,7 +7,7 @@ import re
 import ssl
 import tempfile
 from dataclasses import dataclass, field
-from typing import Final, Self
+from typing import Final
 
 from ..errors import (
     AuthenticationError,
@@ -94,7 +94,7 @@ class TlsTransport(Transport):
     _sock: ssl.SSLSocket
 
     @classmethod
-    def over(cls, plain: Transport, tls: Tls, host: str, deadline: Deadline) -> Self:
+    def over(cls, plain: Transport, tls: Tls, host: str, deadline: Deadline) -> TlsTransport:
         """Make a TLS connection of a TCP connection, which is closed where that fails.
 
         Raises ``AuthenticationError`` (fatal) where one side refuses the other,

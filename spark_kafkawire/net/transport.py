@@ -8,7 +8,7 @@ import socket
 import threading
 import time
 from dataclasses import dataclass, replace
-from typing import Any, Final, Self
+from typing import Any, Final
 
 from ..errors import ConnectFailed, ConnectionLost, KafkaWireError, RequestTimedOut, shown
 from ..model import Broker
@@ -32,7 +32,7 @@ class Deadline:
     option: str = "requestTimeout"
 
     @classmethod
-    def after(cls, timeout_s: float, option: str = "requestTimeout") -> Self:
+    def after(cls, timeout_s: float, option: str = "requestTimeout") -> Deadline:
         """The deadline ``timeout_s`` seconds from now."""
         return cls(time.monotonic() + timeout_s, timeout_s, option)
 
@@ -73,7 +73,7 @@ class Transport:
         self._sock = sock
 
     @classmethod
-    def connect(cls, broker: Broker, deadline: Deadline) -> Self:
+    def connect(cls, broker: Broker, deadline: Deadline) -> Transport:
         """Connect to a broker, to each address of its host in turn until one accepts. A silent address
         leaves time for those after it.
 

@@ -7,7 +7,6 @@ Each generation lists its own, for the same numbers mean different things: ``v07
 from __future__ import annotations
 
 import enum
-from typing import Self
 
 from ..errors import Action, BrokerError, said
 
@@ -22,7 +21,9 @@ class ErrorTable(enum.IntEnum):
     meaning: str
     remedy: str
 
-    def __new__(cls, code: int, action: Action = Action.FAIL, meaning: str = "", remedy: str = "") -> Self:
+    def __new__(
+        cls, code: int, action: Action = Action.FAIL, meaning: str = "", remedy: str = ""
+    ) -> ErrorTable:
         member = int.__new__(cls, code)
         member._value_ = code
         member.action, member.meaning, member.remedy = action, meaning, remedy

@@ -14,11 +14,14 @@ import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, Self
+from typing import TYPE_CHECKING, Literal
 
 from .connection import HOST, PATIENCE_S, Connection, Shared
 from .faults import NO_FAULTS, FaultKind, Plan
 from .frames import KafkaView, Spoken, Unseen, View, ZooKeeperView
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 __all__ = ["HOST", "Proxy", "Upstream"]
 

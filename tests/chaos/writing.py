@@ -11,7 +11,7 @@ import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final, NamedTuple, Self
+from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
@@ -214,7 +214,7 @@ class Judge:
         """Leave the broker."""
         self._reader.close()
 
-    def __enter__(self) -> Self:
+    def __enter__(self) -> Judge:
         return self
 
     def __exit__(self, *exc_info: object) -> None:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import subprocess
 from pathlib import Path
-from typing import Final, Self
+from typing import Final
 
 from spark_kafkawire.broker.java import find_java
 from spark_kafkawire.broker.processes import ChildProcess
@@ -108,7 +108,7 @@ class ApacheCluster:
         """Whether it was started, and not ended since."""
         return self._processes[node] is not None
 
-    def __enter__(self) -> Self:
+    def __enter__(self) -> ApacheCluster:
         try:
             for node in range(len(self.ports)):
                 self.start(node)

@@ -12,7 +12,7 @@ from __future__ import annotations
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final, Self
+from typing import Final
 
 from spark_kafkawire.broker.java import find_java
 from spark_kafkawire.broker.processes import ChildProcess
@@ -167,7 +167,7 @@ class ApacheKafka:
             self._process.kill()
             self._process = None
 
-    def __enter__(self) -> Self:
+    def __enter__(self) -> ApacheKafka:
         try:
             self.start()
         except BaseException:

@@ -20,7 +20,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Final, Self
+from typing import Final
 
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
@@ -98,7 +98,7 @@ class KilledWrites:
         self.errors: list[str] = []
         self.tally: Counter[str] = Counter()
 
-    def __enter__(self) -> Self:
+    def __enter__(self) -> KilledWrites:
         with contextlib.ExitStack() as exits:
             exits.enter_context(self._cluster)
             exits.callback(self._join)

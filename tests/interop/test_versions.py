@@ -7,7 +7,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime
+from datetime import datetime, timezone
 from typing import Any, Final
 
 import pytest
@@ -24,7 +24,7 @@ from .apache_kafka import ApacheKafka
 from .probing import probe
 
 HOST: Final = "127.0.0.1"
-STAMP_MS: Final = int(datetime(2020, 1, 1, tzinfo=UTC).timestamp() * 1000)
+STAMP_MS: Final = int(datetime(2020, 1, 1, tzinfo=timezone.utc).timestamp() * 1000)
 RECORDS: Final = [
     Record(b"%d" % number * 20, b"k", (("h", b"%d" % number),), STAMP_MS + number) for number in range(300)
 ]

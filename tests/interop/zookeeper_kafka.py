@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import socket
 from pathlib import Path
-from typing import Final, Self
+from typing import Final
 
 from spark_kafkawire.broker.java import find_java
 from spark_kafkawire.broker.processes import ChildProcess
@@ -109,7 +109,7 @@ class ZooKeeperKafka:
             self._process.kill()
             self._process = None
 
-    def __enter__(self) -> Self:
+    def __enter__(self) -> ZooKeeperKafka:
         self.start()
         return self
 

@@ -6,10 +6,13 @@ import contextlib
 import socket
 import threading
 from collections.abc import Callable, Iterator
-from typing import Final, Self
+from typing import TYPE_CHECKING, Final
 
 from spark_kafkawire.model import Broker
 from spark_kafkawire.protocol.v07 import LATEST_TIME, OffsetsRequest
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 Script = Callable[[socket.socket], None]
 

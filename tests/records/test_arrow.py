@@ -104,7 +104,7 @@ def test_a_batch_of_modern_records_has_their_columns() -> None:
     built.validate(full=True)
     assert built.schema == schema
     place = {"topic": "t", "partition": 3}
-    epoch = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
+    epoch = datetime.datetime(1970, 1, 1, tzinfo=datetime.timezone.utc)
     then = epoch + datetime.timedelta(milliseconds=1_700_000_000_123)
     header = {"key": "h", "value": None}
     assert built.to_pylist() == [

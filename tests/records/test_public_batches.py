@@ -30,7 +30,7 @@ def test_columns_become_batches_and_the_same_columns(compression: str) -> None:
         pa.binary(),
         HEADERS,
     ]
-    epoch = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
+    epoch = datetime.datetime(1970, 1, 1, tzinfo=datetime.timezone.utc)
     assert table.to_pydict() == {
         "offset": [100, 101, 102],
         "timestamp": [None, epoch + datetime.timedelta(milliseconds=1_700_000_000_123), epoch],

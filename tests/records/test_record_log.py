@@ -7,10 +7,7 @@ import datetime
 import gzip
 import io
 
-import kio.records.schema
-import kio.records.writers
 import pytest
-from kio.static.primitive import TZAwareMicros, i8, i16, i32, i64
 
 from spark_kafkawire.errors import CorruptDataError
 from spark_kafkawire.records.log_index import index_batches
@@ -25,6 +22,12 @@ from tests.records.judges import (
     column_records,
     judged,
 )
+from tests.support.kio_library import HAS_KIO, NEEDS_KIO
+
+if HAS_KIO:
+    import kio.records.schema
+    import kio.records.writers
+    from kio.static.primitive import TZAwareMicros, i8, i16, i32, i64
 
 RECORDS = (
     Record(b"a", b"k", timestamp_ms=5, offset=0),
@@ -114,8 +117,9 @@ def test_our_message_sets_are_read_by_kafka_python(compression: str, magic: int)
         assert bytes(data) == MessageSet(tuple(records), magic).encoded()
 
 
+@NEEDS_KIO
 def test_batches_of_kio_are_read() -> None:
-    when = datetime.datetime(2026, 1, 2, 3, 4, 5, tzinfo=datetime.UTC)
+    when = datetime.datetime(2026, 1, 2, 3, 4, 5, tzinfo=datetime.timezone.utc)
     records = tuple(
         kio.records.schema.Record(
             attributes=i8(0),

@@ -20,7 +20,7 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import Any, Final
 
 NAMES: Final = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 #: What a page cannot be loaded without, for a root user in a container, and without looking anywhere.
@@ -59,7 +59,7 @@ class Browser:
         self._numbers = itertools.count(1)
         self._loaded = False
 
-    def __enter__(self) -> Self:
+    def __enter__(self) -> Browser:
         program = find_browser()
         assert program is not None
         self._profile = tempfile.TemporaryDirectory(prefix="kafkawire-browser-", ignore_cleanup_errors=True)

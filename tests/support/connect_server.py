@@ -11,7 +11,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
-from typing import Final, Self
+from typing import Final
 
 from pyspark.sql.connect.session import SparkSession
 
@@ -31,7 +31,7 @@ _SETTINGS: Final = {
 class ConnectServer:
     """The server, as long as the ``with`` block lasts."""
 
-    def __enter__(self) -> Self:
+    def __enter__(self) -> ConnectServer:
         self._process = subprocess.Popen(
             [sys.executable, "-m", __name__],
             cwd=ROOT,

@@ -11,7 +11,7 @@ import socket
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, Literal, Self
+from typing import TYPE_CHECKING, Final, Literal
 
 from spark_kafkawire.broker.listener import listen
 from spark_kafkawire.model import Broker
@@ -21,6 +21,9 @@ from spark_kafkawire.protocol.primitives import Buffer
 
 from .log_broker import OFFERED, LogBroker
 from .memory_log import Log
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 HOST: Final = "127.0.0.1"
 #: A silent server gives up waiting for its client after this time: the test is stuck then.

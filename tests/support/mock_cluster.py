@@ -18,7 +18,7 @@ import functools
 from ctypes import POINTER, byref, c_char_p, c_int, c_int16, c_int32, c_int64, c_size_t, c_void_p
 from dataclasses import dataclass
 from importlib.metadata import files
-from typing import Any, Final, Self
+from typing import Any, Final
 
 #: Instead of an answer, the connection closes (librdkafka's RD_KAFKA_RESP_ERR__TRANSPORT).
 DISCONNECT: Final = -195
@@ -78,7 +78,7 @@ class MockCluster:
             self._library.rd_kafka_destroy(self._handle)
             self._handle = None
 
-    def __enter__(self) -> Self:
+    def __enter__(self) -> MockCluster:
         self.start()
         return self
 

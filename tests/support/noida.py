@@ -18,7 +18,7 @@ import socket
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Final, Self
+from typing import Final
 
 from spark_kafkawire.broker.processes import ChildProcess
 from spark_kafkawire.errors import ConnectFailed
@@ -128,7 +128,7 @@ class NoidaBroker:
             self._folder = None
         self.port = 0
 
-    def __enter__(self) -> Self:
+    def __enter__(self) -> NoidaBroker:
         self.start()
         return self
 

@@ -14,7 +14,7 @@ import os
 import urllib.request
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import Any, Final
 
 import psutil
 
@@ -57,7 +57,7 @@ class SparkCluster:
         """The master's address, as ``spark-submit --master`` takes it."""
         return f"spark://{HOST}:{self._ports[0]}"
 
-    def __enter__(self) -> Self:
+    def __enter__(self) -> SparkCluster:
         port, page_port = map(str, self._ports)
         ports = ("--host", HOST, "--port", port, "--webui-port", page_port)
         try:

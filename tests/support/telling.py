@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -12,5 +13,8 @@ def telling(case: object) -> Iterator[None]:
     try:
         yield
     except BaseException as error:
-        error.add_note(f"This was the case {case}.")
+        if sys.version_info >= (3, 11):
+            error.add_note(f"This was the case {case}.")
+        else:
+            print(f"This was the case {case}.")  # pytest shows it with the failure
         raise

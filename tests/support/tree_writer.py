@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Self
+from typing import Any
 
 from kazoo.client import KazooClient
 
@@ -55,7 +55,7 @@ class TreeWriter:
                 requests.create(f"{path}/{broker_id}", b"3")
             requests.commit()
 
-    def __enter__(self) -> Self:
+    def __enter__(self) -> TreeWriter:
         self._client.start()
         return self
 

@@ -18,7 +18,7 @@ import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import Any, Final
 
 import psutil
 
@@ -81,7 +81,7 @@ class WriteProcess:
                 return True
         return False
 
-    def __enter__(self) -> Self:
+    def __enter__(self) -> WriteProcess:
         return self
 
     def __exit__(self, *exc_info: object) -> None:

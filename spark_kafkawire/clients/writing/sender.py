@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol, Self
+from typing import TYPE_CHECKING, Protocol
 
 from ...model import TopicPartition
 
@@ -49,6 +49,6 @@ class Sender(Protocol):
         Raises as ``add``.
         """
 
-    def __enter__(self) -> Self: ...
+    def __enter__(self) -> Sender: ...
 
     def __exit__(self, *exc_info: object) -> None: ...

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final, Protocol, Self
+from typing import TYPE_CHECKING, Final, Protocol
 
 from ...model import Generation, TopicPartition
 from ...options import WriteOptions
@@ -23,7 +23,7 @@ class Targets(Protocol):
         """What is wrong with a topic name, or None."""
 
     @classmethod
-    def discover(cls, options: WriteOptions) -> Self:
+    def discover(cls, options: WriteOptions) -> Targets:
         """The targets in the cluster that the options name.
 
         Raises ``DiscoveryError``, ``TransportError`` (fatal).

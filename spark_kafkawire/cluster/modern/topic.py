@@ -5,7 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final, Self
+from typing import Final
 
 from ...errors import BrokerError, quoted, shown
 from ...model import Broker, TopicPartition
@@ -35,7 +35,7 @@ class Topic:
         return tuple(TopicPartition(self.name, partition) for partition in sorted(self.leaders))
 
     @classmethod
-    def described(cls, name: str, topic: MetadataTopic | None, server: Broker | None) -> Self:
+    def described(cls, name: str, topic: MetadataTopic | None, server: Broker | None) -> Topic:
         """The topic that was asked for by its name, by the answer of ``server``.
 
         Raises ``BrokerError`` for a topic with an error, and (retriable) while its partitions are not
@@ -55,7 +55,7 @@ class Topic:
         return cls(name, topic_id, _is_internal(topic, name), leaders)
 
     @classmethod
-    def listed(cls, name: str, topic: MetadataTopic, server: Broker | None) -> Self:
+    def listed(cls, name: str, topic: MetadataTopic, server: Broker | None) -> Topic:
         """One of all topics: where it has an error, it has no leaders, so that the others can be read."""
         try:
             return cls.described(name, topic, server)

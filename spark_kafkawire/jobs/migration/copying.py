@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import Final, Self
+from typing import Final
 
 from ...clients.reading.task import FetchTask
 from ...clients.writing.modern.batches import SEQUENCE_MAX, Position, ProducerId
@@ -198,7 +198,7 @@ class _Appender:
         with self._advising():
             return self._producer.finish() if self._producer else ()
 
-    def __enter__(self) -> Self:
+    def __enter__(self) -> _Appender:
         return self
 
     def __exit__(self, *exc_info: object) -> None:

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable, Iterator
-from typing import Final, Self
+from typing import Final
 
 from ...clients.writing.modern.producer import Producer
 from ...clients.writing.modern.transactional.attempt import membership_of
@@ -95,7 +95,7 @@ class LogTransaction:
         #: Whether something was put into it: else it cannot be ended, and need not be.
         self._is_open = False
 
-    def __enter__(self) -> Self:
+    def __enter__(self) -> LogTransaction:
         with explained():
             self._transactions.locate([self._id], [self._id])
             self._transaction = self._transactions.begin(self._id, self._timeout_ms)

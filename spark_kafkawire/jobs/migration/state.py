@@ -19,7 +19,7 @@ from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import Any, Final
 
 from ...clients.writing.modern.batches import ProducerId
 from ...model import TopicPartition
@@ -98,7 +98,7 @@ class StateDirectory:
         self._held = ExitStack()
         self._number = 0
 
-    def __enter__(self) -> Self:
+    def __enter__(self) -> StateDirectory:
         """Raises ``FileError`` (fatal) where another run has it, or it cannot be written."""
         self._held.enter_context(sole_run(self._files, [str(self._folder)]))
         return self

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime, timezone
 from types import MappingProxyType
 from typing import Final
 
@@ -88,7 +88,7 @@ def time_text(time_ms: int | None) -> str:
         return NONE_TEXT
     if not 0 <= time_ms <= _DATE_MAX_MS:
         return f"{time_ms} ms"
-    return datetime.fromtimestamp(time_ms // 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")
+    return datetime.fromtimestamp(time_ms // 1000, timezone.utc).strftime("%Y-%m-%d %H:%M:%S")
 
 
 def count_text(count: int, one: str, many: str | None = None) -> str:

@@ -171,5 +171,5 @@ def parse_starting(text: str) -> dict[str, str] | None:
             'milliseconds since 1970, or offsets like {"t":{"0":123}}'
         ) from error
     if moment.tzinfo is None:
-        moment = moment.replace(tzinfo=dt.UTC)
+        moment = moment.replace(tzinfo=dt.timezone.utc)
     return {"startingTimestamp": str(max(0, int(moment.timestamp() * 1000)))}

@@ -12,7 +12,7 @@ import contextlib
 import threading
 import time
 from collections.abc import Callable, Iterator
-from typing import Final, Protocol, Self, TextIO
+from typing import Final, Protocol, TextIO
 
 from rich.console import Console
 from rich.progress import BarColumn, TextColumn
@@ -145,7 +145,7 @@ class Progress:
         with repeating(lambda: display.show(what, work), LOOK_INTERVAL_S):
             yield work
 
-    def __enter__(self) -> Self:
+    def __enter__(self) -> Progress:
         return self
 
     def __exit__(self, *exc_info: object) -> None:

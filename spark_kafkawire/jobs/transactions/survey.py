@@ -6,7 +6,7 @@ import logging
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, Self
+from typing import Final
 
 from ...clients.writing.modern.transactional.decisions import last_decision
 from ...clients.writing.modern.transactional.names import name_of
@@ -79,7 +79,7 @@ class TransactionsSurvey:
     is_listed: bool = True
 
     @classmethod
-    def of(cls, options: WriteOptions, name: str | None, *, needs_list: bool = True) -> Self:
+    def of(cls, options: WriteOptions, name: str | None, *, needs_list: bool = True) -> TransactionsSurvey:
         """Ask the brokers. Raises ``OptionError`` (fatal) where they know nothing of the name, or, if that
         ``needs_list``, tell no transactions."""
         asking = _Asking(options)

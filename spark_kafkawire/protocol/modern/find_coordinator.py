@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Final, Self
+from typing import Final
 
 from ..api import Api, VersionRange
 from ..primitives import INT8, INT16, INT32, Array, String
@@ -47,12 +47,12 @@ class FindCoordinatorRequest:
     coordinator_keys: tuple[str, ...] = wire(Array(String()), since=4, default=(), ignorable=True)
 
     @classmethod
-    def for_group(cls, group_id: str) -> Self:
+    def for_group(cls, group_id: str) -> FindCoordinatorRequest:
         """The request that any version can carry."""
         return cls(key=group_id, coordinator_keys=(group_id,))
 
     @classmethod
-    def together(cls, wanted: Sequence[FindCoordinatorRequest]) -> list[Self]:
+    def together(cls, wanted: Sequence[FindCoordinatorRequest]) -> list[FindCoordinatorRequest]:
         """As few requests for the same, from version ``SEVERAL_SINCE`` on."""
         keys = {kind: [who.key for who in wanted if who.key_type == kind] for kind in (GROUP, TRANSACTION)}
         return [
@@ -62,7 +62,7 @@ class FindCoordinatorRequest:
         ]
 
     @classmethod
-    def for_transaction(cls, transactional_id: str) -> Self:
+    def for_transaction(cls, transactional_id: str) -> FindCoordinatorRequest:
         """The request for a transactional id, from version 1 on. It makes the brokers' own topic of them,
         without which no other request about transactions is answered."""
         return cls(key=transactional_id, key_type=TRANSACTION, coordinator_keys=(transactional_id,))

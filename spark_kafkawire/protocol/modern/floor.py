@@ -17,7 +17,7 @@ Source: KIP-32, KIP-82, KIP-98.
 from __future__ import annotations
 
 from dataclasses import astuple, dataclass
-from typing import Final, Self
+from typing import Final
 
 from ..api import Api
 from ..versions import BrokerVersions
@@ -43,7 +43,7 @@ class VersionFloor:
     init_producer_id: int = -1
 
     @classmethod
-    def of(cls, versions: BrokerVersions) -> Self:
+    def of(cls, versions: BrokerVersions) -> VersionFloor:
         """What one broker offers."""
         return cls(*(_offered(versions, api, enough) for api, enough in _COUNTED))
 

@@ -23,7 +23,7 @@ Source: Apache Kafka's OffsetFetchRequest.json and OffsetFetchResponse.json.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final, Self
+from typing import Final
 
 from ..api import Api, VersionRange
 from ..primitives import BOOL, INT16, INT32, INT64, Array, String
@@ -73,7 +73,7 @@ class OffsetFetchRequest:
     @classmethod
     def for_group(
         cls, group_id: str, topics: tuple[OffsetFetchTopic, ...] | None, *, require_stable: bool = False
-    ) -> Self:
+    ) -> OffsetFetchRequest:
         """The request that any version can carry; all topics (None) need version 2."""
         group = OffsetFetchGroup(group_id=group_id, topics=topics)
         return cls(group_id=group_id, topics=topics, groups=(group,), require_stable=require_stable)

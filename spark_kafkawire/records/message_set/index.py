@@ -106,7 +106,8 @@ class MessageIndex:
     @property
     def codec(self) -> Uint8s:
         """The codec number of each message, 0 for a plain one."""
-        return self.attributes & np.uint8(CODEC_MASK)
+        codec: Uint8s = self.attributes & np.uint8(CODEC_MASK)
+        return codec
 
 
 def index_messages(buf: Buffer, rows_max: int = sys.maxsize) -> MessageIndex:

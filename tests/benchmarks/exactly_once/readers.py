@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from typing import Final, Self
+from typing import Final
 
 from confluent_kafka import Consumer, TopicPartition
 
@@ -39,7 +39,7 @@ class Reader:
         assert len(self._came_s) == self._rows, f"{len(self._came_s)} rows, not {self._rows}"
         return self._came_s[-1] - self._came_s[0]
 
-    def __enter__(self) -> Self:
+    def __enter__(self) -> Reader:
         self._thread.start()
         return self
 

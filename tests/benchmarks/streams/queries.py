@@ -10,7 +10,7 @@ from itertools import pairwise
 from statistics import median
 from tempfile import TemporaryDirectory
 from time import perf_counter
-from typing import Any, Final, Self
+from typing import Any, Final
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
@@ -57,7 +57,7 @@ class MicroBatches:
     cpu_ms: Mapping[str, float]
 
     @classmethod
-    def of_run(cls, progress: Sequence[Any], spent_s: Mapping[str, float]) -> Self:
+    def of_run(cls, progress: Sequence[Any], spent_s: Mapping[str, float]) -> MicroBatches:
         """What Spark tells of successive micro-batches, and the CPU time of them all."""
         starts = [datetime.fromisoformat(each.timestamp) for each in progress]
         return cls(
@@ -67,7 +67,7 @@ class MicroBatches:
         )
 
     @classmethod
-    def of_runs(cls, runs: Sequence[MicroBatches]) -> Self:
+    def of_runs(cls, runs: Sequence[MicroBatches]) -> MicroBatches:
         """The medians of several runs."""
         return cls(
             median(run.ms for run in runs),

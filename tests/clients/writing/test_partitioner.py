@@ -5,8 +5,7 @@ from __future__ import annotations
 import pickle
 import random
 import zlib
-from collections.abc import Sequence
-from typing import TypeVar
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -23,8 +22,6 @@ from spark_kafkawire.options import Discovery
 from spark_kafkawire.records.rows import Records
 from tests.support.settings import net_07
 from tests.support.writing import binary
-
-T = TypeVar("T")
 
 BROKERS = (Broker(0, "localhost", 1), Broker(1, "localhost", 2))
 #: In the order in which keys count them: by broker, then by partition.
@@ -52,7 +49,7 @@ class InOrder(random.Random):
         super().__init__()
         self._first = first
 
-    def sample(self, population: Sequence[T], k: int, **_: object) -> list[T]:
+    def sample(self, population: Any, k: int, **_: object) -> list[Any]:
         assert k == len(population)
         first = self._first % max(k, 1)
         return [*population[first:], *population[:first]]

@@ -16,12 +16,10 @@ from dataclasses import MISSING, dataclass, fields, is_dataclass
 from pathlib import Path
 from typing import Any, Final
 
-import kio.index
-from kio.serial import entity_reader, entity_writer
-
 from spark_kafkawire.protocol.api import Api
 from spark_kafkawire.protocol.modern.limits import NO_TOPIC_ID
 from spark_kafkawire.protocol.modern.metadata import NOT_ASKED
+from tests.support.kio_library import HAS_KIO
 
 from .messages import Case, wired
 
@@ -32,8 +30,12 @@ with warnings.catch_warnings():
     from kafka.protocol import admin, consumer, metadata, producer, sasl, schemas
     from kafka.protocol.broker_version_data import BROKER_API_VERSIONS, BrokerVersionData
 
+if HAS_KIO:
+    import kio.index
+    from kio.serial import entity_reader, entity_writer
+
 KAFKA_PYTHON: Final = (admin, consumer, metadata, producer, sasl)
-EPOCH: Final = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
+EPOCH: Final = datetime.datetime(1970, 1, 1, tzinfo=datetime.timezone.utc)
 #: What each broker release offers, by API key, as kafka-python has collected it.
 BROKERS: Final[dict[tuple[int, ...], dict[int, tuple[int, int]]]] = BROKER_API_VERSIONS
 MILLISECOND: Final = datetime.timedelta(milliseconds=1)
@@ -61,7 +63,7 @@ def judges_of(case: Case) -> list[Judge]:
             kafka_python,
             kafka_python_knows(case.api) and case.version <= _kafka_python_class(case).max_version,
         ),
-        (kio_codec, _kio_knows(case)),
+        (kio_codec, HAS_KIO and _kio_knows(case)),
     ]
     return [judge for judge, knows in judges if knows]
 

@@ -5,14 +5,17 @@ from __future__ import annotations
 from typing import Final
 
 import pytest
-from kio.schema.errors import ErrorCode as KioErrorCode
 
 from spark_kafkawire.errors import Action
 from spark_kafkawire.protocol.error_table import ErrorTable
 from spark_kafkawire.protocol.modern.error_codes import ErrorCode, broker_error
 from spark_kafkawire.protocol.v07 import error_codes as v07_codes
+from tests.support.kio_library import HAS_KIO, NEEDS_KIO
 
 from .kafkas_codes import kafkas_own
+
+if HAS_KIO:
+    from kio.schema.errors import ErrorCode as KioErrorCode
 
 RETRIED: Final = (Action.RETRY, Action.BACK_OFF, Action.REFRESH)
 #: What Kafka's clients do, as the recording has it, and what that may be here.
@@ -37,6 +40,7 @@ def test_a_code_is_retried_and_refreshed_where_kafka_does_so(number: int, name: 
         assert code.action in WAYS[way], name
 
 
+@NEEDS_KIO
 def test_kio_knows_no_code_by_another_name_or_way_to_go_on() -> None:
     for theirs in KioErrorCode:
         ours = ErrorCode(theirs.value)

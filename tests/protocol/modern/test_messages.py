@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from spark_kafkawire.protocol.modern import DIALECT
 from spark_kafkawire.protocol.primitives import join
+from tests.support.kio_library import NEEDS_KIO
 
 from .judges import differences, judges_of
 from .messages import Case, cases
@@ -61,6 +62,7 @@ def assert_as_others_have_it(case: Case, message: object, correlation_id: int, c
         assert (judge, verdict.frame) == (judge, frame)
 
 
+@NEEDS_KIO
 def test_every_message_has_a_judge_and_most_of_kafka_4_have_two() -> None:
     counts = {str(case): len(judges_of(case)) for case in cases("request", "reply")}
     assert {name for name, count in counts.items() if count < 2} == {

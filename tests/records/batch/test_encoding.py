@@ -8,7 +8,6 @@ import struct
 from typing import Any
 
 import crc32c
-import kio.records.readers
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
@@ -30,6 +29,10 @@ from tests.records.judges import (
     column_records,
     judged,
 )
+from tests.support.kio_library import HAS_KIO, NEEDS_KIO
+
+if HAS_KIO:
+    import kio.records.readers
 
 LIMITS: dict[str, Any] = {"batch_bytes_max": 10**6, "request_bytes_max": 10**6, "now_ms": 77}
 COMPRESSIONS = list(CODEC_NUMBERS)
@@ -110,6 +113,7 @@ def test_uncompressed_messages_are_byte_for_byte_those_of_kafka_python(
     assert bytes(batch.with_producer()) == MessageSet(tuple(numbered(records)), magic).encoded()
 
 
+@NEEDS_KIO
 def test_kio_reads_our_batches() -> None:
     records = [Record(b"v", b"k", (("h", None), ("h", b"x")), 5), Record(None, None, (), 3)]
     (batch,) = encoded(records)

@@ -28,7 +28,7 @@ def test_entries_tell_all_fields_of_both_magics() -> None:
     assert entries.magic.tolist() == [0, 1, 1]
     assert entries.attributes.tolist() == [0, 0xF8, 2]
     assert entries.codec.tolist() == [0, 0, 2]
-    assert entries.crc.tolist() == [0x352441C2, 0, int.from_bytes(data[28:32])]
+    assert entries.crc.tolist() == [0x352441C2, 0, int.from_bytes(data[28:32], "big")]
     assert (entries.size, entries.stop) == (len(data), Stop.END)
 
 

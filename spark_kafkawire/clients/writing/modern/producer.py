@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Final, Self
+from typing import Final
 
 from ....cluster.modern.metadata import Metadata
 from ....model import TopicPartition
@@ -92,7 +92,7 @@ class Producer:
         """Leave the connections to the tasks that follow; never fails."""
         self._delivery.close()
 
-    def __enter__(self) -> Self:
+    def __enter__(self) -> Producer:
         return self
 
     def __exit__(self, *exc_info: object) -> None:

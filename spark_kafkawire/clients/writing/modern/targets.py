@@ -6,7 +6,7 @@ import re
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final
 
 from ....cluster.modern.metadata import Metadata
 from ....errors import BrokerError, KafkaWireError, UnknownTopicError, quoted
@@ -47,7 +47,7 @@ class Targets:
         self._metadata = self._new_metadata()
 
     @classmethod
-    def discover(cls, options: WriteOptions) -> Self:
+    def discover(cls, options: WriteOptions) -> Targets:
         """Targets that are asked for when they are needed."""
         return cls(options)
 

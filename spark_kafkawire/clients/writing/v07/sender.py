@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Self
 
 from ....model import Broker, TopicPartition
 from ....options import WriteOptions
@@ -47,7 +46,7 @@ class Sender:
         for sender in self._senders.values():
             sender.close()
 
-    def __enter__(self) -> Self:
+    def __enter__(self) -> Sender:
         return self
 
     def __exit__(self, *exc_info: object) -> None:

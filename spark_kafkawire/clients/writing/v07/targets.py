@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import re
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Final
 
 from ....cluster.asking import side_by_side
 from ....cluster.v07.expected import check_brokers
@@ -60,7 +60,7 @@ class Targets:
         return None
 
     @classmethod
-    def discover(cls, options: WriteOptions) -> Self:
+    def discover(cls, options: WriteOptions) -> Targets:
         """See the cluster as it is now; with ``broker.list`` also which of the brokers are there.
 
         Raises ``DiscoveryError`` (fatal), also where brokers that the options expect do not come: keys

@@ -15,7 +15,7 @@ import time
 from collections import defaultdict, deque
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final, Self
+from typing import Final
 
 from ....errors import CorruptDataError, DeliveryError
 from ....model import TopicPartition
@@ -45,7 +45,7 @@ class SentSet:
     digest: bytes
 
     @classmethod
-    def of(cls, encoded: EncodedSet) -> Self:
+    def of(cls, encoded: EncodedSet) -> SentSet:
         """The fingerprint of a set that is about to be sent."""
         header = bytes(memoryview(encoded.data)[:HEADER_BYTES])
         return cls(len(encoded.data), encoded.count, header, _digest(encoded.data))

@@ -9,7 +9,6 @@ sender.transaction              # for the driver; None where nothing was sent
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Self
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -82,7 +81,7 @@ class AttemptSender:
             self._advance()
         return receipts
 
-    def __enter__(self) -> Self:
+    def __enter__(self) -> AttemptSender:
         return self
 
     def __exit__(self, *exc_info: object) -> None:

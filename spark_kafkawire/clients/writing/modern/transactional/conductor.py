@@ -10,7 +10,6 @@ import logging
 import re
 import time
 from collections.abc import Sequence
-from typing import Self
 
 from .....cluster.modern.metadata import Metadata
 from .....cluster.modern.transactions import Transaction, Transactions
@@ -51,7 +50,7 @@ class Conductor:
         self._over = attempt_ids(driver.prefix)
 
     @classmethod
-    def begin(cls, options: WriteOptions, batch: BatchId | None = None) -> Self:
+    def begin(cls, options: WriteOptions, batch: BatchId | None = None) -> Conductor:
         """Take the name over, finish what was decided before, and sweep away what was not. ``batch`` is None
         for streams, which sweep when a batch is done.
 

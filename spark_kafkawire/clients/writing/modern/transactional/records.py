@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any, Final, Self
+from typing import Any, Final
 
 from .....cluster.modern.transactions import Transaction
 from .....errors import OptionError, quoted
@@ -68,7 +68,7 @@ class HeldBatch:
         return Record(self.batch.number, text_of(**batch, rows=self.rows, bytes=self.size))
 
     @classmethod
-    def of(cls, record: Record, group: str) -> Self:
+    def of(cls, record: Record, group: str) -> HeldBatch:
         """Read a record. Raises ``OptionError`` (fatal) for one that is none of ours."""
         numbers = (("rows", int), ("bytes", int))
         content = content_of(record, group, ("batch", str), ("stream", bool), *numbers)
@@ -163,7 +163,7 @@ class Decision:
         )
 
     @classmethod
-    def of(cls, records: tuple[Record, ...], prefix: str, group: str) -> Self:
+    def of(cls, records: tuple[Record, ...], prefix: str, group: str) -> Decision:
         """Read the records of all parts. Raises ``OptionError`` (fatal) for what is none of ours."""
         contents = [_decision_content(record, group) for record in records]
         first = contents[0]

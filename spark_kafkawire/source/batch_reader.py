@@ -10,12 +10,12 @@ from typing import Any
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
-from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from ..options import ReadOptions
 from .partition import KafkaWirePartition, options_of_tasks
 from .schema import check_read_schema, read_schema
+from .spark_versions import arrow_schema
 from .worker import begin
 
 
@@ -25,8 +25,7 @@ class KafkaWireBatchReader(DataSourceReader):
     def __init__(self, options: ReadOptions, schema: StructType) -> None:
         check_read_schema(schema, read_schema(options))
         self._options = options
-        # Spark compares the first batch's schema with this one, field by field.
-        self._schema = to_arrow_schema(schema, timezone="UTC")
+        self._schema = arrow_schema(schema)
 
     def __getstate__(self) -> dict[str, Any]:
         """What travels to the tasks."""

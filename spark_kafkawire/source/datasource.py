@@ -61,13 +61,23 @@ class KafkaWireDataSource(DataSource):
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         """A stream of the asked columns, or one that tells what is wrong with the options."""
         begin()
+        from .spark_versions import HAS_READ_LIMITS
         from .stream_reader import create_stream_reader
 
-        return create_stream_reader(self.options, schema)
+        if HAS_READ_LIMITS:
+            from .stream_limits import LimitedStreamReader
+
+            return create_stream_reader(LimitedStreamReader, self.options, schema)
+        from .stream_unlimited import UnlimitedStreamReader
+
+        return create_stream_reader(UnlimitedStreamReader, self.options, schema)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
         """A writer of one batch. Raises ``OptionError`` for wrong options or columns."""
         begin()
+        from .spark_versions import check_stream_sinks
+
+        check_stream_sinks()
         from .stream_writer import KafkaWireStreamWriter
 
         return KafkaWireStreamWriter(self.options, schema, overwrite)

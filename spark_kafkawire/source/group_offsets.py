@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import time
 from collections.abc import Mapping
@@ -28,6 +27,7 @@ from ..planner.batch import covers
 from ..planner.stream import offsets_behind
 from ..planner.stream_offsets import Offsets, from_json
 from .query_ends import QueryEnds
+from .spark_versions import offsets_of_progress
 
 _log = logging.getLogger("spark_kafkawire")
 
@@ -169,7 +169,7 @@ def offsets_behind_latest(source: SourceProgress) -> dict[str, float]:
 def _offsets(text: str | None, syntax: LogSyntax) -> dict[TopicPartition, int]:
     """Offsets of a progress; none where it has none, or those of something else."""
     try:
-        return from_json(json.loads(text or "null"), syntax)
+        return from_json(offsets_of_progress(text), syntax)
     except (ValueError, OptionError):
         return {}
 

@@ -6,50 +6,29 @@ pickled, and ``read`` in the tasks: what they need is in their partition.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
-from types import MappingProxyType
-from typing import Any, Final
+from typing import Any
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
-from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.streaming.datasource import (
-    ReadAllAvailable,
-    ReadLimit,
-    ReadMaxBytes,
-    ReadMaxRows,
-    ReadMinRows,
-    SupportsTriggerAvailableNow,
-)
 from pyspark.sql.types import StructType
 
 from ..clients.features import warn_of_columns_read
 from ..cluster.group_commits import GroupCommits, commits_of
 from ..errors import KafkaWireError, OptionError
-from ..model import Generation, TopicPartition
+from ..model import TopicPartition
 from ..options import StreamOptions
 from ..options.offsets import LOG_SYNTAX
 from ..planner.stream_offsets import from_json, is_pinned, to_json
 from ..planner.stream_planner import StreamPlanner
 from .partition import KafkaWirePartition, options_of_tasks
 from .schema import check_read_schema, read_schema
+from .spark_versions import arrow_schema
 from .worker import batch_of_task
 
-#: Spark's word for the most that a batch reads.
-_MOST: Final[Mapping[Generation, Callable[[int], ReadLimit]]] = MappingProxyType(
-    {Generation.V07: ReadMaxBytes, Generation.MODERN: ReadMaxRows}
-)
 #: Where a query stands, as Spark writes it into the checkpoint: by topic and partition.
 JsonOffsets = dict[str, dict[str, int]]
-
-
-def create_stream_reader(raw: Mapping[str, str], schema: StructType) -> DataSourceStreamReader:
-    """The stream of these options, or one that says what is wrong with them as soon as it is asked."""
-    try:
-        return KafkaWireStreamReader(StreamOptions.parse(raw), schema)
-    except OptionError as error:
-        return RefusedStream(error)
 
 
 class RefusedStream(DataSourceStreamReader):
@@ -63,7 +42,8 @@ class RefusedStream(DataSourceStreamReader):
         """Raises ``OptionError`` (fatal)."""
         raise self._error
 
-    def latestOffset(self, start: JsonOffsets, limit: ReadLimit) -> JsonOffsets:  # noqa: ARG002
+    # Spark before 4.2 asks without these, and later ones look at how many there are.
+    def latestOffset(self, start: JsonOffsets | None = None, limit: object = None) -> JsonOffsets:  # noqa: ARG002
         """Raises ``OptionError`` (fatal)."""
         raise self._error
 
@@ -76,14 +56,14 @@ class RefusedStream(DataSourceStreamReader):
         raise self._error
 
 
-class KafkaWireStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Reads what the options select, on and on."""
+class KafkaWireStreamReader(DataSourceStreamReader):
+    """Reads what the options select, on and on; how far at once is of the classes below it, by what Spark's
+    version asks."""
 
     def __init__(self, options: StreamOptions, schema: StructType) -> None:
         check_read_schema(schema, read_schema(options.read))
         self._options = options
-        # Spark compares the first batch's schema with this one, field by field.
-        self._schema = to_arrow_schema(schema, timezone="UTC")
+        self._schema = arrow_schema(schema)
         self._are_columns_checked = False
 
     def __getstate__(self) -> dict[str, Any]:
@@ -104,31 +84,6 @@ class KafkaWireStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
     def initialOffset(self) -> JsonOffsets:
         """Where a new query starts; Spark asks until the first batch is done, and again after a crash."""
         return to_json(self._planner.initial())
-
-    def prepareForTriggerAvailableNow(self) -> None:
-        """Read no further than where the logs end now."""
-        self._planner.stop_at_latest()
-
-    def getDefaultReadLimit(self) -> ReadLimit:
-        """The limits of the options, as far as Spark has words for them. It hands them back at each trigger,
-        and ``ReadAllAvailable`` instead with the trigger Once."""
-        limits = self._options.limits
-        if limits.size_max is not None:
-            return _MOST[self._options.read.discovery.generation](limits.size_max)
-        return ReadAllAvailable() if limits.size_min is None else ReadMinRows(limits.size_min)
-
-    # Spark's own stub has the signature of before 4.2; it looks at this one to see what the source can.
-    def latestOffset(self, start: JsonOffsets, limit: ReadLimit) -> JsonOffsets:
-        """Where the next batch ends; ``start`` itself where there is nothing to read."""
-        begins = self._from_json(start)
-        ends = self._planner.next(begins, limited=not isinstance(limit, ReadAllAvailable))
-        # Spark compares the texts, and takes another one for new data.
-        return start if ends == begins else to_json(ends, begins)
-
-    def reportLatestOffset(self) -> JsonOffsets | None:
-        """Where the logs ended at the last look: what a query's progress tells as ``latestOffset``."""
-        latest = self._planner.latest
-        return to_json(latest) if latest else None
 
     def partitions(self, start: JsonOffsets, end: JsonOffsets) -> Sequence[InputPartition]:
         """One Spark partition for each planned range between the two."""
@@ -159,3 +114,13 @@ class KafkaWireStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
     def _from_json(self, offsets: Any, *, is_end: bool = False) -> dict[TopicPartition, int]:
         syntax = LOG_SYNTAX[self._options.read.discovery.generation]
         return from_json(offsets, syntax, unpinned=self._planner.is_begun and not is_end)
+
+
+def create_stream_reader(
+    kind: type[KafkaWireStreamReader], raw: Mapping[str, str], schema: StructType
+) -> DataSourceStreamReader:
+    """The stream of these options, or one that says what is wrong with them as soon as it is asked."""
+    try:
+        return kind(StreamOptions.parse(raw), schema)
+    except OptionError as error:
+        return RefusedStream(error)

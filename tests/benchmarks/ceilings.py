@@ -17,7 +17,6 @@ from pyspark.sql.datasource import (
     InputPartition,
     WriterCommitMessage,
 )
-from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
@@ -26,6 +25,7 @@ from spark_kafkawire.records.arrow import BatchBuilder
 from spark_kafkawire.records.message_set.decoding import decode
 from spark_kafkawire.records.message_set.encoding import encode_sets
 from spark_kafkawire.source.schema import V07_SCHEMA
+from spark_kafkawire.source.spark_versions import arrow_schema
 from spark_kafkawire.source.worker import freeze_heap
 
 from .values import values
@@ -64,7 +64,7 @@ class PrebuiltDataSource(DataSource):
 class _PrebuiltReader(DataSourceReader):
     def __init__(self, options: dict[str, int], schema: StructType) -> None:
         self._options = options
-        self._schema = to_arrow_schema(schema, timezone="UTC")
+        self._schema = arrow_schema(schema)
 
     def partitions(self) -> Sequence[InputPartition]:
         return [InputPartition(number) for number in range(self._options["partitions"])]

@@ -35,6 +35,7 @@ from spark_kafkawire.jobs.shell.failures import FAILURES, explained
 from spark_kafkawire.jobs.shell.progress import Progress
 from spark_kafkawire.jobs.state.local_files import LocalFiles
 from spark_kafkawire.source.datasource import KafkaWireDataSource
+from spark_kafkawire.source.spark_versions import register
 
 from .clock.sitecustomize import SHIFT, shift_clock
 from .forking import serve
@@ -56,7 +57,7 @@ def session() -> SparkSession:
     shift = os.environ.get(SHIFT)
     workers = {} if shift is None else {SHIFT: shift, "PYTHONPATH": str(CLOCK)}
     spark = SparkSession(SparkContext(gateway=gateway, jsc=context, environment=workers)).newSession()
-    spark.dataSource.register(KafkaWireDataSource)
+    register(spark, KafkaWireDataSource)
     return spark
 
 

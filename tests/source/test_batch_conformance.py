@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable, Iterable
-from datetime import UTC, datetime
+from datetime import datetime, timezone
 
 import pytest
 from pyspark.sql.types import BinaryType, IntegerType, LongType, StructType
@@ -449,7 +449,7 @@ def test_kafka_column_types(noida: NoidaBroker) -> None:
             "topic": topic,
             "partition": 0,
             "offset": 0,
-            "timestamp": datetime.fromtimestamp((T0 + 335) / 1000, UTC),
+            "timestamp": datetime.fromtimestamp((T0 + 335) / 1000, timezone.utc),
             "timestampType": 0,
         }
     ]

@@ -19,6 +19,7 @@ from spark_kafkawire.protocol.v07 import OffsetsRequest, ProduceRequest
 from spark_kafkawire.records.message_set.public import encode_message_set
 from spark_kafkawire.source.schema import V07_SCHEMA
 from tests.support.settings import net_07, settings_07
+from tests.support.sparks import PLANS_ONCE
 
 from .task_errors import message_of
 
@@ -114,6 +115,7 @@ def test_next_offset_is_where_a_later_read_goes_on(
     assert counts == [4, 3, 1, 1, 0]
 
 
+@PLANS_ONCE
 def test_a_loaded_frame_is_a_snapshot_and_a_new_load_is_not(
     spark: SparkSession, corpus: EmbeddedCluster
 ) -> None:

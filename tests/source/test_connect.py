@@ -22,6 +22,7 @@ from tests.support.connect_server import ConnectServer
 from tests.support.foreign import Record
 from tests.support.noida import NoidaBroker
 from tests.support.spark_streams import PATIENCE_S, started
+from tests.support.sparks import READ_LIMITS
 
 # A Spark of its own, in which all that is ours is what it is in any other.
 pytestmark = [pytest.mark.jvm, pytest.mark.endurance]
@@ -97,6 +98,7 @@ def test_progress_is_shown_of_what_the_server_tells(
     assert re.fullmatch(r"kafkawire: reading: \d of [1-9] tasks(, .*)? in \d+:\d\d", done)
 
 
+@READ_LIMITS
 def test_a_stream_is_copied_in_limited_batches_and_goes_on_where_it_was(
     connected: SparkSession, noida: NoidaBroker, topic: str, tmp_path: Path
 ) -> None:

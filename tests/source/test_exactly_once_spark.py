@@ -15,6 +15,7 @@ from spark_kafkawire.cluster.modern.transactions import Transactions
 from spark_kafkawire.options import WriteOptions
 from tests.support.exactly_once import committed
 from tests.support.noida import NoidaBroker
+from tests.support.sparks import STREAM_SINKS
 
 from .test_stream_writer_spark import lines, put, write
 
@@ -59,6 +60,7 @@ def test_a_batch_of_which_a_task_fails_is_not_there_at_all(spark: SparkSession, 
     assert len(seen(noida, topic)) == 400
 
 
+@STREAM_SINKS
 def test_a_stream_whose_last_batch_spark_forgot_writes_it_once(
     spark: SparkSession, noida: NoidaBroker, folder: Path
 ) -> None:
@@ -81,6 +83,7 @@ def test_a_stream_whose_last_batch_spark_forgot_writes_it_once(
     assert len({found[1] for found in runs if found}) == 3
 
 
+@STREAM_SINKS
 def test_a_checkpoint_that_was_set_back_is_told_of(
     spark: SparkSession, noida: NoidaBroker, folder: Path
 ) -> None:
@@ -97,6 +100,7 @@ def test_a_checkpoint_that_was_set_back_is_told_of(
         write(lines(spark, folder), noida, folder, **options)
 
 
+@STREAM_SINKS
 @pytest.mark.parametrize(
     ("options", "message"),
     [

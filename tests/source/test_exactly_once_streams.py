@@ -13,8 +13,11 @@ from spark_kafkawire.errors import ConnectFailed, DeliveryError, OptionError
 from tests.net.peers import closed_port
 from tests.support.exactly_once import OnceBatch, OnceWrite, committed, dying, losing
 from tests.support.noida import NoidaBroker
+from tests.support.sparks import STREAM_SINKS
 
 from .test_stream_writer import task, writer
+
+pytestmark = STREAM_SINKS
 
 PARTITIONS: Final = 2
 TASKS: Final = [[(b"a", 0), (b"b", 1)], [(b"c", 1)], []]

@@ -40,10 +40,10 @@ def test_a_broker_killed_in_the_middle_of_a_read_is_one_line(
     cluster.brokers[1].kill()
     with pytest.raises(Py4JJavaError) as caught:
         list(rows)
-    lines = [line for line in str(caught.value).splitlines() if "spark_kafkawire.errors." in line]
-    assert len(lines) == 1
-    assert "gave up after 3 attempts" in lines[0]
-    assert f"debian-gzip 1-0 at offset 0: broker 1 (127.0.0.1:{port}): cannot connect" in lines[0]
+    # Spark 4.0 has the text twice.
+    [line] = {line for line in str(caught.value).splitlines() if "spark_kafkawire.errors." in line}
+    assert "gave up after 3 attempts" in line
+    assert f"debian-gzip 1-0 at offset 0: broker 1 (127.0.0.1:{port}): cannot connect" in line
 
 
 def test_a_broker_that_comes_back_in_time_costs_nothing_but_time(

@@ -15,6 +15,7 @@ from tests.support import librdkafka
 from tests.support.noida import NoidaBroker
 from tests.support.polling import poll
 from tests.support.spark_streams import PATIENCE_S
+from tests.support.sparks import AVAILABLE_NOW, READ_LIMITS
 
 from .test_stream_07 import ENDS, TOPIC
 from .test_streaming_spark import begun, run, send
@@ -41,6 +42,7 @@ def committed(noida: NoidaBroker, topic: str) -> int:
     return librdkafka.committed_offset(noida.bootstrap_servers, f"group-of-{topic}", topic)
 
 
+@READ_LIMITS
 def test_the_source_commits_a_batch_late_and_the_listener_exactly(
     spark: SparkSession, noida: NoidaBroker, topic: str, tmp_path: Path
 ) -> None:
@@ -61,6 +63,7 @@ def test_the_source_commits_a_batch_late_and_the_listener_exactly(
         spark.streams.removeListener(group)
 
 
+@AVAILABLE_NOW
 def test_a_run_that_finds_nothing_new_has_the_group_follow(
     spark: SparkSession, noida: NoidaBroker, topic: str, tmp_path: Path
 ) -> None:
@@ -90,6 +93,7 @@ def test_a_running_query_has_its_finished_batches_committed(
         query.stop()
 
 
+@READ_LIMITS
 def test_a_group_of_07_follows_in_zookeeper(
     spark: SparkSession, corpus: EmbeddedCluster, corpus_zookeeper: KazooClient, tmp_path: Path
 ) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from datetime import UTC, datetime
+from datetime import datetime, timezone
 
 import pytest
 from chispa import assert_df_equality
@@ -15,6 +15,7 @@ from spark_kafkawire.source.schema import HEADERS_FIELD, MODERN_SCHEMA
 from tests.support import librdkafka
 from tests.support.foreign import Record
 from tests.support.noida import NoidaBroker
+from tests.support.sparks import PLANS_ONCE
 
 from .task_errors import message_of
 
@@ -45,7 +46,7 @@ def topic(noida: NoidaBroker) -> str:
 def expected(spark: SparkSession, topic: str, *, headers: bool) -> DataFrame:
     places = [(b"k1", b"one", 0, 0), (None, None, 0, 1), (None, b"three", 1, 0)]
     rows = [
-        (key, value, topic, partition, offset, datetime.fromtimestamp((T0 + number) / 1000, UTC), 0)
+        (key, value, topic, partition, offset, datetime.fromtimestamp((T0 + number) / 1000, timezone.utc), 0)
         for number, (key, value, partition, offset) in enumerate(places)
     ]
     if not headers:
@@ -75,6 +76,7 @@ def test_a_schema_is_a_projection_in_its_own_order(
     assert projected.count() == 3
 
 
+@PLANS_ONCE
 def test_a_loaded_frame_is_a_snapshot_and_a_new_load_is_not(spark: SparkSession, noida: NoidaBroker) -> None:
     topic = noida.create_topic()
     librdkafka.produce(noida.bootstrap_servers, topic, [Record(b"1"), Record(b"2")])
@@ -86,6 +88,7 @@ def test_a_loaded_frame_is_a_snapshot_and_a_new_load_is_not(spark: SparkSession,
     assert load(spark, noida, subscribe=topic).count() == 3
 
 
+@PLANS_ONCE
 def test_a_loss_while_a_frame_is_used_is_one_line_or_what_is_left(
     spark: SparkSession, noida: NoidaBroker, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime
+from datetime import datetime, timezone
 
 import pytest
 
@@ -65,7 +65,7 @@ def test_an_old_broker_is_read(name: str) -> None:
     assert [row["offset"] for row in rows] == list(range(COUNT))
     assert {row["key"] for row in rows} == {b"key"}
     has_times = OLD[name] is not None
-    seconds = datetime.fromtimestamp(7, UTC) if has_times else None
+    seconds = datetime.fromtimestamp(7, timezone.utc) if has_times else None
     assert (rows[7]["timestamp"], rows[7]["timestampType"]) == (seconds, 0 if has_times else -1)
 
 

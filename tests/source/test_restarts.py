@@ -14,7 +14,6 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from pyspark.sql.pandas.types import to_arrow_schema
 
 from spark_kafkawire import KafkaWireDataSource
 from spark_kafkawire.broker import EmbeddedCluster
@@ -24,6 +23,7 @@ from spark_kafkawire.options import ReadOptions, WriteOptions
 from spark_kafkawire.planner.batch import plan
 from spark_kafkawire.source.batch_reader import KafkaWireBatchReader
 from spark_kafkawire.source.schema import V07_SCHEMA
+from spark_kafkawire.source.spark_versions import arrow_schema
 from spark_kafkawire.source.writer import create_writer
 from tests.support import librdkafka, zookeeper_tree
 from tests.support.foreign import Record
@@ -54,9 +54,7 @@ class Loaded:
 
     def rows(self, batches: Iterator[pa.RecordBatch] | None = None) -> list[dict[str, Any]]:
         found = self.batches() if batches is None else batches
-        rows: list[dict[str, Any]] = pa.Table.from_batches(
-            list(found), to_arrow_schema(self.schema, timezone="UTC")
-        ).to_pylist()
+        rows: list[dict[str, Any]] = pa.Table.from_batches(list(found), arrow_schema(self.schema)).to_pylist()
         return rows
 
 

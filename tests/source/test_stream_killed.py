@@ -26,6 +26,7 @@ from tests.support import librdkafka
 from tests.support.foreign import Record
 from tests.support.lengths import lengths
 from tests.support.noida import NoidaBroker
+from tests.support.sparks import READ_LIMITS
 from tests.support.stream_kills import Killer, Stream
 
 from .test_batch_reader import produce, wait_registered
@@ -98,6 +99,7 @@ def check(folder: Path, sent: int) -> None:
     assert sorted(int(row["value"]) for row in rows) == list(range(sent))
 
 
+@READ_LIMITS
 @pytest.mark.timeout(TIMEOUT_S)
 @lengths(
     "names, kills, workers",

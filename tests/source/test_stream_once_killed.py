@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.noida import NoidaBroker
+from tests.support.sparks import READ_LIMITS
 from tests.support.stream_once import TIMEOUT_S, kill_and_check, trouble_and_check
 
 
@@ -25,6 +26,7 @@ def test_kills_neither_lose_nor_double_a_record_of_an_exactly_once_stream(
     kill_and_check(noida.bootstrap_servers, tmp_path)
 
 
+@READ_LIMITS
 @pytest.mark.timeout(TIMEOUT_S)
 def test_tasks_that_fail_at_random_neither_lose_nor_double_a_record(
     noida: NoidaBroker, tmp_path: Path

@@ -12,10 +12,16 @@ from pyspark.sql.types import BinaryType, IntegerType, StringType, StructField, 
 
 from spark_kafkawire import KafkaWireDataSource
 from spark_kafkawire.errors import ConnectFailed, OptionError
-from spark_kafkawire.source.stream_writer import KafkaWireStreamWriter
+from spark_kafkawire.source.spark_versions import HAS_STREAM_SINKS
 from tests.net.peers import closed_port
 from tests.support import librdkafka
 from tests.support.noida import NoidaBroker
+from tests.support.sparks import STREAM_SINKS
+
+if HAS_STREAM_SINKS:
+    from spark_kafkawire.source.stream_writer import KafkaWireStreamWriter
+
+pytestmark = STREAM_SINKS
 
 VALUE = StructType([StructField("value", StringType())])
 

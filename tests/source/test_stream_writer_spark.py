@@ -11,8 +11,11 @@ from pyspark.sql import DataFrame, SparkSession
 from tests.support import librdkafka
 from tests.support.foreign import Record
 from tests.support.noida import NoidaBroker
+from tests.support.sparks import STREAM_SINKS
 
 from .test_streaming_spark import run, stream
+
+pytestmark = STREAM_SINKS
 
 
 @pytest.fixture

@@ -24,6 +24,7 @@ from tests.support import librdkafka
 from tests.support.foreign import Record
 from tests.support.noida import NoidaBroker
 from tests.support.spark_streams import PATIENCE_S, started
+from tests.support.sparks import AVAILABLE_NOW, READ_LIMITS, since_spark
 
 #: How long a broker is away, seconds.
 AWAY_S = float(os.environ.get("KAFKAWIRE_AWAY_S", "2"))
@@ -77,6 +78,7 @@ def topic(noida: NoidaBroker) -> str:
     return topic
 
 
+@READ_LIMITS
 def test_available_now_reads_each_row_once_in_limited_batches_and_goes_on_where_it_was(
     spark: SparkSession, noida: NoidaBroker, topic: str, tmp_path: Path
 ) -> None:
@@ -114,6 +116,7 @@ def test_a_running_query_takes_rows_as_they_come(spark: SparkSession, noida: Noi
         query.stop()
 
 
+@READ_LIMITS
 def test_the_trigger_once_reads_all_there_is(
     spark: SparkSession, noida: NoidaBroker, topic: str, tmp_path: Path
 ) -> None:
@@ -170,7 +173,7 @@ def test_an_end_is_refused_when_the_query_starts(
     ("trigger", "told"),
     [
         ({"continuous": "1 second"}, "does not support continuous processing"),
-        ({"realTime": "5 minutes"}, "REAL_TIME"),
+        pytest.param({"realTime": "5 minutes"}, "REAL_TIME", marks=since_spark(4, 2, "has no such trigger")),
     ],
     ids=["continuous", "real-time"],
 )
@@ -182,6 +185,7 @@ def test_spark_refuses_other_triggers(
         run(writer.option("checkpointLocation", str(tmp_path)).trigger(**trigger))
 
 
+@since_spark(4, 1, "starts such a query")
 def test_what_a_driver_left_that_was_killed_in_its_first_offsets_is_set_aside_by_a_job(
     spark: SparkSession, noida: NoidaBroker, topic: str, tmp_path: Path
 ) -> None:
@@ -248,6 +252,7 @@ def test_a_stream_that_is_joined_with_itself_has_only_one_offset_in_the_log(
     assert spark.read.parquet(str(tmp_path / "out")).count() == 20
 
 
+@AVAILABLE_NOW
 def test_a_watermark_closes_windows_of_the_records_own_times(
     spark: SparkSession, noida: NoidaBroker, tmp_path: Path
 ) -> None:

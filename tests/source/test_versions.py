@@ -6,7 +6,7 @@ import itertools
 import pickle
 import threading
 from collections.abc import Iterator, Mapping
-from datetime import UTC, datetime
+from datetime import datetime, timezone
 from typing import Any, Final
 
 import pyarrow as pa
@@ -46,7 +46,7 @@ FAULTS: Final = {
     "is fine": (None, "go on"),
 }
 WRITTEN: Final = StructType([MODERN_SCHEMA["value"], MODERN_SCHEMA["timestamp"], HEADERS_FIELD])
-STAMP: Final = datetime.fromtimestamp(STAMP_MS / 1000, UTC)
+STAMP: Final = datetime.fromtimestamp(STAMP_MS / 1000, timezone.utc)
 
 
 def logged() -> MemoryLog:

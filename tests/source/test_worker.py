@@ -20,8 +20,8 @@ from spark_kafkawire.source.batch_reader import KafkaWireBatchReader
 from spark_kafkawire.source.datasource import KafkaWireDataSource
 from spark_kafkawire.source.partition import KafkaWirePartition
 from spark_kafkawire.source.schema import V07_SCHEMA
-from spark_kafkawire.source.stream_writer import KafkaWireStreamWriter
 from spark_kafkawire.source.worker import begin, freeze_heap
+from tests.support.sparks import STREAM_SINKS
 
 
 @pytest.fixture
@@ -89,11 +89,13 @@ def test_a_task_that_fails_freezes_too(freezes: list[None], corpus: EmbeddedClus
     assert len(freezes) == 1
 
 
+@STREAM_SINKS
 def test_what_plans_the_batches_of_a_sink_is_frozen_once_however_many_there_are(
     freezes: list[None], corpus: EmbeddedCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(compiler, "loaded", lambda: False)
     schema = StructType([StructField("value", BinaryType())])
+    options = {"broker.list": corpus.broker_list, "topic": "debian-gzip"}
     for _ in range(3):
-        KafkaWireStreamWriter({"broker.list": corpus.broker_list, "topic": "debian-gzip"}, schema, False)
+        KafkaWireDataSource(options).streamWriter(schema, False)
     assert len(freezes) == 1

@@ -26,8 +26,12 @@ from spark_kafkawire.clients.writing.modern.transactional.requests import Begin,
 from spark_kafkawire.cluster.modern.transactions import Transaction
 from spark_kafkawire.source import exactly_once, worker, writer
 from spark_kafkawire.source.exactly_once import ExactlyOnceWriter
-from spark_kafkawire.source.stream_writer import KafkaWireStreamWriter
+from spark_kafkawire.source.spark_versions import HAS_STREAM_SINKS
 from tests.support import librdkafka
+from tests.support.sparks import STREAM_SINKS, needs
+
+if HAS_STREAM_SINKS:
+    from spark_kafkawire.source.stream_writer import KafkaWireStreamWriter
 
 _SCHEMA: Final = StructType([StructField("value", BinaryType()), StructField("partition", IntegerType())])
 _ATTEMPTS: Final = itertools.count()
@@ -118,6 +122,7 @@ class OnceBatch:
 
     def writer(self) -> KafkaWireStreamWriter:
         """The writer as Spark makes one for the tasks, and another one to hear of them."""
+        needs(STREAM_SINKS)
         options = {"kafka.bootstrap.servers": self.bootstrap_servers, "topic": self.topic}
         options |= {"kafka.transactional.id": self.name, "delivery": "exactly-once"}
         made = travelled(KafkaWireDataSource(options).streamWriter(_SCHEMA, False))

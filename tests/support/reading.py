@@ -6,13 +6,13 @@ import pickle
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from spark_kafkawire import KafkaWireDataSource
 from spark_kafkawire.clients.reading.task import FetchTask
 from spark_kafkawire.source.batch_reader import KafkaWireBatchReader
 from spark_kafkawire.source.partition import KafkaWirePartition
+from spark_kafkawire.source.spark_versions import arrow_schema
 
 #: Deadlines for tests: what is there is quick, and what is not should not take long.
 QUICK = {"kafkaConsumer.pollTimeoutMs": "1s", "retryBackoff": "1ms", "requestTimeout": "10s"}
@@ -40,7 +40,7 @@ class Read:
         """All rows, in the order of the tasks; the reader and its partitions travel as Spark has them."""
         reader, partitions = pickle.loads(pickle.dumps((self._reader, self._partitions)))
         batches = [batch for partition in partitions for batch in reader.read(partition)]
-        return pa.Table.from_batches(batches, to_arrow_schema(self.schema, timezone="UTC"))
+        return pa.Table.from_batches(batches, arrow_schema(self.schema))
 
     def column(self, name: str) -> list[Any]:
         """All rows of one column."""

@@ -19,12 +19,13 @@ import sys
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Final, Self
+from typing import Final
 
 import psutil
 from pyspark.sql.streaming import python_streaming_source_runner as runner
 
 from spark_kafkawire import KafkaWireDataSource
+from tests.support.sparks import READ_LIMITS, needs
 
 #: How long it may take to start, and to answer, on a machine with other work, seconds.
 PATIENCE_S: Final = 300.0
@@ -44,7 +45,8 @@ class SourceProcess:
         self._source = KafkaWireDataSource(dict(options))
         self._limit = ""
 
-    def __enter__(self) -> Self:
+    def __enter__(self) -> SourceProcess:
+        needs(READ_LIMITS)
         self._folder = tempfile.TemporaryDirectory(prefix="kafkawire-source-")
         path = str(Path(self._folder.name) / "socket")
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:

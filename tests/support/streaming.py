@@ -17,10 +17,16 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pyspark.sql.datasource import InputPartition
-from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from spark_kafkawire import KafkaWireDataSource
-from spark_kafkawire.source.stream_reader import KafkaWireStreamReader
+from spark_kafkawire.source.spark_versions import HAS_READ_LIMITS
+
+from .sparks import READ_LIMITS, needs
+
+if HAS_READ_LIMITS:
+    from pyspark.sql.streaming.datasource import ReadAllAvailable
+
+    from spark_kafkawire.source.stream_limits import LimitedStreamReader
 
 #: Deadlines for tests: what is there is quick, and what is not should not take long.
 QUICK = {"kafkaConsumer.pollTimeoutMs": "1s", "retryBackoff": "1ms", "requestTimeout": "30s"}
@@ -42,16 +48,20 @@ class Query:
     """One run of a query on a checkpoint; another one goes on where it was left."""
 
     def __init__(self, checkpoint: Checkpoint, once: bool = False, /, **options: str) -> None:
+        needs(READ_LIMITS)
         raw = {name.replace("__", "."): value for name, value in options.items()}
         self._source = KafkaWireDataSource(raw)
         self._schema = self._source.schema()
-        reader = self._source.streamReader(self._schema)
-        if not isinstance(reader, KafkaWireStreamReader):
-            reader.initialOffset()  # raises what is wrong
-        assert isinstance(reader, KafkaWireStreamReader)
-        self.reader = reader
+        self.reader = self._made()
         self._checkpoint = checkpoint
-        self._limit = ReadAllAvailable() if once else reader.getDefaultReadLimit()
+        self._limit = ReadAllAvailable() if once else self.reader.getDefaultReadLimit()
+
+    def _made(self) -> LimitedStreamReader:
+        reader = self._source.streamReader(self._schema)
+        if not isinstance(reader, LimitedStreamReader):
+            reader.initialOffset()  # raises what is wrong
+        assert isinstance(reader, LimitedStreamReader)
+        return reader
 
     def batch(self, killed: str = "") -> list[dict[str, Any]] | None:
         """The rows of the next batch; ``killed`` names the step after which the process ends ("planned",
@@ -93,7 +103,7 @@ class Query:
         reader, partitions = pickle.loads(pickle.dumps((tasks, partitions)))
         return [row for each in partitions for row in self._read(reader, each)]
 
-    def _read(self, reader: KafkaWireStreamReader, partition: InputPartition) -> list[dict[str, Any]]:
+    def _read(self, reader: LimitedStreamReader, partition: InputPartition) -> list[dict[str, Any]]:
         return [row for batch in reader.read(partition) for row in batch.to_pylist()]
 
     def batches(self) -> Iterator[list[dict[str, Any]]]:

@@ -15,6 +15,7 @@ from pyspark.sql.functions import coalesce, col, concat, from_json, get, lit, si
 from pyspark.sql.types import ArrayType, DataType, StringType, StructField, StructType
 
 from ...errors import OptionError, quoted
+from ...source.spark_versions import json_texts
 
 #: Where the text of a value is that is not JSON of the schema.
 CORRUPT: Final = "_corrupt_record"
@@ -47,7 +48,7 @@ def inferred_schema(spark: SparkSession, messages: DataFrame) -> str:
     # Else one of two fields is passed over whose names differ by case.
     spark.conf.set(_CASE_SENSITIVE, "true")
     try:
-        found = spark.read.json(text, columnNameOfCorruptRecord=CORRUPT).schema
+        found = spark.read.json(json_texts(text), columnNameOfCorruptRecord=CORRUPT).schema
     finally:
         spark.conf.set(_CASE_SENSITIVE, was or "false")
     return with_corrupt(_without_repeats(found))

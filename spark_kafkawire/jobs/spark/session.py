@@ -16,6 +16,7 @@ from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
 from ...source.datasource import KafkaWireDataSource
+from ...source.spark_versions import register
 
 #: What jobs are better off with, unless spark-submit was told otherwise.
 _DEFAULTS: Final = {
@@ -45,7 +46,7 @@ def job_session(job: str) -> Iterator[SparkSession]:
         builder = builder.config(key, value)
     with builder.getOrCreate() as spark:
         _lead_streams_to_the_package(spark.sparkContext)
-        spark.dataSource.register(KafkaWireDataSource)
+        register(spark, KafkaWireDataSource)
         yield spark
 
 

@@ -23,6 +23,7 @@ from tests.support.foreign import Record
 from tests.support.noida import NoidaBroker
 from tests.support.polling import INTERVAL_S
 from tests.support.spark_streams import PATIENCE_S, STARTS_MAX, TOO_BUSY
+from tests.support.sparks import READ_LIMITS, STREAM_SINKS
 
 from ..arguments import RunHere
 from ..submitting import ROOT, environment, submit_command
@@ -81,6 +82,7 @@ def numbers(noida: NoidaBroker, topic: str) -> list[int]:
     return sorted(int(record.value or b"") for records in found.values() for record in records)
 
 
+@READ_LIMITS
 def test_a_topic_is_copied_with_all_that_its_messages_have_and_the_next_run_goes_on(
     copying: Copying, noida: NoidaBroker
 ) -> None:
@@ -125,6 +127,7 @@ def test_07_is_copied_into_parquet_and_a_group_in_zookeeper_follows(
     assert "has batches up to 0, this checkpoint up to -1" in err.splitlines()[-1]
 
 
+@READ_LIMITS
 def test_07_is_copied_to_modern_kafka_and_back(
     copying: Copying, corpus: EmbeddedCluster, noida: NoidaBroker, tmp_path: Path
 ) -> None:
@@ -141,6 +144,7 @@ def test_07_is_copied_to_modern_kafka_and_back(
     assert out.splitlines()[0].split() == ["messages", f"{COUNT_07:,}"]
 
 
+@READ_LIMITS
 @pytest.mark.parametrize("who", ["the job", "its JVM"])
 def test_a_signal_ends_it_after_the_running_batch(
     who: str, copying: Copying, noida: NoidaBroker, spark: SparkSession
@@ -181,6 +185,7 @@ class signalled:
         self._thread.join()
 
 
+@STREAM_SINKS
 def test_what_ends_the_query_is_one_line(copying: Copying, noida: NoidaBroker) -> None:
     topic = filled(noida, 20)
     argv = [option("source", noida), option("target", noida), "--topic", topic, "--available-now"]
@@ -195,6 +200,7 @@ def test_what_ends_the_query_is_one_line(copying: Copying, noida: NoidaBroker) -
     assert line.isprintable()
 
 
+@READ_LIMITS
 @pytest.mark.endurance
 def test_spark_submit_runs_it_with_only_the_zip_shipped_and_ends_it_after_the_running_batch(
     package: Path, noida: NoidaBroker, tmp_path: Path

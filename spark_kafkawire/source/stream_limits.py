@@ -1,0 +1,57 @@
+"""How far each batch of a stream goes, as Spark from 4.2 on asks for it.
+
+Spark looks at the signature of ``latestOffset`` to see what a source can, so this is a class of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Final
+
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxBytes,
+    ReadMaxRows,
+    ReadMinRows,
+    SupportsTriggerAvailableNow,
+)
+
+from ..model import Generation
+from ..planner.stream_offsets import to_json
+from .stream_reader import JsonOffsets, KafkaWireStreamReader
+
+#: Spark's word for the most that a batch reads.
+_MOST: Final[Mapping[Generation, Callable[[int], ReadLimit]]] = MappingProxyType(
+    {Generation.V07: ReadMaxBytes, Generation.MODERN: ReadMaxRows}
+)
+
+
+class LimitedStreamReader(KafkaWireStreamReader, SupportsTriggerAvailableNow):
+    """Ends each batch where the options and the trigger say."""
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        """Read no further than where the logs end now."""
+        self._planner.stop_at_latest()
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        """The limits of the options, as far as Spark has words for them. It hands them back at each trigger,
+        and ``ReadAllAvailable`` instead with the trigger Once."""
+        limits = self._options.limits
+        if limits.size_max is not None:
+            return _MOST[self._options.read.discovery.generation](limits.size_max)
+        return ReadAllAvailable() if limits.size_min is None else ReadMinRows(limits.size_min)
+
+    # Spark's own stub has the signature of before 4.2; it looks at this one to see what the source can.
+    def latestOffset(self, start: JsonOffsets, limit: ReadLimit) -> JsonOffsets:
+        """Where the next batch ends; ``start`` itself where there is nothing to read."""
+        begins = self._from_json(start)
+        ends = self._planner.next(begins, limited=not isinstance(limit, ReadAllAvailable))
+        # Spark compares the texts, and takes another one for new data.
+        return start if ends == begins else to_json(ends, begins)
+
+    def reportLatestOffset(self) -> JsonOffsets | None:
+        """Where the logs ended at the last look: what a query's progress tells as ``latestOffset``."""
+        latest = self._planner.latest
+        return to_json(latest) if latest else None

@@ -1,0 +1,28 @@
+"""What tests need of Spark's version."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import pytest
+
+from spark_kafkawire.source.spark_versions import VERSION
+
+
+def since_spark(major: int, minor: int, reason: str) -> pytest.MarkDecorator:
+    """Skips a test before that version, and says why."""
+    return pytest.mark.skipif(
+        (major, minor) > VERSION, reason=f"Spark {'.'.join(map(str, VERSION))}: {reason}"
+    )
+
+
+PLANS_ONCE: Final = since_spark(4, 1, "plans a frame anew each time that it is used")
+STREAM_SINKS: Final = since_spark(4, 1, "has no sinks for Arrow batches")
+READ_LIMITS: Final = since_spark(4, 2, "does not tell a stream of a Python source where a batch starts")
+AVAILABLE_NOW: Final = since_spark(4, 2, "takes the trigger AvailableNow of a Python source for Once")
+
+
+def needs(mark: pytest.MarkDecorator) -> None:
+    """Skip the test that runs, if the mark would have."""
+    if mark.args[0]:
+        pytest.skip(mark.kwargs["reason"])

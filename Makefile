@@ -1,5 +1,5 @@
-# `make demo`, `make check` and `make test` need Python 3.11 and make, nothing else: what they need is installed
-# into .venv the first time, and used again afterwards.
+# `make demo`, `make check` and `make test` need Python 3.10 or newer and make, nothing else: what they need is
+# installed into .venv the first time, and used again afterwards.
 
 ifneq ($(words $(CURDIR)),1)
 $(error Spark does not start from a folder with a blank in its path: move $(CURDIR))
@@ -42,7 +42,7 @@ PYTEST := $(BIN)/python -m pytest
 BESIDE_TYPES := $(MAKE) --no-print-directory --jobs=2 types
 IN_PARALLEL := --numprocesses $(WORKERS) --dist worksteal
 
-.PHONY: help demo check test tests-without-jvm tests-of-all test-endurance test-cluster interop chaos zip bench bench-codec bench-stream bench-first bench-exactly-once bench-plot docs lint style types format clean
+.PHONY: help demo check test tests-without-jvm tests-of-all test-endurance test-cluster test-sparks interop chaos zip bench bench-codec bench-stream bench-first bench-exactly-once bench-plot docs lint style types format clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## /make \1\t/p' Makefile
@@ -67,6 +67,9 @@ test-endurance: $(BRIEF_JAVA)/.made ## run at length what `make test` runs in sh
 
 test-cluster: $(BRIEF_JAVA)/.made ## run jobs on a standalone Spark cluster of two workers, and kill one
 	@$(WITH_BRIEF_JAVA) $(PYTEST) tests/on_cluster $(ARGS)
+
+test-sparks: $(INSTALLED) ## run the tests of Spark with Spark 4.0 to 4.2, and all with each Python: ARGS="--only 4.0.5 --short"
+	@$(WITH_JAVA) $(BIN)/python .ci/sparks.py $(VENV)/sparks --workers $(WORKERS) $(ARGS)
 
 interop: $(BRIEF_JAVA)/.made ## run the tests against Apache Kafka 0.8 to 4.4, which Maven gets the first time
 	@$(WITH_BRIEF_JAVA) $(PYTEST) tests/interop $(ARGS)
@@ -121,8 +124,8 @@ clean: ## remove .venv and everything else that these commands made
 # The package is installed as a plain path to this folder (`compat`): Spark looks for sources in the
 # folders of sys.path, which the other kinds of editable installation do not extend.
 $(INSTALLED): setup.cfg pyproject.toml
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
-		|| { echo "Python 3.11 or newer is needed: make PYTHON=/path/to/python3.11" >&2; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' \
+		|| { echo "Python 3.10 or newer is needed: make PYTHON=/path/to/python3.11" >&2; exit 1; }
 	@echo "Installing what is needed into $(VENV), about a minute ..." >&2
 	@$(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip install --editable '.[test]' --config-settings editable_mode=compat \

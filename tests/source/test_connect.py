@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -22,7 +25,30 @@ from tests.support.connect_server import ConnectServer
 from tests.support.foreign import Record
 from tests.support.noida import NoidaBroker
 from tests.support.spark_streams import PATIENCE_S, started
-from tests.support.sparks import READ_LIMITS
+from tests.support.sparks import READ_LIMITS, STREAM_SINKS
+
+#: A program whose session starts a server beside itself.
+PROGRAM = """
+import sys
+from pyspark.sql import SparkSession
+servers, topic, copy, folder, patience_s = sys.argv[1:]
+spark = SparkSession.builder.remote("local[2]").getOrCreate()
+assert type(spark).__module__ == "pyspark.sql.connect.session"
+source = {"kafka.bootstrap.servers": servers, "subscribe": topic, "startingOffsets": "earliest"}
+sink = {"kafka.bootstrap.servers": servers, "topic": copy}
+rows = spark.read.format("kafkawire").options(**source).load().select("value")
+rows.write.format("kafkawire").mode("append").options(**sink).save()
+stream = spark.readStream.format("kafkawire").options(**source).load().select("value")
+query = (
+    stream.writeStream.format("kafkawire")
+    .options(**sink, checkpointLocation=folder)
+    .trigger(availableNow=True)
+    .start()
+)
+assert query.awaitTermination(float(patience_s))
+print(rows.count(), spark.read.format("kafkawire").options(**{**source, "subscribe": copy}).load().count())
+spark.stop()
+"""
 
 # A Spark of its own, in which all that is ours is what it is in any other.
 pytestmark = [pytest.mark.jvm, pytest.mark.endurance]
@@ -152,3 +178,16 @@ def test_errors_are_ours(connected: SparkSession, noida: NoidaBroker, topic: str
         StreamingQueryException, match=rf"offset 3 is not in {topic} 0, which holds \[5, 10\)"
     ):
         ended(rows.writeStream.format("noop").option("checkpointLocation", str(tmp_path)))
+
+
+@STREAM_SINKS
+def test_a_session_that_starts_its_own_server_reads_writes_and_streams(
+    noida: NoidaBroker, topic: str, tmp_path: Path
+) -> None:
+    words = [noida.bootstrap_servers, topic, noida.create_topic(), str(tmp_path), str(PATIENCE_S)]
+    environment = os.environ | {"PYSPARK_PYTHON": sys.executable}
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, *words], env=environment, capture_output=True, text=True, timeout=300
+    )
+    assert done.returncode == 0, done.stderr[-4000:]
+    assert done.stdout.split() == ["20", "40"]

@@ -1,0 +1,223 @@
+"""How a group of 0.7 shares partitions: as the JVM's own consumers did, and each partition once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spark_kafkawire.cluster.v07.balancing import (
+    GroupView,
+    assignment,
+    java_order,
+    subscription,
+    thread_counts,
+)
+from spark_kafkawire.errors import (
+    MESSAGE_SIZE_MAX,
+    DiscoveryError,
+    KafkaWireError,
+    OptionError,
+)
+from spark_kafkawire.model import TopicPartition
+from tests.support.golden import read_json
+
+STAGES = read_json("zk_tree.json")["stages"]
+#: The topics that the recorded consumers read, with the partitions of each broker.
+PARTITIONS = {"cc-topic": {0: 3, 1: 3}, "cc-comp": {0: 3}, "mix-topic": {0: 3, 1: 3}}
+#: A member that a test of the recorder's registered, and that claimed nothing.
+SILENT = "aa-python"
+
+
+def nodes_of(stage: str, kind: str) -> dict[str, str]:
+    """The data of a recorded stage's nodes of consumers, ``ids`` or ``owners``."""
+    found: Any = STAGES[stage]
+    tree = found["tree"] if isinstance(found, dict) else found
+    nodes = {
+        node["path"]: node["data"]
+        for node in tree
+        if not node["children"] and node["data"]
+    }
+    return {
+        path: data
+        for path, data in nodes.items()
+        if path.startswith("/consumers/") and path.split("/")[3] == kind
+    }
+
+
+#: All that have owners: of one consumer and of two, of threads, filters, two topics, and foreign writings.
+RECORDED = [
+    stage
+    for stage in STAGES
+    if stage >= "10"
+    and isinstance(STAGES[stage], (dict, list))
+    and "foreign" not in stage
+    if "tree" in STAGES[stage] and nodes_of(stage, "owners")
+]
+
+
+def test_stages_of_all_kinds_are_compared() -> None:
+    assert len(RECORDED) >= 12
+    assert {stage[:2] for stage in RECORDED} >= {
+        "10",
+        "11",
+        "13",
+        "15",
+        "16",
+        "17",
+        "40",
+    }
+
+
+@pytest.mark.parametrize("stage", RECORDED)
+def test_the_recorded_consumers_of_the_jvm_own_what_the_rule_gives_them(
+    stage: str,
+) -> None:
+    counts = {
+        path.rpartition("/")[2]: thread_counts(path, data.encode(), topics_of(stage))
+        for path, data in nodes_of(stage, "ids").items()
+    }
+    view = GroupView(counts, {topic: PARTITIONS[topic] for topic in topics_of(stage)})
+    owned = {
+        (path.split("/")[4], path.split("/")[5]): owner
+        for path, owner in nodes_of(stage, "owners").items()
+    }
+    shared = {
+        (log.topic, log.name): thread
+        for consumer in counts
+        if not consumer.endswith(SILENT)
+        for log, thread in view.share_of(consumer).items()
+    }
+    assert shared == owned
+
+
+def topics_of(stage: str) -> list[str]:
+    """The topics of the lab that a stage had to do with: filters are tried against all of them."""
+    return ["mix-topic"] if stage.startswith("40") else ["cc-comp", "cc-topic"]
+
+
+NAMES = st.text(
+    st.characters(min_codepoint=33, exclude_categories=("Cs",)), min_size=1, max_size=4
+)
+
+
+@given(st.sets(NAMES, max_size=30), st.sets(NAMES, max_size=9))
+def test_each_partition_has_one_thread_and_shares_differ_by_one_at_most(
+    parts: set[str], threads: set[str]
+) -> None:
+    shares = assignment(parts, threads)
+    assert shares.keys() == threads
+    in_order = [
+        part for thread in sorted(threads, key=java_order) for part in shares[thread]
+    ]
+    assert in_order == (sorted(parts, key=java_order) if threads else [])
+    sizes = [len(shares[thread]) for thread in sorted(threads, key=java_order)]
+    assert sizes == sorted(sizes, reverse=True)
+    assert not sizes or max(sizes) - min(sizes) <= 1
+
+
+@given(
+    st.dictionaries(
+        st.sampled_from("abcd"),
+        st.dictionaries(st.sampled_from("tuv"), st.integers(0, 3)),
+        max_size=4,
+    ),
+    st.dictionaries(
+        st.sampled_from("tuv"),
+        st.dictionaries(st.integers(0, 12), st.integers(1, 12), max_size=3),
+    ),
+)
+def test_members_that_see_the_same_own_every_partition_of_their_topics_once(
+    counts: dict[str, dict[str, int]], partitions: dict[str, dict[int, int]]
+) -> None:
+    view = GroupView(counts, partitions)
+    shares = [view.share_of(consumer) for consumer in counts]
+    owned = [log for share in shares for log in share]
+    read = {topic for each in counts.values() for topic, count in each.items() if count}
+    assert sorted(owned) == sorted(
+        TopicPartition(topic, number, broker)
+        for topic in read & partitions.keys()
+        for broker, count in partitions[topic].items()
+        for number in range(count)
+    )
+    assert all(
+        thread.rpartition("-")[0] == consumer
+        for consumer, share in zip(counts, shares, strict=True)
+        for thread in share.values()
+    )
+
+
+def test_partitions_and_threads_are_sorted_as_java_sorts_strings() -> None:
+    assert assignment(["0-2", "0-10", "0-1"], ["g_b-0", "g_a-0"]) == {
+        "g_a-0": ("0-1", "0-10"),
+        "g_b-0": ("0-2",),
+    }
+    # Java compares halves of what is beyond U+FFFF: they come before U+FF5E.
+    assert assignment(["p"], ["\uff5e", "\U0001f600"]) == {
+        "\U0001f600": ("p",),
+        "\uff5e": (),
+    }
+
+
+def test_a_subscription_is_written_as_the_jvm_writes_it() -> None:
+    [recorded] = [
+        data for path, data in nodes_of("10_consumer1_two_streams", "ids").items()
+    ]
+    assert subscription(["cc-topic"], 2).decode() == recorded
+    assert subscription(["größe", "b"], 1).decode() == '{ "größe": 1,"b": 1 }'
+    [two] = nodes_of("17_two_topics", "ids").values()
+    assert thread_counts("/ids/c", two.encode(), []) == {"cc-topic": 1, "cc-comp": 2}
+
+
+@pytest.mark.parametrize(
+    ("text", "topics"),
+    [
+        ("*2*cc-.*", ["cc-comp", "cc-topic"]),
+        ("*2*cc-comp,lab", ["cc-comp", "lab"]),
+        ("*2*'cc-comp | lab'", ["cc-comp", "lab"]),
+        ("*2*cc", []),
+        ("!2!cc-.*", ["lab"]),
+        ("*2*cc-(?=t).*|lab", ["cc-topic", "lab"]),
+    ],
+)
+def test_a_filter_takes_topics_whose_whole_names_match_as_in_java(
+    text: str, topics: list[str]
+) -> None:
+    found = thread_counts("/ids/c", text.encode(), ["lab", "cc-topic", "cc-comp"])
+    assert found == dict.fromkeys(topics, 2)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"t": 1.0}',
+        "mix-topic",
+        "",
+        "[1]",
+        "3",
+        '{"t": true}',
+        '{"t": -1}',
+        '{"t": 99999}',
+        "*9*(",
+        "*99999*a",
+        "[" * 9999,
+    ],
+)
+def test_what_no_consumer_can_share_by_is_told_with_its_node(text: str) -> None:
+    assert "node /consumers/g/ids/c" in fault(DiscoveryError, text)
+
+
+def test_a_consumer_of_08_is_told() -> None:
+    text = '{"version":1,"subscription":{"t":1},"pattern":"static","timestamp":"1400000000000"}'
+    assert "a consumer of Kafka 0.8" in fault(OptionError, text)
+
+
+def fault(kind: type[KafkaWireError], text: str) -> str:
+    with pytest.raises(kind) as error:
+        thread_counts("/consumers/g/ids/c", text.encode(), ["t"])
+    message = str(error.value)
+    assert message.isprintable()
+    assert len(message) < MESSAGE_SIZE_MAX
+    return message

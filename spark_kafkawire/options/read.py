@@ -16,7 +16,17 @@ from .java_pattern import JavaPattern, PatternError
 from .kafka_properties import is_kafka_property
 from .offsets import LOG_SYNTAX, LogSyntax, parse_assign, parse_limits
 from .raw import RawOptions, bad_value
-from .values import EARLIEST, LATEST, Discovery, FetchOptions, LimitKind, NetOptions, OffsetLimits, Selection
+from .values import (
+    EARLIEST,
+    LATEST,
+    Discovery,
+    FetchOptions,
+    GroupMembership,
+    LimitKind,
+    NetOptions,
+    OffsetLimits,
+    Selection,
+)
 
 #: A smaller fetch would only take longer.
 _FETCH_BYTES_MIN: Final = 1 << 10
@@ -53,6 +63,7 @@ class ReadOptions:
     planning_retry: RetryPolicy
     group_id: str | None
     include_headers: bool
+    membership: GroupMembership | None = None
 
     @classmethod
     def parse(cls, raw: Mapping[str, str]) -> ReadOptions:

@@ -126,6 +126,14 @@ class Selection:
 
 
 @dataclass(frozen=True, slots=True)
+class GroupMembership:
+    """The group that a read joins, and as how many of its consumers' threads it counts there."""
+
+    group: str
+    thread_count: int = 1
+
+
+@dataclass(frozen=True, slots=True)
 class StreamLimits:
     """How much one batch of a stream reads: bytes in 0.7, records later; None where nothing limits it.
 

@@ -5,8 +5,8 @@
         threads   c1-0        c1-1    c2-0
         parts     0-0 0-1     1-0     1-1        chunks in that order, the first ones by one longer
 
-Each member computes it by itself, from what ZooKeeper shows to it; members that see the same agree. A topic is
-shared among the threads that read it, each topic for itself.
+Each member computes it by itself, from what ZooKeeper shows to it; members that see the same agree. Each
+topic is shared for itself, among the threads that read it.
 
 ======================  ========================================================================
 data of ids/C           consumer C reads
@@ -50,20 +50,16 @@ class GroupView:
 
     def share_of(self, consumer: str) -> dict[TopicPartition, str]:
         """The logs that a consumer shall own, and the thread of it that reads each."""
-        share = {}
+        share: dict[TopicPartition, str] = {}
         for topic in self.thread_counts.get(consumer, ()):
             counts = self.partition_counts.get(topic, {})
             logs = [
-                TopicPartition(topic, number, broker)
-                for broker in counts
-                for number in range(counts[broker])
+                TopicPartition(topic, number, broker) for broker in counts for number in range(counts[broker])
             ]
             mine = threads_of(consumer, self.thread_counts[consumer][topic])
             shares = assignment([log.name for log in logs], self._threads(topic))
             by_name = {log.name: log for log in logs}
-            share.update(
-                (by_name[name], thread) for thread in mine for name in shares[thread]
-            )
+            share.update((by_name[name], thread) for thread in mine for name in shares[thread])
         return share
 
     def _threads(self, topic: str) -> list[str]:
@@ -74,9 +70,7 @@ class GroupView:
         ]
 
 
-def assignment(
-    partitions: Collection[str], threads: Collection[str]
-) -> dict[str, tuple[str, ...]]:
+def assignment(partitions: Collection[str], threads: Collection[str]) -> dict[str, tuple[str, ...]]:
     """Which of a topic's broker-partitions each thread of its consumers reads."""
     if not threads:
         return {}
@@ -104,12 +98,7 @@ def threads_of(consumer: str, count: int) -> list[str]:
 def subscription(topics: Iterable[str], thread_count: int) -> bytes:
     """What a consumer registers that reads topics by their names, as the JVM's consumers write it."""
     return (
-        "{ "
-        + ",".join(
-            f"{json.dumps(topic, ensure_ascii=False)}: {thread_count}"
-            for topic in topics
-        )
-        + " }"
+        "{ " + ",".join(f"{json.dumps(topic, ensure_ascii=False)}: {thread_count}" for topic in topics) + " }"
     ).encode()
 
 
@@ -139,11 +128,7 @@ def thread_counts(path: str, data: bytes, topics: Collection[str]) -> dict[str, 
 
 
 def _checked(path: str, data: bytes, count: Any) -> int:
-    if (
-        isinstance(count, bool)
-        or not isinstance(count, int)
-        or not 0 <= count <= THREADS_COUNT_MAX
-    ):
+    if isinstance(count, bool) or not isinstance(count, int) or not 0 <= count <= THREADS_COUNT_MAX:
         raise _unreadable(path, data)
     return count
 
@@ -155,18 +140,12 @@ def _unreadable(path: str, data: bytes) -> DiscoveryError:
     )
 
 
-def _matching(
-    path: str, expression: str, topics: Collection[str], *, wanted: bool
-) -> list[str]:
+def _matching(path: str, expression: str, topics: Collection[str], *, wanted: bool) -> list[str]:
     # As TopicFilter makes it a regular expression of Java's.
-    text = re.sub(
-        r"""^["']+|["']+$""", "", expression.strip().replace(",", "|").replace(" ", "")
-    )
+    text = re.sub(r"""^["']+|["']+$""", "", expression.strip().replace(",", "|").replace(" ", ""))
     try:
         pattern = JavaPattern(f"^(?:{text})$")
-        return [
-            topic for topic in sorted(topics) if pattern.is_found_in(topic) is wanted
-        ]
+        return [topic for topic in sorted(topics) if pattern.is_found_in(topic) is wanted]
     except PatternError as error:
         raise DiscoveryError(
             f"node {shown(path)}: {quoted(expression)} is not a regular expression that is read here, so "

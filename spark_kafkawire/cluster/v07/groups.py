@@ -53,7 +53,7 @@ def read_group_offsets(
     paths = [offset_path(group, log) for log in logs]
     found = read_tree(discovery, timeout_s, lambda tree: list(tree.data(paths)))
     return {
-        log: None if data is None else _offset(path, data, strict)
+        log: None if data is None else offset_of(path, data, strict=strict)
         for log, path, data in zip(logs, paths, found, strict=True)
     }
 
@@ -128,7 +128,9 @@ def _node_name(name: str, what: str) -> str:
     return name
 
 
-def _offset(path: str, data: bytes, strict: bool) -> int | None:
+def offset_of(path: str, data: bytes, *, strict: bool) -> int | None:
+    """The offset that a node holds. Raises ``DiscoveryError`` (fatal) for something else, unless it is only
+    told (not ``strict``)."""
     # Java's Long.parseLong takes a sign, which nobody has written.
     if not re.fullmatch(rb"\d{1,19}", data) or int(data) >= 1 << 63:
         fault = f"node {shown(path)} holds {quoted(data)}, which is not an offset"

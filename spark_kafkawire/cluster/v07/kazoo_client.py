@@ -38,7 +38,8 @@ def place_of(discovery: Discovery) -> str:
 
 
 def new_client(discovery: Discovery, timeout_s: float, handler: Handler, warnings: LastWarning) -> Any:
-    """A client that is not connected yet, and tries until it is stopped."""
+    """A client that is not connected yet, and tries until it is stopped. Its session lives on without it for
+    the part of ``timeout_s`` that each address has."""
     hosts = discovery.zookeeper_connect or ""
     if discovery.zookeeper_auth:
         _, credential = discovery.zookeeper_auth

@@ -13,7 +13,7 @@ Source: ``zk_tree.json`` of ``tests/golden/kafka-0.7.2``.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from ...errors import BrokersMissingError, DiscoveryError, quoted, shown
@@ -93,6 +93,13 @@ def _address(registration: str) -> tuple[str, int] | None:
 
 
 def _logs(tree: Tree, topics: list[str]) -> Iterator[TopicPartition]:
+    for topic, counts in partition_counts(tree, topics).items():
+        for broker_id, count in counts.items():
+            yield from (TopicPartition(topic, partition, broker_id) for partition in range(count))
+
+
+def partition_counts(tree: Tree, topics: Sequence[str]) -> dict[str, dict[int, int]]:
+    """How many partitions each broker has of each topic, by its id. Raises ``DiscoveryError`` (fatal)."""
     holders = tree.children(f"{TOPICS}/{topic}" for topic in topics)
     registered = [
         (topic, name, f"{TOPICS}/{topic}/{name}")
@@ -100,16 +107,17 @@ def _logs(tree: Tree, topics: list[str]) -> Iterator[TopicPartition]:
         for name in names or ()
     ]
     total = 0
+    counts: dict[str, dict[int, int]] = {topic: {} for topic in topics}
     for (topic, name, path), data in zip(registered, tree.data(path for *_, path in registered), strict=True):
         if data is not None:
-            partition_count = _partition_count(path, data)
-            total += partition_count
+            count = _partition_count(path, data)
+            total += count
             if total > LOGS_COUNT_MAX:
                 raise DiscoveryError(
                     f"{TOPICS} announces {total} partitions or more, at most {LOGS_COUNT_MAX} can be"
                 )
-            broker_id = _broker_id(path, name)
-            yield from (TopicPartition(topic, partition, broker_id) for partition in range(partition_count))
+            counts[topic][_broker_id(path, name)] = count
+    return counts
 
 
 def _broker_id(path: str, name: str) -> int:

@@ -48,8 +48,15 @@ def read_tree(discovery: Discovery, timeout_s: float, read: Callable[[Tree], T])
     Raises ``DiscoveryError`` (fatal), ``OptionError`` (fatal) for an impossible address.
     """
     warnings = LastWarning()
-    try:
+    with told(discovery, timeout_s, warnings):
         return _read_until(discovery, Deadline.after(timeout_s), warnings, read)
+
+
+@contextlib.contextmanager
+def told(discovery: Discovery, timeout_s: float, warnings: LastWarning) -> Iterator[None]:
+    """kazoo's exceptions as ours: ``DiscoveryError`` (fatal), with where and why."""
+    try:
+        yield
     except (RequestTimedOut, KazooTimeoutError) as error:
         raise DiscoveryError(
             f"{place_of(discovery)}: no answer within {timeout_s:g} s (requestTimeout, patience)"

@@ -22,15 +22,27 @@ NODE_BYTES_MAX: Final = 64 << 10
 
 
 class Tree:
-    """The nodes below the chroot. Many paths are asked for at once; answers come in their order."""
+    """The nodes below the chroot. Many paths are asked for at once; answers come in their order.
 
-    def __init__(self, client: Any, deadline: Deadline) -> None:
+    ``changed`` is called, in a thread of kazoo's, when a node that was asked about has changed since; once,
+    and also where nobody can know because the connection broke.
+    """
+
+    def __init__(self, client: Any, deadline: Deadline, changed: Callable[[Any], None] | None = None) -> None:
         self._client = client
         self._deadline = deadline
+        self._changed = changed
 
     def children(self, paths: Iterable[str]) -> Iterator[list[str] | None]:
         """The names of each node's children; None for a node that is not there."""
-        return self._pipeline(self._client.get_children_async, paths)
+        wanted = list(paths)
+        answers = self._pipeline(
+            lambda path: self._client.get_children_async(path, watch=self._changed), wanted
+        )
+        for path, names in zip(wanted, answers, strict=True):
+            if names is None and self._changed is not None and self.exists(path):
+                self._changed(path)  # it has come in between
+            yield names
 
     def data(self, paths: Iterable[str]) -> Iterator[bytes | None]:
         """Each node's data; None for a node that is not there.
@@ -38,7 +50,8 @@ class Tree:
         Raises ``DiscoveryError`` (fatal) for more than a node of Kafka's has.
         """
         wanted = list(paths)
-        for path, answer in zip(wanted, self._pipeline(self._client.get_async, wanted), strict=True):
+        answers = self._pipeline(lambda path: self._client.get_async(path, watch=self._changed), wanted)
+        for path, answer in zip(wanted, answers, strict=True):
             data = b"" if answer is None else answer[0] or b""
             if len(data) > NODE_BYTES_MAX:
                 raise DiscoveryError(
@@ -49,7 +62,10 @@ class Tree:
 
     def exists(self, path: str) -> bool:
         """Whether there is such a node."""
-        return next(self._pipeline(self._client.exists_async, [path])) is not None
+        return (
+            next(self._pipeline(lambda path: self._client.exists_async(path, watch=self._changed), [path]))
+            is not None
+        )
 
     def put(self, nodes: Mapping[str, bytes]) -> None:
         """Write persistent nodes. Where they are missing they are made, and so are those above them,
@@ -65,6 +81,23 @@ class Tree:
             self._make(parent, None)
         for path in missing:
             self._make(path, nodes[path])
+
+    def claim(self, path: str, data: bytes) -> bool:
+        """Make a node that goes with the session, and those above it; whether it was not there before."""
+        with contextlib.suppress(NodeExistsError):
+            if self._answer(path, self._client.create_async(path, data, ephemeral=True)) is not None:
+                return True
+            for parent in _parents(path):
+                self._make(parent, None)
+            if self._answer(path, self._client.create_async(path, data, ephemeral=True)) is not None:
+                return True
+            raise DiscoveryError("the chroot (the path after the hosts) is not in ZooKeeper")
+        return False
+
+    def remove(self, paths: Iterable[str]) -> None:
+        """Remove nodes that may be gone already."""
+        for _ in self._pipeline(self._client.delete_async, paths):
+            pass
 
     def _set(self, path: str, nodes: Mapping[str, bytes]) -> Any:
         return self._client.set_async(path, nodes[path])

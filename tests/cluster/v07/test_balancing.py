@@ -35,11 +35,7 @@ def nodes_of(stage: str, kind: str) -> dict[str, str]:
     """The data of a recorded stage's nodes of consumers, ``ids`` or ``owners``."""
     found: Any = STAGES[stage]
     tree = found["tree"] if isinstance(found, dict) else found
-    nodes = {
-        node["path"]: node["data"]
-        for node in tree
-        if not node["children"] and node["data"]
-    }
+    nodes = {node["path"]: node["data"] for node in tree if not node["children"] and node["data"]}
     return {
         path: data
         for path, data in nodes.items()
@@ -51,9 +47,7 @@ def nodes_of(stage: str, kind: str) -> dict[str, str]:
 RECORDED = [
     stage
     for stage in STAGES
-    if stage >= "10"
-    and isinstance(STAGES[stage], (dict, list))
-    and "foreign" not in stage
+    if stage >= "10" and isinstance(STAGES[stage], (dict, list)) and "foreign" not in stage
     if "tree" in STAGES[stage] and nodes_of(stage, "owners")
 ]
 
@@ -81,8 +75,7 @@ def test_the_recorded_consumers_of_the_jvm_own_what_the_rule_gives_them(
     }
     view = GroupView(counts, {topic: PARTITIONS[topic] for topic in topics_of(stage)})
     owned = {
-        (path.split("/")[4], path.split("/")[5]): owner
-        for path, owner in nodes_of(stage, "owners").items()
+        (path.split("/")[4], path.split("/")[5]): owner for path, owner in nodes_of(stage, "owners").items()
     }
     shared = {
         (log.topic, log.name): thread
@@ -98,9 +91,7 @@ def topics_of(stage: str) -> list[str]:
     return ["mix-topic"] if stage.startswith("40") else ["cc-comp", "cc-topic"]
 
 
-NAMES = st.text(
-    st.characters(min_codepoint=33, exclude_categories=("Cs",)), min_size=1, max_size=4
-)
+NAMES = st.text(st.characters(min_codepoint=33, exclude_categories=["Cs"]), min_size=1, max_size=4)
 
 
 @given(st.sets(NAMES, max_size=30), st.sets(NAMES, max_size=9))
@@ -109,9 +100,7 @@ def test_each_partition_has_one_thread_and_shares_differ_by_one_at_most(
 ) -> None:
     shares = assignment(parts, threads)
     assert shares.keys() == threads
-    in_order = [
-        part for thread in sorted(threads, key=java_order) for part in shares[thread]
-    ]
+    in_order = [part for thread in sorted(threads, key=java_order) for part in shares[thread]]
     assert in_order == (sorted(parts, key=java_order) if threads else [])
     sizes = [len(shares[thread]) for thread in sorted(threads, key=java_order)]
     assert sizes == sorted(sizes, reverse=True)
@@ -162,9 +151,7 @@ def test_partitions_and_threads_are_sorted_as_java_sorts_strings() -> None:
 
 
 def test_a_subscription_is_written_as_the_jvm_writes_it() -> None:
-    [recorded] = [
-        data for path, data in nodes_of("10_consumer1_two_streams", "ids").items()
-    ]
+    [recorded] = [data for path, data in nodes_of("10_consumer1_two_streams", "ids").items()]
     assert subscription(["cc-topic"], 2).decode() == recorded
     assert subscription(["größe", "b"], 1).decode() == '{ "größe": 1,"b": 1 }'
     [two] = nodes_of("17_two_topics", "ids").values()
@@ -182,9 +169,7 @@ def test_a_subscription_is_written_as_the_jvm_writes_it() -> None:
         ("*2*cc-(?=t).*|lab", ["cc-topic", "lab"]),
     ],
 )
-def test_a_filter_takes_topics_whose_whole_names_match_as_in_java(
-    text: str, topics: list[str]
-) -> None:
+def test_a_filter_takes_topics_whose_whole_names_match_as_in_java(text: str, topics: list[str]) -> None:
     found = thread_counts("/ids/c", text.encode(), ["lab", "cc-topic", "cc-comp"])
     assert found == dict.fromkeys(topics, 2)
 

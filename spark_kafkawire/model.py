@@ -19,6 +19,15 @@ class OffsetUnit(enum.Enum):
     RECORDS = "records"
 
 
+class WireFormat(enum.Enum):
+    """How requests and replies look: a generation's own way, or that which was proposed for what came after
+    0.7, with its messages and offsets (``protocol.proposal``)."""
+
+    V07 = "0.7"
+    PROPOSAL = "proposal"
+    MODERN = "0.8+"
+
+
 class Generation(enum.Enum):
     """Which of Kafka's two families of protocols brokers speak: the one of 0.6 and 0.7, or the one
     that began with 0.8.
@@ -40,12 +49,20 @@ class Generation(enum.Enum):
         """Whether a log belongs to one broker, whose id is part of its name: until 0.7. Later ones move."""
         return _HAS_LOGS_OF_BROKERS[self]
 
+    @property
+    def wire_format(self) -> WireFormat:
+        """What its brokers speak unless they are asked for something else."""
+        return _WIRE_FORMATS[self]
+
 
 _OFFSET_UNITS: Final[Mapping[Generation, OffsetUnit]] = MappingProxyType(
     {Generation.V07: OffsetUnit.BYTES, Generation.MODERN: OffsetUnit.RECORDS}
 )
 _HAS_LOGS_OF_BROKERS: Final[Mapping[Generation, bool]] = MappingProxyType(
     {Generation.V07: True, Generation.MODERN: False}
+)
+_WIRE_FORMATS: Final[Mapping[Generation, WireFormat]] = MappingProxyType(
+    {Generation.V07: WireFormat.V07, Generation.MODERN: WireFormat.MODERN}
 )
 
 

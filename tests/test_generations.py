@@ -12,7 +12,7 @@ from typing import Final
 import pytest
 
 import spark_kafkawire
-from spark_kafkawire.model import Generation, OffsetUnit
+from spark_kafkawire.model import Generation, OffsetUnit, WireFormat
 from spark_kafkawire.protocol.dialects import DIALECTS
 
 ROOT: Final = Path(spark_kafkawire.__file__).parents[1]
@@ -45,9 +45,12 @@ def test_every_table_of_generations_has_all_of_them() -> None:
 
 
 def test_a_dialect_is_the_one_of_its_generation() -> None:
-    assert {generation: dialect.generation for generation, dialect in DIALECTS.items()} == {
+    assert {each: DIALECTS[each.wire_format].generation for each in Generation} == {
         generation: generation for generation in Generation
     }
+    assert DIALECTS.keys() == set(WireFormat)
+    # Messages, logs and offsets are those of 0.7: it is another form of what its brokers do.
+    assert DIALECTS[WireFormat.PROPOSAL].generation is Generation.V07
 
 
 def test_offsets_count_bytes_until_07_and_records_since() -> None:
@@ -55,13 +58,19 @@ def test_offsets_count_bytes_until_07_and_records_since() -> None:
     assert Generation.MODERN.offset_unit is OffsetUnit.RECORDS
 
 
+#: What holds a generation, or stands for one.
+NAMES: Final = frozenset(
+    ("generation", "_generation", "dialect", "_dialect", "DIALECT", "offset_unit", "wire_format")
+)
+
+
 def names_generation(node: ast.AST) -> bool:
     """Whether an operand is a generation or what stands for one: a dialect, or a unit of offsets."""
     match node:
-        case ast.Attribute(value=ast.Name(id="Generation" | "OffsetUnit")):
+        case ast.Attribute(value=ast.Name(id="Generation" | "OffsetUnit" | "WireFormat")):
             return True
         case ast.Name(id=name) | ast.Attribute(attr=name):
-            return name in ("generation", "_generation", "dialect", "_dialect", "DIALECT", "offset_unit")
+            return name in NAMES
         case ast.Tuple(elts=elements) | ast.Set(elts=elements) | ast.List(elts=elements):
             return any(map(names_generation, elements))
     return False
@@ -86,6 +95,7 @@ def decisions(source: str) -> Iterator[int]:
         "options.discovery.generation in (Generation.V07,)",
         "self.dialect is v07.DIALECT",
         "unit is OffsetUnit.BYTES",
+        "settings.spoken is WireFormat.PROPOSAL",
         "match unit:\n    case OffsetUnit.BYTES:\n        pass",
     ],
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from ..model import Broker, Generation
+from ..model import Broker, Generation, WireFormat
 from ..protocol.dialect import Dialect
 from ..protocol.modern.floor import NO_FLOOR, VersionFloor
 from .sasl import Sasl
@@ -30,6 +30,7 @@ class ConnectionSettings:
     """All that a connection is made with besides the broker's address. Plain data, hashable:
     connections with equal settings can stand in for each other.
 
+    ``wire_format`` is None where the generation's own is spoken.
     ``timeout_s`` bounds connecting and every later wait. ``client_id`` is what brokers log and keep
     quotas by, where requests hold it. Secrets travel to the executors, and are in no repr.
 
@@ -45,6 +46,12 @@ class ConnectionSettings:
     bootstrap_servers: tuple[Broker, ...] = ()
     floor: VersionFloor = NO_FLOOR
     assumed_release: str | None = None
+    wire_format: WireFormat | None = None
+
+    @property
+    def spoken(self) -> WireFormat:
+        """The wire format of the connection."""
+        return self.wire_format or self.generation.wire_format
 
     @property
     def dialect(self) -> Dialect:
@@ -52,4 +59,4 @@ class ConnectionSettings:
         # All messages of both generations: options hold settings where nothing is sent.
         from ..protocol.dialects import DIALECTS
 
-        return DIALECTS[self.generation]
+        return DIALECTS[self.spoken]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -39,26 +40,56 @@ class RequestHeader:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplyHeader:
-    """What comes before a reply: nothing (-1), the correlation id (0), and tagged fields (1)."""
+    """What comes before a reply: nothing (-1), the correlation id (0), and tagged fields (1).
+
+    ``api_version`` is None where replies do not tell it.
+    """
 
     correlation_id: int = wire(INT32, since=0, default=0, ignorable=True)
+    api_version: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Headers:
+    """What comes before the requests and the replies of one API in one version."""
+
+    request: Struct[Any]
+    reply: Struct[Any]
+
+
+def bare_headers(_api: Api, _version: int) -> Headers:
+    """Those of a protocol without versions and correlation ids."""
+    return Headers(codec(RequestHeader, BARE, False), codec(ReplyHeader, BARE, False))
+
+
+def kafka_headers(api: Api, version: int) -> Headers:
+    """Those of Kafka from 0.8 on."""
+    flexible = api.is_flexible(version)
+    flexible_reply = flexible and api.has_flexible_reply_header
+    return Headers(
+        codec(RequestHeader, 2 if flexible else 1, flexible),
+        codec(ReplyHeader, 1 if flexible_reply else 0, flexible_reply),
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """What a generation speaks on the wire: its requests, and how they are framed.
+    """What is spoken on the wire with brokers of a generation: requests, and how they are framed.
 
-    ``correlates`` tells whether replies carry the id of their request; where they do not,
-    requests and replies have no version either. Replies come in the order of the requests in
-    both. Frames::
+    ``correlates`` tells whether replies carry the id of their request; replies come in the order of the
+    requests where they do not, and where they do. ``negotiates`` tells whether brokers are asked for the
+    versions that they know. ``headers`` are those of an API in a version; all of an API hold the version at
+    the same place. Frames::
 
-        length int32 | RequestHeader | request
-        length int32 | ReplyHeader | reply
+        length int32 | Headers.request | request
+        length int32 | Headers.reply | reply
     """
 
     generation: Generation
     correlates: bool
+    negotiates: bool
     apis: tuple[Api, ...]
+    headers: Callable[[Api, int], Headers]
 
     def api_of(self, request: object) -> Api:
         """The API that a request message belongs to."""
@@ -72,11 +103,12 @@ class Dialect:
         Raises ``UnsupportedVersionError`` (fatal) where the version cannot carry the request.
         """
         api = self.api_of(request)
-        header = RequestHeader(
+        codec = self.headers(api, version).request
+        header = codec.message(
             api_key=api.key, api_version=version, correlation_id=correlation_id, client_id=client_id
         )
         out: list[Buffer] = []
-        self._request_header(api.is_flexible(version)).write(header, out)
+        codec.write(header, out)
         api.request_codec(version).write(request, out)
         return _framed(out)
 
@@ -88,28 +120,36 @@ class Dialect:
         api, header, pos = self.read_request_header(body)
         return api, api.request_codec(header.api_version).read(body, pos)[0]
 
-    def read_request_header(self, body: memoryview) -> tuple[Api, RequestHeader, int]:
+    def read_request_header(self, body: memoryview) -> tuple[Api, Any, int]:
         """The API and header of the request in a frame's body, and where the request begins."""
-        key, pos = INT16.read(body, 0)
+        key, _ = INT16.read(body, 0)
         api = next((api for api in self.apis if api.key == key), None)
         if api is None:
             raise ProtocolError(f"unknown request type {key}")
-        version = INT16.read(body, pos)[0] if self.correlates else 0
+        oldest = self.headers(api, api.versions.min).request
+        header, pos = oldest.read(body, 0)
+        version = header.api_version
         if version not in api.versions:
             raise ProtocolError(f"unknown version {version} of {api.name}; known are {api.versions}")
-        header, pos = self._request_header(api.is_flexible(version)).read(body, 0)
+        codec = self.headers(api, version).request
+        if codec is not oldest:
+            header, pos = codec.read(body, 0)
         return api, header, pos
 
     def read_reply(self, api: Api, body: memoryview, version: int = 0, correlation_id: int = 0) -> Any:
         """The reply in a frame's body.
 
-        Raises ``ProtocolError`` where the body is too short, answers another request, or, without
-        correlation ids to tell by, holds more than the reply.
+        Raises ``ProtocolError`` where the body is too short, answers another request, or, unless brokers
+        may know more than is read here, holds more than the reply.
         """
-        header, pos = self._reply_header(api, version).read(body, 0)
+        header, pos = self.headers(api, version).reply.read(body, 0)
         if self.correlates and header.correlation_id != correlation_id:
             raise ProtocolError(
                 f"{api.name} request {correlation_id} got the reply to request {header.correlation_id}"
+            )
+        if header.api_version not in (None, version):
+            raise ProtocolError(
+                f"{api.name} request of version {version} got a reply of version {header.api_version}"
             )
         refusal = api.read_refusal(body[pos:])
         if refusal is not None:
@@ -117,27 +157,17 @@ class Dialect:
         reply, end = api.reply_codec(version).read(body, pos)
         # Kafka's own clients ignore what follows, and librdkafka's mock cluster (2.16) ends a
         # flexible Metadata reply with a byte too many.
-        if end != len(body) and not self.correlates:
+        if end != len(body) and not self.negotiates:
             raise ProtocolError(f"{api.name} reply of {len(body)} bytes ends after {end}")
         return reply
 
     def write_reply(self, api: Api, reply: object, version: int = 0, correlation_id: int = 0) -> list[Buffer]:
         """The reply's frame, as buffers to send one after the other."""
+        codec = self.headers(api, version).reply
         out: list[Buffer] = []
-        self._reply_header(api, version).write(ReplyHeader(correlation_id=correlation_id), out)
+        codec.write(codec.message(correlation_id=correlation_id, api_version=version), out)
         api.reply_codec(version).write(reply, out)
         return _framed(out)
-
-    def _request_header(self, flexible: bool) -> Struct[RequestHeader]:
-        if not self.correlates:
-            return codec(RequestHeader, BARE, False)
-        return codec(RequestHeader, 2 if flexible else 1, flexible)
-
-    def _reply_header(self, api: Api, version: int) -> Struct[ReplyHeader]:
-        if not self.correlates:
-            return codec(ReplyHeader, BARE, False)
-        flexible = api.is_flexible(version) and api.has_flexible_reply_header
-        return codec(ReplyHeader, 1 if flexible else 0, flexible)
 
 
 def _framed(parts: list[Buffer]) -> list[Buffer]:

@@ -1,4 +1,4 @@
-"""The protocol of each generation."""
+"""The protocol of each wire format."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
-from ..model import Generation
-from . import v07
+from ..model import WireFormat
+from . import proposal, v07
 from .dialect import Dialect
 from .modern.dialect import DIALECT
 
-DIALECTS: Final[Mapping[Generation, Dialect]] = MappingProxyType(
-    {dialect.generation: dialect for dialect in (v07.DIALECT, DIALECT)}
+DIALECTS: Final[Mapping[WireFormat, Dialect]] = MappingProxyType(
+    {WireFormat.V07: v07.DIALECT, WireFormat.PROPOSAL: proposal.DIALECT, WireFormat.MODERN: DIALECT}
 )

@@ -16,7 +16,7 @@ from spark_kafkawire.cluster.modern.create_topics import create_topics
 from spark_kafkawire.cluster.modern.metadata import Metadata
 from spark_kafkawire.cluster.modern.transactions import Transactions
 from spark_kafkawire.jobs.offsets.survey import Surveyed
-from spark_kafkawire.model import Generation, TopicPartition
+from spark_kafkawire.model import Generation, TopicPartition, WireFormat
 from spark_kafkawire.net.pool import POOL
 from spark_kafkawire.options import ReadOptions
 from spark_kafkawire.protocol import modern, v07
@@ -116,6 +116,13 @@ class Exchange:
     generation: Generation = Generation.MODERN
     #: Last versions that it asks, where it does not ask all.
     most: Mapping[int, int] = field(default_factory=dict)
+    #: None for the generation's own.
+    proposed: WireFormat | None = None
+
+    @property
+    def wire_format(self) -> WireFormat:
+        """What the APIs that are lied about are of."""
+        return self.proposed or self.generation.wire_format
 
     def serving(self, liar: Liar, api: Api, version: int) -> AbstractContextManager[Any]:
         """A broker of the generation, that speaks one version of an API only, and its liar."""

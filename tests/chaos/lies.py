@@ -424,8 +424,8 @@ class Lie:
         """What goes out in place of an honest reply; None where it has no such part, or says the same."""
         parts: list[Any] = []
         codec = self.api.reply_codec(self.version)
-        header = DIALECTS[self.exchange.generation]._reply_header(self.api, self.version)
-        header.write(header.message(correlation_id=honest.correlation_id), parts)
+        header = DIALECTS[self.exchange.wire_format].headers(self.api, self.version).reply
+        header.write(header.message(correlation_id=honest.correlation_id, api_version=self.version), parts)
         if not self.path:
             write(codec, honest.message, parts)
             return _FRAMES[self.kind](_framed(parts))

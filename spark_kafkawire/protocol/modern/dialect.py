@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from ...model import Generation
-from ..dialect import Dialect
+from ..dialect import Dialect, kafka_headers
 from .add_to_txn import ADD_OFFSETS_TO_TXN, ADD_PARTITIONS_TO_TXN
 from .api_versions import API_VERSIONS
 from .consumer_group_describe import CONSUMER_GROUP_DESCRIBE
@@ -57,6 +57,7 @@ __all__ = [
 DIALECT: Final = Dialect(
     generation=Generation.MODERN,
     correlates=True,
+    negotiates=True,
     apis=(
         PRODUCE,
         FETCH,
@@ -81,4 +82,5 @@ DIALECT: Final = Dialect(
         LIST_TRANSACTIONS,
         CONSUMER_GROUP_DESCRIBE,
     ),
+    headers=kafka_headers,
 )

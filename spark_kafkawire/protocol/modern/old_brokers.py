@@ -35,7 +35,7 @@ from typing import Final
 
 from ...model import Generation
 from ..api import VERSION_MAX, Api, VersionRange
-from ..dialect import Dialect
+from ..dialect import Dialect, kafka_headers
 from ..primitives import INT32
 from ..replies import Faults
 from ..schema import wire
@@ -118,6 +118,7 @@ GROUPS_OF_NOTHING: Final = DescribeGroupsRequest(groups=())
 ASKING: Final = Dialect(
     generation=Generation.MODERN,
     correlates=True,
+    negotiates=True,
     apis=(
         replace(API_VERSIONS, may_be_passed_over=True),
         replace(DESCRIBE_GROUPS, versions=VersionRange(0, 0), reply_bytes_max=small_reply_bytes_max),
@@ -133,4 +134,5 @@ ASKING: Final = Dialect(
             faults=_fetch_faults,
         ),
     ),
+    headers=kafka_headers,
 )

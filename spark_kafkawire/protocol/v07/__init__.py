@@ -16,7 +16,7 @@ from typing import Final
 
 from ...model import Generation
 from ..api import Api
-from ..dialect import Dialect
+from ..dialect import Dialect, bare_headers
 from ..primitives import BYTES, INT16, INT32, INT64, Array, Buffer, String
 from ..replies import Faults, below, nothing_to_compare
 from ..schema import Struct, wire
@@ -153,5 +153,7 @@ OFFSETS: Final = Api(
 DIALECT: Final = Dialect(
     generation=Generation.V07,
     correlates=False,
+    negotiates=False,
     apis=(PRODUCE, FETCH, MULTIFETCH, MULTIPRODUCE, OFFSETS),
+    headers=bare_headers,
 )

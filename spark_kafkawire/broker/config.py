@@ -7,7 +7,7 @@ Each field is declared with its property name and how its text is read. Sizes ar
 Source: 0.7.2 server/KafkaConfig.scala, utils/ZKConfig.scala. What differs on purpose: ``hostname``
 is loopback unless told otherwise, ZooKeeper is used only where ``zk.connect`` names it, socket
 buffers are the kernel's own, and ``topic.log.retention.size`` is unknown (no 0.7.2 broker starts
-with it: ClassCastException).
+with it: ClassCastException). ``wire.format`` is not of 0.7.2: what is spoken besides 0.7.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from ..errors import OptionError, quoted
+from ..model import WireFormat
 
 INT_MAX: Final = (1 << 31) - 1
 LONG_MAX: Final = (1 << 63) - 1
@@ -60,6 +61,15 @@ def _connect_string(text: str) -> str:
     return text
 
 
+def _wire_formats(text: str) -> frozenset[WireFormat]:
+    """``0.7,proposal``: OFFSETS is of 0.7 alone, so that is always one of them."""
+    names = [name.strip() for name in text.split(",")]
+    known = {each.value: each for each in (WireFormat.V07, WireFormat.PROPOSAL)}
+    if names[0] != WireFormat.V07.value or len(set(names)) != len(names) or not set(names) <= known.keys():
+        raise ValueError("must be 0.7 or 0.7,proposal")
+    return frozenset(known[name] for name in names)
+
+
 def _per_topic(low: int) -> Callable[[str], Counts]:
     """``topic:number,topic:number``."""
 
@@ -89,6 +99,10 @@ class BrokerConfig:
     port: int = _property("port", _integer(0, 65535), 6667)
     socket_send_buffer: int | None = _property("socket.send.buffer", _integer(1, INT_MAX), None)
     socket_receive_buffer: int | None = _property("socket.receive.buffer", _integer(1, INT_MAX), None)
+    #: What clients may speak, all on the one port.
+    wire_formats: frozenset[WireFormat] = _property(
+        "wire.format", _wire_formats, frozenset((WireFormat.V07,))
+    )
     max_socket_request_bytes: int = _property("max.socket.request.bytes", _integer(1, INT_MAX), 100 << 20)
 
     num_partitions: int = _property("num.partitions", _integer(1, INT_MAX), 1)

@@ -13,10 +13,12 @@ import random
 import struct
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from ..errors import BrokerError, KafkaWireError, log_of, quoted
 from ..protocol import v07
+from ..protocol.api import Api
+from ..protocol.dialect import Dialect
 from ..protocol.primitives import Buffer
 from ..protocol.v07.error_codes import ErrorCode
 from .config import BrokerConfig
@@ -44,9 +46,34 @@ class Answer:
 SILENCE: Final = Answer()
 CLOSE: Final = Answer(close=True)
 
+#: Whether somebody still waits for the answer.
+IsAwaited = Callable[[], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A request, and what carries it out and answers it. ``answer`` raises nothing."""
+
+    api: Api
+    request: Any
+    answer: Callable[[IsAwaited], Answer]
+
+
+class Speaker(Protocol):
+    """One of the formats that a broker speaks, all on one port."""
+
+    @property
+    def dialect(self) -> Dialect:
+        """Its requests; no two formats of a broker have one with the same id."""
+
+    def read(self, body: memoryview) -> Call:
+        """The call in a request's frame. Raises ``ProtocolError``."""
+
 
 class Handlers:
-    """Answers requests from the logs of one broker."""
+    """Answers requests of 0.7 from the logs of one broker."""
+
+    dialect = v07.DIALECT
 
     def __init__(
         self, config: BrokerConfig, logs: LogDirectory, *, draw: Callable[[int], int] = random.randrange
@@ -62,8 +89,12 @@ class Handlers:
             v07.OffsetsRequest: self._offsets,
         }
 
-    def answer(self, request: object) -> Answer:
-        """The answer to one request of the 0.7 dialect. Raises nothing."""
+    def read(self, body: memoryview) -> Call:
+        """The call in a request's frame. Raises ``ProtocolError``."""
+        api, request = self.dialect.read_request(body)
+        return Call(api, request, lambda _: self._answer(request))
+
+    def _answer(self, request: object) -> Answer:
         try:
             return self._handlers[type(request)](request)
         except (KafkaWireError, OSError) as error:

@@ -9,6 +9,7 @@ Source: 0.7.2 log/Log.scala, message/FileMessageSet.scala, and recordings.
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from bisect import bisect_right
@@ -39,6 +40,11 @@ class FileSlice:
     pos: int
     size: int
 
+    def content(self) -> bytes:
+        """The bytes, or fewer where the file is shorter. Raises ``OSError``."""
+        with open(self.path, "rb", buffering=0) as file:
+            return os.pread(file.fileno(), self.size, self.pos)
+
 
 @dataclass(frozen=True, slots=True)
 class LogLimits:
@@ -50,14 +56,24 @@ class LogLimits:
 
 
 class Log:
-    """Segments that are appended to, read, and deleted from their old end. Safe for many threads."""
+    """Segments that are appended to, read, and deleted from their old end. Safe for many threads.
+
+    ``on_visible`` is called when there is more to read.
+    """
 
     def __init__(
-        self, folder: Path, limits: LogLimits, *, recover: bool, clock_ms: Callable[[], int] = now_ms
+        self,
+        folder: Path,
+        limits: LogLimits,
+        *,
+        recover: bool,
+        clock_ms: Callable[[], int] = now_ms,
+        on_visible: Callable[[], None] = lambda: None,
     ) -> None:
         self._folder = folder
         self._limits = limits
         self._clock_ms = clock_ms
+        self._on_visible = on_visible
         self._lock = threading.Lock()
         self._unflushed_count = 0
         self.flushed_ms = clock_ms()
@@ -74,19 +90,27 @@ class Log:
         """The segments, oldest first; there is at least one."""
         return self._segments
 
-    def append(self, message_set: Buffer, count: int) -> None:
-        """Append whole messages, ``count`` of them when compressed ones are unpacked.
+    @property
+    def visible_stop_offset(self) -> int:
+        """The end of the log to its readers."""
+        return self._segments[-1].visible_stop_offset
 
-        A segment that has become too large or too old is closed *before* the append.
+    def append(self, message_set: Buffer, count: int, *, flush: bool = False) -> int:
+        """Append whole messages, ``count`` of them when compressed ones are unpacked; their offset.
+
+        A segment that has become too large or too old is closed *before* the append. ``flush`` makes them
+        visible whatever the interval of flushes is.
         """
         with self._lock:
             self._roll_if_due()
             last = self._segments[-1]
+            offset = last.start_offset + last.size
             if len(message_set):
                 last.append(message_set, self._clock_ms())
             self._unflushed_count += count
-            if self._unflushed_count >= self._limits.flush_interval:
+            if flush or self._unflushed_count >= self._limits.flush_interval:
                 self._flush()
+        return offset
 
     def read(self, offset: int, max_bytes: int) -> FileSlice | None:
         """The bytes from ``offset`` on: ``max_bytes``, or up to the end of what is visible in
@@ -159,9 +183,12 @@ class Log:
 
     def _flush(self) -> None:
         last = self._segments[-1]
+        has_more = last.size > last.visible_size
         last.visible_size = last.size
         self._unflushed_count = 0
         self.flushed_ms = self._clock_ms()
+        if has_more:
+            self._on_visible()
 
     def _roll_if_due(self) -> None:
         last, limits = self._segments[-1], self._limits

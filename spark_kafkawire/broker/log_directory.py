@@ -13,6 +13,7 @@ from typing import Final
 
 from ..errors import BrokerError, CorruptDataError, OptionError, log_of, shown
 from ..protocol.v07.error_codes import ErrorCode
+from .arrivals import Arrivals
 from .config import BrokerConfig
 from .log import Log, LogLimits, now_ms
 from .segments import Segment
@@ -49,6 +50,8 @@ class LogDirectory:
         self._clock_ms = clock_ms
         self._lock = threading.Lock()
         self._logs: dict[str, dict[int, Log]] = {}
+        #: Counts when there is more to read, of whichever log.
+        self.arrivals = Arrivals()
         #: Called with the name of each topic that gets its first log.
         self.on_new_topic: Callable[[str], None] = lambda _topic: None
         try:
@@ -137,7 +140,7 @@ class LogDirectory:
             segment_age_max_ms=config.segment_age_max_ms(topic),
             flush_interval=config.log_flush_interval,
         )
-        return Log(folder, limits, recover=recover, clock_ms=self._clock_ms)
+        return Log(folder, limits, recover=recover, clock_ms=self._clock_ms, on_visible=self.arrivals.notify)
 
     def _all(self) -> list[tuple[str, Log]]:
         return [(topic, log) for topic, logs in self._logs.items() for log in logs.values()]

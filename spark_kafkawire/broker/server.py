@@ -9,17 +9,19 @@ import contextlib
 import selectors
 import socket
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 from ..errors import log_of
+from ..model import WireFormat
 from .config import BrokerConfig
 from .faults import Fault, FaultScript
-from .handlers import Handlers
+from .handlers import Handlers, Speaker
 from .housekeeping import Housekeeping
 from .listener import listen
 from .log import now_ms
 from .log_directory import LogDirectory
+from .proposal import ProposalHandlers
 from .registry import Registry
 from .serving import Serving
 
@@ -27,6 +29,11 @@ LOGGER: Final = log_of(__name__)
 
 #: How long ``stop`` waits for each thread; closed sockets end them within milliseconds.
 STOP_TIMEOUT_S: Final = 10.0
+#: What answers requests of each wire format that brokers of 0.7 may speak.
+_SPEAKERS: Final[Mapping[WireFormat, Callable[[BrokerConfig, LogDirectory], Speaker]]] = {
+    WireFormat.V07: Handlers,
+    WireFormat.PROPOSAL: ProposalHandlers,
+}
 
 
 class BrokerServer:
@@ -75,8 +82,8 @@ class BrokerServer:
         with contextlib.ExitStack() as undo:
             self._listener = undo.enter_context(_listen(self.config))
             self._logs = LogDirectory(self.config, clock_ms=self._clock_ms)
-            handlers = Handlers(self.config, self._logs)
-            self._serving = Serving(handlers, self._faults, self.config.max_socket_request_bytes)
+            speakers = [_SPEAKERS[each](self.config, self._logs) for each in self.config.wire_formats]
+            self._serving = Serving(speakers, self._faults, self.config.max_socket_request_bytes)
             self._registry = Registry(self.config, self.port) if self.config.zookeeper else None
             if self._registry:
                 self._logs.on_new_topic = self._registry.add_topic
@@ -116,6 +123,7 @@ class BrokerServer:
             # Ends a receive or a send that another thread is in; a close would not.
             with contextlib.suppress(OSError):
                 connection.shutdown(socket.SHUT_RDWR)
+        self._logs.arrivals.notify()  # who waits for messages looks whether somebody waits for them
         for thread in connections.values():
             thread.join(STOP_TIMEOUT_S)
 

@@ -1,5 +1,6 @@
 """Serve one connection: requests come in, answers go out, in order, until one side ends it.
 
+A request's first two bytes are its id, which tells the broker's wire formats apart: no id is of two of them.
 FETCH replies go from file to socket by ``sendfile``: no message is looked at.
 """
 
@@ -8,14 +9,14 @@ from __future__ import annotations
 import contextlib
 import os
 import socket
+from collections.abc import Iterable
 from typing import Final
 
 from ..errors import ProtocolError, log_of
-from ..protocol import v07
 from ..protocol.buffers import Buffers
-from ..protocol.primitives import read_int32
+from ..protocol.primitives import INT16, read_int32
 from .faults import CONNECT, Fault, FaultKind, FaultScript, Then
-from .handlers import CLOSE, Answer, Handlers
+from .handlers import CLOSE, Answer, Call, Speaker
 from .log import FileSlice
 
 LOGGER: Final = log_of(__name__)
@@ -31,8 +32,10 @@ _MORE_FOLLOWS: Final[int] = getattr(socket, "MSG_MORE", 0)
 class Serving:
     """What all connections of a broker share. ``run`` is called by a thread per connection."""
 
-    def __init__(self, handlers: Handlers, faults: FaultScript, request_bytes_max: int) -> None:
-        self._handlers = handlers
+    def __init__(self, speakers: Iterable[Speaker], faults: FaultScript, request_bytes_max: int) -> None:
+        speakers = tuple(speakers)
+        self._speakers = {api.key: speaker for speaker in speakers for api in speaker.dialect.apis}
+        assert len(self._speakers) == sum(len(speaker.dialect.apis) for speaker in speakers)
         self._faults = faults
         self._request_bytes_max = request_bytes_max
 
@@ -64,29 +67,45 @@ class Serving:
     def _answer(self, connection: socket.socket, body: memoryview) -> bool:
         """Carry out one request and answer it; whether the connection goes on."""
         try:
-            api, request = v07.DIALECT.read_request(body)
+            call = self._read(body)
         except ProtocolError as error:
             LOGGER.warning("request refused: %s", error)
             return False
-        if fault := self._faults.take(api.name):
-            return self._misbehave(connection, fault, request)
-        answer = self._handlers.answer(request)
+        if fault := self._faults.take(call.api.name):
+            return self._misbehave(connection, fault, call)
+        answer = call.answer(lambda: _is_open(connection))
         try:
             _send(connection, answer)
         except FileNotFoundError:
             # Retention deleted the segment since it was looked up: look again.
-            answer = self._handlers.answer(request)
+            answer = call.answer(lambda: _is_open(connection))
             _send(connection, answer)
         return not answer.close
 
-    def _misbehave(self, connection: socket.socket, fault: Fault, request: object) -> bool:
-        answer = CLOSE if fault.kind is FaultKind.DROP else self._handlers.answer(request)
+    def _read(self, body: memoryview) -> Call:
+        key, _ = INT16.read(body, 0)
+        if key not in self._speakers:
+            raise ProtocolError(f"unknown request type {key}")
+        return self._speakers[key].read(body)
+
+    def _misbehave(self, connection: socket.socket, fault: Fault, call: Call) -> bool:
+        answer = CLOSE if fault.kind is FaultKind.DROP else call.answer(lambda: _is_open(connection))
         data, then = fault.spoil(_joined(answer))
         connection.sendall(data)
         if then is Then.STALL:
             while connection.recv(READ_BYTES):
                 pass
         return then is Then.GO_ON
+
+
+def _is_open(connection: socket.socket) -> bool:
+    """Whether the peer has not said that it ends, and this side has not ended it either."""
+    try:
+        return bool(connection.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT))
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
 
 
 def _receive_all(connection: socket.socket, view: memoryview) -> bool:
@@ -128,9 +147,7 @@ def _joined(answer: Answer) -> bytes:
     frame = b""
     for part in answer.parts:
         if isinstance(part, FileSlice):
-            with open(part.path, "rb") as file:
-                file.seek(part.pos)
-                frame += file.read(part.size)
+            frame += part.content()
         else:
             frame += part
     return frame

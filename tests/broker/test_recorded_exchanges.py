@@ -16,10 +16,13 @@ EXCHANGES: Final = tuple(
 )
 
 
-@pytest.fixture(scope="module")
-def replayed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, list[str]]]:
-    """What differed in each exchange; all were replayed in order, as each builds on earlier ones."""
-    with recorded_brokers.running(tmp_path_factory.mktemp("recorded")) as brokers:
+@pytest.fixture(scope="module", params=["0.7", "0.7,proposal"])
+def replayed(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[dict[str, list[str]]]:
+    """What differed in each exchange; all were replayed in order, as each builds on earlier ones. Brokers
+    that speak another format besides are the same to who speaks 0.7."""
+    with recorded_brokers.running(tmp_path_factory.mktemp("recorded"), request.param) as brokers:
         yield {
             exchange.name: replay.differences(
                 exchange, brokers[exchange.broker_id].port, brokers[exchange.broker_id].logs.flush_all

@@ -47,8 +47,8 @@ _LIMITED: Final = {
 
 
 @contextlib.contextmanager
-def running(folder: Path) -> Iterator[list[BrokerServer]]:
-    """Brokers 0, 1 and 2, with their logs in ``folder``."""
+def running(folder: Path, wire_format: str = "0.7") -> Iterator[list[BrokerServer]]:
+    """Brokers 0, 1 and 2, with their logs in ``folder``; ``wire_format`` is what else they speak."""
     started_ns = time.monotonic_ns()
 
     def clock_ms() -> int:
@@ -61,7 +61,13 @@ def running(folder: Path) -> Iterator[list[BrokerServer]]:
             if broker_id == 0:
                 golden.copy_segments(log_dir, "runB-broker0/lab-fetch-0", "runB-broker0/lab-segs-0")
             config = BrokerConfig.from_properties(
-                {"brokerid": str(broker_id), "port": "0", "log.dir": str(log_dir), **properties}
+                {
+                    "brokerid": str(broker_id),
+                    "port": "0",
+                    "log.dir": str(log_dir),
+                    "wire.format": wire_format,
+                    **properties,
+                }
             )
             brokers.append(stack.enter_context(BrokerServer(config, clock_ms=clock_ms)))
         segments = sorted((folder / "broker0" / "lab-segs-0").iterdir())

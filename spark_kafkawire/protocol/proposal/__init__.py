@@ -12,38 +12,35 @@ ids of requests         The document has none. 700 and 701: 0.7 has 0 to 4, and 
                         know. So the first two bytes of a request tell 0.7 and the proposal apart on one port.
 order of header fields  The table of common fields has the version before the correlation id, FetchRequest
                         itself behind it. It is written so in each request's own record, which says more.
-offsets of a fetch      Written as int32. They are int64 here: the responses' are, and logs are longer than
-                        2 GiB.
-size of a fetch         The document has none, where 0.7 has one for each partition. A response holds up to
+offsets of a fetch      Written as int32. They are int64 here: so are the responses', and logs exceed 2 GiB.
+size of a fetch         The document has none, 0.7 one for each partition. A response holds up to
                         ``FETCH_BYTES_MAX`` bytes of messages, which its partitions share: who receives it
                         must know before how long it may be. As in 0.7 a set may be cut anywhere.
-message_set             "The existing format", and how long it is stands nowhere. An int32 before it says so,
-                        as in 0.7's PRODUCE: without one no list of sets can be read.
+message_set             "The existing format", of no said length: an int32 before it, as in 0.7's PRODUCE.
 errors of a fetch       Only the request as a whole has one. Where a partition is at fault the response holds
                         that partition alone, without bytes; where none is, it holds none.
 errors of a produce     An error of the request, and a list of one for each set, "or all -1 if none": so -1
-                        is no error in the list, while 0 is none of a request, as in 0.7. A set at fault hides
-                        no other one: the others are appended. ``error`` is that of the whole request only.
+                        is no error in the list, while 0 is none of a request, as in 0.7. Sets without one are
+                        appended whatever becomes of others.
 numbers of errors       See ``error_codes``.
 offset of a produce     The first byte of the set in its log, -1 for a set that was not appended. The message
                         at an offset that was told can be fetched: who acknowledges has flushed.
-required_acks           0 is "the current async behavior", so nothing is answered at all. 1 is the broker
-                        itself. More than it has replicas is an error before anything is appended, and so is
-                        less than 0: to wait for ``ack_timeout`` in vain would help nobody.
+required_acks           0 is "the current async behavior": nothing is answered. 1 is the broker itself. More
+                        than it has replicas, or less than 0, is an error before anything is appended: to
+                        wait for ``ack_timeout`` in vain would help nobody.
 max_wait, min_bytes     ``min_size`` in the table above them. Errors do not wait; a broker may wait less than
                         it is asked to.
-order of responses      That of the requests of a connection. The correlation id would allow any order, but
-                        one that cannot be foreseen gains nothing for a client that has two connections.
+order of responses      That of the requests of a connection. Correlation ids would allow any; a client that
+                        wants to go on beside a long poll opens another connection.
 client_id               "Optional", and a string cannot be null there: an empty one is none.
 random partition        0.7 draws one for -1. Here it is refused: the response could not say which.
-lists of a fetch        Two for each topic, partitions and offsets: of one length, else the request is none.
-other requests          MULTIFETCH and MULTIPRODUCE are gone, OFFSETS stays what it is in 0.7.
+lists of a fetch        Partitions and offsets are of one length, else the request is none.
 ======================  ======================================================================================
 
-``[]`` is an int16 count and the elements, a string an int16 length and UTF-8. Message sets of one response or
-request are at most 32,767, in however many topics, for a ProduceResponse lists them all.
+``[]`` is an int16 count and the elements, a string an int16 length and UTF-8. A request has 32,767 message
+sets at most (``SET_COUNT_MAX``), of however many topics, for a ProduceResponse lists them all.
 
-Source: "New Wire Format Proposal", wiki of Apache Kafka, 2012.
+OFFSETS stays what it is in 0.7. Source: "New Wire Format Proposal", wiki of Apache Kafka, 2012.
 """
 
 from __future__ import annotations
@@ -58,6 +55,7 @@ from ..primitives import BYTES, INT8, INT16, INT32, INT64, Array, Buffer, String
 from ..replies import Faults, below, named, unlike
 from ..schema import Struct, codec, wire
 from .error_codes import ErrorCode, is_appended
+from .primitives import TopicArray
 
 #: ``required_acks``: the broker does not answer.
 ACKS_NONE: Final = 0
@@ -69,10 +67,6 @@ NO_REPLICA: Final = -1
 NO_OFFSET: Final = -1
 #: Bytes of messages in one FetchResponse: as many as a read takes from 0.7 at once.
 FETCH_BYTES_MAX: Final = 4 << 20
-#: Message sets in one request: a ProduceResponse has one list of them, counted by an int16.
-SET_COUNT_MAX: Final = 32_767
-#: Longest FetchRequest, bytes: SET_COUNT_MAX partitions, and as much again for names of topics.
-FETCH_REQUEST_BYTES_MAX: Final = 1 << 20
 
 _STRING: Final = String(errors="replace")
 
@@ -120,6 +114,11 @@ class TopicData:
     topic: str = wire(_STRING)
     partition_data: tuple[PartitionData, ...] = wire(Array(Struct(PartitionData), count=INT16))
 
+    @property
+    def set_count(self) -> int:
+        """How many message sets it holds."""
+        return len(self.partition_data)
+
 
 @dataclass(frozen=True, slots=True)
 class ProduceRequest:
@@ -127,12 +126,12 @@ class ProduceRequest:
 
     required_acks: int = wire(INT8)
     ack_timeout_ms: int = wire(INT32)
-    data: tuple[TopicData, ...] = wire(Array(Struct(TopicData), count=INT16))
+    data: tuple[TopicData, ...] = wire(TopicArray(Struct(TopicData)))
 
     @property
     def set_count(self) -> int:
         """How many message sets it holds."""
-        return sum(len(topic.partition_data) for topic in self.data)
+        return sum(topic.set_count for topic in self.data)
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,6 +151,11 @@ class OffsetData:
     partitions: tuple[int, ...] = wire(Array(INT32, count=INT16))
     offsets: tuple[int, ...] = wire(Array(INT64, count=INT16))
 
+    @property
+    def set_count(self) -> int:
+        """How many message sets it asks for."""
+        return len(self.partitions)
+
 
 @dataclass(frozen=True, slots=True)
 class FetchRequest:
@@ -160,7 +164,7 @@ class FetchRequest:
     replica_id: int = wire(INT32)
     max_wait_ms: int = wire(INT32)
     min_bytes: int = wire(INT32)
-    topic_offsets: tuple[OffsetData, ...] = wire(Array(Struct(OffsetData), count=INT16))
+    topic_offsets: tuple[OffsetData, ...] = wire(TopicArray(Struct(OffsetData)))
 
     @property
     def partitions(self) -> list[tuple[str, int]]:
@@ -173,7 +177,7 @@ class FetchReply:
     """The bytes of each partition, in the order of the request; with an error the one that it is about."""
 
     error_code: int = wire(INT16)
-    data: tuple[TopicData, ...] = wire(Array(Struct(TopicData), count=INT16))
+    data: tuple[TopicData, ...] = wire(TopicArray(Struct(TopicData)))
 
     @property
     def partitions(self) -> list[tuple[str, int]]:

@@ -81,7 +81,8 @@ def fetched(body: bytes) -> tuple[int, Topics]:
     """Error and data of a FetchResponse."""
     correlation_id, version, error, count = struct.unpack_from(">ihhh", body)
     assert (correlation_id, version) == (8, 0)
-    pos, topics = 10, {}
+    pos = 10
+    topics: Topics = {}
     for _ in range(count):
         (size,) = struct.unpack_from(">h", body, pos)
         topic = body[pos + 2 : pos + 2 + size].decode()

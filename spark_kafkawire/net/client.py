@@ -126,7 +126,7 @@ class Client:
 
     def _explained(self, error: KafkaWireError) -> KafkaWireError:
         """A listener that wants a login tells its versions to everybody, and closes on what follows."""
-        suspect = self.settings.dialect.correlates and self.settings.security.sasl is None
+        suspect = self.settings.dialect.negotiates and self.settings.security.sasl is None
         if suspect and not self._has_answered and isinstance(error, ConnectionLost):
             return ConnectionLost(f"{error}; does this port want a login (kafka.security.protocol=SASL_…)?")
         return error

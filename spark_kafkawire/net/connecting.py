@@ -17,7 +17,8 @@ Older versions are spoken on those two proofs (``protocol.modern.old_brokers``) 
 each connection is proven anew, and what is known of the cluster must agree (``known_versions``). All else is
 an error that may be tried again.
 
-Everything happens before one deadline. A dialect without versions is ready at once.
+Everything happens before one deadline. A dialect without versions is ready at once, that of the proposal once
+it was answered in (``proposal``).
 """
 
 from __future__ import annotations
@@ -25,12 +26,12 @@ from __future__ import annotations
 import functools
 import importlib.metadata
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Final
 
 from ..errors import ConnectionLost, KafkaWireError, RequestTimedOut
-from ..model import Broker
+from ..model import Broker, WireFormat
 from ..protocol.connection import Connection, Reply
 from ..protocol.modern.api_versions import ApiVersionsRequest, offered
 from ..protocol.modern.error_codes import ErrorCode, broker_error
@@ -44,6 +45,7 @@ from ..protocol.modern.old_brokers import (
 from ..protocol.versions import BrokerVersions
 from .channel import Channel
 from .known_versions import KNOWN
+from .proposal import answered_in_proposal
 from .sasl import log_in
 from .settings import ConnectionSettings
 from .tls import TlsTransport
@@ -66,8 +68,10 @@ def open_channel(broker: Broker, settings: ConnectionSettings, deadline: Deadlin
     Raises ``ConnectFailed`` or another ``TransportError`` (retriable), ``AuthenticationError``,
     ``ProtocolError``, ``BrokerError`` (fatal).
     """
-    if not settings.dialect.correlates:
-        return _open(broker, settings, deadline)
+    return _OPENING[settings.spoken](broker, settings, deadline)
+
+
+def _open_modern(broker: Broker, settings: ConnectionSettings, deadline: Deadline) -> Channel:
     channel = _negotiated(broker, settings, deadline)
     if settings.security.sasl is not None:
         with _closed_on_error(channel):
@@ -146,8 +150,20 @@ def _open(broker: Broker, settings: ConnectionSettings, deadline: Deadline) -> C
     transport = Transport.connect(broker, deadline)
     if settings.security.tls is not None:
         transport = TlsTransport.over(transport, settings.security.tls, broker.host, deadline)
-    dialect = ASKING if settings.dialect.correlates else settings.dialect
+    dialect = ASKING if settings.dialect.negotiates else settings.dialect
     return Channel(Connection(dialect, settings.client_id), transport)
+
+
+def _open_proposed(broker: Broker, settings: ConnectionSettings, deadline: Deadline) -> Channel:
+    return answered_in_proposal(lambda asked: _open(broker, asked, deadline), settings, deadline)
+
+
+#: How connections of each wire format begin.
+_OPENING: Final[Mapping[WireFormat, Callable[[Broker, ConnectionSettings, Deadline], Channel]]] = {
+    WireFormat.V07: _open,
+    WireFormat.PROPOSAL: _open_proposed,
+    WireFormat.MODERN: _open_modern,
+}
 
 
 @contextmanager

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from ..model import Broker, Generation, TopicPartition
+from ..model import Broker, Generation, TopicPartition, WireFormat
 from ..net.retry import RetryPolicy
 from ..net.settings import ConnectionSettings
 from ..protocol.modern.fetch import READ_UNCOMMITTED
@@ -149,6 +149,7 @@ class StreamLimits:
 class FetchOptions:
     """How an executor reads one range; all sizes in bytes.
 
+    ``wire_format`` is None where the generation's own is spoken.
     ``patience_s`` is how long failures in a row are tried again at least, whatever ``retries`` is.
     ``wait_ms`` is how long a broker may wait for a record before it answers without any.
     """
@@ -161,6 +162,7 @@ class FetchOptions:
     isolation_level: int = READ_UNCOMMITTED
     patience_s: float = 0.0
     wait_ms: int = 500
+    wire_format: WireFormat | None = None
 
 
 @dataclass(frozen=True, slots=True)

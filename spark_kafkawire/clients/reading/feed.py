@@ -6,11 +6,12 @@ from collections.abc import Callable, Container, Iterator, Mapping
 from types import MappingProxyType
 from typing import Final, Protocol
 
-from ...model import Generation, Leader, OffsetRange
+from ...model import Leader, OffsetRange, WireFormat
 from ...options import FetchOptions
 from ...protocol.connection import Reply
 from ...records.columns import Columns
 from .modern.batch_feed import BatchFeed
+from .v07.poll_feed import PollFeed
 from .v07.window_feed import WindowFeed
 
 
@@ -53,6 +54,8 @@ class Feed(Protocol):
         """
 
 
-FEEDS: Final[Mapping[Generation, Callable[[OffsetRange, FetchOptions, Container[str]], Feed]]] = (
-    MappingProxyType({Generation.V07: WindowFeed, Generation.MODERN: BatchFeed})
+FEEDS: Final[Mapping[WireFormat, Callable[[OffsetRange, FetchOptions, Container[str]], Feed]]] = (
+    MappingProxyType(
+        {WireFormat.V07: WindowFeed, WireFormat.PROPOSAL: PollFeed, WireFormat.MODERN: BatchFeed}
+    )
 )

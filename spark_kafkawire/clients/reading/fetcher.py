@@ -62,13 +62,13 @@ class Fetcher:
         self._options = options
         self._log = task.range.log
         self._stop_offset = task.range.stop_offset
-        settings = replace(net.connection, floor=task.floor)
+        settings = replace(net.connection, floor=task.floor, wire_format=options.wire_format)
         self._connection = LeaderConnection(self._log, task.leader, cluster, settings, connections)
         self._attempts = Attempts(replace(net.retry, patience_s=options.patience_s))
         #: The offset and leader of the last empty fetch that compaction explained.
         self._suspect: tuple[int, Leader | None] | None = None
         self._generation = net.connection.generation
-        self._feed = FEEDS[self._generation](task.range, options, wanted)
+        self._feed = FEEDS[settings.spoken](task.range, options, wanted)
 
     @property
     def bytes_received(self) -> int:

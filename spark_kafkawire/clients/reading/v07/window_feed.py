@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterator
+from dataclasses import dataclass
 
 from ....errors import Action, BrokerError
 from ....model import Leader, OffsetRange
@@ -13,7 +14,22 @@ from ....protocol.v07.error_codes import ErrorCode, broker_error
 from ....records.columns import Columns
 from ....records.limits import DecodeLimits
 from .stitcher import Stitcher
-from .windows import Windows
+from .windows import Window, Windows
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """What a reply brings of the log: the bytes ``frame[start:]`` from ``offset`` on, or an error."""
+
+    offset: int
+    error_code: int
+    frame: memoryview
+    start: int
+
+    @property
+    def size(self) -> int:
+        """Bytes of the log: what comes with an error is none of it."""
+        return 0 if self.error_code else len(self.frame) - self.start
 
 
 class WindowFeed:
@@ -23,9 +39,7 @@ class WindowFeed:
         self._range = log_range
         self._options = options
         self._values = "value" in wanted
-        self._windows: Windows[Reply] = Windows(
-            log_range.start_offset, log_range.stop_offset, options.fetch_bytes, options.fetches_in_flight
-        )
+        self._windows = self._cut(log_range, options)
         self._stitcher = self._stitcher_from(log_range.start_offset)
         self.bytes_received = 0
 
@@ -41,23 +55,20 @@ class WindowFeed:
     def done(self) -> bool:
         return self._windows.done
 
-    def requests(self, leader: Leader) -> Iterator[FetchRequest]:  # noqa: ARG002  # any broker is its own leader
-        log = self._range.log
+    def requests(self, leader: Leader) -> Iterator[object]:  # noqa: ARG002  # any broker is its own leader
         while (window := self._windows.ask()) is not None:
-            yield FetchRequest(log.topic, log.partition, window.offset, window.size)
+            yield self._request(window)
 
     def received(self, reply: Reply) -> None:
-        # What comes with an error is not of the log.
-        size = 0 if reply.body.error_code else len(reply.body.message_set)
-        self.bytes_received += size
-        self._windows.answer(reply.request.offset, reply, size)
+        chunk = self._chunk(reply)
+        self.bytes_received += chunk.size
+        self._windows.answer(chunk.offset, chunk, chunk.size)
 
     def columns(self) -> Iterator[Columns]:
-        while (reply := self._windows.take()) is not None:
-            self._check(reply)
-            start = len(reply.frame) - len(reply.body.message_set)
-            yield from self._stitcher.feed(reply.frame, start)
-            del reply  # its frame is received into again
+        while (chunk := self._windows.take()) is not None:
+            self._check(chunk)
+            yield from self._stitcher.feed(chunk.frame, chunk.start)
+            del chunk  # its frame is received into again
         if self.done:
             self._stitcher.finish()
 
@@ -66,13 +77,29 @@ class WindowFeed:
         if offset is not None:
             self._stitcher = self._stitcher_from(offset)
 
-    def _check(self, reply: Reply) -> None:
-        error_code = reply.body.error_code
-        if error_code == ErrorCode.NONE and len(reply.body.message_set):
+    def _cut(self, log_range: OffsetRange, options: FetchOptions) -> Windows[Chunk]:
+        """The windows to ask for, and how many at once."""
+        return Windows(
+            log_range.start_offset, log_range.stop_offset, options.fetch_bytes, options.fetches_in_flight
+        )
+
+    def _request(self, window: Window) -> object:
+        log = self._range.log
+        return FetchRequest(log.topic, log.partition, window.offset, window.size)
+
+    def _chunk(self, reply: Reply) -> Chunk:
+        start = len(reply.frame) - len(reply.body.message_set)
+        return Chunk(reply.request.offset, reply.body.error_code, reply.frame, start)
+
+    def _error(self, code: int) -> BrokerError:
+        return broker_error(code, "FETCH")
+
+    def _check(self, chunk: Chunk) -> None:
+        if chunk.size:
             return
         self._windows.restart(self.next_offset)  # the windows behind it are as wrong
-        if error_code != ErrorCode.NONE:
-            raise broker_error(error_code, "FETCH")
+        if chunk.error_code != ErrorCode.NONE:
+            raise self._error(chunk.error_code)
         raise BrokerError("FETCH: the log has no byte there", action=Action.DATA_LOSS)
 
     def _stitcher_from(self, start_offset: int) -> Stitcher:

@@ -12,9 +12,8 @@ from __future__ import annotations
 import sys
 from typing import Final
 
-from .clients.writing import murmur2
 from .errors import one_line
-from .records import checksum_kernels, compiler, log_kernels, span_kernels
+from .records import checksum_kernels, compiler, log_kernels, murmur2, span_kernels
 from .records.batch import header_kernels, read_kernels, write_kernels
 from .records.legacy import kernels as legacy_kernels
 from .records.message_set import kernels as message_set_kernels

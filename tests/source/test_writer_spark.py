@@ -15,11 +15,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import BinaryType, StructField, StructType
 
 from spark_kafkawire.broker import EmbeddedCluster
-from spark_kafkawire.clients.writing.murmur2 import positive_hashes
 from spark_kafkawire.clients.writing.v07.targets import Targets
 from spark_kafkawire.cluster.v07.view import view
 from spark_kafkawire.errors import DiscoveryError
 from spark_kafkawire.options import WriteOptions
+from spark_kafkawire.records.murmur2 import positive_hashes
 from spark_kafkawire.source.writer import create_writer
 from tests.support import replay
 from tests.support.polling import poll

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from ...records import compiler
 from ...records.checksum import crc32_each
-from .murmur2 import positive_hashes
+from ...records.murmur2 import positive_hashes
 
 Hashes = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]

@@ -10,7 +10,6 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from spark_kafkawire.clients.writing.murmur2 import positive_hashes
 from spark_kafkawire.clients.writing.partitioner import Partitioner
 from spark_kafkawire.clients.writing.rows import Rows
 from spark_kafkawire.clients.writing.strategy import STRATEGIES
@@ -19,6 +18,7 @@ from spark_kafkawire.clients.writing.v07.targets import Targets
 from spark_kafkawire.errors import DiscoveryError, RowError
 from spark_kafkawire.model import Broker, ClusterView, TopicPartition
 from spark_kafkawire.options import Discovery
+from spark_kafkawire.records.murmur2 import positive_hashes
 from spark_kafkawire.records.rows import Records
 from tests.support.settings import net_07
 from tests.support.writing import binary

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_kafkawire.clients.writing.murmur2 import murmur2, positive_hashes
 from spark_kafkawire.records import compiler
+from spark_kafkawire.records.murmur2 import murmur2, positive_hashes
 
 # Source: org.apache.kafka.common.utils.UtilsTest.testMurmur2.
 JAVA_HASHES = {

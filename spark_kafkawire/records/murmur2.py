@@ -14,8 +14,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from ...records import compiler
-from ...records.compiler import kernel
+from . import compiler
+from .compiler import kernel
 
 _SEED: Final = 0x9747B28C
 _FACTOR: Final = 0x5BD1E995

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from .records.message_set.public import decode_message_set, encode_message_set
     from .records.public_batches import decode_record_batches, encode_record_batches
     from .source.datasource import KafkaWireDataSource
+    from .source.key_order import in_key_order, stray_report
 
 __all__ = [
     "KafkaWireDataSource",
@@ -24,6 +25,8 @@ __all__ = [
     "decode_record_batches",
     "encode_message_set",
     "encode_record_batches",
+    "in_key_order",
+    "stray_report",
 ]
 
 _HOMES = {
@@ -32,6 +35,8 @@ _HOMES = {
     "decode_record_batches": "records.public_batches",
     "encode_message_set": "records.message_set.public",
     "encode_record_batches": "records.public_batches",
+    "in_key_order": "source.key_order",
+    "stray_report": "source.key_order",
 }
 
 

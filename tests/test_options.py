@@ -22,6 +22,7 @@ from spark_kafkawire.options import (
     OffsetLimit,
     OffsetLimits,
     ReadOptions,
+    TopicEpochs,
     WriteOptions,
 )
 from tests.support.settings import net_07
@@ -149,6 +150,11 @@ READ_VALUES: Final[list[tuple[dict[str, str | None], str, Any]]] = [
     ({"startingOffsetsByTimestampStrategy": "LATEST"}, "latest_if_no_match", True),
     ({"failOnDataLoss": "False"}, "fetch.fail_on_data_loss", False),
     ({"minPartitions": "40"}, "min_partitions", 40),
+    (
+        {"keyOrder": "TRUE", "partitionEpochs": '{"t":[{"partitions":{"0":1}}]}'},
+        "key_order.topics",
+        {"t": TopicEpochs(((TopicPartition("t", 0, 0),),))},
+    ),
     ({"maxBytesPerPartition": "8g"}, "partition_size_max", 8 << 30),
     ({"maxBytesPerPartition": "1"}, "partition_size_max", 1),
     ({"fetchBytes": "1024"}, "fetch.fetch_bytes", 1024),

@@ -7,7 +7,9 @@ be. ``OPTIONS`` is the table of them all.
 
 from .compression import COMPRESSIONS
 from .java_pattern import NAME_SIZE_MAX, JavaPattern, PatternError
+from .key_order import KeyOrder, PartitionerCheck
 from .option import Option
+from .partition_epochs import TopicEpochs
 from .raw import reading_options
 from .read import ReadOptions
 from .stream import StreamOptions, read_options_of
@@ -46,16 +48,19 @@ __all__ = [
     "FetchOptions",
     "GroupMembership",
     "JavaPattern",
+    "KeyOrder",
     "LimitKind",
     "NetOptions",
     "OffsetLimit",
     "OffsetLimits",
     "Option",
+    "PartitionerCheck",
     "PatternError",
     "ReadOptions",
     "Selection",
     "StreamLimits",
     "StreamOptions",
+    "TopicEpochs",
     "TransactionOptions",
     "WriteOptions",
     "is_node_name",

@@ -59,7 +59,7 @@ LOG_SYNTAX: Final[Mapping[Generation, LogSyntax]] = MappingProxyType(
 
 def parse_assign(text: str, syntax: LogSyntax) -> tuple[TopicPartition, ...]:
     logs = set()
-    for topic, names in _json_object("assign", text, syntax.assign_example).items():
+    for topic, names in json_option("assign", text, syntax.assign_example).items():
         if not isinstance(names, list) or not names:
             raise bad_value("assign", text, f"of the form {syntax.assign_example}")
         for name in names:
@@ -131,7 +131,7 @@ def _offset(
 
 def _by_log(name: str, text: str, example: str, syntax: LogSyntax) -> dict[TopicPartition, int]:
     values = {}
-    for topic, partitions in _json_object(name, text, example).items():
+    for topic, partitions in json_option(name, text, example).items():
         if not isinstance(partitions, dict) or not partitions:
             raise bad_value(name, text, f"of the form {example}")
         for key, value in partitions.items():
@@ -147,7 +147,8 @@ def _by_log(name: str, text: str, example: str, syntax: LogSyntax) -> dict[Topic
     return values
 
 
-def _json_object(name: str, text: str, example: str) -> dict[str, Any]:
+def json_option(name: str, text: str, example: str) -> dict[str, Any]:
+    """The object that the option of that name holds, not empty. Raises ``OptionError`` (fatal)."""
     try:
         value = json_object(text)
     except RepeatedKey as error:

@@ -14,6 +14,7 @@ from ..protocol.modern.fetch import READ_COMMITTED, READ_UNCOMMITTED
 from .connect import parse_discovery, parse_net
 from .java_pattern import JavaPattern, PatternError
 from .kafka_properties import is_kafka_property
+from .key_order import KeyOrder, parse_key_order
 from .offsets import LOG_SYNTAX, LogSyntax, parse_assign, parse_limits
 from .raw import RawOptions, bad_value
 from .values import (
@@ -64,6 +65,7 @@ class ReadOptions:
     group_id: str | None
     include_headers: bool
     membership: GroupMembership | None = None
+    key_order: KeyOrder | None = None
 
     @classmethod
     def parse(cls, raw: Mapping[str, str]) -> ReadOptions:
@@ -101,6 +103,7 @@ class ReadOptions:
             planning_retry=_planning_retry(options, net.retry),
             group_id=_group_id(options),
             include_headers=options.flag("includeHeaders"),
+            key_order=parse_key_order(options, discovery.generation),
         )
 
 

@@ -7,6 +7,7 @@ from typing import Final
 from ..model import Generation
 from ..protocol import v07
 from .compression import LEVEL_OPTIONS, compressions_meaning, levels_meaning
+from .key_order_table import KEY_ORDER_OPTIONS
 from .option import Option, batch_read, modern, of_07, read, write
 
 OPTIONS: Final = (
@@ -131,6 +132,7 @@ OPTIONS: Final = (
         "what one compressed message may become; each one in it counts as 128 bytes at least (256 in Kafka "
         "0.8 to 0.10)",
     ),
+    *KEY_ORDER_OPTIONS,
     write("topic", None, "the topic to write to; beats a `topic` column"),
     write(
         "partitioner",

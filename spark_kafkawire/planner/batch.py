@@ -23,6 +23,7 @@ from ..options import (
 )
 from ..protocol.modern.fetch import READ_COMMITTED
 from ..protocol.modern.floor import VersionFloor
+from .key_order import find_epochs, marked
 from .limits import End, check_names, end_of, limit_of, range_between, start_of
 from .ranges import split
 
@@ -41,9 +42,9 @@ def plan(options: ReadOptions) -> tuple[FetchTask, ...]:
     """
     cluster = cluster_of(options)
     cluster.await_logs([*options.starting.by_log, *options.ending.by_log])
-    logs = select(options.selection, cluster, may_be_empty=True)
-    leaders = cluster.leaders_of(logs)
-    logs = led(logs, leaders, fail_on_data_loss=options.fetch.fail_on_data_loss)
+    selected = select(options.selection, cluster, may_be_empty=True)
+    leaders = cluster.leaders_of(selected)
+    logs = led(selected, leaders, fail_on_data_loss=options.fetch.fail_on_data_loss)
     for limits in (options.starting, options.ending):
         check_names(limits, logs)
     ranges = _resolved(options, cluster, logs)
@@ -52,11 +53,13 @@ def plan(options: ReadOptions) -> tuple[FetchTask, ...]:
         for each in ranges
         if each.bounds.segment_starts is not None
     }
+    epochs = find_epochs(options, cluster, selected, {each.bounds.log: each.bounds for each in ranges})
     whole = [each.range for each in ranges]
     parts = split(whole, options.min_partitions, options.partition_size_max, cut_points or None)
     floor = KNOWN.floor(options.net.connection, [leader.broker for leader in leaders.values()])
     by_log = {each.bounds.log: each for each in ranges}
-    return tuple(_task(part, by_log[part.log], leaders[part.log], floor) for part in parts)
+    tasks = (_task(part, by_log[part.log], leaders[part.log], floor) for part in parts)
+    return marked(options.key_order, epochs, tasks)
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,9 +34,10 @@ class BatchBuilder:
     Known names and types: ``key`` and ``value`` binary, ``topic`` string, ``partition`` int32,
     ``offset`` int64, ``timestamp`` timestamp[us, UTC], ``timestampType`` int32, ``headers`` as
     ``HEADERS``, ``broker`` int32 (null where the log has none), ``index`` int32, ``nextOffset``
-    int64. Only what is asked for is built. Key, headers and timestamp are null and timestampType
-    is -1 where the columns have none. Columns of values and numbers share the columns' memory; a
-    column that is the same in all rows is built once, and the batches share its memory.
+    int64, ``epoch`` int32, ``stray`` string. Only what is asked for is built. Key, headers, timestamp
+    and stray are null and timestampType is -1 where the columns have none. Columns of values and
+    numbers share the columns' memory; a column that is the same in all rows is built once, and the
+    batches share its memory.
 
     Raises ``OptionError`` (fatal) for another name or type.
     """
@@ -143,6 +144,7 @@ _CONSTANT: Final[dict[str, _Column[[TopicPartition, int], pa.Array]]] = {
     "timestampType": _Column(pa.int32(), lambda _, count: _int32(count, _NO_TIMESTAMP_TYPE)),
     "headers": _Column(HEADERS, lambda _, count: pa.nulls(count, HEADERS)),
     "broker": _Column(pa.int32(), lambda log, count: _int32(count, log.broker)),
+    "stray": _Column(pa.string(), lambda _, count: pa.nulls(count, pa.string())),
 }
 _VARYING: Final[dict[str, _Column[[Columns], pa.Array | None]]] = {
     "key": _Column(pa.binary(), lambda columns: columns.keys),
@@ -153,4 +155,6 @@ _VARYING: Final[dict[str, _Column[[Columns], pa.Array | None]]] = {
     "headers": _Column(HEADERS, lambda columns: columns.headers),
     "index": _Column(pa.int32(), _own("index")),
     "nextOffset": _Column(pa.int64(), _own("next_offset")),
+    "epoch": _Column(pa.int32(), _own("epochs")),
+    "stray": _Column(pa.string(), lambda columns: columns.strays),
 }

@@ -21,7 +21,8 @@ class Columns:
     offset after the outermost one. The others are None where they were not asked for, or where
     all rows are alike: ``values`` never then, ``keys`` (binary) and ``headers``
     (list<struct<key: string, value: binary>>) where all are null, ``timestamps_ms`` (int64, -1 for
-    none) and ``timestamp_types`` (int32, 0 CreateTime, 1 LogAppendTime) where no row has any.
+    none) and ``timestamp_types`` (int32, 0 CreateTime, 1 LogAppendTime) where no row has any. ``epochs``
+    (int32) and ``strays`` (string, None where all are null) are not decoded: who reads gives them.
     """
 
     offset: Int64s
@@ -32,6 +33,8 @@ class Columns:
     headers: pa.ListArray | None = None
     timestamps_ms: Int64s | None = None
     timestamp_types: Int32s | None = None
+    epochs: Int32s | None = None
+    strays: pa.StringArray | None = None
 
     @property
     def count(self) -> int:

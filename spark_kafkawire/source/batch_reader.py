@@ -32,14 +32,16 @@ class KafkaWireBatchReader(DataSourceReader):
         return {**self.__dict__, "_options": options_of_tasks(self._options)}
 
     def partitions(self) -> Sequence[InputPartition]:
-        """One Spark partition for each planned range; a warning where brokers lack what a column asks for."""
+        """One Spark partition for each planned range, or for those that follow each other; a warning where
+        brokers lack what a column asks for."""
         from ..clients.features import warn_of_columns_read
         from ..planner.batch import plan
+        from ..planner.key_order import chains
 
         tasks = plan(self._options)
         if tasks:
             warn_of_columns_read(self._schema.names, self._options.net.connection)
-        return [KafkaWirePartition(task) for task in tasks]
+        return [KafkaWirePartition(*chain) for chain in chains(self._options.key_order, tasks)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The messages of one range, as Arrow batches of the schema's columns."""

@@ -17,21 +17,22 @@ def options_of_tasks(options: ReadOptions) -> ReadOptions:
 
 
 class KafkaWirePartition(InputPartition):
-    """One range of one log. Plain data: it is pickled.
+    """What one task reads: one range of one log, or several that are read one after the other. Plain data: it
+    is pickled.
 
     Spark pickles in Python, which looks at the class of each object in it: that costs a third of planning
     where there are a thousand partitions. What it gets are bytes.
     """
 
-    def __init__(self, task: FetchTask) -> None:
-        super().__init__(task)
-        self.task = task
+    def __init__(self, *tasks: FetchTask) -> None:
+        super().__init__(tasks)
+        self.tasks = tasks
 
     def __getstate__(self) -> bytes:
-        return pickle.dumps(self.task, pickle.HIGHEST_PROTOCOL)
+        return pickle.dumps(self.tasks, pickle.HIGHEST_PROTOCOL)
 
     def __setstate__(self, state: bytes) -> None:
-        self.value = self.task = pickle.loads(state)
+        self.value = self.tasks = pickle.loads(state)
 
     def __repr__(self) -> str:
-        return f"KafkaWirePartition({self.task.range})"
+        return f"KafkaWirePartition({', '.join(str(task.range) for task in self.tasks)})"

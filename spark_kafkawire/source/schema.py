@@ -18,7 +18,7 @@ from pyspark.sql.types import (
 
 from ..errors import OptionError, quoted
 from ..model import Generation
-from ..options import ReadOptions
+from ..options import PartitionerCheck, ReadOptions
 
 #: The columns of Spark's own Kafka connector.
 MODERN_SCHEMA: Final = StructType(
@@ -37,6 +37,10 @@ HEADERS_FIELD: Final = StructField(
     "headers",
     ArrayType(StructType([StructField("key", StringType()), StructField("value", BinaryType())])),
 )
+#: The column with ``keyOrder``: how often partitions had been added before the record.
+EPOCH_FIELD: Final = StructField("epoch", IntegerType())
+#: And with ``verifyPartitioner=true``: why a key is in another partition than its epoch has it in.
+STRAY_FIELD: Final = StructField("stray", StringType())
 #: The same, and what names a place in a 0.7 log.
 V07_SCHEMA: Final = StructType(
     [
@@ -50,15 +54,26 @@ V07_SCHEMA: Final = StructType(
 
 #: Spark trusts a schema that says NOT NULL, and makes 1970 or an exception of its own of a null.
 _NEVER_NULL: Final = frozenset(
-    ("topic", "partition", "offset", "timestampType", "broker", "index", "nextOffset")
+    ("topic", "partition", "offset", "timestampType", "broker", "index", "nextOffset", "epoch")
 )
+#: What brings a column that there is not always.
+_BROUGHT_BY: Final = {
+    HEADERS_FIELD.name: "includeHeaders=true",
+    EPOCH_FIELD.name: "keyOrder=true",
+    STRAY_FIELD.name: "keyOrder=true and verifyPartitioner=true",
+}
 _SCHEMAS: Final = {Generation.V07: V07_SCHEMA, Generation.MODERN: MODERN_SCHEMA}
 
 
 def read_schema(options: ReadOptions) -> StructType:
     """All columns of a read."""
     schema = _SCHEMAS[options.discovery.generation]
-    return StructType([*schema.fields, HEADERS_FIELD]) if options.include_headers else schema
+    fields = [*schema.fields, *([HEADERS_FIELD] if options.include_headers else [])]
+    if options.key_order is not None:
+        fields.append(EPOCH_FIELD)
+        if options.key_order.check is PartitionerCheck.REPORT:
+            fields.append(STRAY_FIELD)
+    return StructType(fields)
 
 
 def check_read_schema(schema: StructType, columns: StructType) -> None:
@@ -70,11 +85,8 @@ def check_read_schema(schema: StructType, columns: StructType) -> None:
     names = schema.fieldNames()
     for field in schema.fields:
         if field.name not in types:
-            hint = (
-                "set includeHeaders=true"
-                if field.name == HEADERS_FIELD.name
-                else f"there are {', '.join(types)}"
-            )
+            option = _BROUGHT_BY.get(field.name)
+            hint = f"set {option}" if option else f"there are {', '.join(types)}"
             raise OptionError(f"schema: there is no column {quoted(field.name)}; {hint}")
         _check_type(field, types[field.name])
         if names.count(field.name) > 1:

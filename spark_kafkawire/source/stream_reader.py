@@ -20,6 +20,7 @@ from ..errors import KafkaWireError, OptionError
 from ..model import TopicPartition
 from ..options import StreamOptions
 from ..options.offsets import LOG_SYNTAX
+from ..planner.key_order import chains
 from ..planner.stream_offsets import from_json, is_pinned, to_json
 from ..planner.stream_planner import StreamPlanner
 from .partition import KafkaWirePartition, options_of_tasks
@@ -86,13 +87,13 @@ class KafkaWireStreamReader(DataSourceStreamReader):
         return to_json(self._planner.initial())
 
     def partitions(self, start: JsonOffsets, end: JsonOffsets) -> Sequence[InputPartition]:
-        """One Spark partition for each planned range between the two."""
+        """One Spark partition for each planned range between the two, or for those that follow each other."""
         begins, ends = self._from_json(start), self._from_json(end, is_end=True)
         tasks = self._planner.tasks(begins, ends, is_pinned=is_pinned(end))
         if tasks and not self._are_columns_checked:
             warn_of_columns_read(self._schema.names, self._options.read.net.connection)
             self._are_columns_checked = True
-        return [KafkaWirePartition(task) for task in tasks]
+        return [KafkaWirePartition(*chain) for chain in chains(self._options.read.key_order, tasks)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The messages of one range, as Arrow batches of the schema's columns."""

@@ -519,7 +519,7 @@ def test_nothing_of_a_read_names_a_password(noida: NoidaBroker, topic: str) -> N
         'username="me" password="hunter2-is-secret";',
     )
     assert loaded.table().num_rows == 21
-    shown = [repr(loaded._reader), repr(loaded._reader.__dict__), *map(repr, loaded._partitions)]
+    shown = [repr(loaded._reader), repr(loaded._reader.__dict__), *map(repr, loaded.partitions)]
     assert "hunter2" not in "".join(shown)
 
 

@@ -192,9 +192,11 @@ def test_a_planning_process_that_is_killed_between_its_calls_plans_the_same_firs
         with SourceProcess(options) as process:
             planned.append(process.partitions(process.initial_offset(), end))
             process.kill()  # before any task has read
-    ranges = [[pickle.loads(task).task.range for task in tasks] for tasks in planned]
+    ranges = [[pickle.loads(task).tasks[0].range for task in tasks] for tasks in planned]
     whole = [OffsetRange(TopicPartition(topic, 0), 0, 2)]
     assert ranges == [whole, whole] if starting == "earliest" else ranges == [[], []]
     with SourceProcess(options) as process:  # the batch is done, and the next one begins where it ended
         tasks = process.partitions(end, process.latest_offset(end))
-    assert [pickle.loads(task).task.range for task in tasks] == [OffsetRange(TopicPartition(topic, 0), 2, 4)]
+    assert [pickle.loads(task).tasks[0].range for task in tasks] == [
+        OffsetRange(TopicPartition(topic, 0), 2, 4)
+    ]

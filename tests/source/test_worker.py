@@ -85,7 +85,7 @@ def test_a_task_that_fails_freezes_too(freezes: list[None], corpus: EmbeddedClus
     part = reader.partitions()[0]
     assert isinstance(part, KafkaWirePartition)
     with pytest.raises(ConnectFailed):
-        list(reader.read(KafkaWirePartition(replace(part.task, leader=Leader(nobody)))))
+        list(reader.read(KafkaWirePartition(replace(part.tasks[0], leader=Leader(nobody)))))
     assert len(freezes) == 1
 
 

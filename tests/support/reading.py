@@ -27,18 +27,16 @@ class Read:
         self.schema = source.schema() if schema is None else schema
         self._reader = source.reader(self.schema)
         assert isinstance(self._reader, KafkaWireBatchReader)
-        self._partitions = [
-            part for part in self._reader.partitions() if isinstance(part, KafkaWirePartition)
-        ]
+        self.partitions = [part for part in self._reader.partitions() if isinstance(part, KafkaWirePartition)]
 
     @property
     def tasks(self) -> list[FetchTask]:
         """What is read by which task."""
-        return [partition.task for partition in self._partitions]
+        return [task for partition in self.partitions for task in partition.tasks]
 
     def table(self) -> pa.Table:
         """All rows, in the order of the tasks; the reader and its partitions travel as Spark has them."""
-        reader, partitions = pickle.loads(pickle.dumps((self._reader, self._partitions)))
+        reader, partitions = pickle.loads(pickle.dumps((self._reader, self.partitions)))
         batches = [batch for partition in partitions for batch in reader.read(partition)]
         return pa.Table.from_batches(batches, arrow_schema(self.schema))
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from ...model import Leader, OffsetRange
 from ...protocol.modern.floor import NO_FLOOR, VersionFloor
+from .log_epochs import LogEpochs
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,7 +15,8 @@ class FetchTask:
 
     ``start_option`` and ``stop_option`` name the option that gave an end of the range as a number; None
     where the end comes from the broker, so that it is a message boundary. ``floor`` is what the brokers
-    offered then: one that offers less is not read from.
+    offered then: one that offers less is not read from. ``epochs`` are those of the log, where they are asked
+    for.
     """
 
     range: OffsetRange
@@ -22,3 +24,4 @@ class FetchTask:
     start_option: str | None = None
     stop_option: str | None = None
     floor: VersionFloor = NO_FLOOR
+    epochs: LogEpochs | None = None

@@ -1,0 +1,161 @@
+"""Which epochs the logs of a read have, and which of them are read one after the other.
+
+An epoch is the time between two expansions of a topic. A key is in one log in each epoch, so that epoch and
+offset are its order. What can be known of where epochs begin, and what is made of it:
+
+- **Leader epochs say nothing of it.** KIP-253 would have had them rise at each expansion; it never came, and
+  no broker does it: those of the old partitions stay as they are, in Metadata, in OffsetForLeaderEpoch and in
+  the headers of batches, and those of new ones begin at 0. They rise when leaders change, at any time.
+  ``tests/interop/test_key_order.py`` sees that of a real broker. So they are not asked for.
+- **Nor does anything else in the log.** That a partition was empty before a moment does not prove that it was
+  not there. So counts are the user's to say (``partitionEpochs``); the last one is compared with what brokers
+  say, before and after the ends of logs are asked for: else partitions might be added in between.
+- **Boundaries** are offsets that the old partitions had when some were added. They are upper bounds of epochs
+  (``records.key_epochs``): to be taken before the first producer knows the new count. One that the log has
+  not reached is an error; one that retention has passed is none, for all that is left is behind it.
+- **Moments** (``expansionTimestamp``) are as good as the clocks of those who gave records their times: a
+  boundary is the first record that is as young (ListOffsets), the end of the log where none is. A new
+  partition that has an older record proves that the moment, or a count, is wrong. 0.7 knows the times of
+  segments only, which prove no offset: it has no moments.
+- **Where keys move to new logs alone** (``TopicEpochs.is_in_turn``: each count a multiple of the one before),
+  a log and those that took keys from it are one Spark partition, each log read to its end before the next.
+  That is the order of every key whatever the boundaries are, and however late a producer was: a key that has
+  moved to a new log never comes back. It takes as many tasks as the topic had partitions at first.
+- **Elsewhere** a key may move between old logs, and only a sort puts it in order (``in_key_order``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import replace
+
+from ..clients.reading.log_epochs import LogEpochs
+from ..clients.reading.task import FetchTask
+from ..cluster.cluster import Cluster
+from ..errors import OptionError, shown
+from ..model import LogBounds, TopicPartition
+from ..options import KeyOrder, PartitionerCheck, ReadOptions, TopicEpochs
+from ..protocol.modern.fetch import READ_COMMITTED
+
+Bounds = Mapping[TopicPartition, LogBounds]
+#: The epochs of each topic, with boundaries.
+Epochs = Mapping[str, TopicEpochs]
+
+
+def find_epochs(
+    options: ReadOptions, cluster: Cluster, logs: Collection[TopicPartition], bounds: Bounds
+) -> Epochs:
+    """The epochs of the topics of ``logs``, which are all that there are; none without ``keyOrder``.
+
+    Raises ``OptionError`` (fatal) where the options do not fit the topics, and what the cluster raises.
+    """
+    order = options.key_order
+    if order is None:
+        return {}
+    topics = sorted({log.topic for log in logs})
+    found = {}
+    for topic in topics:
+        epochs = _checked_lists(order, topic, {log for log in logs if log.topic == topic})
+        if epochs.boundaries is None:
+            epochs = _by_moments(epochs, order.moments_ms, cluster, bounds)
+        else:
+            _check_ends(epochs, options, cluster, bounds)
+        found[topic] = epochs
+    check_counts(order, cluster.logs_of(topics) if topics else ())
+    return found
+
+
+def check_counts(order: KeyOrder, logs: Collection[TopicPartition]) -> None:
+    """Raise ``OptionError`` (fatal) where these logs, all of their topics, are not those of the options."""
+    for topic in {log.topic for log in logs}:
+        _checked_lists(order, topic, {log for log in logs if log.topic == topic})
+
+
+def _checked_lists(order: KeyOrder, topic: str, logs: Collection[TopicPartition]) -> TopicEpochs:
+    epochs = order.topics.get(topic)
+    if epochs is None:
+        raise OptionError(
+            f"option partitionEpochs: it has nothing of {shown(topic)}, which is read: add it, with one "
+            "epoch where it never grew"
+        )
+    if set(epochs.lists[-1]) != set(logs):
+        raise OptionError(
+            f"option partitionEpochs: {shown(topic)} has {len(logs)} partitions, and {epochs.counts[-1]} by "
+            f"its last epoch{_names_of(set(logs) ^ set(epochs.lists[-1]))}: add an epoch with those that "
+            "there are, and where the others stood before it"
+        )
+    return epochs
+
+
+def _names_of(differing: Collection[TopicPartition]) -> str:
+    """Of 0.7, where a number does not tell which."""
+    return f" ({min(differing)} differs)" if any(log.broker is not None for log in differing) else ""
+
+
+def _check_ends(epochs: TopicEpochs, options: ReadOptions, cluster: Cluster, bounds: Bounds) -> None:
+    last = {log: offset for held in epochs.boundaries or () for log, offset in held.items()}
+    beyond = [log for log, offset in last.items() if log in bounds and offset > bounds[log].latest]
+    is_committed = options.fetch.isolation_level == READ_COMMITTED
+    ends = cluster.high_watermarks(beyond) if beyond and is_committed else {}
+    for log in beyond:
+        if last[log] > (end := ends.get(log, bounds[log].latest)):
+            raise OptionError(
+                f"option partitionEpochs: the boundary {last[log]} of {log} is after its end, {end}: give "
+                "the offset at which it stood when partitions were added"
+            )
+
+
+def _by_moments(
+    epochs: TopicEpochs, moments_ms: tuple[int, ...], cluster: Cluster, bounds: Bounds
+) -> TopicEpochs:
+    """The same with boundaries where logs have the first record of each moment."""
+    boundaries = []
+    for number, moment_ms in enumerate(moments_ms[: len(epochs.lists) - 1], 1):
+        asked = [log for log in epochs.lists[number] if log in bounds]
+        offsets = cluster.stop_offsets(dict.fromkeys(asked, moment_ms), bounds)
+        ends = {log: bounds[log].latest if offsets[log] is None else offsets[log] for log in asked}
+        for log in epochs.lists[number]:
+            if epochs.first(log) == number and (ends[log] or 0) > bounds[log].earliest:
+                raise OptionError(
+                    f"option expansionTimestamp: {log} has a record from before {moment_ms}, when it was not "
+                    "there by partitionEpochs: give an earlier moment, or the boundaries"
+                )
+        boundaries.append({log: ends[log] or 0 for log in epochs.lists[number - 1]})
+    return replace(epochs, boundaries=tuple(boundaries))
+
+
+def marked(
+    order: KeyOrder | None, epochs: Epochs, tasks: Iterable[FetchTask], *, is_stream: bool = False
+) -> tuple[FetchTask, ...]:
+    """The tasks with the epochs of their logs.
+
+    A batch sees all records of a key at once, so that it does not matter when a late one came.
+    """
+    if order is None:
+        return tuple(tasks)
+    return tuple(
+        replace(task, epochs=_of_log(epochs[task.range.log.topic], task.range.log, order.check, is_stream))
+        for task in tasks
+    )
+
+
+def _of_log(epochs: TopicEpochs, log: TopicPartition, check: PartitionerCheck, is_stream: bool) -> LogEpochs:
+    first = epochs.first(log)
+    boundaries = tuple(held[log] for held in (epochs.boundaries or ())[first:])
+    return LogEpochs(first, boundaries, epochs.counts, check, is_late_a_fault=is_stream)
+
+
+def chains(order: KeyOrder | None, tasks: Iterable[FetchTask]) -> list[tuple[FetchTask, ...]]:
+    """The tasks of each Spark partition, one after the other: parents before their children."""
+    if order is None:
+        return [(task,) for task in tasks]
+    found: dict[TopicPartition, list[FetchTask]] = {}
+    for task in tasks:
+        log = task.range.log
+        epochs = order.topics[log.topic]
+        found.setdefault(epochs.family(log) if epochs.is_in_turn else log, []).append(task)
+    return [tuple(sorted(each, key=lambda task: _turn(order, task.range.log))) for each in found.values()]
+
+
+def _turn(order: KeyOrder, log: TopicPartition) -> tuple[int, TopicPartition]:
+    return order.topics[log.topic].first(log), log

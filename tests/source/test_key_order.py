@@ -1,0 +1,245 @@
+"""Reads in the order of keys from a real broker, without Spark's JVM: epochs, strays, and what is refused."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from spark_kafkawire.errors import OptionError
+from spark_kafkawire.records.murmur2 import positive_hashes
+from tests.support import librdkafka
+from tests.support.foreign import Record
+from tests.support.noida import NoidaBroker
+from tests.support.reading import Read, read
+from tests.support.writing import binary
+
+T0 = 1_700_000_000_000
+KEYS = [b"key %d" % number for number in range(40)]
+HASHES = dict(zip(KEYS, positive_hashes(binary(KEYS)).tolist(), strict=True))
+
+
+class Grown:
+    """A topic that grows, and what was written to it: each key's records say how many were before."""
+
+    def __init__(self, noida: NoidaBroker, partitions: int) -> None:
+        self.noida, self.servers = noida, noida.bootstrap_servers
+        self.topic = noida.create_topic(partitions=partitions)
+        self.epochs: list[dict[str, object]] = [{"partitions": partitions}]
+        self.written = dict.fromkeys(KEYS, 0)
+
+    @property
+    def count(self) -> int:
+        count = self.epochs[-1]["partitions"]
+        assert isinstance(count, int)
+        return count
+
+    def grow(self, partitions: int) -> None:
+        stood = {str(at): librdkafka.offsets(self.servers, self.topic, at)[1] for at in range(self.count)}
+        self.noida.add_partitions(self.topic, partitions)
+        self.epochs.append({"partitions": partitions, "boundaries": stood})
+
+    def write(self, keys: Sequence[bytes] = KEYS, count: int | None = None, time_ms: int = T0) -> None:
+        """A record of each key, put where one puts it who knows ``count`` partitions."""
+        records = []
+        for key in keys:
+            place = HASHES[key] % (count or self.count)
+            records.append(Record(b"%d" % self.written[key], key, (), time_ms, partition=place))
+            self.written[key] += 1
+        librdkafka.produce(self.servers, self.topic, records)
+
+    def options(self, **given: str) -> dict[str, str]:
+        return {"subscribe": self.topic, "keyOrder": "true", "partitionEpochs": self.text, **given}
+
+    @property
+    def text(self) -> str:
+        return json.dumps({self.topic: self.epochs})
+
+    @property
+    def counts_alone(self) -> str:
+        return json.dumps({self.topic: [{"partitions": each["partitions"]} for each in self.epochs]})
+
+
+def grown(noida: NoidaBroker, *counts: int) -> Grown:
+    """Two records of each key in each epoch."""
+    topic = Grown(noida, counts[0])
+    for count in counts:
+        if count != topic.count:
+            topic.grow(count)
+        for _ in range(2):
+            topic.write(time_ms=T0 + 1000 * len(topic.epochs))
+    return topic
+
+
+def numbers(rows: list[dict[str, Any]], *order: str) -> dict[bytes, list[int]]:
+    """What each key's records say, in the order of these columns, or in that of the rows."""
+    found: dict[bytes, list[int]] = {}
+    for row in sorted(rows, key=lambda row: [row[name] for name in order]):
+        found.setdefault(row["key"], []).append(int(row["value"]))
+    return found
+
+
+def test_the_epoch_is_how_often_partitions_were_added_before_the_record(noida: NoidaBroker) -> None:
+    topic = grown(noida, 2, 4, 6)
+    rows = read(topic.servers, **topic.options())
+    assert "stray" not in rows[0]
+    assert numbers(rows, "epoch", "partition", "offset") == {key: list(range(6)) for key in KEYS}
+    assert {(row["epoch"], int(row["value"]) // 2) for row in rows} == {(0, 0), (1, 1), (2, 2)}
+    assert numbers(rows, "partition", "offset") != numbers(rows, "epoch", "partition", "offset")
+
+
+@pytest.mark.parametrize("check", ["strict", "true", "false"])
+def test_children_are_read_after_their_parents_in_one_spark_partition(noida: NoidaBroker, check: str) -> None:
+    topic = grown(noida, 1, 2, 6)
+    loaded = Read(topic.servers, **topic.options(verifyPartitioner=check))
+    assert [[task.range.log.partition for task in each.tasks] for each in loaded.partitions] == [
+        [0, 1, 2, 3, 4, 5]
+    ]
+    rows = loaded.table().to_pylist()
+    assert numbers(rows) == {key: list(range(6)) for key in KEYS}
+
+
+def test_families_are_spark_partitions_of_their_own(noida: NoidaBroker) -> None:
+    topic = grown(noida, 2, 4)
+    loaded = Read(topic.servers, **topic.options())
+    assert [[task.range.log.partition for task in each.tasks] for each in loaded.partitions] == [
+        [0, 2],
+        [1, 3],
+    ]
+    topic = grown(noida, 2, 3)
+    loaded = Read(topic.servers, **topic.options())
+    assert [[task.range.log.partition for task in each.tasks] for each in loaded.partitions] == [
+        [0],
+        [1],
+        [2],
+    ]
+
+
+def test_a_moment_stands_for_boundaries(noida: NoidaBroker) -> None:
+    topic = grown(noida, 2, 4, 6)
+    by_boundaries = read(topic.servers, **topic.options())
+    moments = f"{T0 + 2000},{T0 + 3000}"
+    given = topic.options(partitionEpochs=topic.counts_alone, expansionTimestamp=moments)
+    assert read(topic.servers, **given) == by_boundaries
+
+
+def test_a_late_record_has_the_epoch_of_the_count_that_put_it_there(noida: NoidaBroker) -> None:
+    topic = grown(noida, 4, 6)
+    moved = [key for key in KEYS if HASHES[key] % 4 != HASHES[key] % 6]
+    topic = Grown(noida, 4)
+    topic.write()
+    topic.grow(6)
+    topic.write(moved, count=4)  # after the boundary
+    topic.write(moved)
+    rows = read(topic.servers, **topic.options(verifyPartitioner="true"))
+    assert numbers(rows, "epoch", "partition", "offset") == {
+        key: list(range(3 if key in moved else 1)) for key in KEYS
+    }
+    assert {row["stray"] for row in rows if row["key"] in moved and row["value"] == b"1"} == {"late"}
+    assert [row["stray"] for row in rows].count("late") == len(moved)
+    # Without a look at the keys the boundaries alone say what they can.
+    rows = read(topic.servers, **topic.options(verifyPartitioner="false"))
+    assert {row["epoch"] for row in rows if row["value"] != b"0"} == {1}
+
+
+def test_a_boundary_that_was_taken_too_late_is_told_by_the_keys(noida: NoidaBroker) -> None:
+    topic = Grown(noida, 4)
+    topic.write()
+    topic.grow(6)
+    topic.write()
+    stood = {str(at): librdkafka.offsets(topic.servers, topic.topic, at)[1] for at in range(4)}
+    topic.epochs[1]["boundaries"] = stood
+    rows = read(topic.servers, **topic.options(verifyPartitioner="true"))
+    early = [key for key in KEYS if HASHES[key] % 6 < 4 and HASHES[key] % 6 != HASHES[key] % 4]
+    assert early
+    assert {row["key"] for row in rows if row["stray"] == "early"} == set(early)
+    assert numbers(rows, "epoch", "partition", "offset") == {key: [0, 1] for key in KEYS}
+
+
+def test_keys_that_another_partitioner_put_there_are_an_error_or_marked(
+    noida: NoidaBroker, caplog: pytest.LogCaptureFixture
+) -> None:
+    topic = grown(noida, 2, 4)
+    astray = KEYS[0]
+    place = (HASHES[astray] + 1) % 2  # no count leaves that
+    librdkafka.produce(
+        topic.servers, topic.topic, [Record(b"9", astray, partition=place), Record(b"8", None)]
+    )
+    with pytest.raises(OptionError) as error:
+        read(topic.servers, **topic.options())
+    told = str(error.value)
+    assert told.startswith(
+        f"option verifyPartitioner: {topic.topic} {place}: 1 records or more, the first at offset "
+    )
+    assert told.endswith(
+        "or an epoch is missing; their keys are in no order: set it to true to go on and have them marked in "
+        "the column stray, or to false to go by boundaries alone"
+    )
+    assert astray.decode() not in told
+    with caplog.at_level(logging.WARNING, "spark_kafkawire"):
+        rows = read(topic.servers, **topic.options(verifyPartitioner="true"))
+    assert [(row["key"], row["value"]) for row in rows if row["stray"]] == [(astray, b"9")]
+    assert [row["stray"] for row in rows if row["value"] == b"9"] == ["unexplained"]
+    assert "no count of partitionEpochs puts their keys there by murmur2" in caplog.text
+
+
+def test_a_projection_without_the_key_is_checked_all_the_same(noida: NoidaBroker) -> None:
+    from pyspark.sql.types import IntegerType, StructField, StructType
+
+    topic = grown(noida, 2, 4)
+    schema = StructType([StructField("epoch", IntegerType())])
+    found = Read(topic.servers, schema, **topic.options()).column("epoch")
+    assert sorted(found) == [0] * 80 + [1] * 80
+    librdkafka.produce(
+        topic.servers, topic.topic, [Record(b"9", KEYS[0], partition=(HASHES[KEYS[0]] + 1) % 2)]
+    )
+    with pytest.raises(OptionError, match="option verifyPartitioner: "):
+        Read(topic.servers, schema, **topic.options()).table()
+
+
+def refusal(topic: Grown, **given: str) -> str:
+    with pytest.raises(OptionError) as error:
+        Read(topic.servers, **topic.options(**given))
+    assert str(error.value).isprintable()
+    return str(error.value)
+
+
+def test_epochs_that_do_not_fit_the_topic_are_told(noida: NoidaBroker) -> None:
+    topic = grown(noida, 2, 4)
+    name, epochs = topic.topic, topic.epochs
+    assert refusal(topic, partitionEpochs=json.dumps({name: epochs[:1]})) == (
+        f"option partitionEpochs: {name} has 4 partitions, and 2 by its last epoch: add an epoch with those "
+        "that there are, and where the others stood before it"
+    )
+    assert refusal(topic, partitionEpochs=json.dumps({"other": epochs[:1]})) == (
+        f"option partitionEpochs: it has nothing of {name}, which is read: add it, with one epoch where it "
+        "never grew"
+    )
+    end = librdkafka.offsets(topic.servers, name, 0)[1]
+    epochs[1]["boundaries"] = {"0": end + 1, "1": 0}
+    assert refusal(topic) == (
+        f"option partitionEpochs: the boundary {end + 1} of {name} 0 is after its end, {end}: give the "
+        "offset at which it stood when partitions were added"
+    )
+
+
+def test_a_moment_after_the_expansion_is_told(noida: NoidaBroker) -> None:
+    topic = grown(noida, 2, 4)
+    given = {"partitionEpochs": topic.counts_alone, "expansionTimestamp": str(T0 + 2001)}
+    assert refusal(topic, **given) == (
+        f"option expansionTimestamp: {topic.topic} 2 has a record from before {T0 + 2001}, when it was not "
+        "there by partitionEpochs: give an earlier moment, or the boundaries"
+    )
+
+
+def test_a_boundary_that_retention_has_passed_is_none_to_complain_of(noida: NoidaBroker) -> None:
+    topic = grown(noida, 2, 4)
+    for partition in range(2):
+        noida.delete_records(
+            topic.topic, partition, librdkafka.offsets(topic.servers, topic.topic, partition)[1] - 1
+        )
+    rows = read(topic.servers, **topic.options())
+    assert {row["epoch"] for row in rows} == {1}

@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from ..errors import OptionError, quoted
-from ..model import Generation
+from ..model import Generation, WireFormat
 from .compression import COMPRESSIONS, LEVEL_OPTIONS, LEVELS
 from .connect import parse_discovery, parse_net
 from .delivery import parse_delivery
@@ -50,6 +50,8 @@ class WriteOptions:
     delivery: DeliveryOptions = DeliveryOptions()
     #: None where rows may be doubled when a task or a batch is written again.
     transactions: TransactionOptions | None = None
+    #: None where the generation's own is spoken.
+    wire_format: WireFormat | None = None
 
     @classmethod
     def parse(cls, raw: Mapping[str, str]) -> WriteOptions:

@@ -16,9 +16,9 @@ class LogReceipt:
     """What one task wrote to one log: ``message_count`` messages in batches of ``size`` bytes.
 
     ``start_offset`` is where the first written message starts, ``stop_offset`` where the last one
-    ends; None where no broker told. Other producers' messages may lie between them. In 0.7, unless
-    ``acks=verify``, they are the log's visible end before the first and after the last produce,
-    and own messages that are not flushed may come after them.
+    ends; None where no broker told. Other producers' messages may lie between them. In the format of 0.7,
+    unless ``acks=verify``, they are the log's visible end before the first and after the last produce, and
+    own messages that are not flushed may come after them.
     """
 
     log: TopicPartition

@@ -6,9 +6,9 @@ produce request, so nobody knows whether it was stored.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 import pyarrow as pa
@@ -35,6 +35,9 @@ _MESSAGE_HEADER_BYTES: Final = 10
 #: Logs that an error lists.
 _LISTED_MAX: Final = 8
 
+#: A message set, and the log that it is for.
+SetOfLog = tuple[TopicPartition, EncodedSet]
+
 
 @dataclass(slots=True)
 class _Written:
@@ -47,7 +50,10 @@ class _Written:
 
 
 class BrokerSender:
-    """Buffers values and sends them as message sets. Connects when it first has to send."""
+    """Buffers values and sends them as message sets. Connects when it first has to send.
+
+    What is sent in the format of 0.7, and what proves that it arrived, a subclass may do otherwise.
+    """
 
     def __init__(self, broker: Broker, options: WriteOptions) -> None:
         self._broker = broker
@@ -82,8 +88,8 @@ class BrokerSender:
         self._written |= {log: _Written() for log in first_time}
         with self._delivery_errors():
             self._request_ends(client, first_time)
-            for request in self._requests(self._encoded(buffered)):
-                client.send(request)
+            for sets in self._requests(self._encoded(buffered)):
+                self._send(client, sets)
 
     def request_proof(self) -> None:
         """Ask for the end of every log written to. The answers, which ``receipts`` takes, prove that
@@ -98,7 +104,7 @@ class BrokerSender:
             return []
         with self._delivery_errors():
             while self._client.in_flight:
-                self._receive_end(self._client)
+                self._receive(self._client)
             spans = {log: self._span(self._client, log) for log in self._written}
         return [
             LogReceipt(log, written.message_count, written.size, *spans[log])
@@ -114,9 +120,7 @@ class BrokerSender:
         if self._client is not None:
             self._client.close()
 
-    def _encoded(
-        self, buffered: dict[TopicPartition, list[pa.Array]]
-    ) -> Iterator[tuple[TopicPartition, EncodedSet]]:
+    def _encoded(self, buffered: dict[TopicPartition, list[pa.Array]]) -> Iterator[SetOfLog]:
         """The message sets, made one by one as they are sent, in the same memory."""
         options = self._options
         for log, values in buffered.items():
@@ -139,7 +143,9 @@ class BrokerSender:
         return self._client
 
     def _connect(self) -> Client:
-        return Client.connect(self._broker, self._options.net.connection)
+        options = self._options
+        settings = replace(options.net.connection, wire_format=options.wire_format)
+        return Client.connect(self._broker, settings)
 
     def _count(self, log: TopicPartition, encoded: EncodedSet) -> None:
         """Count a set that is about to be sent."""
@@ -149,20 +155,23 @@ class BrokerSender:
         if self._options.acks == "verify":
             written.sets.append(SentSet.of(encoded))
 
-    def _requests(
-        self, sets: Iterable[tuple[TopicPartition, EncodedSet]]
-    ) -> Iterator[ProduceRequest | MultiProduceRequest]:
-        """The sets, in order, in as few requests as ``batchBytes`` allows."""
-        entries: list[ProduceRequest] = []
+    def _requests(self, sets: Iterable[SetOfLog]) -> Iterator[list[SetOfLog]]:
+        """The sets, in order, for as few requests as ``batchBytes`` allows."""
+        entries: list[SetOfLog] = []
         size = _REQUEST_HEADER_BYTES
         for log, encoded in sets:
             entry_size = _ENTRY_HEADER_BYTES + len(log.topic.encode()) + len(encoded.data)
             if entries and (size + entry_size > self._request_bytes or len(entries) == _SETS_PER_REQUEST):
-                yield _request(entries)
+                yield entries
                 entries, size = [], _REQUEST_HEADER_BYTES
-            entries.append(ProduceRequest(log.topic, log.partition, encoded.data))
+            entries.append((log, encoded))
             size += entry_size
-        yield _request(entries)
+        yield entries
+
+    def _send(self, client: Client, sets: list[SetOfLog]) -> None:
+        """Send some sets in one request."""
+        produces = tuple(ProduceRequest(log.topic, log.partition, encoded.data) for log, encoded in sets)
+        client.send(produces[0] if len(produces) == 1 else MultiProduceRequest(produces))
 
     def _request_ends(self, client: Client, logs: Iterable[TopicPartition]) -> None:
         """Ask where logs end, without waiting for the answers. Nothing is asked with ``acks=0``."""
@@ -171,10 +180,11 @@ class BrokerSender:
         for log in logs:
             # A broker whose replies are not received stops reading requests at some point.
             if client.in_flight >= PIPELINE_DEPTH:
-                self._receive_end(client)
+                self._receive(client)
             client.send(OffsetsRequest(log.topic, log.partition, LATEST_TIME, 1))
 
-    def _receive_end(self, client: Client) -> None:
+    def _receive(self, client: Client) -> None:
+        """Take one reply."""
         reply = client.receive()
         log = TopicPartition(reply.request.topic, reply.request.partition, self._broker.id)
         self._written[log].ends.append(reply.body.offsets[0])
@@ -195,14 +205,18 @@ class BrokerSender:
         try:
             yield
         except (TransportError, ProtocolError) as error:
-            logs = list(self._written)
-            count = sum(written.message_count for written in self._written.values())
-            listed = ", ".join(map(str, logs[:_LISTED_MAX])) + (", …" if len(logs) > _LISTED_MAX else "")
-            raise DeliveryError(
-                f"{error}; not proven: {count} message(s) that this task sent there (to {listed}), each may "
-                "be in its log or missing, and is not sent again"
-            ) from error
+            raise DeliveryError(f"{error}; {unproven(self._unproven())}") from error
+
+    def _unproven(self) -> Mapping[TopicPartition, int]:
+        """How many messages of each log were sent, and may be there or not."""
+        return {log: written.message_count for log, written in self._written.items()}
 
 
-def _request(entries: list[ProduceRequest]) -> ProduceRequest | MultiProduceRequest:
-    return entries[0] if len(entries) == 1 else MultiProduceRequest(tuple(entries))
+def unproven(counts: Mapping[TopicPartition, int]) -> str:
+    """What an error says of messages that were sent, and may be there or not."""
+    logs = list(counts)
+    listed = ", ".join(map(str, logs[:_LISTED_MAX])) + (", …" if len(logs) > _LISTED_MAX else "")
+    return (
+        f"not proven: {sum(counts.values())} message(s) that this task sent there (to {listed}), each may "
+        "be in its log or missing, and is not sent again"
+    )

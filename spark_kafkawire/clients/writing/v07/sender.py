@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Final
 
-from ....model import Broker, TopicPartition
+from ....model import Broker, TopicPartition, WireFormat
 from ....options import WriteOptions
 from ....records.rows import Records
 from ..sender import LogReceipt
+from .acknowledged_sender import AcknowledgedSender
 from .broker_sender import BrokerSender
+
+#: What sends to one broker, by what is spoken with it.
+_SENDERS: Final[Mapping[WireFormat, type[BrokerSender]]] = {
+    WireFormat.V07: BrokerSender,
+    WireFormat.PROPOSAL: AcknowledgedSender,
+}
 
 
 class Sender:
@@ -18,7 +26,8 @@ class Sender:
     """
 
     def __init__(self, brokers: Iterable[Broker], options: WriteOptions) -> None:
-        self._senders = {broker.id: BrokerSender(broker, options) for broker in brokers}
+        sender = _SENDERS[options.wire_format or options.discovery.generation.wire_format]
+        self._senders = {broker.id: sender(broker, options) for broker in brokers}
 
     def add(self, log: TopicPartition, records: Records) -> None:
         """Take the values (binary, no null) of a log's records, and send what is enough for a request.

@@ -137,10 +137,12 @@ def zookeeper() -> Iterator[ZooKeeperServer]:
 
 @pytest.fixture(scope="session")
 def corpus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedCluster]:
-    """Two brokers on the corpus logs, with ZooKeeper. Tests may write, to topics of their own."""
+    """Two brokers on the corpus logs, with ZooKeeper, who speak 0.7 and the proposal. Tests may write, to
+    topics of their own."""
     folder = tmp_path_factory.mktemp("corpus")
     log_dirs = [Path(shutil.copytree(CORPUS / name, folder / name)) for name in ("broker0", "broker1")]
-    with EmbeddedCluster(brokers=2, partitions=3, log_dirs=log_dirs) as cluster:
+    spoken = {"wire.format": "0.7,proposal"}
+    with EmbeddedCluster(brokers=2, partitions=3, log_dirs=log_dirs, properties=spoken) as cluster:
         yield cluster
 
 

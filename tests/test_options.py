@@ -10,7 +10,7 @@ from hypothesis import given as drawn
 from hypothesis import strategies as st
 
 from spark_kafkawire.errors import OptionError
-from spark_kafkawire.model import Broker, Generation, TopicPartition
+from spark_kafkawire.model import Broker, Generation, TopicPartition, WireFormat
 from spark_kafkawire.options import (
     EARLIEST,
     LATEST,
@@ -114,6 +114,8 @@ READ_VALUES: Final[list[tuple[dict[str, str | None], str, Any]]] = [
     ({"patience": "5m"}, "net.discovery_timeout_s", 300.0),
     ({"patience": "5s"}, "net.discovery_timeout_s", 30.0),
     ({"expectedBrokers": " 3 "}, "discovery.expected_brokers", 3),
+    ({"wireFormat": " Proposal"}, "fetch.wire_format", WireFormat.PROPOSAL),
+    ({"wireFormat": "0.7"}, "fetch.wire_format", None),
     ({"expectedBrokers": "2, 0,1"}, "discovery.expected_brokers", frozenset((0, 1, 2))),
     ({"retryBackoff": "2s"}, "net.retry.backoff_s", 2.0),
     ({"subscribe": " b, a ,,b"}, "selection.subscribe", ("a", "b")),
@@ -173,6 +175,7 @@ WRITE_VALUES: Final[list[tuple[dict[str, str | None], str, Any]]] = [
     ({"compression": "Snappy"}, "compression", "snappy"),
     ({"compression": "gzip", "compressionLevel": "9"}, "compression_level", 9),
     ({"acks": "verify"}, "acks", "verify"),
+    ({"wireFormat": "PROPOSAL", "acks": "1"}, "wire_format", WireFormat.PROPOSAL),
     ({"partitioner": "Consistent"}, "partitioner", "consistent"),
     ({"partitionerSeed": "0"}, "partitioner_seed", 0),
     ({"compression": "gzip", "compressionLevel": "1"}, "compression_level", 1),
@@ -212,6 +215,7 @@ BAD_READ_VALUES: Final[dict[str, list[str]]] = {
     "retries": ["", "-1", "1001", "1.0", "many"],
     "retryBackoff": ["", "0ms", "soon"],
     "patience": ["", "-1s", "25h", "for ever"],
+    "wireFormat": ["", "0.8", "kafka", "proposal,0.7", "07"],
     "expectedBrokers": ["", "00,1", "0", "-1", "0,", "0,0", "a", "0,1;2", "1.0", "\u0663"],
     "subscribe": ["", " , "],
     "startingOffsets": ["", "latest", "first", "0", "[]", "{}", '{"t":{}}', '{"t":1}', '{"t":{"1":5}}',
@@ -236,6 +240,7 @@ BAD_WRITE_VALUES: Final[dict[str, list[str]]] = {
     "compression": ["", "lz4", "deflate"],
     "compressionLevel": ["", "-1", "0", "10"],
     "acks": ["", "2", "all", "-1"],
+    "wireFormat": ["", "1.0", "proposals"],
     "partitioner": ["", "murmur3"],
     "partitionerSeed": ["", "-1", "today"],
     "batchBytes": ["", "0", "2g"],
@@ -391,12 +396,30 @@ def test_any_value_is_taken_or_told_in_one_line(name: str, value: str) -> None:
             {"startingTimestamp": "6", "endingTimestamp": "5"},
             "option startingTimestamp: 6 is after endingTimestamp=5",
         ),
+        (
+            {"wireFormat": "proposal", "fetchesInFlight": "4"},
+            "option fetchesInFlight means nothing with wireFormat=proposal, whose fetches have no size: the "
+            "broker gives what one answer holds; leave out one of the two",
+        ),
     ],
 )
 def test_contradicting_options_are_told(changes: dict[str, str | None], message: str) -> None:
     with pytest.raises(OptionError) as error:
         read(**changes)
     assert str(error.value) == message
+
+
+def test_what_is_acknowledged_is_not_read_back() -> None:
+    with pytest.raises(OptionError) as error:
+        write(wireFormat="proposal", acks="verify")
+    assert str(error.value) == (
+        "option acks: verify reads back what brokers do not acknowledge, and with wireFormat=proposal they "
+        "do; set acks to 1, or leave out wireFormat"
+    )
+    with pytest.raises(
+        OptionError, match=r"option wireFormat means nothing to Kafka 0\.8\+, which kafka\.boot"
+    ):
+        WriteOptions.parse({"kafka.bootstrap.servers": "h:1", "wireFormat": "proposal"})
 
 
 def test_a_range_of_time_may_be_empty() -> None:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Final
 
 from ..errors import LOG, OptionError, quoted
-from ..model import Broker
+from ..model import Broker, WireFormat
 from ..net.retry import RetryPolicy
 from ..net.settings import ConnectionSettings
 from .raw import RawOptions, bad_value
@@ -21,6 +21,8 @@ _HOST_AND_PORT: Final = re.compile(r"(?:[^\s:,/\[\]]+|\[[0-9a-fA-F:]+\])(?::([0-
 #: Whether brokers are asked for their versions, and the release that they are of where they are not.
 _ASKS: Final = "kafka.api.version.request"
 _RELEASE: Final = "kafka.broker.version.fallback"
+#: By the values of ``wireFormat``.
+_WIRE_FORMATS: Final[Mapping[str, WireFormat | None]] = {"0.7": None, "proposal": WireFormat.PROPOSAL}
 
 
 def parse_discovery(options: RawOptions) -> Discovery:
@@ -126,6 +128,20 @@ def _broker_list(text: str) -> tuple[Broker, ...]:
     if len({broker.id for broker in brokers}) != len(brokers):
         raise OptionError(f"option broker.list: {quoted(text)} has a broker id twice")
     return tuple(sorted(brokers))
+
+
+def parse_wire_format(options: RawOptions, *meaningless: str) -> WireFormat | None:
+    """What messages travel in; None is the generation's own format.
+
+    Raises ``OptionError`` (fatal) for options that are ``meaningless`` beside the proposal.
+    """
+    wire_format = _WIRE_FORMATS[options.choice("wireFormat", *_WIRE_FORMATS)]
+    if wire_format is not None and (given := options.given(*meaningless)):
+        raise OptionError(
+            f"option {given[0]} means nothing with wireFormat=proposal, whose fetches have no size: the "
+            "broker gives what one answer holds; leave out one of the two"
+        )
+    return wire_format
 
 
 def parse_net(options: RawOptions, discovery: Discovery) -> NetOptions:

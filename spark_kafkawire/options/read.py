@@ -11,7 +11,7 @@ from ..errors import OptionError, quoted, shown
 from ..model import Generation
 from ..net.retry import RetryPolicy
 from ..protocol.modern.fetch import READ_COMMITTED, READ_UNCOMMITTED
-from .connect import parse_discovery, parse_net
+from .connect import parse_discovery, parse_net, parse_wire_format
 from .java_pattern import JavaPattern, PatternError
 from .kafka_properties import is_kafka_property
 from .key_order import KeyOrder, parse_key_order
@@ -130,6 +130,7 @@ def _fetch(options: RawOptions, net: NetOptions) -> FetchOptions:
         patience_s=_FETCH_PATIENCE_S[generation](options, net),
         # A broker that waited for longer would be taken for a silent one.
         wait_ms=int(1000 * min(options.seconds("kafka.fetch.max.wait.ms"), net.request_timeout_s / 2)),
+        wire_format=parse_wire_format(options, "fetchBytes", "fetchesInFlight"),
     )
 
 

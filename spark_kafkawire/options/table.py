@@ -20,6 +20,12 @@ OPTIONS: Final = (
         None,
         "how many brokers there must be, or their ids, `0,1,2`: fewer or others are an error",
     ),
+    of_07(
+        "wireFormat",
+        "0.7",
+        "`proposal`: messages travel in the format that was proposed for 0.8, to brokers that speak it; see "
+        "[The New Wire Format Proposal](kafka-0.7.md#the-new-wire-format-proposal)",
+    ),
     Option("requestTimeout", "30s", "deadline of each wait for a broker or for ZooKeeper"),
     Option(
         "patience",

@@ -10,7 +10,7 @@ from typing import Any, Final
 from ..errors import OptionError, quoted
 from ..model import Generation, WireFormat
 from .compression import COMPRESSIONS, LEVEL_OPTIONS, LEVELS
-from .connect import parse_discovery, parse_net
+from .connect import parse_discovery, parse_net, parse_wire_format
 from .delivery import parse_delivery
 from .raw import RawOptions
 from .transactions import parse_transactions
@@ -72,10 +72,17 @@ class WriteOptions:
 
 def _parse_07(options: RawOptions, _: NetOptions) -> dict[str, Any]:
     compression, level = _compression_07(options)
+    acks, wire_format = options.choice("acks", "0", "1", "verify", default="1"), parse_wire_format(options)
+    if wire_format is not None and acks == "verify":
+        raise OptionError(
+            "option acks: verify reads back what brokers do not acknowledge, and with wireFormat=proposal "
+            "they do; set acks to 1, or leave out wireFormat"
+        )
     return {
         "compression": compression,
         "compression_level": level,
-        "acks": options.choice("acks", "0", "1", "verify", default="1"),
+        "acks": acks,
+        "wire_format": wire_format,
         "batch_bytes": options.size_or_default("batchBytes", 1),
         "message_size_max": options.size_or_default("max.message.size", 1),
     }

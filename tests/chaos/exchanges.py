@@ -19,7 +19,7 @@ from spark_kafkawire.jobs.offsets.survey import Surveyed
 from spark_kafkawire.model import Generation, TopicPartition, WireFormat
 from spark_kafkawire.net.pool import POOL
 from spark_kafkawire.options import ReadOptions
-from spark_kafkawire.protocol import modern, v07
+from spark_kafkawire.protocol import modern, proposal, v07
 from spark_kafkawire.protocol.api import Api, VersionRange
 from spark_kafkawire.records.headers import HEADERS
 from spark_kafkawire.records.record_log import encode_batches
@@ -290,98 +290,110 @@ _MOST: Final = {modern.INIT_PRODUCER_ID.key: _ONE_PHASE_UNTIL}
 _V07: Final = (v07.OFFSETS, v07.MULTIFETCH)
 _IN_GROUP: Final = (*_BEFORE, modern.FIND_COORDINATOR, modern.OFFSET_FETCH)
 
-EXCHANGES: Final = tuple(
-    Exchange(name, apis, steps, options, _LEAST | least, most={} if name == "transact" else _MOST)
-    for name, apis, steps, options, least in (
-        ("read", (*_BEFORE, modern.LIST_OFFSETS, modern.FETCH), _read, {}, {}),
-        (
-            "read what is committed",
-            (modern.LIST_OFFSETS, modern.FETCH),
-            _read,
-            {"kafka.isolation.level": "read_committed"},
-            {},
-        ),
-        (
-            "read from a group's offsets",
-            (*_IN_GROUP, modern.LIST_OFFSETS, modern.FETCH),
-            _read,
-            {"startingOffsets": "committed"},
-            {},
-        ),
-        (
-            "read from a time",
-            (modern.LIST_OFFSETS,),
-            _read,
-            {"startingTimestamp": str(SECOND_MS), "startingOffsetsByTimestampStrategy": "latest"},
-            {},
-        ),
-        (
-            "read what compaction left",
-            (modern.METADATA, modern.LIST_OFFSETS, modern.FETCH, modern.DESCRIBE_CONFIGS),
-            _read_gappy,
-            {"retries": "5"},
-            {},
-        ),
-        ("read a pattern", (*_BEFORE, modern.LIST_OFFSETS), _read_pattern, {}, {}),
-        (
-            "log in and read",
-            (modern.API_VERSIONS, modern.SASL_HANDSHAKE, modern.SASL_AUTHENTICATE),
-            _read,
-            _LOGIN,
-            {modern.SASL_HANDSHAKE.key: 1},
-        ),
-        ("write", (*_BEFORE, modern.INIT_PRODUCER_ID, modern.PRODUCE), _write, {}, {}),
-        (
-            "write without identity",
-            (modern.PRODUCE,),
-            _write_without_identity,
-            {},
-            {},
-        ),
-        (
-            "report",
+EXCHANGES: Final = (
+    tuple(
+        Exchange(name, apis, steps, options, _LEAST | least, most={} if name == "transact" else _MOST)
+        for name, apis, steps, options, least in (
+            ("read", (*_BEFORE, modern.LIST_OFFSETS, modern.FETCH), _read, {}, {}),
             (
-                *_IN_GROUP,
-                modern.LIST_OFFSETS,
-                modern.LIST_GROUPS,
-                modern.DESCRIBE_GROUPS,
-                modern.CONSUMER_GROUP_DESCRIBE,
+                "read what is committed",
+                (modern.LIST_OFFSETS, modern.FETCH),
+                _read,
+                {"kafka.isolation.level": "read_committed"},
+                {},
             ),
-            _report,
-            {},
-            {modern.OFFSET_FETCH.key: 2, modern.LIST_OFFSETS.key: 7},
-        ),
-        ("commit", (*_BEFORE, modern.FIND_COORDINATOR, modern.OFFSET_COMMIT), _commit, {}, {}),
-        (
-            "transact",
             (
-                *_BEFORE,
-                modern.FIND_COORDINATOR,
-                modern.INIT_PRODUCER_ID,
-                modern.ADD_PARTITIONS_TO_TXN,
-                modern.ADD_OFFSETS_TO_TXN,
-                modern.TXN_OFFSET_COMMIT,
-                modern.END_TXN,
-                modern.DESCRIBE_TRANSACTIONS,
-                modern.LIST_TRANSACTIONS,
+                "read from a group's offsets",
+                (*_IN_GROUP, modern.LIST_OFFSETS, modern.FETCH),
+                _read,
+                {"startingOffsets": "committed"},
+                {},
             ),
-            _transact,
-            {},
-            {modern.FIND_COORDINATOR.key: 1},
-        ),
-        (
-            "create a topic",
-            (*_BEFORE, modern.CREATE_TOPICS),
-            _create,
-            {},
-            {modern.CREATE_TOPICS.key: 4, modern.METADATA.key: 1},
-        ),
+            (
+                "read from a time",
+                (modern.LIST_OFFSETS,),
+                _read,
+                {"startingTimestamp": str(SECOND_MS), "startingOffsetsByTimestampStrategy": "latest"},
+                {},
+            ),
+            (
+                "read what compaction left",
+                (modern.METADATA, modern.LIST_OFFSETS, modern.FETCH, modern.DESCRIBE_CONFIGS),
+                _read_gappy,
+                {"retries": "5"},
+                {},
+            ),
+            ("read a pattern", (*_BEFORE, modern.LIST_OFFSETS), _read_pattern, {}, {}),
+            (
+                "log in and read",
+                (modern.API_VERSIONS, modern.SASL_HANDSHAKE, modern.SASL_AUTHENTICATE),
+                _read,
+                _LOGIN,
+                {modern.SASL_HANDSHAKE.key: 1},
+            ),
+            ("write", (*_BEFORE, modern.INIT_PRODUCER_ID, modern.PRODUCE), _write, {}, {}),
+            (
+                "write without identity",
+                (modern.PRODUCE,),
+                _write_without_identity,
+                {},
+                {},
+            ),
+            (
+                "report",
+                (
+                    *_IN_GROUP,
+                    modern.LIST_OFFSETS,
+                    modern.LIST_GROUPS,
+                    modern.DESCRIBE_GROUPS,
+                    modern.CONSUMER_GROUP_DESCRIBE,
+                ),
+                _report,
+                {},
+                {modern.OFFSET_FETCH.key: 2, modern.LIST_OFFSETS.key: 7},
+            ),
+            ("commit", (*_BEFORE, modern.FIND_COORDINATOR, modern.OFFSET_COMMIT), _commit, {}, {}),
+            (
+                "transact",
+                (
+                    *_BEFORE,
+                    modern.FIND_COORDINATOR,
+                    modern.INIT_PRODUCER_ID,
+                    modern.ADD_PARTITIONS_TO_TXN,
+                    modern.ADD_OFFSETS_TO_TXN,
+                    modern.TXN_OFFSET_COMMIT,
+                    modern.END_TXN,
+                    modern.DESCRIBE_TRANSACTIONS,
+                    modern.LIST_TRANSACTIONS,
+                ),
+                _transact,
+                {},
+                {modern.FIND_COORDINATOR.key: 1},
+            ),
+            (
+                "create a topic",
+                (*_BEFORE, modern.CREATE_TOPICS),
+                _create,
+                {},
+                {modern.CREATE_TOPICS.key: 4, modern.METADATA.key: 1},
+            ),
+        )
     )
-) + tuple(
-    Exchange(name, apis, steps, options, {}, Generation.V07)
-    for name, apis, steps, options in (
-        ("read 0.7", (*_V07, v07.FETCH), _read_v07, {}),
-        ("write 0.7", _V07, _write_v07, {}),
-        ("write 0.7 and verify", (v07.OFFSETS, v07.FETCH), _write_v07, {"acks": "verify"}),
+    + tuple(
+        Exchange(name, apis, steps, options, {}, Generation.V07)
+        for name, apis, steps, options in (
+            ("read 0.7", (*_V07, v07.FETCH), _read_v07, {}),
+            ("write 0.7", _V07, _write_v07, {}),
+            ("write 0.7 and verify", (v07.OFFSETS, v07.FETCH), _write_v07, {"acks": "verify"}),
+        )
+    )
+    + tuple(
+        Exchange(
+            name, apis, steps, {"wireFormat": "proposal"}, {}, Generation.V07, proposed=WireFormat.PROPOSAL
+        )
+        for name, apis, steps in (
+            ("read the proposal", (proposal.FETCH,), _read_v07),
+            ("write the proposal", proposal.DIALECT.apis, _write_v07),
+        )
     )
 )

@@ -86,6 +86,12 @@ def _length(size: int) -> Callable[[Any, Any], Raw]:
     return lie
 
 
+def _most(wire_type: Any) -> int:
+    """So many elements that they cost time, where the type of the count has as many."""
+    count = getattr(wire_type, "count", None)
+    return min(_MANY, (1 << 8 * count.size - 1) - 1) if isinstance(count, Int) else _MANY
+
+
 def _constant(value: Any) -> Callable[[Any, Any], Any]:
     return lambda _, __: value
 
@@ -173,8 +179,8 @@ _ARRAYS: Final[Kinds] = {
     "without first": lambda _, value: value and value[1:],
     "without last": lambda _, value: value and value[:-1],
     "one more": lambda wire_type, value: (*(value or ()), _made_up(wire_type.element)),
-    "many": lambda wire_type, value: (value or (_made_up(wire_type.element),))[:1] * _MANY,
-    "no end": _length(_MANY),
+    "many": lambda wire_type, value: (value or (_made_up(wire_type.element),))[:1] * _most(wire_type),
+    "no end": lambda wire_type, value: _length(_most(wire_type))(wire_type, value),
 }
 #: Fields that say what a part of a reply is about, whatever its API.
 _KEYS: Final = ("topic", "partition_index", "index", "group_id", "key", "resource_type", "resource_name")

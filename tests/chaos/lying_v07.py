@@ -12,7 +12,8 @@ from typing import Final
 
 from spark_kafkawire.broker.config import BrokerConfig
 from spark_kafkawire.broker.server import BrokerServer
-from spark_kafkawire.protocol import v07
+from spark_kafkawire.protocol import proposal, v07
+from spark_kafkawire.protocol.primitives import INT16
 from tests.support.log_server import HOST, LogServer, read_frame
 from tests.support.message_sets import gzipped, message
 
@@ -26,6 +27,8 @@ _LOGS: Final = (
     b"".join(message(b"other %d" % number) for number in range(4)),
 )
 _FIRST_SEGMENT: Final = "00000000000000000000.kafka"
+#: What a request is of, by its id.
+_DIALECTS: Final = {api.key: dialect for dialect in (v07.DIALECT, proposal.DIALECT) for api in dialect.apis}
 
 
 class LyingProxy(LogServer):
@@ -54,14 +57,18 @@ class LyingProxy(LogServer):
 
     def _answer(self, connection: socket.socket, frame: memoryview) -> bool:
         upstream = self._upstreams[connection]
-        api, request = v07.DIALECT.read_request(frame)
+        dialect = _DIALECTS[INT16.read(frame, 0)[0]]
+        api, header, pos = dialect.read_request_header(frame)
+        request, _ = api.request_codec(header.api_version).read(frame, pos)
         upstream.sendall(len(frame).to_bytes(4, "big") + frame)
         if not api.awaits_reply(request):
             return True
         body = read_frame(upstream)
         if body is None:
             return False
-        sent = self._liar(Honest(api, 0, v07.DIALECT.read_reply(api, body), 0))
+        correlation_id = header.correlation_id
+        reply = dialect.read_reply(api, body, header.api_version, correlation_id)
+        sent = self._liar(Honest(api, header.api_version, reply, correlation_id))
         connection.sendall(len(body).to_bytes(4, "big") + body if sent is None else sent.data)
         if sent is not None and sent.then == "be silent":
             while connection.recv(1 << 16):
@@ -83,6 +90,7 @@ def lying_proxy(liar: Liar) -> Iterator[LyingProxy]:
             "log.dir": str(folder),
             "num.partitions": f"{PARTITION_COUNT}",
             "log.flush.interval": "1",
+            "wire.format": "0.7,proposal",
         }
         broker = stack.enter_context(BrokerServer(BrokerConfig.from_properties(properties)))
         yield stack.enter_context(LyingProxy(broker, liar))

@@ -6,7 +6,7 @@ from typing import Final
 
 import pytest
 
-from spark_kafkawire.protocol import modern, v07
+from spark_kafkawire.protocol import modern, proposal, v07
 from tests.support.lengths import lengths
 
 from .exchanges import EXCHANGES
@@ -60,6 +60,7 @@ def test_what_no_client_can_know_is_still_not_known(known: NotKnown) -> None:
 def test_every_api_is_lied_about_in_every_field_of_its_last_version() -> None:
     assert {api for exchange in EXCHANGES for api in exchange.apis} == {
         *modern.DIALECT.apis,
+        *proposal.DIALECT.apis,
         *(api for api in v07.DIALECT.apis if api.response is not None),
     }
     for exchange, api, version in steps():

@@ -18,6 +18,7 @@ from .modern import read_modern, write_modern
 from .reading import large_log, read
 from .session import spark_session
 from .tasks import planning, task_cost
+from .wire_formats import wire_formats
 from .writing import write
 
 # The large log comes first: its worker's idle size is that of a worker that has read nothing else.
@@ -29,7 +30,13 @@ _WITH_SPARK: Final = {
     "read-modern": read_modern,
     "write-modern": write_modern,
 }
-_WITHOUT_SPARK: Final = {"codec": codec, "batch-codec": batch_codec, "planning": planning, "clients": clients}
+_WITHOUT_SPARK: Final = {
+    "codec": codec,
+    "batch-codec": batch_codec,
+    "planning": planning,
+    "clients": clients,
+    "wire-formats": wire_formats,
+}
 
 #: Where the lines are kept for ``make bench-plot``.
 FIGURES: Final = Path("build/figures.jsonl")

@@ -168,6 +168,10 @@ def test_a_list_of_what_to_add_names_files_and_what_stands_in_them(kind: str) ->
 #: How an example of ``docs/adding.md`` is known to files, and where these are.
 KNOWN_BY: Final = {
     "An API": (r"\bCREATE_TOPICS\b|\bCreateTopics", PYTHON),
+    "A wire format": (
+        r'\bWireFormat\.PROPOSAL\b|\bPROPOSAL = |\A"""The New Wire Format Proposal',
+        ["spark_kafkawire/**/*.py"],
+    ),
     "A codec": (r"\bZSTD\b", ["spark_kafkawire/**/*.py"]),
     "An option": (r"\bfetchesInFlight\b|\bfetches_in_flight\b", ["spark_kafkawire/**/*.py", "docs/o*.md"]),
 }

@@ -398,7 +398,7 @@ def test_any_value_is_taken_or_told_in_one_line(name: str, value: str) -> None:
         ),
         (
             {"wireFormat": "proposal", "fetchesInFlight": "4"},
-            "option fetchesInFlight means nothing with wireFormat=proposal, whose fetches have no size: the "
+            "option fetchesInFlight does not go with wireFormat=proposal: its fetches have no size, the "
             "broker gives what one answer holds; leave out one of the two",
         ),
     ],
@@ -413,8 +413,8 @@ def test_what_is_acknowledged_is_not_read_back() -> None:
     with pytest.raises(OptionError) as error:
         write(wireFormat="proposal", acks="verify")
     assert str(error.value) == (
-        "option acks: verify reads back what brokers do not acknowledge, and with wireFormat=proposal they "
-        "do; set acks to 1, or leave out wireFormat"
+        "option acks does not go with wireFormat=proposal: verify reads back what brokers do not "
+        "acknowledge, and there they do, by acks=1; leave out one of the two"
     )
     with pytest.raises(
         OptionError, match=r"option wireFormat means nothing to Kafka 0\.8\+, which kafka\.boot"

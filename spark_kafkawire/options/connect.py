@@ -130,16 +130,17 @@ def _broker_list(text: str) -> tuple[Broker, ...]:
     return tuple(sorted(brokers))
 
 
-def parse_wire_format(options: RawOptions, *meaningless: str) -> WireFormat | None:
+def parse_wire_format(options: RawOptions, contradictions: Mapping[str, str]) -> WireFormat | None:
     """What messages travel in; None is the generation's own format.
 
-    Raises ``OptionError`` (fatal) for options that are ``meaningless`` beside the proposal.
+    Raises ``OptionError`` (fatal) for options that contradict the proposal; ``contradictions`` tells why.
     """
     wire_format = _WIRE_FORMATS[options.choice("wireFormat", *_WIRE_FORMATS)]
-    if wire_format is not None and (given := options.given(*meaningless)):
+    given = options.given(*contradictions)
+    if wire_format is WireFormat.PROPOSAL and given:
         raise OptionError(
-            f"option {given[0]} means nothing with wireFormat=proposal, whose fetches have no size: the "
-            "broker gives what one answer holds; leave out one of the two"
+            f"option {given[0]} does not go with wireFormat=proposal: {contradictions[given[0]]}; leave out "
+            "one of the two"
         )
     return wire_format
 

@@ -31,6 +31,8 @@ from .values import (
 
 #: A smaller fetch would only take longer.
 _FETCH_BYTES_MIN: Final = 1 << 10
+#: Why the proposal does not go with the sizes of fetches.
+_NO_SIZE: Final = "its fetches have no size, the broker gives what one answer holds"
 _ISOLATION_LEVELS: Final = {"read_uncommitted": READ_UNCOMMITTED, "read_committed": READ_COMMITTED}
 #: The options of the size of one fetch, with the default of the first. Of 0.7's fetches several are under
 #: way at once, of later ones a single one: it may be larger.
@@ -130,7 +132,7 @@ def _fetch(options: RawOptions, net: NetOptions) -> FetchOptions:
         patience_s=_FETCH_PATIENCE_S[generation](options, net),
         # A broker that waited for longer would be taken for a silent one.
         wait_ms=int(1000 * min(options.seconds("kafka.fetch.max.wait.ms"), net.request_timeout_s / 2)),
-        wire_format=parse_wire_format(options, "fetchBytes", "fetchesInFlight"),
+        wire_format=parse_wire_format(options, dict.fromkeys(("fetchBytes", "fetchesInFlight"), _NO_SIZE)),
     )
 
 

@@ -24,6 +24,8 @@ _PARTITIONER_CLASSES: Final[Mapping[str, str]] = MappingProxyType(
         "org.apache.kafka.clients.producer.UniformStickyPartitioner": "sticky",
     }
 )
+#: Why the proposal does not go with reading back.
+_VERIFIES: Final = "verify reads back what brokers do not acknowledge, and there they do, by acks=1"
 #: A signed int64, as all whole numbers of options.
 _SEED_MAX: Final = (1 << 63) - 1
 
@@ -72,17 +74,13 @@ class WriteOptions:
 
 def _parse_07(options: RawOptions, _: NetOptions) -> dict[str, Any]:
     compression, level = _compression_07(options)
-    acks, wire_format = options.choice("acks", "0", "1", "verify", default="1"), parse_wire_format(options)
-    if wire_format is not None and acks == "verify":
-        raise OptionError(
-            "option acks: verify reads back what brokers do not acknowledge, and with wireFormat=proposal "
-            "they do; set acks to 1, or leave out wireFormat"
-        )
+    acks = options.choice("acks", "0", "1", "verify", default="1")
+    contradictions = {"acks": _VERIFIES} if acks == "verify" else {}
     return {
         "compression": compression,
         "compression_level": level,
         "acks": acks,
-        "wire_format": wire_format,
+        "wire_format": parse_wire_format(options, contradictions),
         "batch_bytes": options.size_or_default("batchBytes", 1),
         "message_size_max": options.size_or_default("max.message.size", 1),
     }

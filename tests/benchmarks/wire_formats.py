@@ -26,7 +26,7 @@ from .logs import write_log
 from .measure import Figure, interleaved, say
 
 _PARTITIONS: Final = 1000
-_TOPIC: Final = "wide"
+_TOPIC: Final = "page-views"
 #: Of each partition: ten messages of about 100 bytes.
 _ROWS: Final = 10
 _VALUE_SIZE: Final = 100

@@ -61,9 +61,14 @@ class TopicEpochs:
         """The epoch that brought the log."""
         return next(epoch for epoch, places in enumerate(self._places) if log in places)
 
+    def common(self, epoch: int) -> int:
+        """The number by which places in the lists of ``epoch`` and the one before leave the same remainder
+        where some key has been at both."""
+        return gcd(*self.counts[epoch - 1 : epoch + 1])
+
     def parents(self, epoch: int, log: TopicPartition) -> Logs:
         """The other logs, of the epoch before, that held keys which are in this log since ``epoch``."""
-        place, common = self._places[epoch][log], gcd(*self.counts[epoch - 1 : epoch + 1])
+        place, common = self._places[epoch][log], self.common(epoch)
         return tuple(old for old in self.lists[epoch - 1][place % common :: common] if old != log)
 
     @cached_property

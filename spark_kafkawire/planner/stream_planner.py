@@ -35,6 +35,7 @@ from ..options import LimitKind, StreamOptions
 from .batch import covers
 from .ranges import split
 from .stream import Bounds, Losses, losses, must_wait, next_offsets, ranges_between, until
+from .stream_key_order import StreamKeyOrder
 from .stream_logs import StreamLogs, gone_since
 from .stream_offsets import UNPINNED, Offsets
 from .stream_start import QueryStart
@@ -64,6 +65,7 @@ class StreamPlanner:
         self._read, self._limits = options.read, options.limits
         self._clock, self._sleep = clock, sleep
         self._logs = StreamLogs(options.read, clock=clock)
+        self._order = StreamKeyOrder(options.read, self._logs)
         self._start = QueryStart(options.read, self._logs, self._lose)
         self._ends: dict[TopicPartition, int] | None = None
         self._polled_s = self._batched_s = -math.inf
@@ -93,16 +95,16 @@ class StreamPlanner:
         """
         self._check_topics(start)
         self._pace(start)
-        bounds = self._settled(start)
-        self.latest = _latest(bounds)
-        if self._ends is not None:
-            bounds = until(bounds, self._ends)
+        found = self._settled(start)
+        self.latest = _latest(found)
+        bounds = found if self._ends is None else until(found, self._ends)
         if limited and self._ends is None:
             now_s = self._clock()
             if must_wait(start, bounds, self._limits, now_s - self._batched_s):
                 return dict(start)
             self._batched_s = now_s
         ends = next_offsets(start, bounds, self._limits.size_max if limited else None)
+        ends = self._order.held(start, ends, found)
         return {**self._carried(start, bounds), **ends, **self._start.pinned(start, bounds)}
 
     def _check_topics(self, stands: Offsets) -> None:
@@ -165,7 +167,7 @@ class StreamPlanner:
             ranges, self._read.min_partitions, self._read.partition_size_max, self._cut_points(ranges)
         )
         floor = KNOWN.floor(self._read.net.connection, [leader.broker for leader in leaders.values()])
-        return tuple(
+        return self._order.marked(
             FetchTask(part, leaders[part.log], start_option=self._option(part), floor=floor) for part in parts
         )
 

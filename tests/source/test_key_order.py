@@ -172,7 +172,7 @@ def test_keys_that_another_partitioner_put_there_are_an_error_or_marked(
         read(topic.servers, **topic.options())
     told = str(error.value)
     assert told.startswith(
-        f"option verifyPartitioner: {topic.topic} {place}: 1 records or more, the first at offset "
+        f"option verifyPartitioner: so far {topic.topic} {place}: 1 records, the first at offset "
     )
     assert told.endswith(
         "or an epoch is missing; their keys are in no order: set it to true to go on and have them marked in "

@@ -80,17 +80,16 @@ class EpochsOfRows:
             return
         why = "their keys are in no order" if fault == UNEXPLAINED else "what followed may be read already"
         raise OptionError(
-            f"option verifyPartitioner: {self._what(fault)}; {why}: set it to true to go on and have them "
-            "marked in the column stray, or to false to go by boundaries alone"
+            f"option verifyPartitioner: so far {self._what(fault)}; {why}: set it to true to go on and have "
+            "them marked in the column stray, or to false to go by boundaries alone"
         )
 
     def tell(self) -> None:
-        """Log what was found, if there was something."""
+        """Log what was found, if there was something: as a warning, unless it has its order all the same."""
+        level = logging.INFO if self._counts.keys() <= {LATE} - self._faults else logging.WARNING
         if self._counts:
-            _log.warning("option keyOrder: %s", "; ".join(map(self._what, sorted(self._counts))))
+            _log.log(level, "option keyOrder: %s", "; ".join(map(self._what, sorted(self._counts))))
 
     def _what(self, kind: int) -> str:
-        return (
-            f"{self._log}: {self._counts[kind]} records or more, the first at offset {self._first[kind]}: "
-            f"{_TOLD[kind]}"
-        )
+        count = self._counts[kind]
+        return f"{self._log}: {count} records, the first at offset {self._first[kind]}: {_TOLD[kind]}"

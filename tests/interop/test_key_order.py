@@ -1,0 +1,131 @@
+"""Keys of a real topic that grows while Java's producers write: each in the order in which it was sent."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from spark_kafkawire import in_key_order, stray_report
+from spark_kafkawire.cluster.cluster import cluster_of
+from spark_kafkawire.options import ReadOptions
+from tests.support import librdkafka
+
+from .apache_kafka import ApacheKafka
+from .conftest import newest
+from .judging import judge_of
+
+KEYS: Final = 100_000
+FEWER_KEYS: Final = 10_000
+
+
+@dataclass(frozen=True)
+class Written:
+    """What was written to a topic, and how it grew."""
+
+    spark: SparkSession
+    servers: str
+    topic: str
+    records: int
+    epochs: list[dict[str, Any]]
+    moments: list[str]
+
+    def load(self, **given: str) -> DataFrame:
+        options = {"kafka.bootstrap.servers": self.servers, "subscribe": self.topic, **given}
+        return self.spark.read.format("kafkawire").options(**options).load()
+
+    def in_epochs(self, **given: str) -> DataFrame:
+        epochs = json.dumps({self.topic: self.epochs})
+        return self.load(**{"keyOrder": "true", "partitionEpochs": epochs, **given})
+
+    def by_moments(self) -> DataFrame:
+        counts = [{"partitions": each["partitions"]} for each in self.epochs]
+        epochs = json.dumps({self.topic: counts})
+        return self.in_epochs(partitionEpochs=epochs, expansionTimestamp=",".join(self.moments))
+
+
+def written(spark: SparkSession, servers: str, keys: int, counts: str) -> Written:
+    topic = librdkafka.create_topic(servers, int(counts.partition(",")[0]))
+    told = json.loads(judge_of("KeyOrderJudge.java", "4.1.1")(servers, topic, str(keys), counts))
+    return Written(spark, servers, topic, **told)
+
+
+@dataclass(frozen=True)
+class Seen:
+    """``keys`` counts a key once for each Spark partition that sees it."""
+
+    rows: int
+    keys: int
+    inversions: int
+
+
+def seen(frame: DataFrame) -> Seen:
+    """What the Spark partitions of a frame see, in their order: a key's records say how many were before."""
+
+    def look(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        last: dict[bytes, int] = {}
+        rows = inversions = 0
+        for batch in batches:
+            rows += batch.num_rows
+            numbers = map(int, batch.column("value").to_pylist())
+            for key, number in zip(batch.column("key").to_pylist(), numbers, strict=True):
+                inversions += number < last.get(key, -1)
+                last[key] = number
+        yield pa.record_batch({"rows": [rows], "keys": [len(last)], "inversions": [inversions]})
+
+    found = frame.select("key", "value").mapInArrow(look, "rows bigint, keys bigint, inversions bigint")
+    sums = found.agg(*(F.sum(name).alias(name) for name in ("rows", "keys", "inversions"))).first()
+    assert sums is not None
+    return Seen(**sums.asDict())
+
+
+@newest
+def test_100_000_keys_are_in_order_while_partitions_go_from_2_to_4_to_6(
+    spark: SparkSession, kafka: ApacheKafka
+) -> None:
+    topic = written(spark, kafka.bootstrap_servers(), KEYS, "2,4,6")
+    assert seen(in_key_order(topic.in_epochs())) == Seen(topic.records, KEYS, 0)
+    # Without it, the best that a plain read offers: all of a key together, by partition and offset.
+    plain = topic.load().repartition("key").sortWithinPartitions("partition", "offset")
+    without = seen(plain)
+    assert (without.rows, without.keys) == (topic.records, KEYS)
+    assert without.inversions > 0
+    alone = seen(in_key_order(topic.in_epochs(verifyPartitioner="false")))
+    strays = stray_report(topic.in_epochs(verifyPartitioner="true")).collect()
+    late = {row.stray: row.records for row in strays}
+    print(f"{topic.records} records; inversions without: {without.inversions}, ", end="")
+    print(f"by boundaries alone: {alone.inversions}; strays: {late}")
+    # Whoever learns late writes behind the boundary; nobody else is where he does not belong.
+    assert late.keys() == {None, "late"}
+
+
+@newest
+def test_parents_before_their_children_need_no_shuffle(spark: SparkSession, kafka: ApacheKafka) -> None:
+    topic = written(spark, kafka.bootstrap_servers(), FEWER_KEYS, "2,4,8")
+    for frame in (topic.in_epochs(), topic.by_moments()):
+        assert frame.rdd.getNumPartitions() == 2
+        assert seen(frame) == Seen(topic.records, FEWER_KEYS, 0)
+    plain = seen(topic.load())
+    assert plain.rows == topic.records
+    assert plain.keys > FEWER_KEYS, "keys are in several Spark partitions, which see them at the same time"
+    assert seen(in_key_order(topic.by_moments())) == Seen(topic.records, FEWER_KEYS, 0)
+
+
+@newest
+def test_leader_epochs_do_not_rise_where_partitions_are_added(kafka: ApacheKafka) -> None:
+    servers = kafka.bootstrap_servers()
+    topic = librdkafka.create_topic(servers, 2)
+
+    def epochs() -> list[int]:
+        options = ReadOptions.parse({"kafka.bootstrap.servers": servers, "subscribe": topic})
+        cluster = cluster_of(options)
+        return [leader.epoch for _, leader in sorted(cluster.leaders_of(cluster.logs_of([topic])).items())]
+
+    assert epochs() == [0, 0]
+    librdkafka.create_partitions(servers, topic, 4)
+    assert epochs() == [0, 0, 0, 0]

@@ -142,20 +142,18 @@ def marked(
 def _of_log(epochs: TopicEpochs, log: TopicPartition, check: PartitionerCheck, is_stream: bool) -> LogEpochs:
     first = epochs.first(log)
     boundaries = tuple(held[log] for held in (epochs.boundaries or ())[first:])
-    return LogEpochs(first, boundaries, epochs.counts, check, is_late_a_fault=is_stream)
+    family = epochs.family(log) if epochs.is_in_turn else log
+    return LogEpochs(family, first, boundaries, epochs.counts, check, is_late_a_fault=is_stream)
 
 
-def chains(order: KeyOrder | None, tasks: Iterable[FetchTask]) -> list[tuple[FetchTask, ...]]:
+def chains(tasks: Iterable[FetchTask]) -> list[tuple[FetchTask, ...]]:
     """The tasks of each Spark partition, one after the other: parents before their children."""
-    if order is None:
-        return [(task,) for task in tasks]
-    found: dict[TopicPartition, list[FetchTask]] = {}
+    found: dict[TopicPartition, list[tuple[int, FetchTask]]] = {}
+    alone = []
     for task in tasks:
-        log = task.range.log
-        epochs = order.topics[log.topic]
-        found.setdefault(epochs.family(log) if epochs.is_in_turn else log, []).append(task)
-    return [tuple(sorted(each, key=lambda task: _turn(order, task.range.log))) for each in found.values()]
-
-
-def _turn(order: KeyOrder, log: TopicPartition) -> tuple[int, TopicPartition]:
-    return order.topics[log.topic].first(log), log
+        if task.epochs is None:
+            alone.append((task,))
+        else:
+            found.setdefault(task.epochs.family, []).append((task.epochs.first, task))
+    in_turn = (sorted(each, key=lambda turn: (turn[0], turn[1].range.log)) for each in found.values())
+    return [*alone, *(tuple(task for _, task in each) for each in in_turn)]

@@ -41,7 +41,7 @@ class KafkaWireBatchReader(DataSourceReader):
         tasks = plan(self._options)
         if tasks:
             warn_of_columns_read(self._schema.names, self._options.net.connection)
-        return [KafkaWirePartition(*chain) for chain in chains(self._options.key_order, tasks)]
+        return [KafkaWirePartition(*chain) for chain in chains(tasks)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The messages of one range, as Arrow batches of the schema's columns."""

@@ -93,7 +93,7 @@ class KafkaWireStreamReader(DataSourceStreamReader):
         if tasks and not self._are_columns_checked:
             warn_of_columns_read(self._schema.names, self._options.read.net.connection)
             self._are_columns_checked = True
-        return [KafkaWirePartition(*chain) for chain in chains(self._options.read.key_order, tasks)]
+        return [KafkaWirePartition(*chain) for chain in chains(tasks)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The messages of one range, as Arrow batches of the schema's columns."""

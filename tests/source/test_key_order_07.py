@@ -1,0 +1,88 @@
+"""Key order of 0.7, from a topic whose brokers grew by what the user says: epochs, families, streams."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from typing import Any, Final
+
+import pytest
+
+from spark_kafkawire import KafkaWireDataSource
+from spark_kafkawire.broker import EmbeddedCluster
+from spark_kafkawire.errors import OptionError
+from spark_kafkawire.source.partition import KafkaWirePartition
+from tests.support.corpus import logs_of
+from tests.support.streaming import Checkpoint, Query
+
+# ZooKeeper is a JVM.
+pytestmark = pytest.mark.jvm
+
+TOPIC: Final = "debian-plain"
+#: Where the second segments begin: a message does, too.
+BOUNDARIES: Final = {
+    f"{log['broker']}-{log['partition']}": log["segments"][1]["start_offset"] for log in logs_of(TOPIC)
+}
+
+
+def options(cluster: EmbeddedCluster, *epochs: dict[str, int]) -> dict[str, str]:
+    """Each epoch's partitions by broker; a second one begins with the second segments."""
+    given: list[dict[str, Any]] = [{"partitions": each} for each in epochs]
+    for each in given[1:]:
+        old = {f"{broker}-{at}" for broker, count in epochs[0].items() for at in range(count)}
+        each["boundaries"] = {name: BOUNDARIES[name] for name in sorted(old)}
+    return {
+        "zookeeper.connect": cluster.zookeeper_connect,
+        "subscribe": TOPIC,
+        "keyOrder": "true",
+        "partitionEpochs": json.dumps({TOPIC: given}),
+    }
+
+
+def read(given: dict[str, str]) -> tuple[list[list[str]], list[dict[str, Any]]]:
+    """The logs of each Spark partition, and all rows."""
+    source = KafkaWireDataSource(given)
+    reader = source.reader(source.schema())
+    parts = [part for part in reader.partitions() if isinstance(part, KafkaWirePartition)]
+    names = [[task.range.log.name for task in part.tasks] for part in parts]
+    task_side, parts = pickle.loads(pickle.dumps((reader, parts)))
+    return names, [row for part in parts for batch in task_side.read(part) for row in batch.to_pylist()]
+
+
+def test_a_broker_that_came_later_is_read_after_those_before(corpus: EmbeddedCluster) -> None:
+    names, rows = read(options(corpus, {"0": 3}, {"0": 3, "1": 3}))
+    assert names == [["0-0", "1-0"], ["0-1", "1-1"], ["0-2", "1-2"]]
+    assert len(rows) == sum(log["messages"] for log in logs_of(TOPIC))
+    for row in rows:
+        name = f"{row['broker']}-{row['partition']}"
+        assert row["epoch"] == (row["broker"] == 1 or row["offset"] >= BOUNDARIES[name])
+
+
+def test_a_broker_that_grew_moves_the_logs_of_those_behind_it(corpus: EmbeddedCluster) -> None:
+    names, rows = read(options(corpus, {"0": 1, "1": 2}, {"0": 3, "1": 3}))
+    assert sorted(names) == [[f"{broker}-{at}"] for broker in range(2) for at in range(3)]
+    assert {
+        row["epoch"] for row in rows if (row["broker"], row["partition"]) in ((0, 1), (0, 2), (1, 2))
+    } == {1}
+
+
+def test_a_stream_reads_a_new_broker_after_the_old_one(corpus: EmbeddedCluster) -> None:
+    given = options(corpus, {"0": 3}, {"0": 3, "1": 3})
+    running = Query(Checkpoint(), startingOffsets="earliest", maxBytesPerTrigger="1", **given)
+    first, second = running.batch(), running.batch()
+    assert first is not None
+    assert second is not None
+    # A batch ends where a segment does, which is the boundary: from there on both are read.
+    assert {(row["broker"], row["epoch"]) for row in first} <= {(0, 0), (1, 1)}
+    assert {row["broker"] for row in first + second} == {0, 1}
+    read_up_to = {row["partition"] for row in first if row["broker"] == 0}
+    assert {row["partition"] for row in first if row["broker"] == 1} <= read_up_to
+
+
+def test_lists_that_are_not_those_of_zookeeper_are_told(corpus: EmbeddedCluster) -> None:
+    with pytest.raises(OptionError) as error:
+        read(options(corpus, {"0": 3}, {"0": 3, "1": 3, "2": 1}))
+    assert str(error.value) == (
+        f"option partitionEpochs: {TOPIC} has 6 partitions, and 7 by its last epoch ({TOPIC} 2-0 differs): "
+        "add an epoch with those that there are, and where the others stood before it"
+    )

@@ -33,7 +33,8 @@ class PartitionerCheck(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class KeyOrder:
-    """What is known of the topics of a read in the order of its keys.
+    """What is known of the topics of a read in the order of its keys; no ``topics`` where their records are
+    to show it.
 
     ``moments_ms`` are when the topics grew whose epochs have no boundaries, one for each of them.
     """
@@ -50,23 +51,33 @@ def parse_key_order(options: RawOptions, generation: Generation) -> KeyOrder | N
             raise OptionError(f"option {given[0]} is for keyOrder=true: set that, too, or leave it out")
         return None
     _check_others(options)
-    example = _EXAMPLES[generation]
-    text = options.get("partitionEpochs")
-    if text is None:
-        raise OptionError(
-            "option keyOrder: no broker tells when partitions were added to a topic, for the epochs of its "
-            f"leaders stay as they are then: say it as partitionEpochs={example}"
-        )
-    listed = json_option("partitionEpochs", text.strip(BLANKS), example)
-    topics = {topic: _Reader(generation, topic, text).epochs(given) for topic, given in listed.items()}
-    moments_ms = _moments(options)
+    moments_ms, check = _moments(options), _CHECKS[generation](options)
+    topics = _topics(options, generation)
     for topic, epochs in topics.items():
         _check_moments(topic, epochs, moments_ms)
-    if moments_ms and not any(_takes_moments(epochs) for epochs in topics.values()):
+    if topics and moments_ms and not any(map(_takes_moments, topics.values())):
         raise OptionError(
             "option expansionTimestamp: all boundaries are in partitionEpochs: leave one of them out"
         )
-    return KeyOrder(topics, moments_ms, _CHECKS[generation](options))
+    if not topics and not moments_ms:
+        raise OptionError(
+            "option keyOrder: no broker tells when partitions were added to a topic, for the epochs of its "
+            f"leaders stay as they are then: say it as partitionEpochs={_EXAMPLES[generation]}"
+        )
+    if not topics and check is PartitionerCheck.NONE:
+        raise OptionError(
+            "option expansionTimestamp: how many partitions there were is found in the log then, and only "
+            "keys prove it: give partitionEpochs, or leave verifyPartitioner=false out"
+        )
+    return KeyOrder(topics, moments_ms, check)
+
+
+def _topics(options: RawOptions, generation: Generation) -> dict[str, TopicEpochs]:
+    text = options.get("partitionEpochs")
+    if text is None:
+        return {}
+    listed = json_option("partitionEpochs", text.strip(BLANKS), _EXAMPLES[generation])
+    return {topic: _Reader(generation, topic, text).epochs(given) for topic, given in listed.items()}
 
 
 def _no_check(_: RawOptions) -> PartitionerCheck:

@@ -25,7 +25,7 @@ KEY_ORDER_OPTIONS: Final = (
         "expansionTimestamp",
         None,
         "for `keyOrder`, instead of boundaries: when partitions were added, milliseconds since 1970; several "
-        "as `a,b`",
+        "as `a,b`; a batch read finds the counts, too, where there is no `partitionEpochs`",
         Generation.MODERN,
     ),
     read(

@@ -38,6 +38,11 @@ class StreamOptions:
         net = _patient(options, parse_net(options, discovery))
         read = ReadOptions.assembled(options, discovery, net, starting, ending)
         parsed = cls(read, _limits(options), options.flag("commitOffsets"))
+        if read.key_order is not None and not read.key_order.topics:
+            raise OptionError(
+                "option expansionTimestamp: a stream needs partitionEpochs, too, for the records that show "
+                "how many partitions there were will not stay"
+            )
         if parsed.commits_offsets:
             parsed.check_group("commitOffsets")
         return parsed

@@ -9,7 +9,10 @@ offset are its order. What can be known of where epochs begin, and what is made 
   ``tests/interop/test_key_order.py`` sees that of a real broker. So they are not asked for.
 - **Nor does anything else in the log.** That a partition was empty before a moment does not prove that it was
   not there. So counts are the user's to say (``partitionEpochs``); the last one is compared with what brokers
-  say, before and after the ends of logs are asked for: else partitions might be added in between.
+  say, before and after the ends of logs are asked for: else partitions might be added in between. Where a
+  batch read is told moments alone, it takes the partitions that have older records for all there were, and
+  each key that it reads is the proof of that: by a wrong count most of them are nowhere. Without a look at
+  keys (``verifyPartitioner=false``), or in a stream, whose log changes, there is no such proof: an error.
 - **Boundaries** are offsets that the old partitions had when some were added. They are upper bounds of epochs
   (``records.key_epochs``): to be taken before the first producer knows the new count. One that the log has
   not reached is an error; one that retention has passed is none, for all that is left is behind it.
@@ -26,8 +29,9 @@ offset are its order. What can be known of where epochs begin, and what is made 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
+from itertools import pairwise
 
 from ..clients.reading.log_epochs import LogEpochs
 from ..clients.reading.task import FetchTask
@@ -52,39 +56,63 @@ def find_epochs(
     order = options.key_order
     if order is None:
         return {}
-    topics = sorted({log.topic for log in logs})
     found = {}
-    for topic in topics:
-        epochs = _checked_lists(order, topic, {log for log in logs if log.topic == topic})
+    for topic in sorted({log.topic for log in logs}):
+        own = sorted(log for log in logs if log.topic == topic)
+        epochs = _lists_of(order, topic, own, cluster, bounds)
+        _check_lists(epochs, own)
         if epochs.boundaries is None:
             epochs = _by_moments(epochs, order.moments_ms, cluster, bounds)
         else:
             _check_ends(epochs, options, cluster, bounds)
         found[topic] = epochs
-    check_counts(order, cluster.logs_of(topics) if topics else ())
+    there = cluster.logs_of(list(found)) if found else ()
+    for topic, epochs in found.items():
+        _check_lists(epochs, [log for log in there if log.topic == topic])
     return found
 
 
-def check_counts(order: KeyOrder, logs: Collection[TopicPartition]) -> None:
-    """Raise ``OptionError`` (fatal) where these logs, all of their topics, are not those of the options."""
-    for topic in {log.topic for log in logs}:
-        _checked_lists(order, topic, {log for log in logs if log.topic == topic})
-
-
-def _checked_lists(order: KeyOrder, topic: str, logs: Collection[TopicPartition]) -> TopicEpochs:
-    epochs = order.topics.get(topic)
-    if epochs is None:
+def _lists_of(
+    order: KeyOrder, topic: str, logs: Sequence[TopicPartition], cluster: Cluster, bounds: Bounds
+) -> TopicEpochs:
+    """What the options say of a topic, or else its records."""
+    if not order.topics:
+        return _by_records(logs, order.moments_ms, cluster, bounds)
+    if topic not in order.topics:
         raise OptionError(
             f"option partitionEpochs: it has nothing of {shown(topic)}, which is read: add it, with one "
             "epoch where it never grew"
         )
-    if set(epochs.lists[-1]) != set(logs):
+    return order.topics[topic]
+
+
+def _by_records(
+    logs: Sequence[TopicPartition], moments_ms: Sequence[int], cluster: Cluster, bounds: Bounds
+) -> TopicEpochs:
+    """As many partitions in each epoch as the last one shows that has a record from before its end."""
+    counts = []
+    for moment_ms in moments_ms:
+        offsets = _ends_at(moment_ms, logs, cluster, bounds)
+        old = [log.partition for log in logs if offsets[log] > bounds[log].earliest]
+        counts.append(max(old, default=-1) + 1)
+    if any(old >= new for old, new in pairwise([0, *counts, len(logs)])):
+        found = ", ".join(map(str, counts))
         raise OptionError(
-            f"option partitionEpochs: {shown(topic)} has {len(logs)} partitions, and {epochs.counts[-1]} by "
-            f"its last epoch{_names_of(set(logs) ^ set(epochs.lists[-1]))}: add an epoch with those that "
+            f"option expansionTimestamp: records from before these moments are in {found} of the {len(logs)} "
+            f"partitions of {shown(logs[0].topic)}, which do not show how it grew: give partitionEpochs with "
+            "the counts"
+        )
+    return TopicEpochs(tuple(tuple(logs[:count]) for count in (*counts, len(logs))))
+
+
+def _check_lists(epochs: TopicEpochs, logs: Collection[TopicPartition]) -> None:
+    """Raise ``OptionError`` (fatal) where these logs, all of a topic, are not those of its last epoch."""
+    if differing := set(epochs.lists[-1]) ^ set(logs):
+        raise OptionError(
+            f"option partitionEpochs: {shown(epochs.lists[0][0].topic)} has {len(logs)} partitions, and "
+            f"{epochs.counts[-1]} by its last epoch{_names_of(differing)}: add an epoch with those that "
             "there are, and where the others stood before it"
         )
-    return epochs
 
 
 def _names_of(differing: Collection[TopicPartition]) -> str:
@@ -111,17 +139,23 @@ def _by_moments(
     """The same with boundaries where logs have the first record of each moment."""
     boundaries = []
     for number, moment_ms in enumerate(moments_ms[: len(epochs.lists) - 1], 1):
-        asked = [log for log in epochs.lists[number] if log in bounds]
-        offsets = cluster.stop_offsets(dict.fromkeys(asked, moment_ms), bounds)
-        ends = {log: bounds[log].latest if offsets[log] is None else offsets[log] for log in asked}
+        ends = _ends_at(moment_ms, epochs.lists[number], cluster, bounds)
         for log in epochs.lists[number]:
-            if epochs.first(log) == number and (ends[log] or 0) > bounds[log].earliest:
+            if epochs.first(log) == number and ends[log] > bounds[log].earliest:
                 raise OptionError(
                     f"option expansionTimestamp: {log} has a record from before {moment_ms}, when it was not "
                     "there by partitionEpochs: give an earlier moment, or the boundaries"
                 )
-        boundaries.append({log: ends[log] or 0 for log in epochs.lists[number - 1]})
+        boundaries.append({log: ends[log] for log in epochs.lists[number - 1]})
     return replace(epochs, boundaries=tuple(boundaries))
+
+
+def _ends_at(
+    moment_ms: int, logs: Sequence[TopicPartition], cluster: Cluster, bounds: Bounds
+) -> dict[TopicPartition, int]:
+    """The first offset of each log that is as young as the moment, its end where none is."""
+    found = cluster.stop_offsets(dict.fromkeys(logs, moment_ms), bounds)
+    return {log: bounds[log].latest if (offset := found[log]) is None else offset for log in logs}
 
 
 def marked(

@@ -12,8 +12,9 @@ from ..options import ReadOptions
 
 
 def options_of_tasks(options: ReadOptions) -> ReadOptions:
-    """The options as they travel: all but how to log in to ZooKeeper, which only planning does."""
-    return replace(options, discovery=replace(options.discovery, zookeeper_auth=None))
+    """The options as they travel: all but what only planning does, as to log in to ZooKeeper."""
+    discovery = replace(options.discovery, zookeeper_auth=None)
+    return replace(options, discovery=discovery, key_order=None)
 
 
 class KafkaWirePartition(InputPartition):

@@ -100,6 +100,17 @@ def test_options_that_contradict_or_lack_each_other_are_told(given: dict[str, st
     assert told in refusal(MODERN, **given)
 
 
+def test_moments_alone_are_for_batch_reads_that_check_keys() -> None:
+    found = order(expansionTimestamp="5,7")
+    assert (found.topics, found.moments_ms) == ({}, (5, 7))
+    assert refusal(expansionTimestamp="5", verifyPartitioner="false") == (
+        "option expansionTimestamp: how many partitions there were is found in the log then, and only keys "
+        "prove it: give partitionEpochs, or leave verifyPartitioner=false out"
+    )
+    with pytest.raises(OptionError, match=r"^option expansionTimestamp: a stream needs partitionEpochs, too"):
+        StreamOptions.parse({**MODERN, "keyOrder": "true", "expansionTimestamp": "5"})
+
+
 def test_named_partitions_alone_are_refused() -> None:
     base = {"kafka.bootstrap.servers": "h:1", "assign": '{"t":[0]}'}
     assert refusal(base, partitionEpochs=GROWN) == (

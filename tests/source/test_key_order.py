@@ -124,6 +124,28 @@ def test_a_moment_stands_for_boundaries(noida: NoidaBroker) -> None:
     moments = f"{T0 + 2000},{T0 + 3000}"
     given = topic.options(partitionEpochs=topic.counts_alone, expansionTimestamp=moments)
     assert read(topic.servers, **given) == by_boundaries
+    # Which partitions there were then is seen by their records, and proven by the keys.
+    del given["partitionEpochs"]
+    assert read(topic.servers, **given) == by_boundaries
+
+
+def test_counts_that_records_do_not_show_are_asked_for_or_refused_by_the_keys(noida: NoidaBroker) -> None:
+    topic = Grown(noida, 4)
+    moment = {"subscribe": topic.topic, "keyOrder": "true", "expansionTimestamp": str(T0 + 1)}
+    for key in KEYS:
+        if HASHES[key] % 4 < 3:
+            topic.write([key])  # the last partition is empty as yet
+    topic.grow(6)
+    topic.write(time_ms=T0 + 1)
+    with pytest.raises(OptionError, match="no count of partitionEpochs puts their keys there by murmur2"):
+        read(topic.servers, **moment)
+    told = "records from before these moments are in 0 of the 6 partitions of"
+    with pytest.raises(OptionError, match=told):
+        read(topic.servers, **{**moment, "expansionTimestamp": str(T0)})
+    with pytest.raises(
+        OptionError, match=r"which do not show how it grew: give partitionEpochs with the counts$"
+    ):
+        read(topic.servers, **{**moment, "expansionTimestamp": str(T0 + 2)})
 
 
 def test_a_late_record_has_the_epoch_of_the_count_that_put_it_there(noida: NoidaBroker) -> None:

@@ -9,39 +9,34 @@ member.close()
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 from typing import Protocol
 
 from ..model import TopicPartition
 from ..options import ReadOptions
-
-
-@dataclass(frozen=True, slots=True)
-class Claim:
-    """A log that a member owns.
-
-    ``number`` is another one for each time that it was claimed: in between, others may have read it.
-    ``offset`` is where the group stood then, None where it has never read the log.
-    """
-
-    log: TopicPartition
-    number: int
-    offset: int | None
+from .claim import Claim
 
 
 class Member(Protocol):
     """One consumer of a group."""
 
-    def hold(self) -> dict[TopicPartition, Claim]: ...
+    def hold(self) -> dict[TopicPartition, Claim]:
+        """What it owns, as the group is now; it stays so until ``let_go``, or the next call.
 
-    def let_go(self, logs: Collection[TopicPartition] | None = None) -> None: ...
+        Raises ``DiscoveryError``, or ``OptionError`` for a group that cannot be joined (both fatal)."""
+
+    def let_go(self, logs: Collection[TopicPartition] | None = None) -> None:
+        """These logs, or all, may be given up from now on."""
 
     @property
-    def others(self) -> dict[TopicPartition, str]: ...
+    def others(self) -> dict[TopicPartition, str]:
+        """What it shall own, and the threads that have not given it up yet."""
 
-    def commit(self, offsets: Mapping[TopicPartition, tuple[int, Claim]]) -> list[TopicPartition]: ...
+    def commit(self, offsets: Mapping[TopicPartition, tuple[int, Claim]]) -> list[TopicPartition]:
+        """Let the group stand at these offsets of logs as they were claimed; those that were lost meanwhile
+        are left alone, and returned. Raises as ``hold`` does."""
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Leave the group: what it owned is free at once."""
 
 
 def join(options: ReadOptions) -> Member:

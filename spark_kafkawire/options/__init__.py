@@ -13,7 +13,8 @@ from .partition_epochs import TopicEpochs
 from .raw import reading_options
 from .read import ReadOptions
 from .stream import StreamOptions, read_options_of
-from .table import OPTIONS, STREAM_OPTIONS
+from .stream_table import STREAM_OPTIONS
+from .table import OPTIONS
 from .values import (
     COMMITTED,
     EARLIEST,

@@ -10,7 +10,8 @@ from ..errors import OptionError, lookalikes, quoted, shown
 from ..model import Generation
 from .kafka_properties import is_kafka_property, pass_over
 from .option import Option
-from .table import OPTIONS, STREAM_OPTIONS
+from .stream_table import STREAM_OPTIONS
+from .table import OPTIONS
 
 _SIZE_UNITS: Final = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 _TIME_UNITS: Final = {"ms": 0.001, "": 0.001, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}

@@ -15,6 +15,7 @@ from .connect import parse_discovery, parse_net, parse_wire_format
 from .java_pattern import JavaPattern, PatternError
 from .kafka_properties import is_kafka_property
 from .key_order import KeyOrder, parse_key_order
+from .membership import refuse_membership
 from .offsets import LOG_SYNTAX, LogSyntax, parse_assign, parse_limits
 from .raw import RawOptions, bad_value
 from .values import (
@@ -72,6 +73,7 @@ class ReadOptions:
     @classmethod
     def parse(cls, raw: Mapping[str, str]) -> ReadOptions:
         """Read and check all options of a read. Raises ``OptionError`` (fatal)."""
+        refuse_membership(raw)
         options = RawOptions(raw, read=True)
         discovery = parse_discovery(options)
         syntax = LOG_SYNTAX[discovery.generation]

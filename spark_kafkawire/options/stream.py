@@ -8,6 +8,7 @@ from typing import Final
 
 from ..errors import OptionError
 from .connect import parse_discovery, parse_net
+from .membership import parse_membership
 from .offsets import LOG_SYNTAX, parse_limits
 from .raw import OF_STREAMS_ALONE, RawOptions, bad_value
 from .read import ReadOptions
@@ -37,6 +38,7 @@ class StreamOptions:
         ending = OffsetLimits("endingOffsets", for_all=LATEST)
         net = _patient(options, parse_net(options, discovery))
         read = ReadOptions.assembled(options, discovery, net, starting, ending)
+        read = replace(read, membership=parse_membership(options, discovery, read.selection, starting))
         parsed = cls(read, _limits(options), options.flag("commitOffsets"))
         if read.key_order is not None and not read.key_order.topics:
             raise OptionError(
@@ -50,6 +52,8 @@ class StreamOptions:
     def check_group(self, wanted_by: str) -> None:
         """Raise ``OptionError`` where there is no group that ``wanted_by`` can commit to."""
         group, discovery = self.read.group_id, self.read.discovery
+        if self.read.membership is not None:
+            raise OptionError(f"{wanted_by}: groupMembership=join commits anyhow; leave one of the two out")
         if group is None:
             raise OptionError(f"{wanted_by} needs the option kafka.group.id, the group to commit to")
         if discovery.broker_list:

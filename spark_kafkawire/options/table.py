@@ -228,31 +228,3 @@ OPTIONS: Final = (
     write("kafka.max.block.ms", "60000", "how long a topic is waited for", Generation.MODERN),
     write("kafka.linger.ms", "0", "means nothing: a batch waits until it is full", Generation.MODERN),
 )
-
-#: What streams take besides: limits of one batch, and commits to a group. Batch reads pass over them with a
-#: warning, as those of Spark's own connector do. An option that is above, too, is another one to streams.
-STREAM_OPTIONS: Final = (
-    read(
-        "maxOffsetsPerTrigger",
-        None,
-        "most records of one batch, shared by the partitions in proportion to what each is behind",
-        Generation.MODERN,
-    ),
-    read("minOffsetsPerTrigger", None, "a batch waits until it has so many records", Generation.MODERN),
-    read("maxTriggerDelay", "15m", "how long a batch waits for `minOffsetsPerTrigger`", Generation.MODERN),
-    read(
-        "maxBytesPerTrigger",
-        None,
-        "most bytes of one batch, which ends where segments or logs do: at least one segment of each log",
-        Generation.V07,
-    ),
-    read(
-        "commitOffsets", "false", "`true`: commit what finished batches have read to the group, a batch late"
-    ),
-    read(
-        "kafka.group.id",
-        None,
-        "the group of `commitOffsets`, in 0.7 in ZooKeeper, and of `startingOffsets=committed`; no group is "
-        "joined",
-    ),
-)

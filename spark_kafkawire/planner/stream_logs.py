@@ -77,6 +77,7 @@ class StreamLogs:
         self._logs: tuple[TopicPartition, ...] = ()
         self._looked_s = float("-inf")
         self._missing: dict[str, float] = {}
+        self._among: frozenset[TopicPartition] | None = None
         self._topic_ids: dict[str, uuid.UUID] = {}
 
     def ask(self, question: Callable[[Cluster], T]) -> T:
@@ -96,6 +97,10 @@ class StreamLogs:
         """Ask anew which logs there are: what is known of them turned out to be old."""
         self._looked_s = float("-inf")
         self._missing.clear()
+
+    def narrow(self, logs: Collection[TopicPartition]) -> None:
+        """Have ``bounds`` of these logs alone from now on."""
+        self._among = frozenset(logs)
 
     def select(self) -> dict[TopicPartition, LogBounds]:
         """The bounds of all logs that a new query reads. Raises ``UnknownTopicError`` for what no broker
@@ -149,6 +154,8 @@ class StreamLogs:
         self, cluster: Cluster, known: Collection[TopicPartition]
     ) -> dict[TopicPartition, LogBounds]:
         logs = self._there(cluster, known)
+        if self._among is not None:
+            logs = tuple(log for log in logs if log in self._among)
         with gone_since():
             return self._bounds(cluster, logs)
 

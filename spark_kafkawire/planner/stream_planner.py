@@ -14,7 +14,7 @@ from __future__ import annotations
 import logging
 import math
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Final
 
 from ..clients.reading.task import FetchTask
@@ -85,7 +85,19 @@ class StreamPlanner:
 
     def stop_at_latest(self) -> None:
         """Go no further than where the logs end now (the trigger AvailableNow)."""
-        self._ends = {log: found.latest for log, found in self._logs.bounds(()).items()}
+        self.stop_at({log: found.latest for log, found in self._logs.bounds(()).items()})
+
+    def stop_at(self, ends: Offsets) -> None:
+        """Go no further than there."""
+        self._ends = dict(ends)
+
+    def narrow(self, logs: Collection[TopicPartition]) -> None:
+        """Read these of the selected logs, from now on: others have the rest."""
+        self._logs.narrow(logs)
+
+    def bounds_of(self, logs: list[TopicPartition]) -> Bounds:
+        """Where those of the logs that are there start and end."""
+        return self._logs.ask(lambda cluster: _bounds_of(cluster, logs)) if logs else {}
 
     def next(self, start: Offsets, *, limited: bool = True) -> dict[TopicPartition, int]:
         """Where the batch that begins at ``start`` ends; at ``start`` itself where there is nothing to read.
@@ -173,9 +185,7 @@ class StreamPlanner:
 
     def _earliest(self, logs: list[TopicPartition]) -> dict[TopicPartition, int]:
         """Where new logs begin; 0 for one that is gone by now, which ``_leaders`` tells."""
-        if not logs:
-            return {}
-        bounds = self._logs.ask(lambda cluster: _bounds_of(cluster, logs))
+        bounds = self.bounds_of(logs)
         return {log: bounds[log].earliest if log in bounds else 0 for log in logs}
 
     def _leaders(self, starts: Offsets) -> Mapping[TopicPartition, Leader]:

@@ -6,9 +6,9 @@ pickled, and ``read`` in the tasks: what they need is in their partition.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
@@ -23,10 +23,14 @@ from ..options.offsets import LOG_SYNTAX
 from ..planner.key_order import chains
 from ..planner.stream_offsets import from_json, is_pinned, to_json
 from ..planner.stream_planner import StreamPlanner
+from .ending import before_sigterm
 from .partition import KafkaWirePartition, options_of_tasks
 from .schema import check_read_schema, read_schema
 from .spark_versions import arrow_schema
 from .worker import batch_of_task
+
+if TYPE_CHECKING:
+    from ..planner.group_planner import GroupPlanner
 
 #: Where a query stands, as Spark writes it into the checkpoint: by topic and partition.
 JsonOffsets = dict[str, dict[str, int]]
@@ -66,6 +70,7 @@ class KafkaWireStreamReader(DataSourceStreamReader):
         self._options = options
         self._schema = arrow_schema(schema)
         self._are_columns_checked = False
+        self._leave: Callable[[], None] | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         """What travels to the tasks."""
@@ -75,8 +80,21 @@ class KafkaWireStreamReader(DataSourceStreamReader):
         }
 
     @cached_property
-    def _planner(self) -> StreamPlanner:
-        return StreamPlanner(self._options)
+    def _planner(self) -> StreamPlanner | GroupPlanner:
+        if self._options.read.membership is None:
+            return StreamPlanner(self._options)
+        # A query that joins no group imports nothing of it.
+        from ..planner.group_planner import GroupPlanner
+
+        planner = GroupPlanner(self._options)
+        self._leave = planner.close
+        before_sigterm(planner.close)
+        return planner
+
+    def stop(self) -> None:
+        """Leave the group that the query has joined. Spark mostly ends the process instead."""
+        if self._leave is not None:
+            self._leave()
 
     @cached_property
     def _commits(self) -> GroupCommits:

@@ -10,6 +10,8 @@ from typing import Any
 
 from kazoo.client import KazooClient
 
+from spark_kafkawire.broker.zookeeper import session_password
+
 
 @dataclass(frozen=True, slots=True, order=True)
 class Node:
@@ -66,6 +68,15 @@ def expired(connect: str, broker_id: int, *, topics_only: bool = False) -> Itera
     finally:
         client.stop()
         client.close()
+
+
+def expire_session(connect: str, session_id: int) -> None:
+    """End one session as if it had timed out: its ephemeral nodes go, and its client is told."""
+    known = session_id & (1 << 64) - 1
+    client = KazooClient(connect, client_id=(session_id, session_password(known)))
+    client.start()
+    client.stop()
+    client.close()
 
 
 def remove_topic(connect: str, topic: str) -> None:

@@ -28,7 +28,7 @@ from ...errors import KafkaWireError, quoted
 from ...model import TopicPartition
 from ...net.retry import Attempts, RetryPolicy
 from ...options import Discovery
-from ..membership import Claim
+from ..claim import Claim
 from .member_session import MemberSession
 from .ownership import Ownership
 

@@ -23,7 +23,7 @@ from typing import Final
 
 from ...errors import quoted, shown
 from ...model import TopicPartition
-from ..membership import Claim
+from ..claim import Claim
 from .balancing import GroupView, subscription, thread_counts, threads_of
 from .groups import CONSUMERS, offset_of, offset_path
 from .zookeeper import TOPICS, partition_counts

@@ -12,7 +12,7 @@ from kazoo.client import KazooClient
 from kazoo.exceptions import NoNodeError
 
 from spark_kafkawire.broker import ZooKeeperServer
-from spark_kafkawire.cluster.membership import Claim
+from spark_kafkawire.cluster.claim import Claim
 from spark_kafkawire.cluster.v07 import ownership
 from spark_kafkawire.cluster.v07.member import Member
 from spark_kafkawire.errors import DiscoveryError, KafkaWireError, OptionError

@@ -1,0 +1,345 @@
+"""Streaming queries as consumers of a group of 0.7: they share a topic, hand it over, and start again.
+
+The group's other members are queries, or nodes that the JVM's consumers have written.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any, Final
+
+import pytest
+from kazoo.client import KazooClient
+
+from spark_kafkawire.broker import EmbeddedCluster
+from spark_kafkawire.errors import OptionError
+from spark_kafkawire.records.message_set.public import encode_message_set
+from tests.support.golden import read_json
+from tests.support.polling import poll
+from tests.support.streaming import Checkpoint, Killed, Query, available_now
+from tests.support.zookeeper_tree import expire_session
+
+from .test_batch_reader import produce
+
+TOPIC: Final = "debian-plain"
+LOGS: Final = [log for log in read_json("corpus/manifest.json") if log["topic"] == TOPIC]
+NAMES: Final = ["0-0", "0-1", "0-2", "1-0", "1-1", "1-2"]
+ENDS: Final = {
+    f"{log['broker']}-{log['partition']}": sum(each["size"] for each in log["segments"]) for log in LOGS
+}
+SECONDS: Final = {f"{log['broker']}-{log['partition']}": log["segments"][1]["start_offset"] for log in LOGS}
+COUNT: Final = sum(log["messages"] for log in LOGS)
+
+#: Where a row is: its log, its offset, and its place in a compressed message.
+Place = tuple[str, int, int]
+
+
+class Group:
+    """The queries of a test that join the group ``g``, and what ZooKeeper has of it."""
+
+    def __init__(self, cluster: EmbeddedCluster) -> None:
+        self._cluster = cluster
+        self.client = KazooClient(cluster.zookeeper_connect)
+        self.client.start()
+        self._queries: list[Query] = []
+
+    def options(self, **others: str) -> dict[str, str]:
+        return {
+            "zookeeper.connect": self._cluster.zookeeper_connect,
+            "subscribe": TOPIC,
+            "groupMembership": "join",
+            "kafka.group.id": "g",
+            "startingOffsets": "earliest",
+            **others,
+        }
+
+    def query(self, checkpoint: Checkpoint | None = None, **others: str) -> Query:
+        """A query, which leaves with the test where it has not before."""
+        query = Query(checkpoint or Checkpoint(), **self.options(**others))
+        self._queries.append(query)
+        return query
+
+    def available_now(self, checkpoint: Checkpoint, **others: str) -> list[list[Place]]:
+        """What a query with the trigger AvailableNow reads before it leaves, batch by batch."""
+        query = available_now(checkpoint, **self.options(**others))
+        self._queries.append(query)
+        found = [places(rows) for rows in query.batches()]
+        query.reader.stop()
+        return found
+
+    def offsets(self) -> dict[str, int]:
+        """Where the group stands."""
+        return {name: int(data) for name, data in self._data("offsets").items()}
+
+    def owners(self) -> dict[str, str]:
+        return self._data("owners")
+
+    def ids(self) -> list[str]:
+        return sorted(self.client.get_children("/consumers/g/ids"))
+
+    def _data(self, kind: str) -> dict[str, str]:
+        root = f"/consumers/g/{kind}/{TOPIC}"
+        found = {}
+        for name in self.client.get_children(root) if self.client.exists(root) else ():
+            with contextlib.suppress(Exception):
+                found[name] = self.client.get(f"{root}/{name}")[0].decode()
+        return found
+
+    def put(self, path: str, data: str) -> None:
+        self.client.ensure_path(f"/consumers/g/{path}")
+        self.client.set(f"/consumers/g/{path}", data.encode())
+
+    def close(self) -> None:
+        for query in self._queries:
+            query.reader.stop()
+        self.client.stop()
+        self.client.close()
+
+
+@pytest.fixture
+def group(cluster: EmbeddedCluster) -> Iterator[Group]:
+    joined = Group(cluster)
+    yield joined
+    joined.close()
+
+
+def places(rows: list[dict[str, Any]] | None) -> list[Place]:
+    return [(f"{row['broker']}-{row['partition']}", row["offset"], row["index"]) for row in rows or ()]
+
+
+def owned(checkpoint: Checkpoint) -> dict[str, int]:
+    """What the checkpoint's last end holds."""
+    return dict(json.loads(checkpoint.offsets[-1]).get(TOPIC, {}))
+
+
+def read_until(queries: list[Query], count: int) -> Counter[Place]:
+    """What queries read whose batches take turns, until that is so many rows, and one look more of each."""
+    found: Counter[Place] = Counter()
+
+    def turn() -> bool:
+        for query in queries:
+            found.update(places(query.batch()))
+        return found.total() >= count
+
+    poll(turn, f"{count} rows")
+    turn()
+    return found
+
+
+def test_a_query_alone_pins_reads_commits_and_leaves(group: Group) -> None:
+    checkpoint = Checkpoint()
+    query = group.query(checkpoint)
+    assert query.batch() == []
+    assert owned(checkpoint) == dict.fromkeys(NAMES, 0)
+    rows = places(query.batch())
+    assert len(rows) == len(set(rows)) == COUNT
+    assert query.batch() is None
+    # That it was asked for another batch says that the one before is done.
+    assert owned(checkpoint) == group.offsets() == ENDS
+    [member] = group.ids()
+    assert group.owners() == dict.fromkeys(NAMES, f"{member}-0")
+    query.reader.stop()
+    assert group.ids() == []
+    assert group.owners() == {}
+
+
+def test_the_trigger_available_now_reads_what_the_group_has_not_read(
+    group: Group, cluster: EmbeddedCluster
+) -> None:
+    checkpoint = Checkpoint()
+    assert [len(rows) for rows in group.available_now(checkpoint)] == [0, COUNT]
+    assert group.offsets() == ENDS
+    produce(cluster, TOPIC, encode_message_set([b"late"]), partition=2, broker=1)
+    # A query of another checkpoint goes on where the group stands.
+    assert [len(rows) for rows in group.available_now(Checkpoint())] == [0, 1]
+    # And so does the first one: others have read what came.
+    assert not any(group.available_now(checkpoint))
+    produce(cluster, TOPIC, encode_message_set([b"later"]), partition=2, broker=1)
+    assert sum(len(rows) for rows in group.available_now(checkpoint)) == 1
+
+
+def test_two_queries_read_each_row_once_between_them(group: Group) -> None:
+    queries = [group.query(maxBytesPerTrigger="1"), group.query(maxBytesPerTrigger="1")]
+    found = read_until(queries, COUNT)
+    assert len(found) == found.total() == COUNT
+    assert group.offsets() == ENDS
+    assert Counter(group.owners().values()) == {f"{member}-0": 3 for member in group.ids()}
+    assert len(group.ids()) == 2
+
+
+def test_a_query_that_joins_takes_over_where_the_other_has_read_to(group: Group) -> None:
+    first_checkpoint, second_checkpoint = Checkpoint(), Checkpoint()
+    first = group.query(first_checkpoint, maxBytesPerTrigger="1")
+    assert first.batch() == []
+    found = Counter(places(first.batch()))
+    assert owned(first_checkpoint) == SECONDS
+    second = group.query(second_checkpoint)
+    assert second.batch() == []  # the first one holds them all, for its batch may not be done
+    assert owned(second_checkpoint) == {}
+    found += read_until([first, second], COUNT - found.total())
+    assert len(found) == found.total() == COUNT
+    assert len(owned(first_checkpoint)) == len(owned(second_checkpoint)) == 3
+    second.reader.stop()
+    poll(lambda: not first.batch() and owned(first_checkpoint) == ENDS, "the whole topic again")
+
+
+def test_a_query_of_two_threads_gets_two_shares_of_three(group: Group) -> None:
+    double, single = Checkpoint(), Checkpoint()
+    found = read_until([group.query(double, groupThreads="2"), group.query(single)], COUNT)
+    assert found.total() == COUNT
+    assert (len(owned(double)), len(owned(single))) == (4, 2)
+
+
+def test_a_query_takes_its_share_beside_a_recorded_consumer_of_the_jvm(group: Group) -> None:
+    """As it registered itself, with the owners that it made before the query came; it gives up what it is to
+    give up, as it does when it rebalances, and keeps the rest."""
+    stage = read_json("zk_tree.json")["stages"]["10_consumer1_two_streams"]["tree"]
+    for node in stage:
+        path = node["path"].removeprefix("/consumers/lab-group/")
+        if not node["children"]:
+            group.put(
+                path.replace("cc-topic", TOPIC), node["data"].replace("cc-topic", TOPIC).replace("34", "0")
+            )
+    jvm = next(iter(group.ids()))
+    checkpoint = Checkpoint()
+    query = group.query(checkpoint)
+    assert query.batch() == []
+    assert owned(checkpoint) == {}
+    [ours] = set(group.ids()) - {jvm}
+    share = NAMES[:2] if ours < jvm else NAMES[4:]
+    for name in NAMES:
+        group.client.delete(f"/consumers/g/owners/{TOPIC}/{name}")
+    for name in set(NAMES) - set(share):
+        group.put(f"owners/{TOPIC}/{name}", f"{jvm}-0")
+    poll(lambda: query.batch() is not None and owned(checkpoint), "the share")
+    assert owned(checkpoint) == dict.fromkeys(share, 0)
+    assert {name for name, _, _ in places(query.batch())} == set(share)
+    assert query.batch() is None
+    assert group.offsets() == {name: ENDS[name] if name in share else 0 for name in NAMES}
+
+
+# --- restarts ---
+
+
+def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [record.getMessage() for record in caplog.records if record.name == "spark_kafkawire"]
+
+
+@pytest.mark.parametrize("killed", ["planned", "written", "read"])
+def test_a_query_that_ends_in_the_middle_of_a_batch_goes_on_there(killed: str, group: Group) -> None:
+    checkpoint = Checkpoint()
+    query = group.query(checkpoint)
+    assert query.batch() == []
+    with pytest.raises(Killed):
+        query.batch(killed)
+    query.reader.stop()
+    found = [row for rows in group.available_now(checkpoint) for row in rows]
+    assert len(found) == len(set(found)) == COUNT
+
+
+def test_a_batch_that_is_run_again_after_others_have_read_it_is_whole_and_told(
+    group: Group, caplog: pytest.LogCaptureFixture
+) -> None:
+    checkpoint = Checkpoint()
+    query = group.query(checkpoint)
+    query.batch()
+    with pytest.raises(Killed):
+        query.batch("read")
+    query.reader.stop()
+    assert sum(len(rows) for rows in group.available_now(Checkpoint())) == COUNT
+    with caplog.at_level(logging.WARNING, "spark_kafkawire"):
+        again = group.query(checkpoint)
+        assert len(places(again.batch())) == COUNT
+    [told] = warnings(caplog)
+    assert "may have read of it, too: debian-plain 0-0 from 0 to" in told
+    assert "6 partitions in all" in told
+    assert again.batch() is None
+
+
+def test_a_batch_is_run_again_whole_where_another_one_owns_its_logs(
+    group: Group, caplog: pytest.LogCaptureFixture
+) -> None:
+    checkpoint = Checkpoint()
+    query = group.query(checkpoint)
+    query.batch()
+    with pytest.raises(Killed):
+        query.batch("written")
+    query.reader.stop()
+    other = group.query()
+    assert other.batch() == []  # it owns and has pinned all, and reads nothing yet
+    with caplog.at_level(logging.WARNING, "spark_kafkawire"):
+        again = group.query(checkpoint, patience="100ms")
+        assert len(places(again.batch())) == COUNT
+    assert any("may have read of it, too" in text for text in warnings(caplog))
+    # Its share, as far as it has read it, is not read again by the one that it is taken from.
+    poll(lambda: other.batch() is None and len(set(group.owners().values())) == 2, "two owners")
+
+
+def test_a_commit_that_did_not_come_about_is_made_up_for(group: Group) -> None:
+    checkpoint = Checkpoint()
+    query = group.query(checkpoint)
+    query.batch()
+    query.batch()
+    query.reader.stop()  # before it is asked for another batch
+    assert group.offsets() == dict.fromkeys(NAMES, 0)
+    again = group.query(checkpoint)
+    assert again.batch() is None
+    assert group.offsets() == ENDS
+
+
+def test_a_group_that_has_read_on_is_followed_and_told(
+    group: Group, caplog: pytest.LogCaptureFixture
+) -> None:
+    checkpoint = Checkpoint([json.dumps({TOPIC: dict.fromkeys(NAMES, 0)})], 1)
+    for name in NAMES[:2]:
+        group.put(f"offsets/{TOPIC}/{name}", str(SECONDS[name]))
+    with caplog.at_level(logging.WARNING, "spark_kafkawire"):
+        found = [row for rows in group.available_now(checkpoint) for row in rows]
+    assert len(found) == len(set(found))
+    assert {name: min(offset for log, offset, _ in found if log == name) for name in NAMES} == {
+        name: SECONDS[name] if name in NAMES[:2] else 0 for name in NAMES
+    }
+    [told] = warnings(caplog)
+    assert f"of debian-plain 0-0 from 0 to {SECONDS['0-0']}, of 2 partitions in all" in told
+
+
+def test_a_session_that_is_lost_under_a_batch_is_told_and_nothing_is_read_twice(
+    group: Group, caplog: pytest.LogCaptureFixture
+) -> None:
+    checkpoint = Checkpoint()
+    query = group.query(checkpoint)
+    query.batch()
+    query.batch()
+    session_id = group.client.get(f"/consumers/g/ids/{group.ids()[0]}")[1].ephemeralOwner
+    with caplog.at_level(logging.WARNING, "spark_kafkawire"):
+        expire_session(",".join(f"{host}:{port}" for host, port in group.client.hosts), session_id)
+        poll(lambda: any("was lost, and with it 6" in text for text in warnings(caplog)), "the loss")
+    # Nobody has read on, so what the query has read is not read again.
+    assert query.batch() is None
+    assert group.offsets() == ENDS
+
+
+@pytest.mark.parametrize(
+    ("others", "told"),
+    [
+        ({"groupMembership": "follow"}, "option groupMembership: 'follow' is not none or join"),
+        ({"groupThreads": "0"}, "option groupThreads: '0' is not a whole number from 1"),
+        ({"kafka.group.id": "a/b"}, "option kafka.group.id: 'a/b' is not the name of a node"),
+        ({"commitOffsets": "true"}, "option commitOffsets: groupMembership=join commits anyhow"),
+        (
+            {"startingOffsets": '{"debian-plain":{"0-0":0}}'},
+            "option startingOffsets: with groupMembership=join",
+        ),
+        ({"startingTimestamp": "1"}, "option startingTimestamp: with groupMembership=join"),
+    ],
+)
+def test_options_that_contradict_membership_are_refused(
+    others: dict[str, str], told: str, group: Group
+) -> None:
+    with pytest.raises(OptionError) as error:
+        group.query(Checkpoint(), **others)
+    assert str(error.value).startswith(told)

@@ -1,0 +1,168 @@
+"""Several members of a group of 0.7 in processes of their own, which come, go and are killed while ZooKeeper
+restarts: at every quiet moment each partition has one owner, and together they read the log."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import signal
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import pytest
+from kazoo.client import KazooClient
+from kazoo.exceptions import KazooException
+
+from spark_kafkawire.broker import ZooKeeperServer
+from spark_kafkawire.cluster.v07.balancing import GroupView
+from tests.support.group_member import BATCH_SIZE
+from tests.support.lengths import lengths
+from tests.support.polling import poll
+from tests.support.tree_writer import TreeWriter
+
+TOPIC: Final = "t"
+COUNTS: Final = {0: 4, 1: 3}
+NAMES: Final = [f"{broker}-{number}" for broker, count in COUNTS.items() for number in range(count)]
+#: A log ends there, unless a test says otherwise.
+END: Final = 4000
+MEMBERS_MAX: Final = 5
+
+
+class Members:
+    """The group ``g`` of a test: its processes, and what ZooKeeper shows of them."""
+
+    def __init__(self, zookeeper: ZooKeeperServer, chroot: str, folder: Path, seed: int, end: int) -> None:
+        self._connect, self._folder, self._end = f"{zookeeper.connect}{chroot}", folder, end
+        self.random = random.Random(seed)
+        self.running: list[subprocess.Popen[bytes]] = []
+        self._started = 0
+        self.client = KazooClient(self._connect)
+        self.client.start()
+
+    def start(self) -> None:
+        out = self._folder / f"read-{self._started}"
+        arguments = [self._connect, "g", TOPIC, str(self._end), str(out), str(self.random.random())[2:]]
+        self._started += 1
+        command = [sys.executable, "-m", "tests.support.group_member", *arguments]
+        self.running.append(subprocess.Popen(command))
+
+    def end_one(self, number: signal.Signals) -> None:
+        """End one, in order or by kill -9."""
+        process = self.running.pop(self.random.randrange(len(self.running)))
+        process.send_signal(number)
+        assert process.wait(120) == (0 if number is signal.SIGTERM else -number)
+
+    def read(self) -> Counter[tuple[str, int]]:
+        """How often each offset of each log was read."""
+        found: Counter[tuple[str, int]] = Counter()
+        for path in self._folder.glob("read-*"):
+            for line in path.read_text().splitlines(keepends=True):
+                name, start, stop = line.split()
+                found.update((name, offset) for offset in range(int(start), int(stop)))
+        return found
+
+    def offsets(self) -> dict[str, int]:
+        return {name: int(data) for name, data in self._data("offsets").items()}
+
+    def check_quiet(self) -> None:
+        """Wait until nothing moves: then the owners are what the rule says, one for each partition."""
+        poll(self._is_quiet, "each partition has the owner that the rule gives it")
+
+    def _is_quiet(self) -> bool:
+        with contextlib.suppress(KazooException):
+            ids = self.client.get_children("/consumers/g/ids")
+            view = GroupView({id_: {TOPIC: 1} for id_ in ids}, {TOPIC: COUNTS})
+            due = {log.name: thread for id_ in ids for log, thread in view.share_of(id_).items()}
+            return len(ids) == len(self.running) and self._data("owners") == due and len(due) == len(NAMES)
+        return False
+
+    def _data(self, kind: str) -> dict[str, str]:
+        root = f"/consumers/g/{kind}/{TOPIC}"
+        names = self.client.get_children(root) if self.client.exists(root) else []
+        return {name: self.client.get(f"{root}/{name}")[0].decode() for name in names}
+
+    def await_end(self) -> None:
+        """Wait until the group has read all."""
+        poll(self._is_at_end, "the ends of all logs", 240.0)
+
+    def _is_at_end(self) -> bool:
+        with contextlib.suppress(KazooException):
+            return self.offsets() == dict.fromkeys(NAMES, self._end)
+        return False
+
+    def close(self) -> None:
+        for process in self.running:
+            process.kill()
+            process.wait()
+        self.client.stop()
+        self.client.close()
+
+
+@pytest.fixture(scope="module")
+def own_zookeeper() -> Iterator[ZooKeeperServer]:
+    with ZooKeeperServer() as server:
+        yield server
+
+
+@contextlib.contextmanager
+def group_of(zookeeper: ZooKeeperServer, folder: Path, seed: int, end: int = END) -> Iterator[Members]:
+    chroot = f"/{folder.name}"
+    with TreeWriter(zookeeper.connect, chroot) as tree:
+        tree.put_topic(TOPIC, COUNTS)
+    members = Members(zookeeper, chroot, folder, seed, end)
+    try:
+        yield members
+    finally:
+        members.close()
+
+
+def logs_read(members: Members, end: int) -> Counter[int]:
+    """How many offsets were read how often; all of them were."""
+    found = members.read()
+    assert found.keys() == {(name, offset) for name in NAMES for offset in range(end)}
+    return Counter(found.values())
+
+
+@lengths("steps, end", short=(4, END), long=(40, 15 * END))
+def test_members_that_come_and_go_read_each_offset_once(
+    steps: int, end: int, own_zookeeper: ZooKeeperServer, tmp_path: Path
+) -> None:
+    with group_of(own_zookeeper, tmp_path, 7, end) as members:
+        members.start()
+        members.start()
+        for _ in range(steps):
+            members.check_quiet()
+            if len(members.running) < 2 or (
+                len(members.running) < MEMBERS_MAX and members.random.random() < 0.6
+            ):
+                members.start()
+            else:
+                members.end_one(signal.SIGTERM)
+        members.check_quiet()
+        members.await_end()
+        assert logs_read(members, end) == {1: len(NAMES) * end}
+
+
+@lengths("kills, restarts, end", short=(2, 1, END), long=(30, 6, 25 * END))
+def test_members_that_are_killed_while_zookeeper_restarts_lose_nothing(
+    kills: int, restarts: int, end: int, own_zookeeper: ZooKeeperServer, tmp_path: Path
+) -> None:
+    with group_of(own_zookeeper, tmp_path, 11, end) as members:
+        for _ in range(3):
+            members.start()
+        for step in range(kills):
+            members.check_quiet()
+            members.end_one(signal.SIGKILL)
+            members.start()
+            if step < restarts:
+                own_zookeeper.kill() if step % 2 else own_zookeeper.stop()
+                own_zookeeper.start()
+        members.check_quiet()
+        members.await_end()
+        times = logs_read(members, end)
+    # A killed member may have read a batch that it did not commit, of as many logs as it had.
+    assert sum(count for often, count in times.items() if often > 1) <= kills * len(NAMES) * BATCH_SIZE

@@ -1,0 +1,75 @@
+"""One member of a group of 0.7 in a process of its own, which reads numbered logs batch by batch.
+
+python -m tests.support.group_member ZOOKEEPER GROUP TOPIC END FILE SEED
+
+A batch of a log is what lies between where the group stands and a drawn offset. It is written to FILE, one
+line ``LOG START STOP`` for each log, when it is read; then it is committed, as a query does. SIGTERM is a clean
+end, after the batch. Where all logs are read it stays, as a member that waits for more.
+"""
+
+from __future__ import annotations
+
+import random
+import signal
+import sys
+import threading
+from pathlib import Path
+from typing import Final
+
+from spark_kafkawire.cluster.claim import Claim
+from spark_kafkawire.cluster.v07 import member_session
+from spark_kafkawire.cluster.v07.member import Member
+from spark_kafkawire.model import TopicPartition
+from spark_kafkawire.net.retry import RetryPolicy
+from spark_kafkawire.options import Discovery
+
+#: How long ZooKeeper may be away, seconds, and a batch takes at most.
+PATIENCE_S: Final = 120.0
+BATCH_S: Final = 0.2
+#: Most offsets of one batch.
+BATCH_SIZE: Final = 200
+
+
+class Reader:
+    """What one member has read, and is to read."""
+
+    def __init__(self, member: Member, end: int, out: Path, seed: int) -> None:
+        self._member, self._end, self._out = member, end, out
+        self._random = random.Random(seed)
+        self._stands: dict[TopicPartition, tuple[int, Claim]] = {}
+
+    def batch(self, stopped: threading.Event) -> None:
+        """Read and commit a batch of all that is owned."""
+        claims = self._member.hold()
+        read = {log: self._range(claim) for log, claim in claims.items()}
+        stopped.wait(self._random.uniform(0, BATCH_S))
+        with self._out.open("a") as out:
+            out.writelines(
+                f"{log.name} {start} {stop}\n" for log, (start, stop) in read.items() if start < stop
+            )
+        self._stands = {log: (stop, claims[log]) for log, (_, stop) in read.items()}
+        self._member.commit(self._stands)
+        self._member.let_go()
+
+    def _range(self, claim: Claim) -> tuple[int, int]:
+        stands, known = self._stands.get(claim.log, (0, None))
+        start = stands if known == claim else claim.offset or 0
+        return start, min(start + self._random.randrange(BATCH_SIZE), self._end)
+
+
+def main() -> None:
+    """Be a member until SIGTERM."""
+    connect, group, topic, end, out, seed = sys.argv[1:]
+    setattr(member_session, "SESSION_TIMEOUT_S", 2.0)  # noqa: B010  # the killed are to be missed soon
+    stopped = threading.Event()
+    signal.signal(signal.SIGTERM, lambda *_: stopped.set())
+    retry = RetryPolicy(3, 0.1, PATIENCE_S)
+    member = Member(Discovery(zookeeper_connect=connect), group, [topic], 1, retry, PATIENCE_S)
+    reader = Reader(member, int(end), Path(out), int(seed))
+    while not stopped.is_set():
+        reader.batch(stopped)
+    member.close()
+
+
+if __name__ == "__main__":
+    main()

@@ -500,11 +500,39 @@ def test_a_reads_option_is_refused_by_a_write(option: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    "option", [option for option in OPTIONS if not option.read and not option.name.startswith("kafka.")]
+    "option",
+    [
+        option
+        for option in OPTIONS
+        if not option.read and option.name != "topic" and not option.name.startswith("kafka.")
+    ],
 )
 def test_a_writes_option_is_refused_by_a_read(option: Any) -> None:
     with pytest.raises(OptionError, match=f"option {option.name} is for writing, not for a read"):
         read(**{option.name: "1"})
+
+
+def test_a_topic_to_write_is_no_topic_to_read() -> None:
+    with pytest.raises(OptionError, match=r"^option topic is for writing, not for a read$"):
+        read(subscribe=None, topic="t")
+    with pytest.raises(OptionError, match=r"^option subscribe is for reading, not for a write$"):
+        write(subscribe="t")
+
+
+@pytest.mark.parametrize(
+    ("selection", "value"), [("subscribe", "t"), ("subscribePattern", "t.*"), ("assign", '{"t":["0-0"]}')]
+)
+def test_options_that_name_what_to_read_and_where_to_write_are_of_both_sides(
+    selection: str, value: str
+) -> None:
+    alone = {"subscribe": None, selection: value, "failOnDataLoss": "false"}
+    both = {**alone, "Topic": "copy", "acks": "verify"}
+    assert read(**both) == read(**alone)
+    assert write(**both) == write(topic="copy", acks="verify")
+    with pytest.raises(OptionError, match=r"^option acks: 'often' is not"):
+        write(**{**both, "acks": "often"})
+    with pytest.raises(OptionError, match=r"^unknown option ackz for a read"):
+        read(**both, ackz="1")
 
 
 def test_a_path_is_refused_by_name() -> None:

@@ -33,7 +33,9 @@ class KafkaWireDataSource(DataSource):
         begin()
         from ..options import read_options_of
         from .schema import read_schema
+        from .tables import check_is_no_table
 
+        check_is_no_table(self.options)
         return read_schema(read_options_of(self.options))
 
     def reader(self, schema: StructType) -> DataSourceReader:
@@ -41,14 +43,18 @@ class KafkaWireDataSource(DataSource):
         begin()
         from ..options import ReadOptions
         from .batch_reader import KafkaWireBatchReader
+        from .tables import check_has_options
 
+        check_has_options(self.options)
         return KafkaWireBatchReader(ReadOptions.parse(self.options), schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
         """A writer for rows of ``schema``. Raises ``OptionError`` for wrong options or columns."""
         begin()
         from ..options import WriteOptions
+        from .tables import check_has_options
 
+        check_has_options(self.options)
         options = WriteOptions.parse(self.options)
         if options.transactions is not None:
             from .exactly_once import create_exactly_once_writer

@@ -3,10 +3,9 @@
     planner = StreamPlanner(options)
     start = planner.initial()                    # of a new query; else the checkpoint has it
     end = planner.next(start)
-    tasks = planner.tasks(start, end)
+    tasks = planner.tasks(start, end)           # follows from these and the options alone, always
 
-What a batch reads follows from its start, its end and the options alone: so it is the same when it is run
-again. All that is kept here between two calls may be lost with the process.
+All that is kept here between two calls may be lost with the process.
 """
 
 from __future__ import annotations
@@ -62,8 +61,7 @@ class StreamPlanner:
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        self._read, self._limits = options.read, options.limits
-        self._clock, self._sleep = clock, sleep
+        self._read, self._limits, self._clock, self._sleep = options.read, options.limits, clock, sleep
         self._logs = StreamLogs(options.read, clock=clock)
         self._order = StreamKeyOrder(options.read, self._logs)
         self._start = QueryStart(options.read, self._logs, self._lose)

@@ -16,6 +16,7 @@ import pytest
 
 from spark_kafkawire.errors import DataLossError, OptionError, UnknownTopicError
 from spark_kafkawire.planner.stream_offsets import PIN_MARK
+from spark_kafkawire.planner.stream_planner import StreamPlanner
 from tests.records.batches import batch, record
 from tests.support import librdkafka
 from tests.support.foreign import Record
@@ -618,6 +619,7 @@ def slept_before_the_next_look(running: Query) -> list[float]:
     """What a query sleeps before it asks brokers 0.03 s after it asked them last."""
     slept: list[float] = []
     planner = running.reader._planner
+    assert isinstance(planner, StreamPlanner)
     planner._sleep, planner._clock = slept.append, lambda: 1000.0
     planner._polled_s = 1000.0 - 0.03
     running.batch()

@@ -3,8 +3,8 @@
 python -m tests.support.group_member ZOOKEEPER GROUP TOPIC END FILE SEED
 
 A batch of a log is what lies between where the group stands and a drawn offset. It is written to FILE, one
-line ``LOG START STOP`` for each log, when it is read; then it is committed, as a query does. SIGTERM is a clean
-end, after the batch. Where all logs are read it stays, as a member that waits for more.
+line ``LOG START STOP`` for each log, when it is read; then it is committed, as a query does. SIGTERM is an
+end after the batch. Where all logs are read it stays, as a member that waits for more.
 """
 
 from __future__ import annotations

@@ -60,6 +60,11 @@ def _check_contradictions(options: RawOptions, selection: Selection, starting: O
         )
     if options.flag("commitOffsets"):
         raise OptionError(f"option commitOffsets: {MEMBERSHIP}=join commits anyhow; leave it out")
+    if options.flag("keyOrder"):
+        raise OptionError(
+            f"option keyOrder: with {MEMBERSHIP}=join others read some of the partitions that keys have "
+            "moved between, when they like; set one of them"
+        )
 
 
 def refuse_membership(raw: Mapping[str, str]) -> None:

@@ -331,6 +331,10 @@ def test_a_session_that_is_lost_under_a_batch_is_told_and_nothing_is_read_twice(
         ({"kafka.group.id": "a/b"}, "option kafka.group.id: 'a/b' is not the name of a node"),
         ({"commitOffsets": "true"}, "option commitOffsets: groupMembership=join commits anyhow"),
         (
+            {"keyOrder": "true", "partitionEpochs": '{"debian-plain":[{"partitions":{"0":1}}]}'},
+            "option keyOrder: with groupMembership=join others read some of the partitions",
+        ),
+        (
             {"startingOffsets": '{"debian-plain":{"0-0":0}}'},
             "option startingOffsets: with groupMembership=join",
         ),

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
-import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
 
 from spark_kafkawire import in_key_order, stray_report
 from spark_kafkawire.cluster.cluster import cluster_of
 from spark_kafkawire.options import ReadOptions
 from tests.support import librdkafka
+from tests.support.key_order import Seen, seen
 
 from .apache_kafka import ApacheKafka
 from .conftest import newest
@@ -53,35 +51,6 @@ def written(spark: SparkSession, servers: str, keys: int, counts: str) -> Writte
     topic = librdkafka.create_topic(servers, int(counts.partition(",")[0]))
     told = json.loads(judge_of("KeyOrderJudge.java", "4.1.1")(servers, topic, str(keys), counts))
     return Written(spark, servers, topic, **told)
-
-
-@dataclass(frozen=True)
-class Seen:
-    """``keys`` counts a key once for each Spark partition that sees it."""
-
-    rows: int
-    keys: int
-    inversions: int
-
-
-def seen(frame: DataFrame) -> Seen:
-    """What the Spark partitions of a frame see, in their order: a key's records say how many were before."""
-
-    def look(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        last: dict[bytes, int] = {}
-        rows = inversions = 0
-        for batch in batches:
-            rows += batch.num_rows
-            numbers = map(int, batch.column("value").to_pylist())
-            for key, number in zip(batch.column("key").to_pylist(), numbers, strict=True):
-                inversions += number < last.get(key, -1)
-                last[key] = number
-        yield pa.record_batch({"rows": [rows], "keys": [len(last)], "inversions": [inversions]})
-
-    found = frame.select("key", "value").mapInArrow(look, "rows bigint, keys bigint, inversions bigint")
-    sums = found.agg(*(F.sum(name).alias(name) for name in ("rows", "keys", "inversions"))).first()
-    assert sums is not None
-    return Seen(**sums.asDict())
 
 
 @newest

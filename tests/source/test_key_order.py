@@ -8,8 +8,11 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from pyspark.sql.types import IntegerType, StringType, StructField, StructType
 
+from spark_kafkawire.cluster.modern.cluster import Cluster
 from spark_kafkawire.errors import OptionError
+from spark_kafkawire.model import LogBounds, TopicPartition
 from spark_kafkawire.records.murmur2 import positive_hashes
 from tests.support import librdkafka
 from tests.support.foreign import Record
@@ -209,8 +212,6 @@ def test_keys_that_another_partitioner_put_there_are_an_error_or_marked(
 
 
 def test_a_projection_without_the_key_is_checked_all_the_same(noida: NoidaBroker) -> None:
-    from pyspark.sql.types import IntegerType, StructField, StructType
-
     topic = grown(noida, 2, 4)
     schema = StructType([StructField("epoch", IntegerType())])
     found = Read(topic.servers, schema, **topic.options()).column("epoch")
@@ -265,3 +266,49 @@ def test_a_boundary_that_retention_has_passed_is_none_to_complain_of(noida: Noid
         )
     rows = read(topic.servers, **topic.options())
     assert {row["epoch"] for row in rows} == {1}
+
+
+def test_partitions_that_are_added_while_a_read_is_planned_are_told(
+    noida: NoidaBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = grown(noida, 2, 4)
+    known, ask = topic.text, Cluster.bounds
+
+    def growing(cluster: Cluster, logs: Sequence[TopicPartition]) -> dict[TopicPartition, LogBounds]:
+        if topic.count == 4:
+            topic.grow(6)
+        return ask(cluster, logs)
+
+    monkeypatch.setattr(Cluster, "bounds", growing)
+    told = refusal(topic, partitionEpochs=known)
+    assert told.startswith(
+        f"option partitionEpochs: {topic.topic} has 6 partitions, and 4 by its last epoch: add"
+    )
+
+
+def test_a_boundary_in_an_open_transaction_is_in_the_log(noida: NoidaBroker) -> None:
+    topic = Grown(noida, 2)
+    topic.write()
+    open_records = [Record(b"1", key, partition=HASHES[key] % 2) for key in KEYS]
+    with librdkafka.transaction(topic.servers, topic.topic, open_records, outcome="open"):
+        topic.grow(4)  # behind what is not committed yet
+        rows = read(topic.servers, **topic.options(kafka__isolation__level="read_committed"))
+        assert {(row["epoch"], row["value"]) for row in rows} == {(0, b"0")}
+        beyond = {"0": librdkafka.offsets(topic.servers, topic.topic, 0)[1] + 1, "1": 0}
+        topic.epochs[1]["boundaries"] = beyond
+        assert (
+            f"the boundary {beyond['0']} of {topic.topic} 0 is after its end, {beyond['0'] - 1}: give"
+            in refusal(topic, kafka__isolation__level="read_committed")
+        )
+
+
+def test_other_columns_than_those_that_are_asked_for_are_told_with_their_option(noida: NoidaBroker) -> None:
+    topic = grown(noida, 2)
+    for name, of_type, given, hint in [
+        ("epoch", IntegerType(), {"keyOrder": "false", "partitionEpochs": None}, "set keyOrder=true"),
+        ("stray", StringType(), {}, "set keyOrder=true and verifyPartitioner=true"),
+    ]:
+        schema = StructType([StructField(name, of_type)])
+        options = {key: value for key, value in {**topic.options(), **given}.items() if value is not None}
+        with pytest.raises(OptionError, match=f"^schema: there is no column '{name}'; {hint}$"):
+            Read(topic.servers, schema, **options)

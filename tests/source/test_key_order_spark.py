@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import Any
+from pathlib import Path
 
 import pytest
-from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from spark_kafkawire import in_key_order, stray_report
 from spark_kafkawire.errors import OptionError
 from tests.support import librdkafka
 from tests.support.foreign import Record
+from tests.support.key_order import Seen, seen
 from tests.support.noida import NoidaBroker
+from tests.support.spark_streams import started
 
 from .test_key_order import HASHES, KEYS, Grown, grown
 
@@ -22,40 +23,20 @@ def load(spark: SparkSession, topic: Grown, **given: str) -> DataFrame:
     return spark.read.format("kafkawire").options(**options).load()
 
 
-def inversions(frame: DataFrame) -> tuple[int, int]:
-    """How many rows come after a later one of their key in their Spark partition, and how many keys are in
-    several Spark partitions."""
-
-    def look(rows: Iterable[Row]) -> Iterator[tuple[set[bytes], int]]:
-        last: dict[bytes, int] = {}
-        count = 0
-        for row in rows:
-            number = int(row["value"])
-            count += number < last.get(bytes(row["key"]), -1)
-            last[bytes(row["key"])] = number
-        yield set(last), count
-
-    found: list[Any] = frame.rdd.mapPartitions(look).collect()
-    keys = [key for part, _ in found for key in part]
-    return sum(count for _, count in found), len(keys) - len(set(keys))
-
-
 def test_each_partition_sees_its_keys_in_order_without_a_shuffle(
     spark: SparkSession, noida: NoidaBroker
 ) -> None:
     topic = grown(noida, 2, 4)
     frame = load(spark, topic).select("key", "value")
-    assert frame.rdd.getNumPartitions() == 2
-    assert inversions(frame) == (0, 0)
+    assert seen(frame) == Seen(160, len(KEYS), 0)
     plain = spark.read.format("kafkawire").option("kafka.bootstrap.servers", topic.servers)
-    assert inversions(plain.option("subscribe", topic.topic).load().coalesce(1))[0] == 0
-    assert inversions(plain.option("subscribe", topic.topic).load())[1] > 0
+    assert seen(plain.option("subscribe", topic.topic).load()).keys > len(KEYS), "in several Spark partitions"
 
 
 def test_a_shuffle_puts_keys_in_order_whatever_the_counts(spark: SparkSession, noida: NoidaBroker) -> None:
     frame = load(spark, grown(noida, 2, 4, 6))
-    assert inversions(in_key_order(frame, partitions=3)) == (0, 0)
-    assert inversions(frame.repartition(3, "key").sortWithinPartitions("partition", "offset"))[0] > 0
+    assert seen(in_key_order(frame, partitions=3)) == Seen(240, len(KEYS), 0)
+    assert seen(frame.repartition(3, "key").sortWithinPartitions("partition", "offset")).inversions > 0
     assert in_key_order(frame, partitions=3).rdd.getNumPartitions() == 3
 
 
@@ -86,3 +67,30 @@ def test_frames_without_the_columns_are_told(spark: SparkSession, noida: NoidaBr
         in_key_order(frame.drop("epoch"))
     with pytest.raises(OptionError, match=r"^stray_report: the frame has no column stray: read with "):
         stray_report(frame)
+
+
+def test_a_stream_has_each_key_in_order_batch_after_batch(
+    spark: SparkSession, noida: NoidaBroker, tmp_path: Path
+) -> None:
+    topic = grown(noida, 2, 4, 6)
+    found: dict[bytes, list[int]] = {}
+
+    def note(batch: DataFrame, _: int) -> None:
+        for row in in_key_order(batch, partitions=1).select("key", "value").collect():
+            found.setdefault(bytes(row.key), []).append(int(row.value))
+
+    options = {"kafka.bootstrap.servers": topic.servers, "startingOffsets": "earliest"}
+    reader = spark.readStream.format("kafkawire").options(
+        **options, **topic.options(maxOffsetsPerTrigger="90")
+    )
+    writer = reader.load().writeStream.foreachBatch(note).option("checkpointLocation", str(tmp_path))
+
+    def run() -> None:
+        query = writer.start()
+        try:
+            query.processAllAvailable()
+        finally:
+            query.stop()
+
+    started(run)
+    assert found == {key: list(range(6)) for key in KEYS}

@@ -6,11 +6,17 @@ import pytest
 from pyspark.sql.types import ArrayType, BinaryType, DataType, StringType, StructField, StructType
 
 from spark_kafkawire.errors import OptionError
-from spark_kafkawire.source.schema import HEADERS_FIELD, V07_SCHEMA, check_read_schema
+from spark_kafkawire.source.schema import (
+    EPOCH_FIELD,
+    HEADERS_FIELD,
+    STRAY_FIELD,
+    V07_SCHEMA,
+    check_read_schema,
+)
 
-COLUMNS = StructType([*V07_SCHEMA.fields, HEADERS_FIELD])
-NEVER_NULL = ["topic", "partition", "offset", "timestampType", "broker", "index", "nextOffset"]
-MAY_BE_NULL = ["key", "value", "timestamp", "headers"]
+COLUMNS = StructType([*V07_SCHEMA.fields, HEADERS_FIELD, EPOCH_FIELD, STRAY_FIELD])
+NEVER_NULL = ["topic", "partition", "offset", "timestampType", "broker", "index", "nextOffset", "epoch"]
+MAY_BE_NULL = ["key", "value", "timestamp", "headers", "stray"]
 HEADERS_WITHOUT_NULLS = ArrayType(
     StructType([StructField("key", StringType()), StructField("value", BinaryType())]), containsNull=False
 )

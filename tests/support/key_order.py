@@ -1,0 +1,39 @@
+"""Whether the Spark partitions of a frame see each key in the order in which its records were written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+
+@dataclass(frozen=True)
+class Seen:
+    """``keys`` counts a key once for each Spark partition that sees it."""
+
+    rows: int
+    keys: int
+    inversions: int
+
+
+def seen(frame: DataFrame) -> Seen:
+    """What the Spark partitions of a frame see, in their order: a key's records say how many were before."""
+
+    def look(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        last: dict[bytes, int] = {}
+        rows = inversions = 0
+        for batch in batches:
+            rows += batch.num_rows
+            numbers = map(int, batch.column("value").to_pylist())
+            for key, number in zip(batch.column("key").to_pylist(), numbers, strict=True):
+                inversions += number < last.get(key, -1)
+                last[key] = number
+        yield pa.record_batch({"rows": [rows], "keys": [len(last)], "inversions": [inversions]})
+
+    found = frame.select("key", "value").mapInArrow(look, "rows bigint, keys bigint, inversions bigint")
+    sums = found.agg(*(F.sum(name).alias(name) for name in ("rows", "keys", "inversions"))).first()
+    assert sums is not None
+    return Seen(**sums.asDict())

@@ -43,6 +43,11 @@ class KeyOrder:
     moments_ms: tuple[int, ...] = ()
     check: PartitionerCheck = PartitionerCheck.NONE
 
+    @property
+    def logs(self) -> tuple[TopicPartition, ...]:
+        """All logs that are named."""
+        return tuple(log for epochs in self.topics.values() for log in epochs.lists[-1])
+
 
 def parse_key_order(options: RawOptions, generation: Generation) -> KeyOrder | None:
     """None without ``keyOrder=true``. Raises ``OptionError`` (fatal)."""

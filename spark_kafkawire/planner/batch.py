@@ -41,7 +41,8 @@ def plan(options: ReadOptions) -> tuple[FetchTask, ...]:
     ``BrokerError`` or a ``TransportError`` (all fatal here: the retries are used up).
     """
     cluster = cluster_of(options)
-    cluster.await_logs([*options.starting.by_log, *options.ending.by_log])
+    named = options.key_order.logs if options.key_order else ()
+    cluster.await_logs([*options.starting.by_log, *options.ending.by_log, *named])
     selected = select(options.selection, cluster, may_be_empty=True)
     leaders = cluster.leaders_of(selected)
     logs = led(selected, leaders, fail_on_data_loss=options.fetch.fail_on_data_loss)

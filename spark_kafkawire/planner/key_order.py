@@ -56,20 +56,29 @@ def find_epochs(
     order = options.key_order
     if order is None:
         return {}
-    found = {}
+    found, away = {}, set()
     for topic in sorted({log.topic for log in logs}):
         own = sorted(log for log in logs if log.topic == topic)
         epochs = _lists_of(order, topic, own, cluster, bounds)
-        _check_lists(epochs, own)
+        away |= _away(epochs, cluster, bounds)
+        _check_lists(epochs, away.union(own))
         if epochs.boundaries is None:
             epochs = _by_moments(epochs, order.moments_ms, cluster, bounds)
         else:
             _check_ends(epochs, options, cluster, bounds)
         found[topic] = epochs
-    there = cluster.logs_of(list(found)) if found else ()
-    for topic, epochs in found.items():
-        _check_lists(epochs, [log for log in there if log.topic == topic])
+    there = away.union(cluster.logs_of(list(found)) if found else ())
+    for epochs in found.values():
+        _check_lists(epochs, there)
     return found
+
+
+def _away(epochs: TopicEpochs, cluster: Cluster, bounds: Bounds) -> set[TopicPartition]:
+    """The logs whose broker is away (0.7) where that is borne: they are there, and their children wait."""
+    missed = [log for log in epochs.lists[-1] if log not in bounds and log.broker is not None]
+    cluster.await_logs(missed)
+    alive = {broker.id for broker in cluster.brokers()} if missed else set()
+    return {log for log in missed if log.broker not in alive}
 
 
 def _lists_of(
@@ -106,10 +115,12 @@ def _by_records(
 
 
 def _check_lists(epochs: TopicEpochs, logs: Collection[TopicPartition]) -> None:
-    """Raise ``OptionError`` (fatal) where these logs, all of a topic, are not those of its last epoch."""
-    if differing := set(epochs.lists[-1]) ^ set(logs):
+    """Raise ``OptionError`` (fatal) where the logs of the topic are not those of its last epoch."""
+    topic = epochs.lists[0][0].topic
+    own = {log for log in logs if log.topic == topic}
+    if differing := own.symmetric_difference(epochs.lists[-1]):
         raise OptionError(
-            f"option partitionEpochs: {shown(epochs.lists[0][0].topic)} has {len(logs)} partitions, and "
+            f"option partitionEpochs: {shown(topic)} has {len(own)} partitions, and "
             f"{epochs.counts[-1]} by its last epoch{_names_of(differing)}: add an epoch with those that "
             "there are, and where the others stood before it"
         )

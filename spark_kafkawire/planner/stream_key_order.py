@@ -14,7 +14,7 @@ keys before are read up to its boundary by the end of the same batch. Those logs
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from ..clients.reading.task import FetchTask
 from ..cluster.cluster import Cluster
@@ -57,7 +57,7 @@ class StreamKeyOrder:
         """Where a batch ends that would end there. Raises ``OptionError`` (fatal) where topics have grown."""
         if self._options.key_order is None:
             return dict(ends)
-        self._epochs = self._logs.ask(lambda cluster: self._found(cluster, bounds))
+        self._epochs = self._logs.ask(lambda cluster: self._found(cluster, list(bounds), bounds))
         found = dict(ends)
         for epochs in self._epochs.values():
             found |= hold(start, {log: ends[log] for log in epochs.lists[-1] if log in ends}, bounds, epochs)
@@ -75,8 +75,9 @@ class StreamKeyOrder:
 
     def _asked(self, cluster: Cluster, topics: list[str]) -> Epochs:
         with gone_since():
-            return self._found(cluster, cluster.bounds(cluster.logs_of(topics)))
+            logs = cluster.logs_of(topics)
+            return self._found(cluster, logs, cluster.bounds(logs))
 
-    def _found(self, cluster: Cluster, bounds: Bounds) -> Epochs:
+    def _found(self, cluster: Cluster, logs: Collection[TopicPartition], bounds: Bounds) -> Epochs:
         with gone_since():
-            return find_epochs(self._options, cluster, list(bounds), bounds)
+            return find_epochs(self._options, cluster, logs, bounds)

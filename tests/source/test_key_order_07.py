@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import pickle
+from collections.abc import Mapping
 from typing import Any, Final
 
 import pytest
 
 from spark_kafkawire import KafkaWireDataSource
 from spark_kafkawire.broker import EmbeddedCluster
-from spark_kafkawire.errors import OptionError
+from spark_kafkawire.errors import BrokersMissingError, OptionError
 from spark_kafkawire.source.partition import KafkaWirePartition
 from tests.support.corpus import logs_of
 from tests.support.streaming import Checkpoint, Query
@@ -25,12 +26,20 @@ BOUNDARIES: Final = {
 }
 
 
-def options(cluster: EmbeddedCluster, *epochs: dict[str, int]) -> dict[str, str]:
+ENDS: Final = {
+    f"{log['broker']}-{log['partition']}": sum(each["size"] for each in log["segments"])
+    for log in logs_of(TOPIC)
+}
+
+
+def options(
+    cluster: EmbeddedCluster, *epochs: dict[str, int], boundaries: Mapping[str, int] = BOUNDARIES
+) -> dict[str, str]:
     """Each epoch's partitions by broker; a second one begins with the second segments."""
     given: list[dict[str, Any]] = [{"partitions": each} for each in epochs]
     for each in given[1:]:
         old = {f"{broker}-{at}" for broker, count in epochs[0].items() for at in range(count)}
-        each["boundaries"] = {name: BOUNDARIES[name] for name in sorted(old)}
+        each["boundaries"] = {name: boundaries[name] for name in sorted(old)}
     return {
         "zookeeper.connect": cluster.zookeeper_connect,
         "subscribe": TOPIC,
@@ -79,10 +88,34 @@ def test_a_stream_reads_a_new_broker_after_the_old_one(corpus: EmbeddedCluster) 
     assert {row["partition"] for row in first if row["broker"] == 1} <= read_up_to
 
 
+def test_children_wait_for_parents_whose_broker_is_away(cluster: EmbeddedCluster) -> None:
+    given = options(cluster, {"0": 3}, {"0": 3, "1": 3}, boundaries=ENDS)
+    given |= {"failOnDataLoss": "false", "retryBackoff": "1ms", "maxBytesPerTrigger": "1"}
+    checkpoint = Checkpoint()
+    first = Query(checkpoint, startingOffsets="earliest", **given).batch()
+    assert first is not None
+    assert {row["broker"] for row in first} == {0}
+    cluster.brokers[0].stop()
+    assert Query(checkpoint, **given).batch() is None
+    cluster.brokers[0].start()
+    rows = [row for batch in Query(checkpoint, **given).batches() for row in batch]
+    assert len(first + rows) == sum(log["messages"] for log in logs_of(TOPIC))
+
+
+def test_a_broker_that_is_named_and_away_is_missed(cluster: EmbeddedCluster) -> None:
+    given = options(cluster, {"0": 3}, {"0": 3, "1": 3}) | {"retries": "1", "retryBackoff": "1ms"}
+    cluster.brokers[1].stop()
+    with pytest.raises(BrokersMissingError, match="broker 1 is not registered"):
+        read(given)
+    names, rows = read(given | {"failOnDataLoss": "false"})
+    assert names == [["0-0"], ["0-1"], ["0-2"]]
+    assert {row["epoch"] for row in rows} == {0, 1}
+
+
 def test_lists_that_are_not_those_of_zookeeper_are_told(corpus: EmbeddedCluster) -> None:
     with pytest.raises(OptionError) as error:
-        read(options(corpus, {"0": 3}, {"0": 3, "1": 3, "2": 1}))
+        read(options(corpus, {"0": 3}, {"0": 3, "1": 4}))
     assert str(error.value) == (
-        f"option partitionEpochs: {TOPIC} has 6 partitions, and 7 by its last epoch ({TOPIC} 2-0 differs): "
+        f"option partitionEpochs: {TOPIC} has 6 partitions, and 7 by its last epoch ({TOPIC} 1-3 differs): "
         "add an epoch with those that there are, and where the others stood before it"
     )

@@ -184,6 +184,23 @@ def test_a_boundary_that_was_taken_too_late_is_told_by_the_keys(noida: NoidaBrok
     assert numbers(rows, "epoch", "partition", "offset") == {key: [0, 1] for key in KEYS}
 
 
+def test_a_boundary_that_was_taken_too_late_is_an_error_where_keys_may_have_come_back(
+    noida: NoidaBroker,
+) -> None:
+    topic = grown(noida, 2, 4)
+    topic.grow(6)
+    topic.write()
+    late = {str(at): librdkafka.offsets(topic.servers, topic.topic, at)[1] for at in range(4)}
+    topic.epochs[2]["boundaries"] = late
+    told = "taken too late: give an earlier one; keys that came back to the partition may be out of order"
+    with pytest.raises(OptionError, match=told):
+        read(topic.servers, **topic.options())
+    # That is so: there are keys that were in 0, then in 2, and in 0 again before the boundary.
+    rows = read(topic.servers, **topic.options(verifyPartitioner="true"))
+    assert numbers(rows, "epoch", "partition", "offset") != {key: list(range(5)) for key in KEYS}
+    assert "early" in {row["stray"] for row in rows}
+
+
 def test_keys_that_another_partitioner_put_there_are_an_error_or_marked(
     noida: NoidaBroker, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -35,10 +35,19 @@ _log = logging.getLogger("spark_kafkawire")
 STRAYS: Final = pa.array([None, "late", "early", "unexplained"], pa.string())
 _TOLD: Final = {
     LATE: "an earlier count of partitions has put them there, after the boundary",
-    EARLY: "a later count of partitions has put them there, before the boundary, which was taken too late",
+    EARLY: "a later count of partitions has put them there, before the boundary, which was taken too late: "
+    "give an earlier one",
     UNEXPLAINED: "no count of partitionEpochs puts their keys there by murmur2: another partitioner has, or "
     "an epoch is missing",
 }
+#: What that does to the order of keys, where it does something.
+_SPOILED: Final = {
+    LATE: "what followed may be read already",
+    EARLY: "keys that came back to the partition may be out of order",
+    UNEXPLAINED: "their keys are in no order",
+}
+#: Epochs from which on a key can have come back.
+_EPOCHS_OF_RETURN: Final = 3
 
 
 class EpochsOfRows:
@@ -46,7 +55,8 @@ class EpochsOfRows:
 
     def __init__(self, log: TopicPartition, epochs: LogEpochs) -> None:
         self._log, self._epochs = log, epochs
-        self._faults = {UNEXPLAINED, LATE} if epochs.is_late_a_fault else {UNEXPLAINED}
+        spoils = {LATE: epochs.is_late_a_fault, EARLY: len(epochs.counts) >= _EPOCHS_OF_RETURN}
+        self._faults = {kind for kind in _SPOILED if spoils.get(kind, True)}
         self._counts: Counter[int] = Counter()
         self._first: dict[int, int] = {}
 
@@ -78,15 +88,15 @@ class EpochsOfRows:
     def _refuse(self) -> None:
         if (fault := max(self._faults & self._counts.keys(), default=EXPECTED)) == EXPECTED:
             return
-        why = "their keys are in no order" if fault == UNEXPLAINED else "what followed may be read already"
         raise OptionError(
-            f"option verifyPartitioner: so far {self._what(fault)}; {why}: set it to true to go on and have "
-            "them marked in the column stray, or to false to go by boundaries alone"
+            f"option verifyPartitioner: so far {self._what(fault)}; {_SPOILED[fault]}: set it to true to go "
+            "on and have them marked in the column stray, or to false to go by boundaries alone"
         )
 
     def tell(self) -> None:
         """Log what was found, if there was something: as a warning, unless it has its order all the same."""
-        level = logging.INFO if self._counts.keys() <= {LATE} - self._faults else logging.WARNING
+        is_kept = self._counts.keys().isdisjoint(self._faults)
+        level = logging.INFO if is_kept else logging.WARNING
         if self._counts:
             _log.log(level, "option keyOrder: %s", "; ".join(map(self._what, sorted(self._counts))))
 

@@ -24,6 +24,7 @@ from spark_kafkawire.options import (
     ReadOptions,
     TopicEpochs,
     WriteOptions,
+    of_side,
 )
 from tests.support.settings import net_07
 
@@ -501,22 +502,16 @@ def test_a_reads_option_is_refused_by_a_write(option: Any) -> None:
 
 @pytest.mark.parametrize(
     "option",
-    [
-        option
-        for option in OPTIONS
-        if not option.read and option.name != "topic" and not option.name.startswith("kafka.")
-    ],
+    [option for option in OPTIONS if not option.read and not option.name.startswith("kafka.")],
 )
 def test_a_writes_option_is_refused_by_a_read(option: Any) -> None:
     with pytest.raises(OptionError, match=f"option {option.name} is for writing, not for a read"):
         read(**{option.name: "1"})
 
 
-def test_a_topic_to_write_is_no_topic_to_read() -> None:
-    with pytest.raises(OptionError, match=r"^option topic is for writing, not for a read$"):
-        read(subscribe=None, topic="t")
-    with pytest.raises(OptionError, match=r"^option subscribe is for reading, not for a write$"):
-        write(subscribe="t")
+def test_options_that_name_one_side_are_of_that_side() -> None:
+    for given in ({"subscribe": "t", "acks": "1"}, {"topic": "t", "failOnDataLoss": "false"}):
+        assert of_side(given, read=True) == of_side(given, read=False) == given
 
 
 @pytest.mark.parametrize(
@@ -525,14 +520,15 @@ def test_a_topic_to_write_is_no_topic_to_read() -> None:
 def test_options_that_name_what_to_read_and_where_to_write_are_of_both_sides(
     selection: str, value: str
 ) -> None:
-    alone = {"subscribe": None, selection: value, "failOnDataLoss": "false"}
-    both = {**alone, "Topic": "copy", "acks": "verify"}
-    assert read(**both) == read(**alone)
-    assert write(**both) == write(topic="copy", acks="verify")
-    with pytest.raises(OptionError, match=r"^option acks: 'often' is not"):
-        write(**{**both, "acks": "often"})
-    with pytest.raises(OptionError, match=r"^unknown option ackz for a read"):
-        read(**both, ackz="1")
+    given = {**ZOOKEEPER, selection: value, "Topic": "copy", "acks": "verify", "failOnDataLoss": "false"}
+    given |= {"maxBytesPerTrigger": "1m", "ackz": "1"}
+    reading, writing = (of_side(given, read=read) for read in (True, False))
+    assert given.items() - reading.items() == {("Topic", "copy"), ("acks", "verify")}
+    others = {(selection, value), ("failOnDataLoss", "false"), ("maxBytesPerTrigger", "1m")}
+    assert given.items() - writing.items() == others
+    for parse, side in ((ReadOptions.parse, reading), (WriteOptions.parse, writing)):
+        with pytest.raises(OptionError, match="unknown option ackz for a"):
+            parse(side)
 
 
 def test_a_path_is_refused_by_name() -> None:

@@ -12,6 +12,7 @@ from .option import Option
 from .partition_epochs import TopicEpochs
 from .raw import reading_options
 from .read import ReadOptions
+from .sides import of_side
 from .stream import StreamOptions, read_options_of
 from .stream_table import STREAM_OPTIONS
 from .table import OPTIONS
@@ -65,6 +66,7 @@ __all__ = [
     "TransactionOptions",
     "WriteOptions",
     "is_node_name",
+    "of_side",
     "read_options_of",
     "reading_options",
 ]

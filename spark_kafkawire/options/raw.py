@@ -25,9 +25,6 @@ BLANKS: Final = " \t\r\n\f\v"
 _TYPING_ERROR: Final = 0.9
 #: Spark's own option of each streaming query.
 _CHECKPOINT: Final = "checkpointLocation"
-#: Where a write goes to, and what a read selects, in lower case.
-_TOPIC: Final = "topic"
-_SELECTIONS: Final = frozenset({"subscribe", "subscribepattern", "assign"})
 #: Options, in lower case, that mean nothing to batch reads.
 OF_STREAMS_ALONE: Final = frozenset(option.name.lower() for option in STREAM_OPTIONS).difference(
     option.name.lower() for option in OPTIONS
@@ -43,14 +40,11 @@ class RawOptions:
         self._known = known
         self._passed_over: list[str] = []
         _check_names(raw)
-        of_other_side = _of_other_side(read) if _names_both_sides(raw) else frozenset()
         for name, value in raw.items():
             _check_text(name, value)
             option = known.get(name.lower())
             if option is not None:
                 self._values[option.name] = value
-            elif name.lower() in of_other_side:
-                continue
             elif is_kafka_property(name) or (read and name.lower() in OF_STREAMS_ALONE):
                 pass_over(name, _hint(name, [each.name for each in known.values()], _TYPING_ERROR), read=read)
                 self._passed_over.append(name)
@@ -150,18 +144,6 @@ def _check_names(raw: Mapping[str, str]) -> None:
         other = spellings.setdefault(name.lower(), name)
         if other != name:
             raise OptionError(f"options {shown(other)} and {shown(name)} are the same one; set it once")
-
-
-def _names_both_sides(raw: Mapping[str, str]) -> bool:
-    """Whether options name what is read and where to write, as those of a view do, for SELECT and INSERT."""
-    names = {name.lower() for name in raw}
-    return _TOPIC in names and not _SELECTIONS.isdisjoint(names)
-
-
-def _of_other_side(read: bool) -> frozenset[str]:
-    """The options, in lower case, that are for the other side alone: they count when that is asked for."""
-    both = (*OPTIONS, *STREAM_OPTIONS)
-    return frozenset(option.name.lower() for option in both if not (option.read if read else option.write))
 
 
 def _check_text(name: str, value: str) -> None:

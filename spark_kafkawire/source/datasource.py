@@ -31,31 +31,32 @@ class KafkaWireDataSource(DataSource):
         """All columns; a user's own schema is a projection of them. Spark does not tell here whether it is
         for a batch or for a stream."""
         begin()
-        from ..options import read_options_of
+        from ..options import of_side, read_options_of
         from .schema import read_schema
         from .tables import check_is_no_table
 
         check_is_no_table(self.options)
-        return read_schema(read_options_of(self.options))
+        return read_schema(read_options_of(of_side(self.options, read=True)))
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """A reader for the asked columns. Raises ``OptionError`` for wrong options."""
         begin()
-        from ..options import ReadOptions
+        from ..options import ReadOptions, of_side
         from .batch_reader import KafkaWireBatchReader
         from .tables import check_has_options
 
         check_has_options(self.options)
-        return KafkaWireBatchReader(ReadOptions.parse(self.options), schema)
+        options = ReadOptions.parse(of_side(self.options, read=True))
+        return KafkaWireBatchReader(options, schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
         """A writer for rows of ``schema``. Raises ``OptionError`` for wrong options or columns."""
         begin()
-        from ..options import WriteOptions
+        from ..options import WriteOptions, of_side
         from .tables import check_has_options
 
         check_has_options(self.options)
-        options = WriteOptions.parse(self.options)
+        options = WriteOptions.parse(of_side(self.options, read=False))
         if options.transactions is not None:
             from .exactly_once import create_exactly_once_writer
 

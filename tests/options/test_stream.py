@@ -96,7 +96,7 @@ def test_limits_of_a_batch_are_parsed(
             "starting offset for t 0 can't be negative (-3); give",
         ),
         ({"startingOffsets": "newest"}, MODERN, "option startingOffsets: 'newest' is not of the form"),
-        ({"acks": "all"}, MODERN, "option acks is for writing, not for a stream"),
+        ({"topic": "t"}, MODERN, "option topic is for writing, not for a stream"),
         (
             {"maxOffsetPerTrigger": "5"},
             MODERN,

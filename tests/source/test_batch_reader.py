@@ -160,7 +160,8 @@ def test_the_format_works_in_sql(spark: SparkSession, corpus: EmbeddedCluster, m
         ({"subscribe": "a", "startingOffset": "earliest"}, "did you mean startingOffsets?"),
         ({"subscribe": "nowhere"}, "no broker holds the topic nowhere; there are"),
         ({"subscribe": "a", "fetchBytes": "lots"}, "option fetchBytes: 'lots' is not a size"),
-        ({"subscribe": "a", "topic": "b"}, "option topic is for writing"),
+        ({"topic": "b"}, "option topic is for writing"),
+        ({"subscribe": "a", "acks": "1"}, "option acks is for writing"),
     ],
 )
 def test_wrong_options_are_one_line_before_any_task(

@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from tests.support import librdkafka
 from tests.support.foreign import Record
 from tests.support.noida import NoidaBroker
-from tests.support.sparks import STREAM_SINKS
+from tests.support.sparks import READ_LIMITS, STREAM_SINKS
 
 from .test_streaming_spark import run, stream
 
@@ -109,6 +109,7 @@ def test_a_failed_batch_is_named_and_written_when_the_query_starts_again(
     assert written(noida, topic) == [b"a", b"x" * 200]
 
 
+@READ_LIMITS
 def test_a_topic_is_copied_by_a_stream(spark: SparkSession, noida: NoidaBroker, folder: Path) -> None:
     source, copy = noida.create_topic(partitions=2), noida.create_topic()
     records = [Record(b"%d" % number, b"k", partition=number % 2) for number in range(20)]

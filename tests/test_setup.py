@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import configparser
 import os
+import re
 import runpy
 import shutil
 import subprocess
@@ -260,3 +261,25 @@ def java_home(wrapper_home: Path, **environment: str) -> str:
     asked = run(sys.executable, ROOT / ".ci" / "java_home.py", wrapper_home, cwd=ROOT, **environment)
     assert asked.returncode == 0, asked.stdout
     return asked.stdout
+
+
+class TestSparks:
+    """`.ci/sparks.py`: the versions of Spark and Python that `make test-sparks` runs."""
+
+    script = runpy.run_path(str(ROOT / ".ci" / "sparks.py"))
+
+    def test_what_it_runs_is_there_and_is_what_the_package_is_for(self) -> None:
+        environments = self.script["ENVIRONMENTS"]
+        tests = {*self.script["SHORT"], *(path for each in environments for path in each.tests)}
+        assert [path for path in tests if not (ROOT / path).exists()] == []
+        setup = configparser.ConfigParser()
+        setup.read(ROOT / "setup.cfg")
+        pythons = {each.python for each in environments} - {None}
+        assert pythons | {"3.11"} == set(re.findall(r"Python :: (3\.\d+)", setup["metadata"]["classifiers"]))
+
+    def test_a_python_that_the_machine_lacks_is_left_out_with_the_reason(self, tmp_path: Path) -> None:
+        environment = self.script["Environment"](None, "3.99", ())
+        arguments = self.script["parse"]([str(tmp_path), "--short", "--", "-k", "nothing"])
+        assert arguments.pytest == ["-k", "nothing"]
+        assert self.script["run"](environment, arguments).startswith("skipped: no Python 3.99 in PATH")
+        assert list(tmp_path.iterdir()) == []

@@ -24,6 +24,11 @@ class UnlimitedStreamReader(KafkaWireStreamReader):
                 "maxOffsetsPerTrigger, minOffsetsPerTrigger and maxBytesPerTrigger need Spark 4.2 or later, "
                 f"and this is {pyspark.__version__}: leave them out, and each batch reads all there is"
             )
+        if options.read.membership is not None:
+            raise OptionError(
+                "groupMembership=join needs Spark 4.2 or later, which tells where a query stands, and this "
+                f"is {pyspark.__version__}"
+            )
         super().__init__(options, schema)
         #: Where the query stands, as far as Spark has told: not before the first batch after a restart. What
         #: has gone since then is found when that is planned, and its offsets may be told in another order,

@@ -20,6 +20,7 @@ from spark_kafkawire.errors import OptionError
 from spark_kafkawire.records.message_set.public import encode_message_set
 from tests.support.golden import read_json
 from tests.support.polling import poll
+from tests.support.source_process import SourceProcess
 from tests.support.streaming import Checkpoint, Killed, Query, available_now
 from tests.support.zookeeper_tree import expire_session
 
@@ -222,6 +223,18 @@ def test_a_query_takes_its_share_beside_a_recorded_consumer_of_the_jvm(group: Gr
     assert group.offsets() == {name: ENDS[name] if name in share else 0 for name in NAMES}
 
 
+def test_the_process_of_a_query_that_spark_ends_leaves_at_once(group: Group) -> None:
+    with SourceProcess(group.options()) as process:
+        end = process.latest_offset(process.initial_offset())
+        assert json.loads(end) == {TOPIC: dict.fromkeys(NAMES, 0)}
+        assert len(group.owners()) == 6
+        process.statistics.terminate()
+        process.statistics.wait(120)
+        # Not some seconds later, when ZooKeeper misses it.
+        assert group.ids() == []
+        assert group.owners() == {}
+
+
 # --- restarts ---
 
 
@@ -337,6 +350,10 @@ def test_a_session_that_is_lost_under_a_batch_is_told_and_nothing_is_read_twice(
         (
             {"startingOffsets": '{"debian-plain":{"0-0":0}}'},
             "option startingOffsets: with groupMembership=join",
+        ),
+        (
+            {"keyOrder": "true", "partitionEpochs": '{"t":[1,2]}'},
+            "option keyOrder: with groupMembership=join",
         ),
         ({"startingTimestamp": "1"}, "option startingTimestamp: with groupMembership=join"),
     ],

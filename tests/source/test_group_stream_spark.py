@@ -1,0 +1,82 @@
+"""Two queries of Spark are two consumers of a group of 0.7: they share a topic, and leave when they end."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Final
+
+import pytest
+from kazoo.client import KazooClient
+from kazoo.exceptions import NoNodeError
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from spark_kafkawire.broker import EmbeddedCluster
+from tests.support.golden import read_json
+from tests.support.polling import poll
+from tests.support.spark_streams import PATIENCE_S, started
+
+TOPIC: Final = "debian-plain"
+LOGS: Final = [log for log in read_json("corpus/manifest.json") if log["topic"] == TOPIC]
+COUNT: Final = sum(log["messages"] for log in LOGS)
+ENDS: Final = {
+    f"{log['broker']}-{log['partition']}": sum(each["size"] for each in log["segments"]) for log in LOGS
+}
+
+
+def data(client: KazooClient, kind: str) -> dict[str, str]:
+    root = f"/consumers/g/{kind}/{TOPIC}"
+    try:
+        return {name: client.get(f"{root}/{name}")[0].decode() for name in client.get_children(root)}
+    except NoNodeError:
+        return {}
+
+
+def ids(client: KazooClient) -> list[str]:
+    found: list[str] = client.get_children("/consumers/g/ids") if client.exists("/consumers/g/ids") else []
+    return found
+
+
+@pytest.mark.timeout(900)
+def test_two_queries_share_a_topic_and_leave_when_they_end(
+    spark: SparkSession, corpus: EmbeddedCluster, corpus_zookeeper: KazooClient, tmp_path: Path
+) -> None:
+    def start(name: str) -> StreamingQuery:
+        rows = (
+            spark.readStream.format("kafkawire")
+            .option("zookeeper.connect", corpus.zookeeper_connect)
+            .option("subscribe", TOPIC)
+            .option("groupMembership", "join")
+            .option("kafka.group.id", "g")
+            .option("startingOffsets", "earliest")
+            .option("maxBytesPerTrigger", "1")
+            .load()
+            .selectExpr("broker", "partition", "offset", "index")
+        )
+        writer = rows.writeStream.format("parquet").option("path", str(tmp_path / name))
+        query = writer.option("checkpointLocation", str(tmp_path / f"{name}-checkpoint")).start()
+        # Others wait for their first batches: several that start at once break each other in Spark.
+        poll(lambda: query.lastProgress is not None or query.exception() is not None, "a batch", PATIENCE_S)
+        if (error := query.exception()) is not None:
+            raise error
+        return query
+
+    client = corpus_zookeeper
+    queries = [started(lambda: start("first"))]
+    try:
+        queries.append(started(lambda: start("second")))
+        poll(
+            lambda: data(client, "offsets") == {name: str(end) for name, end in ENDS.items()},
+            "all",
+            PATIENCE_S,
+        )
+        poll(lambda: sorted(Counter(data(client, "owners").values()).values()) == [3, 3], "two shares")
+        assert len(ids(client)) == 2
+    finally:
+        for query in queries:
+            query.stop()
+    poll(lambda: not ids(client), "both gone")
+    assert data(client, "owners") == {}
+    read = spark.read.parquet(str(tmp_path / "first"), str(tmp_path / "second"))
+    assert read.count() == read.distinct().count() == COUNT

@@ -12,7 +12,9 @@ from ..cluster.cluster import cluster_of
 from ..cluster.membership import Member
 from ..errors import quoted
 from ..model import LogBounds, TopicPartition
+from ..net.retry import Attempts
 from ..options import ReadOptions
+from .stream_leaders import bounds_of
 
 _log = logging.getLogger("spark_kafkawire")
 
@@ -52,10 +54,9 @@ def settled(
 
 
 def owned_bounds(options: ReadOptions, logs: list[TopicPartition]) -> dict[TopicPartition, LogBounds]:
-    """Where logs start and end now, whose brokers are waited for. Raises as ``Cluster.bounds`` does."""
+    """Where logs start and end now, whose brokers are waited for. Raises ``BrokersMissingError`` for
+    one that does not come, and as ``Cluster.bounds`` does."""
     if not logs:
         return {}
     cluster = cluster_of(options)
-    cluster.await_logs(logs)
-    leaders = cluster.leaders_of(logs)
-    return cluster.bounds([log for log in logs if log in leaders])
+    return dict(Attempts(options.planning_retry).run(lambda: bounds_of(cluster, logs)))

@@ -17,14 +17,11 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Final
 
 from ..clients.reading.task import FetchTask
-from ..cluster.cluster import Cluster
 from ..errors import (
     Action,
-    BrokersMissingError,
     DataLossError,
     KafkaWireError,
     OptionError,
-    UnknownTopicError,
     shown,
 )
 from ..model import Leader, LogBounds, OffsetRange, TopicPartition
@@ -35,7 +32,8 @@ from .batch import covers
 from .ranges import split
 from .stream import Bounds, Losses, losses, must_wait, next_offsets, ranges_between, until
 from .stream_key_order import StreamKeyOrder
-from .stream_logs import StreamLogs, gone_since
+from .stream_leaders import bounds_of, leaders_of
+from .stream_logs import StreamLogs
 from .stream_offsets import UNPINNED, Offsets
 from .stream_start import QueryStart
 
@@ -95,7 +93,7 @@ class StreamPlanner:
 
     def bounds_of(self, logs: list[TopicPartition]) -> Bounds:
         """Where those of the logs that are there start and end."""
-        return self._logs.ask(lambda cluster: _bounds_of(cluster, logs)) if logs else {}
+        return self._logs.ask(lambda cluster: bounds_of(cluster, logs)) if logs else {}
 
     def next(self, start: Offsets, *, limited: bool = True) -> dict[TopicPartition, int]:
         """Where the batch that begins at ``start`` ends; at ``start`` itself where there is nothing to read.
@@ -188,7 +186,7 @@ class StreamPlanner:
 
     def _leaders(self, starts: Offsets) -> Mapping[TopicPartition, Leader]:
         """Who serves each of the logs that are read from there on; what has no leader any more is a loss."""
-        found = self._logs.ask(lambda cluster: _leaders_of(cluster, list(starts)))
+        found = self._logs.ask(lambda cluster: leaders_of(cluster, list(starts)))
         if gone := [(log, offset) for log, offset in starts.items() if log not in found]:
             self._lose(str(Losses(vanished=tuple(gone))))
         return found
@@ -217,34 +215,3 @@ class StreamPlanner:
 
 def _latest(bounds: Bounds) -> dict[TopicPartition, int]:
     return {log: found.latest for log, found in bounds.items()}
-
-
-def _bounds_of(cluster: Cluster, logs: list[TopicPartition]) -> Bounds:
-    """The bounds of those of the logs that are there."""
-    leaders = _leaders_of(cluster, logs)
-    with gone_since():
-        return cluster.bounds([log for log in logs if log in leaders])
-
-
-def _leaders_of(cluster: Cluster, logs: list[TopicPartition]) -> Mapping[TopicPartition, Leader]:
-    """Who serves those of the logs that are there. Raises ``BrokersMissingError`` (retriable) for a broker
-    that has to come back: that it is away is no proof that its logs are gone."""
-    cluster.await_logs(logs)
-    try:
-        found = dict(cluster.leaders_of(logs))
-    except UnknownTopicError:
-        there = {log for topic in sorted({log.topic for log in logs}) for log in _logs_of(cluster, topic)}
-        found = dict(cluster.leaders_of([log for log in logs if log in there]))
-    if away := [log for log in logs if log not in found and log.broker is not None]:
-        raise BrokersMissingError(
-            f"broker {away[0].broker} is not there, and holds {len(away)} of the partitions that the batch "
-            f"reads, {away[0]} first; start it"
-        )
-    return found
-
-
-def _logs_of(cluster: Cluster, topic: str) -> tuple[TopicPartition, ...]:
-    try:
-        return cluster.logs_of([topic])
-    except UnknownTopicError:
-        return ()

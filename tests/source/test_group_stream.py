@@ -35,6 +35,10 @@ ENDS: Final = {
 SECONDS: Final = {f"{log['broker']}-{log['partition']}": log["segments"][1]["start_offset"] for log in LOGS}
 COUNT: Final = sum(log["messages"] for log in LOGS)
 
+EPOCHS: Final = (
+    f'{{"{TOPIC}":[{{"partitions":{{"0":1}}}},{{"partitions":{{"0":1,"1":1}},"boundaries":{{"0-0":9}}}}]}}'
+)
+
 #: Where a row is: its log, its offset, and its place in a compressed message.
 Place = tuple[str, int, int]
 
@@ -352,7 +356,7 @@ def test_a_session_that_is_lost_under_a_batch_is_told_and_nothing_is_read_twice(
             "option startingOffsets: with groupMembership=join",
         ),
         (
-            {"keyOrder": "true", "partitionEpochs": '{"t":[1,2]}'},
+            {"keyOrder": "true", "partitionEpochs": EPOCHS},
             "option keyOrder: with groupMembership=join",
         ),
         ({"startingTimestamp": "1"}, "option startingTimestamp: with groupMembership=join"),

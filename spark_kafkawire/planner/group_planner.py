@@ -17,9 +17,10 @@ the group stands           the query goes on
 =========================  ===================================================================
 where the checkpoint does  there
 before it                  at the checkpoint's offset, and commits it: a run ended between the end
-                           of a batch and its commit, and all of the batch is delivered
-after it                   where the group stands: others have read what is in between. The log
-                           leaves the offsets for one batch, and is pinned
+                           of a batch and its commit, and all of the batch is delivered. A warning
+                           tells it, for somebody may have put the group back
+after it                   where the group stands: others have read what is in between, which a
+                           warning tells. The log leaves the offsets for one batch, and is pinned
 =========================  ===================================================================
 
 **A batch that was planned and not done** is run again as it was planned, whoever owns its logs by now:
@@ -137,23 +138,35 @@ class GroupPlanner:
         """The logs that the query goes on with where it stands."""
         self._stands = {log: claim for log, claim in self._stands.items() if claims.get(log) == claim}
         anew = {log: claims[log] for log in start if log in claims and log not in self._stands}
-        moved = {log: claim.offset for log, claim in anew.items() if (claim.offset or 0) > start[log]}
-        if moved:
-            log = min(moved)
-            _log.warning(
-                "group %s has read on while the query was no owner: of %s from %d to %s, of %d partitions in "
-                "all; it goes on where the group stands",
-                quoted(self._group),
-                log,
-                start[log],
-                moved[log],
-                len(moved),
-            )
+        stands = {log: claim.offset for log, claim in anew.items() if claim.offset is not None}
+        moved = {log: offset for log, offset in stands.items() if offset > start[log]}
+        self._tell("stands further on, for others have read there; the query goes on with it", moved, start)
+        behind = {log: offset for log, offset in stands.items() if offset < start[log]}
+        self._tell(
+            "stands further back, for a run ended before its commit, or somebody has put it back; the query "
+            "goes on where it has read to",
+            behind,
+            start,
+        )
         for log in anew.keys() - moved.keys():
             self._stands[log] = anew[log]
             self._committed.pop(log, None)
         self._commit({log: start[log] for log in anew.keys() - moved.keys()})
         return {log: offset for log, offset in start.items() if log in self._stands}
+
+    def _tell(self, what: str, stands: Offsets, start: Offsets) -> None:
+        """Tell where the group stands elsewhere than the query."""
+        if stands:
+            log = min(stands)
+            _log.warning(
+                "group %s %s: %s is at %d in the group and at %d in the checkpoint, and %d partitions differ",
+                quoted(self._group),
+                what,
+                log,
+                stands[log],
+                start[log],
+                len(stands),
+            )
 
     def _pins(self, claims: Mapping[TopicPartition, Claim]) -> dict[TopicPartition, int]:
         """Where to begin with logs that are new to the query."""

@@ -296,7 +296,9 @@ def test_a_batch_is_run_again_whole_where_another_one_owns_its_logs(
     poll(lambda: other.batch() is None and len(set(group.owners().values())) == 2, "two owners")
 
 
-def test_a_commit_that_did_not_come_about_is_made_up_for(group: Group) -> None:
+def test_a_commit_that_did_not_come_about_is_made_up_for_and_told(
+    group: Group, caplog: pytest.LogCaptureFixture
+) -> None:
     checkpoint = Checkpoint()
     query = group.query(checkpoint)
     query.batch()
@@ -304,8 +306,12 @@ def test_a_commit_that_did_not_come_about_is_made_up_for(group: Group) -> None:
     query.reader.stop()  # before it is asked for another batch
     assert group.offsets() == dict.fromkeys(NAMES, 0)
     again = group.query(checkpoint)
-    assert again.batch() is None
+    with caplog.at_level(logging.WARNING, "spark_kafkawire"):
+        assert again.batch() is None
     assert group.offsets() == ENDS
+    [told] = warnings(caplog)
+    assert "stands further back" in told
+    assert "and 6 partitions differ" in told
 
 
 def test_a_group_that_has_read_on_is_followed_and_told(
@@ -321,7 +327,10 @@ def test_a_group_that_has_read_on_is_followed_and_told(
         name: SECONDS[name] if name in NAMES[:2] else 0 for name in NAMES
     }
     [told] = warnings(caplog)
-    assert f"of debian-plain 0-0 from 0 to {SECONDS['0-0']}, of 2 partitions in all" in told
+    assert "stands further on" in told
+    assert (
+        f"0-0 is at {SECONDS['0-0']} in the group and at 0 in the checkpoint, and 2 partitions differ" in told
+    )
 
 
 def test_a_session_that_is_lost_under_a_batch_is_told_and_nothing_is_read_twice(

@@ -58,11 +58,6 @@ def _check_contradictions(options: RawOptions, selection: Selection, starting: O
             f"option {starting.option}: with {MEMBERSHIP}=join a log is read from where the group stands; "
             "startingOffsets may say earliest or latest, for logs that the group has never read"
         )
-    if options.flag("keyOrder"):
-        raise OptionError(
-            f"option keyOrder: with {MEMBERSHIP}=join another member may read what comes before in the order "
-            "of a key; leave one of the two out"
-        )
     if options.flag("commitOffsets"):
         raise OptionError(f"option commitOffsets: {MEMBERSHIP}=join commits anyhow; leave it out")
     if options.flag("keyOrder"):

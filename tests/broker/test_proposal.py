@@ -8,11 +8,12 @@ import struct
 import threading
 import time
 import tracemalloc
+from collections.abc import Iterator
 from typing import Final
 
 import pytest
 
-from spark_kafkawire.broker import BrokerConfig, BrokerServer, Fault, FaultKind
+from spark_kafkawire.broker import BrokerConfig, BrokerServer, Fault, FaultKind, proposal
 from spark_kafkawire.errors import OptionError
 from tests.broker.conftest import StartBroker
 from tests.support import replay
@@ -210,6 +211,16 @@ def test_who_says_to_be_a_replica_is_refused(broker: BrokerServer) -> None:
     assert fetched(answer) == (NO_REPLICA, {})
 
 
+@pytest.fixture
+def only_woken(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Polls look at the logs when they are told to alone, and none lasts until its end."""
+    monkeypatch.setattr(proposal, "LOOK_S", 600.0)
+    began_s = time.monotonic()
+    yield
+    assert time.monotonic() - began_s < LONG_MS / 2000
+
+
+@pytest.mark.usefixtures("only_woken")
 def test_a_poll_waits_until_its_bytes_are_there_in_all_partitions_together(broker: BrokerServer) -> None:
     with replay.connect(broker.port) as sock:
         sock.sendall(fetch_request({"t": [(0, 0), (1, 0)]}, LONG_MS, len(ONE + TWO)))
@@ -221,6 +232,7 @@ def test_a_poll_waits_until_its_bytes_are_there_in_all_partitions_together(broke
     assert fetched(body) == (0, {"t": [(0, ONE), (1, TWO)]})
 
 
+@pytest.mark.usefixtures("only_woken")
 def test_a_poll_wakes_for_messages_of_07_once_they_are_flushed(start_broker: StartBroker) -> None:
     broker = start_broker({**BOTH, "log.flush.interval": "2"})
     with replay.connect(broker.port) as sock:
@@ -251,6 +263,7 @@ def test_polls_whose_peers_have_gone_end(broker: BrokerServer) -> None:
     poll(lambda: threading.active_count() <= before, "their threads end")
 
 
+@pytest.mark.usefixtures("only_woken")
 def test_a_broker_that_stops_ends_its_polls(start_broker: StartBroker) -> None:
     before = set(threading.enumerate())
     broker = start_broker(BOTH)
@@ -268,7 +281,10 @@ def test_an_answer_is_bounded_and_no_partition_is_left_out_of_it(start_broker: S
     for partition in range(3):
         produce(broker, {"t": [(partition, large)]})
     produce(broker, {"t": [(4, ONE)]})
+    began_s = time.monotonic()
     error, data = fetch(broker, {"t": [(partition, 0) for partition in range(9)]}, LONG_MS, 1 << 30)
+    # A full answer is not waited for any longer, whatever was asked for.
+    assert time.monotonic() - began_s < LONG_MS / 2000
     sizes = [len(messages) for _, messages in data["t"]]
     assert error == 0
     assert sum(sizes) <= 4 << 20

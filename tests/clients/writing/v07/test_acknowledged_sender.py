@@ -60,7 +60,9 @@ def sent(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 
 
 def options_of(*servers: BrokerServer, **raw: object) -> WriteOptions:
-    return replace(write_options(*servers, **raw), wire_format=WireFormat.PROPOSAL)
+    return replace(
+        write_options(*servers, **{"requestTimeout": "60s", **raw}), wire_format=WireFormat.PROPOSAL
+    )
 
 
 def write(
@@ -172,9 +174,10 @@ def test_a_broker_that_drops_in_silence_in_07_is_an_error_that_says_so(serve: Se
 def test_a_response_that_does_not_come_proves_nothing_and_nothing_is_sent_again(
     serve: Serve, kind: FaultKind, size: int, nth: int
 ) -> None:
+    timeout = "3s" if kind is FaultKind.STALL else "60s"
     with serve(Fault("Produce", nth, kind, size)) as server:
         with pytest.raises(DeliveryError) as raised:
-            write(server, VALUES, batchBytes=2000, requestTimeout="500ms")
+            write(server, VALUES, batchBytes=2000, requestTimeout=timeout)
         kept = stored(server.port, "t", 0)
         # What was acknowledged before is not said to be in doubt.
         [doubtful] = re.findall(r"not proven: (\d+) message\(s\)", str(raised.value))

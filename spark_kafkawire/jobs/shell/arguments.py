@@ -164,7 +164,8 @@ def parse_starting(text: str) -> dict[str, str] | None:
     if re.fullmatch(r"[0-9]+", text):
         return {"startingTimestamp": text}
     try:
-        moment = dt.datetime.fromisoformat(text)
+        # Python 3.10 does not read the Z.
+        moment = dt.datetime.fromisoformat(re.sub("(:.*)[Zz]$", r"\1+00:00", text))
     except ValueError as error:
         raise OptionError(
             f"argument --starting: {quoted(text)} is not earliest, latest, a time like 2026-01-31T00:00:00Z, "

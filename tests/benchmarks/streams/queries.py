@@ -59,7 +59,7 @@ class MicroBatches:
     @classmethod
     def of_run(cls, progress: Sequence[Any], spent_s: Mapping[str, float]) -> MicroBatches:
         """What Spark tells of successive micro-batches, and the CPU time of them all."""
-        starts = [datetime.fromisoformat(each.timestamp) for each in progress]
+        starts = [datetime.fromisoformat(each.timestamp.replace("Z", "+00:00")) for each in progress]
         return cls(
             1000 * median((after - before).total_seconds() for before, after in pairwise(starts)),
             _medians([each.durationMs for each in progress]),

@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 
 from spark_kafkawire import KafkaWireDataSource
 from spark_kafkawire.broker import EmbeddedCluster
+from spark_kafkawire.cluster.v07.kazoo_client import SESSION_TIMEOUT_MAX_S
 from spark_kafkawire.errors import DiscoveryError, OptionError
 from spark_kafkawire.groups import GroupRead
 from tests.support.golden import read_json
@@ -22,6 +23,12 @@ COUNT: Final = sum(log["messages"] for log in LOGS)
 ENDS: Final = {
     f"{log['broker']}-{log['partition']}": sum(each["size"] for each in log["segments"]) for log in LOGS
 }
+
+
+@pytest.fixture(autouse=True)
+def patient_sessions(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A member that a busy machine starves for some seconds is not taken for dead."""
+    monkeypatch.setattr("spark_kafkawire.cluster.v07.member_session.SESSION_TIMEOUT_S", SESSION_TIMEOUT_MAX_S)
 
 
 @pytest.fixture

@@ -1,6 +1,6 @@
 """One member of a group of 0.7 in a process of its own, which reads numbered logs batch by batch.
 
-python -m tests.support.group_member ZOOKEEPER GROUP TOPIC END FILE SEED
+python -m tests.support.group_member ZOOKEEPER GROUP TOPIC END FILE SEED SESSION_S
 
 A batch of a log is what lies between where the group stands and a drawn offset. It is written to FILE, one
 line ``LOG START STOP`` for each log, when it is read; then it is committed, as a query does. SIGTERM is an
@@ -59,8 +59,8 @@ class Reader:
 
 def main() -> None:
     """Be a member until SIGTERM."""
-    connect, group, topic, end, out, seed = sys.argv[1:]
-    setattr(member_session, "SESSION_TIMEOUT_S", 2.0)  # noqa: B010  # the killed are to be missed soon
+    connect, group, topic, end, out, seed, session_s = sys.argv[1:]
+    setattr(member_session, "SESSION_TIMEOUT_S", float(session_s))  # noqa: B010  # it is no option
     stopped = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stopped.set())
     retry = RetryPolicy(3, 0.1, PATIENCE_S)

@@ -14,6 +14,7 @@ from kazoo.exceptions import NoNodeError
 from spark_kafkawire.broker import ZooKeeperServer
 from spark_kafkawire.cluster.claim import Claim
 from spark_kafkawire.cluster.v07 import ownership
+from spark_kafkawire.cluster.v07.kazoo_client import SESSION_TIMEOUT_MAX_S
 from spark_kafkawire.cluster.v07.member import Member
 from spark_kafkawire.errors import DiscoveryError, KafkaWireError, OptionError
 from spark_kafkawire.model import TopicPartition
@@ -34,6 +35,12 @@ Join = Callable[..., Member]
 def log(name: str) -> TopicPartition:
     broker, partition = map(int, name.split("-"))
     return TopicPartition(TOPIC, partition, broker)
+
+
+@pytest.fixture(autouse=True)
+def patient_sessions(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A member that a busy machine starves for some seconds is not taken for dead."""
+    monkeypatch.setattr("spark_kafkawire.cluster.v07.member_session.SESSION_TIMEOUT_S", SESSION_TIMEOUT_MAX_S)
 
 
 @pytest.fixture

@@ -38,6 +38,11 @@ def ids(client: KazooClient) -> list[str]:
     return found
 
 
+def sessions(client: KazooClient) -> set[int]:
+    """The sessions of the members that are there."""
+    return {client.get(f"/consumers/g/ids/{name}")[1].ephemeralOwner for name in ids(client)}
+
+
 @pytest.mark.timeout(900)
 def test_two_queries_share_a_topic_and_leave_when_they_end(
     spark: SparkSession, corpus: EmbeddedCluster, corpus_zookeeper: KazooClient, tmp_path: Path
@@ -64,8 +69,10 @@ def test_two_queries_share_a_topic_and_leave_when_they_end(
 
     client = corpus_zookeeper
     queries = [started(lambda: start("first"))]
+    known = sessions(client)
     try:
         queries.append(started(lambda: start("second")))
+        known |= sessions(client)
         poll(
             lambda: data(client, "offsets") == {name: str(end) for name, end in ENDS.items()},
             "all",
@@ -73,10 +80,13 @@ def test_two_queries_share_a_topic_and_leave_when_they_end(
         )
         poll(lambda: sorted(Counter(data(client, "owners").values()).values()) == [3, 3], "two shares")
         assert len(ids(client)) == 2
+        known |= sessions(client)
     finally:
         for query in queries:
             query.stop()
     poll(lambda: not ids(client), "both gone")
     assert data(client, "owners") == {}
     read = spark.read.parquet(str(tmp_path / "first"), str(tmp_path / "second"))
-    assert read.count() == read.distinct().count() == COUNT
+    assert read.distinct().count() == COUNT
+    # A machine that starves a query for longer than its session lasts has others read its batch, too.
+    assert read.count() == COUNT or len(known) > 2

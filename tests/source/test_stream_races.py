@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from spark_kafkawire.errors import DataLossError
-from spark_kafkawire.planner import stream_planner
+from spark_kafkawire.planner import stream_leaders
 from spark_kafkawire.planner.stream_logs import StreamLogs
 from tests.support import librdkafka
 from tests.support.foreign import Record
@@ -105,7 +105,7 @@ def _deleted_after_its_leader_was_found(
     with pytest.raises(Killed):
         topics.query(checkpoint, fail).batch("written")
     return topics.query(checkpoint, fail), once_after(
-        monkeypatch, stream_planner, "_leaders_of", topics.delete
+        monkeypatch, stream_leaders, "leaders_of", topics.delete
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -13,14 +14,25 @@ from pyspark.sql import SparkSession
 from tests.support import librdkafka
 from tests.support.lengths import lengths
 from tests.support.noida import NoidaBroker
+from tests.support.polling import poll
 
 from ..drivers import Drivers
+from ..forking import Child
 from .ingesting import produce
 
 PARTITIONS: Final = 2
 #: Messages that come before each run, and how many of them a run reads.
 NEW_COUNT: Final = 200
 SEED: Final = 7
+
+
+def is_in_a_batch(output: Path) -> bool:
+    """Whether a batch is planned there and not done."""
+    return any(output.glob("_kafkawire/*.planned.json"))
+
+
+def is_in_a_batch_or_over(output: Path, child: Child) -> bool:
+    return child.has_ended or is_in_a_batch(output)
 
 
 @pytest.mark.timeout(900)
@@ -52,14 +64,17 @@ def test_kills_at_random_moments_lose_and_double_nothing(
 
     draw = random.Random(SEED)
     kills = kills_in_a_batch = 0
-    # A few kills may all miss the moments in which a batch is written.
     while kills < kills_max or (not kills_in_a_batch and kills < 3 * kills_max):
         grow()
         child = drivers.start("ingest", arguments)
-        time.sleep(whole_s * draw.uniform(0.1, 1.1))
+        if kills < kills_max:
+            time.sleep(whole_s * draw.uniform(0.1, 1.1))
+        else:
+            # They have all missed the moments in which a batch is written.
+            poll(partial(is_in_a_batch_or_over, tmp_path / "out", child), "a batch")
         is_killed = drivers.kill(child) != 0
         kills += is_killed
-        kills_in_a_batch += is_killed and any(tmp_path.glob("out/_kafkawire/*.planned.json"))
+        kills_in_a_batch += is_killed and is_in_a_batch(tmp_path / "out")
     assert kills_in_a_batch > 0
     summary = drivers.summary(drivers.start("ingest", {**arguments, "records_max": None}))
     assert summary["data_loss"] == []

@@ -145,13 +145,14 @@ def test_what_is_held_is_given_up_when_it_is_let_go(
     assert set(owners(client).values()) == {f"{first.id}-0"}
     assert set(second.others.values()) == {f"{first.id}-0"}
     assert first.commit({each: (50, held[each]) for each in held}) == []
+    poll(lambda: first._owned.is_waited_for, "the first one to know of the second")
     with pytest.MonkeyPatch.context() as patch, caplog.at_level(logging.WARNING, "spark_kafkawire"):
         patch.setattr(ownership, "JVM_PATIENCE_S", 0.0)
         first.let_go(list(held))
         # No call of the first one's is needed for that.
         poll(lambda: len(second.hold()) == 3, "half of the topic")
+        poll(lambda: any("others waited" in each.getMessage() for each in list(caplog.records)), "a warning")
     assert {claim.offset for claim in second.hold().values()} == {50}
-    assert any("others waited" in record.getMessage() for record in caplog.records)
     assert len(names(first)) == 3
 
 

@@ -176,7 +176,8 @@ def test_a_publication_in_transactions_that_is_killed_at_random_moments_is_in_th
 
 
 @pytest.mark.timeout(900)
-@lengths("kills", short=SHORT, long=LONG)
+@pytest.mark.endurance
+@pytest.mark.parametrize("kills", [LONG])
 def test_kafka_0_7_a_publication_that_is_killed_at_random_moments_is_in_the_logs_once(
     kills: int, spark: SparkSession, corpus: EmbeddedCluster, drivers: Drivers, rows: str, tmp_path: Path
 ) -> None:

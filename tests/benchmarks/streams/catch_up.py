@@ -7,11 +7,11 @@ from typing import Final
 
 from pyspark.sql import SparkSession
 
+from ..backlog import VALUE, VALUE_SIZE, ready_made, write_topic
 from ..measure import Figure, interleaved, say
 from ..processes import CpuMeter
 from ..tables import print_table
 from ..writing import PARTITIONS
-from .backlog import VALUE, VALUE_SIZE, ready_made, write_topic
 from .queries import Options, Side, Taken, batch_read, one_micro_batch
 
 _OURS, _OUR_VALUES = "stream, kafkawire", "stream, kafkawire, `value` alone"

@@ -9,10 +9,10 @@ from pyspark.sql import SparkSession
 
 from tests.support import librdkafka
 
+from ..backlog import ready_made, write_topic
 from ..measure import Figure, interleaved, say
 from ..tables import print_table
 from ..writing import PARTITIONS
-from .backlog import ready_made, write_topic
 from .queries import MicroBatches, Side, trickle
 
 _OURS, _THEIRS, _FLOOR = "kafkawire", "Spark's connector", "a source that does nothing"

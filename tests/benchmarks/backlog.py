@@ -10,8 +10,8 @@ from pyspark.sql import functions as F
 from spark_kafkawire.options import FetchOptions
 from tests.support import librdkafka
 
-from ..writing import PARTITIONS, rows_to_write
-from .queries import Options, Side
+from .streams.queries import Options, Side
+from .writing import PARTITIONS, rows_to_write
 
 VALUE_SIZE: Final = 100
 #: The one column of a read that wants nothing else.

@@ -42,7 +42,7 @@ PYTEST := $(BIN)/python -m pytest
 BESIDE_TYPES := $(MAKE) --no-print-directory --jobs=2 types
 IN_PARALLEL := --numprocesses $(WORKERS) --dist worksteal
 
-.PHONY: help demo check test tests-without-jvm tests-of-all test-endurance test-cluster test-sparks interop chaos zip bench bench-codec bench-stream bench-first bench-exactly-once bench-plot docs lint style types format clean
+.PHONY: help demo check test tests-without-jvm tests-of-all test-endurance test-cluster test-sparks interop chaos zip bench bench-codec bench-stream bench-peer bench-first bench-exactly-once bench-plot docs lint style types format clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## /make \1\t/p' Makefile
@@ -88,6 +88,9 @@ bench-codec: $(INSTALLED) ## measure the codec alone, without Spark
 
 bench-stream: $(INSTALLED) ## measure streams beside Spark's own connector on Apache Kafka, which Maven gets the first time
 	@$(WITH_JAVA) $(BIN)/python -m tests.benchmarks.streams $(ARGS)
+
+bench-peer: $(INSTALLED) ## measure reads and writes beside Spark's own connector and confluent-kafka: ARGS="--only scaling"
+	@$(WITH_JAVA) $(BIN)/python -m tests.benchmarks.peer $(ARGS)
 
 bench-first: $(INSTALLED) ## measure the first queries of a session beside Spark's own connector, which Maven gets the first time
 	@$(WITH_JAVA) $(BIN)/python -m tests.benchmarks.first $(ARGS)

@@ -1,16 +1,17 @@
-"""What the streams read: a topic, or batches that are there already."""
+"""What benchmarks on Apache Kafka read: a topic, or batches that are there already."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Final
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from spark_kafkawire.options import FetchOptions
 from tests.support import librdkafka
 
-from .streams.queries import Options, Side
 from .writing import PARTITIONS, rows_to_write
 
 VALUE_SIZE: Final = 100
@@ -21,24 +22,56 @@ _ALL: Final = (
     "key binary, value binary, topic string, partition int, offset bigint, timestamp timestamp, "
     "timestampType int"
 )
-#: Rows of a full Arrow batch of ``kafkawire``: the ready-made ones are as large.
-_BATCH_ROWS: Final = FetchOptions().fetch_bytes // (VALUE_SIZE + 10)
+#: Bytes of a record beside its value.
+_RECORD_HEADER_SIZE: Final = 10
+
+Options = Mapping[str, str]
 
 
-def write_topic(spark: SparkSession, servers: str, topic: str, rows: int) -> Options:
+@dataclass(frozen=True, slots=True)
+class Side:
+    """What is read: a source of Spark's, its options, and the columns where not all are wanted."""
+
+    format: str
+    options: Options
+    columns: str | None = None
+
+    def batch(self, spark: SparkSession) -> DataFrame:
+        """What it holds now."""
+        reader = spark.read.format(self.format).options(**self.options)
+        return (reader.schema(self.columns) if self.columns else reader).load()
+
+    def stream(self, spark: SparkSession) -> DataFrame:
+        """What it holds and what will come."""
+        reader = spark.readStream.format(self.format).options(**self.options)
+        return (reader.schema(self.columns) if self.columns else reader).load()
+
+
+def write_topic(
+    spark: SparkSession, servers: str, topic: str, rows: int, value_size: int = VALUE_SIZE
+) -> Options:
     """A new topic with equal partitions; the options that read it from its start."""
     librdkafka.create_topic(servers, PARTITIONS, topic)
-    frame = rows_to_write(spark, VALUE_SIZE, rows).withColumn("partition", F.spark_partition_id())
+    frame = rows_to_write(spark, value_size, rows).withColumn("partition", F.spark_partition_id())
     to = {"kafka.bootstrap.servers": servers, "topic": topic}
     frame.write.format("kafkawire").mode("append").options(**to).save()
     return {"kafka.bootstrap.servers": servers, "subscribe": topic, "startingOffsets": "earliest"}
 
 
-def ready_made(partition_rows: int, micro_batches: int = 1, columns: str = _ALL) -> Side:
-    """So many rows of each partition in each micro-batch, without any reading."""
+def read_into_nothing(frame: DataFrame) -> None:
+    """Read all of its rows."""
+    frame.write.format("noop").mode("overwrite").save()
+
+
+def ready_made(
+    partition_rows: int, micro_batches: int = 1, columns: str = _ALL, value_size: int = VALUE_SIZE
+) -> Side:
+    """So many rows of each partition in each micro-batch, without any reading. Its Arrow batches are as large
+    as full ones of ``kafkawire``."""
+    full_batch_rows = FetchOptions().fetch_bytes // (value_size + _RECORD_HEADER_SIZE)
     numbers = {
-        "valueSize": VALUE_SIZE,
-        "batchRows": min(_BATCH_ROWS, partition_rows),
+        "valueSize": value_size,
+        "batchRows": min(full_batch_rows, partition_rows),
         "partitionRows": partition_rows,
         "partitions": PARTITIONS,
         "microBatches": micro_batches,

@@ -48,7 +48,7 @@ def clients(rounds: int) -> Iterator[Figure]:
         with log_server(Path(folder)) as servers:
             readers: dict[str, Callable[[str, int], int]] = {
                 "kafkawire": _kafkawire,
-                "confluent-kafka": _confluent_kafka,
+                "confluent-kafka": confluent_kafka,
                 "kafka-python": _kafka_python,
             }
             runs = {name: _checked(read, servers, _ROWS[name]) for name, read in readers.items()}
@@ -81,13 +81,15 @@ def _kafkawire(servers: str, rows: int) -> int:
     return found
 
 
-def _confluent_kafka(servers: str, rows: int) -> int:
+def confluent_kafka(servers: str, rows: int, topic: str = "t", partitions: int = 1) -> int:
+    """Reads at least so many rows, where there are as many, in one process; how many it found."""
     consumer = Consumer({"bootstrap.servers": servers, "group.id": "bench", **_LIBRDKAFKA})
     try:
-        consumer.assign([TopicPartition("t", 0, OFFSET_BEGINNING)])
+        consumer.assign([TopicPartition(topic, number, OFFSET_BEGINNING) for number in range(partitions)])
         found = 0
         while found < rows:
-            messages = consumer.consume(_BATCH_ROWS, timeout=10)
+            # It waits for as many as it is asked for.
+            messages = consumer.consume(min(_BATCH_ROWS, rows - found), timeout=10)
             if not messages:
                 break
             columns: list[list[Any]] = [

@@ -63,6 +63,16 @@ def interleaved(
     return seconds
 
 
+def one_after_the_other(*runs: Callable[[], None]) -> Callable[[], None]:
+    """All of them, as one run."""
+
+    def run() -> None:
+        for each in runs:
+            each()
+
+    return run
+
+
 def throughput(seconds: list[float], *, rows: int, size: int) -> dict[str, Any]:
     """What a line tells of runs that moved ``rows`` with ``size`` bytes of values."""
     median_s = statistics.median(seconds)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
+from time import perf_counter
 from typing import Final
 
 import psutil
@@ -16,55 +18,71 @@ _BROKERS: Final = frozenset(("spark_kafkawire.broker", "tests.benchmarks.log_ser
 CpuSeconds = dict[tuple[int, str], float]
 
 
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """What a run took: seconds, and CPU seconds by role."""
+
+    seconds: float
+    cpu_s: dict[str, float]
+
+
 class CpuMeter:
-    """Adds up the CPU time of all processes that this one started, by role, run by run."""
+    """Adds up the time of runs, and the CPU time of this process and all that it started, by role, run by
+    run."""
 
     def __init__(self) -> None:
-        self._runs: dict[str, list[dict[str, float]]] = {}
+        self._runs: dict[str, list[Spent]] = {}
 
     def metered(self, name: str, run: Callable[[], None]) -> Callable[[], None]:
-        """``run``, with its CPU time noted under ``name``."""
+        """``run``, with what it took noted under ``name``."""
 
         def metered_run() -> None:
-            before = cpu_seconds()
+            before, began_s = cpu_seconds(), perf_counter()
             run()
-            self._runs.setdefault(name, []).append(spent_seconds(before, cpu_seconds()))
+            seconds = perf_counter() - began_s
+            spent = Spent(seconds, spent_seconds(before, cpu_seconds()))
+            self._runs.setdefault(name, []).append(spent)
 
         return metered_run
 
+    def seconds(self, name: str) -> float:
+        """Seconds of the median run; the first run was for warming up."""
+        return median(run.seconds for run in self._runs[name][1:])
+
     def ns_per_row(self, name: str, rows: int) -> dict[str, int]:
         """CPU nanoseconds for a row in the median run, by role; the first run was for warming up."""
-        runs = self._runs[name][1:]
+        runs = [run.cpu_s for run in self._runs[name][1:]]
         roles = {role for run in runs for role in run}
         medians = {role: median(run.get(role, 0.0) for run in runs) for role in sorted(roles)}
         return {role: round(1e9 * seconds / rows) for role, seconds in medians.items() if seconds}
 
 
-def workers() -> list[psutil.Process]:
-    """The Python processes that run Spark's tasks."""
-    return [each for each in psutil.Process().children(recursive=True) if _role(each) == "worker"]
+def processes_of(role: str) -> list[psutil.Process]:
+    """Those of a role that this process started: "worker" is a Python process that runs Spark's tasks."""
+    return [each for each in psutil.Process().children(recursive=True) if _role(each) == role]
 
 
 def forget_peaks() -> None:
     """Make the peak memory of the workers what they hold now."""
-    for worker in workers():
+    for worker in processes_of("worker"):
         Path(f"/proc/{worker.pid}/clear_refs").write_text("5")
 
 
-def peaks_mib() -> dict[int, float]:
-    """The most memory that each worker held at once since ``forget_peaks``, MiB by process id."""
-    return {worker.pid: _status_mib(worker, "VmHWM") for worker in workers()}
+def peaks_mib(role: str = "worker") -> dict[int, float]:
+    """The most memory that each process held at once since ``forget_peaks``, MiB by process id."""
+    return {each.pid: _status_mib(each, "VmHWM") for each in processes_of(role)}
 
 
-def held_mib() -> dict[int, float]:
-    """The memory that each worker holds now, MiB by process id."""
-    return {worker.pid: _status_mib(worker, "VmRSS") for worker in workers()}
+def held_mib(role: str = "worker") -> dict[int, float]:
+    """The memory that each process holds now, MiB by process id."""
+    return {each.pid: _status_mib(each, "VmRSS") for each in processes_of(role)}
 
 
 def cpu_seconds() -> CpuSeconds:
-    """CPU seconds of all processes that this one started and that run now."""
+    """CPU seconds of this process and of all that it started and that run now."""
     seconds: CpuSeconds = {}
-    for process in psutil.Process().children(recursive=True):
+    this = psutil.Process()
+    for process in (this, *this.children(recursive=True)):
         with suppress(psutil.NoSuchProcess, psutil.ZombieProcess):
             times = process.cpu_times()
             seconds[process.pid, _role(process)] = times.user + times.system
@@ -92,6 +110,8 @@ def _role(process: psutil.Process) -> str:
         command = process.cmdline()
     if not _BROKERS.isdisjoint(command):
         return "broker"
+    if "org.apache.spark.executor.CoarseGrainedExecutorBackend" in command:
+        return "executor"
     if any("org.apache.spark" in word for word in command):
         return "jvm"
     # One for each streaming query: it plans the batches.

@@ -8,11 +8,12 @@ from typing import Final
 
 from pyspark.sql import DataFrame, SparkSession
 
+from ..kafka import new_topic
 from ..measure import Figure, say
 from ..tables import print_table
 from ..writing import PARTITIONS
 from .readers import Reader
-from .writes import EXACTLY_ONCE, IDEMPOTENT, Written, in_turns, new_topic, write
+from .writes import EXACTLY_ONCE, IDEMPOTENT, Written, in_turns, write
 
 _ROWS: Final = 10
 _VALUE: Final = "repeat('x', 100)"

@@ -12,8 +12,8 @@ from pyspark.sql import DataFrame, SparkSession
 
 from tests.support import librdkafka
 
+from ..kafka import new_topic
 from ..measure import interleaved
-from ..writing import PARTITIONS
 
 #: The two kinds, and the option in which they differ.
 IDEMPOTENT: Final = "idempotent"
@@ -56,11 +56,6 @@ def in_turns(spark: SparkSession, servers: str, frame: DataFrame, rounds: int) -
 
     interleaved({kind: partial(run, kind) for kind in DELIVERY}, rounds)
     return {kind: runs[1:] for kind, runs in written.items()}
-
-
-def new_topic(servers: str) -> str:
-    """One that no write had."""
-    return librdkafka.create_topic(servers, PARTITIONS, None, {"file.delete.delay.ms": "0"})
 
 
 def _stage(spark: SparkSession, group: str) -> Any:

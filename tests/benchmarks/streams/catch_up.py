@@ -7,12 +7,12 @@ from typing import Final
 
 from pyspark.sql import SparkSession
 
-from ..backlog import VALUE, VALUE_SIZE, ready_made, write_topic
-from ..measure import Figure, interleaved, say
+from ..backlog import VALUE, VALUE_SIZE, Options, Side, ready_made, write_topic
+from ..measure import Figure, interleaved, one_after_the_other, say
 from ..processes import CpuMeter
 from ..tables import print_table
 from ..writing import PARTITIONS
-from .queries import Options, Side, Taken, batch_read, one_micro_batch
+from .queries import Taken, batch_read, one_micro_batch
 
 _OURS, _OUR_VALUES = "stream, kafkawire", "stream, kafkawire, `value` alone"
 _BATCH, _BATCH_VALUES = "batch, kafkawire", "batch, kafkawire, `value` alone"
@@ -48,7 +48,9 @@ def catch_up(spark: SparkSession, servers: str, rounds: int, records: int) -> It
     (before, _), (runs, taken) = (_runs(spark, topic, records) for _ in range(2))
     few = Side("kafkawire", write_topic(spark, servers, "few", _FEW))
     wake, meter = batch_read(few, spark, Taken()), CpuMeter()
-    paced = {name: _each(wake, before[name], meter.metered(name, run)) for name, run in runs.items()}
+    paced = {
+        name: one_after_the_other(wake, before[name], meter.metered(name, run)) for name, run in runs.items()
+    }
     interleaved(paced, rounds)
     _print(taken, meter, records)
     for name, other, target in _COMPARED:
@@ -74,14 +76,6 @@ def _runs(spark: SparkSession, topic: Options, records: int) -> tuple[Runs, dict
     runs = {name: one_micro_batch(frame, records, taken[name]) for name, frame in streams.items()}
     runs |= {name: batch_read(side, spark, taken[name]) for name, side in batches.items()}
     return runs, taken
-
-
-def _each(*steps: Callable[[], None]) -> Callable[[], None]:
-    def run() -> None:
-        for step in steps:
-            step()
-
-    return run
 
 
 def _print(taken: Mapping[str, Taken], meter: CpuMeter, records: int) -> None:

@@ -9,11 +9,11 @@ from pyspark.sql import SparkSession
 
 from tests.support import librdkafka
 
-from ..backlog import ready_made, write_topic
+from ..backlog import Side, ready_made, write_topic
 from ..measure import Figure, interleaved, say
 from ..tables import print_table
 from ..writing import PARTITIONS
-from .queries import MicroBatches, Side, trickle
+from .queries import MicroBatches, trickle
 
 _OURS, _THEIRS, _FLOOR = "kafkawire", "Spark's connector", "a source that does nothing"
 _SINK: Final = " to its sink"

@@ -18,33 +18,13 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from tests.support.polling import poll
 
+from ..backlog import Options, Side, read_into_nothing
 from ..processes import cpu_seconds, spent_seconds
 
 #: Micro-batches of a query that do not count: its process starts, and connections are opened.
 WARM_COUNT: Final = 10
 #: What Spark itself writes into the checkpoint, however little a micro-batch reads: two files, each synced.
 CHECKPOINT_PHASES: Final = ("walCommit", "commitOffsets")
-
-Options = Mapping[str, str]
-
-
-@dataclass(frozen=True, slots=True)
-class Side:
-    """What is read: a source of Spark's, its options, and the columns where not all are wanted."""
-
-    format: str
-    options: Options
-    columns: str | None = None
-
-    def batch(self, spark: SparkSession) -> DataFrame:
-        """What it holds now."""
-        reader = spark.read.format(self.format).options(**self.options)
-        return (reader.schema(self.columns) if self.columns else reader).load()
-
-    def stream(self, spark: SparkSession) -> DataFrame:
-        """What it holds and what will come."""
-        reader = spark.readStream.format(self.format).options(**self.options)
-        return (reader.schema(self.columns) if self.columns else reader).load()
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +84,7 @@ def batch_read(side: Side, spark: SparkSession, taken: Taken) -> Callable[[], No
 
     def run() -> None:
         began_s = perf_counter()
-        side.batch(spark).write.format("noop").mode("overwrite").save()
+        read_into_nothing(side.batch(spark))
         taken.whole_s.append(perf_counter() - began_s)
         taken.read_s.append(taken.whole_s[-1])
 

@@ -1,0 +1,97 @@
+"""What runs took, and what was asked for: the table of all kinds, and the bars. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Final
+
+from ..measure import Figure
+
+VALUE_SIZES: Final = (100, 1024)
+
+READY, READY_VALUES = "read: ready-made batches", "read: ready-made batches, `value` alone"
+THEIRS, THEIR_VALUES = "read: Spark's connector", "read: Spark's connector, `value` alone"
+OURS, OUR_VALUES = "read: kafkawire", "read: kafkawire, `value` alone"
+CONFLUENT: Final = "into Arrow without Spark: confluent-kafka, one process"
+ROWS_ALONE: Final = "write: the rows alone, into nothing"
+COUNTED: Final = "write: a writer that only counts"
+THEIR_WRITE, OUR_WRITE = "write: Spark's connector", "write: kafkawire"
+LESS_ROWS: Final = ", less the rows"
+
+#: Which kind is compared with which other one, and how many times as fast it is to be, by size of the values.
+_COMPARED: Final[tuple[tuple[str, str, Mapping[int, float]], ...]] = (
+    (OURS, READY, {100: 0.90, 1024: 0.85}),
+    (OUR_VALUES, READY_VALUES, {}),
+    (OURS, THEIRS, {}),
+    (OUR_VALUES, THEIR_VALUES, {}),
+    (OURS, CONFLUENT, {}),
+    (OUR_WRITE + LESS_ROWS, THEIR_WRITE + LESS_ROWS, {100: 2.0, 1024: 1.5}),
+    (OUR_WRITE, THEIR_WRITE, {}),
+    (OUR_WRITE, COUNTED, {}),
+)
+#: Whose CPU time a row's is: Spark's JVM, the Python that runs in its tasks or beside Spark, the broker.
+_PARTS: Final = (("jvm",), ("worker", "other"), ("broker",))
+
+
+@dataclass(frozen=True, slots=True)
+class Took:
+    """What the median run of a kind took for its rows: seconds, and CPU nanoseconds of a row by role (None
+    where it is a difference)."""
+
+    rows: int
+    seconds: float
+    cpu_ns: Mapping[str, int] | None = None
+
+    @property
+    def rows_per_s(self) -> float:
+        """Infinite where nothing is left of its seconds."""
+        return self.rows / self.seconds if self.seconds > 0 else math.inf
+
+    def less(self, other: Took) -> Took:
+        """The same rows without the seconds that the other one took for as many."""
+        return replace(self, seconds=self.seconds - other.seconds * self.rows / other.rows, cpu_ns=None)
+
+
+def with_differences(took: Mapping[str, Took]) -> dict[str, Took]:
+    """All kinds of one value size, and the writes once more without what it takes to make their rows."""
+    less = {kind + LESS_ROWS: took[kind].less(took[ROWS_ALONE]) for kind in (COUNTED, THEIR_WRITE, OUR_WRITE)}
+    return {**took, **less}
+
+
+def table(of_sizes: Mapping[int, Mapping[str, Took]]) -> tuple[list[str], list[list[str]]]:
+    """The header and the rows of the one table: a row for each kind, and columns for each value size."""
+    header = [""]
+    for value_size in of_sizes:
+        header += [f"{value_size} B: million rows/s", "s", "CPU ns/row: JVM + Python + broker"]
+    kinds = next(iter(of_sizes.values()))
+    return header, [[kind, *_cells([took[kind] for took in of_sizes.values()])] for kind in kinds]
+
+
+def _cells(of_sizes: list[Took]) -> Iterator[str]:
+    for took in of_sizes:
+        yield f"{took.rows_per_s / 1e6:.2f}"
+        yield f"{took.seconds:.2f}"
+        yield "" if took.cpu_ns is None else " + ".join(str(part) for part in _parts(took.cpu_ns))
+
+
+def _parts(cpu_ns: Mapping[str, int]) -> Iterator[int]:
+    for roles in _PARTS:
+        yield sum(cpu_ns.get(role, 0) for role in roles)
+
+
+def bars(value_size: int, took: Mapping[str, Took]) -> Iterator[Figure]:
+    """How many times as fast each kind is as the one that it is held against; ``took`` has the
+    differences."""
+    for kind, other, targets in _COMPARED:
+        speed, other_speed = took[kind].rows_per_s, took[other].rows_per_s
+        # Nothing can be said of two that take no time.
+        times = speed / other_speed if math.isfinite(speed) else math.nan
+        yield Figure(
+            f"{value_size} B, {kind}, to {other.partition(': ')[2]}",
+            "times_as_fast",
+            times,
+            targets.get(value_size),
+            details={"rows_per_s": speed, "other_rows_per_s": other_speed},
+        )

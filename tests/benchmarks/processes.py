@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import suppress
+import os
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
@@ -57,9 +58,29 @@ class CpuMeter:
         return {role: round(1e9 * seconds / rows) for role, seconds in medians.items() if seconds}
 
 
-def processes_of(role: str) -> list[psutil.Process]:
-    """Those of a role that this process started: "worker" is a Python process that runs Spark's tasks."""
-    return [each for each in psutil.Process().children(recursive=True) if _role(each) == role]
+def processes_of(role: str, above: psutil.Process | None = None) -> list[psutil.Process]:
+    """Those of a role that this process started, or the one ``above`` them: "jvm" is Spark's, "executor" that
+    of an executor by itself, "worker" a Python process that runs Spark's tasks."""
+    return [each for each in (above or psutil.Process()).children(recursive=True) if _role(each) == role]
+
+
+@contextmanager
+def confined(role: str, cpus: Collection[int]) -> Iterator[None]:
+    """Its processes have these CPUs alone during the block."""
+    allowed = os.sched_getaffinity(0)
+    _allow(role, cpus)
+    try:
+        yield
+    finally:
+        _allow(role, allowed)
+
+
+def _allow(role: str, cpus: Collection[int]) -> None:
+    for process in processes_of(role):
+        for thread in os.listdir(f"/proc/{process.pid}/task"):
+            # Threads that wait for work end after a while.
+            with suppress(ProcessLookupError):
+                os.sched_setaffinity(int(thread), cpus)
 
 
 def forget_peaks() -> None:
@@ -68,14 +89,14 @@ def forget_peaks() -> None:
         Path(f"/proc/{worker.pid}/clear_refs").write_text("5")
 
 
-def peaks_mib(role: str = "worker") -> dict[int, float]:
-    """The most memory that each process held at once since ``forget_peaks``, MiB by process id."""
-    return {each.pid: _status_mib(each, "VmHWM") for each in processes_of(role)}
+def peaks_mib() -> dict[int, float]:
+    """The most memory that each worker held at once since ``forget_peaks``, MiB by process id."""
+    return {worker.pid: _status_mib(worker, "VmHWM") for worker in processes_of("worker")}
 
 
-def held_mib(role: str = "worker") -> dict[int, float]:
-    """The memory that each process holds now, MiB by process id."""
-    return {each.pid: _status_mib(each, "VmRSS") for each in processes_of(role)}
+def held_mib(role: str = "worker", above: psutil.Process | None = None) -> dict[int, float]:
+    """The memory that each process of a role holds now, MiB by process id."""
+    return {each.pid: _status_mib(each, "VmRSS") for each in processes_of(role, above)}
 
 
 def cpu_seconds() -> CpuSeconds:

@@ -94,6 +94,10 @@ class Channel:
         """Whether the connection is open, has not expired, and nothing came that nobody asked for."""
         return time.monotonic() < self._expires_at_s and self._transport.is_quiet()
 
+    def has_come(self) -> bool:
+        """Whether the next reply has begun to come, or the peer has closed."""
+        return not self._transport.is_quiet()
+
     def close(self) -> None:
         """Close the connection; never fails."""
         self._transport.close()

@@ -120,6 +120,11 @@ class Client:
         nobody asked for, and the broker has not closed it."""
         return self._channel.is_quiet()
 
+    def has_come(self) -> bool:
+        """Whether the next reply, or what ends the connection, has begun to come: to receive it takes no
+        wait for the broker."""
+        return self._channel.has_come()
+
     def close(self) -> None:
         """Close the connection; never fails."""
         self._channel.close()

@@ -13,6 +13,8 @@ from .values import DeliveryOptions, NetOptions
 _ACKS: Final = {"0": ACKS_NONE, "1": ACKS_LEADER, "all": ACKS_ALL, "-1": ACKS_ALL}
 #: Requests in flight up to which a broker remembers a producer's batches. Source: KIP-98.
 _IDEMPOTENT_IN_FLIGHT_MAX: Final = 5
+_ADAPTIVE: Final = "kafka.partitioner.adaptive.partitioning.enable"
+_AVAILABILITY: Final = "kafka.partitioner.availability.timeout.ms"
 _INT32_MAX: Final = (1 << 31) - 1
 
 
@@ -33,7 +35,23 @@ def parse_delivery(options: RawOptions, net: NetOptions, acks: str) -> DeliveryO
         retry=RetryPolicy(retries, net.retry.backoff_s),
         timeout_s=_timeout_s(options, net),
         metadata_timeout_s=options.seconds("kafka.max.block.ms"),
+        adapts=_adapts(options),
+        available_s=options.seconds(_AVAILABILITY, zero=True) or None,
     )
+
+
+def _adapts(options: RawOptions) -> bool:
+    """Whether slow brokers get fewer of the rows that choose no log."""
+    if not options.flag(_ADAPTIVE):
+        return False
+    if not options.given("partitionerSeed"):
+        return True
+    if options.given(_ADAPTIVE):
+        raise OptionError(
+            f"option {_ADAPTIVE}: what goes by how fast brokers are is not alike in each run, as "
+            "partitionerSeed has it; leave one of them out"
+        )
+    return False
 
 
 def _timeout_s(options: RawOptions, net: NetOptions) -> float:

@@ -158,6 +158,19 @@ OPTIONS: Final = (
         Generation.MODERN,
     ),
     write("kafka.partitioner.ignore.keys", "false", "`true`: `murmur2` becomes `sticky`", Generation.MODERN),
+    write(
+        "kafka.partitioner.adaptive.partitioning.enable",
+        "true",
+        "fewer of the rows without keys go to brokers that do not keep up; `false`: as many; not with "
+        "`partitionerSeed`, nor `delivery=exactly-once`",
+        Generation.MODERN,
+    ),
+    write(
+        "kafka.partitioner.availability.timeout.ms",
+        "0",
+        "none go to a broker that has answered nothing for so long, while others do; `0`: however long",
+        Generation.MODERN,
+    ),
     write("compression", "none", compressions_meaning()),
     write("kafka.compression.type", None, "Kafka's name of `compression`", Generation.MODERN),
     write("compressionLevel", None, levels_meaning()),

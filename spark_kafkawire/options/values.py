@@ -188,6 +188,9 @@ class DeliveryOptions:
     ``acks`` is Produce's own number. ``insists_on_idempotence`` tells that a write without it is
     an error. ``timeout_s`` bounds the time from a batch's encoding to its ack, ``metadata_timeout_s``
     the wait for a topic to be there.
+
+    ``adapts`` tells that rows which choose no log go by how brokers keep up, and to none that has
+    answered nothing for ``available_s``.
     """
 
     acks: int = -1
@@ -199,3 +202,5 @@ class DeliveryOptions:
     retry: RetryPolicy = RetryPolicy(2**31 - 1)
     timeout_s: float = 120.0
     metadata_timeout_s: float = 60.0
+    adapts: bool = True
+    available_s: float | None = None

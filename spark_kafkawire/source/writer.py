@@ -25,7 +25,7 @@ from .write_schema import WRITE_SCHEMAS
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from ..clients.writing.partitioner import Partitioner
+    from ..clients.writing.partitioner import Partitioner, Rooms
     from ..clients.writing.targets import Targets
     from ..options import WriteOptions
 
@@ -107,8 +107,8 @@ class KafkaWireBatchWriter(DataSourceArrowWriter):
 
         context = TaskContext.get()
         task = context.partitionId() if context else 0
-        partitioner = self._partitioner(task)
         with self._sender(task) as sender:
+            partitioner = self._partitioner(task, sender.rooms)
             for number, batch in enumerate(iterator):
                 try:
                     rows = to_rows(batch, self._options.topic, self._stored)
@@ -120,16 +120,18 @@ class KafkaWireBatchWriter(DataSourceArrowWriter):
                     sender.add(log, records)
             return self._message(sender)
 
-    def _partitioner(self, task: int) -> Partitioner:
-        """What splits the rows of one task. Without a seed each attempt draws anew, by a generator of its
-        own: a shared one would be the same in all workers that Spark forks."""
+    def _partitioner(self, task: int, rooms: Rooms) -> Partitioner:
+        """What splits the rows of one task, as brokers have ``rooms`` for them. Without a seed each attempt
+        draws anew, by a generator of its own: a shared one would be the same in all workers that Spark
+        forks."""
         from ..clients.writing.partitioner import Partitioner
         from ..clients.writing.strategy import STRATEGIES
 
         seed = self._options.partitioner_seed
         draw = random.Random() if seed is None else random.Random(f"{seed}-{task}")
         strategy = STRATEGIES[self._options.partitioner]
-        return Partitioner(self._targets, draw, strategy, _RUN_BATCHES_MAX * self._options.batch_bytes)
+        run_bytes_max = _RUN_BATCHES_MAX * self._options.batch_bytes
+        return Partitioner(self._targets, draw, strategy, run_bytes_max, rooms)
 
     def _sender(self, _task: int) -> Sender:
         """What sends the rows of one task, by its number."""

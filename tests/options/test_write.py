@@ -19,6 +19,8 @@ from spark_kafkawire.records.compression.table import codec_named
 SERVERS: Final = {"kafka.bootstrap.servers": "a:9092"}
 IDEMPOTENCE: Final = "kafka.enable.idempotence"
 IN_FLIGHT: Final = "kafka.max.in.flight.requests.per.connection"
+ADAPTIVE: Final = "kafka.partitioner.adaptive.partitioning.enable"
+AVAILABILITY: Final = "kafka.partitioner.availability.timeout.ms"
 
 
 def write(**changes: str) -> WriteOptions:
@@ -40,6 +42,8 @@ def test_a_write_has_javas_defaults() -> None:
         retry=RetryPolicy(2**31 - 1, 0.1),
         timeout_s=120.0,
         metadata_timeout_s=60.0,
+        adapts=True,
+        available_s=None,
     )
     assert options.delivery == DeliveryOptions()
 
@@ -94,6 +98,12 @@ VALUES: Final[list[tuple[str, str, str, Any]]] = [
     ("kafka.buffer.memory", "4294967296", "delivery.buffer_bytes", 1 << 30),
     ("kafka.max.request.size", "2147483647", "delivery.request_bytes_max", 1 << 30),
     ("kafka.linger.ms", "5", "acks", "all"),
+    (ADAPTIVE, "FALSE", "delivery.adapts", False),
+    (ADAPTIVE, "true", "delivery.adapts", True),
+    ("partitionerSeed", "1", "delivery.adapts", False),
+    (AVAILABILITY, "0", "delivery.available_s", None),
+    (AVAILABILITY, "1500", "delivery.available_s", 1.5),
+    (AVAILABILITY, "9223372036854775807", "delivery.available_s", 86_400.0),
     ("includeHeaders", "true", "acks", "all"),
     ("retries", "7", "delivery.retry", RetryPolicy(7, 0.1)),
     ("kafka.retries", "7", "delivery.retry", RetryPolicy(7, 0.1)),
@@ -184,6 +194,10 @@ def test_what_does_not_go_with_idempotence_ends_it_or_contradicts_it(
         ("kafka.delivery.timeout.ms", "0"),
         ("kafka.max.block.ms", "-1"),
         ("kafka.linger.ms", "x"),
+        (ADAPTIVE, "yes"),
+        (ADAPTIVE, ""),
+        (AVAILABILITY, "-1"),
+        (AVAILABILITY, "soon"),
         ("includeHeaders", "maybe"),
     ],
 )
@@ -284,3 +298,11 @@ def test_options_of_transactions_that_do_not_go_together_are_refused(
 
 def test_a_topic_is_bare() -> None:
     assert write(topic=" t ").topic == "t"
+
+
+def test_what_is_alike_in_each_run_does_not_go_by_how_fast_brokers_are() -> None:
+    with pytest.raises(
+        OptionError, match=r"^option kafka\.partitioner\.adaptive\..*partitionerSeed has it; leave"
+    ):
+        write(**{ADAPTIVE: "true", "partitionerSeed": "1"})
+    assert not write(**{ADAPTIVE: "false", "partitionerSeed": "1"}).delivery.adapts

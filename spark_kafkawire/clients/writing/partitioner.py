@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import itertools
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -30,6 +30,8 @@ from .turns import RUN_BYTES_MIN, Ids, Turns
 _UNNAMED: Final = -1
 #: Logs that an error lists.
 _LISTED_MAX: Final = 12
+#: Bytes that the broker of each log takes before it is waited for.
+Rooms = Callable[[Sequence[TopicPartition]], Sequence[int] | None]
 #: Rows of one log that lie together, on average, or their bytes, from which on they are handed on where they
 #: are: below both, gathering what is of one log costs less than many small parts.
 _TOGETHER_ROWS_MIN: Final = 64
@@ -37,8 +39,9 @@ _TOGETHER_BYTES_MIN: Final = 128 << 10
 
 
 class Partitioner:
-    """Splits the batches of one task. ``draw`` chooses the order in which the logs of a topic have turns, and
-    ``run_bytes_max`` bounds what one of them gets in one."""
+    """Splits the batches of one task. ``draw`` chooses the order in which the logs of a topic have turns,
+    ``run_bytes_max`` bounds what one of them gets in one, and ``rooms`` tells how their brokers keep up, as
+    ``Sender`` has it."""
 
     def __init__(
         self,
@@ -46,11 +49,13 @@ class Partitioner:
         draw: random.Random,
         strategy: Strategy = STRATEGIES["murmur2"],
         run_bytes_max: int = RUN_BYTES_MIN,
+        rooms: Rooms | None = None,
     ) -> None:
         self._targets = targets
         self._draw = draw
         self._strategy = strategy
         self._run_bytes_max = run_bytes_max
+        self._rooms = rooms
         self._turns: dict[str, Turns] = {}
         self._choices: dict[str, Ids] = {}
         self._nameable: dict[str, tuple[TopicPartition, ...]] = {}
@@ -68,7 +73,7 @@ class Partitioner:
         topics, topic_codes = self._topics(rows)
         ids = self._chosen(topics, topic_codes, rows)
         if ids is None and len(topics) == 1 and not self._strategy.row_by_row:
-            return self._in_runs(self._turns[topics[0]], rows.records)
+            return self._in_runs(self._turns_of(topics[0]), rows.records)
         if ids is None:
             ids = np.full(rows.count, _UNNAMED, np.int64)
         self._give_turns(topics, topic_codes, rows.records, ids)
@@ -101,6 +106,13 @@ class Partitioner:
                 self._turns[topic] = Turns(led, self._run_bytes_max, self._draw)
         return topics, codes
 
+    def _turns_of(self, topic: str) -> Turns:
+        """The turns of a topic's logs as their brokers keep up now."""
+        turns = self._turns[topic]
+        if self._rooms is not None:
+            turns.adapt(self._rooms(self._targets.led(topic)))
+        return turns
+
     def _in_runs(self, turns: Turns, records: Records) -> list[tuple[TopicPartition, Records]]:
         """The records in runs, where they lie."""
         logs = list(self._ids)
@@ -125,12 +137,14 @@ class Partitioner:
             rows, codes = rows[order], codes[order]
         stops = np.searchsorted(codes, np.arange(len(topics)), side="right").tolist()
         for topic, start, stop in zip(topics, [0, *stops], stops, strict=False):
-            own, turns = rows[start:stop], self._turns[topic]
+            own = rows[start:stop]
             if sizes is None:
-                ids[own] = turns.one_by_one(len(own))
+                ids[own] = self._turns[topic].one_by_one(len(own))
+                continue
+            if not len(own):
                 continue
             begin = 0
-            for log, end in turns.runs(sizes[own]):
+            for log, end in self._turns_of(topic).runs(sizes[own]):
                 ids[own[begin:end]] = log
                 begin = end
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
@@ -42,6 +43,10 @@ class Sender(Protocol):
         Raises ``RowError``, ``DeliveryError``, and what keeps a broker from being reached (all
         fatal).
         """
+
+    def rooms(self, logs: Sequence[TopicPartition]) -> Sequence[int] | None:
+        """Bytes that each log's broker takes now before it is waited for, 0 or more; None where all are
+        alike, or where that is not to count. Never fails."""
 
     def finish(self) -> tuple[LogReceipt, ...]:
         """Send what is left, and wait for the proof that ``acks`` asks for; receipts by log.

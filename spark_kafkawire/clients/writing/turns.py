@@ -7,8 +7,10 @@
 As the Java producer does since KIP-794, a task begins with a log that is drawn, stays with it until that
 has got so many bytes, and goes on to another one: small writes are spread, and all logs get the same number
 of bytes. Other than there, the next log is that with the fewest bytes of this task, in an order that is
-drawn once: logs that are drawn each time get more or less by chance. A broker that is slower than others
-gets no less here.
+drawn once: logs that are drawn each time get more or less by chance.
+
+Logs whose brokers do not keep up get less (``adapt``). As there, the weight of a log is what more could wait
+for it: bytes that go to one with half the room of another count twice.
 """
 
 from __future__ import annotations
@@ -27,18 +29,32 @@ RUN_BYTES_MIN: Final = 16 << 10
 #: A later run is one part in so many of what the task gave before: a task of some MB is spread as evenly as a
 #: small one, and one of some GB is not cut into small pieces.
 _GROWTH: Final = 16
+#: More bytes than any log gets.
+_NEVER: Final = (1 << 63) - 1
 
 
 class Turns:
     """The turns of one topic's ``logs`` (ids, one or more) in one task; rows come in their order."""
 
     def __init__(self, logs: Sequence[int], run_bytes_max: int, draw: random.Random) -> None:
-        self._order = np.array(draw.sample(logs, len(logs)), np.int64)
+        self._places = draw.sample(range(len(logs)), len(logs))
+        self._order = np.array(logs, np.int64)[self._places]
         self._given = np.zeros(len(logs), np.int64)
+        self._total = 0
+        self._rooms: Ids | None = None
+        self._share = 1.0
         self._run_bytes_max = run_bytes_max
         self._turn = 0
         self._run_given = 0
         self._run_bytes = RUN_BYTES_MIN
+
+    def adapt(self, rooms: Sequence[int] | None) -> None:
+        """Go by the bytes that the broker of each of the logs, in the order of ``logs``, takes before it is
+        waited for: a log gets as much as it has room for beside the one with the most. None, and no room
+        anywhere: all are alike."""
+        self._rooms = np.array(rooms, np.int64)[self._places] if rooms is not None and any(rooms) else None
+        if self._rooms is not None and not self._rooms[self._turn]:
+            self._end_run()
 
     def fits(self, size: int) -> bool:
         """Whether rows of so many bytes are of one run, whatever each of them has."""
@@ -83,7 +99,8 @@ class Turns:
         return coming // -(-coming // left) if not self._run_given else max(left, 0)
 
     def _give(self, size: int) -> None:
-        self._given[self._turn] += size
+        self._given[self._turn] += round(size / self._share)
+        self._total += size
         self._run_given += size
 
     def _end_batch(self) -> None:
@@ -93,6 +110,21 @@ class Turns:
             self._end_run()
 
     def _end_run(self) -> None:
-        self._turn = int(self._given.argmin())
+        self._turn = self._next()
         self._run_given = 0
-        self._run_bytes = max(RUN_BYTES_MIN, min(int(self._given.sum()) // _GROWTH, self._run_bytes_max))
+        most = min(self._total // _GROWTH, self._run_bytes_max)
+        if self._rooms is not None:
+            most = min(most, int(self._rooms[self._turn]))
+        self._run_bytes = max(RUN_BYTES_MIN, most)
+
+    def _next(self) -> int:
+        """The place of the log that has the fewest bytes, of those that have room. One that had none makes up
+        for nothing later: its broker would be slow again."""
+        rooms = self._rooms
+        if rooms is None:
+            self._share = 1.0
+            return int(self._given.argmin())
+        found = int(np.where(rooms > 0, self._given, _NEVER).argmin())
+        self._given[rooms == 0] = np.maximum(self._given[rooms == 0], self._given[found])
+        self._share = int(rooms[found]) / int(rooms.max())
+        return found

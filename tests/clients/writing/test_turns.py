@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
@@ -117,3 +118,64 @@ def test_a_seed_draws_the_same_order_and_others_another_one() -> None:
     orders = {seed: tuple(turns_of(12, seed).one_by_one(12).tolist()) for seed in range(4)}
     assert orders[0] == tuple(turns_of(12, 0).one_by_one(12).tolist())
     assert len(set(orders.values())) == 4
+
+
+def given_to(turns: Turns, batches: int, rooms: Sequence[int] | None, size: int = 1000) -> Ids:
+    """What each log gets of so many batches of 100 rows, bytes, while there is always such room."""
+    given = np.zeros(len(rooms or [0] * 3), np.int64)
+    for _ in range(batches):
+        turns.adapt(rooms)
+        given += size * np.bincount(spread(turns, sizes(100, size)), minlength=len(given))
+    return given
+
+
+@pytest.mark.parametrize("rooms", [[5, 5, 1], [1, 3, 2, 4], [100, 0, 50], [0, 0, 7]])
+def test_logs_get_as_much_as_their_brokers_have_room(rooms: list[int]) -> None:
+    rooms = [room << 20 for room in rooms]
+    given = given_to(turns_of(len(rooms)), 2000, rooms)
+    shares = given / given.sum() - np.array(rooms) / sum(rooms)
+    assert abs(shares).max() < 0.03
+    assert not given[np.array(rooms) == 0].any()
+
+
+@pytest.mark.parametrize("rooms", [None, [0, 0, 0], [1 << 20] * 3])
+def test_without_a_difference_nothing_is_different(rooms: list[int] | None) -> None:
+    turns, others = turns_of(3), turns_of(3)
+    for rows in (10, 1000, 7, 5000, 100_000):
+        turns.adapt(rooms)
+        assert turns.runs(sizes(rows, 100)) == others.runs(sizes(rows, 100))
+
+
+def test_a_log_that_had_no_room_makes_up_for_nothing_later() -> None:
+    turns = turns_of(3)
+    given_to(turns, 100, [1 << 20, 0, 1 << 20])
+    later = given_to(turns, 600, None)
+    assert later.max() - later.min() <= 2 << 20
+
+
+def test_a_slow_log_gets_its_part_again_once_it_is_not_slow() -> None:
+    turns = turns_of(3)
+    slow = given_to(turns, 300, [8 << 20, 1 << 20, 8 << 20])
+    assert slow[1] < slow.min(initial=slow.max(), where=np.array([True, False, True])) / 4
+    later = given_to(turns, 1000, None)
+    # It still owes what its last run cost, which is the room of the fastest at most, and each has had a run.
+    assert later.max() - later.min() <= (8 << 20) + (1 << 20)
+
+
+def test_a_run_is_no_longer_than_the_room_of_its_log() -> None:
+    turns = turns_of(2)
+    turns.runs(sizes(1000, 20_000))  # its runs are of 1 MiB now
+    turns.adapt([4 << 20, 100_000])
+    runs = turns.runs(sizes(2000, 10_000))
+    starts = [0, *(stop for _, stop in runs)]
+    lengths = [stop - start for (log, stop), start in zip(runs, starts, strict=False) if log == 1]
+    assert lengths
+    assert max(lengths[1:]) <= 10
+
+
+def test_a_run_ends_once_its_log_has_no_room() -> None:
+    turns = turns_of(2)
+    first = turns.whole(100)
+    assert turns.whole(100) == first
+    turns.adapt([int(log != first) for log in range(2)])
+    assert turns.whole(100) != first

@@ -73,9 +73,25 @@ class Delivery:
         if self._queued_bytes >= _QUEUE_BYTES_MAX:
             self.pump()
 
+    def free_requests(self, logs: Sequence[TopicPartition]) -> list[int] | None:
+        """How many more requests for each log its leader takes before it is waited for; None where that is
+        the same for all. What failed meanwhile is for the next ``pump``: nothing is raised here."""
+        self._extend_deadlines()
+        for link in self._links:
+            while link.has_come:
+                self._take(link)
+        free = self._links.free_requests(logs, self._in_flight_max, self._options.delivery.available_s)
+        for index, log in enumerate(logs):
+            state = self._logs.get(log)
+            if state is not None and not state.is_ready:
+                free[index] = 0
+        return None if min(free) == max(free) else free
+
     def pump(self) -> None:
         """Send all that is queued; replies are waited for only where too many requests are in flight."""
         self._extend_deadlines()
+        if self._failures:
+            self._recover()
         while self._queue:
             self._send_next()
             if self._failures:
@@ -103,6 +119,7 @@ class Delivery:
         if idle_s >= _IDLE_S_MIN:
             for link in self._links:
                 link.extend_deadlines(idle_s)
+            self._idle_since_s += idle_s
 
     def _send_next(self) -> None:
         """Send a request that begins with the head of the queue, or receive a reply to make room for it."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import deque
 from collections.abc import Iterator, Sequence
 from itertools import groupby
@@ -42,6 +43,7 @@ class LeaderLink:
         self._acks = acks
         self._timeout_ms = timeout_ms
         self._requests: deque[Sequence[Batch]] = deque()
+        self._moved_s = 0.0
 
     @property
     def broker(self) -> Broker:
@@ -52,6 +54,17 @@ class LeaderLink:
     def in_flight(self) -> int:
         """Requests whose replies have not come yet."""
         return len(self._requests)
+
+    def free_requests(self, most: int, available_s: float | None) -> int:
+        """Requests that it takes without a wait, of ``most`` in flight: none where it has answered nothing
+        for ``available_s``."""
+        is_away = available_s is not None and time.monotonic() - self._moved_s > available_s
+        return 0 if self._requests and is_away else max(most - len(self._requests), 0)
+
+    @property
+    def has_come(self) -> bool:
+        """Whether a reply is there to be taken, or the end of the connection."""
+        return self.in_flight > 0 and self._client.has_come()
 
     @property
     def is_open(self) -> bool:
@@ -73,6 +86,8 @@ class LeaderLink:
 
         Raises ``TransportError`` (retriable); the batches count as in flight then.
         """
+        if not self._requests:
+            self._moved_s = time.monotonic()
         self._requests.append(batches)
         self._client.send(self._request(batches), _first_deadline(batches))
         if self._acks == ACKS_NONE:
@@ -90,6 +105,7 @@ class LeaderLink:
             for answer in topic.partition_responses
         }
         batches = self._requests.popleft()
+        self._moved_s = time.monotonic()
         return [(batch, answers[batch.log]) for batch in batches]
 
     def extend_deadlines(self, seconds: float) -> None:
@@ -166,9 +182,24 @@ class LeaderLinks:
     def is_led_by(self, log: TopicPartition, leader: Broker) -> bool:
         """Whether a broker leads a log by what is known; no broker is asked: ``link_to`` does that once
         the log is first in the queue."""
-        if log not in self._leaders and (known := self._metadata.known_leaders([log])):
-            self._leaders[log] = known[log].broker
+        self._learn([log])
         return self._leaders.get(log) == leader
+
+    def free_requests(
+        self, logs: Sequence[TopicPartition], most: int, available_s: float | None
+    ) -> list[int]:
+        """How many more requests each log's leader takes now, of ``most`` in flight: ``most`` where it is not
+        known who leads, none where it is known that nobody does. No broker is asked."""
+        self._learn(logs)
+        free = {leader: link.free_requests(most, available_s) for leader, link in self._links.items()}
+        found = []
+        for log in logs:
+            leader = self._leaders.get(log)
+            if leader is None:
+                found.append(0 if self._metadata.knows(log.topic) else most)
+            else:
+                found.append(free.get(leader, most))
+        return found
 
     def forget(self, topic: str) -> None:
         """Drop what is known of a topic's leaders: it is stale."""
@@ -185,6 +216,12 @@ class LeaderLinks:
         for link in self:
             link.give_back()
         self._links.clear()
+
+    def _learn(self, logs: Sequence[TopicPartition]) -> None:
+        """Take over who leads what from the last answers."""
+        if unseen := [log for log in logs if log not in self._leaders]:
+            for log, leader in self._metadata.known_leaders(unseen).items():
+                self._leaders[log] = leader.broker
 
     def _leader_from_metadata(self, log: TopicPartition, within: Deadline) -> Broker:
         try:

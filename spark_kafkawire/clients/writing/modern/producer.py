@@ -79,6 +79,17 @@ class Producer:
         if is_full or size >= self._options.batch_bytes:
             self._flush()
 
+    def rooms(self, logs: Sequence[TopicPartition]) -> list[int] | None:
+        """Bytes that may be added for each log before its leader is waited for; None where all leaders keep
+        up alike. Never fails."""
+        if not self._options.delivery.adapts:
+            return None
+        free = self._delivery.free_requests(logs)
+        if free is None:
+            return None
+        size, buffered = self._options.batch_bytes, self._buffered_sizes
+        return [max(count * size - buffered.get(log, 0), 0) for log, count in zip(logs, free, strict=True)]
+
     def finish(self) -> tuple[LogReceipt, ...]:
         """Send what is left, and wait until all is acked as ``acks`` demands. Raises as ``add``."""
         self._flush()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from ....model import Broker, TopicPartition, WireFormat
@@ -36,6 +36,9 @@ class Sender:
         """
         assert log.broker is not None
         self._senders[log.broker].add(log, records.values)
+
+    def rooms(self, logs: Sequence[TopicPartition]) -> None:
+        """No broker of 0.7 answers: what waits for it is not known."""
 
     def finish(self) -> tuple[LogReceipt, ...]:
         """Send what is left, and wait for the proof that ``acks`` asks for; receipts by log.

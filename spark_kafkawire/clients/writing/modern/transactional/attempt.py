@@ -8,7 +8,7 @@ sender.transaction              # for the driver; None where nothing was sent
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -70,6 +70,9 @@ class AttemptSender:
             self._age.tell()
             with self._age.told():
                 self._producer.add(log, records)
+
+    def rooms(self, logs: Sequence[TopicPartition]) -> None:
+        """Which rows go where is not changed by brokers here."""
 
     def finish(self) -> tuple[LogReceipt, ...]:
         """Send what is left, and put the batch into the transaction. Raises as ``add``."""

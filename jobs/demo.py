@@ -19,6 +19,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from spark_kafkawire.broker import EmbeddedCluster
+from tests.support.local_spark import home_with_byte_code
 
 ROOT = Path(__file__).parents[1]
 CORPUS = ROOT / "tests" / "golden" / "kafka-0.7.2" / "corpus"
@@ -27,6 +28,8 @@ TOPIC = "debian-gzip"
 LOG_COUNT = 6
 COPY = "debian"
 STOP_TIMEOUT_S = 10.0
+#: A JVM that lives for seconds compiles little, and collects garbage on one thread: half the processor time.
+JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 
 def main() -> int:
@@ -65,9 +68,11 @@ def spark_submit(arguments: Sequence[str]) -> int:
         "PYSPARK_PYTHON": sys.executable,
         "SPARK_CONF_DIR": str(ROOT / "jobs" / "conf"),
         "SPARK_LOCAL_IP": "127.0.0.1",
+        # Each of a dozen Python processes would compile pyspark anew.
+        "SPARK_HOME": home_with_byte_code(),
     }
     # In a session of its own, so that one signal ends spark-submit, its JVM, the job and its workers.
-    command = [str(bin_dir / "spark-submit"), *arguments]
+    command = [str(bin_dir / "spark-submit"), "--driver-java-options", JAVA_OPTIONS, *arguments]
     job = subprocess.Popen(command, cwd=ROOT, env=environment, start_new_session=True)
     try:
         return job.wait()

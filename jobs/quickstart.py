@@ -41,9 +41,9 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
     messages = read_topic(spark, arguments.zookeeper, arguments.topic).cache()
     logs = show_logs(messages)
     progress("parsing the messages, counting packages per section")
-    written = show_sections(messages, arguments.rows)
+    counts = show_sections(messages, arguments.rows).cache()
+    written = in_order(counts)
     progress(f"writing {len(written)} counts to {output_topic}")
-    counts = spark.createDataFrame(written, COUNT_SCHEMA)
     write_topic(counts, arguments.zookeeper, output_topic, arguments.compression)
     progress(f"reading {output_topic} back")
     copies = read_topic(spark, arguments.zookeeper, output_topic)
@@ -89,13 +89,13 @@ def show_logs(messages: DataFrame) -> list[Row]:
     return counts
 
 
-def show_sections(messages: DataFrame, rows: int) -> list[Row]:
-    """Show some packages and the largest sections; the packages of every section, by its name."""
+def show_sections(messages: DataFrame, rows: int) -> DataFrame:
+    """Show some packages and the largest sections; the packages of every section."""
     packages = from_values(messages, PACKAGE_SCHEMA)
     packages.show(rows, truncate=40)
     sections = packages.groupBy("section").agg(count("*").alias("packages"))
     sections.orderBy(col("packages").desc(), "section").show(rows)
-    return in_order(sections)
+    return sections
 
 
 def from_values(messages: DataFrame, schema: str) -> DataFrame:

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import base64
 import binascii
-import html
 import json
 import re
 from collections.abc import Callable, Iterator
@@ -173,10 +172,16 @@ def _of_hex(text: str) -> str:
     return " ".join(binascii.unhexlify(run).decode("utf-8", "replace") for run in runs)
 
 
+def _of_html(text: str) -> str:
+    import html  # has a table of two thousand names, and few processes hold secrets
+
+    return html.unescape(text)
+
+
 _READERS: Final[tuple[Callable[[str], str], ...]] = (
     _unescaped,
     unquote_plus,
-    html.unescape,
+    _of_html,
     _of_base64,
     _of_hex,
 )

@@ -13,7 +13,7 @@ import pytest
 
 import spark_kafkawire
 from spark_kafkawire.model import Generation, OffsetUnit, WireFormat
-from spark_kafkawire.protocol.dialects import DIALECTS
+from spark_kafkawire.protocol.dialects import dialect_of
 
 ROOT: Final = Path(spark_kafkawire.__file__).parents[1]
 SOURCES: Final = sorted(
@@ -46,12 +46,12 @@ def test_every_table_of_generations_has_all_of_them() -> None:
 
 
 def test_a_dialect_is_the_one_of_its_generation() -> None:
-    assert {each: DIALECTS[each.wire_format].generation for each in Generation} == {
+    assert {each: dialect_of(each.wire_format).generation for each in Generation} == {
         generation: generation for generation in Generation
     }
-    assert DIALECTS.keys() == set(WireFormat)
+    assert len({dialect_of(each) for each in WireFormat}) == len(WireFormat)
     # Messages, logs and offsets are those of 0.7: it is another form of what its brokers do.
-    assert DIALECTS[WireFormat.PROPOSAL].generation is Generation.V07
+    assert dialect_of(WireFormat.PROPOSAL).generation is Generation.V07
 
 
 def test_offsets_count_bytes_until_07_and_records_since() -> None:

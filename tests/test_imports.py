@@ -20,18 +20,53 @@ ROOT: Final = Path(__file__).parents[1]
 DEADLINE_S: Final = 180.0
 
 #: What no step of a modern cluster's query imports: what asks or sends in the ways of 0.7, the client of
-#: ZooKeeper first; the jobs and their tables; what compiles kernels, before there are rows that repay it; and
-#: what asks for tokens.
+#: ZooKeeper first; the jobs and their tables; what compiles kernels, before there are rows that repay it;
+#: what encrypts and logs in; what reads Java's patterns; and the messages of requests that are not sent.
 NOWHERE: Final = (
     "kazoo",
     "rich",
     "numba",
     "llvmlite",
     "http.client",
+    "ssl",
+    "html",
+    "difflib",
     "spark_kafkawire.cluster.v07",
+    "spark_kafkawire.clients.reading.v07",
     "spark_kafkawire.clients.writing.v07",
+    "spark_kafkawire.protocol.v07",
+    "spark_kafkawire.protocol.proposal",
     "spark_kafkawire.jobs",
     "spark_kafkawire.broker",
+    "spark_kafkawire.net.sasl",
+    "spark_kafkawire.net.tls",
+    "spark_kafkawire.options.credentials",
+    "spark_kafkawire.options.java_pattern",
+    "spark_kafkawire.cluster.modern.group_members",
+    "spark_kafkawire.cluster.modern.group_offsets",
+    *(
+        f"spark_kafkawire.protocol.modern.{name}"
+        for name in (
+            "add_to_txn",
+            "consumer_group_describe",
+            "create_topics",
+            "describe_configs",
+            "end_txn",
+            "find_coordinator",
+            "list_groups",
+            "list_transactions",
+            "offset_commit",
+            "offset_fetch",
+            "sasl",
+            "txn_offset_commit",
+        )
+    ),
+)
+#: The messages that carry records, and what names a producer.
+FETCHES: Final = ("spark_kafkawire.protocol.modern.fetch",)
+PRODUCES: Final = (
+    "spark_kafkawire.protocol.modern.produce",
+    "spark_kafkawire.protocol.modern.init_producer_id",
 )
 ARRAYS: Final = ("numpy", "pyarrow", "pandas")
 READING: Final = ("spark_kafkawire.planner", "spark_kafkawire.clients.reading")
@@ -66,6 +101,8 @@ STEPS: Final[Mapping[str, Step]] = {
         (
             *ARRAYS,
             *READING,
+            *FETCHES,
+            *PRODUCES,
             "spark_kafkawire.clients.writing.partitioner",
             "spark_kafkawire.clients.writing.modern.producer",
         ),
@@ -76,7 +113,7 @@ STEPS: Final[Mapping[str, Step]] = {
         "message = planned.write(iter([rows]))",
         ("planned",),
         "message",
-        READING,
+        (*READING, *FETCHES),
     ),
     "committing": Step(
         "committed = planned.commit([message])",
@@ -94,7 +131,7 @@ STEPS: Final[Mapping[str, Step]] = {
         "source = kind(options); schema = source.schema()",
         ("kind",),
         "source",
-        (*ARRAYS, *READING, *WRITING, "spark_kafkawire.cluster", "spark_kafkawire.protocol.dialects"),
+        (*ARRAYS, *READING, *WRITING, *FETCHES, *PRODUCES, "spark_kafkawire.cluster"),
     ),
     # Spark itself imports pyarrow here, and that numpy.
     "planning a read": Step(
@@ -107,6 +144,8 @@ STEPS: Final[Mapping[str, Step]] = {
             "spark_kafkawire.clients.reading.fetcher",
             "spark_kafkawire.records.record_log",
             *WRITING,
+            *FETCHES,
+            *PRODUCES,
         ),
     ),
     "reading": Step(
@@ -115,7 +154,7 @@ STEPS: Final[Mapping[str, Step]] = {
         "assert rows == 1",
         ("planned",),
         "rows",
-        ("pandas", "pyarrow.compute", "spark_kafkawire.planner", *WRITING),
+        ("pandas", "pyarrow.compute", "spark_kafkawire.planner", *WRITING, *PRODUCES),
     ),
 }
 #: The process of a step: code, what is handed and handed on, the folder of both, the options.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable
 from itertools import islice
 from typing import Final
@@ -77,4 +76,6 @@ def lookalikes(name: str, known: Iterable[str], count: int = 3, likeness: float 
     if len(name) > _COMPARED_SIZE_MAX:
         return []
     compared = list(islice((each for each in known if len(each) <= _COMPARED_SIZE_MAX), _COMPARED_COUNT_MAX))
+    import difflib  # where something is wrong alone
+
     return difflib.get_close_matches(name, compared, count, likeness)

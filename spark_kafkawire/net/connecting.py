@@ -23,9 +23,6 @@ it was answered in (``proposal``).
 
 from __future__ import annotations
 
-import functools
-import importlib.metadata
-import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Final
@@ -43,12 +40,10 @@ from ..protocol.modern.old_brokers import (
     OLD_RELEASES,
 )
 from ..protocol.versions import BrokerVersions
+from ..version import VERSION
 from .channel import Channel
 from .known_versions import KNOWN
-from .proposal import answered_in_proposal
-from .sasl import log_in
 from .settings import ConnectionSettings
-from .tls import TlsTransport
 from .transport import Deadline, Transport
 
 #: How long one connection may take to tell versions, seconds, where the deadline is later than twice that:
@@ -74,6 +69,8 @@ def open_channel(broker: Broker, settings: ConnectionSettings, deadline: Deadlin
 def _open_modern(broker: Broker, settings: ConnectionSettings, deadline: Deadline) -> Channel:
     channel = _negotiated(broker, settings, deadline)
     if settings.security.sasl is not None:
+        from .sasl import log_in
+
         with _closed_on_error(channel):
             lifetime_s = log_in(channel, settings.security.sasl, deadline)
         if lifetime_s is not None:
@@ -149,12 +146,16 @@ def _api_versions_alone_s(broker: Broker, settings: ConnectionSettings) -> float
 def _open(broker: Broker, settings: ConnectionSettings, deadline: Deadline) -> Channel:
     transport = Transport.connect(broker, deadline)
     if settings.security.tls is not None:
+        from .tls import TlsTransport
+
         transport = TlsTransport.over(transport, settings.security.tls, broker.host, deadline)
     dialect = ASKING if settings.dialect.negotiates else settings.dialect
     return Channel(Connection(dialect, settings.client_id), transport)
 
 
 def _open_proposed(broker: Broker, settings: ConnectionSettings, deadline: Deadline) -> Channel:
+    from .proposal import answered_in_proposal
+
     return answered_in_proposal(lambda asked: _open(broker, asked, deadline), settings, deadline)
 
 
@@ -177,7 +178,7 @@ def _closed_on_error(channel: Channel) -> Iterator[None]:
 
 def _offered_versions(channel: Channel, deadline: Deadline, alone_s: float | None) -> BrokerVersions:
     """What the broker offers; one that refuses the request's version is asked once more."""
-    request = ApiVersionsRequest(client_software_version=_software_version())
+    request = ApiVersionsRequest(client_software_version=VERSION)
     channel.send(request, deadline)
     reply = None if alone_s is None else _early_reply(channel, deadline, alone_s)
     reply = reply or channel.receive(deadline)
@@ -203,16 +204,6 @@ def _early_reply(channel: Channel, deadline: Deadline, alone_s: float) -> Reply 
             return channel.receive(deadline.sooner(min(alone_s, deadline.remaining_s() / 2)))
     channel.send(GROUPS_OF_NOTHING, deadline)
     return None
-
-
-@functools.cache
-def _software_version() -> str:
-    """This package's version, where it is installed and brokers take it. Source: KIP-511."""
-    try:
-        version = importlib.metadata.version("spark-kafkawire")
-    except importlib.metadata.PackageNotFoundError:  # shipped as plain files
-        version = ""
-    return version if re.fullmatch(r"[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?", version) else "unknown"
 
 
 def _advised(error: KafkaWireError, broker: Broker, settings: ConnectionSettings) -> KafkaWireError:

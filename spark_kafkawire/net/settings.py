@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from ..model import Broker, Generation, WireFormat
 from ..protocol.dialect import Dialect
+from ..protocol.dialects import dialect_of
 from ..protocol.modern.floor import NO_FLOOR, VersionFloor
-from .sasl import Sasl
-from .tls import Tls
+
+if TYPE_CHECKING:
+    from .sasl import Sasl
+    from .tls import Tls
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +59,4 @@ class ConnectionSettings:
     @property
     def dialect(self) -> Dialect:
         """What is spoken on the connection."""
-        # All messages of both generations: options hold settings where nothing is sent.
-        from ..protocol.dialects import DIALECTS
-
-        return DIALECTS[self.spoken]
+        return dialect_of(self.spoken)

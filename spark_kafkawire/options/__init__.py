@@ -6,7 +6,6 @@ be. ``OPTIONS`` is the table of them all.
 """
 
 from .compression import COMPRESSIONS
-from .java_pattern import NAME_SIZE_MAX, JavaPattern, PatternError
 from .key_order import KeyOrder, PartitionerCheck
 from .option import Option
 from .partition_epochs import TopicEpochs
@@ -41,7 +40,6 @@ __all__ = [
     "COMPRESSIONS",
     "EARLIEST",
     "LATEST",
-    "NAME_SIZE_MAX",
     "OPTIONS",
     "STREAM_OPTIONS",
     "DeliveryOptions",
@@ -49,7 +47,6 @@ __all__ = [
     "ExpectedBrokers",
     "FetchOptions",
     "GroupMembership",
-    "JavaPattern",
     "KeyOrder",
     "LimitKind",
     "NetOptions",
@@ -57,7 +54,6 @@ __all__ = [
     "OffsetLimits",
     "Option",
     "PartitionerCheck",
-    "PatternError",
     "ReadOptions",
     "Selection",
     "StreamLimits",

@@ -6,7 +6,7 @@ from typing import Final
 
 from ..errors import OptionError
 from ..net.retry import RetryPolicy
-from ..protocol.modern.produce import ACKS_ALL, ACKS_LEADER, ACKS_NONE
+from ..protocol.modern.acks import ACKS_ALL, ACKS_LEADER, ACKS_NONE
 from .raw import RawOptions
 from .values import DeliveryOptions, NetOptions
 

@@ -16,8 +16,8 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from ..errors import OptionError
+from .security import JAAS
 
-NAME: Final = "kafka.sasl.jaas.config"
 _FORM: Final = 'PlainLoginModule required username="…" password="…";'
 _FLAGS: Final = ("required", "requisite", "sufficient", "optional")
 _TOKEN: Final = re.compile(
@@ -87,4 +87,4 @@ def _pairs(tokens: list[tuple[bool, str]]) -> Iterator[tuple[str, str]]:
 
 
 def _bad(problem: str) -> OptionError:
-    return OptionError(f"option {NAME}: {problem}; it is of the form {_FORM} (its value is not shown)")
+    return OptionError(f"option {JAAS}: {problem}; it is of the form {_FORM} (its value is not shown)")

@@ -10,9 +10,8 @@ from typing import Final
 from ..errors import OptionError, quoted, shown
 from ..model import Generation
 from ..net.retry import RetryPolicy
-from ..protocol.modern.fetch import READ_COMMITTED, READ_UNCOMMITTED
+from ..protocol.modern.isolation import READ_COMMITTED, READ_UNCOMMITTED
 from .connect import parse_discovery, parse_net, parse_wire_format
-from .java_pattern import JavaPattern, PatternError
 from .kafka_properties import is_kafka_property
 from .key_order import KeyOrder, parse_key_order
 from .membership import refuse_membership
@@ -174,6 +173,8 @@ def _selection(options: RawOptions, syntax: LogSyntax) -> Selection:
 
 def _pattern(text: str) -> str:
     """``subscribePattern``, which is known to be one that can be looked for."""
+    from .java_pattern import JavaPattern, PatternError
+
     if not text:
         raise bad_value("subscribePattern", text, "a regular expression")
     try:

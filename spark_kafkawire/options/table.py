@@ -5,10 +5,13 @@ from __future__ import annotations
 from typing import Final
 
 from ..model import Generation
-from ..protocol import v07
 from .compression import LEVEL_OPTIONS, compressions_meaning, levels_meaning
 from .key_order_table import KEY_ORDER_OPTIONS
 from .option import Option, batch_read, modern, of_07, read, write
+
+#: Largest payload that a broker of 0.7 stores unless it is told otherwise, bytes. It drops a message set
+#: with a larger one in silence.
+_MESSAGE_SIZE_MAX: Final = 1_000_000
 
 OPTIONS: Final = (
     modern("kafka.bootstrap.servers", None, "`h:p,h:p`: some brokers of a cluster of Kafka 0.8 to 4.x"),
@@ -188,7 +191,7 @@ OPTIONS: Final = (
     write("batchBytes", "1MiB", "bytes of messages gathered for one request, or for one batch from 0.8 on"),
     write("kafka.batch.size", None, "Kafka's name of `batchBytes`", Generation.MODERN),
     write(
-        "max.message.size", str(v07.MESSAGE_SIZE_MAX), "the brokers' own setting of that name", Generation.V07
+        "max.message.size", str(_MESSAGE_SIZE_MAX), "the brokers' own setting of that name", Generation.V07
     ),
     write(
         "kafka.enable.idempotence",

@@ -11,8 +11,8 @@ from typing import Final
 from ..model import Broker, Generation, TopicPartition, WireFormat
 from ..net.retry import RetryPolicy
 from ..net.settings import ConnectionSettings
-from ..protocol.modern.fetch import READ_UNCOMMITTED
 from ..protocol.modern.floor import VersionFloor
+from ..protocol.modern.isolation import READ_UNCOMMITTED
 
 
 class LimitKind(enum.Enum):

@@ -6,29 +6,24 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 from ..clients.reading.task import FetchTask
 from ..cluster.cluster import Cluster, Offsets, cluster_of
 from ..errors import DataLossError, OptionError, ProtocolError, UnknownTopicError, quoted
 from ..model import Leader, LogBounds, OffsetRange, TopicPartition
 from ..net.known_versions import KNOWN
-from ..options import (
-    NAME_SIZE_MAX,
-    JavaPattern,
-    LimitKind,
-    OffsetLimits,
-    PatternError,
-    ReadOptions,
-    Selection,
-)
-from ..protocol.modern.fetch import READ_COMMITTED
+from ..options import LimitKind, OffsetLimits, ReadOptions, Selection
 from ..protocol.modern.floor import VersionFloor
+from ..protocol.modern.isolation import READ_COMMITTED
 from .key_order import find_epochs, marked
 from .limits import End, check_names, end_of, limit_of, range_between, start_of
 from .ranges import split
 
+if TYPE_CHECKING:
+    from ..options.java_pattern import JavaPattern
+
 _log = logging.getLogger("spark_kafkawire")
-_compiled = lru_cache(maxsize=16)(JavaPattern)
 
 #: How the cluster is asked for the offsets that belong to timestamps.
 _AskTimes = Callable[[Mapping[TopicPartition, int], Mapping[TopicPartition, LogBounds]], Offsets]
@@ -171,6 +166,8 @@ def _some_matching(pattern: str, cluster: Cluster, may_be_empty: bool) -> list[s
 def matching(pattern: str, topics: Sequence[str]) -> list[str]:
     """Those of the topics that a pattern finds. Raises ``OptionError``, and ``ProtocolError`` for a name
     that no topic can have."""
+    from ..options.java_pattern import NAME_SIZE_MAX, PatternError
+
     if long := next((topic for topic in topics if len(topic) > NAME_SIZE_MAX), None):
         raise ProtocolError(f"no broker has a topic of {len(long)} characters: {quoted(long)}")
     try:
@@ -178,6 +175,13 @@ def matching(pattern: str, topics: Sequence[str]) -> list[str]:
         return [topic for topic in topics if compiled.is_found_in(topic)]
     except PatternError as error:
         raise OptionError(f"option subscribePattern: {quoted(pattern)}: {error}") from error
+
+
+@lru_cache(maxsize=16)
+def _compiled(pattern: str) -> JavaPattern:
+    from ..options.java_pattern import JavaPattern
+
+    return JavaPattern(pattern)
 
 
 def covers(selection: Selection, topic: str) -> bool:

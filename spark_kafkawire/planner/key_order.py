@@ -39,7 +39,7 @@ from ..cluster.cluster import Cluster
 from ..errors import OptionError, shown
 from ..model import LogBounds, TopicPartition
 from ..options import KeyOrder, PartitionerCheck, ReadOptions, TopicEpochs
-from ..protocol.modern.fetch import READ_COMMITTED
+from ..protocol.modern.isolation import READ_COMMITTED
 
 Bounds = Mapping[TopicPartition, LogBounds]
 #: The epochs of each topic, with boundaries.

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from ..errors import ProtocolError
 from ..model import Generation
@@ -72,6 +72,27 @@ def kafka_headers(api: Api, version: int) -> Headers:
     )
 
 
+class Apis(Protocol):
+    """The APIs of a dialect, in the order of their keys."""
+
+    def __iter__(self) -> Iterator[Api]: ...
+
+    def __len__(self) -> int: ...
+
+    def of(self, request: type[Any]) -> Api:
+        """The one whose requests are of this type."""
+
+
+class ListedApis(tuple[Api, ...]):
+    """APIs that are declared already."""
+
+    __slots__ = ()
+
+    def of(self, request: type[Any]) -> Api:
+        """The one whose requests are of this type."""
+        return next(api for api in self if api.request is request)
+
+
 @dataclass(frozen=True, slots=True)
 class Dialect:
     """What is spoken on the wire with brokers of a generation: requests, and how they are framed.
@@ -88,12 +109,12 @@ class Dialect:
     generation: Generation
     correlates: bool
     negotiates: bool
-    apis: tuple[Api, ...]
+    apis: Apis
     headers: Callable[[Api, int], Headers]
 
     def api_of(self, request: object) -> Api:
         """The API that a request message belongs to."""
-        return next(api for api in self.apis if api.request is type(request))
+        return self.apis.of(type(request))
 
     def write_request(
         self, request: object, version: int = 0, correlation_id: int = 0, client_id: str | None = None

@@ -1,16 +1,19 @@
-"""The protocol of each wire format."""
+"""The protocol of each wire format, of which a process imports those that it speaks."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from types import MappingProxyType
+import functools
+import importlib
 from typing import Final
 
 from ..model import WireFormat
-from . import proposal, v07
 from .dialect import Dialect
-from .modern.dialect import DIALECT
 
-DIALECTS: Final[Mapping[WireFormat, Dialect]] = MappingProxyType(
-    {WireFormat.V07: v07.DIALECT, WireFormat.PROPOSAL: proposal.DIALECT, WireFormat.MODERN: DIALECT}
-)
+_HOMES: Final = {WireFormat.V07: "v07", WireFormat.PROPOSAL: "proposal", WireFormat.MODERN: "modern"}
+
+
+@functools.cache
+def dialect_of(wire_format: WireFormat) -> Dialect:
+    """What is spoken in it."""
+    dialect: Dialect = importlib.import_module(f".{_HOMES[wire_format]}", __package__).DIALECT
+    return dialect

@@ -393,7 +393,7 @@ EXCHANGES: Final = (
         )
         for name, apis, steps in (
             ("read the proposal", (proposal.FETCH,), _read_v07),
-            ("write the proposal", proposal.DIALECT.apis, _write_v07),
+            ("write the proposal", tuple(proposal.DIALECT.apis), _write_v07),
         )
     )
 )

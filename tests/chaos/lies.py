@@ -25,7 +25,7 @@ from typing import Any, Final
 from spark_kafkawire.errors import SHOWN_SIZE_MAX, KafkaWireError
 from spark_kafkawire.protocol import modern
 from spark_kafkawire.protocol.api import Api
-from spark_kafkawire.protocol.dialects import DIALECTS
+from spark_kafkawire.protocol.dialects import dialect_of
 from spark_kafkawire.protocol.modern.error_codes import ErrorCode
 from spark_kafkawire.protocol.primitives import (
     AnyType,
@@ -430,7 +430,7 @@ class Lie:
         """What goes out in place of an honest reply; None where it has no such part, or says the same."""
         parts: list[Any] = []
         codec = self.api.reply_codec(self.version)
-        header = DIALECTS[self.exchange.wire_format].headers(self.api, self.version).reply
+        header = dialect_of(self.exchange.wire_format).headers(self.api, self.version).reply
         header.write(header.message(correlation_id=honest.correlation_id, api_version=self.version), parts)
         if not self.path:
             write(codec, honest.message, parts)

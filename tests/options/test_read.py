@@ -10,7 +10,7 @@ from spark_kafkawire.errors import OptionError
 from spark_kafkawire.model import TopicPartition
 from spark_kafkawire.net.retry import RetryPolicy
 from spark_kafkawire.options import COMMITTED, EARLIEST, LATEST, LimitKind, OffsetLimit, ReadOptions
-from spark_kafkawire.protocol.modern.fetch import READ_COMMITTED, READ_UNCOMMITTED
+from spark_kafkawire.protocol.modern.isolation import READ_COMMITTED, READ_UNCOMMITTED
 
 
 def parse(**options: str) -> ReadOptions:

@@ -12,7 +12,7 @@ from spark_kafkawire.model import Generation
 from spark_kafkawire.net.retry import RetryPolicy
 from spark_kafkawire.options import OPTIONS, DeliveryOptions, TransactionOptions, WriteOptions
 from spark_kafkawire.options.compression import LEVEL_OPTIONS, LEVELS
-from spark_kafkawire.protocol.modern.produce import ACKS_ALL, ACKS_LEADER, ACKS_NONE
+from spark_kafkawire.protocol.modern.acks import ACKS_ALL, ACKS_LEADER, ACKS_NONE
 from spark_kafkawire.records.compression.codec import Format
 from spark_kafkawire.records.compression.table import codec_named
 

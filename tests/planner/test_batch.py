@@ -20,7 +20,7 @@ from spark_kafkawire.errors import BrokerError, DataLossError, DiscoveryError, O
 from spark_kafkawire.net.pool import POOL
 from spark_kafkawire.options import ReadOptions
 from spark_kafkawire.planner.batch import plan, select
-from spark_kafkawire.protocol.modern.fetch import READ_COMMITTED
+from spark_kafkawire.protocol.modern.isolation import READ_COMMITTED
 from spark_kafkawire.protocol.modern.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsPartitionReply,

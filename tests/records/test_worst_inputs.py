@@ -18,7 +18,7 @@ from spark_kafkawire.cluster.v07.zookeeper import _address
 from spark_kafkawire.cluster.v07.zookeeper_tree import NODE_BYTES_MAX
 from spark_kafkawire.errors import KafkaWireError
 from spark_kafkawire.net import scram
-from spark_kafkawire.options import security
+from spark_kafkawire.options import credentials
 from spark_kafkawire.options.jaas import parse_jaas
 from spark_kafkawire.records.limits import DecodeLimits
 from tests.records.worst_inputs import calibrated_s, kafka_07, memory_bytes_max, modern
@@ -82,7 +82,7 @@ TEXTS: dict[str, tuple[Callable[[str], object], str]] = {
         for end in ("", "!", ":1")
     },
     **{
-        f"PEM of {piece!r}": (lambda text: security._pem("name", text), piece * (MIB // len(piece)))
+        f"PEM of {piece!r}": (lambda text: credentials._pem("name", text), piece * (MIB // len(piece)))
         for piece in ("-----BEGIN A-----", "-----BEGIN A", "-----BEGIN A-----\n-----END B-----", "-", "A ")
     },
     **{

@@ -10,9 +10,6 @@ from ...model import Leader, OffsetRange, WireFormat
 from ...options import FetchOptions
 from ...protocol.connection import Reply
 from ...records.columns import Columns
-from .modern.batch_feed import BatchFeed
-from .v07.poll_feed import PollFeed
-from .v07.window_feed import WindowFeed
 
 
 class Feed(Protocol):
@@ -54,8 +51,26 @@ class Feed(Protocol):
         """
 
 
+def _of_07(range: OffsetRange, options: FetchOptions, wanted: Container[str]) -> Feed:
+    from .v07.window_feed import WindowFeed
+
+    return WindowFeed(range, options, wanted)
+
+
+def _of_the_proposal(range: OffsetRange, options: FetchOptions, wanted: Container[str]) -> Feed:
+    from .v07.poll_feed import PollFeed
+
+    return PollFeed(range, options, wanted)
+
+
+def _of_modern(range: OffsetRange, options: FetchOptions, wanted: Container[str]) -> Feed:
+    from .modern.batch_feed import BatchFeed
+
+    return BatchFeed(range, options, wanted)
+
+
 FEEDS: Final[Mapping[WireFormat, Callable[[OffsetRange, FetchOptions, Container[str]], Feed]]] = (
     MappingProxyType(
-        {WireFormat.V07: WindowFeed, WireFormat.PROPOSAL: PollFeed, WireFormat.MODERN: BatchFeed}
+        {WireFormat.V07: _of_07, WireFormat.PROPOSAL: _of_the_proposal, WireFormat.MODERN: _of_modern}
     )
 )

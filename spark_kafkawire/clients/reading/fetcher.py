@@ -35,8 +35,7 @@ from . import gaps
 from .feed import FEEDS
 from .leader_connection import LeaderConnection, TopicRecreated
 from .modern.batch_feed import EmptyFetch
-from .task import FetchTask
-from .v07.stitcher import MessageCrossesStop
+from .task import FetchTask, MessageCrossesStop
 
 _log = logging.getLogger("spark_kafkawire")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ...errors import CorruptDataError
 from ...model import Leader, OffsetRange
 from ...protocol.modern.floor import NO_FLOOR, VersionFloor
 from .log_epochs import LogEpochs
@@ -25,3 +26,7 @@ class FetchTask:
     stop_option: str | None = None
     floor: VersionFloor = NO_FLOOR
     epochs: LogEpochs | None = None
+
+
+class MessageCrossesStop(CorruptDataError):
+    """The range ends inside a message: its end is no message boundary. Fatal."""

@@ -1,4 +1,7 @@
-"""A cluster of Kafka 0.8 and later: Metadata, ListOffsets, and the offsets of consumer groups."""
+"""A cluster of Kafka 0.8 and later: Metadata, ListOffsets, and the offsets of consumer groups.
+
+A first query waits for what is imported, so what few queries ask for is imported where they do.
+"""
 
 from __future__ import annotations
 
@@ -9,14 +12,11 @@ from collections.abc import Collection, Mapping, Sequence
 from ...errors import OptionError, UnknownTopicError
 from ...model import Broker, Leader, LogBounds, RecordTimes, TopicPartition
 from ...options import NetOptions
-from ...protocol.modern.fetch import READ_UNCOMMITTED
+from ...protocol.modern.isolation import READ_UNCOMMITTED
 from ...protocol.modern.list_offsets import EARLIEST_LOCAL_TIMESTAMP, LATEST_TIMESTAMP
 from ..topic_names import unknown_topics
-from .group_members import group_members, list_groups, logs_of_group
-from .group_offsets import commit_offsets, committed_offsets
 from .list_offsets import all_bounds, list_offsets, record_times
 from .metadata import Metadata
-from .topic_configs import cleanup_policy
 
 _log = logging.getLogger("spark_kafkawire")
 
@@ -98,6 +98,8 @@ class Cluster:
         return found
 
     def cleanup_policy(self, topic: str) -> frozenset[str]:
+        from .topic_configs import cleanup_policy
+
         return cleanup_policy(self._metadata, topic)
 
     def record_times(self, logs: Sequence[TopicPartition]) -> dict[TopicPartition, RecordTimes]:
@@ -121,12 +123,18 @@ class Cluster:
         return self.read_group_offsets(self._group_id, logs)
 
     def groups(self) -> tuple[str, ...]:
+        from .group_members import list_groups
+
         return list_groups(self.brokers(), self._net)
 
     def group_members(self, group: str) -> tuple[str, ...]:
+        from .group_members import group_members
+
         return group_members(self._metadata, group, self._net)
 
     def logs_of_group(self, group: str) -> tuple[TopicPartition, ...]:
+        from .group_members import logs_of_group
+
         return logs_of_group(self._metadata, group, self._net)
 
     def read_group_offsets(
@@ -136,6 +144,8 @@ class Cluster:
         *,
         strict: bool = True,  # noqa: ARG002  # brokers keep offsets alone
     ) -> dict[TopicPartition, int | None]:
+        from .group_offsets import committed_offsets
+
         return committed_offsets(self._metadata, group, logs, self._net)
 
     def commit_group_offsets(
@@ -145,4 +155,6 @@ class Cluster:
         *,
         force: bool = False,  # noqa: ARG002  # the coordinator decides
     ) -> None:
+        from .group_offsets import commit_offsets
+
         commit_offsets(self._metadata, group, offsets, self._net)

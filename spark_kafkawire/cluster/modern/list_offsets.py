@@ -17,7 +17,7 @@ from ...net.pool import POOL
 from ...net.retry import Attempts
 from ...options import NetOptions
 from ...protocol.modern.error_codes import ErrorCode, broker_error
-from ...protocol.modern.fetch import READ_UNCOMMITTED
+from ...protocol.modern.isolation import READ_UNCOMMITTED
 from ...protocol.modern.list_offsets import (
     EARLIEST_LOCAL_SINCE,
     EARLIEST_LOCAL_TIMESTAMP,

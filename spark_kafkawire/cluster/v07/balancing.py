@@ -30,7 +30,7 @@ from typing import Any, Final
 
 from ...errors import DiscoveryError, OptionError, quoted, shown
 from ...model import TopicPartition
-from ...options import JavaPattern, PatternError
+from ...options.java_pattern import JavaPattern, PatternError
 
 #: Threads of one consumer for one topic; more are a mistake, and cost memory here.
 THREADS_COUNT_MAX: Final = 10_000

@@ -22,7 +22,7 @@ from ...model import Generation, OffsetRange, TopicPartition
 from ...net.known_versions import KNOWN
 from ...options import FetchOptions, ReadOptions, WriteOptions, reading_options
 from ...options.transactions import EXACTLY_ONCE
-from ...protocol.modern.fetch import READ_COMMITTED
+from ...protocol.modern.isolation import READ_COMMITTED
 from ...records.columns import Columns
 from .source_headers import are_from
 

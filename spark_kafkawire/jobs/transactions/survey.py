@@ -18,7 +18,7 @@ from ...errors import BrokerError, KafkaWireError, OptionError, UnsupportedVersi
 from ...model import TopicPartition
 from ...options import WriteOptions
 from ...protocol.modern.error_codes import ErrorCode
-from ...protocol.modern.fetch import READ_COMMITTED
+from ...protocol.modern.isolation import READ_COMMITTED
 from ...protocol.modern.list_transactions import ONGOING, DescribedTransaction
 
 _log = logging.getLogger("spark_kafkawire")

@@ -32,6 +32,7 @@ from ..api import Api, VersionRange
 from ..primitives import INT16, INT32, INT64, Array, String
 from ..replies import Faults, nothing_to_compare, unlike
 from ..schema import Struct, wire
+from . import names
 from .limits import reply_bytes_max, small_reply_bytes_max
 
 
@@ -113,8 +114,7 @@ def _partition_faults(
 
 
 ADD_PARTITIONS_TO_TXN: Final = Api(
-    "AddPartitionsToTxn",
-    24,
+    *names.ADD_PARTITIONS_TO_TXN,
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnReply,
     reply_bytes_max,
@@ -125,8 +125,7 @@ ADD_PARTITIONS_TO_TXN: Final = Api(
 )
 
 ADD_OFFSETS_TO_TXN: Final = Api(
-    "AddOffsetsToTxn",
-    25,
+    *names.ADD_OFFSETS_TO_TXN,
     AddOffsetsToTxnRequest,
     AddOffsetsToTxnReply,
     small_reply_bytes_max,

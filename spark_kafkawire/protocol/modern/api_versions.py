@@ -23,6 +23,7 @@ from ..primitives import BOOL, INT16, INT32, INT64, Array, String
 from ..replies import Faults, below, repeated
 from ..schema import Struct, codec, wire
 from ..versions import BrokerVersions
+from . import names
 from .error_codes import ErrorCode
 from .limits import small_reply_bytes_max
 
@@ -110,8 +111,7 @@ def _faults(_request: ApiVersionsRequest, reply: ApiVersionsReply, _version: int
 
 
 API_VERSIONS: Final = Api(
-    "ApiVersions",
-    18,
+    *names.API_VERSIONS,
     ApiVersionsRequest,
     ApiVersionsReply,
     small_reply_bytes_max,

@@ -20,6 +20,7 @@ from ..api import Api, VersionRange
 from ..primitives import BOOL, INT8, INT16, INT32, UUID, Array, String
 from ..replies import Faults, repeated, unlike
 from ..schema import Struct, wire
+from . import names
 from .limits import reply_bytes_max
 from .metadata import NOT_ASKED
 
@@ -103,8 +104,7 @@ def _faults(
 
 
 CONSUMER_GROUP_DESCRIBE: Final = Api(
-    "ConsumerGroupDescribe",
-    69,
+    *names.CONSUMER_GROUP_DESCRIBE,
     ConsumerGroupDescribeRequest,
     ConsumerGroupDescribeReply,
     reply_bytes_max,

@@ -23,6 +23,7 @@ from ..api import Api, VersionRange
 from ..primitives import BOOL, INT8, INT16, INT32, UUID, Array, String
 from ..replies import Faults, unlike
 from ..schema import Struct, wire
+from . import names
 from .limits import NO_TOPIC_ID, reply_bytes_max
 
 #: ``num_partitions`` and ``replication_factor`` that leave the number to the brokers, from
@@ -126,8 +127,7 @@ def _unlike_counts(what: str, asked: int, came: int) -> Faults:
 
 
 CREATE_TOPICS: Final = Api(
-    "CreateTopics",
-    19,
+    *names.CREATE_TOPICS,
     CreateTopicsRequest,
     CreateTopicsReply,
     reply_bytes_max,

@@ -20,6 +20,7 @@ from ..api import Api, VersionRange
 from ..primitives import BOOL, INT8, INT16, INT32, Array, String
 from ..replies import Faults, repeated, unlike
 from ..schema import Struct, wire
+from . import names
 from .limits import reply_bytes_max
 
 #: ``resource_type`` of a topic.
@@ -92,16 +93,15 @@ def _faults(request: DescribeConfigsRequest, reply: DescribeConfigsReply, _versi
     yield from unlike(asked, ((each.resource_type, each.resource_name) for each in reply.results))
     for result in reply.results:
         resource = asked[result.resource_type, result.resource_name]
-        names = [config.name for config in result.configs]
+        found = [config.name for config in result.configs]
         if resource.configuration_keys is None:
-            yield from repeated(names)
+            yield from repeated(found)
         elif not result.error_code:
-            yield from unlike(resource.configuration_keys, names, may_lack=True)
+            yield from unlike(resource.configuration_keys, found, may_lack=True)
 
 
 DESCRIBE_CONFIGS: Final = Api(
-    "DescribeConfigs",
-    32,
+    *names.DESCRIBE_CONFIGS,
     DescribeConfigsRequest,
     DescribeConfigsReply,
     reply_bytes_max,

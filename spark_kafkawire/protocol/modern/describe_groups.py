@@ -25,6 +25,7 @@ from ..api import Api, VersionRange
 from ..primitives import BOOL, BYTES, INT16, INT32, Array, Buffer, String
 from ..replies import Faults, repeated, unlike
 from ..schema import Struct, wire
+from . import names
 from .limits import reply_bytes_max
 from .metadata import NOT_ASKED
 
@@ -77,8 +78,7 @@ def _faults(request: DescribeGroupsRequest, reply: DescribeGroupsReply, _version
 
 
 DESCRIBE_GROUPS: Final = Api(
-    "DescribeGroups",
-    15,
+    *names.DESCRIBE_GROUPS,
     DescribeGroupsRequest,
     DescribeGroupsReply,
     reply_bytes_max,

@@ -29,6 +29,7 @@ from ..api import VERSION_MAX, Api, VersionRange
 from ..primitives import BOOL, INT16, INT32, INT64, String
 from ..replies import Faults, below
 from ..schema import wire
+from . import names
 from .limits import small_reply_bytes_max
 
 #: First version of the second protocol.
@@ -74,8 +75,7 @@ def _faults(request: EndTxnRequest, reply: EndTxnReply, version: int) -> Faults:
 
 
 END_TXN: Final = Api(
-    "EndTxn",
-    26,
+    *names.END_TXN,
     EndTxnRequest,
     EndTxnReply,
     small_reply_bytes_max,

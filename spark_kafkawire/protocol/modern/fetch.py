@@ -35,12 +35,11 @@ from ..api import VERSION_MAX, Api, VersionRange
 from ..primitives import BYTES, INT8, INT16, INT32, INT64, UUID, Array, Buffer, String
 from ..replies import Faults, below, unlike
 from ..schema import Struct, wire
+from . import names
+from .isolation import READ_UNCOMMITTED
+from .leaders import LeaderIdAndEpoch, NodeEndpoint
 from .limits import BATCH_BYTES_MAX, FETCH_PARTITION_BYTES_MAX, NO_TOPIC_ID, SMALL_REPLY_BYTES_MAX
 
-#: ``isolation_level`` that gives all records.
-READ_UNCOMMITTED: Final = 0
-#: ``isolation_level`` that ends at the first open transaction and names the aborted ones.
-READ_COMMITTED: Final = 1
 #: Last version that names topics; later ones have their ids.
 TOPIC_NAMES_UNTIL: Final = 12
 #: ``replica_directory_id`` of a consumer, which has none.
@@ -129,14 +128,6 @@ class EpochEndOffset:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LeaderIdAndEpoch:
-    """Who leads the partition now, as far as the broker knows."""
-
-    leader_id: int = wire(INT32, default=-1)
-    leader_epoch: int = wire(INT32, default=-1)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class SnapshotId:
     """The snapshot to fetch instead; for replicas of the metadata log."""
 
@@ -185,16 +176,6 @@ class FetchTopicReply:
     topic: str = wire(String(), until=TOPIC_NAMES_UNTIL, default="")
     topic_id: uuid.UUID = wire(UUID, since=TOPIC_NAMES_UNTIL + 1, default=NO_TOPIC_ID)
     partitions: tuple[FetchPartitionReply, ...] = wire(Array(Struct(FetchPartitionReply)))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NodeEndpoint:
-    """Where a partition's ``current_leader`` listens."""
-
-    node_id: int = wire(INT32)
-    host: str = wire(String())
-    port: int = wire(INT32)
-    rack: str | None = wire(String(), nullable_since=0, default=None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -254,8 +235,7 @@ def _partition_faults(partition: FetchPartitionReply) -> Faults:
 
 
 FETCH: Final = Api(
-    "Fetch",
-    1,
+    *names.FETCH,
     FetchRequest,
     FetchReply,
     _reply_bytes_max,

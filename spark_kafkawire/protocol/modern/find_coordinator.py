@@ -26,6 +26,7 @@ from ..api import Api, VersionRange
 from ..primitives import INT8, INT16, INT32, Array, String
 from ..replies import Faults, not_an_address, unlike
 from ..schema import Struct, wire
+from . import names
 from .limits import small_reply_bytes_max
 
 #: First version that asks for several keys.
@@ -120,8 +121,7 @@ def _faults(request: FindCoordinatorRequest, reply: FindCoordinatorReply, _versi
 
 
 FIND_COORDINATOR: Final = Api(
-    "FindCoordinator",
-    10,
+    *names.FIND_COORDINATOR,
     FindCoordinatorRequest,
     FindCoordinatorReply,
     small_reply_bytes_max,

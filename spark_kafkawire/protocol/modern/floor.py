@@ -19,11 +19,8 @@ from __future__ import annotations
 from dataclasses import astuple, dataclass
 from typing import Final
 
-from ..api import Api
 from ..versions import BrokerVersions
-from .fetch import FETCH
-from .init_producer_id import INIT_PRODUCER_ID
-from .produce import PRODUCE
+from .names import FETCH, INIT_PRODUCER_ID, PRODUCE, ApiName
 
 #: First versions of Fetch and Produce whose records have times, and headers.
 FETCH_TIMES_SINCE: Final = 2
@@ -63,6 +60,6 @@ class VersionFloor:
 NO_FLOOR: Final = VersionFloor()
 
 
-def _offered(versions: BrokerVersions, api: Api, enough: int) -> int:
+def _offered(versions: BrokerVersions, api: ApiName, enough: int) -> int:
     offered = versions.ranges.get(api.key)
     return -1 if offered is None else min(offered.max, enough)

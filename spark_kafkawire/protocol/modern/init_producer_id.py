@@ -29,6 +29,7 @@ from ..api import VERSION_MAX, Api, VersionRange
 from ..primitives import BOOL, INT16, INT32, INT64, String
 from ..replies import Faults, below
 from ..schema import wire
+from . import names
 from .limits import small_reply_bytes_max
 
 #: Last version without commits in two phases.
@@ -78,8 +79,7 @@ def _faults(_request: InitProducerIdRequest, reply: InitProducerIdReply, _versio
 
 
 INIT_PRODUCER_ID: Final = Api(
-    "InitProducerId",
-    22,
+    *names.INIT_PRODUCER_ID,
     InitProducerIdRequest,
     InitProducerIdReply,
     small_reply_bytes_max,

@@ -21,6 +21,7 @@ from ..api import Api, VersionRange
 from ..primitives import INT16, INT32, Array, String
 from ..replies import Faults, repeated
 from ..schema import Struct, wire
+from . import names
 from .limits import reply_bytes_max
 
 
@@ -57,8 +58,7 @@ def _faults(_request: ListGroupsRequest, reply: ListGroupsReply, _version: int) 
 
 
 LIST_GROUPS: Final = Api(
-    "ListGroups",
-    16,
+    *names.LIST_GROUPS,
     ListGroupsRequest,
     ListGroupsReply,
     reply_bytes_max,

@@ -27,6 +27,7 @@ from ..api import Api, VersionRange
 from ..primitives import INT8, INT16, INT32, INT64, Array, String
 from ..replies import Faults, Key, below, named, unlike
 from ..schema import Struct, wire
+from . import names
 from .limits import reply_bytes_max
 
 #: ``timestamp`` that asks for the end of the log: the offset of the next record.
@@ -138,8 +139,7 @@ def _partition_faults(key: Key, asked: ListOffsetsPartition, came: ListOffsetsPa
 
 
 LIST_OFFSETS: Final = Api(
-    "ListOffsets",
-    2,
+    *names.LIST_OFFSETS,
     ListOffsetsRequest,
     ListOffsetsReply,
     reply_bytes_max,

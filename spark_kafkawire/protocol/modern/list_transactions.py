@@ -24,6 +24,7 @@ from ..api import Api, VersionRange
 from ..primitives import INT16, INT32, INT64, Array, String
 from ..replies import Faults, below, not_topics, repeated, unlike
 from ..schema import Struct, wire
+from . import names
 from .limits import reply_bytes_max
 
 #: State of a transaction that was begun and not ended.
@@ -120,8 +121,7 @@ def _described_faults(
 
 
 LIST_TRANSACTIONS: Final = Api(
-    "ListTransactions",
-    66,
+    *names.LIST_TRANSACTIONS,
     ListTransactionsRequest,
     ListTransactionsReply,
     reply_bytes_max,
@@ -132,8 +132,7 @@ LIST_TRANSACTIONS: Final = Api(
 )
 
 DESCRIBE_TRANSACTIONS: Final = Api(
-    "DescribeTransactions",
-    65,
+    *names.DESCRIBE_TRANSACTIONS,
     DescribeTransactionsRequest,
     DescribeTransactionsReply,
     reply_bytes_max,

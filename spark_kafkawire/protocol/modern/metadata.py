@@ -30,6 +30,7 @@ from ..api import Api, VersionRange
 from ..primitives import BOOL, INT16, INT32, UUID, Array, String
 from ..replies import Faults, below, not_an_address, not_topics, repeated, unlike
 from ..schema import Struct, wire
+from . import names
 from .limits import NO_TOPIC_ID, reply_bytes_max
 
 #: ``topic_authorized_operations`` that were not asked for.
@@ -136,8 +137,7 @@ def _topic_faults(request: MetadataRequest, reply: MetadataReply) -> Faults:
 
 
 METADATA: Final = Api(
-    "Metadata",
-    3,
+    *names.METADATA,
     MetadataRequest,
     MetadataReply,
     reply_bytes_max,

@@ -26,6 +26,7 @@ from ..api import Api, VersionRange
 from ..primitives import INT16, INT32, INT64, Array, String
 from ..replies import Faults, unlike
 from ..schema import Struct, wire
+from . import names
 from .limits import reply_bytes_max
 
 
@@ -92,8 +93,7 @@ def _faults(request: OffsetCommitRequest, reply: OffsetCommitReply, _version: in
 
 
 OFFSET_COMMIT: Final = Api(
-    "OffsetCommit",
-    8,
+    *names.OFFSET_COMMIT,
     OffsetCommitRequest,
     OffsetCommitReply,
     reply_bytes_max,

@@ -29,6 +29,7 @@ from ..api import Api, VersionRange
 from ..primitives import BOOL, INT16, INT32, INT64, Array, String
 from ..replies import Faults, below, not_topics, repeated, unlike
 from ..schema import Struct, wire
+from . import names
 from .limits import reply_bytes_max
 
 #: First version that tells offsets which an open transaction may change from others.
@@ -155,8 +156,7 @@ def _topic_faults(
 
 
 OFFSET_FETCH: Final = Api(
-    "OffsetFetch",
-    9,
+    *names.OFFSET_FETCH,
     OffsetFetchRequest,
     OffsetFetchReply,
     reply_bytes_max,

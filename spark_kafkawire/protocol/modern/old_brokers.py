@@ -35,32 +35,26 @@ from typing import Final
 
 from ...model import Generation
 from ..api import VERSION_MAX, Api, VersionRange
-from ..dialect import Dialect, kafka_headers
+from ..dialect import Dialect, ListedApis, kafka_headers
 from ..primitives import INT32
 from ..replies import Faults
 from ..schema import wire
 from ..versions import BrokerVersions
+from . import names
 from .api_versions import API_VERSIONS
 from .describe_groups import DESCRIBE_GROUPS, DescribeGroupsRequest
-from .fetch import FETCH
-from .find_coordinator import FIND_COORDINATOR
 from .limits import small_reply_bytes_max
-from .list_offsets import LIST_OFFSETS
-from .metadata import METADATA
-from .offset_commit import OFFSET_COMMIT
-from .offset_fetch import OFFSET_FETCH
-from .produce import PRODUCE
 
 #: What brokers 0.8.2 and 0.9 speak, and 0.8.0 as far as it knows groups: they cannot be asked.
 BEFORE_API_VERSIONS: Final = BrokerVersions(
     {
-        PRODUCE.key: VersionRange(0, 0),
-        FETCH.key: VersionRange(0, 0),
-        LIST_OFFSETS.key: VersionRange(0, 0),
-        METADATA.key: VersionRange(0, 0),
-        OFFSET_COMMIT.key: VersionRange(0, 1),
-        OFFSET_FETCH.key: VersionRange(0, 1),
-        FIND_COORDINATOR.key: VersionRange(0, 0),
+        names.PRODUCE.key: VersionRange(0, 0),
+        names.FETCH.key: VersionRange(0, 0),
+        names.LIST_OFFSETS.key: VersionRange(0, 0),
+        names.METADATA.key: VersionRange(0, 0),
+        names.OFFSET_COMMIT.key: VersionRange(0, 1),
+        names.OFFSET_FETCH.key: VersionRange(0, 1),
+        names.FIND_COORDINATOR.key: VersionRange(0, 0),
     }
 )
 #: The same by release: what a proof gives, or the word of a user.
@@ -119,20 +113,21 @@ ASKING: Final = Dialect(
     generation=Generation.MODERN,
     correlates=True,
     negotiates=True,
-    apis=(
-        replace(API_VERSIONS, may_be_passed_over=True),
-        replace(DESCRIBE_GROUPS, versions=VersionRange(0, 0), reply_bytes_max=small_reply_bytes_max),
-        Api(
-            FETCH.name,
-            FETCH.key,
-            FetchOfNothing,
-            NothingFetched,
-            small_reply_bytes_max,
-            versions=VersionRange(0, VERSION_MAX),
-            version_max=_fetch_version,
-            read_refusal=_read_version_0,
-            faults=_fetch_faults,
-        ),
+    apis=ListedApis(
+        (
+            replace(API_VERSIONS, may_be_passed_over=True),
+            replace(DESCRIBE_GROUPS, versions=VersionRange(0, 0), reply_bytes_max=small_reply_bytes_max),
+            Api(
+                *names.FETCH,
+                FetchOfNothing,
+                NothingFetched,
+                small_reply_bytes_max,
+                versions=VersionRange(0, VERSION_MAX),
+                version_max=_fetch_version,
+                read_refusal=_read_version_0,
+                faults=_fetch_faults,
+            ),
+        )
     ),
     headers=kafka_headers,
 )

@@ -29,15 +29,11 @@ from ..api import VERSION_MAX, Api, VersionRange
 from ..primitives import BYTES, INT16, INT32, INT64, Array, Buffer, String
 from ..replies import Faults, below, unlike
 from ..schema import Struct, wire
-from .fetch import LeaderIdAndEpoch, NodeEndpoint
+from . import names
+from .acks import ACKS_NONE
+from .leaders import LeaderIdAndEpoch, NodeEndpoint
 from .limits import reply_bytes_max
 
-#: ``acks``: the broker does not answer.
-ACKS_NONE: Final = 0
-#: ``acks``: the leader has the records.
-ACKS_LEADER: Final = 1
-#: ``acks``: all replicas that are in sync have the records.
-ACKS_ALL: Final = -1
 #: Last version of a transaction whose partitions were added by AddPartitionsToTxn.
 _FIRST_PROTOCOL_UNTIL: Final = 11
 
@@ -155,8 +151,7 @@ def _produce_faults(request: ProduceRequest, reply: ProduceReply, _version: int)
 
 
 PRODUCE: Final = Api(
-    "Produce",
-    0,
+    *names.PRODUCE,
     ProduceRequest,
     ProduceReply,
     reply_bytes_max,

@@ -26,6 +26,7 @@ from ..api import Api, VersionRange
 from ..primitives import BYTES, INT16, INT64, Array, Buffer, String
 from ..replies import Faults, below, nothing_to_compare
 from ..schema import wire
+from . import names
 from .limits import small_reply_bytes_max
 
 
@@ -66,8 +67,7 @@ def _faults(_request: SaslAuthenticateRequest, reply: SaslAuthenticateReply, _ve
 
 
 SASL_HANDSHAKE: Final = Api(
-    "SaslHandshake",
-    17,
+    *names.SASL_HANDSHAKE,
     SaslHandshakeRequest,
     SaslHandshakeReply,
     small_reply_bytes_max,
@@ -77,8 +77,7 @@ SASL_HANDSHAKE: Final = Api(
 )
 
 SASL_AUTHENTICATE: Final = Api(
-    "SaslAuthenticate",
-    36,
+    *names.SASL_AUTHENTICATE,
     SaslAuthenticateRequest,
     SaslAuthenticateReply,
     small_reply_bytes_max,

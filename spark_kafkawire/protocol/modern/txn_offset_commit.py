@@ -22,6 +22,7 @@ from ..api import VERSION_MAX, Api, VersionRange
 from ..primitives import INT16, INT32, INT64, Array, String
 from ..replies import Faults, unlike
 from ..schema import Struct, wire
+from . import names
 from .limits import reply_bytes_max
 
 #: First version of the second protocol of transactions (see ``end_txn``).
@@ -102,8 +103,7 @@ def _faults(request: TxnOffsetCommitRequest, reply: TxnOffsetCommitReply, _versi
 
 
 TXN_OFFSET_COMMIT: Final = Api(
-    "TxnOffsetCommit",
-    28,
+    *names.TXN_OFFSET_COMMIT,
     TxnOffsetCommitRequest,
     TxnOffsetCommitReply,
     reply_bytes_max,

@@ -50,7 +50,7 @@ from typing import Final
 
 from ...model import Generation
 from ..api import Api
-from ..dialect import Dialect, Headers
+from ..dialect import Dialect, Headers, ListedApis
 from ..primitives import BYTES, INT8, INT16, INT32, INT64, Array, Buffer, String
 from ..replies import Faults, below, named, unlike
 from ..schema import Struct, codec, wire
@@ -246,5 +246,9 @@ def _headers(api: Api, version: int) -> Headers:
 
 
 DIALECT: Final = Dialect(
-    generation=Generation.V07, correlates=True, negotiates=False, apis=(PRODUCE, FETCH), headers=_headers
+    generation=Generation.V07,
+    correlates=True,
+    negotiates=False,
+    apis=ListedApis((PRODUCE, FETCH)),
+    headers=_headers,
 )

@@ -16,7 +16,7 @@ from typing import Final
 
 from ...model import Generation
 from ..api import Api
-from ..dialect import Dialect, bare_headers
+from ..dialect import Dialect, ListedApis, bare_headers
 from ..primitives import BYTES, INT16, INT32, INT64, Array, Buffer, String
 from ..replies import Faults, below, nothing_to_compare
 from ..schema import Struct, wire
@@ -30,9 +30,6 @@ EARLIEST_TIME: Final = -2
 RANDOM_PARTITION: Final = -1
 #: Longest request that a broker reads (its ``max.socket.request.bytes``), bytes.
 REQUEST_BYTES_MAX: Final = 104_857_600
-#: Largest payload that a broker stores (its ``max.message.size``), bytes. It drops a message
-#: set with a larger one in silence.
-MESSAGE_SIZE_MAX: Final = 1_000_000
 #: Offsets in one OFFSETS reply, however many were asked for. A segment is a file of a broker.
 SEGMENT_COUNT_MAX: Final = 1 << 20
 
@@ -154,6 +151,6 @@ DIALECT: Final = Dialect(
     generation=Generation.V07,
     correlates=False,
     negotiates=False,
-    apis=(PRODUCE, FETCH, MULTIFETCH, MULTIPRODUCE, OFFSETS),
+    apis=ListedApis((PRODUCE, FETCH, MULTIFETCH, MULTIPRODUCE, OFFSETS)),
     headers=bare_headers,
 )

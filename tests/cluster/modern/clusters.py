@@ -5,7 +5,7 @@ from __future__ import annotations
 from spark_kafkawire.cluster.modern.cluster import Cluster
 from spark_kafkawire.cluster.modern.metadata import Metadata
 from spark_kafkawire.options import NetOptions
-from spark_kafkawire.protocol.modern.fetch import READ_UNCOMMITTED
+from spark_kafkawire.protocol.modern.isolation import READ_UNCOMMITTED
 from tests.support.settings import net_modern, servers
 
 NET = net_modern(timeout_s=5.0, backoff_s=0.001)

@@ -14,7 +14,7 @@ from spark_kafkawire.model import Broker, Leader, RecordTimes, TopicPartition
 from spark_kafkawire.net.pool import POOL
 from spark_kafkawire.options import Discovery, NetOptions
 from spark_kafkawire.protocol.modern.error_codes import ErrorCode
-from spark_kafkawire.protocol.modern.fetch import READ_UNCOMMITTED
+from spark_kafkawire.protocol.modern.isolation import READ_UNCOMMITTED
 from tests.support import librdkafka
 from tests.support.foreign import Record
 from tests.support.mock_cluster import LIST_OFFSETS, NO_LEADER, MockCluster

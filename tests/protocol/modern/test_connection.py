@@ -23,7 +23,6 @@ from spark_kafkawire.protocol.modern.api_versions import (
 )
 from spark_kafkawire.protocol.modern.error_codes import ErrorCode
 from spark_kafkawire.protocol.modern.fetch import (
-    READ_COMMITTED,
     FetchPartition,
     FetchPartitionReply,
     FetchReply,
@@ -32,6 +31,7 @@ from spark_kafkawire.protocol.modern.fetch import (
     FetchTopicReply,
 )
 from spark_kafkawire.protocol.modern.init_producer_id import InitProducerIdRequest
+from spark_kafkawire.protocol.modern.isolation import READ_COMMITTED
 from spark_kafkawire.protocol.modern.list_offsets import ListOffsetsReply, ListOffsetsRequest
 from spark_kafkawire.protocol.modern.metadata import (
     MetadataBroker,

@@ -12,9 +12,10 @@ import pytest
 from spark_kafkawire.errors import UnsupportedVersionError
 from spark_kafkawire.protocol import modern
 from spark_kafkawire.protocol.api import Api, VersionRange
+from spark_kafkawire.protocol.modern.acks import ACKS_ALL
 from spark_kafkawire.protocol.modern.end_txn import EndTxnRequest
 from spark_kafkawire.protocol.modern.metadata import MetadataReply
-from spark_kafkawire.protocol.modern.produce import ACKS_ALL, ProduceRequest
+from spark_kafkawire.protocol.modern.produce import ProduceRequest
 from spark_kafkawire.protocol.modern.txn_offset_commit import TxnOffsetCommitRequest
 from spark_kafkawire.protocol.versions import BrokerVersions
 from tests.support.telling import telling
@@ -44,7 +45,7 @@ def test_brokers_that_cannot_be_asked_are_told_what_they_know(broker: tuple[int,
         assert known.min <= offered.min <= offered.max <= known.max
 
 
-@pytest.mark.parametrize("api", modern.DIALECT.apis, ids=lambda api: api.name)
+@pytest.mark.parametrize("api", [*modern.DIALECT.apis], ids=lambda api: api.name)
 def test_what_brokers_that_cannot_be_asked_lack_is_refused(api: Api) -> None:
     if api.key in modern.BEFORE_API_VERSIONS.ranges:
         assert modern.BEFORE_API_VERSIONS.highest_common(api) in api.versions
@@ -107,7 +108,7 @@ def test_a_transaction_of_the_second_protocol_goes_in_no_version_of_the_first(
 UNDESCRIBED: Final = {"Produce": 6}
 
 
-@pytest.mark.parametrize("api", modern.DIALECT.apis, ids=lambda api: api.name)
+@pytest.mark.parametrize("api", [*modern.DIALECT.apis], ids=lambda api: api.name)
 def test_a_client_waits_for_throttles_from_the_version_on_that_says_so(api: Api) -> None:
     versions = range(api.versions.max + 1)
     fields = {
@@ -143,7 +144,7 @@ def notes(api: Api) -> dict[int, str]:
     return found
 
 
-@pytest.mark.parametrize("api", modern.DIALECT.apis, ids=lambda api: api.name)
+@pytest.mark.parametrize("api", [*modern.DIALECT.apis], ids=lambda api: api.name)
 def test_the_head_of_each_module_tells_what_each_version_added(api: Api) -> None:
     found = notes(api)
     assert list(found) == list(range(len(found)))

@@ -16,8 +16,6 @@ from ....options import FetchOptions
 from ....protocol.connection import Reply
 from ....protocol.modern.error_codes import ErrorCode, broker_error
 from ....protocol.modern.fetch import (
-    READ_COMMITTED,
-    READ_UNCOMMITTED,
     AbortedTransaction,
     FetchPartition,
     FetchPartitionReply,
@@ -25,6 +23,7 @@ from ....protocol.modern.fetch import (
     FetchRequest,
     FetchTopic,
 )
+from ....protocol.modern.isolation import READ_COMMITTED, READ_UNCOMMITTED
 from ....protocol.modern.limits import NO_TOPIC_ID
 from ....records.columns import Columns
 from ....records.limits import DecodeLimits

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Generator, Iterator
 from typing import Final
 
-from ....errors import CorruptDataError, LimitError
+from ....errors import LimitError
 from ....model import OffsetRange
 from ....protocol.buffers import Buffers
 from ....protocol.primitives import Buffer
@@ -18,12 +18,9 @@ from ....records.columns import Columns
 from ....records.limits import DecodeLimits
 from ....records.message_set.decoding import decode
 from ....records.message_set.index import message_size
+from ..task import MessageCrossesStop
 
 _LENGTH_BYTES: Final = 4
-
-
-class MessageCrossesStop(CorruptDataError):
-    """The range ends inside a message: its end is no message boundary. Fatal."""
 
 
 class Stitcher:

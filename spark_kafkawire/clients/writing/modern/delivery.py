@@ -19,8 +19,8 @@ from ....model import Broker, TopicPartition
 from ....net.retry import Attempts
 from ....net.transport import Deadline
 from ....options import WriteOptions
+from ....protocol.modern.acks import ACKS_NONE
 from ....protocol.modern.error_codes import broker_error
-from ....protocol.modern.produce import ACKS_NONE
 from .batches import NO_PRODUCER, Batch, LogState
 from .identity import init_producer_id
 from .leader_link import LeaderLink, LeaderLinks

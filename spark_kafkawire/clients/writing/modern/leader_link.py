@@ -16,9 +16,9 @@ from ....net.client import Client
 from ....net.pool import POOL
 from ....net.transport import Deadline
 from ....options import WriteOptions
+from ....protocol.modern.acks import ACKS_NONE
 from ....protocol.modern.error_codes import ErrorCode
 from ....protocol.modern.produce import (
-    ACKS_NONE,
     PRODUCE,
     ProducePartition,
     ProducePartitionReply,

@@ -33,7 +33,7 @@ from spark_kafkawire.protocol import modern
 from spark_kafkawire.protocol.api import VersionRange
 from spark_kafkawire.protocol.modern import fetch
 from spark_kafkawire.protocol.modern.describe_configs import DescribedResource, ResourceConfigs
-from spark_kafkawire.protocol.modern.fetch import READ_UNCOMMITTED
+from spark_kafkawire.protocol.modern.isolation import READ_COMMITTED, READ_UNCOMMITTED
 from spark_kafkawire.protocol.modern.limits import NO_TOPIC_ID
 from spark_kafkawire.protocol.modern.list_offsets import (
     EARLIEST_LOCAL_TIMESTAMP,
@@ -447,13 +447,13 @@ def test_what_is_compacted_before_an_open_transaction_is_proven_by_its_records(
             [topic] = reply.responses
             [partition] = topic.partitions
             asked = request.topics[0].partitions[0].fetch_offset
-            if request.isolation_level == fetch.READ_COMMITTED and asked >= 1967:
+            if request.isolation_level == READ_COMMITTED and asked >= 1967:
                 partition = replace(partition, records=b"")
             topics = (replace(topic, partitions=(replace(partition, last_stable_offset=1974),)),)
             return replace(reply, responses=topics)
 
         server.broker._answers = {**server.broker._answers, fetch.FetchRequest: fetched}
-        options = replace(SMALL, isolation_level=fetch.READ_COMMITTED)
+        options = replace(SMALL, isolation_level=READ_COMMITTED)
         with caplog.at_level(logging.WARNING, "spark_kafkawire"):
             found = rows(fetcher_of(server.bootstrap_servers, pool, 1960, 1974, options))
         assert [offset for offset, _ in found] == list(range(1960, 1967))
@@ -606,13 +606,13 @@ def test_records_of_aborted_transactions_are_left_out(
 ) -> None:
     with LogServer({"t": [transactions()]}) as server:
         altered(server, aborted_in)
-        options = replace(SMALL, fetch_bytes=fetch_bytes, isolation_level=fetch.READ_COMMITTED)
+        options = replace(SMALL, fetch_bytes=fetch_bytes, isolation_level=READ_COMMITTED)
         found = rows(fetcher_of(server.bootstrap_servers, pool, start, stop, options))
     committed = [(1, b"b1"), (4, b"a4"), (5, b"b5")]
     assert found == [(offset, value) for offset, value in committed if start <= offset < stop]
 
 
-@pytest.mark.parametrize("isolation_level", [fetch.READ_COMMITTED, fetch.READ_UNCOMMITTED])
+@pytest.mark.parametrize("isolation_level", [READ_COMMITTED, READ_UNCOMMITTED])
 def test_a_fetch_says_what_it_knows_of_the_leader_and_what_it_wants(
     served: LogServer, pool: Pool, isolation_level: int
 ) -> None:

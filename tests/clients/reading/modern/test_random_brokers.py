@@ -21,6 +21,7 @@ from spark_kafkawire.options import FetchOptions, NetOptions
 from spark_kafkawire.protocol import v07
 from spark_kafkawire.protocol.connection import Reply
 from spark_kafkawire.protocol.modern import fetch
+from spark_kafkawire.protocol.modern.isolation import READ_COMMITTED, READ_UNCOMMITTED
 from spark_kafkawire.records.message_set.encoding import encode
 from tests.records.batches import TRANSACTIONAL, batch, marker, record
 from tests.support.settings import net_07, net_modern
@@ -258,9 +259,9 @@ def test_windows_of_random_brokers_become_the_rows_of_their_logs(part: int) -> N
         read(WindowLog(chance), chance, net_07(5.0, retries=1000, backoff_s=1e-9), 0)
 
 
-@pytest.mark.parametrize("isolation_level", [fetch.READ_UNCOMMITTED, fetch.READ_COMMITTED])
+@pytest.mark.parametrize("isolation_level", [READ_UNCOMMITTED, READ_COMMITTED])
 def test_batches_of_random_brokers_become_the_rows_of_their_logs(isolation_level: int) -> None:
     for seed in range(2 * RUNS):
         chance = random.Random(f"batches {seed}")
-        log = BatchLog(chance, isolation_level == fetch.READ_COMMITTED)
+        log = BatchLog(chance, isolation_level == READ_COMMITTED)
         read(log, chance, net_modern(5.0, retries=1000, backoff_s=1e-9), isolation_level)

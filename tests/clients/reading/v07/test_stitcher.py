@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_kafkawire.clients.reading.v07.stitcher import MessageCrossesStop, Stitcher
+from spark_kafkawire.clients.reading.task import MessageCrossesStop
+from spark_kafkawire.clients.reading.v07.stitcher import Stitcher
 from spark_kafkawire.errors import CorruptDataError, LimitError
 from spark_kafkawire.model import OffsetRange, TopicPartition
 from spark_kafkawire.records.limits import DecodeLimits

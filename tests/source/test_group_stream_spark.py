@@ -16,6 +16,7 @@ from spark_kafkawire.broker import EmbeddedCluster
 from tests.support.golden import read_json
 from tests.support.polling import poll
 from tests.support.spark_streams import PATIENCE_S, started
+from tests.support.sparks import READ_LIMITS
 
 TOPIC: Final = "debian-plain"
 LOGS: Final = [log for log in read_json("corpus/manifest.json") if log["topic"] == TOPIC]
@@ -43,6 +44,7 @@ def sessions(client: KazooClient) -> set[int]:
     return {client.get(f"/consumers/g/ids/{name}")[1].ephemeralOwner for name in ids(client)}
 
 
+@READ_LIMITS
 @pytest.mark.timeout(900)
 def test_two_queries_share_a_topic_and_leave_when_they_end(
     spark: SparkSession, corpus: EmbeddedCluster, corpus_zookeeper: KazooClient, tmp_path: Path

@@ -14,6 +14,7 @@ from tests.support.foreign import Record
 from tests.support.key_order import Seen, seen
 from tests.support.noida import NoidaBroker
 from tests.support.spark_streams import started
+from tests.support.sparks import READ_LIMITS
 
 from .test_key_order import HASHES, KEYS, Grown, grown
 
@@ -69,6 +70,7 @@ def test_frames_without_the_columns_are_told(spark: SparkSession, noida: NoidaBr
         stray_report(frame)
 
 
+@READ_LIMITS
 def test_a_stream_has_each_key_in_order_batch_after_batch(
     spark: SparkSession, noida: NoidaBroker, tmp_path: Path
 ) -> None:

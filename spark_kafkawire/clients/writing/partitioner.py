@@ -91,6 +91,7 @@ class Partitioner:
 
     def _topics(self, rows: Rows) -> tuple[list[str], Ids]:
         """The distinct topics, and for each row the index of its own."""
+        codes: Ids
         if isinstance(rows.topic, str):
             topics, codes = [rows.topic], np.zeros(rows.count, np.int64)
         else:

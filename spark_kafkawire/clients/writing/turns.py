@@ -91,7 +91,8 @@ class Turns:
         """The log of each row: the next one each."""
         turns = (self._turn + np.arange(count)) % len(self._order)
         self._turn = (self._turn + count) % len(self._order)
-        return self._order[turns]
+        logs: Ids = self._order[turns]
+        return logs
 
     def _room(self, coming: int) -> int:
         """Bytes for the run to take of those that are coming: as much as for each of those that they fill."""

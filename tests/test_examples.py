@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 
 from spark_kafkawire.broker import EmbeddedCluster
 from spark_kafkawire.source.schema import HEADERS_FIELD, MODERN_SCHEMA, V07_SCHEMA
-from tests.support import librdkafka
+from tests.support import librdkafka, registry
 from tests.support.foreign import Record
 from tests.support.noida import NoidaBroker
 from tests.support.pages import ROOT, Block, blocks, table_after
@@ -39,6 +39,7 @@ def modern() -> Iterator[NoidaBroker]:
         broker.create_topic(partitions=2, name=TOPIC)
         records = [Record(b"value %d" % number, key=b"key", partition=number % 2) for number in range(60)]
         librdkafka.produce(broker.bootstrap_servers, TOPIC, records)
+        registry.produce(broker.bootstrap_servers)
         yield broker
 
 
@@ -53,7 +54,7 @@ def test_the_python_of_a_page_runs_from_its_top_to_its_end(
     }
     namespace: dict[str, Any] = {"__name__": "__main__", "spark": spark}
     for block in PYTHON_BLOCKS:
-        if block.page == page:
+        if block.page == page and block.needs is None:
             # Empty lines first, so that a traceback names the page's own lines.
             code = compile("\n" * (block.line - 1) + moved(block.text, places), ROOT / page, "exec")
             exec(code, namespace)

@@ -1,4 +1,4 @@
-"""The jars of Apache Kafka's broker and of Spark's connector: Maven gets them once for a user's cache."""
+"""The jars of Apache Kafka's broker, of Spark's connector and of its Avro: Maven gets them once a user."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from typing import Final
 
 _BROKER: Final = Path(__file__).with_name("pom.xml")
 _CONNECTOR: Final = Path(__file__).with_name("connector.xml")
+_AVRO: Final = Path(__file__).with_name("avro.xml")
 #: Some 50 MB for each version, from a cold cache. Below what pytest allows a test in all.
 MAVEN_TIMEOUT_S: Final = 180.0
 
@@ -36,6 +37,11 @@ def broker_jars(version: str) -> Path:
 def connector_jars() -> list[Path]:
     """The jars that make ``format("kafka")`` work in a PySpark. Raises ``NoJars``."""
     return sorted(_jars(_CONNECTOR, "Spark's Kafka connector").glob("*.jar"))
+
+
+def avro_jars() -> list[Path]:
+    """The jars that make ``from_avro`` work in a PySpark. Raises ``NoJars``."""
+    return sorted(_jars(_AVRO, "Spark's functions for Avro").glob("*.jar"))
 
 
 def _jars(pom: Path, what: str, settings: Sequence[str] = ()) -> Path:

@@ -7,7 +7,7 @@ import pytest
 from spark_kafkawire.broker.java import find_java
 from spark_kafkawire.errors import OptionError
 
-from .jars import NoJars, broker_jars, connector_jars
+from .jars import NoJars, avro_jars, broker_jars, connector_jars
 
 
 def needs_broker(version: str) -> None:
@@ -23,5 +23,13 @@ def needed_connector() -> list[str]:
     """The jars of Spark's own connector; skips the test where there are none."""
     try:
         return [str(jar) for jar in connector_jars()]
+    except NoJars as reason:
+        pytest.skip(str(reason))
+
+
+def needed_avro() -> list[str]:
+    """The jars of Spark's functions for Avro; skips the test where there are none."""
+    try:
+        return [str(jar) for jar in avro_jars()]
     except NoJars as reason:
         pytest.skip(str(reason))

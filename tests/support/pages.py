@@ -16,7 +16,10 @@ PAGES: Final = (
     *("README.md", "CONTRIBUTING.md"),
     *sorted(str(path.relative_to(ROOT)) for path in DOCS.glob("*.md")),
 )
-_FENCE: Final = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_FENCE: Final = re.compile(
+    r"^(?:<!-- needs: (?P<needs>[\w-]+) -->\n)?```(?P<language>\w*)\n(?P<text>.*?)^```$",
+    re.MULTILINE | re.DOTALL,
+)
 _HEADING: Final = re.compile(r"^#{1,6} (.+)$", re.MULTILINE)
 _LINK: Final = re.compile(r"\[[^]]*\]\(([^()\s]+)\)")
 _CODE: Final = re.compile(r"`([^`\n]+)`")
@@ -24,12 +27,14 @@ _CODE: Final = re.compile(r"`([^`\n]+)`")
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """A fenced block: its language, its text, and the line of the page that the text starts on."""
+    """A fenced block: its language, its text, the line of the page that the text starts on, and what it
+    needs that `make test` has not."""
 
     page: str
     language: str
     text: str
     line: int
+    needs: str | None
 
     def __str__(self) -> str:
         return f"{self.page}:{self.line}"
@@ -58,7 +63,8 @@ def blocks(*languages: str) -> list[Block]:
 def _blocks_of(page: str) -> Iterator[Block]:
     text = text_of(page)
     for fence in _FENCE.finditer(text):
-        yield Block(page, fence[1], fence[2], text.count("\n", 0, fence.start(2)) + 1)
+        line = text.count("\n", 0, fence.start("text")) + 1
+        yield Block(page, fence["language"], fence["text"], line, fence["needs"])
 
 
 def code_of(page: str) -> list[str]:

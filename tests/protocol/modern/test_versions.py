@@ -12,6 +12,7 @@ import pytest
 from spark_kafkawire.errors import UnsupportedVersionError
 from spark_kafkawire.protocol import modern
 from spark_kafkawire.protocol.api import Api, VersionRange
+from spark_kafkawire.protocol.modern import names
 from spark_kafkawire.protocol.modern.acks import ACKS_ALL
 from spark_kafkawire.protocol.modern.end_txn import EndTxnRequest
 from spark_kafkawire.protocol.modern.metadata import MetadataReply
@@ -22,6 +23,11 @@ from tests.support.telling import telling
 
 from .judges import BROKERS, kafka_python_choice, kafka_python_knows, throttles_since
 from .messages import wired
+
+
+def test_the_dialect_has_all_apis_that_are_named_in_the_order_of_their_keys() -> None:
+    named = [each for each in vars(names).values() if isinstance(each, names.ApiName)]
+    assert [(api.name, api.key) for api in modern.DIALECT.apis] == sorted(named, key=lambda each: each.key)
 
 
 @pytest.mark.parametrize("broker", BROKERS, ids=str)

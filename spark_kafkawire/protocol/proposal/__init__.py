@@ -246,9 +246,5 @@ def _headers(api: Api, version: int) -> Headers:
 
 
 DIALECT: Final = Dialect(
-    generation=Generation.V07,
-    correlates=True,
-    negotiates=False,
-    apis=ListedApis((PRODUCE, FETCH)),
-    headers=_headers,
+    Generation.V07, correlates=True, negotiates=False, apis=ListedApis((PRODUCE, FETCH)), headers=_headers
 )

@@ -26,7 +26,6 @@ LONG_MODULES: Final = {
     "clients/writing/modern/delivery.py": (275, "one state: batches queued, in flight and failed"),
     "clients/writing/modern/transactional/driver.py": (280, "the course of one write, request by request"),
     "protocol/modern/error_codes.py": (280, "a table with some lines for each of Kafka's codes"),
-    "protocol/modern/fetch.py": (270, "one API: each field and the versions that have it"),
 }
 LONG_FUNCTIONS: Final = {
     "records/batch/read_kernels.py read_records": (81, _KERNEL),

@@ -1,15 +1,19 @@
 """Compile all kernels into the cache now, so that no task has to: for images of containers.
 
-    python -m spark_kafkawire.compile_kernels
+    python -m spark_kafkawire.compile_kernels [--for-all-users]
 
 It takes seconds. The machine code is kept where each process of the same user looks for it, in
-``$XDG_CACHE_HOME/spark-kafkawire`` (``~/.cache/spark-kafkawire``; ``NUMBA_CACHE_DIR`` is another place). On
-another kind of processor kernels are compiled anew.
+``$XDG_CACHE_HOME/spark-kafkawire`` (``~/.cache/spark-kafkawire``; ``NUMBA_CACHE_DIR`` is another place); with
+``--for-all-users`` beside the package, where those of every user find it, who need no home. On another
+kind of processor kernels are compiled anew.
 """
 
 from __future__ import annotations
 
+import argparse
+import os
 import sys
+from collections.abc import Sequence
 from typing import Final
 
 from .errors import one_line
@@ -32,10 +36,16 @@ MODULES: Final = (
 )
 
 
-def main() -> int:
+def main(arguments: Sequence[str] | None = None) -> int:
     """The exit code: 1 where kernels stay interpreted, which is slower, with the same results."""
+    parser = argparse.ArgumentParser(prog="compile_kernels", description="Compile all kernels.")
+    parser.add_argument(
+        "--for-all-users", action="store_true", help="keep them beside the package, where all users find them"
+    )
+    asked = parser.parse_args(arguments)
+    os.umask(0o022)  # what others can write is trusted by nobody
     try:
-        count = compiler.compile_all()
+        count = compiler.compile_all(for_all_users=asked.for_all_users)
     except Exception as error:
         print(f"compile_kernels: the kernels stay interpreted: {one_line(str(error))}", file=sys.stderr)
         return 1

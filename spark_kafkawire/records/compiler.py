@@ -2,23 +2,22 @@
 
 A kernel is a plain Python function over arrays. It runs interpreted until the rows that went
 through kernels in this process would have repaid loading numba (``ROWS_REPAY``); from then on all
-kernels run compiled. Where numba is missing, switched off, or has no safe place for its cache,
-they stay interpreted: slower, with the same results.
+kernels run compiled. Where there is no safe place for the compiled code (``kernel_cache``), each process
+compiles for itself, and waits for so many rows as repay that. Where numba is missing or switched off, they
+stay interpreted: slower, with the same results.
 """
 
 from __future__ import annotations
 
 import functools
-import os
-import stat
-import tempfile
 from collections.abc import Callable
+from contextlib import suppress
 from importlib import import_module
-from pathlib import Path
 from typing import Any, Final, Generic, ParamSpec, TypeVar
 
 import numpy as np
 
+from . import kernel_cache
 from .native import compile_native
 
 P = ParamSpec("P")
@@ -33,6 +32,8 @@ PLACE: Final = 2**62 - 1
 #: Rows whose interpreted decoding takes as long as loading numba from a warm cache: 0.3 s at
 #: 1.3 to 1.9 us a row. Waiting for that many costs at most twice what the best choice would.
 ROWS_REPAY: Final = 150_000
+#: The same where nothing is kept, so that each process compiles the kernels of a read or a write: 1 to 1.5 s.
+ROWS_REPAY_COMPILING: Final = 1_000_000
 #: Interpreted, a record of magic 2 takes as long as so many of 0.7's messages: 3.7 to 4.2 us.
 RECORD_COST: Final = 2
 
@@ -114,7 +115,13 @@ def expect(rows: int) -> bool:
     """
     global _rows_expected
     _rows_expected += rows
-    return load() if _rows_expected > ROWS_REPAY else loaded()
+    return load() if _loaded is None and _repays_loading() else loaded()
+
+
+def _repays_loading() -> bool:
+    if _rows_expected > ROWS_REPAY_COMPILING:
+        return True
+    return _rows_expected > ROWS_REPAY and kernel_cache.users_folder() is not None
 
 
 def loaded() -> bool:
@@ -133,12 +140,18 @@ def load() -> bool:
     return _loaded
 
 
-def compile_all() -> int:
+def compile_all(*, for_all_users: bool = False) -> int:
     """Compile all kernels that are declared, or fetch them from the cache; how many there are.
 
-    Raises what numba raises, of which there is much, and ``OSError`` where no place is safe for the cache.
+    Raises what numba raises, of which there is much, and ``OSError`` where they cannot be kept.
     """
-    _compile(_kernels)
+    if for_all_users:
+        kernel_cache.INSTALLED.mkdir(mode=0o755, exist_ok=True)
+        _compile(_kernels, str(kernel_cache.INSTALLED))
+    elif kernel_cache.users_folder() is None:
+        raise OSError("no folder for compiled kernels is both writable and private")
+    else:
+        _compile(_kernels)
     return len(_kernels)
 
 
@@ -146,13 +159,13 @@ def _try_to_compile(kernels: list[Kernel[Any, Any]]) -> bool:
     try:
         _compile(kernels)
     except Exception:
-        # numba is optional and fails in many ways: absent, too old for this numpy, no cache
-        # locator, a damaged cache. None of them may stop a read, for the source itself runs.
+        # numba is optional and fails in many ways: absent, too old for this numpy, a damaged
+        # cache. None of them may stop a read, for the source itself runs.
         return False
     return True
 
 
-def _compile(kernels: list[Kernel[Any, Any]]) -> None:
+def _compile(kernels: list[Kernel[Any, Any]], kept_in: str | None = None) -> None:
     numba = import_module("numba")
     config = numba.config
     if config.DISABLE_JIT:
@@ -160,35 +173,30 @@ def _compile(kernels: list[Kernel[Any, Any]]) -> None:
     # One thread at a time: where the cache is is a setting of the whole process.
     with import_module("numba.core.compiler_lock").global_compiler_lock:
         default_cache = config.CACHE_DIR
-        config.CACHE_DIR = default_cache or str(_cache_folder())
+        folder = kept_in or default_cache or _filled_folder()
+        config.CACHE_DIR = folder or default_cache
         try:
             compile_native()
             for function in _inlined:
                 _compile_inlined(function)
-            compiled = [numba.njit(each.signature, cache=True, nogil=True)(each.function) for each in kernels]
+            compiled = [
+                numba.njit(each.signature, cache=bool(folder), nogil=True)(each.function) for each in kernels
+            ]
         finally:
             config.CACHE_DIR = default_cache
     for each, function in zip(kernels, compiled, strict=True):
         each.compiled = function
 
 
+def _filled_folder() -> str | None:
+    folder = kernel_cache.users_folder()
+    if folder is None:
+        return None
+    with suppress(OSError):  # a full disk, or another process that removes it: what is missing is compiled
+        kernel_cache.fill(folder)
+    return str(folder)
+
+
 @functools.cache
 def _compile_inlined(function: Callable[..., Any]) -> None:
     import_module("numba.core.extending").register_jitable(forceinline=True)(function)
-
-
-def _cache_folder() -> Path:
-    """A folder for compiled code that only this user can write: what lies there is executed."""
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache")
-    shared = Path(tempfile.gettempdir())
-    for place in (cache / "spark-kafkawire", shared / f"spark-kafkawire-{os.getuid()}"):
-        try:
-            folder = place.expanduser()
-            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            status = folder.stat()
-        except (OSError, RuntimeError):  # read-only, or a user without a home
-            continue
-        private = status.st_uid == os.getuid() and not status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
-        if private and os.access(folder, os.W_OK | os.X_OK):
-            return folder
-    raise OSError("no folder for compiled kernels is both writable and private")

@@ -12,7 +12,7 @@ from pkgutil import walk_packages
 import pytest
 
 from spark_kafkawire import records
-from spark_kafkawire.records import compiler
+from spark_kafkawire.records import compiler, kernel_cache
 
 # Each imports and compiles in a process of its own.
 pytestmark = pytest.mark.slow
@@ -74,25 +74,72 @@ print(compiler.loaded())
     "environment",
     [
         {"NUMBA_DISABLE_JIT": "1"},
-        {"NO_CACHE": "1"},
         {"NO_NUMBA": "1"},
     ],
     ids=lambda environment: next(iter(environment)),
 )
 def test_where_kernels_cannot_be_compiled_they_run_interpreted(environment: dict[str, str]) -> None:
     program = """
-import os, pathlib
+import os
 if "NO_NUMBA" in os.environ:
     sys.modules["numba"] = None
-if "NO_CACHE" in os.environ:
-    def refuse(*args, **kwargs):
-        raise PermissionError("read-only")
-    pathlib.Path.mkdir = refuse
 assert not compiler.load()
 data = encode_message_set([b"value"] * 100, "snappy")
 print(compiler.loaded(), decode_message_set(data).num_rows)
 """
     assert run(program, **environment) == "False 100"
+
+
+def test_where_nothing_can_be_kept_a_process_compiles_once_its_rows_repay_that(tmp_path: Path) -> None:
+    program = """
+import pathlib
+def refuse(*args, **kwargs):
+    raise PermissionError("read-only")
+pathlib.Path.mkdir = refuse
+data = encode_message_set([b"value"] * 1000)
+compiler._rows_expected = compiler.ROWS_REPAY
+decode_message_set(data)
+assert "numba" not in sys.modules
+compiler._rows_expected = compiler.ROWS_REPAY_COMPILING
+print(decode_message_set(data).num_rows, compiler.loaded())
+"""
+    assert run(program, XDG_CACHE_HOME=str(tmp_path)) == "1000 True"
+    assert not list(tmp_path.iterdir())
+
+
+def test_what_was_compiled_for_all_users_is_compiled_by_none_of_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    installed, own = tmp_path / "installed", tmp_path / "own"
+    monkeypatch.setattr(kernel_cache, "INSTALLED", installed)
+    kernel = compiler.Kernel(_twice, "int64(int64)")
+    monkeypatch.setattr(compiler, "_kernels", [kernel])
+    assert compiler.compile_all(for_all_users=True) == 1
+    kept = {file.relative_to(installed): file.read_bytes() for file in installed.rglob("*.nb?")}
+    assert {path.suffix for path in kept} == {".nbi", ".nbc"}
+
+    monkeypatch.setenv("XDG_CACHE_HOME", str(own))
+    assert compiler.Kernel(_twice, "int64(int64)").compile()
+    found = {file.relative_to(own / "spark-kafkawire"): file for file in own.rglob("*.nb?")}
+    assert {path: file.read_bytes() for path, file in found.items()} == kept
+
+
+def test_what_others_can_have_written_is_not_taken_for_the_installers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    installed, own = tmp_path / "installed", tmp_path / "own"
+    monkeypatch.setattr(kernel_cache, "INSTALLED", installed)
+    (installed / "of_a_module").mkdir(parents=True)
+    file = installed / "of_a_module" / "kernel.nbc"
+    file.write_bytes(b"code")
+    own.mkdir()
+    for path in (file, file.parent, installed):
+        path.chmod(0o777)
+        kernel_cache.fill(own)
+        assert not list(own.iterdir())
+        path.chmod(0o755)
+    kernel_cache.fill(own)
+    assert (own / "of_a_module" / "kernel.nbc").read_bytes() == b"code"
 
 
 def test_compiled_code_is_kept_for_the_user_and_numbas_settings_are_left_alone(tmp_path: Path) -> None:
@@ -147,16 +194,16 @@ def test_a_folder_that_others_can_write_is_not_trusted(
     shared.mkdir()
     shared.chmod(0o777)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    assert compiler._cache_folder() != shared
+    assert kernel_cache.users_folder() != shared
     shared.chmod(0o700)
-    assert compiler._cache_folder() == shared
+    assert kernel_cache.users_folder() == shared
 
 
 def test_a_user_without_a_home_still_has_a_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
     monkeypatch.setenv("HOME", "/proc/no-such-folder")
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    assert compiler._cache_folder() == tmp_path / f"spark-kafkawire-{os.getuid()}"
+    assert kernel_cache.users_folder() == tmp_path / f"spark-kafkawire-{os.getuid()}"
 
 
 def test_a_kernel_is_compiled_at_its_first_call_after_loading(monkeypatch: pytest.MonkeyPatch) -> None:

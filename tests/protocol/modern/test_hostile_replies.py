@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import sys
 import tracemalloc
 from itertools import groupby
 from typing import Any, Final
@@ -29,8 +30,9 @@ CORRELATION_ID: Final = 7
 EXTREMES: Final = [
     bytes.fromhex(text) for text in ("7fffffff", "ffffffff", "7fff", "ffff", "ffffffff0f", "00")
 ]
-#: Memory that a frame of small elements may take, per byte of it: their objects.
-MEMORY_PER_BYTE_MAX: Final = 20
+#: Memory that a frame of small elements may take, per byte of it: their objects, which take more before
+#: Python 3.11.
+MEMORY_PER_BYTE_MAX: Final = 20 if sys.version_info >= (3, 11) else 30
 
 
 def body_of(case: Case) -> bytes:

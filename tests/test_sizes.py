@@ -30,7 +30,7 @@ LONG_MODULES: Final = {
 LONG_FUNCTIONS: Final = {
     "records/batch/read_kernels.py read_records": (81, _KERNEL),
     "records/batch/write_kernels.py plan_batches": (40, _KERNEL),
-    "records/batch/write_kernels.py write_records": (26, _KERNEL),
+    "records/batch/write_kernels.py write_records": (28, _KERNEL),
     "records/batch/header_kernels.py read_headers": (25, _KERNEL),
     "records/checksum_kernels.py crc32_of": (37, _KERNEL),
     "records/log_kernels.py index_batches": (45, _KERNEL),

@@ -92,7 +92,7 @@ def _runs(
 
 def encode_batches(
     records: Records,
-    *,
+    *following: Records,
     magic: int = 2,
     compression: str = "none",
     level: int | None = None,
@@ -102,6 +102,7 @@ def encode_batches(
 ) -> Iterator[EncodedBatch]:
     """Batches of all records, in order; each is what one partition of a Produce request carries.
 
+    Those of ``following`` come behind the first ones, and are not copied to be in one batch with them.
     ``magic`` 2 needs Produce 3 (Kafka 0.11), 1 needs Produce 2 (0.10); before those it is 0, which
     has no timestamps. A batch has at most ``batch_bytes_max`` bytes before compression, or one
     record. Records without a timestamp have ``now_ms``.
@@ -113,4 +114,4 @@ def encode_batches(
     encode = encode_records if magic == 2 else encode_messages
     codec = codec_named(compression, Format(magic))
     packing = Packing(magic, codec, level, min(batch_bytes_max, _SIZE_MAX), min(request_bytes_max, _SIZE_MAX))
-    return encode(records, packing, now_ms)
+    return encode([part for part in (records, *following) if part.count] or [records], packing, now_ms)

@@ -18,6 +18,8 @@ _NO_ROWS: Final = np.empty(0, np.int64)
 #: What a record of up to some KiB has besides its contents, bytes: varints of its sizes and deltas, or the
 #: header of a message of 0.7.
 RECORD_OVERHEAD: Final = 12
+#: The size of a null.
+NULL_SIZE: Final = -1
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -102,7 +104,7 @@ class Records:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """Rows ``data[starts[i]:starts[i] + sizes[i]]``; a null has the size -1.
+    """Rows ``data[starts[i]:starts[i] + sizes[i]]``; a null has the size ``NULL_SIZE``.
 
     Where all rows are null, ``starts`` and ``sizes`` have no length. ``data`` is the array's memory.
     """
@@ -119,7 +121,7 @@ class Column:
         data, offsets = value_spans(array, column)
         sizes = np.diff(offsets)
         if array.null_count:
-            sizes[array.is_null().to_numpy(zero_copy_only=False)] = -1
+            sizes[array.is_null().to_numpy(zero_copy_only=False)] = NULL_SIZE
         return cls(data, offsets[:-1], sizes)
 
     def sizes_of(self, count: int) -> Int64s:

@@ -36,13 +36,18 @@ def _milliseconds(column: pa.Array) -> pa.Array:
     return column.cast(pa.timestamp("ms", column.type.tz), safe=False).cast(pa.int64())
 
 
+def _of_type(column: pa.Array, arrow_type: pa.DataType) -> pa.Array:
+    # A cast that changes nothing takes as long as one that does.
+    return column if column.type == arrow_type else column.cast(arrow_type)
+
+
 _CASTS: Final[Mapping[str, Callable[[pa.Array], pa.Array]]] = MappingProxyType(
     {
-        "key": lambda column: column.cast(pa.binary()),
-        "value": lambda column: column.cast(pa.binary()),
+        "key": lambda column: _of_type(column, pa.binary()),
+        "value": lambda column: _of_type(column, pa.binary()),
         "headers": lambda column: column,
         "timestamp": _milliseconds,
-        "topic": lambda column: column.cast(pa.string()),
+        "topic": lambda column: _of_type(column, pa.string()),
         "partition": lambda column: column,
         "broker": lambda column: column,
     }

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 
 from .. import compiler
-from ..arrays import Int64s, room
+from ..arrays import Int64s, Uint8s, room
 from ..encoded_batch import NO_PRODUCER, EncodedBatch, Packing, record_too_large
 from ..log_layout import BATCH_HEADER, BATCH_OVERHEAD, LOG_OVERHEAD
-from ..rows import Column, Records
+from ..rows import NULL_SIZE, Column, Records
 from . import write_kernels
 from .headers import encode_headers
 
@@ -21,20 +21,40 @@ _PLAN_BATCHES: Final = 64
 _PLAN_BYTES: Final = 1 << 20
 
 
-def encode_records(records: Records, packing: Packing, now_ms: int) -> Iterator[EncodedBatch]:
-    """Batches of all records, in order; raises as ``record_log.encode_batches`` tells."""
-    keys, values = Column.of(records.keys, "key"), Column.of(records.values, "value")
-    headers, timestamps = encode_headers(records.headers), records.timestamps(now_ms)
-    return _BatchEncoder(keys, values, headers, timestamps, packing).batches()
+#: Bytes of a record that has no headers: their count.
+_NO_HEADERS_SIZE: Final = 1
+
+
+def encode_records(parts: Sequence[Records], packing: Packing, now_ms: int) -> Iterator[EncodedBatch]:
+    """Batches of the records of all parts, in order; raises as ``record_log.encode_batches`` tells."""
+    timestamps = _end_to_end([part.timestamps(now_ms) for part in parts])
+    return _BatchEncoder([_Part.of(part) for part in parts], timestamps, packing).batches()
 
 
 @dataclass(frozen=True, slots=True)
-class _BatchEncoder:
-    """Columns of the rows, and how they become batches."""
+class _Part:
+    """Columns of ``count`` rows that lie together."""
 
     keys: Column
     values: Column
     headers: Column
+    count: int
+
+    @classmethod
+    def of(cls, records: Records) -> _Part:
+        keys, values = Column.of(records.keys, "key"), Column.of(records.values, "value")
+        return cls(keys, values, encode_headers(records.headers), records.count)
+
+    def columns(self) -> tuple[Column, Column, Column]:
+        """All columns, in the order of a record."""
+        return self.keys, self.values, self.headers
+
+
+@dataclass(frozen=True, slots=True)
+class _BatchEncoder:
+    """Parts with all rows, and how these become batches, which may have rows of several parts."""
+
+    parts: Sequence[_Part]
     timestamps: Int64s
     packing: Packing
 
@@ -43,12 +63,11 @@ class _BatchEncoder:
         compiler.expect(compiler.RECORD_COST * count)
         bodies = room(count, np.int64)
         table = np.empty((_PLAN_BATCHES, write_kernels.PLAN_COLUMNS), np.int64)
+        sizes = self._all_sizes()
         row = 0
         while row < count:
             code, batches, row, size = write_kernels.plan_batches(
-                self.keys.sizes,
-                self.values.sizes,
-                self.headers.sizes,
+                *sizes,
                 self.timestamps,
                 row,
                 self.packing.batch_bytes_max,
@@ -61,14 +80,27 @@ class _BatchEncoder:
                 raise record_too_large(row, size, self.packing.request_bytes_max)
             yield from self._written(bodies, table[:batches])
 
-    def _written(self, bodies: Int64s, table: Int64s) -> Iterator[EncodedBatch]:
-        out = room(int(table[:, write_kernels.BATCH_SIZE].sum()), np.uint8)
-        columns = [
-            (spans.data, spans.starts, spans.sizes) for spans in (self.keys, self.values, self.headers)
-        ]
-        write_kernels.write_records(
-            *columns[0], *columns[1], *columns[2], self.timestamps, bodies, table, out
+    def _all_sizes(self) -> tuple[Int64s, Int64s, Int64s]:
+        keys, values, headers = zip(*(part.columns() for part in self.parts), strict=True)
+        return (
+            self._sizes(keys, NULL_SIZE),
+            self._sizes(values, NULL_SIZE),
+            self._sizes(headers, _NO_HEADERS_SIZE),
         )
+
+    def _sizes(self, columns: Sequence[Column], missing: int) -> Int64s:
+        """The sizes of all rows; no row has any where there are none in all parts."""
+        if not any(len(column.sizes) for column in columns):
+            return columns[0].sizes
+        return _end_to_end(
+            [
+                column.sizes if len(column.sizes) else np.full(part.count, missing, np.int64)
+                for part, column in zip(self.parts, columns, strict=True)
+            ]
+        )
+
+    def _written(self, bodies: Int64s, table: Int64s) -> Iterator[EncodedBatch]:
+        out = self._records(bodies, table)
         pos = 0
         for first, stop, size, base_timestamp, max_timestamp in table.tolist():
             data = out.data[pos : pos + size]
@@ -78,6 +110,20 @@ class _BatchEncoder:
                 data = memoryview(bytearray().join((bytes(BATCH_OVERHEAD), payload)))
             self._stamp(data, stop - first, base_timestamp, max_timestamp)
             yield EncodedBatch(data, stop - first)
+
+    def _records(self, bodies: Int64s, table: Int64s) -> Uint8s:
+        """The planned batches, without their headers."""
+        out = room(int(table[:, write_kernels.BATCH_SIZE].sum()), np.uint8)
+        first, last = int(table[0, write_kernels.FIRST_ROW]), int(table[-1, write_kernels.STOP_ROW])
+        rows = self.timestamps, bodies, table
+        start = pos = 0
+        for part in self.parts:
+            stop = start + part.count
+            if start < last and first < stop:
+                keys, values, headers = ((each.data, each.starts, each.sizes) for each in part.columns())
+                pos = write_kernels.write_records(*keys, *values, *headers, *rows, start, stop, pos, out)
+            start = stop
+        return out
 
     def _stamp(self, data: memoryview, count: int, base_timestamp: int, max_timestamp: int) -> None:
         """Write the header; what is -1 or 0 here, the broker or ``with_producer`` fills in."""
@@ -90,3 +136,7 @@ class _BatchEncoder:
             *NO_PRODUCER,
             count,
         )
+
+
+def _end_to_end(parts: Sequence[Int64s]) -> Int64s:
+    return parts[0] if len(parts) == 1 else np.concatenate(parts)

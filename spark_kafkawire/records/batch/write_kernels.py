@@ -92,8 +92,9 @@ def plan_batches(
 
 
 @kernel(
-    f"void({BYTES}, int64[::1], int64[::1], {BYTES}, int64[::1], int64[::1],"
-    f" {BYTES}, int64[::1], int64[::1], int64[::1], int64[::1], int64[:, ::1], uint8[::1])"
+    f"int64({BYTES}, int64[::1], int64[::1], {BYTES}, int64[::1], int64[::1],"
+    f" {BYTES}, int64[::1], int64[::1], int64[::1], int64[::1], int64[:, ::1],"
+    " int64, int64, int64, uint8[::1])"
 )
 def write_records(
     keys: Any,
@@ -108,32 +109,41 @@ def write_records(
     timestamps: Any,
     body_sizes: Any,
     table: Any,
+    start: int,
+    stop: int,
+    pos: int,
     out: Any,
-) -> None:
-    """Write the records of all planned batches into ``out``, each after room for a batch header."""
-    pos = 0
+) -> int:
+    """Write those records of the planned batches that are of the rows ``[start, stop)``, from ``pos`` of
+    ``out`` on; where a batch begins, after room for its header. Returns the position after them.
+
+    The columns of spans hold these rows alone, all others the rows of all batches.
+    """
     for batch in range(len(table)):
-        pos += BATCH_OVERHEAD
         first = table[batch, FIRST_ROW]
         base_timestamp = table[batch, BASE_TIMESTAMP]
-        for row in range(first, table[batch, STOP_ROW]):
-            key_size = size_at(key_sizes, row)
-            value_size = size_at(value_sizes, row)
+        if start <= first < stop:
+            pos += BATCH_OVERHEAD
+        for row in range(max(first, start), min(table[batch, STOP_ROW], stop)):
+            own = row - start
+            key_size = size_at(key_sizes, own)
+            value_size = size_at(value_sizes, own)
             pos = write_varint(out, pos, body_sizes[row])
             out[pos] = 0
             pos = write_varint(out, pos + 1, timestamps[row] - base_timestamp)
             pos = write_varint(out, pos, row - first)
             pos = write_varint(out, pos, key_size)
             if key_size > 0:
-                copy(out, pos, keys, key_starts[row], key_size)
+                copy(out, pos, keys, key_starts[own], key_size)
                 pos += key_size
             pos = write_varint(out, pos, value_size)
             if value_size > 0:
-                copy(out, pos, values, value_starts[row], value_size)
+                copy(out, pos, values, value_starts[own], value_size)
                 pos += value_size
             if len(header_sizes):
-                copy(out, pos, headers, header_starts[row], header_sizes[row])
-                pos += header_sizes[row]
+                copy(out, pos, headers, header_starts[own], header_sizes[own])
+                pos += header_sizes[own]
             else:
                 out[pos] = 0
                 pos += 1
+    return pos

@@ -8,7 +8,7 @@ Source: Apache Kafka's LegacyRecord.java and MemoryRecordsBuilder.java.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -38,8 +38,9 @@ _OVERHEAD: Final = (MESSAGE_OVERHEAD, MESSAGE_OVERHEAD + TIMESTAMP_BYTES)
 _WRAPPERS: Final = (struct.Struct(f"{MESSAGE_HEADER.format}ii"), struct.Struct(f"{MESSAGE_HEADER.format}qii"))
 
 
-def encode_messages(records: Records, packing: Packing, now_ms: int) -> Iterator[EncodedBatch]:
-    """Message sets of all records, in order; raises as ``record_log.encode_batches`` tells."""
+def encode_messages(parts: Sequence[Records], packing: Packing, now_ms: int) -> Iterator[EncodedBatch]:
+    """Message sets of the records of all parts, in order; raises as ``record_log.encode_batches`` tells."""
+    records = Records.concat(parts)
     if (counts := header_counts(records.headers)).any():
         row = int(np.argmax(counts > 0))
         raise RowError(f"row {row}: headers need Kafka 0.11 or later, and this broker is older")

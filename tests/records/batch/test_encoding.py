@@ -216,6 +216,25 @@ def test_the_latest_timestamp_is_in_the_header_of_a_batch_and_of_what_is_compres
     assert struct.unpack_from(">q", batch.data, 18) == (9,)
 
 
+@given(
+    RECORDS, st.lists(st.integers(0, 20), max_size=3), st.integers(1, 300), st.sampled_from(["none", "lz4"])
+)
+def test_parts_become_the_batches_of_all_their_rows(
+    records: list[Record], cuts: list[int], batch_bytes_max: int, compression: str
+) -> None:
+    stops = [*sorted(min(cut, len(records)) for cut in cuts), len(records)]
+    parts = [records[start:stop] for start, stop in zip([0, *stops], stops, strict=False)]
+    options: Any = {**LIMITS, "batch_bytes_max": batch_bytes_max, "compression": compression}
+    for magic in (1, 2):
+        if magic == 1 and any(record.headers for record in records):
+            continue
+        batches = encode_batches(*map(arrow_records, parts), magic=magic, **options)
+        whole = encoded(records, magic=magic, batch_bytes_max=batch_bytes_max, compression=compression)
+        assert [(bytes(each.data), each.count) for each in batches] == [
+            (bytes(each.data), each.count) for each in whole
+        ]
+
+
 def test_no_rows_are_no_batches() -> None:
     for magic in (0, 1, 2):
         assert encoded([], magic=magic) == []

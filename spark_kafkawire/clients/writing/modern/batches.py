@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -56,10 +56,10 @@ class BatchEncoder:
     level: int | None
     record_bytes_max: int
 
-    def encode(self, records: Records, batch_bytes_max: int) -> Iterator[EncodedBatch]:
-        """Batches of all records, in order; a record without a timestamp is of now."""
+    def encode(self, parts: Sequence[Records], batch_bytes_max: int) -> Iterator[EncodedBatch]:
+        """Batches of the records of all parts, in order; a record without a timestamp is of now."""
         return encode_batches(
-            records,
+            *parts,
             magic=self.magic,
             compression=self.compression,
             level=self.level,
@@ -144,14 +144,14 @@ class LogState:
 
 @dataclass(slots=True, eq=False)
 class Batch:
-    """Records of one log from their encoding until they are acked.
+    """Records of one log from their encoding until they are acked, in one part or more.
 
     ``index`` counts the batches of the task, ``deadline`` is when this one must be acked.
     ``maybe_persisted`` tells that the batch may be in the log although no broker has acked it.
     """
 
     log: TopicPartition
-    records: Records = field(repr=False)
+    parts: Sequence[Records] = field(repr=False)
     encoder: BatchEncoder
     encoded: EncodedBatch = field(repr=False)
     index: int
@@ -180,13 +180,13 @@ class Batch:
 
     def halves(self) -> tuple[Batch, Batch]:
         """Two batches of the same records and sequences."""
-        middle = self.count // 2
-        return self._part(0, middle), self._part(middle, self.count)
+        records, middle = Records.concat(self.parts), self.count // 2
+        return self._part(records, 0, middle), self._part(records, middle, self.count)
 
-    def _part(self, start: int, stop: int) -> Batch:
-        records = self.records.slice(start, stop - start)
-        (encoded,) = self.encoder.encode(records, BATCH_BYTES_UNBOUNDED)
+    def _part(self, records: Records, start: int, stop: int) -> Batch:
+        parts = [records.slice(start, stop - start)]
+        (encoded,) = self.encoder.encode(parts, BATCH_BYTES_UNBOUNDED)
         sequence = self.base_sequence
         if self.producer != NO_PRODUCER:
             sequence = sequence + start & SEQUENCE_MAX
-        return replace(self, records=records, encoded=encoded, base_sequence=sequence)
+        return replace(self, parts=parts, encoded=encoded, base_sequence=sequence)

@@ -10,8 +10,10 @@ batch once. Source: KIP-98.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from types import MappingProxyType
 from typing import Final
 
@@ -24,6 +26,11 @@ from .batches import Batch, BatchEncoder, LogState, Position, ProducerId
 from .delivery import Delivery
 from .identity import obtain_producer_id
 
+#: Batches that are gathered for one log before all that is buffered is sent: the last of them is not full,
+#: and costs as much as the others.
+_GATHERED_BATCHES: Final = 4
+#: Parts of one log are copied together up to this many bytes: a part has a cost of its own.
+_COPIED_BYTES_MAX: Final = 64 << 10
 _NOTHING_RESUMED: Final[Mapping[TopicPartition, Position]] = MappingProxyType({})
 
 
@@ -66,7 +73,7 @@ class Producer:
         self._batch_count = 0
 
     def add(self, log: TopicPartition, records: Records) -> None:
-        """Buffer records of a log; all that is buffered is sent once it fills a batch or the memory.
+        """Buffer records of a log; all that is buffered is sent once it fills some batches or the memory.
 
         Raises ``DeliveryError``, ``OptionError``, and what keeps the first batch from being sent
         (all fatal).
@@ -76,7 +83,7 @@ class Producer:
         self._buffered_bytes += size
         self._buffered_sizes[log] = size = self._buffered_sizes.get(log, 0) + size
         is_full = self._buffered_bytes >= self._options.delivery.buffer_bytes
-        if is_full or size >= self._options.batch_bytes:
+        if is_full or size >= _GATHERED_BATCHES * self._options.batch_bytes:
             self._flush()
 
     def rooms(self, logs: Sequence[TopicPartition]) -> list[int] | None:
@@ -115,20 +122,19 @@ class Producer:
         self._buffered_sizes, self._buffered_bytes = {}, 0
         if self._membership and (new := buffered.keys() - self._logs.keys()):
             self._membership.add_partitions(sorted(new))
-        for log, parts in buffered.items():
-            for records in joined(parts, self._options.batch_bytes):
-                self._deliver(log, records)
+        for log, buffered_parts in buffered.items():
+            if parts := list(joined(buffered_parts)):
+                self._deliver(log, parts)
         self._delivery.pump()
 
-    def _deliver(self, log: TopicPartition, records: Records) -> None:
+    def _deliver(self, log: TopicPartition, parts: Sequence[Records]) -> None:
         state, encoder = self._state(log)
-        start = 0
-        for encoded in encoder.encode(records, state.batch_bytes_max):
-            own = records.slice(start, encoded.count)
+        left = deque(parts)
+        for encoded in encoder.encode(parts, state.batch_bytes_max):
+            own = taken(left, encoded.count)
             batch = Batch(log, own, encoder, encoded, self._batch_count, self._delivery.deadline())
             state.assign_sequence(batch)
             self._delivery.enqueue(batch)
-            start += encoded.count
             self._batch_count += 1
 
     def _state(self, log: TopicPartition) -> tuple[LogState, BatchEncoder]:
@@ -153,17 +159,28 @@ class Producer:
         return LogState(self._producer, batch_bytes)
 
 
-def joined(parts: Sequence[Records], batch_bytes: int) -> Iterator[Records]:
-    """The records of all parts, put together where it takes several of them to fill half a batch: what is
-    joined is copied."""
-    own: list[Records] = []
+def joined(parts: Sequence[Records]) -> Iterator[Records]:
+    """The records of all parts that have any, small ones put together: what is joined is copied."""
+    small: list[Records] = []
     size = 0
-    for part in parts:
-        if part.count:
-            own.append(part)
-            size += part.nbytes
-        if own and 2 * size >= batch_bytes:
-            yield Records.concat(own)
-            own, size = [], 0
-    if own:
-        yield Records.concat(own)
+    for part in filter(attrgetter("count"), parts):
+        if small and size + part.nbytes > _COPIED_BYTES_MAX:
+            yield Records.concat(small)
+            small, size = [], 0
+        small.append(part)
+        size += part.nbytes
+    if small:
+        yield Records.concat(small)
+
+
+def taken(parts: deque[Records], count: int) -> list[Records]:
+    """The first ``count`` rows of all parts; they are taken out of these."""
+    rows: list[Records] = []
+    while count:
+        part = parts.popleft()
+        if part.count > count:
+            parts.appendleft(part.slice(count, part.count - count))
+            part = part.slice(0, count)
+        rows.append(part)
+        count -= part.count
+    return rows

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import deque
 from typing import Final
 
+import pyarrow as pa
 import pytest
 
 from spark_kafkawire.clients.writing.modern.batches import (
@@ -14,8 +16,10 @@ from spark_kafkawire.clients.writing.modern.batches import (
     LogState,
     ProducerId,
 )
+from spark_kafkawire.clients.writing.modern.producer import taken
 from spark_kafkawire.model import TopicPartition
 from spark_kafkawire.net.transport import Deadline
+from spark_kafkawire.records.rows import Records
 from tests.support.producing import records
 
 ENCODER: Final = BatchEncoder(2, "none", None, 1 << 20)
@@ -24,9 +28,15 @@ IDENTITY: Final = ProducerId(7, 0)
 
 def batch(count: int = 2, *, maybe_persisted: bool = False) -> Batch:
     own = records([b"%d" % number for number in range(count)])
-    (encoded,) = ENCODER.encode(own, 1 << 20)
+    (encoded,) = ENCODER.encode([own], 1 << 20)
     return Batch(
-        TopicPartition("t", 0), own, ENCODER, encoded, 0, Deadline.after(60), maybe_persisted=maybe_persisted
+        TopicPartition("t", 0),
+        [own],
+        ENCODER,
+        encoded,
+        0,
+        Deadline.after(60),
+        maybe_persisted=maybe_persisted,
     )
 
 
@@ -94,3 +104,18 @@ def test_halves_of_a_producer_without_an_identity_have_no_sequences() -> None:
     state, whole = LogState(NO_PRODUCER, 1), batch(4)
     state.assign_sequence(whole)
     assert [half.base_sequence for half in whole.halves()] == [-1, -1]
+
+
+def test_halves_of_a_batch_of_several_parts_hold_its_records() -> None:
+    parts = [Records(pa.array([b"0"])), Records(pa.array([b"1", b"2"])), Records(pa.array([b"3", b"4"]))]
+    (encoded,) = ENCODER.encode(parts, 1 << 20)
+    whole = Batch(TopicPartition("t", 0), parts, ENCODER, encoded, 0, Deadline.after(60))
+    halves = [[value for part in half.parts for value in part.values.to_pylist()] for half in whole.halves()]
+    assert halves == [[b"0", b"1"], [b"2", b"3", b"4"]]
+
+
+def test_rows_are_taken_from_as_many_parts_as_hold_them() -> None:
+    parts = deque(Records(pa.array(values)) for values in ([b"0", b"1"], [b"2"], [b"3", b"4", b"5"]))
+    found = [[part.values.to_pylist() for part in taken(parts, count)] for count in (1, 3, 0, 2)]
+    assert found == [[[b"0"]], [[b"1"], [b"2"], [b"3"]], [], [[b"4", b"5"]]]
+    assert not parts

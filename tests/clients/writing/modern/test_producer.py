@@ -76,6 +76,20 @@ def test_order_is_kept_over_many_small_batches_in_flight(
     assert faults.in_flight_max == 5
 
 
+def test_batches_are_filled_with_the_rows_of_several_parts(
+    noida: NoidaBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    faults = ReplyFaults(monkeypatch)
+    topic, expected = noida.create_topic(), [b"%0100d" % number for number in range(16_000)]
+    # Four batches of 800 rows or more are waited for, and a part of 1,000 rows is too large to be copied.
+    with producer(options_of(noida.bootstrap_servers, batchBytes=100_000)) as sending:
+        for part in in_parts(expected, 1000):
+            sending.add(TopicPartition(topic, 0), records(part))
+        sending.finish()
+    assert values(librdkafka.consume(noida.bootstrap_servers, topic)) == expected
+    assert len(faults.requests) == 20
+
+
 def test_logs_that_are_sent_together_go_in_one_request(
     noida: NoidaBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -52,9 +52,15 @@ FATAL = (
 
 def batch(count: int = 2, *, maybe_persisted: bool = False) -> Batch:
     own = records([b"%d" % number for number in range(count)])
-    (encoded,) = ENCODER.encode(own, 1 << 20)
+    (encoded,) = ENCODER.encode([own], 1 << 20)
     return Batch(
-        TopicPartition("t", 0), own, ENCODER, encoded, 0, Deadline.after(60), maybe_persisted=maybe_persisted
+        TopicPartition("t", 0),
+        [own],
+        ENCODER,
+        encoded,
+        0,
+        Deadline.after(60),
+        maybe_persisted=maybe_persisted,
     )
 
 
@@ -126,15 +132,15 @@ def test_halves_hold_the_records_and_sequences_of_the_whole() -> None:
     whole = dataclasses.replace(batch(5), base_sequence=2**31 - 1)
     whole.producer = ProducerId(7, 0)
     first, second = whole.halves()
-    assert (first.records.values.to_pylist(), first.base_sequence) == ([b"0", b"1"], 2**31 - 1)
-    assert (second.records.values.to_pylist(), second.base_sequence) == ([b"2", b"3", b"4"], 1)
+    assert (first.parts[0].values.to_pylist(), first.base_sequence) == ([b"0", b"1"], 2**31 - 1)
+    assert (second.parts[0].values.to_pylist(), second.base_sequence) == ([b"2", b"3", b"4"], 1)
     assert first.index == second.index == whole.index
 
 
 def test_no_repr_shows_a_payload() -> None:
     own = records([b"s3cret"])
-    (encoded,) = ENCODER.encode(own, 1 << 20)
-    holder = Batch(TopicPartition("t", 0), own, ENCODER, encoded, 0, Deadline.after(60))
+    (encoded,) = ENCODER.encode([own], 1 << 20)
+    holder = Batch(TopicPartition("t", 0), [own], ENCODER, encoded, 0, Deadline.after(60))
     for value in (own, Rows(own, "t", keys=own.values), holder, Failure(holder, ConnectionLost("gone"))):
         assert "s3cret" not in repr(value)
         assert own.values.to_pylist()[0].hex() not in repr(value).lower()

@@ -65,7 +65,8 @@ class Records:
         sizes = np.full(self.count, mean + RECORD_OVERHEAD, np.int64)
         for column in (self.values, self.keys):
             if column is not None and column.null_count < self.count:
-                sizes += np.asarray(pc.binary_length(column).fill_null(0))
+                lengths = pc.binary_length(column)
+                sizes += np.asarray(lengths.fill_null(0) if lengths.null_count else lengths)
         return sizes
 
     def slice(self, start: int, count: int) -> Records:

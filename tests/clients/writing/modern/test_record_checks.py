@@ -50,6 +50,13 @@ def test_keys_and_headers_count() -> None:
         check_records(rows, 1200)
 
 
+def test_the_longest_key_and_the_longest_value_may_be_of_different_rows() -> None:
+    apart = Records(binary([b"v" * 600, b"v"]), binary([b"k", b"k" * 600]))
+    check_records(apart, 1000)
+    with pytest.raises(RowError, match=r"^row 1: its record of 1287 bytes"):
+        check_records(Records(binary([None, b"v" * 600]), binary([None, b"k" * 600])), 1000)
+
+
 @given(
     st.lists(
         st.tuples(

@@ -404,7 +404,9 @@ def test_the_time_of_a_batch_begins_when_it_is_encoded(
 ) -> None:
     encode = BatchEncoder.encode
 
-    def slowly(encoder: BatchEncoder, parts: Sequence[Records], batch_bytes_max: int) -> Iterator[EncodedBatch]:
+    def slowly(
+        encoder: BatchEncoder, parts: Sequence[Records], batch_bytes_max: int
+    ) -> Iterator[EncodedBatch]:
         for encoded in encode(encoder, parts, batch_bytes_max):
             clock.passed_s += 1000
             yield encoded

@@ -17,6 +17,7 @@ from typing import Any, Final, Generic, ParamSpec, TypeVar
 
 import numpy as np
 
+from ..errors import LOG
 from . import kernel_cache
 from .native import compile_native
 
@@ -130,7 +131,8 @@ def loaded() -> bool:
 
 
 def load() -> bool:
-    """Load numba, so that each kernel is compiled when it is first called; False where that cannot be.
+    """Load numba, so that each kernel is compiled when it is first called; False where that cannot be, which
+    a warning tells once.
 
     A task needs few of the kernels, and compiling one takes 0.2 to 0.6 s.
     """
@@ -158,9 +160,11 @@ def compile_all(*, for_all_users: bool = False) -> int:
 def _try_to_compile(kernels: list[Kernel[Any, Any]]) -> bool:
     try:
         _compile(kernels)
-    except Exception:
+    except Exception as error:
         # numba is optional and fails in many ways: absent, too old for this numpy, a damaged
         # cache. None of them may stop a read, for the source itself runs.
+        if not kernels:
+            LOG.warning("kernels run interpreted, at 30 times the cost of compiled ones: %s", error)
         return False
     return True
 

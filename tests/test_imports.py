@@ -160,6 +160,8 @@ STEPS: Final[Mapping[str, Step]] = {
 #: The process of a step: code, what is handed and handed on, the folder of both, the options.
 PROCESS: Final = """
 import json, pickle, sys
+for name in ("kazoo", "numba", "rich"):  # an installation without them reads and writes modern Kafka
+    sys.modules[name] = None
 from pathlib import Path
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSource
@@ -170,7 +172,7 @@ names = {"options": options, "StructType": StructType, "StructField": StructFiel
 names |= {name: pickle.loads(Path(folder, name).read_bytes()) for name in handed}
 exec(code, names)
 Path(folder, hands).write_bytes(pickle.dumps(names[hands]))
-print(json.dumps(list(sys.modules)))
+print(json.dumps([name for name, module in sys.modules.items() if module is not None]))
 """
 
 

@@ -89,7 +89,7 @@ bench-codec: $(INSTALLED) ## measure the codec alone, without Spark
 bench-stream: $(INSTALLED) ## measure streams beside Spark's own connector on Apache Kafka, which Maven gets the first time
 	@$(WITH_JAVA) $(BIN)/python -m tests.benchmarks.streams $(ARGS)
 
-bench-peer: $(INSTALLED) ## measure reads and writes beside Spark's own connector and confluent-kafka: ARGS="--only scaling"
+bench-peer: $(INSTALLED) ## measure reads and writes beside Spark's own connector, which Maven gets the first time: ARGS="--only scaling"
 	@$(WITH_JAVA) $(BIN)/python -m tests.benchmarks.peer $(ARGS)
 
 bench-first: $(INSTALLED) ## measure the first queries of a session beside Spark's own connector, which Maven gets the first time

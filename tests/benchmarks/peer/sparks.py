@@ -23,8 +23,9 @@ from tests.support.spark_cluster import SparkCluster
 from ..backlog import Side, read_into_nothing
 from ..session import spark_session
 
-#: What no query takes, nor a Spark to start, seconds.
-DEADLINE_S: Final = 3600.0
+#: What no query takes, with the start of its Spark, seconds; and what no Spark takes to stop.
+QUERY_DEADLINE_S: Final = 3600.0
+STOP_DEADLINE_S: Final = 60.0
 _ROOT: Final = Path(__file__).parents[3]
 _EXECUTOR_MEMORY: Final = "1g"
 _QUERIES: Final[Mapping[str, Callable[[SparkSession, Side], int | None]]] = {
@@ -59,13 +60,14 @@ class Spark:
 
     def __exit__(self, *exc_info: object) -> None:
         self._connection.close()
-        self._process.join(DEADLINE_S)
+        self._process.join(STOP_DEADLINE_S)
+        self._process.kill()
 
     def _ask(self, *question: Any) -> Any:
         """Its answer. Raises what the query raised, and ``EOFError`` where the process has ended."""
         self._connection.send(question)
-        if not self._connection.poll(DEADLINE_S):
-            raise TimeoutError(f"no answer after {DEADLINE_S:g} s: {question}")
+        if not self._connection.poll(QUERY_DEADLINE_S):
+            raise TimeoutError(f"no answer after {QUERY_DEADLINE_S:g} s: {question}")
         answer = self._connection.recv()
         if isinstance(answer, Exception):
             raise answer

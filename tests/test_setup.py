@@ -6,52 +6,23 @@ import configparser
 import os
 import re
 import runpy
-import shutil
 import subprocess
 import sys
 import sysconfig
-import venv
 import zipfile
 from pathlib import Path
 
 import pytest
 
 from spark_kafkawire.broker import EmbeddedCluster
+from tests.support.installing import PACKAGE, build_wheel, copy_package, install_wheel, run
 
 ROOT = Path(__file__).parents[1]
-PACKAGE = "spark_kafkawire"
-PACKAGE_FILES = ("setup.cfg", "pyproject.toml", "README.md", "LICENSE", "pyspark_kafkawire.py")
-
-
-def run(*command: str | Path, cwd: Path, **environment: str) -> subprocess.CompletedProcess[str]:
-    """A finished command, stdout and stderr in one."""
-    return subprocess.run(
-        [str(word) for word in command],
-        cwd=cwd,
-        env={**os.environ, **environment},
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
-
-
-def copy_package(target: Path) -> Path:
-    """What a wheel is built from, in a folder of its own: building leaves files behind."""
-    shutil.copytree(ROOT / PACKAGE, target / PACKAGE, ignore=shutil.ignore_patterns("__pycache__"))
-    for name in PACKAGE_FILES:
-        shutil.copy(ROOT / name, target)
-    return target
 
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("wheel")
-    source = copy_package(folder)
-    options = ("--quiet", "--no-deps", "--no-index", "--no-build-isolation", "--wheel-dir", folder / "dist")
-    built = run(sys.executable, "-m", "pip", "wheel", *options, source, cwd=folder)
-    assert built.returncode == 0, built.stdout
-    return next((folder / "dist").glob("*.whl"))
+    return build_wheel(tmp_path_factory.mktemp("wheel"))
 
 
 def test_wheel_holds_every_module_and_nothing_else(wheel: Path) -> None:
@@ -109,21 +80,7 @@ def make_venv(folder: Path, wheel: Path) -> Path:
     An entry in a ``.pth`` file only extends ``sys.path``: the ``.pth`` file that leads from this
     environment to the checkout is not read again, so the wheel is the only ``spark_kafkawire``.
     """
-    venv.create(folder, with_pip=False, symlinks=True)
-    python = folder / "bin" / "python"
-    installed = run(
-        sys.executable,
-        "-m",
-        "pip",
-        "--python",
-        python,
-        "install",
-        "--no-deps",
-        "--no-index",
-        wheel,
-        cwd=folder,
-    )
-    assert installed.returncode == 0, installed.stdout
+    python = install_wheel(folder, wheel)
     site_packages = next(folder.glob("lib/python*/site-packages"))
     (site_packages / "dependencies.pth").write_text(sysconfig.get_path("purelib") + "\n")
     return python

@@ -36,11 +36,15 @@ def submit_command(
     conf: Mapping[str, str] | None = None,
 ) -> list[str]:
     """The words of a spark-submit."""
-    settings = {**_SETTINGS, **(conf or {})}
+    return [*submit_words(master, conf), "--py-files", str(package), str(script), *arguments]
+
+
+def submit_words(master: str, conf: Mapping[str, str] | None = None) -> list[str]:
+    """The words of a spark-submit, as far as its settings."""
     words = [str(Path(sys.executable).with_name("spark-submit")), "--master", master]
-    for key, value in settings.items():
+    for key, value in {**_SETTINGS, **(conf or {})}.items():
         words += ["--conf", f"{key}={value}"]
-    return [*words, "--py-files", str(package), str(script), *arguments]
+    return words
 
 
 def environment(folder: Path) -> dict[str, str]:

@@ -54,18 +54,26 @@ class Escapes(Signs):
         raise PatternError(f"\\{sign} is not read; {advice}")
 
     def _property(self, sign: str) -> CharTest:
-        """``\\p{Alpha}``, ``\\p{Lu}``, ``\\p{IsLu}`` and ``\\pL``."""
+        """``\\p{Alpha}``, ``\\p{Lu}``, ``\\p{IsLu}`` and ``\\pL``; ``\\p{IsGreek}`` and ``\\p{InGreek}``."""
         name = self._up_to("}") if self._took("{") else self._next()
-        category = name.removeprefix("Is")
+        key, equals, value = name.partition("=")
+        if equals and key.lower() not in ("gc", "general_category"):
+            return _of_unicode(name, {"sc": "script", "blk": "block"}.get(key.lower(), key.lower()), value)
+        if name.startswith("In"):
+            return _of_unicode(name, "block", name[2:])
+        category = value if equals else name.removeprefix("Is")
         has_case = name in ("Lower", "Upper") or category in ("Lu", "Ll", "Lt")
         if not ("i" in self._flags and has_case):
             if name in chars.POSIX:
                 return chars.one_of(chars.POSIX[name])
             if _CATEGORY.fullmatch(category):
                 return chars.of_category(category)
+            if name.startswith("Is"):
+                return _of_unicode(name, "script", category)
         raise PatternError(
-            f"\\{sign}{{...}} is read for POSIX (as Alpha) and general categories (as Lu) alone, for cases "
-            "of letters without the flag i; write a class, as [A-Za-z]"
+            f"\\{sign}{{...}} is read for POSIX (as Alpha), general categories (as Lu), scripts (as IsGreek) "
+            "and blocks (as InGreek) alone, for cases of letters without the flag i; write a class, as "
+            "[A-Za-z]"
         )
 
     def _coded(self, sign: str) -> str:
@@ -80,3 +88,16 @@ class Escapes(Signs):
         if code > 0x10FFFF or 0xD800 <= code < 0xE000:
             raise PatternError(f"\\{sign} is followed by a number that is no character's; write \\x{{...}}")
         return chr(code)
+
+
+def _of_unicode(name: str, kind: str, value: str) -> CharTest:
+    """The characters of a script or a block; ``name`` is what the pattern has."""
+    from .unicode_names import of_block, of_script  # long lists, which few patterns ask for
+
+    test = of_script(value) if kind == "script" else of_block(value) if kind == "block" else None
+    if test is None:
+        raise PatternError(
+            f"\\p{{{name[:40]}}} is no script or block of Unicode that Java knows, and of its other "
+            "properties only general categories (as Lu) are read; write a class, as [A-Za-z]"
+        )
+    return test

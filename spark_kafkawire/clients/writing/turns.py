@@ -37,7 +37,7 @@ class Turns:
     """The turns of one topic's ``logs`` (ids, one or more) in one task; rows come in their order."""
 
     def __init__(self, logs: Sequence[int], run_bytes_max: int, draw: random.Random) -> None:
-        self._places = draw.sample(range(len(logs)), len(logs))
+        self._places = np.array(draw.sample(range(len(logs)), len(logs)), np.int64)
         self._order = np.array(logs, np.int64)[self._places]
         self._given = np.zeros(len(logs), np.int64)
         self._total = 0

@@ -74,18 +74,29 @@ class Delivery:
             self.pump()
 
     def free_requests(self, logs: Sequence[TopicPartition]) -> list[int] | None:
-        """How many more requests for each log its leader takes before it is waited for; None where that is
-        the same for all. What failed meanwhile is for the next ``pump``: nothing is raised here."""
+        """How many more requests for each log its leader takes before it is waited for; None where all keep
+        up. What failed meanwhile is for the next ``pump``: nothing is raised here."""
+        if self._keeps_up(len(logs)):
+            return None
         self._extend_deadlines()
         for link in self._links:
             while link.has_come:
                 self._take(link)
-        free = self._links.free_requests(logs, self._in_flight_max, self._options.delivery.available_s)
+        if self._keeps_up(len(logs)):
+            return None
+        available_s = self._options.delivery.available_s
+        free = self._links.free_requests(logs, self._in_flight_max, available_s)
         for index, log in enumerate(logs):
-            state = self._logs.get(log)
-            if state is not None and not state.is_ready:
+            if (state := self._logs.get(log)) and not state.is_ready:
                 free[index] = 0
         return None if min(free) == max(free) else free
+
+    def _keeps_up(self, count: int) -> bool:
+        """Whether that is so of the leaders of so many logs."""
+        available_s = self._options.delivery.available_s
+        return self._links.keep_up(count, self._in_flight_max, available_s) and all(
+            state.is_ready for state in self._logs.values()
+        )
 
     def pump(self) -> None:
         """Send all that is queued; replies are waited for only where too many requests are in flight."""

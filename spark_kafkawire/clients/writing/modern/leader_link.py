@@ -55,10 +55,10 @@ class LeaderLink:
         """Requests whose replies have not come yet."""
         return len(self._requests)
 
-    def free_requests(self, most: int, available_s: float | None) -> int:
+    def free_requests(self, most: int, away_s: float | None) -> int:
         """Requests that it takes without a wait, of ``most`` in flight: none where it has answered nothing
-        for ``available_s``."""
-        is_away = available_s is not None and time.monotonic() - self._moved_s > available_s
+        for ``away_s``."""
+        is_away = away_s is not None and time.monotonic() - self._moved_s > away_s
         return 0 if self._requests and is_away else max(most - len(self._requests), 0)
 
     @property
@@ -185,21 +185,22 @@ class LeaderLinks:
         self._learn([log])
         return self._leaders.get(log) == leader
 
-    def free_requests(
-        self, logs: Sequence[TopicPartition], most: int, available_s: float | None
-    ) -> list[int]:
+    def keep_up(self, count: int, most: int, away_s: float | None) -> bool:
+        """Whether all leaders of so many logs are known, and at most one of ``most`` requests waits for
+        each: what comes and goes between two replies tells nothing of how fast they are."""
+        is_known = len(self._leaders) >= count
+        return is_known and all(link.free_requests(most, away_s) > max(most - 2, 0) for link in self)
+
+    def free_requests(self, logs: Sequence[TopicPartition], most: int, away_s: float | None) -> list[int]:
         """How many more requests each log's leader takes now, of ``most`` in flight: ``most`` where it is not
         known who leads, none where it is known that nobody does. No broker is asked."""
         self._learn(logs)
-        free = {leader: link.free_requests(most, available_s) for leader, link in self._links.items()}
-        found = []
-        for log in logs:
-            leader = self._leaders.get(log)
-            if leader is None:
-                found.append(0 if self._metadata.knows(log.topic) else most)
-            else:
-                found.append(free.get(leader, most))
-        return found
+        free = {leader: link.free_requests(most, away_s) for leader, link in self._links.items()}
+        leaders = [self._leaders.get(log) for log in logs]
+        return [
+            free.get(leader, most) if leader or not self._metadata.knows(log.topic) else 0
+            for log, leader in zip(logs, leaders, strict=True)
+        ]
 
     def forget(self, topic: str) -> None:
         """Drop what is known of a topic's leaders: it is stale."""

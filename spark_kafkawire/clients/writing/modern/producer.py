@@ -87,8 +87,8 @@ class Producer:
             self._flush()
 
     def rooms(self, logs: Sequence[TopicPartition]) -> list[int] | None:
-        """Bytes that may be added for each log before its leader is waited for; None where all leaders keep
-        up alike. Never fails."""
+        """Bytes that may be added for each log before its leader is waited for; None where all keep up.
+        Never fails."""
         if not self._options.delivery.adapts:
             return None
         free = self._delivery.free_requests(logs)

@@ -198,7 +198,7 @@ class LeaderLinks:
         free = {leader: link.free_requests(most, away_s) for leader, link in self._links.items()}
         leaders = [self._leaders.get(log) for log in logs]
         return [
-            free.get(leader, most) if leader or not self._metadata.knows(log.topic) else 0
+            free.get(leader, most) if leader else 0 if self._metadata.knows(log.topic) else most
             for log, leader in zip(logs, leaders, strict=True)
         ]
 

@@ -64,13 +64,13 @@ def test_a_topic_is_copied_by_a_stream_in_it(
         .select("value")
         .writeStream.format("kafkawire")
         .options(
-            topic="proposed-copy", checkpointLocation=str(tmp_path / "checkpoint"), **PROPOSAL, **zookeeper
+            topic="streamed-copy", checkpointLocation=str(tmp_path / "checkpoint"), **PROPOSAL, **zookeeper
         )
         .trigger(availableNow=True)
         .start()
     )
     assert query.awaitTermination(120)
-    copied = values(load(spark, corpus, "proposed-copy", **PROPOSAL))
+    copied = values(load(spark, corpus, "streamed-copy", **PROPOSAL))
     assert copied == values(load(spark, corpus, "debian-gzip"))
 
 

@@ -65,7 +65,7 @@ def test_an_error_is_one_line_on_the_stderr_that_spark_submit_has(
     log.write_text("what was there before\n")
     with log.open("a") as stderr:
         ended = subprocess.run(command, env=environment(tmp_path), stdout=subprocess.PIPE, stderr=stderr)
-    assert (ended.returncode, ended.stdout) == (2, b"")
+    assert (ended.returncode, ended.stdout) == (2, b""), log.read_text()
     first, *others = log.read_text().splitlines()
     assert first == "what was there before"
     assert [line for line in others if line.startswith("count: ")] == [

@@ -20,8 +20,8 @@ from tests.support.mock_cluster import NO_LEADER, MockCluster
 from tests.support.polling import poll
 from tests.support.producing import numbered, options_of, producer, records
 
-#: How much later the slow broker answers; five of these are waited for at the same time. On a busy machine the
-#: fast one takes some tenths of a second, too.
+#: How much later the slow broker answers; five of these are waited for at the same time. On a busy machine
+#: the fast one takes some tenths of a second, too.
 SLOW_MS = 150
 VERY_SLOW_MS = 300
 #: Records of a batch each that are sent as soon as they are added: a producer gathers so many batches.

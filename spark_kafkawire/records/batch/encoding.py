@@ -19,35 +19,33 @@ from .headers import encode_headers
 #: Batches of one kernel call, and their bytes: so many that the call itself costs little.
 _PLAN_BATCHES: Final = 64
 _PLAN_BYTES: Final = 1 << 20
-
-
 #: Bytes of a record that has no headers: their count.
 _NO_HEADERS_SIZE: Final = 1
+#: The bytes of a column, where each row's begin, and their sizes.
+_Spans = tuple[Uint8s, Int64s, Int64s]
 
 
 def encode_records(parts: Sequence[Records], packing: Packing, now_ms: int) -> Iterator[EncodedBatch]:
     """Batches of the records of all parts, in order; raises as ``record_log.encode_batches`` tells."""
+    columns = [_Part.of(part) for part in parts]
     timestamps = _end_to_end([part.timestamps(now_ms) for part in parts])
-    return _BatchEncoder([_Part.of(part) for part in parts], timestamps, packing).batches()
+    return _BatchEncoder(columns, timestamps, packing).batches()
 
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """Columns of ``count`` rows that lie together."""
+    """Keys, values and headers of ``count`` rows that lie together, and the same as kernels take them."""
 
-    keys: Column
-    values: Column
-    headers: Column
+    columns: tuple[Column, Column, Column]
+    spans: tuple[_Spans, _Spans, _Spans]
     count: int
 
     @classmethod
     def of(cls, records: Records) -> _Part:
         keys, values = Column.of(records.keys, "key"), Column.of(records.values, "value")
-        return cls(keys, values, encode_headers(records.headers), records.count)
-
-    def columns(self) -> tuple[Column, Column, Column]:
-        """All columns, in the order of a record."""
-        return self.keys, self.values, self.headers
+        headers = encode_headers(records.headers)
+        columns = keys, values, headers
+        return cls(columns, (_spans(keys), _spans(values), _spans(headers)), records.count)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +79,7 @@ class _BatchEncoder:
             yield from self._written(bodies, table[:batches])
 
     def _all_sizes(self) -> tuple[Int64s, Int64s, Int64s]:
-        keys, values, headers = zip(*(part.columns() for part in self.parts), strict=True)
+        keys, values, headers = zip(*(part.columns for part in self.parts), strict=True)
         return (
             self._sizes(keys, NULL_SIZE),
             self._sizes(values, NULL_SIZE),
@@ -115,13 +113,13 @@ class _BatchEncoder:
         """The planned batches, without their headers."""
         out = room(int(table[:, write_kernels.BATCH_SIZE].sum()), np.uint8)
         first, last = int(table[0, write_kernels.FIRST_ROW]), int(table[-1, write_kernels.STOP_ROW])
-        rows = self.timestamps, bodies, table
         start = pos = 0
         for part in self.parts:
             stop = start + part.count
             if start < last and first < stop:
-                keys, values, headers = ((each.data, each.starts, each.sizes) for each in part.columns())
-                pos = write_kernels.write_records(*keys, *values, *headers, *rows, start, stop, pos, out)
+                keys, values, headers = part.spans
+                rows = self.timestamps[start:stop], bodies[start:stop], table
+                pos = write_kernels.write_records(*keys, *values, *headers, *rows, start, pos, out)
             start = stop
         return out
 
@@ -136,6 +134,10 @@ class _BatchEncoder:
             *NO_PRODUCER,
             count,
         )
+
+
+def _spans(column: Column) -> _Spans:
+    return column.data, column.starts, column.sizes
 
 
 def _end_to_end(parts: Sequence[Int64s]) -> Int64s:

@@ -94,7 +94,7 @@ def plan_batches(
 @kernel(
     f"int64({BYTES}, int64[::1], int64[::1], {BYTES}, int64[::1], int64[::1],"
     f" {BYTES}, int64[::1], int64[::1], int64[::1], int64[::1], int64[:, ::1],"
-    " int64, int64, int64, uint8[::1])"
+    " int64, int64, uint8[::1])"
 )
 def write_records(
     keys: Any,
@@ -110,39 +110,38 @@ def write_records(
     body_sizes: Any,
     table: Any,
     start: int,
-    stop: int,
     pos: int,
     out: Any,
 ) -> int:
-    """Write those records of the planned batches that are of the rows ``[start, stop)``, from ``pos`` of
-    ``out`` on; where a batch begins, after room for its header. Returns the position after them.
+    """Write those records of the planned batches that are of these columns, from ``pos`` of ``out`` on;
+    where a batch begins, after room for its header. Returns the position after them.
 
-    The columns of spans hold these rows alone, all others the rows of all batches.
+    The first row of the columns is the row ``start`` of the table.
     """
+    count = len(timestamps)
     for batch in range(len(table)):
-        first = table[batch, FIRST_ROW]
+        first = table[batch, FIRST_ROW] - start
         base_timestamp = table[batch, BASE_TIMESTAMP]
-        if start <= first < stop:
+        if 0 <= first < count:
             pos += BATCH_OVERHEAD
-        for row in range(max(first, start), min(table[batch, STOP_ROW], stop)):
-            own = row - start
-            key_size = size_at(key_sizes, own)
-            value_size = size_at(value_sizes, own)
+        for row in range(max(first, 0), min(table[batch, STOP_ROW] - start, count)):
+            key_size = size_at(key_sizes, row)
+            value_size = size_at(value_sizes, row)
             pos = write_varint(out, pos, body_sizes[row])
             out[pos] = 0
             pos = write_varint(out, pos + 1, timestamps[row] - base_timestamp)
             pos = write_varint(out, pos, row - first)
             pos = write_varint(out, pos, key_size)
             if key_size > 0:
-                copy(out, pos, keys, key_starts[own], key_size)
+                copy(out, pos, keys, key_starts[row], key_size)
                 pos += key_size
             pos = write_varint(out, pos, value_size)
             if value_size > 0:
-                copy(out, pos, values, value_starts[own], value_size)
+                copy(out, pos, values, value_starts[row], value_size)
                 pos += value_size
             if len(header_sizes):
-                copy(out, pos, headers, header_starts[own], header_sizes[own])
-                pos += header_sizes[own]
+                copy(out, pos, headers, header_starts[row], header_sizes[row])
+                pos += header_sizes[row]
             else:
                 out[pos] = 0
                 pos += 1

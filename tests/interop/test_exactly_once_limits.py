@@ -188,8 +188,8 @@ def test_a_task_that_takes_too_long_is_told_twice_and_ends_in_one_line(
         return any(each.transactional_id.startswith(topic) for each in listed)
 
     def rows() -> Iterator[list[tuple[bytes, int]]]:
-        # More than is gathered for one request, so that it is in the log.
-        yield [(b"v" * 500_000, 0)] * 4
+        # More than is gathered before a request is sent, so that it is in the log.
+        yield [(b"v" * 500_000, 0)] * 10
         poll(is_open, "the transaction has begun")
         deadline_s = time.monotonic() + GRACE_S
         while len(told()) < 2 and time.monotonic() < deadline_s:

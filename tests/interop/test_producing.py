@@ -191,7 +191,7 @@ def test_a_broker_that_is_restarted_in_the_middle_loses_and_doubles_nothing(
 
         def pumped(delivery: Delivery) -> None:
             count[0] += 1
-            if count[0] == 15:
+            if count[0] == 7:
                 restarting.start()
                 time.sleep(0.05)
             pump(delivery)

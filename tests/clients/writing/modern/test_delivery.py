@@ -528,21 +528,24 @@ def test_a_broker_killed_and_started_again_loses_nothing_that_was_proven(
 ) -> None:
     with NoidaBroker() as broker:
         topic = broker.create_topic()
-        restart(broker, monkeypatch, at_pump=10)
+        stopped = restart(broker, monkeypatch, at_pump=5)
         write_in_parts(broker.bootstrap_servers, topic, kafka__delivery__timeout__ms=30_000)
+        assert stopped.is_set()
         assert_written_once(broker.bootstrap_servers, topic)
 
 
-def restart(broker: NoidaBroker, monkeypatch: pytest.MonkeyPatch, at_pump: int) -> None:
-    """Stop the broker before a certain flush, and start it while the producer tries."""
+def restart(broker: NoidaBroker, monkeypatch: pytest.MonkeyPatch, at_pump: int) -> threading.Event:
+    """Stop the broker before a certain flush, which is told, and start it while the producer tries."""
     pump: Callable[[Delivery], None] = Delivery.pump
-    count = [0]
+    count, stopped = [0], threading.Event()
 
     def pumped(delivery: Delivery) -> None:
         count[0] += 1
         if count[0] == at_pump:
             broker.stop()
+            stopped.set()
             threading.Timer(0.2, broker.start).start()
         pump(delivery)
 
     monkeypatch.setattr(Delivery, "pump", pumped)
+    return stopped

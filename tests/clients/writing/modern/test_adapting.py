@@ -80,9 +80,10 @@ def setting(brokers: MockCluster) -> Setting:
 
 def test_a_slow_broker_gets_fewer_rows_and_each_row_is_there_once_in_order(setting: Setting) -> None:
     setting.cluster.set_broker_rtt(2, VERY_SLOW_MS)
-    rows = [value.ljust(100, b".") for value in numbered(10_000)]
+    rows = [value.ljust(100, b".") for value in numbered(30_000)]
     counts = setting.write(rows)
-    assert counts[1] < counts[0] / 2
+    # On a quiet machine a tenth; as many where nothing adapts.
+    assert counts[1] < 0.75 * counts[0]
     found = [setting.read(partition) for partition in counts]
     assert sorted(value for part in found for value in part) == sorted(rows)
     places = {row: place for place, row in enumerate(rows)}

@@ -98,9 +98,12 @@ class _BatchEncoder:
         )
 
     def _written(self, bodies: Int64s, table: Int64s) -> Iterator[EncodedBatch]:
-        out = self._records(bodies, table)
+        batches = table.tolist()
+        out = self._records(
+            bodies, table, batches[0][write_kernels.FIRST_ROW], batches[-1][write_kernels.STOP_ROW]
+        )
         pos = 0
-        for first, stop, size, base_timestamp, max_timestamp in table.tolist():
+        for first, stop, size, base_timestamp, max_timestamp in batches:
             data = out.data[pos : pos + size]
             pos += size
             if self.packing.codec is not None:
@@ -109,10 +112,9 @@ class _BatchEncoder:
             self._stamp(data, stop - first, base_timestamp, max_timestamp)
             yield EncodedBatch(data, stop - first)
 
-    def _records(self, bodies: Int64s, table: Int64s) -> Uint8s:
-        """The planned batches, without their headers."""
+    def _records(self, bodies: Int64s, table: Int64s, first: int, last: int) -> Uint8s:
+        """The planned batches, whose rows are ``[first, last)``, without their headers."""
         out = room(int(table[:, write_kernels.BATCH_SIZE].sum()), np.uint8)
-        first, last = int(table[0, write_kernels.FIRST_ROW]), int(table[-1, write_kernels.STOP_ROW])
         start = pos = 0
         for part in self.parts:
             stop = start + part.count

@@ -18,6 +18,7 @@ from spark_kafkawire.options import Discovery
 from spark_kafkawire.protocol.v07 import OffsetsRequest, ProduceRequest
 from spark_kafkawire.records.message_set.public import encode_message_set
 from spark_kafkawire.source.schema import V07_SCHEMA
+from tests.support.polling import poll
 from tests.support.settings import net_07, settings_07
 from tests.support.sparks import PLANS_ONCE
 
@@ -45,10 +46,8 @@ def produce(
 
 def wait_registered(cluster: EmbeddedCluster, topic: str) -> None:
     """A broker registers a new topic some milliseconds after its first message."""
-    for _ in range(200):
-        if topic in view(Discovery(zookeeper_connect=cluster.zookeeper_connect), net_07()).topics:
-            return
-    raise AssertionError(f"{topic} was not registered")
+    discovery = Discovery(zookeeper_connect=cluster.zookeeper_connect)
+    poll(lambda: topic in view(discovery, net_07()).topics, f"{topic} is registered")
 
 
 @pytest.fixture(scope="module")

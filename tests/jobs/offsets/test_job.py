@@ -72,7 +72,8 @@ def zookeeper(cluster: EmbeddedCluster) -> Iterator[KazooClient]:
     """The recorded groups are in ZooKeeper, as the JVM wrote them."""
     client = KazooClient(cluster.zookeeper_connect)
     client.start()
-    poll(lambda: len(client.get_children("/brokers/topics/cc-topic")) == 2, "both brokers register")
+    nodes = [f"/brokers/topics/cc-topic/{broker.id}" for broker in cluster.brokers]
+    poll(lambda: all(map(client.exists, nodes)), "both brokers register")
     for stage in (LEFT, LIVE):
         for path, data in recorded(stage).items():
             client.create(path, data.encode(), makepath=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -138,6 +139,24 @@ def test_a_partition_of_which_nobody_is_the_leader_has_no_room(setting: Setting)
         setting.cluster.set_leader(setting.topic, 1, NO_LEADER)
         sending.add(logs[0], records(SENT))
         poll(lambda: sending.rooms(logs) == [5000, 0], "partition 0 has a leader")
+
+
+def test_time_without_rows_extends_deadlines_once_however_often_rooms_are_asked_for(
+    setting: Setting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    logs = setting.logs
+    with setting.producer() as sending:
+        for log in logs:
+            sending.add(log, records(SENT))
+        poll(lambda: sending.rooms(logs) is None, "both have answered")
+        setting.cluster.set_broker_rtt(2, 1000)
+        sending.add(logs[1], records(SENT))
+        [batch] = next(link._requests for link in sending._delivery._links if link.in_flight)[0]
+        left_s, monotonic = batch.deadline.remaining_s(), time.monotonic
+        monkeypatch.setattr(time, "monotonic", lambda: monotonic() + 60)
+        for _ in range(3):
+            assert sending.rooms(logs) is not None
+        assert batch.deadline.remaining_s() == pytest.approx(left_s, abs=30)
 
 
 def test_what_failed_meanwhile_is_sent_again_before_the_next_rows(setting: Setting) -> None:

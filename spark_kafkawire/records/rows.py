@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from ..errors import OptionError, RowError
-from .arrays import Int64s, Uint8s, byte_array
+from .arrays import Int64s, Uint8s, byte_array, room
 from .columns import check_spans
 
 _NO_ROWS: Final = np.empty(0, np.int64)
@@ -91,7 +91,9 @@ class Records:
     def timestamps(self, now_ms: int) -> Int64s:
         """The timestamp of each row. Raises ``RowError`` (fatal) for one below 0."""
         if self.timestamps_ms is None:
-            return np.full(self.count, now_ms, np.int64)
+            same = room(self.count, np.int64)
+            same.fill(now_ms)
+            return same
         # Kernels are compiled for arrays that they could write to, which Arrow's are not.
         timestamps = np.array(self.timestamps_ms.fill_null(now_ms), np.int64)
         given = self.timestamps_ms.is_valid().to_numpy(zero_copy_only=False)
@@ -120,7 +122,7 @@ class Column:
         if array is None or array.null_count == len(array):
             return cls(byte_array(b""), _NO_ROWS, _NO_ROWS)
         data, offsets = value_spans(array, column)
-        sizes = np.diff(offsets)
+        sizes = np.subtract(offsets[1:], offsets[:-1], out=room(len(array), np.int64))
         if array.null_count:
             sizes[array.is_null().to_numpy(zero_copy_only=False)] = NULL_SIZE
         return cls(data, offsets[:-1], sizes)
@@ -140,7 +142,8 @@ def value_spans(array: pa.Array, column: str) -> tuple[Uint8s, Int64s]:
         return byte_array(b""), np.zeros(1, np.int64)
     _, offset_buffer, data_buffer = array.buffers()
     window = slice(array.offset, array.offset + len(array) + 1)
-    offsets = np.frombuffer(offset_buffer, offset_type)[window].astype(np.int64)
+    offsets = room(len(array) + 1, np.int64)
+    offsets[:] = np.frombuffer(offset_buffer, offset_type)[window]
     data = byte_array(data_buffer if data_buffer else b"")
     check_spans(offsets, len(data))
     return data, offsets

@@ -31,6 +31,10 @@ class Member(Protocol):
     def others(self) -> dict[TopicPartition, str]:
         """What it shall own, and the threads that have not given it up yet."""
 
+    @property
+    def unregistered(self) -> list[str]:
+        """Its topics of which no broker had a partition at the last look."""
+
     def commit(self, offsets: Mapping[TopicPartition, tuple[int, Claim]]) -> list[TopicPartition]:
         """Let the group stand at these offsets of logs as they were claimed; those that were lost meanwhile
         are left alone, and returned. Raises as ``hold`` does."""

@@ -90,9 +90,11 @@ class GroupPlanner:
 
     def stop_at_latest(self) -> None:
         """Read no further than where the logs end now, and those that are claimed later when they are (the
-        trigger AvailableNow). Others are given time to give up what is due to the query."""
+        trigger AvailableNow). Others are given time to give up what is due to the query, and topics' brokers
+        to register."""
         self._due = {}
-        self._bound(list(settled(self._member, self._read, clock=self._clock, sleep=self._sleep)))
+        claims = settled(self._member, self._read, needs_topics=True, clock=self._clock, sleep=self._sleep)
+        self._bound(list(claims))
 
     def _bound(self, logs: Collection[TopicPartition]) -> None:
         if self._due is not None:

@@ -37,8 +37,8 @@ class GroupRead:
     they have given up the share, as ``patience`` says.
 
     When the block ends, the group stands where the logs ended when it began, and the share is free again; an
-    error in the block leaves the group where it stood. Raises ``OptionError``, ``DiscoveryError`` (both
-    fatal).
+    error in the block leaves the group where it stood. Raises ``OptionError``, ``DiscoveryError``, and
+    ``UnknownTopicError`` for a topic that no broker has within ``patience`` (all fatal).
     """
 
     def __init__(self, options: Mapping[str, str]) -> None:
@@ -57,7 +57,7 @@ class GroupRead:
     def __enter__(self) -> Self:
         self._member = join(self._read)
         try:
-            self._claims = settled(self._member, self._read)
+            self._claims = settled(self._member, self._read, needs_topics=True)
             bounds = owned_bounds(self._read, list(self._claims))
         except BaseException:
             self._member.close()

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 from spark_kafkawire import KafkaWireDataSource
 from spark_kafkawire.broker import EmbeddedCluster
 from spark_kafkawire.cluster.v07.kazoo_client import SESSION_TIMEOUT_MAX_S
-from spark_kafkawire.errors import DiscoveryError, OptionError
+from spark_kafkawire.errors import DiscoveryError, OptionError, UnknownTopicError
 from spark_kafkawire.groups import GroupRead
 from tests.support.golden import read_json
 from tests.support.zookeeper_tree import expire_session
@@ -94,6 +94,18 @@ def test_a_share_of_nothing_is_no_rows(
     with GroupRead(options) as share:
         assert share.load(spark).count() == 0
     client.delete("/consumers/g/ids/g_0")
+
+
+def test_a_topic_that_no_broker_has_is_an_error_and_no_share_without_rows(
+    client: KazooClient, options: dict[str, str]
+) -> None:
+    told = r"^group 'g': no broker has registered topic 'none' in ZooKeeper within 0\.5 s \(patience\): check"
+    with (
+        pytest.raises(UnknownTopicError, match=told),
+        GroupRead({**options, "subscribe": f"{TOPIC},none", "patience": "500ms"}),
+    ):
+        pass
+    assert client.get_children("/consumers/g/ids") == []
 
 
 def test_a_session_that_is_lost_while_the_share_is_read_is_an_error(

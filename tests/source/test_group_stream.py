@@ -9,6 +9,7 @@ import contextlib
 import json
 import logging
 import shutil
+import threading
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -187,6 +188,24 @@ def test_the_trigger_available_now_reads_what_the_group_has_not_read(
     assert not any(group.available_now(checkpoint))
     produce(cluster, TOPIC, encode_message_set([b"later"]), partition=2, broker=1)
     assert sum(len(rows) for rows in group.available_now(checkpoint)) == 1
+
+
+def test_the_trigger_available_now_waits_for_brokers_that_register_late(group_of_own_logs: Group) -> None:
+    client, root = group_of_own_logs.client, f"/brokers/topics/{TOPIC}"
+    # As after sessions that expired: the brokers serve, and nobody can know that they have the topic.
+    registered = {f"{root}/{name}": client.get(f"{root}/{name}")[0] for name in client.get_children(root)}
+    for path in registered:
+        client.delete(path)
+
+    def register() -> None:
+        for path, data in registered.items():
+            client.create(path, data)
+
+    late = threading.Timer(1.0, register)
+    late.start()
+    assert [len(rows) for rows in group_of_own_logs.available_now(Checkpoint())] == [0, COUNT]
+    late.join()
+    assert len(registered) == 2
 
 
 def test_two_queries_read_each_row_once_between_them(group: Group) -> None:

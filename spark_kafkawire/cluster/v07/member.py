@@ -96,6 +96,12 @@ class Member:
         with self._lock:
             return dict(self._owned.others)
 
+    @property
+    def unregistered(self) -> list[str]:
+        """Its topics of which no broker had a partition at the last look."""
+        with self._lock:
+            return list(self._owned.unregistered)
+
     def commit(self, offsets: Mapping[TopicPartition, tuple[int, Claim]]) -> list[TopicPartition]:
         """Let the group stand at these offsets of logs as they were claimed.
 

@@ -38,7 +38,8 @@ JVM_PATIENCE_S: Final = 8.0
 
 class Ownership:
     """Of one consumer. ``claims`` is what it owns, ``others`` what it shall own and another thread has yet.
-    What is ``held`` is given up by nobody but a lost session."""
+    What is ``held`` is given up by nobody but a lost session. ``unregistered`` are its topics of which no
+    broker had a partition at the last look."""
 
     def __init__(self, group: str, consumer: str, topics: Sequence[str], thread_count: int) -> None:
         self._root = f"{CONSUMERS}/{group}"
@@ -49,6 +50,7 @@ class Ownership:
         self._wanted_s: float | None = None
         self.claims: dict[TopicPartition, Claim] = {}
         self.others: dict[TopicPartition, str] = {}
+        self.unregistered: list[str] = []
         self.held: frozenset[TopicPartition] = frozenset()
 
     @property
@@ -90,7 +92,9 @@ class Ownership:
             if data is not None
         }
         there = set(topics)
-        return GroupView(counts, partition_counts(tree, [topic for topic in self._topics if topic in there]))
+        partitions = partition_counts(tree, [topic for topic in self._topics if topic in there])
+        self.unregistered = [topic for topic in self._topics if not partitions.get(topic)]
+        return GroupView(counts, partitions)
 
     def _give_up(self, tree: Tree, logs: Sequence[TopicPartition]) -> None:
         """Let others have logs, but for those that are held."""

@@ -9,11 +9,9 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 import pytest
-from pyspark.sql.types import BinaryType, StructField, StructType
 
 from spark_kafkawire.clients.writing.modern.producer import Producer
 from spark_kafkawire.model import TopicPartition
-from spark_kafkawire.source.writer import create_writer
 from tests.support import librdkafka
 from tests.support import mock_cluster as mock
 from tests.support.foreign import values
@@ -48,6 +46,10 @@ class Setting:
 
     def write(self, rows: list[bytes], **raw: object) -> dict[int, int]:
         """Rows of each partition after one task has written them."""
+        from pyspark.sql.types import BinaryType, StructField, StructType
+
+        from spark_kafkawire.source.writer import create_writer
+
         options = options_of(self.cluster.bootstrap_servers, topic=self.topic, batchBytes="16KiB", **raw)
         writer = create_writer(options, StructType([StructField("value", BinaryType())]), overwrite=False)
         batch = pa.record_batch({"value": pa.array(rows)})
@@ -79,6 +81,7 @@ def setting(brokers: MockCluster) -> Setting:
     return Setting(brokers, topic)
 
 
+@pytest.mark.jvm
 def test_a_slow_broker_gets_fewer_rows_and_each_row_is_there_once_in_order(setting: Setting) -> None:
     setting.cluster.set_broker_rtt(2, VERY_SLOW_MS)
     rows = [value.ljust(100, b".") for value in numbered(30_000)]
@@ -93,6 +96,7 @@ def test_a_slow_broker_gets_fewer_rows_and_each_row_is_there_once_in_order(setti
         assert order == sorted(order)
 
 
+@pytest.mark.jvm
 @pytest.mark.parametrize(
     "raw", [{ADAPTIVE: "false"}, {"partitionerSeed": "1"}, {"partitioner": "roundrobin"}]
 )

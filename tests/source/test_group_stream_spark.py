@@ -21,13 +21,16 @@ from tests.support.sparks import READ_LIMITS
 TOPIC: Final = "debian-plain"
 LOGS: Final = [log for log in read_json("corpus/manifest.json") if log["topic"] == TOPIC]
 COUNT: Final = sum(log["messages"] for log in LOGS)
+#: Of this test alone: what the group has read stays in the brokers' ZooKeeper, which other tests share.
+GROUP: Final = "two-queries"
+IDS: Final = f"/consumers/{GROUP}/ids"
 ENDS: Final = {
     f"{log['broker']}-{log['partition']}": sum(each["size"] for each in log["segments"]) for log in LOGS
 }
 
 
 def data(client: KazooClient, kind: str) -> dict[str, str]:
-    root = f"/consumers/g/{kind}/{TOPIC}"
+    root = f"/consumers/{GROUP}/{kind}/{TOPIC}"
     try:
         return {name: client.get(f"{root}/{name}")[0].decode() for name in client.get_children(root)}
     except NoNodeError:
@@ -35,13 +38,13 @@ def data(client: KazooClient, kind: str) -> dict[str, str]:
 
 
 def ids(client: KazooClient) -> list[str]:
-    found: list[str] = client.get_children("/consumers/g/ids") if client.exists("/consumers/g/ids") else []
+    found: list[str] = client.get_children(IDS) if client.exists(IDS) else []
     return found
 
 
 def sessions(client: KazooClient) -> set[int]:
     """The sessions of the members that are there."""
-    return {client.get(f"/consumers/g/ids/{name}")[1].ephemeralOwner for name in ids(client)}
+    return {client.get(f"{IDS}/{name}")[1].ephemeralOwner for name in ids(client)}
 
 
 @READ_LIMITS
@@ -55,7 +58,7 @@ def test_two_queries_share_a_topic_and_leave_when_they_end(
             .option("zookeeper.connect", corpus.zookeeper_connect)
             .option("subscribe", TOPIC)
             .option("groupMembership", "join")
-            .option("kafka.group.id", "g")
+            .option("kafka.group.id", GROUP)
             .option("startingOffsets", "earliest")
             .option("maxBytesPerTrigger", "1")
             .load()

@@ -286,6 +286,8 @@ class CompleteBroker(LogBroker):
     def _create(self, request: create_topics.CreateTopicsRequest) -> create_topics.CreateTopicsReply:
         there = set(self.created)
         self.created |= {topic.name: topic.num_partitions for topic in request.topics}
+        made = {topic.name: [SequencedLog() for _ in range(topic.num_partitions)] for topic in request.topics}
+        self.logs = {**self.logs, **made}
         return create_topics.CreateTopicsReply(
             topics=tuple(
                 create_topics.CreatedTopic(

@@ -33,7 +33,8 @@ def create_topics(
     net: NetOptions,
     replication_factor: int = BROKER_DEFAULT,
 ) -> None:
-    """Create topics with so many partitions each, and leave alone those that are there.
+    """Create topics with so many partitions each, and leave alone those that are there; all of them are
+    known to ``metadata`` then.
 
     ``BROKER_DEFAULT`` leaves the number of replicas to the brokers. Who the controller is, is asked
     again while it moves. Raises ``OptionError`` (fatal) where a broker before 2.4 wants the number
@@ -60,6 +61,7 @@ def create_topics(
 
     if left:
         attempts.run(attempt)
+        metadata.refresh(partition_counts, are_created=True)
 
 
 def _ask(controller: Broker, request: CreateTopicsRequest, net: NetOptions) -> CreateTopicsReply:

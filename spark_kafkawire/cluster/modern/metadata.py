@@ -128,10 +128,13 @@ class Metadata:
                     found[log] = Leader(broker, epoch, topic.id)
         return found
 
-    def refresh(self, topics: Iterable[str]) -> None:
-        """Ask for topics now. Raises ``UnknownTopicError`` (fatal)."""
+    def refresh(self, topics: Iterable[str], *, are_created: bool = False) -> None:
+        """Ask for topics now; those that ``are_created`` just now, until the broker has heard of them.
+
+        Raises ``UnknownTopicError`` (fatal).
+        """
         names = sorted(set(topics))
-        self._retried(lambda: self._ask_topics(names))
+        retried(lambda: self._ask_topics(names), self._net, is_created=are_created)
 
     def forget(self, topic: str) -> None:
         """Ask for the topic when it is next needed: what is known of it is stale."""

@@ -17,16 +17,19 @@ T = TypeVar("T")
 _ELECTION_CODES: Final = frozenset((ErrorCode.LEADER_NOT_AVAILABLE, ErrorCode.LISTENER_NOT_FOUND))
 
 
-def retried(attempt: Callable[[], T], net: NetOptions, within: Deadline | None = None) -> T:
+def retried(
+    attempt: Callable[[], T], net: NetOptions, within: Deadline | None = None, *, is_created: bool = False
+) -> T:
     """What an attempt finds, made again where it fails: for an election as long as one request may take at
-    least, for a topic that no broker knows as often as the retries say, for all else with patience.
+    least, for a topic that no broker knows as often as the retries say (as for an election where it
+    ``is_created``: brokers hear of it a moment later), for all else with patience.
 
     Raises the last error; ``UnknownTopicError`` (fatal) where no broker knows the topic.
     """
     others = Attempts(net.retry)
-    # An election takes seconds; a topic that was just created is there in a moment.
+    # An election takes seconds; a topic that somebody just created is there in a moment.
     elections = Attempts(net.retry, patience_s=net.request_timeout_s)
-    unknown_topics = Attempts(net.retry.impatient)
+    unknown_topics = elections if is_created else Attempts(net.retry.impatient)
     while True:
         try:
             outcome = attempt()

@@ -30,6 +30,12 @@ def test_topics_are_created_with_their_partitions(noida: NoidaBroker) -> None:
     assert librdkafka.offsets(noida.bootstrap_servers, "made-3", 2) == (0, 1)
 
 
+def test_created_topics_are_known_to_who_created_them(noida: NoidaBroker) -> None:
+    metadata = metadata_of(noida)
+    create_topics(metadata, {"made-and-known": 1}, NET)
+    assert metadata.known_leaders([TopicPartition("made-and-known", 0)])
+
+
 def test_a_topic_that_is_there_is_left_alone(noida: NoidaBroker) -> None:
     topic = noida.create_topic(partitions=2)
     create_topics(metadata_of(noida), {topic: 5, "made-beside": 1}, NET)

@@ -117,6 +117,13 @@ def test_a_topic_that_is_being_made_is_waited_for(
     assert metadata_of(mock_cluster.bootstrap_servers, pool).partitions_of("t") == (LOG,)
 
 
+def test_a_created_topic_that_no_broker_hears_of_is_an_error(mock_cluster: MockCluster, pool: Pool) -> None:
+    net = net_modern(timeout_s=0.5, backoff_s=0.001)
+    mock_cluster.set_topic_error("t", 3)
+    with pytest.raises(UnknownTopicError, match=r"gave up after \d+ attempts in 0\.[5-9] s"):
+        metadata_of(mock_cluster.bootstrap_servers, pool, net).refresh(["t"], are_created=True)
+
+
 @pytest.mark.parametrize(
     ("topic_error", "message"),
     [(29, "the user may not do this to the topic"), (17, "the broker refuses the topic name")],
@@ -286,6 +293,20 @@ def test_a_partition_that_is_not_told_is_waited_for_and_then_an_error(
             match=rf"gave up after .* topic t on .*, which tells of {len(known)} of its partitions: ",
         ):
             hasty.partitions_of("t")
+
+
+def test_a_topic_that_was_just_created_is_waited_for_longer_than_the_retries(
+    pool: Pool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with LogServer({"t": [MemoryLog()]}) as server:
+        unknown, whole = server.broker._topic("nope"), server.broker._topic("t")
+        metadata = metadata_of(server.bootstrap_servers, pool)
+        answering_topics(monkeypatch, server, *[replace(unknown, name="t")] * 7, whole)
+        with pytest.raises(UnknownTopicError, match=r"gave up after 4 attempts"):
+            metadata.refresh(["t"])
+        answering_topics(monkeypatch, server, *[replace(unknown, name="t")] * 7, whole)
+        metadata.refresh(["t"], are_created=True)
+        assert metadata.known_leaders([LOG])
 
 
 def test_a_topic_that_is_told_in_part_is_asked_for_again(pool: Pool, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -25,8 +25,9 @@ from tests.records.worst_inputs import calibrated_s, kafka_07, memory_bytes_max,
 from tests.support.lengths import lengths
 from tests.support.telling import telling
 
-#: Processor seconds for an input, where ``calibrated_s`` takes so many.
-CPU_S_MAX = 2.0
+#: Processor seconds for an input, where ``calibrated_s`` takes so many: twice what the worst one takes alone
+#: on a machine, since neighbours on the same core and in its caches slow it more than that piece of work.
+CPU_S_MAX = 3.0
 CALIBRATED_S = 0.02
 #: ``maxDecompressedBytes`` in MiB, and how much more time there is. Interpreted kernels take ten to thirty
 #: times as long for a message.

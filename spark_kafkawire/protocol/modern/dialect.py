@@ -16,6 +16,9 @@ class _Declared:
     """The APIs of ``API_HOMES``. That of a request is found in the module that declares both, which is
     imported where there is a request; to go through them imports all."""
 
+    def __init__(self) -> None:
+        self._found: dict[type[Any], Api] = {}
+
     def __iter__(self) -> Iterator[Api]:
         package = sys.modules[__package__]
         return (getattr(package, name) for name in API_HOMES)
@@ -24,8 +27,12 @@ class _Declared:
         return len(API_HOMES)
 
     def of(self, request: type[Any]) -> Api:
-        declared = vars(sys.modules[request.__module__]).values()
-        return next(api for api in declared if isinstance(api, Api) and api.request is request)
+        if request not in self._found:
+            declared = vars(sys.modules[request.__module__]).values()
+            self._found[request] = next(
+                api for api in declared if isinstance(api, Api) and api.request is request
+            )
+        return self._found[request]
 
 
 DIALECT: Final = Dialect(

@@ -64,7 +64,7 @@ class Channel:
         Raises ``TransportError`` (retriable) or ``ProtocolError`` (fatal).
         """
         while True:
-            size = self._transport.receive_into(self._connection.wanted(), deadline)
+            size = self._transport.receive_into(self._connection.wanted(), deadline, is_due=True)
             if size == 0:
                 raise self._connection.closed()
             reply = self._connection.received(size)

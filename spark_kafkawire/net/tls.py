@@ -92,6 +92,8 @@ class TlsTransport(Transport):
     """One TLS connection."""
 
     _sock: ssl.SSLSocket
+    # OpenSSL keeps a part of what has come, so the system cannot tell how much of it is there.
+    _has_marks = False
 
     @classmethod
     def over(cls, plain: Transport, tls: Tls, host: str, deadline: Deadline) -> TlsTransport:

@@ -129,9 +129,9 @@ OPTIONS: Final = (
     read(
         "fetchBytes",
         "4MiB",
-        "size of one fetch, which must arrive within `requestTimeout`; `8MiB` by default from 0.8 on",
+        "size of one fetch, which must arrive within `requestTimeout`; `12MiB` by default from 0.8 on",
     ),
-    read("kafka.max.partition.fetch.bytes", "8MiB", "Kafka's name of `fetchBytes`", Generation.MODERN),
+    read("kafka.max.partition.fetch.bytes", "12MiB", "Kafka's name of `fetchBytes`", Generation.MODERN),
     read("kafka.fetch.max.wait.ms", "500", "how long a broker waits for a record", Generation.MODERN),
     read("fetchesInFlight", "4", "fetches outstanding on one connection", Generation.V07),
     read("maxMessageBytes", "64MiB", "a larger message is an error"),

@@ -256,6 +256,25 @@ def test_a_host_that_no_certificate_can_name_is_an_error(host: str, certificates
         TlsTransport.over(Transport(ours), trusting(certificates), host, Deadline.after(1))
 
 
+def test_a_large_answer_is_taken_as_it_comes(certificates: Certificates) -> None:
+    # OpenSSL has a part of a record, so the system would wait for more bytes than are left.
+    whole = bytes(range(256)) * 2048
+
+    def answer(connection: socket.socket) -> None:
+        read_frame(connection)
+        connection.sendall(whole)
+
+    with Peer(serving(server_of(certificates.server), answer)) as peer:
+        transport, deadline = transport_to(peer, trusting(certificates)), Deadline.after(20)
+        transport.send([bytes(4)], deadline)
+        data, filled = bytearray(len(whole)), 0
+        while filled < len(whole):
+            filled += transport.receive_into(memoryview(data)[filled:], deadline, is_due=True)
+            assert transport._sock.getsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT) == 1
+        transport.close()
+    assert data == whole
+
+
 def test_large_and_many_small_buffers_arrive_in_order(certificates: Certificates) -> None:
     sizes = [4, 1, 0, 30_000, *[7] * 5000, RECORD_BYTES_MAX, RECORD_BYTES_MAX + 1, 1 << 20, 3]
     parts = [bytes([index % 251]) * size for index, size in enumerate(sizes)]

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import errno
+import os
+import random
 import socket
 import threading
 import time
@@ -12,8 +15,8 @@ import pytest
 
 from spark_kafkawire.errors import ConnectFailed, ConnectionLost, RequestTimedOut
 from spark_kafkawire.model import Broker
-from spark_kafkawire.net.transport import Deadline, Transport
-from tests.support.polling import GRACE_S
+from spark_kafkawire.net.transport import _MARKED_BUFFER_BYTES_MIN, Deadline, Transport
+from tests.support.polling import GRACE_S, poll
 
 from .peers import Peer, closed_port, read_frame, stalling, unreachable
 
@@ -170,6 +173,151 @@ def test_a_close_with_unread_bytes_counts_as_a_close(pair: tuple[Transport, sock
     transport.send([b"unread"], Deadline.after(5))
     theirs.close()
     assert transport.receive_into(memoryview(bytearray(1)), Deadline.after(5)) == 0
+
+
+@pytest.fixture
+def new_tcp() -> Iterator[tuple[socket.socket, socket.socket]]:
+    """Both ends of a connection; a socket pair knows no low-water mark."""
+    with (
+        socket.create_server(("127.0.0.1", 0)) as server,
+        socket.create_connection(server.getsockname()) as ours,
+        server.accept()[0] as theirs,
+    ):
+        yield ours, theirs
+
+
+@pytest.fixture
+def tcp(new_tcp: tuple[socket.socket, socket.socket]) -> tuple[socket.socket, socket.socket]:
+    """The same, over which so much has come that the system has given it a large receive buffer."""
+    ours, theirs = new_tcp
+    data = bytes(4 << 20)
+
+    def has_grown() -> bool:
+        sender = sent_in_pieces(theirs, data, len(data), pause_s=0)
+        received_all(Transport(ours), len(data), Deadline.after(60))
+        sender.join()
+        return receive_buffer(ours) >= _MARKED_BUFFER_BYTES_MIN
+
+    poll(has_grown, "a receive buffer of 1 MiB")
+    return new_tcp
+
+
+def receive_buffer(sock: socket.socket) -> int:
+    return sock.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF)
+
+
+def low_water_mark(sock: socket.socket) -> int:
+    return sock.getsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT)
+
+
+def sent_in_pieces(peer: socket.socket, data: bytes, piece: int, pause_s: float) -> threading.Thread:
+    """A thread that sends so, and is joined by who wants to know that it did."""
+
+    def send() -> None:
+        for pos in range(0, len(data), piece):
+            peer.sendall(data[pos : pos + piece])
+            time.sleep(pause_s)
+
+    thread = threading.Thread(target=send, daemon=True)
+    thread.start()
+    return thread
+
+
+def received_all(transport: Transport, size: int, deadline: Deadline) -> tuple[bytes, list[int]]:
+    """So many bytes that are due, and how many came at a time."""
+    data, came = bytearray(size), list[int]()
+    while sum(came) < size:
+        came.append(transport.receive_into(memoryview(data)[sum(came) :], deadline, is_due=True))
+        assert came[-1], "the peer closed"
+    return bytes(data), came
+
+
+def test_many_bytes_that_are_due_come_many_at_a_time(
+    tcp: tuple[socket.socket, socket.socket], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("spark_kafkawire.net.transport._MARK_WAIT_S", 10)  # whatever else the machine does
+    ours, theirs = tcp
+    transport, data = Transport(ours), random.Random(1).randbytes((1 << 20) + 1)
+    sender = sent_in_pieces(theirs, data, 16 << 10, pause_s=0.0005)
+    received, came = received_all(transport, len(data), Deadline.after(60))
+    sender.join()
+    assert received == data
+    assert len(came) <= 6
+    assert transport._has_marks, "no more was waited for than was due"
+    assert low_water_mark(ours) == 1, "one byte more must wake who looks for it"
+    theirs.sendall(b"x")
+    poll(lambda: not transport.is_quiet(), "a byte that nobody asked for")
+
+
+def test_the_window_of_a_connection_with_a_small_buffer_is_left_to_the_system(
+    new_tcp: tuple[socket.socket, socket.socket],
+) -> None:
+    ours, theirs = new_tcp
+    ours.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 64 << 10)
+    theirs.sendall(b"x" * 1000)
+    transport = Transport(ours)
+    assert transport.receive_into(memoryview(bytearray(1 << 20)), Deadline.after(60), is_due=True) == 1000
+    assert low_water_mark(ours) == 1
+    assert transport._has_marks, "nothing was waited for"
+
+
+def test_a_peer_that_sends_little_at_a_time_is_read_without_a_wait_for_much(
+    tcp: tuple[socket.socket, socket.socket],
+) -> None:
+    ours, theirs = tcp
+    transport, size = Transport(ours), 1 << 20
+    theirs.sendall(b"x" * 1000)
+    view = memoryview(bytearray(size))
+    assert transport.receive_into(view, Deadline.after(60), is_due=True) == 1000
+    assert low_water_mark(ours) == 1
+    assert not transport._has_marks, "it is waited for once, not for each piece"
+    theirs.sendall(b"x")
+    assert transport.receive_into(view, Deadline.after(60), is_due=True) == 1
+
+
+def test_what_came_before_a_peer_closed_is_taken_although_more_was_due(
+    tcp: tuple[socket.socket, socket.socket],
+) -> None:
+    ours, theirs = tcp
+    transport, view = Transport(ours), memoryview(bytearray(1 << 20))
+    theirs.sendall(b"x" * 1000)
+    theirs.shutdown(socket.SHUT_WR)
+    assert transport.receive_into(view, Deadline.after(60), is_due=True) == 1000
+    assert transport.receive_into(view, Deadline.after(60), is_due=True) == 0
+
+
+def test_a_peer_that_sends_nothing_of_what_is_due_ends_a_receive_at_its_deadline(
+    tcp: tuple[socket.socket, socket.socket],
+) -> None:
+    transport, began_s = Transport(tcp[0]), time.monotonic()
+    with pytest.raises(RequestTimedOut, match=r"no answer within 0\.2 s \(requestTimeout\)"):
+        transport.receive_into(memoryview(bytearray(1 << 20)), Deadline.after(SOON_S), is_due=True)
+    assert SOON_S <= time.monotonic() - began_s < SOON_S + GRACE_S
+
+
+def test_less_than_all_that_there_is_room_for_is_not_waited_for_unless_it_is_due(
+    tcp: tuple[socket.socket, socket.socket],
+) -> None:
+    ours, theirs = tcp
+    theirs.sendall(b"x")
+    assert Transport(ours).receive_into(memoryview(bytearray(1 << 20)), Deadline.after(60)) == 1
+    assert low_water_mark(ours) == 1
+
+
+class WithoutMarks(socket.socket):
+    """A socket of a system that knows no low-water mark."""
+
+    def setsockopt(self, *_arguments: Any) -> None:
+        raise OSError(errno.ENOPROTOOPT, "Protocol not available")
+
+
+def test_a_system_without_low_water_marks_is_read_from_all_the_same(
+    tcp: tuple[socket.socket, socket.socket],
+) -> None:
+    ours, theirs = tcp
+    with WithoutMarks(fileno=os.dup(ours.fileno())) as sock:
+        sent_in_pieces(theirs, bytes(range(256)) * 1024, 10_000, pause_s=0)
+        assert received_all(Transport(sock), 256 << 10, Deadline.after(60))[0] == bytes(range(256)) * 1024
 
 
 def test_closing_twice_is_allowed(pair: tuple[Transport, socket.socket]) -> None:

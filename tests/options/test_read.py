@@ -44,7 +44,7 @@ def field_of(options: ReadOptions, name: str) -> Any:
         ({"kafka__fetch__max__wait__ms": "20"}, "fetch.wait_ms", 20),
         # A broker that waited for longer than the client would be taken for a silent one.
         ({"requestTimeout": "200ms"}, "fetch.wait_ms", 100),
-        ({}, "fetch.fetch_bytes", 8 << 20),
+        ({}, "fetch.fetch_bytes", 12 << 20),
         ({"kafka__max__partition__fetch__bytes": "1048576"}, "fetch.fetch_bytes", 1 << 20),
         ({"fetchBytes": "1m"}, "fetch.fetch_bytes", 1 << 20),
         ({"kafka__max__partition__fetch__bytes": "0"}, "fetch.fetch_bytes", 1 << 10),

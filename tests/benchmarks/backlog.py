@@ -9,7 +9,7 @@ from typing import Final
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from spark_kafkawire.options import FetchOptions
+from spark_kafkawire.options import ReadOptions
 from tests.support import librdkafka
 
 from .writing import PARTITIONS, rows_to_write
@@ -68,7 +68,8 @@ def ready_made(
 ) -> Side:
     """So many rows of each partition in each micro-batch, without any reading. Its Arrow batches are as large
     as full ones of ``kafkawire``."""
-    full_batch_rows = FetchOptions().fetch_bytes // (value_size + _RECORD_HEADER_SIZE)
+    options = ReadOptions.parse({"kafka.bootstrap.servers": "localhost:9092", "subscribe": "topic"})
+    full_batch_rows = options.fetch.fetch_bytes // (value_size + _RECORD_HEADER_SIZE)
     numbers = {
         "valueSize": value_size,
         "batchRows": min(full_batch_rows, partition_rows),

@@ -32,6 +32,7 @@ from tests.jobs.migration.dying import (
 from tests.jobs.migration.migrating import Killed, clusters_of, killed_after, run
 from tests.support import librdkafka
 from tests.support.corpus import GZIP_TOPIC, recorded
+from tests.support.freezing import freeze
 from tests.support.golden import values_sha256
 from tests.support.polling import poll
 
@@ -198,7 +199,7 @@ def test_a_run_in_transactions_that_wakes_up_after_another_took_its_place_adds_n
     frozen = migrations.start(name, here)
     poll(partial(saved, here), "the first run to begin")
     time.sleep(0.1)
-    frozen.signal(signal.SIGSTOP)
+    freeze(frozen.pid)
     shutil.copytree(here, there)
     assert migrations.ended(migrations.start(name, there)) == 0
     found = counted_logs(kafka, name)

@@ -25,6 +25,7 @@ from spark_kafkawire.model import Broker, ClusterView, TopicPartition
 from spark_kafkawire.options import Discovery
 from tests.net.peers import Peer, Script, answering, closed_port, unreachable
 from tests.support import golden
+from tests.support.freezing import freeze
 from tests.support.polling import GRACE_S, poll
 from tests.support.tree_writer import TreeWriter
 
@@ -436,7 +437,7 @@ def test_a_zookeeper_lost_while_it_is_read_is_told_at_the_deadline(end: str, ser
         if end == "killed":
             served.kill()
         else:
-            os.kill(served.pid, signal.SIGSTOP)
+            freeze(served.pid)
 
     _, read = reading_after(disturb)
     began_s = time.monotonic()

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from spark_kafkawire.broker import EmbeddedCluster
 from tests.support.corpus import GZIP_TOPIC, recorded
+from tests.support.freezing import freeze
 from tests.support.lengths import lengths
 from tests.support.noida import NoidaBroker
 from tests.support.polling import poll
@@ -56,7 +57,7 @@ def test_a_run_that_wakes_up_after_another_took_its_place_adds_nothing(
     frozen = drivers.start("migrate", driver_arguments(corpus, noida, here, names))
     poll(lambda: any(here.glob("migration-*.json")), "the first run to begin")
     time.sleep(0.1)
-    frozen.signal(signal.SIGSTOP)
+    freeze(frozen.pid)
     shutil.copytree(here, there)
 
     drivers.summary(drivers.start("migrate", driver_arguments(corpus, noida, there, names)))

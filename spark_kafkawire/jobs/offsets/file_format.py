@@ -34,6 +34,8 @@ _NODE: Final = re.compile(
     r"/consumers/([^/]+)/offsets/([^/]+)/(0|[1-9][0-9]{0,8})-(0|[1-9][0-9]{0,8}):([0-9]{1,19})"
 )
 _NUMBER: Final = re.compile(r"0|[1-9][0-9]{0,18}")
+#: What no name in a line can hold: line breaks, and what ``csv`` of Python 3.10 cannot write.
+_UNWRITABLE: Final = frozenset("\n\r\0")
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,14 +95,13 @@ def exported(entries: Iterable[GroupOffset], generation: Generation) -> str:
     """The text of a file. Raises ``OptionError`` (fatal) for a name that no line can hold."""
     lines = []
     for entry in entries:
-        line = LINE_FORMATS[generation].write(entry)
-        if "\n" in line or "\r" in line:
+        if _UNWRITABLE.intersection(entry.group + entry.log.topic):
             raise OptionError(
                 f"argument --export: the group {quoted(entry.group)} or the topic "
-                f"{quoted(entry.log.topic)} holds a line "
-                "break, which no file of lines can tell from its own; leave that group out"
+                f"{quoted(entry.log.topic)} holds a line break or a NUL, which no line can hold; "
+                "leave that group out"
             )
-        lines.append(line)
+        lines.append(LINE_FORMATS[generation].write(entry))
     return "".join(f"{line}\n" for line in lines)
 
 

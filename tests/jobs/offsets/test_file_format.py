@@ -21,7 +21,7 @@ ENTRY_07 = GroupOffset("group1", TopicPartition("topic1", 0, 3), 285_038_193)
 LINE_MODERN = "group1,topic1,0,285038193\n"
 ENTRY_MODERN = GroupOffset("group1", TopicPartition("topic1", 0), 285_038_193)
 
-NAMES = st.text(st.characters(exclude_characters="/\r\n", exclude_categories=["Cs"]), min_size=1)
+NAMES = st.text(st.characters(exclude_characters="/\r\n\0", exclude_categories=["Cs"]), min_size=1)
 NUMBERS = st.integers(0, 999_999_999)
 OFFSETS = st.integers(0, 2**63 - 1)
 
@@ -64,9 +64,9 @@ def test_any_text_is_offsets_or_an_option_error(text: str) -> None:
 
 
 @pytest.mark.parametrize("generation", list(Generation))
-@pytest.mark.parametrize(("group", "topic"), [("a\nb", "t"), ("g", "t\r")])
+@pytest.mark.parametrize(("group", "topic"), [("a\nb", "t"), ("g", "t\r"), ("\0", "t"), ("g", "\0t")])
 def test_a_name_that_no_line_can_hold_is_not_exported(generation: Generation, group: str, topic: str) -> None:
-    with pytest.raises(OptionError, match="holds a line break"):
+    with pytest.raises(OptionError, match="holds a line break or a NUL"):
         exported([GroupOffset(group, TopicPartition(topic, 0, 0), 1)], generation)
 
 

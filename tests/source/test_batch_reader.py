@@ -44,10 +44,15 @@ def produce(
         client.request(OffsetsRequest(topic, partition, -1, 1))
 
 
-def wait_registered(cluster: EmbeddedCluster, topic: str) -> None:
-    """A broker registers a new topic some milliseconds after its first message."""
+def wait_registered(cluster: EmbeddedCluster, topic: str, brokers: int = 1) -> None:
+    """So many brokers have it: each registers a new topic some milliseconds after its first message."""
     discovery = Discovery(zookeeper_connect=cluster.zookeeper_connect)
-    poll(lambda: topic in view(discovery, net_07()).topics, f"{topic} is registered")
+
+    def is_registered() -> bool:
+        holders = {log.broker for log in view(discovery, net_07()).logs if log.topic == topic}
+        return len(holders) == brokers
+
+    poll(is_registered, f"{topic} is registered by {brokers}")
 
 
 @pytest.fixture(scope="module")

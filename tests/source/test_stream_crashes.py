@@ -172,6 +172,7 @@ def test_logs_of_07_that_come_between_a_crash_and_the_first_commit_are_read_from
             Query(checkpoint, **options).batch("written")
         assert json.loads(checkpoint.offsets[0]).keys() == {"t"}
         produce(cluster, "t", encode_message_set([b"1"]), broker=1)
+        wait_registered(cluster, "t", brokers=2)
         assert Query(checkpoint, **options).all_values() == [b"0", b"1"]
 
 

@@ -64,7 +64,7 @@ def of_v07(cluster: EmbeddedCluster) -> Stream:
         for number in range(4):
             part = encode_message_set(values[number::4], "gzip" if number % 3 else "none")
             produce(cluster, "killed", part, number % 2, number // 2)
-        wait_registered(cluster, "killed")
+        wait_registered(cluster, "killed", brokers=2)
 
     read = {"zookeeper.connect": cluster.zookeeper_connect, "subscribe": "killed"}
     return Stream({**read, "startingOffsets": "earliest", "maxBytesPerTrigger": "1k"}, {}, send)

@@ -40,6 +40,8 @@ LISTENERS: Final = {
     "SASL_SSL": "SASL_SSL",
 }
 _CONTROLLER: Final = "CONTROLLER"
+#: The protocol of consumer groups that brokers coordinate themselves (KIP-848).
+NEW_PROTOCOL_SINCE: Final = "4"
 _CLUSTER_ID: Final = "MkU3OEVBNTcwNTJENDM2Qg"
 _JAVA_OPTIONS: Final = (
     "-Xmx320m",

@@ -14,17 +14,14 @@ from pyspark.sql import SparkSession
 from spark_kafkawire.jobs.offsets.survey import Surveyed
 from spark_kafkawire.net.pool import POOL
 from spark_kafkawire.streaming import GroupOffsets
-from tests.source.test_group_offsets import Run, source
-from tests.source.test_group_offsets_spark import writer
-from tests.source.test_streaming_spark import run
 from tests.support import librdkafka
 from tests.support.foreign import CLIENT_TIMEOUT_S, Record
 from tests.support.polling import DEADLINE_S
-from tests.support.spark_streams import PATIENCE_S
+from tests.support.query_events import Run, source
+from tests.support.spark_streams import PATIENCE_S, into_noop, run
 
-from .apache_kafka import ApacheKafka
+from .apache_kafka import NEW_PROTOCOL_SINCE, ApacheKafka
 from .conftest import newest
-from .test_offsets_job import NEW_PROTOCOL_SINCE
 
 
 @pytest.fixture(autouse=True)
@@ -64,7 +61,7 @@ def test_lag_tools_see_a_query_of_spark(
     group = GroupOffsets(given)
     spark.streams.addListener(group)
     try:
-        query = run(writer(spark, given, tmp_path).trigger(availableNow=True))
+        query = run(into_noop(spark, given, tmp_path).trigger(availableNow=True))
         assert group.awaitCommits(query, PATIENCE_S)
     finally:
         spark.streams.removeListener(group)

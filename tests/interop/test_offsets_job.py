@@ -14,11 +14,9 @@ from spark_kafkawire.net.pool import POOL
 from tests.support import librdkafka
 from tests.support.foreign import Record
 
-from .apache_kafka import ApacheKafka
+from .apache_kafka import NEW_PROTOCOL_SINCE, ApacheKafka
 
 TIMES_MS = (1_700_000_005_000, 1_700_000_009_000, 1_700_000_001_000)
-#: The protocol of consumer groups that brokers coordinate themselves (KIP-848).
-NEW_PROTOCOL_SINCE = "4"
 
 
 @pytest.fixture(autouse=True)

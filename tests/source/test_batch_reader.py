@@ -11,15 +11,9 @@ from pyspark.errors import AnalysisException, PythonException
 from pyspark.sql import DataFrame, Row, SparkSession
 
 from spark_kafkawire.broker import EmbeddedCluster
-from spark_kafkawire.cluster.v07.view import view
-from spark_kafkawire.model import Broker
-from spark_kafkawire.net.client import Client
-from spark_kafkawire.options import Discovery
-from spark_kafkawire.protocol.v07 import OffsetsRequest, ProduceRequest
 from spark_kafkawire.records.message_set.public import encode_message_set
 from spark_kafkawire.source.schema import V07_SCHEMA
-from tests.support.polling import poll
-from tests.support.settings import net_07, settings_07
+from tests.support.embedded import produce, wait_registered
 from tests.support.sparks import PLANS_ONCE
 
 from .task_errors import message_of
@@ -32,27 +26,6 @@ def load(
     if schema is not None:
         reader = reader.schema(schema)
     return reader.options(**options).load()
-
-
-def produce(
-    cluster: EmbeddedCluster, topic: str, message_set: bytes, partition: int = 0, broker: int = 0
-) -> None:
-    """Append to a log, and wait until the broker has processed it."""
-    address = Broker(broker, "127.0.0.1", cluster.brokers[broker].port)
-    with Client.connect(address, settings_07(10.0)) as client:
-        client.send(ProduceRequest(topic, partition, message_set))
-        client.request(OffsetsRequest(topic, partition, -1, 1))
-
-
-def wait_registered(cluster: EmbeddedCluster, topic: str, brokers: int = 1) -> None:
-    """So many brokers have it: each registers a new topic some milliseconds after its first message."""
-    discovery = Discovery(zookeeper_connect=cluster.zookeeper_connect)
-
-    def is_registered() -> bool:
-        holders = {log.broker for log in view(discovery, net_07()).logs if log.topic == topic}
-        return len(holders) == brokers
-
-    poll(is_registered, f"{topic} is registered by {brokers}")
 
 
 @pytest.fixture(scope="module")

@@ -15,9 +15,8 @@ from spark_kafkawire.cluster.modern.transactions import Transactions
 from spark_kafkawire.options import WriteOptions
 from tests.support.exactly_once import committed
 from tests.support.noida import NoidaBroker
+from tests.support.spark_streams import lines, put, write
 from tests.support.sparks import STREAM_SINKS
-
-from .test_stream_writer_spark import lines, put, write
 
 PARTITIONS = 3
 

@@ -14,8 +14,7 @@ from tests.net.peers import closed_port
 from tests.support.exactly_once import OnceBatch, OnceWrite, committed, dying, losing
 from tests.support.noida import NoidaBroker
 from tests.support.sparks import STREAM_SINKS
-
-from .test_stream_writer import task, writer
+from tests.support.stream_writing import task, writer
 
 pytestmark = STREAM_SINKS
 

@@ -4,17 +4,9 @@ from __future__ import annotations
 
 import logging
 import re
-import uuid
 from typing import Any
 
 import pytest
-from pyspark.sql.streaming.listener import (
-    QueryIdleEvent,
-    QueryProgressEvent,
-    QueryTerminatedEvent,
-    SourceProgress,
-    StreamingQueryProgress,
-)
 
 from spark_kafkawire.errors import OptionError
 from spark_kafkawire.streaming import GroupOffsets, offsets_behind_latest
@@ -22,58 +14,8 @@ from tests.support import librdkafka
 from tests.support.foreign import Record
 from tests.support.noida import NoidaBroker
 from tests.support.polling import DEADLINE_S, poll
+from tests.support.query_events import Run, source
 from tests.support.streaming import Checkpoint, Query
-
-PYTHON_SOURCE = (
-    "org.apache.spark.sql.execution.datasources.v2.python.PythonMicroBatchStreamWithAdmissionControl@1"
-)
-NO_BATCH: dict[str, Any] = {"numInputRows": 0, "inputRowsPerSecond": 0.0, "processedRowsPerSecond": 0.0}
-
-
-class Run:
-    """A query of Spark's, as its events tell of it."""
-
-    def __init__(self, name: str | None = None, id_: uuid.UUID | None = None) -> None:
-        self.name, self.id, self.runId = name, id_ or uuid.uuid4(), uuid.uuid4()
-        self.lastProgress: StreamingQueryProgress | None = None
-
-    def progress(self, *sources: SourceProgress) -> QueryProgressEvent:
-        event = QueryProgressEvent.fromJson(
-            {
-                "progress": {
-                    "id": str(self.id),
-                    "runId": str(self.runId),
-                    "name": self.name,
-                    "timestamp": "2026-01-01T00:00:00.000Z",
-                    "batchId": 7,
-                    "batchDuration": 1,
-                    "stateOperators": [],
-                    "sources": [source.__dict__["_jdict"] for source in sources],
-                    "sink": {"description": "noop", "numOutputRows": -1},
-                    **NO_BATCH,
-                }
-            }
-        )
-        self.lastProgress = event.progress
-        return event
-
-    def idle(self) -> QueryIdleEvent:
-        return QueryIdleEvent(self.id, self.runId, "2026-01-01T00:00:00.000Z")
-
-    def terminated(self) -> QueryTerminatedEvent:
-        return QueryTerminatedEvent(self.id, self.runId, None, None)
-
-
-def source(end: Any, latest: Any = None, description: str = PYTHON_SOURCE) -> SourceProgress:
-    return SourceProgress.fromJson(
-        {
-            "description": description,
-            "startOffset": None,
-            "endOffset": end,
-            "latestOffset": latest,
-            **NO_BATCH,
-        }
-    )
 
 
 @pytest.fixture

@@ -7,23 +7,15 @@ from pathlib import Path
 import pytest
 from kazoo.client import KazooClient
 from pyspark.sql import SparkSession
-from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from spark_kafkawire.broker import EmbeddedCluster
 from spark_kafkawire.streaming import GroupOffsets, offsets_behind_latest
 from tests.support import librdkafka
+from tests.support.debian_plain import ENDS, TOPIC
 from tests.support.noida import NoidaBroker
 from tests.support.polling import poll
-from tests.support.spark_streams import PATIENCE_S
+from tests.support.spark_streams import PATIENCE_S, begun, into_noop, run, send
 from tests.support.sparks import AVAILABLE_NOW, READ_LIMITS
-
-from .test_stream_07 import ENDS, TOPIC
-from .test_streaming_spark import begun, run, send
-
-
-def writer(spark: SparkSession, options: dict[str, str], checkpoint: Path) -> DataStreamWriter:
-    rows = spark.readStream.format("kafkawire").options(**options).load()
-    return rows.writeStream.format("noop").option("checkpointLocation", str(checkpoint))
 
 
 @pytest.fixture
@@ -47,14 +39,14 @@ def test_the_source_commits_a_batch_late_and_the_listener_exactly(
     spark: SparkSession, noida: NoidaBroker, topic: str, tmp_path: Path
 ) -> None:
     given = options(noida, topic, maxOffsetsPerTrigger="8", commitOffsets="true")
-    query = run(writer(spark, given, tmp_path).trigger(availableNow=True))
+    query = run(into_noop(spark, given, tmp_path).trigger(availableNow=True))
     assert [progress.numInputRows for progress in query.recentProgress] == [8, 8, 4]
     assert committed(noida, topic) in (-1001, 8, 16)  # the process of the source may end before its commits
     send(noida, topic, range(20, 25))
     group = GroupOffsets(given)
     spark.streams.addListener(group)
     try:
-        query = run(writer(spark, given, tmp_path).trigger(availableNow=True))
+        query = run(into_noop(spark, given, tmp_path).trigger(availableNow=True))
         assert group.awaitCommits(query, PATIENCE_S)
         assert committed(noida, topic) == 25
         [source] = query.recentProgress[-1].sources
@@ -68,11 +60,11 @@ def test_a_run_that_finds_nothing_new_has_the_group_follow(
     spark: SparkSession, noida: NoidaBroker, topic: str, tmp_path: Path
 ) -> None:
     given = options(noida, topic)
-    run(writer(spark, given, tmp_path).trigger(availableNow=True))
+    run(into_noop(spark, given, tmp_path).trigger(availableNow=True))
     group = GroupOffsets(given)
     spark.streams.addListener(group)
     try:
-        query = run(writer(spark, given, tmp_path).trigger(availableNow=True))
+        query = run(into_noop(spark, given, tmp_path).trigger(availableNow=True))
         assert group.awaitCommits(query, PATIENCE_S)
         assert committed(noida, topic) == 20
     finally:
@@ -82,7 +74,7 @@ def test_a_run_that_finds_nothing_new_has_the_group_follow(
 def test_a_running_query_has_its_finished_batches_committed(
     spark: SparkSession, noida: NoidaBroker, topic: str, tmp_path: Path
 ) -> None:
-    query = begun(writer(spark, options(noida, topic, commitOffsets="true"), tmp_path))
+    query = begun(into_noop(spark, options(noida, topic, commitOffsets="true"), tmp_path))
     try:
         for count in range(20, 50, 10):
             query.processAllAvailable()
@@ -102,7 +94,7 @@ def test_a_group_of_07_follows_in_zookeeper(
     group = GroupOffsets(given)
     spark.streams.addListener(group)
     try:
-        query = run(writer(spark, given, tmp_path).trigger(availableNow=True))
+        query = run(into_noop(spark, given, tmp_path).trigger(availableNow=True))
         assert group.awaitCommits(query, PATIENCE_S)
     finally:
         spark.streams.removeListener(group)

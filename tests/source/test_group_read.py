@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final
 
 import pytest
 from kazoo.client import KazooClient
@@ -14,15 +13,8 @@ from spark_kafkawire.broker import EmbeddedCluster
 from spark_kafkawire.cluster.v07.kazoo_client import SESSION_TIMEOUT_MAX_S
 from spark_kafkawire.errors import DiscoveryError, OptionError, UnknownTopicError
 from spark_kafkawire.groups import GroupRead
-from tests.support.golden import read_json
+from tests.support.debian_plain import COUNT, ENDS, TOPIC
 from tests.support.zookeeper_tree import expire_session
-
-TOPIC: Final = "debian-plain"
-LOGS: Final = [log for log in read_json("corpus/manifest.json") if log["topic"] == TOPIC]
-COUNT: Final = sum(log["messages"] for log in LOGS)
-ENDS: Final = {
-    f"{log['broker']}-{log['partition']}": sum(each["size"] for each in log["segments"]) for log in LOGS
-}
 
 
 @pytest.fixture(autouse=True)

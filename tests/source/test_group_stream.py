@@ -13,7 +13,7 @@ import threading
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import pytest
 from kazoo.client import KazooClient
@@ -22,23 +22,14 @@ from spark_kafkawire.broker import EmbeddedCluster, ZooKeeperServer
 from spark_kafkawire.cluster.v07.kazoo_client import SESSION_TIMEOUT_MAX_S
 from spark_kafkawire.errors import OptionError
 from spark_kafkawire.records.message_set.public import encode_message_set
+from tests.support.debian_plain import COUNT, ENDS, NAMES, SECONDS, TOPIC
+from tests.support.embedded import produce
 from tests.support.golden import CORPUS, read_json
 from tests.support.polling import poll
 from tests.support.shared_zookeeper import SharingCluster
 from tests.support.source_process import SourceProcess
 from tests.support.streaming import Checkpoint, Killed, Query, available_now
 from tests.support.zookeeper_tree import expire_session
-
-from .test_batch_reader import produce
-
-TOPIC: Final = "debian-plain"
-LOGS: Final = [log for log in read_json("corpus/manifest.json") if log["topic"] == TOPIC]
-NAMES: Final = ["0-0", "0-1", "0-2", "1-0", "1-1", "1-2"]
-ENDS: Final = {
-    f"{log['broker']}-{log['partition']}": sum(each["size"] for each in log["segments"]) for log in LOGS
-}
-SECONDS: Final = {f"{log['broker']}-{log['partition']}": log["segments"][1]["start_offset"] for log in LOGS}
-COUNT: Final = sum(log["messages"] for log in LOGS)
 
 #: Where a row is: its log, its offset, and its place in a compressed message.
 Place = tuple[str, int, int]

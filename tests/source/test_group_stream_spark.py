@@ -13,20 +13,14 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from spark_kafkawire.broker import EmbeddedCluster
-from tests.support.golden import read_json
+from tests.support.debian_plain import COUNT, ENDS, TOPIC
 from tests.support.polling import poll
 from tests.support.spark_streams import PATIENCE_S, started
 from tests.support.sparks import READ_LIMITS
 
-TOPIC: Final = "debian-plain"
-LOGS: Final = [log for log in read_json("corpus/manifest.json") if log["topic"] == TOPIC]
-COUNT: Final = sum(log["messages"] for log in LOGS)
 #: Of this test alone: what the group has read stays in the brokers' ZooKeeper, which other tests share.
 GROUP: Final = "two-queries"
 IDS: Final = f"/consumers/{GROUP}/ids"
-ENDS: Final = {
-    f"{log['broker']}-{log['partition']}": sum(each["size"] for each in log["segments"]) for log in LOGS
-}
 
 
 def data(client: KazooClient, kind: str) -> dict[str, str]:

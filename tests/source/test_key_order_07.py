@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import pickle
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any
 
 import pytest
 
@@ -13,27 +13,15 @@ from spark_kafkawire import KafkaWireDataSource
 from spark_kafkawire.broker import EmbeddedCluster
 from spark_kafkawire.errors import BrokersMissingError, OptionError
 from spark_kafkawire.source.partition import KafkaWirePartition
-from tests.support.corpus import logs_of
+from tests.support.debian_plain import COUNT, ENDS, SECONDS, TOPIC
 from tests.support.streaming import Checkpoint, Query
 
 # ZooKeeper is a JVM.
 pytestmark = pytest.mark.jvm
 
-TOPIC: Final = "debian-plain"
-#: Where the second segments begin: a message does, too.
-BOUNDARIES: Final = {
-    f"{log['broker']}-{log['partition']}": log["segments"][1]["start_offset"] for log in logs_of(TOPIC)
-}
-
-
-ENDS: Final = {
-    f"{log['broker']}-{log['partition']}": sum(each["size"] for each in log["segments"])
-    for log in logs_of(TOPIC)
-}
-
 
 def options(
-    cluster: EmbeddedCluster, *epochs: dict[str, int], boundaries: Mapping[str, int] = BOUNDARIES
+    cluster: EmbeddedCluster, *epochs: dict[str, int], boundaries: Mapping[str, int] = SECONDS
 ) -> dict[str, str]:
     """Each epoch's partitions by broker; a second one begins with the second segments."""
     given: list[dict[str, Any]] = [{"partitions": each} for each in epochs]
@@ -61,10 +49,10 @@ def read(given: dict[str, str]) -> tuple[list[list[str]], list[dict[str, Any]]]:
 def test_a_broker_that_came_later_is_read_after_those_before(corpus: EmbeddedCluster) -> None:
     names, rows = read(options(corpus, {"0": 3}, {"0": 3, "1": 3}))
     assert names == [["0-0", "1-0"], ["0-1", "1-1"], ["0-2", "1-2"]]
-    assert len(rows) == sum(log["messages"] for log in logs_of(TOPIC))
+    assert len(rows) == COUNT
     for row in rows:
         name = f"{row['broker']}-{row['partition']}"
-        assert row["epoch"] == (row["broker"] == 1 or row["offset"] >= BOUNDARIES[name])
+        assert row["epoch"] == (row["broker"] == 1 or row["offset"] >= SECONDS[name])
 
 
 def test_a_broker_that_grew_moves_the_logs_of_those_behind_it(corpus: EmbeddedCluster) -> None:
@@ -99,7 +87,7 @@ def test_children_wait_for_parents_whose_broker_is_away(cluster: EmbeddedCluster
     assert Query(checkpoint, **given).batch() is None
     cluster.brokers[0].start()
     rows = [row for batch in Query(checkpoint, **given).batches() for row in batch]
-    assert len(first + rows) == sum(log["messages"] for log in logs_of(TOPIC))
+    assert len(first + rows) == COUNT
 
 
 def test_a_broker_that_is_named_and_away_is_missed(cluster: EmbeddedCluster) -> None:

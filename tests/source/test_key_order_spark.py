@@ -11,12 +11,11 @@ from spark_kafkawire import in_key_order, stray_report
 from spark_kafkawire.errors import OptionError
 from tests.support import librdkafka
 from tests.support.foreign import Record
+from tests.support.growing import HASHES, KEYS, Grown, grown
 from tests.support.key_order import Seen, seen
 from tests.support.noida import NoidaBroker
 from tests.support.spark_streams import started
 from tests.support.sparks import READ_LIMITS
-
-from .test_key_order import HASHES, KEYS, Grown, grown
 
 
 def load(spark: SparkSession, topic: Grown, **given: str) -> DataFrame:

@@ -10,10 +10,9 @@ import pytest
 from spark_kafkawire.errors import OptionError
 from tests.support import librdkafka
 from tests.support.foreign import Record
+from tests.support.growing import HASHES, KEYS, Grown, grown
 from tests.support.noida import NoidaBroker
 from tests.support.streaming import QUICK, Checkpoint, Killed, Query
-
-from .test_key_order import HASHES, KEYS, Grown, grown
 
 Row = dict[str, Any]
 

@@ -26,14 +26,12 @@ from spark_kafkawire.source.schema import V07_SCHEMA
 from spark_kafkawire.source.spark_versions import arrow_schema
 from spark_kafkawire.source.writer import create_writer
 from tests.support import librdkafka, zookeeper_tree
+from tests.support.debian_plain import COUNT, NAMES, TOPIC
 from tests.support.foreign import Record
-from tests.support.golden import CORPUS, read_json
+from tests.support.golden import CORPUS
 from tests.support.noida import NoidaBroker
 from tests.support.restarting import coming_back
 
-TOPIC = "debian-plain"
-LOGS = [log for log in read_json("corpus/manifest.json") if log["topic"] == TOPIC]
-NAMES = ["0-0", "0-1", "0-2", "1-0", "1-1", "1-2"]
 #: Small fetches, so that a log is many of them.
 SMALL = {"fetchBytes": "1KiB", "fetchesInFlight": "1"}
 
@@ -64,7 +62,7 @@ def loaded(cluster: EmbeddedCluster, **options: str) -> Loaded:
 
 def test_a_read_of_07_goes_on_where_its_broker_was_killed(cluster: EmbeddedCluster) -> None:
     expected = loaded(cluster).rows()
-    assert len(expected) == sum(log["messages"] for log in LOGS)
+    assert len(expected) == COUNT
     read = loaded(cluster, **SMALL)
     batches = read.batches()
     first = next(batches)

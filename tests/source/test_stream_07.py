@@ -14,19 +14,10 @@ from spark_kafkawire.broker import EmbeddedCluster
 from spark_kafkawire.errors import BrokersMissingError, DataLossError, OptionError
 from spark_kafkawire.records.message_set.public import encode_message_set
 from tests.support import zookeeper_tree
-from tests.support.golden import read_json
+from tests.support.debian_plain import COUNT, ENDS, NAMES, SECONDS, TOPIC
+from tests.support.embedded import produce, wait_registered
 from tests.support.restarting import coming_back
 from tests.support.streaming import Checkpoint, Killed, Query, available_now
-
-from .test_batch_reader import produce, wait_registered
-
-TOPIC = "debian-plain"
-LOGS = [log for log in read_json("corpus/manifest.json") if log["topic"] == TOPIC]
-NAMES = ["0-0", "0-1", "0-2", "1-0", "1-1", "1-2"]
-#: The logs' ends, and the starts of their second segments.
-ENDS = {f"{log['broker']}-{log['partition']}": sum(each["size"] for each in log["segments"]) for log in LOGS}
-SECONDS = {f"{log['broker']}-{log['partition']}": log["segments"][1]["start_offset"] for log in LOGS}
-COUNT = sum(log["messages"] for log in LOGS)
 
 
 def options(cluster: EmbeddedCluster, **others: str) -> dict[str, str]:

@@ -23,11 +23,10 @@ from spark_kafkawire.records.message_set.public import encode_message_set
 from tests.chaos.frames import View
 from tests.chaos.proxy import Proxy, Upstream
 from tests.support import librdkafka
+from tests.support.embedded import produce
 from tests.support.foreign import Record
 from tests.support.noida import NoidaBroker
 from tests.support.streaming import Checkpoint, Query
-
-from .test_batch_reader import produce
 
 AWAY_S: Final = float(os.environ.get("KAFKAWIRE_AWAY_S", "2"))
 #: How often brokers may be asked, seconds.

@@ -16,13 +16,12 @@ from spark_kafkawire.broker import EmbeddedCluster
 from spark_kafkawire.model import OffsetRange, TopicPartition
 from spark_kafkawire.records.message_set.public import encode_message_set
 from tests.support import librdkafka
+from tests.support.embedded import produce, wait_registered
 from tests.support.foreign import Record
 from tests.support.mock_cluster import MockCluster
 from tests.support.noida import NoidaBroker
 from tests.support.source_process import SourceProcess
 from tests.support.streaming import QUICK, Checkpoint, Killed, Query
-
-from .test_batch_reader import produce, wait_registered
 
 
 def send(servers: str, topic: str, *values: bytes, partition: int = 0) -> None:

@@ -22,13 +22,12 @@ import pytest
 from spark_kafkawire.broker import EmbeddedCluster
 from spark_kafkawire.records.message_set.public import encode_message_set
 from tests.support import librdkafka
+from tests.support.embedded import produce, wait_registered
 from tests.support.foreign import Record
 from tests.support.lengths import lengths
 from tests.support.noida import NoidaBroker
 from tests.support.sparks import READ_LIMITS
 from tests.support.stream_kills import Killer, Stream
-
-from .test_batch_reader import produce, wait_registered
 
 KILLS: Final = int(os.environ.get("KAFKAWIRE_STREAM_KILLS", "1"))
 SEED: Final = int(os.environ.get("KAFKAWIRE_STREAM_SEED", "1"))

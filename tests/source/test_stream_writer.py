@@ -3,39 +3,18 @@
 from __future__ import annotations
 
 import logging
-import pickle
-from typing import Any
 
-import pyarrow as pa
 import pytest
-from pyspark.sql.types import BinaryType, IntegerType, StringType, StructField, StructType
+from pyspark.sql.types import BinaryType, IntegerType, StructField, StructType
 
-from spark_kafkawire import KafkaWireDataSource
 from spark_kafkawire.errors import ConnectFailed, OptionError
-from spark_kafkawire.source.spark_versions import HAS_STREAM_SINKS
 from tests.net.peers import closed_port
 from tests.support import librdkafka
 from tests.support.noida import NoidaBroker
 from tests.support.sparks import STREAM_SINKS
-
-if HAS_STREAM_SINKS:
-    from spark_kafkawire.source.stream_writer import KafkaWireStreamWriter
+from tests.support.stream_writing import VALUE, task, writer
 
 pytestmark = STREAM_SINKS
-
-VALUE = StructType([StructField("value", StringType())])
-
-
-def writer(schema: StructType = VALUE, complete: bool = False, /, **options: str) -> KafkaWireStreamWriter:
-    raw = {name.replace("__", "."): value for name, value in options.items()}
-    made = KafkaWireDataSource(raw).streamWriter(schema, complete)
-    assert isinstance(made, KafkaWireStreamWriter)
-    return made
-
-
-def task(planned: KafkaWireStreamWriter, *values: str) -> Any:
-    """One task of a batch, in a process of its own but for that."""
-    return pickle.loads(pickle.dumps(planned)).write(iter([pa.record_batch({"value": pa.array(values)})]))
 
 
 def test_a_batch_is_written_by_its_tasks_and_told_by_another_writer(

@@ -11,9 +11,8 @@ from pyspark.sql import DataFrame, SparkSession
 from tests.support import librdkafka
 from tests.support.foreign import Record
 from tests.support.noida import NoidaBroker
+from tests.support.spark_streams import lines, put, run, stream, write
 from tests.support.sparks import READ_LIMITS, STREAM_SINKS
-
-from .test_streaming_spark import run, stream
 
 pytestmark = STREAM_SINKS
 
@@ -24,25 +23,8 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def lines(spark: SparkSession, folder: Path) -> DataFrame:
-    """A stream of the lines of the files in a folder."""
-    return spark.readStream.text(str(folder / "in"))
-
-
-def put(folder: Path, name: str, *values: str) -> None:
-    (folder / "in" / name).write_text("".join(f"{value}\n" for value in values))
-
-
 def written(noida: NoidaBroker, topic: str) -> list[bytes]:
     return sorted(record.value or b"" for record in librdkafka.consume(noida.bootstrap_servers, topic))
-
-
-def write(rows: DataFrame, noida: NoidaBroker, folder: Path, mode: str = "append", **options: str) -> int:
-    """Write what there is; rows that the query has told of."""
-    writer = rows.writeStream.format("kafkawire").outputMode(mode).trigger(availableNow=True)
-    writer = writer.option("kafka.bootstrap.servers", noida.bootstrap_servers).options(**options)
-    query = run(writer.option("checkpointLocation", str(folder / "checkpoint")))
-    return sum(progress.numInputRows for progress in query.recentProgress)
 
 
 def test_streaming_write_to_kafka_with_topic_field_and_topic_option(

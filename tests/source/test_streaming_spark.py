@@ -14,54 +14,19 @@ from typing import Any
 import pytest
 from py4j.protocol import Py4JError
 from pyspark.errors import AnalysisException, StreamingQueryException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 from pyspark.sql.functions import expr, window
-from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from spark_kafkawire.jobs.checkpoints.run import run_checkpoints
 from tests.support import librdkafka
 from tests.support.foreign import Record
 from tests.support.noida import NoidaBroker
-from tests.support.spark_streams import PATIENCE_S, started
+from tests.support.spark_streams import begun, run, send, stream
 from tests.support.sparks import AVAILABLE_NOW, READ_LIMITS, since_spark
 
 #: How long a broker is away, seconds.
 AWAY_S = float(os.environ.get("KAFKAWIRE_AWAY_S", "2"))
-
-
-def send(noida: NoidaBroker, topic: str, values: range, partition: int = 0) -> None:
-    records = [Record(b"%d" % value, partition=partition) for value in values]
-    librdkafka.produce(noida.bootstrap_servers, topic, records)
-
-
-def stream(spark: SparkSession, noida: NoidaBroker, topic: str, **options: str) -> DataFrame:
-    reader = spark.readStream.format("kafkawire").option("kafka.bootstrap.servers", noida.bootstrap_servers)
-    return reader.option("subscribe", topic).options(**options).load()
-
-
-def run(writer: DataStreamWriter, *arguments: str) -> StreamingQuery:
-    """A query that ends by itself, once it has."""
-
-    def ended() -> StreamingQuery:
-        query = writer.start(*arguments)
-        assert query.awaitTermination(PATIENCE_S), "the query did not end"
-        return query
-
-    return started(ended)
-
-
-def begun(writer: DataStreamWriter) -> StreamingQuery:
-    """A query that goes on, after its first batch."""
-
-    def begun_once() -> StreamingQuery:
-        query = writer.start()
-        deadline = time.monotonic() + PATIENCE_S
-        while not query.recentProgress and time.monotonic() < deadline:
-            query.awaitTermination(1)
-        return query
-
-    return started(begun_once)
 
 
 def offsets_of(checkpoint: Path) -> list[Any]:

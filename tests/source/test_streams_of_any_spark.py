@@ -12,9 +12,8 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 from spark_kafkawire.source.spark_versions import HAS_READ_LIMITS, HAS_STREAM_SINKS
 from tests.support import librdkafka
 from tests.support.noida import NoidaBroker
+from tests.support.spark_streams import begun, run, send, stream
 from tests.support.sparks import STREAM_SINKS
-
-from .test_streaming_spark import begun, run, send, stream
 
 
 @pytest.fixture

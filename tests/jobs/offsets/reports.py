@@ -9,6 +9,8 @@ from spark_kafkawire.model import Broker, Generation, LogBounds, TopicPartition
 
 BROKERS: Final = (Broker(0, "h0", 9092), Broker(1, "h1", 9092))
 TAKEN_MS: Final = 1_795_251_453_045
+#: A name that would be markup and a script, if it were not escaped.
+HOSTILE: Final = "</title></script><script>alert(1)</script>\"'><img src=x onerror=alert(1)>\x1b\u202e"
 
 
 def log_07(

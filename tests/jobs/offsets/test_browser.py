@@ -12,8 +12,7 @@ from spark_kafkawire.jobs.offsets.page.topics_table import LOGS_UNFOLDED_MAX
 from spark_kafkawire.jobs.offsets.report import ClusterReport
 from tests.support.browser import Browser, find_browser
 
-from .reports import log_07, log_modern, report_07, report_modern
-from .test_page import HOSTILE
+from .reports import HOSTILE, log_07, log_modern, report_07, report_modern
 
 pytestmark = pytest.mark.skipif(find_browser() is None, reason="no Chromium or Chrome is installed")
 

@@ -14,9 +14,7 @@ from spark_kafkawire.jobs.offsets.page.document import page
 from spark_kafkawire.jobs.offsets.report import LogReport
 from spark_kafkawire.model import TopicPartition
 
-from .reports import log_07, log_modern, report_07, report_modern
-
-HOSTILE = "</title></script><script>alert(1)</script>\"'><img src=x onerror=alert(1)>\x1b\u202e"
+from .reports import HOSTILE, log_07, log_modern, report_07, report_modern
 
 
 class Reader(HTMLParser):

@@ -11,13 +11,14 @@ import pytest
 
 from spark_kafkawire.errors import CorruptDataError
 from spark_kafkawire.records.compression.gzip import GZIP
-from tests.records.compression.test_table import TEXT, decompressed
+
+from .data import WORDS, decompressed
 
 
 @pytest.mark.parametrize("level", [None, 1, 2, 3, 4, 6, 9])
 def test_gzip_of_every_level_is_read_by_others_and_has_the_jvms_header(level: int | None) -> None:
-    payload = bytes(GZIP.compress(TEXT, level))
-    assert gzip.decompress(payload) == TEXT
+    payload = bytes(GZIP.compress(WORDS, level))
+    assert gzip.decompress(payload) == WORDS
     assert payload[:10].hex() == "1f8b08000000000000ff"
 
 
@@ -38,7 +39,7 @@ def test_gzip_members_are_read_up_to_what_is_no_member() -> None:
 
 
 def test_damage_in_any_byte_of_a_payload_is_an_error_or_seen_by_a_checksum() -> None:
-    payload = bytes(GZIP.compress(TEXT[:200], None))
+    payload = bytes(GZIP.compress(WORDS[:200], None))
     for pos in range(10, len(payload)):
         damaged = bytearray(payload)
         damaged[pos] ^= 1 << random.Random(pos).randrange(8)

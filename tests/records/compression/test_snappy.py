@@ -8,8 +8,9 @@ import pytest
 
 from spark_kafkawire.errors import CorruptDataError
 from spark_kafkawire.records.compression.snappy import SNAPPY
-from tests.records.compression.test_table import TEXT, decompressed
 from tests.records.message_set.trees import XERIAL_HEADER, snappy_raw, xerial
+
+from .data import WORDS, decompressed
 
 
 @pytest.mark.parametrize(
@@ -21,11 +22,11 @@ from tests.records.message_set.trees import XERIAL_HEADER, snappy_raw, xerial
         XERIAL_HEADER + struct.pack(">i", -1) + bytes(9),
         XERIAL_HEADER + struct.pack(">i", 0),
         XERIAL_HEADER + struct.pack(">i", 10) + bytes(9),
-        xerial(TEXT, 1000)[:-1],
-        xerial(TEXT, 1000) + xerial(TEXT, 1000),
-        snappy_raw(TEXT)[:-1],
+        xerial(WORDS, 1000)[:-1],
+        xerial(WORDS, 1000) + xerial(WORDS, 1000),
+        snappy_raw(WORDS)[:-1],
         b"\xff\xff\xff\xff\xff\x01",
-        b"\xff\x06\x00\x00sNaPpY" + snappy_raw(TEXT),
+        b"\xff\x06\x00\x00sNaPpY" + snappy_raw(WORDS),
     ],
 )
 def test_damaged_snappy_is_refused(payload: bytes) -> None:

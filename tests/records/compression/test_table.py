@@ -17,15 +17,12 @@ from spark_kafkawire.records.compression.table import CODECS, codec_named, codec
 from spark_kafkawire.records.compression.zstd import ZSTD
 from tests.records.message_set.trees import COMPRESSORS
 
+from .data import WORDS, decompressed
+
 FORMS = pytest.mark.parametrize(
     ("number", "style"), [(number, i) for number, styles in COMPRESSORS.items() for i in range(len(styles))]
 )
 EVERY_CODEC = pytest.mark.parametrize("codec", [*CODECS.values(), LZ4_MAGIC_0], ids=lambda codec: codec.name)
-TEXT = b"some words, some words again, " * 3000
-
-
-def decompressed(codec: Codec, payload: bytes, size_max: int = 10**6) -> bytes:
-    return b"".join(codec.decompress(memoryview(payload), size_max))
 
 
 def by_number(number: int, payload: bytes, size_max: int = 10**6) -> bytes:
@@ -33,19 +30,19 @@ def by_number(number: int, payload: bytes, size_max: int = 10**6) -> bytes:
 
 
 @EVERY_CODEC
-@given(st.binary(max_size=200) | st.sampled_from([TEXT, bytes(32_768), bytes(32_769)]))
+@given(st.binary(max_size=200) | st.sampled_from([WORDS, bytes(32_768), bytes(32_769)]))
 def test_what_is_compressed_decompresses_to_the_same(codec: Codec, data: bytes) -> None:
     assert decompressed(codec, bytes(codec.compress(data))) == data
 
 
 @FORMS
 def test_every_form_that_the_jvm_reads_is_read(number: int, style: int) -> None:
-    assert by_number(number, COMPRESSORS[number][style](TEXT)) == TEXT
+    assert by_number(number, COMPRESSORS[number][style](WORDS)) == WORDS
 
 
 @EVERY_CODEC
 def test_every_cut_of_a_payload_is_damage_or_a_part_of_the_content(codec: Codec) -> None:
-    payload = bytes(codec.compress(TEXT[:200]))
+    payload = bytes(codec.compress(WORDS[:200]))
     for size in range(len(payload)):
         try:
             assert decompressed(codec, payload[:size]) == b""
@@ -79,7 +76,7 @@ def test_levels_that_do_not_exist_are_refused(codec: Codec) -> None:
         ):
             codec.compress(b"", level)
     for level in (low, high):
-        assert decompressed(codec, bytes(codec.compress(TEXT, level))) == TEXT
+        assert decompressed(codec, bytes(codec.compress(WORDS, level))) == WORDS
 
 
 def test_each_format_has_the_codecs_that_kafka_gave_it() -> None:

@@ -1,0 +1,29 @@
+"""What tests write to an embedded cluster of 0.7, and when ZooKeeper knows of it."""
+
+from __future__ import annotations
+
+from spark_kafkawire.broker import EmbeddedCluster
+from spark_kafkawire.cluster.v07.view import view
+from spark_kafkawire.options import Discovery
+
+from . import replay
+from .polling import poll
+from .settings import net_07
+
+
+def produce(
+    cluster: EmbeddedCluster, topic: str, message_set: bytes, partition: int = 0, broker: int = 0
+) -> None:
+    """Append to a log, and wait until the broker has processed it."""
+    replay.produce(cluster.brokers[broker].port, (topic, partition), message_set)
+
+
+def wait_registered(cluster: EmbeddedCluster, topic: str, brokers: int = 1) -> None:
+    """So many brokers have it: each registers a new topic some milliseconds after its first message."""
+    discovery = Discovery(zookeeper_connect=cluster.zookeeper_connect)
+
+    def is_registered() -> bool:
+        holders = {log.broker for log in view(discovery, net_07()).logs if log.topic == topic}
+        return len(holders) == brokers
+
+    poll(is_registered, f"{topic} is registered by {brokers}")

@@ -38,7 +38,7 @@ _log = logging.getLogger("spark_kafkawire")
 #: often as the JVM's consumers do (``zk.synctime.ms``); and in case that no watch has told of a change.
 LOOK_SOON_S: Final = 2.0
 LOOK_AGAIN_S: Final = 30.0
-#: How long one look of the member's own thread may take, seconds; nobody waits for it.
+#: How long one look of the member's own thread may take, seconds: ``hold`` and ``commit`` wait for its end.
 LOOK_TIMEOUT_S: Final = 10.0
 #: For so long another owner is waited for before it is told, seconds, and told again.
 TOLD_AFTER_S: Final = 60.0

@@ -40,7 +40,9 @@ WITH_SPARK := tests/source tests/jobs tests/chaos tests/test_examples.py tests/t
 PYTEST := $(BIN)/python -m pytest
 # Types and contracts keep one core busy for as long as a quarter of the tests of `make check`.
 BESIDE_TYPES := $(MAKE) --no-print-directory --jobs=2 types
-IN_PARALLEL := --numprocesses $(WORKERS) --dist worksteal
+IN_PARALLEL = --numprocesses $(WORKERS) --dist worksteal
+# Once, before all these processes compile the same.
+COMPILED := $(BIN)/python -m spark_kafkawire.compile_kernels
 
 .PHONY: help demo check test tests-without-jvm tests-of-all test-endurance test-cluster test-sparks interop chaos zip bench bench-codec bench-stream bench-peer bench-first bench-exactly-once bench-plot docs lint style types format clean
 
@@ -56,10 +58,14 @@ check: style ## check in a minute what needs no JVM: lint, types, import contrac
 test: style $(BRIEF_JAVA)/.made ## check all but what takes minutes: the same, Spark, the jobs, README, the wheel
 	@$(BESIDE_TYPES) tests-of-all
 
+# Without Spark they weigh less, and more of them wait.
+tests-without-jvm: WORKERS = 6
 tests-without-jvm: $(INSTALLED)
+	@$(COMPILED)
 	@$(PYTEST) $(IN_PARALLEL) -p tests.support.pure -m "not jvm and not slow" $(WITH_SPARK:%=--ignore %) $(ARGS)
 
 tests-of-all: $(BRIEF_JAVA)/.made
+	@$(COMPILED)
 	@$(WITH_BRIEF_JAVA) $(PYTEST) $(IN_PARALLEL) -m "not endurance" $(ARGS)
 
 test-endurance: $(BRIEF_JAVA)/.made ## run at length what `make test` runs in short: kills, worst inputs, the demo, the wheel

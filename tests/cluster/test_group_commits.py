@@ -106,6 +106,7 @@ def test_a_failure_that_goes_on_is_told_once_a_minute(
         assert len(warnings(caplog)) == told_count
 
 
+@pytest.mark.slow
 def test_a_coordinator_that_is_silent_holds_up_nobody_and_is_given_up(
     caplog: pytest.LogCaptureFixture,
 ) -> None:

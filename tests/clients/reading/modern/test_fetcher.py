@@ -728,6 +728,7 @@ def test_a_cluster_that_is_gone_ends_the_read(written: MockCluster, pool: Pool) 
         list(columns)
 
 
+@pytest.mark.slow
 def test_a_slow_answer_is_waited_for_and_a_slower_one_ends_the_read(written: MockCluster, pool: Pool) -> None:
     written.set_broker_rtt(1, 100)
     net = net_modern(timeout_s=0.5, retries=1, backoff_s=0.001)

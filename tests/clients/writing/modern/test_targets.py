@@ -6,7 +6,6 @@ import pickle
 import random
 import threading
 import time
-from collections.abc import Sequence
 
 import pytest
 
@@ -122,8 +121,10 @@ def test_a_null_topic_and_a_row_that_is_too_large_are_refused() -> None:
     found.check(Rows(records([None]), "t"), options)
 
 
-def keys_by_partition(rows: Sequence[Sequence[Record]]) -> list[set[bytes | None]]:
-    return [{row.key for row in part} for part in rows]
+def keys_by_partition(noida: NoidaBroker, topic: str, partitions: int) -> list[set[bytes | None]]:
+    logs = [(topic, partition) for partition in range(partitions)]
+    found = librdkafka.consume_logs(noida.bootstrap_servers, logs)
+    return [{record.key for record in found[log]} for log in logs]
 
 
 @pytest.mark.parametrize("partitions", [5])
@@ -135,16 +136,14 @@ def test_keys_go_where_librdkafkas_partitioner_puts_them(
     topic = noida.create_topic(partitions)
     sent = [Record(b"", key, partition=-1) for key in keys]
     librdkafka.produce(noida.bootstrap_servers, topic, sent, partitioner=name)
-    found = [librdkafka.consume(noida.bootstrap_servers, topic, number) for number in range(partitions)]
-    assert ours(noida, topic, keys, name, partitions) == keys_by_partition(found)
+    assert ours(noida, topic, keys, name, partitions) == keys_by_partition(noida, topic, partitions)
 
 
 def test_keys_go_where_javas_and_kafka_pythons_producers_put_them(noida: NoidaBroker) -> None:
     topic = noida.create_topic(5)
     sent: list[Record] = [Record(b"", key, partition=None) for key in KEYS]  # type: ignore[arg-type]
     kafka_python.produce(noida.bootstrap_servers, topic, sent)
-    found = [librdkafka.consume(noida.bootstrap_servers, topic, number) for number in range(5)]
-    assert ours(noida, topic, KEYS, "murmur2", 5) == keys_by_partition(found)
+    assert ours(noida, topic, KEYS, "murmur2", 5) == keys_by_partition(noida, topic, 5)
 
 
 def ours(

@@ -160,6 +160,7 @@ def test_a_broker_that_drops_in_silence_in_07_is_an_error_that_says_so(serve: Se
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("nth", [1, 3])
 @pytest.mark.parametrize(
     ("kind", "size"),

@@ -49,6 +49,7 @@ class ChildProcess:
     ) -> None:
         self.name = name
         self.log = log
+        self._is_paused = False
         with open(output, "ab") as stdout, open(log, "ab") as stderr:
             self._process = subprocess.Popen(
                 ["/bin/sh", "-c", _WATCHED, "sh", *argv],
@@ -103,10 +104,15 @@ class ChildProcess:
 
     def pause(self) -> None:
         """Freeze it: its connections stay open and silent, its sessions run out."""
-        os.kill(self.pid, signal.SIGSTOP)
+        if not self._is_paused:
+            self._is_paused = True
+            os.kill(self.pid, signal.SIGSTOP)
+            # On a busy machine it goes on for milliseconds after the signal was sent. This tells of it once.
+            os.waitpid(self.pid, os.WUNTRACED)
 
     def resume(self) -> None:
         """Let a paused process go on."""
+        self._is_paused = False
         os.kill(self.pid, signal.SIGCONT)
 
     def _end(self, how: signal.Signals) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import socket
@@ -17,6 +18,7 @@ from kazoo.client import KazooClient
 from spark_kafkawire.broker import EmbeddedCluster, processes
 from spark_kafkawire.errors import ConnectFailed, OptionError
 from tests.support import replay
+from tests.support.freezing import is_stopped
 from tests.support.message_sets import message
 from tests.support.polling import poll
 
@@ -126,6 +128,22 @@ def test_a_paused_broker_is_silent_and_goes_on() -> None:
             broker.resume()
             assert replay.receive(sock, 6) == (bytes.fromhex("000000020000"), "full")
             broker.pause()
+
+
+def test_a_paused_broker_stands_still_when_pause_returns() -> None:
+    with EmbeddedCluster(1, zookeeper=False) as cluster, contextlib.ExitStack() as working:
+        for _ in range(4):  # processes that have the processors
+            work = subprocess.Popen([sys.executable, "-c", "while True: pass"])
+            working.callback(work.wait)
+            working.callback(work.kill)
+        (broker,) = cluster.brokers
+        assert broker.pid is not None
+        for _ in range(100):
+            broker.pause()
+            assert is_stopped(broker.pid)
+            broker.resume()
+        broker.pause()
+        broker.pause()  # nothing more to wait for
 
 
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])

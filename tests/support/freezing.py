@@ -12,10 +12,11 @@ from .polling import poll
 def freeze(pid: int) -> None:
     """Stop a process with all of its threads: the kernel tells one, which tells the others once it runs."""
     os.kill(pid, signal.SIGSTOP)
-    poll(lambda: _is_stopped(pid), f"process {pid} to stop")
+    poll(lambda: is_stopped(pid), f"process {pid} to stop")
 
 
-def _is_stopped(pid: int) -> bool:
+def is_stopped(pid: int) -> bool:
+    """Whether none of its threads runs."""
     return all(_state(thread) in "TZX" for thread in Path(f"/proc/{pid}/task").iterdir())
 
 

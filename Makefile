@@ -37,11 +37,12 @@ WITH_BRIEF_JAVA := JAVA_HOME="$(CURDIR)/$(BRIEF_JAVA)" && export JAVA_HOME &&
 # Where no test needs a JVM is where none is named: tests elsewhere that do are marked, and
 # tests/support/pure.py fails those which are not.
 WITH_SPARK := tests/source tests/jobs tests/chaos tests/test_examples.py tests/test_setup.py
+WITHOUT_JVM := -m "not jvm and not slow" $(WITH_SPARK:%=--ignore %)
 PYTEST := $(BIN)/python -m pytest
 # Types and contracts keep one core busy for as long as a quarter of the tests of `make check`.
 BESIDE_TYPES := $(MAKE) --no-print-directory --jobs=2 types
 IN_PARALLEL = --numprocesses $(WORKERS) --dist worksteal
-# Once, before all these processes compile the same.
+# Once, before all these processes compile the same; collecting compiles the tests, and what fails then fails again.
 COMPILED := $(BIN)/python -m spark_kafkawire.compile_kernels
 
 .PHONY: help demo check test tests-without-jvm tests-of-all test-endurance test-cluster test-sparks interop chaos zip bench bench-codec bench-stream bench-peer bench-first bench-exactly-once bench-plot docs lint style types format clean
@@ -62,7 +63,8 @@ test: style $(BRIEF_JAVA)/.made ## check all but what takes minutes: the same, S
 tests-without-jvm: WORKERS = 6
 tests-without-jvm: $(INSTALLED)
 	@$(COMPILED)
-	@$(PYTEST) $(IN_PARALLEL) -p tests.support.pure -m "not jvm and not slow" $(WITH_SPARK:%=--ignore %) $(ARGS)
+	@$(PYTEST) --collect-only --quiet --quiet $(WITHOUT_JVM) > /dev/null || :
+	@$(PYTEST) $(IN_PARALLEL) -p tests.support.pure $(WITHOUT_JVM) $(ARGS)
 
 tests-of-all: $(BRIEF_JAVA)/.made
 	@$(COMPILED)

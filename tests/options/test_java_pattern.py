@@ -53,6 +53,7 @@ def test_the_record_is_of_these_names() -> None:
     assert set(HAND_MADE) <= set(FOUND_BY)
 
 
+@pytest.mark.slow
 def test_no_pattern_picks_other_names_than_in_java() -> None:
     understood = 0
     for pattern, line in FOUND_BY.items():
@@ -69,6 +70,7 @@ def test_no_pattern_picks_other_names_than_in_java() -> None:
     assert understood > 900
 
 
+@pytest.mark.slow
 def test_both_ways_of_looking_find_the_same() -> None:
     quick = [JavaPattern(pattern) for pattern in FOUND_BY if finds(pattern) is not None]
     quick = [pattern for pattern in quick if pattern._automaton]
@@ -177,6 +179,7 @@ def test_any_text_is_a_pattern_or_refused(pattern: str, name: str) -> None:
     assert found in (True, False) or len(str(found)) < 500
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "pattern",
     [
@@ -226,6 +229,7 @@ def test_a_name_that_is_longer_than_any_is_an_error_before_it_is_looked_into() -
         select(Selection(pattern="a"), cluster)
 
 
+@pytest.mark.slow
 def test_a_pattern_that_takes_too_long_for_a_name_is_named() -> None:
     cluster: Any = Topics("a" * NAME_SIZE_MAX)
     with pytest.raises(OptionError) as error:

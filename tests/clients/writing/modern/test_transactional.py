@@ -246,6 +246,7 @@ UNDONE: Final = Driver._undone
 MACHINE: Final = model._machine
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("place", "name", "mutant", "happens"),
     [

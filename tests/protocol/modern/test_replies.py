@@ -508,6 +508,12 @@ def test_a_reply_that_is_none_to_its_request_is_refused(
             id="a transactional id that nobody used",
         ),
         pytest.param(
+            asking("t"),
+            told("t", brokers=(replace(BROKER, host="h" * 255),)),
+            9,
+            id="a host of as many letters as a name may have",
+        ),
+        pytest.param(
             COORDINATING,
             find_coordinator.FindCoordinatorReply(error_code=15),
             3,

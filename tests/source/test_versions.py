@@ -262,4 +262,4 @@ def test_the_users_word_is_told_as_the_reason_for_what_is_missing(
         assert {version for _, version in server.asked} == {0}
     [message] = caplog.messages
     assert message.startswith("columns timestamp, timestampType: bootstrap server (")
-    assert f"is of Kafka {release} and has none: they are null" in message
+    assert f"is of Kafka {release} and has none: they are null, and timestampType is -1" in message

@@ -133,6 +133,12 @@ def test_text_that_has_no_wire_form_is_refused(text: str, message: str) -> None:
     assert not out
 
 
+def test_the_longest_name_is_sent() -> None:
+    out: list[Buffer] = []
+    String().write("t" * 32_767, out)
+    assert String().read(memoryview(join(out)), 0) == ("t" * 32_767, 2 + 32_767)
+
+
 @pytest.mark.parametrize("wire_type", [BYTES, REST])
 def test_bytes_are_views_of_the_frame(wire_type: AnyType) -> None:
     frame = bytearray(b"\x00\x00\x00\x02ab")

@@ -141,6 +141,10 @@ def test_tagged_fields_that_lie_are_refused(tagged: str, message: str) -> None:
     assert message in str(caught.value)
 
 
+def test_as_many_tagged_fields_as_are_read_are_skipped() -> None:
+    assert read(written(VALUE, 3)[:-1] + bytes.fromhex("e807" + "05 00" * 1000), 3) == VALUE
+
+
 @pytest.mark.parametrize("count", ["ffffffff0f", "ffffff7f", "10"])
 def test_a_count_above_the_bytes_that_are_left_takes_no_memory(count: str) -> None:
     data = memoryview(bytes.fromhex(count))

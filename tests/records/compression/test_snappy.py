@@ -7,6 +7,7 @@ import struct
 import pytest
 
 from spark_kafkawire.errors import CorruptDataError
+from spark_kafkawire.records.compression.codec import TooLarge
 from spark_kafkawire.records.compression.snappy import SNAPPY
 from tests.records.message_set.trees import XERIAL_HEADER, snappy_raw, xerial
 
@@ -32,3 +33,9 @@ from .data import WORDS, decompressed
 def test_damaged_snappy_is_refused(payload: bytes) -> None:
     with pytest.raises(CorruptDataError, match="snappy"):
         decompressed(SNAPPY, payload)
+
+
+def test_more_blocks_than_the_limit_has_room_for_are_refused() -> None:
+    assert decompressed(SNAPPY, xerial(bytes(4096), 1), 10_000) == bytes(4096)
+    with pytest.raises(TooLarge, match="it has 4097 blocks or more"):
+        decompressed(SNAPPY, xerial(bytes(4097), 1), 10_000)

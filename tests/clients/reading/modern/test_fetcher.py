@@ -279,6 +279,17 @@ def test_a_batch_above_max_message_bytes_is_an_error_that_names_it(
         values(fetcher_of(server.bootstrap_servers, pool, stop=1, options=options))
 
 
+def test_a_batch_above_max_message_bytes_is_an_error_behind_one_below_it(pool: Pool) -> None:
+    options = replace(SMALL, fetch_bytes=1 << 20, message_bytes_max=100_000)
+    # So many that both batches are asked for at once.
+    small = batch([record(number, b"x") for number in range(1000)])
+    with (
+        LogServer({"t": [MemoryLog(small, batch([record(0, bytes(300_000))]))]}) as server,
+        pytest.raises(LimitError, match=r"a batch at offset 0 or .* has 300\d+ bytes, more than maxMessageB"),
+    ):
+        values(fetcher_of(server.bootstrap_servers, pool, stop=1001, options=options))
+
+
 def test_compressed_records_may_not_become_more_than_the_limit(pool: Pool) -> None:
     options = replace(SMALL, decompressed_bytes_max=500_000)
     with LogServer({"t": [MemoryLog()]}) as server:

@@ -249,6 +249,17 @@ def test_what_a_broker_lacks_is_told_before_rows(
 
 
 @pytest.mark.parametrize("release", ["0.8", "0.9"])
+def test_what_a_broker_that_cannot_tell_its_versions_lacks_is_told(
+    release: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    with OldLogServer(release, {"t": [logged()]}) as server:
+        Read(server.bootstrap_servers, subscribe="t")
+    [message] = caplog.messages
+    assert message.startswith("columns timestamp, timestampType: broker 0 (")
+    assert f"is of Kafka {release} and has none: they are null" in message
+
+
+@pytest.mark.parametrize("release", ["0.8", "0.9"])
 def test_the_users_word_is_told_as_the_reason_for_what_is_missing(
     release: str, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -10,7 +10,7 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3 || echo python3.11
 # Arguments for pytest: `make check ARGS="tests/records -k gzip"`.
 ARGS ?=
 # Processes that share the tests, on two cores: many tests wait more than they work.
-WORKERS ?= 4
+WORKERS ?=
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -41,7 +41,7 @@ WITHOUT_JVM := -m "not jvm and not slow" $(WITH_SPARK:%=--ignore %)
 PYTEST := $(BIN)/python -m pytest
 # Types and contracts keep one core busy for as long as a quarter of the tests of `make check`.
 BESIDE_TYPES := $(MAKE) --no-print-directory --jobs=2 types
-IN_PARALLEL = --numprocesses $(WORKERS) --dist worksteal
+IN_PARALLEL = --numprocesses $(or $(WORKERS),$(1)) --dist worksteal
 # Once, before all these processes compile the same; collecting compiles the tests, and what fails then fails again.
 COMPILED := $(BIN)/python -m spark_kafkawire.compile_kernels
 
@@ -59,25 +59,24 @@ check: style ## check in a minute what needs no JVM: lint, types, import contrac
 test: style $(BRIEF_JAVA)/.made ## check all but what takes minutes: the same, Spark, the jobs, README, the wheel
 	@$(BESIDE_TYPES) tests-of-all
 
-# Without Spark they weigh less, and more of them wait.
-tests-without-jvm: WORKERS = 6
+# Without Spark processes weigh less, and more of them wait.
 tests-without-jvm: $(INSTALLED)
 	@$(COMPILED)
 	@$(PYTEST) --collect-only --quiet --quiet $(WITHOUT_JVM) > /dev/null || :
-	@$(PYTEST) $(IN_PARALLEL) -p tests.support.pure $(WITHOUT_JVM) $(ARGS)
+	@$(PYTEST) $(call IN_PARALLEL,6) -p tests.support.pure $(WITHOUT_JVM) $(ARGS)
 
 tests-of-all: $(BRIEF_JAVA)/.made
 	@$(COMPILED)
-	@$(WITH_BRIEF_JAVA) $(PYTEST) $(IN_PARALLEL) -m "not endurance" $(ARGS)
+	@$(WITH_BRIEF_JAVA) $(PYTEST) $(call IN_PARALLEL,4) -m "not endurance" $(ARGS)
 
 test-endurance: $(BRIEF_JAVA)/.made ## run at length what `make test` runs in short: kills, worst inputs, the demo, the wheel
-	@$(WITH_BRIEF_JAVA) $(PYTEST) $(IN_PARALLEL) -m endurance $(ARGS)
+	@$(WITH_BRIEF_JAVA) $(PYTEST) $(call IN_PARALLEL,4) -m endurance $(ARGS)
 
 test-cluster: $(BRIEF_JAVA)/.made ## run jobs on a standalone Spark cluster of two workers, and kill one
 	@$(WITH_BRIEF_JAVA) $(PYTEST) tests/on_cluster $(ARGS)
 
 test-sparks: $(INSTALLED) ## run the tests of Spark with Spark 4.0 to 4.2, and all with each Python: ARGS="--only 4.0.5 --short"
-	@$(WITH_JAVA) $(BIN)/python .ci/sparks.py $(VENV)/sparks --workers $(WORKERS) $(ARGS)
+	@$(WITH_JAVA) $(BIN)/python .ci/sparks.py $(VENV)/sparks --workers $(or $(WORKERS),4) $(ARGS)
 
 interop: $(BRIEF_JAVA)/.made ## run the tests against Apache Kafka 0.8 to 4.4, which Maven gets the first time
 	@$(WITH_BRIEF_JAVA) $(PYTEST) tests/interop $(ARGS)

@@ -15,7 +15,8 @@ def produce(
     cluster: EmbeddedCluster, topic: str, message_set: bytes, partition: int = 0, broker: int = 0
 ) -> None:
     """Append to a log, and wait until the broker has processed it."""
-    replay.produce(cluster.brokers[broker].port, (topic, partition), message_set)
+    port = cluster.brokers[broker].port
+    assert replay.produce(port, (topic, partition), message_set), f"{topic} {broker}-{partition} took nothing"
 
 
 def wait_registered(cluster: EmbeddedCluster, topic: str, brokers: int = 1) -> None:

@@ -82,12 +82,12 @@ def frame(api_key: int, topic: str, partition: int, rest: bytes) -> bytes:
     return struct.pack(">i", len(body)) + body
 
 
-def produce(port: int, log: tuple[str, int], message_set: bytes) -> None:
-    """Send a PRODUCE and wait until the broker has carried it out."""
+def produce(port: int, log: tuple[str, int], message_set: bytes) -> bool:
+    """Send a PRODUCE and wait until the broker has carried it out; False where it has closed instead."""
     with connect(port) as sock:
         sock.sendall(frame(0, *log, struct.pack(">i", len(message_set)) + message_set))
         sock.sendall(frame(4, "replay-sentinel", 0, _EARLIEST))
-        receive(sock, 18)
+        return receive(sock, 18)[1] == "full"
 
 
 def fetch(port: int, log: tuple[str, int], offset: int, max_bytes: int) -> bytes:

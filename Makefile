@@ -20,7 +20,7 @@ INSTALLED := $(VENV)/.installed
 # RUF009 would forbid the frozen dataclass values that dataclass fields use as defaults.
 RUFF_OPTIONS := --isolated --quiet --target-version py310 --line-length 110
 RUFF_RULES := --select E,F,W,I,B,UP,SIM,RUF,PT,C4,PIE,RET,ARG --ignore RUF009
-SOURCES := spark_kafkawire pyspark_kafkawire.py jobs tests .ci
+SOURCES := spark_kafkawire pyspark_kafkawire.py conftest.py jobs tests .ci
 
 # Another Spark, or modules of another project, would stand in for what .venv holds; and without byte code
 # each of some hundred processes of the tests would compile all that it imports.

@@ -1,5 +1,5 @@
-"""What files of tests share stands in ``tests/support`` or in a module beside them, not in one of them: who
-changes a test changes no other one."""
+"""What files of tests share stands in ``tests/support`` or in a module beside them, not in one of them nor in
+a conftest, which pytest imports by itself: who changes a test changes no other one."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ _IMPORT: Final = re.compile(r"^ *(?:from \S+ )?import (?:\([^)]*\)|.*)", re.MULT
 
 
 def from_tests(source: str) -> list[str]:
-    """The imports that go to a file of tests."""
-    return [each for each in _IMPORT.findall(source) if re.search(r"\btest_", each)]
+    """The imports that go to a file of tests or of fixtures."""
+    return [each for each in _IMPORT.findall(source) if re.search(r"\b(?:test_|conftest\b)", each)]
 
 
 @pytest.mark.parametrize(
@@ -26,6 +26,7 @@ def from_tests(source: str) -> list[str]:
         "from . import test_a",
         "from tests.source.test_a import b",
         "import tests.test_a",
+        "from .conftest import b",
         "from . import (\n    a,\n    test_a,\n)",
         "def f() -> None:\n    from tests import test_a",
     ],

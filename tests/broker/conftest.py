@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from spark_kafkawire.broker import BrokerConfig, BrokerServer
-
-StartBroker = Callable[..., BrokerServer]
+from spark_kafkawire.broker import BrokerServer
+from tests.support.embedded import StartBroker, small_broker
 
 
 @pytest.fixture
@@ -20,16 +19,7 @@ def start_broker(tmp_path: Path) -> Iterator[StartBroker]:
     with contextlib.ExitStack() as stack:
 
         def start(properties: dict[str, str] | None = None, **arguments: Any) -> BrokerServer:
-            config = BrokerConfig.from_properties(
-                {
-                    "brokerid": "0",
-                    "port": "0",
-                    "log.dir": str(tmp_path),
-                    "num.partitions": "3",
-                    "log.flush.interval": "1",
-                    **(properties or {}),
-                }
-            )
+            config = small_broker(tmp_path, properties)
             return stack.enter_context(BrokerServer(config, **arguments))
 
         yield start

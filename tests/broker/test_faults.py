@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from spark_kafkawire.broker import Fault, FaultKind
 from spark_kafkawire.broker.faults import CONNECT, NOT_KAFKA
-from tests.broker.conftest import StartBroker
 from tests.support import replay
+from tests.support.embedded import StartBroker
 from tests.support.message_sets import message
 
 LOG = ("t", 0)

@@ -15,8 +15,8 @@ import pytest
 
 from spark_kafkawire.broker import BrokerConfig, BrokerServer, Fault, FaultKind, proposal
 from spark_kafkawire.errors import OptionError
-from tests.broker.conftest import StartBroker
 from tests.support import replay
+from tests.support.embedded import StartBroker
 from tests.support.message_sets import gzipped, message
 from tests.support.polling import poll
 

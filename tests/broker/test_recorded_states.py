@@ -11,8 +11,8 @@ from typing import Final
 import pytest
 
 from spark_kafkawire.broker import EmbeddedCluster, messages
-from tests.broker.conftest import StartBroker
 from tests.support import golden, replay
+from tests.support.embedded import StartBroker
 from tests.support.message_sets import message
 from tests.support.polling import poll
 

@@ -10,8 +10,8 @@ from kazoo.client import KazooClient
 
 from spark_kafkawire.broker import BrokerServer, EmbeddedCluster, ZooKeeperServer
 from spark_kafkawire.errors import ConnectFailed, DiscoveryError
-from tests.broker.conftest import StartBroker
 from tests.support import golden, replay
+from tests.support.embedded import StartBroker
 from tests.support.message_sets import message
 from tests.support.polling import DEADLINE_S, poll
 from tests.support.zookeeper_tree import Node, read_tree, recorded_tree

@@ -35,7 +35,7 @@ from spark_kafkawire.records.log_index import index_batches
 from spark_kafkawire.records.message_set import decoding as message_set
 from spark_kafkawire.records.record_log import COLUMNS, decode_batches
 from tests.chaos.decoder_inputs import Input, input_of
-from tests.records.conftest import interpreted_kernels
+from tests.support.kernels import interpreted_kernels
 
 #: Inputs that are decoded one way before they are the other way.
 BLOCK: Final = 500

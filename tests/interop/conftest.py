@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final
 
 import pytest
 
@@ -11,11 +10,7 @@ from tests.support.certificates import Certificates
 
 from .apache_kafka import ApacheKafka
 from .needs import needs_broker
-
-#: The last release of the 3 line, which still serves clients from Kafka 0.8 on, and one of the 4 line.
-VERSIONS: Final = ("3.9.1", "4.1.1")
-#: Marks tests for which one of them is enough, for what they cost.
-newest = pytest.mark.parametrize("kafka", VERSIONS[-1:], indirect=True, scope="session")
+from .versions import VERSIONS
 
 
 @pytest.fixture(scope="session", params=VERSIONS)

@@ -6,8 +6,8 @@ import pytest
 
 from tests.protocol.modern.kafkas_codes import kafkas_own
 
-from .conftest import VERSIONS
 from .judging import judge_of
+from .versions import VERSIONS
 
 
 @pytest.mark.parametrize("version", VERSIONS)

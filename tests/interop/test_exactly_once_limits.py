@@ -28,8 +28,8 @@ from tests.support.exactly_once import OnceWrite, committed
 from tests.support.polling import GRACE_S, poll
 
 from .apache_kafka import USERS, ApacheKafka
-from .conftest import VERSIONS
 from .needs import needs_broker
+from .versions import VERSIONS
 
 TASKS: Final = [[(b"a", 0)], [(b"b", 1)], []]
 #: A broker asks who may do what; who is not logged in may do everything. Versions that have two-phase commits

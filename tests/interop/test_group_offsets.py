@@ -21,7 +21,7 @@ from tests.support.query_events import Run, source
 from tests.support.spark_streams import PATIENCE_S, into_noop, run
 
 from .apache_kafka import NEW_PROTOCOL_SINCE, ApacheKafka
-from .conftest import newest
+from .versions import newest
 
 
 @pytest.fixture(autouse=True)

@@ -15,8 +15,8 @@ from tests.support import librdkafka
 from tests.support.key_order import Seen, seen
 
 from .apache_kafka import ApacheKafka
-from .conftest import newest
 from .judging import judge_of
+from .versions import newest
 
 KEYS: Final = 100_000
 FEWER_KEYS: Final = 10_000

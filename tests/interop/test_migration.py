@@ -37,7 +37,7 @@ from tests.support.golden import values_sha256
 from tests.support.polling import poll
 
 from .apache_kafka import ApacheKafka
-from .conftest import newest
+from .versions import newest
 
 #: How often drivers are killed that copy in transactions.
 KILLS: Final = int(os.environ.get("KAFKAWIRE_MIGRATION_KILLS", "4"))

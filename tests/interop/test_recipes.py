@@ -13,8 +13,8 @@ import pytest
 from tests.support import registry
 
 from .apache_kafka import ApacheKafka
-from .conftest import newest
 from .needs import needed_avro
+from .versions import newest
 
 ROOT: Final = Path(__file__).parents[2]
 _TIMEOUT_S: Final = 400.0

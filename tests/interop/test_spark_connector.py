@@ -15,8 +15,8 @@ from tests.support import librdkafka
 from tests.support.foreign import Record
 
 from .apache_kafka import ApacheKafka
-from .conftest import newest
 from .needs import needed_connector
+from .versions import newest
 
 ROOT: Final = Path(__file__).parents[2]
 _TIMEOUT_S: Final = 400.0

@@ -14,8 +14,8 @@ from tests.support import librdkafka
 from tests.support.producing import options_of
 
 from .apache_kafka import ApacheKafka
-from .conftest import newest
 from .judging import judge_of
+from .versions import newest
 
 Counts = npt.NDArray[np.int64]
 

@@ -24,7 +24,7 @@ from tests.support.polling import poll
 from tests.support.spark_streams import started
 
 from .apache_kafka import ApacheKafka
-from .conftest import VERSIONS
+from .versions import VERSIONS
 
 AWAY_S: Final = float(os.environ.get("KAFKAWIRE_AWAY_S", "60"))
 #: How long a batch that the broker has answered already may take, on a machine with other work, seconds.

@@ -13,10 +13,10 @@ import pytest
 from spark_kafkawire.planner.stream_offsets import PART_MARK, PIN_MARK
 
 from .apache_kafka import ApacheKafka
-from .conftest import newest
 from .needs import needed_connector
 from .stream_scenarios import BY_NAME, SCENARIOS, TAKEN_OVER, Quirk
 from .takeovers import STORIES
+from .versions import newest
 
 ROOT: Final = Path(__file__).parents[2]
 _TIMEOUT_S: Final = 1100.0

@@ -3,22 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import pytest
 
 from spark_kafkawire.records import compiler
-
-
-@contextmanager
-def interpreted_kernels() -> Iterator[None]:
-    """Kernels run interpreted in this block, as where numba is missing."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(compiler, "_loaded", False)
-        for kernel in compiler._kernels:
-            patch.setattr(kernel, "compiled", None)
-        yield
+from tests.support.kernels import interpreted_kernels
 
 
 @pytest.fixture

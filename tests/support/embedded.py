@@ -1,14 +1,34 @@
-"""What tests write to an embedded cluster of 0.7, and when ZooKeeper knows of it."""
+"""Embedded brokers of 0.7 as tests start them, what they write to them, and when ZooKeeper knows of it."""
 
 from __future__ import annotations
 
-from spark_kafkawire.broker import EmbeddedCluster
+from collections.abc import Callable
+from pathlib import Path
+
+from spark_kafkawire.broker import BrokerConfig, BrokerServer, EmbeddedCluster
 from spark_kafkawire.cluster.v07.view import view
 from spark_kafkawire.options import Discovery
 
 from . import replay
 from .polling import poll
 from .settings import net_07
+
+#: What the fixture ``start_broker`` of a folder is.
+StartBroker = Callable[..., BrokerServer]
+
+
+def small_broker(log_dir: Path, properties: dict[str, str] | None = None, broker_id: int = 0) -> BrokerConfig:
+    """A broker on a port that is free, with three partitions to a topic, who shows each message at once."""
+    return BrokerConfig.from_properties(
+        {
+            "brokerid": str(broker_id),
+            "port": "0",
+            "log.dir": str(log_dir),
+            "num.partitions": "3",
+            "log.flush.interval": "1",
+            **(properties or {}),
+        }
+    )
 
 
 def produce(

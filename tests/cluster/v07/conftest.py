@@ -5,16 +5,16 @@ from __future__ import annotations
 import contextlib
 import itertools
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
 import pytest
 
-from spark_kafkawire.broker import BrokerConfig, BrokerServer, ZooKeeperServer
+from spark_kafkawire.broker import BrokerServer, ZooKeeperServer
+from tests.support.embedded import StartBroker, small_broker
 from tests.support.tree_writer import TreeWriter
 
-StartBroker = Callable[..., BrokerServer]
 _CHROOTS: Final = itertools.count()
 
 
@@ -33,16 +33,7 @@ def start_broker(tmp_path: Path) -> Iterator[StartBroker]:
         def start(
             broker_id: int = 0, properties: dict[str, str] | None = None, **arguments: object
         ) -> BrokerServer:
-            config = BrokerConfig.from_properties(
-                {
-                    "brokerid": str(broker_id),
-                    "port": "0",
-                    "log.dir": str(tmp_path / f"broker-{broker_id}"),
-                    "num.partitions": "3",
-                    "log.flush.interval": "1",
-                    **(properties or {}),
-                }
-            )
+            config = small_broker(tmp_path / f"broker-{broker_id}", properties, broker_id)
             return stack.enter_context(BrokerServer(config, **arguments))  # type: ignore[arg-type]
 
         yield start

@@ -13,10 +13,10 @@ from spark_kafkawire.errors import OptionError
 from spark_kafkawire.model import Leader, LogBounds, TopicPartition
 from spark_kafkawire.options import Discovery, StreamOptions
 from spark_kafkawire.planner.stream_planner import StreamPlanner
+from tests.support.embedded import StartBroker
 from tests.support.settings import net_07
 from tests.support.writing import broker_of
 
-from .conftest import StartBroker
 from .producing import produce
 
 LOG = TopicPartition("t", 1, 0)

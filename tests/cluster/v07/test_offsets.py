@@ -26,12 +26,12 @@ from spark_kafkawire.errors import (
 from spark_kafkawire.model import Broker, ClusterView, LogBounds, TopicPartition
 from spark_kafkawire.protocol.v07.error_codes import ErrorCode
 from tests.net.peers import Peer, closed_port, read_frame, stalling
+from tests.support.embedded import StartBroker
 from tests.support.golden import copy_segments
 from tests.support.polling import GRACE_S
 from tests.support.settings import net_07
 from tests.support.writing import broker_of
 
-from .conftest import StartBroker
 from .producing import HELLO, produce
 
 NET: Final = net_07(5.0, retries=2, backoff_s=0.001)

@@ -27,12 +27,12 @@ from spark_kafkawire.errors import (
 from spark_kafkawire.model import Broker, ClusterView, TopicPartition
 from spark_kafkawire.options import Discovery
 from tests.net.peers import STUCK_S, Peer, answering, closed_port, read_frame, stalling
+from tests.support.embedded import StartBroker
 from tests.support.polling import GRACE_S, poll
 from tests.support.settings import net_07
 from tests.support.tree_writer import TreeWriter
 from tests.support.writing import broker_of
 
-from .conftest import StartBroker
 from .producing import produce
 
 NET: Final = net_07(5.0, retries=2, backoff_s=0.001)

@@ -156,9 +156,10 @@ def corpus_zookeeper(corpus: EmbeddedCluster) -> Iterator[KazooClient]:
     client.close()
 
 
-@pytest.fixture(scope="session")
+# It starts in 30 ms; but with hundreds of topics, each request takes it many times as long as with some.
+@pytest.fixture(scope="module")
 def noida() -> Iterator[NoidaBroker]:
-    """A modern broker that all tests share: each creates topics of its own, and none stops it."""
+    """A modern broker that the tests of a file share: each creates topics of its own, and none stops it."""
     with NoidaBroker() as broker:
         yield broker
 

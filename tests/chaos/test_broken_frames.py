@@ -71,7 +71,6 @@ def with_length(body: bytes, size: int | None = None) -> bytes:
     return (len(body) if size is None else size).to_bytes(4, "big", signed=True) + body
 
 
-@pytest.mark.slow
 @each_step
 def test_a_reply_that_breaks_off_anywhere_is_an_error(exchange: Exchange, api: Api) -> None:
     size = len(honest_replies(exchange)[api])
@@ -85,7 +84,6 @@ def test_a_reply_that_breaks_off_anywhere_is_an_error(exchange: Exchange, api: A
             assert is_old or isinstance(result, KafkaWireError), cut
 
 
-@pytest.mark.slow
 @each_step
 def test_a_reply_that_is_shorter_than_its_fields_is_an_error(exchange: Exchange, api: Api) -> None:
     size = len(honest_replies(exchange)[api])

@@ -16,7 +16,7 @@ from ..options import ReadOptions
 from ..records import compiler
 from ..records.arrow import BatchBuilder
 from .partition import KafkaWirePartition
-from .worker import freeze_heap
+from .worker import freeze_heap, keep_memory
 
 if TYPE_CHECKING:
     from ..clients.reading.key_order import EpochsOfRows
@@ -26,6 +26,7 @@ def read_partition(
     partition: InputPartition, options: ReadOptions, schema: pa.Schema
 ) -> Iterator[pa.RecordBatch]:
     """The messages of a partition's ranges, one after the other, as Arrow batches of the schema's columns."""
+    keep_memory()
     if isinstance(partition, KafkaWirePartition):  # Spark turns an empty plan into one without a range
         for task in partition.tasks:
             yield from _read_task(task, options, schema)

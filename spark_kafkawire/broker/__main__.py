@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 from ..errors import KafkaWireError, OptionError, quoted
+from ..records.memory import keep_memory
 from .config import BrokerConfig
 from .server import BrokerServer
 
@@ -26,6 +27,7 @@ EXIT_USAGE: Final = 2
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a broker until it is told to stop; the exit code of the process."""
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(message)s")
+    keep_memory()
     try:
         config = BrokerConfig.from_properties(_parse(argv))
         with _told_to_end() as wait, BrokerServer(config) as server:

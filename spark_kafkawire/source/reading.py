@@ -15,8 +15,9 @@ from ..cluster.cluster import cluster_of
 from ..options import ReadOptions
 from ..records import compiler
 from ..records.arrow import BatchBuilder
+from ..records.memory import keep_memory
 from .partition import KafkaWirePartition
-from .worker import freeze_heap, keep_memory
+from .worker import freeze_heap
 
 if TYPE_CHECKING:
     from ..clients.reading.key_order import EpochsOfRows

@@ -19,7 +19,7 @@ from ..clients.writing.sender import LogReceipt, Sender
 from ..errors import DeliveryError, KafkaWireError, OptionError, quoted, shown
 from ..model import TopicPartition
 from .packed import Packed
-from .worker import begin, freeze_heap, keep_memory
+from .worker import begin, freeze_heap
 from .write_schema import WRITE_SCHEMAS
 
 if TYPE_CHECKING:
@@ -93,9 +93,10 @@ class KafkaWireBatchWriter(DataSourceArrowWriter):
         ``ConnectFailed``, ``DeliveryError`` (all fatal for the task).
         """
         begin()
-        keep_memory()
         from ..records import compiler
+        from ..records.memory import keep_memory
 
+        keep_memory()
         try:
             return self._write(iterator)
         except DeliveryError as error:

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import gc
-import os
-import platform
 import socket
-import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
@@ -23,7 +20,7 @@ from spark_kafkawire.source.batch_reader import KafkaWireBatchReader
 from spark_kafkawire.source.datasource import KafkaWireDataSource
 from spark_kafkawire.source.partition import KafkaWirePartition
 from spark_kafkawire.source.schema import V07_SCHEMA
-from spark_kafkawire.source.worker import begin, freeze_heap, keep_memory
+from spark_kafkawire.source.worker import begin, freeze_heap
 from tests.support.sparks import STREAM_SINKS
 
 
@@ -90,54 +87,6 @@ def test_a_task_that_fails_freezes_too(freezes: list[None], corpus: EmbeddedClus
     with pytest.raises(ConnectFailed):
         list(reader.read(KafkaWirePartition(replace(part.tasks[0], leader=Leader(nobody)))))
     assert len(freezes) == 1
-
-
-#: Takes and frees what a batch of 1 MiB sets does, in a process that has run a task or none; the pages that a
-#: round of it takes anew, in the median.
-_ROUNDS = """
-import resource, statistics, sys
-exec(sys.argv[1])
-def faults():
-    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt
-taken = []
-for _ in range(9):
-    before = faults()
-    parts = [bytes(bytearray(1 << 20)) for _ in range(12)]
-    del parts
-    taken.append(faults() - before)
-print(int(statistics.median(taken)))
-"""
-_READS = "from spark_kafkawire.source.reading import read_partition; list(read_partition(None, None, None))"
-_PAGES = (12 << 20) // os.sysconf("SC_PAGE_SIZE")
-
-
-def pages_taken(task: str, **environment: str) -> int:
-    command = [sys.executable, "-c", _ROUNDS, task]
-    done = subprocess.run(
-        command, env={**os.environ, **environment}, capture_output=True, text=True, check=True
-    )
-    return int(done.stdout)
-
-
-@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="another C library")
-def test_tasks_take_the_same_memory_again() -> None:
-    assert pages_taken("") > _PAGES // 2, "glibc keeps it anyway: nothing is shown"
-    assert pages_taken(_READS) < _PAGES // 20
-
-
-def test_tasks_of_writes_do_as_well(corpus: EmbeddedCluster) -> None:
-    keep_memory.cache_clear()
-    schema = StructType([StructField("value", BinaryType())])
-    options = {"broker.list": corpus.broker_list, "topic": "debian-gzip"}
-    KafkaWireDataSource(options).writer(schema, False).write(iter(()))
-    assert keep_memory.cache_info().currsize == 1
-
-
-@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="another C library")
-@pytest.mark.parametrize("name", ["MALLOC_TRIM_THRESHOLD_", "GLIBC_TUNABLES"])
-def test_what_a_user_says_of_memory_stays(name: str) -> None:
-    said = {"MALLOC_TRIM_THRESHOLD_": "131072", "GLIBC_TUNABLES": "glibc.malloc.trim_threshold=131072"}[name]
-    assert pages_taken(_READS, **{name: said}) > _PAGES // 2
 
 
 @STREAM_SINKS

@@ -36,12 +36,14 @@ _READS: Final = (
 )
 #: It ends with a usage error.
 _SERVES: Final = "from spark_kafkawire.broker.__main__ import main; assert main(['--set', 'nothing']) == 2"
+#: What a user may have set on the machine of the tests.
+_SETTINGS: Final = ("GLIBC_TUNABLES", "MALLOC_MMAP_THRESHOLD_", "MALLOC_TRIM_THRESHOLD_")
 _WITH_GLIBC: Final = pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="another C library")
 
 
 def pages_taken(lines: str, **environment: str) -> int:
     command = [sys.executable, "-c", _ROUNDS, lines]
-    env = {**os.environ, **environment}
+    env = {name: os.environ[name] for name in os.environ if name not in _SETTINGS} | environment
     return int(subprocess.run(command, env=env, capture_output=True, text=True, check=True).stdout)
 
 

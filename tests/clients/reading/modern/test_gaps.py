@@ -1,0 +1,227 @@
+"""Fetches that bring no record: what explains that, and what does not."""
+
+from __future__ import annotations
+
+import itertools
+import logging
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from spark_kafkawire.errors import BrokerError
+from spark_kafkawire.net.pool import Pool
+from spark_kafkawire.protocol import modern
+from spark_kafkawire.protocol.modern import fetch
+from spark_kafkawire.protocol.modern.describe_configs import DescribedResource, ResourceConfigs
+from spark_kafkawire.protocol.modern.isolation import READ_COMMITTED, READ_UNCOMMITTED
+from spark_kafkawire.protocol.modern.list_offsets import (
+    EARLIEST_LOCAL_TIMESTAMP,
+    LATEST_TIMESTAMP,
+    ListOffsetsPartition,
+    ListOffsetsPartitionReply,
+)
+from tests.support.fetching import COUNT, LOG, SMALL, VALUES, CompactedLog, altered, fetcher_of, rows, values
+from tests.support.log_broker import OFFERED
+from tests.support.log_server import LogServer
+from tests.support.memory_log import MemoryLog
+
+
+@pytest.mark.parametrize("start", [0, 3, 7, 13, 14])
+def test_offsets_that_compaction_took_are_no_loss(log: MemoryLog, pool: Pool, start: int) -> None:
+    stop = COUNT - COUNT % 14
+    with LogServer({"t": [CompactedLog(log)]}) as server:
+        found = rows(fetcher_of(server.bootstrap_servers, pool, start, stop - 7))
+    left = [offset for offset in range(start, stop) if offset % 14 < 7]
+    assert found == [(offset, VALUES[offset]) for offset in left]
+
+
+def test_a_log_whose_last_records_are_compacted_away_ends_where_it_was_planned(
+    log: MemoryLog, pool: Pool, caplog: pytest.LogCaptureFixture
+) -> None:
+    with LogServer({"t": [CompactedLog(log)]}) as server, caplog.at_level(logging.WARNING, "spark_kafkawire"):
+        server.broker.configs["t"] = {"cleanup.policy": "compact,delete"}
+        found = rows(fetcher_of(server.bootstrap_servers, pool, 1960, 1980))
+        assert [offset for offset, _ in found] == [*range(1960, 1967), *range(1974, 1980)]
+        assert caplog.text == ""
+        assert rows(fetcher_of(server.bootstrap_servers, pool, 1995, COUNT)) == []
+    assert "t 0 at offset 1995 on broker 0" in caplog.text
+    assert "no record is left up to 2000, which compaction explains" in caplog.text
+
+
+def test_empty_answers_do_not_prove_that_records_are_gone(
+    served: LogServer, pool: Pool, caplog: pytest.LogCaptureFixture
+) -> None:
+    numbers = itertools.count(1)
+    altered(served, lambda _: {"records": b""} if next(numbers) <= 3 else {})
+    with caplog.at_level(logging.WARNING, "spark_kafkawire"):
+        assert values(fetcher_of(served.bootstrap_servers, pool)) == VALUES
+    altered(served, lambda _: {"records": b""})
+    with pytest.raises(
+        BrokerError,
+        match=r"^gave up after 4 attempts .*: t 0 at offset 0 on broker 0 .* no record below offset 2000, .*"
+        r"; compaction does not explain it, for cleanup.policy is delete; if nothing is missing, end the "
+        r"range at 0 \(endingOffsets\)$",
+    ):
+        values(fetcher_of(served.bootstrap_servers, pool))
+    assert caplog.text == ""
+
+
+def test_a_compacted_topic_is_asked_once_more_before_its_end_is_believed(
+    served: LogServer, pool: Pool
+) -> None:
+    served.broker.configs["t"] = {"cleanup.policy": "compact"}
+    numbers = itertools.count(1)
+    altered(served, lambda _: {"records": b""} if next(numbers) <= 3 else {})
+    fetcher = fetcher_of(served.bootstrap_servers, pool)
+    before = served.requests.count(modern.METADATA)
+    assert values(fetcher) == VALUES
+    assert served.requests.count(modern.METADATA) > before  # who leads it was asked again
+
+
+def test_a_compacted_topic_whose_end_its_leader_does_not_confirm_is_waited_for(
+    served: LogServer, pool: Pool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    honest = served.broker._listed
+
+    def listed(topic: str, asked: ListOffsetsPartition) -> ListOffsetsPartitionReply:
+        reply = honest(topic, asked)
+        return replace(reply, offset=1990) if asked.timestamp == LATEST_TIMESTAMP else reply
+
+    monkeypatch.setattr(served.broker, "_listed", listed)
+    served.broker.configs["t"] = {"cleanup.policy": "compact"}
+    altered(served, lambda _: {"records": b""})
+    with pytest.raises(BrokerError, match=r"^gave up after 4 .*; the leader says that the log ends at 1990$"):
+        values(fetcher_of(served.bootstrap_servers, pool))
+
+
+@pytest.mark.parametrize("refused", ["no right", "too old", "no answer"])
+def test_what_cannot_be_seen_is_no_proof_either(
+    log: MemoryLog, pool: Pool, monkeypatch: pytest.MonkeyPatch, refused: str
+) -> None:
+    offered = {**OFFERED}
+    if refused == "too old":
+        del offered[modern.DESCRIBE_CONFIGS.key]
+    with LogServer({"t": [log]}, offered=offered) as server:
+        server.broker.configs["t"] = {"cleanup.policy": "compact"}
+        honest = server.broker._configs_of
+        changes: dict[str, Any] = {
+            "no right": {"error_code": 29, "configs": ()},
+            "no answer": {"configs": ()},
+        }
+
+        def answered(asked: DescribedResource) -> ResourceConfigs:
+            return replace(honest(asked), **changes.get(refused, {}))
+
+        monkeypatch.setattr(server.broker, "_configs_of", answered)
+        altered(server, lambda _: {"records": b""})
+        reason = {
+            "no right": "the user may not do this to the topic",
+            "too old": "brokers before 0.11 do not tell cleanup.policy",
+            "no answer": "the answer does not tell cleanup.policy",
+        }[refused]
+        with pytest.raises(
+            BrokerError,
+            match=rf"compaction might explain it, but cannot be seen: DescribeConfigs .* 't': {reason}.*; "
+            r"let the user do DescribeConfigs, or, if nothing is missing, end the range at 0 \(ending",
+        ) as caught:
+            values(fetcher_of(server.bootstrap_servers, pool))
+        assert "\n" not in str(caught.value)
+
+
+def test_what_is_compacted_before_an_open_transaction_is_proven_by_its_records(
+    log: MemoryLog, pool: Pool, caplog: pytest.LogCaptureFixture
+) -> None:
+    # Compaction took [1967, 1974), and the transaction begins at 1974.
+    open_log = CompactedLog(log)
+    with LogServer({"t": [open_log]}) as server:
+        honest = server.broker._answers[fetch.FetchRequest]
+
+        def fetched(request: fetch.FetchRequest) -> fetch.FetchReply:
+            reply: fetch.FetchReply = honest(request)
+            [topic] = reply.responses
+            [partition] = topic.partitions
+            asked = request.topics[0].partitions[0].fetch_offset
+            if request.isolation_level == READ_COMMITTED and asked >= 1967:
+                partition = replace(partition, records=b"")
+            topics = (replace(topic, partitions=(replace(partition, last_stable_offset=1974),)),)
+            return replace(reply, responses=topics)
+
+        server.broker._answers = {**server.broker._answers, fetch.FetchRequest: fetched}
+        options = replace(SMALL, isolation_level=READ_COMMITTED)
+        with caplog.at_level(logging.WARNING, "spark_kafkawire"):
+            found = rows(fetcher_of(server.bootstrap_servers, pool, 1960, 1974, options))
+        assert [offset for offset, _ in found] == list(range(1960, 1967))
+        assert caplog.text == ""
+        assert modern.DESCRIBE_CONFIGS not in server.requests
+        # A record of the range that comes so is no proof, and not read: it may be of the transaction.
+        altered(server, lambda _: {"records": bytes(log.read(1967, 1))})
+        fetched_open = server.broker._answers[fetch.FetchRequest]
+        server.broker._answers = {
+            **server.broker._answers,
+            fetch.FetchRequest: lambda each: _only_uncommitted(fetched_open(each), each),
+        }
+        with pytest.raises(BrokerError, match=r"^gave up after 4 attempts .*no record below offset 1974"):
+            values(fetcher_of(server.bootstrap_servers, pool, 1967, 1974, options))
+
+
+def _only_uncommitted(reply: fetch.FetchReply, request: fetch.FetchRequest) -> fetch.FetchReply:
+    if request.isolation_level == READ_UNCOMMITTED:
+        return reply
+    [topic] = reply.responses
+    [partition] = topic.partitions
+    return replace(reply, responses=(replace(topic, partitions=(replace(partition, records=b""),)),))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"high_watermark": 1999}, {"high_watermark": -1}, {"throttle_time_ms": 1}],
+    ids=["a new leader", "a leader that does not tell", "a quota"],
+)
+def test_records_that_are_only_late_are_not_taken_for_compacted_ones(
+    served: LogServer, pool: Pool, change: dict[str, Any]
+) -> None:
+    # Compaction could explain it: what the broker says besides is why it does not.
+    served.broker.configs |= {LOG.topic: {"cleanup.policy": "compact"}}
+    altered(served, lambda _: {"records": b"", **change})
+    with pytest.raises(
+        BrokerError, match=r"^gave up after 4 attempts .*Fetch brought no record below offset 2000"
+    ):
+        values(fetcher_of(served.bootstrap_servers, pool))
+
+
+def test_answers_without_records_between_others_cost_nothing_but_time(served: LogServer, pool: Pool) -> None:
+    numbers = itertools.count(1)
+    altered(served, lambda _: {} if next(numbers) % 3 == 0 else {"records": b""})
+    assert values(fetcher_of(served.bootstrap_servers, pool)) == VALUES
+
+
+def test_records_in_tiered_storage_are_waited_for(
+    served: LogServer, pool: Pool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    honest = served.broker._listed
+
+    def listed(topic: str, asked: ListOffsetsPartition) -> ListOffsetsPartitionReply:
+        reply = honest(topic, asked)
+        return replace(reply, offset=1000) if asked.timestamp == EARLIEST_LOCAL_TIMESTAMP else reply
+
+    monkeypatch.setattr(served.broker, "_listed", listed)
+    altered(served, lambda _: {"records": b""})
+    served.broker.configs["t"] = {"cleanup.policy": "compact"}
+    with pytest.raises(
+        BrokerError, match=r"found nothing where the log has data: up to 1000 in tiered storage"
+    ):
+        values(fetcher_of(served.bootstrap_servers, pool))
+    assert values(fetcher_of(served.bootstrap_servers, pool, start=1000)) == []
+
+
+def test_a_leader_that_serves_nothing_although_records_are_due_ends_the_read(
+    served: LogServer, pool: Pool
+) -> None:
+    altered(served, lambda _: {"records": b"", "high_watermark": 1000})
+    with pytest.raises(
+        BrokerError,
+        match=r"^gave up after 4 attempts .* t 0 at offset 1000 on broker 0 .*no record below offset 2000, "
+        r"where the log ended when the read was planned; now the broker says 1000$",
+    ):
+        values(fetcher_of(served.bootstrap_servers, pool, start=1000))

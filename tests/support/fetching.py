@@ -1,0 +1,106 @@
+"""What tests of reading modern logs share: a log of 2,000 values, and a fetcher for a range of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from spark_kafkawire.clients.reading.fetcher import Fetcher
+from spark_kafkawire.clients.reading.task import FetchTask
+from spark_kafkawire.cluster.modern.cluster import Cluster
+from spark_kafkawire.cluster.modern.metadata import Metadata
+from spark_kafkawire.model import Leader, OffsetRange, TopicPartition
+from spark_kafkawire.net.pool import Pool
+from spark_kafkawire.options import FetchOptions, NetOptions
+from spark_kafkawire.protocol.modern import fetch
+from spark_kafkawire.protocol.modern.isolation import READ_UNCOMMITTED
+from tests.support import librdkafka
+from tests.support.foreign import Record
+from tests.support.log_server import LogServer
+from tests.support.memory_log import MemoryLog
+from tests.support.settings import net_modern, servers
+
+NET = net_modern(timeout_s=5.0, backoff_s=0.001)
+LOG = TopicPartition("t", 0)
+COUNT = 2000
+VALUES = [b"%06d" % number * 5 for number in range(COUNT)]
+#: Several fetches for one log.
+SMALL = FetchOptions(fetch_bytes=4096, wait_ms=50)
+
+
+def cluster_of(bootstrap_servers: str, pool: Pool, net: NetOptions = NET) -> Cluster:
+    metadata = Metadata(servers(bootstrap_servers), net, connections=pool)
+    return Cluster(metadata, net, READ_UNCOMMITTED)
+
+
+def fetcher_of(
+    bootstrap_servers: str,
+    pool: Pool,
+    start: int = 0,
+    stop: int = COUNT,
+    options: FetchOptions = SMALL,
+    net: NetOptions = NET,
+    leader: Leader | None = None,
+) -> Fetcher:
+    cluster = cluster_of(bootstrap_servers, pool, net)
+    task = FetchTask(OffsetRange(LOG, start, stop), leader or cluster.leaders_of((LOG,))[LOG])
+    return Fetcher(task, cluster, options, net, connections=pool)
+
+
+def values(fetcher: Fetcher) -> list[bytes]:
+    return [value for _, value in rows(fetcher)]
+
+
+def rows(fetcher: Fetcher) -> list[tuple[int, bytes]]:
+    found: list[tuple[int, bytes]] = []
+    for columns in fetcher.columns():
+        assert columns.values is not None
+        found += zip(columns.offset.tolist(), columns.values.to_pylist(), strict=True)
+    return found
+
+
+def write(
+    bootstrap_servers: str, written: list[bytes] = VALUES, compression: str = "none", batch_count: int = 7
+) -> None:
+    records = [Record(value) for value in written]
+    librdkafka.produce(bootstrap_servers, LOG.topic, records, compression, batch_num_messages=batch_count)
+
+
+def altered(server: LogServer, change: Callable[[fetch.FetchPartition], dict[str, Any]]) -> None:
+    """Fetch replies with some fields changed; ``change`` gets what was asked for."""
+    answers = dict(server.broker._answers)
+    honest = answers[fetch.FetchRequest]
+
+    def fetched(request: fetch.FetchRequest) -> fetch.FetchReply:
+        [asked] = request.topics
+        reply: fetch.FetchReply = honest(replace(request, topics=(replace(asked, topic=LOG.topic),)))
+        [topic] = reply.responses
+        [partition] = topic.partitions
+        changes = change(asked.partitions[0])
+        throttle_time_ms = changes.pop("throttle_time_ms", 0)
+        topics = (replace(topic, partitions=(replace(partition, **changes),)),)
+        return replace(reply, responses=topics, throttle_time_ms=throttle_time_ms)
+
+    server.broker._answers = {**answers, fetch.FetchRequest: fetched}
+
+
+class CompactedLog(MemoryLog):
+    """Batches of seven of which every second one is gone, and the log's last offsets with it."""
+
+    def __init__(self, log: MemoryLog) -> None:
+        super().__init__()
+        self.stop_offset, self._data = log.stop_offset, log._data
+        self._all = list(zip(log._offsets, log._positions, strict=True))
+
+    def read(self, offset: int, _size_max: int, /) -> bytes:
+        ends = [*(position for _, position in self._all[1:]), len(self._data)]
+        kept = [
+            (start, position, end)
+            for (start, position), end in zip(self._all, ends, strict=True)
+            if start % 14 == 0
+        ]
+        for start, position, end in kept:
+            if start + 7 > offset:
+                return bytes(self._data[position:end])
+        return b""

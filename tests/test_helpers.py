@@ -41,3 +41,11 @@ def test_no_file_of_tests_imports_from_another() -> None:
     }
     assert len(found) > 300
     assert {path: names for path, names in found.items() if names} == {}
+
+
+def test_what_benchmarks_measure_is_a_spark_as_users_have_it() -> None:
+    # That of the tests has workers which are forked with all loaded, and would hide what a task imports.
+    folder = TESTS / "benchmarks"
+    sources = {str(path.relative_to(folder)): path.read_text("utf-8") for path in folder.rglob("*.py")}
+    starts = {path: set(re.findall(r"\b(\w+_spark)\(", source)) for path, source in sources.items()}
+    assert {path: calls for path, calls in starts.items() if calls} == {"session.py": {"plain_spark"}}

@@ -8,15 +8,15 @@ from types import MappingProxyType
 
 from pyspark.sql import SparkSession
 
-from tests.support.local_spark import local_spark
+from tests.support.local_spark import plain_spark
 
 from .ceilings import CountingDataSource, PrebuiltDataSource
 
 
 @contextmanager
 def spark_session(settings: Mapping[str, str] = MappingProxyType({})) -> Iterator[SparkSession]:
-    """A local session on two cores that knows the ceilings."""
-    session = local_spark("spark-kafkawire benchmarks", {"spark.driver.memory": "2g", **settings})
+    """A local session on two cores, as users have it, that knows the ceilings."""
+    session = plain_spark("spark-kafkawire benchmarks", {"spark.driver.memory": "2g", **settings})
     try:
         session.dataSource.register(PrebuiltDataSource)
         session.dataSource.register(CountingDataSource)

@@ -37,20 +37,30 @@ def run_this_python() -> None:
     os.environ.pop("SPARK_HOME", None)
 
 
-def local_spark(name: str, settings: Settings, home: str | None = None) -> SparkSession:
-    """A session on two cores and loopback only, with these settings, too; its Spark is in ``home``."""
-    # Most tests need no Spark, and need not wait for its import.
-    from pyspark.sql import SparkSession
-
+def plain_spark(name: str, settings: Settings) -> SparkSession:
+    """A session on two cores and loopback only, with these settings, too; all else is as users have it."""
     run_this_python()
-    builder = SparkSession.builder.master(f"local[{CORES}]").appName(name).config(map={**_LOCAL, **settings})
+    return _session(name, settings)
+
+
+def local_spark(name: str, settings: Settings, home: str | None = None) -> SparkSession:
+    """The same for tests: its Spark is in ``home``, and its Python workers are forked with all loaded."""
+    run_this_python()
     for_spark = {"SPARK_HOME": home or home_with_byte_code(), "PYTHONPATH": str(_PRELOADING)}
     os.environ |= for_spark
     try:
-        return builder.getOrCreate()
+        return _session(name, settings)
     finally:
         for name in for_spark:
             del os.environ[name]
+
+
+def _session(name: str, settings: Settings) -> SparkSession:
+    # Most tests need no Spark, and need not wait for its import.
+    from pyspark.sql import SparkSession
+
+    builder = SparkSession.builder.master(f"local[{CORES}]").appName(name)
+    return builder.config(map={**_LOCAL, **settings}).getOrCreate()
 
 
 @functools.cache

@@ -45,7 +45,7 @@ IN_PARALLEL = --numprocesses $(or $(WORKERS),$(1)) --dist worksteal
 # Once, before all these processes compile the same; collecting compiles the tests, and what fails then fails again.
 COMPILED := $(BIN)/python -m spark_kafkawire.compile_kernels
 
-.PHONY: help demo check test tests-without-jvm tests-of-all test-endurance test-cluster test-sparks interop chaos zip bench bench-codec bench-stream bench-peer bench-first bench-exactly-once bench-plot docs lint style types format clean
+.PHONY: help demo check test tests-without-jvm tests-of-all test-endurance test-cluster test-sparks interop chaos zip bench bench-turns bench-codec bench-stream bench-peer bench-first bench-exactly-once bench-plot docs lint style types format clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## /make \1\t/p' Makefile
@@ -89,6 +89,9 @@ zip: ## build dist/spark_kafkawire.zip, which spark-submit --py-files ships
 
 bench: $(INSTALLED) ## measure against the ceilings: ARGS="--only read write --rounds 3"
 	@$(WITH_JAVA) $(BIN)/python -m tests.benchmarks $(ARGS)
+
+bench-turns: $(INSTALLED) ## measure another checkout and this one, turn by turn: BEFORE=../before ARGS="--only read"
+	@$(WITH_JAVA) $(BIN)/python -m tests.benchmarks.turns $(BEFORE) $(ARGS)
 
 bench-codec: $(INSTALLED) ## measure the codec alone, without Spark
 	@$(BIN)/python -m tests.benchmarks --only codec batch-codec $(ARGS)

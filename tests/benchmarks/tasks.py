@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
-from time import perf_counter
 from typing import Final
 
 from pyspark.sql import SparkSession
@@ -55,12 +54,11 @@ def planning(rounds: int) -> Iterator[Figure]:
                 write_log(log_dir, f"wide-{partition}", value_size=100, rows=10)
         with EmbeddedCluster(_PLAN_BROKERS, _PLAN_PARTITIONS, log_dirs=log_dirs) as cluster:
             options = ReadOptions.parse({"zookeeper.connect": cluster.zookeeper_connect, "subscribe": "wide"})
-            seconds = []
-            for _ in range(rounds):
-                began_s = perf_counter()
-                tasks = plan(options)
-                seconds.append(perf_counter() - began_s)
-                assert len(tasks) == _PLAN_BROKERS * _PLAN_PARTITIONS
+
+            def run() -> None:
+                assert len(plan(options)) == _PLAN_BROKERS * _PLAN_PARTITIONS
+
+            seconds = interleaved({"planning": run}, rounds)["planning"]
     yield Figure(
         "planning 1,000 partitions on 10 brokers",
         "seconds",

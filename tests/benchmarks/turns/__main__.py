@@ -1,0 +1,146 @@
+"""``make bench-turns BEFORE=../before``: ``make bench`` of two trees, turn by turn.
+
+    git worktree add ../before HEAD~1 && make --directory ../before check
+    make bench-turns BEFORE=../before ARGS="--only read write --rounds 6"
+
+Two processes live side by side, each in its tree with the Python of that tree, with a Spark and brokers
+of its own. One of them works while the other one waits: they hand over after each run, and who begins
+alternates, so that whatever the machine does meets both. The seconds of a run are compared with those of
+the same round of the other tree. Where memory lies differs from one process to the next, and some
+figures with it: ``--sessions`` starts both anew. It exits with 1 where the median of a comparison is
+below 0.97.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from multiprocessing import Pipe
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any, Final
+
+from ..measure import say
+from ..tables import print_table
+from .pairs import Event, Measured, Pair, pairs_of_figures, pairs_of_runs
+
+ROOT: Final = Path(__file__).resolve().parents[3]
+#: The measures of ``make bench`` that trees from before the wire format proposal have, too.
+NAMES: Final = (
+    *("codec", "batch-codec", "planning", "clients"),
+    *("large-log", "read", "write", "tasks", "read-modern", "write-modern"),
+)
+#: Where all that both told is kept.
+EVENTS: Final = Path("build/turns.jsonl")
+#: A turn is a run of some seconds, or writing what is read, or the start of a Spark.
+_TURN_S_MAX: Final = 900.0
+
+
+class Ended(Exception):
+    """A tree's process ended before its measures did."""
+
+
+def main() -> int:
+    """Compare what the arguments name."""
+    asked = _arguments()
+    sessions, lines = [], []
+    for number in range(asked.sessions):
+        before, now = session((asked.before, ROOT), asked.only, asked.rounds)
+        sessions.append((Measured.of(before), Measured.of(now)))
+        trees = {"before": before, "now": now}
+        lines += [{"session": number, "tree": tree, **event} for tree in trees for event in trees[tree]]
+    EVENTS.parent.mkdir(parents=True, exist_ok=True)
+    EVENTS.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    runs, figures = list(pairs_of_runs(sessions)), list(pairs_of_figures(sessions))
+    _print("run", "s", runs, "rounds")
+    if figures:
+        _print("figure", "value", figures, "sessions")
+    return int(any(pair.is_below for pair in (*runs, *figures)))
+
+
+def session(trees: Sequence[Path], names: Sequence[str], rounds: int) -> tuple[list[Event], list[Event]]:
+    """All measures once, by new processes in two trees; what each told. Raises ``Ended``."""
+    told: tuple[list[Event], list[Event]] = ([], [])
+    with ExitStack() as stack:
+        processes = [stack.enter_context(_process(tree, names, rounds)) for tree in trees]
+        waiting = [0, 1]
+        while waiting:
+            for which in tuple(waiting):
+                event = _turn(processes[which])
+                told[which].append(event)
+                if event["what"] == "end":
+                    waiting.remove(which)
+                elif event["what"] == "figure" and which == 1:
+                    say(f"  {event['name']} {event['value_size'] or ''} {event['compression'] or ''}")
+            waiting.reverse()
+    return told
+
+
+def _turn(tree: Connection) -> dict[str, Any]:
+    """Let a tree work until it hands over. Raises ``Ended``."""
+    try:
+        tree.send("go")
+        if not tree.poll(_TURN_S_MAX):
+            raise Ended(f"a turn took more than {_TURN_S_MAX:.0f} s")
+        event: dict[str, Any] = tree.recv()
+    except (EOFError, OSError) as error:
+        raise Ended("one of the two processes ended: what it said is above") from error
+    return event
+
+
+@contextmanager
+def _process(tree: Path, names: Sequence[str], rounds: int) -> Iterator[Connection]:
+    """The process of a tree, and the connection to it."""
+    ours, theirs = Pipe()
+    program = Path(__file__).with_name("one_tree.py")
+    words = [tree / ".venv/bin/python", program, theirs.fileno(), rounds, *names]
+    # make exports this tree's Python.
+    environment = {name: word for name, word in os.environ.items() if not name.startswith("PYSPARK_")}
+    process = subprocess.Popen(
+        [str(word) for word in words],
+        cwd=tree,
+        env=environment,
+        pass_fds=[theirs.fileno()],
+        stdout=subprocess.DEVNULL,
+    )
+    theirs.close()
+    try:
+        yield ours
+    finally:
+        # Nobody who waits for a turn goes on without the other end.
+        ours.close()
+        try:
+            process.wait(_TURN_S_MAX)
+        finally:
+            process.kill()
+
+
+def _print(what: str, unit: str, pairs: Sequence[Pair], each: str) -> None:
+    header = [what, f"before, {unit}", f"now, {unit}", "now to before", f"of {each}", ""]
+    print_table(header, [pair.cells() for pair in pairs])
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="make bench-turns", description="Measure two trees, turn by turn.")
+    parser.add_argument("before", type=_tree, help="a checkout of another commit in which make check has run")
+    parser.add_argument("--only", nargs="+", choices=NAMES, default=NAMES, help="measure only these")
+    parser.add_argument("--rounds", type=int, default=6, help="runs of each: even, so that both begin alike")
+    parser.add_argument("--sessions", type=int, default=1, help="how often both processes are started")
+    return parser.parse_args()
+
+
+def _tree(word: str) -> Path:
+    path = Path(word).absolute()
+    for needed in (".venv/bin/python", "tests/benchmarks/measure.py"):
+        if not (path / needed).exists():
+            raise argparse.ArgumentTypeError(f"{path} has no {needed}: run make check in a checkout there")
+    return path
+
+
+if __name__ == "__main__":
+    sys.exit(main())

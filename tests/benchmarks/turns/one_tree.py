@@ -1,0 +1,74 @@
+"""One tree's side of ``make bench-turns``: its own ``make bench``, which stops wherever it may hand over.
+
+    python tests/benchmarks/turns/one_tree.py FD ROUNDS MEASURE ...
+
+It is run in the folder, and by the Python, of the tree that is measured, which may be one without this
+file: of that tree it takes ``measure.interleaved``, which its measures run through, and the measures by
+their names. ``FD`` is a connection: a message from there gives this process its turn, and each one to
+there ends it.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+import time
+from collections.abc import Callable, Mapping
+from multiprocessing.connection import Connection
+from typing import Any
+
+
+def main() -> None:
+    """Run the measures, turn by turn."""
+    descriptor, rounds, *names = sys.argv[1:]
+    turn = Turn(Connection(int(descriptor)))
+    sys.path[0] = os.getcwd()
+    turn.begin()
+    # Before the measures import it from there.
+    measure: Any = importlib.import_module("tests.benchmarks.measure")
+    measure.interleaved = turn.interleaved
+    bench = importlib.import_module("tests.benchmarks.__main__")
+    for figure in bench._figures(names, int(rounds)):
+        details = {name: figure.details.get(name) for name in ("value_size", "compression")}
+        told = {"name": figure.name, "value": figure.value, "at_most": figure.at_most}
+        turn.hand_over(what="figure", **told, **details, line=figure.line())
+    turn.end(what="end")
+
+
+class Turn:
+    """Says what was done, and waits until it is this process' turn again."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def begin(self) -> None:
+        self._connection.recv()
+
+    def end(self, **event: Any) -> None:
+        self._connection.send(event)
+
+    def hand_over(self, **event: Any) -> None:
+        self.end(**event)
+        self.begin()
+
+    def interleaved(
+        self,
+        runs: Mapping[str, Callable[[], None]],
+        rounds: int,
+        clock: Callable[[], float] = time.perf_counter,
+    ) -> dict[str, list[float]]:
+        """``measure.interleaved``, which hands over after each run. Round 0 is for warming up."""
+        seconds: dict[str, list[float]] = {name: [] for name in runs}
+        for number in range(rounds + 1):
+            for name in list(runs) if number % 2 == 0 else list(runs)[::-1]:
+                began_s = clock()
+                runs[name]()
+                took_s = clock() - began_s
+                seconds[name].append(took_s)
+                self.hand_over(what="run", name=name, round=number, seconds=took_s)
+        return {name: measured for name, (_, *measured) in seconds.items()}
+
+
+if __name__ == "__main__":
+    main()

@@ -126,22 +126,34 @@ def _readings(text: str, depth: int = _DEPTH) -> Iterator[str]:
                 yield from _readings(reading, depth - 1)
 
 
-_ESCAPE: Final = re.compile(
-    r"\\+(?:u([0-9a-fA-F]{4})|[ux]\{([0-9a-fA-F]{1,6})\}|U([0-9a-fA-F]{8})|x([0-9a-fA-F]{2})|([0-7]{3})|(.))",
-    re.DOTALL,
+_ESCAPED: Final = (
+    r"(?:u([0-9a-fA-F]{4})|[ux]\{([0-9a-fA-F]{1,6})\}|U([0-9a-fA-F]{8})|x([0-9a-fA-F]{2})|([0-7]{3})|(.))"
 )
+_ESCAPE: Final = re.compile(rf"\\{_ESCAPED}", re.DOTALL)
+#: Of what was escaped several times.
+_ESCAPES: Final = re.compile(rf"\\+{_ESCAPED}", re.DOTALL)
 _CONTROLS: Final = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v", "0": "\0"}
 _BASE64: Final = re.compile(r"[A-Za-z0-9+/_-]{4,}")
 _HEX: Final = re.compile(r"(?:[0-9a-fA-F]{2}[\s:,-]?){4,}")
 
 
 def _unescaped(text: str) -> str:
+    return _read_escapes(_ESCAPE, text)
+
+
+def _unescaped_at_all(text: str) -> str:
+    return _read_escapes(_ESCAPES, text)
+
+
+def _read_escapes(escape: re.Pattern[str], text: str) -> str:
     # Java and JSON escape halves of surrogate pairs, C and Python's bytes the bytes of UTF-8.
-    plain = _ESCAPE.sub(_sign, text).encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    plain = escape.sub(_sign, text).encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     try:
-        return plain.encode("latin-1").decode("utf-8")
+        of_bytes = plain.encode("latin-1").decode("utf-8")
     except UnicodeError:
         return plain
+    # Nobody says which of the two is meant.
+    return plain if of_bytes == plain else f"{plain} {of_bytes}"
 
 
 def _sign(match: re.Match[str]) -> str:
@@ -180,6 +192,7 @@ def _of_html(text: str) -> str:
 
 _READERS: Final[tuple[Callable[[str], str], ...]] = (
     _unescaped,
+    _unescaped_at_all,
     unquote_plus,
     _of_html,
     _of_base64,

@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from spark_kafkawire import secrecy
@@ -50,7 +50,12 @@ def test_what_brokers_say_is_shown(prose: str) -> None:
 
 
 @given(st.text(min_size=1, max_size=40), st.text(max_size=20), st.text(max_size=20))
+# A backslash of its own, before a sign that JSON escapes by another one.
+@example("\\\U000e6533", "", "")
+# What might be the bytes of a sign in UTF-8.
+@example("\xc2\x80", "", "")
 def test_a_secret_inside_of_any_text_is_found(secret: str, before: str, after: str) -> None:
+    secrecy._kept.clear()
     keep_secret(secret)
     assert said(before + secret + after) == HIDDEN
     assert said(json.dumps(before + secret + after)) == HIDDEN

@@ -6,12 +6,10 @@ checks), message/FileMessageSet.scala (recovery).
 
 from __future__ import annotations
 
-import threading
 from dataclasses import dataclass
 from typing import Final
 
 from ..errors import CorruptDataError
-from ..protocol.buffers import Buffers
 from ..protocol.primitives import Buffer, read_int32
 from ..records.checksum import crc32
 from ..records.message_set.decoding import decode
@@ -20,16 +18,6 @@ from ..records.message_set.kernels import LENGTH_BYTES
 
 #: How much of a segment is checked at once, bytes; a larger message is checked as a whole.
 RECOVERY_WINDOW_BYTES: Final = 16 << 20
-
-
-class _Memory(threading.local):
-    """Where the checks of one thread gather payloads, again and again: a thread per connection."""
-
-    def __init__(self) -> None:
-        self.buffers = Buffers()
-
-
-_MEMORY: Final = _Memory()
 
 
 class OversizeMessage(Exception):
@@ -80,7 +68,7 @@ def _is_partial(buf: memoryview, index: MessageIndex) -> bool:
 def _count_deep(buf: memoryview) -> int:
     pos = count = 0
     while pos < len(buf):
-        decoded = decode(buf[pos:], pos, values=False, buffers=_MEMORY.buffers)
+        decoded = decode(buf[pos:], pos, values=False)
         pos += decoded.size
         count += decoded.columns.count
     return count

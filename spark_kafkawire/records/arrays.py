@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -13,6 +13,10 @@ from ..protocol.primitives import Buffer
 Uint8s = npt.NDArray[np.uint8]
 Int32s = npt.NDArray[np.int32]
 Int64s = npt.NDArray[np.int64]
+
+#: Smaller arrays are numpy's own, bytes: their memory comes from what the process has already, in a third of
+#: the time, 0.2 µs.
+_POOL_BYTES_MIN: Final = 32 << 10
 
 
 def byte_array(buf: Buffer) -> Uint8s:
@@ -31,10 +35,12 @@ def joined(parts: list[Buffer]) -> Uint8s:
 
 
 def room(count: int, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
-    """An array to be filled, in memory of Arrow's pool.
+    """An array to be filled, in memory of Arrow's pool where it is large.
 
     The pool gives the same pages again, where numpy's memory may come as fresh pages every time:
     filling those takes longer than all else that is done with a batch.
     """
     size = count * np.dtype(dtype).itemsize
+    if size < _POOL_BYTES_MIN:
+        return np.empty(count, dtype)
     return np.frombuffer(pa.allocate_buffer(size), dtype)

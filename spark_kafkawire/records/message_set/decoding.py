@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
 import numpy as np
+import pyarrow as pa
 
 from ...errors import CorruptDataError
 from ...protocol.buffers import Buffers
@@ -26,7 +27,7 @@ from ..checksum import first_mismatch, library_address
 from ..columns import Columns, binary_array
 from ..limits import DEFAULT_LIMITS, DecodeLimits
 from . import kernels
-from .index import MESSAGE_SIZE_MIN, MessageIndex, Stop, damage, first_rows, grown, index_array, more_rows
+from .index import MESSAGE_SIZE_MIN, Stop, damage, first_rows, grown, index_array, more_rows
 from .kernels import ATTRIBUTES_POS, CODEC_MASK, LENGTH_BYTES
 from .nesting import Level, flatten
 
@@ -156,24 +157,25 @@ def _decode_nested(
     _check_stop(outer.stop, base_offset + outer.size)
     level = flatten(Level(window, outer, np.arange(outer.count), outer.count), base_offset, limits)
     offset, next_offset = base_offset + outer.pos, base_offset + outer.next_pos
-    data, value_offsets, wrong_row = _gather(level.buf, level.index, buffers)
+    compiler.expect(level.index.count)
+    spans = (level.index.payload_pos, level.index.payload_size)
+    array = _gathered(level.buf, *spans, buffers) if values else None
+    wrong_row = first_mismatch(level.buf, *spans, level.index.crc)
     if wrong_row is not None:
         origin = int(level.origin[wrong_row])
         raise damage(int(offset[origin]), int(next_offset[origin]), _WRONG_CRC)
-    array = binary_array(data, value_offsets) if values else None
     columns = Columns(offset[level.origin], _places(level.origin), next_offset[level.origin], array)
     is_whole = level.kept == outer.count
     size = outer.size if is_whole else int(outer.pos[level.kept])
     return Decoded(columns, size, cut=is_whole and outer.stop is not Stop.ROWS_FULL)
 
 
-def _gather(buf: Uint8s, index: MessageIndex, buffers: Buffers) -> tuple[Uint8s, Int32s, int | None]:
-    """Payloads one after the other, where each begins (one more for the end), the first wrong CRC's row."""
-    compiler.expect(index.count)
-    data = np.frombuffer(buffers.take(int(index.payload_size.sum())), np.uint8)
-    offsets = room(index.count + 1, np.int32)
-    kernels.gather(buf, index.payload_pos, index.payload_size, data, offsets)
-    return data, offsets, first_mismatch(buf, index.payload_pos, index.payload_size, index.crc)
+def _gathered(buf: Uint8s, starts: Int64s, sizes: Int64s, buffers: Buffers) -> pa.BinaryArray:
+    """The payloads, one after the other."""
+    data = np.frombuffer(buffers.take(int(sizes.sum())), np.uint8)
+    offsets = room(len(sizes) + 1, np.int32)
+    kernels.gather(buf, starts, sizes, data, offsets)
+    return binary_array(data, offsets)
 
 
 def _places(origin: Int64s) -> Int32s:

@@ -159,6 +159,8 @@ class Transport:
 
     def _set_mark(self, due_bytes: int) -> bool:
         """Let the system wake us only when many of so many bytes have come; whether it does."""
+        if due_bytes < _MARKED_BYTES_MIN and self._mark == 1:
+            return False  # as for most replies, which are small
         mark = min(due_bytes, _MARK_BYTES_MAX) if self._has_marks and due_bytes >= _MARKED_BYTES_MIN else 1
         if mark != self._mark:
             try:

@@ -16,7 +16,7 @@ from ..net.known_versions import KNOWN
 from ..options import LimitKind, OffsetLimits, ReadOptions, Selection
 from ..protocol.modern.floor import VersionFloor
 from ..protocol.modern.isolation import READ_COMMITTED
-from .key_order import find_epochs, marked
+from .key_order import Epochs, find_epochs, marked
 from .limits import End, check_names, end_of, limit_of, range_between, start_of
 from .ranges import split
 
@@ -49,11 +49,13 @@ def plan(options: ReadOptions) -> tuple[FetchTask, ...]:
         for each in ranges
         if each.bounds.segment_starts is not None
     }
-    epochs = find_epochs(options, cluster, selected, {each.bounds.log: each.bounds for each in ranges})
+    by_log = {each.bounds.log: each for each in ranges}
+    epochs: Epochs = {}
+    if options.key_order is not None:
+        epochs = find_epochs(options, cluster, selected, {log: by_log[log].bounds for log in by_log})
     whole = [each.range for each in ranges]
     parts = split(whole, options.min_partitions, options.partition_size_max, cut_points or None)
     floor = KNOWN.floor(options.net.connection, [leader.broker for leader in leaders.values()])
-    by_log = {each.bounds.log: each for each in ranges}
     tasks = (_task(part, by_log[part.log], leaders[part.log], floor) for part in parts)
     return marked(options.key_order, epochs, tasks)
 
@@ -98,9 +100,10 @@ def _high_watermarks(
     *ends: Mapping[TopicPartition, End],
 ) -> Mapping[TopicPartition, int]:
     """The ends, with records of open transactions, of the logs that a read of committed ones would pass."""
+    if options.fetch.isolation_level != READ_COMMITTED:
+        return {}
     beyond = [log for log, held in bounds.items() if any(each[log].offset > held.latest for each in ends)]
-    is_committed = options.fetch.isolation_level == READ_COMMITTED
-    return cluster.high_watermarks(beyond) if beyond and is_committed else {}
+    return cluster.high_watermarks(beyond) if beyond else {}
 
 
 def starts_of(

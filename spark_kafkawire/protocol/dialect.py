@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Final, Protocol
 
 from ..errors import ProtocolError
@@ -59,6 +60,11 @@ class Headers:
 
 def bare_headers(_api: Api, _version: int) -> Headers:
     """Those of a protocol without versions and correlation ids."""
+    return _bare_headers()
+
+
+@cache
+def _bare_headers() -> Headers:
     return Headers(codec(RequestHeader, BARE, False), codec(ReplyHeader, BARE, False))
 
 
@@ -90,7 +96,10 @@ class ListedApis(tuple[Api, ...]):
 
     def of(self, request: type[Any]) -> Api:
         """The one whose requests are of this type."""
-        return next(api for api in self if api.request is request)
+        for api in self:
+            if api.request is request:
+                return api
+        raise LookupError(f"no API has requests of {request}")
 
 
 @dataclass(frozen=True, slots=True)

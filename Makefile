@@ -91,6 +91,7 @@ bench: $(INSTALLED) ## measure against the ceilings: ARGS="--only read write --r
 	@$(WITH_JAVA) $(BIN)/python -m tests.benchmarks $(ARGS)
 
 bench-turns: $(INSTALLED) ## measure another checkout and this one, turn by turn: BEFORE=../before ARGS="--only read"
+	$(if $(BEFORE),,$(error Name a checkout to compare with: make bench-turns BEFORE=../before))
 	@$(WITH_JAVA) $(BIN)/python -m tests.benchmarks.turns $(BEFORE) $(ARGS)
 
 bench-codec: $(INSTALLED) ## measure the codec alone, without Spark

@@ -19,7 +19,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -39,6 +39,8 @@ NAMES: Final = (
 EVENTS: Final = Path("build/turns.jsonl")
 #: A turn is a run of some seconds, or writing what is read, or the start of a Spark.
 _TURN_S_MAX: Final = 900.0
+#: What a process without a turn takes to end, with its Spark.
+_END_S_MAX: Final = 60.0
 
 
 class Ended(Exception):
@@ -114,10 +116,9 @@ def _process(tree: Path, names: Sequence[str], rounds: int) -> Iterator[Connecti
     finally:
         # Nobody who waits for a turn goes on without the other end.
         ours.close()
-        try:
-            process.wait(_TURN_S_MAX)
-        finally:
-            process.kill()
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(_END_S_MAX)
+        process.kill()
 
 
 def _print(what: str, unit: str, pairs: Sequence[Pair], each: str) -> None:
@@ -143,4 +144,7 @@ def _tree(word: str) -> Path:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    except Ended as error:
+        sys.exit(f"make bench-turns: {error}")

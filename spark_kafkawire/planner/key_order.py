@@ -49,13 +49,12 @@ Epochs = Mapping[str, TopicEpochs]
 def find_epochs(
     options: ReadOptions, cluster: Cluster, logs: Collection[TopicPartition], bounds: Bounds
 ) -> Epochs:
-    """The epochs of the topics of ``logs``, which are all that there are; none without ``keyOrder``.
+    """The epochs of the topics of ``logs``, which are all that there are; asked for with ``keyOrder`` alone.
 
     Raises ``OptionError`` (fatal) where the options do not fit the topics, and what the cluster raises.
     """
     order = options.key_order
-    if order is None:
-        return {}
+    assert order is not None
     found, away = {}, set()
     for topic in sorted({log.topic for log in logs}):
         own = sorted(log for log in logs if log.topic == topic)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -15,6 +15,7 @@ from spark_kafkawire.net.pool import Pool
 from spark_kafkawire.options import FetchOptions, NetOptions
 from spark_kafkawire.protocol.modern import fetch
 from spark_kafkawire.protocol.modern.isolation import READ_UNCOMMITTED
+from spark_kafkawire.protocol.modern.list_offsets import ListOffsetsPartition, ListOffsetsPartitionReply
 from tests.support import librdkafka
 from tests.support.foreign import Record
 from tests.support.log_server import LogServer
@@ -83,6 +84,17 @@ def altered(server: LogServer, change: Callable[[fetch.FetchPartition], dict[str
         return replace(reply, responses=topics, throttle_time_ms=throttle_time_ms)
 
     server.broker._answers = {**answers, fetch.FetchRequest: fetched}
+
+
+def list_offsets_as(server: LogServer, offsets: Mapping[int, int]) -> None:
+    """ListOffsets replies with other offsets for some of the timestamps that are asked for."""
+    honest = server.broker._listed
+
+    def listed(topic: str, asked: ListOffsetsPartition) -> ListOffsetsPartitionReply:
+        reply = honest(topic, asked)
+        return replace(reply, offset=offsets.get(asked.timestamp, reply.offset))
+
+    server.broker._listed = listed  # type: ignore[method-assign]
 
 
 class CompactedLog(MemoryLog):

@@ -15,13 +15,19 @@ from spark_kafkawire.protocol import modern
 from spark_kafkawire.protocol.modern import fetch
 from spark_kafkawire.protocol.modern.describe_configs import DescribedResource, ResourceConfigs
 from spark_kafkawire.protocol.modern.isolation import READ_COMMITTED, READ_UNCOMMITTED
-from spark_kafkawire.protocol.modern.list_offsets import (
-    EARLIEST_LOCAL_TIMESTAMP,
-    LATEST_TIMESTAMP,
-    ListOffsetsPartition,
-    ListOffsetsPartitionReply,
+from spark_kafkawire.protocol.modern.list_offsets import EARLIEST_LOCAL_TIMESTAMP, LATEST_TIMESTAMP
+from tests.support.fetching import (
+    COUNT,
+    LOG,
+    SMALL,
+    VALUES,
+    CompactedLog,
+    altered,
+    fetcher_of,
+    list_offsets_as,
+    rows,
+    values,
 )
-from tests.support.fetching import COUNT, LOG, SMALL, VALUES, CompactedLog, altered, fetcher_of, rows, values
 from tests.support.log_broker import OFFERED
 from tests.support.log_server import LogServer
 from tests.support.memory_log import MemoryLog
@@ -80,15 +86,9 @@ def test_a_compacted_topic_is_asked_once_more_before_its_end_is_believed(
 
 
 def test_a_compacted_topic_whose_end_its_leader_does_not_confirm_is_waited_for(
-    served: LogServer, pool: Pool, monkeypatch: pytest.MonkeyPatch
+    served: LogServer, pool: Pool
 ) -> None:
-    honest = served.broker._listed
-
-    def listed(topic: str, asked: ListOffsetsPartition) -> ListOffsetsPartitionReply:
-        reply = honest(topic, asked)
-        return replace(reply, offset=1990) if asked.timestamp == LATEST_TIMESTAMP else reply
-
-    monkeypatch.setattr(served.broker, "_listed", listed)
+    list_offsets_as(served, {LATEST_TIMESTAMP: 1990})
     served.broker.configs["t"] = {"cleanup.policy": "compact"}
     altered(served, lambda _: {"records": b""})
     with pytest.raises(BrokerError, match=r"^gave up after 4 .*; the leader says that the log ends at 1990$"):
@@ -196,16 +196,8 @@ def test_answers_without_records_between_others_cost_nothing_but_time(served: Lo
     assert values(fetcher_of(served.bootstrap_servers, pool)) == VALUES
 
 
-def test_records_in_tiered_storage_are_waited_for(
-    served: LogServer, pool: Pool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    honest = served.broker._listed
-
-    def listed(topic: str, asked: ListOffsetsPartition) -> ListOffsetsPartitionReply:
-        reply = honest(topic, asked)
-        return replace(reply, offset=1000) if asked.timestamp == EARLIEST_LOCAL_TIMESTAMP else reply
-
-    monkeypatch.setattr(served.broker, "_listed", listed)
+def test_records_in_tiered_storage_are_waited_for(served: LogServer, pool: Pool) -> None:
+    list_offsets_as(served, {EARLIEST_LOCAL_TIMESTAMP: 1000})
     altered(served, lambda _: {"records": b""})
     served.broker.configs["t"] = {"cleanup.policy": "compact"}
     with pytest.raises(

@@ -12,11 +12,7 @@ from spark_kafkawire.errors import BrokerError, DataLossError
 from spark_kafkawire.net.pool import Pool
 from spark_kafkawire.protocol import modern
 from spark_kafkawire.protocol.modern.limits import NO_TOPIC_ID
-from spark_kafkawire.protocol.modern.list_offsets import (
-    LATEST_TIMESTAMP,
-    ListOffsetsPartition,
-    ListOffsetsPartitionReply,
-)
+from spark_kafkawire.protocol.modern.list_offsets import EARLIEST_LOCAL_TIMESTAMP, EARLIEST_TIMESTAMP
 from spark_kafkawire.protocol.modern.metadata import MetadataTopic
 from tests.support.fetching import (
     COUNT,
@@ -27,6 +23,7 @@ from tests.support.fetching import (
     altered,
     cluster_of,
     fetcher_of,
+    list_offsets_as,
     rows,
     values,
 )
@@ -36,17 +33,9 @@ from tests.support.memory_log import MemoryLog
 from tests.support.mock_cluster import FETCH, MockCluster
 
 
-def test_a_broker_that_gives_nothing_for_lost_offsets_is_a_data_loss(
-    served: LogServer, pool: Pool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_broker_that_gives_nothing_for_lost_offsets_is_a_data_loss(served: LogServer, pool: Pool) -> None:
     # Tansu 0.6 does so, where others answer OFFSET_OUT_OF_RANGE.
-    honest = served.broker._listed
-
-    def listed(topic: str, asked: ListOffsetsPartition) -> ListOffsetsPartitionReply:
-        reply = honest(topic, asked)
-        return reply if asked.timestamp == LATEST_TIMESTAMP else replace(reply, offset=1500)
-
-    monkeypatch.setattr(served.broker, "_listed", listed)
+    list_offsets_as(served, dict.fromkeys((EARLIEST_TIMESTAMP, EARLIEST_LOCAL_TIMESTAMP), 1500))
     altered(served, lambda asked: {} if asked.fetch_offset >= 1500 else {"records": b""})
     with pytest.raises(DataLossError, match=r"records up to 1500 are gone; the log now holds \[1500, 2000\)"):
         values(fetcher_of(served.bootstrap_servers, pool))

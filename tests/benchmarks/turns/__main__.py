@@ -20,7 +20,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
@@ -52,9 +52,11 @@ class Ended(Exception):
 def main() -> int:
     """Compare what the arguments name."""
     asked = _arguments()
+    wanted = {"names": asked.only, "rounds": asked.rounds}
+    wanted |= {"sizes": asked.sizes, "compressions": asked.compressions}
     sessions, lines = [], []
     for number in range(asked.sessions):
-        before, now = session((asked.before, ROOT), asked.only, asked.rounds)
+        before, now = session((asked.before, ROOT), wanted)
         sessions.append((Measured.of(before), Measured.of(now)))
         trees = {"before": before, "now": now}
         lines += [{"session": number, "tree": tree, **event} for tree in trees for event in trees[tree]]
@@ -67,11 +69,12 @@ def main() -> int:
     return int(any(pair.is_below for pair in (*runs, *figures)))
 
 
-def session(trees: Sequence[Path], names: Sequence[str], rounds: int) -> tuple[list[Event], list[Event]]:
-    """All measures once, by new processes in two trees; what each told. Raises ``Ended``."""
+def session(trees: Sequence[Path], asked: Mapping[str, Any]) -> tuple[list[Event], list[Event]]:
+    """What is asked for (as ``one_tree`` says) once, by new processes in two trees; what each told. Raises
+    ``Ended``."""
     told: tuple[list[Event], list[Event]] = ([], [])
     with ExitStack() as stack:
-        processes = [stack.enter_context(_process(tree, names, rounds)) for tree in trees]
+        processes = [stack.enter_context(_process(tree, asked)) for tree in trees]
         waiting = [0, 1]
         while waiting:
             for which in tuple(waiting):
@@ -98,11 +101,11 @@ def _turn(tree: Connection) -> dict[str, Any]:
 
 
 @contextmanager
-def _process(tree: Path, names: Sequence[str], rounds: int) -> Iterator[Connection]:
+def _process(tree: Path, asked: Mapping[str, Any]) -> Iterator[Connection]:
     """The process of a tree, and the connection to it."""
     ours, theirs = Pipe()
     program = Path(__file__).with_name("one_tree.py")
-    words = [tree / ".venv/bin/python", program, theirs.fileno(), rounds, *names]
+    words = [tree / ".venv/bin/python", program, theirs.fileno(), json.dumps(asked)]
     # make exports this tree's Python.
     environment = {name: word for name, word in os.environ.items() if not name.startswith("PYSPARK_")}
     process = subprocess.Popen(
@@ -132,6 +135,8 @@ def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="make bench-turns", description="Measure two trees, turn by turn.")
     parser.add_argument("before", type=_tree, help="a checkout of another commit in which make check has run")
     parser.add_argument("--only", nargs="+", choices=NAMES, default=NAMES, help="measure only these")
+    parser.add_argument("--sizes", type=int, nargs="+", default=[], help="measure only these sizes of values")
+    parser.add_argument("--compressions", nargs="+", default=[], help="measure only these compressions")
     parser.add_argument("--rounds", type=int, default=6, help="runs of each: even, so that both begin alike")
     parser.add_argument("--sessions", type=int, default=1, help="how often both processes are started")
     return parser.parse_args()

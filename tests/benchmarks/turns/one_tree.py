@@ -1,39 +1,51 @@
 """One tree's side of ``make bench-turns``: its own ``make bench``, which stops wherever it may hand over.
 
-    python tests/benchmarks/turns/one_tree.py FD ROUNDS MEASURE ...
+    python tests/benchmarks/turns/one_tree.py FD ASKED
 
 It is run in the folder, and by the Python, of the tree that is measured, which may be one without this
 file: of that tree it takes ``measure.interleaved``, which its measures run through, and the measures by
 their names. ``FD`` is a connection: a message from there gives this process its turn, and each one to
-there ends it.
+there ends it. ``ASKED`` is JSON: the measures' ``names``, the ``rounds``, and the ``sizes`` of values and
+``compressions`` that are measured alone, all where there is none.
 """
 
 from __future__ import annotations
 
 import importlib
+import json
 import os
 import sys
 import time
 from collections.abc import Callable, Mapping
 from multiprocessing.connection import Connection
-from typing import Any
+from typing import Any, Final
+
+#: By which names modules of measures tell what they go through.
+_NARROWED: Final = {"VALUE_SIZES": "sizes", "COMPRESSIONS": "compressions"}
 
 
 def main() -> None:
     """Run the measures, turn by turn."""
-    descriptor, rounds, *names = sys.argv[1:]
-    turn = Turn(Connection(int(descriptor)))
+    turn, asked = Turn(Connection(int(sys.argv[1]))), json.loads(sys.argv[2])
     sys.path[0] = os.getcwd()
     turn.begin()
     # Before the measures import it from there.
     measure: Any = importlib.import_module("tests.benchmarks.measure")
     measure.interleaved = turn.interleaved
     bench = importlib.import_module("tests.benchmarks.__main__")
-    for figure in bench._figures(names, int(rounds)):
+    _narrow(asked)
+    for figure in bench._figures(asked["names"], asked["rounds"]):
         details = {name: figure.details.get(name) for name in ("value_size", "compression")}
         told = {"name": figure.name, "value": figure.value, "at_most": figure.at_most}
         turn.hand_over(what="figure", **told, **details, line=figure.line())
     turn.end(what="end")
+
+
+def _narrow(asked: Mapping[str, Any]) -> None:
+    for module in [module for name, module in sys.modules.items() if name.startswith("tests.benchmarks.")]:
+        for constant, wanted in ((name, asked[key]) for name, key in _NARROWED.items()):
+            if wanted and hasattr(module, constant):
+                setattr(module, constant, tuple(each for each in getattr(module, constant) if each in wanted))
 
 
 class Turn:

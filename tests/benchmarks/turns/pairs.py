@@ -102,4 +102,7 @@ def pairs_of_figures(sessions: Iterable[tuple[Measured, Measured]]) -> Iterator[
             found.setdefault(name, []).append((before.figures[name][0], value, at_most))
     for name, told in found.items():
         ratios = tuple(before / now if at_most else now / before for before, now, at_most in told)
-        yield Pair(name, median(each[0] for each in told), median(each[1] for each in told), ratios)
+        before_value, now_value = (median(each[side] for each in told) for side in (0, 1))
+        # Such as "into Arrow by confluent-kafka".
+        is_yardstick = name.rpartition(" ")[2] in YARDSTICKS
+        yield Pair(name, before_value, now_value, ratios, is_yardstick)

@@ -19,6 +19,7 @@ from collections import namedtuple
 from pathlib import Path
 from .measure import interleaved
 
+COMPRESSIONS = ("none", "gzip")
 Figure = namedtuple("Figure", "name value at_most details line")
 TREE = Path.cwd()
 
@@ -34,8 +35,14 @@ def _figures(names, rounds):
     assert names == ["codec"]
     seconds = interleaved({"ours": run("ours"), "limit": run("limit")}, rounds)
     assert [len(each) for each in seconds.values()] == [rounds, rounds]
-    yield Figure("decode", min(seconds["ours"]), True, {"value_size": 10, "compression": "gzip"}, str)
+    for compression in COMPRESSIONS:
+        details = {"value_size": 10, "compression": compression}
+        yield Figure("decode", min(seconds["ours"]), True, details, str)
 """
+
+
+def asked(rounds: int, **narrowed: Any) -> dict[str, Any]:
+    return {"names": ["codec"], "rounds": rounds, "sizes": [], "compressions": [], **narrowed}
 
 
 def tree(folder: Path, main: str = MAIN) -> Path:
@@ -50,7 +57,7 @@ def tree(folder: Path, main: str = MAIN) -> Path:
 
 
 def test_one_tree_works_at_a_time_and_who_begins_alternates(tmp_path: Path) -> None:
-    told = session((tree(tmp_path / "a"), tree(tmp_path / "b")), ("codec",), rounds=2)
+    told = session((tree(tmp_path / "a"), tree(tmp_path / "b")), asked(rounds=2, compressions=["gzip"]))
     worked = [line.split() for line in (tmp_path / "worked").read_text().splitlines()]
     begins, ends = worked[::2], worked[1::2]
     assert [each[:2] for each in begins] == [each[:2] for each in ends]
@@ -62,6 +69,7 @@ def test_one_tree_works_at_a_time_and_who_begins_alternates(tmp_path: Path) -> N
         [which, order[number // 2]] for number, which in enumerate(trees)
     ]
     before, now = (Measured.of(events) for events in told)
+    assert [event["compression"] for event in told[0] if event["what"] == "figure"] == ["gzip"]
     named = "decode, 10 B, gzip"
     assert now.seconds.keys() == before.seconds.keys() == {(named, "ours"), (named, "limit")}
     assert [sorted(each) for each in now.seconds.values()] == [[1, 2], [1, 2]]
@@ -74,7 +82,7 @@ def test_a_tree_whose_process_ends_too_early_ends_all(
 ) -> None:
     broken = tree(tmp_path / "b", MAIN.replace("namedtuple(", "nothing("))
     with pytest.raises(Ended, match="what it said is above"):
-        session((tree(tmp_path / "a"), broken), ("codec",), rounds=1)
+        session((tree(tmp_path / "a"), broken), asked(rounds=1))
     assert "NameError: name 'nothing' is not defined" in capfd.readouterr().err
 
 
@@ -110,6 +118,12 @@ def test_figures_are_compared_where_they_are_made_of_no_runs() -> None:
     pairs = pairs_of_figures([(measured((1.0,), 200, 0.5), measured((1.0,), 250, 0.4))])
     # Of the peak less is better.
     assert {pair.name: pair.ratio for pair in pairs} == pytest.approx({"peak": 0.8, "received": 0.8})
+
+
+def test_figures_of_others_are_yardsticks() -> None:
+    named = ("into Arrow by kafkawire", "into Arrow by kafka-python")
+    measured = Measured.of(figure(name, 1.0) for name in named)
+    assert [pair.is_yardstick for pair in pairs_of_figures([(measured, measured)])] == [False, True]
 
 
 def test_three_per_cent_are_allowed() -> None:

@@ -5,7 +5,7 @@
 
 Two processes live side by side, each in its tree with the Python of that tree, with a Spark and brokers
 of its own. One of them works while the other one waits: they hand over after each run, and who begins
-alternates, so that whatever the machine does meets both. The seconds of a run are compared with those of
+changes, so that whatever the machine does meets both. The seconds of a run are compared with those of
 the same round of the other tree. Where memory lies differs from one process to the next, and some
 figures with it: ``--sessions`` starts both anew. The measures of the codec, which run without a task's
 ``keep_memory``, hang most on whether glibc happens to keep what is freed. For these, let it in both trees:
@@ -75,16 +75,16 @@ def session(trees: Sequence[Path], asked: Mapping[str, Any]) -> tuple[list[Event
     told: tuple[list[Event], list[Event]] = ([], [])
     with ExitStack() as stack:
         processes = [stack.enter_context(_process(tree, asked)) for tree in trees]
-        waiting = [0, 1]
+        waiting, first = {0, 1}, 0
         while waiting:
-            for which in tuple(waiting):
+            for which in sorted(waiting, reverse=first == 1):
                 event = _turn(processes[which])
                 told[which].append(event)
                 if event["what"] == "end":
                     waiting.remove(which)
                 elif event["what"] == "figure" and which == 1:
                     say(f"  {event['name']} {event['value_size'] or ''} {event['compression'] or ''}")
-            waiting.reverse()
+            first = event.get("next", 0)
     return told
 
 
@@ -136,8 +136,8 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("before", type=_tree, help="a checkout of another commit in which make check has run")
     parser.add_argument("--only", nargs="+", choices=NAMES, default=NAMES, help="measure only these")
     parser.add_argument("--sizes", type=int, nargs="+", default=[], help="measure only these sizes of values")
-    parser.add_argument("--compressions", nargs="+", default=[], help="measure only these compressions")
-    parser.add_argument("--rounds", type=int, default=6, help="runs of each: even, so that both begin alike")
+    parser.add_argument("--compressions", nargs="+", default=[], help="measure only these; read needs none")
+    parser.add_argument("--rounds", type=int, default=6, help="runs of each: best a multiple of 4")
     parser.add_argument("--sessions", type=int, default=1, help="how often both processes are started")
     return parser.parse_args()
 

@@ -17,6 +17,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from multiprocessing.connection import Connection
 from typing import Any, Final
 
@@ -70,17 +71,30 @@ class Turn:
         rounds: int,
         clock: Callable[[], float] = time.perf_counter,
     ) -> dict[str, list[float]]:
-        """``measure.interleaved``, which hands over after each run. Round 0 is for warming up."""
+        """``measure.interleaved``, which hands over after each run. Round 0 is for warming up.
+
+        With each run comes who begins the next turn. Each tree begins one of every two turns of a run, and
+        both come equally often after themselves, with their caches warm: rounds 3 and 4 are rounds 1 and 2
+        with the trees changed.
+        """
         seconds: dict[str, list[float]] = {name: [] for name in runs}
-        for number in range(rounds + 1):
-            for name in list(runs) if number % 2 == 0 else list(runs)[::-1]:
-                began_s = clock()
-                runs[name]()
-                took_s = clock() - began_s
-                seconds[name].append(took_s)
-                self.hand_over(what="run", name=name, round=number, seconds=took_s)
+        order = list(enumerate(runs))
+        turns = [
+            ((number // 2 + which) % 2, number, name)
+            for number in range(rounds + 1)
+            for which, name in (order if number % 2 == 0 else order[::-1])
+        ]
+        begins = [first for first, *_ in turns[1:]] + [0]
+        for (_, number, name), first in zip(turns, begins, strict=True):
+            began_s = clock()
+            runs[name]()
+            took_s = clock() - began_s
+            seconds[name].append(took_s)
+            self.hand_over(what="run", name=name, round=number, seconds=took_s, next=first)
         return {name: measured for name, (_, *measured) in seconds.items()}
 
 
 if __name__ == "__main__":
-    main()
+    # The other end is closed where the other tree's process has ended, which says why.
+    with suppress(EOFError):
+        main()

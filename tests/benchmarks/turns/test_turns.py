@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -57,22 +59,26 @@ def tree(folder: Path, main: str = MAIN) -> Path:
 
 
 def test_one_tree_works_at_a_time_and_who_begins_alternates(tmp_path: Path) -> None:
-    told = session((tree(tmp_path / "a"), tree(tmp_path / "b")), asked(rounds=2, compressions=["gzip"]))
+    told = session((tree(tmp_path / "a"), tree(tmp_path / "b")), asked(rounds=4, compressions=["gzip"]))
     worked = [line.split() for line in (tmp_path / "worked").read_text().splitlines()]
     begins, ends = worked[::2], worked[1::2]
     assert [each[:2] for each in begins] == [each[:2] for each in ends]
     assert {each[2] for each in begins} == {"begins"}
     # Round 0 is for warming up; the runs of each round come in the order opposite to that of the last one.
-    order = ["ours", "limit", "limit", "ours", "ours", "limit"]
-    trees = ["a", "b", "b", "a"] * 3
-    assert [each[:2] for each in begins] == [
-        [which, order[number // 2]] for number, which in enumerate(trees)
-    ]
-    before, now = (Measured.of(events) for events in told)
+    order = ["ours", "limit", "limit", "ours", "ours", "limit", "limit", "ours", "ours", "limit"]
+    assert [each[1] for each in begins] == [name for name in order for _ in range(2)]
+    assert "".join(each[0] for each in begins) == "abba baab baab abba abba".replace(" ", "")
+    # In rounds 1 to 4 both come equally often after the same: after themselves, and after the other tree.
+    turns = [(which, name) for which, name, _ in begins]
+    transitions = Counter(pairwise(turns[3:]))
+    other = {"a": "b", "b": "a"}
+    for ((one, last), (then, name)), times in transitions.items():
+        assert transitions[(other[one], last), (other[then], name)] == times
     assert [event["compression"] for event in told[0] if event["what"] == "figure"] == ["gzip"]
+    before, now = (Measured.of(events) for events in told)
     named = "decode, 10 B, gzip"
     assert now.seconds.keys() == before.seconds.keys() == {(named, "ours"), (named, "limit")}
-    assert [sorted(each) for each in now.seconds.values()] == [[1, 2], [1, 2]]
+    assert [sorted(each) for each in now.seconds.values()] == [[1, 2, 3, 4], [1, 2, 3, 4]]
     assert all(took_s >= 0.01 for each in now.seconds.values() for took_s in each.values())
     assert now.figures == {}
 
@@ -83,7 +89,9 @@ def test_a_tree_whose_process_ends_too_early_ends_all(
     broken = tree(tmp_path / "b", MAIN.replace("namedtuple(", "nothing("))
     with pytest.raises(Ended, match="what it said is above"):
         session((tree(tmp_path / "a"), broken), asked(rounds=1))
-    assert "NameError: name 'nothing' is not defined" in capfd.readouterr().err
+    said = capfd.readouterr().err
+    assert "NameError: name 'nothing' is not defined" in said
+    assert "EOFError" not in said
 
 
 def run(name: str, number: int, seconds: float) -> dict[str, Any]:

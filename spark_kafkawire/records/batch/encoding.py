@@ -99,9 +99,9 @@ class _BatchEncoder:
 
     def _written(self, bodies: Int64s, table: Int64s) -> Iterator[EncodedBatch]:
         batches = table.tolist()
-        out = self._records(
-            bodies, table, batches[0][write_kernels.FIRST_ROW], batches[-1][write_kernels.STOP_ROW]
-        )
+        out = room(sum(batch[write_kernels.BATCH_SIZE] for batch in batches), np.uint8)
+        rows = batches[0][write_kernels.FIRST_ROW], batches[-1][write_kernels.STOP_ROW]
+        self._write_records(out, bodies, table, *rows)
         pos = 0
         for first, stop, size, base_timestamp, max_timestamp in batches:
             data = out.data[pos : pos + size]
@@ -112,9 +112,8 @@ class _BatchEncoder:
             self._stamp(data, stop - first, base_timestamp, max_timestamp)
             yield EncodedBatch(data, stop - first)
 
-    def _records(self, bodies: Int64s, table: Int64s, first: int, last: int) -> Uint8s:
-        """The planned batches, whose rows are ``[first, last)``, without their headers."""
-        out = room(int(table[:, write_kernels.BATCH_SIZE].sum()), np.uint8)
+    def _write_records(self, out: Uint8s, bodies: Int64s, table: Int64s, first: int, last: int) -> None:
+        """Write the planned batches, whose rows are ``[first, last)``, without their headers."""
         start = pos = 0
         for part in self.parts:
             stop = start + part.count
@@ -123,7 +122,6 @@ class _BatchEncoder:
                 rows = self.timestamps[start:stop], bodies[start:stop], table
                 pos = write_kernels.write_records(*keys, *values, *headers, *rows, start, pos, out)
             start = stop
-        return out
 
     def _stamp(self, data: memoryview, count: int, base_timestamp: int, max_timestamp: int) -> None:
         """Write the header; what is -1 or 0 here, the broker or ``with_producer`` fills in."""

@@ -13,15 +13,21 @@ from typing import Final
 
 import pytest
 
+from spark_kafkawire.protocol.modern import API_HOMES
 from tests.support.noida import NoidaBroker
 
 ROOT: Final = Path(__file__).parents[1]
 #: Far more than a step takes, seconds.
 DEADLINE_S: Final = 180.0
 
-#: What no step of a modern cluster's query imports: what asks or sends in the ways of 0.7, the client of
-#: ZooKeeper first; the jobs and their tables; what compiles kernels, before there are rows that repay it;
-#: what encrypts and logs in; what reads Java's patterns; and the messages of requests that are not sent.
+#: Where a modern cluster's query finds what it sends: of groups, what brokers before ApiVersions are asked.
+SENT: Final = {
+    *("api_versions", "describe_groups", "metadata", "list_offsets"),
+    *("fetch", "produce", "init_producer_id"),
+}
+#: What no step of such a query imports: what asks or sends in the ways of 0.7, the client of ZooKeeper
+#: first; the jobs and their tables; what compiles kernels, before there are rows that repay it; what encrypts
+#: and logs in; what reads Java's patterns; and the messages of requests that are not sent.
 NOWHERE: Final = (
     "kazoo",
     "rich",
@@ -44,23 +50,7 @@ NOWHERE: Final = (
     "spark_kafkawire.options.java_pattern",
     "spark_kafkawire.cluster.modern.group_members",
     "spark_kafkawire.cluster.modern.group_offsets",
-    *(
-        f"spark_kafkawire.protocol.modern.{name}"
-        for name in (
-            "add_to_txn",
-            "consumer_group_describe",
-            "create_topics",
-            "describe_configs",
-            "end_txn",
-            "find_coordinator",
-            "list_groups",
-            "list_transactions",
-            "offset_commit",
-            "offset_fetch",
-            "sasl",
-            "txn_offset_commit",
-        )
-    ),
+    *(f"spark_kafkawire.protocol.modern.{home}" for home in sorted({*API_HOMES.values()} - SENT)),
 )
 #: The messages that carry records, and what names a producer.
 FETCHES: Final = ("spark_kafkawire.protocol.modern.fetch",)

@@ -17,9 +17,14 @@ COMPRESSIONS: Final[Mapping[Generation, tuple[str, ...]]] = MappingProxyType(
         Generation.MODERN: codec_names(Format.MAGIC_2),
     }
 )
-#: The compressions that have levels, and their lowest and highest ones. Options hold no negative numbers.
+#: The compressions that have levels, and their lowest and highest ones. Options hold no negative numbers, and
+#: where there are some 0 stands for the default.
 LEVELS: Final[Mapping[str, tuple[int, int]]] = MappingProxyType(
-    {codec.name: (max(codec.levels[0], 1), codec.levels[1]) for codec in CODECS.values() if codec.levels}
+    {
+        codec.name: (1 if codec.levels[0] < 0 else codec.levels[0], codec.levels[1])
+        for codec in CODECS.values()
+        if codec.levels
+    }
 )
 #: Kafka's names of ``compressionLevel``: one for each codec, of which one counts.
 LEVEL_OPTIONS: Final[Mapping[str, str]] = MappingProxyType(

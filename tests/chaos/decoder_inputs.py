@@ -17,7 +17,7 @@ from typing import Final
 
 import crc32c
 
-from tests.chaos.decoder_pieces import ODD_LONG, damaged, other, packed, shuffled
+from tests.chaos.decoder_pieces import COMPRESSORS, ODD_LONG, damaged, other, packed, shuffled
 from tests.records.batches import repaired as repaired_log
 from tests.records.batches import varint
 from tests.records.mutations import _repaired as repaired_set
@@ -145,7 +145,7 @@ def _log(chance: random.Random) -> bytes:
 def _batch(chance: random.Random, offset: int) -> bytes:
     """A batch of magic 2."""
     kind = chance.choice((0, 0, 0, 0, _APPEND_TIME, _TRANSACTIONAL, _TRANSACTIONAL | _CONTROL))
-    codec = chance.choice((0, 0, 1, 2, 3, 4))
+    codec = chance.choice((0, 0, *COMPRESSORS))
     count = chance.randrange(1, 5)
     is_common = chance.random() < 0.5
     if kind & _CONTROL:

@@ -109,7 +109,7 @@ def _zstd_frames(data: bytes) -> bytes:
 
 
 #: Every way to write what a codec's number stands for.
-_COMPRESSORS: Final[dict[int, tuple[Callable[[bytes], bytes], ...]]] = {
+COMPRESSORS: Final[dict[int, tuple[Callable[[bytes], bytes], ...]]] = {
     1: (_gzip, _gzip, _gzip_members),
     2: (_xerial, lambda data: bytes(snappy.compress(data))),
     3: (_lz4, _lz4, _lz4_linked),
@@ -118,7 +118,7 @@ _COMPRESSORS: Final[dict[int, tuple[Callable[[bytes], bytes], ...]]] = {
 
 
 def _packed_in(codec: int, style: int, content: bytes) -> bytes:
-    return _COMPRESSORS[codec][style](content)
+    return COMPRESSORS[codec][style](content)
 
 
 _packed_once: Final = cache(_packed_in)
@@ -126,6 +126,6 @@ _packed_once: Final = cache(_packed_in)
 
 def packed(chance: random.Random, codec: int, content: bytes, is_common: bool) -> bytes:
     """The content compressed in one of the ways, perhaps damaged."""
-    style = chance.randrange(len(_COMPRESSORS[codec]))
+    style = chance.randrange(len(COMPRESSORS[codec]))
     pack = _packed_once if is_common else _packed_in
     return damaged(chance, pack(codec, style, content), 0.08)

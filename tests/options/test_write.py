@@ -131,9 +131,9 @@ def test_every_option_of_a_modern_write_has_a_value_here() -> None:
 
 @pytest.mark.parametrize("codec", LEVELS)
 def test_a_level_is_for_the_codec_that_has_it(codec: str) -> None:
-    _, highest = LEVELS[codec]
+    lowest, highest = LEVELS[codec]
     for name in ("compressionLevel", f"kafka.compression.{codec}.level"):
-        for level in (1, highest):
+        for level in (lowest, highest):
             options = write(compression=codec, **{name: str(level)})
             assert options.compression_level == level
             compress = codec_named(codec, Format.MAGIC_2)

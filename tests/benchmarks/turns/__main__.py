@@ -1,7 +1,7 @@
 """``make bench-turns BEFORE=../before``: ``make bench`` of two trees, turn by turn.
 
     git worktree add ../before HEAD~1 && make --directory ../before check
-    make bench-turns BEFORE=../before ARGS="--only read write --rounds 6"
+    make bench-turns BEFORE=../before ARGS="--only read write --rounds 8"
 
 Two processes live side by side, each in its tree with the Python of that tree, with a Spark and brokers
 of its own. One of them works while the other one waits: they hand over after each run, and who begins
@@ -46,7 +46,7 @@ _END_S_MAX: Final = 60.0
 
 
 class Ended(Exception):
-    """A tree's process ended before its measures did."""
+    """A tree's process ended before its measures did, or without any."""
 
 
 def main() -> int:
@@ -63,6 +63,8 @@ def main() -> int:
     EVENTS.parent.mkdir(parents=True, exist_ok=True)
     EVENTS.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
     runs, figures = list(pairs_of_runs(sessions)), list(pairs_of_figures(sessions))
+    if not runs and not figures:
+        raise Ended("nothing was measured: no measure has these sizes and compressions")
     _print("run", "s", runs, "rounds")
     if figures:
         _print("figure", "value", figures, "sessions")
@@ -137,7 +139,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--only", nargs="+", choices=NAMES, default=NAMES, help="measure only these")
     parser.add_argument("--sizes", type=int, nargs="+", default=[], help="measure only these sizes of values")
     parser.add_argument("--compressions", nargs="+", default=[], help="measure only these; read needs none")
-    parser.add_argument("--rounds", type=int, default=6, help="runs of each: best a multiple of 4")
+    parser.add_argument("--rounds", type=int, default=8, help="runs of each: best a multiple of 4")
     parser.add_argument("--sessions", type=int, default=1, help="how often both processes are started")
     return parser.parse_args()
 

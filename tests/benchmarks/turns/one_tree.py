@@ -17,7 +17,6 @@ import os
 import sys
 import time
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from multiprocessing.connection import Connection
 from typing import Any, Final
 
@@ -56,7 +55,11 @@ class Turn:
         self._connection = connection
 
     def begin(self) -> None:
-        self._connection.recv()
+        try:
+            self._connection.recv()
+        except EOFError:
+            # The other tree's process has ended, and says why.
+            sys.exit(1)
 
     def end(self, **event: Any) -> None:
         self._connection.send(event)
@@ -95,6 +98,4 @@ class Turn:
 
 
 if __name__ == "__main__":
-    # The other end is closed where the other tree's process has ended, which says why.
-    with suppress(EOFError):
-        main()
+    main()

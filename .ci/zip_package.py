@@ -35,3 +35,4 @@ def main(target: Path) -> None:
 
 if __name__ == "__main__":
     main(Path(sys.argv[1]))
+    print(sys.argv[1])

@@ -4,7 +4,7 @@
         --zookeeper 127.0.0.1:2181 --topic debian-gzip \\
         --bootstrap-servers 127.0.0.1:9092 --output-topic debian
 
-Each log of the old topic, a partition of one broker, becomes one partition of the new topic, in the
+Each partition of the old topic, a partition of one broker, becomes one partition of the new topic, in the
 same order. The new topic must be there, empty, with as many partitions. Progress goes to stdout, and
 last one JSON object. The exit code is 1 where the copy is not equal.
 """
@@ -33,7 +33,7 @@ def main() -> int:
 
 
 def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
-    """Copy, read back, compare; what came of it."""
+    """Copy, read back, compare. Returns the result."""
     started_s = time.monotonic()
     progress(f"reading {arguments.topic} of Kafka 0.7")
     # Cached, so that all that follows is one read of the topic.
@@ -44,9 +44,9 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
     progress(f"reading {arguments.output_topic} back")
     received = checksums(read_new(spark, arguments), "offset")
     return {
-        "copied": sum(log.messages for log in sent),
+        "copied": sum(partition.messages for partition in sent),
         "partitions": len(sent),
-        "read_back": sum(log.messages for log in received),
+        "read_back": sum(partition.messages for partition in received),
         "match": received == sent,
         "seconds": round(time.monotonic() - started_s, 1),
     }
@@ -54,7 +54,7 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
 
 def make_parser() -> JobParser:
     """The command line."""
-    parser = example_parser("copy_topic.py", __doc__)
+    parser = example_parser("copy_topic", __doc__)
     parser.add_argument(
         "--bootstrap-servers",
         required=True,
@@ -72,15 +72,19 @@ def make_parser() -> JobParser:
 
 
 def in_new_partitions(messages: DataFrame) -> DataFrame:
-    """The messages, each with the number of its log among all logs as its partition."""
-    logs = messages.select("broker", "partition").distinct().orderBy("broker", "partition").collect()
-    numbers = [lit(word) for number, log in enumerate(logs) for word in (f"{log[0]}-{log[1]}", number)]
+    """The messages, each with the number of its log among all partitions as its partition."""
+    partitions = messages.select("broker", "partition").distinct().orderBy("broker", "partition").collect()
+    numbers = [
+        lit(word)
+        for number, partition in enumerate(partitions)
+        for word in (f"{partition[0]}-{partition[1]}", number)
+    ]
     number = create_map(*numbers)[concat_ws("-", "broker", "partition")]
     return messages.select(number.alias("partition"), "offset", "index", "value")
 
 
 def write_new(messages: DataFrame, arguments: argparse.Namespace) -> None:
-    """Write the messages. A log is one task's, which keeps its order."""
+    """Write the messages. A partition is one task's, which keeps its order."""
     (
         messages.select("partition", "value")
         .write.format("kafkawire")
@@ -112,7 +116,7 @@ def checksums(messages: DataFrame, *place: str) -> list[Row]:
 
 
 def progress(what: str) -> None:
-    """Tell the person who waits what happens now."""
+    """Print the current step."""
     print(f"copy: {what} ...", flush=True)
 
 

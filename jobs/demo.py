@@ -8,6 +8,7 @@ exit code is that of the first job that failed.
 
 from __future__ import annotations
 
+import argparse
 import importlib.util
 import os
 import shutil
@@ -19,7 +20,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from spark_kafkawire.broker import EmbeddedCluster
-from tests.support.local_spark import home_with_byte_code
 
 ROOT = Path(__file__).parents[1]
 CORPUS = ROOT / "tests" / "golden" / "kafka-0.7.2" / "corpus"
@@ -34,8 +34,10 @@ JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 def main() -> int:
     """Run the demo; the exit code."""
+    description = argparse.RawDescriptionHelpFormatter
+    argparse.ArgumentParser("demo.py", description=__doc__, formatter_class=description).parse_args()
     with tempfile.TemporaryDirectory(prefix="kafkawire-demo-") as folder:
-        progress("copying logs that a real Kafka 0.7.2 broker wrote")
+        progress("copying partitions that a real Kafka 0.7.2 broker wrote")
         log_dirs = [
             Path(shutil.copytree(CORPUS / name, Path(folder, name))) for name in ("broker0", "broker1")
         ]
@@ -46,7 +48,7 @@ def main() -> int:
 
 
 def copy_topic(source: Sequence[str]) -> int:
-    """Copy the topic to a modern broker, where there is one to start; the job's exit code."""
+    """Copy the topic to a modern broker, if one can be started. Returns the job's exit code."""
     if importlib.util.find_spec("noida_db") is None:
         progress("not copying to a modern broker: noida-db is not installed")
         return 0
@@ -61,6 +63,8 @@ def copy_topic(source: Sequence[str]) -> int:
 
 def spark_submit(arguments: Sequence[str]) -> int:
     """Submit a job with this Python's Spark and the settings of ``jobs/conf``; its exit code."""
+    from tests.support.local_spark import home_with_byte_code
+
     progress(f"running spark-submit {' '.join(arguments)}")
     bin_dir = Path(sys.executable).parent
     environment = {
@@ -68,7 +72,7 @@ def spark_submit(arguments: Sequence[str]) -> int:
         "PYSPARK_PYTHON": sys.executable,
         "SPARK_CONF_DIR": str(ROOT / "jobs" / "conf"),
         "SPARK_LOCAL_IP": "127.0.0.1",
-        # Each of a dozen Python processes would compile pyspark anew.
+        # Without it each of a dozen Python processes compiles pyspark again.
         "SPARK_HOME": home_with_byte_code(),
     }
     # In a session of its own, so that one signal ends spark-submit, its JVM, the job and its workers.
@@ -81,7 +85,7 @@ def spark_submit(arguments: Sequence[str]) -> int:
 
 
 def stop_session(job: subprocess.Popen[bytes]) -> None:
-    """End what is left of the job's session: nothing where the job ended by itself."""
+    """End the remaining processes of the job's session, if any."""
     for stop_signal in (signal.SIGTERM, signal.SIGKILL):
         try:
             os.killpg(job.pid, stop_signal)
@@ -93,12 +97,12 @@ def stop_session(job: subprocess.Popen[bytes]) -> None:
 
 
 def end_in_order(number: int, _frame: object) -> None:
-    """What a signal does: leave every ``with`` and ``finally``, then exit as shells expect."""
+    """Handle a signal: leave every ``with`` and ``finally``, then exit as shells expect."""
     sys.exit(128 + number)
 
 
 def progress(what: str) -> None:
-    """Tell the person who waits what happens now."""
+    """Print the current step."""
     print(f"demo: {what} ...", file=sys.stderr, flush=True)
 
 

@@ -33,13 +33,13 @@ def main() -> int:
 
 
 def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
-    """Read, count, write, read back; what came of it."""
+    """Read, count, write, read back. Returns the result."""
     started_s = time.monotonic()
     output_topic = arguments.output_topic or f"{arguments.topic}-sections-{int(time.time())}"
     progress(f"reading {arguments.topic}")
     # Cached, so that all that follows is one read of the topic.
     messages = read_topic(spark, arguments.zookeeper, arguments.topic).cache()
-    logs = show_logs(messages)
+    partitions = show_partitions(messages)
     progress("parsing the messages, counting packages per section")
     counts = show_sections(messages, arguments.rows).cache()
     written = in_order(counts)
@@ -49,10 +49,10 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
     copies = read_topic(spark, arguments.zookeeper, output_topic)
     read_back = in_order(from_values(copies, COUNT_SCHEMA))
 
-    read = sum(log.messages for log in logs)
+    read = sum(partition.messages for partition in partitions)
     return {
         "read": read,
-        "partitions": len(logs),
+        "partitions": len(partitions),
         "written": len(written),
         "read_back": len(read_back),
         "match": read_back == written and sum(row.packages for row in written) == read,
@@ -62,7 +62,7 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
 
 def make_parser() -> JobParser:
     """The command line."""
-    parser = example_parser("quickstart.py", __doc__)
+    parser = example_parser("quickstart", __doc__)
     parser.add_argument(
         "--output-topic",
         help="the topic to write to, which must not exist yet (default: TOPIC-sections-UNIXTIME)",
@@ -79,13 +79,13 @@ def make_parser() -> JobParser:
     return parser
 
 
-def show_logs(messages: DataFrame) -> list[Row]:
+def show_partitions(messages: DataFrame) -> list[Row]:
     """Show the schema and the number of messages of each broker-partition; those numbers."""
     messages.printSchema()
-    logs = messages.groupBy("broker", "partition").agg(count("*").alias("messages"))
-    logs = logs.orderBy("broker", "partition")
-    counts = logs.collect()
-    logs.show(len(counts))
+    partitions = messages.groupBy("broker", "partition").agg(count("*").alias("messages"))
+    partitions = partitions.orderBy("broker", "partition")
+    counts = partitions.collect()
+    partitions.show(len(counts))
     return counts
 
 
@@ -124,7 +124,7 @@ def write_topic(rows: DataFrame, zookeeper: str, topic: str, compression: str) -
 
 
 def progress(what: str) -> None:
-    """Tell the person who waits what happens now."""
+    """Print the current step."""
     print(f"quickstart: {what} ...", flush=True)
 
 

@@ -1,23 +1,25 @@
 """Kafka for PySpark without the JVM connector.
 
-    READ   options → cluster (leaders, log bounds) → planner (offset ranges) → source.partition
+    READ   options → cluster (leaders, log bounds) → planner (offset ranges) → source.worker
                ═ pickled to the executor ═► clients.reading → net → protocol → records → Arrow → DataFrame
     WRITE  DataFrame → Arrow → records (bytes) → clients.writing → net → protocol → broker
 
 Importing this package loads nothing else: Spark imports it in every worker to find the source,
-and the codec works without Spark.
+and the codec works without Spark. In a program that has imported pyspark it looks which Python Spark
+will run.
 """
 
 from __future__ import annotations
 
 import importlib
+import sys
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .records.message_set.public import decode_message_set, encode_message_set
     from .records.public_batches import decode_record_batches, encode_record_batches
     from .source.datasource import KafkaWireDataSource
-    from .source.key_order import in_key_order, stray_report
+    from .source.key_order import in_key_order, misplaced_report
 
 __all__ = [
     "KafkaWireDataSource",
@@ -26,7 +28,7 @@ __all__ = [
     "encode_message_set",
     "encode_record_batches",
     "in_key_order",
-    "stray_report",
+    "misplaced_report",
 ]
 
 _HOMES = {
@@ -36,11 +38,17 @@ _HOMES = {
     "encode_message_set": "records.message_set.public",
     "encode_record_batches": "records.public_batches",
     "in_key_order": "source.key_order",
-    "stray_report": "source.key_order",
+    "misplaced_report": "source.key_order",
 }
 
 
 def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        return importlib.import_module(".version", __name__).VERSION
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(importlib.import_module(f".{_HOMES[name]}", __name__), name)
+
+
+if "pyspark" in sys.modules:
+    importlib.import_module(".source", __name__)

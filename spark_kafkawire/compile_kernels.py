@@ -2,10 +2,10 @@
 
     python -m spark_kafkawire.compile_kernels [--for-all-users]
 
-It takes seconds. The machine code is kept where each process of the same user looks for it, in
-``$XDG_CACHE_HOME/spark-kafkawire`` (``~/.cache/spark-kafkawire``; ``NUMBA_CACHE_DIR`` is another place); with
-``--for-all-users`` beside the package, where those of every user find it, who need no home. On another
-kind of processor kernels are compiled anew.
+It takes seconds. The machine code is kept in ``$XDG_CACHE_HOME/spark-kafkawire``
+(``~/.cache/spark-kafkawire``, or ``NUMBA_CACHE_DIR``), where each process of the same user looks for it. With
+``--for-all-users`` it is kept beside the package, where the processes of all users find it, also without a
+home directory. On another type of processor kernels are compiled again.
 """
 
 from __future__ import annotations
@@ -17,13 +17,15 @@ from collections.abc import Sequence
 from typing import Final
 
 from .errors import one_line
-from .records import checksum_kernels, compiler, log_kernels, murmur2, span_kernels
+from .records import checksum_kernels, compiler, log_kernels, murmur2, spans
 from .records.batch import header_kernels, read_kernels, write_kernels
 from .records.legacy import kernels as legacy_kernels
 from .records.message_set import kernels as message_set_kernels
+from .values.avro import kernels as avro_kernels
 
 #: Every module that declares kernels.
 MODULES: Final = (
+    avro_kernels,
     checksum_kernels,
     header_kernels,
     legacy_kernels,
@@ -31,19 +33,19 @@ MODULES: Final = (
     message_set_kernels,
     murmur2,
     read_kernels,
-    span_kernels,
+    spans,
     write_kernels,
 )
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The exit code: 1 where kernels stay interpreted, which is slower, with the same results."""
+    """Compile all kernels; the exit code is 1 if kernels stay interpreted: slower, with the same results."""
     parser = argparse.ArgumentParser(prog="compile_kernels", description="Compile all kernels.")
     parser.add_argument(
         "--for-all-users", action="store_true", help="keep them beside the package, where all users find them"
     )
     asked = parser.parse_args(arguments)
-    os.umask(0o022)  # what others can write is trusted by nobody
+    os.umask(0o022)  # files that others can write are not trusted
     try:
         count = compiler.compile_all(for_all_users=asked.for_all_users)
     except Exception as error:

@@ -1,4 +1,4 @@
-"""The nouns that every room of the package shares."""
+"""The data types that all folders of the package share."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
-from .errors import shown
+from .errors import printable
 
 
 class OffsetUnit(enum.Enum):
-    """What an offset counts."""
+    """Unit of an offset."""
 
     BYTES = "bytes"
     RECORDS = "records"
 
 
 class WireFormat(enum.Enum):
-    """How requests and replies look: a generation's own way, or that which was proposed for what came after
-    0.7, with its messages and offsets (``protocol.proposal``)."""
+    """Layout of requests and responses: a generation's own, or the one that was proposed as the successor of
+    0.7 and keeps its messages and offsets (``protocol.proposal``)."""
 
     V07 = "0.7"
     PROPOSAL = "proposal"
@@ -29,40 +29,52 @@ class WireFormat(enum.Enum):
 
 
 class Generation(enum.Enum):
-    """Which of Kafka's two families of protocols brokers speak: the one of 0.6 and 0.7, or the one
-    that began with 0.8.
+    """Family of protocols that brokers speak: that of Kafka 0.6 and 0.7, or the one that began with 0.8.
 
-    The discovery option chooses it, once; all that differs is looked up in tables by it, or stands
-    in the folders ``v07`` and ``modern``.
+    The discovery option chooses it, once. Code looks up all differences by it in tables, or they are in the
+    folders ``v07`` and ``modern``.
     """
 
     V07 = "0.7"
     MODERN = "0.8+"
 
     @property
-    def offset_unit(self) -> OffsetUnit:
-        """What offsets count: bytes of the log until 0.7, records since."""
-        return _OFFSET_UNITS[self]
+    def title(self) -> str:
+        """Name in reports and errors."""
+        return _FACTS[self].title
 
     @property
-    def has_logs_of_brokers(self) -> bool:
-        """Whether a log belongs to one broker, whose id is part of its name: until 0.7. Later ones move."""
-        return _HAS_LOGS_OF_BROKERS[self]
+    def offset_unit(self) -> OffsetUnit:
+        """Unit of offsets: bytes of the log until 0.7, records since."""
+        return _FACTS[self].offset_unit
+
+    @property
+    def has_partitions_of_brokers(self) -> bool:
+        """True if a partition belongs to one broker, whose id is part of its name (until 0.7). In later
+        versions a partition may move to another broker."""
+        return _FACTS[self].has_partitions_of_brokers
 
     @property
     def wire_format(self) -> WireFormat:
-        """What its brokers speak unless they are asked for something else."""
-        return _WIRE_FORMATS[self]
+        """Wire format that brokers of this generation speak by default."""
+        return _FACTS[self].wire_format
 
 
-_OFFSET_UNITS: Final[Mapping[Generation, OffsetUnit]] = MappingProxyType(
-    {Generation.V07: OffsetUnit.BYTES, Generation.MODERN: OffsetUnit.RECORDS}
-)
-_HAS_LOGS_OF_BROKERS: Final[Mapping[Generation, bool]] = MappingProxyType(
-    {Generation.V07: True, Generation.MODERN: False}
-)
-_WIRE_FORMATS: Final[Mapping[Generation, WireFormat]] = MappingProxyType(
-    {Generation.V07: WireFormat.V07, Generation.MODERN: WireFormat.MODERN}
+@dataclass(frozen=True, slots=True)
+class _Facts:
+    """The differences of a generation that all folders share."""
+
+    title: str
+    offset_unit: OffsetUnit
+    has_partitions_of_brokers: bool
+    wire_format: WireFormat
+
+
+_FACTS: Final[Mapping[Generation, _Facts]] = MappingProxyType(
+    {
+        Generation.V07: _Facts("Kafka 0.7", OffsetUnit.BYTES, True, WireFormat.V07),
+        Generation.MODERN: _Facts("Kafka 0.8 or later", OffsetUnit.RECORDS, False, WireFormat.MODERN),
+    }
 )
 
 
@@ -76,15 +88,15 @@ class Broker:
 
     def __str__(self) -> str:
         name = f"broker {self.id}" if self.id >= 0 else "bootstrap server"
-        return f"{name} ({shown(self.host)}:{self.port})"
+        return f"{name} ({printable(self.host)}:{self.port})"
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class TopicPartition:
-    """The name of one log.
+    """The name of one partition.
 
-    In 0.7 a log is named by broker, topic and partition: ``debian-gzip 0-1`` is partition 1 of
-    that topic on broker 0, and partition 1 on broker 1 is another log. Later brokers name a log
+    In 0.7 a partition is named by broker, topic and partition: ``debian-gzip 0-1`` is partition 1 of
+    that topic on broker 0, and partition 1 on broker 1 is another partition. Later brokers name a partition
     by topic and partition alone; ``broker`` is None there, for its leader may move.
     """
 
@@ -98,15 +110,15 @@ class TopicPartition:
         return f"{self.partition}" if self.broker is None else f"{self.broker}-{self.partition}"
 
     def __str__(self) -> str:
-        return f"{shown(self.topic)} {self.name}"
+        return f"{printable(self.topic)} {self.name}"
 
 
 @dataclass(frozen=True, slots=True)
 class Leader:
-    """The broker that serves a log, and what a request may say to be sure of that.
+    """The broker that serves a partition, with the epoch and topic id by which a request can verify that.
 
-    ``epoch`` counts the elections of leaders, -1 where it is not known; ``topic_id`` is None where
-    topics have none (before Kafka 2.8).
+    ``epoch`` counts the elections of leaders, -1 if it is not known; ``topic_id`` is None for topics without
+    an id (before Kafka 2.8).
     """
 
     broker: Broker
@@ -115,15 +127,15 @@ class Leader:
 
 
 @dataclass(frozen=True, slots=True)
-class LogBounds:
-    """One log's first offset and its end, the offset of its next message.
+class PartitionBounds:
+    """Bounds of one partition: its first offset, and its end, which is the offset of the next message.
 
-    ``segment_starts`` are those of its segments that hold data, where only there a message is
-    known to begin (0.7): they ascend and lie in ``[earliest, latest)``. None where a message
-    begins at every offset.
+    ``segment_starts`` are the starts of the segments that hold data: in 0.7 the only offsets where a message
+    is known to begin. They ascend and lie in ``[earliest, latest)``. None if a message begins at every
+    offset.
     """
 
-    log: TopicPartition
+    topic_partition: TopicPartition
     earliest: int
     latest: int
     segment_starts: tuple[int, ...] | None = None
@@ -131,9 +143,9 @@ class LogBounds:
 
 @dataclass(frozen=True, slots=True)
 class RecordTimes:
-    """When a log's records were made, milliseconds since 1970: the first one and the youngest one.
+    """Timestamps of a partition's first and youngest records, milliseconds since 1970.
 
-    None where there is no record, or the broker does not tell.
+    None if there is no record, or the broker does not report it.
     """
 
     first_ms: int | None = None
@@ -142,15 +154,15 @@ class RecordTimes:
 
 @dataclass(frozen=True, slots=True)
 class OffsetRange:
-    """The half-open part ``[start_offset, stop_offset)`` of one log."""
+    """The half-open part ``[start_offset, stop_offset)`` of one partition."""
 
-    log: TopicPartition
+    topic_partition: TopicPartition
     start_offset: int
     stop_offset: int
 
     def __post_init__(self) -> None:
         if self.start_offset > self.stop_offset:
-            raise AssertionError(f"range of {self.log} runs backwards")
+            raise AssertionError(f"range of {self.topic_partition} runs backwards")
 
     @property
     def size(self) -> int:
@@ -158,20 +170,20 @@ class OffsetRange:
         return self.stop_offset - self.start_offset
 
     def __str__(self) -> str:
-        return f"{self.log} [{self.start_offset}, {self.stop_offset})"
+        return f"{self.topic_partition} [{self.start_offset}, {self.stop_offset})"
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterView:
-    """Who is alive and who holds what, as discovery saw it at one moment.
+    """Snapshot of the brokers, their topics and partitions at the time of discovery.
 
-    ``brokers`` are alive; ``logs`` are all known logs, also those whose broker is not alive.
-    ``orphaned_topics`` were registered once, and no broker announces them now: those that hold them are
-    missing, or they were deleted. All are sorted.
+    ``brokers`` are alive; ``partitions`` are all known partitions, also those whose broker is not alive.
+    ``orphaned_topics`` are registered, but no broker announces them: their brokers are missing, or the topics
+    were deleted. All are sorted.
     """
 
     brokers: tuple[Broker, ...]
-    logs: tuple[TopicPartition, ...]
+    partitions: tuple[TopicPartition, ...]
     orphaned_topics: tuple[str, ...] = ()
 
     def broker(self, broker_id: int) -> Broker | None:
@@ -181,8 +193,8 @@ class ClusterView:
     @property
     def topics(self) -> tuple[str, ...]:
         """Names of all topics that some broker holds, sorted."""
-        return tuple(sorted({log.topic for log in self.logs}))
+        return tuple(sorted({tp.topic for tp in self.partitions}))
 
-    def logs_of(self, topic: str) -> tuple[TopicPartition, ...]:
-        """The logs of one topic, sorted by partition and then broker as ``logs`` is."""
-        return tuple(log for log in self.logs if log.topic == topic)
+    def partitions_of(self, topic: str) -> tuple[TopicPartition, ...]:
+        """The partitions of one topic, sorted by partition and then broker as ``partitions`` is."""
+        return tuple(tp for tp in self.partitions if tp.topic == topic)

@@ -1,4 +1,4 @@
-"""How far Spark is with a read or a write, for who waits for it in a notebook or at a terminal.
+"""Progress of Spark's reads and writes, for a notebook or a terminal.
 
     from spark_kafkawire.progress import showing_progress
 
@@ -6,12 +6,12 @@
         frame.write.parquet("/data/events")
 
 It prints ``kafkawire: copying events: 40%, 1,234,567 messages, 120.3 MiB, 98,765 messages/s, 0:19 left``
-every ten seconds, on a terminal a bar, and a last line at the end. What it counts is Spark's own: tasks that
-have ended, and the rows and bytes of sources and sinks, of running tasks with each heartbeat
-(``spark.executor.heartbeatInterval``, 10 s). How far a task is behind its log's end nobody tells the driver
-before the task has ended; of a streaming query ``spark_kafkawire.streaming.GroupOffsets`` logs the lag. A
-client of Spark Connect hears of tasks and bytes alone. Queries that another thread runs are not counted, and
-streaming queries run in threads of their own.
+every ten seconds, on a terminal a bar, and a last line at the end. The numbers are Spark's own: finished
+tasks, and the rows and bytes of sources and sinks. Running tasks report rows and bytes with each heartbeat
+(``spark.executor.heartbeatInterval``, 10 s). The driver does not know the lag of a running task. For a
+streaming query ``spark_kafkawire.streaming.GroupOffsets`` logs the lag. A client of Spark Connect gets only
+tasks and bytes. Queries of other threads are not counted. These include streaming queries, which have their
+own threads.
 """
 
 from __future__ import annotations
@@ -20,12 +20,13 @@ import contextlib
 import sys
 from collections.abc import Iterable, Iterator
 from operator import attrgetter
-from typing import Any, TextIO
-
-from pyspark.sql import SparkSession
+from typing import TYPE_CHECKING, Any, TextIO
 
 from .jobs.shell.progress import Work, progress_on
 from .jobs.spark.stages import watching
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 __all__ = ["showing_progress"]
 
@@ -34,13 +35,13 @@ __all__ = ["showing_progress"]
 def showing_progress(
     spark: SparkSession, what: str = "running", stream: TextIO | None = None
 ) -> Iterator[None]:
-    """Show, until the block ends, how far Spark is with what this thread runs in the block.
+    """Show the progress of Spark's work for this thread until the block ends.
 
-    ``what`` names it; ``stream`` is where it is shown, standard error unless another is given. Nothing that
-    fails in showing it ends what is shown.
+    ``what`` names the work. The progress goes to ``stream``, by default standard error. An error in showing
+    the progress does not end the work.
     """
-    # Its class is not imported to ask for it: that takes gRPC.
-    watch = _told if type(spark).__module__.startswith("pyspark.sql.connect.") else watching
+    # Compared by name: an import of the class requires gRPC.
+    watch = _reported if type(spark).__module__.startswith("pyspark.sql.connect.") else watching
     with progress_on(stream or sys.stderr, "kafkawire") as progress:
         with progress.work(what) as work, watch(spark, work):
             yield
@@ -48,13 +49,13 @@ def showing_progress(
 
 
 @contextlib.contextmanager
-def _told(spark: Any, work: Work) -> Iterator[None]:
-    """Tell ``work`` what a server of Spark Connect says of the stages that it runs for this client."""
+def _reported(spark: Any, work: Work) -> Iterator[None]:
+    """Report to ``work`` the stages that a Spark Connect server runs for this client."""
 
     def handler(stages: Iterable[Any] | None, **_: Any) -> None:
         known = list(stages or ())
         done, tasks = (sum(map(attrgetter(name), known)) for name in ("num_completed_tasks", "num_tasks"))
-        work.stands_at(None, sum(stage.num_bytes_read for stage in known), done, tasks)
+        work.set_to(None, sum(stage.num_bytes_read for stage in known), done, tasks)
 
     spark.registerProgressHandler(handler)
     try:

@@ -1,10 +1,11 @@
-"""What streaming queries use besides ``format("kafkawire")``.
+"""API for streaming queries, besides ``format("kafkawire")``.
 
-from spark_kafkawire.streaming import GroupOffsets, offsets_behind_latest
+from spark_kafkawire.streaming import GroupOffsets, offsets_behind_latest, stop_between_batches
 """
 
 from __future__ import annotations
 
 from .source.group_offsets import GroupOffsets, offsets_behind_latest
+from .source.v07.group_leaving import stop_between_batches
 
-__all__ = ["GroupOffsets", "offsets_behind_latest"]
+__all__ = ["GroupOffsets", "offsets_behind_latest", "stop_between_batches"]

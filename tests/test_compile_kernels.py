@@ -1,4 +1,4 @@
-"""All kernels are compiled ahead of the first task, or a line says why they are not."""
+"""Compilation of all kernels before the first task, and the line that explains why it failed."""
 
 from __future__ import annotations
 

@@ -1,18 +1,21 @@
-"""The documentation tells the truth: its tables are the code's, and what it names and links to is there."""
+"""The pages agree with the code: their tables, links, commands and the files that they name."""
 
 from __future__ import annotations
 
 import configparser
 import importlib.util
+import pkgutil
 import re
 import shlex
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pytest
 
+import spark_kafkawire
 from spark_kafkawire import errors
+from spark_kafkawire.commands import COMMANDS
 from spark_kafkawire.errors import KafkaWireError, OptionError
 from spark_kafkawire.options import OPTIONS, STREAM_OPTIONS, Option
 from spark_kafkawire.options.kafka_properties import is_kafka_property, pass_over
@@ -37,6 +40,8 @@ SHELL_BLOCKS = blocks("sh")
 OPTION_NAMES = {option.name for option in (*OPTIONS, *STREAM_OPTIONS)}
 MAKEFILE = (ROOT / "Makefile").read_text("utf-8")
 MAKE_TARGETS = set(re.findall(r"^([a-z-]+):", MAKEFILE, re.MULTILINE))
+#: What may be said after ``kafkawire``: NAME is that of any command.
+KAFKAWIRE_WORDS = {*COMMANDS, "path", "completion", "--help", "NAME"}
 #: What a word of a command, or code in a sentence, looks like that is a file or folder of the repository.
 FILE_WORD = re.compile(r"[\w./-]+\.(py|md|cfg|toml|json|properties|conf)")
 REPOSITORY_PATH = re.compile(r"(spark_kafkawire|tests|jobs|docs|\.ci)/[\w./-]*")
@@ -45,7 +50,7 @@ OPTION_WORD = re.compile(r"([a-z]+[A-Z][\w.]*(?==)|(?:kafka|zookeeper)\.[a-z][a-
 
 
 def test_blocks_are_of_a_language_that_is_looked_at() -> None:
-    known = blocks("python", "sh", "text")
+    known = blocks("python", "sh", "text", "yaml")
     assert sum(text_of(page).count("\n```") for page in PAGES) == 2 * len(known)
 
 
@@ -56,6 +61,10 @@ def test_a_shell_block_names_only_what_exists(block: Block) -> None:
         if words[:1] == ["make"]:
             asked = {word for word in words[1:] if "=" not in word}
             assert asked <= MAKE_TARGETS, command
+        for name in re.findall(r"\bkafkawire path ([\w-]+)", command):
+            assert name in COMMANDS, command
+        if words[:1] == ["kafkawire"]:
+            assert words[1] in KAFKAWIRE_WORDS, command
         if "-m" in words:
             assert importlib.util.find_spec(words[words.index("-m") + 1]), command
         for word in words:
@@ -89,10 +98,41 @@ def test_a_heading_has_one_anchor_and_the_same_on_the_site(page: str) -> None:
 
 
 @pytest.mark.parametrize("entrance", ["README.md", "docs/index.md"])
-def test_every_page_is_linked_from_the_entrance(entrance: str) -> None:
-    folder = (ROOT / entrance).parent
-    linked = {(folder / link.partition("#")[0]).resolve() for link in links_of(entrance)}
-    assert {page for page in DOCS.glob("*.md") if page.name != "index.md"} <= linked
+def test_every_page_is_reached_from_the_entrance(entrance: str) -> None:
+    reached, found = set[str](), {entrance}
+    while found:
+        reached |= found
+        found = {target for page in found for target in pages_linked_from(page)} - reached
+    # The reference of the site is empty where README is read: docstrings make it.
+    left_out = {"index.md", "api.md"} if entrance == "README.md" else {"index.md"}
+    assert {f"docs/{page.name}" for page in DOCS.glob("*.md") if page.name not in left_out} <= reached
+
+
+def pages_linked_from(page: str) -> set[str]:
+    files = {link.partition("#")[0] for link in links_of(page) if not link.startswith("https://")}
+    paths = {((ROOT / page).parent / file).resolve() for file in files if file.endswith(".md")}
+    return {str(path.relative_to(ROOT)) for path in paths}
+
+
+@pytest.mark.jvm
+def test_the_reference_has_all_that_is_public() -> None:
+    from spark_kafkawire import groups, progress, streaming
+
+    named = re.findall(r"^::: ([\w.]+)$", text_of("docs/api.md"), re.MULTILINE)
+    public = {
+        f"{module.__name__}.{name}"
+        for module in (spark_kafkawire, streaming, groups, progress)
+        for name in module.__all__
+    }
+    kinds = (errors.Action, *(kind for kind in vars(errors).values() if is_error(kind)))
+    public |= {f"spark_kafkawire.errors.{kind.__name__}" for kind in kinds}
+    public |= {"spark_kafkawire.broker.EmbeddedCluster", "spark_kafkawire.version.VERSION"}
+    assert sorted(named) == sorted(public)
+    assert all(pkgutil.resolve_name(name) is not None for name in named)
+
+
+def is_error(kind: object) -> bool:
+    return isinstance(kind, type) and issubclass(kind, KafkaWireError)
 
 
 def test_every_page_is_in_the_navigation_of_the_site() -> None:
@@ -107,6 +147,8 @@ def test_code_in_a_sentence_names_only_what_exists(page: str) -> None:
         words = code.split()
         if words[0] == "make" and len(words) > 1:
             assert words[1] in MAKE_TARGETS, code
+        if words[0] == "kafkawire" and len(words) > 1:
+            assert words[1] in KAFKAWIRE_WORDS, code
         if REPOSITORY_PATH.fullmatch(words[0]):
             assert (ROOT / words[0]).exists(), code
         if (option := OPTION_WORD.fullmatch(code)) and option[1] not in OPTION_NAMES:
@@ -136,7 +178,7 @@ def test_the_table_of_streams_is_that_of_the_code() -> None:
     assert table_after("docs/streaming.md", "<!-- options: stream -->") == rows_of(STREAM_OPTIONS)
 
 
-def rows_of(options: Iterable[Option]) -> list[list[str]]:
+def rows_of(options: Iterable[Option[Any]]) -> list[list[str]]:
     return [[option.name, option.brokers, option.default or "-", option.meaning] for option in options]
 
 
@@ -153,6 +195,19 @@ def test_the_table_of_folders_is_in_the_order_in_which_they_may_import() -> None
     layers = re.findall(r"\w+", contracts["importlinter:contract:layers"]["layers"])
     folders = [row[0] for row in table_after("docs/architecture.md", "<!-- folders -->")]
     assert folders == layers
+
+
+def test_the_table_of_tests_has_every_folder() -> None:
+    rows = table_after("tests/README.md", "<!-- rooms -->")
+    named = [name for row in rows for name in re.findall(r"\w+", row[0])]
+    folders = {path.parent.name for path in (ROOT / "tests").glob("*/*") if "__pycache__" not in path.parts}
+    assert sorted(named) == sorted(folders)
+
+
+def test_the_table_of_helpers_names_modules_that_exist() -> None:
+    helpers = {code for code in code_of("tests/README.md") if re.fullmatch(r"\w+\.py", code)}
+    assert len(helpers) > 10
+    assert {name for name in helpers if not (ROOT / "tests" / "support" / name).is_file()} == set()
 
 
 @pytest.mark.parametrize("kind", headings_of("docs/adding.md")[1:])

@@ -1,4 +1,4 @@
-"""Every error travels by pickle, keeps what it knows when it is located, and says what to do."""
+"""Errors: each one survives pickle, keeps its fields when it gets a place, and says what to do."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from spark_kafkawire.errors import (
     ProtocolError,
     TransportError,
     UnknownTopicError,
-    shown,
+    printable,
 )
 
 
@@ -115,5 +115,5 @@ def test_our_errors_are_also_what_python_callers_expect() -> None:
     ],
 )
 def test_a_foreign_text_is_shown_on_one_line_that_ends(text: object, line: str) -> None:
-    assert shown(text) == line
-    assert shown(text).isprintable()
+    assert printable(text) == line
+    assert printable(text).isprintable()

@@ -1,22 +1,33 @@
-"""The documentation's Python runs, its jobs take the arguments they are shown with, its columns are there."""
+"""Examples of the pages: their Python runs, and so do the notebook and the pipeline; jobs accept the
+arguments of their examples; columns are those of the code."""
 
 from __future__ import annotations
 
+import importlib
+import json
+import re
 import runpy
 import shlex
+import sys
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
 from spark_kafkawire.broker import EmbeddedCluster
+from spark_kafkawire.commands import COMMANDS
 from spark_kafkawire.source.schema import HEADERS_FIELD, MODERN_SCHEMA, V07_SCHEMA
 from tests.support import librdkafka, registry
+from tests.support.connect_port import default_connect_port
 from tests.support.foreign import Record
+from tests.support.installing import run
 from tests.support.noida import NoidaBroker
-from tests.support.pages import ROOT, Block, blocks, table_after
+from tests.support.pages import DOCS, ROOT, Block, blocks, table_after
+from tests.support.short_and_long import short_and_long
 
 #: The ZooKeeper, the broker and the folder that the pages speak of, and the modern topic that they read.
 ZOOKEEPER = "127.0.0.1:2181"
@@ -28,7 +39,7 @@ JOB_COMMANDS = [
     pytest.param(block, words, id=str(block))
     for block in blocks("sh")
     for words in (shlex.split(command, comments=True) for command in block.commands)
-    if words[:1] == ["spark-submit"]
+    if words[:1] == ["spark-submit"] or (words[:1] == ["kafkawire"] and words[1] in COMMANDS)
 ]
 
 
@@ -60,6 +71,76 @@ def test_the_python_of_a_page_runs_from_its_top_to_its_end(
             exec(code, namespace)
 
 
+@pytest.mark.jvm
+@short_and_long("runs", short=1, long=2)
+def test_the_pipeline_of_the_recipes_runs_and_goes_on(runs: int, tmp_path: Path) -> None:
+    """A second run adds what has come since."""
+    [spec] = blocks("yaml")
+    [definitions] = [block for block in PYTHON_BLOCKS if block.needs == "pipeline"]
+    [command] = [
+        shlex.split(command)
+        for block in blocks("sh")
+        for command in block.commands
+        if command.startswith("spark-pipelines")
+    ]
+    (tmp_path / "transformations").mkdir()
+    with NoidaBroker() as broker:
+        places = {BOOTSTRAP_SERVERS: broker.bootstrap_servers, FOLDER: f"{tmp_path}/"}
+        (tmp_path / "spark-pipeline.yml").write_text(moved(spec.text, places), "utf-8")
+        (tmp_path / "transformations" / "orders.py").write_text(moved(definitions.text, places), "utf-8")
+        broker.create_topic(partitions=2, name="orders")
+        for number in range(1, runs + 1):
+            orders = [
+                Record(b'{"customer": "%c", "amount": 1.5}' % name, partition=name % 2) for name in b"aab"
+            ]
+            librdkafka.produce(broker.bootstrap_servers, "orders", orders)
+            with default_connect_port():
+                ran = run(Path(sys.executable).with_name(command[0]), *command[1:], cwd=tmp_path)
+            assert ran.returncode == 0, ran.stdout
+            tables = tmp_path / "spark-warehouse"
+            totals = sorted(map(tuple, (row.values() for row in rows_of(tables / "totals"))))
+            assert totals == [("a", 3.0 * number), ("b", 1.5 * number)]
+            assert len(rows_of(tables / "raw_orders")) == 3 * number
+            copies = librdkafka.consume(broker.bootstrap_servers, "orders-copy")
+            assert Counter(copy.value for copy in copies) == Counter(order.value for order in number * orders)
+
+
+def rows_of(table: Path) -> list[dict[str, Any]]:
+    """The rows of a table of Spark's, from its files."""
+    return [row for file in table.glob("*.parquet") for row in pq.read_table(file).to_pylist()]
+
+
+#: A process that runs the cells of a notebook as Jupyter does.
+CELLS = """
+import json, sys
+namespace = {"__name__": "__main__"}
+for number, cell in enumerate(json.load(open(sys.argv[1]))["cells"]):
+    if cell["cell_type"] == "code":
+        exec(compile("".join(cell["source"]), f"cell {number}", "exec"), namespace)
+print("ran all cells")
+"""
+
+
+def test_the_notebook_of_the_quickstart_is_made_from_its_page() -> None:
+    made = runpy.run_path(str(ROOT / ".ci" / "notebook.py"))["notebook_of"]
+    page, kept = (DOCS / "quickstart.md").read_text("utf-8"), (DOCS / "quickstart.ipynb").read_text("utf-8")
+    assert kept == made(page), "docs/quickstart.ipynb is not what docs/quickstart.md gives: run make notebook"
+    cells = ["".join(cell["source"]) for cell in json.loads(kept)["cells"] if cell["cell_type"] == "code"]
+    assert cells == [block.text.rstrip() for block in PYTHON_BLOCKS if block.page == "docs/quickstart.md"]
+
+
+@pytest.mark.jvm
+def test_the_notebook_of_the_quickstart_runs_in_a_process_of_its_own(
+    tmp_path: Path,
+) -> None:
+    with NoidaBroker() as broker:  # one that has not seen the page itself
+        places = {BOOTSTRAP_SERVERS: broker.bootstrap_servers, FOLDER: f"{tmp_path}/"}
+        notebook = tmp_path / "quickstart.ipynb"
+        notebook.write_text(moved((DOCS / "quickstart.ipynb").read_text("utf-8"), places), "utf-8")
+        done = run(sys.executable, "-c", CELLS, notebook, cwd=tmp_path)
+    assert done.stdout.endswith("ran all cells\n"), done.stdout
+
+
 def moved(text: str, places: dict[str, str]) -> str:
     """A block that speaks of other addresses and folders."""
     for shown, real in places.items():
@@ -69,16 +150,26 @@ def moved(text: str, places: dict[str, str]) -> str:
 
 @pytest.mark.parametrize(("block", "words"), JOB_COMMANDS)
 def test_a_job_takes_the_arguments_that_it_is_shown_with(block: Block, words: list[str]) -> None:
-    at = next(index for index, word in enumerate(words) if word.endswith(".py"))
-    job = runpy.run_path(str(ROOT / words[at]))
-    assert job["make_parser"]().parse_args(words[at + 1 :]), block
+    name, arguments = job_of(words)
+    job = importlib.import_module(f"spark_kafkawire.commands.{name.replace('-', '_')}")
+    assert "--help" in arguments or job.make_parser().parse_args(arguments), block
+
+
+def job_of(words: list[str]) -> tuple[str, list[str]]:
+    """The job that a command runs, and its arguments."""
+    if words[0] == "kafkawire":
+        return words[1], words[2:]
+    for index, word in enumerate(words):
+        if found := re.fullmatch(r"\$\(kafkawire path ([\w-]+)\)|jobs/(\w+)\.py", word):
+            return found[1] or found[2], words[index + 1 :]
+    raise AssertionError(f"no job in {words}")
 
 
 @pytest.mark.parametrize(
     ("page", "mark", "fields"),
     [
-        ("docs/reading-and-writing.md", "<!-- schema: read -->", [*MODERN_SCHEMA, HEADERS_FIELD]),
-        ("docs/kafka-0.7.md", "<!-- schema: read 0.7 -->", list(V07_SCHEMA)),
+        ("docs/columns.md", "<!-- schema: read -->", [*MODERN_SCHEMA, HEADERS_FIELD]),
+        ("docs/columns.md", "<!-- schema: read 0.7 -->", list(V07_SCHEMA)),
     ],
 )
 def test_columns_are_those_of_the_code(page: str, mark: str, fields: list[Any]) -> None:

@@ -1,4 +1,4 @@
-"""What differs between the generations of Kafka: every table has an entry for both."""
+"""Differences between the generations of Kafka: every table has an entry for both."""
 
 from __future__ import annotations
 

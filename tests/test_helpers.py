@@ -1,5 +1,5 @@
-"""What files of tests share stands in ``tests/support`` or in a module beside them, not in one of them nor in
-a conftest, which pytest imports by itself: who changes a test changes no other one."""
+"""Helpers of several test files: they are in ``tests/support`` or in a module beside the tests, never in
+a test file or a conftest, which pytest imports by itself. So a change of a test changes no other test."""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
-"""What each step of a query imports: Spark takes each in a process of its own, which begins with nothing, and
-a first query waits for all of them."""
+"""Imports of each step of a query: Spark runs each step in a new process, and a first query waits for all of
+them."""
 
 from __future__ import annotations
 
+import ast
 import json
 import subprocess
 import sys
@@ -50,6 +51,7 @@ NOWHERE: Final = (
     "spark_kafkawire.options.java_pattern",
     "spark_kafkawire.cluster.modern.group_members",
     "spark_kafkawire.cluster.modern.group_offsets",
+    "spark_kafkawire.cluster.modern.groups",
     *(f"spark_kafkawire.protocol.modern.{home}" for home in sorted({*API_HOMES.values()} - SENT)),
 )
 #: The messages that carry records, and what names a producer.
@@ -194,6 +196,20 @@ def test_a_step_imports_only_what_it_needs(imported: dict[str, frozenset[str]], 
     assert not {module for module in imported[name] for each in spared if f"{module}.".startswith(f"{each}.")}
 
 
+def test_a_read_of_07_imports_no_fetch_of_modern_kafka() -> None:
+    code = (
+        "import sys\n"
+        "from spark_kafkawire.clients.reading import fetcher, partition_reader\n"
+        "from spark_kafkawire.clients.reading.v07 import proposal_reader, v07_reader\n"
+        "print([name for name in sys.modules if name.startswith(('spark_kafkawire.clients.reading.modern', "
+        "'spark_kafkawire.protocol.modern.fetch', 'spark_kafkawire.protocol.modern.produce'))])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=DEADLINE_S
+    )
+    assert done.stdout == "[]\n", done.stderr
+
+
 def test_what_is_spared_is_there_to_be_imported() -> None:
     """A name that was moved would be spared for ever."""
     spared = {name for step in STEPS.values() for name in (*NOWHERE, *step.without)}
@@ -202,3 +218,14 @@ def test_what_is_spared_is_there_to_be_imported() -> None:
         [sys.executable, "-c", command], cwd=ROOT, capture_output=True, text=True, timeout=DEADLINE_S
     )
     assert done.returncode == 0, done.stderr
+
+
+def test_relative_imports_name_neighbours_of_the_folder_or_of_the_one_above() -> None:
+    """From further up a name that counts dots does not say where the module is."""
+    far = [
+        f"{path.relative_to(ROOT)}:{node.lineno}"
+        for path in (ROOT / "spark_kafkawire").rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.ImportFrom) and node.level > 2
+    ]
+    assert not far

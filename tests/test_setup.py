@@ -3,26 +3,58 @@
 from __future__ import annotations
 
 import configparser
+import json
 import os
 import re
 import runpy
 import subprocess
 import sys
 import sysconfig
+import tarfile
 import zipfile
+from email import message_from_bytes
+from email.message import Message
 from pathlib import Path
 
 import pytest
 
+import spark_kafkawire
 from spark_kafkawire.broker import EmbeddedCluster
-from tests.support.installing import PACKAGE, build_wheel, copy_package, install_wheel, run
+from spark_kafkawire.commands import COMMANDS
+from tests.support import librdkafka
+from tests.support.foreign import Record
+from tests.support.installing import PACKAGE, build_sdist, build_wheel, copy_package, install_wheel, run
+from tests.support.noida import NoidaBroker
+from tests.support.pages import links_of
 
 ROOT = Path(__file__).parents[1]
 
 
 @pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return build_wheel(tmp_path_factory.mktemp("wheel"))
+def sdist(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return build_sdist(tmp_path_factory.mktemp("sdist"))
+
+
+@pytest.fixture(scope="module")
+def wheel(sdist: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return build_wheel(tmp_path_factory.mktemp("wheel"), sdist)
+
+
+@pytest.fixture(scope="module")
+def metadata(wheel: Path) -> Message:
+    with zipfile.ZipFile(wheel) as archive:
+        [name] = [name for name in archive.namelist() if name.endswith(".dist-info/METADATA")]
+        return message_from_bytes(archive.read(name))
+
+
+def test_sdist_holds_what_the_wheel_is_built_from_the_documentation_and_no_tests(sdist: Path) -> None:
+    with tarfile.open(sdist) as archive:
+        names = [member.name.partition("/")[2] for member in archive.getmembers() if member.isfile()]
+    files = {name for name in names if not name.startswith((f"{PACKAGE}/", f"{PACKAGE}.egg-info/"))}
+    pages = {str(path.relative_to(ROOT)) for path in (ROOT / "docs").rglob("*.*")}
+    texts = {"CHANGELOG.md", "LICENSE", "README.md", "SECURITY.md"}
+    build = {"MANIFEST.in", "PKG-INFO", "pyproject.toml", "pyspark_kafkawire.py", "setup.cfg", "setup.py"}
+    assert files == pages | texts | build
 
 
 def test_wheel_holds_every_module_and_nothing_else(wheel: Path) -> None:
@@ -34,34 +66,126 @@ def test_wheel_holds_every_module_and_nothing_else(wheel: Path) -> None:
     assert packed == modules | {"pyspark_kafkawire.py", f"{PACKAGE}/py.typed"}
 
 
-WRITE_AND_READ = """
-import sys
-from pyspark.sql import SparkSession
+def test_the_version_of_the_package_is_that_of_its_wheel(wheel: Path) -> None:
+    assert wheel.name.startswith(f"{PACKAGE}-{spark_kafkawire.__version__}-")
 
-spark = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
-options = {"broker.list": sys.argv[1]}
-rows = spark.createDataFrame([("found",)], "value string")
-rows.write.format("kafkawire").mode("append").options(**options, topic="t").save()
-print(spark.read.format("kafkawire").options(**options, subscribe="t").load().collect())
-"""
+
+def test_make_zip_says_which_file_it_made(tmp_path: Path) -> None:
+    target = tmp_path / "dist" / "package.zip"
+    assert run(sys.executable, ROOT / ".ci" / "zip_package.py", target, cwd=ROOT).stdout == f"{target}\n"
+    assert zipfile.is_zipfile(target)
+
+
+def test_metadata_has_what_a_package_index_shows(metadata: Message) -> None:
+    setup = setup_cfg()["metadata"]
+    assert metadata["License-Expression"] == "Apache-2.0"
+    assert not [each for each in metadata.get_all("Classifier", []) if each.startswith("License ::")]
+    assert metadata["Author-email"] in (ROOT / "SECURITY.md").read_text("utf-8")
+    assert metadata["Keywords"].split(",") == setup["keywords"].split(", ")
+    urls = dict(url.split(", ") for url in metadata.get_all("Project-URL", []))
+    assert urls.keys() == {"Homepage", "Documentation", "Source", "Issues", "Changelog", "Security"}
+    for url in urls.values():
+        file = url.removeprefix(urls["Source"]).partition("/blob/main/")[2]
+        assert url.startswith(urls["Source"]), url
+        assert not file or (ROOT / file).is_file(), url
+
+
+def test_links_of_the_description_are_absolute_and_lead_to_files_of_the_release(metadata: Message) -> None:
+    [source] = [url for url in metadata.get_all("Project-URL", []) if url.startswith("Source, ")]
+    release = f"{source.removeprefix('Source, ')}/blob/v{spark_kafkawire.__version__}/"
+    payload = metadata.get_payload(decode=True)
+    assert isinstance(payload, bytes)
+    text = payload.decode()
+    readme = (ROOT / "README.md").read_text("utf-8")
+    assert text.replace(release, "").strip() == readme.strip()
+    relative = [link for link in links_of("README.md") if not link.startswith("https://")]
+    assert text.count(f"]({release}") == len(relative) > 20
+    assert re.findall(r"\]\((?!https://)", text) == []
+
+
+def test_the_conda_recipe_is_that_of_the_wheel(sdist: Path, metadata: Message) -> None:
+    script = runpy.run_path(str(ROOT / ".ci" / "dist.py"))
+    recipe = script["fill_recipe"](script["RECIPE"].read_text("utf-8"), metadata, sdist)
+    assert "@" not in recipe
+    assert f'\n  version: "{spark_kafkawire.__version__}"\n' in recipe
+    run_section = recipe.partition("\n  run:\n")[2].partition("\n  #")[0]
+    packages = [line.removeprefix("    - ") for line in run_section.splitlines()]
+    wanted = re.findall(r"^[a-z].*$", setup_cfg()["options"]["install_requires"], re.MULTILINE)
+    in_conda = [re.sub(r"^([\w-]+)", r"\1 ", each).replace("isal ", "python-isal ") for each in wanted]
+    assert packages == ["python >=${{ python_min }}", *in_conda]
+    build_system = (ROOT / "pyproject.toml").read_text("utf-8")
+    assert re.findall(r"- setuptools (.*)", recipe) == re.findall(r'"setuptools([<>=].*?)"', build_system)
+
+
+def setup_cfg() -> configparser.ConfigParser:
+    settings = configparser.ConfigParser()
+    settings.read(ROOT / "setup.cfg", "utf-8")
+    return settings
 
 
 @pytest.mark.jvm
 def test_an_installed_wheel_has_a_module_in_which_spark_finds_the_source(python: Path) -> None:
     found = "from pyspark_kafkawire import DefaultSource as source; print(source.name(), source.__module__)"
-    told = run(python, "-c", found, cwd=python.parent)
-    assert told.stdout.split() == ["kafkawire", f"{PACKAGE}.source.datasource"], told.stdout
+    reported = run(python, "-c", found, cwd=python.parent)
+    assert reported.stdout.split() == ["kafkawire", f"{PACKAGE}.source.datasource"], reported.stdout
 
 
-@pytest.mark.endurance
-def test_spark_finds_the_source_of_an_installed_wheel_without_a_register_call(
-    python: Path, tmp_path: Path
+def test_an_installed_wheel_has_the_command_kafkawire(python: Path, tmp_path: Path) -> None:
+    kafkawire = python.with_name("kafkawire")
+    reported = run(kafkawire, "--help", cwd=tmp_path)
+    assert reported.returncode == 0, reported.stdout
+    assert all(f"\n  {name} " in reported.stdout for name in COMMANDS)
+    assert run(python, "-m", PACKAGE, "--help", cwd=tmp_path).stdout == reported.stdout
+    for name, command in COMMANDS.items():
+        file = Path(run(kafkawire, "path", name, cwd=tmp_path).stdout.removesuffix("\n"))
+        assert file.is_relative_to(python.parents[1])
+        assert (file.name, file.is_file()) == (f"{command.module}.py", True)
+
+
+def test_the_command_of_an_installed_wheel_shows_offsets(python: Path, tmp_path: Path) -> None:
+    log = tmp_path / "logs" / "t-0" / f"{0:020}.kafka"
+    log.parent.mkdir(parents=True)
+    log.write_bytes(spark_kafkawire.encode_message_set([b"value"]))
+    with EmbeddedCluster(brokers=1, zookeeper=False, log_dirs=[log.parents[1]]) as cluster:
+        words = ("--option", f"broker.list={cluster.broker_list}", "--topic", "t", "--json", "--quiet")
+        done = run(python.with_name("kafkawire"), "offsets", *words, cwd=tmp_path)
+    assert done.returncode == 0, done.stdout
+    assert json.loads(done.stdout)["bytes"] == log.stat().st_size
+
+
+def test_bash_completes_the_command_of_an_installed_wheel(python: Path, tmp_path: Path) -> None:
+    ask = (
+        'eval "$(kafkawire completion bash)"; complete -p kafkawire; '
+        'COMP_WORDS=(kafkawire str) COMP_CWORD=1; _kafkawire; echo "${COMPRESPONSE[*]}"'
+    )
+    path = f"{python.parent}:{os.environ['PATH']}"
+    reported = run("bash", "--norc", "-euc", ask, cwd=tmp_path, PATH=path).stdout
+    assert reported == "complete -o bashdefault -o default -F _kafkawire kafkawire\nstream-copy\n"
+
+
+@pytest.mark.jvm
+@pytest.mark.slow
+def test_a_job_of_an_installed_wheel_runs_here_and_by_spark_submit(
+    python: Path, tmp_path: Path, noida: NoidaBroker
 ) -> None:
-    with EmbeddedCluster(brokers=1, partitions=1, zookeeper=False) as cluster:
-        environment = {"PYSPARK_PYTHON": str(python), "SPARK_LOCAL_IP": "127.0.0.1"}
-        environment["KAFKAWIRE_JAVA"] = "plain"  # here all is as users have it
-        done = run(python, "-c", WRITE_AND_READ, cluster.broker_list, cwd=tmp_path, **environment)
-    assert "value=b'found'" in done.stdout, done.stdout
+    topic, output = noida.create_topic(partitions=2), tmp_path / "out"
+    option = f"kafka.bootstrap.servers={noida.bootstrap_servers}"
+    words = ("--option", option, "--topic", topic, "--output", output, "--json", "--quiet")
+    variables = {"SPARK_LOCAL_IP": "127.0.0.1", "SPARK_CONF_DIR": str(ROOT / "jobs" / "conf")}
+
+    def ingested(*command: str | Path, **more: str) -> int:
+        librdkafka.produce(noida.bootstrap_servers, topic, [Record(b"value")])
+        done = run(*command, *words, cwd=tmp_path, **variables, **more)
+        assert done.returncode == 0, done.stdout
+        [summary] = (json.loads(line) for line in done.stdout.splitlines() if line.startswith("{"))
+        return int(summary["messages"])
+
+    # No environment is activated: the command sees to it that Spark's workers run its own Python.
+    assert ingested("env", "-u", "PYSPARK_PYTHON", python.with_name("kafkawire"), "ingest") == 1
+    file = run(python.with_name("kafkawire"), "path", "ingest", cwd=tmp_path).stdout.strip()
+    submit = Path(sys.executable).with_name("spark-submit")
+    assert ingested(submit, file, PYSPARK_PYTHON=str(python), PYSPARK_DRIVER_PYTHON=str(python)) == 1
+    assert sorted(path.name for path in output.glob("batch=*")) == ["batch=0", "batch=1"]
 
 
 @pytest.fixture(scope="module")
@@ -90,14 +214,29 @@ def make_venv(folder: Path, wheel: Path) -> Path:
     ("contract", "module", "violation"),
     [
         ("layers", "protocol/primitives.py", "import spark_kafkawire.net"),
-        ("layers", "source/partition.py", "import spark_kafkawire.broker"),
+        ("layers", "source/worker.py", "import spark_kafkawire.broker"),
         ("layers", "unheard_of.py", ""),
+        ("layers", "jobs/offsets/run.py", "import spark_kafkawire.commands"),
         ("v07", "cluster/v07/probe.py", "import spark_kafkawire.cluster.modern.metadata"),
         ("modern", "records/batch/encoding.py", "import spark_kafkawire.records.message_set.encoding"),
         ("cluster", "cluster/unheard_of.py", ""),
+        ("planner", "planner/stream_planner.py", "from .v07 import group_planner"),
         ("clients", "clients/reading/fetcher.py", "import spark_kafkawire.clients.writing.rows"),
         ("reading", "clients/reading/unheard_of.py", ""),
-        ("writing", "clients/writing/v07/rows.py", "import spark_kafkawire.clients.writing.modern.batches"),
+        (
+            "writing",
+            "clients/writing/v07/record_checks.py",
+            "import spark_kafkawire.clients.writing.modern.batches",
+        ),
+        ("acyclic", "clients/writing/modern/batches.py", "from . import producer"),
+        ("acyclic", "options/jaas.py", "from . import credentials"),
+        ("acyclic", "source/worker.py", "from . import writer"),
+        ("acyclic", "cluster/modern/retrying.py", "from . import cluster"),
+        ("acyclic", "planner/ranges.py", "from . import batch"),
+        ("acyclic", "protocol/schema.py", "from .modern import fetch"),
+        ("acyclic", "jobs/publish/state.py", "from . import run"),
+        ("acyclic", "broker/config.py", "from . import server"),
+        ("transactional", "clients/writing/modern/transactional/task.py", "from . import driver"),
         ("records", "records/legacy/encoding.py", "import spark_kafkawire.records.batch.encoding"),
         ("jobs", "jobs/offsets/wording.py", "import spark_kafkawire.jobs.ingest.plan"),
         ("jobs-pyspark", "jobs/migration/run.py", "import pyspark"),
@@ -154,7 +293,7 @@ class TestJavaHome:
 
 
 class TestBriefJava:
-    """`.ci/brief_java.py`: the Java in front of the tests' JVMs."""
+    """`.ci/short_lived_java.py`: the Java in front of the tests' JVMs."""
 
     QUICK = "<-XX:TieredStopAtLevel=1><-XX:+UseSerialGC>"
 
@@ -170,38 +309,42 @@ class TestBriefJava:
             "archive": home / "archive",
         }
         java = fake_java(tmp_path / "jdk", "printf '<%s>' \"$@\"") / "bin" / "java"
-        runpy.run_path(str(ROOT / ".ci" / "brief_java.py"))["write_wrapper"](home, java=java, **places)
+        runpy.run_path(str(ROOT / ".ci" / "short_lived_java.py"))["write_wrapper"](home, java=java, **places)
         places["archive"].touch()
         return home
 
-    def told(self, home: Path, *arguments: str, **environment: str) -> str:
+    def reported(self, home: Path, *arguments: str, **environment: str) -> str:
         """What its Java is told."""
         return run(home / "bin" / "java", *arguments, cwd=home, **environment).stdout
 
     def test_spark_finds_its_jars_first_and_in_the_archive_and_its_settings_last(self, home: Path) -> None:
         link, jars = home.parent / "link", home.parent / "jars"
-        told = self.told(home, "-cp", f"/conf/:{link}/a.jar:{link}/*", "-Xmx1g", "Main", "two words", "")
+        reported = self.reported(
+            home, "-cp", f"/conf/:{link}/a.jar:{link}/*", "-Xmx1g", "Main", "two words", ""
+        )
         archive = f"<-XX:SharedArchiveFile={home}/archive><-Xlog:cds*=off>"
-        assert told == f"{self.QUICK}{archive}<-cp><{jars}/a.jar:{jars}/*:/conf/><-Xmx1g><Main><two words><>"
+        assert (
+            reported == f"{self.QUICK}{archive}<-cp><{jars}/a.jar:{jars}/*:/conf/><-Xmx1g><Main><two words><>"
+        )
 
     def test_other_class_paths_are_left_alone(self, home: Path) -> None:
         for path in ("/elsewhere/*", f"{home.parent}/jars/a.jar", "b.jar:/conf/"):
-            assert self.told(home, "-cp", path, "Main") == f"{self.QUICK}<-cp><{path}><Main>"
+            assert self.reported(home, "-cp", path, "Main") == f"{self.QUICK}<-cp><{path}><Main>"
 
     def test_without_an_archive_there_are_the_options(self, home: Path) -> None:
         (home / "archive").unlink()
         jars = home.parent / "jars"
-        told = self.told(home, "-Xmx1g", "-cp", f"{jars}/*", "Main")
-        assert told == f"{self.QUICK}<-Xmx1g><-cp><{jars}/a.jar:{jars}/*><Main>"
+        reported = self.reported(home, "-Xmx1g", "-cp", f"{jars}/*", "Main")
+        assert reported == f"{self.QUICK}<-Xmx1g><-cp><{jars}/a.jar:{jars}/*><Main>"
 
     def test_who_brings_an_archive_gets_no_other(self, home: Path) -> None:
         jars = home.parent / "jars"
-        told = self.told(home, "-cp", f"{jars}/*", "-XX:SharedArchiveFile=mine", "Main")
-        assert told == f"{self.QUICK}<-cp><{jars}/a.jar:{jars}/*><-XX:SharedArchiveFile=mine><Main>"
+        reported = self.reported(home, "-cp", f"{jars}/*", "-XX:SharedArchiveFile=mine", "Main")
+        assert reported == f"{self.QUICK}<-cp><{jars}/a.jar:{jars}/*><-XX:SharedArchiveFile=mine><Main>"
 
     def test_java_runs_as_it_is_where_that_is_asked_for(self, home: Path) -> None:
         path = f"{home.parent}/jars/*"
-        assert self.told(home, "-cp", path, "Main", KAFKAWIRE_JAVA="plain") == f"<-cp><{path}><Main>"
+        assert self.reported(home, "-cp", path, "Main", KAFKAWIRE_JAVA="plain") == f"<-cp><{path}><Main>"
 
 
 def fake_java(home: Path, script: str) -> Path:

@@ -25,12 +25,12 @@ EXIT_USAGE: Final = 2
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a broker until it is told to stop; the exit code of the process."""
+    """Run a broker until a signal stops it; returns the exit code of the process."""
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(message)s")
     keep_memory()
     try:
         config = BrokerConfig.from_properties(_parse(argv))
-        with _told_to_end() as wait, BrokerServer(config) as server:
+        with _stop_signal() as wait, BrokerServer(config) as server:
             print(f"broker {config.broker_id} listens on {server.address}", flush=True)
             wait()
     except KafkaWireError as error:
@@ -40,11 +40,11 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 @contextlib.contextmanager
-def _told_to_end() -> Iterator[Callable[[], object]]:
+def _stop_signal() -> Iterator[Callable[[], object]]:
     """A function that waits for one of the signals, also for one that has come before.
 
-    Not ``sigwait``: numpy has threads from its import on, and one of them may get a signal before this one
-    waits for it; what a shell has started in the background, with SIGINT ignored, would never end then.
+    Not ``sigwait``: numpy starts threads at import, and one of them may take a signal before this thread
+    waits for it. A process that a shell started in the background, with SIGINT ignored, would then never end.
     """
     ended, end = socket.socketpair()
     with ended, end:

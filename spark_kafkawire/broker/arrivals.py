@@ -1,4 +1,4 @@
-"""How those who wait for messages learn that a log has more to read."""
+"""A counter that wakes long polls of the embedded broker when a log has more to read."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import threading
 
 
 class Arrivals:
-    """Counts the times at which some log has shown more. Safe for many threads."""
+    """Counter of the arrivals of messages in any log. Safe for many threads."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
@@ -14,16 +14,16 @@ class Arrivals:
 
     @property
     def count(self) -> int:
-        """How often messages have come so far; look at the logs after it, and wait from it on."""
+        """The number of arrivals so far; read it before you look at the logs, and pass it to ``wait``."""
         return self._count
 
     def notify(self) -> None:
-        """Wake all who wait."""
+        """Wake all waiting threads."""
         with self._changed:
             self._count += 1
             self._changed.notify_all()
 
     def wait(self, count: int, timeout_s: float) -> None:
-        """Return once more has come than at ``count``, or after that time."""
+        """Return once the count differs from ``count``, or after the timeout."""
         with self._changed:
             self._changed.wait_for(lambda: self._count != count, timeout_s)

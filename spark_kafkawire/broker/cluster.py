@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from ..errors import OptionError
+from ..errors import OptionError, counted
 from .processes import ChildProcess
 from .zookeeper import ZooKeeperServer
 
@@ -46,7 +46,7 @@ class EmbeddedBroker:
 
     @property
     def pid(self) -> int | None:
-        """Its process id, None while it is not running."""
+        """Process id; None while the broker is not running."""
         return self._process.pid if self._process else None
 
     def start(self) -> None:
@@ -110,17 +110,17 @@ class EmbeddedBroker:
         self._process.pause()
 
     def resume(self) -> None:
-        """Let it go on after ``pause``."""
+        """Resume it after ``pause``."""
         assert self._process is not None
         self._process.resume()
 
 
 class EmbeddedCluster:
-    """``brokers`` brokers with ids from 0 on, and a ZooKeeper server unless told otherwise.
+    """``brokers`` brokers with ids from 0 on, and a ZooKeeper server unless ``zookeeper`` is false.
 
     ``log_dirs`` are the brokers' log folders, used in place and kept: one for each broker. Without
     them the logs are in a temporary folder and end with the cluster. ``properties`` are added to
-    every broker's. ``chroot`` is the path in ZooKeeper that all is kept under (``/kafka``).
+    every broker's. ``chroot`` is the path of all nodes in ZooKeeper (``/kafka``).
     """
 
     def __init__(
@@ -134,11 +134,14 @@ class EmbeddedCluster:
         chroot: str = "",
     ) -> None:
         if log_dirs is not None and len(log_dirs) != brokers:
-            raise OptionError(f"{brokers} brokers and {len(log_dirs)} log_dirs: give one for each broker")
+            raise OptionError(
+                f"{counted(brokers, 'broker')} and {counted(len(log_dirs), 'folder')} in log_dirs: give one "
+                "for each broker"
+            )
         self._broker_count = brokers
         self._log_dirs = log_dirs
         self._chroot = chroot
-        # An append is visible at once, as a test or a first look at the thing expects.
+        # An append is visible at once, as a test or a first try expects.
         self._properties = {
             "num.partitions": str(partitions),
             "log.flush.interval": "1",
@@ -150,21 +153,21 @@ class EmbeddedCluster:
 
     @property
     def zookeeper_connect(self) -> str:
-        """What ``zookeeper.connect`` takes: ``host:port/chroot``."""
+        """Value for the option ``zookeeper.connect``: ``host:port/chroot``."""
         if self.zookeeper is None:
             raise OptionError("this cluster has no ZooKeeper: use broker_list")
         return f"{self.zookeeper.connect}{self._chroot}"
 
     @property
     def broker_list(self) -> str:
-        """What ``broker.list`` takes: ``id:host:port,id:host:port``."""
+        """Value for the option ``broker.list``: ``id:host:port,id:host:port``."""
         return ",".join(f"{broker.id}:{broker.address}" for broker in self.brokers)
 
     def start(self) -> None:
         """Start ZooKeeper and the brokers and wait until all of them serve.
 
-        Raises ``OptionError`` without Java or pyspark, ``ConnectFailed`` with the last line that
-        was logged when something does not start; nothing is left running then.
+        Raises ``OptionError`` without Java or pyspark, ``ConnectFailed`` with the last logged line if a
+        process does not start. After an error no process is left running.
         """
         try:
             self._start()
@@ -193,7 +196,7 @@ class EmbeddedCluster:
             broker.await_ready()
 
     def close(self) -> None:
-        """Stop all of it and remove what is temporary."""
+        """Stop all processes and remove the temporary folders."""
         self._resources.close()
 
     def __enter__(self) -> EmbeddedCluster:

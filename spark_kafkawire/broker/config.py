@@ -4,10 +4,10 @@
 
 Each field is declared with its property name and how its text is read. Sizes are bytes.
 
-Source: 0.7.2 server/KafkaConfig.scala, utils/ZKConfig.scala. What differs on purpose: ``hostname``
-is loopback unless told otherwise, ZooKeeper is used only where ``zk.connect`` names it, socket
-buffers are the kernel's own, and ``topic.log.retention.size`` is unknown (no 0.7.2 broker starts
-with it: ClassCastException). ``wire.format`` is not of 0.7.2: what is spoken besides 0.7.
+Source: 0.7.2 server/KafkaConfig.scala, utils/ZKConfig.scala. Intended differences: ``hostname`` is loopback
+by default, ZooKeeper is used only if ``zk.connect`` names it, socket buffers are the kernel's own, and
+``topic.log.retention.size`` is unknown (no 0.7.2 broker starts with it: ClassCastException). ``wire.format``
+does not exist in 0.7.2: it lists the wire formats of the broker.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def _connect_string(text: str) -> str:
 
 
 def _wire_formats(text: str) -> frozenset[WireFormat]:
-    """``0.7,proposal``: OFFSETS is of 0.7 alone, so that is always one of them."""
+    """``0.7,proposal``: 0.7 is always one of them, because only 0.7 has OFFSETS."""
     names = [name.strip() for name in text.split(",")]
     known = {each.value: each for each in (WireFormat.V07, WireFormat.PROPOSAL)}
     if names[0] != WireFormat.V07.value or len(set(names)) != len(names) or not set(names) <= known.keys():
@@ -99,7 +99,7 @@ class BrokerConfig:
     port: int = _property("port", _integer(0, 65535), 6667)
     socket_send_buffer: int | None = _property("socket.send.buffer", _integer(1, INT_MAX), None)
     socket_receive_buffer: int | None = _property("socket.receive.buffer", _integer(1, INT_MAX), None)
-    #: What clients may speak, all on the one port.
+    #: Wire formats of clients, all on one port.
     wire_formats: frozenset[WireFormat] = _property(
         "wire.format", _wire_formats, frozenset((WireFormat.V07,))
     )
@@ -119,7 +119,7 @@ class BrokerConfig:
     flush_check_interval_ms: int = _property(
         "log.default.flush.scheduler.interval.ms", _integer(1, INT_MAX), 3000
     )
-    #: None: as often as ``flush_check_interval_ms``.
+    #: None means the value of ``flush_check_interval_ms``.
     log_flush_interval_ms: int | None = _property("log.default.flush.interval.ms", _integer(0, INT_MAX), None)
     topic_flush_intervals_ms: Counts = _property("topic.flush.intervals.ms", _per_topic(1), {})
 
@@ -128,12 +128,12 @@ class BrokerConfig:
     log_retention_size: int = _property("log.retention.size", _integer(-1, LONG_MAX), -1)
     log_cleanup_interval_mins: int = _property("log.cleanup.interval.mins", _integer(1, INT_MAX), 10)
 
-    #: None: where ``zk_connect`` is given.
+    #: None means true if ``zk_connect`` is given.
     enable_zookeeper: bool | None = _property("enable.zookeeper", _boolean, None)
     #: ``host:port,host:port/chroot``
     zk_connect: str | None = _property("zk.connect", _connect_string, None)
     zk_session_timeout_ms: int = _property("zk.sessiontimeout.ms", _integer(1, INT_MAX), 6000)
-    #: None: as long as ``zk_session_timeout_ms``.
+    #: None means the value of ``zk_session_timeout_ms``.
     zk_connection_timeout_ms: int | None = _property("zk.connectiontimeout.ms", _integer(1, INT_MAX), None)
 
     # Known, and without effect here: there is a thread per connection, no statistics are kept,
@@ -148,7 +148,7 @@ class BrokerConfig:
 
     @classmethod
     def from_properties(cls, properties: Mapping[str, str]) -> BrokerConfig:
-        """The settings that 0.7 properties stand for.
+        """Read the settings from 0.7 properties.
 
         Raises ``OptionError`` (fatal) for an unknown, malformed or missing property.
         """
@@ -165,20 +165,20 @@ class BrokerConfig:
                 raise OptionError(f"property {name}={quoted(text)} is malformed: {error}") from error
         for field in fields.values():
             if field.name not in values and _required(field):
-                raise OptionError(f"property {quoted(field.metadata['name'])} is missing: give it")
+                raise OptionError(f"property {quoted(field.metadata['name'])} is missing: set it")
         return cls(**values)
 
     @property
     def zookeeper(self) -> str | None:
-        """The ZooKeeper to register in, None for none."""
+        """The ZooKeeper to register in; None without registration."""
         return None if self.enable_zookeeper is False else self.zk_connect
 
     def partition_count(self, topic: str) -> int:
-        """How many partitions the topic has on this broker."""
+        """Number of partitions of the topic on this broker."""
         return self.topic_partition_counts.get(topic, self.num_partitions)
 
     def flush_interval_ms(self, topic: str) -> int:
-        """How long an append to the topic may stay invisible, up to the next check."""
+        """Longest time that an append to the topic may stay invisible, up to the next check."""
         default = self.log_flush_interval_ms
         default = self.flush_check_interval_ms if default is None else default
         return self.topic_flush_intervals_ms.get(topic, default)

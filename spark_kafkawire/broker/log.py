@@ -25,7 +25,7 @@ from .segments import Segment, load_segments
 
 
 def now_ms() -> int:
-    """Wall clock, ms since the epoch: what the segments' modification times are compared with."""
+    """Wall clock, ms since the epoch. The modification times of segments are compared with it."""
     return time.time_ns() // 1_000_000
 
 
@@ -33,7 +33,7 @@ def now_ms() -> int:
 class FileSlice:
     """``size`` bytes at ``pos`` of a file, to be sent without being read.
 
-    ``size`` is negative where a FETCH asked for a negative size: the real broker computes on.
+    ``size`` is negative if a FETCH asked for a negative size: the real broker does not check it.
     """
 
     path: Path
@@ -48,7 +48,7 @@ class FileSlice:
 
 @dataclass(frozen=True, slots=True)
 class LogLimits:
-    """When a log closes its last segment, and after how many messages it flushes."""
+    """Limits at which a log closes its last segment, and the number of messages between flushes."""
 
     segment_size_max: int
     segment_age_max_ms: int
@@ -96,10 +96,10 @@ class Log:
         return self._segments[-1].visible_stop_offset
 
     def append(self, message_set: Buffer, count: int, *, flush: bool = False) -> int:
-        """Append whole messages, ``count`` of them when compressed ones are unpacked; their offset.
+        """Append whole messages, ``count`` of them when compressed ones are unpacked. Returns their offset.
 
         A segment that has become too large or too old is closed *before* the append. ``flush`` makes them
-        visible whatever the interval of flushes is.
+        visible before the next regular flush.
         """
         with self._lock:
             self._roll_if_due()
@@ -113,8 +113,8 @@ class Log:
         return offset
 
     def read(self, offset: int, max_bytes: int) -> FileSlice | None:
-        """The bytes from ``offset`` on: ``max_bytes``, or up to the end of what is visible in
-        that segment. None at the end of the log.
+        """The bytes from ``offset`` on: ``max_bytes``, or up to the visible end of that segment. None at the
+        end of the log.
 
         Raises ``BrokerError`` with OFFSET_OUT_OF_RANGE.
         """
@@ -148,17 +148,17 @@ class Log:
     def flush(self) -> None:
         """Make all appended bytes visible, unless no message was appended since the last time.
 
-        The bytes are the kernel's since their append: they survive the end of this process, and
-        that is all an embedded broker promises, so nothing waits for the disk.
+        The kernel has the bytes since their append, so they survive the end of this process. An embedded
+        broker promises no more, so it does not wait for the disk.
         """
         with self._lock:
             if self._unflushed_count:
                 self._flush()
 
     def delete_while(self, is_deletable: Callable[[Segment], bool]) -> int:
-        """Delete the oldest segments as long as they are deletable; how many were.
+        """Delete the oldest segments as long as they are deletable. Returns their number.
 
-        Where all of them are, an empty segment at the end of the log takes their place.
+        If all segments are deleted, an empty one at the end of the log takes their place.
         """
         with self._lock:
             segments = self._segments

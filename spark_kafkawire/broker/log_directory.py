@@ -11,14 +11,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from ..errors import BrokerError, CorruptDataError, OptionError, log_of, shown
+from ..errors import BrokerError, CorruptDataError, OptionError, log_of, printable
 from ..protocol.v07.error_codes import ErrorCode
 from .arrivals import Arrivals
 from .config import BrokerConfig
 from .log import Log, LogLimits, now_ms
 from .segments import Segment
 
-LOGGER: Final = log_of(__name__)
+LOG: Final = log_of(__name__)
 
 #: A stopped broker leaves this file in ``log.dir``; the next start then skips recovery.
 CLEAN_SHUTDOWN_FILE: Final = ".kafka_cleanshutdown"
@@ -42,7 +42,7 @@ class LogDirectory:
     """Opens, finds, creates and looks after the logs of one broker. Safe for many threads.
 
     Raises ``OptionError`` where ``log.dir`` is not usable and ``CorruptDataError`` where it
-    holds something else than logs.
+    holds other files than logs.
     """
 
     def __init__(self, config: BrokerConfig, *, clock_ms: Callable[[], int] = now_ms) -> None:
@@ -50,7 +50,7 @@ class LogDirectory:
         self._clock_ms = clock_ms
         self._lock = threading.Lock()
         self._logs: dict[str, dict[int, Log]] = {}
-        #: Counts when there is more to read, of whichever log.
+        #: Counts the arrivals of messages in all logs.
         self.arrivals = Arrivals()
         #: Called with the name of each topic that gets its first log.
         self.on_new_topic: Callable[[str], None] = lambda _topic: None
@@ -66,7 +66,7 @@ class LogDirectory:
         return tuple(sorted(self._logs))
 
     def get(self, topic: str, partition: int) -> Log | None:
-        """The log, or None where nothing was ever produced to it.
+        """The log; None if no message was ever produced to it.
 
         Raises ``BrokerError`` with UNKNOWN for an illegal topic, with WRONG_PARTITION for a
         partition outside of the configured range.
@@ -77,7 +77,7 @@ class LogDirectory:
         return self._logs.get(topic, {}).get(partition)
 
     def get_or_create(self, topic: str, partition: int) -> Log:
-        """The log, made when it is not there. Raises as ``get`` does, and ``OSError``."""
+        """The log, created if it does not exist. Raises as ``get`` does, and ``OSError``."""
         if log := self.get(topic, partition):
             return log
         with self._lock:
@@ -105,7 +105,7 @@ class LogDirectory:
             log.flush()
 
     def delete_old(self) -> int:
-        """Delete what retention by age and by size lets go; how many segments were deleted."""
+        """Delete segments by the limits of age and size. Returns the number of deleted segments."""
         count = 0
         for topic, log in self._all():
             count += log.delete_while(self._is_expired(topic))
@@ -124,12 +124,12 @@ class LogDirectory:
         clean.unlink(missing_ok=True)
         for folder in sorted(self._config.log_dir.iterdir()):
             if not folder.is_dir():
-                LOGGER.warning("%s: not a log, skipped", shown(folder))
+                LOG.warning("%s: not a log, skipped", printable(folder))
                 continue
             topic, _, partition = folder.name.rpartition("-")
             if not topic or not re.fullmatch("[0-9]+", partition):
                 raise CorruptDataError(
-                    f"{shown(folder)} is not named topic-partition: remove it from log.dir"
+                    f"{printable(folder)} is not named topic-partition: remove it from log.dir"
                 )
             self._logs.setdefault(topic, {})[int(partition)] = self._open(folder, topic, recover)
 

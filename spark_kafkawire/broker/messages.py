@@ -1,4 +1,4 @@
-"""What a 0.7.2 broker checks about message bytes: when they are produced, and when it recovers.
+"""Checks of message bytes as a 0.7.2 broker makes them: at a produce request, and at recovery.
 
 Source: recordings (``produce/*``), 0.7.2 message/ByteBufferMessageSet.scala (the order of the
 checks), message/FileMessageSet.scala (recovery).
@@ -16,17 +16,17 @@ from ..records.message_set.decoding import decode
 from ..records.message_set.index import MessageIndex, Stop, index_messages, message_size
 from ..records.message_set.kernels import LENGTH_BYTES
 
-#: How much of a segment is checked at once, bytes; a larger message is checked as a whole.
+#: Bytes of a segment that are checked at once; a larger message is checked as a whole.
 RECOVERY_WINDOW_BYTES: Final = 16 << 20
 
 
 class OversizeMessage(Exception):
-    """A payload is above ``max.message.size``: the broker drops its whole set in silence."""
+    """A payload is above ``max.message.size``: the broker silently drops its whole set."""
 
 
 @dataclass(frozen=True, slots=True)
 class CheckedSet:
-    """What of a produced set is stored: its first ``size`` bytes, which are whole messages.
+    """The part of a produced set that is stored: its first ``size`` bytes, which are whole messages.
 
     ``count`` is the number of messages in them when compressed ones are unpacked.
     """
@@ -36,16 +36,16 @@ class CheckedSet:
 
 
 def check_produced(message_set: Buffer, payload_size_max: int) -> CheckedSet:
-    """Check a produced set as deep as it is nested. What its end cuts is dropped.
+    """Check a produced set at all levels of nesting. A message that its end cuts is dropped.
 
-    Raises ``OversizeMessage``, ``CorruptDataError`` for what 0.7.2 refuses, and ``LimitError``
-    for what would decompress to more than ``DecodeLimits`` allow: there 0.7.2 knows no limit.
+    Raises ``OversizeMessage``, ``CorruptDataError`` for sets that 0.7.2 refuses, and ``LimitError`` for a set
+    that decompresses to more than ``DecodeLimits`` allow; 0.7.2 itself has no such limit.
     """
     buf = memoryview(message_set)
     index = index_messages(buf)
     oversize = (index.payload_size > payload_size_max).nonzero()[0]
     if len(oversize):
-        # Only what comes before it, and its own checksum, were looked at by then.
+        # By then 0.7.2 has checked only the messages before it, and its own checksum.
         row = int(oversize[0])
         if (wrong := _first_wrong_crc(buf, index, row + 1)) is not None:
             raise CorruptDataError(f"the CRC-32 of the message at {wrong} is wrong")
@@ -58,7 +58,8 @@ def check_produced(message_set: Buffer, payload_size_max: int) -> CheckedSet:
 
 
 def _is_partial(buf: memoryview, index: MessageIndex) -> bool:
-    """Whether what follows the whole messages is one that the set's end cuts, and not the first."""
+    """Return true if the bytes after the whole messages are a message that the end of the set cuts, and not
+    the first message."""
     rest = buf[index.size :]
     if len(rest) < LENGTH_BYTES:
         return True
@@ -75,9 +76,9 @@ def _count_deep(buf: memoryview) -> int:
 
 
 def valid_size(data: memoryview) -> int:
-    """How many bytes at the start of a segment are whole messages with a right CRC.
+    """Number of bytes at the start of a segment that are whole messages with a right CRC.
 
-    Compressed messages are not looked into.
+    Messages inside compressed ones are not checked.
     """
     pos = 0
     while size := _next_size(data[pos:]):
@@ -100,7 +101,7 @@ def _next_size(data: memoryview) -> int:
 
 
 def _first_wrong_crc(buf: memoryview, index: MessageIndex, count: int) -> int | None:
-    """The position of the first of ``count`` messages whose payload has not its CRC-32."""
+    """The position of the first of ``count`` messages whose payload does not match its CRC-32."""
     starts, stops = index.payload_pos[:count].tolist(), index.next_pos[:count].tolist()
     for row, claimed in enumerate(index.crc[:count].tolist()):
         if crc32(buf[starts[row] : stops[row]]) != claimed:

@@ -21,10 +21,10 @@ STOP_TIMEOUT_S: Final = 10.0
 POLL_INTERVAL_S: Final = 0.01
 
 # The shell becomes the child itself (exec keeps the pid). Before that it leaves a watcher behind,
-# which kills the child when the other end of the pipe closes without a word: the kernel closes
-# it whatever way the parent ends. PR_SET_PDEATHSIG would not do: it fires when the *thread* that
-# started the child ends, and it is Linux's alone. File descriptor 3 because a background
-# command of sh has /dev/null as stdin, and because dash knows only descriptors of one digit.
+# which kills the child when the other end of the pipe closes without data: the kernel closes it however the
+# parent ends. PR_SET_PDEATHSIG is no alternative: it fires when the *thread* that started the child ends, and
+# only Linux has it. File descriptor 3 because a background command of sh has /dev/null as stdin, and because
+# dash knows only descriptors of one digit.
 _WATCHED: Final = """
 exec 3<&0 </dev/null
 { read -r _ <&3 || kill -9 $$; } >/dev/null 2>&1 &
@@ -62,12 +62,12 @@ class ChildProcess:
 
     @property
     def pid(self) -> int:
-        """Its process id."""
+        """Process id."""
         return self._process.pid
 
     @property
     def running(self) -> bool:
-        """Whether it has not ended yet."""
+        """True until the process has ended."""
         return self._process.poll() is None
 
     def wait_until(self, ready: Callable[[], T | None], what: str, timeout_s: float) -> T:
@@ -87,7 +87,7 @@ class ChildProcess:
         return value
 
     def last_log_line(self) -> str:
-        """The last line of its log that tells of an error, else the last line."""
+        """The last line of its log that reports an error, else the last line."""
         lines = [line for line in self.log.read_text("utf-8", "replace").splitlines() if line.strip()]
         errors = [
             line for line in lines if re.match(r"error: |(Caused by: )?[\w.]+(Exception|Error): ", line)
@@ -95,7 +95,7 @@ class ChildProcess:
         return (errors or lines or ["it logged nothing"])[-1]
 
     def stop(self) -> None:
-        """Ask it to end and wait until it has; kill it where it does not."""
+        """Ask it to end and wait for that; kill it after a timeout."""
         self._end(signal.SIGTERM)
 
     def kill(self) -> None:
@@ -107,11 +107,11 @@ class ChildProcess:
         if not self._is_paused:
             self._is_paused = True
             os.kill(self.pid, signal.SIGSTOP)
-            # On a busy machine it goes on for milliseconds after the signal was sent. This tells of it once.
+            # On a busy machine the process runs for milliseconds after the signal. This waits for its stop.
             os.waitpid(self.pid, os.WUNTRACED)
 
     def resume(self) -> None:
-        """Let a paused process go on."""
+        """Resume a paused process."""
         self._is_paused = False
         os.kill(self.pid, signal.SIGCONT)
 
@@ -128,7 +128,7 @@ class ChildProcess:
         self._dismiss_watcher()
 
     def _dismiss_watcher(self) -> None:
-        # A word before the end of the pipe: the pid may belong to somebody else by then.
+        # A line before the end of the pipe, because another process may have the pid by then.
         assert self._process.stdin is not None
         with contextlib.suppress(OSError, ValueError):
             self._process.stdin.write(b"\n")

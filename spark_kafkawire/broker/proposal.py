@@ -1,12 +1,12 @@
-"""What the broker answers to requests of the proposal: acknowledgements with offsets, and long polls.
+"""Answers of the embedded broker to the New Wire Format Proposal of 2012: acks with offsets, and long polls.
 
-No message is dropped in silence: a set that 0.7 would drop, or cut before its last message, is refused, and
-where nothing is acknowledged the connection is closed. A log that was never written is ``[0, 0)``.
+No message is dropped silently: a set that 0.7 would drop, or cut before its last message, is refused, and for
+requests without acknowledgement the connection is closed. A log that was never written is ``[0, 0)``.
 
-Memory: a request holds ``SET_COUNT_MAX`` partitions at most, an answer ``FETCH_BYTES_MAX`` bytes of messages,
-which are read from the files at once: who asks for thousands of partitions would need as many open files.
+Memory: a request holds ``SET_COUNT_MAX`` partitions at most, an answer ``FETCH_BYTES_MAX`` bytes of messages.
+They are read from the files at once, because a file per partition could take thousands of open files.
 
-Source: see ``protocol.proposal``, which tells what was decided where its document is silent.
+Source: see ``protocol.proposal``, which also lists the decisions that its document leaves open.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from typing import Any, Final
 from ..errors import BrokerError, CorruptDataError, LimitError, log_of, quoted
 from ..protocol import proposal
 from ..protocol.proposal import (
-    FetchReply,
     FetchRequest,
+    FetchResponse,
     PartitionData,
-    ProduceReply,
     ProduceRequest,
+    ProduceResponse,
     TopicData,
 )
 from ..protocol.proposal.error_codes import NO_ERROR_OF_SET, ErrorCode, is_appended
@@ -34,12 +34,13 @@ from .log import Log
 from .log_directory import LogDirectory
 from .messages import OversizeMessage, check_produced
 
-LOGGER: Final = log_of(__name__)
+LOG: Final = log_of(__name__)
 
-#: Longest wait of a poll, whatever it asks for, and of one look whether its peer is still there, seconds.
+#: Longest wait of a poll, even if it asks for more, and the time between two checks of its connection,
+#: seconds.
 WAIT_MAX_S: Final = 60.0
 LOOK_S: Final = 1.0
-#: What 0.7 has no code for.
+#: Errors that have a code of their own in the proposal, and none in 0.7.
 _CODES: Final = {CodeOf07.UNKNOWN: ErrorCode.INVALID_TOPIC}
 
 
@@ -55,7 +56,7 @@ class _Place:
 
 
 class _PartitionFault(Exception):
-    """A partition cannot be fetched: ``code`` tells why."""
+    """A partition cannot be fetched; ``code`` is the reason."""
 
     def __init__(self, topic: str, partition: int, code: int) -> None:
         super().__init__(f"partition {partition} of {quoted(topic)}: error {code}")
@@ -85,19 +86,19 @@ class ProposalHandlers:
         request, _ = api.request_codec(version).read(body, pos)
 
         def answer(is_awaited: IsAwaited) -> Answer:
-            reply = self._handlers[type(request)](request, is_awaited)
-            if isinstance(reply, Answer):
-                return reply
-            if reply.error_code:
-                LOGGER.info("%s of %s: error %d", api.name, quoted(header.client_id), reply.error_code)
-            return Answer(tuple(self.dialect.write_reply(api, reply, version, header.correlation_id)))
+            response = self._handlers[type(request)](request, is_awaited)
+            if isinstance(response, Answer):
+                return response
+            if response.error_code:
+                LOG.info("%s of %s: error %d", api.name, quoted(header.client_id), response.error_code)
+            return Answer(tuple(self.dialect.write_response(api, response, version, header.correlation_id)))
 
         return Call(api, request, answer)
 
-    def _produce(self, request: ProduceRequest, _: IsAwaited) -> ProduceReply | Answer:
+    def _produce(self, request: ProduceRequest, _: IsAwaited) -> ProduceResponse | Answer:
         if request.required_acks not in (proposal.ACKS_NONE, proposal.ACKS_BROKER):
             code, count = ErrorCode.INVALID_REQUIRED_ACKS, request.set_count
-            return ProduceReply(code, (code,) * count, (proposal.NO_OFFSET,) * count)
+            return ProduceResponse(code, (code,) * count, (proposal.NO_OFFSET,) * count)
         acknowledged = request.required_acks != proposal.ACKS_NONE
         outcomes = [
             self._append(topic.topic, part, flush=acknowledged)
@@ -105,7 +106,7 @@ class ProposalHandlers:
             for part in topic.partition_data
         ]
         if acknowledged:
-            return ProduceReply(
+            return ProduceResponse(
                 ErrorCode.NONE, tuple(code for code, _ in outcomes), tuple(offset for _, offset in outcomes)
             )
         return SILENCE if all(is_appended(code) for code, _ in outcomes) else CLOSE
@@ -120,31 +121,32 @@ class ProposalHandlers:
             log = self._logs.get_or_create(topic, part.partition)
             return NO_ERROR_OF_SET, log.append(part.messages, checked.count, flush=flush)
         except (OversizeMessage, CorruptDataError, LimitError, BrokerError, OSError) as error:
-            LOGGER.warning("messages for %s:%d refused: %s", quoted(topic), part.partition, error)
+            LOG.warning("messages for %s:%d refused: %s", quoted(topic), part.partition, error)
             return _code_of(error), proposal.NO_OFFSET
 
-    def _fetch(self, request: FetchRequest, is_awaited: IsAwaited) -> FetchReply | Answer:
+    def _fetch(self, request: FetchRequest, is_awaited: IsAwaited) -> FetchResponse | Answer:
         if request.replica_id != proposal.NO_REPLICA:
-            return FetchReply(ErrorCode.REPLICA_NOT_AVAILABLE, ())
+            return FetchResponse(ErrorCode.REPLICA_NOT_AVAILABLE, ())
         if any(len(topic.partitions) != len(topic.offsets) for topic in request.topic_offsets):
-            LOGGER.warning("Fetch refused: it has not as many offsets as partitions")
+            LOG.warning("Fetch refused: its numbers of offsets and partitions differ")
             return CLOSE
         deadline_s = self._clock_s() + min(max(request.max_wait_ms, 0) / 1000, WAIT_MAX_S)
         while True:
             try:
                 data = _grouped(request, _read(self._places(request, deadline_s, is_awaited)))
-                return FetchReply(ErrorCode.NONE, data)
+                return FetchResponse(ErrorCode.NONE, data)
             except (FileNotFoundError, BrokerError):
                 continue  # retention deleted a segment since it was looked up: the log begins later now
             except _PartitionFault as fault:
                 empty = TopicData(fault.topic, (PartitionData(fault.partition, b""),))
-                return FetchReply(fault.code, (empty,))
+                return FetchResponse(fault.code, (empty,))
             except OSError as error:
-                LOGGER.error("Fetch failed: %s", error)
-                return FetchReply(ErrorCode.STORAGE, ())
+                LOG.error("Fetch failed: %s", error)
+                return FetchResponse(ErrorCode.STORAGE, ())
 
     def _places(self, request: FetchRequest, deadline_s: float, is_awaited: IsAwaited) -> list[_Place]:
-        """What each partition has, once that is enough or time is over. Raises ``_PartitionFault``."""
+        """State of each partition, once there are enough bytes or the time is over. Raises
+        ``_PartitionFault``."""
         enough = min(request.min_bytes, proposal.FETCH_BYTES_MAX)
         while True:
             count = self._logs.arrivals.count
@@ -155,7 +157,7 @@ class ProposalHandlers:
             self._logs.arrivals.wait(count, min(left_s, LOOK_S))
 
     def _place(self, topic: str, partition: int, offset: int) -> _Place:
-        """What one partition has. Raises ``_PartitionFault``."""
+        """State of one partition. Raises ``_PartitionFault``."""
         try:
             log = self._logs.get(topic, partition)
             if log is None:
@@ -176,7 +178,7 @@ def _asked(request: FetchRequest) -> Iterator[tuple[str, int, int]]:
 
 
 def _read(places: list[_Place]) -> Iterator[PartitionData]:
-    """The bytes of partitions, which share what one answer holds: what one leaves is for those behind it."""
+    """The bytes of partitions, which share the limit of one answer: the partitions after one get the rest."""
     left = proposal.FETCH_BYTES_MAX
     waiting = sum(place.size > 0 for place in places)
     for place in places:
@@ -189,7 +191,7 @@ def _read(places: list[_Place]) -> Iterator[PartitionData]:
 
 
 def _grouped(request: FetchRequest, parts: Iterator[PartitionData]) -> tuple[TopicData, ...]:
-    """By topic, as they were asked for."""
+    """Group the data by topic, in the order of the request."""
     return tuple(
         TopicData(topic.topic, tuple(next(parts) for _ in topic.partitions))
         for topic in request.topic_offsets
@@ -197,7 +199,7 @@ def _grouped(request: FetchRequest, parts: Iterator[PartitionData]) -> tuple[Top
 
 
 def _code_of(error: Exception) -> int:
-    """The code that tells a client of an error."""
+    """The error code for a client."""
     match error:
         case OversizeMessage():
             return ErrorCode.MESSAGE_TOO_LARGE

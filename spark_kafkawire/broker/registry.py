@@ -1,10 +1,10 @@
-"""How a broker tells ZooKeeper that it is alive and which topics it has.
+"""Registration of an embedded 0.7 broker and its topics in ZooKeeper.
 
     /brokers/ids/0              ephemeral   host-startms:host:port
     /brokers/topics/T/0         ephemeral   number of partitions configured for T on broker 0
 
-Their parents are persistent and have null data. When the session is lost, all is registered
-anew in the next one.
+Their parents are persistent and have null data. When the session is lost, all nodes are registered again in
+the next one.
 
 Source: recordings (``zk_tree.json``), 0.7.2 server/KafkaZooKeeper.scala, utils/ZkUtils.scala.
 """
@@ -21,22 +21,22 @@ from kazoo.client import KazooClient, KazooState
 from kazoo.exceptions import BadArgumentsError, KazooException, NodeExistsError, NoNodeError
 from kazoo.retry import InterruptedError, KazooRetry
 
-from ..errors import ConnectFailed, DiscoveryError, log_of, quoted, shown
+from ..errors import ConnectFailed, DiscoveryError, log_of, printable, quoted
 from .config import BrokerConfig
 from .log import now_ms
 
-LOGGER: Final = log_of(__name__)
+LOG: Final = log_of(__name__)
 
 #: Put into the queue of topics to register.
 _NEW_SESSION: Final = object()
 _STOP: Final = object()
-# Connections break and come back: only the end of the broker ends the attempts. kazoo's own
-# pauses grow to a minute, longer than most sessions last.
+# Attempts to connect continue until the broker ends. kazoo's own pauses grow to a minute, which is longer
+# than most session timeouts.
 _ENDLESS_RETRY: Final = {"max_tries": -1, "delay": 0.1, "max_delay": 1.0}
 
 
 class Registry:
-    """Keeps one broker registered. What comes after the start is done by a thread of its own."""
+    """Keeps one broker registered. After the start a thread of its own does this."""
 
     def __init__(self, config: BrokerConfig, port: int) -> None:
         self._config = config
@@ -58,8 +58,8 @@ class Registry:
         """Register the broker and the topics it has.
 
         Raises ``ConnectFailed`` when ZooKeeper does not answer in time, ``DiscoveryError`` when
-        another broker has the id or a topic's name is none for ZooKeeper: a 0.7.2 broker refuses
-        to start then, too.
+        another broker has the id, or if ZooKeeper refuses a topic's name: a 0.7.2 broker does not start
+        then, either.
         """
         self._topics = list(topics)
         with contextlib.ExitStack() as undo:
@@ -70,7 +70,7 @@ class Registry:
             except KazooException as error:
                 raise DiscoveryError(
                     f"broker {self._config.broker_id} cannot register in {self._config.zookeeper}: "
-                    f"{shown(repr(error))}"
+                    f"{printable(repr(error))}"
                 ) from error
             undo.pop_all()
         self._thread.start()
@@ -80,10 +80,10 @@ class Registry:
         self._tasks.put(topic)
 
     def stop(self) -> None:
-        """Close the session: what was registered is gone when this returns."""
+        """Close the session; the broker's nodes are gone when this returns."""
         self._stopping.set()
         self._tasks.put(_STOP)
-        # First, for it also ends what the thread may be waiting for.
+        # First, because it also ends any wait of the thread.
         self._disconnect()
         self._thread.join()
 
@@ -119,7 +119,7 @@ class Registry:
             except InterruptedError:
                 return
             except (KazooException, DiscoveryError) as error:
-                LOGGER.error("registration failed: %s", error or repr(error))
+                LOG.error("registration failed: %s", error or repr(error))
 
     def _register_all(self) -> None:
         creator = f"{self._config.hostname}-{now_ms()}"
@@ -148,17 +148,17 @@ class Registry:
                     return
 
     def _is_claimed(self, path: str) -> bool:
-        """Whether the node at ``path`` is this session's. One of a dead broker is removed."""
+        """Return true if the node at ``path`` belongs to this session. A node of a dead broker is removed."""
         with contextlib.suppress(NoNodeError):
             found, stat = self._client.get(path)
             if stat.ephemeralOwner == self._client.client_id[0]:
                 return True
-            # This broker listens on its address, so whoever registered that before is dead.
+            # This broker listens on its address, so the broker that registered it before is dead.
             if path.startswith(f"{self._root}/brokers/ids/") and not found.endswith(
                 f":{self._address}".encode()
             ):
                 raise DiscoveryError(
-                    f"another broker is registered as {shown(path)}: choose another brokerid"
+                    f"another broker is registered as {printable(path)}: choose another brokerid"
                 )
             self._client.delete(path, version=stat.version)
         return False

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from ..errors import CorruptDataError, shown
+from ..errors import CorruptDataError, printable
 from ..protocol.primitives import Buffer
 from .messages import valid_size
 
@@ -27,7 +27,7 @@ SUFFIX: Final = ".kafka"
 
 @dataclass(slots=True)
 class Segment:
-    """One file of a log: ``size`` bytes, of which readers see the first ``visible_size``.
+    """File of a log: ``size`` bytes, of which readers see the first ``visible_size``.
 
     ``first_append_ms`` is when this process first appended to it.
     """
@@ -48,13 +48,13 @@ class Segment:
 
     @property
     def visible_stop_offset(self) -> int:
-        """Where the visible bytes end."""
+        """Offset at which the visible bytes end."""
         return self.start_offset + self.visible_size
 
     def modified_ms(self) -> int:
-        """Modification time of the file: what OFFSETS by time and retention by age go by.
+        """Modification time of the file, which OFFSETS by time and retention by age use.
 
-        0, as Java has it, where retention deleted the file a moment ago.
+        0, as in Java, if retention has just deleted the file.
         """
         try:
             return self.path.stat().st_mtime_ns // 1_000_000
@@ -66,7 +66,7 @@ class Segment:
         os.utime(self.path, ns=(now_ms * 1_000_000, now_ms * 1_000_000))
 
     def append(self, data: Buffer, now_ms: int) -> None:
-        """Write ``data`` at the end, or nothing at all where that fails with ``OSError``."""
+        """Write ``data`` at the end. If that fails with ``OSError``, the file is unchanged."""
         descriptor = os.open(self.path, os.O_WRONLY | os.O_APPEND)
         try:
             written = 0
@@ -82,7 +82,7 @@ class Segment:
         self.first_append_ms = self.first_append_ms or now_ms
 
     def recover(self) -> None:
-        """Cut off what a crash left behind the last whole message with a right CRC."""
+        """Cut off the bytes after the last whole message with a right CRC, which a crash may leave."""
         if not self.size:
             return
         with (
@@ -97,16 +97,16 @@ class Segment:
 
 
 def load_segments(folder: Path, *, recover: bool, now_ms: int) -> tuple[Segment, ...]:
-    """The segments in a folder, oldest first; one that is new and empty where there is none.
+    """The segments in a folder, oldest first; a new and empty one if the folder has none.
 
-    Raises ``CorruptDataError`` (fatal) where a segment does not begin where the one before ends.
+    Raises ``CorruptDataError`` (fatal) if a segment does not begin at the end of the one before.
     """
     segments = []
     for path in folder.iterdir():
         if path.suffix == SUFFIX and path.is_file():
             if not re.fullmatch("[0-9]+", path.stem):
                 raise CorruptDataError(
-                    f"{shown(path)}: a segment file is named by its start offset: remove it"
+                    f"{printable(path)}: a segment file is named by its start offset: remove it"
                 )
             size = path.stat().st_size
             segments.append(Segment(path, int(path.stem), size, size))
@@ -116,7 +116,7 @@ def load_segments(folder: Path, *, recover: bool, now_ms: int) -> tuple[Segment,
     for segment, following in itertools.pairwise(segments):
         if segment.visible_stop_offset != following.start_offset:
             raise CorruptDataError(
-                f"{shown(segment.path)} ends at offset {segment.visible_stop_offset}, "
+                f"{printable(segment.path)} ends at offset {segment.visible_stop_offset}, "
                 f"{following.path.name} follows:"
                 " a segment is missing or cut, restore it or remove the older ones"
             )

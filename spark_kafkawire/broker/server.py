@@ -25,11 +25,11 @@ from .proposal import ProposalHandlers
 from .registry import Registry
 from .serving import Serving
 
-LOGGER: Final = log_of(__name__)
+LOG: Final = log_of(__name__)
 
 #: How long ``stop`` waits for each thread; closed sockets end them within milliseconds.
 STOP_TIMEOUT_S: Final = 10.0
-#: What answers requests of each wire format that brokers of 0.7 may speak.
+#: The handlers of each wire format of a 0.7 broker.
 _SPEAKERS: Final[Mapping[WireFormat, Callable[[BrokerConfig, LogDirectory], Speaker]]] = {
     WireFormat.V07: Handlers,
     WireFormat.PROPOSAL: ProposalHandlers,
@@ -39,8 +39,8 @@ _SPEAKERS: Final[Mapping[WireFormat, Callable[[BrokerConfig, LogDirectory], Spea
 class BrokerServer:
     """A broker in this process: listens, registers in ZooKeeper, keeps its logs. Starts once.
 
-    ``faults`` are what it does wrong, for tests of clients. ``clock_ms`` is the time that its
-    logs go by, ms since the epoch.
+    ``faults`` are its scripted faults, for tests of clients. ``clock_ms`` is the clock of its logs, ms since
+    the epoch.
     """
 
     def __init__(
@@ -70,14 +70,14 @@ class BrokerServer:
 
     @property
     def logs(self) -> LogDirectory:
-        """Its logs, for tests that look after them by hand."""
+        """Logs of this broker, for tests that flush or clean them by hand."""
         return self._logs
 
     def start(self) -> None:
         """Open the logs, listen, register, serve.
 
         Raises ``OptionError``, ``CorruptDataError`` (logs), ``ConnectFailed`` (port, ZooKeeper)
-        and ``DiscoveryError`` (registration); nothing is left running then.
+        and ``DiscoveryError`` (registration). After an error no thread is left running.
         """
         with contextlib.ExitStack() as undo:
             self._listener = undo.enter_context(_listen(self.config))
@@ -120,10 +120,10 @@ class BrokerServer:
         with self._lock:
             connections = dict(self._connections)
         for connection in connections:
-            # Ends a receive or a send that another thread is in; a close would not.
+            # Ends a running receive or send of another thread; a close does not.
             with contextlib.suppress(OSError):
                 connection.shutdown(socket.SHUT_RDWR)
-        self._logs.arrivals.notify()  # who waits for messages looks whether somebody waits for them
+        self._logs.arrivals.notify()  # waiting fetches check whether their client is still there
         for thread in connections.values():
             thread.join(STOP_TIMEOUT_S)
 
@@ -140,7 +140,7 @@ class BrokerServer:
         try:
             connection, (host, port, *_) = self._listener.accept()
         except OSError as error:
-            LOGGER.warning("no connection accepted: %s", error)
+            LOG.warning("no connection accepted: %s", error)
             return
         thread = threading.Thread(
             target=self._run, args=(connection,), name=f"serve {host}:{port}", daemon=True
@@ -150,7 +150,7 @@ class BrokerServer:
         try:
             thread.start()
         except RuntimeError as error:
-            LOGGER.warning("connection closed: %s", error)
+            LOG.warning("connection closed: %s", error)
             with self._lock:
                 del self._connections[connection]
             connection.close()

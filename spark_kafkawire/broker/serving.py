@@ -1,7 +1,7 @@
-"""Serve one connection: requests come in, answers go out, in order, until one side ends it.
+"""One connection of the embedded 0.7 broker: it answers requests in order until one side ends it.
 
-A request's first two bytes are its id, which tells the broker's wire formats apart: no id is of two of them.
-FETCH replies go from file to socket by ``sendfile``: no message is looked at.
+A request's first two bytes are its id, which identifies the wire format: no two formats share an id. FETCH
+responses go from file to socket by ``sendfile``: the broker does not read the messages.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from .faults import CONNECT, Fault, FaultKind, FaultScript, Then
 from .handlers import CLOSE, Answer, Call, Speaker
 from .log import FileSlice
 
-LOGGER: Final = log_of(__name__)
+LOG: Final = log_of(__name__)
 
 LENGTH_BYTES: Final = 4
-#: How requests are read that nobody answers any more, and how often before a connection closes.
+#: Bytes per read of requests that are no longer answered, and the number of reads before a connection closes.
 READ_BYTES: Final = 1 << 16
 DROPPED_READS_MAX: Final = 64
-# Linux gathers the header of a reply and the file bytes that follow it into one packet.
+# Linux gathers the header of a response and the file bytes that follow it into one packet.
 _MORE_FOLLOWS: Final[int] = getattr(socket, "MSG_MORE", 0)
 
 
 class Serving:
-    """What all connections of a broker share. ``run`` is called by a thread per connection."""
+    """State that all connections of a broker share. ``run`` is called by a thread per connection."""
 
     def __init__(self, speakers: Iterable[Speaker], faults: FaultScript, request_bytes_max: int) -> None:
         speakers = tuple(speakers)
@@ -50,26 +50,26 @@ class Serving:
                     pass
             _finish(connection)
         except OSError as error:
-            LOGGER.debug("connection lost: %s", error)
+            LOG.debug("connection lost: %s", error)
 
     def _serve_one(self, connection: socket.socket, buffers: Buffers) -> bool:
-        """Receive and answer one request; whether the connection goes on."""
+        """Receive and answer one request; returns whether the connection stays open."""
         header = memoryview(bytearray(LENGTH_BYTES))
         if not _receive_all(connection, header):
             return False
         size = read_int32(header)
         if not 0 < size <= self._request_bytes_max:
-            LOGGER.warning("request of %d bytes refused, 1 to %d are allowed", size, self._request_bytes_max)
+            LOG.warning("request of %d bytes refused, 1 to %d are allowed", size, self._request_bytes_max)
             return False
         body = buffers.take(size)
         return _receive_all(connection, body) and self._answer(connection, body)
 
     def _answer(self, connection: socket.socket, body: memoryview) -> bool:
-        """Carry out one request and answer it; whether the connection goes on."""
+        """Carry out one request and answer it; returns whether the connection stays open."""
         try:
             call = self._read(body)
         except ProtocolError as error:
-            LOGGER.warning("request refused: %s", error)
+            LOG.warning("request refused: %s", error)
             return False
         if fault := self._faults.take(call.api.name):
             return self._misbehave(connection, fault, call)
@@ -99,7 +99,7 @@ class Serving:
 
 
 def _is_open(connection: socket.socket) -> bool:
-    """Whether the peer has not said that it ends, and this side has not ended it either."""
+    """True until the peer or this side has ended the connection."""
     try:
         return bool(connection.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT))
     except BlockingIOError:

@@ -29,8 +29,8 @@ STATUS_TIMEOUT_S: Final = 5.0
 #: A free port may be taken between its choice and the server's start.
 START_ATTEMPTS: Final = 5
 
-# A tick of 500 ms allows sessions from 1 s on. Nothing here outlives a test or a demo, so the
-# transaction log is neither forced to disk nor allocated in advance (64 MiB).
+# A tick of 500 ms allows sessions from 1 s on. The data serve one test or demo, so the transaction log is
+# neither forced to disk nor allocated in advance (64 MiB).
 _CONFIG: Final = """\
 tickTime=500
 maxSessionTimeout=60000
@@ -62,12 +62,12 @@ class ZooKeeperServer:
 
     @property
     def connect(self) -> str:
-        """Its address as connect strings have it: ``host:port``."""
+        """Address as connect strings have it: ``host:port``."""
         return f"{self.host}:{self.port}"
 
     @property
     def pid(self) -> int | None:
-        """The process id of its Java, None while it is not running."""
+        """The process id of its Java; None while it is not running."""
         return self._process.pid if self._process else None
 
     def start(self) -> None:
@@ -106,7 +106,7 @@ class ZooKeeperServer:
             raise
 
     def _serving(self) -> bool | None:
-        # "ruok" is answered before requests are served; only "srvr" tells the two apart.
+        # "ruok" is answered before requests are served, "srvr" only afterwards.
         return True if self._ask(b"srvr").startswith("Zookeeper version") else None
 
     def _ask(self, word: bytes) -> str:
@@ -120,7 +120,7 @@ class ZooKeeperServer:
         return ""
 
     def expire_sessions(self) -> None:
-        """End every session as if it had timed out: ephemeral nodes go, clients are told.
+        """End every session as if it had timed out: ephemeral nodes go, clients are notified.
 
         A session ends when any connection that knows its id and password closes it. The password
         is a function of the id. Source: ZooKeeper 3.9 server/ZooKeeperServer.java, generatePasswd.
@@ -134,7 +134,7 @@ class ZooKeeperServer:
                 client.close()
 
     def stop(self) -> None:
-        """Stop it; its port and data stay, ``start`` goes on with them."""
+        """Stop it; its port and data stay, ``start`` uses them again."""
         if self._process:
             self._process.stop()
             self._process = None
@@ -162,13 +162,13 @@ class ZooKeeperServer:
 
 
 def find_jars() -> str:
-    """The class path of pyspark's jars. Raises ``OptionError`` where pyspark is not installed."""
+    """The class path of pyspark's jars. Raises ``OptionError`` if pyspark is not installed."""
     spec = importlib.util.find_spec("pyspark")
     for location in (spec and spec.submodule_search_locations) or ():
         jars = Path(location, "jars")
         if any(jars.glob("zookeeper-[0-9]*.jar")):
             return str(jars / "*")
-    raise OptionError("ZooKeeper's jar is not there: it comes with pyspark, run pip install pyspark")
+    raise OptionError("the jar of ZooKeeper is missing: it is a part of pyspark, run pip install pyspark")
 
 
 def session_password(session_id: int) -> bytes:

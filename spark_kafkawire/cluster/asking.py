@@ -1,4 +1,4 @@
-"""Requests to brokers: pipelined on one connection, and to many brokers at the same time."""
+"""Requests to brokers of both generations: pipelined on one connection, and to many brokers in parallel."""
 
 from __future__ import annotations
 
@@ -29,36 +29,40 @@ def ask(
     place_of: Callable[[Any], str],
     explain: Callable[[KafkaWireError], KafkaWireError] = _unchanged,
 ) -> list[Any]:
-    """The bodies of the replies to repeatable requests, in their order.
+    """Send repeatable requests and return the bodies of their responses, in order.
 
-    A connection that fails is replaced, and the requests go on from the first one that was not
-    answered. Errors start with ``place_of`` that request. Another error that ``explain`` makes of
-    one is raised at once: a broker that restarts closes connections, and so does one that rejects a
-    request. Raises ``TransportError`` when the retries are used up, ``ProtocolError`` (fatal).
+    A connection that fails is replaced, and sending continues from the first request without a
+    response. Errors start with ``place_of`` that request. If ``explain`` turns an error into another
+    error, that error is raised at once: a broker closes the connection when it restarts, but also when it
+    rejects a request. Raises ``TransportError`` when the retries are used up, ``ProtocolError`` (fatal).
     """
-    replies: list[Any] = []
+    responses: list[Any] = []
     attempts = Attempts(net.retry)
-    depth = PIPELINE_DEPTH
-    while (answered := len(replies)) < len(requests):
-        try:
-            with Client.connect(broker, net.connection) as client:
-                for reply in client.pipeline(requests[answered:], depth):
-                    replies.append(reply.body)
-                    attempts.progressed()
-        except KafkaWireError as error:
-            # A broker closes the connection on a request that it rejects, and replies in flight may be
-            # lost with it. Sent alone, the request at fault is the one without a reply.
-            depth = PIPELINE_DEPTH if len(replies) > answered else 1
-            if (reason := explain(error)) is not error:
-                raise reason from error
-            attempts.failed(error.located(place_of(requests[len(replies)])))
-    return replies
+    bootstrap, depth = net.retry.bootstrap, PIPELINE_DEPTH
+    with bootstrap.reaching() as contact:
+        while (answered := len(responses)) < len(requests):
+            within = None if bootstrap.is_answered else contact
+            try:
+                with Client.connect(broker, net.connection, within) as client:
+                    for response in client.pipeline(requests[answered:], depth, within):
+                        responses.append(response.body)
+                        bootstrap.answered()
+                        attempts.progressed()
+            except KafkaWireError as error:
+                # A broker that rejects a request closes the connection, and responses in flight may be lost
+                # with it. If requests are sent one at a time, the rejected one is the one without a response.
+                depth = PIPELINE_DEPTH if len(responses) > answered else 1
+                if (reason := explain(error)) is not error:
+                    raise reason from error
+                bootstrap.note(error)
+                attempts.failed(error.located(place_of(requests[len(responses)])))
+    return responses
 
 
 def side_by_side(brokers: Iterable[Broker], question: Callable[[Broker], T]) -> dict[Broker, T]:
-    """``question`` put to each broker at the same time; the error of the first broker that fails."""
+    """Ask all brokers at the same time. Raises the error of the first broker that fails."""
     brokers = sorted(brokers)
-    if len(brokers) <= 1:  # a thread would cost more than the question
+    if len(brokers) <= 1:  # a thread would cost more than the request
         return {broker: question(broker) for broker in brokers}
     with ThreadPoolExecutor(min(len(brokers), BROKERS_AT_ONCE_MAX), "kafkawire-ask") as pool:
         return dict(zip(brokers, pool.map(question, brokers), strict=True))

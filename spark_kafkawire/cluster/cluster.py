@@ -1,8 +1,9 @@
-"""What a read asks of a cluster, whatever generation its brokers are of.
+"""Requests of a read to a cluster of any generation, and of jobs and streams to its consumer groups.
 
 cluster = cluster_of(options)
-logs = cluster.logs_of(["debian-gzip"])
-bounds = cluster.bounds(logs)
+partitions = cluster.partitions_of(["debian-gzip"])
+bounds = cluster.bounds(partitions)
+cluster.groups.commit("etl", {log: held.latest for log, held in bounds.items()})
 """
 
 from __future__ import annotations
@@ -13,146 +14,162 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Final, Protocol
 
-from ..model import Broker, Generation, Leader, LogBounds, RecordTimes, TopicPartition
-from ..options import NetOptions, ReadOptions
+from ..model import Broker, Generation, Leader, PartitionBounds, RecordTimes, TopicPartition
+from ..options import NetOptions, ReadOptions, TaskOptions
 
-#: An offset for each log; None where the cluster knows none that fits the question.
+#: The offset of each partition; None if the cluster has no matching offset.
 Offsets = Mapping[TopicPartition, int | None]
 
 
+class ConsumerGroups(Protocol):
+    """Members and committed offsets of consumer groups. No method sends a request before its call.
+
+    All methods raise as those of ``Cluster`` do, and ``OptionError`` (fatal) if the cluster has no groups
+    (``broker.list``).
+    """
+
+    def names(self) -> Sequence[str]:
+        """Names of all groups, sorted."""
+
+    def members(self, group: str) -> Sequence[str]:
+        """Ids of the current members of a group, sorted."""
+
+    def partitions(self, group: str) -> Sequence[TopicPartition]:
+        """Partitions for which a group may have offsets, sorted, also those that no longer exist."""
+
+    def offsets(self, group: str, partitions: Sequence[TopicPartition], *, strict: bool = True) -> Offsets:
+        """Offsets that a group has committed; None if it has committed none, and, unless ``strict``, if a
+        ZooKeeper node holds something other than an offset."""
+
+    def texts(self, group: str) -> Sequence[tuple[int, str]]:
+        """Committed offsets of a group in all partitions, each with its metadata text. Empty if offsets have
+        no metadata, or if the brokers cannot list them (before 0.10.2)."""
+
+    def commit(self, group: str, offsets: Mapping[TopicPartition, int], *, force: bool = False) -> None:
+        """Commit the offset of the next message of each partition for a group.
+
+        Raises ``OptionError`` (fatal) while the group has members. ``force`` ignores members in 0.7;
+        later brokers have no such option."""
+
+
 class Cluster(Protocol):
-    """Topics, leaders and offsets. Nothing is asked before a method is called.
+    """Topics, leaders and offsets: the part of a cluster that every read needs. No method sends a request
+    before its call.
 
     All methods raise ``DiscoveryError`` (fatal), and ``BrokerError`` or ``TransportError`` when
     the retries are used up.
     """
 
     def brokers(self) -> Sequence[Broker]:
-        """The brokers that are alive, sorted."""
+        """Live brokers, sorted."""
 
     def topics(self) -> Sequence[str]:
-        """Names that ``subscribePattern`` may find, sorted. Raises ``OptionError`` where brokers
-        cannot list them."""
+        """Topic names that ``subscribePattern`` can match, sorted. Raises ``OptionError`` if the brokers
+        cannot list topics."""
 
-    def logs_of(self, topics: Sequence[str]) -> tuple[TopicPartition, ...]:
-        """All logs of the topics, sorted. Raises ``UnknownTopicError`` (fatal)."""
+    def partitions_of(self, topics: Sequence[str]) -> tuple[TopicPartition, ...]:
+        """Partitions of the topics, sorted. Raises ``UnknownTopicError`` (fatal)."""
 
-    def logs_listed(self, topics: Sequence[str]) -> tuple[TopicPartition, ...]:
-        """All logs of topics that ``topics()`` has named just now, in their order; what it was told of them
-        then is not asked for again. Raises ``UnknownTopicError`` (fatal)."""
+    def listed_partitions(self, topics: Sequence[str]) -> tuple[TopicPartition, ...]:
+        """Partitions of topics that ``topics()`` has just listed, in the order of ``topics``. The metadata of
+        that listing is used again instead of a new request. Raises ``UnknownTopicError`` (fatal)."""
 
     def topic_ids(self, topics: Collection[str]) -> dict[str, uuid.UUID]:
-        """The ids of those of the topics that are there and have one (from 2.8 on): a topic that is
-        deleted and made anew gets another."""
+        """Ids of the topics that exist and have one (since Kafka 2.8). A topic that is deleted and created
+        again gets a new id."""
 
-    def assigned(self, logs: Sequence[TopicPartition]) -> tuple[TopicPartition, ...]:
-        """Those of the logs that ``assign`` names which can be read."""
+    def assigned(self, partitions: Sequence[TopicPartition]) -> tuple[TopicPartition, ...]:
+        """Partitions of the option ``assign`` that can be read."""
 
-    def await_logs(self, logs: Collection[TopicPartition]) -> None:
-        """Wait until the brokers of these logs are registered, where the name of a log holds one (0.7).
+    def await_partitions(self, partitions: Collection[TopicPartition]) -> None:
+        """Wait until the brokers of these partitions are registered, if partitions name a broker (0.7).
 
-        Raises ``BrokersMissingError`` where one does not come, unless ``failOnDataLoss`` is false."""
+        Raises ``BrokersMissingError`` if a broker stays away, unless ``failOnDataLoss`` is false."""
 
-    def leaders_of(self, logs: Sequence[TopicPartition]) -> dict[TopicPartition, Leader]:
-        """Who serves each log; those whose broker is not alive are left out."""
+    def leaders_of(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, Leader]:
+        """Leaders of the partitions, without partitions whose broker is not alive."""
 
-    def known_leaders(self, logs: Sequence[TopicPartition]) -> dict[TopicPartition, Leader]:
-        """Who leads each log by the last answers; nothing is asked for again, no election is waited for."""
+    def known_leaders(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, Leader]:
+        """Leaders by the last responses, without a new request and without waiting for elections."""
 
-    def forget(self, log: TopicPartition) -> None:
-        """Ask for the log when it is next needed: what is known of it is stale."""
+    def forget(self, partition: TopicPartition) -> None:
+        """Discard the metadata of a partition, so that its next use requests it again."""
 
-    def bounds(self, logs: Sequence[TopicPartition]) -> dict[TopicPartition, LogBounds]:
-        """Where each log starts and ends now, in the order of ``logs``."""
+    def bounds(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, PartitionBounds]:
+        """Start and end offsets of the partitions now, in the order of ``partitions``."""
 
-    def cut_points(self, logs: Sequence[TopicPartition]) -> dict[TopicPartition, tuple[int, ...]] | None:
-        """Where each log may be split: offsets at which a message begins, ascending. None, without asking,
-        where one begins at every offset."""
+    def cut_points(
+        self, partitions: Sequence[TopicPartition]
+    ) -> dict[TopicPartition, tuple[int, ...]] | None:
+        """Offsets at which each partition may be split, ascending: a message begins at each of them. None,
+        without a request, if a message begins at every offset."""
 
-    def high_watermarks(self, logs: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
-        """Where each log ends, also for those who read committed records only."""
+    def high_watermarks(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
+        """End offsets that include records of open transactions."""
 
-    def local_starts(self, logs: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
-        """The first offset that each log's leader serves at once: earlier ones are in tiered storage."""
+    def local_starts(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
+        """First offsets on the local disks of the leaders: earlier records are in tiered storage."""
 
     def cleanup_policy(self, topic: str) -> frozenset[str]:
-        """What happens to the topic's old records: ``delete``, ``compact``, or both.
+        """Cleanup policy of the topic: ``delete``, ``compact``, or both.
 
-        Raises ``UnsupportedVersionError`` (fatal) where brokers cannot tell it."""
+        Raises ``UnsupportedVersionError`` (fatal) if the brokers do not report it."""
 
-    def record_times(self, logs: Sequence[TopicPartition]) -> dict[TopicPartition, RecordTimes]:
-        """When each log's first and youngest records were made, as far as brokers tell."""
+    def record_times(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, RecordTimes]:
+        """Timestamps of the first and the youngest record of each partition, as far as brokers report
+        them."""
 
     def start_offsets(
-        self, times_ms: Mapping[TopicPartition, int], bounds: Mapping[TopicPartition, LogBounds]
+        self, times_ms: Mapping[TopicPartition, int], bounds: Mapping[TopicPartition, PartitionBounds]
     ) -> Offsets:
-        """Where to start so that no message as young as the log's time is missed; None where there
-        is no such message."""
+        """Start offsets that miss no message at or after the timestamp of the partition; None if there is
+        no such message."""
 
     def stop_offsets(
-        self, times_ms: Mapping[TopicPartition, int], bounds: Mapping[TopicPartition, LogBounds]
+        self, times_ms: Mapping[TopicPartition, int], bounds: Mapping[TopicPartition, PartitionBounds]
     ) -> Offsets:
-        """Where to stop so that no message older than the log's time is missed; None for the end."""
+        """Stop offsets that miss no message before the timestamp of the partition; None for the end."""
 
-    def committed_offsets(self, logs: Sequence[TopicPartition]) -> Offsets:
-        """Where the option's consumer group stands; None where it has committed nothing."""
+    def committed_offsets(self, partitions: Sequence[TopicPartition]) -> Offsets:
+        """Offsets that the consumer group of the options has committed; None if it has committed none."""
 
-    def groups(self) -> Sequence[str]:
-        """The names of all consumer groups, sorted. Raises as ``group_members`` does."""
-
-    def group_members(self, group: str) -> Sequence[str]:
-        """The ids of the group's members at the moment, sorted.
-
-        Raises ``OptionError`` (fatal) where the cluster keeps no groups (``broker.list``)."""
-
-    def logs_of_group(self, group: str) -> Sequence[TopicPartition]:
-        """All logs that a group may have offsets for, sorted; also such as the cluster does not hold.
-
-        Raises as ``group_members`` does."""
-
-    def read_group_offsets(
-        self, group: str, logs: Sequence[TopicPartition], *, strict: bool = True
-    ) -> Offsets:
-        """Where a consumer group stands; None where it has committed nothing, and unless ``strict``
-        where a node of ZooKeeper holds something else than an offset.
-
-        Raises ``OptionError`` (fatal) where the cluster keeps no groups (``broker.list``)."""
-
-    def commit_group_offsets(
-        self, group: str, offsets: Mapping[TopicPartition, int], *, force: bool = False
-    ) -> None:
-        """Let a group stand at the offset of the next message of each log.
-
-        Raises ``OptionError`` (fatal) while the group has members. ``force`` passes over those of
-        0.7; later brokers know no such thing."""
+    @property
+    def groups(self) -> ConsumerGroups:
+        """The consumer groups of the cluster."""
 
 
-def cluster_of(options: ReadOptions, brokers: tuple[Broker, ...] | None = None) -> Cluster:
+def cluster_of(options: ReadOptions | TaskOptions, brokers: tuple[Broker, ...] | None = None) -> Cluster:
     """The cluster that the discovery option names.
 
-    A task, which may not know how to log in to ZooKeeper, gives the 0.7 ``brokers`` that it reads
-    from.
+    A task has neither the address of ZooKeeper nor its credentials, so it passes the 0.7 ``brokers`` that it
+    reads from.
     """
     net = replace(options.net, retry=options.planning_retry)
     return _CLUSTERS[options.discovery.generation](options, net, brokers)
 
 
-def _v07_cluster(options: ReadOptions, net: NetOptions, brokers: tuple[Broker, ...] | None) -> Cluster:
-    from .v07.cluster import Cluster as Found
+def _v07_cluster(
+    options: ReadOptions | TaskOptions, net: NetOptions, brokers: tuple[Broker, ...] | None
+) -> Cluster:
+    from .v07.cluster import V07Cluster
 
     fail = options.fetch.fail_on_data_loss
-    return Found(options.discovery, net, brokers, fail_on_data_loss=fail)
+    return V07Cluster(options.discovery, net, brokers, fail_on_data_loss=fail)
 
 
-def _modern_cluster(options: ReadOptions, net: NetOptions, _: tuple[Broker, ...] | None) -> Cluster:
-    from .modern.cluster import Cluster as Found
+def _modern_cluster(
+    options: ReadOptions | TaskOptions, net: NetOptions, _: tuple[Broker, ...] | None
+) -> Cluster:
+    from .modern.cluster import ModernCluster
     from .modern.metadata import Metadata
 
     metadata = Metadata(options.discovery.bootstrap_servers, net)
-    return Found(metadata, net, options.fetch.isolation_level, options.group_id)
+    # A task does not read the offsets of a group.
+    group_id = options.group_id if isinstance(options, ReadOptions) else None
+    return ModernCluster(metadata, net, options.fetch.isolation_level, group_id)
 
 
-# A process asks a cluster of one generation, and imports no other: that of 0.7 has a client for ZooKeeper.
+# A process uses a cluster of one generation, and imports only that one: 0.7 needs a ZooKeeper client.
 _CLUSTERS: Final[
-    Mapping[Generation, Callable[[ReadOptions, NetOptions, tuple[Broker, ...] | None], Cluster]]
+    Mapping[Generation, Callable[[ReadOptions | TaskOptions, NetOptions, tuple[Broker, ...] | None], Cluster]]
 ] = MappingProxyType({Generation.V07: _v07_cluster, Generation.MODERN: _modern_cluster})

@@ -1,57 +1,58 @@
-"""Keeps a consumer group where a streaming query stands: who looks at the lag of the group sees the query.
+"""Commits of a streaming query to a consumer group (``kafka.group.id``), for both generations.
+
+The lag of the group is then the lag of the query:
 
     commits = commits_of(options)
-    commits.commit(offsets)             # of all logs of the query; returns at once
-    commits.settled(30.0)               # whether they are committed
+    commits.commit(offsets)             # of all partitions of the query; returns at once
+    commits.settled(30.0)               # True if they are committed
 
-A thread of its own commits: brokers that do not answer, and a group that refuses, are told, and the query
-never waits for them. Only the newest offsets count, so the next commit makes good what failed.
+A separate thread commits: if brokers do not answer or refuse the commit, a warning is logged, and the query
+never waits. Only the newest offsets count, so the next commit repairs a failed one.
 
-A query's place is in its checkpoint. So a group that stands further on is put back, which is told: somebody
-else commits to it, or the query began anew.
+The position of a query is in its checkpoint. So a group that is ahead of the query is set back with a
+warning: another consumer commits to the group, or the query started without its checkpoint.
 """
 
 from __future__ import annotations
 
-import logging
 import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Final
 
-from ..errors import KafkaWireError, quoted, shown
+from ..errors import LOG, KafkaWireError, counted, printable, quoted
 from ..model import TopicPartition
 from ..options import ReadOptions
-from .cluster import Cluster, cluster_of
+from .cluster import ConsumerGroups, cluster_of
 
-_log = logging.getLogger("spark_kafkawire")
-
-#: A failure that goes on is told again after so many seconds.
-TOLD_AGAIN_S: Final = 60.0
+#: Seconds between two warnings of the same failure.
+WARN_AGAIN_S: Final = 60.0
 
 
 class GroupCommits:
-    """Commits to one group. Safe for many threads; there is a thread while there is something to commit."""
+    """Commits to one group. Thread-safe; the committing thread lives while there is something to commit."""
 
-    def __init__(self, cluster: Cluster, group: str, *, clock: Callable[[], float] = time.monotonic) -> None:
-        self._cluster, self._group, self._clock = cluster, group, clock
+    def __init__(
+        self, groups: ConsumerGroups, group: str, *, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._groups, self._group, self._clock = groups, group, clock
         self._lock = threading.Lock()
         self._idle = threading.Event()
         self._idle.set()
         self._left: dict[TopicPartition, int] = {}
         self._is_due = False
-        self._told: str | None = None
-        self._told_s = 0.0
+        self._warned: str | None = None
+        self._warned_s = 0.0
 
     def commit(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """Let the group stand at the offset of the next message of each log, soon. Raises nothing."""
+        """Schedule a commit of the offset of the next message of each partition. Raises nothing."""
         with self._lock:
             self._left = dict(offsets)
             self._begin()
 
     def retry(self) -> None:
-        """Commit what could not be committed when that was tried last."""
+        """Retry the last commit if it failed."""
         with self._lock:
             self._begin()
 
@@ -64,22 +65,22 @@ class GroupCommits:
             threading.Thread(target=self._run, name="kafkawire-commits", daemon=True).start()
         except RuntimeError as error:  # no more threads, or Python is about to end
             self._idle.set()
-            _log.warning("group %s: offsets are not committed: %s", quoted(self._group), shown(error))
+            LOG.warning("group %s: offsets are not committed: %s", quoted(self._group), printable(error))
 
     def settled(self, timeout_s: float) -> bool:
-        """Wait until nothing is under way; whether all is committed."""
+        """Wait until no commit is in progress. True if everything is committed."""
         return self._idle.wait(timeout_s) and not self._left
 
     def _run(self) -> None:
         try:
             while offsets := self._next():
                 self._commit(offsets)
-        except BaseException:  # a mistake of ours, which Python shows
+        except BaseException:  # a bug of this package, which Python reports
             self._idle.set()
             raise
 
     def _next(self) -> dict[TopicPartition, int]:
-        """What to commit now; nothing ends the thread."""
+        """Offsets to commit now; if there are none, the thread ends."""
         with self._lock:
             if not self._is_due:
                 self._idle.set()
@@ -90,39 +91,40 @@ class GroupCommits:
 
     def _commit(self, offsets: dict[TopicPartition, int]) -> None:
         try:
-            self._tell_moves_back(offsets)
-            self._cluster.commit_group_offsets(self._group, offsets)
+            self._warn_of_moves_back(offsets)
+            self._groups.commit(self._group, offsets)
         except KafkaWireError as error:
             with self._lock:
-                self._left = self._left or offsets  # unless newer ones have come
-            self._tell_failure(error)
+                self._left = self._left or offsets  # unless there are newer ones
+            self._warn_of_failure(error)
         else:
-            if self._told is not None:
-                self._told = None
-                _log.info("group %s: commits go on", quoted(self._group))
+            if self._warned is not None:
+                self._warned = None
+                LOG.info("group %s: commits succeed again", quoted(self._group))
 
-    def _tell_moves_back(self, offsets: Mapping[TopicPartition, int]) -> None:
-        stands = self._cluster.read_group_offsets(self._group, sorted(offsets), strict=False)
-        back = [(log, found) for log, found in stands.items() if found is not None and found > offsets[log]]
+    def _warn_of_moves_back(self, offsets: Mapping[TopicPartition, int]) -> None:
+        committed = self._groups.offsets(self._group, sorted(offsets), strict=False)
+        back = [(tp, found) for tp, found in committed.items() if found is not None and found > offsets[tp]]
         if back:
-            log, found = back[0]
-            more = f", as in {len(back) - 1} more partitions" if len(back) > 1 else ""
-            _log.warning(
-                "group %s stood at %d in %s, and is put back to %d, where the query stands%s: the query "
-                "began anew, or somebody else commits to the group, and wants one of their own",
+            partition, found = back[0]
+            more = f", as in {counted(len(back) - 1, 'more partition')}" if len(back) > 1 else ""
+            LOG.warning(
+                "group %s: the committed offset %d of %s is set back to %d, the position of the query%s: the "
+                "query lost its checkpoint, or another consumer commits to the group and needs its own group",
                 quoted(self._group),
                 found,
-                log,
-                offsets[log],
+                partition,
+                offsets[partition],
                 more,
             )
 
-    def _tell_failure(self, error: KafkaWireError) -> None:
-        told, now_s = str(error), self._clock()
-        if told != self._told or now_s - self._told_s >= TOLD_AGAIN_S:
-            self._told, self._told_s = told, now_s
-            _log.warning(
-                "group %s: offsets are not committed: %s; the query goes on, and its next batch tries again",
+    def _warn_of_failure(self, error: KafkaWireError) -> None:
+        text, now_s = str(error), self._clock()
+        if text != self._warned or now_s - self._warned_s >= WARN_AGAIN_S:
+            self._warned, self._warned_s = text, now_s
+            LOG.warning(
+                "group %s: offsets are not committed: %s; the query continues, and its next batch tries "
+                "again",
                 quoted(self._group),
                 error,
             )
@@ -131,8 +133,9 @@ class GroupCommits:
 def commits_of(options: ReadOptions) -> GroupCommits:
     """Commits to the group of the options, which name one.
 
-    A commit is given up after ``requestTimeout``, however patient the query is: the next one is as good.
+    A commit fails after ``requestTimeout``, whatever the ``brokerDownTimeout`` of the query: the next commit
+    replaces it.
     """
     assert options.group_id is not None
     impatient = replace(options, planning_retry=options.planning_retry.impatient)
-    return GroupCommits(cluster_of(impatient), options.group_id)
+    return GroupCommits(cluster_of(impatient).groups, options.group_id)

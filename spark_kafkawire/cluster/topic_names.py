@@ -1,25 +1,30 @@
-"""Topics as errors name them."""
+"""Topic names in error messages, for both generations: unknown topics, and suggestions of similar names."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
-from ..errors import UnknownTopicError, lookalikes, shown
+from ..errors import UnknownTopicError, close_matches, listed_some, printable
 
-#: Topics that an error names, so that its one line can be read.
+#: Most topics in one error message, which is one line.
 NAMES_COUNT_MAX: Final = 10
 
 
 def unknown_topics(missing: Sequence[str], known: Sequence[str]) -> UnknownTopicError:
-    """The error for topics that are not among the known ones; it names those that look alike."""
-    close = [name for topic in missing[:NAMES_COUNT_MAX] for name in lookalikes(topic, known)]
-    names = list(dict.fromkeys([*close, *known]))
-    there_are = f"; there are {names_of(names)}" if names else ""
-    return UnknownTopicError(f"no broker holds the topic {names_of(missing)}{there_are}")
+    """The error for unknown topics, which suggests similar names."""
+    return UnknownTopicError(f"no broker holds the topic {names_of(missing)}{meant_topics(missing, known)}")
+
+
+def meant_topics(missing: Sequence[str], known: Iterable[str]) -> str:
+    """A suggestion of known topics with similar names, as the end of an error; empty if none is similar."""
+    known = tuple(known)
+    close = [name for topic in missing[:NAMES_COUNT_MAX] for name in close_matches(topic, known)]
+    *others, last = list(dict.fromkeys(close))[:NAMES_COUNT_MAX] or [""]
+    named = f"{', '.join(map(printable, others))} or {printable(last)}" if others else printable(last)
+    return f"; did you mean {named}?" if last else ""
 
 
 def names_of(names: Sequence[str]) -> str:
-    """Topics as an error names them."""
-    more = len(names) - NAMES_COUNT_MAX
-    return ", ".join(map(shown, names[:NAMES_COUNT_MAX])) + (f" and {more} more" if more > 0 else "")
+    """Topic names as an error lists them."""
+    return listed_some(names, NAMES_COUNT_MAX, printable)

@@ -1,34 +1,36 @@
-"""Everything that can go wrong, and what the caller may do about it.
+"""Errors of the package, and the next step for the caller of each.
 
 ==========================  ===========  ==========================================================
 class                       action       raised when
 ==========================  ===========  ==========================================================
 KafkaWireError              FAIL         (base of all; never raised itself)
   OptionError               FIX_OPTION   an option, a schema or an argument is wrong or missing
-  RowError                  FIX_DATA     a row cannot be written as it is (null value, oversize, …)
+  RowError                  FIX_DATA     a row cannot be written (null value, oversize, …)
   LimitError                FIX_OPTION   a named limit (message, frame, decompressed bytes) is hit
-  DiscoveryError            FAIL         ZooKeeper or the broker list do not tell who holds a topic
+  DiscoveryError            FAIL         brokers or topics cannot be found in ZooKeeper or by the list
   UnknownTopicError         FIX_OPTION   discovery works and no broker holds the topic
-    BrokersMissingError     BACK_OFF     brokers that ought to be there are not registered (yet)
+    BrokersMissingError     BACK_OFF     expected brokers are not registered (yet)
   TransportError            RECONNECT    a connection could not be made, broke, or went silent
     ConnectFailed           RECONNECT    … before anything was sent
     ConnectionLost          RECONNECT    … the peer closed, or the network broke
     RequestTimedOut         RECONNECT    … a deadline passed
   AuthenticationError       FIX_OPTION   certificates or credentials are refused, by us or by the broker
   ProtocolError             FAIL         the peer's bytes are not the protocol; the connection is dead
-  UnsupportedVersionError   FAIL         no version of a request is common, or can carry what is asked
+  UnsupportedVersionError   FAIL         broker and client have no version of the request in common
   BrokerError               by code      the broker answered with an error code
   CorruptDataError          FAIL         record bytes fail a check (CRC, magic, length, compression)
-  DataLossError             DATA_LOSS    offsets that were asked for no longer exist
+  DataLossError             DATA_LOSS    requested offsets no longer exist
   DeliveryError             FAIL         written rows are not proven to be in the log
+  RegistryError             FAIL         the schema registry refuses a request
+    UnknownSchemaError      FAIL         the schema registry has no such schema, subject or version
 ==========================  ===========  ==========================================================
 
 A message is one line that names what happened, where, and what to do. Spark drops the cause of
 ``raise X from e``, so the cause is part of the message. No message holds a secret or a payload.
 
-Foreign text goes into a message through one of three: ``shown`` (a name or a value), ``quoted`` (the same
-where its ends must be seen) and ``said`` (what a peer tells in prose). What forgets that is caught at the
-last moment, in errors and in the log of this package: a message is one printable line that ends.
+Foreign text goes into a message through one of three functions: ``printable`` (a name or a value), ``quoted``
+(the same, in quotation marks) and ``peer_text`` (a peer's own words). As a last check, errors and the log of
+this package turn every message into one printable line of bounded length.
 """
 
 from __future__ import annotations
@@ -37,7 +39,18 @@ import enum
 from typing import TYPE_CHECKING
 
 from .log import LOG, log_of
-from .text import MESSAGE_SIZE_MAX, SHOWN_SIZE_MAX, lookalikes, one_line, quoted, said, shown
+from .text import (
+    MESSAGE_SIZE_MAX,
+    TEXT_SIZE_MAX,
+    close_matches,
+    counted,
+    listed_some,
+    one_line,
+    peer_text,
+    plural,
+    printable,
+    quoted,
+)
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -45,7 +58,7 @@ if TYPE_CHECKING:
 __all__ = [
     "LOG",
     "MESSAGE_SIZE_MAX",
-    "SHOWN_SIZE_MAX",
+    "TEXT_SIZE_MAX",
     "Action",
     "AuthenticationError",
     "BrokerError",
@@ -60,30 +73,35 @@ __all__ = [
     "LimitError",
     "OptionError",
     "ProtocolError",
+    "RegistryError",
     "RequestTimedOut",
     "RowError",
     "TransportError",
+    "UnknownSchemaError",
     "UnknownTopicError",
     "UnsupportedVersionError",
+    "close_matches",
+    "counted",
+    "listed_some",
     "log_of",
-    "lookalikes",
     "one_line",
+    "peer_text",
+    "plural",
+    "printable",
     "quoted",
-    "said",
-    "shown",
 ]
 
 
 class Action(enum.Enum):
-    """What the code (or the person) that meets an error may do next."""
+    """Next step for the code (or the person) that meets an error."""
 
     FIX_OPTION = "change an option, a schema or an argument"
     FIX_DATA = "change the rows"
     RETRY = "send the same request again"
     BACK_OFF = "wait, then send the same request again"
-    REFRESH = "learn the brokers anew, then send the request again"
+    REFRESH = "refresh the metadata, then send the request again"
     RECONNECT = "open a new connection, then send the request again"
-    DATA_LOSS = "go on with what is left, or fail: failOnDataLoss decides"
+    DATA_LOSS = "continue with the remaining records, or fail: failOnDataLoss decides"
     FAIL = "give up"
 
 
@@ -91,11 +109,11 @@ class KafkaWireError(Exception):
     """Base of every error of this package. Picklable: its arguments are the message alone."""
 
     action: Action = Action.FAIL
-    #: Whether one who tried again has given up with it: whoever called that need not count tries of its own.
+    #: True once retries have given up with this error; callers of a retry need not count tries of their own.
     exhausted: bool = False
 
     def __init__(self, message: str = "") -> None:
-        # The last line of defence: whatever a message is made of, it is one line.
+        # The last check: a message is one line, whatever it is made of.
         super().__init__(one_line(message))
 
     def located(self, place: str) -> Self:
@@ -103,7 +121,7 @@ class KafkaWireError(Exception):
         return self._retold(f"{place}: {self}")
 
     def advised(self, advice: str) -> Self:
-        """A copy of this error whose message ends with ``advice``: what its reader may do, or expect."""
+        """A copy of this error whose message ends with ``advice`` for its reader."""
         return self._retold(f"{self}; {advice}")
 
     def _retold(self, message: str) -> Self:
@@ -113,7 +131,7 @@ class KafkaWireError(Exception):
 
     @property
     def retriable(self) -> bool:
-        """Whether the same request may succeed when it is sent again."""
+        """True if the same request may succeed when it is sent again."""
         return self.action in (Action.RETRY, Action.BACK_OFF, Action.REFRESH, Action.RECONNECT)
 
 
@@ -124,7 +142,7 @@ class OptionError(KafkaWireError, ValueError):
 
 
 class RowError(KafkaWireError, ValueError):
-    """A row that cannot be written as it is. Fatal; nothing of its request was sent."""
+    """A row that cannot be written. Fatal; no part of its request was sent."""
 
     action = Action.FIX_DATA
 
@@ -140,14 +158,13 @@ class DiscoveryError(KafkaWireError):
 
 
 class UnknownTopicError(DiscoveryError):
-    """No broker holds the topic that was asked for. Fatal."""
+    """The topic does not exist on any broker. Fatal."""
 
     action = Action.FIX_OPTION
 
 
 class BrokersMissingError(DiscoveryError):
-    """Brokers that ought to be there are not registered: they restart, lost their session, or are gone.
-    Retriable."""
+    """Expected brokers are not registered: they restart, lost their session, or are gone. Retriable."""
 
     action = Action.BACK_OFF
 
@@ -159,7 +176,7 @@ class TransportError(KafkaWireError):
 
 
 class ConnectFailed(TransportError):
-    """No connection could be made; nothing was sent."""
+    """A connection could not be made; nothing was sent."""
 
 
 class ConnectionLost(TransportError):
@@ -182,8 +199,8 @@ class ProtocolError(KafkaWireError):
 
 
 class UnsupportedVersionError(KafkaWireError):
-    """The broker knows no version of a request that this client knows, or none that can carry
-    what is asked. Fatal; nothing was sent."""
+    """Broker and client have no common version of a request, or no version that can carry this request.
+    Fatal; nothing was sent."""
 
 
 class BrokerError(KafkaWireError):
@@ -198,8 +215,8 @@ class BrokerError(KafkaWireError):
 class CorruptDataError(KafkaWireError):
     """Record bytes fail a check. Fatal.
 
-    ``offset`` is the log offset of the outermost message that holds the damage, or None where
-    the bytes have no place in a log.
+    ``offset`` is the log offset of the outermost message that holds the damage, or None if the bytes do not
+    come from a partition.
     """
 
     def __init__(self, message: str, offset: int | None = None) -> None:
@@ -208,11 +225,20 @@ class CorruptDataError(KafkaWireError):
 
 
 class DataLossError(KafkaWireError):
-    """Offsets that were asked for no longer exist. Fatal unless ``failOnDataLoss`` is false."""
+    """Requested offsets no longer exist. Fatal unless ``failOnDataLoss`` is false."""
 
     action = Action.DATA_LOSS
 
 
 class DeliveryError(KafkaWireError):
-    """Rows that were sent are not proven to be in the log. Fatal; whether rows are doubled when they are
-    sent again depends on who sends them, and is told by them."""
+    """Rows that were sent are not proven to be in the log. Fatal. The sender's message says whether sending
+    them again may write duplicates."""
+
+
+class RegistryError(KafkaWireError):
+    """The schema registry refuses a request: an incompatible schema, an invalid one. Fatal."""
+
+
+class UnknownSchemaError(RegistryError):
+    """The schema registry has no such schema, subject or version, by its own error code. Fatal; a message
+    with the id of such a schema is a bad record."""

@@ -9,7 +9,7 @@ from .text import one_line
 
 
 class _OneLine(logging.Filter):
-    """Makes one line of each message of the package's log."""
+    """Filter that turns each message of the package's log into one line."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         record.msg, record.args = one_line(record.getMessage()), None
@@ -20,11 +20,11 @@ _ONE_LINE: Final = _OneLine("one line")
 
 
 def log_of(name: str) -> logging.Logger:
-    """The log of that name, in which each message is one line, whoever handles it."""
+    """The logger of that name, whose messages are one line each for every handler."""
     log = logging.getLogger(name)
-    log.addFilter(_ONE_LINE)  # a filter that is there already is not added again
+    log.addFilter(_ONE_LINE)  # the same filter is never added twice
     return log
 
 
-#: What the package tells its users.
+#: The logger of the package's messages to its users.
 LOG: Final = log_of("spark_kafkawire")

@@ -1,14 +1,14 @@
-"""What the spark-submit jobs in ``jobs/`` are made of: each of those is arguments and calls of this.
+"""The jobs themselves: a command line in ``spark_kafkawire.commands`` only parses arguments and calls these.
 
 =============  ==================================================================================
 ``ingest``     topics into files, each message once
 ``publish``    rows of files to topics, with a state each row once
-``offsets``    what a cluster holds and where its groups stand; offsets out to files and back in
+``offsets``    topics of a cluster and offsets of its groups; export and import of offsets
 ``migration``  logs of Kafka 0.7 into partitions of a modern cluster, each message once, verified
-``spark``      what jobs share that runs in Spark: session, tasks, stages, files of Hadoop
-``shell``      what they share of the command line: arguments, progress, errors, summaries
-``state``      what they share of state: files that are written once, whole or not at all; locks
+``spark``      shared code that needs Spark: session, tasks, stages, files of Hadoop
+``shell``      shared code of the command line: arguments, progress, errors, summaries
+``state``      shared code of state: files that are written in one step; locks
 =============  ==================================================================================
 
-A job imports nothing of another one. The head of its package tells how it is exact.
+A job imports nothing of another one. The docstring of its package says why its result is exact.
 """

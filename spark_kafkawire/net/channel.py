@@ -1,4 +1,4 @@
-"""Requests and replies over one transport, each wait with the deadline of its caller."""
+"""Requests and responses over one transport, each wait with the deadline of its caller."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any, Final
 
 from ..errors import ProtocolError, RequestTimedOut
 from ..protocol.api import Api
-from ..protocol.connection import Connection, Reply
-from ..protocol.modern.limits import SMALL_REPLY_BYTES_MAX
+from ..protocol.connection import Connection, Response
+from ..protocol.modern.limits import SMALL_RESPONSE_BYTES_MAX
 from ..protocol.primitives import read_int32
 from ..protocol.versions import BrokerVersions
 from .transport import Deadline, Transport
@@ -19,7 +19,7 @@ _MS: Final = 1000
 
 
 class Channel:
-    """One connection's transport and state. Whoever gets an error from it closes it."""
+    """Transport and protocol state of one connection. The caller closes it after an error."""
 
     def __init__(self, connection: Connection, transport: Transport) -> None:
         self._connection = connection
@@ -29,28 +29,28 @@ class Channel:
 
     @property
     def in_flight(self) -> int:
-        """Requests whose replies have not been taken yet."""
+        """Requests whose responses have not been taken yet."""
         return self._connection.in_flight
 
     @property
     def transaction_version(self) -> int:
-        """The protocol of transactions that the cluster agreed on."""
+        """The transaction protocol that the cluster has finalized."""
         return self._connection.transaction_version
 
     def negotiated(self, versions: BrokerVersions) -> None:
-        """Speak the highest versions that are common with these, from now on."""
+        """Use the highest versions in common with these from now on."""
         self._connection.negotiated(versions)
 
     def continue_with(self, connection: Connection) -> None:
-        """Take another state for what follows; all that was asked before is answered."""
+        """Replace the protocol state. No request may be in flight."""
         self._connection = connection
 
     def version_of(self, api: Api, request: object | None = None) -> int:
-        """The version in which a request, or the richest of its kind, would be sent now."""
+        """The version in which a request, or the one with most fields of its API, would be sent now."""
         return self._connection.version_of(api, request)
 
     def send(self, request: object, deadline: Deadline) -> None:
-        """Send a request, once the broker wants it: a broker that throttles is waited for.
+        """Send a request, after the throttle time that the broker has set.
 
         Raises ``TransportError`` (retriable where the request may be repeated).
         """
@@ -58,8 +58,8 @@ class Channel:
         self._wait_while_throttled(deadline)
         self._transport.send(parts, deadline)
 
-    def receive(self, deadline: Deadline) -> Reply:
-        """The next reply, in the order of the requests.
+    def receive(self, deadline: Deadline) -> Response:
+        """The next response, in the order of the requests.
 
         Raises ``TransportError`` (retriable) or ``ProtocolError`` (fatal).
         """
@@ -67,35 +67,37 @@ class Channel:
             size = self._transport.receive_into(self._connection.wanted(), deadline, is_due=True)
             if size == 0:
                 raise self._connection.closed()
-            reply = self._connection.received(size)
-            if reply is not None:
-                if reply.throttle_time_ms:
-                    self._throttled_until_s = time.monotonic() + reply.throttle_time_ms / _MS
-                return reply
+            response = self._connection.received(size)
+            if response is not None:
+                if response.throttle_time_ms:
+                    self._throttled_until_s = time.monotonic() + response.throttle_time_ms / _MS
+                return response
 
     def ask(self, request: object, deadline: Deadline) -> Any:
-        """Send one request and give its reply's body."""
+        """Send one request and return the body of its response."""
         self.send(request, deadline)
         return self.receive(deadline).body
 
     def exchange_token(self, token: bytes, deadline: Deadline) -> bytes:
-        """Send ``length int32 | token``, without any header, and receive the like."""
+        """Send ``length int32 | token`` without a header, and receive a token in the same form."""
         self._transport.send([len(token).to_bytes(4, "big"), token], deadline)
         size = read_int32(self._receive_exactly(4, deadline))
-        if not 0 <= size <= SMALL_REPLY_BYTES_MAX:
-            raise ProtocolError(f"a token announces {size} bytes, at most {SMALL_REPLY_BYTES_MAX} are read")
+        if not 0 <= size <= SMALL_RESPONSE_BYTES_MAX:
+            raise ProtocolError(
+                f"a SASL token announces {size} bytes; at most {SMALL_RESPONSE_BYTES_MAX} are accepted"
+            )
         return bytes(self._receive_exactly(size, deadline))
 
     def expires_in(self, lifetime_s: float) -> None:
-        """Nothing new may begin on this connection after that time."""
+        """Send no further request on this connection after that time."""
         self._expires_at_s = time.monotonic() + lifetime_s
 
     def is_quiet(self) -> bool:
-        """Whether the connection is open, has not expired, and nothing came that nobody asked for."""
+        """True if the connection is open, is not expired, and no unexpected bytes came."""
         return time.monotonic() < self._expires_at_s and self._transport.is_quiet()
 
     def has_come(self) -> bool:
-        """Whether the next reply has begun to come, or the peer has closed."""
+        """True if the next response has begun to arrive, or the peer has closed."""
         return not self._transport.is_quiet()
 
     def close(self) -> None:
@@ -103,7 +105,7 @@ class Channel:
         self._transport.close()
 
     def _wait_while_throttled(self, deadline: Deadline) -> None:
-        """Until then the broker reads nothing more. Source: KIP-219."""
+        """Wait until the broker reads again. Source: KIP-219."""
         wait_s = self._throttled_until_s - time.monotonic()
         if wait_s > 0:
             left_s = deadline.remaining_s()

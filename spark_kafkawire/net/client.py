@@ -1,7 +1,7 @@
-"""A connection to one broker: requests out, replies in, in order, several in flight.
+"""A connection to one broker: requests out, responses in, in order, several in flight.
 
     client = Client.connect(broker, ConnectionSettings(Generation.V07, timeout_s=30))
-    reply = client.request(OffsetsRequest("t", 0, -1, 1))
+    response = client.request(OffsetsRequest("t", 0, -1, 1))
 
 A client that failed is closed and never used again: make a new one.
 """
@@ -13,25 +13,25 @@ from itertools import islice
 from types import TracebackType
 from typing import Any, Final
 
-from ..errors import ConnectionLost, KafkaWireError
+from ..errors import ConnectionLost, KafkaWireError, ProtocolError
 from ..model import Broker
 from ..protocol.api import Api
-from ..protocol.connection import Reply
+from ..protocol.connection import Response
 from .channel import Channel
 from .connecting import open_channel
 from .settings import ConnectionSettings
 from .transport import Deadline
 
-#: Requests of a pipeline that wait for replies at the same time. Bounded, because a broker whose
-#: replies nobody reads stops reading requests.
+#: Requests of a pipeline that wait for responses at the same time. Bounded, because a broker stops reading
+#: requests while its responses are not read.
 PIPELINE_DEPTH: Final = 64
-#: What connecting may take however soon who asks wants an answer, seconds: a slow broker that has no
-#: time to tell its versions would be taken for one of 0.9.
+#: Least time for connecting, seconds, even if the caller's deadline is sooner: a slow broker without time to
+#: send its versions would be treated as 0.9.
 CONNECT_LEAST_S: Final = 10.0
 
 
 class Client:
-    """One connection. Errors name the broker."""
+    """Connection to one broker. Errors name the broker."""
 
     def __init__(self, broker: Broker, settings: ConnectionSettings, channel: Channel) -> None:
         self.broker = broker
@@ -41,10 +41,10 @@ class Client:
 
     @classmethod
     def connect(cls, broker: Broker, settings: ConnectionSettings, within: Deadline | None = None) -> Client:
-        """Connect to a broker, and agree with it on what the dialect leaves open.
+        """Connect to a broker, negotiate versions and log in.
 
-        No wait lasts longer than ``settings.timeout_s``, nor, here and below, than ``within``, but for
-        ``CONNECT_LEAST_S`` here.
+        No wait lasts longer than ``settings.timeout_s`` or, here and below, than ``within``. Connecting gets
+        ``CONNECT_LEAST_S`` in any case.
         Raises ``ConnectFailed`` or another ``TransportError`` (retriable), ``AuthenticationError``,
         ``ProtocolError``, ``BrokerError`` (fatal).
         """
@@ -56,16 +56,22 @@ class Client:
 
     @property
     def in_flight(self) -> int:
-        """Requests whose replies have not been taken yet."""
+        """Requests whose responses have not been taken yet."""
         return self._channel.in_flight
 
     @property
+    def has_answered(self) -> bool:
+        """True after the first response. Requests of connecting do not count: a listener that requires a
+        login sends its versions to every client."""
+        return self._has_answered
+
+    @property
     def transaction_version(self) -> int:
-        """The protocol of transactions that the broker's cluster agreed on: 1, or 2."""
+        """The transaction protocol that the broker's cluster has finalized: 1 or 2."""
         return self._channel.transaction_version
 
     def version_of(self, api: Api, request: object | None = None) -> int:
-        """The version in which a request, or the richest of its kind, is sent to this broker.
+        """The version in which a request, or the one with most fields of its API, is sent to this broker.
 
         Raises ``UnsupportedVersionError`` (fatal).
         """
@@ -76,10 +82,10 @@ class Client:
             raise error.located(str(self.broker)) from error
 
     def send(self, request: object, within: Deadline | None = None) -> None:
-        """Send a request without waiting for its reply, if it has one.
+        """Send a request without waiting for its response, if it has one.
 
-        A broker that throttles this client is waited for first. Raises ``TransportError``
-        (retriable where the request may be repeated).
+        Waits first while the broker throttles this client. Raises ``TransportError`` (retriable if the
+        request may be repeated).
         """
         try:
             self._channel.send(request, Deadline.after(self.settings.timeout_s).within(within))
@@ -87,41 +93,43 @@ class Client:
             self.close()
             raise error.located(str(self.broker)) from error
 
-    def receive(self, within: Deadline | None = None) -> Reply:
-        """The next reply, in the order of the requests.
+    def receive(self, within: Deadline | None = None) -> Response:
+        """The next response, in the order of the requests.
 
         Raises ``TransportError`` (retriable) or ``ProtocolError`` (fatal).
         """
         try:
-            reply = self._channel.receive(Deadline.after(self.settings.timeout_s).within(within))
+            response = self._channel.receive(Deadline.after(self.settings.timeout_s).within(within))
         except KafkaWireError as error:
             self.close()
             raise self._explained(error).located(str(self.broker)) from error
         self._has_answered = True
-        return reply
+        return response
 
     def request(self, request: object, within: Deadline | None = None) -> Any:
-        """Send one request and give its reply's body."""
+        """Send one request and return the body of its response."""
         self.send(request, within)
         return self.receive(within).body
 
-    def pipeline(self, requests: Iterable[object], depth: int = PIPELINE_DEPTH) -> Iterator[Reply]:
-        """The replies to many requests, of which ``depth`` are sent ahead of the replies."""
+    def pipeline(
+        self, requests: Iterable[object], depth: int = PIPELINE_DEPTH, within: Deadline | None = None
+    ) -> Iterator[Response]:
+        """The responses to many requests, with up to ``depth`` requests in flight."""
         waiting = iter(requests)
         for request in islice(waiting, depth):
-            self.send(request)
+            self.send(request, within)
         while self.in_flight:
-            yield self.receive()
+            yield self.receive(within)
             for request in islice(waiting, 1):
-                self.send(request)
+                self.send(request, within)
 
     def is_quiet(self) -> bool:
-        """Whether a connection without requests in flight can take the next one: nothing came that
-        nobody asked for, and the broker has not closed it."""
+        """True if a connection without requests in flight can take the next one: no unexpected bytes came,
+        and the broker has not closed it."""
         return self._channel.is_quiet()
 
     def has_come(self) -> bool:
-        """Whether the next reply, or what ends the connection, has begun to come: to receive it takes no
+        """True if the next response, or the end of the connection, has begun to arrive: receiving it does not
         wait for the broker."""
         return self._channel.has_come()
 
@@ -130,10 +138,20 @@ class Client:
         self._channel.close()
 
     def _explained(self, error: KafkaWireError) -> KafkaWireError:
-        """A listener that wants a login tells its versions to everybody, and closes on what follows."""
+        """The error with its advice: what to check if the peer breaks the protocol, and to log in if the
+        broker has closed before its first response.
+
+        A listener that requires a login sends its versions to every client and closes on the next request.
+        """
+        if isinstance(error, ProtocolError) and self._has_answered:
+            return error.advised(
+                "check the proxy in front of the broker, if there is one, and the broker's log"
+            )
         suspect = self.settings.dialect.negotiates and self.settings.security.sasl is None
         if suspect and not self._has_answered and isinstance(error, ConnectionLost):
-            return ConnectionLost(f"{error}; does this port want a login (kafka.security.protocol=SASL_…)?")
+            return ConnectionLost(
+                f"{error}; does this port require a login (kafka.security.protocol=SASL_…)?"
+            )
         return error
 
     def __enter__(self) -> Client:

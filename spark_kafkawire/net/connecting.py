@@ -1,24 +1,25 @@
-"""From an address to a connection that is ready for its first request.
+"""Opens connections: from the address of a broker of any Kafka version to a channel that is ready for the
+first request.
 
 ::
 
     TCP ─► (TLS) ─► ApiVersions ─► (SASL) ─► ready
-                       │ no answer yet: DescribeGroups of none behind it
-                       ├─► both are answered ─► ready
-                       ├─► that alone is answered: proof ─► ready, in the versions of 0.9
+                       │ no response yet: send an empty DescribeGroups after it
+                       ├─► responses to both ─► ready
+                       ├─► a response to DescribeGroups alone: proof of 0.9 ─► ready, in its versions
                        │ the broker closes
-                       ├─► TCP, (TLS) ─► Fetch 1 of nothing ─► as above, from ApiVersions on
-                       │                    └─► answered as version 0, and so is Fetch 32767: proof
-                       │                                                  ─► ready, in the versions of 0.8
-                       │ nothing is answered
+                       ├─► TCP, (TLS) ─► empty Fetch 1 ─► as above, from ApiVersions on
+                       │                    └─► the response is of version 0, and so is that to
+                       │                        Fetch 32767: proof of 0.8 ─► ready, in its versions
+                       │ no response at all
                        └─► TCP, (TLS) ─► as above, once more
 
-Older versions are spoken on those two proofs (``protocol.modern.old_brokers``) and on the user's word alone;
-each connection is proven anew, and what is known of the cluster must agree (``known_versions``). All else is
-an error that may be tried again.
+The client uses the versions of 0.8 or 0.9 only on one of these two proofs (``protocol.modern.old_brokers``)
+or if an option names the release. Each connection needs its own proof, which must agree with the known
+versions of the cluster (``known_versions``). All other cases are errors that may be retried.
 
-Everything happens before one deadline. A dialect without versions is ready at once, that of the proposal once
-it was answered in (``proposal``).
+One deadline bounds all steps. A connection of 0.7 is ready at once, and one of the proposal after its first
+response (``proposal``).
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from typing import Final
 
 from ..errors import ConnectionLost, KafkaWireError, RequestTimedOut
 from ..model import Broker, WireFormat
-from ..protocol.connection import Connection, Reply
+from ..protocol.connection import Connection, Response
 from ..protocol.modern.api_versions import ApiVersionsRequest, offered
 from ..protocol.modern.error_codes import ErrorCode, broker_error
 from ..protocol.modern.old_brokers import (
@@ -42,18 +43,18 @@ from ..protocol.modern.old_brokers import (
 from ..protocol.versions import BrokerVersions
 from ..version import VERSION
 from .channel import Channel
-from .known_versions import KNOWN
+from .known_versions import BROKER_VERSIONS
 from .settings import ConnectionSettings
 from .transport import Deadline, Transport
 
-#: How long one connection may take to tell versions, seconds, where the deadline is later than twice that:
-#: another connection may do better.
+#: Time for one connection to receive versions, seconds, if the deadline is later than twice that: another
+#: connection may be faster.
 API_VERSIONS_WAIT_S: Final = 10.0
-#: How long ApiVersions alone is waited for, seconds. A broker 0.9.0 ignores it, and would never answer; one
-#: that is only slow answers the question behind it, too.
+#: Time for a response to ApiVersions before DescribeGroups follows, seconds. A broker 0.9.0 ignores
+#: ApiVersions and never responds. A broker that is only slow responds to both.
 API_VERSIONS_ALONE_S: Final = 2.0
-#: The part of a login's lifetime after which a connection is not taken again. The broker closes it
-#: on the first request after all of it (KIP-368).
+#: The part of a login's lifetime after which a connection is not used again. The broker closes it on the
+#: first request after the whole lifetime (KIP-368).
 LIFETIME_USED: Final = 0.85
 
 
@@ -79,14 +80,14 @@ def _open_modern(broker: Broker, settings: ConnectionSettings, deadline: Deadlin
 
 
 def _negotiated(broker: Broker, settings: ConnectionSettings, deadline: Deadline) -> Channel:
-    """A channel on which both sides know which versions to speak."""
+    """A channel whose versions are negotiated."""
     if settings.assumed_release is not None:
-        versions = KNOWN.assume(broker, settings)
+        versions = BROKER_VERSIONS.assume(broker, settings)
         channel = _open(broker, settings, deadline)
     else:
         channel, versions = _channel_and_versions(broker, settings, deadline)
         with _closed_on_error(channel):
-            KNOWN.learn(broker, settings, versions)
+            BROKER_VERSIONS.learn(broker, settings, versions)
     connection = Connection(settings.dialect, settings.client_id)
     connection.negotiated(versions)
     channel.continue_with(connection)
@@ -96,8 +97,8 @@ def _negotiated(broker: Broker, settings: ConnectionSettings, deadline: Deadline
 def _channel_and_versions(
     broker: Broker, settings: ConnectionSettings, deadline: Deadline
 ) -> tuple[Channel, BrokerVersions]:
-    """A channel, and the versions that its broker offers, by its own answer or by proof."""
-    begins_with_fetch = _may_be_old(broker, settings) and KNOWN.old_release(broker) == "0.8"
+    """A channel and the versions of its broker, from its response or by proof."""
+    begins_with_fetch = _may_be_old(broker, settings) and BROKER_VERSIONS.old_release(broker) == "0.8"
     share = deadline.sooner(min(deadline.remaining_s() / 2, API_VERSIONS_WAIT_S))
     try:
         return _ask_for_versions(broker, settings, share, with_fetch=begins_with_fetch)
@@ -111,15 +112,15 @@ def _channel_and_versions(
 
 
 def _may_be_old(broker: Broker, settings: ConnectionSettings) -> bool:
-    """Whether the broker may turn out to be older than ApiVersions. With a login it cannot: Kerberos was
-    the only one, and later brokers close on all other questions before it."""
-    return settings.security.sasl is None and not KNOWN.speaks_api_versions(broker, settings)
+    """True if the broker can be older than ApiVersions. It cannot with a login: before 0.10 Kerberos was the
+    only one, and later brokers close the connection on any other request before the login."""
+    return settings.security.sasl is None and not BROKER_VERSIONS.speaks_api_versions(broker, settings)
 
 
 def _ask_for_versions(
     broker: Broker, settings: ConnectionSettings, deadline: Deadline, *, with_fetch: bool
 ) -> tuple[Channel, BrokerVersions]:
-    """Connect, and ask for versions; ``with_fetch`` asks first whether the broker reads any."""
+    """Connect and request the versions; ``with_fetch`` first tests if the broker ignores them."""
     channel = _open(broker, settings, deadline)
     with _closed_on_error(channel):
         if with_fetch and _ignores_versions(channel, deadline):
@@ -128,7 +129,8 @@ def _ask_for_versions(
 
 
 def _ignores_versions(channel: Channel, deadline: Deadline) -> bool:
-    """Whether the broker answers in version 0 what it was asked in another one, and in one that is none."""
+    """True if the broker answers in version 0 both requests, of another version and of one that does not
+    exist."""
     return all(
         channel.ask(question, deadline).ignores_version
         for question in (FETCH_OF_NOTHING, FETCH_IN_NO_VERSION)
@@ -136,10 +138,10 @@ def _ignores_versions(channel: Channel, deadline: Deadline) -> bool:
 
 
 def _api_versions_alone_s(broker: Broker, settings: ConnectionSettings) -> float | None:
-    """How long to wait for ApiVersions alone; None where nothing else is asked."""
+    """Seconds to wait for ApiVersions before DescribeGroups follows; None if it never does."""
     if not _may_be_old(broker, settings):
         return None
-    was_old = KNOWN.old_release(broker) == "0.9" or settings.floor.fetch == 0
+    was_old = BROKER_VERSIONS.old_release(broker) == "0.9" or settings.minimum_versions.fetch == 0
     return 0.0 if was_old else API_VERSIONS_ALONE_S
 
 
@@ -159,7 +161,7 @@ def _open_proposed(broker: Broker, settings: ConnectionSettings, deadline: Deadl
     return answered_in_proposal(lambda asked: _open(broker, asked, deadline), settings, deadline)
 
 
-#: How connections of each wire format begin.
+#: Functions that open a connection, by wire format.
 _OPENING: Final[Mapping[WireFormat, Callable[[Broker, ConnectionSettings, Deadline], Channel]]] = {
     WireFormat.V07: _open,
     WireFormat.PROPOSAL: _open_proposed,
@@ -177,16 +179,16 @@ def _closed_on_error(channel: Channel) -> Iterator[None]:
 
 
 def _offered_versions(channel: Channel, deadline: Deadline, alone_s: float | None) -> BrokerVersions:
-    """What the broker offers; one that refuses the request's version is asked once more."""
+    """The versions that the broker offers. If it rejects the version of the request, ask once more."""
     request = ApiVersionsRequest(client_software_version=VERSION)
     channel.send(request, deadline)
-    reply = None if alone_s is None else _early_reply(channel, deadline, alone_s)
-    reply = reply or channel.receive(deadline)
-    if reply.request is GROUPS_OF_NOTHING:
+    response = None if alone_s is None else _early_response(channel, deadline, alone_s)
+    response = response or channel.receive(deadline)
+    if response.request is GROUPS_OF_NOTHING:
         return OLD_RELEASES["0.9"]
     while channel.in_flight:
         channel.receive(deadline)
-    answer = reply.body
+    answer = response.body
     versions = offered(answer)
     if answer.error_code == ErrorCode.UNSUPPORTED_VERSION:
         channel.negotiated(versions)
@@ -197,8 +199,8 @@ def _offered_versions(channel: Channel, deadline: Deadline, alone_s: float | Non
     return versions
 
 
-def _early_reply(channel: Channel, deadline: Deadline, alone_s: float) -> Reply | None:
-    """The answer that comes soon; else None, and another question is on its way behind the first."""
+def _early_response(channel: Channel, deadline: Deadline, alone_s: float) -> Response | None:
+    """The response if it comes soon; else None, after DescribeGroups was sent."""
     if alone_s:
         with suppress(RequestTimedOut):
             return channel.receive(deadline.sooner(min(alone_s, deadline.remaining_s() / 2)))
@@ -207,15 +209,15 @@ def _early_reply(channel: Channel, deadline: Deadline, alone_s: float) -> Reply 
 
 
 def _advised(error: KafkaWireError, broker: Broker, settings: ConnectionSettings) -> KafkaWireError:
-    """What else such an error may mean, and the option of those who know better."""
-    wrong = "does this port want another kafka.security.protocol, or is it no broker of Kafka"
-    if KNOWN.speaks_api_versions(broker, settings):
+    """The error with its other possible causes and the options that exclude them."""
+    wrong = "does this port need another kafka.security.protocol, or is the server not a broker of Kafka"
+    if BROKER_VERSIONS.speaks_api_versions(broker, settings):
         return error.advised(
-            "a broker of this cluster has told its versions before, so it is not taken for one of 0.8 or 0.9"
+            "a broker of this cluster has sent its versions before, so this one is not treated as 0.8 or 0.9"
         )
     if settings.security.sasl is not None:
-        return error.advised(f"{wrong} 0.10 or later? Older ones know no login but Kerberos")
+        return error.advised(f"{wrong} 0.10 or later? Older brokers support no login except Kerberos")
     return error.advised(
-        f"{wrong} 0.8 or later (0.7 is found by zookeeper.connect)? Where all brokers are of 0.8 or 0.9, "
-        "kafka.api.version.request=false and kafka.broker.version.fallback=0.9.0 say so"
+        f"{wrong} 0.8 or later (for 0.7, set zookeeper.connect)? If all brokers run 0.8 or 0.9, set "
+        "kafka.api.version.request=false and kafka.broker.version.fallback=0.9.0"
     )

@@ -1,10 +1,10 @@
-"""Connections that a process keeps between its tasks.
+"""Pool of connections that a process keeps between its tasks.
 
     client = POOL.take(broker, ConnectionSettings(Generation.V07, timeout_s=30))
     ...
     POOL.give_back(client)      # or client.close(), which is right after every error
 
-A kept connection is looked at before it is used again, and closed when nobody wants it for a while.
+A kept connection is checked before it is used again, and closed after ``IDLE_S`` without use.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from .client import Client
 from .settings import ConnectionSettings
 from .transport import Deadline
 
-#: How long a connection is kept that nobody uses, seconds. Tasks of one stage follow at once, and
-#: a broker has a thread or a slot for each of its connections.
+#: Time for which an idle connection is kept, seconds. Tasks of one stage follow each other at once, and each
+#: connection takes a thread or a slot of its broker.
 IDLE_S: Final = 10.0
-#: Connections kept at once; the one that waits longest makes room for another.
+#: Connections kept at once; the one that is idle for longest makes room.
 KEPT_COUNT_MAX: Final = 16
 
 
@@ -37,14 +37,14 @@ class _Kept:
 
 
 class Pool:
-    """Keeps connections that nobody uses. Safe for many threads; a forked process starts without any."""
+    """Idle connections. Thread-safe; a forked process starts without any."""
 
     def __init__(self, idle_s: float = IDLE_S, clock: Callable[[], float] = time.monotonic) -> None:
         self._idle_s, self._clock = idle_s, clock
         self._lock = threading.Lock()
         self._kept: list[_Kept] = []
         self._timer: threading.Timer | None = None
-        # Two processes on one connection would take each other's replies.
+        # Two processes on one connection would receive each other's responses.
         os.register_at_fork(after_in_child=self._forget)
 
     @property
@@ -53,7 +53,7 @@ class Pool:
         return len(self._kept)
 
     def take(self, broker: Broker, settings: ConnectionSettings, within: Deadline | None = None) -> Client:
-        """A kept connection made with equal arguments, or a new one, which is there ``within`` that time.
+        """A kept connection with equal arguments, or a new one that is ready ``within`` that time.
 
         Raises ``ConnectFailed`` (retriable).
         """
@@ -64,7 +64,7 @@ class Pool:
         return Client.connect(broker, settings, within)
 
     def give_back(self, client: Client) -> None:
-        """Keep a connection that did not fail. One that still awaits replies is closed."""
+        """Keep a connection that did not fail. One that still awaits responses is closed."""
         if client.in_flight:
             client.close()
             return
@@ -80,7 +80,8 @@ class Pool:
     def lend(
         self, broker: Broker, settings: ConnectionSettings, within: Deadline | None = None
     ) -> Iterator[Client]:
-        """A connection for some questions: given back where the block ends well, closed where it fails.
+        """A connection for some requests. It is given back when the block ends, and closed if the block
+        raises.
 
         Raises ``ConnectFailed`` (retriable).
         """
@@ -93,7 +94,7 @@ class Pool:
         self.give_back(client)
 
     def close_idle(self, idle_s: float = 0.0) -> None:
-        """Close the connections that were kept for ``idle_s`` or longer."""
+        """Close the connections that have been idle for ``idle_s`` or longer."""
         with self._lock:
             oldest_s = self._clock() - idle_s
             idle = [kept for kept in self._kept if kept.since_s <= oldest_s]
@@ -103,7 +104,7 @@ class Pool:
 
     def _take_kept(self, broker: Broker, settings: ConnectionSettings) -> Client | None:
         with self._lock:
-            # The last one given back is the least likely to have been closed by its broker.
+            # The broker is least likely to have closed the one that was given back last.
             for kept in reversed(self._kept):
                 if (kept.client.broker, kept.client.settings) == (broker, settings):
                     self._kept.remove(kept)
@@ -123,11 +124,11 @@ class Pool:
             self._watch()
 
     def _forget(self) -> None:
-        """Close this process's ends of what its parent keeps: the connections stay the parent's."""
+        """Close the copies of the parent's connections in a forked process. The parent keeps its own."""
         self._lock, self._timer = threading.Lock(), None
         self.close_idle()
 
 
-#: What the tasks of this process share.
+#: The pool that the tasks of this process share.
 POOL: Final = Pool()
 atexit.register(POOL.close_idle)

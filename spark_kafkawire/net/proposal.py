@@ -1,9 +1,9 @@
-"""Connections in the proposal's format, to brokers of which nobody knows whether they speak it.
+"""Connections in the New Wire Format Proposal of 2012, to 0.7 brokers that may not support it.
 
-A broker of 0.7 closes on a request that it does not know, as one does that is being stopped. So each new
-connection begins with a fetch of nothing. Where that is not answered, another one begins with a question of
-0.7 and goes on with the same fetch: a broker that answers the first, and closes on the second, is alive and
-does not speak the proposal. That is an error; all else may be tried again.
+A broker of 0.7 closes the connection on a request that it does not know, as does a broker that is being
+stopped. So each connection begins with an empty fetch. If the broker closes, a second connection sends a
+request of 0.7 and then the same fetch: a broker that answers the first and closes on the second is alive and
+does not support the proposal. That is a fatal error; everything else may be retried.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ _MULTIFETCH_OF_NOTHING: Final = v07.MultiFetchRequest(())
 def answered_in_proposal(
     connect: Callable[[ConnectionSettings], Channel], settings: ConnectionSettings, deadline: Deadline
 ) -> Channel:
-    """A channel whose broker has answered in the proposal's format.
+    """A channel whose broker has answered in the format of the proposal.
 
-    Raises ``OptionError`` (fatal) where it speaks 0.7 alone, what ``connect`` raises, ``TransportError``
+    Raises ``OptionError`` (fatal) if it supports only 0.7, the errors of ``connect``, ``TransportError``
     (retriable), ``ProtocolError`` (fatal).
     """
     channel = connect(settings)
@@ -38,10 +38,10 @@ def answered_in_proposal(
         channel.close()
         if _speaks_07_alone(connect, settings, deadline):
             raise OptionError(
-                "option wireFormat: the broker speaks Kafka 0.7 and closes on requests of the proposal; "
-                "leave out the option, or start a broker that speaks it (wire.format=0.7,proposal)"
+                "option wireFormat: the broker supports Kafka 0.7 and closes on requests of the proposal; "
+                "remove the option, or start a broker that supports it (wire.format=0.7,proposal)"
             ) from error
-        raise error.advised("is it a broker that speaks the proposal (wireFormat)?") from error
+        raise error.advised("does the broker support the proposal (wireFormat)?") from error
     except BaseException:
         channel.close()
         raise
@@ -51,7 +51,7 @@ def answered_in_proposal(
 def _speaks_07_alone(
     connect: Callable[[ConnectionSettings], Channel], settings: ConnectionSettings, deadline: Deadline
 ) -> bool:
-    """Whether the broker answers 0.7 and then, on the same connection, closes on the proposal."""
+    """True if the broker answers a request of 0.7 and then closes on one of the proposal."""
     try:
         channel = connect(replace(settings, wire_format=None))
     except KafkaWireError:

@@ -1,37 +1,41 @@
-"""The one place that tries again."""
+"""Retries: the policy, and the attempts of one operation."""
 
 from __future__ import annotations
 
-import logging
 import random
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Final, TypeVar
 
-from ..errors import ConnectionLost, KafkaWireError, TransportError
+from ..errors import LOG, ConnectionLost, KafkaWireError, TransportError, counted
+from .first_contact import KNOWN_CLUSTER, Bootstrap
 from .transport import Deadline
 
 T = TypeVar("T")
+E = TypeVar("E", bound=KafkaWireError)
 
-_log = logging.getLogger("spark_kafkawire")
 
-#: A wait between two tries is never longer, seconds.
+#: Longest wait between two attempts, seconds.
 BACKOFF_MAX_S: Final = 10.0
 
 
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
-    """How often to try again at least (``retries``), how long to wait before the first retry, and for how
-    long to go on at least (``patience_s``): a broker needs some seconds to start again.
+    """The least number of retries, the wait before the first one, and the least time to continue
+    (``retry_timeout_s``): a broker needs some seconds to restart.
 
-    The wait doubles with each retry, up to ``BACKOFF_MAX_S``, and is drawn from its upper half so
-    that many tasks do not come back at the same moment.
+    The wait doubles with each retry, up to ``BACKOFF_MAX_S``. It is drawn at random from its upper half, so
+    that many tasks do not retry at the same moment.
+
+    ``bootstrap`` bounds the first contact with a cluster: until one of its servers answers, its time applies
+    instead of the retries and brokerDownTimeout.
     """
 
     retries: int = 3
     backoff_s: float = 0.1
-    patience_s: float = 0.0
+    retry_timeout_s: float = 0.0
+    bootstrap: Bootstrap = KNOWN_CLUSTER
 
     def wait_s(self, attempt: int, draw: float) -> float:
         """Seconds to wait after failed attempt number ``attempt`` (from 1); ``draw`` in [0, 1)."""
@@ -40,82 +44,126 @@ class RetryPolicy:
 
     @property
     def impatient(self) -> RetryPolicy:
-        """The same for what time does not mend: the retries alone count."""
-        return replace(self, patience_s=0.0)
+        """The same policy for errors that time does not cure: only the retries count."""
+        return replace(self, retry_timeout_s=0.0)
+
+    def lasting(self, retry_timeout_s: float) -> RetryPolicy:
+        """The same policy for errors that take some time to pass: its brokerDownTimeout is at least that
+        time."""
+        return replace(self, retry_timeout_s=max(self.retry_timeout_s, retry_timeout_s))
+
+    @property
+    def known(self) -> RetryPolicy:
+        """The same policy for a cluster that has answered during planning."""
+        return replace(self, bootstrap=KNOWN_CLUSTER)
+
+
+def retried(
+    attempt: Callable[[], T],
+    policy: RetryPolicy,
+    *,
+    clock: Callable[[], float] = time.monotonic,
+    sleep: Callable[[float], None] = time.sleep,
+    draw: Callable[[], float] = random.random,
+) -> T:
+    """Call ``attempt`` until it succeeds, and return its result.
+
+    Raises an error that a retry cannot help, or the last error once the retries and brokerDownTimeout are
+    used up. An operation that makes progress between two failures has an ``Attempts`` of its own.
+    """
+    attempts = Attempts(policy, clock=clock, sleep=sleep, draw=draw)
+    while True:
+        try:
+            outcome = attempt()
+        except KafkaWireError as error:
+            attempts.failed(error)
+        else:
+            attempts.progressed()
+            return outcome
 
 
 class Attempts:
-    """Counts failures in a row. Progress starts the count anew.
+    """Counter of failures in a row. Progress resets it.
 
-    For ``patience_s`` after the last progress, or for the policy's where that is longer, the retries are
-    not used up, however many failed. Who waits so long is told of it once, and once when it goes on.
+    The retries are not used up before brokerDownTimeout of the policy has passed since the last progress. A
+    long wait is logged once when it begins and once when it ends.
     """
 
     def __init__(
         self,
         policy: RetryPolicy,
         *,
-        patience_s: float = 0.0,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
         draw: Callable[[], float] = random.random,
     ) -> None:
         self._policy, self._clock, self._sleep, self._draw = policy, clock, sleep, draw
-        self._patience_s = max(policy.patience_s, patience_s)
         self._failed = 0
-        self._told: str | None = None
+        self._warned: str | None = None
         self._began_s = clock()
 
     def progressed(self) -> None:
-        """Forget the failures so far: something came through."""
-        if self._told is not None:
+        """Reset the count: an attempt succeeded."""
+        if self._warned is not None:
             elapsed_s = self._clock() - self._began_s
-            _log.info("going on after %.1f s and %d failures: %s", elapsed_s, self._failed, self._told)
-        self._failed, self._told = 0, None
+            LOG.info(
+                "continuing after %.1f s and %s: %s",
+                elapsed_s,
+                counted(self._failed, "failure"),
+                self._warned,
+            )
+        self._failed, self._warned = 0, None
         self._began_s = self._clock()
 
     def failed(self, error: KafkaWireError, within: Deadline | None = None) -> None:
-        """Wait before the next try, or raise: ``error`` itself where retrying cannot help or that
-        time is over, else ``error`` with the attempts made and the time they took."""
-        if not error.retriable or (within is not None and not within.left_s):
+        """Wait before the next attempt, or raise what ``last`` returns."""
+        if (last := self.last(error, within)) is error:
             raise error
+        if last is not None:
+            raise last from error
+
+    def last(self, error: E, within: Deadline | None = None) -> E | None:
+        """Wait before the next attempt and return None. If no attempt is left, return the error to raise:
+        ``error`` itself if a retry cannot help or that deadline has passed, else ``error`` with the number of
+        attempts and their time."""
+        if not error.retriable or (within is not None and not within.left_s):
+            return error
         self._failed += 1
         elapsed_s = self._clock() - self._began_s
-        is_used_up = self._failed > self._policy.retries or error.exhausted
-        if is_used_up and elapsed_s >= self._patience_s:
-            raise self._given_up(error, elapsed_s) from error
+        bound_s = self._policy.bootstrap.bound_s
+        retry_timeout_s = self._policy.retry_timeout_s if bound_s is None else bound_s
+        is_used_up = bound_s is not None or self._failed > self._policy.retries or error.exhausted
+        if is_used_up and elapsed_s >= retry_timeout_s:
+            return self._given_up(error, elapsed_s)
         wait_s = self._policy.wait_s(self._failed, self._draw())
-        if is_used_up:  # one more look when the patience ends
-            wait_s = min(wait_s, self._patience_s - elapsed_s)
+        if is_used_up:  # one more attempt when brokerDownTimeout ends
+            wait_s = min(wait_s, retry_timeout_s - elapsed_s)
         if within is not None:
             wait_s = min(wait_s, within.left_s)
-        self._tell(error, elapsed_s)
+        self._warn(error, elapsed_s)
         self._sleep(wait_s)
+        return None
 
-    def run(self, attempt: Callable[[], T]) -> T:
-        """Call ``attempt`` until it succeeds or ``failed`` raises."""
-        while True:
-            try:
-                outcome = attempt()
-            except KafkaWireError as error:
-                self.failed(error)
-            else:
-                self.progressed()
-                return outcome
-
-    def _given_up(self, error: KafkaWireError, elapsed_s: float) -> KafkaWireError:
-        if error.exhausted and self._failed == 1:  # it says so itself
+    def _given_up(self, error: E, elapsed_s: float) -> E:
+        if error.exhausted and self._failed == 1:  # its message has the attempts already
             return error
-        bounds = "retries, patience" if self._patience_s else "retries"
-        last = error.located(f"gave up after {self._failed} attempts in {elapsed_s:.1f} s ({bounds})")
+        bounds = "retries, brokerDownTimeout" if self._policy.retry_timeout_s else "retries"
+        if self._policy.bootstrap.bound_s is not None:
+            bounds = "bootstrapTimeout"
+        last = error.located(
+            f"gave up after {counted(self._failed, 'attempt')} in {elapsed_s:.1f} s ({bounds})"
+        )
         last.exhausted = True
         return last
 
-    def _tell(self, error: KafkaWireError, elapsed_s: float) -> None:
-        """Say once that somebody waits now, and for what. A connection that a peer closed is no reason
-        before the next one has failed: brokers close those that were idle for long."""
+    def _warn(self, error: KafkaWireError, elapsed_s: float) -> None:
+        """Log once that a wait begins, and its reason. A single closed connection is no reason: brokers close
+        idle connections."""
         is_sure = isinstance(error, TransportError) and not isinstance(error, ConnectionLost)
-        waits = elapsed_s < self._patience_s
-        if self._told is None and waits and (is_sure or self._failed > 1):
-            self._told = str(error)
-            _log.warning("%s; trying again for up to %g s (patience)", error, self._patience_s)
+        # The first contact has a warning of its own.
+        waits = elapsed_s < self._policy.retry_timeout_s and self._policy.bootstrap.is_answered
+        if self._warned is None and waits and (is_sure or self._failed > 1):
+            self._warned = str(error)
+            LOG.warning(
+                "%s; trying again for up to %g s (brokerDownTimeout)", error, self._policy.retry_timeout_s
+            )

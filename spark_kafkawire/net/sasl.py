@@ -1,6 +1,7 @@
-"""Logging in: SaslHandshake names the mechanism, then both sides send tokens until each is sure of the other.
+"""SASL logins: SaslHandshake names the mechanism, then both sides exchange tokens.
 
-A mechanism is a generator: it yields the client's tokens and is sent the broker's. It never waits.
+A mechanism is a generator: it yields the client's tokens and receives the broker's. It never waits.
+Errors show no text of the broker, which may repeat the secret: the error code names the cause.
 
 Source: KIP-43, KIP-152 (tokens in requests), KIP-368 (how long a login lasts); RFC 4616 (PLAIN),
 RFC 7628 (OAUTHBEARER); SCRAM is in ``scram``.
@@ -8,67 +9,66 @@ RFC 7628 (OAUTHBEARER); SCRAM is in ``scram``.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Generator, Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
-from ..errors import AuthenticationError, ConnectionLost, KafkaWireError, said
+from ..errors import AuthenticationError, ConnectionLost, KafkaWireError, counted
 from ..protocol.modern.error_codes import ErrorCode, broker_error
 from ..protocol.modern.sasl import SASL_HANDSHAKE, SaslAuthenticateRequest, SaslHandshakeRequest
-from ..secrecy import holds_secret, keep_secret
+from ..secrecy import keep_secret
 from .channel import Channel
 from .oauth import ClientCredentials
 from .scram import HASHES, scram
 from .transport import Deadline
 
-#: The client's tokens, for each of which the broker's answer is sent in.
+#: Generator of the client's tokens that receives the broker's.
 Tokens = Generator[bytes, bytes, None]
 
-#: From this version of SaslHandshake on, tokens travel in SaslAuthenticate requests.
+#: First version of SaslHandshake with which tokens travel in SaslAuthenticate requests.
 _TOKENS_IN_REQUESTS: Final = 1
-#: Mechanisms that an error lists.
-_LISTED_MAX: Final = 10
+#: Mechanisms that only brokers support.
+_OTHER_MECHANISMS: Final = ("GSSAPI", "AWS_MSK_IAM")
 
 
 @dataclass(frozen=True, slots=True)
 class Password:
-    """Who the client is, and how it proves that."""
+    """A user name with its password."""
 
     username: str
     password: str = field(repr=False)
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """What must be shown nowhere, not even where a broker sends it back."""
+        """The values that no message may contain, even if a broker repeats them."""
         return (self.password,)
 
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """A bearer token that somebody else got, and extensions that a broker may want."""
+    """A bearer token that the user provides, with extensions for the broker."""
 
     token: str = field(repr=False)
     extensions: tuple[tuple[str, str], ...] = ()
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """What must be shown nowhere, not even where a broker sends it back."""
+        """The values that no message may contain, even if a broker repeats them."""
         return (self.token,)
 
 
 @dataclass(frozen=True, slots=True)
 class Sasl:
-    """The mechanism, and what it needs. Plain data; secrets are in no repr."""
+    """A mechanism with its credentials. Plain data; secrets are in no repr."""
 
     mechanism: str
     credentials: Password | Token | ClientCredentials
 
 
 def log_in(channel: Channel, sasl: Sasl, deadline: Deadline) -> float | None:
-    """Log in on a fresh connection; for how many seconds the login lasts, None where it does not end.
+    """Log in on a new connection. Returns the lifetime of the login, seconds; None if it is unlimited.
 
-    Raises ``AuthenticationError`` (fatal) where one side refuses the other, ``TransportError``
+    Raises ``AuthenticationError`` (fatal) if one side rejects the other, ``TransportError``
     (retriable), ``ProtocolError`` (fatal).
     """
     credentials = sasl.credentials
@@ -87,17 +87,18 @@ def log_in(channel: Channel, sasl: Sasl, deadline: Deadline) -> float | None:
 
 
 def _shake_hands(channel: Channel, mechanism: str, deadline: Deadline) -> None:
-    reply = channel.ask(SaslHandshakeRequest(mechanism=mechanism), deadline)
-    if reply.error_code == ErrorCode.UNSUPPORTED_SASL_MECHANISM:
+    response = channel.ask(SaslHandshakeRequest(mechanism=mechanism), deadline)
+    if response.error_code == ErrorCode.UNSUPPORTED_SASL_MECHANISM:
         raise AuthenticationError(
-            f"the broker does not have kafka.sasl.mechanism={mechanism}; it has {_listed(reply.mechanisms)}"
+            f"the broker does not support kafka.sasl.mechanism={mechanism}; "
+            f"it supports {_listed(response.mechanisms)}"
         )
-    if reply.error_code != ErrorCode.NONE:
-        raise _refusal(reply.error_code, "SaslHandshake", None)
+    if response.error_code != ErrorCode.NONE:
+        raise _refusal(response.error_code, "SaslHandshake")
 
 
 class _Exchange:
-    """Carries tokens in the way that both sides know."""
+    """Exchange of tokens, in requests or bare, as both sides support it."""
 
     def __init__(self, channel: Channel, mechanism: str, deadline: Deadline) -> None:
         self._channel, self._mechanism = channel, mechanism
@@ -107,37 +108,33 @@ class _Exchange:
         self.lifetime_s: float | None = None
 
     def _in_request(self, token: bytes) -> bytes:
-        reply = self._channel.ask(SaslAuthenticateRequest(auth_bytes=token), self._deadline)
-        if reply.error_code != ErrorCode.NONE:
-            raise _refusal(reply.error_code, f"SASL {self._mechanism}", reply.error_message)
-        if reply.session_lifetime_ms > 0:
-            self.lifetime_s = reply.session_lifetime_ms / 1000
-        return bytes(reply.auth_bytes)
+        response = self._channel.ask(SaslAuthenticateRequest(auth_bytes=token), self._deadline)
+        if response.error_code != ErrorCode.NONE:
+            raise _refusal(response.error_code, f"SASL {self._mechanism}")
+        if response.session_lifetime_ms > 0:
+            self.lifetime_s = response.session_lifetime_ms / 1000
+        return bytes(response.auth_bytes)
 
     def _bare(self, token: bytes) -> bytes:
         try:
             return self._channel.exchange_token(token, self._deadline)
         except ConnectionLost as error:
-            # Nothing else tells a refusal before KIP-152; but it may also be going down.
+            # Before KIP-152 a broker rejects credentials only by closing. It may also be shutting down.
             raise ConnectionLost(
-                f"SASL {self._mechanism}: {error}; so old a broker refuses credentials like that"
+                f"SASL {self._mechanism}: {error}; a broker of this age rejects credentials by closing"
             ) from error
 
 
-def _refusal(code: int, place: str, detail: str | None) -> KafkaWireError:
-    error = broker_error(code, place, detail)
+def _refusal(code: int, place: str) -> KafkaWireError:
+    error = broker_error(code, place)
     return error if error.retriable else AuthenticationError(str(error))
 
 
 def _listed(mechanisms: Iterable[str]) -> str:
-    names = list(mechanisms)
-    more = len(names) - _LISTED_MAX
-    return ", ".join(map(_named, names[:_LISTED_MAX])) + (f" and {more} more" if more > 0 else "") or "none"
-
-
-def _named(mechanism: str) -> str:
-    known = re.fullmatch(r"[\w-]{1,40}", mechanism, re.ASCII) and not holds_secret(mechanism)
-    return mechanism if known else said(mechanism)
+    found = set(mechanisms)
+    known = [name for name in (*MECHANISMS, *_OTHER_MECHANISMS) if name in found]
+    unknown = len(found) - len(known)
+    return ", ".join(known + [counted(unknown, "unknown one")] * (unknown > 0)) or "none"
 
 
 def _plain(credentials: Password) -> Tokens:
@@ -153,12 +150,13 @@ def _oauthbearer(credentials: Token) -> Tokens:
     text = "".join(f"{key}={value}\x01" for key, value in pairs.items())
     refusal = yield f"n,,\x01{text}\x01".encode()
     if refusal:
-        # The broker tells why, waits for this, and only then says that it refuses (RFC 7628, 3.2.3).
+        # The broker sends its reason, waits for this byte, and then closes the exchange (RFC 7628, 3.2.3).
         yield b"\x01"
-        raise AuthenticationError(f"SASL OAUTHBEARER: the broker refuses the token: {said(refusal)}")
+        size = counted(len(refusal), "byte")
+        raise AuthenticationError(f"SASL OAUTHBEARER: the broker refuses the token, in an answer of {size}")
 
 
-#: What each mechanism does with its credentials.
+#: The generator of tokens of each mechanism.
 MECHANISMS: Final[dict[str, Callable[..., Tokens]]] = {
     "PLAIN": _plain,
     **{mechanism: _scram(mechanism) for mechanism in HASHES},

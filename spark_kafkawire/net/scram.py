@@ -1,4 +1,4 @@
-"""SCRAM, the client's side: both sides prove that they know the password, and neither tells it.
+"""SCRAM, the client's side: both sides prove that they know the password, and neither sends it.
 
 ::
 
@@ -7,8 +7,8 @@
     client  c=biws,r=<nonce and more>,p=<proof>
     broker  v=<signature>
 
-Names and passwords go as they are, in UTF-8. RFC 5802 wants them normalised (SASLprep); Kafka leaves
-that out on both sides, so that who normalises is refused where a password has an unusual space, say.
+Names and passwords are sent unchanged, in UTF-8. RFC 5802 requires SASLprep normalization, which Kafka omits
+on both sides: a client that normalizes is rejected if a password contains an unusual space, for example.
 
 Source: RFC 5802, RFC 7677; Apache Kafka's ScramFormatter.java and ScramSaslClient.java.
 """
@@ -24,53 +24,59 @@ from collections.abc import Generator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from ..errors import AuthenticationError
-from ..secrecy import HIDDEN, holds_secret
+from ..errors import AuthenticationError, counted
 
 #: The hash of each mechanism.
 HASHES: Final[Mapping[str, str]] = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
-#: Rounds of the hash, fewest and most: with fewer a false broker would guess passwords too fast, as
-#: Kafka's clients say, too. Kafka's brokers take 4096 by default and 16,384 at most (KIP-554). These are
-#: done in 60 ms, within any time limit, and no deadline can end them: hashlib makes them in one call.
+#: Bounds of the hash iterations. With fewer, an impostor could guess passwords too fast; Kafka's clients have
+#: the same minimum. Kafka's brokers use 4096 by default and 16,384 at most (KIP-554). The maximum takes 60
+#: ms, in one call of hashlib that no deadline can interrupt.
 ITERATIONS_MIN: Final = 4096
 ITERATIONS_MAX: Final = 1 << 17
-#: No channel binding, as it stands in the second message ("n,," in base 64).
+#: No channel binding, as the second message encodes it ("n,," in base 64).
 _NO_BINDING: Final = "c=biws"
 _FIRST: Final = re.compile(
     r"r=([\x21-\x2b\x2d-\x7e]+),s=([A-Za-z0-9/+=]+),i=([1-9][0-9]{0,17})(?:,.*)?", re.S
 )
 _FINAL: Final = re.compile(r"v=([A-Za-z0-9/+=]+)(?:,.*)?", re.S)
+#: Source: server-error-value in section 7 of RFC 5802.
+_ERRORS: Final = (
+    "invalid-encoding", "extensions-not-supported", "invalid-proof", "channel-bindings-dont-match",
+    "server-does-support-channel-binding", "channel-binding-not-supported",
+    "unsupported-channel-binding-type", "unknown-user", "invalid-username-encoding", "no-resources",
+    "other-error",
+)  # fmt: skip
 _REFUSAL: Final = re.compile(r"e=([a-z-]{1,60})(?:,.*)?", re.S)
 
 
 def scram(mechanism: str, username: str, password: str) -> Generator[bytes, bytes, None]:
-    """The client's messages, for each of which the broker's is sent in; ends where the broker proved
-    itself. Raises ``AuthenticationError`` (fatal)."""
+    """Yield the client's messages and receive the broker's. Ends when the broker has proved that it knows the
+    password. Raises ``AuthenticationError`` (fatal)."""
     nonce = secrets.token_hex()
     opening = f"n={username.replace('=', '=3D').replace(',', '=2C')},r={nonce}"
     try:
         challenge = (yield f"n,,{opening}".encode()).decode()
         salt, iterations, whole_nonce = _challenge(challenge, nonce)
-        reply = f"{_NO_BINDING},r={whole_nonce}"
-        auth_message = ",".join((opening, challenge, reply)).encode()
+        response = f"{_NO_BINDING},r={whole_nonce}"
+        auth_message = ",".join((opening, challenge, response)).encode()
         keys = _Keys.of(HASHES[mechanism], password, salt, iterations)
         _check_proof(
-            (yield f"{reply},p={_base64(keys.proof(auth_message))}".encode()).decode(),
+            (yield f"{response},p={_base64(keys.proof(auth_message))}".encode()).decode(),
             keys.signature(auth_message),
         )
     except UnicodeDecodeError as error:
-        raise _unproven(mechanism, "its message is no text") from error
+        raise _unproven(mechanism, "its message is not text") from error
     except _Distrust as reason:
         raise _unproven(mechanism, str(reason)) from None
 
 
 class _Distrust(Exception):
-    """Why the broker is not believed. Never leaves the module."""
+    """The reason why the broker is not trusted. Never leaves the module."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Keys:
-    """What is derived from the password, which is not kept."""
+    """Keys derived from the password, which is not kept."""
 
     hash: str
     client: bytes = field(repr=False)
@@ -83,13 +89,13 @@ class _Keys:
         return cls(hash_name, *keys)
 
     def proof(self, auth_message: bytes) -> bytes:
-        """That the client knows the password; only who knows its hash can tell."""
+        """The proof that the client knows the password. Only a peer with its hash can verify it."""
         stored = hashlib.new(self.hash, self.client).digest()
         pairs = zip(self.client, hmac.digest(stored, auth_message, self.hash), strict=True)
         return bytes(own ^ signed for own, signed in pairs)
 
     def signature(self, auth_message: bytes) -> bytes:
-        """What only who knows the password, or what the broker stores of it, can send."""
+        """The signature that only a peer with the password, or with the keys that brokers store, can send."""
         return hmac.digest(self.server, auth_message, self.hash)
 
 
@@ -103,7 +109,8 @@ def _challenge(text: str, nonce: str) -> tuple[bytes, int, str]:
     iterations = int(match[3])
     if not ITERATIONS_MIN <= iterations <= ITERATIONS_MAX:
         raise _Distrust(
-            f"it asks for {iterations} rounds of hashing, and {ITERATIONS_MIN} to {ITERATIONS_MAX} are made"
+            f"it requires {counted(iterations, 'hash iteration')}; "
+            f"{ITERATIONS_MIN} to {ITERATIONS_MAX} are supported"
         )
     return _bytes(match[2]), iterations, match[1]
 
@@ -118,7 +125,7 @@ def _check_proof(text: str, signature: bytes) -> None:
 
 def _refusal(text: str) -> str | None:
     match = _REFUSAL.fullmatch(text)
-    return f"the broker says {HIDDEN if holds_secret(match[1]) else match[1]}" if match else None
+    return f"the broker says {match[1] if match[1] in _ERRORS else 'an unknown error'}" if match else None
 
 
 def _base64(data: bytes) -> str:
@@ -134,6 +141,6 @@ def _bytes(text: str) -> bytes:
 
 def _unproven(mechanism: str, why: str) -> AuthenticationError:
     return AuthenticationError(
-        f"SASL {mechanism}: no login, because one side does not know the password or is another than it "
-        f"should be: {why}"
+        f"SASL {mechanism}: login failed: the password is wrong, or the peer is not who it claims to be; "
+        f"{why}"
     )

@@ -1,4 +1,4 @@
-"""How to connect to the brokers of a cluster."""
+"""Settings of connections to the brokers of a cluster."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from ..model import Broker, Generation, WireFormat
 from ..protocol.dialect import Dialect
 from ..protocol.dialects import dialect_of
-from ..protocol.modern.floor import NO_FLOOR, VersionFloor
+from ..protocol.modern.minimum_versions import NO_MINIMUM, MinimumVersions
 
 if TYPE_CHECKING:
     from .sasl import Sasl
@@ -17,8 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Security:
-    """How a connection is protected: ``tls`` is None where it is not encrypted, ``sasl`` is None where
-    nobody logs in."""
+    """Protection of a connection: ``tls`` is None without encryption, ``sasl`` is None without a login."""
 
     tls: Tls | None = None
     sasl: Sasl | None = None
@@ -30,16 +29,16 @@ PLAINTEXT: Final = Security()
 
 @dataclass(frozen=True, slots=True)
 class ConnectionSettings:
-    """All that a connection is made with besides the broker's address. Plain data, hashable:
-    connections with equal settings can stand in for each other.
+    """Everything that a connection needs besides the address of the broker. Plain data, hashable: connections
+    with equal settings are interchangeable.
 
-    ``wire_format`` is None where the generation's own is spoken.
-    ``timeout_s`` bounds connecting and every later wait. ``client_id`` is what brokers log and keep
-    quotas by, where requests hold it. Secrets travel to the executors, and are in no repr.
+    ``wire_format`` is None for the generation's own format.
+    ``timeout_s`` bounds connecting and every later wait. ``client_id`` is the name that brokers log and apply
+    quotas to, if requests contain one. Secrets travel to the executors, and are in no repr.
 
-    Of modern brokers: ``bootstrap_servers`` name the cluster, whose brokers know each other's time;
-    ``floor`` is what they offered when the work was planned; ``assumed_release`` is what the user says
-    that they are, ``0.8`` or ``0.9``: nobody asks them then.
+    For modern brokers: ``bootstrap_servers`` name the cluster.
+    ``minimum_versions`` is what they offered when the work was planned. ``assumed_release`` is the release
+    that the user names, ``0.8`` or ``0.9``: brokers are not asked for their versions then.
     """
 
     generation: Generation
@@ -47,7 +46,7 @@ class ConnectionSettings:
     client_id: str | None = None
     security: Security = PLAINTEXT
     bootstrap_servers: tuple[Broker, ...] = ()
-    floor: VersionFloor = NO_FLOOR
+    minimum_versions: MinimumVersions = NO_MINIMUM
     assumed_release: str | None = None
     wire_format: WireFormat | None = None
 
@@ -58,5 +57,5 @@ class ConnectionSettings:
 
     @property
     def dialect(self) -> Dialect:
-        """What is spoken on the connection."""
+        """The dialect of the connection."""
         return dialect_of(self.spoken)

@@ -1,4 +1,4 @@
-"""Sockets: TCP with a deadline on every wait."""
+"""TCP connections with a deadline on every wait."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ import time
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from ..errors import ConnectFailed, ConnectionLost, KafkaWireError, RequestTimedOut, shown
+from ..errors import ConnectFailed, ConnectionLost, KafkaWireError, RequestTimedOut, printable
 from ..model import Broker
 from ..protocol.primitives import Buffer
 
 #: Buffers handed to one sendmsg call; Linux refuses more than 1,024.
 _BUFFERS_PER_CALL: Final = 512
-#: Where at least so many bytes are due, a receiver is woken by ``_MARK_BYTES_MAX`` or by the last of them:
-#: brokers send 100 KiB at once or less, and to be woken by each takes 10 microseconds, as does a copy of it.
+#: Least number of expected bytes for a low-water mark: then the receiver wakes up at ``_MARK_BYTES_MAX`` or
+#: at the last byte. Brokers send at most 100 KiB at once, and each wake-up takes 10 microseconds.
 _MARKED_BYTES_MIN: Final = 64 << 10
 _MARK_BYTES_MAX: Final = 256 << 10
-#: Once the system has given a connection so large a receive buffer by itself: Linux fixes the window of a
-#: connection whose mark is above half of its buffer, and a broker some milliseconds away could not send more
+#: Least receive buffer of a connection with a mark, as the system has grown it. Linux fixes the window of a
+#: connection whose mark is above half of its buffer, and a broker some milliseconds away could send no more
 #: than that in a round trip.
 _MARKED_BUFFER_BYTES_MIN: Final = 4 * _MARK_BYTES_MAX
-#: A connection on which so many do not come in that time, seconds, is not asked for so many again: its peer
-#: is slow, or its system (Linux before 4.18) keeps no room for them.
+#: Longest wait for a mark, seconds. A connection that takes longer has no mark any more: its peer is slow, or
+#: its system (Linux before 4.18) has no buffer for that many bytes.
 _MARK_WAIT_S: Final = 0.05
-#: What is left of a wait whose outer deadline has passed, seconds: what has come is taken.
+#: Shortest wait, seconds, even if the outer deadline has passed: bytes that have arrived are received.
 LAST_LOOK_S: Final = 0.5
 
 
@@ -35,12 +35,14 @@ LAST_LOOK_S: Final = 0.5
 class Deadline:
     """A moment of the monotonic clock, ``timeout_s`` after it was made; ``option`` set that time.
 
-    Its text names both: ``30 s (requestTimeout)``.
+    Its text names both: ``30 s (requestTimeout)``. ``dial_s`` bounds only the TCP connection, if that must
+    not take all of the time.
     """
 
     at_s: float
     timeout_s: float
     option: str = "requestTimeout"
+    dial_s: float | None = None
 
     @classmethod
     def after(cls, timeout_s: float, option: str = "requestTimeout") -> Deadline:
@@ -48,7 +50,7 @@ class Deadline:
         return cls(time.monotonic() + timeout_s, timeout_s, option)
 
     def sooner(self, timeout_s: float) -> Deadline:
-        """The deadline ``timeout_s`` seconds from now, or this one where it comes first."""
+        """The deadline ``timeout_s`` seconds from now, or this one if it is sooner."""
         return replace(self, at_s=min(self.at_s, time.monotonic() + timeout_s))
 
     def later(self, seconds: float) -> Deadline:
@@ -56,19 +58,25 @@ class Deadline:
         return replace(self, at_s=self.at_s + seconds)
 
     def within(self, outer: Deadline | None, least_s: float = LAST_LOOK_S) -> Deadline:
-        """This deadline, or the outer one where that comes first, but not before ``least_s`` seconds
-        from now: what has come already is taken."""
+        """This deadline, or the outer one if it is sooner, but at least ``least_s`` seconds from now: bytes
+        that have arrived are received."""
         if outer is None or outer.at_s >= self.at_s:
             return self
         return replace(outer, at_s=min(self.at_s, max(outer.at_s, time.monotonic() + least_s)))
 
+    def to_dial(self) -> Deadline:
+        """The deadline of the TCP connection."""
+        if self.dial_s is None:
+            return self
+        return replace(self.sooner(self.dial_s), timeout_s=min(self.dial_s, self.timeout_s))
+
     @property
     def left_s(self) -> float:
-        """Seconds left, 0 when it is over."""
+        """Seconds left, 0 after the deadline."""
         return max(self.at_s - time.monotonic(), 0.0)
 
     def remaining_s(self) -> float:
-        """Seconds left. Raises ``RequestTimedOut`` when none are."""
+        """Seconds left. Raises ``RequestTimedOut`` after the deadline."""
         if not (left_s := self.left_s):
             raise RequestTimedOut(f"no answer within {self}")
         return left_s
@@ -78,9 +86,9 @@ class Deadline:
 
 
 class Transport:
-    """One TCP connection. Every failure is one of our errors."""
+    """TCP connection. Every failure is a ``KafkaWireError``."""
 
-    #: Whether receivers may be woken by many bytes, not by each that comes.
+    #: True if receives may set a low-water mark.
     _has_marks = True
 
     def __init__(self, sock: socket.socket) -> None:
@@ -90,12 +98,12 @@ class Transport:
 
     @classmethod
     def connect(cls, broker: Broker, deadline: Deadline) -> Transport:
-        """Connect to a broker, to each address of its host in turn until one accepts. A silent address
-        leaves time for those after it.
+        """Connect to a broker: try each address of its host until one accepts. A silent address leaves time
+        for the next ones.
 
         Raises ``ConnectFailed`` (retriable).
         """
-        addresses = _addresses(broker, deadline)
+        addresses = _addresses(broker, deadline := deadline.to_dial())
         failure: Exception = OSError("it has no address")
         for index, (family, kind, protocol, _, address) in enumerate(addresses):
             try:
@@ -108,7 +116,7 @@ class Transport:
         raise ConnectFailed(f"cannot connect: {reason(failure)}") from failure
 
     def detached(self) -> socket.socket:
-        """The socket, for a layer above: this transport must not be used any more."""
+        """The socket, for a layer above. This transport must not be used afterwards."""
         return self._sock
 
     def send(self, parts: list[Buffer], deadline: Deadline) -> None:
@@ -122,9 +130,9 @@ class Transport:
             raise self._lost(error, deadline) from error
 
     def receive_into(self, view: memoryview, deadline: Deadline, *, is_due: bool = False) -> int:
-        """Fill a part of ``view``; how many bytes came, 0 when the peer closed.
+        """Receive into ``view``. Returns the number of bytes, 0 after the peer has closed.
 
-        Where all of it ``is_due``, many of its bytes are waited for at once.
+        If all of it ``is_due``, one wait covers many bytes.
         """
         try:
             timeout_s = deadline.remaining_s()
@@ -133,7 +141,7 @@ class Transport:
             self._sock.settimeout(timeout_s)
             came = self._sock.recv_into(view)
         except ConnectionResetError:
-            # How a close arrives where the peer had unread bytes of ours; old JVMs close so.
+            # A peer that closes with unread bytes sends a reset, as old JVMs do.
             return 0
         except OSError as error:
             if isinstance(error, TimeoutError) and self._mark > 1:
@@ -145,7 +153,7 @@ class Transport:
         return came
 
     def is_quiet(self) -> bool:
-        """Whether the connection is open and the peer has sent nothing: neither bytes nor an end."""
+        """True if the connection is open and the peer has sent nothing, neither bytes nor an end."""
         poll = select.poll()
         try:
             poll.register(self._sock, select.POLLIN)
@@ -158,30 +166,30 @@ class Transport:
         self._sock.close()
 
     def _set_mark(self, due_bytes: int) -> bool:
-        """Let the system wake us only when many of so many bytes have come; whether it does."""
+        """Set the low-water mark for that many expected bytes. Returns True if one is set."""
         if due_bytes < _MARKED_BYTES_MIN and self._mark == 1:
-            return False  # as for most replies, which are small
+            return False  # most responses are small
         mark = min(due_bytes, _MARK_BYTES_MAX) if self._has_marks and due_bytes >= _MARKED_BYTES_MIN else 1
         if mark != self._mark:
             try:
                 if not self._has_room():
                     return False
                 self._sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, mark)
-            except OSError:  # a system without: nothing but time depends on it
+            except OSError:  # the system has no such mark: receives are only slower
                 self._has_marks = False
                 return False
             self._mark = mark
         return mark > 1
 
     def _has_room(self) -> bool:
-        """Whether the system keeps many times what a mark asks for. A connection keeps what it was given."""
+        """True if the receive buffer is many times the mark. It never shrinks."""
         if not self._is_roomy:
             room_bytes = self._sock.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF)
             self._is_roomy = room_bytes >= _MARKED_BUFFER_BYTES_MIN
         return self._is_roomy
 
     def _write(self, views: list[memoryview]) -> int:
-        """Send a part of the views; how many bytes went."""
+        """Send a part of the views. Returns the number of bytes."""
         return self._sock.sendmsg(views[:_BUFFERS_PER_CALL])
 
     def _lost(self, error: OSError, deadline: Deadline) -> KafkaWireError:
@@ -193,8 +201,8 @@ class Transport:
 def _addresses(broker: Broker, deadline: Deadline) -> list[Any]:
     """The addresses of a broker's host.
 
-    The system's look-up knows no deadline and takes half a minute where name servers are dead, so
-    it has a thread of its own, which is left behind then.
+    The system's look-up has no deadline and takes half a minute if name servers are down. So it runs in a
+    separate thread, which is abandoned at the deadline.
     """
     found: queue.SimpleQueue[list[Any] | Exception] = queue.SimpleQueue()
 
@@ -226,12 +234,12 @@ def _connected(sock: socket.socket, address: Any, deadline: Deadline) -> socket.
 
 
 def reason(error: Exception) -> str:
-    """What the system says of an error, without its number."""
-    return shown((isinstance(error, OSError) and error.strerror) or str(error))
+    """The system's text for an error, without its number."""
+    return printable((isinstance(error, OSError) and error.strerror) or str(error))
 
 
 def _unsent(views: list[memoryview], sent: int) -> list[memoryview]:
-    """What is left of ``views`` after their first ``sent`` bytes."""
+    """The rest of ``views`` after their first ``sent`` bytes."""
     done = 0
     while done < len(views) and sent >= len(views[done]):
         sent -= len(views[done])

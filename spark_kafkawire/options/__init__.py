@@ -1,38 +1,26 @@
-"""Option strings become frozen values here, and nowhere else.
+"""Options of reads and writes, for both generations: option strings become frozen values only here.
 
 Option names are case-insensitive, as Spark's are; sizes take a unit (``4MiB``), and so do times
-(``30s``; a bare number is milliseconds). Every error names the option, its value, and what it may
-be. ``OPTIONS`` is the table of them all.
+(``30s``; a bare number is milliseconds). Every error names the option, its value, and the allowed values.
+``OPTIONS`` is the table of all options.
 """
 
 from .compression import COMPRESSIONS
+from .connect import NetOptions
+from .delivery import DeliveryOptions
+from .discovery import Discovery, ExpectedBrokers, is_node_name
+from .fetch import FetchOptions
 from .key_order import KeyOrder, PartitionerCheck
+from .membership import GroupMembershipOptions
+from .offsets import COMMITTED, EARLIEST, LATEST, LimitKind, OffsetLimit, OffsetLimits
 from .option import Option
-from .partition_epochs import TopicEpochs
-from .raw import reading_options
-from .read import ReadOptions
-from .sides import of_side
+from .read import ReadOptions, TaskOptions
+from .selection import Selection
 from .stream import StreamOptions, read_options_of
-from .stream_table import STREAM_OPTIONS
-from .table import OPTIONS
-from .values import (
-    COMMITTED,
-    EARLIEST,
-    LATEST,
-    DeliveryOptions,
-    Discovery,
-    ExpectedBrokers,
-    FetchOptions,
-    GroupMembership,
-    LimitKind,
-    NetOptions,
-    OffsetLimit,
-    OffsetLimits,
-    Selection,
-    StreamLimits,
-    TransactionOptions,
-    is_node_name,
-)
+from .stream_limits import StreamLimits
+from .table import OPTIONS, STREAM_OPTIONS, of_side, reading_options
+from .topic_layouts import TopicLayouts
+from .transactions import TransactionOptions
 from .write import WriteOptions
 
 __all__ = [
@@ -46,7 +34,7 @@ __all__ = [
     "Discovery",
     "ExpectedBrokers",
     "FetchOptions",
-    "GroupMembership",
+    "GroupMembershipOptions",
     "KeyOrder",
     "LimitKind",
     "NetOptions",
@@ -58,7 +46,8 @@ __all__ = [
     "Selection",
     "StreamLimits",
     "StreamOptions",
-    "TopicEpochs",
+    "TaskOptions",
+    "TopicLayouts",
     "TransactionOptions",
     "WriteOptions",
     "is_node_name",

@@ -1,6 +1,6 @@
-"""Certificates, keys and logins that options hold, where connections are encrypted or log in.
+"""Certificates, keys and logins of connections to modern Kafka, from options of TLS and SASL.
 
-Files are read here, once, so that they need to be on the driver only. What is in them, and every
+Files are read here, once, so that they need to be on the driver only. Their content, and every
 secret, travels to the executors with the settings, and is in no error, repr or log.
 """
 
@@ -8,31 +8,37 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Final
 
-from ..errors import OptionError, quoted, shown
+from ..errors import OptionError, printable, quoted
 from ..net.oauth import ClientCredentials
 from ..net.sasl import MECHANISMS, Password, Sasl, Token
-from ..net.tls import Tls, context
+from ..net.tls import OF_BROKERS, Tls, TlsNames, context
 from .jaas import JaasLogin, parse_jaas
-from .raw import RawOptions, bad_value, word
-from .security import HOST_NAME_CHECK, JAAS, KEY, TOKEN_URL, TRUST, capitals, mechanism_of
+from .option import Option, bad_value
+from .raw import RawOptions
+from .regular_files import open_regular
+from .security import JAAS, MECHANISM, TLS_OPTIONS, TOKEN_URL, TlsOptions
 
 #: Longest PEM file, bytes. All public authorities together take 0.3 MB.
 PEM_BYTES_MAX: Final = 4 << 20
-#: How the other kinds of stores begin, and how they become PEM.
+#: First bytes of the other kinds of stores, and the commands that convert them to PEM.
 _JKS_MAGIC: Final = b"\xfe\xed\xfe\xed"
 _DER_SEQUENCE: Final = b"\x30"
 _CONVERSIONS: Final = {
-    TRUST: "keytool -list -rfc -keystore FILE > truststore.pem",
-    KEY: "keytool -importkeystore -srckeystore FILE -destkeystore keystore.p12 -deststoretype PKCS12, "
+    "truststore": "keytool -list -rfc -keystore FILE > truststore.pem",
+    "keystore": "keytool -importkeystore -srckeystore FILE -destkeystore keystore.p12 -deststoretype PKCS12, "
     "then openssl pkcs12 -in keystore.p12 -nodes -out keystore.pem",
 }
 #: A block ends before the next one begins, so that a search for its end goes no further.
 _PEM_BLOCK: Final = re.compile(
     r"-----BEGIN ([A-Z0-9 ]+)-----((?:(?!-----BEGIN ).)*?)-----END \1-----", re.DOTALL
 )
+#: Effects of a missing location of a store.
+_WITHOUT: Final = {
+    "truststore": "to trust the system's authorities",
+    "keystore": "where brokers ask for no certificate of the client",
+}
 #: The login module of each mechanism.
 _MODULES: Final = {
     "PLAIN": "PlainLoginModule",
@@ -42,48 +48,70 @@ _MODULES: Final = {
 }
 
 
-def tls_of(options: RawOptions) -> Tls:
-    """How connections are encrypted. Raises ``OptionError`` (fatal), which shows no secret."""
-    algorithm = word(options.get(HOST_NAME_CHECK) or "")
-    if algorithm not in ("https", ""):
-        raise bad_value(HOST_NAME_CHECK, algorithm, "https, or nothing to give up the check of host names")
+def tls_of(options: RawOptions, names: TlsOptions = TLS_OPTIONS, of: TlsNames = OF_BROKERS) -> Tls:
+    """Encryption of connections. Raises ``OptionError`` (fatal), which shows no secret."""
     tls = Tls(
-        trust=_store(options, TRUST, ("certificates",)),
-        identity=_store(options, KEY, ("key", "certificate.chain")),
-        key_password=options.get("kafka.ssl.key.password"),
-        checks_host_name=bool(algorithm),
+        trust=_trust(options, names),
+        identity=_store(
+            options, names.key_type, names.key_location, (names.key_text, names.key_certificates)
+        ),
+        key_password=options[names.key_password],
+        checks_host_name=options[names.checks_host_name],
+        names=of,
     )
     context(tls)  # bad texts fail here, not in the tasks
     return tls
 
 
-def _store(options: RawOptions, store: str, parts: tuple[str, ...]) -> str | None:
+def _trust(options: RawOptions, names: TlsOptions) -> str | None:
+    """The PEM text of the authorities to trust; None for the system's."""
+    return _store(options, names.trust_type, names.trust_location, (names.trust_certificates,))
+
+
+def _store(
+    options: RawOptions,
+    store_type: Option[str | None],
+    store_location: Option[str | None],
+    parts: tuple[Option[str | None], ...],
+) -> str | None:
     """The PEM text of a store, from its file or from the options that hold its parts."""
-    kind = capitals(options.get(f"{store}.type"))
+    kind = options[store_type] or ""
     if kind not in ("", "PEM"):
-        raise _not_pem(f"{store}.type", f"{shown(kind)} stores are")
-    names = [f"{store}.{part}" for part in parts]
-    given = options.given(*names)
-    location = options.get(f"{store}.location")
+        raise _not_pem(store_type.name, f"{printable(kind)} stores are")
+    names = [part.name for part in parts]
+    given = options.given(*parts)
+    name, location = store_location.name, options[store_location]
+    if location is not None and not location.strip():
+        raise OptionError(
+            f"option {name}: the path is empty; give that of a PEM file that is on the driver, or "
+            f"leave the option out {_WITHOUT[_store_of(name)[1]]}"
+        )
     if location is not None:
         if given:
-            raise OptionError(f"options {store}.location and {given[0]} are given; set one of them")
-        return _pem(f"{store}.location", _read(f"{store}.location", location), f"{quoted(location)} holds")
+            raise OptionError(f"options {name} and {given[0]} are given; set one of them")
+        return _pem(name, _read(name, location), f"{quoted(location)} holds")
     if not given:
         return None
     if len(given) < len(names):
-        raise OptionError(f"option {given[0]} goes with {' and '.join(set(names) - set(given))}")
-    return "".join(_pem(name, options.get(name) or "") for name in names)
+        raise OptionError(f"option {given[0]} needs {' and '.join(set(names) - set(given))}")
+    return "".join(_pem(part.name, options[part] or "") for part in parts)
+
+
+def _store_of(name: str) -> tuple[str, str]:
+    """The store that an option is about, ``kafka.ssl.truststore``, and its kind, ``truststore``."""
+    store = name[: name.index("store.") + len("store")]
+    return store, store.rpartition(".")[2]
 
 
 def _read(name: str, location: str) -> str:
     try:
-        with Path(location).open("rb") as file:
+        with open_regular(location) as file:
             data = file.read(PEM_BYTES_MAX + 1)
     except (OSError, ValueError) as error:
         reason = (isinstance(error, OSError) and error.strerror) or "it cannot be a file's name"
         raise OptionError(
-            f"option {name}: {quoted(location)} cannot be read on the driver: {reason}"
+            f"option {name}: {quoted(location)} cannot be read on the driver: {reason}; give the path of a "
+            "PEM file that is on the driver"
         ) from error
     if len(data) > PEM_BYTES_MAX:
         raise OptionError(f"option {name}: {quoted(location)} is longer than {PEM_BYTES_MAX} bytes")
@@ -95,9 +123,9 @@ def _read(name: str, location: str) -> str:
 
 
 def _not_pem(name: str, what: str) -> OptionError:
-    store = TRUST if name.startswith(TRUST) else KEY
+    store, kind = _store_of(name)
     return OptionError(
-        f"option {name}: {what} not read here, PEM is; convert it: {_CONVERSIONS[store]}; then set "
+        f"option {name}: {what} not read here, PEM is; convert it: {_CONVERSIONS[kind]}; then set "
         f"{store}.type=PEM and {store}.location to the new file"
     )
 
@@ -117,20 +145,20 @@ def _lines(body: str) -> str:
 
 
 def sasl_of(options: RawOptions) -> Sasl:
-    """How the client logs in. Raises ``OptionError`` (fatal), which shows no secret."""
-    mechanism = mechanism_of(options)
+    """Login of the client. Raises ``OptionError`` (fatal), which shows no secret."""
+    mechanism = options[MECHANISM] or ""
     if mechanism not in MECHANISMS:
         known = " or ".join(MECHANISMS)
         if mechanism in ("", "GSSAPI"):
-            raise OptionError(f"option kafka.sasl.mechanism: set {known}; there is no Kerberos (GSSAPI) here")
+            raise OptionError(f"option kafka.sasl.mechanism: set {known}; Kerberos (GSSAPI) is not supported")
         raise bad_value("kafka.sasl.mechanism", mechanism, known)
-    text = options.get(JAAS)
+    text = options[JAAS]
     if text is None:
-        raise OptionError(f"option {JAAS}: set it, for kafka.sasl.mechanism={mechanism}")
+        raise OptionError(f"option {JAAS.name}: set it, for kafka.sasl.mechanism={mechanism}")
     login = parse_jaas(text)
     if login.module != _MODULES[mechanism]:
         raise OptionError(
-            f"option {JAAS}: its login module is not {_MODULES[mechanism]}, which goes with "
+            f"option {JAAS.name}: its login module is not {_MODULES[mechanism]}, which belongs to "
             f"kafka.sasl.mechanism={mechanism} (its value is not shown)"
         )
     if mechanism == "OAUTHBEARER":
@@ -140,18 +168,18 @@ def sasl_of(options: RawOptions) -> Sasl:
 
 def _password(login: JaasLogin) -> Password:
     if login.options.get("tokenauth", "").lower() == "true":
-        raise OptionError(f"option {JAAS}: delegation tokens (tokenauth) are not supported")
+        raise OptionError(f"option {JAAS.name}: delegation tokens (tokenauth) are not supported")
     username, password = (_needed(login.options, name) for name in ("username", "password"))
     return Password(username, password)
 
 
 def _oauth(options: RawOptions, login: JaasLogin) -> Token | ClientCredentials:
     extensions = _extensions(login)
-    url = options.get(TOKEN_URL)
+    url = options[TOKEN_URL]
     if url is None:
         return Token(_token(login), extensions)
     # Connections without TLS get their tokens with it, too.
-    tls = Tls(trust=_store(options, TRUST, ("certificates",)))
+    tls = Tls(trust=_trust(options, TLS_OPTIONS))
     context(tls)
     return ClientCredentials(
         endpoint_url=url.strip(),
@@ -164,7 +192,7 @@ def _oauth(options: RawOptions, login: JaasLogin) -> Token | ClientCredentials:
 
 
 def _extensions(login: JaasLogin) -> tuple[tuple[str, str], ...]:
-    """What goes to the broker beside the token. Source: KIP-342."""
+    """SASL extensions, which go to the broker with the token. Source: KIP-342."""
     extensions = tuple(
         (name.removeprefix("extension_"), value)
         for name, value in sorted(login.options.items())
@@ -172,20 +200,20 @@ def _extensions(login: JaasLogin) -> tuple[tuple[str, str], ...]:
     )
     if not all(re.fullmatch(r"[A-Za-z]+", name) and "\x01" not in value for name, value in extensions):
         raise OptionError(
-            f"option {JAAS}: the name of an extension has letters only (its value is not shown)"
+            f"option {JAAS.name}: the name of an extension has letters only (its value is not shown)"
         )
     return extensions
 
 
 def _token(login: JaasLogin) -> str:
-    token = _needed(login.options, "token", f", or set {TOKEN_URL} with clientId and clientSecret")
+    token = _needed(login.options, "token", f", or set {TOKEN_URL.name} with clientId and clientSecret")
     if not re.fullmatch(r"[!-~]+", token):
-        raise OptionError(f"option {JAAS}: token is not one word of ASCII (its value is not shown)")
+        raise OptionError(f"option {JAAS.name}: token is not one word of ASCII (its value is not shown)")
     return token
 
 
 def _needed(options: Mapping[str, str], name: str, instead: str = "") -> str:
     value = options.get(name)
     if not value or "\0" in value:
-        raise OptionError(f'option {JAAS}: give it {name}="…"{instead} (its value is not shown)')
+        raise OptionError(f'option {JAAS.name}: give it {name}="…"{instead} (its value is not shown)')
     return value

@@ -36,7 +36,7 @@ _ESCAPES: Final = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "
 
 @dataclass(frozen=True, slots=True)
 class JaasLogin:
-    """The login module's simple name (``PlainLoginModule``) and what it is told."""
+    """The login module's simple name (``PlainLoginModule``) and its options."""
 
     module: str
     options: dict[str, str] = field(repr=False)
@@ -87,4 +87,4 @@ def _pairs(tokens: list[tuple[bool, str]]) -> Iterator[tuple[str, str]]:
 
 
 def _bad(problem: str) -> OptionError:
-    return OptionError(f"option {JAAS}: {problem}; it is of the form {_FORM} (its value is not shown)")
+    return OptionError(f"option {JAAS.name}: {problem}; it is of the form {_FORM} (its value is not shown)")

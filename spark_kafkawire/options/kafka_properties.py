@@ -1,18 +1,15 @@
-"""``kafka.*``: properties of Kafka's own clients, which Spark's connector hands on to them.
+"""Options ``kafka.*`` of both generations that are not supported here: properties of Kafka's Java clients.
 
-Those that mean something here are rows of ``OPTIONS``. Of the others, some are refused because they
-would change what a query means, as Spark refuses them; the rest is passed over with one warning.
+Supported properties are rows of ``OPTIONS``. Some others are refused, as Spark refuses them, because they
+would change the meaning of a query; the rest is ignored with one warning.
 """
 
 from __future__ import annotations
 
 import functools
-import logging
 from typing import Final
 
-from ..errors import OptionError, shown
-
-_log = logging.getLogger("spark_kafkawire")
+from ..errors import LOG, OptionError, printable
 
 PREFIX: Final = "kafka."
 
@@ -24,8 +21,8 @@ _ALWAYS_REFUSED: Final = {
 #: What to do instead of setting a property that a read refuses, by its name without ``kafka.``.
 _REFUSED_BY_READS: Final = {
     **_ALWAYS_REFUSED,
-    "auto.offset.reset": "set startingOffsets to earliest or latest: each query says itself where it "
-    "starts, and failOnDataLoss what happens where offsets are gone",
+    "auto.offset.reset": "startingOffsets says where a query starts (by default a batch at the "
+    "earliest offset, a stream at the end), and failOnDataLoss what happens where offsets are gone",
     "key.deserializer": _NO_DESERIALIZERS,
     "value.deserializer": _NO_DESERIALIZERS,
     "transactional.id": "it is for writes",
@@ -40,20 +37,21 @@ _REFUSED_BY_WRITES: Final = {
 
 
 def is_kafka_property(name: str) -> bool:
-    """Whether an option, in any case, is a property of Kafka's clients."""
+    """True if an option, in any case, is a property of Kafka's clients."""
     return name.lower().startswith(PREFIX)
 
 
 def pass_over(name: str, hint: str = "", *, read: bool) -> None:
-    """Take a property that nothing here reads, with one warning in this process; its value may be a
-    secret and is not shown. Raises ``OptionError`` (fatal) for those that Spark refuses on this side."""
+    """Accept a property that this package ignores, with one warning in this process. Its value may be a
+    secret, so it is not shown. Raises ``OptionError`` (fatal) for properties that Spark refuses on this
+    side."""
     refused = _REFUSED_BY_READS if read else _REFUSED_BY_WRITES
     advice = refused.get(name.lower().removeprefix(PREFIX))
     if advice is not None:
-        raise OptionError(f"option {shown(name)} is not supported: {advice}")
+        raise OptionError(f"option {printable(name)} is not supported: {advice}")
     _warn(name.lower(), hint)
 
 
 @functools.cache
 def _warn(name: str, hint: str) -> None:
-    _log.warning("option %s means nothing to kafkawire and is passed over%s", shown(name), hint)
+    LOG.warning("option %s has no effect in kafkawire and is ignored%s", printable(name), hint)

@@ -1,4 +1,4 @@
-"""Options of a read in the order of its keys: ``keyOrder`` and what it is told of a topic's epochs."""
+"""Options of key order, for reads of both generations: ``keyOrder`` and the layouts of a topic."""
 
 from __future__ import annotations
 
@@ -10,101 +10,129 @@ from itertools import pairwise
 from types import MappingProxyType
 from typing import Any, Final
 
-from ..errors import OptionError, shown
+from ..errors import OptionError, counted, printable
 from ..model import Generation, TopicPartition
-from .offsets import LOG_SYNTAX, json_option
-from .partition_epochs import Boundaries, Logs, TopicEpochs
-from .raw import BLANKS, RawOptions, bad_value
+from .offsets import PARTITION_SYNTAX, json_option
+from .option import BLANKS, MODERN, READ, bad_value, flag, mapped, option, string
+from .raw import RawOptions
+from .selection import ASSIGN
+from .splitting import (
+    MAX_BYTES_PER_PARTITION,
+    MAX_RECORDS_PER_PARTITION,
+    MIN_PARTITIONS,
+)
+from .topic_layouts import Boundaries, Partitions, TopicLayouts
 
-#: Partitions in all epochs of an option together, far more than a cluster has: each takes some memory.
-_LOGS_MAX: Final = 1_000_000
+#: Partitions in all layouts of an option together, far more than a cluster has: each takes some memory.
+_PARTITIONS_MAX: Final = 1_000_000
 _COUNT: Final = re.compile("[1-9][0-9]{0,6}")
 _OFFSET_MAX: Final = (1 << 63) - 1
 
 
 class PartitionerCheck(enum.Enum):
-    """What is done about the partition in which a key is: nothing, a column, or an error where it never
-    belonged there."""
+    """Check of the partition of a key: none, a column, or an error if the key never belonged there."""
 
     NONE = "false"
     REPORT = "true"
     STRICT = "strict"
 
 
+KEY_ORDER: Final = option(
+    "keyOrder",
+    flag,
+    default="false",
+    sides=READ,
+    meaning="`true`: give all records of a key in the order in which they were produced, also if partitions "
+    "were added; see [Key order](key-order.md)",
+)
+PARTITION_LAYOUTS: Final = option(
+    "partitionLayouts",
+    string,
+    sides=READ,
+    meaning='for `keyOrder`: `{"t":[{"partitions":2},{"partitions":4,"boundaries":{"0":70,"1":65}}]}`, the '
+    "numbers of partitions, and the end of each old one when some were added; in 0.7 partitions by broker, "
+    '`{"partitions":{"0":2}}`',
+)
+EXPANSION_TIMESTAMP: Final = option(
+    "expansionTimestamp",
+    string,
+    sides=READ,
+    generation=MODERN,
+    meaning="for `keyOrder`, instead of boundaries: when partitions were added, milliseconds since 1970; "
+    "several as `a,b`; a batch read without `partitionLayouts` finds the numbers of partitions, too",
+)
+VERIFY_PARTITIONER: Final = option(
+    "verifyPartitioner",
+    mapped({each.value: each for each in PartitionerCheck}),
+    default="strict",
+    sides=READ,
+    generation=MODERN,
+    meaning="for `keyOrder`: a key in a partition where murmur2 never puts it is an error; `true`: a column "
+    "`misplaced` marks it; `false`: keys are not checked",
+)
+
+
 @dataclass(frozen=True, slots=True)
 class KeyOrder:
-    """What is known of the topics of a read in the order of its keys; no ``topics`` where their records are
-    to show it.
+    """Layouts of the topics of a read in the order of its keys; no ``topics`` if the records show them.
 
-    ``moments_ms`` are when the topics grew whose epochs have no boundaries, one for each of them.
+    ``moments_ms`` are the times when topics without boundaries of their layouts grew, one for each such
+    topic.
     """
 
-    topics: Mapping[str, TopicEpochs] = field(default_factory=dict)
+    topics: Mapping[str, TopicLayouts] = field(default_factory=dict)
     moments_ms: tuple[int, ...] = ()
     check: PartitionerCheck = PartitionerCheck.NONE
 
     @property
-    def logs(self) -> tuple[TopicPartition, ...]:
-        """All logs that are named."""
-        return tuple(log for epochs in self.topics.values() for log in epochs.lists[-1])
+    def partitions(self) -> tuple[TopicPartition, ...]:
+        """All partitions that are named."""
+        return tuple(tp for layouts in self.topics.values() for tp in layouts.lists[-1])
 
 
 def parse_key_order(options: RawOptions, generation: Generation) -> KeyOrder | None:
-    """None without ``keyOrder=true``. Raises ``OptionError`` (fatal)."""
-    if not options.flag("keyOrder"):
-        if given := options.given("partitionEpochs", "expansionTimestamp", "verifyPartitioner"):
+    """Read the options of key order; None without ``keyOrder=true``. Raises ``OptionError`` (fatal)."""
+    if not options[KEY_ORDER]:
+        if given := options.given(PARTITION_LAYOUTS, EXPANSION_TIMESTAMP, VERIFY_PARTITIONER):
             raise OptionError(f"option {given[0]} is for keyOrder=true: set that, too, or leave it out")
         return None
     _check_others(options)
-    moments_ms, check = _moments(options), _CHECKS[generation](options)
+    moments_ms, check = _moments(options), _SYNTAX[generation].check(options)
     topics = _topics(options, generation)
-    for topic, epochs in topics.items():
-        _check_moments(topic, epochs, moments_ms)
+    for topic, layouts in topics.items():
+        _check_moments(topic, layouts, moments_ms)
     if topics and moments_ms and not any(map(_takes_moments, topics.values())):
         raise OptionError(
-            "option expansionTimestamp: all boundaries are in partitionEpochs: leave one of them out"
+            "option expansionTimestamp: all boundaries are in partitionLayouts: leave one of them out"
         )
     if not topics and not moments_ms:
         raise OptionError(
-            "option keyOrder: no broker tells when partitions were added to a topic, for the epochs of its "
-            f"leaders stay as they are then: say it as partitionEpochs={_EXAMPLES[generation]}"
+            "option keyOrder: brokers do not record when partitions were added to a topic: the epochs of its "
+            f"leaders do not change then; give partitionLayouts={_SYNTAX[generation].example}"
         )
     if not topics and check is PartitionerCheck.NONE:
         raise OptionError(
-            "option expansionTimestamp: how many partitions there were is found in the log then, and only "
-            "keys prove it: give partitionEpochs, or leave verifyPartitioner=false out"
+            "option expansionTimestamp: without partitionLayouts the numbers of partitions are derived from "
+            "keys: give partitionLayouts, or leave verifyPartitioner=false out"
         )
     return KeyOrder(topics, moments_ms, check)
 
 
-def _topics(options: RawOptions, generation: Generation) -> dict[str, TopicEpochs]:
-    text = options.get("partitionEpochs")
+def _topics(options: RawOptions, generation: Generation) -> dict[str, TopicLayouts]:
+    text = options[PARTITION_LAYOUTS]
     if text is None:
         return {}
-    listed = json_option("partitionEpochs", text.strip(BLANKS), _EXAMPLES[generation])
-    return {topic: _Reader(generation, topic, text).epochs(given) for topic, given in listed.items()}
-
-
-def _no_check(_: RawOptions) -> PartitionerCheck:
-    return PartitionerCheck.NONE  # its messages have no keys
-
-
-def _check(options: RawOptions) -> PartitionerCheck:
-    return PartitionerCheck(options.choice("verifyPartitioner", *(each.value for each in PartitionerCheck)))
-
-
-_CHECKS: Final[Mapping[Generation, Callable[[RawOptions], PartitionerCheck]]] = MappingProxyType(
-    {Generation.V07: _no_check, Generation.MODERN: _check}
-)
+    listed = json_option("partitionLayouts", text.strip(BLANKS), _SYNTAX[generation].example)
+    return {topic: _LayoutReader(generation, topic, text).layouts(given) for topic, given in listed.items()}
 
 
 def _check_others(options: RawOptions) -> None:
-    """Refuse what would take apart what belongs together."""
-    if given := options.given("minPartitions", "maxBytesPerPartition", "maxRecordsPerPartition"):
+    """Refuse options that split partitions, which a read in key order keeps together."""
+    if given := options.given(MIN_PARTITIONS, MAX_BYTES_PER_PARTITION, MAX_RECORDS_PER_PARTITION):
         raise OptionError(
             f"option {given[0]} splits what keyOrder=true reads one after the other: leave one of them out"
         )
-    if options.given("assign"):
+    if options.given(ASSIGN):
         raise OptionError(
             "option assign: a key may have been in any partition, and keyOrder=true reads them all: name the "
             "topics with subscribe, or leave keyOrder out"
@@ -112,7 +140,7 @@ def _check_others(options: RawOptions) -> None:
 
 
 def _moments(options: RawOptions) -> tuple[int, ...]:
-    text = options.get("expansionTimestamp")
+    text = options[EXPANSION_TIMESTAMP]
     if text is None:
         return ()
     parts = [part.strip(BLANKS) for part in text.split(",")]
@@ -128,109 +156,131 @@ def _moments(options: RawOptions) -> tuple[int, ...]:
     return moments_ms
 
 
-def _takes_moments(epochs: TopicEpochs) -> bool:
-    return epochs.boundaries is None and len(epochs.lists) > 1
+def _takes_moments(layouts: TopicLayouts) -> bool:
+    return layouts.boundaries is None and len(layouts.lists) > 1
 
 
-def _check_moments(topic: str, epochs: TopicEpochs, moments_ms: tuple[int, ...]) -> None:
-    grown = len(epochs.lists) - 1
-    if _takes_moments(epochs) and not moments_ms:
+def _check_moments(topic: str, layouts: TopicLayouts, moments_ms: tuple[int, ...]) -> None:
+    grown = len(layouts.lists) - 1
+    if _takes_moments(layouts) and not moments_ms:
         raise OptionError(
-            f"option partitionEpochs: {shown(topic)} grew {grown} times, and nothing says where its "
-            "partitions stood then: give the boundaries of each epoch but the first, or expansionTimestamp"
+            f"option partitionLayouts: {printable(topic)} grew {counted(grown, 'time')}, and the ends of "
+            "its old partitions are missing: give the boundaries of each layout but the first, or "
+            "expansionTimestamp"
         )
-    if _takes_moments(epochs) and len(moments_ms) != grown:
+    if _takes_moments(layouts) and len(moments_ms) != grown:
         raise OptionError(
-            f"option expansionTimestamp: {shown(topic)} grew {grown} times by partitionEpochs, and there are "
-            f"{len(moments_ms)} moments: give one for each time"
+            f"option expansionTimestamp: {printable(topic)} grew {counted(grown, 'time')} by "
+            f"partitionLayouts, and {counted(len(moments_ms), 'moment is', 'moments are')} given: give one "
+            "for each time"
         )
 
 
-def _partitions(topic: str, given: Any) -> Logs | None:
-    if not isinstance(given, int) or isinstance(given, bool) or not 1 <= given <= _LOGS_MAX:
+def _partitions(topic: str, given: Any) -> Partitions | None:
+    if not isinstance(given, int) or isinstance(given, bool) or not 1 <= given <= _PARTITIONS_MAX:
         return None
     return tuple(TopicPartition(topic, number) for number in range(given))
 
 
-def _broker_partitions(topic: str, given: Any) -> Logs | None:
-    """By broker, as ZooKeeper has it: the list from which a producer of 0.7 picks."""
+def _broker_partitions(topic: str, given: Any) -> Partitions | None:
+    """Logs by broker, as in ZooKeeper: the list from which a producer of 0.7 picks."""
     if not isinstance(given, dict) or not given:
         return None
     counts = {broker: _partitions(topic, count) for broker, count in given.items()}
     if not all(counts.values()) or not all(broker == "0" or _COUNT.fullmatch(broker) for broker in counts):
         return None
     return tuple(
-        TopicPartition(topic, log.partition, broker)
-        for broker, logs in sorted((int(broker), logs) for broker, logs in counts.items() if logs)
-        for log in logs
+        TopicPartition(topic, tp.partition, broker)
+        for broker, partitions in sorted(
+            (int(broker), partitions) for broker, partitions in counts.items() if partitions
+        )
+        for tp in partitions
     )
 
 
-_LISTS: Final[Mapping[Generation, Callable[[str, Any], Logs | None]]] = MappingProxyType(
-    {Generation.V07: _broker_partitions, Generation.MODERN: _partitions}
-)
-_EXAMPLES: Final[Mapping[Generation, str]] = MappingProxyType(
+@dataclass(frozen=True, slots=True)
+class _Syntax:
+    """Key order as the options of one generation give it.
+
+    ``example`` is a value of ``partitionLayouts``, ``partitions_of`` reads the partitions of a layout, and
+    ``check`` reads ``verifyPartitioner``.
+    """
+
+    example: str
+    partitions_of: Callable[[str, Any], Partitions | None]
+    check: Callable[[RawOptions], PartitionerCheck]
+
+
+_SYNTAX: Final[Mapping[Generation, _Syntax]] = MappingProxyType(
     {
-        Generation.V07: '{"t":[{"partitions":{"0":1}},{"partitions":{"0":1,"1":1},"boundaries":{"0-0":9}}]}',
-        Generation.MODERN: '{"t":[{"partitions":2},{"partitions":4,"boundaries":{"0":70,"1":65}}]}',
+        Generation.V07: _Syntax(
+            '{"t":[{"partitions":{"0":1}},{"partitions":{"0":1,"1":1},"boundaries":{"0-0":9}}]}',
+            _broker_partitions,
+            lambda _: PartitionerCheck.NONE,  # its messages have no keys
+        ),
+        Generation.MODERN: _Syntax(
+            '{"t":[{"partitions":2},{"partitions":4,"boundaries":{"0":70,"1":65}}]}',
+            _partitions,
+            lambda options: options[VERIFY_PARTITIONER],
+        ),
     }
 )
 
 
-class _Reader:
-    """Reads the epochs of one topic. All methods raise ``OptionError`` (fatal)."""
+class _LayoutReader:
+    """Reads the layouts of one topic. All methods raise ``OptionError`` (fatal)."""
 
     def __init__(self, generation: Generation, topic: str, text: str) -> None:
-        self._list, self._keyed = _LISTS[generation], LOG_SYNTAX[generation].keyed
-        self._example, self._topic, self._text = _EXAMPLES[generation], topic, text
+        self._syntax, self._keyed = _SYNTAX[generation], PARTITION_SYNTAX[generation].keyed
+        self._topic, self._text = topic, text
 
-    def epochs(self, given: Any) -> TopicEpochs:
-        """The epochs that the JSON gives."""
-        if not isinstance(given, list) or not given or not all(map(self._is_epoch, given)):
+    def layouts(self, given: Any) -> TopicLayouts:
+        """The layouts that the JSON gives."""
+        if not isinstance(given, list) or not given or not all(map(self._is_layout, given)):
             raise self._malformed()
-        lists: list[Logs] = []
+        lists: list[Partitions] = []
         for each in given:
-            logs = self._list(self._topic, each["partitions"])
-            if logs is None or sum(map(len, lists)) + len(logs) > _LOGS_MAX:
+            partitions = self._syntax.partitions_of(self._topic, each["partitions"])
+            if partitions is None or sum(map(len, lists)) + len(partitions) > _PARTITIONS_MAX:
                 raise self._malformed()
-            if lists and not set(lists[-1]) < set(logs):
-                raise self._wrong("each epoch must have all partitions of the one before, and more")
-            lists.append(logs)
+            if lists and not set(lists[-1]) < set(partitions):
+                raise self._wrong("each layout must have all partitions of the one before, and more")
+            lists.append(partitions)
         if "boundaries" in given[0]:
-            raise self._wrong("nothing is before the first epoch: boundaries are of the ones after it")
+            raise self._wrong("the first layout has no boundaries, only those after it have")
         written = [each.get("boundaries") for each in given[1:]]
         if not any(each is not None for each in written):
-            return TopicEpochs(tuple(lists))
+            return TopicLayouts(tuple(lists))
         if any(each is None for each in written):
-            raise self._wrong("give the boundaries of each epoch but the first, or of none")
+            raise self._wrong("give the boundaries of each layout but the first, or of none")
         boundaries = tuple(self._boundaries(*each) for each in zip(written, lists, strict=False))
         for old, new in pairwise(boundaries):
-            if back := next((log for log in old if new[log] < old[log]), None):
+            if back := next((tp for tp in old if new[tp] < old[tp]), None):
                 raise self._wrong(f"the boundaries of {back} run backwards, {old[back]} and {new[back]}")
-        return TopicEpochs(tuple(lists), boundaries)
+        return TopicLayouts(tuple(lists), boundaries)
 
     @staticmethod
-    def _is_epoch(given: Any) -> bool:
+    def _is_layout(given: Any) -> bool:
         return (
             isinstance(given, dict) and "partitions" in given and given.keys() <= {"partitions", "boundaries"}
         )
 
-    def _boundaries(self, given: Any, logs: Logs) -> Boundaries:
+    def _boundaries(self, given: Any, partitions: Partitions) -> Boundaries:
         if not isinstance(given, dict):
             raise self._malformed()
         found = {self._keyed(self._topic, name): offset for name, offset in given.items()}
         if any(type(offset) is not int or not 0 <= offset <= _OFFSET_MAX for offset in found.values()):
             raise self._malformed()
-        named = {log: offset for log, offset in found.items() if log is not None}
-        if set(found) != set(logs):
+        named = {tp: offset for tp, offset in found.items() if tp is not None}
+        if set(found) != set(partitions):
             raise self._wrong(
-                f"boundaries must name the {len(logs)} partitions of the epoch before, {logs[0].name} to "
-                f"{logs[-1].name}, each with the offset where it stood"
+                f"boundaries must name the {counted(len(partitions), 'partition')} of the layout before, "
+                f"{partitions[0].name} to {partitions[-1].name}, each with its end offset"
             )
         return named
 
     def _malformed(self) -> OptionError:
-        return bad_value("partitionEpochs", self._text, f"of the form {self._example}")
+        return bad_value("partitionLayouts", self._text, f"of the form {self._syntax.example}")
 
     def _wrong(self, what: str) -> OptionError:
-        return OptionError(f"option partitionEpochs: {shown(self._topic)}: {what}")
+        return OptionError(f"option partitionLayouts: {printable(self._topic)}: {what}")

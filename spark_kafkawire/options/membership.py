@@ -1,69 +1,106 @@
-"""Options of a read that joins a consumer group of Kafka 0.7, whose members share the partitions."""
+"""Options of streams about consumer groups: commits to a group of either generation, and membership in 0.7.
+
+Members of a group of Kafka 0.7 share its partitions."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Final
 
 from ..errors import OptionError, quoted
-from .raw import RawOptions, bad_value
-from .values import (
-    EARLIEST,
-    LATEST,
-    Discovery,
-    GroupMembership,
-    OffsetLimits,
-    Selection,
-    is_node_name,
-)
+from .discovery import Discovery, is_node_name
+from .key_order import KEY_ORDER
+from .offsets import EARLIEST, LATEST, OffsetLimits
+from .option import READ, V07, bad_value, count, flag, mapped, option
+from .raw import RawOptions
+from .selection import Selection
+from .splitting import group_name
 
-MEMBERSHIP: Final = "groupMembership"
-_THREADS: Final = "groupThreads"
-_THREADS_COUNT_MAX: Final = 1000
+JOINS: Final = option(
+    "groupMembership",
+    mapped({"none": False, "join": True}),
+    default="none",
+    sides=READ,
+    generation=V07,
+    meaning="`join`: the query is a consumer of the group `kafka.group.id`, beside the JVM's; see "
+    "[Kafka 0.7](kafka-0.7.md#join-a-group)",
+)
+THREADS: Final = option(
+    "groupThreads",
+    count(1, 1000),
+    default="1",
+    sides=READ,
+    generation=V07,
+    meaning="the number of threads that the query counts as when the group shares partitions",
+)
+COMMITS_OFFSETS: Final = option(
+    "commitOffsets",
+    flag,
+    default="false",
+    sides=READ,
+    meaning="`true`: commit the offsets of finished batches to the group, a batch late",
+)
+STREAM_GROUP_ID: Final = option(
+    "kafka.group.id",
+    group_name,
+    sides=READ,
+    meaning="the group of `commitOffsets` and of `groupMembership`, in 0.7 in ZooKeeper, and of "
+    "`startingOffsets=committed`; without these no group is joined",
+)
+MEMBERSHIP: Final = JOINS.name
+
+
+@dataclass(frozen=True, slots=True)
+class GroupMembershipOptions:
+    """The group that a read joins, and the number of consumers' threads that it counts as there."""
+
+    group: str
+    thread_count: int = THREADS.value
 
 
 def parse_membership(
     options: RawOptions, discovery: Discovery, selection: Selection, starting: OffsetLimits
-) -> GroupMembership | None:
-    """The group that a read joins; None where it joins none. Raises ``OptionError`` (fatal)."""
-    joins = options.choice(MEMBERSHIP, "none", "join") == "join"
-    thread_count = options.count(_THREADS, 1, _THREADS_COUNT_MAX)
-    assert thread_count is not None
+) -> GroupMembershipOptions | None:
+    """The group that a read joins; None without a group. Raises ``OptionError`` (fatal)."""
+    joins, thread_count = options[JOINS], options[THREADS]
     if not joins:
-        if options.given(_THREADS):
-            raise OptionError(f"option {_THREADS} is for {MEMBERSHIP}=join, which is not set")
+        if options.given(THREADS):
+            raise OptionError(f"option {THREADS.name} is for {MEMBERSHIP}=join, which is not set")
         return None
     if discovery.zookeeper_connect is None:
         raise OptionError(
             f"option {MEMBERSHIP}: 0.7 keeps groups in ZooKeeper; set zookeeper.connect, not broker.list"
         )
-    group = options.get("kafka.group.id")
+    group = options[STREAM_GROUP_ID]
     if group is None:
         raise OptionError(f"option {MEMBERSHIP}=join needs kafka.group.id, the group to join")
     if not is_node_name(group):
         raise bad_value("kafka.group.id", group, "the name of a node in ZooKeeper, which has no slash")
     _check_contradictions(options, selection, starting)
-    return GroupMembership(group, thread_count)
+    return GroupMembershipOptions(group, thread_count)
 
 
 def _check_contradictions(options: RawOptions, selection: Selection, starting: OffsetLimits) -> None:
-    """Refuse what says otherwise than the group which logs are read, and from where."""
+    """Refuse options that contradict the group, which decides the partitions to read and their offsets."""
     if not selection.subscribe:
         raise OptionError(
             f"option {MEMBERSHIP}=join needs subscribe: the group gives each member its partitions, and its "
-            "consumers must be told the topics by their names"
+            "consumers must know the topics by name"
         )
     if starting.for_all not in (EARLIEST, LATEST):
         raise OptionError(
-            f"option {starting.option}: with {MEMBERSHIP}=join a log is read from where the group stands; "
-            "startingOffsets may say earliest or latest, for logs that the group has never read"
+            f"option {starting.option}: with {MEMBERSHIP}=join a partition is read from the offset of the "
+            "group; startingOffsets may be earliest or latest, for partitions that the group has never read"
         )
-    if options.flag("commitOffsets"):
-        raise OptionError(f"option commitOffsets: {MEMBERSHIP}=join commits anyhow; leave it out")
-    if options.flag("keyOrder"):
+    if options[COMMITS_OFFSETS]:
+        raise OptionError(
+            f"option commitOffsets: {MEMBERSHIP}=join always commits offsets; leave commitOffsets out"
+        )
+    if options[KEY_ORDER]:
         raise OptionError(
             f"option keyOrder: with {MEMBERSHIP}=join others read some of the partitions that keys have "
-            "moved between, when they like; set one of them"
+            "moved between, at any time; set one of them"
         )
 
 
@@ -73,6 +110,6 @@ def refuse_membership(raw: Mapping[str, str]) -> None:
         if name.lower() == MEMBERSHIP.lower():
             raise OptionError(
                 f"option {MEMBERSHIP}={quoted(value)} is for streams: Spark plans a batch read in a process "
-                "that ends before its rows are read, and nobody would be the member; use GroupRead of "
+                "that ends before its rows are read, and the group would have no member; use GroupRead of "
                 "spark_kafkawire.groups, or a stream with the trigger availableNow"
             )

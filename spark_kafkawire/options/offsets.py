@@ -1,29 +1,144 @@
-"""Options that name partitions, offsets and timestamps, most of them as JSON."""
+"""Options of the start and end of a read, for both generations: partitions, offsets, timestamps."""
 
 from __future__ import annotations
 
+import enum
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Final
 
-from ..errors import OptionError, quoted
+from ..errors import OptionError, close_matches, quoted
 from ..model import Generation, TopicPartition
-from .raw import BLANKS, RawOptions, bad_value, word
+from .option import (
+    BATCH_READ,
+    BLANKS,
+    INT64_MAX,
+    READ,
+    Option,
+    bad_value,
+    count,
+    mapped,
+    option,
+    string,
+    word,
+)
+from .raw import RawOptions
 from .strict_json import NotAnObject, RepeatedKey, json_object
-from .values import COMMITTED, EARLIEST, LATEST, LimitKind, OffsetLimit, OffsetLimits
 
-#: The one spelling of the number of a partition or a broker: "00" beside "0" would name one log twice.
-_NUMBER: Final = "0|[1-9][0-9]{0,8}"
+STARTING_OFFSETS: Final = option(
+    "startingOffsets",
+    string,
+    default="earliest",
+    sides=READ,
+    meaning='`earliest`, `committed` (the offsets of `kafka.group.id`), or `{"t":{"0":23}}`, '
+    'in 0.7 `{"t":{"0-1":123}}`; -2 is earliest',
+)
+ENDING_OFFSETS: Final = option(
+    "endingOffsets",
+    string,
+    default="latest",
+    sides=BATCH_READ,
+    meaning='`latest` or `{"t":{"0":42}}`, in 0.7 `{"t":{"0-1":456}}`; -1 is latest',
+)
+STARTING_TIMESTAMP: Final = option(
+    "startingTimestamp",
+    string,
+    sides=READ,
+    meaning="milliseconds since 1970; overrides startingOffsetsByTimestamp and startingOffsets; -1 is "
+    "latest, -2 is earliest",
+)
+ENDING_TIMESTAMP: Final = option(
+    "endingTimestamp",
+    string,
+    sides=BATCH_READ,
+    meaning="milliseconds since 1970; overrides endingOffsetsByTimestamp and endingOffsets; -1 is latest, -2 "
+    "is earliest",
+)
+STARTING_OFFSETS_BY_TIMESTAMP: Final = option(
+    "startingOffsetsByTimestamp",
+    string,
+    sides=READ,
+    meaning='`{"t":{"0":1700000000000}}`; overrides startingOffsets; -1 is latest, -2 is earliest',
+)
+ENDING_OFFSETS_BY_TIMESTAMP: Final = option(
+    "endingOffsetsByTimestamp",
+    string,
+    sides=BATCH_READ,
+    meaning='`{"t":{"0":1700000000000}}`; overrides endingOffsets; -1 is latest, -2 is earliest',
+)
+LATEST_IF_NO_MATCH: Final = option(
+    "startingOffsetsByTimestampStrategy",
+    mapped({"error": False, "latest": True}),
+    default="error",
+    sides=READ,
+    meaning="the start if no record has this timestamp or a later one: `error` or `latest`",
+)
+
+
+#: The options of one end of all partitions: the first one that is set counts.
+End = tuple[Option[str | None], Option[str | None], Option[str]]
+STARTING: Final[End] = (STARTING_TIMESTAMP, STARTING_OFFSETS_BY_TIMESTAMP, STARTING_OFFSETS)
+ENDING: Final[End] = (ENDING_TIMESTAMP, ENDING_OFFSETS_BY_TIMESTAMP, ENDING_OFFSETS)
+
+
+class LimitKind(enum.Enum):
+    """Kinds of ends of a range."""
+
+    EARLIEST = "earliest"
+    LATEST = "latest"
+    OFFSET = "offset"
+    TIMESTAMP = "timestamp"
+    COMMITTED = "committed"
 
 
 @dataclass(frozen=True, slots=True)
-class LogSyntax:
-    """How the JSON of options names the logs of a topic, with examples for errors.
+class OffsetLimit:
+    """An end of one partition's range. ``value``: an offset, or milliseconds since 1970."""
 
-    ``assigned`` and ``keyed`` read an element of ``assign`` and a key of the offsets; None where it
-    is not the name of a log.
+    kind: LimitKind
+    value: int = 0
+
+
+EARLIEST: Final = OffsetLimit(LimitKind.EARLIEST)
+LATEST: Final = OffsetLimit(LimitKind.LATEST)
+COMMITTED: Final = OffsetLimit(LimitKind.COMMITTED)
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetLimits:
+    """An end of every partition's range: the same for all, or one for each partition by name.
+
+    ``option`` is the option it came from, for messages.
+    """
+
+    option: str
+    for_all: OffsetLimit | None = None
+    by_partition: Mapping[TopicPartition, OffsetLimit] = field(default_factory=dict)
+
+
+#: The one spelling of the number of a partition or a broker: "00" beside "0" would name one partition twice.
+_NUMBER: Final = "0|[1-9][0-9]{0,8}"
+
+
+#: Numbers that are neither an offset nor a timestamp, as requests for offsets have them.
+_SPECIAL: Final = MappingProxyType({-2: EARLIEST, -1: LATEST})
+#: Words of other clients and systems for the ends of a partition.
+SYNONYMS: Final[Mapping[str, OffsetLimit]] = MappingProxyType(
+    dict.fromkeys(("beginning", "first", "oldest", "smallest", "start"), EARLIEST)
+    | dict.fromkeys(("end", "largest", "last", "newest", "now"), LATEST)
+)
+#: A key or a value in single quotes, as Python writes those of a dict.
+_SINGLE_QUOTED: Final = re.compile(r"[{\[,:]\s*'")
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionSyntax:
+    """Syntax of the partitions of a topic in the JSON of options, with examples for errors.
+
+    ``assigned`` and ``keyed`` read an element of ``assign`` and a key of the offsets; None if it is not the
+    name of a partition.
     """
 
     assign_example: str
@@ -46,57 +161,68 @@ def _partition_number(topic: str, number: Any) -> TopicPartition | None:
     return _partition(topic, str(number)) if is_number else None
 
 
-#: 0.7 names a log by its broker, too.
-LOG_SYNTAX: Final[Mapping[Generation, LogSyntax]] = MappingProxyType(
+#: 0.7 names a partition by its broker, too.
+PARTITION_SYNTAX: Final[Mapping[Generation, PartitionSyntax]] = MappingProxyType(
     {
-        Generation.V07: LogSyntax(
+        Generation.V07: PartitionSyntax(
             '{"t":["0-0","1-2"]} (broker-partition)', "0-1", _broker_partition, _broker_partition
         ),
-        Generation.MODERN: LogSyntax('{"topicA":[0,1],"topicB":[0,1]}', "0", _partition_number, _partition),
+        Generation.MODERN: PartitionSyntax(
+            '{"topicA":[0,1],"topicB":[0,1]}', "0", _partition_number, _partition
+        ),
     }
 )
 
 
-def parse_assign(text: str, syntax: LogSyntax) -> tuple[TopicPartition, ...]:
-    logs = set()
+def parse_assign(text: str, syntax: PartitionSyntax) -> tuple[TopicPartition, ...]:
+    partitions = set()
     for topic, names in json_option("assign", text, syntax.assign_example).items():
         if not isinstance(names, list) or not names:
             raise bad_value("assign", text, f"of the form {syntax.assign_example}")
         for name in names:
-            log = syntax.assigned(topic, name)
-            if log is None:
+            partition = syntax.assigned(topic, name)
+            if partition is None:
                 raise bad_value("assign", text, f"of the form {syntax.assign_example}")
-            logs.add(log)
-    return tuple(sorted(logs))
+            partitions.add(partition)
+    return tuple(sorted(partitions))
 
 
 def parse_limits(
-    options: RawOptions, end: str, forbidden: OffsetLimit | None, syntax: LogSyntax
+    options: RawOptions, end: End, forbidden: OffsetLimit | None, syntax: PartitionSyntax
 ) -> OffsetLimits:
-    """One end of all logs. ``forbidden`` is where a batch read cannot start or end; None for a stream, which
-    starts at the latest offsets unless it is told where."""
-    by_order = (f"{end}Timestamp", f"{end}OffsetsByTimestamp", f"{end}Offsets")
-    name = next(iter(options.given(*by_order)), None)
-    if name is None and forbidden is None:
-        return OffsetLimits(f"{end}Offsets", for_all=LATEST)
-    name = name or f"{end}Offsets"
-    text = (options.get(name) or "").strip(BLANKS)
-    if name.endswith("OffsetsByTimestamp"):
-        example = f'{{"t":{{"{syntax.key_example}":1700000000000}}}}'
-        by_log = _by_log(name, text, example, syntax)
-        if bad := [str(log) for log, value in by_log.items() if value < 0]:
-            raise OptionError(f"option {name}: the timestamp of {bad[0]} is negative")
-        return OffsetLimits(
-            name, by_log={log: OffsetLimit(LimitKind.TIMESTAMP, ms) for log, ms in by_log.items()}
-        )
-    if name.endswith("Timestamp"):
-        value = options.count(name, 0, (1 << 63) - 1)
-        assert value is not None
-        return OffsetLimits(name, for_all=OffsetLimit(LimitKind.TIMESTAMP, value))
-    return _offsets(name, text, forbidden, syntax)
+    """Read one end of all partitions. Raises ``OptionError`` (fatal).
+
+    ``forbidden`` is where a batch read cannot start or end; None for a stream, which starts at the latest
+    offsets unless an option says otherwise.
+    """
+    by_time, by_log_time, by_offset = end
+    if (timestamp := options[by_time]) is not None:
+        return _timestamp(by_time.name, timestamp.strip(BLANKS))
+    if (timestamps := options[by_log_time]) is not None:
+        return _timestamps(by_log_time.name, timestamps.strip(BLANKS), syntax)
+    if forbidden is None and not options.given(by_offset):
+        return OffsetLimits(by_offset.name, for_all=LATEST)
+    return _offsets(by_offset.name, options[by_offset].strip(BLANKS), forbidden, syntax)
 
 
-def _offsets(name: str, text: str, forbidden: OffsetLimit | None, syntax: LogSyntax) -> OffsetLimits:
+def _timestamp(name: str, text: str) -> OffsetLimits:
+    is_special = text in map(str, _SPECIAL)
+    return OffsetLimits(name, for_all=_moment(int(text) if is_special else count(0, INT64_MAX)(name, text)))
+
+
+def _timestamps(name: str, text: str, syntax: PartitionSyntax) -> OffsetLimits:
+    example = f'{{"t":{{"{syntax.key_example}":1700000000000}}}}'
+    by_partition = _by_partition(name, text, example, syntax)
+    if bad := [str(tp) for tp, value in by_partition.items() if value < min(_SPECIAL)]:
+        raise OptionError(f"option {name}: the timestamp of {bad[0]} is negative; -1 is latest, -2 earliest")
+    return OffsetLimits(name, by_partition={tp: _moment(ms) for tp, ms in by_partition.items()})
+
+
+def _moment(time_ms: int) -> OffsetLimit:
+    return _SPECIAL.get(time_ms, OffsetLimit(LimitKind.TIMESTAMP, time_ms))
+
+
+def _offsets(name: str, text: str, forbidden: OffsetLimit | None, syntax: PartitionSyntax) -> OffsetLimits:
     allowed = LATEST if forbidden is EARLIEST else EARLIEST
     words = f"{allowed.kind.value} or" if forbidden else "earliest, latest or"
     example = f'{words} {{"t":{{"{syntax.key_example}":123}}}}'
@@ -109,41 +235,57 @@ def _offsets(name: str, text: str, forbidden: OffsetLimit | None, syntax: LogSyn
     known = (LATEST,) if allowed is LATEST else (EARLIEST, LATEST, COMMITTED)
     if for_all := next((limit for limit in known if given == limit.kind.value), None):
         return OffsetLimits(name, for_all=for_all)
-    by_log = _by_log(name, text, example, syntax)
+    if hint := _meant(name, given, known, forbidden):
+        raise bad_value(name, text, f"of the form {example}; {hint}")
+    by_partition = _by_partition(name, text, example, syntax)
     return OffsetLimits(
-        name, by_log={log: _offset(name, log, value, forbidden, allowed) for log, value in by_log.items()}
+        name,
+        by_partition={tp: _offset(name, tp, value, forbidden, allowed) for tp, value in by_partition.items()},
     )
 
 
+def _meant(
+    name: str, given: str, known: tuple[OffsetLimit, ...], forbidden: OffsetLimit | None
+) -> str | None:
+    """A hint for a word that is not a known one; None without any."""
+    synonym = SYNONYMS.get(given)
+    if synonym is not None and synonym == forbidden:
+        return f"{synonym.kind.value} is not for {name} of batch queries"
+    words = [limit.kind.value for limit in known]
+    close = [synonym.kind.value] if synonym in known else close_matches(given, words, 1)
+    return f"did you mean {close[0]}?" if close else None
+
+
 def _offset(
-    name: str, log: TopicPartition, value: int, forbidden: OffsetLimit | None, allowed: OffsetLimit
+    name: str, partition: TopicPartition, value: int, forbidden: OffsetLimit | None, allowed: OffsetLimit
 ) -> OffsetLimit:
-    """The limit of one log, where -2 is earliest and -1 latest."""
-    limit = {-2: EARLIEST, -1: LATEST}.get(value, OffsetLimit(LimitKind.OFFSET, value))
+    """The limit of one partition, where -2 is earliest and -1 latest."""
+    limit = _SPECIAL.get(value, OffsetLimit(LimitKind.OFFSET, value))
     if limit is forbidden or value < -2:
         meaning = limit.kind.value if limit is forbidden else "negative"
         raise OptionError(
-            f"option {name}: {name.removesuffix('Offsets')} offset for {log} can't be {meaning} ({value})"
-            f"{' for batch queries on Kafka' if forbidden else ''}; give an offset or {allowed.kind.value}"
+            f"option {name}: {name.removesuffix('Offsets')} offset for {partition} can't be {meaning} "
+            f"({value}){' for batch queries on Kafka' if forbidden else ''}; give an offset or "
+            f"{allowed.kind.value}"
         )
     return limit
 
 
-def _by_log(name: str, text: str, example: str, syntax: LogSyntax) -> dict[TopicPartition, int]:
+def _by_partition(name: str, text: str, example: str, syntax: PartitionSyntax) -> dict[TopicPartition, int]:
     values = {}
     for topic, partitions in json_option(name, text, example).items():
         if not isinstance(partitions, dict) or not partitions:
             raise bad_value(name, text, f"of the form {example}")
         for key, value in partitions.items():
-            log = syntax.keyed(topic, key)
+            partition = syntax.keyed(topic, key)
             if (
-                log is None
+                partition is None
                 or not isinstance(value, int)
                 or isinstance(value, bool)
                 or value.bit_length() > 63
             ):
                 raise bad_value(name, text, f"of the form {example}")
-            values[log] = value
+            values[partition] = value
     return values
 
 
@@ -152,8 +294,14 @@ def json_option(name: str, text: str, example: str) -> dict[str, Any]:
     try:
         value = json_object(text)
     except RepeatedKey as error:
-        raise OptionError(f"option {name}: {quoted(error.key)} is there twice in {quoted(text)}") from None
+        raise OptionError(f"option {name}: {quoted(error.key)} occurs twice in {quoted(text)}") from None
     except NotAnObject:
+        if _SINGLE_QUOTED.search(text):
+            raise bad_value(
+                name,
+                text,
+                f"JSON: JSON needs double quotes, as json.dumps gives them to a Python dict; give {example}",
+            ) from None
         value = {}
     if not value or not all(map(_is_text, value)):
         raise bad_value(name, text, f"of the form {example}")
@@ -161,5 +309,5 @@ def json_option(name: str, text: str, example: str) -> dict[str, Any]:
 
 
 def _is_text(name: str) -> bool:
-    """Not so where JSON's escapes make half of a surrogate pair."""
+    """True unless JSON's escapes make half of a surrogate pair."""
     return name.isascii() or not any("\ud800" <= sign <= "\udfff" for sign in name)

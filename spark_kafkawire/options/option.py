@@ -1,58 +1,251 @@
-"""What is told of an option, and the kinds of options that there are: the tables have a row for each."""
+"""Declaration of an option: name, type, bounds, default, meaning, sides and generation.
+
+    MAX_WAIT: Final = option(
+        "kafka.fetch.max.wait.ms", seconds(), default="500", sides=READ, generation=MODERN,
+        meaning="the time that a broker waits for a record",
+    )
+
+    options[MAX_WAIT]       # of RawOptions: seconds, as the user gave them, or 0.5
+    MAX_WAIT.value          # 0.5, the default of the frozen value's field
+
+The table, the hints for unknown names and the rows of ``docs/options.md`` follow from the declarations
+(``table``). The type of an option is a function of its name and its text, which raises ``OptionError``.
+"""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final, Generic, NamedTuple, TypeVar, overload
 
+from ..errors import OptionError, quoted
 from ..model import Generation
+from .kafka_properties import is_kafka_property
 
-#: Which brokers an option is for, as the tables have it.
-_BROKERS: Final = {None: "all", Generation.V07: "0.7", Generation.MODERN: "0.8 on"}
+T = TypeVar("T")
+N = TypeVar("N", int, float)
+#: The type of an option: it reads a text, given the option's name for errors.
+Kind = Callable[[str, str], T]
+
+V07: Final = Generation.V07
+MODERN: Final = Generation.MODERN
+#: The column "brokers" of the tables.
+_BROKERS: Final = {None: "all", V07: "0.7", MODERN: "0.8 on"}
+
+#: A number and its unit. One pattern for all types, as each compilation delays the import.
+_NUMBER: Final = re.compile(r"([0-9]{1,19})[ \t]*([a-z]*)")
+_NO_UNITS: Final = {"": 1}
+_SIZE_UNITS: Final = {
+    "": 1, "b": 1, "k": 1 << 10, "kb": 1 << 10, "kib": 1 << 10,
+    "m": 1 << 20, "mb": 1 << 20, "mib": 1 << 20, "g": 1 << 30, "gb": 1 << 30, "gib": 1 << 30,
+}  # fmt: skip
+_TIME_UNITS: Final = {
+    "us": 1e-6, "ms": 0.001, "": 0.001, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86_400.0,
+}  # fmt: skip
+#: Largest value of a size option, bytes: Arrow's offsets and the protocol's lengths are int32.
+_SIZE_MAX: Final = 1 << 30
+#: Largest value of a time option, seconds: sockets cannot wait for any number.
+_TIME_MAX_S: Final = 86_400.0
+INT32_MAX: Final = (1 << 31) - 1
+INT64_MAX: Final = (1 << 63) - 1
+#: Characters around a value that are ignored.
+BLANKS: Final = " \t\r\n\f\v"
 
 
-@dataclass(frozen=True, slots=True)
-class Option:
-    """One option: its name as documented, its default as documented, and who takes it.
+class Sides(NamedTuple):
+    """The queries that take an option. ``stream`` is about streaming reads."""
 
-    ``generation`` is the only one to which the option means something; None where it does to both.
-    ``stream`` tells whether streams take it, too.
+    read: bool
+    write: bool
+    stream: bool
+
+
+BOTH: Final = Sides(read=True, write=True, stream=True)
+READ: Final = Sides(read=True, write=False, stream=True)
+BATCH_READ: Final = Sides(read=True, write=False, stream=False)
+WRITE: Final = Sides(read=False, write=True, stream=True)
+
+
+# Equal only to itself: kafka.group.id is one option to batch reads and another one to streams.
+@dataclass(frozen=True, slots=True, eq=False)
+class Option(Generic[T]):
+    """An option as ``option`` declares it. ``name`` and ``default`` are spelled as in the documentation.
+
+    ``generation`` is the only generation of brokers that the option is for; None means all.
+    ``aliases`` are other names of the option; the user sets only one of the names.
     """
 
     name: str
+    kind: Kind[Any]
     default: str | None
     meaning: str
-    read: bool = True
-    write: bool = True
-    generation: Generation | None = None
-    stream: bool = True
+    sides: Sides
+    generation: Generation | None
+    aliases: tuple[Option[Any], ...]
+
+    @property
+    def value(self) -> T:
+        """The default, read from its text."""
+        return self.parse(None)
+
+    def parse(self, text: str | None) -> T:
+        """Read the text of the option, or its default. Raises ``OptionError`` (fatal)."""
+        text = self.default if text is None else text
+        # Without a default, None is a T: see the overloads of ``option``.
+        value: T = None if text is None else self.kind(self.name, text)  # type: ignore[assignment]
+        return value
+
+    @property
+    def read(self) -> bool:
+        """True if reads take it."""
+        return self.sides.read
+
+    @property
+    def write(self) -> bool:
+        """True if writes take it."""
+        return self.sides.write
+
+    @property
+    def stream(self) -> bool:
+        """True if streaming reads take it."""
+        return self.sides.stream
 
     @property
     def brokers(self) -> str:
-        """Which brokers it is for, as the tables have it; given for others it is an error."""
+        """The brokers that it is for, as the tables name them; given for others it is an error."""
         return _BROKERS[self.generation]
 
 
-def read(name: str, default: str | None, meaning: str, generation: Generation | None = None) -> Option:
-    """One of reads, batches and streams."""
-    return Option(name, default, meaning, write=False, generation=generation)
+@overload
+def option(
+    name: str,
+    kind: Kind[T],
+    *,
+    default: str,
+    meaning: str,
+    sides: Sides = ...,
+    generation: Generation | None = ...,
+    aliases: tuple[Option[T | None], ...] = ...,
+) -> Option[T]: ...
+@overload
+def option(
+    name: str,
+    kind: Kind[T],
+    *,
+    meaning: str,
+    sides: Sides = ...,
+    generation: Generation | None = ...,
+    aliases: tuple[Option[T | None], ...] = ...,
+) -> Option[T | None]: ...
+def option(
+    name: str,
+    kind: Kind[Any],
+    *,
+    meaning: str,
+    default: str | None = None,
+    sides: Sides = BOTH,
+    generation: Generation | None = None,
+    aliases: tuple[Option[Any], ...] = (),
+) -> Option[Any]:
+    """Declare an option, in the module of the value that is parsed from it."""
+    return Option(name, kind, default, meaning, sides, generation, aliases)
 
 
-def batch_read(name: str, default: str | None, meaning: str) -> Option:
-    """One of batch reads."""
-    return Option(name, default, meaning, write=False, stream=False)
+def kafka_name(name: str, of: str, kind: Kind[T], sides: Sides = BOTH) -> Option[T | None]:
+    """Declare the name that Kafka's own clients have for the option ``of``."""
+    return option(name, kind, meaning=f"Kafka's name of `{of}`", sides=sides, generation=MODERN)
 
 
-def write(name: str, default: str | None, meaning: str, generation: Generation | None = None) -> Option:
-    """One of writes, batches and streams."""
-    return Option(name, default, meaning, read=False, generation=generation)
+def string(_: str, given: str) -> str:
+    """A text as it was given."""
+    return given
 
 
-def modern(name: str, default: str | None, meaning: str) -> Option:
-    """One of reads and writes from Kafka 0.8 on."""
-    return Option(name, default, meaning, generation=Generation.MODERN)
+def mapped(values: Mapping[str, T]) -> Kind[T]:
+    """A parser of words, each with its value."""
+
+    def parse(name: str, given: str) -> T:
+        key = word(given)
+        if key not in values:
+            raise bad_value(name, key, " or ".join(values))
+        return values[key]
+
+    return parse
 
 
-def of_07(name: str, default: str | None, meaning: str) -> Option:
-    """One of reads and writes of Kafka 0.7."""
-    return Option(name, default, meaning, generation=Generation.V07)
+def choice(*words: str) -> Kind[str]:
+    """A word of some."""
+    return mapped({each: each for each in words})
+
+
+flag: Final = mapped({"true": True, "false": False})
+
+
+def count(low: int, high: int) -> Kind[int]:
+    """A whole number."""
+
+    def parse(name: str, given: str) -> int:
+        number = _number(given, _NO_UNITS, -1)
+        if not low <= number <= high:
+            raise bad_value(name, given, f"a whole number from {low} to {high}")
+        return number
+
+    return parse
+
+
+def size(low: int, high: int = _SIZE_MAX) -> Kind[int]:
+    """A number of bytes, with or without a unit."""
+
+    def parse(name: str, given: str) -> int:
+        value = _number(given, _SIZE_UNITS, -1)
+        if is_kafka_property(name):  # Kafka takes all that its int or long holds, as "no limit"
+            value = min(value, high)
+        if not low <= value <= high:
+            raise bad_value(name, given, f"a size from {low} to {high} bytes, like 65536 or 4MiB")
+        return value
+
+    return parse
+
+
+def seconds(*, zero: bool = False, high_s: float = _TIME_MAX_S) -> Kind[float]:
+    """A time with or without a unit, in seconds; a bare number is milliseconds."""
+
+    def parse(name: str, given: str) -> float:
+        time_s = _number(given, _TIME_UNITS, -1.0)
+        if is_kafka_property(name):
+            time_s = min(time_s, _TIME_MAX_S)
+        is_too_short = time_s < 0 or (time_s == 0 and not zero)
+        if is_too_short or time_s > high_s:
+            low = "from" if zero else "above"
+            bound = f"up to {high_s / 3600:.0f}h"
+            raise bad_value(name, given, f"a time {low} zero and {bound}, like 500ms or 30s")
+        return time_s
+
+    return parse
+
+
+def _number(given: str, units: Mapping[str, N], no_number: N) -> N:
+    """A number times its unit; ``no_number`` for other texts and unknown units."""
+    match = _NUMBER.fullmatch(word(given))
+    if match is None or match[2] not in units:
+        return no_number
+    return int(match[1]) * units[match[2]]
+
+
+def word(given: str) -> str:
+    """A value without its case and surrounding blanks. Only ASCII has cases here: other letters
+    become those of known words, as the long s, which is an S in capitals."""
+    given = given.strip(BLANKS)
+    return given.lower() if given.isascii() else given
+
+
+def capitals(given: str) -> str:
+    """A word in capitals, whatever its case was."""
+    found = word(given)
+    return found.upper() if found.isascii() else found
+
+
+def bad_value(name: str, value: str, allowed: str) -> OptionError:
+    """An error that names the option, its value, and the values that it takes."""
+    return OptionError(f"option {name}: {quoted(value)} is not {allowed}")

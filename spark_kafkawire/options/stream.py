@@ -1,4 +1,4 @@
-"""Options of a streaming read."""
+"""All options of a streaming read, for both generations, as one frozen value."""
 
 from __future__ import annotations
 
@@ -7,17 +7,19 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from ..errors import OptionError
-from .connect import parse_discovery, parse_net
-from .membership import parse_membership
-from .offsets import LOG_SYNTAX, parse_limits
-from .raw import OF_STREAMS_ALONE, RawOptions, bad_value
+from .connect import BROKER_DOWN_TIMEOUT, RETRIES, NetOptions, parse_net
+from .discovery import is_node_name, parse_discovery
+from .membership import COMMITS_OFFSETS, parse_membership
+from .offsets import LATEST, PARTITION_SYNTAX, STARTING, OffsetLimits, parse_limits
+from .option import bad_value
+from .raw import RawOptions
 from .read import ReadOptions
-from .values import LATEST, NetOptions, OffsetLimits, StreamLimits, is_node_name
+from .stream_limits import StreamLimits, parse_stream_limits
+from .table import OF_STREAMS_ALONE, raw_options
 
-#: How long a stream waits for a broker where nothing else is said, seconds: one that is away for a minute
-#: is no reason to end a query that runs for months.
-_PATIENCE_S: Final = 120.0
-_COUNT_MAX: Final = (1 << 63) - 1
+#: How long a stream waits for a broker by default, seconds: one that is away for a minute is no reason to
+#: end a query that runs for months.
+_RETRY_TIMEOUT_S: Final = 120.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,28 +34,30 @@ class StreamOptions:
     @classmethod
     def parse(cls, raw: Mapping[str, str]) -> StreamOptions:
         """Read and check all options of a stream. Raises ``OptionError`` (fatal)."""
-        options = RawOptions(raw, read=True, stream=True)
+        options = raw_options(raw, read=True, stream=True)
         discovery = parse_discovery(options)
-        starting = parse_limits(options, "starting", None, LOG_SYNTAX[discovery.generation])
+        starting = parse_limits(options, STARTING, None, PARTITION_SYNTAX[discovery.generation])
         ending = OffsetLimits("endingOffsets", for_all=LATEST)
         net = _patient(options, parse_net(options, discovery))
         read = ReadOptions.assembled(options, discovery, net, starting, ending)
         read = replace(read, membership=parse_membership(options, discovery, read.selection, starting))
-        parsed = cls(read, _limits(options), options.flag("commitOffsets"))
+        parsed = cls(read, parse_stream_limits(options), options[COMMITS_OFFSETS])
         if read.key_order is not None and not read.key_order.topics:
             raise OptionError(
-                "option expansionTimestamp: a stream needs partitionEpochs, too, for the records that show "
-                "how many partitions there were will not stay"
+                "option expansionTimestamp: a stream needs partitionLayouts, too: the records that show the "
+                "numbers of partitions may be deleted"
             )
         if parsed.commits_offsets:
             parsed.check_group("commitOffsets")
         return parsed
 
     def check_group(self, wanted_by: str) -> None:
-        """Raise ``OptionError`` where there is no group that ``wanted_by`` can commit to."""
+        """Raise ``OptionError`` without a group that ``wanted_by`` can commit to."""
         group, discovery = self.read.group_id, self.read.discovery
         if self.read.membership is not None:
-            raise OptionError(f"{wanted_by}: groupMembership=join commits anyhow; leave one of the two out")
+            raise OptionError(
+                f"{wanted_by}: groupMembership=join always commits offsets; leave one of the two out"
+            )
         if group is None:
             raise OptionError(f"{wanted_by} needs the option kafka.group.id, the group to commit to")
         if discovery.broker_list:
@@ -65,9 +69,9 @@ class StreamOptions:
 
 
 def read_options_of(raw: Mapping[str, str]) -> ReadOptions:
-    """The options of a read of which Spark does not tell yet whether it is a batch or a stream.
+    """The options of a read before Spark says if it is a batch or a stream.
 
-    What is wrong for either is an error; what is right for one of them is checked when it begins.
+    Options that are wrong for both are an error; the others are checked when the read begins.
     Raises ``OptionError`` (fatal).
     """
     names = {name.lower() for name in raw}
@@ -83,18 +87,6 @@ def read_options_of(raw: Mapping[str, str]) -> ReadOptions:
 
 
 def _patient(options: RawOptions, net: NetOptions) -> NetOptions:
-    if options.given("patience", "retries", "kafka.retries"):
+    if options.given(BROKER_DOWN_TIMEOUT, RETRIES):
         return net
-    return replace(net, retry=replace(net.retry, patience_s=_PATIENCE_S))
-
-
-def _limits(options: RawOptions) -> StreamLimits:
-    most = options.size("maxBytesPerTrigger", 1, _COUNT_MAX) or options.count(
-        "maxOffsetsPerTrigger", 1, _COUNT_MAX
-    )
-    least = options.count("minOffsetsPerTrigger", 1, _COUNT_MAX)
-    if most is not None and least is not None and least > most:
-        raise OptionError(
-            f"option minOffsetsPerTrigger: {least} is more than maxOffsetsPerTrigger={most}: no batch is that"
-        )
-    return StreamLimits(most, least, options.seconds("maxTriggerDelay"))
+    return replace(net, retry=replace(net.retry, retry_timeout_s=_RETRY_TIMEOUT_S))

@@ -1,23 +1,25 @@
-"""JSON objects read strictly. Python's own reader takes the last value of a key that is there twice, in
-silence, and numbers that JSON does not have. Pure."""
+"""Strict reader of JSON objects in options. Pure.
+
+Python's own reader silently takes the last value of a key that occurs twice, and accepts numbers that JSON
+does not have."""
 
 from __future__ import annotations
 
 import json
 from typing import Any, NoReturn
 
-from ..errors import shown
+from ..errors import printable
 
 
 class NotAnObject(ValueError):
-    """A text is not one JSON object; says what it is instead."""
+    """A text is not one JSON object. The message says what it is instead."""
 
 
 class RepeatedKey(NotAnObject):
     """An object has a key twice."""
 
     def __init__(self, key: str) -> None:
-        super().__init__(f"the key {shown(key)} is there twice")
+        super().__init__(f"the key {printable(key)} appears twice")
         self.key = key
 
 

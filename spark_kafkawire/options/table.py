@@ -1,246 +1,165 @@
-"""Every option: the tables of ``docs/options.md`` are checked against this one."""
+"""All options, as the modules of their values declare them.
+
+The tables of ``docs/options.md`` and ``docs/streaming.md`` have a row for each, and unknown names are
+compared with these.
+"""
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Mapping
+from types import ModuleType
+from typing import Any, Final
 
-from ..model import Generation
-from .compression import LEVEL_OPTIONS, compressions_meaning, levels_meaning
-from .key_order_table import KEY_ORDER_OPTIONS
-from .option import Option, batch_read, modern, of_07, read, write
-
-#: Largest payload that a broker of 0.7 stores unless it is told otherwise, bytes. It drops a message set
-#: with a larger one in silence.
-_MESSAGE_SIZE_MAX: Final = 1_000_000
-
-OPTIONS: Final = (
-    modern("kafka.bootstrap.servers", None, "`h:p,h:p`: some brokers of a cluster of Kafka 0.8 to 4.x"),
-    of_07("zookeeper.connect", None, "`h:p,h:p/chroot`: brokers and topics from ZooKeeper"),
-    of_07("zookeeper.auth", None, "`digest:user:password`: how to log in to ZooKeeper"),
-    of_07("broker.list", None, "`id:h:p,id:h:p`: the brokers, without ZooKeeper"),
-    of_07(
-        "expectedBrokers",
-        None,
-        "how many brokers there must be, or their ids, `0,1,2`: fewer or others are an error",
-    ),
-    of_07(
-        "wireFormat",
-        "0.7",
-        "`proposal`: messages travel in the format that was proposed for 0.8, to brokers that speak it; see "
-        "[The New Wire Format Proposal](kafka-0.7.md#the-new-wire-format-proposal)",
-    ),
-    Option("requestTimeout", "30s", "deadline of each wait for a broker or for ZooKeeper"),
-    Option(
-        "patience",
-        "60s",
-        "how long a broker that restarts is waited for, whatever `retries` is; `120s` for streams, `0s` "
-        "where `retries` is set and this is not",
-    ),
-    Option("retries", "3", "how often a failed request is tried again; a 0.7 write only connects again"),
-    Option("retryBackoff", "100ms", "wait before the first retry; it doubles, up to 10 s"),
-    modern("kafka.client.id", "spark-kafkawire", "the name that brokers log, and keep quotas by"),
-    modern("kafka.request.timeout.ms", None, "Kafka's name of `requestTimeout`"),
-    modern("kafka.retries", None, "Kafka's name of `retries`"),
-    modern("kafka.retry.backoff.ms", None, "Kafka's name of `retryBackoff`"),
-    modern(
-        "kafka.api.version.request",
-        "true",
-        "`false`: ask no broker for its versions, all are of `kafka.broker.version.fallback`",
-    ),
-    modern("kafka.broker.version.fallback", None, "`0.8` or `0.9`, or exactly, `0.8.2.2`"),
-    modern("kafka.security.protocol", "PLAINTEXT", "`PLAINTEXT`, `SSL`, `SASL_PLAINTEXT` or `SASL_SSL`"),
-    modern("kafka.ssl.truststore.type", None, "`PEM`, the one kind that is read"),
-    modern(
-        "kafka.ssl.truststore.location",
-        None,
-        "PEM file of authorities to trust, on the driver; without it the system's",
-    ),
-    modern("kafka.ssl.truststore.certificates", None, "the same as text"),
-    modern("kafka.ssl.keystore.type", None, "`PEM`, the one kind that is read"),
-    modern(
-        "kafka.ssl.keystore.location", None, "PEM file of the client's key and certificates, on the driver"
-    ),
-    modern("kafka.ssl.keystore.key", None, "the client's key as PEM text"),
-    modern("kafka.ssl.keystore.certificate.chain", None, "the client's certificates as PEM text"),
-    modern("kafka.ssl.key.password", None, "what the client's key is encrypted with"),
-    modern(
-        "kafka.ssl.endpoint.identification.algorithm",
-        "https",
-        "nothing instead gives up the check of host names",
-    ),
-    modern("kafka.sasl.mechanism", None, "`PLAIN`, `SCRAM-SHA-256`, `SCRAM-SHA-512` or `OAUTHBEARER`"),
-    modern("kafka.sasl.jaas.config", None, "the login module with its secrets, as Java has it"),
-    modern(
-        "kafka.sasl.oauthbearer.token.endpoint.url",
-        None,
-        "where tokens are got for `clientId` and `clientSecret`; https",
-    ),
-    read("subscribe", None, "topics, `a,b`"),
-    read(
-        "subscribePattern", None, "a regular expression, as Java reads it, found somewhere in the topic name"
-    ),
-    read("assign", None, '`{"t":[0,1]}`: partitions; in 0.7 `{"t":["0-0","1-2"]}`: broker-partitions'),
-    read(
-        "startingOffsets",
-        "earliest",
-        '`earliest`, `committed` by `kafka.group.id`, or `{"t":{"0":23}}`, in 0.7 `{"t":{"0-1":123}}`; -2 is '
-        "earliest",
-    ),
-    batch_read(
-        "endingOffsets", "latest", '`latest` or `{"t":{"0":42}}`, in 0.7 `{"t":{"0-1":456}}`; -1 is latest'
-    ),
-    read(
-        "startingTimestamp",
-        None,
-        "milliseconds since 1970; beats startingOffsetsByTimestamp and startingOffsets",
-    ),
-    batch_read(
-        "endingTimestamp", None, "milliseconds since 1970; beats endingOffsetsByTimestamp and endingOffsets"
-    ),
-    read("startingOffsetsByTimestamp", None, '`{"t":{"0":1700000000000}}`; beats startingOffsets'),
-    batch_read("endingOffsetsByTimestamp", None, '`{"t":{"0":1700000000000}}`; beats endingOffsets'),
-    read("startingOffsetsByTimestampStrategy", "error", "nothing is that young: `error` or `latest`"),
-    read("failOnDataLoss", "true", "`false`: a warning and what is left, where offsets are gone"),
-    read("minPartitions", None, "split large ranges into at least so many Spark partitions"),
-    read("maxBytesPerPartition", None, "split ranges larger than this", Generation.V07),
-    read("maxRecordsPerPartition", None, "split ranges of more offsets than this", Generation.MODERN),
-    modern("includeHeaders", "false", "`true`: a column `headers`; a write takes that column anyhow"),
-    read(
-        "kafka.isolation.level",
-        "read_uncommitted",
-        "or `read_committed`: no record of a transaction that is open or was aborted",
-        Generation.MODERN,
-    ),
-    read(
-        "kafka.group.id",
-        None,
-        "the group of `startingOffsets=committed`; no group is joined",
-        Generation.MODERN,
-    ),
-    read("groupIdPrefix", None, "means nothing: no group is joined", Generation.MODERN),
-    read(
-        "kafkaConsumer.pollTimeoutMs",
-        "120000",
-        "how long a task waits for records that are due, or for a leader, whatever `retries` is",
-        Generation.MODERN,
-    ),
-    read("fetchOffset.numRetries", None, "`retries` of planning", Generation.MODERN),
-    read("fetchOffset.retryIntervalMs", None, "`retryBackoff` of planning", Generation.MODERN),
-    read(
-        "fetchBytes",
-        "4MiB",
-        "size of one fetch, which must arrive within `requestTimeout`; `12MiB` by default from 0.8 on",
-    ),
-    read("kafka.max.partition.fetch.bytes", "12MiB", "Kafka's name of `fetchBytes`", Generation.MODERN),
-    read("kafka.fetch.max.wait.ms", "500", "how long a broker waits for a record", Generation.MODERN),
-    read("fetchesInFlight", "4", "fetches outstanding on one connection", Generation.V07),
-    read("maxMessageBytes", "64MiB", "a larger message is an error"),
-    read(
-        "maxDecompressedBytes",
-        "256MiB",
-        "what one compressed message may become; each one in it counts as 128 bytes at least (256 in Kafka "
-        "0.8 to 0.10)",
-    ),
-    *KEY_ORDER_OPTIONS,
-    write("topic", None, "the topic to write to; beats a `topic` column"),
-    write(
-        "partitioner",
-        "murmur2",
-        "where keys go: Java's `murmur2`, librdkafka's `consistent` (null keys in one partition) and "
-        "`consistent_random`; `roundrobin`, row by row, and `sticky`, run by run, heed no key",
-    ),
-    write(
-        "partitionerSeed",
-        None,
-        "a whole number by which each task draws, alike in each run, where its rows without keys go first",
-    ),
-    write(
-        "kafka.partitioner.class",
-        None,
-        "Java's name of `murmur2`, `roundrobin` or `sticky`",
-        Generation.MODERN,
-    ),
-    write("kafka.partitioner.ignore.keys", "false", "`true`: `murmur2` becomes `sticky`", Generation.MODERN),
-    write(
-        "kafka.partitioner.adaptive.partitioning.enable",
-        "true",
-        "fewer of the rows without keys go to brokers that do not keep up; `false`: as many; not with "
-        "`partitionerSeed`, nor `delivery=exactly-once`",
-        Generation.MODERN,
-    ),
-    write(
-        "kafka.partitioner.availability.timeout.ms",
-        "0",
-        "none go to a broker that has answered nothing for so long, while others do; `0`: however long",
-        Generation.MODERN,
-    ),
-    write("compression", "none", compressions_meaning()),
-    write("kafka.compression.type", None, "Kafka's name of `compression`", Generation.MODERN),
-    write("compressionLevel", None, levels_meaning()),
-    *(
-        write(name, None, "Kafka's name of `compressionLevel`", Generation.MODERN)
-        for name in LEVEL_OPTIONS.values()
-    ),
-    write(
-        "acks",
-        None,
-        "what is proven before a task succeeds: `0`, `1` or `verify` in 0.7 (`1` unless set), `0`, `1` or "
-        "`all` later (`all`)",
-    ),
-    write("kafka.acks", None, "Kafka's name of `acks`", Generation.MODERN),
-    write("batchBytes", "1MiB", "bytes of messages gathered for one request, or for one batch from 0.8 on"),
-    write("kafka.batch.size", None, "Kafka's name of `batchBytes`", Generation.MODERN),
-    write(
-        "max.message.size", str(_MESSAGE_SIZE_MAX), "the brokers' own setting of that name", Generation.V07
-    ),
-    write(
-        "kafka.enable.idempotence",
-        None,
-        "a batch that is sent again is stored once: `true` unless options set otherwise forbid it",
-        Generation.MODERN,
-    ),
-    write(
-        "delivery",
-        "at-least-once",
-        "or `exactly-once`: all rows are there once, or none; see [Exactly once](exactly-once.md)",
-        Generation.MODERN,
-    ),
-    write(
-        "kafka.transactional.id",
-        None,
-        "names the write, or the stream, for `delivery=exactly-once`: a second run writes nothing; must be "
-        "given for streams",
-        Generation.MODERN,
-    ),
-    write(
-        "batch",
-        None,
-        "which of the writes of one `kafka.transactional.id` it is; not for streams, which count theirs",
-        Generation.MODERN,
-    ),
-    write(
-        "kafka.transaction.timeout.ms",
-        None,
-        "how long a task's transaction may stay open: 15 min, or what brokers allow where that is less",
-        Generation.MODERN,
-    ),
-    write(
-        "twoPhaseCommit",
-        "false",
-        "`true`: no timeout ends transactions, where brokers allow that (KIP-939)",
-        Generation.MODERN,
-    ),
-    write("kafka.max.request.size", "1048576", "largest record, and largest request", Generation.MODERN),
-    write("kafka.buffer.memory", "33554432", "bytes that a task gathers before it sends", Generation.MODERN),
-    write(
-        "kafka.max.in.flight.requests.per.connection",
-        "5",
-        "requests that wait for a broker at the same time",
-        Generation.MODERN,
-    ),
-    write(
-        "kafka.delivery.timeout.ms", "120000", "how long a batch is tried to be delivered", Generation.MODERN
-    ),
-    write("kafka.max.block.ms", "60000", "how long a topic is waited for", Generation.MODERN),
-    write("kafka.linger.ms", "0", "means nothing: a batch waits until it is full", Generation.MODERN),
+from ..errors import OptionError, printable
+from . import (
+    compression,
+    connect,
+    delivery,
+    discovery,
+    fetch,
+    key_order,
+    membership,
+    offsets,
+    partitioner,
+    security,
+    selection,
+    splitting,
+    stream_limits,
+    transactions,
 )
+from .kafka_properties import is_kafka_property, pass_over
+from .option import Option
+from .raw import TYPING_ERROR, RawOptions, hint
+
+#: Spark's own option of each streaming query.
+_CHECKPOINT: Final = "checkpointLocation"
+#: The option that a write goes by, and those that a read selects by, in lower case.
+_TOPIC: Final = "topic"
+_SELECTIONS: Final = frozenset({"subscribe", "subscribepattern", "assign"})
+
+
+def _declared(*modules: ModuleType) -> tuple[Option[Any], ...]:
+    """The options that are declared at the top of the modules, in their order, each before its aliases."""
+    found = (each for module in modules for each in vars(module).values() if isinstance(each, Option))
+    return tuple(dict.fromkeys(name for option in found for name in (option, *option.aliases)))
+
+
+OPTIONS: Final = _declared(
+    discovery,
+    connect,
+    security,
+    selection,
+    offsets,
+    splitting,
+    fetch,
+    key_order,
+    partitioner,
+    compression,
+    delivery,
+    transactions,
+)
+#: Options that only streams take: limits of one batch, and commits to a group. Batch reads ignore them with
+#: a warning, as they do those of Spark's own connector. One that is in ``OPTIONS``, too, means something else
+#: to streams.
+STREAM_OPTIONS: Final = tuple(
+    option for option in _declared(stream_limits, membership) if option not in OPTIONS
+)
+#: Their names, in lower case, that batch reads do not know.
+OF_STREAMS_ALONE: Final = frozenset(option.name.lower() for option in STREAM_OPTIONS).difference(
+    option.name.lower() for option in OPTIONS
+)
+
+
+def raw_options(raw: Mapping[str, str], *, read: bool, stream: bool = False) -> RawOptions:
+    """The user's strings by their documented names. Raises ``OptionError`` (fatal) for unknown names."""
+    known = {option.name.lower(): option for option in _known(read, stream)}
+    values: dict[str, str] = {}
+    passed_over: list[str] = []
+    _check_names(raw)
+    for name, value in raw.items():
+        _check_text(name, value)
+        option = known.get(name.lower())
+        if option is not None:
+            values[option.name] = value
+        elif is_kafka_property(name) or (read and name.lower() in OF_STREAMS_ALONE):
+            pass_over(name, hint(name, [each.name for each in known.values()], TYPING_ERROR), read=read)
+            passed_over.append(name)
+        else:
+            raise _unknown(name, read, stream)
+    return RawOptions(values, known.values(), passed_over)
+
+
+def of_side(raw: Mapping[str, str], *, read: bool) -> dict[str, str]:
+    """The options without those of the other side. A view of SQL has options of both sides, for SELECT and
+    for INSERT."""
+    names = {name.lower() for name in raw}
+    if _TOPIC not in names or _SELECTIONS.isdisjoint(names):
+        return dict(raw)
+    both = (*OPTIONS, *STREAM_OPTIONS)
+    others = {option.name.lower() for option in both if not (option.read if read else option.write)}
+    return {name: value for name, value in raw.items() if name.lower() not in others}
+
+
+def reading_options(writing: Mapping[str, str]) -> dict[str, str]:
+    """The options of a write that a read of the same cluster takes, too."""
+    only_writing = {option.name.lower() for option in OPTIONS if not option.read}
+    return {name: value for name, value in writing.items() if name.lower() not in only_writing}
+
+
+def _check_names(raw: Mapping[str, str]) -> None:
+    """Refuse two spellings of one name: names are case-insensitive, as Spark's are."""
+    spellings: dict[str, str] = {}
+    for name in raw:
+        other = spellings.setdefault(name.lower(), name)
+        if other != name:
+            raise OptionError(
+                f"options {printable(other)} and {printable(name)} are the same one; set it once"
+            )
+
+
+def _check_text(name: str, value: str) -> None:
+    try:
+        value.encode("utf-8")
+    except UnicodeEncodeError:
+        raise OptionError(
+            f"option {printable(name)}: its value, which is not shown, holds half of a surrogate pair: "
+            "that is not a character"
+        ) from None
+
+
+def _known(read: bool, stream: bool) -> list[Option[Any]]:
+    """The options of one side."""
+    if not read:
+        return [option for option in OPTIONS if option.write]
+    if not stream:
+        return [option for option in OPTIONS if option.read]
+    of_streams = {
+        option.name: option for option in (*OPTIONS, *STREAM_OPTIONS) if option.read and option.stream
+    }
+    return list(of_streams.values())
+
+
+def _unknown(name: str, read: bool, stream: bool) -> OptionError:
+    names = [option.name for option in _known(read, stream)]
+    side = "stream" if stream else "read" if read else "write"
+    there = [option for option in (*OPTIONS, *STREAM_OPTIONS) if option.name.lower() == name.lower()]
+    if stream and there and not there[0].stream:
+        return OptionError(
+            f"option {there[0].name} is for batch reads: a stream has no end; the trigger availableNow ends "
+            "where the partitions end when it starts"
+        )
+    if there:
+        return OptionError(
+            f"option {there[0].name} is for {'writing' if read else 'reading'}, not for a {side}"
+        )
+    if name.lower() == "path":
+        return OptionError(
+            f"{'load() takes' if read else 'save() and start() take'} no path: topics are options"
+        )
+    if name.lower() == _CHECKPOINT.lower():
+        return OptionError(f"option {_CHECKPOINT} is for writeStream, not for a {side}")
+    # Spark asks for columns before it says if the read is a batch or a stream.
+    meant = hint(name, [*names, *(option.name for option in STREAM_OPTIONS)] if read else names)
+    return OptionError(
+        f"unknown option {printable(name)} for a {side}{meant or '; known are: ' + ', '.join(names)}"
+    )

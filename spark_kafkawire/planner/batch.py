@@ -1,8 +1,11 @@
-"""Plans one batch read on the driver: options → brokers and logs → one task per range."""
+"""Plan of a batch read, for both generations, on the driver: from options to one task for each offset range.
+
+It selects the partitions, turns start and end options into offsets by requests to the cluster, and splits the
+ranges.
+"""
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -10,144 +13,147 @@ from typing import TYPE_CHECKING
 
 from ..clients.reading.task import FetchTask
 from ..cluster.cluster import Cluster, Offsets, cluster_of
-from ..errors import DataLossError, OptionError, ProtocolError, UnknownTopicError, quoted
-from ..model import Leader, LogBounds, OffsetRange, TopicPartition
-from ..net.known_versions import KNOWN
+from ..errors import LOG, DataLossError, OptionError, ProtocolError, UnknownTopicError, quoted
+from ..model import Leader, OffsetRange, PartitionBounds, TopicPartition
+from ..net.known_versions import BROKER_VERSIONS
 from ..options import LimitKind, OffsetLimits, ReadOptions, Selection
-from ..protocol.modern.floor import VersionFloor
-from ..protocol.modern.isolation import READ_COMMITTED
-from .key_order import Epochs, find_epochs, marked
+from ..protocol.modern.limits import READ_COMMITTED
+from ..protocol.modern.minimum_versions import MinimumVersions
+from .key_order import Layouts, find_layouts, marked
 from .limits import End, check_names, end_of, limit_of, range_between, start_of
 from .ranges import split
 
 if TYPE_CHECKING:
     from ..options.java_pattern import JavaPattern
 
-_log = logging.getLogger("spark_kafkawire")
 
-#: How the cluster is asked for the offsets that belong to timestamps.
-_AskTimes = Callable[[Mapping[TopicPartition, int], Mapping[TopicPartition, LogBounds]], Offsets]
+#: A method of the cluster that finds offsets by timestamp.
+_AskTimes = Callable[[Mapping[TopicPartition, int], Mapping[TopicPartition, PartitionBounds]], Offsets]
 
 
 def plan(options: ReadOptions) -> tuple[FetchTask, ...]:
-    """The tasks of a read, in the order of their logs; empty ranges are left out.
+    """Tasks of a read, in the order of their partitions, without empty ranges.
 
     Raises ``OptionError``, ``DiscoveryError``, ``UnknownTopicError``, ``DataLossError``,
     ``BrokerError`` or a ``TransportError`` (all fatal here: the retries are used up).
     """
     cluster = cluster_of(options)
-    named = options.key_order.logs if options.key_order else ()
-    cluster.await_logs([*options.starting.by_log, *options.ending.by_log, *named])
+    named = options.key_order.partitions if options.key_order else ()
+    cluster.await_partitions([*options.starting.by_partition, *options.ending.by_partition, *named])
     selected = select(options.selection, cluster, may_be_empty=True)
     leaders = cluster.leaders_of(selected)
-    logs = led(selected, leaders, fail_on_data_loss=options.fetch.fail_on_data_loss)
+    partitions = led(selected, leaders, fail_on_data_loss=options.fetch.fail_on_data_loss)
     for limits in (options.starting, options.ending):
-        check_names(limits, logs)
-    ranges = _resolved(options, cluster, logs)
-    cut_points = {
-        each.bounds.log: each.bounds.segment_starts
-        for each in ranges
-        if each.bounds.segment_starts is not None
-    }
-    by_log = {each.bounds.log: each for each in ranges}
-    epochs: Epochs = {}
+        check_names(limits, partitions)
+    ranges = _resolved(options, cluster, partitions)
+    by_partition = {each.bounds.topic_partition: each for each in ranges}
+    bounds = {tp: each.bounds for tp, each in by_partition.items()}
+    starts = {tp: each.segment_starts for tp, each in bounds.items()}
+    cut_points = {tp: found for tp, found in starts.items() if found is not None}
+    layouts: Layouts = {}
     if options.key_order is not None:
-        epochs = find_epochs(options, cluster, selected, {log: by_log[log].bounds for log in by_log})
+        layouts = find_layouts(options, cluster, selected, bounds)
     whole = [each.range for each in ranges]
     parts = split(whole, options.min_partitions, options.partition_size_max, cut_points or None)
-    floor = KNOWN.floor(options.net.connection, [leader.broker for leader in leaders.values()])
-    tasks = (_task(part, by_log[part.log], leaders[part.log], floor) for part in parts)
-    return marked(options.key_order, epochs, tasks)
+    minimum = BROKER_VERSIONS.minimum(options.net.connection, [leader.broker for leader in leaders.values()])
+    tasks = (
+        _task(part, by_partition[part.topic_partition], leaders[part.topic_partition], minimum)
+        for part in parts
+    )
+    return marked(options.key_order, layouts, tasks)
 
 
 @dataclass(frozen=True, slots=True)
 class _Resolved:
-    """What is read of one log, and where its two ends come from."""
+    """The range to read of one partition, and the origin of its two ends."""
 
-    bounds: LogBounds
+    bounds: PartitionBounds
     range: OffsetRange
     start: End
     end: End
 
 
-def _resolved(options: ReadOptions, cluster: Cluster, logs: Sequence[TopicPartition]) -> list[_Resolved]:
-    # A group's offsets come before the bounds, which it may pass by. The bounds come before offsets
-    # by time: a message that is appended after them is outside of the range, and a segment that was
-    # old before them cannot hold it.
-    committed = _committed(options.starting, logs, cluster)
-    bounds = cluster.bounds(logs)
+def _resolved(
+    options: ReadOptions, cluster: Cluster, partitions: Sequence[TopicPartition]
+) -> list[_Resolved]:
+    # The offsets of a group are requested before the bounds, because the group may pass the bounds meanwhile.
+    # The bounds are requested before offsets by timestamp: a message that is appended later is outside of the
+    # range, and a segment that was older than the timestamp cannot contain it.
+    committed = _committed(options.starting, partitions, cluster)
+    bounds = cluster.bounds(partitions)
     starts = starts_of(options, cluster, bounds, committed)
     stops = _offsets_at_times(options.ending, bounds, cluster.stop_offsets)
-    ends = {log: end_of(options.ending, bounds[log], stops) for log in logs}
+    ends = {tp: end_of(options.ending, bounds[tp], stops) for tp in partitions}
     high_watermarks = _high_watermarks(options, cluster, bounds, starts, ends)
     ranges = []
-    for log in logs:
+    for partition in partitions:
         limits = range_between(
-            starts[log],
-            ends[log],
-            bounds[log],
+            starts[partition],
+            ends[partition],
+            bounds[partition],
             fail_on_data_loss=options.fetch.fail_on_data_loss,
-            high_watermark=high_watermarks.get(log),
+            high_watermark=high_watermarks.get(partition),
         )
-        ranges.append(_Resolved(bounds[log], *limits))
+        ranges.append(_Resolved(bounds[partition], *limits))
     return ranges
 
 
 def _high_watermarks(
     options: ReadOptions,
     cluster: Cluster,
-    bounds: Mapping[TopicPartition, LogBounds],
+    bounds: Mapping[TopicPartition, PartitionBounds],
     *ends: Mapping[TopicPartition, End],
 ) -> Mapping[TopicPartition, int]:
-    """The ends, with records of open transactions, of the logs that a read of committed ones would pass."""
+    """High watermarks of partitions whose range ends after the last stable offset (read_committed)."""
     if options.fetch.isolation_level != READ_COMMITTED:
         return {}
-    beyond = [log for log, held in bounds.items() if any(each[log].offset > held.latest for each in ends)]
+    beyond = [tp for tp, held in bounds.items() if any(each[tp].offset > held.latest for each in ends)]
     return cluster.high_watermarks(beyond) if beyond else {}
 
 
 def starts_of(
     options: ReadOptions,
     cluster: Cluster,
-    bounds: Mapping[TopicPartition, LogBounds],
+    bounds: Mapping[TopicPartition, PartitionBounds],
     committed: Offsets | None = None,
 ) -> dict[TopicPartition, End]:
-    """Where the options let each log start. Raises ``OptionError``, and what the cluster raises.
+    """Start offsets by the options. Raises ``OptionError``, and the errors of the cluster.
 
-    ``committed`` are the offsets of the options' group, where they were asked for already.
+    ``committed`` are the offsets of the group of the options, if they were requested before.
     """
     if committed is None:
         committed = _committed(options.starting, list(bounds), cluster)
     resolved = {**committed, **_offsets_at_times(options.starting, bounds, cluster.start_offsets)}
     latest_if_no_match = options.latest_if_no_match
     return {
-        log: start_of(options.starting, bounds[log], resolved, latest_if_no_match=latest_if_no_match)
-        for log in bounds
+        tp: start_of(options.starting, bounds[tp], resolved, latest_if_no_match=latest_if_no_match)
+        for tp in bounds
     }
 
 
 def select(
     selection: Selection, cluster: Cluster, *, may_be_empty: bool = False
 ) -> tuple[TopicPartition, ...]:
-    """The logs that the options name. Raises ``UnknownTopicError`` for what no broker holds.
+    """Partitions that the options select. Raises ``UnknownTopicError`` for topics that no broker holds.
 
-    A pattern that matches no topic is an error, too, or a warning where a selection ``may_be_empty``,
-    as in Spark's own connector.
+    A pattern that matches no topic is also an error, or a warning if the selection ``may_be_empty``, as in
+    Spark's own connector.
     """
     if selection.assign:
         return cluster.assigned(selection.assign)
     if selection.pattern is not None:
-        return _logs_matching(selection.pattern, cluster, may_be_empty)
-    return cluster.logs_of(selection.subscribe)
+        return _partitions_matching(selection.pattern, cluster, may_be_empty)
+    return cluster.partitions_of(selection.subscribe)
 
 
-def _logs_matching(pattern: str, cluster: Cluster, may_be_empty: bool) -> tuple[TopicPartition, ...]:
+def _partitions_matching(pattern: str, cluster: Cluster, may_be_empty: bool) -> tuple[TopicPartition, ...]:
     topics = _some_matching(pattern, cluster, may_be_empty)
     while topics:
         try:
-            return cluster.logs_of(topics)
+            return cluster.partitions_of(topics)
         except UnknownTopicError:
-            # What was deleted since is not listed any more; what is listed still is there, and is missed.
+            # A topic that was deleted since is no longer listed. If all topics are still listed, a topic is
+            # missing.
             listed = _some_matching(pattern, cluster, may_be_empty)
             if set(topics) <= set(listed):
                 raise
@@ -162,17 +168,20 @@ def _some_matching(pattern: str, cluster: Cluster, may_be_empty: bool) -> list[s
         nothing = f"option subscribePattern: none of the {len(topics)} topics matches {quoted(pattern)}"
         if not may_be_empty:
             raise UnknownTopicError(nothing)
-        _log.warning("%s: nothing is read", nothing)
+        LOG.warning("%s: nothing is read", nothing)
     return found
 
 
 def matching(pattern: str, topics: Sequence[str]) -> list[str]:
-    """Those of the topics that a pattern finds. Raises ``OptionError``, and ``ProtocolError`` for a name
-    that no topic can have."""
+    """Topics that match a pattern. Raises ``OptionError``, and ``ProtocolError`` for an impossible topic
+    name."""
     from ..options.java_pattern import NAME_SIZE_MAX, PatternError
 
     if long := next((topic for topic in topics if len(topic) > NAME_SIZE_MAX), None):
-        raise ProtocolError(f"no broker has a topic of {len(long)} characters: {quoted(long)}")
+        raise ProtocolError(
+            f"topic names have at most {NAME_SIZE_MAX} characters, and a broker lists one of {len(long)}: "
+            f"{quoted(long)}"
+        )
     try:
         compiled = _compiled(pattern)
         return [topic for topic in topics if compiled.is_found_in(topic)]
@@ -188,56 +197,54 @@ def _compiled(pattern: str) -> JavaPattern:
 
 
 def covers(selection: Selection, topic: str) -> bool:
-    """Whether the options name a topic, whether it is there or not."""
+    """True if the options select a topic, which need not exist."""
     if selection.pattern is not None:
         return _compiled(selection.pattern).is_found_in(topic)
-    return topic in selection.subscribe or topic in {log.topic for log in selection.assign}
+    return topic in selection.subscribe or topic in {tp.topic for tp in selection.assign}
 
 
 def led(
-    logs: Sequence[TopicPartition],
+    partitions: Sequence[TopicPartition],
     leaders: Mapping[TopicPartition, Leader],
     *,
     fail_on_data_loss: bool,
 ) -> tuple[TopicPartition, ...]:
-    """The logs whose broker is alive; the others are a data loss."""
-    lost = [log for log in logs if log not in leaders]
+    """Partitions whose broker is alive; the others are a data loss."""
+    lost = [tp for tp in partitions if tp not in leaders]
     if not lost:
-        return tuple(logs)
-    dead = sorted({log.broker for log in lost if log.broker is not None})
+        return tuple(partitions)
+    dead = sorted({tp.broker for tp in lost if tp.broker is not None})
     loss = (
-        f"broker {', '.join(map(str, dead))} is not alive and holds {len(lost)} of the {len(logs)} "
+        f"broker {', '.join(map(str, dead))} is not alive and holds {len(lost)} of the {len(partitions)} "
         f"partitions to read, {lost[0]} first"
     )
     if fail_on_data_loss:
         raise DataLossError(f"{loss}; start it, or set failOnDataLoss=false to read the others")
-    _log.warning("%s; reading the others because failOnDataLoss=false", loss)
-    return tuple(log for log in logs if log in leaders)
+    LOG.warning("%s; reading the others because failOnDataLoss=false", loss)
+    return tuple(tp for tp in partitions if tp in leaders)
 
 
-def _committed(limits: OffsetLimits, logs: Sequence[TopicPartition], cluster: Cluster) -> Offsets:
-    """Where the group stands in the logs that begin there."""
-    asked = [log for log in logs if limit_of(limits, log).kind is LimitKind.COMMITTED]
+def _committed(limits: OffsetLimits, partitions: Sequence[TopicPartition], cluster: Cluster) -> Offsets:
+    """Committed offsets of the partitions that start at them."""
+    asked = [tp for tp in partitions if limit_of(limits, tp).kind is LimitKind.COMMITTED]
     return cluster.committed_offsets(asked) if asked else {}
 
 
 def _offsets_at_times(
-    limits: OffsetLimits, bounds: Mapping[TopicPartition, LogBounds], ask: _AskTimes
+    limits: OffsetLimits, bounds: Mapping[TopicPartition, PartitionBounds], ask: _AskTimes
 ) -> Offsets:
-    """The offsets of the limits that are timestamps."""
-    times = {
-        log: limit.value for log in bounds if (limit := limit_of(limits, log)).kind is LimitKind.TIMESTAMP
-    }
+    """Offsets of the limits that are timestamps."""
+    times = {tp: limit.value for tp in bounds if (limit := limit_of(limits, tp)).kind is LimitKind.TIMESTAMP}
     return ask(times, bounds) if times else {}
 
 
-def _task(part: OffsetRange, whole: _Resolved, leader: Leader, floor: VersionFloor) -> FetchTask:
+def _task(part: OffsetRange, whole: _Resolved, leader: Leader, minimum: MinimumVersions) -> FetchTask:
     if whole.bounds.segment_starts is None:  # every offset is a message boundary
-        return FetchTask(part, leader, floor=floor)
+        return FetchTask(part, leader, minimum_versions=minimum)
     return FetchTask(
         part,
         leader,
         start_option=whole.start.option if part.start_offset == whole.start.offset else None,
         stop_option=whole.end.option if part.stop_offset == whole.end.offset else None,
-        floor=floor,
+        minimum_versions=minimum,
     )

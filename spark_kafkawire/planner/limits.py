@@ -1,41 +1,38 @@
-"""Where a range begins and ends: option values against what a log holds. Pure."""
+"""Start and end of the ranges of a read, for both generations: options compared with bounds of partitions.
+Pure."""
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from ..errors import DataLossError, OptionError
-from ..model import LogBounds, OffsetRange, TopicPartition
+from ..errors import LOG, DataLossError, OptionError, listed_some
+from ..model import OffsetRange, PartitionBounds, TopicPartition
 from ..options import LimitKind, OffsetLimit, OffsetLimits
 
-_log = logging.getLogger("spark_kafkawire")
-
-#: The offsets of limits that only the cluster can resolve: timestamps and a group's positions. None where
-#: nothing fits.
+#: Offsets that only the cluster can resolve: of timestamps, and committed ones. None without a match.
 ResolvedOffsets = Mapping[TopicPartition, int | None]
 
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """One end of a log's range; ``option`` is set where the user gave the offset itself."""
+    """An end of a range; ``option`` is set if the user gave the offset itself."""
 
     offset: int
     option: str | None = None
 
 
-def limit_of(limits: OffsetLimits, log: TopicPartition) -> OffsetLimit:
-    """The limit that the options give one log; ``check_names`` has made sure that there is one."""
-    return limits.for_all if limits.for_all is not None else limits.by_log[log]
+def limit_of(limits: OffsetLimits, partition: TopicPartition) -> OffsetLimit:
+    """The limit of one partition in the options; ``check_names`` ensures that it exists."""
+    return limits.for_all if limits.for_all is not None else limits.by_partition[partition]
 
 
-def check_names(limits: OffsetLimits, logs: Sequence[TopicPartition]) -> None:
-    """Offsets by log must name exactly the logs that are read. Raises ``OptionError``."""
-    if limits.for_all is not None or set(limits.by_log) == set(logs):
+def check_names(limits: OffsetLimits, partitions: Sequence[TopicPartition]) -> None:
+    """Check that offsets by partition name exactly the partitions that are read. Raises ``OptionError``."""
+    if limits.for_all is not None or set(limits.by_partition) == set(partitions):
         return
-    extra = sorted(set(limits.by_log) - set(logs))
-    missing = sorted(set(logs) - set(limits.by_log))
+    extra = sorted(set(limits.by_partition) - set(partitions))
+    missing = sorted(set(partitions) - set(limits.by_partition))
     problems = [f"{_names(extra)} is not read"] * bool(extra) + [f"{_names(missing)} is missing"] * bool(
         missing
     )
@@ -45,63 +42,68 @@ def check_names(limits: OffsetLimits, logs: Sequence[TopicPartition]) -> None:
 
 
 def start_of(
-    limits: OffsetLimits, bounds: LogBounds, resolved: ResolvedOffsets, *, latest_if_no_match: bool
+    limits: OffsetLimits, bounds: PartitionBounds, resolved: ResolvedOffsets, *, latest_if_no_match: bool
 ) -> End:
-    """Where the range of a log starts.
+    """The start of the range of a partition.
 
-    Raises ``OptionError`` where a timestamp matches nothing, or the group has committed nothing.
+    Raises ``OptionError`` if no offset matches a timestamp, or the group has no committed offset.
     """
-    limit = limit_of(limits, bounds.log)
+    limit = limit_of(limits, bounds.topic_partition)
     if limit.kind is LimitKind.OFFSET:
         return End(limit.value, limits.option)
     if limit.kind is LimitKind.EARLIEST:
         return End(bounds.earliest)
-    offset = resolved[bounds.log]
+    if limit.kind is LimitKind.LATEST:
+        return End(bounds.latest)
+    offset = resolved[bounds.topic_partition]
     if offset is not None and limit.kind is LimitKind.COMMITTED:
         return End(offset, limits.option)
     if offset is not None:
         return End(_inside(offset, bounds))
     if limit.kind is LimitKind.COMMITTED:
         raise OptionError(
-            f"option {limits.option}: the group has committed no offset for {bounds.log}; commit one, or "
+            f"option {limits.option}: the group has committed no offset for {bounds.topic_partition}; "
+            "commit one, or "
             'give offsets as {"topic":{"0":-2}}'
         )
     if latest_if_no_match:
         return End(bounds.latest)
     raise OptionError(
-        f"option {limits.option}: no offset matched from request: {bounds.log} has no message at or after "
-        f"{limit.value}; startingOffsetsByTimestampStrategy=latest reads nothing there instead"
+        f"option {limits.option}: no offset matched from request: {bounds.topic_partition} has no message "
+        f"at or after {limit.value}; startingOffsetsByTimestampStrategy=latest reads nothing there instead"
     )
 
 
-def end_of(limits: OffsetLimits, bounds: LogBounds, resolved: ResolvedOffsets) -> End:
-    """Where the range of a log ends."""
-    limit = limit_of(limits, bounds.log)
+def end_of(limits: OffsetLimits, bounds: PartitionBounds, resolved: ResolvedOffsets) -> End:
+    """The end of the range of a partition."""
+    limit = limit_of(limits, bounds.topic_partition)
     if limit.kind is LimitKind.OFFSET:
         return End(limit.value, limits.option)
-    offset = resolved[bounds.log] if limit.kind is LimitKind.TIMESTAMP else None
+    if limit.kind is LimitKind.EARLIEST:
+        return End(bounds.earliest)
+    offset = resolved[bounds.topic_partition] if limit.kind is LimitKind.TIMESTAMP else None
     return End(bounds.latest if offset is None else _inside(offset, bounds))
 
 
-def _inside(offset: int, bounds: LogBounds) -> int:
-    """The offset, or the bound that it is beyond: messages come and go while a read is planned."""
+def _inside(offset: int, bounds: PartitionBounds) -> int:
+    """The offset, limited to the bounds: messages are added and deleted while a read is planned."""
     return min(max(offset, bounds.earliest), bounds.latest)
 
 
 def range_between(
     start: End,
     end: End,
-    bounds: LogBounds,
+    bounds: PartitionBounds,
     *,
     fail_on_data_loss: bool,
     high_watermark: int | None = None,
 ) -> tuple[OffsetRange, End, End]:
-    """The range between two ends, inside what the log holds.
+    """The range between two ends, inside the bounds of the partition.
 
-    Raises ``OptionError`` where it runs backwards, ``DataLossError`` where the log does not hold
-    all of it; with ``fail_on_data_loss`` false that is a warning, and the ends move. Of a range
-    without any offset nothing can be lost, wherever it lies. Up to the ``high_watermark`` the log has
-    records that are not committed: nobody may read them yet, so ``OptionError``.
+    Raises ``OptionError`` if the start is after the end, ``DataLossError`` if the partition does not contain
+    the whole range; with ``fail_on_data_loss`` false this is a warning, and the ends move. An empty range
+    loses nothing, even outside of the bounds. Up to the ``high_watermark`` the partition has records that are
+    not committed and cannot be read yet, so an end there raises ``OptionError``.
     """
     if start.offset != end.offset and high_watermark is not None:
         for limit in (start, end):
@@ -109,37 +111,38 @@ def range_between(
     if start.offset > end.offset:
         named = " and ".join(end.option for end in (start, end) if end.option)
         options = f"option {named}: " if named else ""
-        raise OptionError(f"{options}{bounds.log} would start at {start.offset} and end at {end.offset}")
+        raise OptionError(
+            f"{options}{bounds.topic_partition} would start at {start.offset} and end at {end.offset}"
+        )
     if start.offset == end.offset:
         nowhere = End(_inside(start.offset, bounds))
-        return OffsetRange(bounds.log, nowhere.offset, nowhere.offset), nowhere, nowhere
+        return OffsetRange(bounds.topic_partition, nowhere.offset, nowhere.offset), nowhere, nowhere
     first, last = (_clamped(limit, bounds, fail_on_data_loss) for limit in (start, end))
-    return OffsetRange(bounds.log, first.offset, last.offset), first, last
+    return OffsetRange(bounds.topic_partition, first.offset, last.offset), first, last
 
 
-def _check_below_stable_offset(limit: End, bounds: LogBounds, high_watermark: int) -> None:
+def _check_below_stable_offset(limit: End, bounds: PartitionBounds, high_watermark: int) -> None:
     if limit.option is not None and bounds.latest < limit.offset <= high_watermark:
         raise OptionError(
-            f"option {limit.option}: offset {limit.offset} of {bounds.log} is after {bounds.latest}, the "
-            "last stable offset: a transaction is open there; end the range at that offset, wait until the "
-            "transaction has ended, or set kafka.isolation.level=read_uncommitted"
+            f"option {limit.option}: offset {limit.offset} of {bounds.topic_partition} is after "
+            f"{bounds.latest}, the last stable offset: a transaction is open there; end the range at that "
+            "offset, wait until the transaction has ended, or set kafka.isolation.level=read_uncommitted"
         )
 
 
-def _clamped(end: End, bounds: LogBounds, fail_on_data_loss: bool) -> End:
+def _clamped(end: End, bounds: PartitionBounds, fail_on_data_loss: bool) -> End:
     if bounds.earliest <= end.offset <= bounds.latest:
         return end
     loss = (
-        f"option {end.option}: offset {end.offset} is not in {bounds.log}, "
+        f"option {end.option}: offset {end.offset} is not in {bounds.topic_partition}, "
         f"which holds [{bounds.earliest}, {bounds.latest})"
     )
     if fail_on_data_loss:
         raise DataLossError(f"{loss}; to read what is left, set failOnDataLoss=false")
-    _log.warning("%s; reading on because failOnDataLoss=false", loss)
+    LOG.warning("%s; reading on because failOnDataLoss=false", loss)
     return End(_inside(end.offset, bounds))
 
 
-def _names(logs: Sequence[TopicPartition]) -> str:
-    """At most three of the names."""
-    shown = ", ".join(str(log) for log in logs[:3])
-    return f"{shown} and {len(logs) - 3} more" if len(logs) > 3 else shown
+def _names(partitions: Sequence[TopicPartition]) -> str:
+    """At most three of the partitions."""
+    return listed_some(partitions, 3)

@@ -1,8 +1,8 @@
-"""Splitting offset ranges into Spark partitions. Pure.
+"""Splitting of offset ranges into Spark partitions (option ``minPartitions`` and others). Pure.
 
-Where offsets count records, a range may be cut anywhere, and the cuts are those of Spark's own
-Kafka connector. Where they count bytes (0.7), the only known message boundaries are the starts of
-segment files, so cuts are moved there and parts may come out larger or fewer than asked for.
+In modern Kafka offsets count records: a range can be cut anywhere, and the cuts are those of Spark's own
+Kafka connector. In 0.7 offsets count bytes, and the only known message boundaries are the starts of segment
+files. So cuts are moved there, and there may be fewer and larger parts than requested.
 
 Source of the proportions: Spark's KafkaOffsetRangeCalculator.
 """
@@ -13,13 +13,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import Final
 
-from ..errors import OptionError
+from ..errors import OptionError, counted
 from ..model import OffsetRange, TopicPartition
 
-#: Ranges of one read: each is a Spark task, and takes a kilobyte of the driver. As many can be asked for
-#: by ``minPartitions``.
+#: Most ranges of one read: each is a Spark task, and takes a kilobyte on the driver. ``minPartitions`` has
+#: the same limit.
 RANGES_COUNT_MAX: Final = 1_000_000
-#: Per log, the ascending offsets at which it may be cut; None where it may be cut anywhere.
+#: Offsets by partition at which it may be cut, ascending; None if it may be cut anywhere.
 CutPoints = Mapping[TopicPartition, Sequence[int]] | None
 
 
@@ -29,12 +29,12 @@ def split(
     size_max: int | None,
     cut_points: CutPoints = None,
 ) -> tuple[OffsetRange, ...]:
-    """The ranges, empty ones left out, split so that none is larger than ``size_max`` and there are
-    at least ``min_partitions`` of them, as far as ``cut_points`` allow it.
+    """Split ranges so that none is larger than ``size_max`` and there are at least ``min_partitions``, as far
+    as ``cut_points`` allow it. Empty ranges are left out.
 
-    Raises ``OptionError`` (fatal) where ``size_max`` asks for more than ``RANGES_COUNT_MAX``.
+    Raises ``OptionError`` (fatal) if ``size_max`` requires more than ``RANGES_COUNT_MAX``.
     """
-    parts = tuple(log_range for log_range in ranges if log_range.size > 0)
+    parts = tuple(offset_range for offset_range in ranges if offset_range.size > 0)
     if size_max is not None:
         _check_count(parts, size_max, cut_points)
         parts = tuple(part for whole in parts for part in _split_by_size(whole, size_max, cut_points))
@@ -52,8 +52,8 @@ def _check_count(parts: Sequence[OffsetRange], size_max: int, cut_points: CutPoi
     count = sum(-(-part.size // size_max) for part in parts) if cut_points is None else 0
     if count > RANGES_COUNT_MAX:
         raise OptionError(
-            f"option maxRecordsPerPartition: parts of {size_max} records would be {count} Spark partitions, "
-            f"at most {RANGES_COUNT_MAX} are planned; raise it"
+            f"option maxRecordsPerPartition: parts of {counted(size_max, 'record')} would be {count} "
+            f"Spark partitions, at most {RANGES_COUNT_MAX} are planned; raise it"
         )
 
 
@@ -70,8 +70,8 @@ def _split_by_size(whole: OffsetRange, size_max: int, cut_points: CutPoints) -> 
 
 
 def _proportional_counts(sizes: Sequence[int], min_partitions: int) -> list[int]:
-    """How many parts each range gets. Ranges whose share is at most one part stay whole, and the
-    others share what is left."""
+    """Number of parts of each range. Ranges with a share of at most one part stay whole, and the others
+    divide the remaining parts."""
     total = sum(sizes)
     whole = [_round(size / total * min_partitions) <= 1 for size in sizes]
     split_total = sum(size for size, stays in zip(sizes, whole, strict=True) if not stays)
@@ -95,13 +95,15 @@ def _split_evenly(whole: OffsetRange, count: int, cut_points: CutPoints) -> Iter
 
 def _pieces(whole: OffsetRange, cuts: Sequence[int]) -> Iterable[OffsetRange]:
     ends = [whole.start_offset, *cuts, whole.stop_offset]
-    return (OffsetRange(whole.log, start, stop) for start, stop in pairwise(ends) if start < stop)
+    return (OffsetRange(whole.topic_partition, start, stop) for start, stop in pairwise(ends) if start < stop)
 
 
 def _inner(whole: OffsetRange, cut_points: Mapping[TopicPartition, Sequence[int]]) -> list[int]:
-    """The cut points strictly inside the range."""
+    """Cut points strictly inside the range."""
     return [
-        point for point in cut_points.get(whole.log, ()) if whole.start_offset < point < whole.stop_offset
+        point
+        for point in cut_points.get(whole.topic_partition, ())
+        if whole.start_offset < point < whole.stop_offset
     ]
 
 
@@ -110,5 +112,5 @@ def _nearest(points: Sequence[int], offset: int) -> int:
 
 
 def _round(value: float) -> int:
-    """Java's Math.round: halves go up."""
+    """Round as Java's Math.round: halves go up."""
     return int(value + 0.5)

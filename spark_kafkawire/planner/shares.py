@@ -1,4 +1,4 @@
-"""How far each log is read where a limit holds for all of them together. Pure.
+"""Shares of partitions in a limit of a stream's batch (``maxOffsetsPerTrigger``; bytes in 0.7). Pure.
 
 Source of the proportions: Spark's KafkaMicroBatchStream.rateLimit.
 """
@@ -10,27 +10,27 @@ from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from ..model import LogBounds, OffsetRange, TopicPartition
+from ..model import OffsetRange, PartitionBounds, TopicPartition
 
 
 def limited(
-    ranges: Sequence[OffsetRange], size_max: int, bounds: Mapping[TopicPartition, LogBounds]
+    ranges: Sequence[OffsetRange], size_max: int, bounds: Mapping[TopicPartition, PartitionBounds]
 ) -> tuple[OffsetRange, ...]:
-    """The first ``size_max`` offsets of the ranges, each log in proportion to what is left of it.
+    """The first ``size_max`` offsets of the ranges, in proportion to the size of each range.
 
-    Small logs are not starved: each gets one offset at least, so all together may be more. In 0.7 a
-    range can only end where a segment does: it ends at the last such place within its share, or at the
-    first one after it, so that each log gets on.
+    Each partition gets at least one offset, so that small partitions are not starved; so the total may be
+    larger. In 0.7 a range can only end where a segment ends: at the last segment end within its share, or at
+    the first one after its share, so that each partition makes progress.
     """
     total = sum(each.size for each in ranges)
-    # The order of the operations is Spark's: what is rounded here is rounded there.
+    # The order of the operations is that of Spark, so that both round alike.
     return tuple(
-        _first(each, size_max * (each.size / total), bounds[each.log]) if each.size else each
+        _first(each, size_max * (each.size / total), bounds[each.topic_partition]) if each.size else each
         for each in ranges
     )
 
 
-def _first(whole: OffsetRange, share: float, bounds: LogBounds) -> OffsetRange:
+def _first(whole: OffsetRange, share: float, bounds: PartitionBounds) -> OffsetRange:
     size = math.ceil(share) if share < 1 else math.floor(share)
     stop_offset = min(whole.start_offset + size, whole.stop_offset)
     if bounds.segment_starts is not None:

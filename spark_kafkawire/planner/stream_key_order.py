@@ -1,15 +1,16 @@
-"""The order of keys in a stream: what of a log has to wait until others are read.
+"""Key order (option ``keyOrder``) in a stream, for both generations: records that wait for other partitions.
 
-Batches follow each other, and in one the rows are as in a batch read: in the order of their Spark
-partition, or to be sorted. So records of an epoch are in a batch only if all logs that held some of their
-keys before are read up to its boundary by the end of the same batch. Those logs in turn waited for theirs.
+Batches run one after the other, and the rows of a batch are as in a batch read: in the order of their Spark
+partition, or unsorted. So a batch contains records of a layout only if it, or an earlier batch, reads all
+partitions that held their keys before up to the boundary. Those partitions in turn waited for their own
+parents.
 
-- Partitions that are added while a query runs are in no option yet: the query ends with an error that says
-  so. The counts are asked for after the ends of logs, so that no record by a new count is in a batch before
-  that, as far as all brokers learn of partitions at the same time. Started again with the new epoch, the
-  query goes on where it stood.
-- A record that a late producer put behind a boundary may come after those that followed it: to wait for all
-  such would be to wait for ever. It is an error, unless ``verifyPartitioner`` says otherwise.
+- Partitions that are added while a query runs are not in the options yet, so the query ends with an error.
+  The counts are requested after the end offsets, so that no earlier batch contains a record of the new count,
+  as far as all brokers learn of partitions at the same time. When the query is started again with the new
+  layout, it continues at its position.
+- A record that a late producer wrote after a boundary may arrive after the records that follow it. Waiting
+  for all such records would never end, so it is an error, unless ``verifyPartitioner`` allows it.
 """
 
 from __future__ import annotations
@@ -19,65 +20,66 @@ from collections.abc import Collection, Iterable
 from ..clients.reading.task import FetchTask
 from ..cluster.cluster import Cluster
 from ..model import TopicPartition
-from ..options import ReadOptions, TopicEpochs
-from .key_order import Bounds, Epochs, find_epochs, marked
-from .stream_logs import StreamLogs, gone_since
+from ..options import ReadOptions, TopicLayouts
+from .key_order import Bounds, Layouts, find_layouts, marked
 from .stream_offsets import UNPINNED, Offsets
+from .stream_partitions import StreamPartitions, gone_since
 
 
-def hold(start: Offsets, ends: Offsets, bounds: Bounds, epochs: TopicEpochs) -> dict[TopicPartition, int]:
-    """The ends of a batch, of logs that have to wait no further than they may be read. Pure."""
+def hold(start: Offsets, ends: Offsets, bounds: Bounds, layouts: TopicLayouts) -> dict[TopicPartition, int]:
+    """End offsets of a batch, limited in partitions that have to wait. Pure."""
     held = {**start, **ends}
     waiting: set[TopicPartition] = set()
-    for epoch, boundaries in enumerate(epochs.boundaries or (), 1):
-        common = epochs.common(epoch)
-        # A log that waits itself may have had no record since: its children wait for its parents. That a log
-        # is behind holds up nothing of its own that is before its boundary.
+    for layout, boundaries in enumerate(layouts.boundaries or (), 1):
+        common = layouts.common(layout)
+        # A waiting partition may have had no record since, so its children wait for its parents. A partition
+        # that is behind does not delay its own records before the boundary.
         behind = {
             place % common
-            for place, log in enumerate(epochs.lists[epoch - 1])
-            if log in waiting or held.get(log, 0) < boundaries[log]
+            for place, tp in enumerate(layouts.lists[layout - 1])
+            if tp in waiting or held.get(tp, 0) < boundaries[tp]
         }
-        waiting = {log for place, log in enumerate(epochs.lists[epoch]) if place % common in behind}
-        for log in waiting & ends.keys():
-            if start.get(log) != UNPINNED:
-                begin = start.get(log, bounds[log].earliest)
-                held[log] = max(min(held[log], boundaries.get(log, 0)), begin)
-    return {log: held[log] for log in ends}
+        waiting = {tp for place, tp in enumerate(layouts.lists[layout]) if place % common in behind}
+        for partition in waiting & ends.keys():
+            if start.get(partition) != UNPINNED:
+                begin = start.get(partition, bounds[partition].earliest)
+                held[partition] = max(min(held[partition], boundaries.get(partition, 0)), begin)
+    return {tp: held[tp] for tp in ends}
 
 
 class StreamKeyOrder:
-    """The order of keys of one query; nothing without ``keyOrder``."""
+    """Key order of one query; without ``keyOrder`` it changes nothing."""
 
-    def __init__(self, options: ReadOptions, logs: StreamLogs) -> None:
-        self._options, self._logs = options, logs
-        self._epochs: Epochs | None = None
+    def __init__(self, options: ReadOptions, partitions: StreamPartitions) -> None:
+        self._options, self._partitions = options, partitions
+        self._layouts: Layouts | None = None
 
     def held(self, start: Offsets, ends: Offsets, bounds: Bounds) -> dict[TopicPartition, int]:
-        """Where a batch ends that would end there. Raises ``OptionError`` (fatal) where topics have grown."""
+        """End offsets of a batch, limited by the key order. Raises ``OptionError`` (fatal) if topics have
+        grown."""
         if self._options.key_order is None:
             return dict(ends)
-        self._epochs = self._logs.ask(lambda cluster: self._found(cluster, list(bounds), bounds))
+        self._layouts = self._partitions.ask(lambda cluster: self._found(cluster, list(bounds), bounds))
         found = dict(ends)
-        for epochs in self._epochs.values():
-            found |= hold(start, {log: ends[log] for log in epochs.lists[-1] if log in ends}, bounds, epochs)
+        for layouts in self._layouts.values():
+            found |= hold(start, {tp: ends[tp] for tp in layouts.lists[-1] if tp in ends}, bounds, layouts)
         return found
 
     def marked(self, tasks: Iterable[FetchTask]) -> tuple[FetchTask, ...]:
-        """The tasks with the epochs of their logs."""
+        """Tasks with the layouts of their partitions."""
         tasks = tuple(tasks)
         if self._options.key_order is None or not tasks:
             return tasks
-        if self._epochs is None:
-            topics = sorted({task.range.log.topic for task in tasks})
-            self._epochs = self._logs.ask(lambda cluster: self._asked(cluster, topics))
-        return marked(self._options.key_order, self._epochs, tasks, is_stream=True)
+        if self._layouts is None:
+            topics = sorted({task.range.topic_partition.topic for task in tasks})
+            self._layouts = self._partitions.ask(lambda cluster: self._asked(cluster, topics))
+        return marked(self._options.key_order, self._layouts, tasks, is_stream=True)
 
-    def _asked(self, cluster: Cluster, topics: list[str]) -> Epochs:
+    def _asked(self, cluster: Cluster, topics: list[str]) -> Layouts:
         with gone_since():
-            logs = cluster.logs_of(topics)
-            return self._found(cluster, logs, cluster.bounds(logs))
+            partitions = cluster.partitions_of(topics)
+            return self._found(cluster, partitions, cluster.bounds(partitions))
 
-    def _found(self, cluster: Cluster, logs: Collection[TopicPartition], bounds: Bounds) -> Epochs:
+    def _found(self, cluster: Cluster, partitions: Collection[TopicPartition], bounds: Bounds) -> Layouts:
         with gone_since():
-            return find_epochs(self._options, cluster, logs, bounds)
+            return find_layouts(self._options, cluster, partitions, bounds)

@@ -1,4 +1,4 @@
-"""Who serves those of a query's logs that are there, and where these start and end."""
+"""Leaders and bounds of the existing partitions of a streaming query, for both generations."""
 
 from __future__ import annotations
 
@@ -8,35 +8,37 @@ from ..cluster.cluster import Cluster
 from ..errors import BrokersMissingError, UnknownTopicError
 from ..model import Leader, TopicPartition
 from .stream import Bounds
-from .stream_logs import gone_since
+from .stream_partitions import gone_since
 
 
-def bounds_of(cluster: Cluster, logs: list[TopicPartition]) -> Bounds:
-    """The bounds of those of the logs that are there."""
-    leaders = leaders_of(cluster, logs)
+def bounds_of(cluster: Cluster, partitions: list[TopicPartition]) -> Bounds:
+    """Bounds of the partitions that exist."""
+    leaders = leaders_of(cluster, partitions)
     with gone_since():
-        return cluster.bounds([log for log in logs if log in leaders])
+        return cluster.bounds([tp for tp in partitions if tp in leaders])
 
 
-def leaders_of(cluster: Cluster, logs: list[TopicPartition]) -> Mapping[TopicPartition, Leader]:
-    """Who serves those of the logs that are there. Raises ``BrokersMissingError`` (retriable) for a broker
-    that has to come back: that it is away is no proof that its logs are gone."""
-    cluster.await_logs(logs)
+def leaders_of(cluster: Cluster, partitions: list[TopicPartition]) -> Mapping[TopicPartition, Leader]:
+    """Leaders of the partitions that exist. Raises ``BrokersMissingError`` (retriable) for a broker that is
+    not alive: this does not prove that its partitions are gone."""
+    cluster.await_partitions(partitions)
     try:
-        found = dict(cluster.leaders_of(logs))
+        found = dict(cluster.leaders_of(partitions))
     except UnknownTopicError:
-        there = {log for topic in sorted({log.topic for log in logs}) for log in _logs_of(cluster, topic)}
-        found = dict(cluster.leaders_of([log for log in logs if log in there]))
-    if away := [log for log in logs if log not in found and log.broker is not None]:
+        there = {
+            tp for topic in sorted({tp.topic for tp in partitions}) for tp in _partitions_of(cluster, topic)
+        }
+        found = dict(cluster.leaders_of([tp for tp in partitions if tp in there]))
+    if away := [tp for tp in partitions if tp not in found and tp.broker is not None]:
         raise BrokersMissingError(
-            f"broker {away[0].broker} is not there, and holds {len(away)} of the partitions that the batch "
+            f"broker {away[0].broker} is not alive and holds {len(away)} of the partitions that the batch "
             f"reads, {away[0]} first; start it"
         )
     return found
 
 
-def _logs_of(cluster: Cluster, topic: str) -> tuple[TopicPartition, ...]:
+def _partitions_of(cluster: Cluster, topic: str) -> tuple[TopicPartition, ...]:
     try:
-        return cluster.logs_of([topic])
+        return cluster.partitions_of([topic])
     except UnknownTopicError:
         return ()

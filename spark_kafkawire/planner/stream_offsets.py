@@ -1,56 +1,113 @@
-"""Where a streaming query stands, as its checkpoint writes it. Pure.
+"""Positions of a streaming query in the JSON of its checkpoint, for both generations. Pure.
 
     {"topic": {"0": 123}}          0.8 and later
     {"topic": {"0-1": 123}}        0.7: broker-partition, and the byte
+    {"topic": {"0": 123}, "topic id kept by kafkawire: topic 4W...dQ": {}}      from 2.8 on
 
-It is what Spark's own Kafka connector writes, in the same order, so a checkpoint is of either of them.
-Spark takes a text that differs from the last one for new data, so the order must not depend on anything
-but the names.
+Spark's own Kafka connector writes the same format in the same order, so both can use a checkpoint. Spark
+takes a text that differs from the last one for new data, so the order must depend on the names only.
 
 Source: Spark's JsonUtils.partitionOffsets, which fills Scala's ``mutable.HashMap``.
 """
 
 from __future__ import annotations
 
+import base64
+import binascii
 import json
-from collections.abc import Callable, Iterable, Mapping
+import uuid
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 
-from ..errors import OptionError, quoted, shown
+from ..errors import OptionError, printable, quoted
 from ..model import TopicPartition
-from ..options.offsets import LOG_SYNTAX, LogSyntax
+from ..options.offsets import PARTITION_SYNTAX, PartitionSyntax
 
 K = TypeVar("K")
 
-#: Where each log of a query stands: the offset of its next message.
+#: Position of a query in each partition: the offset of its next message.
 Offsets = Mapping[TopicPartition, int]
-#: Stands for an offset that the first batch of a query finds, and so writes into the checkpoint.
+#: Placeholder for an offset that the first batch of a query finds and writes to the checkpoint.
 UNPINNED: Final = -1
 
-#: A topic of no partitions, and of a name that no topic can have: it tells of the end of a first batch that
-#: it has read nothing, for it has pinned all starts. Spark's own connector passes over it.
+#: A topic without partitions, with a name that no topic can have. It marks the end of a first batch that has
+#: read nothing because it pinned all starts. Spark's own connector ignores it.
 PIN_MARK: Final = "pinned by kafkawire"
-#: The same, where some starts were given, and the batch has read on from there.
+#: The same, if some starts were given, and the batch has read from those.
 PART_MARK: Final = "pinned in part by kafkawire"
 
-#: Scala's table has so many places at first, and twice as many before it is filled to three quarters.
+#: Prefix of another topic without partitions: a topic name, a space, and its id as Kafka's tools show it. A
+#: topic that is deleted and recreated gets another id, which reveals it even if it has grown again.
+ID_MARK: Final = "topic id kept by kafkawire: "
+
+#: Initial size of Scala's hash table, which doubles before it is three quarters full.
 _PLACES: Final = 16
 
 
-def to_json(offsets: Offsets, start: Offsets | None = None) -> dict[str, dict[str, int]]:
-    """The offsets in the order of Spark's connector; ``from_json`` reads them.
+@dataclass(frozen=True, slots=True)
+class Position:
+    """Position of a query: its offset in each partition, and the known ids of their topics."""
 
-    Those of the end of a batch are followed by the mark that its ``start`` asks for.
+    offsets: Offsets
+    topic_ids: Mapping[str, uuid.UUID] = field(default_factory=dict)
+
+    def without(self, topics: Collection[str]) -> Position:
+        """The position without some topics."""
+        if not topics:
+            return self
+        offsets = {tp: offset for tp, offset in self.offsets.items() if tp.topic not in topics}
+        return Position(offsets, {name: id_ for name, id_ in self.topic_ids.items() if name not in topics})
+
+
+def to_json(
+    offsets: Offsets, start: Offsets | None = None, topic_ids: Mapping[str, uuid.UUID] | None = None
+) -> dict[str, dict[str, int]]:
+    """Offsets in the order of Spark's connector, followed by the topic ids. ``from_json`` and
+    ``ids_from_json`` read them.
+
+    The end of a batch is also followed by the mark that its ``start`` requires.
     """
     by_topic: dict[str, dict[TopicPartition, int]] = {}
     puts = []
-    for log in sorted(offsets):
-        by_topic.setdefault(log.topic, {})[log] = offsets[log]
-        puts.append(log.topic)
-    return {
-        topic: {log.name: by_topic[topic][log] for log in _partitions(by_topic[topic])}
-        for topic in _in_table_order(puts, _text_hash)
-    } | _mark(start or {})
+    for partition in sorted(offsets):
+        by_topic.setdefault(partition.topic, {})[partition] = offsets[partition]
+        puts.append(partition.topic)
+    return (
+        {
+            topic: {tp.name: by_topic[topic][tp] for tp in _partitions(by_topic[topic])}
+            for topic in _in_table_order(puts, _text_hash)
+        }
+        | _ids(topic_ids or {})
+        | _mark(start or {})
+    )
+
+
+def _ids(topic_ids: Mapping[str, uuid.UUID]) -> dict[str, dict[str, int]]:
+    return {f"{ID_MARK}{topic} {id_text(topic_ids[topic])}": {} for topic in sorted(topic_ids)}
+
+
+def id_text(topic_id: uuid.UUID) -> str:
+    """The id of a topic as ``kafka-topics.sh --describe`` shows it. Source: Kafka's Uuid.toString."""
+    return base64.urlsafe_b64encode(topic_id.bytes).decode().rstrip("=")
+
+
+def ids_from_json(written: Mapping[str, Any]) -> dict[str, uuid.UUID]:
+    """Topic ids in a checkpoint; it has none if Spark's own connector wrote it, or with brokers before 2.8.
+    Raises ``OptionError`` (fatal) for a damaged id."""
+    return dict(_id_of(key) for key in written if key.startswith(ID_MARK))
+
+
+def _id_of(key: str) -> tuple[str, uuid.UUID]:
+    topic, _, text = key.removeprefix(ID_MARK).partition(" ")
+    try:
+        found = uuid.UUID(bytes=base64.b64decode(f"{text}==", altchars=b"-_", validate=True))
+    except (ValueError, binascii.Error):
+        raise OptionError(
+            f"checkpointLocation: {quoted(key)} holds no topic id, so the checkpoint is damaged: restore a "
+            "copy of it, or give the query another one"
+        ) from None
+    return topic, found
 
 
 def _mark(start: Offsets) -> dict[str, dict[str, int]]:
@@ -59,14 +116,14 @@ def _mark(start: Offsets) -> dict[str, dict[str, int]]:
 
 
 def is_pinned(written: Mapping[str, Any]) -> bool:
-    """Whether the end of a first batch, as the checkpoint has it, is one that has pinned starts."""
+    """True if the end of a first batch in a checkpoint has pinned starts."""
     return PIN_MARK in written or PART_MARK in written
 
 
-def from_json(written: Any, syntax: LogSyntax, *, unpinned: bool = False) -> dict[TopicPartition, int]:
-    """The offsets that a checkpoint holds; only those of a first batch's start may be ``unpinned``.
+def from_json(written: Any, syntax: PartitionSyntax, *, unpinned: bool = False) -> dict[TopicPartition, int]:
+    """Offsets in a checkpoint; only the start of a first batch may be ``unpinned``.
 
-    Raises ``OptionError`` (fatal) for what no query of these options has written.
+    Raises ``OptionError`` (fatal) for anything that no query with these options has written.
     """
     offsets: dict[TopicPartition, int] = {}
     if not isinstance(written, dict):
@@ -75,48 +132,48 @@ def from_json(written: Any, syntax: LogSyntax, *, unpinned: bool = False) -> dic
         if not isinstance(partitions, dict):
             raise _unreadable(written, syntax)
         for name, offset in partitions.items():
-            log = syntax.keyed(topic, name)
-            if log is None:
+            partition = syntax.keyed(topic, name)
+            if partition is None:
                 raise _of_other_partitions(written, topic, name, syntax)
             is_offset = isinstance(offset, int) and not isinstance(offset, bool) and offset.bit_length() < 64
             if not is_offset or offset < (UNPINNED if unpinned else 0):
                 raise _unreadable(written, syntax)
-            offsets[log] = offset
+            offsets[partition] = offset
     return offsets
 
 
-def _unreadable(written: Any, syntax: LogSyntax) -> OptionError:
+def _unreadable(written: Any, syntax: PartitionSyntax) -> OptionError:
     return OptionError(
-        f"checkpointLocation: {quoted(json.dumps(written))} is not offsets of the form "
-        f'{{"topic":{{"{syntax.key_example}":123}}}}: the checkpoint is of another source'
+        f"checkpointLocation: {quoted(json.dumps(written))} does not hold offsets of the form "
+        f'{{"topic":{{"{syntax.key_example}":123}}}}: the checkpoint belongs to another source'
     )
 
 
-def _of_other_partitions(written: Any, topic: str, name: str, syntax: LogSyntax) -> OptionError:
-    if all(other.keyed(topic, name) is None for other in LOG_SYNTAX.values()):
+def _of_other_partitions(written: Any, topic: str, name: str, syntax: PartitionSyntax) -> OptionError:
+    if all(other.keyed(topic, name) is None for other in PARTITION_SYNTAX.values()):
         return _unreadable(written, syntax)
     return OptionError(
-        f"checkpointLocation: the offsets of {shown(topic)} are of partition {quoted(name)}, where the "
-        f"brokers of these options have partitions like '{syntax.key_example}': the checkpoint is of a query "
-        "with another kind of Kafka (0.7, or 0.8 and later); give this query one of its own"
+        f"checkpointLocation: the offsets of {printable(topic)} are of partition {quoted(name)}, but the "
+        f"brokers of these options have partitions like '{syntax.key_example}': the checkpoint belongs to "
+        "a query of another kind of Kafka (0.7, or 0.8 and later); give this query a checkpoint of its own"
     )
 
 
-def _partitions(logs: Iterable[TopicPartition]) -> list[TopicPartition]:
-    """The logs of one topic in their order; those of 0.7, which Spark's connector has not, by broker."""
-    logs = list(logs)
-    if any(log.broker is not None for log in logs):
-        return sorted(logs, key=lambda log: (log.broker or 0, log.partition))
-    by_number = {log.partition: log for log in logs}
+def _partitions(partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
+    """Partitions of one topic in their order; those of 0.7, which Spark's connector lacks, by broker."""
+    partitions = list(partitions)
+    if any(tp.broker is not None for tp in partitions):
+        return sorted(partitions, key=lambda tp: (tp.broker or 0, tp.partition))
+    by_number = {tp.partition: tp for tp in partitions}
     return [by_number[number] for number in _in_table_order(by_number, lambda number: number)]
 
 
 def _in_table_order(puts: Iterable[K], hash_of: Callable[[K], int]) -> list[K]:
-    """The keys as a table holds them that they were put into one after the other, some again."""
+    """Keys in the order of a hash table into which they were inserted in turn, some repeatedly."""
     place_count = _PLACES
     order: dict[K, int] = {}
     for key in puts:
-        if (len(order) + 1) * 4 >= place_count * 3:  # also where the key is there already
+        if (len(order) + 1) * 4 >= place_count * 3:  # also for a key that exists already
             place_count *= 2
         order.setdefault(key, len(order))
     spread = {key: hash_of(key) ^ (hash_of(key) >> 16) for key in order}

@@ -1,4 +1,7 @@
-"""One request type and its reply, as data: the versions that are known, and what is true of them."""
+"""Descriptions of APIs, for Kafka 0.7 and for modern Kafka (0.8 and later).
+
+An ``Api`` describes one request type and its response as data: key, known versions, limits, and checks.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from ..errors import ProtocolError
-from .replies import Faults
+from .responses import Faults
 from .schema import Struct, codec
 
 #: Highest version that a request header can name.
@@ -15,26 +18,26 @@ VERSION_MAX: Final = 32_767
 
 
 def always(_: object) -> bool:
-    """``Api.is_answered`` where every request gets its reply."""
+    """``Api.is_answered`` of an API that answers every request."""
     return True
 
 
 def any_version(_: object) -> int:
-    """``Api.version_max`` where every version carries every request."""
+    """``Api.version_max`` of an API that can carry every request in every version."""
     return VERSION_MAX
 
 
 def from_the_first(_: object) -> int:
-    """``Api.version_min`` where every version says of every request what it means."""
+    """``Api.version_min`` of an API whose requests mean the same in every version."""
     return 0
 
 
 def no_refusal(_: memoryview) -> None:
-    """``Api.read_refusal`` where a broker that does not know the version just closes."""
+    """``Api.read_refusal`` of an API for which brokers that do not know the version close the connection."""
 
 
-def no_reply_bytes(_: object) -> int:
-    """``Api.reply_bytes_max`` where there are no replies."""
+def no_response_bytes(_: object) -> int:
+    """``Api.response_bytes_max`` of an API without responses."""
     return 0
 
 
@@ -54,31 +57,30 @@ class VersionRange:
 
 @dataclass(frozen=True, slots=True)
 class Api:
-    """One request type and its reply.
+    """A request type and its response.
 
-    ``response`` is None where the broker never answers; ``is_answered`` tells which requests get
-    their reply. ``reply_bytes_max`` tells from a request how long its reply may be: a longer one
-    is a lie, refused before memory is taken for it. ``faults`` tells from a request, its reply and
-    their version what is wrong with the reply: whatever is answered declares it (see ``replies``).
+    ``response`` is None if the broker never answers; ``is_answered`` says if a request gets a response.
+    ``response_bytes_max`` is the longest response that a request allows: a longer one is refused before
+    memory is taken for it. ``faults`` yields the faults of a response, given its request and their version;
+    each API with a response declares it (see ``responses``).
 
-    ``versions`` are those that this package knows; from ``flexible_since`` on they are flexible.
-    ``version_max`` tells the highest version that can carry a request, ``version_min`` the lowest that does
-    not say something else. ``read_refusal`` reads the reply of a broker that does not know the
-    request's version; None where it is not one. From
-    ``throttles_since`` on a broker answers at once and leaves it to the client to wait for
-    ``throttle_time_ms``; before, it has waited itself. Source: KIP-219. A request that
-    ``may_be_passed_over`` is one that some broker neither answers nor closes on: the reply to the
-    request behind it may come in its place.
+    ``versions`` are the versions that this package knows; from ``flexible_since`` on they are flexible.
+    ``version_max`` is the highest version that can carry a request, ``version_min`` the lowest in which the
+    request has its meaning. ``read_refusal`` reads the response of a broker that does not know the
+    request's version; it returns None for any other response. From ``throttles_since`` on a broker answers
+    at once, and the client has to wait for ``throttle_time_ms``; in earlier versions the broker waits before
+    it answers. Source: KIP-219. ``may_be_passed_over`` marks a request that some brokers neither answer nor
+    refuse by closing: the response to the next request may come in its place.
     """
 
     name: str
     key: int
     request: type[Any]
     response: type[Any] | None = None
-    reply_bytes_max: Callable[[Any], int] = no_reply_bytes
+    response_bytes_max: Callable[[Any], int] = no_response_bytes
     versions: VersionRange = VersionRange(0, 0)
     flexible_since: int | None = None
-    has_flexible_reply_header: bool = True
+    has_flexible_response_header: bool = True
     faults: Callable[[Any, Any, int], Faults] | None = None
     is_answered: Callable[[Any], bool] = always
     version_max: Callable[[Any], int] = any_version
@@ -88,41 +90,43 @@ class Api:
     may_be_passed_over: bool = False
 
     def __post_init__(self) -> None:
-        assert (self.response is None) == (self.faults is None), f"{self.name}: what is wrong with a reply?"
+        assert (self.response is None) == (self.faults is None), (
+            f"{self.name}: what is wrong with a response?"
+        )
 
     def versions_of(self, request: object | None) -> VersionRange:
-        """The versions that a request can go in; all of them where there is none."""
+        """The versions that can carry a request; all versions for None."""
         if request is None:
             return self.versions
         bounds = self.version_min(request), self.version_max(request)
         return VersionRange(max(self.versions.min, bounds[0]), min(self.versions.max, bounds[1]))
 
-    def awaits_reply(self, request: object) -> bool:
-        """Whether the broker answers this request."""
+    def awaits_response(self, request: object) -> bool:
+        """True if the broker answers this request."""
         return self.response is not None and self.is_answered(request)
 
-    def throttle_time_ms(self, reply: Any, version: int) -> int:
-        """How long the client has to wait after a reply before it sends again."""
+    def throttle_time_ms(self, response: Any, version: int) -> int:
+        """Time that the client has to wait after a response before it sends again."""
         if self.throttles_since is None or version < self.throttles_since:
             return 0
-        throttle_time_ms: int = reply.throttle_time_ms
+        throttle_time_ms: int = response.throttle_time_ms
         return max(throttle_time_ms, 0)
 
-    def check(self, request: Any, reply: Any, version: int) -> None:
-        """Raises ``ProtocolError`` for a reply that is none to the request."""
+    def check(self, request: Any, response: Any, version: int) -> None:
+        """Raise ``ProtocolError`` if the response does not match the request."""
         assert self.faults is not None
-        for fault in self.faults(request, reply, version):
-            raise ProtocolError(f"the {self.name} reply is none to its request: {fault}")
+        for fault in self.faults(request, response, version):
+            raise ProtocolError(f"the {self.name} response does not match its request: {fault}")
 
     def is_flexible(self, version: int) -> bool:
-        """Whether the messages of a version have compact lengths and tagged fields."""
+        """True if the messages of a version have compact lengths and tagged fields."""
         return self.flexible_since is not None and version >= self.flexible_since
 
     def request_codec(self, version: int) -> Struct[Any]:
-        """Reads and writes the request in one version."""
+        """The codec of the request in one version."""
         return codec(self.request, version, self.is_flexible(version))
 
-    def reply_codec(self, version: int) -> Struct[Any]:
-        """Reads and writes the reply in one version."""
+    def response_codec(self, version: int) -> Struct[Any]:
+        """The codec of the response in one version."""
         assert self.response is not None
         return codec(self.response, version, self.is_flexible(version))

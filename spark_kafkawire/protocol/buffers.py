@@ -1,7 +1,8 @@
-"""Buffers that are used again once nobody looks at them.
+"""Reuse of receive buffers, for connections of all Kafka versions.
 
-The first touch of fresh memory costs as much as a megabyte's way through a socket, and memory that
-was just read is in the processor's cache.
+A buffer is used again when no view of it is alive.
+Touching a megabyte of fresh memory costs as much as its way through a socket, and memory that was just
+read is in the processor's cache.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ KEPT_COUNT_MAX: Final = 2
 
 
 class Buffers:
-    """Gives out views of buffers, and each buffer again when no view of it is alive."""
+    """A pool that gives out views of buffers, and reuses a buffer when no view of it is alive."""
 
     def __init__(self) -> None:
         self._kept: list[bytearray] = []
@@ -23,8 +24,8 @@ class Buffers:
         for buffer in self._kept:
             if len(buffer) > size and _is_free(buffer):
                 return memoryview(buffer)[:size]
-        # An eighth more, for the next one is seldom of the same size; untouched it costs nothing. One
-        # byte more, for the sake of _is_free.
+        # An eighth more, because the next request seldom has the same size; untouched memory costs
+        # nothing. One more byte is for _is_free.
         buffer = bytearray(size + size // 8 + 1)
         self._kept = [*self._kept, buffer][-KEPT_COUNT_MAX:]
         return memoryview(buffer)[:size]

@@ -1,22 +1,25 @@
-"""One client connection as a value: bytes in, replies out. No socket, no clock.
+"""A client connection to a broker of any Kafka version, without a socket and a clock.
+
+It frames requests, and turns received bytes into responses to them::
 
     parts = connection.send(request)         # hand these buffers to the socket
     size = sock.recv_into(connection.wanted())
-    reply = connection.received(size)        # a Reply when its last byte has come, else None
-    connection.negotiated(versions)          # where the dialect has versions: what the broker offers
+    response = connection.received(size)        # a Response when its last byte has come, else None
+    connection.negotiated(versions)          # if the dialect negotiates: the versions of the broker
 
-The connection tells where the next bytes go, so a reply's body is received in place and read
-without a copy. What it waits for is its state; requests may be sent in both of the first two:
+The connection provides the memory for the next bytes, so a response's body is received in place and read
+without a copy. Its state names the bytes that it waits for. Requests may be sent in the states LENGTH and
+BODY:
 
-========  =======================  =====================================  ===================
-state     ``wanted()`` has         what comes                             next state
-========  =======================  =====================================  ===================
-LENGTH    4 bytes                  a length that the request allows       BODY
-BODY      as many as that says     a reply that answers its request       LENGTH, and a Reply
-LENGTH    4 bytes                  no length, or what nothing asked for   POISONED
-BODY      as many as that says     anything else                          POISONED
-POISONED  raises                   what follows has no known meaning      POISONED
-========  =======================  =====================================  ===================
+========  =======================  ========================================  =======================
+state     ``wanted()`` has         received                                  next state
+========  =======================  ========================================  =======================
+LENGTH    4 bytes                  a length that the request allows          BODY
+BODY      bytes of that length     a response that matches its request       LENGTH, and a Response
+LENGTH    4 bytes                  no valid length, or no request is open    POISONED
+BODY      bytes of that length     anything else                             POISONED
+POISONED  raises                   nothing                                   POISONED
+========  =======================  ========================================  =======================
 
 A poisoned connection raises the same ``ProtocolError`` at every call.
 """
@@ -36,21 +39,21 @@ from .primitives import INT32, Buffer, read_int32
 from .versions import BrokerVersions
 
 LENGTH_BYTES: Final = 4
-#: Correlation ids are counted from 0 and start anew after this one: the field is a signed int32.
+#: Correlation ids count from 0 and start again at 0 after this one: the field is a signed int32.
 CORRELATION_ID_MAX: Final = (1 << 31) - 1
-#: Bytes in front of a large reply that are free for its reader.
+#: Bytes in front of a large response that are free for its reader.
 ROOM_BYTES_MAX: Final = 1 << 16
 #: First bytes of a TLS record that carries an alert.
 TLS_ALERT: Final = b"\x15\x03"
 
 
 @dataclass(frozen=True, slots=True)
-class Reply:
-    """A reply with the request it answers. ``body``'s byte fields are views of ``frame``.
+class Response:
+    """A response with the request it answers. ``body``'s byte fields are views of ``frame``.
 
-    The reply's bytes end the frame. What lies before them, as much as the reply and at most
-    ``ROOM_BYTES_MAX``, is free for who reads the reply. The memory is used again once no view of
-    it is alive. For ``throttle_time_ms`` the broker wants nothing more to be sent on this connection.
+    The response's bytes end the frame. The bytes before them are free for the reader of the response: their
+    number is the size of the response, at most ``ROOM_BYTES_MAX``. The memory is used again when no view of
+    it is alive. The client must not send on this connection for ``throttle_time_ms``.
     """
 
     request: Any
@@ -60,16 +63,16 @@ class Reply:
 
 
 class _State(enum.Enum):
-    """What a connection waits for, as the table above has it."""
+    """State of a connection, named after the bytes it waits for; see the table above."""
 
-    LENGTH = "the length of a reply"
-    BODY = "the reply"
-    POISONED = "nothing any more"
+    LENGTH = "the length of a response"
+    BODY = "the response"
+    POISONED = "nothing more"
 
 
 @dataclass(frozen=True, slots=True)
 class _Awaited:
-    """A request that was sent, and how its reply will look."""
+    """A request that was sent, and the expected form of its response."""
 
     api: Api
     request: Any
@@ -78,7 +81,7 @@ class _Awaited:
 
 
 class Connection:
-    """Frames requests, pairs replies with them, checks lengths before memory is taken.
+    """Frames requests, pairs responses with them, checks lengths before memory is taken.
 
     ``client_id`` is the name that the broker logs and keeps quotas by, in dialects that have it.
     Until the broker's versions are ``negotiated``, requests go in the highest of our own.
@@ -98,11 +101,11 @@ class Connection:
 
     @property
     def in_flight(self) -> int:
-        """Requests whose replies have not come yet."""
+        """Requests whose responses have not come yet."""
         return len(self._awaited)
 
     def negotiated(self, versions: BrokerVersions) -> None:
-        """Speak the highest versions that are common with these, from now on."""
+        """Use the highest versions that are common with these from now on."""
         self._versions = versions
 
     @property
@@ -119,10 +122,10 @@ class Connection:
         return ours.max if self._versions is None else self._versions.highest_common(api, ours)
 
     def send(self, request: object) -> list[Buffer]:
-        """The buffers of a request's frame. Its reply, if it has one, is awaited from now on.
+        """The buffers of a request's frame. Its response, if it has one, is awaited from now on.
 
-        Raises ``UnsupportedVersionError`` or ``OptionError`` (fatal; nothing is to be sent, and
-        the connection stays usable).
+        Raises ``UnsupportedVersionError`` or ``OptionError`` (fatal; nothing is sent, and the
+        connection stays usable).
         """
         self._check()
         api = self._dialect.api_of(request)
@@ -131,21 +134,20 @@ class Connection:
             request, awaited.version, awaited.correlation_id, client_id=self._client_id
         )
         self._next_correlation_id = (awaited.correlation_id + 1) & CORRELATION_ID_MAX
-        if api.awaits_reply(request):
+        if api.awaits_response(request):
             self._awaited.append(awaited)
         return parts
 
     def wanted(self) -> memoryview:
-        """Where the next received bytes go; never empty."""
+        """Memory for the next received bytes; never empty."""
         self._check()
         return self._frame[self._filled :]
 
-    def received(self, size: int) -> Reply | None:
-        """Account for ``size`` bytes put into ``wanted()``; the reply they complete, if any.
+    def received(self, size: int) -> Response | None:
+        """Account for ``size`` bytes put into ``wanted()``; the response they complete, if any.
 
-        Raises ``ProtocolError`` (fatal, poisons) for a reply that nothing asked for, that is
-        longer than its request allows, that is malformed, or that is about something else than its
-        request.
+        Raises ``ProtocolError`` (fatal, poisons) for a response that has no request, is longer than
+        its request allows, is malformed, or does not match its request.
         """
         self._check()
         self._filled += size
@@ -169,12 +171,12 @@ class Connection:
         return ConnectionLost(f"the peer closed the connection instead of answering {api.name}{partial}")
 
     def _await_length(self) -> None:
-        # The frame's length comes into one place, the reply at the end of another.
+        # The frame's length has its own buffer; the response is received at the end of another buffer.
         self._frame, self._start, self._filled = memoryview(self._length), 0, 0
         self._state = _State.LENGTH
 
     def _await_body(self) -> int:
-        """Make room for the reply whose length has come; how many bytes are awaited."""
+        """Allocate memory for the response after its length has come; returns the number of awaited bytes."""
         size = self._body_size()
         self._start = self._filled = min(size, ROOM_BYTES_MAX)
         self._frame = self._buffers.take(self._start + size)
@@ -184,17 +186,17 @@ class Connection:
     def _body_size(self) -> int:
         size = read_int32(self._length)
         if not self._awaited:
-            raise ProtocolError(f"the peer sent {bytes(self._length)!r}, which nothing asked for")
+            raise ProtocolError(f"the peer sent {bytes(self._length)!r}, but no response was expected")
         awaited = self._awaited[0]
-        limit = awaited.api.reply_bytes_max(awaited.request)
+        limit = awaited.api.response_bytes_max(awaited.request)
         if 0 <= size <= limit:
             return size
         raise ProtocolError(
-            f"{awaited.api.name} reply announces {size} bytes, at most {limit} were asked for{self._hint()}"
+            f"{awaited.api.name} response announces {size} bytes, at most {limit} were expected{self._hint()}"
         )
 
     def _hint(self) -> str:
-        """What the start of a frame that is none says of the peer."""
+        """Guess the peer's protocol from the start of a frame that is not Kafka's."""
         if self._length.startswith(TLS_ALERT):
             return ": it begins like TLS; does this port want kafka.security.protocol=SSL?"
         if self._length.isascii() and self._length.decode("ascii").isprintable():
@@ -202,17 +204,17 @@ class Connection:
             return f": it begins with {bytes(self._length)!r}; is this {port}?"
         return ""
 
-    def _finish(self) -> Reply:
+    def _finish(self) -> Response:
         frame, start = self._frame, self._start
         awaited = self._answered(frame[start:])
         self._await_length()
         api, version = awaited.api, awaited.version
-        reply = self._dialect.read_reply(api, frame[start:], version, awaited.correlation_id)
-        api.check(awaited.request, reply, version)
-        return Reply(awaited.request, reply, frame, api.throttle_time_ms(reply, version))
+        response = self._dialect.read_response(api, frame[start:], version, awaited.correlation_id)
+        api.check(awaited.request, response, version)
+        return Response(awaited.request, response, frame, api.throttle_time_ms(response, version))
 
     def _answered(self, body: memoryview) -> _Awaited:
-        """The request that a reply is for: the oldest, or the one behind it where that was passed over."""
+        """The request of a response: the oldest one, or the next one if the oldest was passed over."""
         oldest = self._awaited.popleft()
         may_be_next = oldest.api.may_be_passed_over and self._awaited and len(body) >= INT32.size
         if may_be_next and read_int32(body) == self._awaited[0].correlation_id:

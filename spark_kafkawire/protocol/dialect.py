@@ -1,4 +1,7 @@
-"""What differs between the protocols of old and new brokers, as data."""
+"""The differences between the protocols of Kafka 0.7 and modern Kafka (0.8 and later), as data.
+
+A ``Dialect`` has the APIs of a protocol and their headers. It frames requests and reads responses.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,7 @@ _COPIED_BYTES_MAX: Final = 512
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestHeader:
-    """What comes before a request. Its version follows from dialect and request::
+    """Header of a request. Its version follows from dialect and request::
 
         -1   api key
          1   api key | api version | correlation id | client id
@@ -40,10 +43,10 @@ class RequestHeader:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReplyHeader:
-    """What comes before a reply: nothing (-1), the correlation id (0), and tagged fields (1).
+class ResponseHeader:
+    """Header of a response: nothing (-1), the correlation id (0), and tagged fields (1).
 
-    ``api_version`` is None where replies do not tell it.
+    ``api_version`` is None if responses do not carry it.
     """
 
     correlation_id: int = wire(INT32, since=0, default=0, ignorable=True)
@@ -52,29 +55,29 @@ class ReplyHeader:
 
 @dataclass(frozen=True, slots=True)
 class Headers:
-    """What comes before the requests and the replies of one API in one version."""
+    """Headers of the requests and the responses of one API in one version."""
 
     request: Struct[Any]
-    reply: Struct[Any]
+    response: Struct[Any]
 
 
 def bare_headers(_api: Api, _version: int) -> Headers:
-    """Those of a protocol without versions and correlation ids."""
+    """Headers of a protocol without versions and correlation ids."""
     return _bare_headers()
 
 
 @cache
 def _bare_headers() -> Headers:
-    return Headers(codec(RequestHeader, BARE, False), codec(ReplyHeader, BARE, False))
+    return Headers(codec(RequestHeader, BARE, False), codec(ResponseHeader, BARE, False))
 
 
 def kafka_headers(api: Api, version: int) -> Headers:
-    """Those of Kafka from 0.8 on."""
+    """Headers of Kafka from 0.8 on."""
     flexible = api.is_flexible(version)
-    flexible_reply = flexible and api.has_flexible_reply_header
+    flexible_response = flexible and api.has_flexible_response_header
     return Headers(
         codec(RequestHeader, 2 if flexible else 1, flexible),
-        codec(ReplyHeader, 1 if flexible_reply else 0, flexible_reply),
+        codec(ResponseHeader, 1 if flexible_response else 0, flexible_response),
     )
 
 
@@ -86,16 +89,16 @@ class Apis(Protocol):
     def __len__(self) -> int: ...
 
     def of(self, request: type[Any]) -> Api:
-        """The one whose requests are of this type."""
+        """The API whose requests have this type."""
 
 
 class ListedApis(tuple[Api, ...]):
-    """APIs that are declared already."""
+    """APIs in a list, all of them declared."""
 
     __slots__ = ()
 
     def of(self, request: type[Any]) -> Api:
-        """The one whose requests are of this type."""
+        """The API whose requests have this type."""
         for api in self:
             if api.request is request:
                 return api
@@ -104,15 +107,15 @@ class ListedApis(tuple[Api, ...]):
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """What is spoken on the wire with brokers of a generation: requests, and how they are framed.
+    """The protocol of a generation of brokers: its requests, and how they are framed.
 
-    ``correlates`` tells whether replies carry the id of their request; replies come in the order of the
-    requests where they do not, and where they do. ``negotiates`` tells whether brokers are asked for the
-    versions that they know. ``headers`` are those of an API in a version; all of an API hold the version at
-    the same place. Frames::
+    ``correlates`` is true if responses carry the id of their request; responses come in the order of the
+    requests in any case. ``negotiates`` is true if the client asks brokers for their versions. ``headers``
+    gives the headers of an API in a version; all headers of an API hold the version at the same place.
+    Frames::
 
         length int32 | Headers.request | request
-        length int32 | Headers.reply | reply
+        length int32 | Headers.response | response
     """
 
     generation: Generation
@@ -130,7 +133,7 @@ class Dialect:
     ) -> list[Buffer]:
         """The request's frame, as buffers to send one after the other.
 
-        Raises ``UnsupportedVersionError`` (fatal) where the version cannot carry the request.
+        Raises ``UnsupportedVersionError`` (fatal) if the version cannot carry the request.
         """
         api = self.api_of(request)
         codec = self.headers(api, version).request
@@ -143,7 +146,7 @@ class Dialect:
         return _framed(out)
 
     def read_request(self, body: memoryview) -> tuple[Api, Any]:
-        """The request in a frame's body (what follows the length). Extra bytes are ignored.
+        """The request in a frame's body (the bytes after the length). Extra bytes are ignored.
 
         Raises ``ProtocolError`` for an unknown key or version, or a short body.
         """
@@ -166,43 +169,45 @@ class Dialect:
             header, pos = codec.read(body, 0)
         return api, header, pos
 
-    def read_reply(self, api: Api, body: memoryview, version: int = 0, correlation_id: int = 0) -> Any:
-        """The reply in a frame's body.
+    def read_response(self, api: Api, body: memoryview, version: int = 0, correlation_id: int = 0) -> Any:
+        """The response in a frame's body.
 
-        Raises ``ProtocolError`` where the body is too short, answers another request, or, unless brokers
-        may know more than is read here, holds more than the reply.
+        Raises ``ProtocolError`` if the body is too short, answers another request, or has bytes after the
+        response. A dialect that negotiates versions ignores bytes after the response.
         """
-        header, pos = self.headers(api, version).reply.read(body, 0)
+        header, pos = self.headers(api, version).response.read(body, 0)
         if self.correlates and header.correlation_id != correlation_id:
             raise ProtocolError(
-                f"{api.name} request {correlation_id} got the reply to request {header.correlation_id}"
+                f"{api.name} request {correlation_id} got the response to request {header.correlation_id}"
             )
         if header.api_version not in (None, version):
             raise ProtocolError(
-                f"{api.name} request of version {version} got a reply of version {header.api_version}"
+                f"{api.name} request of version {version} got a response of version {header.api_version}"
             )
         refusal = api.read_refusal(body[pos:])
         if refusal is not None:
             return refusal
-        reply, end = api.reply_codec(version).read(body, pos)
-        # Kafka's own clients ignore what follows, and librdkafka's mock cluster (2.16) ends a
-        # flexible Metadata reply with a byte too many.
+        response, end = api.response_codec(version).read(body, pos)
+        # Kafka's own clients ignore extra bytes, and librdkafka's mock cluster (2.16) ends a
+        # flexible Metadata response with one.
         if end != len(body) and not self.negotiates:
-            raise ProtocolError(f"{api.name} reply of {len(body)} bytes ends after {end}")
-        return reply
+            raise ProtocolError(f"{api.name} response of {len(body)} bytes ends after {end}")
+        return response
 
-    def write_reply(self, api: Api, reply: object, version: int = 0, correlation_id: int = 0) -> list[Buffer]:
-        """The reply's frame, as buffers to send one after the other."""
-        codec = self.headers(api, version).reply
+    def write_response(
+        self, api: Api, response: object, version: int = 0, correlation_id: int = 0
+    ) -> list[Buffer]:
+        """The response's frame, as buffers to send one after the other."""
+        codec = self.headers(api, version).response
         out: list[Buffer] = []
         codec.write(codec.message(correlation_id=correlation_id, api_version=version), out)
-        api.reply_codec(version).write(reply, out)
+        api.response_codec(version).write(response, out)
         return _framed(out)
 
 
 def _framed(parts: list[Buffer]) -> list[Buffer]:
-    """The frame of a message: its length and its parts. Small parts that follow each other are joined,
-    for each buffer that is sent costs more than a copy of it."""
+    """The frame of a message: its length and its parts. Adjacent small parts are joined, because sending
+    another buffer costs more than a copy."""
     small: list[Buffer] = [sum(map(len, parts)).to_bytes(4, "big")]
     frame: list[Buffer] = []
     for part in parts:

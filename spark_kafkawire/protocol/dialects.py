@@ -1,4 +1,7 @@
-"""The protocol of each wire format, of which a process imports those that it speaks."""
+"""The dialect of each wire format: Kafka 0.7, the proposal of 2012, and modern Kafka (0.8 and later).
+
+A process imports only the dialects that it uses.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +17,6 @@ _HOMES: Final = {WireFormat.V07: "v07", WireFormat.PROPOSAL: "proposal", WireFor
 
 @functools.cache
 def dialect_of(wire_format: WireFormat) -> Dialect:
-    """What is spoken in it."""
+    """The dialect of a wire format."""
     dialect: Dialect = importlib.import_module(f".{_HOMES[wire_format]}", __package__).DIALECT
     return dialect

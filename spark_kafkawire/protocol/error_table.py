@@ -1,18 +1,18 @@
-"""What the error codes of every generation of brokers have in common.
+"""The base class of the error code tables of Kafka 0.7 and modern Kafka (0.8 and later).
 
-Each generation lists its own, for the same numbers mean different things: ``v07.error_codes`` and
-``modern.error_codes``.
+Each generation of brokers has its own table, because the same number means different things:
+``v07.error_codes`` and ``modern.error_codes``.
 """
 
 from __future__ import annotations
 
 import enum
 
-from ..errors import Action, BrokerError, said
+from ..errors import Action, BrokerError, peer_text
 
 
 class ErrorTable(enum.IntEnum):
-    """A number, how the client goes on, what happened, and what whoever reads of it may do.
+    """An error code with the client's next action, the meaning, and the remedy for its reader.
 
     A subclass lists the codes of one generation as ``NAME = code, action, meaning, remedy``.
     """
@@ -33,13 +33,13 @@ class ErrorTable(enum.IntEnum):
     def error(cls, code: int, place: str, detail: str | None = None) -> BrokerError:
         """The error for a code at ``place`` (request, topic-partition, broker).
 
-        ``detail`` is what the broker itself says of it, where the reply has such a field.
+        ``detail`` is the broker's own text about it, where the response has such a field.
         """
         assert code != 0, "0 is no error"
-        says = f", it says {said(detail)}" if detail else ""
+        says = f", it says {peer_text(detail)}" if detail else ""
         try:
             known = cls(code)
         except ValueError:
-            return BrokerError(f"{place}: the broker answered the unknown error code {code}{says}", code)
+            return BrokerError(f"{place}: the broker answered with the unknown error code {code}{says}", code)
         message = f"{place}: {known.meaning}{says} (error {code} {known.name}); {known.remedy}"
         return BrokerError(message, code, known.action)

@@ -1,11 +1,12 @@
-"""The wire's types: each reads ``(buf, pos) -> (value, next_pos)`` and writes buffers to a list.
+"""Wire types of all Kafka versions: integers, strings, byte fields and arrays.
 
+A wire type reads ``(buf, pos) -> (value, next_pos)`` and writes buffers to a list.
 All integers are big-endian. Reading never copies: ``Bytes`` gives views of the frame, which own no memory
-and keep the frame alive. Whatever does not fit in the frame raises ``ProtocolError`` (fatal for the
+and keep the frame alive. A value that does not fit in the frame raises ``ProtocolError`` (fatal for the
 connection).
 
-Strings, byte fields and arrays start with a length, whose own type is theirs to choose. The length
--1 is null, and an error where the type is not ``nullable``.
+Strings, byte fields and arrays start with a length, and each declares the type of its length. The length
+-1 is null, and an error if the type is not ``nullable``.
 """
 
 from __future__ import annotations
@@ -21,12 +22,12 @@ from ..errors import OptionError, ProtocolError, quoted
 Buffer = bytes | bytearray | memoryview
 T = TypeVar("T")
 
-#: Longest string, bytes: what an int16 length can tell, and Kafka's bound for compact ones too.
+#: Longest string, bytes: the maximum of an int16 length, and Kafka's limit for compact lengths, too.
 STRING_SIZE_MAX: Final = 32_767
 #: Elements of one array that are read: enough for a million partitions. Each becomes an object that takes
 #: up to a hundred times its bytes.
 ARRAY_COUNT_MAX: Final = 1 << 20
-#: Every byte field without bytes: a reply may hold thousands of them.
+#: The value of all empty byte fields: a response may hold thousands of them.
 EMPTY: Final = memoryview(b"")
 
 
@@ -38,12 +39,12 @@ class Type(Protocol[T]):
         ...
 
     def write(self, value: T, out: list[Buffer]) -> None:
-        """Append the value's bytes to ``out``; large values are appended, not copied."""
+        """Append the value's bytes to ``out``, large values without a copy."""
         ...
 
 
 def take(buf: memoryview, pos: int, size: int, what: str) -> memoryview:
-    """``buf[pos:pos + size]``, or ``ProtocolError`` when the frame ends before."""
+    """``buf[pos:pos + size]``. Raises ``ProtocolError`` if the frame ends before."""
     if size < 0 or size > len(buf) - pos:
         raise _does_not_fit(buf, pos, size, what)
     return buf[pos : pos + size]
@@ -81,7 +82,7 @@ NULL: Final = -1
 
 @dataclass(frozen=True, slots=True)
 class Bool:
-    """One byte, 0 or 1; any other than 0 reads as true."""
+    """Boolean in one byte, 0 or 1; all values except 0 are read as true."""
 
     def read(self, buf: memoryview, pos: int) -> tuple[bool, int]:
         value, pos = INT8.read(buf, pos)
@@ -137,17 +138,17 @@ class String:
             data = value.encode("utf-8")
         except UnicodeEncodeError as error:
             raise OptionError(
-                f"the name {quoted(value)} holds half of a surrogate pair, which has no UTF-8 form"
+                f"the name {quoted(value)} contains an unpaired surrogate, which UTF-8 cannot encode"
             ) from error
         if len(data) > STRING_SIZE_MAX:
-            raise OptionError(f"a name of {len(data)} bytes cannot be sent, at most {STRING_SIZE_MAX} can")
+            raise OptionError(f"a name of {len(data)} bytes is too long, the maximum is {STRING_SIZE_MAX}")
         self.length.write(len(data), out)
         out.append(data)
 
 
 @dataclass(frozen=True, slots=True)
 class Bytes:
-    """``length | bytes``; read as a view of the frame, and as ``EMPTY`` where there are none."""
+    """``length | bytes``; read as a view of the frame, or as ``EMPTY`` if the length is 0."""
 
     length: Type[int] = INT32
     nullable: bool = False
@@ -176,8 +177,8 @@ BYTES: Final = Bytes()
 class Array(Generic[T]):
     """``count | elements``.
 
-    An element takes at least one byte, so a count above the bytes that are left is a lie and is
-    refused before anything is built, as is one above ``ARRAY_COUNT_MAX``.
+    An element takes at least one byte. A count above the number of remaining bytes or above
+    ``ARRAY_COUNT_MAX`` is refused before any element is read.
     """
 
     element: Type[T]
@@ -211,7 +212,7 @@ class Array(Generic[T]):
 
 
 def join(parts: list[Buffer]) -> bytes:
-    """One bytes object of all parts: for tests and small messages, not for the hot path."""
+    """Join all parts into one bytes object: for tests and small messages, not for the hot path."""
     return b"".join(parts)
 
 

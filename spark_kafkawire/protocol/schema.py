@@ -1,4 +1,6 @@
-"""Declare a message once as a dataclass; reading and writing are derived from its fields.
+"""Declarations of requests and responses, for all Kafka versions.
+
+A message is declared once, as a dataclass; reading and writing are derived from its fields::
 
     @dataclass(frozen=True, slots=True, kw_only=True)
     class OffsetsRequest:
@@ -40,7 +42,7 @@ REQUIRED: Final = dataclasses.MISSING
 
 @dataclass(frozen=True, slots=True)
 class Wire:
-    """How a field travels: the arguments of ``wire``."""
+    """Settings of a field that travels: the arguments of ``wire``."""
 
     type: AnyType
     since: int | None
@@ -52,7 +54,7 @@ class Wire:
     compact: bool
 
     def is_in(self, version: int) -> bool:
-        """Whether messages of this version hold the field."""
+        """True if messages of this version hold the field."""
         return (self.since is None or version >= self.since) and (self.until is None or version <= self.until)
 
     def type_in(self, version: int, flexible: bool) -> AnyType:
@@ -76,12 +78,12 @@ def wire(
 ) -> Any:
     """A dataclass field that travels as ``wire_type``.
 
-    ``since`` and ``until`` are the first and last versions that have the field, both included;
-    one that some version lacks needs a ``default``. From version ``nullable_since`` on it may be
-    None; ``null_before`` is what says the same in the versions before. ``tag`` makes it a tagged
-    field. ``ignorable`` tells that a value which is not the default may be left out silently
-    where the version lacks the field. ``compact=False`` keeps the plain length in flexible
-    versions. ``shown=False`` keeps secrets and payloads out of the message's repr.
+    ``since`` and ``until`` are the first and last versions that have the field, both included.
+    A field that some versions lack needs a ``default``. From version ``nullable_since`` on the
+    field may be None; ``null_before`` is sent for None in earlier versions. ``tag`` makes it a
+    tagged field. ``ignorable`` lets a version without the field drop a value that is not the
+    default. ``compact=False`` keeps the plain length in flexible versions. ``shown=False`` keeps
+    secrets and payloads out of the message's repr.
     """
     settings = Wire(wire_type, since, until, nullable_since, null_before, tag, ignorable, compact)
     return dataclasses.field(default=default, repr=shown, metadata={"wire": settings})
@@ -89,7 +91,7 @@ def wire(
 
 @dataclass(frozen=True, slots=True)
 class _Member:
-    """One field of a message in one version."""
+    """Field of a message in one version."""
 
     name: str
     type: AnyType
@@ -126,7 +128,7 @@ class Struct(Generic[T]):
 
     @property
     def is_flexible(self) -> bool:
-        """Whether the message ends with tagged fields."""
+        """True if the message ends with tagged fields."""
         return self._flexible
 
     def members(self) -> Iterator[tuple[str, AnyType, int | None]]:
@@ -196,7 +198,7 @@ class Struct(Generic[T]):
     def _cannot_carry(self, field: _Member) -> UnsupportedVersionError:
         return UnsupportedVersionError(
             f"{self.message.__name__} version {self._version} cannot carry this {field.name}: "
-            "the broker is too old for what is asked of it"
+            "the broker is too old for this request"
         )
 
 
@@ -219,7 +221,7 @@ def _declared(message: type[Any]) -> Iterator[tuple[str, Any, Wire]]:
 
 
 def _in_version(wire_type: AnyType, version: int, flexible: bool, nullable: bool) -> AnyType:
-    """A declared type as it is in one version: its lengths, its null, and what it is made of."""
+    """A declared type as it is in one version: its lengths, its null, and its elements."""
     match wire_type:
         case String() | Bytes():
             length = COMPACT_LENGTH if flexible else wire_type.length

@@ -1,4 +1,7 @@
-"""Numbers that take as many bytes as they need. Source: KIP-482."""
+"""Unsigned varints: integers of variable length in the flexible versions of modern Kafka.
+
+Source: KIP-482.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ _ONE_BYTE: Final = tuple(bytes((value,)) for value in range(0x80))
 
 @dataclass(frozen=True, slots=True)
 class UnsignedVarint:
-    """Up to 32 bits, seven a byte, the lowest first; a set high bit says that more follow.
+    """Up to 32 bits, seven per byte, the lowest first; a set high bit means that more follow.
 
     Source: KIP-482.
     """
@@ -51,7 +54,7 @@ UNSIGNED_VARINT: Final = UnsignedVarint()
 
 @dataclass(frozen=True, slots=True)
 class CompactLength:
-    """A length as the unsigned varint one above it, so that null takes one byte too."""
+    """Length plus one as an unsigned varint, so that null takes one byte, too."""
 
     def read(self, buf: memoryview, pos: int) -> tuple[int, int]:
         value, pos = UNSIGNED_VARINT.read(buf, pos)

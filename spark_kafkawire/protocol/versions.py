@@ -1,4 +1,4 @@
-"""The version in which each request is sent: the highest that broker and client have in common."""
+"""Version negotiation of modern Kafka: a request goes in the highest version that both sides know."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .api import Api, VersionRange
 class BrokerVersions:
     """The versions that a broker offers, by API key. They hold for one connection.
 
-    ``release`` names brokers that cannot be asked: what is known of them stands for what they offer.
+    ``release`` names a release that does not answer ApiVersions; its ``ranges`` are known.
     ``transaction_version`` is the protocol of transactions that the cluster agreed on (see
     ``modern.end_txn``).
     """
@@ -23,7 +23,7 @@ class BrokerVersions:
     transaction_version: int = 1
 
     def highest_common(self, api: Api, ours: VersionRange | None = None) -> int:
-        """The highest version of an API that both know, of ``ours`` where not every one will do.
+        """The highest version of an API that both sides know, within ``ours`` if that is given.
 
         Raises ``UnsupportedVersionError`` (fatal).
         """
@@ -31,16 +31,16 @@ class BrokerVersions:
         offered = self.ranges.get(api.key)
         if offered is None:
             raise UnsupportedVersionError(
-                f"the broker does not offer {api.name}, of which versions {ours} are known here: "
-                "it is too old, or keeps this request to itself"
+                f"the broker does not offer {api.name} (this client supports versions {ours}): "
+                "it is too old, or does not serve this request to clients"
             )
         version = min(ours.max, offered.max)
         if version not in ours or version not in offered:
-            told = f"no common version of {api.name}: the broker offers {offered}"
+            message = f"no common version of {api.name}: the broker offers {offered}"
             if ours.min > api.versions.min:
                 raise UnsupportedVersionError(
-                    f"{told}, and only {ours} says what is asked; another broker of the cluster offers more: "
-                    "upgrade this one, or the proxy before it"
+                    f"{message}, but this request needs {ours}; another broker of the cluster offers more: "
+                    "upgrade this one, or the proxy in front of it"
                 )
-            raise UnsupportedVersionError(f"{told}, known here are {ours}")
+            raise UnsupportedVersionError(f"{message}, this client supports {ours}")
         return version

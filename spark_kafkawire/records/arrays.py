@@ -14,8 +14,8 @@ Uint8s = npt.NDArray[np.uint8]
 Int32s = npt.NDArray[np.int32]
 Int64s = npt.NDArray[np.int64]
 
-#: Smaller arrays are numpy's own, bytes: their memory comes from what the process has already, in a third of
-#: the time, 0.2 µs.
+#: Arrays below this size, bytes, are numpy's own: their memory is usually the process's already, which takes
+#: a third of the time, 0.2 µs.
 _POOL_BYTES_MIN: Final = 32 << 10
 
 
@@ -28,7 +28,7 @@ def byte_array(buf: Buffer) -> Uint8s:
 
 
 def joined(parts: list[Buffer]) -> Uint8s:
-    """All parts in a row, without a copy where there is one; they are taken out of the list."""
+    """All parts joined, without a copy if there is only one. The parts are removed from the list."""
     content = parts[0] if len(parts) == 1 else b"".join(parts)
     parts.clear()
     return byte_array(content)

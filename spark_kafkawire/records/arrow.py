@@ -21,7 +21,7 @@ _TIMESTAMP: Final = pa.timestamp("us", tz="UTC")
 _NO_TIMESTAMP_TYPE: Final = -1
 #: ``timestamp`` of a record that has none. Source: RecordBatch.NO_TIMESTAMP.
 _NO_TIMESTAMP_MS: Final = -1
-#: Largest timestamp whose microseconds fit in int64; later ones become it, year 294247.
+#: Largest timestamp whose microseconds fit in int64, year 294247; later ones become this one.
 _TIMESTAMP_MS_MAX: Final = (2**63 - 1) // 1000
 
 P = ParamSpec("P")
@@ -34,18 +34,18 @@ class BatchBuilder:
     Known names and types: ``key`` and ``value`` binary, ``topic`` string, ``partition`` int32,
     ``offset`` int64, ``timestamp`` timestamp[us, UTC], ``timestampType`` int32, ``headers`` as
     ``HEADERS``, ``broker`` int32 (null where the log has none), ``index`` int32, ``nextOffset``
-    int64, ``epoch`` int32, ``stray`` string. Only what is asked for is built. Key, headers, timestamp
-    and stray are null and timestampType is -1 where the columns have none. Columns of values and
-    numbers share the columns' memory; a column that is the same in all rows is built once, and the
+    int64, ``layout`` int32, ``misplaced`` string. Columns that the schema does not name are never built. Key,
+    headers, timestamp and misplaced are null and timestampType is -1 where the columns have none. Columns of
+    values and numbers share the columns' memory; a column that is the same in all rows is built once, and the
     batches share its memory.
 
     Raises ``OptionError`` (fatal) for another name or type.
     """
 
-    def __init__(self, log: TopicPartition, schema: pa.Schema) -> None:
+    def __init__(self, partition: TopicPartition, schema: pa.Schema) -> None:
         for field in schema:
             _check(field)
-        self._log = log
+        self._partition = partition
         self._schema = schema
         self._constants: dict[str, pa.Array] = {}
 
@@ -66,7 +66,7 @@ class BatchBuilder:
     def _constant(self, name: str, count: int) -> pa.Array:
         array = self._constants.get(name)
         if array is None or len(array) < count:
-            array = self._constants[name] = _CONSTANT[name].build(self._log, count)
+            array = self._constants[name] = _CONSTANT[name].build(self._partition, count)
         return array.slice(0, count)
 
 
@@ -76,15 +76,16 @@ def _check(field: pa.Field) -> None:
         known = ", ".join(_CONSTANT | _VARYING)
         raise OptionError(f"column {field.name} is unknown; known are {known}")
     if column.type != field.type:
-        raise OptionError(f"column {field.name} has the type {column.type}, not {field.type}")
+        raise OptionError(f"column {field.name} is {column.type}: ask for it as that and not as {field.type}")
 
 
-def _topic(log: TopicPartition, count: int) -> pa.Array:
+def _topic(partition: TopicPartition, count: int) -> pa.Array:
     # Four times faster than pa.repeat, and the same bytes.
-    topic = log.topic.encode()
+    topic = partition.topic.encode()
     if len(topic) * count > VALUE_BYTES_MAX:
         raise LimitError(
-            f"{log}: the topic column of {count} rows is above {VALUE_BYTES_MAX} bytes: lower fetchBytes"
+            f"{partition}: the topic column of {count} rows is above {VALUE_BYTES_MAX} bytes: lower "
+            "fetchBytes"
         )
     offsets = np.arange(count + 1, dtype=np.int32) * np.int32(len(topic))
     return pa.StringArray.from_buffers(count, pa.py_buffer(offsets), pa.py_buffer(topic * count))
@@ -95,7 +96,8 @@ def _int32(count: int, value: int | None) -> pa.Array:
 
 
 def _integers(column: Int32s | Int64s) -> pa.Array:
-    # A fifth of the time of pa.array, which looks for more than there can be, and imports pandas for it.
+    # A fifth of the time of pa.array, which checks for types that cannot occur here, and imports pandas for
+    # that.
     arrow_type = pa.int32() if column.itemsize == 4 else pa.int64()
     return pa.Array.from_buffers(arrow_type, len(column), [None, pa.py_buffer(column)])
 
@@ -129,22 +131,23 @@ def _timestamp_type(columns: Columns) -> pa.Array | None:
 
 @dataclass(frozen=True, slots=True)
 class _Column(Generic[P, A]):
-    """An Arrow type, and how a column of it is built; None where all rows are the same."""
+    """An Arrow type, and the function that builds a column of it; None if all rows are the same."""
 
     type: pa.DataType
     build: Callable[P, A]
 
 
-#: Columns that are the same in all rows of a log, and what others are where they are the same.
+#: Columns with one value in all rows of a partition, and the value of other columns if it is the same in all
+#: rows.
 _CONSTANT: Final[dict[str, _Column[[TopicPartition, int], pa.Array]]] = {
     "key": _Column(pa.binary(), lambda _, count: pa.nulls(count, pa.binary())),
     "topic": _Column(pa.string(), _topic),
-    "partition": _Column(pa.int32(), lambda log, count: _int32(count, log.partition)),
+    "partition": _Column(pa.int32(), lambda tp, count: _int32(count, tp.partition)),
     "timestamp": _Column(_TIMESTAMP, lambda _, count: pa.nulls(count, _TIMESTAMP)),
     "timestampType": _Column(pa.int32(), lambda _, count: _int32(count, _NO_TIMESTAMP_TYPE)),
     "headers": _Column(HEADERS, lambda _, count: pa.nulls(count, HEADERS)),
-    "broker": _Column(pa.int32(), lambda log, count: _int32(count, log.broker)),
-    "stray": _Column(pa.string(), lambda _, count: pa.nulls(count, pa.string())),
+    "broker": _Column(pa.int32(), lambda tp, count: _int32(count, tp.broker)),
+    "misplaced": _Column(pa.string(), lambda _, count: pa.nulls(count, pa.string())),
 }
 _VARYING: Final[dict[str, _Column[[Columns], pa.Array | None]]] = {
     "key": _Column(pa.binary(), lambda columns: columns.keys),
@@ -155,6 +158,6 @@ _VARYING: Final[dict[str, _Column[[Columns], pa.Array | None]]] = {
     "headers": _Column(HEADERS, lambda columns: columns.headers),
     "index": _Column(pa.int32(), _own("index")),
     "nextOffset": _Column(pa.int64(), _own("next_offset")),
-    "epoch": _Column(pa.int32(), _own("epochs")),
-    "stray": _Column(pa.string(), lambda columns: columns.strays),
+    "layout": _Column(pa.int32(), _own("layouts")),
+    "misplaced": _Column(pa.string(), lambda columns: columns.misplaced),
 }

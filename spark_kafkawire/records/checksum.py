@@ -2,7 +2,7 @@
 
 Each value's checksum is compared with its own. One call over all values would do for the right ones,
 since the CRC-32 of values in a row is a sum of theirs; but there the errors of two values can
-cancel out, and whoever writes them can make them do so.
+cancel out, and a malicious writer can make them do so.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Uint32s = npt.NDArray[np.uint32]
 _POLYNOMIAL: Final = 0xEDB88320
 #: Mean size from which a library call per value through Python beats the compiled tables, bytes.
 _LIBRARY_SIZE_MIN: Final = 512
-#: What CRCs are checked with: theirs is CBF43926.
+#: Test input of CRC functions: its CRC is CBF43926.
 _CHECKED: Final = b"123456789"
 
 
@@ -35,7 +35,7 @@ crc32: Final = cast(Callable[[Buffer], int], isal_zlib.crc32)
 
 
 def first_mismatch(buf: npt.NDArray[np.uint8], starts: Int64s, sizes: Int64s, claimed: Uint32s) -> int | None:
-    """The first row whose value has not the CRC-32 it claims, or None.
+    """The first row whose value does not match the CRC-32 it claims, or None.
 
     Row ``i`` is ``buf[starts[i]:starts[i] + sizes[i]]``, which the caller has checked to lie in ``buf``.
     """
@@ -60,13 +60,13 @@ def crc32_each(values: npt.NDArray[np.uint8], offsets: Int64s) -> Uint32s:
 
 
 def _compiled(count: int, size: int) -> bool:
-    """Whether kernels are the fastest for so many values of ``size`` bytes together."""
+    """Return true if kernels are the fastest way for ``count`` values of ``size`` bytes in total."""
     return compiler.loaded() and (library_address() != 0 or size < _LIBRARY_SIZE_MIN * count)
 
 
 @cache
 def library_address() -> int:
-    """Where ISA-L's CRC-32 lies, for compiled kernels, which cannot call Python; 0 where it is hidden.
+    """Address of ISA-L's CRC-32, for compiled kernels, which cannot call Python; 0 if it is hidden.
 
     It takes 8 ns for 100 bytes where the tables take 26, and a call through Python 100.
     """
@@ -82,7 +82,7 @@ def library_address() -> int:
 
 @cache
 def slice_tables() -> Uint32s:
-    """16 tables of 256: what a byte becomes when ``i`` zero bytes follow it. Shape (4096,)."""
+    """16 tables of 256: the CRC of each byte with ``i`` zero bytes after it. Shape (4096,)."""
     tables = np.empty((16, 256), np.uint32)
     tables[0] = np.arange(256, dtype=np.uint32)
     for _ in range(8):
@@ -93,6 +93,6 @@ def slice_tables() -> Uint32s:
 
 
 def _shift_byte(table: Uint32s, crcs: Uint32s) -> Uint32s:
-    """Each CRC with one zero byte appended to what it is the CRC of."""
+    """Extend the data of each CRC by one zero byte."""
     shifted: Uint32s = (crcs >> 8) ^ table[crcs & 255]
     return shifted

@@ -64,7 +64,7 @@ def crc_each(values: Any, offsets: Any, tables: Any, library: int, crcs: Any) ->
 
 @kernel(f"int64({BYTES}, int64[::1], int64[::1], uint32[::1], uint32[::1], int64)")
 def check_each(buf: Any, starts: Any, sizes: Any, claimed: Any, tables: Any, library: int) -> int:
-    """The first span of ``buf`` that has not the CRC-32 it claims, or -1; tables and library as above."""
+    """The first span of ``buf`` whose CRC-32 is not the one it claims, or -1; tables and library as above."""
     for row in range(len(starts)):
         if crc32_of(buf, starts[row], starts[row] + sizes[row], tables, library) != claimed[row]:
             return row

@@ -18,11 +18,11 @@ class Columns:
 
     ``offset`` (int64) is the record's offset, in 0.7 that of the outermost message. Only 0.7 has
     ``index`` (int32), the place inside a compressed message, and ``next_offset`` (int64), the
-    offset after the outermost one. The others are None where they were not asked for, or where
-    all rows are alike: ``values`` never then, ``keys`` (binary) and ``headers``
-    (list<struct<key: string, value: binary>>) where all are null, ``timestamps_ms`` (int64, -1 for
-    none) and ``timestamp_types`` (int32, 0 CreateTime, 1 LogAppendTime) where no row has any. ``epochs``
-    (int32) and ``strays`` (string, None where all are null) are not decoded: who reads gives them.
+    offset after the outermost one. The other columns are None if they were not requested. ``keys`` (binary)
+    and ``headers`` (list<struct<key: string, value: binary>>) are also None if all are null, and
+    ``timestamps_ms`` (int64, -1 for none) and ``timestamp_types`` (int32, 0 CreateTime, 1 LogAppendTime) if
+    no row has any. ``layouts`` (int32) and ``misplaced`` (string, None where all are null) are not decoded:
+    the reader adds them.
     """
 
     offset: Int64s
@@ -33,8 +33,8 @@ class Columns:
     headers: pa.ListArray | None = None
     timestamps_ms: Int64s | None = None
     timestamp_types: Int32s | None = None
-    epochs: Int32s | None = None
-    strays: pa.StringArray | None = None
+    layouts: Int32s | None = None
+    misplaced: pa.StringArray | None = None
 
     @property
     def count(self) -> int:
@@ -51,8 +51,8 @@ def check_spans(offsets: npt.NDArray[Any], size: int) -> None:
 def binary_array(data: Uint8s, offsets: Int32s, valid: npt.NDArray[np.bool_] | None = None) -> pa.BinaryArray:
     """An Arrow array over ``data`` without a copy; row ``i`` is ``[offsets[i], offsets[i + 1])``.
 
-    Rows that are not ``valid`` are null; all are without it. Arrow trusts what it is given, so
-    the spans are checked here.
+    Rows that are not ``valid`` are null; without it no row is. Arrow trusts its input, so the spans are
+    checked here.
     """
     check_spans(offsets, len(data))
     buffers = [validity_bitmap(valid), pa.py_buffer(offsets), pa.py_buffer(data)]
@@ -60,5 +60,5 @@ def binary_array(data: Uint8s, offsets: Int32s, valid: npt.NDArray[np.bool_] | N
 
 
 def validity_bitmap(valid: npt.NDArray[np.bool_] | None) -> pa.Buffer | None:
-    """Arrow's bitmap of the rows that are not null; None where all are."""
+    """Arrow's bitmap of the rows that are not null; None if no row is null."""
     return None if valid is None else pa.py_buffer(np.packbits(valid, bitorder="little"))

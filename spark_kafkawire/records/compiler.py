@@ -1,24 +1,31 @@
-"""When the kernels are compiled, and where the compiled code is kept.
+"""Compilation of the kernels, and the folders of compiled code.
 
-A kernel is a plain Python function over arrays. It runs interpreted until the rows that went
-through kernels in this process would have repaid loading numba (``ROWS_REPAY``); from then on all
-kernels run compiled. Where there is no safe place for the compiled code (``kernel_cache``), each process
-compiles for itself, and waits for so many rows as repay that. Where numba is missing or switched off, they
-stay interpreted: slower, with the same results.
+A kernel is a plain Python function over arrays. Kernels run interpreted until this process has processed
+enough rows to repay the time for loading numba (``ROWS_REPAY``); from then on all kernels run compiled.
+Without a safe folder for compiled code, each process compiles for itself, and waits for more rows
+(``ROWS_REPAY_COMPILING``). Without numba, or with numba switched off, kernels stay interpreted: slower, with
+the same results.
+
+The files in a folder of compiled code are executed. So a user's folder is only used if no other user can
+write it, and the folder beside the package, which its installer filled, only if the installer alone can write
+it. numba uses only folders that it can write, so the user's folder is filled from the installed one.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+import os
+import stat
+import tempfile
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from importlib import import_module
+from pathlib import Path
 from typing import Any, Final, Generic, ParamSpec, TypeVar
 
 import numpy as np
 
 from ..errors import LOG
-from . import kernel_cache
 from .native import compile_native
 
 P = ParamSpec("P")
@@ -33,19 +40,26 @@ PLACE: Final = 2**62 - 1
 #: Rows whose interpreted decoding takes as long as loading numba from a warm cache: 0.3 s at
 #: 1.3 to 1.9 us a row. Waiting for that many costs at most twice what the best choice would.
 ROWS_REPAY: Final = 150_000
-#: The same where nothing is kept, so that each process compiles the kernels of a read or a write: 1 to 1.5 s.
+#: The same without a folder of compiled code, where each process compiles the kernels of a read or a write: 1
+#: to 1.5 s.
 ROWS_REPAY_COMPILING: Final = 1_000_000
-#: Interpreted, a record of magic 2 takes as long as so many of 0.7's messages: 3.7 to 4.2 us.
+#: Number of 0.7 messages that take as long as one record of magic 2, interpreted: 3.7 to 4.2 us.
 RECORD_COST: Final = 2
+
+#: Name of the folder that ``compile_kernels --for-all-users`` makes.
+INSTALLED: Final = Path(__file__).parents[1] / "compiled_kernels"
+#: Memory that most containers can write, those with a read-only disk, too.
+_SHARED_MEMORY: Final = Path("/dev/shm")
+_OF_OTHERS: Final = stat.S_IWGRP | stat.S_IWOTH
 
 
 class Kernel(Generic[P, R]):
     """A loop over arrays, called with numpy arrays, tuples of them and integers, interpreted or compiled.
 
     The source must mean the same in Python and in numba: interpreted, arrays are memoryviews, so
-    that elements are Python integers; compiled, integers are 64 bit and nothing checks bounds. So a
-    kernel neither allocates nor raises: positions and codes come back, and the callers make errors of
-    them. Kernels check the bounds that come from peers' bytes, their callers all others.
+    that elements are Python integers; compiled, integers are 64 bit and nothing checks bounds. So a kernel
+    neither allocates nor raises: it returns positions and codes, which the callers turn into errors. Kernels
+    check the bounds that come from peers' bytes, their callers all others.
     """
 
     def __init__(self, function: Callable[P, R], signature: str) -> None:
@@ -84,7 +98,7 @@ def _views(args: tuple[Any, ...]) -> tuple[Any, ...]:
 
 _kernels: list[Kernel[Any, Any]] = []
 _rows_expected = 0
-#: Whether kernels run compiled; None until that is decided.
+#: True if kernels run compiled; None until that is decided.
 _loaded: bool | None = None
 
 
@@ -109,10 +123,10 @@ def inlined(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def expect(rows: int) -> bool:
-    """Tell that so many rows are about to go through kernels; whether they will run compiled.
+    """Announce ``rows`` that will go through kernels; returns whether kernels will run compiled.
 
     Loads numba once the rows of this process repay it. Callers that know of a large range ahead
-    of time may tell it before its first byte is there.
+    of time may announce it before its first byte is there.
     """
     global _rows_expected
     _rows_expected += rows
@@ -122,17 +136,17 @@ def expect(rows: int) -> bool:
 def _repays_loading() -> bool:
     if _rows_expected > ROWS_REPAY_COMPILING:
         return True
-    return _rows_expected > ROWS_REPAY and kernel_cache.users_folder() is not None
+    return _rows_expected > ROWS_REPAY and users_folder() is not None
 
 
 def loaded() -> bool:
-    """Whether kernels run compiled now."""
+    """True once kernels run compiled."""
     return bool(_loaded)
 
 
 def load() -> bool:
-    """Load numba, so that each kernel is compiled when it is first called; False where that cannot be, which
-    a warning tells once.
+    """Load numba, so that each kernel is compiled when it is first called. Returns False, with one warning,
+    if that fails.
 
     A task needs few of the kernels, and compiling one takes 0.2 to 0.6 s.
     """
@@ -143,14 +157,14 @@ def load() -> bool:
 
 
 def compile_all(*, for_all_users: bool = False) -> int:
-    """Compile all kernels that are declared, or fetch them from the cache; how many there are.
+    """Compile all declared kernels, or load them from the cache. Returns their number.
 
-    Raises what numba raises, of which there is much, and ``OSError`` where they cannot be kept.
+    Raises errors of numba, which have many types, and ``OSError`` if the code cannot be kept.
     """
     if for_all_users:
-        kernel_cache.INSTALLED.mkdir(mode=0o755, exist_ok=True)
-        _compile(_kernels, str(kernel_cache.INSTALLED))
-    elif kernel_cache.users_folder() is None:
+        INSTALLED.mkdir(mode=0o755, exist_ok=True)
+        _compile(_kernels, str(INSTALLED))
+    elif users_folder() is None:
         raise OSError("no folder for compiled kernels is both writable and private")
     else:
         _compile(_kernels)
@@ -162,7 +176,7 @@ def _try_to_compile(kernels: list[Kernel[Any, Any]]) -> bool:
         _compile(kernels)
     except Exception as error:
         # numba is optional and fails in many ways: absent, too old for this numpy, a damaged
-        # cache. None of them may stop a read, for the source itself runs.
+        # cache. No failure may stop a read, because the plain source runs.
         if not kernels:
             LOG.warning("kernels run interpreted, at 30 times the cost of compiled ones: %s", error)
         return False
@@ -193,14 +207,56 @@ def _compile(kernels: list[Kernel[Any, Any]], kept_in: str | None = None) -> Non
 
 
 def _filled_folder() -> str | None:
-    folder = kernel_cache.users_folder()
+    folder = users_folder()
     if folder is None:
         return None
-    with suppress(OSError):  # a full disk, or another process that removes it: what is missing is compiled
-        kernel_cache.fill(folder)
+    with suppress(OSError):  # a full disk, or another process that removes it: missing code is compiled
+        fill_folder(folder)
     return str(folder)
 
 
 @functools.cache
 def _compile_inlined(function: Callable[..., Any]) -> None:
     import_module("numba.core.extending").register_jitable(forceinline=True)(function)
+
+
+def users_folder() -> Path | None:
+    """A folder that this user alone can write; None without one."""
+    for place in _places():
+        try:
+            folder = place.expanduser()
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            status = folder.stat()
+        except (OSError, RuntimeError):  # read-only, or a user without a home
+            continue
+        private = status.st_uid == os.getuid() and not status.st_mode & _OF_OTHERS
+        if private and os.access(folder, os.W_OK | os.X_OK):
+            return folder
+    return None
+
+
+def _places() -> Iterator[Path]:
+    yield Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache", "spark-kafkawire")
+    of_user = f"spark-kafkawire-{os.getuid()}"
+    with suppress(OSError):  # none can be written
+        yield Path(tempfile.gettempdir(), of_user)
+    yield _SHARED_MEMORY / of_user
+
+
+def fill_folder(folder: Path) -> None:
+    """Copy missing compiled code to the user's folder from the folder for all users."""
+    # Files of code sort before the indexes that name them.
+    for source in sorted(INSTALLED.glob("*/*.nb[ci]")):
+        target = folder / source.relative_to(INSTALLED)
+        if not target.exists() and _is_the_installers(source):
+            target.parent.mkdir(exist_ok=True)
+            with tempfile.NamedTemporaryFile(dir=target.parent, delete=False) as part:
+                part.write(source.read_bytes())
+            os.replace(part.name, target)
+
+
+def _is_the_installers(source: Path) -> bool:
+    """Return true if only the owner of the package can have written a file."""
+    owner = Path(__file__).stat().st_uid
+    statuses = [path.stat() for path in (source, source.parent, INSTALLED)]
+    return all(status.st_uid == owner and not status.st_mode & _OF_OTHERS for status in statuses)

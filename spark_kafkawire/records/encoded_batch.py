@@ -1,4 +1,4 @@
-"""What the encoders of all magics give: the records of one partition in one request."""
+"""Result of the encoders of all magics: the records of one partition in one request."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _PRODUCER: Final = struct.Struct(">qhi")
 
 @dataclass(frozen=True, slots=True)
 class Packing:
-    """How records become batches: their magic, their compression, the limits of a batch and of a request."""
+    """Settings of encoding: magic, compression, and the size limits of a batch and of a request."""
 
     magic: int
     codec: Codec | None
@@ -34,7 +34,7 @@ class Packing:
 
 @dataclass(frozen=True, slots=True)
 class EncodedBatch:
-    """One batch of magic 2, or one message set, of ``count`` records. ``data`` owns its memory.
+    """A batch of magic 2, or a message set, of ``count`` records. ``data`` owns its memory.
 
     A batch of magic 2 is whole once ``with_producer`` gave its bytes.
     """
@@ -51,7 +51,7 @@ class EncodedBatch:
         *,
         is_transactional: bool = False,
     ) -> Buffer:
-        """The bytes to send, from that producer or from none; stamped in place, checksum included.
+        """The bytes to send. The producer, if any, and the checksum are written in place.
 
         Messages of magic 0 and 1 carry no producer.
         """

@@ -17,7 +17,7 @@ HEADERS: Final = pa.list_(HEADER)
 
 
 def header_counts(headers: pa.Array | None) -> Int64s:
-    """The number of headers of each row; no rows where there are none. Raises ``OptionError`` (fatal)."""
+    """The number of headers of each row; empty without headers. Raises ``OptionError`` (fatal)."""
     return np.empty(0, np.int64) if headers is None else _counts(_cast(headers))
 
 

@@ -1,4 +1,4 @@
-"""What decoding may take."""
+"""Limits of memory and time in decoding record bytes of every Kafka version."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import Final
 
 from ..errors import OptionError
 
-#: What a message takes at least in memory (columns, and the index they are made of), bytes.
+#: Least memory of a message (columns, and the index they are made of), bytes.
 MESSAGE_BYTES_MIN: Final = 128
-#: The same of a message that a compressed one of Kafka 0.8 to 0.10 holds, whose index is wider.
+#: The same for a message inside a compressed one of Kafka 0.8 to 0.10, whose index is wider.
 LEGACY_MESSAGE_BYTES_MIN: Final = 256
-#: What a compressed message inside of another one counts as at least, bytes: opening it takes so much time.
+#: Least size that a compressed message inside another one counts as, bytes, because of the time to open it.
 COMPRESSED_BYTES_MIN: Final = 4096
 #: Arrow's binary type addresses the values of one batch by int32.
 VALUE_BYTES_MAX: Final = 2**31 - 1
@@ -19,16 +19,16 @@ VALUE_BYTES_MAX: Final = 2**31 - 1
 
 @dataclass(frozen=True, slots=True)
 class DecodeLimits:
-    """What one call of ``decode``, or one part of ``decode_batches``, may take.
+    """Limits of one call of ``decode``, or of one part of ``decode_batches``.
 
-    ``decompressed_bytes_max`` (bytes) bounds all that one outermost message or batch becomes, nested
-    messages together, and what a codec allocates for it, but for windows of up to 8 MiB.
-    ``depth_max`` (levels) bounds the compressed messages around a plain one. ``batch_bytes_max``
-    (bytes of decompressed messages) is where a call stops: with the outermost message whose content
-    reaches it. Both count a message or header as 128 bytes at least, a codec's block as 64, and a compressed
-    message inside of another one as 4 KiB: so memory is at most nine quarters of their sum, for the content
-    and the columns made of it, and time is a second or two where kernels are compiled, also where all
-    messages are empty. Interpreted kernels take ten times as long and more.
+    ``decompressed_bytes_max`` (bytes) bounds the decompressed content of one outermost message or batch, with
+    all nested messages, and the memory that a codec allocates for it, except windows of up to 8 MiB.
+    ``depth_max`` (levels) bounds the compressed messages around a plain one. A call stops at
+    ``batch_bytes_max`` (bytes of decompressed messages), after the outermost message that reaches it. Both
+    count a message or header as 128 bytes at least, a codec's block as 64, and a compressed message inside
+    another one as 4 KiB. So the content and its columns take at most nine quarters of their sum in memory.
+    With compiled kernels a call takes a second or two, even if all messages are empty; with interpreted ones
+    ten times as long or more.
     """
 
     decompressed_bytes_max: int = 256 * 2**20

@@ -1,4 +1,4 @@
-"""The shallow index of records in a log: where each batch lies, before anything is decoded.
+"""The shallow index of a log of Kafka 0.8 to 4.x: the place of each batch, before decoding.
 
     offset int64 | size int32 | crc uint32  | magic int8 = 0, 1 | attributes int8 | ...
     offset int64 | size int32 | epoch int32 | magic int8 = 2 | crc uint32 | attributes int16 | ...
@@ -42,8 +42,8 @@ _MEANINGS: Final = {
 class BatchIndex:
     """Batches of ``buf`` in order, which keeps its memory alive and unchanged.
 
-    ``table`` (int64) has one row for each batch and the columns of ``log_kernels``. ``size``
-    bytes are whole batches; what follows them is cut.
+    ``table`` (int64) has one row for each batch and the columns of ``log_kernels``. ``size`` bytes are whole
+    batches; the batch after them is cut.
     """
 
     buf: Uint8s
@@ -62,9 +62,10 @@ class BatchIndex:
 
     @property
     def cut_size(self) -> int | None:
-        """Size of the batch that the buffer's end cuts; None where there is none, or too little of it.
+        """Size of the batch that the buffer's end cuts; None without a cut batch, or if too little of it is
+        there.
 
-        A reply with nothing but such a batch asks for a larger fetch.
+        A response with only such a batch requires a larger fetch.
         """
         rest = self.buf[self.size :]
         if len(rest) < LOG_OVERHEAD:
@@ -98,12 +99,12 @@ class BatchIndex:
 
 
 def index_batches(buf: Buffer) -> BatchIndex:
-    """Index the whole batches and messages at the start of ``buf``, such as a Fetch reply's records.
+    """Index the whole batches and messages at the start of ``buf``, such as a Fetch response's records.
 
     Of a buffer above 2 GiB only the part before that is indexed. Raises ``CorruptDataError`` (fatal)
     with the offset that a batch claims where it cannot be one.
     """
-    # Kernels tell places in a buffer by int32.
+    # Kernels hold places in a buffer as int32.
     array = byte_array(buf)[:VALUE_BYTES_MAX]
     code, pos, table = index_table(array, sys.maxsize)
     if code in _MEANINGS:
@@ -116,12 +117,12 @@ def index_batches(buf: Buffer) -> BatchIndex:
 
 
 def index_table(buf: Uint8s, rows_max: int) -> tuple[int, int, Int64s]:
-    """Why the kernel stopped, where, and the table, which grows with what is found."""
+    """Index a buffer: the code and the position at which the kernel stopped, and the table."""
     table, pos, row = table_room(min(_FIRST_ROWS, rows_max)), 0, 0
     while True:
         code, pos, row = log_kernels.index_batches(buf, pos, row, table)
         if code != log_kernels.ROWS_FULL or row == rows_max:
-            # Not the memory of rows that are not there: there may be many such tables.
+            # Without the memory of unused rows, because many tables may exist.
             return code, pos, table[:row] if 2 * row > len(table) else table[:row].copy()
         guess = row * (len(buf) - pos) // pos
         compiler.expect(guess)
@@ -135,6 +136,6 @@ def _grown(table: Int64s, count: int) -> Int64s:
 
 
 def table_room(count: int) -> Int64s:
-    """A table for so many batches, to be filled."""
+    """An empty table for that many batches."""
     table: Int64s = room(count * log_kernels.BATCH_COLUMNS, np.int64).reshape(-1, log_kernels.BATCH_COLUMNS)
     return table

@@ -1,4 +1,5 @@
-"""The loops over the batches and messages of a log, whatever their format; rules: ``compiler.Kernel``.
+"""The loops over the batches and messages of a log of Kafka 0.8 to 4.x; the rules are those of
+``compiler.Kernel``.
 
 Tables are int64 with one row for each batch or message; their columns are named here.
 """
@@ -100,7 +101,7 @@ def index_batches(buf: Any, pos: int, row: int, table: Any) -> tuple[int, int, i
         last_delta = int32(buf, pos + LAST_DELTA_POS) if magic == 2 else 0
         if base_offset < 0 or last_delta < 0 or base_offset >= _INT64_MAX - last_delta:
             return BAD_OFFSET, pos, row
-        # A compressed message has its last offset here: what it holds is checked where it is opened.
+        # A compressed message has its last offset here; its content is checked where it is opened.
         if row > 0 and base_offset < table[row - 1, NEXT_OFFSET]:
             return BAD_ORDER, pos, row
         table[row, POS] = pos

@@ -1,12 +1,12 @@
-"""Where the fields of batches and messages lie in a log of Kafka 0.8 or later.
+"""Positions of the fields of batches and messages in a log of Kafka 0.8 or later.
 
     offset int64 | size int32 | crc uint32 | magic int8 = 0, 1 | attributes int8 | [timestamp int64] | ...
     offset int64 | size int32 | epoch int32 | magic int8 = 2 | crc uint32 | attributes int16
         | last offset delta int32 | base timestamp int64 | max timestamp int64
         | producer id int64 | producer epoch int16 | base sequence int32 | count int32 | records
 
-All formats have offset, size and magic at the same places. ``size`` counts what follows it. With magic 0
-there is no timestamp. Source: Apache Kafka's DefaultRecordBatch.java, LegacyRecord.java; KIP-32, KIP-98.
+All formats have offset, size and magic at the same places. ``size`` counts the bytes after it. Magic 0 has no
+timestamp. Source: Apache Kafka's DefaultRecordBatch.java, LegacyRecord.java; KIP-32, KIP-98.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ BATCH_HEADER: Final = struct.Struct(">qiibIhiqqqhii")
 
 
 def _positions(header: struct.Struct) -> tuple[int, ...]:
-    """Where each field begins."""
+    """Position of each field."""
     fields = header.format[1:]
     return tuple(struct.calcsize(f">{fields[:i]}") for i in range(len(fields)))
 

@@ -25,7 +25,7 @@ _POSITIVE: Final = 0x7FFFFFFF
 
 
 def positive_hashes(keys: pa.Array) -> npt.NDArray[np.int64]:
-    """One hash in [0, 2**31) for each key of a binary column; any number for a null one."""
+    """Hash of each key of a binary column, in [0, 2**31); any number for a null key."""
     hashes = np.empty(len(keys), np.int64)
     if len(keys):
         compiler.expect(len(keys))

@@ -1,7 +1,7 @@
-"""What kernels call that is machine code already: ``memcpy``, and a library's CRC-32.
+"""Machine code that kernels call: ``memcpy``, and a library's CRC-32.
 
 Interpreted, these are plain Python functions; ``compile_native`` gives them their compiled forms. Kernels
-in the cache keep the form that they were compiled with: numba looks at their own file only.
+in the cache keep the form that they were compiled with: numba checks only their own file.
 """
 
 from __future__ import annotations

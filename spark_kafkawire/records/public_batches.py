@@ -33,11 +33,11 @@ _OFFSET_BYTES: Final = 8
 
 
 def decode_record_batches(data: Buffer, start_offset: int = 0, stop_offset: int = OFFSET_MAX) -> pa.Table:
-    """The records of a modern log's bytes, such as a segment file or the records of a Fetch reply.
+    """The records of a modern log's bytes, such as a segment file or the records of a Fetch response.
 
     Columns: ``offset`` int64, ``timestamp`` timestamp[us, UTC], ``timestampType`` int32, ``key`` and
-    ``value`` binary, ``headers`` list<struct<key: string, value: binary>>. Batches of magic 2 and
-    messages of magic 0 and 1 may alternate. Only offsets in ``[start_offset, stop_offset)`` come.
+    ``value`` binary, ``headers`` ``list<struct<key: string, value: binary>>``. Batches of magic 2 and
+    messages of magic 0 and 1 may alternate. Only offsets in ``[start_offset, stop_offset)`` are returned.
     A batch that the end of ``data`` cuts and control batches are left out; aborted records are not.
 
     Raises ``CorruptDataError`` for damage, ``LimitError`` for a batch that decompresses to more than
@@ -57,7 +57,7 @@ def encode_record_batches(
     compression: str = "none",
     base_offset: int = 0,
 ) -> bytes:
-    """Batches of magic 2 as they lie in a log from ``base_offset`` on, about a megabyte each.
+    """Batches of magic 2 as in a log from ``base_offset`` on, about a megabyte each.
 
     ``values`` and ``keys`` are string or binary arrays, ``headers`` a list array as
     ``decode_record_batches`` gives it, ``timestamps_ms`` is int64, none where it is null or not
@@ -65,7 +65,7 @@ def encode_record_batches(
     row that Kafka cannot hold, ``OptionError`` for a wrong type or compression. All fatal.
     """
     if not 0 <= base_offset <= OFFSET_MAX - len(values):
-        raise OptionError(f"base_offset {base_offset} is not an offset of a log")
+        raise OptionError(f"base_offset {base_offset} is not an offset of a log; give 0 or more")
     return b"".join(_batches(Records(values, keys, headers, timestamps_ms), compression, base_offset))
 
 

@@ -1,4 +1,4 @@
-"""Records of a modern log: the bytes of a Fetch reply to columns, and rows to those of a Produce request.
+"""Records of a modern log: the bytes of a Fetch response to columns, and rows to those of a Produce request.
 
     index = index_batches(records)          # cheap: the next fetch can be sent from
     ...                                     # index.next_offset before anything is decoded
@@ -8,7 +8,7 @@
 Batches of magic 2 and messages of magic 0 and 1 may alternate. Columns come in log order, each
 of one kind. Control batches are left out, and those of aborted transactions where they are given.
 
-Which format records have is told by their magic: batches are in ``batch``, messages in ``legacy``.
+The magic determines the format of records: batches are in ``batch``, messages in ``legacy``.
 """
 
 from __future__ import annotations
@@ -17,10 +17,11 @@ from collections.abc import Container, Iterator, Sequence
 from typing import Final
 
 import numpy as np
+import numpy.typing as npt
 
 from . import log_kernels
 from .arrays import Int64s, room
-from .batch.aborted import AbortedTransaction, is_aborted
+from .batch.aborted import AbortedEntry, AbortedTransactions
 from .batch.decoding import check_crcs, decode_records
 from .batch.encoding import encode_records
 from .columns import Columns
@@ -48,23 +49,28 @@ def decode_batches(
     stop_offset: int = OFFSET_MAX,
     *,
     wanted: Container[str] = COLUMNS,
-    aborted: Sequence[AbortedTransaction] = (),
+    aborted: Sequence[AbortedEntry] = (),
+    transactions: AbortedTransactions | None = None,
     limits: DecodeLimits = DEFAULT_LIMITS,
     buffers: DecodeBuffers | None = None,
 ) -> Iterator[Columns]:
     """The records of the index whose offsets are in ``[start_offset, stop_offset)``.
 
     Columns that are not ``wanted`` are not built. ``aborted`` are the transactions that the same
-    reply names; their records are left out up to the producer's next abort marker. All checksums
-    of batches in the range are checked, also of those that are left out: a wrong bit would do that
-    to any batch. The values' memory is one of ``buffers``, used again once nobody looks at them.
+    response names; their records are left out up to the producer's next abort marker. ``transactions`` are
+    those of all responses of a read of committed records, with which the response must agree. All checksums
+    of batches in the range are checked, also of those that are left out, because a damaged header can cause
+    that. The values' memory is one of ``buffers``, and is reused when no array refers to it.
 
     Raises ``CorruptDataError`` with the batch's offset for a wrong CRC, an unknown codec,
     damaged compressed data, or records that do not fit their batch; ``LimitError`` for a
     batch that decompresses to too much. All fatal.
     """
     buffers = buffers or DecodeBuffers()
-    for run in _runs(index, start_offset, stop_offset, aborted):
+    if transactions is None and aborted:
+        transactions = AbortedTransactions()
+    is_left_out = None if transactions is None else transactions.left_out(index, aborted)
+    for run in _runs(index, start_offset, stop_offset, is_left_out):
         decode = decode_records if index.table[run[0], log_kernels.MAGIC] == 2 else decode_messages
         for columns in decode(index, run, start_offset, stop_offset, wanted, limits, buffers):
             if columns.count:
@@ -72,18 +78,18 @@ def decode_batches(
 
 
 def _runs(
-    index: BatchIndex, start_offset: int, stop_offset: int, aborted: Sequence[AbortedTransaction]
+    index: BatchIndex, start_offset: int, stop_offset: int, is_left_out: npt.NDArray[np.bool_] | None
 ) -> Iterator[Int64s]:
     """Rows of the batches that may hold records of the range, each run of one format.
 
-    A run may be overwritten once the next one is asked for.
+    A run may be overwritten when the next one is requested.
     """
-    is_left_out = is_aborted(index, aborted).view(np.uint8) if aborted else _NONE
+    aborted = _NONE if is_left_out is None else is_left_out.view(np.uint8)
     chosen, left_out = room(index.count, np.int64), room(index.count, np.int64)
     row = 0
     while row < index.count:
         chosen_count, left_out_count, row = log_kernels.select_batches(
-            index.table, row, start_offset, stop_offset, is_left_out, chosen, left_out
+            index.table, row, start_offset, stop_offset, aborted, chosen, left_out
         )
         check_crcs(index, left_out[:left_out_count])
         if chosen_count:
@@ -100,9 +106,9 @@ def encode_batches(
     request_bytes_max: int,
     now_ms: int,
 ) -> Iterator[EncodedBatch]:
-    """Batches of all records, in order; each is what one partition of a Produce request carries.
+    """Batches of all records, in order; each fits one partition of a Produce request.
 
-    Those of ``following`` come behind the first ones, and are not copied to be in one batch with them.
+    Those of ``following`` come after the first ones, and are not copied into one batch with them.
     ``magic`` 2 needs Produce 3 (Kafka 0.11), 1 needs Produce 2 (0.10); before those it is 0, which
     has no timestamps. A batch has at most ``batch_bytes_max`` bytes before compression, or one
     record. Records without a timestamp have ``now_ms``.

@@ -15,8 +15,8 @@ from .arrays import Int64s, Uint8s, byte_array, room
 from .columns import check_spans
 
 _NO_ROWS: Final = np.empty(0, np.int64)
-#: What a record of up to some KiB has besides its contents, bytes: varints of its sizes and deltas, or the
-#: header of a message of 0.7.
+#: Overhead of a record of up to some KiB, bytes: varints of its sizes and deltas, or the header of a message
+#: of 0.7.
 RECORD_OVERHEAD: Final = 12
 #: The size of a null.
 NULL_SIZE: Final = -1
@@ -39,7 +39,7 @@ class Records:
     def __post_init__(self) -> None:
         for array in (self.keys, self.headers, self.timestamps_ms):
             if array is not None and len(array) != self.count:
-                raise AssertionError(f"columns of {len(array)} and {self.count} rows")
+                raise AssertionError(f"columns of {len(array)} and of {self.count} rows")
 
     @property
     def count(self) -> int:
@@ -57,9 +57,9 @@ class Records:
         return self.nbytes + RECORD_OVERHEAD * self.count
 
     def sizes(self) -> Int64s:
-        """About how many bytes each row takes in a log, a few more rather than fewer; of headers what all
-        rows have on average."""
-        import pyarrow.compute as pc  # tasks that read import this module, too, and need none of it
+        """Estimated bytes of each row in a log, rather too many than too few; headers count with their
+        average over all rows."""
+        import pyarrow.compute as pc  # tasks that read import this module, too, without it
 
         mean = self.headers.nbytes // max(self.count, 1) if self.headers is not None else 0
         sizes = np.full(self.count, mean + RECORD_OVERHEAD, np.int64)
@@ -100,7 +100,8 @@ class Records:
         if (bad := given & (timestamps < 0)).any():
             row = int(np.argmax(bad))
             raise RowError(
-                f"row {row}: timestamp {timestamps[row]} ms is before 1970, which Kafka cannot hold"
+                f"row {row}: timestamp {timestamps[row]} ms is before 1970, which Kafka cannot hold; correct "
+                "it"
             )
         return timestamps
 
@@ -154,7 +155,7 @@ def _offset_type(array_type: pa.DataType, column: str) -> npt.DTypeLike:
         return np.int32
     if pa.types.is_large_binary(array_type) or pa.types.is_large_string(array_type):
         return np.int64
-    raise OptionError(f"{column} is a string or binary, not {array_type}")
+    raise OptionError(f"{column} is {array_type} and must be a string or binary: cast it")
 
 
 def cut(sizes: Int64s, bytes_max: int) -> Iterator[tuple[int, int]]:

@@ -13,10 +13,10 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from ..options import ReadOptions
-from .partition import KafkaWirePartition, options_of_tasks
+from .edge import edge
 from .schema import check_read_schema, read_schema
 from .spark_versions import arrow_schema
-from .worker import begin
+from .worker import KafkaWirePartition, Packed, freeze_imports
 
 
 class KafkaWireBatchReader(DataSourceReader):
@@ -25,15 +25,17 @@ class KafkaWireBatchReader(DataSourceReader):
     def __init__(self, options: ReadOptions, schema: StructType) -> None:
         check_read_schema(schema, read_schema(options))
         self._options = options
+        self._of_tasks = Packed(options.of_tasks)
         self._schema = arrow_schema(schema)
 
     def __getstate__(self) -> dict[str, Any]:
-        """What travels to the tasks."""
-        return {**self.__dict__, "_options": options_of_tasks(self._options)}
+        """State that travels with each task."""
+        return {"_of_tasks": self._of_tasks, "_schema": self._schema}
 
+    @edge
     def partitions(self) -> Sequence[InputPartition]:
-        """One Spark partition for each planned range, or for those that follow each other; a warning where
-        brokers lack what a column asks for."""
+        """The Spark partitions: one for each planned range, or one for each chain of ranges. Warns if brokers
+        do not support a selected column."""
         from ..clients.features import warn_of_columns_read
         from ..planner.batch import plan
         from ..planner.key_order import chains
@@ -43,9 +45,10 @@ class KafkaWireBatchReader(DataSourceReader):
             warn_of_columns_read(self._schema.names, self._options.net.connection)
         return [KafkaWirePartition(*chain) for chain in chains(tasks)]
 
+    @edge
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The messages of one range, as Arrow batches of the schema's columns."""
-        begin()
+        freeze_imports()
         from .reading import read_partition
 
-        return read_partition(partition, self._options, self._schema)
+        yield from read_partition(partition, self._of_tasks.value, self._schema)

@@ -7,6 +7,9 @@ needs itself; ``tests/test_imports.py`` says what that may be.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any, Final
+
 from pyspark.sql.datasource import (
     DataSource,
     DataSourceArrowWriter,
@@ -16,75 +19,119 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from .worker import begin
+from .edge import edge
+from .worker import freeze_imports
+
+#: Option that Spark adds to those of a table of its catalog.
+_OF_A_TABLE: Final = "provider"
+# Spark passes this source the options of a table when it creates the table, and never again.
+_WHY: Final = "Spark hands this source no options of a table when it is read or written"
+_VIEW: Final = "use CREATE TEMPORARY VIEW name USING kafkawire OPTIONS (...)"
+_WITH: Final = "give the options with each use, SELECT ... FROM name WITH (...)"
 
 
 class KafkaWireDataSource(DataSource):
     """Kafka without the JVM connector. Spark makes one for each ``load()`` and ``save()``."""
+
+    _has_reader = False
+
+    def __getstate__(self) -> dict[str, Any]:
+        """The options travel until a reader has them. After that Spark pickles the source with the command of
+        the tasks, which each of them gets, and looks at its name alone."""
+        return {**self.__dict__, "options": {}} if self._has_reader else self.__dict__
 
     @classmethod
     def name(cls) -> str:
         """The name for ``format()``."""
         return "kafkawire"
 
+    @edge
     def schema(self) -> StructType:
-        """All columns; a user's own schema is a projection of them. Spark does not tell here whether it is
-        for a batch or for a stream."""
-        begin()
+        """All columns; a user's own schema is a projection of them. Spark does not say here whether it plans
+        a batch or a stream."""
+        freeze_imports()
         from ..options import of_side, read_options_of
         from .schema import read_schema
-        from .tables import check_is_no_table
 
-        check_is_no_table(self.options)
+        _check_is_no_table(self.options)
         return read_schema(read_options_of(of_side(self.options, read=True)))
 
+    @edge
     def reader(self, schema: StructType) -> DataSourceReader:
         """A reader for the asked columns. Raises ``OptionError`` for wrong options."""
-        begin()
+        freeze_imports()
         from ..options import ReadOptions, of_side
         from .batch_reader import KafkaWireBatchReader
-        from .tables import check_has_options
+        from .spark_versions import struct_type
 
-        check_has_options(self.options)
+        _check_has_options(self.options)
         options = ReadOptions.parse(of_side(self.options, read=True))
-        return KafkaWireBatchReader(options, schema)
+        self._has_reader = True
+        return KafkaWireBatchReader(options, struct_type(schema))
 
+    @edge
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
         """A writer for rows of ``schema``. Raises ``OptionError`` for wrong options or columns."""
-        begin()
+        freeze_imports()
         from ..options import WriteOptions, of_side
-        from .tables import check_has_options
+        from .spark_versions import check_numbers_tasks, struct_type
 
-        check_has_options(self.options)
+        _check_has_options(self.options)
         options = WriteOptions.parse(of_side(self.options, read=False))
         if options.transactions is not None:
+            check_numbers_tasks(schema)
             from .exactly_once import create_exactly_once_writer
 
-            return create_exactly_once_writer(options, schema, overwrite)
+            return create_exactly_once_writer(options, struct_type(schema), overwrite)
         from .writer import create_writer
 
-        return create_writer(options, schema, overwrite)
+        return create_writer(options, struct_type(schema), overwrite)
 
+    @edge
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        """A stream of the asked columns, or one that tells what is wrong with the options."""
-        begin()
-        from .spark_versions import HAS_READ_LIMITS
-        from .stream_reader import create_stream_reader
+        """A stream of the selected columns, or a reader that reports the wrong options."""
+        freeze_imports()
+        from .spark_versions import HAS_READ_LIMITS, struct_type
+        from .stream_reader import UnlimitedStreamReader, create_stream_reader
 
+        self._has_reader = True
         if HAS_READ_LIMITS:
             from .stream_limits import LimitedStreamReader
 
-            return create_stream_reader(LimitedStreamReader, self.options, schema)
-        from .stream_unlimited import UnlimitedStreamReader
+            return create_stream_reader(LimitedStreamReader, self.options, struct_type(schema))
+        return create_stream_reader(UnlimitedStreamReader, self.options, struct_type(schema))
 
-        return create_stream_reader(UnlimitedStreamReader, self.options, schema)
-
+    @edge
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
         """A writer of one batch. Raises ``OptionError`` for wrong options or columns."""
-        begin()
-        from .spark_versions import check_stream_sinks
+        freeze_imports()
+        from .spark_versions import check_stream_sinks, struct_type
 
         check_stream_sinks()
         from .stream_writer import KafkaWireStreamWriter
 
-        return KafkaWireStreamWriter(self.options, schema, overwrite)
+        return KafkaWireStreamWriter(self.options, struct_type(schema), overwrite)
+
+
+def _check_is_no_table(options: Mapping[str, str]) -> None:
+    """Raise ``OptionError`` (fatal) if Spark is about to create a table without columns.
+
+    Spark does not ask for the columns of a table that declares them: options with each use work there.
+    """
+    if _OF_A_TABLE in {name.lower() for name in options}:
+        from ..errors import OptionError
+
+        raise OptionError(
+            f"CREATE TABLE ... USING kafkawire: {_WHY}; {_VIEW}, or declare its columns and {_WITH}"
+        )
+
+
+def _check_has_options(options: Mapping[str, str]) -> None:
+    """Raise ``OptionError`` (fatal) if there are no options, as for each table."""
+    if not options:
+        from ..errors import OptionError
+
+        raise OptionError(
+            "no option is set, not even kafka.bootstrap.servers; where this is a table of the catalog: "
+            f"{_WHY}; {_VIEW}, or {_WITH} or spark.read.options(...).table(name)"
+        )

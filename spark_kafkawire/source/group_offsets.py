@@ -1,11 +1,13 @@
-"""A listener on the driver: a group that stands exactly where finished batches end, and a query's lag."""
+"""A listener on the driver: commits the ends of finished batches to a consumer group, and logs a query's
+lag."""
 
 from __future__ import annotations
 
-import logging
+import threading
 import time
+from collections import deque
 from collections.abc import Mapping
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 from uuid import UUID
 
 from pyspark.sql.streaming.listener import (
@@ -19,24 +21,43 @@ from pyspark.sql.streaming.listener import (
 )
 
 from ..cluster.group_commits import commits_of
-from ..errors import OptionError, quoted
+from ..errors import LOG, OptionError, quoted
 from ..model import TopicPartition
 from ..options import StreamOptions
-from ..options.offsets import LOG_SYNTAX, LogSyntax
+from ..options.offsets import PARTITION_SYNTAX, PartitionSyntax
 from ..planner.batch import covers
 from ..planner.stream import offsets_behind
 from ..planner.stream_offsets import Offsets, from_json
-from .query_ends import QueryEnds
+from .edge import edge
 from .spark_versions import offsets_of_progress
 
-_log = logging.getLogger("spark_kafkawire")
-
-#: What Spark calls the streams of all Python sources.
+#: Spark's name for the streams of all Python sources.
 _PYTHON_STREAM: Final = ".PythonMicroBatchStream"
+#: Ends of query runs that are remembered, for threads that wait for one.
+_ENDS_COUNT_MAX: Final = 1000
+
+
+class QueryEnds:
+    """Query runs whose end a listener has seen: Spark reports their last batches after that."""
+
+    def __init__(self) -> None:
+        self._run_ids: deque[str] = deque(maxlen=_ENDS_COUNT_MAX)
+        self._changed = threading.Condition()
+
+    def add(self, run_id: Any) -> None:
+        """Note that the listener has seen all events of a run."""
+        with self._changed:
+            self._run_ids.append(str(run_id))
+            self._changed.notify_all()
+
+    def wait(self, run_id: Any, timeout_s: float) -> bool:
+        """Wait until the listener has seen all events of a run; False if it has not within ``timeout_s``."""
+        with self._changed:
+            return self._changed.wait_for(lambda: str(run_id) in self._run_ids, timeout_s)
 
 
 class StreamingQueryRun(Protocol):
-    """What is asked of a ``StreamingQuery``, that of Spark Connect or not."""
+    """The attributes used of a ``StreamingQuery``, with or without Spark Connect."""
 
     @property
     def runId(self) -> UUID | str: ...
@@ -46,7 +67,7 @@ class StreamingQueryRun(Protocol):
 
 
 class GroupOffsets(StreamingQueryListener):
-    """Commits where each finished batch of a query ends to a consumer group, and logs how far it is behind.
+    """Commits the end of each finished batch of a query to a consumer group, and logs its lag.
 
         offsets = GroupOffsets({**options, "kafka.group.id": "etl"})
         spark.streams.addListener(offsets)
@@ -58,10 +79,11 @@ class GroupOffsets(StreamingQueryListener):
     session's queries it follows the one that reads what the options select; where there are several, the one
     whose name or id is ``query``, else the first one for as long as it runs.
 
-    The query never waits for it, and what fails here does not end it: a warning tells it, and it is tried
+    The query never waits for it, and a failed commit does not end the query: it logs a warning, and tries
     again with the next batch, or while the query is idle. Raises ``OptionError`` (fatal).
     """
 
+    @edge
     def __init__(self, options: Mapping[str, str], *, query: str | None = None) -> None:
         parsed = StreamOptions.parse(options)
         parsed.check_group("GroupOffsets")
@@ -73,17 +95,17 @@ class GroupOffsets(StreamingQueryListener):
         self._ends = QueryEnds()
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:
-        """Nothing yet."""
+        """Does nothing yet."""
 
     def onQueryProgress(self, event: QueryProgressEvent) -> None:
         """Commit where the batch ends, and log the lag; returns at once."""
         ends, latest = self._standing(event.progress)
         if self._take(event.progress, ends):
-            _log_lag(event.progress, offsets_behind(ends, latest))
+            _partition_lag(event.progress, offsets_behind(ends, latest))
 
     def _standing(self, progress: StreamingQueryProgress) -> tuple[Offsets, Offsets]:
-        """Where a query stands in what the options select, and the latest offsets there."""
-        syntax = LOG_SYNTAX[self._read.discovery.generation]
+        """The position of a query in the selected topics, and the latest offsets there."""
+        syntax = PARTITION_SYNTAX[self._read.discovery.generation]
         ends: dict[TopicPartition, int] = {}
         latest: dict[TopicPartition, int] = {}
         for source in progress.sources:
@@ -94,7 +116,7 @@ class GroupOffsets(StreamingQueryListener):
         return ends, latest
 
     def _take(self, progress: StreamingQueryProgress, ends: Offsets) -> bool:
-        """Commit, soon, where a query stands; whether it is the one to follow."""
+        """Commit the position of a query in the background; True if it is the query to follow."""
         is_followed = bool(ends) and self._follows(progress)
         if is_followed:
             self._commits.commit(ends)
@@ -111,9 +133,11 @@ class GroupOffsets(StreamingQueryListener):
             self._followed = None
         self._ends.add(event.runId)
 
+    @edge
     def awaitCommits(self, query: StreamingQueryRun, timeout: float) -> bool:
-        """Wait, for ``timeout`` seconds at most, until the group stands where a query has ended; whether it
-        does. Spark tells of the last batches of a query after its end, and not of a run without a batch."""
+        """Wait, for at most ``timeout`` seconds, until the group has the offsets where a query ended; True if
+        it has. Spark reports the last batches of a query after its end, and reports no run without a
+        batch."""
         deadline_s = time.monotonic() + timeout
         if not self._ends.wait(query.runId, timeout) or (last := query.lastProgress) is None:
             return False
@@ -123,13 +147,13 @@ class GroupOffsets(StreamingQueryListener):
         return is_taken and self._commits.settled(max(deadline_s - time.monotonic(), 0.0))
 
     def _is_ours(self, source: SourceProgress, end: Mapping[TopicPartition, int]) -> bool:
-        topics = {log.topic for log in end}
+        topics = {tp.topic for tp in end}
         return _PYTHON_STREAM in source.description and all(
             covers(self._read.selection, topic) for topic in topics
         )
 
     def _follows(self, progress: StreamingQueryProgress) -> bool:
-        """Whether the query is the one. Two would drag the group to and fro."""
+        """True if this is the query to follow. Two queries would move the group back and forth."""
         id_ = str(progress.id)
         if self._query is not None:
             return self._query in (id_, progress.name) and self._follow(id_)
@@ -137,9 +161,9 @@ class GroupOffsets(StreamingQueryListener):
             return self._follow(id_)
         if self._passed_over != id_:
             self._passed_over = id_
-            _log.warning(
-                "group %s follows the query %s, and not %s, which reads the same topics: tell GroupOffsets "
-                "which one is meant, by query=",
+            LOG.warning(
+                "group %s follows the query %s and not %s, which reads the same topics: name the query to "
+                "follow with query= of GroupOffsets",
                 quoted(self._read.group_id),
                 self._followed,
                 _name_of(progress),
@@ -152,32 +176,35 @@ class GroupOffsets(StreamingQueryListener):
 
 
 def offsets_behind_latest(source: SourceProgress) -> dict[str, float]:
-    """How far a source of a ``StreamingQueryProgress`` is behind, over its partitions.
+    """Lag of a source of a ``StreamingQueryProgress``, over its partitions.
 
     The names are those of the metrics of Spark's own Kafka source: ``minOffsetsBehindLatest``,
     ``maxOffsetsBehindLatest``, ``avgOffsetsBehindLatest``.
-    They count records, and bytes of 0.7. Empty where the progress has no latest offsets, as that of a batch
-    which was begun in an earlier run, and for what is no source of Kafka.
+    They count records, and bytes of 0.7. Empty for a source other than Kafka, and where the progress has no
+    latest offsets, as that of a batch which an earlier run began.
     """
-    for syntax in LOG_SYNTAX.values():
+    for syntax in PARTITION_SYNTAX.values():
         end, latest = _offsets(source.endOffset, syntax), _offsets(source.latestOffset, syntax)
         if end and latest:
             return offsets_behind(end, latest)
     return {}
 
 
-def _offsets(text: str | None, syntax: LogSyntax) -> dict[TopicPartition, int]:
-    """Offsets of a progress; none where it has none, or those of something else."""
+def _offsets(text: str | None, syntax: PartitionSyntax) -> dict[TopicPartition, int]:
+    """Offsets of a progress; empty if it has none of Kafka."""
     try:
         return from_json(offsets_of_progress(text), syntax)
     except (ValueError, OptionError):
         return {}
 
 
-def _log_lag(progress: StreamingQueryProgress, metrics: Mapping[str, float]) -> None:
-    told = " ".join(f"{name}={value}" for name, value in metrics.items())
-    _log.info(
-        "query %s, batch %d: %s", _name_of(progress), progress.batchId, told or "latest offsets are not told"
+def _partition_lag(progress: StreamingQueryProgress, metrics: Mapping[str, float]) -> None:
+    lag = " ".join(f"{name}={value}" for name, value in metrics.items())
+    LOG.info(
+        "query %s, batch %d: %s",
+        _name_of(progress),
+        progress.batchId,
+        lag or "no latest offsets were reported",
     )
 
 

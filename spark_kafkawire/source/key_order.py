@@ -1,6 +1,7 @@
-"""What queries use of a read with ``keyOrder``: the order of keys by a shuffle, and a report of strays.
+"""Functions for a read with ``keyOrder``: a shuffle that keeps the order of keys, and a report of misplaced
+records.
 
-from spark_kafkawire import in_key_order, stray_report
+from spark_kafkawire import in_key_order, misplaced_report
 """
 
 from __future__ import annotations
@@ -11,20 +12,23 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from ..errors import OptionError
-from .schema import EPOCH_FIELD, STRAY_FIELD
+from .edge import edge
+from .schema import LAYOUT_FIELD, MISPLACED_FIELD
 
-#: Within an epoch a key is in one log, in 0.7 one of one broker; its messages may share an offset there.
-_ORDER: Final = (EPOCH_FIELD.name, "broker", "partition", "offset", "index")
-_NEEDED: Final = frozenset((EPOCH_FIELD.name, "partition", "offset"))
-#: What the report says of records, by their column ``stray``.
+#: Within a layout a key is in one partition, in 0.7 one of one broker; its messages may share an offset
+#: there.
+_ORDER: Final = (LAYOUT_FIELD.name, "broker", "partition", "offset", "index")
+_NEEDED: Final = frozenset((LAYOUT_FIELD.name, "partition", "offset"))
+#: The promise of the report for records, by their column ``misplaced``.
 _PROMISES: Final = {
-    "late": "in order by its epoch; a stream may have read what followed it before",
-    "early": "in order by its epoch; a key that came back to a partition may be out of order",
+    "late": "in order by its layout; a stream may have read what followed it before",
+    "early": "in order by its layout; a key that came back to a partition may be out of order",
     "unexplained": "none: the records of these keys are in no order",
 }
 _KEPT: Final = "in the order in which they were produced"
 
 
+@edge
 def in_key_order(frame: DataFrame, key: str | Column = "key", partitions: int | None = None) -> DataFrame:
     """The rows of a read with ``keyOrder``, all of a key in one Spark partition, in their order.
 
@@ -40,28 +44,30 @@ def in_key_order(frame: DataFrame, key: str | Column = "key", partitions: int | 
     return spread.sortWithinPartitions(*order)
 
 
-def stray_report(frame: DataFrame) -> DataFrame:
-    """How many records of a read with ``verifyPartitioner=true`` are strays, by topic and kind, of how many
-    ``keys``, the first and the last one of them, and what is promised of their order.
+@edge
+def misplaced_report(frame: DataFrame) -> DataFrame:
+    """A report of the misplaced records in a read with ``verifyPartitioner=true``, by topic and kind: the
+    number of records and of ``keys``, the first and the last record, and the order that is guaranteed for
+    them.
 
-    A row whose ``stray`` is null tells of all others. The whole frame is read for it. Raises ``OptionError``
-    (fatal).
+    The row whose ``misplaced`` is null counts all other records. The report reads the whole frame. Raises
+    ``OptionError`` (fatal).
     """
-    needed = ("topic", "partition", "offset", "key", STRAY_FIELD.name)
+    needed = ("topic", "partition", "offset", "key", MISPLACED_FIELD.name)
     if missing := [name for name in needed if name not in frame.columns]:
         raise OptionError(
-            f"stray_report: the frame has no column {missing[0]}: read with keyOrder=true and "
+            f"misplaced_report: the frame has no column {missing[0]}: read with keyOrder=true and "
             "verifyPartitioner=true, and keep it"
         )
-    stray = F.col(STRAY_FIELD.name)
-    place = F.when(stray.isNotNull(), F.struct("partition", "offset", "key"))
+    misplaced = F.col(MISPLACED_FIELD.name)
+    place = F.when(misplaced.isNotNull(), F.struct("partition", "offset", "key"))
     ends = F.array_distinct(F.array(F.min(place), F.max(place)))
     promise = F.lit(_KEPT)
     for kind, words in _PROMISES.items():
-        promise = F.when(stray == kind, F.lit(words)).otherwise(promise)
-    return frame.groupBy("topic", STRAY_FIELD.name).agg(
+        promise = F.when(misplaced == kind, F.lit(words)).otherwise(promise)
+    return frame.groupBy("topic", MISPLACED_FIELD.name).agg(
         F.count(F.lit(1)).alias("records"),
-        F.count_distinct(F.when(stray.isNotNull(), F.col("key"))).alias("keys"),
-        F.when(stray.isNotNull(), ends).alias("examples"),
+        F.count_distinct(F.when(misplaced.isNotNull(), F.col("key"))).alias("keys"),
+        F.when(misplaced.isNotNull(), ends).alias("examples"),
         promise.alias("promise"),
     )

@@ -1,4 +1,4 @@
-"""What a task of a read does, be it of a batch or of a stream."""
+"""The task of a read, batch or stream."""
 
 from __future__ import annotations
 
@@ -12,19 +12,18 @@ from pyspark.sql.datasource import InputPartition
 from ..clients.reading.fetcher import Fetcher
 from ..clients.reading.task import FetchTask
 from ..cluster.cluster import cluster_of
-from ..options import ReadOptions
+from ..options import TaskOptions
 from ..records import compiler
 from ..records.arrow import BatchBuilder
 from ..records.memory import keep_memory
-from .partition import KafkaWirePartition
-from .worker import freeze_heap
+from .worker import KafkaWirePartition, freeze_objects
 
 if TYPE_CHECKING:
-    from ..clients.reading.key_order import EpochsOfRows
+    from ..clients.reading.key_order import LayoutsOfRows
 
 
 def read_partition(
-    partition: InputPartition, options: ReadOptions, schema: pa.Schema
+    partition: InputPartition, options: TaskOptions, schema: pa.Schema
 ) -> Iterator[pa.RecordBatch]:
     """The messages of a partition's ranges, one after the other, as Arrow batches of the schema's columns."""
     keep_memory()
@@ -33,26 +32,31 @@ def read_partition(
             yield from _read_task(task, options, schema)
 
 
-def _read_task(task: FetchTask, options: ReadOptions, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    options = replace(options, net=options.net.of_brokers(task.floor))
+def _read_task(task: FetchTask, options: TaskOptions, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    # The plan of the task came from the cluster.
+    options = replace(
+        options,
+        net=options.net.of_brokers(task.minimum_versions),
+        planning_retry=options.planning_retry.known,
+    )
     cluster = cluster_of(options, (task.leader.broker,))
-    epochs = _epochs(task)
-    wanted = frozenset(schema.names) | (epochs.wanted if epochs else frozenset())
+    layouts = _layouts(task)
+    wanted = frozenset(schema.names) | (layouts.wanted if layouts else frozenset())
     fetcher = Fetcher(task, cluster, options.fetch, options.net, wanted=wanted)
-    batches = BatchBuilder(task.range.log, schema)
+    batches = BatchBuilder(task.range.topic_partition, schema)
     try:
         for columns in fetcher.columns():
-            yield batches.build(epochs.marked(columns) if epochs else columns)
+            yield batches.build(layouts.marked(columns) if layouts else columns)
     finally:
-        if epochs:
-            epochs.tell()
-        freeze_heap(compiler.loaded())
+        if layouts:
+            layouts.report()
+        freeze_objects(compiler.loaded())
 
 
-def _epochs(task: FetchTask) -> EpochsOfRows | None:
-    """What gives the rows their epochs, where they are asked for."""
-    if task.epochs is None:
+def _layouts(task: FetchTask) -> LayoutsOfRows | None:
+    """The source of layouts for the rows, None unless ``keyOrder`` asks for it."""
+    if task.layouts is None:
         return None
-    from ..clients.reading.key_order import EpochsOfRows
+    from ..clients.reading.key_order import LayoutsOfRows
 
-    return EpochsOfRows(task.range.log, task.epochs)
+    return LayoutsOfRows(task.range.topic_partition, task.layouts)

@@ -37,11 +37,11 @@ HEADERS_FIELD: Final = StructField(
     "headers",
     ArrayType(StructType([StructField("key", StringType()), StructField("value", BinaryType())])),
 )
-#: The column with ``keyOrder``: how often partitions had been added before the record.
-EPOCH_FIELD: Final = StructField("epoch", IntegerType())
-#: And with ``verifyPartitioner=true``: why a key is in another partition than its epoch has it in.
-STRAY_FIELD: Final = StructField("stray", StringType())
-#: The same, and what names a place in a 0.7 log.
+#: The column of ``keyOrder``: how often partitions had been added before the record.
+LAYOUT_FIELD: Final = StructField("layout", IntegerType())
+#: The column of ``verifyPartitioner=true``: the reason why a key is not in the partition of its layout.
+MISPLACED_FIELD: Final = StructField("misplaced", StringType())
+#: The columns of 0.7: the same, and those that name a place in one of its partitions.
 V07_SCHEMA: Final = StructType(
     [
         *MODERN_SCHEMA.fields,
@@ -54,13 +54,13 @@ V07_SCHEMA: Final = StructType(
 
 #: Spark trusts a schema that says NOT NULL, and makes 1970 or an exception of its own of a null.
 _NEVER_NULL: Final = frozenset(
-    ("topic", "partition", "offset", "timestampType", "broker", "index", "nextOffset", "epoch")
+    ("topic", "partition", "offset", "timestampType", "broker", "index", "nextOffset", "layout")
 )
-#: What brings a column that there is not always.
+#: The option that adds a column.
 _BROUGHT_BY: Final = {
     HEADERS_FIELD.name: "includeHeaders=true",
-    EPOCH_FIELD.name: "keyOrder=true",
-    STRAY_FIELD.name: "keyOrder=true and verifyPartitioner=true",
+    LAYOUT_FIELD.name: "keyOrder=true",
+    MISPLACED_FIELD.name: "keyOrder=true and verifyPartitioner=true",
 }
 _SCHEMAS: Final = {Generation.V07: V07_SCHEMA, Generation.MODERN: MODERN_SCHEMA}
 
@@ -70,9 +70,9 @@ def read_schema(options: ReadOptions) -> StructType:
     schema = _SCHEMAS[options.discovery.generation]
     fields = [*schema.fields, *([HEADERS_FIELD] if options.include_headers else [])]
     if options.key_order is not None:
-        fields.append(EPOCH_FIELD)
+        fields.append(LAYOUT_FIELD)
         if options.key_order.check is PartitionerCheck.REPORT:
-            fields.append(STRAY_FIELD)
+            fields.append(MISPLACED_FIELD)
     return StructType(fields)
 
 

@@ -1,18 +1,22 @@
-"""What differs between the versions of Spark that this package runs on, 4.0 to 4.3.
+"""Differences between the pysparks that this package runs on, 4.0 to 4.3.
 
-Each difference names the version that ends it: what is asked here goes when that is the oldest one.
+Each difference asks pyspark for the feature and never for its version: platforms carry features back to
+older versions, as Databricks does with the limits of streams, and servers of other makers report versions of
+their own.
 """
 
 from __future__ import annotations
 
 import ast
+import inspect
 import json
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final
 
 import pyspark
 from pyspark.errors import AnalysisException
-from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql import datasource
+from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StructType
 
 from ..errors import OptionError
@@ -20,43 +24,49 @@ from ..errors import OptionError
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.datasource import DataSource
 
-VERSION: Final = tuple(int(number) for number in pyspark.__version__.split(".")[:2])
-#: Spark 4.2 tells a stream where its next batch starts, and what the trigger asks for.
-HAS_READ_LIMITS: Final = VERSION >= (4, 2)
-#: Spark 4.1 hands the rows of a micro-batch to a sink as Arrow batches.
-HAS_STREAM_SINKS: Final = VERSION >= (4, 1)
+#: Spark passes ``latestOffset`` the start of the batch and the trigger's limit (open source: from 4.2 on).
+HAS_READ_LIMITS: Final = hasattr(datasource.DataSourceStreamReader, "getDefaultReadLimit")
+#: Spark hands the rows of a micro-batch to a sink as Arrow batches (open source: from 4.1 on).
+HAS_STREAM_SINKS: Final = hasattr(datasource, "DataSourceStreamArrowWriter")
 
 
 def arrow_schema(schema: StructType) -> pa.Schema:
     """The Arrow schema with timestamps in UTC, with which Spark compares the first batch's, field by field.
 
-    Spark 4.2 asks for the time zone, in whose place those before it have UTC.
+    Newer pysparks ask for the time zone (open source: from 4.2 on). Older ones take UTC.
     """
-    return to_arrow_schema(schema, timezone="UTC") if VERSION >= (4, 2) else to_arrow_schema(schema)
+    asks_for_zone = "timezone" in inspect.signature(to_arrow_schema).parameters
+    return to_arrow_schema(schema, timezone="UTC") if asks_for_zone else to_arrow_schema(schema)
 
 
-def register(spark: SparkSession, source: type[DataSource]) -> None:
-    """Let a session know the source, also where Spark has found it by itself: there Spark 4.0 refuses it."""
+def struct_type(schema: StructType | pa.Schema) -> StructType:
+    """The schema in Spark's types. Sail hands over a schema of Arrow."""
+    return schema if isinstance(schema, StructType) else from_arrow_schema(schema)
+
+
+def register(spark: SparkSession, source: type[datasource.DataSource]) -> None:
+    """Register the source with a session, also where Spark has found it by itself: 4.0 refuses it there."""
     try:
         spark.dataSource.register(source)
     except AnalysisException as error:
-        if VERSION >= (4, 1) or error.getCondition() != "DATA_SOURCE_ALREADY_EXISTS":
+        if error.getCondition() != "DATA_SOURCE_ALREADY_EXISTS":
             raise
 
 
 def json_texts(texts: DataFrame) -> Any:
-    """What ``spark.read.json`` takes for the one column: from Spark 4.2 on the frame itself."""
-    return texts if VERSION >= (4, 2) else texts.rdd.map(itemgetter(0))
+    """The argument of ``spark.read.json`` for the one column of texts: the frame itself where pyspark takes
+    one (open source: from 4.2 on), else an RDD."""
+    parameter = inspect.signature(type(texts.sparkSession.read).json).parameters["path"]
+    return texts if "DataFrame" in str(parameter.annotation) else texts.rdd.map(itemgetter(0))
 
 
 def offsets_of_progress(text: str | None) -> Any:
-    """The offsets in the progress of a query. Raises ``ValueError`` for what is none.
+    """The offsets in the progress of a query. Raises ``ValueError`` for text that holds none.
 
-    Before Spark 4.2 a client of Spark Connect has them as Python writes a dictionary.
+    Clients of Spark Connect before 4.2 get them as Python writes a dictionary.
     """
-    if VERSION >= (4, 2) or not (text or "").startswith("{'"):
+    if not (text or "").startswith("{'"):
         return json.loads(text or "null")
     try:
         return ast.literal_eval(text or "")
@@ -68,6 +78,19 @@ def check_stream_sinks() -> None:
     """Raise ``OptionError`` (fatal) where Spark hands rows to a sink one by one."""
     if not HAS_STREAM_SINKS:
         raise OptionError(
-            f"writeStream needs Spark 4.1 or later, and this is {pyspark.__version__}: use foreachBatch, and "
-            'df.write.format("kafkawire") in it'
+            "writeStream needs Spark 4.1 or later (DataSourceStreamArrowWriter of pyspark), and this is "
+            f'{pyspark.__version__}: use foreachBatch, and df.write.format("kafkawire") in it'
+        )
+
+
+def check_numbers_tasks(schema: StructType | pa.Schema) -> None:
+    """Raise ``OptionError`` (fatal) where tasks have no numbers of their own, which name transactions.
+
+    Sail, which hands over a schema of Arrow, has no ``TaskContext``: all tasks of a write would share one
+    transactional id and fence each other.
+    """
+    if not isinstance(schema, StructType):
+        raise OptionError(
+            "delivery=exactly-once needs tasks with numbers of their own (TaskContext of pyspark), which "
+            "this engine does not give: leave the option out, or run the write on Apache Spark"
         )

@@ -1,4 +1,4 @@
-"""How far each batch of a stream goes, as Spark from 4.2 on asks for it.
+"""Batch ends of a stream, as Spark from 4.2 on asks for them.
 
 Spark looks at the signature of ``latestOffset`` to see what a source can, so this is a class of its own.
 """
@@ -20,6 +20,7 @@ from pyspark.sql.streaming.datasource import (
 
 from ..model import Generation
 from ..planner.stream_offsets import to_json
+from .edge import edge
 from .stream_reader import JsonOffsets, KafkaWireStreamReader
 
 #: Spark's word for the most that a batch reads.
@@ -31,10 +32,12 @@ _MOST: Final[Mapping[Generation, Callable[[int], ReadLimit]]] = MappingProxyType
 class LimitedStreamReader(KafkaWireStreamReader, SupportsTriggerAvailableNow):
     """Ends each batch where the options and the trigger say."""
 
+    @edge
     def prepareForTriggerAvailableNow(self) -> None:
-        """Read no further than where the logs end now."""
+        """Read no further than where the partitions end now."""
         self._planner.stop_at_latest()
 
+    @edge
     def getDefaultReadLimit(self) -> ReadLimit:
         """The limits of the options, as far as Spark has words for them. It hands them back at each trigger,
         and ``ReadAllAvailable`` instead with the trigger Once."""
@@ -44,14 +47,17 @@ class LimitedStreamReader(KafkaWireStreamReader, SupportsTriggerAvailableNow):
         return ReadAllAvailable() if limits.size_min is None else ReadMinRows(limits.size_min)
 
     # Spark's own stub has the signature of before 4.2; it looks at this one to see what the source can.
+    @edge
     def latestOffset(self, start: JsonOffsets, limit: ReadLimit) -> JsonOffsets:
-        """Where the next batch ends; ``start`` itself where there is nothing to read."""
+        """The end of the next batch; ``start`` itself if there is nothing to read."""
         begins = self._from_json(start)
         ends = self._planner.next(begins, limited=not isinstance(limit, ReadAllAvailable))
         # Spark compares the texts, and takes another one for new data.
-        return start if ends == begins else to_json(ends, begins)
+        return start if ends == begins else self._to_json(ends, begins)
 
+    @edge
     def reportLatestOffset(self) -> JsonOffsets | None:
-        """Where the logs ended at the last look: what a query's progress tells as ``latestOffset``."""
+        """End offsets at the last look, which a query's progress shows as ``latestOffset``. A query
+        that has joined a group adds its consumer there, as a topic of no partitions."""
         latest = self._planner.latest
-        return to_json(latest) if latest else None
+        return {**to_json(latest or {}), **self._consumer_mark()} or None

@@ -1,4 +1,4 @@
-"""The stream reader: Spark asks it how far each batch goes and what its tasks read.
+"""The stream reader: Spark asks it for the end of each batch and for the input of its tasks.
 
 One lives in a process of its own for as long as a query runs, and plans. Others are made only to be
 pickled, and ``read`` in the tasks: what they need is in their partition.
@@ -8,89 +8,105 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
+import pyspark
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.types import StructType
 
 from ..clients.features import warn_of_columns_read
 from ..cluster.group_commits import GroupCommits, commits_of
 from ..errors import KafkaWireError, OptionError
-from ..model import TopicPartition
 from ..options import StreamOptions
-from ..options.offsets import LOG_SYNTAX
+from ..options.offsets import PARTITION_SYNTAX
 from ..planner.key_order import chains
-from ..planner.stream_offsets import from_json, is_pinned, to_json
+from ..planner.stream_offsets import Position, from_json, ids_from_json, is_pinned, to_json
 from ..planner.stream_planner import StreamPlanner
-from .ending import before_sigterm
-from .partition import KafkaWirePartition, options_of_tasks
+from .edge import edge
 from .schema import check_read_schema, read_schema
 from .spark_versions import arrow_schema
-from .worker import batch_of_task
+from .worker import KafkaWirePartition, Packed, batch_of_task, before_sigterm
 
 if TYPE_CHECKING:
-    from ..planner.group_planner import GroupPlanner
+    from ..planner.v07.group_planner import GroupPlanner
 
-#: Where a query stands, as Spark writes it into the checkpoint: by topic and partition.
+#: In the progress of a query that has joined a group, before the id of its consumer.
+CONSUMER_MARK: Final = "consumer of kafkawire "
+
+#: The position of a query, as Spark writes it into the checkpoint: by topic and partition.
 JsonOffsets = dict[str, dict[str, int]]
 
 
 class RefusedStream(DataSourceStreamReader):
-    """Raises what was wrong. Spark 4.3 shows no error of ``streamReader()`` itself: the process of the query
-    stops a reader then that it has not got, and its own error hides the one before."""
+    """A stream that raises the error of its options. Spark 4.3 hides an error of ``streamReader()`` itself:
+    the process of the query then stops a reader that it did not get, and that error replaces the first
+    one."""
 
     def __init__(self, error: OptionError) -> None:
         self._error = error
 
+    @edge
     def initialOffset(self) -> JsonOffsets:
         """Raises ``OptionError`` (fatal)."""
         raise self._error
 
     # Spark before 4.2 asks without these, and later ones look at how many there are.
+    @edge
     def latestOffset(self, start: JsonOffsets | None = None, limit: object = None) -> JsonOffsets:  # noqa: ARG002
         """Raises ``OptionError`` (fatal)."""
         raise self._error
 
+    @edge
     def partitions(self, start: JsonOffsets, end: JsonOffsets) -> Sequence[InputPartition]:  # noqa: ARG002
         """Raises ``OptionError`` (fatal)."""
         raise self._error
 
+    @edge
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:  # noqa: ARG002
         """Raises ``OptionError`` (fatal)."""
         raise self._error
 
 
 class KafkaWireStreamReader(DataSourceStreamReader):
-    """Reads what the options select, on and on; how far at once is of the classes below it, by what Spark's
-    version asks."""
+    """Reads the selected topics continuously. Subclasses choose the end of each batch, as the version of
+    Spark asks for it."""
 
     def __init__(self, options: StreamOptions, schema: StructType) -> None:
         check_read_schema(schema, read_schema(options.read))
         self._options = options
+        self._of_tasks = Packed(options.read.of_tasks)
         self._schema = arrow_schema(schema)
         self._are_columns_checked = False
         self._leave: Callable[[], None] | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        """What travels to the tasks."""
-        return {
-            "_options": StreamOptions(options_of_tasks(self._options.read), self._options.limits),
-            "_schema": self._schema,
-        }
+        """State that travels with each task."""
+        return {"_of_tasks": self._of_tasks, "_schema": self._schema}
 
     @cached_property
     def _planner(self) -> StreamPlanner | GroupPlanner:
         if self._options.read.membership is None:
             return StreamPlanner(self._options)
         # A query that joins no group imports nothing of it.
-        from ..planner.group_planner import GroupPlanner
+        from ..planner.v07.group_planner import GroupPlanner
 
         planner = GroupPlanner(self._options)
         self._leave = planner.close
         before_sigterm(planner.close)
         return planner
 
+    def _consumer_mark(self) -> JsonOffsets:
+        """The query's consumer in the group that it has joined, for its progress."""
+        if self._options.read.membership is None:
+            return {}
+        from ..planner.v07.group_planner import GroupPlanner
+
+        planner = self._planner
+        assert isinstance(planner, GroupPlanner)
+        return {f"{CONSUMER_MARK}{planner.consumer}": {}}
+
+    @edge
     def stop(self) -> None:
         """Leave the group that the query has joined. Spark mostly ends the process instead."""
         if self._leave is not None:
@@ -100,12 +116,15 @@ class KafkaWireStreamReader(DataSourceStreamReader):
     def _commits(self) -> GroupCommits:
         return commits_of(self._options.read)
 
+    @edge
     def initialOffset(self) -> JsonOffsets:
-        """Where a new query starts; Spark asks until the first batch is done, and again after a crash."""
+        """The start of a new query; Spark asks until the first batch is done, and again after a crash."""
         return to_json(self._planner.initial())
 
+    @edge
     def partitions(self, start: JsonOffsets, end: JsonOffsets) -> Sequence[InputPartition]:
-        """One Spark partition for each planned range between the two, or for those that follow each other."""
+        """The Spark partitions between two offsets: one for each planned range, or one for each chain of
+        ranges."""
         begins, ends = self._from_json(start), self._from_json(end, is_end=True)
         tasks = self._planner.tasks(begins, ends, is_pinned=is_pinned(end))
         if tasks and not self._are_columns_checked:
@@ -113,32 +132,85 @@ class KafkaWireStreamReader(DataSourceStreamReader):
             self._are_columns_checked = True
         return [KafkaWirePartition(*chain) for chain in chains(tasks)]
 
+    @edge
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The messages of one range, as Arrow batches of the schema's columns."""
         from .reading import read_partition
 
         try:
-            yield from read_partition(partition, self._options.read, self._schema)
+            yield from read_partition(partition, self._of_tasks.value, self._schema)
         except KafkaWireError as error:
             raise error.located(batch_of_task()) from error
 
+    @edge
     def commit(self, end: JsonOffsets) -> None:
-        """Have the group follow, where one does. Where the query stands is in its checkpoint.
+        """Commit the end to the consumer group, if there is one. The position of the query itself is in its
+        checkpoint.
 
-        Spark tells of a batch that is done when it plans the next one: the last one is never told.
+        Spark reports a finished batch when it plans the next one: it never reports the last one.
         """
         if self._options.commits_offsets:
-            self._commits.commit(self._from_json(end))
+            self._commits.commit(self._from_json(end).offsets)
 
-    def _from_json(self, offsets: Any, *, is_end: bool = False) -> dict[TopicPartition, int]:
-        syntax = LOG_SYNTAX[self._options.read.discovery.generation]
-        return from_json(offsets, syntax, unpinned=self._planner.is_begun and not is_end)
+    def _from_json(self, written: Any, *, is_end: bool = False) -> Position:
+        syntax = PARTITION_SYNTAX[self._options.read.discovery.generation]
+        offsets = from_json(written, syntax, unpinned=self._planner.is_begun and not is_end)
+        return Position(offsets, ids_from_json(written))
+
+    def _to_json(self, end: Position, start: Position) -> JsonOffsets:
+        return to_json(end.offsets, start.offsets, end.topic_ids)
+
+
+class UnlimitedStreamReader(KafkaWireStreamReader):
+    """Ends each batch at the end of the partitions: Spark before 4.2 does not pass the start of the batch.
+    Raises ``OptionError`` (fatal) for options that limit batches."""
+
+    def __init__(self, options: StreamOptions, schema: StructType) -> None:
+        if options.limits.size_max is not None or options.limits.size_min is not None:
+            raise OptionError(
+                "maxOffsetsPerTrigger, minOffsetsPerTrigger and maxBytesPerTrigger need Spark 4.2 or later, "
+                f"and this is {pyspark.__version__}: leave them out, and each batch reads all there is"
+            )
+        if options.read.membership is not None:
+            raise OptionError(
+                "groupMembership=join needs Spark 4.2 or later, which reports the position of a query, and "
+                f"this is {pyspark.__version__}"
+            )
+        super().__init__(options, schema)
+        #: The position of the query, as far as Spark has passed it: not before the first batch after a
+        #: restart. Planning that batch finds logs that are gone since then. Its offsets may come in another
+        #: order, which Spark takes for new data: that batch is empty.
+        self._position: JsonOffsets | None = None
+
+    @edge
+    def initialOffset(self) -> JsonOffsets:
+        """The start of a new query. Spark asks again after the end of the first batch is known."""
+        initial = super().initialOffset()
+        if self._position is None:
+            self._position = initial
+        return initial
+
+    # pyspark's types are those of its newest version.
+    @edge
+    def latestOffset(self) -> JsonOffsets:  # type: ignore[override]
+        """The ends of the partitions."""
+        begins = self._from_json(self._position or {})
+        ends = self._planner.next(begins, limited=False)
+        if self._position is None or ends != begins:
+            self._position = self._to_json(ends, begins)
+        return self._position
+
+    @edge
+    def partitions(self, start: JsonOffsets, end: JsonOffsets) -> Sequence[InputPartition]:
+        """The Spark partitions between two offsets, one for each planned range."""
+        self._position = end
+        return super().partitions(start, end)
 
 
 def create_stream_reader(
     kind: type[KafkaWireStreamReader], raw: Mapping[str, str], schema: StructType
 ) -> DataSourceStreamReader:
-    """The stream of these options, or one that says what is wrong with them as soon as it is asked."""
+    """The stream of these options, or one that raises their error at its first call."""
     try:
         return kind(StreamOptions.parse(raw), schema)
     except OptionError as error:

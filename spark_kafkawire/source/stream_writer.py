@@ -5,29 +5,28 @@ Spark makes one for each batch, to be pickled for its tasks, and another one to 
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
-from ..errors import KafkaWireError, OptionError
+from ..errors import LOG, KafkaWireError, OptionError
 from ..options import TransactionOptions, WriteOptions
 from ..records import compiler
+from .edge import edge
 from .exactly_once import create_exactly_once_writer
-from .worker import batch_of_task, freeze_heap
+from .worker import batch_of_task, freeze_objects
 from .writer import KafkaWireBatchWriter, KafkaWireCommitMessage, create_writer, summary_of
-
-_log = logging.getLogger("spark_kafkawire")
 
 #: Options of the query itself, which Spark hands on to its sink.
 _OF_SPARK: Final = frozenset(("checkpointlocation", "queryname"))
-#: What a failed delivery advises.
+#: The advice in the error of a failed delivery.
 _REPEATED: Final = (
-    "the batch is written again, by a retried task or when the query starts again: of its rows those that "
-    "arrived are doubled"
+    "the batch is written again, by a retried task or when the query starts again: rows that arrived are "
+    "duplicated"
 )
 
 
@@ -39,9 +38,7 @@ class KafkaWireStreamWriter(DataSourceStreamArrowWriter):
             raise OptionError(
                 'output mode "complete": a Kafka log can only be appended to; use .outputMode("append")'
             )
-        options = WriteOptions.parse({name: raw[name] for name in raw if name.lower() not in _OF_SPARK})
-        if options.transactions is not None:
-            _check_names(options.transactions)
+        options = _options_of(raw)
         self._is_exactly_once = options.transactions is not None
         self._writer: KafkaWireBatchWriter | None = None
         self._failure: KafkaWireError | None = None
@@ -53,12 +50,13 @@ class KafkaWireStreamWriter(DataSourceStreamArrowWriter):
         except OptionError:
             raise
         except KafkaWireError as error:
-            # The tasks raise it. One that is to hear of a batch that is done needs no broker: failing it
-            # would write the batch again.
+            # The tasks raise it. The commit of a finished batch needs no broker: an error here would write
+            # the batch again.
             self._failure = error
         # Both are made in planning processes, which Spark asks again for each batch.
-        freeze_heap(compiler.loaded())
+        freeze_objects(compiler.loaded())
 
+    @edge
     def write(self, iterator: Iterator[pa.RecordBatch]) -> KafkaWireCommitMessage:
         """Write all rows of one task. Raises as the batch writer does, with the batch's number."""
         try:
@@ -66,54 +64,67 @@ class KafkaWireStreamWriter(DataSourceStreamArrowWriter):
         except KafkaWireError as error:
             raise error.located(batch_of_task()) from error
 
+    @edge
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:
         """Log what was written, after it was committed where the options ask for that. Raises
         ``DeliveryError`` (fatal for the query) where it is not proven to be."""
         if not self._is_exactly_once:
-            _log.info("batch %d: wrote %s", batchId, summary_of(messages))
+            LOG.info("batch %d: wrote %s", batchId, summary_of(messages))
             return
         try:
             self._made().commit(messages)
         except KafkaWireError as error:
             raise error.located(f"batch {batchId}") from error
 
+    @edge
     def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:
         """Abort what was written, or log what stays: Kafka takes nothing back."""
         if self._is_exactly_once:
             self._give_up(messages, batchId)
             return
-        _log.warning(
-            "batch %d failed, and what its tasks have sent stays in the logs; finished tasks wrote %s; when "
-            "the query starts again, it writes the batch again, and doubles what is there",
+        LOG.warning(
+            "batch %d failed, and what its tasks have sent stays in the partitions; finished tasks wrote "
+            "%s; when the query starts again, it writes the batch again, and duplicates what is there",
             batchId,
             summary_of(messages),
         )
 
     def _give_up(self, messages: Sequence[WriterCommitMessage | None], batch_id: int) -> None:
-        """Abort the transactions of a batch. What keeps it from that is logged: the query has failed already,
-        of another reason, which is to be told."""
+        """Abort the transactions of a batch. Log an error of the abort: the query has failed already, for
+        another reason, which Spark reports."""
         try:
             self._made().abort(messages)
         except KafkaWireError as error:
-            _log.warning(
+            LOG.warning(
                 "batch %d failed, and what its tasks left open could not be aborted: %s; it keeps readers "
                 "waiting until the query starts again, or its transactions time out",
                 *(batch_id, error),
             )
 
     def _made(self) -> KafkaWireBatchWriter:
-        """The batch's own writer. Raises what kept it from being made."""
+        """The batch's own writer. Raises the error of its creation."""
         if self._writer is None:
             assert self._failure is not None
             raise self._failure
         return self._writer
 
 
+def _options_of(raw: Mapping[str, str]) -> WriteOptions:
+    """The options of one batch. Raises ``OptionError`` (fatal)."""
+    options = WriteOptions.parse({name: raw[name] for name in raw if name.lower() not in _OF_SPARK})
+    if options.transactions is not None:
+        _check_names(options.transactions)
+    if "bootstraptimeout" in {name.lower() for name in raw}:
+        return options
+    # Each batch is planned in a process that may know nothing of those before it.
+    return replace(options, net=options.net.patient)
+
+
 def _check_names(transactions: TransactionOptions) -> None:
     if not transactions.is_named:
         raise OptionError(
             "option kafka.transactional.id: a stream needs one for delivery=exactly-once, the same in all "
-            "its runs, and another one than all other writes have"
+            "its runs, and different from those of all other writes"
         )
     if transactions.batch:
         raise OptionError("option batch: a stream counts its batches itself; leave it out")

@@ -1,36 +1,124 @@
-"""What a process of Spark's, of tasks or of planning, does for what it is asked next."""
+"""Spark's Python processes, for planning and for tasks: what travels between them, and what each prepares.
+
+The look-up of sources imports this module, so it imports nothing of the package.
+"""
 
 from __future__ import annotations
 
 import gc
+import os
+import pickle
+import signal
+import threading
+import zlib
+from collections.abc import Callable
 from functools import cache
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from pyspark import TaskContext
+from pyspark.sql.datasource import InputPartition
+
+if TYPE_CHECKING:
+    from ..clients.reading.task import FetchTask
+
+T = TypeVar("T")
+
+#: The longest delay of SIGTERM, seconds.
+_LEAVE_TIMEOUT_S: Final = 5.0
+
+
+class KafkaWirePartition(InputPartition):
+    """The input of one task: one range of one partition, or several ranges in sequence. Plain data, because
+    it is pickled.
+
+    Spark pickles in Python, which looks at the class of each object in it: that costs a third of planning
+    where there are a thousand partitions. So Spark gets bytes.
+    """
+
+    def __init__(self, *tasks: FetchTask) -> None:
+        super().__init__(tasks)
+        self.tasks = tasks
+
+    def __getstate__(self) -> bytes:
+        return pickle.dumps(self.tasks, pickle.HIGHEST_PROTOCOL)
+
+    def __setstate__(self, state: bytes) -> None:
+        self.value = self.tasks = pickle.loads(state)
+
+    def __repr__(self) -> str:
+        return f"KafkaWirePartition({', '.join(str(task.range) for task in self.tasks)})"
+
+
+class Packed(Generic[T]):
+    """A value that travels with an object, for the few receiving processes that need it: its first use
+    unpickles it and imports its modules.
+
+    It travels compressed: Spark sends it with each task, and lists of servers and partitions repeat
+    themselves.
+    """
+
+    def __init__(self, value: T) -> None:
+        self._value: T | None = value
+        self._pickled = b""
+
+    @property
+    def value(self) -> T:
+        """The value itself."""
+        if self._value is None:
+            self._value = pickle.loads(zlib.decompress(self._pickled))
+        return self._value
+
+    def __getstate__(self) -> bytes:
+        # The value may have changed since it arrived.
+        if self._value is None:
+            return self._pickled
+        return zlib.compress(pickle.dumps(self._value, pickle.HIGHEST_PROTOCOL))
+
+    def __setstate__(self, state: Any) -> None:
+        self._value, self._pickled = None, state
 
 
 @cache
-def begin() -> None:
+def freeze_imports() -> None:
     """Take what Spark has imported out of garbage collection, once, before anything of ours is imported.
 
-    What imports make stays, and each few thousand objects have the collector look at all there are: a sixth
-    of the time that a process imports, while a first query waits for it.
+    Objects that imports create stay, and each few thousand of them start a collection over all objects: a
+    sixth of the time that a process imports, while a first query waits for it.
     """
     gc.freeze()
 
 
 @cache
-def freeze_heap(_kernels_loaded: bool) -> None:
+def freeze_objects(_kernels_loaded: bool) -> None:
     """Take what the process holds now out of garbage collection; once, and once with the kernels.
 
     After every task, and every question to a planning process, Spark collects garbage among all objects
-    of the process, modules and all: 20 to 40 ms for a task that may take less. What is frozen is not
-    looked at.
+    of the process, modules and all: 20 to 40 ms for a task that may take less. The collector skips frozen
+    objects.
     """
     gc.freeze()
 
 
 def batch_of_task() -> str:
-    """Which batch of a streaming query the task is of, as errors name it."""
+    """The batch of the streaming query that the task belongs to, as errors name it."""
     context = TaskContext.get()
     number = context.getLocalProperty("streaming.sql.batchId") if context else None
     return "the batch" if number is None else f"batch {number}"
+
+
+def before_sigterm(leave: Callable[[], None]) -> None:
+    """Call ``leave`` before Spark ends the process that plans a streaming query, which it does with SIGTERM.
+    Only a main thread receives the signal, and a handler that another program has set stays."""
+    is_main = threading.current_thread() is threading.main_thread()
+    if not is_main or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
+        return
+
+    def end(number: int, _: object) -> None:
+        # In a thread: the one that is interrupted here may hold what ``leave`` waits for.
+        leaving = threading.Thread(target=leave, daemon=True)
+        leaving.start()
+        leaving.join(_LEAVE_TIMEOUT_S)
+        signal.signal(number, signal.SIG_DFL)
+        os.kill(os.getpid(), number)
+
+    signal.signal(signal.SIGTERM, end)

@@ -1,8 +1,7 @@
-"""The columns that can be written, and what is wrong with others."""
+"""The columns that can be written, and the errors for other columns."""
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -19,10 +18,8 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from ..errors import OptionError, lookalikes, quoted
+from ..errors import LOG, OptionError, close_matches, quoted
 from ..model import Generation
-
-_log = logging.getLogger("spark_kafkawire")
 
 _TEXT: Final = (StringType(), BinaryType())
 _HEADERS: Final = ArrayType(
@@ -32,12 +29,12 @@ _HEADERS: Final = ArrayType(
 
 @dataclass(frozen=True, slots=True)
 class WriteSchema:
-    """What brokers of one generation make of the columns of a write.
+    """The columns of a write to brokers of one generation.
 
     ``columns`` are those that are stored or that choose the log, and the types they may have;
-    ``stored`` those that are stored. ``ignored`` tell where a row of a read came from, and say nothing
-    of where it goes, so that what was read can be written as it is. Another column is an error, or
-    left out with a warning where Spark's own connector leaves it out (``drops_others``).
+    ``stored`` those that are stored. ``ignored`` are columns of a read that do not choose where a row goes,
+    so that a job can write the rows of a read as they are. Another column is an error, or left out with a
+    warning where Spark's own connector leaves it out (``drops_others``).
     """
 
     generation: Generation
@@ -60,7 +57,7 @@ class WriteSchema:
             elif not any(_fits(field.dataType, allowed) for allowed in self.columns[field.name]):
                 raise self._wrong_type(field)
             elif names.count(field.name) > 1:
-                raise OptionError(f"schema: column {quoted(field.name)} is there twice; drop or rename one")
+                raise OptionError(f"schema: column {quoted(field.name)} appears twice; drop or rename one")
         if "value" not in names:
             raise OptionError(
                 "schema: Required attribute 'value' not found; it is the message, string or binary"
@@ -79,13 +76,13 @@ class WriteSchema:
         )
 
     def _refuse(self, field: StructField) -> None:
-        close = lookalikes(field.name.lower(), self.columns, 1)
+        close = close_matches(field.name.lower(), self.columns, 1)
         hint = f"did you mean {quoted(close[0])}?" if close else "drop it or put it into the value."
         kind = field.dataType.simpleString()
         problem = f"schema: there is no column {quoted(field.name)} ({kind}) in Kafka {self.generation.value}"
         if not self.drops_others:
             raise OptionError(f"{problem}; {hint} Known are {', '.join(self.columns)}")
-        _log.warning("%s, it is left out; known are %s", problem, ", ".join(self.columns))
+        LOG.warning("%s, it is left out; known are %s", problem, ", ".join(self.columns))
 
 
 def _fits(given: DataType, allowed: DataType) -> bool:

@@ -5,7 +5,6 @@ Planning and committing are in processes of their own, and import nothing of how
 
 from __future__ import annotations
 
-import logging
 import random
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -15,35 +14,34 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
-from ..clients.writing.sender import LogReceipt, Sender
-from ..errors import DeliveryError, KafkaWireError, OptionError, quoted, shown
+from ..clients.writing.sender import PartitionReceipt, Sender
+from ..errors import LOG, DeliveryError, KafkaWireError, OptionError, printable, quoted
 from ..model import TopicPartition
-from .packed import Packed
-from .worker import begin, freeze_heap
+from .edge import edge
+from .worker import Packed, freeze_imports, freeze_objects
 from .write_schema import WRITE_SCHEMAS
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from ..clients.writing.partitioner import Partitioner, Rooms
-    from ..clients.writing.targets import Targets
+    from ..clients.writing.partitioner import Partitioner, QueueCapacity
+    from ..clients.writing.write_partitions import WritePartitions
     from ..options import WriteOptions
 
-#: What a failed delivery advises, unless whoever writes knows better.
+#: The advice in the error of a failed delivery, unless the caller has another.
 _REPEATED: Final = (
-    "if Spark runs the task again, it writes all its rows again, and those that arrived are doubled"
+    "if Spark runs the task again, it writes all its rows again, and rows that arrived are duplicated"
 )
-#: Batches that one log gets in a run at most, where a task writes much: to cut rows more often costs time.
+#: Batches that one partition gets in a run at most, where a task writes much: to cut rows more often costs
+#: time.
 _RUN_BATCHES_MAX: Final = 8
-
-_log = logging.getLogger("spark_kafkawire")
 
 
 @dataclass(frozen=True)
 class KafkaWireCommitMessage(WriterCommitMessage):
-    """What one task wrote, by log."""
+    """Receipts of one task, by log."""
 
-    receipts: tuple[LogReceipt, ...]
+    receipts: tuple[PartitionReceipt, ...]
 
     @property
     def message_count(self) -> int:
@@ -57,13 +55,13 @@ class KafkaWireCommitMessage(WriterCommitMessage):
 
 
 class KafkaWireBatchWriter(DataSourceArrowWriter):
-    """Appends rows to the logs of the topics. Travels to the tasks, without ZooKeeper's credential.
+    """Appends rows to the partitions of the topics. Travels to the tasks, without ZooKeeper's credential.
 
     ``stored`` names the columns whose content is stored.
     """
 
     def __init__(
-        self, options: WriteOptions, targets: Targets, stored: frozenset[str], advice: str = _REPEATED
+        self, options: WriteOptions, targets: WritePartitions, stored: frozenset[str], advice: str = _REPEATED
     ) -> None:
         # What committing does without.
         self._of_tasks = Packed((options, targets))
@@ -76,23 +74,25 @@ class KafkaWireBatchWriter(DataSourceArrowWriter):
         return self._of_tasks.value[0]
 
     @property
-    def _targets(self) -> Targets:
+    def _targets(self) -> WritePartitions:
         return self._of_tasks.value[1]
 
-    def logs_of(self, topic: str) -> tuple[TopicPartition, ...]:
-        """All logs that rows of a topic may go to; what tasks get of the writer after that keeps to them.
+    def partitions_of(self, topic: str) -> tuple[TopicPartition, ...]:
+        """All partitions that rows of a topic may go to; what tasks get of the writer after that keeps to
+        them.
 
         Asking makes the topic where the brokers are set up to. Raises ``DiscoveryError`` (fatal).
         """
-        return self._targets.nameable(topic)
+        return self._targets.addressable(topic)
 
+    @edge
     def write(self, iterator: Iterator[pa.RecordBatch]) -> KafkaWireCommitMessage:
         """Write all batches of one task.
 
         Raises ``RowError`` before anything of the batch at fault is sent, ``DiscoveryError``,
         ``ConnectFailed``, ``DeliveryError`` (all fatal for the task).
         """
-        begin()
+        freeze_imports()
         from ..records import compiler
         from ..records.memory import keep_memory
 
@@ -102,30 +102,32 @@ class KafkaWireBatchWriter(DataSourceArrowWriter):
         except DeliveryError as error:
             raise error.advised(self._advice) from error
         finally:
-            freeze_heap(compiler.loaded())
+            freeze_objects(compiler.loaded())
 
     def _write(self, iterator: Iterator[pa.RecordBatch]) -> KafkaWireCommitMessage:
-        from .rows import to_rows
+        from ..clients.writing.rows import to_rows
 
         context = TaskContext.get()
         task = context.partitionId() if context else 0
         with self._sender(task) as sender:
-            partitioner = self._partitioner(task, sender.rooms)
+            partitioner = self._partitioner(task, sender.queue_capacity)
             for number, batch in enumerate(iterator):
+                if not batch.num_rows:  # its topic need not be there
+                    continue
                 try:
                     rows = to_rows(batch, self._options.topic, self._stored)
                     self._targets.check(rows, self._options)
                     parts = partitioner.split(rows)
                 except KafkaWireError as error:
                     raise error.located(f"batch {number} of the task") from error
-                for log, records in parts:
-                    sender.add(log, records)
+                for partition, records in parts:
+                    sender.add(partition, records)
             return self._message(sender)
 
-    def _partitioner(self, task: int, rooms: Rooms) -> Partitioner:
-        """What splits the rows of one task, as brokers have ``rooms`` for them. Without a seed each attempt
-        draws anew, by a generator of its own: a shared one would be the same in all workers that Spark
-        forks."""
+    def _partitioner(self, task: int, queue_capacity: QueueCapacity) -> Partitioner:
+        """A partitioner for the rows of one task; ``queue_capacity`` is that of the brokers. Without a seed
+        each attempt draws again, with its own generator: a shared one would be the same in all workers that
+        Spark forks."""
         from ..clients.writing.partitioner import Partitioner
         from ..clients.writing.strategy import STRATEGIES
 
@@ -133,25 +135,27 @@ class KafkaWireBatchWriter(DataSourceArrowWriter):
         draw = random.Random() if seed is None else random.Random(f"{seed}-{task}")
         strategy = STRATEGIES[self._options.partitioner]
         run_bytes_max = _RUN_BATCHES_MAX * self._options.batch_bytes
-        return Partitioner(self._targets, draw, strategy, run_bytes_max, rooms)
+        return Partitioner(self._targets, draw, strategy, run_bytes_max, queue_capacity)
 
     def _sender(self, _task: int) -> Sender:
-        """What sends the rows of one task, by its number."""
+        """A sender for the rows of one task, by its number."""
         return self._targets.sender(self._options)
 
     def _message(self, sender: Sender) -> KafkaWireCommitMessage:
-        """What the driver hears of a task whose rows have been handed to its sender."""
+        """The commit message of a task whose rows have all been handed to its sender."""
         return KafkaWireCommitMessage(sender.finish())
 
+    @edge
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Log what was written."""
-        _log.info("wrote %s; acks=%s", summary_of(messages), self._acks)
+        LOG.info("wrote %s; acks=%s", summary_of(messages), self._acks)
 
+    @edge
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Log what stays written although the write failed: Kafka takes nothing back."""
-        _log.warning(
-            "the write failed, and what its tasks have sent stays in the logs; finished tasks wrote %s; "
-            "writing again doubles what is there",
+        LOG.warning(
+            "the write failed, and what its tasks have sent stays in the partitions; finished tasks wrote "
+            "%s; writing again duplicates what is there",
             summary_of(messages),
         )
 
@@ -161,16 +165,18 @@ def create_writer(
     schema: StructType,
     overwrite: bool,
     advice: str = _REPEATED,
-    make: Callable[[WriteOptions, Targets, frozenset[str], str], KafkaWireBatchWriter] = KafkaWireBatchWriter,
+    make: Callable[
+        [WriteOptions, WritePartitions, frozenset[str], str], KafkaWireBatchWriter
+    ] = KafkaWireBatchWriter,
 ) -> KafkaWireBatchWriter:
     """The writer for rows of ``schema``; everything that can be checked before rows is checked.
 
-    ``advice`` is what an error says of writing again where a delivery fails; ``make`` makes the writer.
+    ``advice`` is the end of the error of a failed delivery, about writing again; ``make`` creates the writer.
 
     Raises ``OptionError``, ``DiscoveryError`` (fatal), ``TransportError``. Nothing is sent.
     """
     from ..clients.features import check_columns_written
-    from ..clients.writing.targets import targets_type
+    from ..clients.writing.write_partitions import write_partitions_type
 
     if overwrite:
         raise OptionError('mode "overwrite": a Kafka log can only be appended to; use .mode("append")')
@@ -178,7 +184,7 @@ def create_writer(
         raise OptionError(
             "option delivery: exactly-once is for df.write and df.writeStream, and not for this job"
         )
-    columns, kind = WRITE_SCHEMAS[options.discovery.generation], targets_type(options)
+    columns, kind = WRITE_SCHEMAS[options.discovery.generation], write_partitions_type(options)
     columns.check(schema, topic_given=options.topic is not None)
     if options.topic is not None and (fault := kind.topic_fault(options.topic)):
         raise OptionError(f"option topic: {quoted(options.topic)}: {fault}")
@@ -188,7 +194,9 @@ def create_writer(
     if options.topic is not None:
         targets = targets.of_topic(options.topic)
     discovery = replace(options.discovery, zookeeper_auth=None)
-    return make(replace(options, discovery=discovery), targets, columns.stored, advice)
+    # Tasks and commits follow this step, in which brokers have answered.
+    options = replace(options, discovery=discovery, net=options.net.known)
+    return make(options, targets, columns.stored, advice)
 
 
 def summary_of(messages: Iterable[WriterCommitMessage | None]) -> str:
@@ -203,6 +211,6 @@ def summary_of(messages: Iterable[WriterCommitMessage | None]) -> str:
         return "nothing"
     count = sum(receipt.message_count for receipt in receipts)
     size = sum(receipt.size for receipt in receipts)
-    logs = {receipt.log for receipt in receipts}
-    topics = ", ".join(map(shown, sorted({log.topic for log in logs})))
-    return f"{count} message(s) ({size} bytes) to {len(logs)} log(s) of {topics}"
+    partitions = {receipt.topic_partition for receipt in receipts}
+    topics = ", ".join(map(printable, sorted({tp.topic for tp in partitions})))
+    return f"{count} message(s) ({size} bytes) to {len(partitions)} partition(s) of {topics}"

@@ -38,7 +38,7 @@ _WITHOUT_SPARK: Final = {
     "wire-formats": wire_formats,
 }
 
-#: Where the lines are kept for ``make bench-plot``.
+#: Where the lines are kept.
 FIGURES: Final = Path("build/figures.jsonl")
 
 

@@ -1,4 +1,4 @@
-"""What benchmarks on Apache Kafka read: a topic, or batches that are there already."""
+"""The input of benchmarks on Apache Kafka: a topic, or batches that are made before."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ from spark_kafkawire.records.message_set.decoding import decode
 from spark_kafkawire.records.message_set.encoding import encode_sets
 from spark_kafkawire.source.schema import V07_SCHEMA
 from spark_kafkawire.source.spark_versions import arrow_schema
-from spark_kafkawire.source.worker import freeze_heap
+from spark_kafkawire.source.worker import freeze_objects
 
 from .values import values
 
@@ -102,7 +102,7 @@ class _PrebuiltStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         yield from self._batches.read(partition)
-        freeze_heap(True)
+        freeze_objects(True)
 
     def commit(self, _end: dict[str, int]) -> None:
         """Nothing is kept."""
@@ -150,7 +150,7 @@ class _CountingWriter(DataSourceArrowWriter):
 class _CountingStreamWriter(DataSourceStreamArrowWriter):
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         counted = _counted(iterator)
-        freeze_heap(True)
+        freeze_objects(True)
         return counted
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:

@@ -86,7 +86,7 @@ class FileLog:
 
     @classmethod
     def of(cls, part: Buffer) -> FileLog | None:
-        """The log that a part of a reply is a view of."""
+        """The log that a part of a response is a view of."""
         return cls._by_map.get(id(part.obj)) if isinstance(part, memoryview) else None
 
     def position_of(self, batches: Buffer) -> int:

@@ -20,7 +20,7 @@ from pyspark.sql import SparkSession
 from .kafka import kafka
 from .measure import Figure
 from .session import spark_session
-from .tables import tell
+from .tables import report
 
 #: Of the broker's address, the rounds, and a count that is the measure's own.
 Measure = Callable[[SparkSession, str, int, int], Iterable[Figure]]
@@ -49,5 +49,5 @@ def run(
         for name, (measure, count) in measures.items():
             if name in asked.only:
                 figures += measure(spark, servers, asked.rounds, count)
-    tell(figures, file)
+    report(figures, file)
     sys.exit(any(figure.reached is False for figure in figures))

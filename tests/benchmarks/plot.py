@@ -1,14 +1,13 @@
-"""``make bench-plot``: draws the figures of the last ``make bench`` to one PNG.
+"""``make bench-plot``: draws the first table of ``docs/performance.md``, which ``make bench-peer`` measured.
 
-python -m tests.benchmarks.plot build/figures.jsonl docs/images/performance.png
+python -m tests.benchmarks.plot docs/performance.md docs/images/performance.png
 """
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import matplotlib
 from matplotlib.axes import Axes
@@ -17,69 +16,76 @@ matplotlib.use("Agg")  # no window
 
 from matplotlib import pyplot
 
-Line = dict[str, Any]
+_MARK: Final = "<!-- figures of make bench-peer -->"
+#: Millions of rows a second by the row of the table, for each size of a value.
+Rates = dict[str, dict[str, float]]
 
-#: What is drawn: name, unit of the value, title.
-_PANELS: Final = (
-    ("read", "ratio", "0.7, read: rows/s over ready-made batches"),
-    ("write", "ratio", "0.7, write, acks=1: rows/s over counting them"),
-    ("codec decode", "times_the_limit", "0.7, decode: time over one copy and one CRC"),
-    ("read modern", "ratio", "today's Kafka, read"),
-    ("write modern", "ratio", "today's Kafka, write"),
-    ("codec decode magic 2", "times_the_limit", "today's Kafka, decode"),
+#: The groups of bars: a name, and the rows of the table that are the connector, kafkawire and the ceiling.
+_GROUPS: Final = (
+    (
+        "read all columns",
+        ("read: Spark's connector", "read: kafkawire", "read: ready-made batches"),
+    ),
+    (
+        "read value alone",
+        (
+            "read: Spark's connector, value alone",
+            "read: kafkawire, value alone",
+            "read: ready-made batches, value alone",
+        ),
+    ),
+    (
+        "write",
+        ("write: Spark's connector", "write: kafkawire", "write: a writer that only counts"),
+    ),
 )
-_COLUMNS: Final = 3
-_COLOURS: Final = {
-    "none": "#4878a8",
-    "snappy": "#8cb369",
-    "gzip": "#d98e4a",
-    "lz4": "#b5779b",
-    "zstd": "#7f7f7f",
-}
-#: What the bars of one value size take of the way to the next one.
-_GROUP_WIDTH: Final = 0.8
-#: Bars that grow above this many times the smallest are drawn on a logarithmic axis.
-_LINEAR_SPAN_MAX: Final = 30.0
+#: Who is drawn, in the order of the rows above: the name in the legend, the colour.
+_DRAWN: Final = (
+    ("Spark's own connector", "#b0b7c3"),
+    ("kafkawire", "#3567a8"),
+    ("ceiling: a Python source or writer that does nothing else", "#e3d3b4"),
+)
+_BAR: Final = 0.26
 
 
-def draw(lines: list[Line], path: Path) -> None:
-    """Bars for each value size and compression, and a black mark where a target is."""
-    drawn = [line for line in lines if line.get("compression") in _COLOURS]
-    panels = [panel for panel in _PANELS if any(line["name"] == panel[0] for line in drawn)]
-    rows = -(-len(panels) // _COLUMNS)
-    figure, axes = pyplot.subplots(
-        rows, _COLUMNS, figsize=(13, 3.3 * rows), layout="constrained", squeeze=False
-    )
-    for place, (name, unit, title) in zip(axes.flat, panels, strict=False):
-        _panel(place, [line for line in drawn if line["name"] == name], unit)
-        place.set_title(title, fontsize=10)
-    for place in axes.flat[len(panels) :]:
-        place.set_axis_off()
-    figure.suptitle(f"{lines[0]['machine']}; black: what is asked for", fontsize=9)
-    figure.savefig(path, dpi=90)
+def rates_of(page: str) -> Rates:
+    """The rates in the table of a page. Each size of a value has three columns, the rate first."""
+    table = page.partition(_MARK)[2].partition("\n|")[2].partition("\n\n")[0]
+    head, _, *rows = [
+        [cell.strip().replace("`", "") for cell in line.strip("|").split("|")] for line in table.splitlines()
+    ]
+    columns = {cell.partition(":")[0]: place for place, cell in enumerate(head) if cell.endswith("rows/s")}
+    return {size: {row[0]: float(row[place]) for row in rows} for size, place in columns.items()}
 
 
-def _panel(axes: Axes, lines: list[Line], unit: str) -> None:
-    sizes = sorted({line["value_size"] for line in lines})
-    compressions = [name for name in _COLOURS if any(line["compression"] == name for line in lines)]
-    width = _GROUP_WIDTH / len(compressions)
-    for line in lines:
-        name = line["compression"]
-        shift = (compressions.index(name) - (len(compressions) - 1) / 2) * width
-        place = sizes.index(line["value_size"]) + shift
-        label = name if line["value_size"] == sizes[0] else None
-        axes.bar(place, line[unit], width, color=_COLOURS[name], label=label)
-        if "target" in line:
-            axes.hlines(line["target"], place - width / 2, place + width / 2, "black", linewidth=2)
-    heights = [line[unit] for line in lines]
-    if max(heights) > _LINEAR_SPAN_MAX * min(heights):
-        axes.set_yscale("log")
-    axes.set_xticks(range(len(sizes)), [f"{size} B" for size in sizes])
-    axes.legend(fontsize=7)
-    axes.grid(axis="y", linewidth=0.4)
-    axes.set_axisbelow(True)
+def draw(rates: Rates, path: Path) -> None:
+    """A panel for each size of a value."""
+    figure, panels = pyplot.subplots(len(rates), 1, figsize=(7, 3.4 * len(rates)), layout="constrained")
+    for panel, (size, of_size) in zip(panels, rates.items(), strict=True):
+        _panel(panel, of_size)
+        panel.set_title(f"values of {size}", fontsize=12, loc="left")
+    panels[-1].set_xlabel("million rows per second (longer is faster)", fontsize=12)
+    handles, labels = panels[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower left", fontsize=11, frameon=False)
+    figure.suptitle("Rows per second on two cores, Kafka 4.1 beside Spark", fontsize=14, fontweight="bold")
+    figure.savefig(path, dpi=150)
+
+
+def _panel(panel: Axes, rates: dict[str, float]) -> None:
+    for number, (name, colour) in enumerate(_DRAWN):
+        values = [rates[rows[number]] for _, rows in _GROUPS]
+        places = [group + (number - 1) * _BAR for group in range(len(_GROUPS))]
+        bars = panel.barh(places, values, _BAR * 0.92, color=colour, label=name)
+        panel.bar_label(bars, fmt="%.2f", padding=3, fontsize=11)
+    panel.set_yticks(range(len(_GROUPS)), [name for name, _ in _GROUPS], fontsize=12)
+    panel.invert_yaxis()
+    panel.margins(x=0.12)
+    panel.tick_params(axis="x", labelsize=11)
+    panel.spines[["top", "right"]].set_visible(False)
+    panel.grid(axis="x", linewidth=0.4)
+    panel.set_axisbelow(True)
 
 
 if __name__ == "__main__":
     source, target = map(Path, sys.argv[1:])
-    draw([json.loads(line) for line in source.read_text().splitlines()], target)
+    draw(rates_of(source.read_text("utf-8")), target)

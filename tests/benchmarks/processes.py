@@ -1,4 +1,4 @@
-"""What the processes of a run cost: CPU seconds by role, and the memory of the Python workers."""
+"""The cost of the processes of a run: CPU seconds by role, and the memory of the Python workers."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 from spark_kafkawire.broker import EmbeddedCluster
 from spark_kafkawire.clients.reading.fetcher import Fetcher
 from spark_kafkawire.clients.reading.task import FetchTask
-from spark_kafkawire.cluster.v07.cluster import Cluster
+from spark_kafkawire.cluster.v07.cluster import V07Cluster
 from spark_kafkawire.model import Broker, Leader, OffsetRange, TopicPartition
 from spark_kafkawire.options import Discovery, FetchOptions
 from tests.support.settings import net_07
@@ -172,9 +172,9 @@ def batch_rows(cluster: EmbeddedCluster, log: LogData) -> int:
 
 def _fetcher(cluster: EmbeddedCluster, topic: str, log: LogData) -> Fetcher:
     broker = cluster.brokers[0]
-    log_range = OffsetRange(TopicPartition(topic, 0, broker.id), 0, log.size)
-    task = FetchTask(log_range, Leader(Broker(broker.id, broker.host, broker.port)))
-    reading_from = Cluster(Discovery(), net_07(), (task.leader.broker,))
+    offset_range = OffsetRange(TopicPartition(topic, 0, broker.id), 0, log.size)
+    task = FetchTask(offset_range, Leader(Broker(broker.id, broker.host, broker.port)))
+    reading_from = V07Cluster(Discovery(), net_07(), (task.leader.broker,))
     return Fetcher(task, reading_from, FetchOptions(), net_07())
 
 

@@ -16,7 +16,7 @@ def print_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
         print(f"| {' | '.join(row)} |", flush=True)
 
 
-def tell(figures: Sequence[Figure], file: Path) -> None:
+def report(figures: Sequence[Figure], file: Path) -> None:
     """All figures, to the reader and as lines of JSON."""
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text("".join(f"{figure.line()}\n" for figure in figures))

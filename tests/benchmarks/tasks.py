@@ -1,4 +1,4 @@
-"""What a task and a plan cost, however little they read."""
+"""The cost of a task and of a plan that read almost nothing."""
 
 from __future__ import annotations
 

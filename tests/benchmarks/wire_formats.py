@@ -1,4 +1,4 @@
-"""What the New Wire Format Proposal buys beside 0.7: requests, bytes and time for 1,000 partitions."""
+"""The gain of the New Wire Format Proposal over 0.7: requests, bytes and time for 1,000 partitions."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from spark_kafkawire.broker import EmbeddedCluster
-from spark_kafkawire.clients.writing.v07.sender import Sender
+from spark_kafkawire.clients.writing.v07.sender import V07Sender
 from spark_kafkawire.model import Broker, Generation, TopicPartition, WireFormat
 from spark_kafkawire.net.client import Client
 from spark_kafkawire.net.settings import ConnectionSettings
@@ -37,7 +37,7 @@ class _Sent:
     """Requests that went out while somebody counted, their bytes, and how many of them are answered."""
 
     requests: int = 0
-    replies: int = 0
+    responses: int = 0
     request_bytes: int = 0
 
 
@@ -80,7 +80,7 @@ def _reads(plain: Client, proposed: Client, sizes: list[int]) -> dict[str, Calla
     return {
         "0.7, FETCH by FETCH": lambda: check([plain.request(each).message_set for each in fetches]),
         "0.7, MULTIFETCH": lambda: check(
-            [reply.message_set for reply in plain.request(v07.MultiFetchRequest(fetches)).replies]
+            [response.message_set for response in plain.request(v07.MultiFetchRequest(fetches)).responses]
         ),
         "proposal": lambda: check(
             [part.messages for topic in proposed.request(fetch).data for part in topic.partition_data]
@@ -91,15 +91,15 @@ def _reads(plain: Client, proposed: Client, sizes: list[int]) -> dict[str, Calla
 def _writes(cluster: EmbeddedCluster, broker: Broker, count: int) -> dict[str, Callable[[], None]]:
     """A task that writes a message to each of so many partitions, its connection included."""
     value = Records(pa.array([bytes(_VALUE_SIZE)], pa.binary()))
-    logs = [TopicPartition(f"{_TOPIC}-{count}", partition, 0) for partition in range(count)]
+    partitions = [TopicPartition(f"{_TOPIC}-{count}", partition, 0) for partition in range(count)]
 
     def write(**raw: str) -> Callable[[], None]:
         options = WriteOptions.parse({"broker.list": cluster.broker_list, **raw})
 
         def run() -> None:
-            with Sender([broker], options) as sender:
-                for log in logs:
-                    sender.add(log, value)
+            with V07Sender([broker], options) as sender:
+                for partition in partitions:
+                    sender.add(partition, value)
                 assert len(sender.finish()) == count
 
         return run
@@ -119,7 +119,7 @@ def _figures(what: str, ways: dict[str, Callable[[], None]], rounds: int) -> Ite
         details = {
             "way": way,
             "requests": sent.requests,
-            "replies": sent.replies,
+            "responses": sent.responses,
             "request_bytes": sent.request_bytes,
             "rounds": rounds,
         }
@@ -135,7 +135,7 @@ def _counting() -> Iterator[_Sent]:
         before = connection.in_flight
         parts = send(connection, request)
         sent.requests += 1
-        sent.replies += connection.in_flight - before
+        sent.responses += connection.in_flight - before
         sent.request_bytes += sum(map(len, parts))
         return parts
 

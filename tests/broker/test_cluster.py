@@ -104,7 +104,7 @@ def test_a_stopped_and_a_killed_broker_start_again_on_their_port() -> None:
         assert (first.port, second.port) == ports
 
 
-def test_a_broker_can_be_killed_in_the_middle_of_a_reply() -> None:
+def test_a_broker_can_be_killed_in_the_middle_of_a_response() -> None:
     with EmbeddedCluster(1, zookeeper=False) as cluster:
         (broker,) = cluster.brokers
         replay.produce(broker.port, ("t", 0), LARGE)
@@ -199,7 +199,7 @@ def test_a_broker_that_does_not_start_says_why_and_leaves_nothing(tmp_path: Path
 
 
 def test_log_dirs_must_be_one_for_each_broker(tmp_path: Path) -> None:
-    with pytest.raises(OptionError, match="2 brokers and 1 log_dirs"):
+    with pytest.raises(OptionError, match="2 brokers and 1 folder in log_dirs"):
         EmbeddedCluster(2, log_dirs=[tmp_path])
 
 

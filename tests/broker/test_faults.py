@@ -10,50 +10,52 @@ from tests.support.message_sets import message
 
 LOG = ("t", 0)
 STORED = message(b"stored")
-REPLY = (len(STORED) + 2).to_bytes(4, "big") + b"\0\0" + STORED
+RESPONSE = (len(STORED) + 2).to_bytes(4, "big") + b"\0\0" + STORED
 FETCH = replay.fetch_request(LOG, 0, 1000)
 
 
 def exchange(start_broker: StartBroker, fault: Fault) -> tuple[bytes, str]:
-    """What comes back for a FETCH of a stored message, up to one byte more than the reply."""
+    """What comes back for a FETCH of a stored message, up to one byte more than the response."""
     broker = start_broker(faults=[fault])
     replay.produce(broker.port, LOG, STORED)
     with replay.connect(broker.port) as sock:
         sock.sendall(FETCH)
-        return replay.receive(sock, len(REPLY) + 1, replay.SILENCE_S)
+        return replay.receive(sock, len(RESPONSE) + 1, replay.SILENCE_S)
 
 
-def test_without_faults_the_reply_comes_and_the_connection_stays(start_broker: StartBroker) -> None:
-    assert exchange(start_broker, Fault("FETCH", 2, FaultKind.DROP)) == (REPLY, "silent")
+def test_without_faults_the_response_comes_and_the_connection_stays(start_broker: StartBroker) -> None:
+    assert exchange(start_broker, Fault("FETCH", 2, FaultKind.DROP)) == (RESPONSE, "silent")
 
 
 def test_drop_closes_instead_of_answering(start_broker: StartBroker) -> None:
     assert exchange(start_broker, Fault("FETCH", 1, FaultKind.DROP)) == (b"", "closed")
 
 
-def test_cut_closes_in_the_middle_of_the_reply(start_broker: StartBroker) -> None:
-    assert exchange(start_broker, Fault("FETCH", 1, FaultKind.CUT, 9)) == (REPLY[:9], "closed")
+def test_cut_closes_in_the_middle_of_the_response(start_broker: StartBroker) -> None:
+    assert exchange(start_broker, Fault("FETCH", 1, FaultKind.CUT, 9)) == (RESPONSE[:9], "closed")
 
 
-def test_stall_is_silent_in_the_middle_of_the_reply_and_does_not_keep_the_broker(
+def test_stall_is_silent_in_the_middle_of_the_response_and_does_not_keep_the_broker(
     start_broker: StartBroker,
 ) -> None:
-    assert exchange(start_broker, Fault("FETCH", 1, FaultKind.STALL, 9)) == (REPLY[:9], "silent")
+    assert exchange(start_broker, Fault("FETCH", 1, FaultKind.STALL, 9)) == (RESPONSE[:9], "silent")
 
 
-def test_short_is_a_whole_reply_with_fewer_bytes(start_broker: StartBroker) -> None:
+def test_short_is_a_whole_response_with_fewer_bytes(start_broker: StartBroker) -> None:
     expected = b"\0\0\0\x05\0\0" + STORED[:3]
     assert exchange(start_broker, Fault("FETCH", 1, FaultKind.SHORT, 9)) == (expected, "silent")
 
 
 def test_flip_changes_one_bit(start_broker: StartBroker) -> None:
-    reply, _ = exchange(start_broker, Fault("FETCH", 1, FaultKind.FLIP, 7))
-    assert [index for index, (got, sent) in enumerate(zip(reply, REPLY, strict=True)) if got != sent] == [7]
+    response, _ = exchange(start_broker, Fault("FETCH", 1, FaultKind.FLIP, 7))
+    assert [
+        index for index, (got, sent) in enumerate(zip(response, RESPONSE, strict=True)) if got != sent
+    ] == [7]
 
 
 def test_garbage_is_not_the_protocol(start_broker: StartBroker) -> None:
-    reply, _ = exchange(start_broker, Fault("FETCH", 1, FaultKind.GARBAGE))
-    assert reply == NOT_KAFKA[: len(REPLY) + 1]
+    response, _ = exchange(start_broker, Fault("FETCH", 1, FaultKind.GARBAGE))
+    assert response == NOT_KAFKA[: len(RESPONSE) + 1]
 
 
 def test_a_dropped_produce_is_not_stored_and_a_cut_one_is(start_broker: StartBroker) -> None:

@@ -1,4 +1,4 @@
-"""What brokers tell ZooKeeper, against a real ZooKeeper and the recorded trees."""
+"""Registration of brokers in ZooKeeper, against a real ZooKeeper and the recorded trees."""
 
 from __future__ import annotations
 

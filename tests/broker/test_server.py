@@ -1,4 +1,4 @@
-"""Connections of all kinds: large replies, hostile bytes, stops in the middle of everything."""
+"""Connections of all kinds: large responses, hostile bytes, stops in the middle of everything."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LOG = ("t", 0)
 LARGE = 30 * message(b"x" * 900_000)
 
 
-def test_a_reply_larger_than_all_buffers_arrives_whole(start_broker: StartBroker) -> None:
+def test_a_response_larger_than_all_buffers_arrives_whole(start_broker: StartBroker) -> None:
     broker = start_broker()
     replay.produce(broker.port, LOG, LARGE)
     assert replay.fetch(broker.port, LOG, 0, 1 << 30) == LARGE
@@ -111,7 +111,9 @@ def test_stop_ends_connections_that_wait_send_or_stall(start_broker: StartBroker
     assert set(threading.enumerate()) <= before
 
 
-def test_a_client_that_vanishes_in_the_middle_of_a_reply_leaves_no_thread(start_broker: StartBroker) -> None:
+def test_a_client_that_vanishes_in_the_middle_of_a_response_leaves_no_thread(
+    start_broker: StartBroker,
+) -> None:
     broker = start_broker()
     replay.produce(broker.port, LOG, LARGE)
     before = threading.active_count()
@@ -144,7 +146,7 @@ def test_old_segments_are_deleted_by_the_clock(
     poll(lambda: replay.offsets(broker.port, LOG, -2, 1) != (0,), "the old segment is deleted")
 
 
-def test_a_segment_deleted_between_look_up_and_reply_is_out_of_range(
+def test_a_segment_deleted_between_look_up_and_response_is_out_of_range(
     start_broker: StartBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     broker = start_broker({"log.retention.size": "0", "log.file.size": "5"})

@@ -19,7 +19,7 @@ import sys
 import time
 from typing import Any, Final
 
-from . import decoders, lies, worker
+from . import contradictions, decoders, lies, worker
 from .kinds import KINDS, Cluster, Skipped, running
 from .operation import Outcome
 from .operations import Target
@@ -27,7 +27,7 @@ from .report import Tally, table
 from .worker import Work
 
 #: Parts that run for some seconds by a seed, and raise ``AssertionError`` that names what failed.
-_PARTS: Final = {"decoders": decoders.run, "lies": lies.run}
+_PARTS: Final = {"decoders": decoders.run, "lies": lies.run, "contradictions": contradictions.run}
 #: How much of the time a part gets, where a cluster gets 1.
 _PART_SHARE: Final = 0.5
 _PROGRESS_S: Final = 30.0
@@ -114,12 +114,12 @@ class _Run:
         self._cluster, self._arguments, self._tally, self._began_s = cluster, arguments, tally, began_s
         # A new interpreter for each: threads and native libraries do not survive a fork.
         context = multiprocessing.get_context("spawn")
-        self._told: Any = context.Queue()
+        self._reported: Any = context.Queue()
         self._at = context.Array("q", [-1] * arguments.workers)
         self._processes = [
             context.Process(
                 target=worker.run,
-                args=(cluster.target, self._work(index, began_s + seconds), self._told, self._at),
+                args=(cluster.target, self._work(index, began_s + seconds), self._reported, self._at),
                 daemon=True,
             )
             for index in range(arguments.workers)
@@ -150,7 +150,7 @@ class _Run:
         while done < len(self._processes):
             self._cluster.disturb()
             try:
-                outcome = self._told.get(timeout=1.0)
+                outcome = self._reported.get(timeout=1.0)
                 done += outcome is None
                 if outcome is not None:
                     self._take(outcome)

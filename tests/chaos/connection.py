@@ -20,7 +20,7 @@ from .frames import Framer, View
 
 HOST: Final = "127.0.0.1"
 #: How long a peer may take to take bytes, or a thread to end: longer than anything takes.
-PATIENCE_S: Final = 20.0
+WAIT_MAX_S: Final = 20.0
 #: How long the bytes of a reset client, or a connection that another one should overtake, are held.
 _OVERTAKEN_S: Final = 0.3
 #: After that long without a byte a client has sent all that it has.
@@ -30,7 +30,7 @@ _RESET_ON_CLOSE: Final = struct.pack("ii", 1, 0)
 
 
 class Answered:
-    """Which connections have got a reply. Those that wait to be overtaken wait here."""
+    """Which connections have got a response. Those that wait to be overtaken wait here."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
@@ -89,7 +89,7 @@ class Connection:
         self._shared, self._client, self._port, self._view, self._fault = shared, client, port, view, fault
         self._place = time.monotonic(), number
         self._broker: socket.socket | None = None
-        self._requests, self._replies = Framer(), Framer()
+        self._requests, self._responses = Framer(), Framer()
         self._passed = dict.fromkeys(Way, 0)
         self._is_open = dict.fromkeys(Way, True)
         self._silent_until_s = dict.fromkeys(Way, 0.0)
@@ -100,10 +100,10 @@ class Connection:
         """Until both directions have ended."""
         with contextlib.suppress(OSError):
             if self._begins():
-                self._broker = socket.create_connection((HOST, self._port), PATIENCE_S)
+                self._broker = socket.create_connection((HOST, self._port), WAIT_MAX_S)
                 for sock in (self._client, self._broker):
                     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-                    sock.settimeout(PATIENCE_S)
+                    sock.settimeout(WAIT_MAX_S)
                 while any(self._is_open.values()) and not self._shared.ending.event.is_set():
                     self._step()
         self._client.close()
@@ -155,7 +155,7 @@ class Connection:
         data = source.recv(_CHUNK_BYTES)
         if not data:
             if way is Way.TO_CLIENT:
-                self._send(self._replies.rest, way)
+                self._send(self._responses.rest, way)
             self._end(way)
         elif way is Way.TO_BROKER:
             for frame in self._requests.frames(data):
@@ -163,7 +163,7 @@ class Connection:
             self._send(data, way)
         else:
             self._shared.answered.note(*self._place)
-            self._send(b"".join(map(self._view.reply, self._replies.frames(data))), way)
+            self._send(b"".join(map(self._view.response, self._responses.frames(data))), way)
 
     def _end(self, way: Way) -> None:
         """Close one direction, in order."""

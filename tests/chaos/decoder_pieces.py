@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 import random
-import struct
-import zlib
-from collections.abc import Callable
 from functools import cache
 from typing import Final
 
-import cramjam
-import snappy
+from tests.support.codecs import CODECS
 
 #: Numbers that fields may hold instead of theirs.
 _ODD: Final = (0, 1, -1, 2, -2, 3, 5, 7, 9, 49, 61, 127, 128, 255, 300, 65_535, 2**31 - 1, -(2**31))
 ODD_LONG: Final = (*_ODD, 2**63 - 1, 2**63 - 2, -(2**63), 2**40, -(2**40), 2**62)
-_XERIAL: Final = b"\x82SNAPPY\x00" + struct.pack(">ii", 1, 1)
 
 
 # --- pieces of any kind ---
@@ -67,54 +62,8 @@ def other(chance: random.Random, value: int, bits: int) -> int:
 # --- compression ---
 
 
-def _xerial(data: bytes) -> bytes:
-    blocks = [snappy.compress(data[pos : pos + 50]) for pos in range(0, len(data), 50)]
-    return _XERIAL + b"".join(struct.pack(">i", len(block)) + block for block in blocks)
-
-
-def _gzip(data: bytes) -> bytes:
-    deflater = zlib.compressobj(1, wbits=31)
-    return deflater.compress(data) + deflater.flush()
-
-
-def _gzip_members(data: bytes) -> bytes:
-    return _gzip(data[: len(data) // 2]) + _gzip(data[len(data) // 2 :]) + b"junk"
-
-
-def _lz4(data: bytes, flags: int = 0x60) -> bytes:
-    """A frame of small blocks, every second one plain, with the wrong header checksum that is never looked at
-    where each block is on its own."""
-    out = bytearray(b"\x04\x22\x4d\x18") + bytes((flags, 0x40, 0x82))
-    for pos in range(0, len(data), 64):
-        block = data[pos : pos + 64]
-        if pos % 128:
-            out += struct.pack("<I", len(block) | 1 << 31) + block
-        else:
-            packed = bytes(cramjam.lz4.compress_block(block, store_size=False))
-            out += struct.pack("<I", len(packed)) + packed
-    return bytes(out + bytes(4))
-
-
-def _lz4_linked(data: bytes) -> bytes:
-    return bytes(cramjam.lz4.compress(data))
-
-
-def _zstd(data: bytes) -> bytes:
-    return bytes(cramjam.zstd.compress(data, 1))
-
-
-def _zstd_frames(data: bytes) -> bytes:
-    skipped = struct.pack("<II", 0x184D2A53, 3) + b"abc"
-    return _zstd(data[: len(data) // 3]) + skipped + _zstd(data[len(data) // 3 :])
-
-
-#: Every way to write what a codec's number stands for.
-COMPRESSORS: Final[dict[int, tuple[Callable[[bytes], bytes], ...]]] = {
-    1: (_gzip, _gzip, _gzip_members),
-    2: (_xerial, lambda data: bytes(snappy.compress(data))),
-    3: (_lz4, _lz4, _lz4_linked),
-    4: (_zstd, _zstd, _zstd_frames),
-}
+#: Every way to write what a codec's number means.
+COMPRESSORS: Final = {codec.number: (*codec.forms.values(), *codec.odd_forms) for codec in CODECS}
 
 
 def _packed_in(codec: int, style: int, content: bytes) -> bytes:

@@ -137,7 +137,7 @@ def differences(seed: int, first: int, count: int) -> tuple[Counter[str], list[s
     with interpreted_kernels():
         interpreted = [_guarded(each, i) for i, each in enumerate(inputs)]
     wrong = [
-        f"input {seed}:{first + i}: {_told(fast, plain)}: {inputs[i].data[:_SHOWN_BYTES_MAX].hex()}"
+        f"input {seed}:{first + i}: {_reported(fast, plain)}: {inputs[i].data[:_SHOWN_BYTES_MAX].hex()}"
         for i, (fast, plain) in enumerate(zip(compiled, interpreted, strict=True))
         if fast != plain or "\n" in fast.line or fast.kind.startswith("crash")
     ]
@@ -152,7 +152,7 @@ def _guarded(given: Input, number: int) -> Outcome:
         return Outcome(f"crash: {type(error).__name__}", repr(error), ())
 
 
-def _told(fast: Outcome, plain: Outcome) -> str:
+def _reported(fast: Outcome, plain: Outcome) -> str:
     if fast[:2] == plain[:2]:
         return f"{fast.kind}, {fast.line!r}, with other columns compiled than interpreted"
     return f"compiled {fast.kind} {fast.line!r}, interpreted {plain.kind} {plain.line!r}"
@@ -175,7 +175,7 @@ def run_inputs(seed: int, count: int, environment: Mapping[str, str] = MappingPr
 def _supervised(
     seed: int,
     bounds: list[str],
-    tell: Callable[[Counter[str]], None] = lambda _: None,
+    report: Callable[[Counter[str]], None] = lambda _: None,
     environment: Mapping[str, str] = MappingProxyType({}),
 ) -> Counter[str]:
     command = [sys.executable, "-m", "tests.chaos.decoders", "--worker", "--seed", str(seed), *bounds]
@@ -197,7 +197,7 @@ def _supervised(
                 process.kill()
                 raise AssertionError("\n".join(wrong[:5]))
             total.update(at.get("outcomes", {}))
-            tell(total)
+            report(total)
         said = process.stderr.read()
     assert process.returncode == 0, (
         f"the decoders' process ended with {process.returncode} at the inputs from {seed}:{at.get('first')}"
@@ -231,16 +231,16 @@ def _limit_cpu() -> None:
 
 def _progress() -> Callable[[Counter[str]], None]:
     """Prints a line each minute."""
-    began = told = time.monotonic()
+    began = reported = time.monotonic()
 
-    def tell(total: Counter[str]) -> None:
-        nonlocal told
+    def report(total: Counter[str]) -> None:
+        nonlocal reported
         now = time.monotonic()
-        if now - told >= 60:
-            told = now
+        if now - reported >= 60:
+            reported = now
             print(f"{now - began:8.0f} s {total.total():11,} inputs {dict(total)}", flush=True)
 
-    return tell
+    return report
 
 
 def _show(seed: int, number: int) -> None:

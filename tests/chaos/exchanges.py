@@ -1,5 +1,5 @@
-"""Whole reads, writes, reports and creations of topics, without Spark around them, each with what comes of
-it when the broker is honest."""
+"""Whole reads, writes, reports and creations of topics, without Spark, each with its result from an honest
+broker."""
 
 from __future__ import annotations
 
@@ -21,9 +21,12 @@ from spark_kafkawire.net.pool import POOL
 from spark_kafkawire.options import ReadOptions
 from spark_kafkawire.protocol import modern, proposal, v07
 from spark_kafkawire.protocol.api import Api, VersionRange
+from spark_kafkawire.protocol.modern import fetch
 from spark_kafkawire.records.headers import HEADERS
 from spark_kafkawire.records.record_log import encode_batches
 from spark_kafkawire.records.rows import Records
+from tests.records.batches import TRANSACTIONAL, marker, record
+from tests.records.batches import batch as plain_batch
 from tests.support.log_broker import OFFERED
 
 from .lying_broker import (
@@ -33,6 +36,7 @@ from .lying_broker import (
     Liar,
     LyingServer,
     SequencedLog,
+    TransactedLog,
 )
 from .lying_v07 import LyingProxy, lying_proxy
 
@@ -40,6 +44,7 @@ TOPIC: Final = "t"
 OTHER_TOPIC: Final = "other"
 NEW_TOPIC: Final = "new"
 GAPPY_TOPIC: Final = "gappy"
+TRANSACTED_TOPIC: Final = "transacted"
 #: Time of the first record of the topic's second batch, ms, and of that before it.
 SECOND_MS: Final = 1_750_000_060_000
 FIRST_MS: Final = 1_750_000_000_000
@@ -94,7 +99,21 @@ def logs() -> dict[str, Sequence[SequencedLog]]:
         ],
         OTHER_TOPIC: [SequencedLog(batch(200, 4, FIRST_MS, OTHER_TOPIC))],
         GAPPY_TOPIC: [CompactedLog(2, batch(300, 3, FIRST_MS, GAPPY_TOPIC))],
+        TRANSACTED_TOPIC: [transacted()],
     }
+
+
+def transacted() -> TransactedLog:
+    """An aborted transaction of producer 1 and a committed one of producer 2, side by side."""
+    written = [(b"a", 1, 0), (b"b", 2, 0), (b"c", 1, 1)]
+    batches = [
+        plain_batch([record(0, value)], attributes=TRANSACTIONAL, producer=(producer_id, 0, sequence))
+        for value, producer_id, sequence in written
+    ]
+    aborted = fetch.AbortedTransaction(producer_id=1, first_offset=0)
+    return TransactedLog(
+        [aborted], *batches, marker(3, 1, 0), marker(4, 2, 1), batch(400, 2, FIRST_MS, TRANSACTED_TOPIC)
+    )
 
 
 #: Records of another log, as a broker that mixes up its files would send them.
@@ -189,6 +208,11 @@ def _read_gappy(options: dict[str, str], _server: LyingServer) -> Any:
     return rows_of({**_READ, **options, "subscribe": GAPPY_TOPIC})
 
 
+def _read_committed(options: dict[str, str], _server: LyingServer) -> Any:
+    given = {**options, "subscribe": TRANSACTED_TOPIC, "kafka.isolation.level": "read_committed"}
+    return rows_of({**_READ, **given})
+
+
 def _read_pattern(options: dict[str, str], _server: LyingServer) -> Any:
     given = {**_READ, **options, "subscribePattern": "t|oth.*"}
     del given["subscribe"]
@@ -207,38 +231,47 @@ def _write(options: dict[str, str], server: LyingServer) -> Any:
     rows = pa.record_batch(columns, names=list(names))
     message = writer.write(iter([rows]))
     writer.commit([message])
-    told = message.message_count, tuple(receipt.log for receipt in message.receipts)
+    reported = message.message_count, tuple(receipt.topic_partition for receipt in message.receipts)
     # A reader that nobody lies to is the judge.
     with LyingServer(server.kept, lambda _: None) as judge:
         rows = rows_of({**judge.discovery, "requestTimeout": "60s", "subscribePattern": ".*"})
     identified = {log.is_identified[-1] for each in server.kept.values() for log in each if log.is_new}
-    return *told, identified, [(topic, partition, key, value) for key, value, topic, partition, *_ in rows]
+    return (
+        *reported,
+        identified,
+        [(topic, partition, key, value) for key, value, topic, partition, *_ in rows],
+    )
 
 
 def _write_without_identity(options: dict[str, str], server: LyingServer) -> Any:
     """The same, but that what is sent again may be there again."""
-    *told, rows = _write({**options, "kafka.enable.idempotence": "false"}, server)
-    return *told, set(rows)
+    *reported, rows = _write({**options, "kafka.enable.idempotence": "false"}, server)
+    return *reported, set(rows)
 
 
 def _report(options: dict[str, str], _server: LyingServer) -> Any:
     """All that the offsets job tells of logs and of a group."""
     surveyed = Surveyed.of({**options, "fetchOffset.retryIntervalMs": "1", "fetchOffset.numRetries": "1"})
-    told = surveyed.report(surveyed.groups_with_offsets(lambda _: None), lambda _: None, clock=lambda: 0.0)
+    reported = surveyed.report(
+        surveyed.groups_with_offsets(lambda _: None), lambda _: None, clock=lambda: 0.0
+    )
     # Each broker of these tests has another port.
-    found = [replace(log, leader=log.leader and replace(log.leader, port=1)) for log in told.logs]
+    found = [
+        replace(partition, leader=partition.leader and replace(partition.leader, port=1))
+        for partition in reported.partitions
+    ]
     return (
-        told.groups,
+        reported.groups,
         found,
-        told.strays,
-        [surveyed.cluster.group_members(group) for group in (GROUP, LED_GROUP)],
+        reported.unknown,
+        [surveyed.cluster.groups.members(group) for group in (GROUP, LED_GROUP)],
     )
 
 
 def _commit(options: dict[str, str], server: LyingServer) -> Any:
     surveyed = Surveyed.of({**options, "subscribe": TOPIC})
     offsets = {TopicPartition(TOPIC, 0): 3, TopicPartition(TOPIC, 1): 2}
-    surveyed.cluster.commit_group_offsets(GROUP, offsets)
+    surveyed.cluster.groups.commit(GROUP, offsets)
     return dict(server.honest.commits)
 
 
@@ -258,11 +291,11 @@ def _transact(options: dict[str, str], server: LyingServer) -> Any:
     transactions.add_partitions(begun, [TopicPartition(TOPIC, 0), TopicPartition(TOPIC, 1)])
     transactions.commit_offset(begun, GROUP, TopicPartition(TOPIC, 0), 7, "text")
     described, listed = transactions.describe("x"), transactions.listed()
-    told = described.transaction_state, described.producer_id, described.producer_epoch, begun.version
+    reported = described.transaction_state, described.producer_id, described.producer_epoch, begun.version
     after = transactions.end(begun, committed=True)
     # What is sent again is noted again.
     noted = list(dict.fromkeys(server.honest.transactions["x"]))
-    return told, [each.transactional_id for each in listed], after.epoch, noted
+    return reported, [each.transactional_id for each in listed], after.epoch, noted
 
 
 def _read_v07(options: dict[str, str], _server: LyingProxy) -> Any:
@@ -298,8 +331,8 @@ EXCHANGES: Final = (
             (
                 "read what is committed",
                 (modern.LIST_OFFSETS, modern.FETCH),
-                _read,
-                {"kafka.isolation.level": "read_committed"},
+                _read_committed,
+                {},
                 {},
             ),
             (

@@ -1,4 +1,4 @@
-"""What a proxy does wrong, as data, drawn from a seed.
+"""Faults of a proxy, as data, drawn from a seed.
 
 A fault strikes one connection, once so many of its bytes have passed in one direction: what strikes
 where follows from the seed alone, and how fast the machine is plays no part. A client that connects

@@ -1,7 +1,7 @@
-"""What a proxy sees of the bytes that pass: frames, versions that are spoken, addresses.
+"""Bytes that pass a proxy, as it sees them: frames, versions of requests, addresses.
 
-Brokers tell clients where they listen. In their replies, and in ZooKeeper's, the proxy's port takes the
-place of the broker's: both numbers take as many bytes, so that no other byte of a reply changes.
+Brokers tell clients where they listen. In their responses, and in ZooKeeper's, the proxy's port takes the
+place of the broker's: both numbers take as many bytes, so that no other byte of a response changes.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ _HOST: Final = b"127.0.0.1"
 #: A longer frame is none of Kafka's.
 _FRAME_BYTES_MAX: Final = 128 << 20
 _LENGTH: Final = struct.Struct(">i")
-#: API key, version and correlation id of a request; a reply begins with the last of them.
+#: API key, version and correlation id of a request; a response begins with the last of them.
 _REQUEST: Final = struct.Struct(">hhi")
-#: Their replies name brokers.
+#: Their responses name brokers.
 _NAMING: Final = frozenset((METADATA.key, FIND_COORDINATOR.key))
 #: Up to this version all that a Fetch asks for stands in it. Source: KIP-227.
 _FETCH_WITHOUT_SESSION: Final = 6
@@ -55,8 +55,8 @@ class View(Protocol):
     def request(self, frame: bytes) -> None:
         """Take note of a request."""
 
-    def reply(self, frame: bytes) -> bytes:
-        """What the client gets of a reply: as many bytes."""
+    def response(self, frame: bytes) -> bytes:
+        """What the client gets of a response: as many bytes."""
 
 
 class Unseen:
@@ -65,13 +65,13 @@ class Unseen:
     def request(self, frame: bytes) -> None:
         """Nothing."""
 
-    def reply(self, frame: bytes) -> bytes:
+    def response(self, frame: bytes) -> bytes:
         """As it is."""
         return frame
 
 
 class ZooKeeperView:
-    """ZooKeeper's replies hold brokers' registrations: ``creator:host:port``."""
+    """ZooKeeper's responses hold brokers' registrations: ``creator:host:port``."""
 
     def __init__(self, ports: Mapping[int, int]) -> None:
         self._addresses = {
@@ -82,7 +82,7 @@ class ZooKeeperView:
     def request(self, frame: bytes) -> None:
         """Nothing."""
 
-    def reply(self, frame: bytes) -> bytes:
+    def response(self, frame: bytes) -> bytes:
         """With the proxies' ports."""
         return _replaced(frame, self._addresses)
 
@@ -98,7 +98,7 @@ class KafkaView:
         self._asked: dict[int, int] = {}
 
     def request(self, frame: bytes) -> None:
-        """Note its version, and which reply will answer it."""
+        """Note its version, and which response will answer it."""
         if len(frame) < _LENGTH.size + _REQUEST.size:
             return
         key, version, correlation_id = _REQUEST.unpack_from(frame, _LENGTH.size)
@@ -106,7 +106,7 @@ class KafkaView:
         if not (key == FETCH.key and version <= _FETCH_WITHOUT_SESSION and _asks_for_nothing(frame)):
             self._spoken[key, version] += 1
 
-    def reply(self, frame: bytes) -> bytes:
+    def response(self, frame: bytes) -> bytes:
         """With the proxy's port where it names brokers."""
         (correlation_id,) = _LENGTH.unpack_from(frame.ljust(8, b"\0"), _LENGTH.size)
         named = self._asked.pop(correlation_id, None) in _NAMING

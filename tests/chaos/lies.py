@@ -1,9 +1,9 @@
-"""Every lie that a broker can tell in a reply, made from the replies' declarations, and what comes of it.
+"""Every lie that a broker can tell in a response, made from the responses' declarations, and its effect.
 
     run(seed=1, seconds=60)                            # as many as there is time for, in an order of the seed
     tell("read Fetch newest responses.0.topic_id: zero, always")       # one of them again
 
-A lie names the exchange, the API, its version, the part of the reply, what is said in its place, and
+A lie names the exchange, the API, its version, the part of the response, what is said in its place, and
 whether that is said ``always`` or ``once``. Whatever comes of it is what comes of honest answers, or one
 of our errors on one printable line, in time. The few lies that no client can tell from the truth stand in
 ``NOT_TO_BE_KNOWN``.
@@ -18,12 +18,12 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, Final
 
-from spark_kafkawire.errors import SHOWN_SIZE_MAX, KafkaWireError
-from spark_kafkawire.protocol import modern
+from spark_kafkawire.errors import TEXT_SIZE_MAX, KafkaWireError
+from spark_kafkawire.protocol import modern, v07
 from spark_kafkawire.protocol.api import Api
 from spark_kafkawire.protocol.dialects import dialect_of
 from spark_kafkawire.protocol.modern.error_codes import ErrorCode
@@ -42,9 +42,10 @@ from tests.support.log_broker import OFFERED
 from tests.support.log_server import Sent
 from tests.support.memory_log import split
 
+from .answers import self_contradiction
 from .exchanges import EXCHANGES, OTHER_RECORDS, OTHER_TOPIC, SECRET, Exchange
 from .lying_broker import Honest
-from .shapes import Path, Raw, spots, told_otherwise, write
+from .shapes import Path, Raw, contradicted, spots, write
 
 #: The deadline of each request while the broker lies, and while it does not.
 TIMEOUT_S: Final = 0.2
@@ -52,7 +53,7 @@ HONEST_TIMEOUT_S: Final = 60.0
 #: An exchange that takes longer hangs: many times what all its deadlines add up to, for busy machines.
 HANG_S: Final = 120.0
 #: Characters of an error: a few foreign texts, and what is said around them.
-ERROR_SIZE_MAX: Final = 12 * SHOWN_SIZE_MAX
+ERROR_SIZE_MAX: Final = 12 * TEXT_SIZE_MAX
 #: What an exchange came to.
 EXACT, REFUSED, NOT_KNOWN, NOT_TOLD = "exact", "error", "not to be known", "not told"
 
@@ -103,7 +104,7 @@ def _not_utf8(wire_type: Any, _value: Any) -> Raw:
 
 
 def _made_up(wire_type: AnyType) -> Any:
-    """A value of a type, where the honest reply has none to change."""
+    """A value of a type, where the honest response has none to change."""
     match wire_type:
         case Struct():
             here = {name: _made_up(field) for name, field, _ in wire_type.members()}
@@ -182,14 +183,14 @@ _ARRAYS: Final[Kinds] = {
     "many": lambda wire_type, value: (value or (_made_up(wire_type.element),))[:1] * _most(wire_type),
     "no end": lambda wire_type, value: _length(_most(wire_type))(wire_type, value),
 }
-#: Fields that say what a part of a reply is about, whatever its API.
+#: Fields that say what a part of a response is about, whatever its API.
 _KEYS: Final = ("topic", "partition_index", "index", "group_id", "key", "resource_type", "resource_name")
 #: Kinds that are about a length or a count, where a type has one.
 _LENGTHS: Final = ("null", "no end")
-#: What is done to the whole frame of a reply, its length included.
+#: What is done to the whole frame of a response, its length included.
 _FRAMES: Final[Mapping[str, Callable[[bytes], Sent]]] = {
-    "reply to the next request": lambda frame: Sent(frame[:4] + _added(frame[4:8], 1) + frame[8:]),
-    "reply to the last request": lambda frame: Sent(frame[:4] + _added(frame[4:8], -1) + frame[8:]),
+    "response to the next request": lambda frame: Sent(frame[:4] + _added(frame[4:8], 1) + frame[8:]),
+    "response to the last request": lambda frame: Sent(frame[:4] + _added(frame[4:8], -1) + frame[8:]),
     "sent twice": lambda frame: Sent(frame * 2),
     "one byte more": lambda frame: Sent(_added(frame[:4], 1) + frame[4:] + b"\0"),
     "length one more": lambda frame: Sent(_added(frame[:4], 1) + frame[4:], "close"),
@@ -221,7 +222,7 @@ class NotKnown:
         """Whether the lie is one of them."""
         return (
             lie.api.name == self.api
-            and next((step for step in reversed(lie.path) if isinstance(step, str)), "") in self.fields
+            and not lie.names.isdisjoint(self.fields)
             and (not self.kinds or lie.kind in self.kinds)
             and (not self.exchanges or lie.exchange.name in self.exchanges)
         )
@@ -318,7 +319,7 @@ NOT_TO_BE_KNOWN: Final = (
         "OFFSETS",
         ("offsets",),
         "where a log starts and ends, and its segments begin, only its broker knows",
-        "read 0.7 OFFSETS 0 offsets: without last, always",
+        "read 0.7 OFFSETS 0 offsets: without first, once",
     ),
     NotKnown(
         "OffsetFetch",
@@ -357,10 +358,18 @@ NOT_TO_BE_KNOWN: Final = (
     NotKnown(
         "Fetch",
         ("records",),
-        "a later batch proves that compaction took those before it, and which log whole batches are from, "
-        "they do not say",
-        "read Fetch newest responses.0.partitions.0.records: last batch, once",
+        "a topic may have been compacted before, of which a warning tells, and which log whole batches are "
+        "from, they do not say",
+        "read Fetch newest responses.0.partitions.0.records: last batch, always",
         kinds=("last batch", "another log's"),
+    ),
+    NotKnown(
+        "Fetch",
+        ("base_offset",),
+        "a batch of a topic that is compacted may be at any offset of the log",
+        "read what compaction left Fetch newest responses.0.partitions.0.high_watermark and "
+        "responses.0.partitions.0.records.0.base_offset: both one more, always",
+        exchanges=("read what compaction left",),
     ),
     NotKnown(
         "Fetch",
@@ -401,48 +410,59 @@ def kinds_of(wire_type: AnyType, name: str) -> Kinds:
 
 @dataclass(frozen=True, slots=True)
 class Lie:
-    """What is said in place of what, in which replies. ``str`` of it is its name."""
+    """What is said in place of what, in which responses. ``str`` of it is its name."""
 
     exchange: Exchange
     api: Api
     version: int
     path: Path
     kind: str
-    is_told_once: bool
+    is_reported_once: bool
 
     def __str__(self) -> str:
         path = ".".join(map(str, self.path)) or "frame"
-        mode = "once" if self.is_told_once else "always"
+        mode = "once" if self.is_reported_once else "always"
         return f"{self.exchange.name} {self.api.name} {self.version} {path}: {self.kind}, {mode}"
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The fields that it is about."""
+        return frozenset([next((step for step in reversed(self.path) if isinstance(step, str)), "")])
 
     @property
     def is_about_something_else(self) -> bool:
         """Whether all that is said is about another topic, partition or group than was asked about: right
         as the rest may be, it must not be believed."""
         # Brokers may tell of more topics than they were asked for by Metadata without any.
-        if self.is_told_once or not self.path or self.api is modern.METADATA:
+        if self.is_reported_once or not self.path or self.api is modern.METADATA:
             return False
         is_topic = self.path[-1] == "name" and self.path[0] in ("topics", "responses") and len(self.path) == 3
         is_id = self.api is modern.FETCH and self.path[-1] == "topic_id"
         return is_topic or is_id or self.path[-1] in _KEYS
 
     def sent(self, honest: Honest) -> Sent | None:
-        """What goes out in place of an honest reply; None where it has no such part, or says the same."""
-        parts: list[Any] = []
-        codec = self.api.reply_codec(self.version)
-        header = dialect_of(self.exchange.wire_format).headers(self.api, self.version).reply
-        header.write(header.message(correlation_id=honest.correlation_id, api_version=self.version), parts)
+        """What goes out in place of an honest response; None where it has no such part, or says the same."""
         if not self.path:
-            write(codec, honest.message, parts)
-            return _FRAMES[self.kind](_framed(parts))
+            return _FRAMES[self.kind](self.framed(honest, honest.message).data)
+        message = self.reported(honest)
+        return None if message == honest.message else self.framed(honest, message)
+
+    def reported(self, honest: Honest) -> Any:
+        """The message in place of an honest one; the same where it has no such part."""
         try:
+            codec = self.api.response_codec(self.version)
             [spot] = [each for each in spots(codec, honest.message) if each.path == self.path][:1]
             value = kinds_of(spot.type, spot.name)[self.kind](spot.type, spot.value)
         except (ValueError, LookupError):
-            return None
-        if value == spot.value:
-            return None
-        write(codec, told_otherwise(honest.message, self.path, value), parts)
+            return honest.message
+        return contradicted(honest.message, self.path, value)
+
+    def framed(self, honest: Honest, message: Any) -> Sent:
+        """What goes out as an answer to the same request."""
+        parts: list[Any] = []
+        header = dialect_of(self.exchange.wire_format).headers(self.api, self.version).response
+        header.write(header.message(correlation_id=honest.correlation_id, api_version=self.version), parts)
+        write(self.api.response_codec(self.version), message, parts)
         return Sent(_framed(parts))
 
 
@@ -452,11 +472,13 @@ def _framed(parts: list[Any]) -> bytes:
 
 
 class Liar:
-    """Tells one lie, or none, and remembers what honest replies were about to be sent."""
+    """Tells one lie, or none, and remembers what honest responses were about to be sent."""
 
     def __init__(self, lie: Lie | None = None) -> None:
-        self.told_count = 0
+        self.reported_count = 0
         self.seen: list[Honest] = []
+        #: Requests of the API that is lied about, and what was answered.
+        self.said: list[tuple[Any, Any]] = []
         self._lie = lie
         self._lock = threading.Lock()
 
@@ -466,16 +488,15 @@ class Liar:
             lie = self._lie
             if lie is None or honest.api is not lie.api or honest.version != lie.version:
                 return None
-            if lie.is_told_once and self.told_count:
-                return None
-            sent = lie.sent(honest)
-            self.told_count += sent is not None
+            sent = None if lie.is_reported_once and self.reported_count else lie.sent(honest)
+            self.reported_count += sent is not None
+            self.said.append((honest.request, honest.message if sent is None else lie.reported(honest)))
             return sent
 
 
 @cache
-def _honestly(exchange: Exchange, api: Api, version: int) -> tuple[Any, tuple[Honest, ...]]:
-    """What comes of an exchange with an honest broker of that version, and that API's replies in it."""
+def honestly(exchange: Exchange, api: Api, version: int) -> tuple[Any, tuple[Honest, ...]]:
+    """What comes of an exchange with an honest broker of that version, and that API's responses in it."""
     liar = Liar()
     with exchange.serving(liar, api, version) as server:
         result = exchange.run(server, HONEST_TIMEOUT_S)
@@ -484,22 +505,22 @@ def _honestly(exchange: Exchange, api: Api, version: int) -> tuple[Any, tuple[Ho
 
 @cache
 def _kinds(exchange: Exchange, api: Api, version: int) -> Mapping[Path, tuple[str, ...]]:
-    """Every part of the replies of one API in one version, as they come in an exchange, and how it can be
-    lied about; all of a reply is the empty path."""
-    codec = api.reply_codec(version)
-    replies = _honestly(exchange, api, version)[1]
-    there = {spot.path: spot for honest in replies for spot in spots(codec, honest.message)}
+    """Every part of the responses of one API in one version, as they come in an exchange, and how it can be
+    lied about; all of a response is the empty path."""
+    codec = api.response_codec(version)
+    responses = honestly(exchange, api, version)[1]
+    there = {spot.path: spot for honest in responses for spot in spots(codec, honest.message)}
     # Side by side brokers answer in any order, and a seed must not depend on it.
     by_name = sorted(there.items(), key=lambda item: str(item[0]))
     return {(): tuple(_FRAMES)} | {path: tuple(kinds_of(spot.type, spot.name)) for path, spot in by_name}
 
 
 def lies(exchange: Exchange, api: Api, version: int) -> Iterator[Lie]:
-    """All lies about the replies of one API in one version, as they come in an exchange."""
+    """All lies about the responses of one API in one version, as they come in an exchange."""
     for path, kinds in _kinds(exchange, api, version).items():
         for kind in kinds:
-            for is_told_once in (False, True):
-                yield Lie(exchange, api, version, path, kind, is_told_once)
+            for is_reported_once in (False, True):
+                yield Lie(exchange, api, version, path, kind, is_reported_once)
 
 
 def steps() -> Iterator[tuple[Exchange, Api, int]]:
@@ -526,18 +547,28 @@ def named(name: str) -> Lie:
 
 def outcome(lie: Lie, timeout_s: float = TIMEOUT_S) -> tuple[str, str]:
     """What comes of a lie, ``EXACT``, ``REFUSED``, ``NOT_TOLD`` or what is wrong, and its details."""
-    expected, _ = _honestly(lie.exchange, lie.api, lie.version)
+    kind, details, _ = _outcome(lie, timeout_s)
+    return kind, details
+
+
+def _outcome(lie: Lie, timeout_s: float) -> tuple[str, str, list[tuple[Any, Any]]]:
+    """The same, with the requests of the API that is lied about and what was answered."""
+    expected, _ = honestly(lie.exchange, lie.api, lie.version)
     liar = Liar(lie)
     with lie.exchange.serving(liar, lie.api, lie.version) as server:
         result = _in_time(lambda: lie.exchange.run(server, timeout_s))
+    return *_judged(lie, liar, result, expected), liar.said
+
+
+def _judged(lie: Lie, liar: Liar, result: Any, expected: Any) -> tuple[str, str]:
     if isinstance(result, KafkaWireError):
         return _judged_error(str(result))
     if isinstance(result, BaseException):
         return f"a foreign {type(result).__name__}", str(result)
-    if result == expected and liar.told_count and lie.is_about_something_else:
+    if result == expected and liar.reported_count and lie.is_about_something_else:
         return "believed, though it is about something else", ""
     if result == expected:
-        return (EXACT if liar.told_count else NOT_TOLD), ""
+        return (EXACT if liar.reported_count else NOT_TOLD), ""
     return "wrong, and taken for right", f"{str(result)[:2000]} in place of {str(expected)[:2000]}"
 
 
@@ -567,18 +598,31 @@ def _in_time(steps: Callable[[], Any]) -> Any:
     return box[0] if box else TimeoutError(f"no end within {HANG_S:g} s")
 
 
-def tell(name: str) -> str:
+def report(name: str) -> str:
     """Tell one lie again; what comes of it."""
-    return _told(named(name))[0]
+    return judged(named(name))[0]
 
 
-def _told(lie: Lie) -> tuple[str, str]:
-    kind, details = outcome(lie)
+def judged(lie: Lie) -> tuple[str, str]:
+    """What comes of a lie, and its details. Raises ``AssertionError`` where something wrong is taken for
+    right that can be known, by other answers or by answers that contradict each other."""
+    kind, details, said = _outcome(lie, TIMEOUT_S)
     if kind in (EXACT, REFUSED, NOT_TOLD):
         return kind, details
-    if reason := why_not_known(lie):
+    reason = why_not_known(lie)
+    fault = self_contradiction(lie.api, [*said, *_not_asked(lie, said)])
+    if reason and not fault:
         return NOT_KNOWN, reason
-    raise AssertionError(f"{lie}: {kind}: {details}")
+    raise AssertionError(f"{lie}: {kind}: {details}{fault and f', although it says: {fault}'}")
+
+
+def _not_asked(lie: Lie, said: list[tuple[Any, Any]]) -> Iterator[tuple[Any, Any]]:
+    """What the 0.7 broker would have said of the start of its logs, which all are at 0."""
+    if lie.api is v07.OFFSETS:
+        honest = Honest(lie.api, lie.version, v07.OffsetsResponse(0, (0,)), 0)
+        response = honest.message if lie.is_reported_once else lie.reported(honest)
+        for request, _ in said:
+            yield replace(request, time=v07.EARLIEST_TIME, max_offsets=1), response
 
 
 def why_not_known(lie: Lie) -> str | None:
@@ -602,14 +646,14 @@ def run(seed: int, seconds: float) -> collections.Counter[str]:
         if time.monotonic() >= stop_s:
             return came
         try:
-            came[_told(lie)[0]] += 1
+            came[judged(lie)[0]] += 1
         except AssertionError as error:
             raise AssertionError(f"seed {seed}: {error}") from error
     return came
 
 
 def drawn(draw: random.Random, exchange: Exchange, api: Api, version: int) -> Lie:
-    """One of the lies about an API: each part of its replies as likely as any other."""
+    """One of the lies about an API: each part of its responses as likely as any other."""
     kinds = _kinds(exchange, api, version)
     path = draw.choice(list(kinds))
     return Lie(exchange, api, version, path, draw.choice(kinds[path]), draw.random() < 0.5)

@@ -1,5 +1,5 @@
-"""A whole read, a whole write and a report with as little in them as can be: for the thousands of broken
-frames that each is told, where the fuller ones of ``exchanges`` take twice as long."""
+"""A whole read, a whole write and a report of the smallest size, for thousands of broken frames. The larger
+ones of ``exchanges`` take twice as long."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pyspark.sql.types import BinaryType, LongType, StructField, StructType
 
 from spark_kafkawire import KafkaWireDataSource
 from spark_kafkawire.jobs.offsets.survey import Surveyed
-from spark_kafkawire.net.known_versions import KNOWN
+from spark_kafkawire.net.known_versions import BROKER_VERSIONS
 from spark_kafkawire.net.pool import POOL
 from spark_kafkawire.protocol import modern
 from spark_kafkawire.protocol.api import Api
@@ -46,7 +46,7 @@ class Exchange:
     def run(self, broker: LogServer, timeout_s: float = TIMEOUT_S) -> Any:
         """All of it, from the first connection on."""
         POOL.close_idle()
-        KNOWN.forget()
+        BROKER_VERSIONS.forget()
         timeout = f"{timeout_s * 1000:.0f}ms"
         return self.steps(
             {"kafka.bootstrap.servers": broker.bootstrap_servers, "requestTimeout": timeout, **_OPTIONS}
@@ -101,10 +101,15 @@ def _write(options: dict[str, str]) -> int:
 def _report(options: dict[str, str]) -> tuple[int, int, int | None, tuple[str, ...]]:
     """Where the log begins and ends, where a group stands in it, and who is in the group."""
     surveyed = Surveyed.of(options | {"subscribe": TOPIC, "fetchOffset.retryIntervalMs": "1"})
-    [log] = surveyed.report(["g"], lambda _: None).logs
-    assert log.bounds is not None
-    [committed] = log.committed
-    return log.bounds.earliest, log.bounds.latest, committed, tuple(surveyed.cluster.group_members("g"))
+    [partition] = surveyed.report(["g"], lambda _: None).partitions
+    assert partition.bounds is not None
+    [committed] = partition.committed
+    return (
+        partition.bounds.earliest,
+        partition.bounds.latest,
+        committed,
+        tuple(surveyed.cluster.groups.members("g")),
+    )
 
 
 READ: Final = Exchange(
@@ -126,14 +131,14 @@ REPORT: Final = Exchange(
 )
 
 
-def honest_replies(exchange: Exchange) -> dict[Api, bytes]:
-    """The last honest reply to each question of the exchange, as a frame."""
-    replies: dict[Api, bytes] = {}
+def honest_responses(exchange: Exchange) -> dict[Api, bytes]:
+    """The last honest response to each question of the exchange, as a frame."""
+    responses: dict[Api, bytes] = {}
 
     def listen(api: Api, frame: bytes) -> Sent:
-        replies[api] = frame
+        responses[api] = frame
         return Sent(frame)
 
     with server(listen) as broker:
         assert exchange.run(broker, HONEST_TIMEOUT_S) == exchange.honest
-    return replies
+    return responses

@@ -17,6 +17,7 @@ from spark_kafkawire.protocol.modern import (
     create_topics,
     describe_groups,
     end_txn,
+    fetch,
     init_producer_id,
     list_groups,
     list_offsets,
@@ -88,6 +89,14 @@ class CompactedLog(SequencedLog):
         return super().read(offset, size_max) if offset < self._left_offset else b""
 
 
+class TransactedLog(SequencedLog):
+    """A log that knows the transactions in it which were aborted."""
+
+    def __init__(self, aborted: Sequence[fetch.AbortedTransaction], *batches: Buffer) -> None:
+        super().__init__(*batches)
+        self.aborted = tuple(aborted)
+
+
 class CompleteBroker(LogBroker):
     """A ``LogBroker`` that answers all of the protocol that this package speaks."""
 
@@ -107,41 +116,53 @@ class CompleteBroker(LogBroker):
             consumer_group_describe.ConsumerGroupDescribeRequest: self._led_groups,
             offset_commit.OffsetCommitRequest: self._commit,
             create_topics.CreateTopicsRequest: self._create,
-            sasl.SaslHandshakeRequest: lambda _: sasl.SaslHandshakeReply(error_code=0, mechanisms=("PLAIN",)),
+            sasl.SaslHandshakeRequest: lambda _: sasl.SaslHandshakeResponse(
+                error_code=0, mechanisms=("PLAIN",)
+            ),
             add_to_txn.AddPartitionsToTxnRequest: self._add_partitions,
             add_to_txn.AddOffsetsToTxnRequest: self._add_group,
             txn_offset_commit.TxnOffsetCommitRequest: self._commit_in_transaction,
             end_txn.EndTxnRequest: self._end_transaction,
             list_transactions.ListTransactionsRequest: self._list_transactions,
             list_transactions.DescribeTransactionsRequest: self._describe_transactions,
-            sasl.SaslAuthenticateRequest: lambda _: sasl.SaslAuthenticateReply(error_code=0, auth_bytes=b""),
+            sasl.SaslAuthenticateRequest: lambda _: sasl.SaslAuthenticateResponse(
+                error_code=0, auth_bytes=b""
+            ),
         }
 
     def _listed(
         self, topic: str, asked: list_offsets.ListOffsetsPartition
-    ) -> list_offsets.ListOffsetsPartitionReply:
-        reply = super()._listed(topic, asked)
+    ) -> list_offsets.ListOffsetsPartitionResponse:
+        response = super()._listed(topic, asked)
         if asked.timestamp < 0 and asked.timestamp != list_offsets.MAX_TIMESTAMP:
-            return reply
+            return response
         log: Any = self.logs[topic][asked.partition_index]
         is_youngest = asked.timestamp == list_offsets.MAX_TIMESTAMP
         time_ms, offset = max(log._times) if is_youngest else log.offset_at(asked.timestamp)
-        return list_offsets.ListOffsetsPartitionReply(
+        return list_offsets.ListOffsetsPartitionResponse(
             partition_index=asked.partition_index, error_code=0, timestamp=time_ms, offset=offset
         )
 
-    def _describe_groups(self, request: Any) -> describe_groups.DescribeGroupsReply:
+    def _fetched(self, topic: str, asked: fetch.FetchPartition, left: int) -> fetch.FetchPartitionResponse:
+        response = super()._fetched(topic, asked, left)
+        log = self.logs.get(topic, ())[asked.partition : asked.partition + 1]
+        aborted = getattr(log[0], "aborted", None) if log else None
+        return replace(response, aborted_transactions=aborted)
+
+    def _describe_groups(self, request: Any) -> describe_groups.DescribeGroupsResponse:
         """A group that brokers coordinate themselves seems to have no members here."""
-        told = super()._describe_groups(request).groups
-        return describe_groups.DescribeGroupsReply(
-            groups=tuple(replace(each, members=()) if each.group_id == LED_GROUP else each for each in told)
+        reported = super()._describe_groups(request).groups
+        return describe_groups.DescribeGroupsResponse(
+            groups=tuple(
+                replace(each, members=()) if each.group_id == LED_GROUP else each for each in reported
+            )
         )
 
-    def _list_groups(self, _request: Any) -> list_groups.ListGroupsReply:
+    def _list_groups(self, _request: Any) -> list_groups.ListGroupsResponse:
         group = list_groups.ListedGroup(group_id=GROUP, protocol_type="consumer")
-        return list_groups.ListGroupsReply(error_code=0, groups=(group,))
+        return list_groups.ListGroupsResponse(error_code=0, groups=(group,))
 
-    def _led_groups(self, request: Any) -> consumer_group_describe.ConsumerGroupDescribeReply:
+    def _led_groups(self, request: Any) -> consumer_group_describe.ConsumerGroupDescribeResponse:
         nothing = consumer_group_describe.MemberAssignment(topic_partitions=())
         member = consumer_group_describe.ConsumerGroupMember(
             member_id="m",
@@ -152,7 +173,7 @@ class CompleteBroker(LogBroker):
             assignment=nothing,
             target_assignment=nothing,
         )
-        return consumer_group_describe.ConsumerGroupDescribeReply(
+        return consumer_group_describe.ConsumerGroupDescribeResponse(
             groups=tuple(
                 consumer_group_describe.DescribedConsumerGroup(
                     error_code=0,
@@ -167,21 +188,23 @@ class CompleteBroker(LogBroker):
             )
         )
 
-    def _commit(self, request: offset_commit.OffsetCommitRequest) -> offset_commit.OffsetCommitReply:
+    def _commit(self, request: offset_commit.OffsetCommitRequest) -> offset_commit.OffsetCommitResponse:
         topics = []
         for topic in request.topics:
-            told = []
+            reported = []
             for part in topic.partitions:
                 self.commits[topic.name, part.partition_index] = part.committed_offset
-                told.append(
-                    offset_commit.OffsetCommitPartitionReply(
+                reported.append(
+                    offset_commit.OffsetCommitPartitionResponse(
                         partition_index=part.partition_index, error_code=0
                     )
                 )
-            topics.append(offset_commit.OffsetCommitTopicReply(name=topic.name, partitions=tuple(told)))
-        return offset_commit.OffsetCommitReply(topics=tuple(topics))
+            topics.append(
+                offset_commit.OffsetCommitTopicResponse(name=topic.name, partitions=tuple(reported))
+            )
+        return offset_commit.OffsetCommitResponse(topics=tuple(topics))
 
-    def _api_versions(self, request: Any, code: int = 0) -> api_versions.ApiVersionsReply:
+    def _api_versions(self, request: Any, code: int = 0) -> api_versions.ApiVersionsResponse:
         """The cluster agreed on the second protocol of transactions where a broker speaks no other."""
         second = {modern.END_TXN.key: 5, modern.TXN_OFFSET_COMMIT.key: 5}
         level = 1 + any(self.offered[key].min >= since for key, since in second.items())
@@ -190,7 +213,7 @@ class CompleteBroker(LogBroker):
         )
         return replace(super()._api_versions(request, code), finalized_features=(feature,))
 
-    def _init_producer_id(self, request: Any) -> init_producer_id.InitProducerIdReply:
+    def _init_producer_id(self, request: Any) -> init_producer_id.InitProducerIdResponse:
         if request.transactional_id is not None:
             self.transactions[request.transactional_id] = []
         return super()._init_producer_id(request)
@@ -202,17 +225,17 @@ class CompleteBroker(LogBroker):
         self.transactions[transactional_id].append(what)
         return 0
 
-    def _add_partitions(self, request: Any) -> add_to_txn.AddPartitionsToTxnReply:
+    def _add_partitions(self, request: Any) -> add_to_txn.AddPartitionsToTxnResponse:
         identity = (
             request.v3_and_below_transactional_id,
             request.v3_and_below_producer_id,
             request.v3_and_below_producer_epoch,
         )
         topics = tuple(
-            add_to_txn.AddPartitionsToTxnTopicReply(
+            add_to_txn.AddPartitionsToTxnTopicResponse(
                 name=topic.name,
                 results_by_partition=tuple(
-                    add_to_txn.AddPartitionsToTxnPartitionReply(
+                    add_to_txn.AddPartitionsToTxnPartitionResponse(
                         partition_index=index,
                         partition_error_code=self._held_by(*identity, f"{topic.name} {index}"),
                     )
@@ -221,20 +244,20 @@ class CompleteBroker(LogBroker):
             )
             for topic in request.v3_and_below_topics
         )
-        return add_to_txn.AddPartitionsToTxnReply(throttle_time_ms=0, results_by_topic_v3_and_below=topics)
+        return add_to_txn.AddPartitionsToTxnResponse(throttle_time_ms=0, results_by_topic_v3_and_below=topics)
 
-    def _add_group(self, request: Any) -> add_to_txn.AddOffsetsToTxnReply:
+    def _add_group(self, request: Any) -> add_to_txn.AddOffsetsToTxnResponse:
         identity = request.transactional_id, request.producer_id, request.producer_epoch
         code = self._held_by(*identity, f"group {request.group_id}")
-        return add_to_txn.AddOffsetsToTxnReply(throttle_time_ms=0, error_code=code)
+        return add_to_txn.AddOffsetsToTxnResponse(throttle_time_ms=0, error_code=code)
 
-    def _commit_in_transaction(self, request: Any) -> txn_offset_commit.TxnOffsetCommitReply:
+    def _commit_in_transaction(self, request: Any) -> txn_offset_commit.TxnOffsetCommitResponse:
         identity = request.transactional_id, request.producer_id, request.producer_epoch
         topics = tuple(
-            txn_offset_commit.TxnOffsetCommitTopicReply(
+            txn_offset_commit.TxnOffsetCommitTopicResponse(
                 name=topic.name,
                 partitions=tuple(
-                    txn_offset_commit.TxnOffsetCommitPartitionReply(
+                    txn_offset_commit.TxnOffsetCommitPartitionResponse(
                         partition_index=part.partition_index,
                         error_code=self._held_by(*identity, f"offset {part.committed_offset}"),
                     )
@@ -243,17 +266,17 @@ class CompleteBroker(LogBroker):
             )
             for topic in request.topics
         )
-        return txn_offset_commit.TxnOffsetCommitReply(throttle_time_ms=0, topics=topics)
+        return txn_offset_commit.TxnOffsetCommitResponse(throttle_time_ms=0, topics=topics)
 
-    def _end_transaction(self, request: Any) -> end_txn.EndTxnReply:
+    def _end_transaction(self, request: Any) -> end_txn.EndTxnResponse:
         identity = request.transactional_id, request.producer_id, request.producer_epoch
         code = self._held_by(*identity, "commit" if request.committed else "abort")
-        return end_txn.EndTxnReply(
+        return end_txn.EndTxnResponse(
             throttle_time_ms=0, error_code=code, producer_id=PRODUCER_ID, producer_epoch=1
         )
 
-    def _list_transactions(self, _request: Any) -> list_transactions.ListTransactionsReply:
-        return list_transactions.ListTransactionsReply(
+    def _list_transactions(self, _request: Any) -> list_transactions.ListTransactionsResponse:
+        return list_transactions.ListTransactionsResponse(
             throttle_time_ms=0,
             error_code=0,
             unknown_state_filters=("odd",),
@@ -265,8 +288,8 @@ class CompleteBroker(LogBroker):
             ),
         )
 
-    def _describe_transactions(self, request: Any) -> list_transactions.DescribeTransactionsReply:
-        return list_transactions.DescribeTransactionsReply(
+    def _describe_transactions(self, request: Any) -> list_transactions.DescribeTransactionsResponse:
+        return list_transactions.DescribeTransactionsResponse(
             throttle_time_ms=0,
             transaction_states=tuple(
                 list_transactions.DescribedTransaction(
@@ -283,12 +306,12 @@ class CompleteBroker(LogBroker):
             ),
         )
 
-    def _create(self, request: create_topics.CreateTopicsRequest) -> create_topics.CreateTopicsReply:
+    def _create(self, request: create_topics.CreateTopicsRequest) -> create_topics.CreateTopicsResponse:
         there = set(self.created)
         self.created |= {topic.name: topic.num_partitions for topic in request.topics}
         made = {topic.name: [SequencedLog() for _ in range(topic.num_partitions)] for topic in request.topics}
         self.logs = {**self.logs, **made}
-        return create_topics.CreateTopicsReply(
+        return create_topics.CreateTopicsResponse(
             topics=tuple(
                 create_topics.CreatedTopic(
                     name=topic.name,
@@ -303,15 +326,16 @@ class CompleteBroker(LogBroker):
 
 @dataclass(frozen=True, slots=True)
 class Honest:
-    """An honest reply that is about to be sent."""
+    """An honest response that is about to be sent."""
 
     api: Api
     version: int
     message: Any
     correlation_id: int
+    request: Any = None
 
 
-#: Says what is sent in place of an honest reply; None for the reply itself.
+#: Says what is sent in place of an honest response; None for the response itself.
 Liar = Callable[[Honest], Sent | None]
 
 
@@ -343,11 +367,11 @@ class LyingServer(LogServer):
         request = api.request_codec(header.api_version).read(frame, pos)[0]
         answer = self.broker.answer(api, header.api_version, request)
         if answer is None:
-            return not api.awaits_reply(request)
-        reply = Honest(api, answer[1], answer[0], header.correlation_id)
-        sent = self._liar(reply)
+            return not api.awaits_response(request)
+        response = Honest(api, answer[1], answer[0], header.correlation_id, request)
+        sent = self._liar(response)
         if sent is None:
-            self._send(connection, modern.DIALECT.write_reply(api, *answer, header.correlation_id))
+            self._send(connection, modern.DIALECT.write_response(api, *answer, header.correlation_id))
             return True
         connection.sendall(sent.data)
         if sent.then == "be silent":

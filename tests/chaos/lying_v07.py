@@ -1,4 +1,4 @@
-"""An embedded broker of Kafka 0.7, and before it a proxy that tells one lie about its replies."""
+"""An embedded broker of Kafka 0.7, and before it a proxy that tells one lie about its responses."""
 
 from __future__ import annotations
 
@@ -21,12 +21,14 @@ from .lying_broker import Honest, Liar
 
 TOPIC: Final = "t"
 PARTITION_COUNT: Final = 2
-#: The log of each partition: plain messages, and compressed ones.
+#: The segments of each partition's log: plain messages, and compressed ones.
 _LOGS: Final = (
-    b"".join(message(b"plain %d" % number) for number in range(6)) + gzipped(b"a", b"b", b"c"),
-    b"".join(message(b"other %d" % number) for number in range(4)),
+    (
+        b"".join(message(b"plain %d" % number) for number in range(3)),
+        b"".join(message(b"plain %d" % number) for number in range(3, 6)) + gzipped(b"a", b"b", b"c"),
+    ),
+    (b"".join(message(b"other %d" % number) for number in range(4)),),
 )
-_FIRST_SEGMENT: Final = "00000000000000000000.kafka"
 #: What a request is of, by its id.
 _DIALECTS: Final = {api.key: dialect for dialect in (v07.DIALECT, proposal.DIALECT) for api in dialect.apis}
 
@@ -61,14 +63,14 @@ class LyingProxy(LogServer):
         api, header, pos = dialect.read_request_header(frame)
         request, _ = api.request_codec(header.api_version).read(frame, pos)
         upstream.sendall(len(frame).to_bytes(4, "big") + frame)
-        if not api.awaits_reply(request):
+        if not api.awaits_response(request):
             return True
         body = read_frame(upstream)
         if body is None:
             return False
         correlation_id = header.correlation_id
-        reply = dialect.read_reply(api, body, header.api_version, correlation_id)
-        sent = self._liar(Honest(api, header.api_version, reply, correlation_id))
+        response = dialect.read_response(api, body, header.api_version, correlation_id)
+        sent = self._liar(Honest(api, header.api_version, response, correlation_id, request))
         connection.sendall(len(body).to_bytes(4, "big") + body if sent is None else sent.data)
         if sent is not None and sent.then == "be silent":
             while connection.recv(1 << 16):
@@ -81,9 +83,12 @@ def lying_proxy(liar: Liar) -> Iterator[LyingProxy]:
     """A broker with two logs, and the proxy before it."""
     with contextlib.ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="kafkawire-lies-")))
-        for partition, log in enumerate(_LOGS):
+        for partition, segments in enumerate(_LOGS):
+            start_offset = 0
             (folder / f"{TOPIC}-{partition}").mkdir()
-            (folder / f"{TOPIC}-{partition}" / _FIRST_SEGMENT).write_bytes(log)
+            for segment in segments:
+                (folder / f"{TOPIC}-{partition}" / f"{start_offset:020}.kafka").write_bytes(segment)
+                start_offset += len(segment)
         properties = {
             "brokerid": "0",
             "port": "0",

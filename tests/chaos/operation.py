@@ -1,4 +1,4 @@
-"""What operations of the chaos share: their seeds, their outcomes, and errors that must be ours."""
+"""Code that operations of the chaos share: their seeds, their outcomes, and errors that must be ours."""
 
 from __future__ import annotations
 

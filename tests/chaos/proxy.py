@@ -1,4 +1,4 @@
-"""A proxy that breaks connections as a plan says, and tells what became of them.
+"""A proxy that breaks connections by a plan, and reports the results.
 
 with Proxy((Upstream("broker", port, "kafka"),), plan) as proxy:
     ...connect to proxy.port("broker")...
@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from .connection import HOST, PATIENCE_S, Connection, Shared
+from .connection import HOST, WAIT_MAX_S, Connection, Shared
 from .faults import NO_FAULTS, FaultKind, Plan
 from .frames import KafkaView, Spoken, Unseen, View, ZooKeeperView
 
@@ -96,11 +96,11 @@ class Port:
         self._acceptor.start()
 
     def join(self) -> None:
-        self._acceptor.join(PATIENCE_S)
+        self._acceptor.join(WAIT_MAX_S)
         if self._listener:
             self._listener.close()
         for thread in self._threads:
-            thread.join(PATIENCE_S)
+            thread.join(WAIT_MAX_S)
         self._holder.close()
 
     def _listen(self) -> None:

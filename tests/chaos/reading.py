@@ -63,7 +63,9 @@ def draw(chance: random.Random, truth: Truth) -> Drawn:
 
 def persistence(chance: random.Random) -> Options:
     """How often, or for how long, a failed request is tried again."""
-    return {"retries": str(chance.choice((1, 3, 5)))} if chance.random() < 0.7 else {"patience": "2s"}
+    return (
+        {"retries": str(chance.choice((1, 3, 5)))} if chance.random() < 0.7 else {"brokerDownTimeout": "2s"}
+    )
 
 
 def _selected(chance: random.Random, truth: Truth, topics: Sequence[str]) -> tuple[Options, list[Log]]:
@@ -108,11 +110,11 @@ def _starting(chance: random.Random, logs: Sequence[Log]) -> tuple[Options, dict
     how = chance.choice(("nothing", "earliest", "numbers", "numbers", "time", "times"))
     if how == "numbers":
         drawn = {log: chance.choice((-2, chance.choice(log.bounds))) for log in logs}
-        told = {log: log.start if offset == -2 else offset for log, offset in drawn.items()}
-        return {"startingOffsets": json.dumps(by_topic(drawn, dict))}, told
+        reported = {log: log.start if offset == -2 else offset for log, offset in drawn.items()}
+        return {"startingOffsets": json.dumps(by_topic(drawn, dict))}, reported
     if how in ("time", "times"):
-        options, told = _of_times(chance, logs, how, "starting")
-        return {**options, "startingOffsetsByTimestampStrategy": "latest"}, told
+        options, reported = _of_times(chance, logs, how, "starting")
+        return {**options, "startingOffsetsByTimestampStrategy": "latest"}, reported
     return ({} if how == "nothing" else {"startingOffsets": "earliest"}), earliest
 
 
@@ -121,8 +123,8 @@ def _ending(chance: random.Random, logs: Sequence[Log]) -> tuple[Options, dict[L
     how = chance.choice(("nothing", "latest", "numbers", "numbers", "time", "times"))
     if how == "numbers":
         drawn = {log: chance.choice((-1, chance.choice(log.bounds))) for log in logs}
-        told = {log: log.stop if offset == -1 else offset for log, offset in drawn.items()}
-        return {"endingOffsets": json.dumps(by_topic(drawn, dict))}, told
+        reported = {log: log.stop if offset == -1 else offset for log, offset in drawn.items()}
+        return {"endingOffsets": json.dumps(by_topic(drawn, dict))}, reported
     if how in ("time", "times"):
         return _of_times(chance, logs, how, "ending")
     return ({} if how == "nothing" else {"endingOffsets": "latest"}), latest

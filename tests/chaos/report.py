@@ -1,4 +1,4 @@
-"""What came of the chaos, as lines and as a table."""
+"""Results of the chaos, as lines and as a table."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Messages taken apart along their declarations, so that any part of one can be told otherwise.
 
-for spot in spots(codec, reply):            # every field, element and array that the version has
+for spot in spots(codec, response):            # every field, element and array that the version has
     ...
-lie = told_otherwise(reply, spot.path, value)
+lie = told_otherwise(response, spot.path, value)
 write(codec, lie, out)                      # also where ``value`` is what no codec writes: ``Raw``
 """
 
@@ -17,7 +17,7 @@ from spark_kafkawire.protocol.schema import Struct
 from spark_kafkawire.protocol.v07.primitives import RestArray, Sized
 from spark_kafkawire.protocol.varint import UNSIGNED_VARINT
 
-#: Elements of one array that are told apart: all that an honest reply of the tests has.
+#: Elements of one array that are told apart: all that an honest response of the tests has.
 _ELEMENTS_MAX: Final = 50
 #: The way to a part of a message: names of fields, and places of elements.
 Path = tuple[str | int, ...]
@@ -60,14 +60,14 @@ def spots(wire_type: AnyType, value: Any, path: Path = ()) -> Iterator[Spot]:
             yield Spot(path, wire_type, value)
 
 
-def told_otherwise(message: Any, path: Path, value: Any) -> Any:
+def contradicted(message: Any, path: Path, value: Any) -> Any:
     """The message with another value at the end of the path."""
     if not path:
         return value
     step, rest = path[0], path[1:]
     if isinstance(step, str):
-        return replace(message, **{step: told_otherwise(getattr(message, step), rest, value)})
-    return (*message[:step], told_otherwise(message[step], rest, value), *message[step + 1 :])
+        return replace(message, **{step: contradicted(getattr(message, step), rest, value)})
+    return (*message[:step], contradicted(message[step], rest, value), *message[step + 1 :])
 
 
 def write(wire_type: AnyType, value: Any, out: list[Buffer]) -> None:

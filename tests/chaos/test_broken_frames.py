@@ -1,5 +1,5 @@
-"""Replies that break off, lie about their length or never end, at every byte: our own errors only, in time,
-in bounded memory. ``lies`` is about what whole replies say."""
+"""Responses that break off, lie about their length or never end, at every byte: our own errors only, in time,
+in bounded memory. ``lies`` is about what whole responses say."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ import pytest
 from spark_kafkawire.errors import MESSAGE_SIZE_MAX, KafkaWireError
 from spark_kafkawire.protocol import modern
 from spark_kafkawire.protocol.api import Api
-from tests.support.lengths import lengths
 from tests.support.log_server import HOST, LogServer, Sent
 from tests.support.polling import GRACE_S
+from tests.support.short_and_long import short_and_long
 
-from .light_exchanges import READ, REPORT, RETRIES, TIMEOUT_S, WRITE, Exchange, honest_replies, server
+from .light_exchanges import READ, REPORT, RETRIES, TIMEOUT_S, WRITE, Exchange, honest_responses, server
 
-#: Memory that an announced length may take before its bytes are there, beside the largest reply allowed.
+#: Memory that an announced length may take before its bytes are there, beside the largest response allowed.
 MEMORY_MAX: Final = 200 << 20
-#: Lengths that no reply has: none at all, less than its header, negative, and more than fits anywhere.
+#: Lengths that no response has: none at all, less than its header, negative, and more than fits anywhere.
 LENGTHS: Final = (0, 3, -1, -(2**31), 2**31 - 1, 1 << 30)
 
 STEPS: Final = [(exchange, api) for exchange in (READ, WRITE, REPORT) for api in exchange.apis]
@@ -72,11 +72,11 @@ def with_length(body: bytes, size: int | None = None) -> bytes:
 
 
 @each_step
-def test_a_reply_that_breaks_off_anywhere_is_an_error(exchange: Exchange, api: Api) -> None:
-    size = len(honest_replies(exchange)[api])
+def test_a_response_that_breaks_off_anywhere_is_an_error(exchange: Exchange, api: Api) -> None:
+    size = len(honest_responses(exchange)[api])
     with liar(api) as (broker, set_lie):
         for cut in range(size):
-            # On a machine that is busy enough a broker may seem old, and its replies are shorter then.
+            # On a machine that is busy enough a broker may seem old, and its responses are shorter then.
             set_lie(_lie(lambda frame, cut: Sent(frame[: min(cut, len(frame) - 1)], "close"), cut))
             result = outcome(exchange, broker)
             # A broker that closes instead of naming its versions may be older than the question.
@@ -85,8 +85,8 @@ def test_a_reply_that_breaks_off_anywhere_is_an_error(exchange: Exchange, api: A
 
 
 @each_step
-def test_a_reply_that_is_shorter_than_its_fields_is_an_error(exchange: Exchange, api: Api) -> None:
-    size = len(honest_replies(exchange)[api])
+def test_a_response_that_is_shorter_than_its_fields_is_an_error(exchange: Exchange, api: Api) -> None:
+    size = len(honest_responses(exchange)[api])
     with liar(api) as (broker, set_lie):
         for cut in range(4, size):
             set_lie(_lie(lambda frame, cut: Sent(with_length(frame[4 : min(cut, len(frame) - 1)])), cut))
@@ -108,10 +108,10 @@ def test_a_length_that_lies_is_refused_without_memory_for_it(exchange: Exchange,
 
 
 @each_step
-def test_a_reply_to_another_request_is_an_error(exchange: Exchange, api: Api) -> None:
+def test_a_response_to_another_request_is_an_error(exchange: Exchange, api: Api) -> None:
     with liar(api) as (broker, set_lie):
         set_lie(lambda frame: Sent(frame[:4] + b"\x7f" + frame[5:]))
-        assert "got the reply to request" in str(outcome(exchange, broker))
+        assert "got the response to request" in str(outcome(exchange, broker))
 
 
 @each_step
@@ -124,9 +124,9 @@ def test_a_broker_that_falls_silent_is_given_up_at_the_deadline(exchange: Exchan
             assert is_old or "no answer within" in str(result), part
 
 
-@lengths("count", short=60, long=300)
+@short_and_long("count", short=60, long=300)
 @each_step
-def test_a_changed_reply_gives_a_result_or_an_error(count: int, exchange: Exchange, api: Api) -> None:
+def test_a_changed_response_gives_a_result_or_an_error(count: int, exchange: Exchange, api: Api) -> None:
     draw = random.Random(f"{exchange} {api.name}")
     failed = 0
     with liar(api) as (broker, set_lie):

@@ -8,12 +8,12 @@ from spark_kafkawire.errors import CorruptDataError, LimitError
 from spark_kafkawire.records import checksum, compiler
 from tests.chaos import decoders
 from tests.chaos.decoder_inputs import input_of
-from tests.support.lengths import lengths
+from tests.support.short_and_long import short_and_long
 
 SEED = 10
 
 
-@lengths("count", short=5_000, long=40_000)
+@short_and_long("count", short=5_000, long=40_000)
 def test_damaged_records_give_the_same_rows_or_error_compiled_and_interpreted(count: int) -> None:
     total = decoders.run_inputs(SEED, count)
     assert total.total() == count

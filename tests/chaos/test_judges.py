@@ -1,4 +1,4 @@
-"""Defects that are planted on purpose, in the package or in what it says, are found and told."""
+"""Tests of the judges: defects that are planted in the package or in its output are found and named."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_rows_in_any_order_are_the_same_rows() -> None:
 
 
 @pytest.mark.parametrize(
-    ("found", "told"),
+    ("found", "reported"),
     [
         (ROWS[1:], "1 missing"),
         ([*ROWS, ROWS[2]], "1 doubled"),
@@ -43,8 +43,8 @@ def test_rows_in_any_order_are_the_same_rows() -> None:
         ([ROWS[0]._replace(timestamp_type=1), *ROWS[1:]], "1 changed"),
     ],
 )
-def test_rows_that_differ_are_told(found: list[Row], told: str) -> None:
-    assert told in str(difference(found, ROWS))
+def test_rows_that_differ_are_told(found: list[Row], reported: str) -> None:
+    assert reported in str(difference(found, ROWS))
 
 
 def judged(promise: Promise, *numbers: int, log: str = "0", content: str | None = None) -> str | None:
@@ -70,7 +70,7 @@ def test_a_write_that_keeps_its_promise_passes(promise: Promise, numbers: tuple[
 
 
 @pytest.mark.parametrize(
-    ("promise", "numbers", "told"),
+    ("promise", "numbers", "reported"),
     [
         (Promise.ONCE, (0, 2), "1 are missing"),
         (Promise.ONCE, (0, 1, 1, 2), "1 are doubled"),
@@ -81,9 +81,9 @@ def test_a_write_that_keeps_its_promise_passes(promise: Promise, numbers: tuple[
     ],
 )
 def test_a_write_that_breaks_its_promise_is_told(
-    promise: Promise, numbers: tuple[int, ...], told: str
+    promise: Promise, numbers: tuple[int, ...], reported: str
 ) -> None:
-    assert told in str(judged(promise, *numbers))
+    assert reported in str(judged(promise, *numbers))
 
 
 def test_rows_in_another_log_with_another_content_or_of_nobody_are_told() -> None:
@@ -116,7 +116,7 @@ class Raw(ConnectionLost):
 
 
 @pytest.mark.parametrize(
-    ("error", "told"),
+    ("error", "reported"),
     [
         (ConnectionLost("127.0.0.1:9092: the peer closed"), None),
         (Raw("two\nlines"), "not one printable line"),
@@ -128,12 +128,12 @@ class Raw(ConnectionLost):
         (KeyError("oh"), "KeyError is no error of ours"),
     ],
 )
-def test_errors_that_nobody_should_see_are_told(error: Exception, told: str | None) -> None:
+def test_errors_that_nobody_should_see_are_told(error: Exception, reported: str | None) -> None:
     def fail() -> None:
         raise error
 
     ended = attempt(fail)
-    assert (ended.failure is None) if told is None else (told in str(ended.failure))
+    assert (ended.failure is None) if reported is None else (reported in str(ended.failure))
     assert ended.name == type(error).__name__ or not isinstance(error, KafkaWireError)
 
 

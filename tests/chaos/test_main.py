@@ -22,8 +22,8 @@ def test_a_short_run_counts_what_came_of_its_operations() -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     lines = done.stdout.splitlines()
     # On a busy machine lines before it tell how far it is.
-    [told] = [line for line in lines if "; the longest took " in line]
-    assert told.startswith("noida-db: 8 reads, 4 writes, ")
+    [reported] = [line for line in lines if "; the longest took " in line]
+    assert reported.startswith("noida-db: 8 reads, 4 writes, ")
     assert lines[-1] == "chaos, seed 1: 0 failures"
 
 
@@ -34,9 +34,9 @@ def test_a_failure_is_told_with_the_command_that_does_it_again() -> None:
     tally.broken[FaultKind.CUT] = 2
     tally.add(Outcome(5, "write", EXACT, failure="rows are doubled"), "make chaos")
     assert tally.failures == ["kafka-4.1 operation 5, a write: rows are doubled; again: make chaos"]
-    told = table([tally, Tally("kafka-3.9", skipped="no Java")])
-    assert "2 reads, 1 writes, 2 of 5 connections broken, 1 failures" in told
-    assert "1 exact, 1 ConnectionLost" in told
-    assert "0 exact, 1 FAILED" in told
-    assert "the longest took 1.5 s" in told
-    assert "kafka-3.9  skipped: no Java" in told
+    reported = table([tally, Tally("kafka-3.9", skipped="no Java")])
+    assert "2 reads, 1 writes, 2 of 5 connections broken, 1 failures" in reported
+    assert "1 exact, 1 ConnectionLost" in reported
+    assert "0 exact, 1 FAILED" in reported
+    assert "the longest took 1.5 s" in reported
+    assert "kafka-3.9  skipped: no Java" in reported

@@ -14,7 +14,7 @@ import pytest
 
 from spark_kafkawire.protocol import modern
 from spark_kafkawire.protocol.modern.fetch import FetchPartition, FetchRequest, FetchTopic
-from spark_kafkawire.protocol.modern.metadata import MetadataBroker, MetadataReply
+from spark_kafkawire.protocol.modern.metadata import MetadataBroker, MetadataResponse
 from tests.support.polling import DEADLINE_S
 
 from .faults import Fault, FaultKind, Plan, Way
@@ -119,7 +119,7 @@ def test_without_faults_all_bytes_pass_unchanged(echo: Echo) -> None:
 
 
 @pytest.mark.parametrize("at", [0, 1, 203, 204, 700, len(SENT) - 1])
-def test_a_cut_ends_the_replies_after_so_many_bytes(echo: Echo, at: int) -> None:
+def test_a_cut_ends_the_responses_after_so_many_bytes(echo: Echo, at: int) -> None:
     with proxied(echo, scripted(Fault(FaultKind.CUT, Way.TO_CLIENT, at))) as (proxy, port):
         received, end = exchange(port)
     assert SENT[:at].startswith(received)
@@ -220,8 +220,8 @@ def test_frames_are_whole_however_they_are_cut() -> None:
 def test_addresses_in_metadata_become_the_proxys_and_nothing_else_changes(version: int) -> None:
     def frame(port: int) -> bytes:
         broker = MetadataBroker(node_id=1, host=HOST, port=port)
-        reply = MetadataReply(brokers=(broker,), topics=())
-        return b"".join(modern.DIALECT.write_reply(modern.METADATA, reply, version, 7))
+        response = MetadataResponse(brokers=(broker,), topics=())
+        return b"".join(modern.DIALECT.write_response(modern.METADATA, response, version, 7))
 
     def request(key: int) -> bytes:
         body = key.to_bytes(2, "big") + version.to_bytes(2, "big") + (7).to_bytes(4, "big")
@@ -230,11 +230,11 @@ def test_addresses_in_metadata_become_the_proxys_and_nothing_else_changes(versio
     spoken: Spoken = Spoken()
     view = KafkaView({40_000: 50_000}, spoken)
     view.request(request(modern.METADATA.key))
-    assert view.reply(frame(40_000)) == frame(50_000)
+    assert view.response(frame(40_000)) == frame(50_000)
     view.request(request(modern.METADATA.key))
-    assert view.reply(frame(40_001)) == frame(40_001)
+    assert view.response(frame(40_001)) == frame(40_001)
     view.request(request(modern.LIST_GROUPS.key))
-    assert view.reply(frame(40_000)) == frame(40_000)
+    assert view.response(frame(40_000)) == frame(40_000)
     assert spoken == {(modern.METADATA.key, version): 2, (modern.LIST_GROUPS.key, version): 1}
 
 
@@ -259,5 +259,5 @@ def test_a_fetch_of_nothing_is_not_counted_as_speaking_an_old_version() -> None:
 
 def test_registrations_in_zookeeper_become_the_proxys() -> None:
     view = ZooKeeperView({40_000: 50_000})
-    assert view.reply(b"127.0.0.1-17:127.0.0.1:40000") == b"127.0.0.1-17:127.0.0.1:50000"
-    assert view.reply(b"127.0.0.1-17:127.0.0.1:40001") == b"127.0.0.1-17:127.0.0.1:40001"
+    assert view.response(b"127.0.0.1-17:127.0.0.1:40000") == b"127.0.0.1-17:127.0.0.1:50000"
+    assert view.response(b"127.0.0.1-17:127.0.0.1:40001") == b"127.0.0.1-17:127.0.0.1:40001"

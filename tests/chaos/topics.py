@@ -153,7 +153,7 @@ def learned(servers: str, written: Mapping[str, Sequence[Record]], others: Seque
             for partition in asked.list_topics(name, CLIENT_TIMEOUT_S).topics[name].partitions
         ]
         records, committed = (
-            librdkafka.consume_logs(servers, places, isolation_level=isolation)
+            librdkafka.consume_partitions(servers, places, isolation_level=isolation)
             for isolation in (READ_UNCOMMITTED, READ_COMMITTED)
         )
         times = _times([each.timestamp_ms or 0 for found in records.values() for each in found])
@@ -177,8 +177,8 @@ def _log(
     start, stop = asked.get_watermark_offsets(TopicPartition(*place), CLIENT_TIMEOUT_S)
     at_times = {}
     for stamp in times:
-        [told] = asked.offsets_for_times([TopicPartition(*place, stamp)], CLIENT_TIMEOUT_S)
-        at_times[stamp] = stop if told.offset < 0 else told.offset
+        [reported] = asked.offsets_for_times([TopicPartition(*place, stamp)], CLIENT_TIMEOUT_S)
+        at_times[stamp] = stop if reported.offset < 0 else reported.offset
     return Log(
         *place,
         start,

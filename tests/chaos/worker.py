@@ -65,7 +65,7 @@ def is_a_write(number: int) -> bool:
     return number % WRITE_EVERY == WRITE_EVERY - 1
 
 
-def run(target: Target, work: Work, told: Queue[Outcome | None], at: Any) -> None:
+def run(target: Target, work: Work, reported: Queue[Outcome | None], at: Any) -> None:
     """Do the work; tell of each operation. ``at`` holds the number of the one under way, of each worker."""
     # As in the process that started this one.
     logging.disable(logging.CRITICAL)
@@ -75,11 +75,11 @@ def run(target: Target, work: Work, told: Queue[Outcome | None], at: Any) -> Non
     for number in work.numbers():
         at[work.index] = number
         faulthandler.dump_traceback_later(HANG_S, exit=True)
-        told.put(_done(operations, Seed(work.seed, target.kind, number), lowest))
+        reported.put(_done(operations, Seed(work.seed, target.kind, number), lowest))
         faulthandler.cancel_dump_traceback_later()
     if fault := operations.last_look():
-        told.put(Outcome(number, "write", "late", failure=fault))
-    told.put(None)
+        reported.put(Outcome(number, "write", "late", failure=fault))
+    reported.put(None)
 
 
 def _done(operations: Operations, seed: Seed, lowest: Mapping[int, int]) -> Outcome:

@@ -195,8 +195,8 @@ class Judge:
     def _end(self, partition: int) -> int:
         """One more than the end of a log; 0 while librdkafka does not get it."""
         with contextlib.suppress(KafkaException):
-            log = TopicPartition(self._topic, partition)
-            return 1 + int(self._reader.get_watermark_offsets(log, CLIENT_TIMEOUT_S)[1])
+            tp = TopicPartition(self._topic, partition)
+            return 1 + int(self._reader.get_watermark_offsets(tp, CLIENT_TIMEOUT_S)[1])
         return 0
 
     def _row(self, message: Message) -> Found[Content]:

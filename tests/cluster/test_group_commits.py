@@ -1,4 +1,4 @@
-"""Commits that follow a query: the newest count, what fails is told, and nobody waits for them."""
+"""Commits that follow a query: the newest one counts, a failure is logged, and the query does not wait."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from kazoo.client import KazooClient
 
 from spark_kafkawire.broker import EmbeddedCluster
-from spark_kafkawire.cluster.group_commits import TOLD_AGAIN_S, GroupCommits, commits_of
+from spark_kafkawire.cluster.group_commits import WARN_AGAIN_S, GroupCommits, commits_of
 from spark_kafkawire.model import TopicPartition
 from spark_kafkawire.options import StreamOptions
 from tests.support import librdkafka
@@ -21,7 +21,7 @@ from .modern.clusters import GROUP_REFUSED, cluster_of
 
 OFFSET_COMMIT, OFFSET_FETCH = 8, 9
 UNKNOWN_MEMBER_ID = 25
-LOG = TopicPartition("t", 0)
+PARTITION = TopicPartition("t", 0)
 
 
 def commits_to(connection: dict[str, str], group: str) -> GroupCommits:
@@ -58,52 +58,52 @@ def test_a_group_that_stands_further_on_is_put_back_which_is_told(
     noida: NoidaBroker, caplog: pytest.LogCaptureFixture
 ) -> None:
     topic = noida.create_topic()
-    group, log = f"group-of-{topic}", TopicPartition(topic, 0)
+    group, partition = f"group-of-{topic}", TopicPartition(topic, 0)
     librdkafka.commit_offsets(noida.bootstrap_servers, group, topic, {0: 9})
     commits = commits_to({"kafka.bootstrap.servers": noida.bootstrap_servers}, group)
-    commits.commit({log: 4})
+    commits.commit({partition: 4})
     assert commits.settled(DEADLINE_S)
     assert librdkafka.committed_offset(noida.bootstrap_servers, group, topic) == 4
-    [told] = warnings(caplog)
-    assert told.startswith(f"group '{group}' stood at 9 in {topic} 0, and is put back to 4, where the query")
+    [reported] = warnings(caplog)
+    assert reported.startswith(f"group '{group}': the committed offset 9 of {topic} 0 is set back to 4, the")
 
 
 @pytest.mark.parametrize(
-    ("api_key", "error", "told"),
+    ("api_key", "error", "reported"),
     [
-        (OFFSET_COMMIT, GROUP_REFUSED, "OffsetCommit of group 'g' on .* the user may not do this"),
-        (OFFSET_FETCH, GROUP_REFUSED, "OffsetFetch of group 'g' on .* the user may not do this"),
+        (OFFSET_COMMIT, GROUP_REFUSED, "OffsetCommit of group 'g' on .* the user is not authorized"),
+        (OFFSET_FETCH, GROUP_REFUSED, "OffsetFetch of group 'g' on .* the user is not authorized"),
         (OFFSET_COMMIT, UNKNOWN_MEMBER_ID, "OffsetCommit of group 'g' on .*: the group has members, .* stop"),
     ],
 )
 def test_a_commit_that_is_refused_is_told_and_made_good_by_the_next_one(
-    mock: MockCluster, caplog: pytest.LogCaptureFixture, api_key: int, error: int, told: str
+    mock: MockCluster, caplog: pytest.LogCaptureFixture, api_key: int, error: int, reported: str
 ) -> None:
     caplog.set_level(logging.INFO, "spark_kafkawire")
     mock.push_request_errors(api_key, error)
     commits = commits_to({"kafka.bootstrap.servers": mock.bootstrap_servers}, "g")
-    commits.commit({LOG: 1})
+    commits.commit({PARTITION: 1})
     assert not commits.settled(DEADLINE_S)
     [warning] = warnings(caplog)
     assert warning.startswith("group 'g': offsets are not committed: ")
-    assert re.search(told, warning)
-    assert warning.endswith("; the query goes on, and its next batch tries again")
+    assert re.search(reported, warning)
+    assert warning.endswith("; the query continues, and its next batch tries again")
     commits.retry()
     assert commits.settled(DEADLINE_S)
     assert librdkafka.committed_offset(mock.bootstrap_servers, "g", "t") == 1
-    assert caplog.records[-1].getMessage() == "group 'g': commits go on"
+    assert caplog.records[-1].getMessage() == "group 'g': commits succeed again"
 
 
 def test_a_failure_that_goes_on_is_told_once_a_minute(
     mock: MockCluster, caplog: pytest.LogCaptureFixture
 ) -> None:
     now_s = 0.0
-    commits = GroupCommits(cluster_of(mock.bootstrap_servers), "g", clock=lambda: now_s)
-    for told_count, now_s in ((1, 0.0), (1, TOLD_AGAIN_S - 1), (2, TOLD_AGAIN_S)):
+    commits = GroupCommits(cluster_of(mock.bootstrap_servers).groups, "g", clock=lambda: now_s)
+    for warning_count, now_s in ((1, 0.0), (1, WARN_AGAIN_S - 1), (2, WARN_AGAIN_S)):
         mock.push_request_errors(OFFSET_COMMIT, GROUP_REFUSED)
-        commits.commit({LOG: int(now_s)})
+        commits.commit({PARTITION: int(now_s)})
         assert not commits.settled(DEADLINE_S)
-        assert len(warnings(caplog)) == told_count
+        assert len(warnings(caplog)) == warning_count
 
 
 @pytest.mark.slow
@@ -130,14 +130,17 @@ def test_a_coordinator_that_is_silent_holds_up_nobody_and_is_given_up(
 def test_groups_of_07_follow_in_zookeeper(
     corpus: EmbeddedCluster, corpus_zookeeper: KazooClient, caplog: pytest.LogCaptureFixture
 ) -> None:
-    log, node = TopicPartition("debian-plain", 1, 0), "/consumers/follower/offsets/debian-plain/0-1"
+    partition, node = TopicPartition("debian-plain", 1, 0), "/consumers/follower/offsets/debian-plain/0-1"
     commits = commits_to({"zookeeper.connect": corpus.zookeeper_connect}, "follower")
-    commits.commit({log: 12_345})
+    commits.commit({partition: 12_345})
     assert commits.settled(DEADLINE_S)
     assert corpus_zookeeper.get(node)[0] == b"12345"
     corpus_zookeeper.create("/consumers/follower/ids/follower_host-1", makepath=True, ephemeral=True)
-    commits.commit({log: 20_000})
+    commits.commit({partition: 20_000})
     assert not commits.settled(DEADLINE_S)
     assert corpus_zookeeper.get(node)[0] == b"12345"
-    [told] = warnings(caplog)
-    assert "group 'follower' has live consumers (follower_host-1), which commit themselves; stop them" in told
+    [reported] = warnings(caplog)
+    assert (
+        "group 'follower' has live consumers (follower_host-1), which commit offsets themselves; stop them"
+        in reported
+    )

@@ -65,16 +65,16 @@ public final class KeyOrderJudge {
             threads.add(new Thread(() -> write(own)));
             threads.get(number).start();
         }
-        StringJoiner epochs = new StringJoiner(",");
+        StringJoiner layouts = new StringJoiner(",");
         StringJoiner moments = new StringJoiner(",");
-        epochs.add("{\"partitions\":" + counts[0] + "}");
+        layouts.add("{\"partitions\":" + counts[0] + "}");
         awaitRounds(1);
-        for (int epoch = 1; epoch < counts.length; epoch++) {
+        for (int layout = 1; layout < counts.length; layout++) {
             moments.add("\"" + System.currentTimeMillis() + "\"");
-            String stood = ends(admin, Integer.parseInt(counts[epoch - 1]));
-            int count = Integer.parseInt(counts[epoch]);
+            String stood = ends(admin, Integer.parseInt(counts[layout - 1]));
+            int count = Integer.parseInt(counts[layout]);
             admin.createPartitions(Map.of(topic, NewPartitions.increaseTo(count))).all().get();
-            epochs.add("{\"partitions\":" + count + ",\"boundaries\":{" + stood + "}}");
+            layouts.add("{\"partitions\":" + count + ",\"boundaries\":{" + stood + "}}");
             for (KafkaProducer<byte[], byte[]> producer : producers) {
                 while (producer.partitionsFor(topic).size() < count) {
                     Thread.sleep(20);
@@ -92,7 +92,7 @@ public final class KeyOrderJudge {
         if (failure.get() != null) {
             throw failure.get();
         }
-        return "{\"records\":" + written + ",\"epochs\":[" + epochs + "],\"moments\":[" + moments + "]}";
+        return "{\"records\":" + written + ",\"layouts\":[" + layouts + "],\"moments\":[" + moments + "]}";
     }
 
     /** Each thread has the keys that leave its number as a remainder. */

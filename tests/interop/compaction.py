@@ -1,4 +1,4 @@
-"""A log that the real log cleaner went over."""
+"""A partition that the real log cleaner went over."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ COMPACTED: Final = [(0, b"a"), (49, b"b"), (51, b"new")]
 
 
 def compacted_topic(servers: str) -> str:
-    """A topic of one partition whose log begins with ``COMPACTED``; its name."""
+    """A topic of one partition whose partition begins with ``COMPACTED``; its name."""
     topic = librdkafka.create_topic(servers, topic_config=_CONFIG)
     librdkafka.produce(servers, topic, _FIRST, linger_ms=50)
     librdkafka.produce(servers, topic, [Record(b"new", b"key")])

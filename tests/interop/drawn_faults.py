@@ -1,4 +1,4 @@
-"""What is drawn for runs of exactly-once writes: the write, the fault that strikes, and what follows.
+"""Drawn parameters of exactly-once writes: the write, the fault that strikes, and the next run.
 
     run = drawn("seed 1, run 7", 7, nodes=1, by_spark=False)
 
@@ -24,7 +24,7 @@ _BASE: Final = {
     "delivery": "exactly-once",
     "kafka.transaction.timeout.ms": "60000",
     "requestTimeout": "6s",
-    "patience": "30s",
+    "brokerDownTimeout": "30s",
     # Rows are sent while there are more.
     "batchBytes": "100",
     "kafka.buffer.memory": "200",
@@ -32,7 +32,7 @@ _BASE: Final = {
 #: Where the network is gone, that is noticed soon.
 _IMPATIENT: Final = {
     "requestTimeout": "1500ms",
-    "patience": "1s",
+    "brokerDownTimeout": "1s",
     "kafka.delivery.timeout.ms": "3s",
     "kafka.max.block.ms": "3s",
 }
@@ -60,12 +60,20 @@ _SPARK_WEIGHTS: Final = {Kind.DRIVER: 4, Kind.WORKER: 6, Kind.CUT: 4, Kind.BROKE
 #: Where faults strike; what comes once for each task three times as often.
 _STEPS: Final = (
     *(Step.TAKE_OVER, Step.READ, Step.SWEEP, Step.TASK_READ, Step.CHECK, Step.DECIDE, Step.MARK, Step.DONE),
-    *(Step.BEGIN, Step.ROWS, Step.HOLD, Step.COMPLETE) * 2,
+    *(Step.BEGIN, Step.AWAITED, Step.ROWS, Step.HOLD, Step.COMPLETE) * 2,
     *(Step.DECISION, Step.FINISH) * 3,
 )
 #: Where an open transaction can have its time.
 _LATE_STEPS: Final = (Step.ROWS, Step.HOLD, Step.CHECK, Step.DECISION, Step.FINISH, Step.COMPLETE)
-_OF_EACH_TASK: Final = (Step.BEGIN, Step.ROWS, Step.HOLD, Step.FINISH, Step.COMPLETE, Step.TASK_READ)
+_OF_EACH_TASK: Final = (
+    Step.BEGIN,
+    Step.AWAITED,
+    Step.ROWS,
+    Step.HOLD,
+    Step.FINISH,
+    Step.COMPLETE,
+    Step.TASK_READ,
+)
 _FOR_EVER_S: Final = 1000.0
 #: How many faults strike by chance and not at a step, how many of the second attempts one strikes, too, how
 #: many writes are given up when they fail first, and how many are run again when they have ended.

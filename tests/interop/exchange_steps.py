@@ -22,7 +22,7 @@ from spark_kafkawire.protocol.api import Api
 from tests.chaos.frames import KafkaView, View
 from tests.chaos.proxy import Proxy, Upstream
 
-#: What stands before a request's and a reply's body, bytes.
+#: What stands before a request's and a response's body, bytes.
 _LENGTH_BYTES: Final = 4
 #: How the transactional id, and the group, of a driver end.
 _DRIVER: Final = "-driver"
@@ -34,12 +34,13 @@ class Step(enum.Enum):
     TAKE_OVER = "the driver begins its transaction"
     READ = "the driver reads what was decided"
     SWEEP = "what is open is listed"
-    BEGIN = "an attempt begins its transaction, or one of an earlier run is begun anew"
+    BEGIN = "an attempt begins its transaction, or the id of one that is over is fenced"
+    AWAITED = "an attempt asks whether its driver waits for it"
     TASK_READ = "an attempt of a write that is run again reads what its task has committed"
     JOIN = "partitions are added to a transaction"
     ROWS = "rows are sent"
     HOLD = "an attempt puts its record into its transaction"
-    CHECK = "the driver asks what is open"
+    CHECK = "the driver asks what is open, or which ids are to be fenced"
     DECIDE = "the decision is put into the driver's transaction"
     DECISION = "the decision is committed"
     FINISH = "a task's transaction is committed"
@@ -144,11 +145,11 @@ class Stage:
         return step, is_it and not strikes_now
 
     def answered(
-        self, step: Step, request: Any, reply: Any, strikes: bool, upstream: str, client_port: int
+        self, step: Step, request: Any, response: Any, strikes: bool, upstream: str, client_port: int
     ) -> None:
         """A broker has answered, and who asked does not know yet."""
         with self._lock:
-            code = getattr(reply, "error_code", 0)
+            code = getattr(response, "error_code", 0)
             self._note(f"{step.name} {_name_of(request)} <- {code}")
             if step is Step.DECISION and not code:
                 self.phase, self._has_decided = Phase.BETWEEN, True
@@ -179,6 +180,8 @@ class Stage:
         if api is modern.END_TXN:
             return self._step_of_end(request, is_driver, is_decided)
         if api is modern.DESCRIBE_TRANSACTIONS:
+            if is_driver:
+                return Step.AWAITED
             return Step.COMPLETE if is_decided else Step.CHECK
         if api in (modern.TXN_OFFSET_COMMIT, modern.ADD_OFFSETS_TO_TXN) and is_driver:
             return Step.MARK if is_decided else Step.DECIDE
@@ -211,6 +214,8 @@ def _name_of(request: Any) -> str:
     for field in ("transactional_id", "v3_and_below_transactional_id", "group_id"):
         if name := getattr(request, field, None):
             return str(name)
+    if ids := getattr(request, "transactional_ids", None):
+        return str(ids[0])
     groups = getattr(request, "groups", None) or ()
     # DescribeGroups has their names (slow brokers are asked it while they tell their versions), OffsetFetch
     # what is asked of each.
@@ -239,16 +244,16 @@ class StagedView(KafkaView):
         self._stage.check_connected()
         self._waiting[header.correlation_id] = api, header.api_version, request, step, strikes
 
-    def reply(self, frame: bytes) -> bytes:
+    def response(self, frame: bytes) -> bytes:
         """The same of what a broker answers."""
         correlation_id = int.from_bytes(frame[_LENGTH_BYTES : _LENGTH_BYTES + 4], "big")
-        passed = super().reply(frame)
+        passed = super().response(frame)
         api, version, request, step, strikes = self._waiting.pop(correlation_id)
-        reply = None
+        response = None
         if step is not Step.OTHER:
             body = memoryview(frame)[_LENGTH_BYTES:]
-            reply = modern.DIALECT.read_reply(api, body, version, correlation_id)
-        self._stage.answered(step, request, reply, strikes, *self._place)
+            response = modern.DIALECT.read_response(api, body, version, correlation_id)
+        self._stage.answered(step, request, response, strikes, *self._place)
         self._stage.check_connected()
         return passed
 

@@ -17,6 +17,8 @@ from typing import Final
 _BROKER: Final = Path(__file__).with_name("pom.xml")
 _CONNECTOR: Final = Path(__file__).with_name("connector.xml")
 _AVRO: Final = Path(__file__).with_name("avro.xml")
+#: Later releases than 3.0 need Java 21.
+_APICURIO: Final = "io.apicurio:apicurio-registry-app:3.0.9:tar.gz:all"
 #: Some 50 MB for each version, from a cold cache. Below what pytest allows a test in all.
 MAVEN_TIMEOUT_S: Final = 180.0
 
@@ -44,15 +46,29 @@ def avro_jars() -> list[Path]:
     return sorted(_jars(_AVRO, "Spark's functions for Avro").glob("*.jar"))
 
 
+def apicurio_archive() -> Path:
+    """The program of Apicurio Registry, 109 MB, as a tar file. Raises ``NoJars``."""
+    # Not every mirror has the parent of its descriptor, which later versions of the plugin ask for.
+    goal = ["org.apache.maven.plugins:maven-dependency-plugin:2.8:copy", f"-Dartifact={_APICURIO}"]
+    [archive] = _kept("Apicurio Registry", _APICURIO.encode(), goal).glob("*.tar.gz")
+    return archive
+
+
 def _jars(pom: Path, what: str, settings: Sequence[str] = ()) -> Path:
+    goal = ["--file", str(pom), "dependency:copy-dependencies", "-DincludeScope=runtime", *settings]
+    return _kept(what, pom.read_bytes(), goal)
+
+
+def _kept(what: str, version: bytes, goal: Sequence[str]) -> Path:
+    """The folder of what Maven copies, which is there already or is made now."""
     home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     name = re.sub(r"[^a-z0-9.]+", "-", what.lower())
-    folder = Path(home, "spark-kafkawire-tests", f"{name}-{zlib.crc32(pom.read_bytes()):08x}")
+    folder = Path(home, "spark-kafkawire-tests", f"{name}-{zlib.crc32(version):08x}")
     if not folder.is_dir():
         folder.parent.mkdir(parents=True, exist_ok=True)
         with _alone(folder.parent):
             if not folder.is_dir():
-                _resolve(pom, what, settings, folder)
+                _resolve(goal, what, folder)
     return folder
 
 
@@ -67,14 +83,13 @@ def _alone(folder: Path) -> Iterator[None]:
         os.close(lock)
 
 
-def _resolve(pom: Path, what: str, settings: Sequence[str], folder: Path) -> None:
+def _resolve(goal: Sequence[str], what: str, folder: Path) -> None:
     maven = shutil.which("mvn")
     if maven is None:
         raise NoJars(f"{what} is got with Maven: mvn is not in PATH")
     # Complete or not there at all.
     with tempfile.TemporaryDirectory(dir=folder.parent) as temporary:
-        command = [maven, "--batch-mode", "--quiet", "--no-transfer-progress", "--file", str(pom)]
-        command += ["dependency:copy-dependencies", "-DincludeScope=runtime", *settings]
+        command = [maven, "--batch-mode", "--quiet", "--no-transfer-progress", *goal]
         command += [f"-DoutputDirectory={temporary}/jars"]
         try:
             done = subprocess.run(

@@ -1,5 +1,5 @@
-"""What the jars of a broker say themselves: their classes, asked by small Java programs that are run from
-their source, and their descriptions of the protocol's messages."""
+"""Judgements of a broker's own jars: their classes, called by small Java programs that are run from source,
+and their descriptions of the protocol's messages."""
 
 from __future__ import annotations
 

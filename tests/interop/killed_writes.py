@@ -210,8 +210,8 @@ class KilledWrites:
             self._usual_s = elapsed_s
         elif answer is not None:
             self.errors.append(str(answer["error"])[-_ERROR_CHARS:])
-        told = self._noted(strike, is_done) if strike else "no fault"
-        print(f"{write.mark} of {write.name}, {told}, {is_done=}, {elapsed_s:.1f} s", flush=True)
+        reported = self._noted(strike, is_done) if strike else "no fault"
+        print(f"{write.mark} of {write.name}, {reported}, {is_done=}, {elapsed_s:.1f} s", flush=True)
         return is_done
 
     @contextlib.contextmanager

@@ -1,4 +1,4 @@
-"""What brokers answer to the two questions that prove the age of old ones, byte by byte."""
+"""Answers of brokers to the two requests that prove the age of old ones, byte by byte."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ def probe(port: int) -> tuple[list[int | None], list[int] | None]:
     with connected(port) as asking:
         asking.sendall(_VERSIONS + _GROUPS)
         ids = []
-        while (reply := _frame(asking)) is not None:
-            ids.append(int.from_bytes(reply[:4], "big"))
+        while (response := _frame(asking)) is not None:
+            ids.append(int.from_bytes(response[:4], "big"))
             if ids[-1] == 1:
                 break
     return sizes, ids or None

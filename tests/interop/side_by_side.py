@@ -51,7 +51,7 @@ def _write(spark: SparkSession, name: str, servers: str, write: dict[str, Any]) 
     except _ERRORS as error:
         return {"error": str(error)}
     written = _loaded(spark, "kafka", servers, {"subscribe": options["topic"], "includeHeaders": "true"})
-    # Which log rows without a key go to is the producer's choice.
+    # Which partition rows without a key go to is the producer's choice.
     kept = written.selectExpr("key", "value", "headers", "if(key is null, null, partition) partition")
     return {"schema": None, "rows": _sorted(kept.collect())}
 

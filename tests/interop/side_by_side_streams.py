@@ -34,7 +34,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from tests.support.local_spark import local_spark
-from tests.support.spark_streams import PATIENCE_S, started
+from tests.support.spark_streams import WAIT_MAX_S, started
 
 from .stream_scenarios import BY_NAME, TAKEN_OVER, Scenario, Topic, Trigger
 from .takeovers import STORIES
@@ -80,7 +80,7 @@ class Contender:
 
     def _ended(self, source: str) -> StreamingQuery:
         query = self._writer(source).start()
-        assert query.awaitTermination(PATIENCE_S), f"{self._scenario.name} of {source} does not end"
+        assert query.awaitTermination(WAIT_MAX_S), f"{self._scenario.name} of {source} does not end"
         return query
 
     def _begun(self, source: str) -> StreamingQuery:
@@ -153,7 +153,7 @@ def _play_on(scenario: Scenario, topic: Topic, contenders: list[Contender]) -> N
                 query.processAllAvailable()
 
 
-def _told(name: str, play: Callable[[], Any]) -> Any:
+def _reported(name: str, play: Callable[[], Any]) -> Any:
     """What came of it; one that breaks must not take the others with it."""
     begun_s = time.monotonic()
     try:
@@ -173,11 +173,11 @@ def main() -> None:
 
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         scenarios = {
-            name: pool.submit(_told, name, partial(_play, spark, servers, folder, BY_NAME[name]))
+            name: pool.submit(_reported, name, partial(_play, spark, servers, folder, BY_NAME[name]))
             for name in asked["scenarios"]
         }
         stories = {
-            name: pool.submit(_told, name, partial(STORIES[name], spark, servers, folder))
+            name: pool.submit(_reported, name, partial(STORIES[name], spark, servers, folder))
             for name in asked["stories"]
         }
         answers = {

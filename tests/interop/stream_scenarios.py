@@ -259,7 +259,7 @@ SCENARIOS: Final = (
         {**EARLIEST, "assign": '{"TOPIC":[0,1]}', "maxOffsetsPerTrigger": "9"},
         (_filled, _more),
     ),
-    # What happens to logs
+    # What happens to partitions
     Scenario("grown", EARLIEST, (_filled, _grow, _more)),
     Scenario(
         "grown-and-aged",

@@ -19,7 +19,7 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from spark_kafkawire.jobs.checkpoints.run import run_checkpoints
 from tests.support import librdkafka
-from tests.support.spark_streams import PATIENCE_S, started
+from tests.support.spark_streams import WAIT_MAX_S, started
 
 from .stream_scenarios import T0, Topic
 
@@ -53,7 +53,7 @@ class Story:
         writer = writer.option("checkpointLocation", str(self.checkpoint)).trigger(availableNow=True)
 
         def ended() -> None:
-            assert writer.start().awaitTermination(PATIENCE_S), "the query does not end"
+            assert writer.start().awaitTermination(WAIT_MAX_S), "the query does not end"
 
         try:
             started(ended)
@@ -71,6 +71,11 @@ class Story:
         error = self.run(self.frame(source, **options).writeStream.foreachBatch(keep))
         return {"batches": batches, "error": error}
 
+    def ends(self) -> list[Any]:
+        """The offsets of all batches, as they are written down."""
+        files = sorted((self.checkpoint / "offsets").glob("[0-9]*"), key=lambda file: int(file.name))
+        return [json.loads(file.read_text().splitlines()[2]) for file in files]
+
     def crash(self) -> None:
         """Undo the commit of the last batch."""
         commits = self.checkpoint / "commits"
@@ -79,7 +84,7 @@ class Story:
         (commits / f".{last}.crc").unlink(missing_ok=True)
 
     def prepare(self, target: str) -> Any:
-        """What jobs/checkpoints.py makes of the checkpoint for the other connector."""
+        """What kafkawire checkpoints makes of the checkpoint for the other connector."""
         return run_checkpoints(str(self.checkpoint), target, sys.stdout, write=True, json=True)
 
 
@@ -225,6 +230,25 @@ def first_of_kafkawire(spark: SparkSession, servers: str, folder: Path) -> Any:
     return runs
 
 
+def recreated(spark: SparkSession, servers: str, folder: Path) -> Any:
+    """A query goes to ours, which keeps the topic's id, back and again; then the topic is recreated with more
+    records, and after an error at each of two starts ours reads it from its first record."""
+    story = Story(spark, servers, folder, "recreated")
+    story.topic.create(1)
+    runs = []
+    for source in ("kafka", "kafkawire", "kafka", "kafkawire"):
+        story.topic.put(3)
+        runs.append(story.read(source, **EARLIEST))
+    story.topic.delete()
+    story.topic.create(1)
+    story.topic.put(20)
+    runs += [story.read("kafkawire", **EARLIEST) for _ in range(2)]
+    runs.append(story.read("kafkawire", **EARLIEST, failOnDataLoss="false"))
+    story.topic.put(2)
+    runs.append(story.read("kafka", **EARLIEST))
+    return {"runs": runs, "ends": story.ends()}
+
+
 STORIES: Final[dict[str, Callable[[SparkSession, str, Path], Any]]] = {
     "parquet": parquet,
     "state": state,
@@ -234,4 +258,5 @@ STORIES: Final[dict[str, Callable[[SparkSession, str, Path], Any]]] = {
     "crashed": crashed,
     "first-of-kafka": first_of_kafka,
     "first-of-kafkawire": first_of_kafkawire,
+    "recreated": recreated,
 }

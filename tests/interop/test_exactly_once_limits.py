@@ -1,5 +1,5 @@
-"""What keeps a write with delivery=exactly-once from its end, against Apache Kafka: missing rights, timeouts,
-and brokers that cannot do what is asked."""
+"""Failures of writes with delivery=exactly-once on Apache Kafka: missing rights, timeouts, and brokers that
+lack a feature."""
 
 from __future__ import annotations
 
@@ -98,10 +98,10 @@ def allow(kafka: ApacheKafka, name: str, rights: Iterable[str]) -> None:
     admin = AdminClient({"bootstrap.servers": kafka.bootstrap_servers()})
     for future in admin.create_acls(acls).values():
         future.result(timeout=GRACE_S)
-    poll(lambda: set(acls) <= known_rights(admin, name), "the rights are known to the broker")
+    poll(lambda: set(acls) <= known_operations(admin, name), "the rights are known to the broker")
 
 
-def known_rights(admin: AdminClient, name: str) -> set[AclBinding]:
+def known_operations(admin: AdminClient, name: str) -> set[AclBinding]:
     """What the broker itself knows of what alice may do to a name."""
     kind, prefixed = ResourceType.ANY, ResourcePatternType.PREFIXED
     granted = (AclOperation.ANY, AclPermissionType.ALLOW)
@@ -124,10 +124,10 @@ def as_alice(kafka: ApacheKafka, topic: str, **options: str) -> OnceWrite:
 def test_a_right_that_is_missing_is_named_before_there_are_rows(strict: ApacheKafka, missing: str) -> None:
     topic = topic_of(strict)
     allow(strict, topic, [right for right in RIGHTS if right != missing])
-    told = refusal(as_alice(strict, topic))
-    assert told.startswith(f"option delivery: exactly-once needs the right {missing} "), told
-    assert f"'{topic}'" in told
-    assert USERS["alice"] not in told
+    reported = refusal(as_alice(strict, topic))
+    assert reported.startswith(f"option delivery: exactly-once needs the right {missing} "), reported
+    assert f"'{topic}'" in reported
+    assert USERS["alice"] not in reported
     allow(strict, topic, [missing])
     as_alice(strict, topic).run()
     assert committed(strict.bootstrap_servers(), topic, 2) == [b"a", b"b"]
@@ -168,8 +168,10 @@ def test_the_next_run_ends_what_no_timeout_does(strict: ApacheKafka) -> None:
 
 
 def test_brokers_that_have_no_two_phase_commits_are_told_of_before_rows(kafka: ApacheKafka) -> None:
-    told = refusal(in_two_phases(kafka, topic_of(kafka)))
-    assert told.startswith("option twoPhaseCommit: brokers need InitProducerId 6, which Kafka from 4.1 on se")
+    reported = refusal(in_two_phases(kafka, topic_of(kafka)))
+    assert reported.startswith(
+        "option twoPhaseCommit: brokers need InitProducerId 6, which Kafka from 4.1 on se"
+    )
 
 
 def test_a_task_that_takes_too_long_is_told_twice_and_ends_in_one_line(
@@ -180,7 +182,7 @@ def test_a_task_that_takes_too_long_is_told_twice_and_ends_in_one_line(
     write = OnceWrite(strict.bootstrap_servers(), topic, TASKS, options)
     made = write.writer()
 
-    def told() -> list[str]:
+    def reported() -> list[str]:
         return [
             message for message in caplog.messages if " are used up, and the task has more rows" in message
         ]
@@ -194,15 +196,15 @@ def test_a_task_that_takes_too_long_is_told_twice_and_ends_in_one_line(
         yield [(b"v" * 500_000, 0)] * 10
         poll(is_open, "the transaction has begun")
         deadline_s = time.monotonic() + GRACE_S
-        while len(told()) < 2 and time.monotonic() < deadline_s:
+        while len(reported()) < 2 and time.monotonic() < deadline_s:
             yield [(b"v", 0)]
         poll(lambda: not is_open(), "the broker has aborted the transaction")
         yield [(b"late", 0)]
 
     with pytest.raises(DeliveryError) as error:
         write.message_of(made, 0, rows())
-    assert [line[:4] for line in told()] == ["50 %", "90 %"]
-    assert all("kafka.transaction.timeout.ms=3000" in line for line in told())
+    assert [line[:4] for line in reported()] == ["50 %", "90 %"]
+    assert all("kafka.transaction.timeout.ms=3000" in line for line in reported())
     line = str(error.value)
     assert line.isprintable()
     assert "kafka.transaction.timeout.ms=3000" in line, line

@@ -1,4 +1,4 @@
-"""The proxy that follows an exactly-once write tells its steps, and how far it is, and strikes there."""
+"""The proxy that follows an exactly-once write: it reports the steps of the write, and strikes there."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def proxy(noida: NoidaBroker) -> Iterator[StagedProxy]:
 
 def write(proxy: StagedProxy, topic: str) -> OnceWrite:
     options = {"kafka.transactional.id": f"name-{topic}", "batch": "1", "requestTimeout": "1s"}
-    impatient = {"patience": "1s", "kafka.delivery.timeout.ms": "2s"}
+    impatient = {"brokerDownTimeout": "1s", "kafka.delivery.timeout.ms": "2s"}
     return OnceWrite(proxy.bootstrap_servers, topic, ROWS, {**options, **impatient})
 
 
@@ -38,14 +38,14 @@ def test_the_steps_of_a_write_are_told_in_their_order(noida: NoidaBroker, proxy:
     topic = noida.create_topic(partitions=2)
     write(proxy, topic).run()
     # What this broker, of one old protocol, is asked.
-    ordered = [Step.TAKE_OVER, Step.READ, Step.BEGIN, Step.JOIN, Step.ROWS, Step.HOLD]
+    ordered = [Step.TAKE_OVER, Step.READ, Step.BEGIN, Step.AWAITED, Step.JOIN, Step.ROWS, Step.HOLD]
     ordered += [Step.DECIDE, Step.DECISION, Step.FINISH, Step.COMPLETE, Step.MARK, Step.DONE]
-    told = steps_of(proxy.stage)
-    assert [step for step in told if step not in ("SWEEP", "CHECK")] == [step.name for step in ordered]
+    reported = steps_of(proxy.stage)
+    assert [step for step in reported if step not in ("SWEEP", "CHECK")] == [step.name for step in ordered]
     assert (proxy.stage.phase, len(proxy.stage.begun)) == (Phase.AFTER, 2)
     proxy.stage.begin(None, lambda _: None)
     write(proxy, topic).run()
-    assert steps_of(proxy.stage) == ["TAKE_OVER", "READ", "SWEEP", "BEGIN", "TASK_READ"]
+    assert steps_of(proxy.stage) == ["TAKE_OVER", "READ", "SWEEP", "BEGIN", "AWAITED", "TASK_READ", "CHECK"]
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from tests.support import librdkafka
 from tests.support.foreign import CLIENT_TIMEOUT_S, Record
 from tests.support.polling import DEADLINE_S
 from tests.support.query_events import Run, source
-from tests.support.spark_streams import PATIENCE_S, into_noop, run
+from tests.support.spark_streams import WAIT_MAX_S, into_noop, run
 
 from .apache_kafka import NEW_PROTOCOL_SINCE, ApacheKafka
 from .versions import newest
@@ -50,7 +50,11 @@ def committed(kafka: ApacheKafka, topic: str) -> dict[int, int]:
     group = f"group-of-{topic}"
     asked = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)])
     found = asked[group].result(CLIENT_TIMEOUT_S).topic_partitions
-    return {log.partition: log.offset for log in found if log.topic == topic}
+    return {
+        topic_partition.partition: topic_partition.offset
+        for topic_partition in found
+        if topic_partition.topic == topic
+    }
 
 
 @newest
@@ -62,7 +66,7 @@ def test_lag_tools_see_a_query_of_spark(
     spark.streams.addListener(group)
     try:
         query = run(into_noop(spark, given, tmp_path).trigger(availableNow=True))
-        assert group.awaitCommits(query, PATIENCE_S)
+        assert group.awaitCommits(query, WAIT_MAX_S)
     finally:
         spark.streams.removeListener(group)
     assert committed(kafka, topic) == {0: 5, 1: 2}
@@ -70,7 +74,7 @@ def test_lag_tools_see_a_query_of_spark(
     report = Surveyed.of({"kafka.bootstrap.servers": kafka.bootstrap_servers(), "subscribe": topic}).report(
         [f"group-of-{topic}"], lambda _: None
     )
-    assert [log.positions[0].lag for log in report.logs] == [0, 3]
+    assert [partition.positions[0].lag for partition in report.partitions] == [0, 3]
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
@@ -88,7 +92,10 @@ def test_a_group_with_members_is_told_and_follows_once_they_have_left(
         group.onQueryTerminated(query.terminated())
         assert not group.awaitCommits(query, DEADLINE_S)
     assert f"group 'group-of-{topic}': offsets are not committed: OffsetCommit of group" in caplog.text
-    assert "the group has members, which commit themselves; stop them, or use another group" in caplog.text
+    assert (
+        "the group has members, which commit offsets themselves; stop them, or use another group"
+        in caplog.text
+    )
     assert committed(kafka, topic) == {}
     group.onQueryProgress(query.progress(source({topic: {"0": 5, "1": 2}})))
     assert group._commits.settled(DEADLINE_S)

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from pyspark.sql import DataFrame, SparkSession
 
-from spark_kafkawire import in_key_order, stray_report
+from spark_kafkawire import in_key_order, misplaced_report
 from spark_kafkawire.cluster.cluster import cluster_of
 from spark_kafkawire.options import ReadOptions
 from tests.support import librdkafka
@@ -30,27 +30,27 @@ class Written:
     servers: str
     topic: str
     records: int
-    epochs: list[dict[str, Any]]
+    layouts: list[dict[str, Any]]
     moments: list[str]
 
     def load(self, **given: str) -> DataFrame:
         options = {"kafka.bootstrap.servers": self.servers, "subscribe": self.topic, **given}
         return self.spark.read.format("kafkawire").options(**options).load()
 
-    def in_epochs(self, **given: str) -> DataFrame:
-        epochs = json.dumps({self.topic: self.epochs})
-        return self.load(**{"keyOrder": "true", "partitionEpochs": epochs, **given})
+    def in_layouts(self, **given: str) -> DataFrame:
+        layouts = json.dumps({self.topic: self.layouts})
+        return self.load(**{"keyOrder": "true", "partitionLayouts": layouts, **given})
 
     def by_moments(self) -> DataFrame:
-        counts = [{"partitions": each["partitions"]} for each in self.epochs]
-        epochs = json.dumps({self.topic: counts})
-        return self.in_epochs(partitionEpochs=epochs, expansionTimestamp=",".join(self.moments))
+        counts = [{"partitions": each["partitions"]} for each in self.layouts]
+        layouts = json.dumps({self.topic: counts})
+        return self.in_layouts(partitionLayouts=layouts, expansionTimestamp=",".join(self.moments))
 
 
 def written(spark: SparkSession, servers: str, keys: int, counts: str) -> Written:
     topic = librdkafka.create_topic(servers, int(counts.partition(",")[0]))
-    told = json.loads(judge_of("KeyOrderJudge.java", "4.1.1")(servers, topic, str(keys), counts))
-    return Written(spark, servers, topic, **told)
+    reported = json.loads(judge_of("KeyOrderJudge.java", "4.1.1")(servers, topic, str(keys), counts))
+    return Written(spark, servers, topic, **reported)
 
 
 @newest
@@ -58,17 +58,17 @@ def test_100_000_keys_are_in_order_while_partitions_go_from_2_to_4_to_6(
     spark: SparkSession, kafka: ApacheKafka
 ) -> None:
     topic = written(spark, kafka.bootstrap_servers(), KEYS, "2,4,6")
-    assert seen(in_key_order(topic.in_epochs())) == Seen(topic.records, KEYS, 0)
+    assert seen(in_key_order(topic.in_layouts())) == Seen(topic.records, KEYS, 0)
     # Without it, the best that a plain read offers: all of a key together, by partition and offset.
     plain = topic.load().repartition("key").sortWithinPartitions("partition", "offset")
     without = seen(plain)
     assert (without.rows, without.keys) == (topic.records, KEYS)
     assert without.inversions > 0
-    alone = seen(in_key_order(topic.in_epochs(verifyPartitioner="false")))
-    strays = stray_report(topic.in_epochs(verifyPartitioner="true")).collect()
-    late = {row.stray: row.records for row in strays}
+    alone = seen(in_key_order(topic.in_layouts(verifyPartitioner="false")))
+    misplaced = misplaced_report(topic.in_layouts(verifyPartitioner="true")).collect()
+    late = {row.misplaced: row.records for row in misplaced}
     print(f"{topic.records} records; inversions without: {without.inversions}, ", end="")
-    print(f"by boundaries alone: {alone.inversions}; strays: {late}")
+    print(f"by boundaries alone: {alone.inversions}; misplaced: {late}")
     # Whoever learns late writes behind the boundary; nobody else is where he does not belong.
     assert late.keys() == {None, "late"}
 
@@ -76,7 +76,7 @@ def test_100_000_keys_are_in_order_while_partitions_go_from_2_to_4_to_6(
 @newest
 def test_parents_before_their_children_need_no_shuffle(spark: SparkSession, kafka: ApacheKafka) -> None:
     topic = written(spark, kafka.bootstrap_servers(), FEWER_KEYS, "2,4,8")
-    for frame in (topic.in_epochs(), topic.by_moments()):
+    for frame in (topic.in_layouts(), topic.by_moments()):
         assert frame.rdd.getNumPartitions() == 2
         assert seen(frame) == Seen(topic.records, FEWER_KEYS, 0)
     plain = seen(topic.load())
@@ -90,11 +90,13 @@ def test_leader_epochs_do_not_rise_where_partitions_are_added(kafka: ApacheKafka
     servers = kafka.bootstrap_servers()
     topic = librdkafka.create_topic(servers, 2)
 
-    def epochs() -> list[int]:
+    def layouts() -> list[int]:
         options = ReadOptions.parse({"kafka.bootstrap.servers": servers, "subscribe": topic})
         cluster = cluster_of(options)
-        return [leader.epoch for _, leader in sorted(cluster.leaders_of(cluster.logs_of([topic])).items())]
+        return [
+            leader.epoch for _, leader in sorted(cluster.leaders_of(cluster.partitions_of([topic])).items())
+        ]
 
-    assert epochs() == [0, 0]
+    assert layouts() == [0, 0]
     librdkafka.create_partitions(servers, topic, 4)
-    assert epochs() == [0, 0, 0, 0]
+    assert layouts() == [0, 0, 0, 0]

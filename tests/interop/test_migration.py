@@ -1,4 +1,4 @@
-"""Migrations to Apache Kafka itself: it creates the topics, and holds each log to its order."""
+"""Migrations to Apache Kafka itself: it creates the topics, and holds each partition to its order."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def counted(kafka: ApacheKafka, topic: str, partition: int = 0) -> list[bytes]:
     return [record.value or b"" for record in records]
 
 
-def counted_logs(kafka: ApacheKafka, topic: str) -> list[tuple[int, str]]:
+def counted_partitions(kafka: ApacheKafka, topic: str) -> list[tuple[int, str]]:
     """How many messages each partition of a target has that are committed, and their checksum."""
     found = (counted(kafka, topic, partition) for partition in range(6))
     return [(len(values), values_sha256(iter(values))) for values in found]
@@ -106,7 +106,7 @@ def test_a_run_in_transactions_that_dies_at_any_step_is_gone_on_with_and_compare
         assert counted(kafka, name) == VALUES, (at, after_it, steps)
         known = load_state(state)
         assert known is not None
-        assert not any(log.is_open for log in known.logs.values())
+        assert not any(partition.is_open for partition in known.partitions.values())
 
 
 @newest
@@ -127,7 +127,7 @@ def test_a_new_state_is_noticed_also_where_the_target_begins_with_what_was_abort
 
 
 class Migrations:
-    """Migrations of six logs in transactions, each in a process that can be killed."""
+    """Migrations of six partitions in transactions, each in a process that can be killed."""
 
     def __init__(self, runs: Runs, kafka: ApacheKafka, corpus: EmbeddedCluster) -> None:
         self._runs = runs
@@ -177,9 +177,9 @@ def test_a_migration_in_transactions_that_is_killed_at_random_moments_copies_eac
             code = migrations.ended(child)
             kills, still = kills + (code != 0), still - (code != 0)
             whole_run_s = whole_run_s or time.monotonic() - began_s
-        found = counted_logs(kafka, name)
+        found = counted_partitions(kafka, name)
         assert found == recorded()
-        everything = librdkafka.consume_logs(
+        everything = librdkafka.consume_partitions(
             kafka.bootstrap_servers(), [(name, partition) for partition in range(6)]
         )
         aborted += sum(map(len, everything.values())) - sum(count for count, _ in found)
@@ -202,8 +202,8 @@ def test_a_run_in_transactions_that_wakes_up_after_another_took_its_place_adds_n
     freeze(frozen.pid)
     shutil.copytree(here, there)
     assert migrations.ended(migrations.start(name, there)) == 0
-    found = counted_logs(kafka, name)
+    found = counted_partitions(kafka, name)
     assert found == recorded()
     frozen.signal(signal.SIGCONT)
     assert migrations.ended(frozen, may_fail=True) in (0, 1)
-    assert counted_logs(kafka, name) == found
+    assert counted_partitions(kafka, name) == found

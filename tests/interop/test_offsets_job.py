@@ -1,4 +1,4 @@
-"""What jobs/offsets.py tells of Apache Kafka itself, and when it refuses to move a group there."""
+"""jobs/offsets.py on Apache Kafka itself: its report, and its refusals to change a group."""
 
 from __future__ import annotations
 
@@ -50,8 +50,8 @@ def quiet(_what: str) -> None:
 
 def test_logs_are_told_with_times_and_lag(kafka: ApacheKafka, topic: str) -> None:
     report = surveyed(kafka, subscribe=topic).report([group_of(topic)], quiet)
-    first, empty = report.logs
-    assert (first.log, first.size) == (TopicPartition(topic, 0), 3)
+    first, empty = report.partitions
+    assert (first.topic_partition, first.size) == (TopicPartition(topic, 0), 3)
     assert (first.first_time_ms, first.max_time_ms) == (TIMES_MS[0], TIMES_MS[1])
     assert (first.positions[0].committed, first.positions[0].lag) == (1, 2)
     assert (empty.size, empty.first_time_ms, empty.max_time_ms, empty.committed) == (0, None, None, (None,))
@@ -61,7 +61,7 @@ def test_offsets_go_out_and_come_back(kafka: ApacheKafka, topic: str) -> None:
     assert surveyed(kafka, subscribe=topic).groups_with_offsets(quiet) == (group_of(topic),)
     report = surveyed(kafka).report([group_of(topic)], quiet)
     [entry] = report.group_offsets()
-    assert (entry.log, entry.offset) == (TopicPartition(topic, 0), 1)
+    assert (entry.topic_partition, entry.offset) == (TopicPartition(topic, 0), 1)
     text = f"{entry.group},{topic},0,3\n"
     [change] = import_offsets(surveyed(kafka), text, (), dry_run=False, step=quiet)
     assert (change.before, change.entry.offset, change.note) == (1, 3, "")
@@ -72,7 +72,7 @@ def test_offsets_go_out_and_come_back(kafka: ApacheKafka, topic: str) -> None:
 def test_a_group_with_members_is_left_alone(kafka: ApacheKafka, topic: str, protocol: str) -> None:
     if protocol == "consumer" and kafka.version < NEW_PROTOCOL_SINCE:
         pytest.skip("brokers before 4.0 do not coordinate groups themselves")
-    group, servers, log = group_of(topic), kafka.bootstrap_servers(), TopicPartition(topic, 0)
+    group, servers, partition = group_of(topic), kafka.bootstrap_servers(), TopicPartition(topic, 0)
     text = f"{group},{topic},0,0\n"
     with librdkafka.member(servers, group, topic, group_protocol=protocol):
         for dry_run in (True, False):
@@ -82,7 +82,7 @@ def test_a_group_with_members_is_left_alone(kafka: ApacheKafka, topic: str, prot
                 import_offsets(surveyed(kafka), text, (), dry_run=dry_run, step=quiet)
         # One that came after the look for members.
         with pytest.raises(OptionError, match=rf"group '{group}' .*: the group has members, .* stop them"):
-            surveyed(kafka).cluster.commit_group_offsets(group, {log: 0})
+            surveyed(kafka).cluster.groups.commit(group, {partition: 0})
     assert librdkafka.committed_offset(servers, group, topic) == 1
     assert len(import_offsets(surveyed(kafka), text, (), dry_run=False, step=quiet)) == 1
     assert librdkafka.committed_offset(servers, group, topic) == 0

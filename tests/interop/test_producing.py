@@ -1,4 +1,4 @@
-"""What we write to Apache Kafka itself: its own checks of sequences, sizes and times are the judge."""
+"""Our writes to Apache Kafka: its own checks of sequences, sizes and times are the judge."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from typing import Any, Final
 
 import pytest
 
-from spark_kafkawire.clients.writing.modern.batches import Position
-from spark_kafkawire.clients.writing.modern.delivery import Delivery
-from spark_kafkawire.clients.writing.modern.identity import init_producer_id
+from spark_kafkawire.clients.writing.modern.batch_sender import BatchSender
+from spark_kafkawire.clients.writing.modern.batches import ProducerPosition
 from spark_kafkawire.clients.writing.modern.producer import Producer
+from spark_kafkawire.clients.writing.modern.producer_ids import init_producer_id
 from spark_kafkawire.cluster.modern.metadata import Metadata
 from spark_kafkawire.errors import DeliveryError, UnknownTopicError
 from spark_kafkawire.model import TopicPartition
@@ -30,7 +30,7 @@ from tests.support.foreign import CODECS, values
 from tests.support.producing import (
     FINE,
     ROWS,
-    ReplyFaults,
+    ResponseFaults,
     columns,
     content,
     in_parts,
@@ -92,7 +92,7 @@ def test_what_is_sent_again_is_stored_once_and_in_order(
 ) -> None:
     servers = kafka.bootstrap_servers()
     topic = librdkafka.create_topic(servers)
-    faults = ReplyFaults(monkeypatch)
+    faults = ResponseFaults(monkeypatch)
     faults.plan.extend(plan)
     write_in_parts(servers, topic, compression="snappy")
     assert values(librdkafka.consume(servers, topic)) == VALUES
@@ -138,7 +138,7 @@ def test_a_producer_goes_on_where_all_that_it_wrote_was_deleted(kafka: ApacheKaf
 
 def test_a_topic_that_nobody_makes_is_an_error(kafka: ApacheKafka) -> None:
     with pytest.raises(UnknownTopicError, match=r"topic 'nobody' is not there after 0\.5 s"):
-        targets(kafka.bootstrap_servers(), kafka__max__block__ms=500, retries=1).choices("nobody")
+        targets(kafka.bootstrap_servers(), kafka__max__block__ms=500, retries=1).selectable("nobody")
 
 
 @pytest.mark.parametrize("version", range(10))
@@ -165,8 +165,8 @@ def only(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[VersionRange], N
     """Speaks these versions of Produce, and no others, until the test ends."""
 
     def narrow(versions: VersionRange) -> None:
-        def narrowed(reply: Any) -> BrokerVersions:
-            return BrokerVersions({**offered(reply).ranges, modern.PRODUCE.key: versions})
+        def narrowed(response: Any) -> BrokerVersions:
+            return BrokerVersions({**offered(response).ranges, modern.PRODUCE.key: versions})
 
         POOL.close_idle()
         monkeypatch.setattr("spark_kafkawire.net.connecting.offered", narrowed)
@@ -181,7 +181,7 @@ def test_a_broker_that_is_restarted_in_the_middle_loses_and_doubles_nothing(
     with ApacheKafka(kafka.version, tmp_path, certificates) as broker:
         servers = broker.bootstrap_servers()
         topic = librdkafka.create_topic(servers)
-        pump, count = Delivery.pump, [0]
+        pump, count = BatchSender.pump, [0]
 
         def restart() -> None:
             broker.stop()
@@ -189,14 +189,14 @@ def test_a_broker_that_is_restarted_in_the_middle_loses_and_doubles_nothing(
 
         restarting = threading.Thread(target=restart)
 
-        def pumped(delivery: Delivery) -> None:
+        def pumped(delivery: BatchSender) -> None:
             count[0] += 1
             if count[0] == 7:
                 restarting.start()
                 time.sleep(0.05)
             pump(delivery)
 
-        monkeypatch.setattr(Delivery, "pump", pumped)
+        monkeypatch.setattr(BatchSender, "pump", pumped)
         try:
             # A broker may take minutes to start on a machine with other work.
             write_in_parts(servers, topic, kafka__delivery__timeout__ms=400_000)
@@ -208,13 +208,13 @@ def test_a_broker_that_is_restarted_in_the_middle_loses_and_doubles_nothing(
 def test_of_two_producers_in_one_position_each_record_is_appended_once(kafka: ApacheKafka) -> None:
     """A frozen producer may go on after another one took its place: it is refused."""
     servers = kafka.bootstrap_servers()
-    log, options = TopicPartition(librdkafka.create_topic(servers), 0), options_of(servers)
+    partition, options = TopicPartition(librdkafka.create_topic(servers), 0), options_of(servers)
     metadata = Metadata(options.discovery.bootstrap_servers, options.net)
     identity = init_producer_id(metadata, options)
 
     def write_at(start: int, stop: int) -> None:
-        with Producer(metadata, options, {log: Position(identity, start)}) as sending:
-            sending.add(log, records(VALUES[start:stop]))
+        with Producer(metadata, options, {partition: ProducerPosition(identity, start)}) as sending:
+            sending.add(partition, records(VALUES[start:stop]))
             sending.finish()
 
     write_at(0, 70)
@@ -223,4 +223,4 @@ def test_of_two_producers_in_one_position_each_record_is_appended_once(kafka: Ap
             write_at(start, stop)
     write_at(0, 70)
     write_at(70, 100)
-    assert values(librdkafka.consume(servers, log.topic)) == VALUES[:100]
+    assert values(librdkafka.consume(servers, partition.topic)) == VALUES[:100]

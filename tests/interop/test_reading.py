@@ -1,4 +1,4 @@
-"""Our reads of a real Apache Kafka: codecs, transactions, compaction, retention, topics made anew."""
+"""Our reads of Apache Kafka: codecs, transactions, compaction, retention, recreated topics."""
 
 from __future__ import annotations
 
@@ -157,6 +157,6 @@ def test_a_topic_made_anew_is_a_loss_while_a_planned_read_runs(kafka: ApacheKafk
         list(Fetcher(task, cluster, options.fetch, options.net).columns())
     librdkafka.create_topic(servers, name=topic)
     librdkafka.produce(servers, topic, [Record(b"new")] * 10)
-    with pytest.raises(DataLossError, match=r"was deleted, and another topic has its name now"):
+    with pytest.raises(DataLossError, match=r"was deleted, and another topic has its name"):
         list(Fetcher(task, cluster, options.fetch, options.net).columns())
     assert Read(servers, subscribe=topic).column("value") == [b"new"] * 10

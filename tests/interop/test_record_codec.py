@@ -9,13 +9,13 @@ import pytest
 from spark_kafkawire.records.record_log import encode_batches
 from tests.records.batch.golden_batches import BATCHES
 from tests.records.judges import Headers, Record, arrow_records
+from tests.support.codecs import known_to, of_magic
 
 from .judging import Judge, judge_of
 
 VERSION: Final = "3.9.1"
 CASES: Final = [
-    *((2, name) for name in ("none", "gzip", "snappy", "lz4", "zstd")),
-    *((magic, name) for magic in (0, 1) for name in ("none", "gzip", "snappy", "lz4")),
+    (magic, name) for magic in (2, 0, 1) for name in known_to("Apache Kafka") if name in of_magic(magic)
 ]
 NOW_MS: Final = 1_700_000_000_000
 

@@ -1,4 +1,4 @@
-"""What runs on ``format("kafka")`` runs on ``format("kafkawire")``: Spark's own connector is the judge."""
+"""Queries of ``format("kafka")`` run on ``format("kafkawire")``: Spark's own connector is the judge."""
 
 from __future__ import annotations
 

@@ -29,20 +29,20 @@ _VALUE: Final = StructType([StructField("value", BinaryType())])
 def javas(servers: str, writes: int, rows: int, size: int) -> Counts:
     """What each write of Java's producer put into each partition, rows."""
     topic = librdkafka.create_topic(servers, PARTITIONS)
-    told = judge_of("SpreadJudge.java", "4.1.1")(servers, topic, *map(str, (writes, rows, size)))
-    return np.array([[int(count) for count in line.split()] for line in told.splitlines()])
+    reported = judge_of("SpreadJudge.java", "4.1.1")(servers, topic, *map(str, (writes, rows, size)))
+    return np.array([[int(count) for count in line.split()] for line in reported.splitlines()])
 
 
 def ours(servers: str, writes: int, rows: int, size: int) -> Counts:
     """The same of our writer, one task each, its rows in batches as Spark makes them."""
     topic = librdkafka.create_topic(servers, PARTITIONS)
     found = np.zeros((writes, PARTITIONS), np.int64)
-    batch = pa.record_batch({"value": pa.array([bytes(size)] * min(rows, 10_000))})
+    batch = pa.RecordBatch.from_pydict({"value": pa.array([bytes(size)] * min(rows, 10_000))})
     for write in range(writes):
         writer = create_writer(options_of(servers, topic=topic), _VALUE, overwrite=False)
         message = writer.write(batch.slice(0, min(rows - at, 10_000)) for at in range(0, rows, 10_000))
         for receipt in message.receipts:
-            found[write, receipt.log.partition] = receipt.message_count
+            found[write, receipt.topic_partition.partition] = receipt.message_count
     return found
 
 

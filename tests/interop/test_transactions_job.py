@@ -1,4 +1,4 @@
-"""What jobs/transactions.py tells of Apache Kafka's transactions, and how it ends what writes left there."""
+"""jobs/transactions.py on Apache Kafka: its report, and the end of transactions that writes left open."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_transactions_of_other_programs_are_told_and_left_alone(job: Transaction
     topic = new_topic(job.bootstrap_servers)
     name, theirs = f"theirs-{topic}", [Record(b"theirs", partition=0)]
     with librdkafka.transaction(job.bootstrap_servers, topic, theirs, outcome="open", transactional_id=name):
-        [told] = [each for each in job.told()["transactions"] if each["id"] == name]
-        assert (told["write"], told["state"]) == (None, "Ongoing")
-        assert told["logs"] == [{"topic": topic, "partition": 0}]
+        [reported] = [each for each in job.reported()["transactions"] if each["id"] == name]
+        assert (reported["write"], reported["state"]) == (None, "Ongoing")
+        assert reported["partitions"] == [{"topic": topic, "partition": 0}]
         assert "not a write of kafkawire" in job.run()[1]

@@ -1,4 +1,4 @@
-"""Which versions are spoken to real brokers, whatever the network does while they are asked."""
+"""Versions of requests to real brokers, whatever the network does during the negotiation."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any, Final
 import pytest
 
 from spark_kafkawire.net import connecting
-from spark_kafkawire.net.known_versions import KNOWN
+from spark_kafkawire.net.known_versions import BROKER_VERSIONS
 from spark_kafkawire.net.pool import POOL
 from spark_kafkawire.protocol import modern
 from tests.net.peers import read_frame
@@ -132,7 +132,7 @@ def meddled(kafka: ApacheKafka) -> Iterator[Callable[[list[Fault]], tuple[Meddle
 
     def begin(faults: list[Fault]) -> tuple[Meddler, str]:
         POOL.close_idle()
-        KNOWN.forget()
+        BROKER_VERSIONS.forget()
         meddlers.append(Meddler(kafka.ports["PLAINTEXT"], [*faults]))
         return meddlers[-1], topic
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
+import importlib
 from collections.abc import Callable
 from types import ModuleType
 from typing import Final
@@ -12,22 +12,15 @@ import pytest
 from spark_kafkawire.jobs.shell.command_line import JobParser, run_job
 from spark_kafkawire.jobs.shell.failures import ExitCode
 
-from .submitting import ROOT
-
 #: Runs a job by its name and arguments in the tests' own session: exit code, stdout, stderr.
 RunHere = Callable[..., tuple[int, str, str]]
 #: What every job takes, and asks nothing of.
 FLAGS: Final = frozenset(("--help", "--json", "--quiet", "--dry-run", "--create-topics", "--source-headers"))
 
 
-def script(name: str) -> ModuleType:
-    """A script of ``jobs/`` as a module."""
-    spec = importlib.util.spec_from_file_location(name, ROOT / "jobs" / f"{name}.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+def command(name: str) -> ModuleType:
+    """The module of a job's command line."""
+    return importlib.import_module(f"spark_kafkawire.commands.{name}")
 
 
 def arguments_of(parser: JobParser) -> set[str]:
@@ -41,9 +34,9 @@ def complaint(module: ModuleType, argv: list[str], capsys: pytest.CaptureFixture
         code = run_job(module.make_parser(), module.run, argv)
     except SystemExit as ended:
         code = int(ended.code or 0)
-    told = capsys.readouterr()
-    assert code == ExitCode.USAGE, told.err
-    assert told.out == ""
-    *steps, line = told.err.splitlines()
+    reported = capsys.readouterr()
+    assert code == ExitCode.USAGE, reported.err
+    assert reported.out == ""
+    *steps, line = reported.err.splitlines()
     assert all(step.endswith(" ...") for step in steps)
     return line

@@ -1,4 +1,4 @@
-"""Where the tests of ingest read from and write to, and drivers of jobs that tests may kill."""
+"""Brokers and folders of the tests of ingest, and drivers of jobs that tests may kill."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ from pyspark.sql import SparkSession
 
 from spark_kafkawire.broker import EmbeddedCluster
 from spark_kafkawire.jobs.ingest.output import OutputOptions
+from spark_kafkawire.jobs.spark import session
 from tests.support.noida import NoidaBroker
 
-from .arguments import RunHere, script
+from .arguments import RunHere, command
 from .drivers import Drivers, driving
 from .submitting import make_zip
 from .work import JOBS, Ingesting, Migrating, Publishing, Work
@@ -45,11 +46,12 @@ def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def run_here(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> RunHere:
-    """Run a job's script in this process, and in the session of the tests."""
+    """Run a job's command in this process, and in the session of the tests."""
 
     def run(job: str, *argv: str) -> tuple[int, str, str]:
-        module = script(job)
-        monkeypatch.setattr(module, "job_session", lambda _: contextlib.nullcontext(spark))
+        module = command(job)
+        for place in (module, session):
+            monkeypatch.setattr(place, "job_session", lambda _: contextlib.nullcontext(spark), raising=False)
         monkeypatch.setattr("sys.argv", [f"{job}.py", *argv])
         try:
             code = module.main()

@@ -1,4 +1,4 @@
-"""Files that a job remembers things in, damaged in every way: none is ever taken for another one."""
+"""State files of a job, damaged in every way: none is ever taken for another one."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ from spark_kafkawire.jobs.publish.options import PublishOptions
 from spark_kafkawire.jobs.publish.report import report
 from spark_kafkawire.jobs.publish.rows import MessageColumns, messages
 from spark_kafkawire.jobs.publish.run import publish as publish_rows
-from spark_kafkawire.jobs.shell.failures import FAILURES, explained
+from spark_kafkawire.jobs.shell.failures import explained, failures
 from spark_kafkawire.jobs.shell.progress import Progress
 from spark_kafkawire.jobs.state.local_files import LocalFiles
 from spark_kafkawire.source.datasource import KafkaWireDataSource
@@ -115,7 +115,7 @@ def fork_main(job: str, given: dict[str, Any], how: dict[str, Any], output: str)
         if how["stops"]:
             stop_when_a_file_is_made()
         code, text = 0, json.dumps(JOBS[job](given, lambda: _wait(how["gate"], output)))
-    except FAILURES as error:
+    except failures() as error:
         code, text = 1, explained(error)[0]
     except BaseException:
         text = traceback.format_exc()

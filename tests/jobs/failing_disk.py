@@ -20,6 +20,7 @@ from typing import Any, Final
 import pytest
 
 from spark_kafkawire.jobs.state import local_files
+from spark_kafkawire.options.regular_files import open_regular
 
 from .ingest.ingesting import Crash
 
@@ -45,7 +46,7 @@ class FailingDisk:
         monkeypatch.setattr(local_files, "os", proxy)
         rmtree = self._wrapped("rmtree", shutil.rmtree)
         monkeypatch.setattr(local_files, "shutil", SimpleNamespace(rmtree=rmtree))
-        monkeypatch.setattr(local_files, "open", self._wrapped("read", open), raising=False)
+        monkeypatch.setattr(local_files, "open_regular", self._wrapped("read", open_regular))
 
     @property
     def has_failed(self) -> bool:

@@ -1,5 +1,5 @@
 """Runs in processes that are forked from one that has loaded everything: they begin at once, can be killed
-at any moment, and end with nobody's help but their own.
+at any moment, and end by themselves.
 
     with starting_runs(["tests.jobs.driver", "publish"], folder) as runs:   # a module that calls serve()
         child = runs.start("its", {"arguments": 1})
@@ -55,15 +55,15 @@ class Runs:
         """Start a run with these arguments, which JSON must have, and the path of its output."""
         self._count += 1
         output = self._folder / f"run-{self._count}"
-        return Child(int(self._told(json.dumps([*arguments, str(output)]))), output)
+        return Child(int(self._reported(json.dumps([*arguments, str(output)]))), output)
 
     def ended(self, child: Child) -> int:
         """Wait until it has ended; how, as ``wait`` has it: below 0 for a signal."""
         if child.code is None:
-            child.code = int(self._told(json.dumps(child.pid)))
+            child.code = int(self._reported(json.dumps(child.pid)))
         return child.code
 
-    def _told(self, line: str) -> str:
+    def _reported(self, line: str) -> str:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.write(f"{line}\n")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import signal
 import subprocess
 import sys
@@ -13,6 +14,14 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 DEMO = (sys.executable, "jobs/demo.py")
+
+
+def test_help_needs_nothing_but_the_package(tmp_path: Path) -> None:
+    script = shutil.copy(ROOT / "jobs" / "demo.py", tmp_path)
+    reported = subprocess.run(
+        (sys.executable, script, "--help"), cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    assert "usage: demo.py [-h]" in reported.stdout
 
 
 @pytest.mark.endurance

@@ -14,7 +14,7 @@ import pytest
 from spark_kafkawire.clients.writing.modern.batches import ProducerId
 from spark_kafkawire.errors import OptionError
 from spark_kafkawire.jobs.ingest.output import OutputOptions
-from spark_kafkawire.jobs.migration.state import LogProgress, Mark, State, StateDirectory
+from spark_kafkawire.jobs.migration.state import Mark, PartitionProgress, State, StateDirectory
 from spark_kafkawire.jobs.publish.state import Done, Publication, PublishState, TopicRows
 from spark_kafkawire.jobs.state.file_system import FileError
 from spark_kafkawire.jobs.state.local_files import LocalFiles
@@ -28,7 +28,7 @@ from .failing_disk import FAULTS, FailingDisk
 from .ingest.ingesting import options_of
 from .ingest.local_ingest import LocalIngest
 
-LOG: Final = TopicPartition("t", 0)
+PARTITION: Final = TopicPartition("t", 0)
 #: More calls than any of these runs has.
 CALLS_MAX: Final = 200
 
@@ -103,8 +103,8 @@ def test_publish_sends_each_row_once(fault: str, disk: FailingDisk, tmp_path: Pa
             if state.done() is not None:
                 return
             is_first = not state.run_count
-            state.begin_run({LOG: len(topic)})
-            there = Counter() if is_first else Counter(topic[state.starts()[LOG] :])
+            state.begin_run({PARTITION: len(topic)})
+            there = Counter() if is_first else Counter(topic[state.starts()[PARTITION] :])
             topic.extend((ROWS - there).elements())
             state.finish(Done(ROWS.total(), 0))
 
@@ -124,7 +124,7 @@ def test_publish_sends_each_row_once(fault: str, disk: FailingDisk, tmp_path: Pa
     assert at_each_call(disk, fault, run, again) > 15
 
 
-STATE: Final = LogProgress(
+STATE: Final = PartitionProgress(
     TopicPartition("t", 2, 1), TopicPartition("new", 5), "5f1c", ProducerId(4001, 3), Mark(0, 5), Mark(0, 5)
 )
 
@@ -136,7 +136,7 @@ def test_migrate_goes_on_at_the_state_before_or_at_the_new_one(
     saved = 0
 
     def count_of(state: State | None) -> int:
-        return 0 if state is None else state.logs[STATE.source].copied.message_count
+        return 0 if state is None else state.partitions[STATE.source].copied.message_count
 
     def run(saves: int = 2) -> None:
         nonlocal saved
@@ -144,8 +144,8 @@ def test_migrate_goes_on_at_the_state_before_or_at_the_new_one(
             count = count_of(directory.load())
             assert count >= saved
             for number in range(count + 1, count + 1 + saves):
-                log = replace(STATE, copied=Mark(number, 5 + number, number))
-                directory.save(State(False, {log.source: log}))
+                partition = replace(STATE, copied=Mark(number, 5 + number, number))
+                directory.save(State(False, {partition.source: partition}))
                 saved = number
 
     assert at_each_call(disk, fault, run, lambda: run(0)) > 8

@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 
 from spark_kafkawire.broker import EmbeddedCluster
 from tests.support import librdkafka
-from tests.support.corpus import GZIP_TOPIC, logs_of, recorded
+from tests.support.corpus import GZIP_TOPIC, partitions_of, recorded
 from tests.support.golden import values_sha256
 from tests.support.noida import NoidaBroker
 from tests.support.polling import poll
@@ -109,7 +109,7 @@ def test_ingest_whose_workers_go_on_unheard_reads_each_message_once(
     try:
         assert (output / "_kafkawire" / "0.planned.json").exists()
         assert not (output / "batch=0").exists()
-        code, told, err = run_here("ingest", *arguments, "--json")
+        code, reported, err = run_here("ingest", *arguments, "--json")
         assert code == 0, err
     finally:
         for each in frozen:
@@ -117,12 +117,16 @@ def test_ingest_whose_workers_go_on_unheard_reads_each_message_once(
                 each.resume()
     _, alive = psutil.wait_procs(frozen, DEADLINE_S)
     assert not alive
-    batches = [(batch["batch"], batch["messages"]) for batch in json.loads(told)["batches"]]
-    assert batches == [(0, sum(log["messages"] for log in logs_of()))]
+    batches = [(batch["batch"], batch["messages"]) for batch in json.loads(reported)["batches"]]
+    assert batches == [(0, sum(partition["messages"] for partition in partitions_of()))]
     rows = spark.read.parquet(str(output)).orderBy("broker", "partition", "offset", "index").collect()
     found = [
-        [bytes(row.value) for row in rows if (row.broker, row.partition) == (log["broker"], log["partition"])]
-        for log in logs_of()
+        [
+            bytes(row.value)
+            for row in rows
+            if (row.broker, row.partition) == (partition["broker"], partition["partition"])
+        ]
+        for partition in partitions_of()
     ]
     assert [(len(values), values_sha256(values)) for values in found] == recorded()
 
@@ -147,9 +151,9 @@ def test_publish_of_which_all_is_killed_at_once_sends_each_row_once(
         job.await_(lambda: sent() > COUNT // 10, "rows to be sent")
         job.kill()
     assert not (state / "done.json").exists()
-    code, told, err = run_here("publish", *arguments, "--json")
+    code, reported, err = run_here("publish", *arguments, "--json")
     assert code == 0, err
-    summary = json.loads(told)
+    summary = json.loads(reported)
     assert summary["messages_found"] > COUNT // 10
     assert (summary["messages"] + summary["messages_found"], summary["messages_doubled"]) == (COUNT, 0)
     found = [
@@ -169,7 +173,7 @@ def test_migrate_of_which_all_is_killed_at_once_copies_each_message_once(
         f"--source-option=zookeeper.connect={corpus.zookeeper_connect}",
         f"--target-option=kafka.bootstrap.servers={noida.bootstrap_servers}",
         *("--topic", GZIP_TOPIC, "--map", f"{GZIP_TOPIC}={target}", "--state", "state", "--json"),
-        # Several pieces of each log, each of several batches.
+        # Several pieces of each partition, each of several batches.
         *("--piece-bytes", "60000", "--target-option", "batchBytes=8KiB"),
     ]
     with running(package, tmp_path, "migrate", arguments) as job:

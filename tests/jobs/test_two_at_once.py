@@ -12,7 +12,7 @@ from tests.support.polling import poll
 from .drivers import DEADLINE_S, Drivers
 from .work import Work, at_length_but
 
-REFUSED: Final = re.compile(r"[^\n]*: another run works here now[^\n]*")
+REFUSED: Final = re.compile(r"[^\n]*: another run is active here[^\n]*")
 #: Whether the run that works is killed.
 ROUNDS: Final = (True, True, False)
 

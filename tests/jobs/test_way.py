@@ -10,8 +10,8 @@ from pyspark.sql import SparkSession
 
 from spark_kafkawire.broker import EmbeddedCluster
 from tests.support.golden import MANIFEST, values_sha256
-from tests.support.lengths import lengths
 from tests.support.noida import NoidaBroker
+from tests.support.short_and_long import short_and_long
 
 from .arguments import RunHere
 from .submitting import ROOT, submit
@@ -20,7 +20,7 @@ TOPICS: Final = ("debian-plain", "debian-gzip")
 
 
 @pytest.mark.timeout(1100)  # a minute or two, on a machine with nothing else to do
-@lengths("is_submitted", short=False, long=True)
+@short_and_long("is_submitted", short=False, long=True)
 def test_recorded_logs_are_the_same_after_their_way_through_files_and_a_modern_broker(
     is_submitted: bool,
     spark: SparkSession,
@@ -46,7 +46,7 @@ def test_recorded_logs_are_the_same_after_their_way_through_files_and_a_modern_b
             noida.create_topic(partitions=6, name=topic)
         modern = f"--option=kafka.bootstrap.servers={noida.bootstrap_servers}"
         old = f"--option=zookeeper.connect={corpus.zookeeper_connect}"
-        # A log's place among the six of its topic becomes its partition's number.
+        # A partition's place among the six of its topic becomes its partition's number.
         place = ("--partition-by", "place=broker * 3 + partition")
         topics = [f"--topic={topic}" for topic in TOPICS]
         run("ingest", old, *topics, "--output", old_files, *place)
@@ -54,12 +54,15 @@ def test_recorded_logs_are_the_same_after_their_way_through_files_and_a_modern_b
         run("publish", modern, "--input", old_files, *columns)
         run("ingest", modern, *topics, "--output", new_files, is_submitted=False)
 
-    logs: dict[tuple[str, int], list[bytes]] = {}
+    partitions: dict[tuple[str, int], list[bytes]] = {}
     rows = spark.read.parquet(new_files).orderBy("topic", "partition", "offset")
     for row in rows.select("topic", "partition", "value").collect():
-        logs.setdefault((row.topic, row.partition), []).append(bytes(row.value))
-    assert {name: (len(values), values_sha256(iter(values))) for name, values in logs.items()} == {
-        (log["topic"], log["broker"] * 3 + log["partition"]): (log["messages"], log["values_sha256"])
-        for log in MANIFEST
-        if log["topic"] in TOPICS
+        partitions.setdefault((row.topic, row.partition), []).append(bytes(row.value))
+    assert {name: (len(values), values_sha256(iter(values))) for name, values in partitions.items()} == {
+        (partition["topic"], partition["broker"] * 3 + partition["partition"]): (
+            partition["messages"],
+            partition["values_sha256"],
+        )
+        for partition in MANIFEST
+        if partition["topic"] in TOPICS
     }

@@ -145,7 +145,7 @@ class Migrating:
         )
 
     def add(self) -> None:
-        """The logs stay as they were recorded."""
+        """The partitions stay as they were recorded."""
 
     def progress(self) -> int:
         """How often the state was saved."""

@@ -11,9 +11,9 @@ from scramp import ScramException, ScramMechanism
 
 from spark_kafkawire.protocol import modern
 from spark_kafkawire.protocol.api import VersionRange
-from spark_kafkawire.protocol.modern.sasl import SaslAuthenticateReply, SaslHandshakeReply
+from spark_kafkawire.protocol.modern.sasl import SaslAuthenticateResponse, SaslHandshakeResponse
 
-from .modern_peers import METADATA_REPLY, OFFERED, Asked, answer, api_versions, asked, read
+from .modern_peers import METADATA_RESPONSE, OFFERED, Asked, answer, api_versions, asked, read
 from .peers import Script, read_frame
 
 SECRET: Final = "s3cret=,\\ü"
@@ -81,9 +81,9 @@ def login_broker(
                 return
             elif question.request.mechanism not in logins:
                 names = tuple(logins)
-                answer(connection, question, SaslHandshakeReply(error_code=33, mechanisms=names))
+                answer(connection, question, SaslHandshakeResponse(error_code=33, mechanisms=names))
             else:
-                answer(connection, question, SaslHandshakeReply(error_code=0, mechanisms=tuple(logins)))
+                answer(connection, question, SaslHandshakeResponse(error_code=0, mechanisms=tuple(logins)))
                 login = logins[question.request.mechanism]()
                 next(login)
                 carry = in_request if question.version else bare
@@ -102,12 +102,12 @@ def login_broker(
         try:
             token = login.send(bytes(question.request.auth_bytes))
         except (Refused, StopIteration) as error:
-            refusal = SaslAuthenticateReply(error_code=58, error_message=str(error), auth_bytes=b"")
+            refusal = SaslAuthenticateResponse(error_code=58, error_message=str(error), auth_bytes=b"")
             answer(connection, question, refusal)
             raise Refused from error
         lifetime_ms = session_lifetime_ms if question.version else 0
-        reply = SaslAuthenticateReply(error_code=0, auth_bytes=token, session_lifetime_ms=lifetime_ms)
-        answer(connection, question, reply)
+        response = SaslAuthenticateResponse(error_code=0, auth_bytes=token, session_lifetime_ms=lifetime_ms)
+        answer(connection, question, response)
         return None
 
     return script
@@ -127,5 +127,5 @@ def bare(connection: socket.socket, login: Generator[bytes, bytes, None]) -> Ask
 def serve(connection: socket.socket, question: Asked | None) -> None:
     """What a client gets that has logged in."""
     while question is not None:
-        answer(connection, question, METADATA_REPLY)
+        answer(connection, question, METADATA_RESPONSE)
         question = asked(connection)

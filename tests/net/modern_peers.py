@@ -10,15 +10,15 @@ from typing import Any, Final
 
 from spark_kafkawire.protocol import modern
 from spark_kafkawire.protocol.api import Api, VersionRange
-from spark_kafkawire.protocol.modern.api_versions import ApiVersion, ApiVersionsReply
+from spark_kafkawire.protocol.modern.api_versions import ApiVersion, ApiVersionsResponse
 from spark_kafkawire.protocol.modern.error_codes import ErrorCode
-from spark_kafkawire.protocol.modern.metadata import MetadataReply
+from spark_kafkawire.protocol.modern.metadata import MetadataResponse
 
 from .peers import Script, read_frame
 
 #: What these brokers offer unless a test says otherwise: all that this package knows.
 OFFERED: Final = {api.key: api.versions for api in modern.DIALECT.apis}
-METADATA_REPLY: Final = MetadataReply(brokers=(), topics=())
+METADATA_RESPONSE: Final = MetadataResponse(brokers=(), topics=())
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,10 +45,10 @@ def read(body: memoryview) -> Asked:
     return Asked(api, header.api_version, header.correlation_id, header.client_id, request)
 
 
-def answer(connection: socket.socket, question: Asked, reply: object, version: int | None = None) -> None:
-    """Send the reply to a request."""
+def answer(connection: socket.socket, question: Asked, response: object, version: int | None = None) -> None:
+    """Send the response to a request."""
     version = question.version if version is None else version
-    parts = modern.DIALECT.write_reply(question.api, reply, version, question.correlation_id)
+    parts = modern.DIALECT.write_response(question.api, response, version, question.correlation_id)
     connection.sendall(b"".join(parts))
 
 
@@ -69,22 +69,22 @@ def mutated(data: bytes, draw: random.Random) -> bytes:
 
 def api_versions(
     offered: dict[int, VersionRange] = OFFERED, code: int = 0, throttle_time_ms: int = 0
-) -> ApiVersionsReply:
-    """The reply of a broker that offers these versions."""
+) -> ApiVersionsResponse:
+    """The response of a broker that offers these versions."""
     keys = tuple(
         ApiVersion(api_key=key, min_version=versions.min, max_version=versions.max)
         for key, versions in offered.items()
     )
-    return ApiVersionsReply(error_code=code, api_keys=keys, throttle_time_ms=throttle_time_ms)
+    return ApiVersionsResponse(error_code=code, api_keys=keys, throttle_time_ms=throttle_time_ms)
 
 
 def broker(
-    replies: dict[str, Callable[[Asked], Any]] | None = None,
+    responses: dict[str, Callable[[Asked], Any]] | None = None,
     *,
     offered: dict[int, VersionRange] = OFFERED,
     seen: list[Asked] | None = None,
 ) -> Script:
-    """Answers ApiVersions as brokers do, Metadata with an empty cluster, and what ``replies`` has by API
+    """Answers ApiVersions as brokers do, Metadata with an empty cluster, and what ``responses`` has by API
     name; closes on anything else. ``seen`` gets all requests."""
 
     def script(connection: socket.socket) -> None:
@@ -92,15 +92,15 @@ def broker(
             if seen is not None:
                 seen.append(question)
             name, known = question.api.name, offered.get(question.api.key, VersionRange(0, -1))
-            if replies and name in replies:
-                answer(connection, question, replies[name](question))
+            if responses and name in responses:
+                answer(connection, question, responses[name](question))
             elif name == "ApiVersions" and question.version not in known:
                 refusal = api_versions(offered, ErrorCode.UNSUPPORTED_VERSION)
                 answer(connection, question, refusal, version=0)
             elif name == "ApiVersions":
                 answer(connection, question, api_versions(offered))
             elif name == "Metadata":
-                answer(connection, question, METADATA_REPLY)
+                answer(connection, question, METADATA_RESPONSE)
             else:
                 return
 

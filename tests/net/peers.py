@@ -96,22 +96,22 @@ def _read(connection: socket.socket, size: int) -> bytes:
     return data
 
 
-def answering(*replies: bytes) -> Script:
-    """Answer one request with each of ``replies``."""
+def answering(*responses: bytes) -> Script:
+    """Answer one request with each of ``responses``."""
 
     def script(connection: socket.socket) -> None:
-        for reply in replies:
+        for response in responses:
             if read_frame(connection):
-                connection.sendall(reply)
+                connection.sendall(response)
 
     return script
 
 
-def stalling(*replies: bytes) -> Script:
-    """Answer one request with each of ``replies``, then stay silent until the client closes."""
+def stalling(*responses: bytes) -> Script:
+    """Answer one request with each of ``responses``, then stay silent until the client closes."""
 
     def script(connection: socket.socket) -> None:
-        answering(*replies)(connection)
+        answering(*responses)(connection)
         while connection.recv(1 << 16):
             pass
 

@@ -32,7 +32,7 @@ def connect(peer: Peer, timeout_s: float = 10) -> Client:
     return Client.connect(peer.broker, settings_07(timeout_s))
 
 
-def test_a_request_gives_its_replys_body() -> None:
+def test_a_request_gives_its_responses_body() -> None:
     with Peer(stalling(ANSWER)) as peer, connect(peer) as client:
         assert client.request(OFFSETS).offsets == (202_000,)
         assert client.in_flight == 0
@@ -52,7 +52,7 @@ def test_a_produce_is_sent_and_nothing_awaited() -> None:
     assert received == [b"\x00\x00\x00\x01t\x00\x00\x00\x01\x00\x00\x00\x03set"]
 
 
-def test_a_reply_may_come_byte_by_byte() -> None:
+def test_a_response_may_come_byte_by_byte() -> None:
     def trickle(connection: socket.socket) -> None:
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         read_frame(connection)
@@ -63,7 +63,7 @@ def test_a_reply_may_come_byte_by_byte() -> None:
         assert client.request(OFFSETS).offsets == (202_000,)
 
 
-def test_a_reply_that_trickles_past_the_deadline_is_a_timeout() -> None:
+def test_a_response_that_trickles_past_the_deadline_is_a_timeout() -> None:
     def trickle(connection: socket.socket) -> None:
         read_frame(connection)
         connection.settimeout(0.05)
@@ -104,13 +104,13 @@ def test_a_pipeline_keeps_a_bounded_number_of_requests_in_flight_and_their_order
 
     requests = [OffsetsRequest("t", partition, LATEST_TIME, 1) for partition in range(200)]
     with Peer(broker) as peer, connect(peer) as client:
-        replies = list(client.pipeline(requests))
-    assert [reply.body.offsets for reply in replies] == [(partition,) for partition in range(200)]
-    assert [reply.request for reply in replies] == requests
+        responses = list(client.pipeline(requests))
+    assert [response.body.offsets for response in responses] == [(partition,) for partition in range(200)]
+    assert [response.request for response in responses] == requests
     assert max(seen) == PIPELINE_DEPTH
 
 
-def test_a_pipeline_of_depth_one_waits_for_each_reply() -> None:
+def test_a_pipeline_of_depth_one_waits_for_each_response() -> None:
     def broker(connection: socket.socket) -> None:
         for _ in range(3):
             read_frame(connection)
@@ -162,14 +162,14 @@ def test_a_wrong_answer_is_an_error_that_names_the_broker_and_ends_the_connectio
         assert peer.connection_count == 1
 
 
-def test_bytes_after_a_reply_are_an_error_of_the_next_request() -> None:
+def test_bytes_after_a_response_are_an_error_of_the_next_request() -> None:
     with Peer(stalling(ANSWER + HTTP_ANSWER)) as peer, connect(peer) as client:
         client.request(OFFSETS)
         with pytest.raises(ProtocolError, match="HTTP"):
             client.request(OFFSETS)
 
 
-def test_replies_that_came_before_a_close_are_not_lost() -> None:
+def test_responses_that_came_before_a_close_are_not_lost() -> None:
     def two_answers(connection: socket.socket) -> None:
         # All requests are read before the close: unread ones would make it a reset.
         for _ in range(5):
@@ -179,8 +179,8 @@ def test_replies_that_came_before_a_close_are_not_lost() -> None:
     with Peer(two_answers) as peer, connect(peer) as client:
         for _ in range(5):
             client.send(OFFSETS)
-        replies = [client.receive() for _ in range(2)]
-        assert [reply.body.offsets for reply in replies] == [(202_000,), (202_000,)]
+        responses = [client.receive() for _ in range(2)]
+        assert [response.body.offsets for response in responses] == [(202_000,), (202_000,)]
         with pytest.raises(ConnectionLost):
             client.receive()
 

@@ -25,15 +25,15 @@ from spark_kafkawire.errors import (
 from spark_kafkawire.model import Broker
 from spark_kafkawire.net import connecting
 from spark_kafkawire.net.client import Client
-from spark_kafkawire.net.known_versions import KNOWN
+from spark_kafkawire.net.known_versions import BROKER_VERSIONS
 from spark_kafkawire.net.settings import ConnectionSettings
 from spark_kafkawire.protocol import modern
 from spark_kafkawire.protocol.api import VersionRange
-from spark_kafkawire.protocol.modern.api_versions import ApiVersionsReply
-from spark_kafkawire.protocol.modern.describe_groups import DescribeGroupsReply
-from spark_kafkawire.protocol.modern.fetch import FetchReply
-from spark_kafkawire.protocol.modern.floor import NO_FLOOR, VersionFloor
-from spark_kafkawire.protocol.modern.metadata import MetadataReply, MetadataRequest
+from spark_kafkawire.protocol.modern.api_versions import ApiVersionsResponse
+from spark_kafkawire.protocol.modern.describe_groups import DescribeGroupsResponse
+from spark_kafkawire.protocol.modern.fetch import FetchResponse
+from spark_kafkawire.protocol.modern.metadata import MetadataRequest, MetadataResponse
+from spark_kafkawire.protocol.modern.minimum_versions import NO_MINIMUM, MinimumVersions
 from spark_kafkawire.version import VERSION
 from tests.support.log_broker import LogBroker
 from tests.support.mock_cluster import MockCluster
@@ -42,7 +42,7 @@ from tests.support.old_brokers import Closes, answered
 from tests.support.polling import GRACE_S
 from tests.support.settings import settings_modern
 
-from .modern_peers import METADATA_REPLY, OFFERED, Asked, answer, api_versions, asked, broker
+from .modern_peers import METADATA_RESPONSE, OFFERED, Asked, answer, api_versions, asked, broker
 from .peers import Peer, Script, read_frame, stalling
 
 ALL_TOPICS: Final = MetadataRequest(topics=None)
@@ -83,7 +83,7 @@ def test_a_broker_that_knows_no_newer_version_of_api_versions_is_asked_again() -
 def test_the_first_request_asks_for_versions_and_names_the_client() -> None:
     seen: list[Asked] = []
     with Peer(broker(seen=seen)) as peer, connect(peer) as client:
-        assert client.request(ALL_TOPICS) == METADATA_REPLY
+        assert client.request(ALL_TOPICS) == METADATA_RESPONSE
     assert [(each.api.name, each.version, each.client_id) for each in seen] == [
         (*ASKS, "spark-kafkawire"),
         (*LEARNS, "spark-kafkawire"),
@@ -103,7 +103,7 @@ def test_each_request_goes_in_the_highest_common_version() -> None:
     with Peer(broker(offered=offered, seen=seen)) as peer, connect(peer) as client:
         client.request(ALL_TOPICS)
         with pytest.raises(
-            UnsupportedVersionError, match=r"Fetch: the broker offers 101-107, known .* 0-\d\d$"
+            UnsupportedVersionError, match=r"Fetch: the broker offers 101-107, .* supports 0-\d\d$"
         ):
             client.version_of(modern.FETCH)
     assert [each.version for each in seen] == [ASKS[1], 7]
@@ -134,7 +134,7 @@ def test_an_error_instead_of_versions_is_told() -> None:
         assert "ApiVersions: the broker does not understand the request" in fails(peer, BrokerError)
 
 
-FETCH_REPLY: Final = FetchReply(responses=())
+FETCH_RESPONSE: Final = FetchResponse(responses=())
 #: What client and broker find out what to speak by, as API names and versions.
 IN_DOUBT: Final = ("DescribeGroups", 0)
 AFTER_A_CLOSE: Final = ("Fetch", 1)
@@ -198,8 +198,11 @@ def test_a_broker_of_0_8_or_0_9_proves_on_each_connection_what_it_is(
 def test_a_broker_that_is_upgraded_is_spoken_to_in_its_new_versions_at_once(release: str) -> None:
     old = old_broker(release, [])
     before = [old, old] if release == "0.8" else [old]
-    replies = {"Fetch": lambda _: FETCH_REPLY, "DescribeGroups": lambda _: DescribeGroupsReply(groups=())}
-    with Peer(*before, broker(replies)) as peer:
+    responses = {
+        "Fetch": lambda _: FETCH_RESPONSE,
+        "DescribeGroups": lambda _: DescribeGroupsResponse(groups=()),
+    }
+    with Peer(*before, broker(responses)) as peer:
         with connect(peer) as client:
             assert client.version_of(modern.METADATA) == 0
         with connect(peer) as client:
@@ -212,14 +215,16 @@ def test_a_slow_broker_is_waited_for_and_answers_both_questions() -> None:
 
     def slow(connection: socket.socket) -> None:
         questions = [asked(connection), asked(connection)]
-        for question, reply in zip(questions, (api_versions(), DescribeGroupsReply(groups=())), strict=True):
+        for question, response in zip(
+            questions, (api_versions(), DescribeGroupsResponse(groups=())), strict=True
+        ):
             assert question is not None
             seen.append(question)
-            answer(connection, question, reply)
+            answer(connection, question, response)
         broker(seen=seen)(connection)
 
     with Peer(slow) as peer, connect(peer) as client:
-        assert client.request(ALL_TOPICS) == METADATA_REPLY
+        assert client.request(ALL_TOPICS) == METADATA_RESPONSE
         assert peer.connection_count == 1
     assert versions_of(seen) == [ASKS, IN_DOUBT, LEARNS]
 
@@ -234,7 +239,7 @@ def test_a_slow_broker_that_refuses_the_version_is_asked_again_behind_both_answe
         assert second is not None
         old_list = {**OFFERED, modern.API_VERSIONS.key: VersionRange(0, 2)}
         answer(connection, first, api_versions(old_list, 35), version=0)
-        answer(connection, second, DescribeGroupsReply(groups=()))
+        answer(connection, second, DescribeGroupsResponse(groups=()))
         broker(offered=old_list, seen=seen)(connection)
 
     with Peer(slow) as peer, connect(peer) as client:
@@ -244,7 +249,7 @@ def test_a_slow_broker_that_refuses_the_version_is_asked_again_behind_both_answe
 
 def test_a_broker_that_was_going_down_is_asked_what_no_other_one_answers_so() -> None:
     seen: list[Asked] = []
-    with Peer(close_at_once, broker({"Fetch": lambda _: FETCH_REPLY}, seen=seen)) as peer:
+    with Peer(close_at_once, broker({"Fetch": lambda _: FETCH_RESPONSE}, seen=seen)) as peer:
         with connect(peer) as client:
             assert client.version_of(modern.METADATA) == 12
             assert client.request(ALL_TOPICS).brokers == ()
@@ -258,7 +263,7 @@ def test_a_broker_that_was_silent_is_asked_again_on_another_connection(
     monkeypatch.setattr(connecting, "API_VERSIONS_WAIT_S", 0.2)
     seen: list[Asked] = []
     with Peer(stalling(), broker(seen=seen)) as peer, connect(peer) as client:
-        assert client.request(ALL_TOPICS) == METADATA_REPLY
+        assert client.request(ALL_TOPICS) == METADATA_RESPONSE
     assert versions_of(seen) == [ASKS, LEARNS]
 
 
@@ -270,37 +275,40 @@ def test_a_broker_that_closes_twice_is_an_error_that_names_the_options_of_those_
     with Peer(close_at_once, close_at_once, broker()) as peer:
         message = fails(peer, ConnectionLost)
         assert "closed the connection instead of answering ApiVersions" in message
-        assert "; does this port want another kafka.security.protocol, or is it no broker of " in message
+        assert (
+            "; does this port need another kafka.security.protocol, or is the server not a broker of "
+            in message
+        )
         assert "kafka.api.version.request=false and kafka.broker.version.fallback=0.9.0" in message
         with connect(peer) as client:
             assert client.version_of(modern.METADATA) == 12
 
 
-def cut(reply: bytes, then: Script) -> Script:
+def cut(response: bytes, then: Script) -> Script:
     """A broker of which the start of its first answer comes."""
 
     def script(connection: socket.socket) -> None:
         asked(connection)
-        connection.sendall(reply)
+        connection.sendall(response)
         then(connection)
 
     return script
 
 
 def test_no_part_of_an_answer_makes_a_broker_an_old_one() -> None:
-    whole = b"".join(modern.DIALECT.write_reply(modern.API_VERSIONS, api_versions(), 4, 0))
+    whole = b"".join(modern.DIALECT.write_response(modern.API_VERSIONS, api_versions(), 4, 0))
     for size in (*range(24), len(whole) // 2, len(whole) - 1):
         first = cut(whole[:size], lambda _: None)
         with Peer(first, first, broker()) as peer:
             fails(peer, ConnectionLost, timeout_s=10)
             with connect(peer) as client:
                 assert client.version_of(modern.METADATA) == 12
-        KNOWN.forget()
+        BROKER_VERSIONS.forget()
 
 
-@pytest.mark.parametrize("reply", [b"\0\0\0\x08\0\0\0\0\0\0\0\1", b"\0\0\0\x07\0\0\0\0\0\0\0"])
-def test_what_only_looks_like_the_answer_of_0_8_proves_nothing(reply: bytes) -> None:
-    with Peer(close_at_once, cut(reply, lambda _: None)) as peer:
+@pytest.mark.parametrize("response", [b"\0\0\0\x08\0\0\0\0\0\0\0\1", b"\0\0\0\x07\0\0\0\0\0\0\0"])
+def test_what_only_looks_like_the_answer_of_0_8_proves_nothing(response: bytes) -> None:
+    with Peer(close_at_once, cut(response, lambda _: None)) as peer:
         fails(peer, ProtocolError, timeout_s=10)
 
 
@@ -324,7 +332,9 @@ def test_an_answer_to_a_question_that_was_not_asked_proves_nothing() -> None:
         connection.sendall(b"\0\0\0\x08\0\0\0\2\0\0\0\0")
 
     with Peer(liar) as peer:
-        assert "ApiVersions request 0 got the reply to request 2" in fails(peer, ProtocolError, timeout_s=10)
+        assert "ApiVersions request 0 got the response to request 2" in fails(
+            peer, ProtocolError, timeout_s=10
+        )
 
 
 def in_cluster(peer: Peer, *others: Peer, **changes: Any) -> ConnectionSettings:
@@ -349,7 +359,7 @@ def test_no_broker_is_old_whose_cluster_has_told_its_versions(release: str) -> N
         settings = in_cluster(peer, other)
         Client.connect(peer.broker, settings).close()
         message = refused(other, replace(settings, timeout_s=1))
-        assert "has told its versions before, so it is not taken for one of 0.8 or 0.9" in message
+        assert "has sent its versions before, so this one is not treated as 0.8 or 0.9" in message
     assert seen == [ASKS, ASKS]
 
 
@@ -365,7 +375,7 @@ def test_a_proof_is_refused_where_the_cluster_has_told_its_versions_meanwhile(
         with pytest.raises(
             ConnectFailed, match=f"it answers as a broker of Kafka {release}, but a broker of"
         ):
-            KNOWN.floor(settings, [peer.broker, other.broker])
+            BROKER_VERSIONS.minimum(settings, [peer.broker, other.broker])
         monkeypatch.setattr(connecting, "_may_be_old", lambda *_: True)
         assert f"it answers as a broker of Kafka {release}, but a broker of its" in refused(other, settings)
 
@@ -396,19 +406,19 @@ def test_a_broker_that_offers_less_than_before_is_refused(fetch: int, produce: i
     with Peer(offering(4, 3), offering(fetch, produce), offering(11, 8)) as peer:
         settings = in_cluster(peer)
         Client.connect(peer.broker, settings).close()
-        assert f"it is older than it was before, it offers {missing}: " in refused(peer, settings)
+        assert f"it is older than it was before: it offers {missing}; " in refused(peer, settings)
         Client.connect(peer.broker, settings).close()
 
 
 @pytest.mark.parametrize("release", ["0.8", "0.9"])
 @pytest.mark.usefixtures("in_doubt_soon")
 def test_a_task_refuses_brokers_older_than_planning_found_them(release: str) -> None:
-    floor = VersionFloor(fetch=2, produce=2)
+    minimum = MinimumVersions(fetch=2, produce=2)
     with Peer(offering(1, 2), old_broker(release, [])) as peer:
-        message = refused(peer, in_cluster(peer, floor=floor))
-        assert "older than its cluster when this was planned, it offers Fetch 1 instead of 2" in message
-        refused(peer, in_cluster(peer, floor=floor, timeout_s=1))
-        assert KNOWN.old_release(peer.broker) is None
+        message = refused(peer, in_cluster(peer, minimum_versions=minimum))
+        assert "older than its cluster when the query was planned: it offers Fetch 1 instead of 2" in message
+        refused(peer, in_cluster(peer, minimum_versions=minimum, timeout_s=1))
+        assert BROKER_VERSIONS.old_release(peer.broker) is None
 
 
 def test_a_cluster_between_two_versions_is_as_old_as_its_oldest_broker() -> None:
@@ -416,9 +426,9 @@ def test_a_cluster_between_two_versions_is_as_old_as_its_oldest_broker() -> None
         settings = in_cluster(new, old)
         for peer in (new, old):
             Client.connect(peer.broker, settings).close()
-        assert KNOWN.floor(settings) == VersionFloor(3, 2, 0)
-        assert KNOWN.floor(settings, [new.broker]) == VersionFloor(4, 3, 0)
-        assert KNOWN.floor(settings, []) == NO_FLOOR
+        assert BROKER_VERSIONS.minimum(settings) == MinimumVersions(3, 2, 0)
+        assert BROKER_VERSIONS.minimum(settings, [new.broker]) == MinimumVersions(4, 3, 0)
+        assert BROKER_VERSIONS.minimum(settings, []) == NO_MINIMUM
 
 
 def test_the_users_word_is_taken_and_nothing_is_asked(caplog: pytest.LogCaptureFixture) -> None:
@@ -441,7 +451,7 @@ def test_the_users_word_beats_what_brokers_told_and_that_is_said_once(
             with Client.connect(peer.broker, replace(settings, assumed_release="0.9")) as client:
                 assert client.version_of(modern.METADATA) == 0
     [message] = caplog.messages
-    assert "has told its versions, as they do from Kafka 0.10 on; it is spoken to in those of 0.9 " in message
+    assert "has sent its versions, so it runs Kafka 0.10 or later; the client uses those of 0.9 " in message
 
 
 def test_silence_ends_at_the_one_deadline() -> None:
@@ -460,7 +470,7 @@ def test_silence_ends_at_the_one_deadline() -> None:
         ),
         (b"\x7f\xff\xff\xff", "announces 2147483647 bytes, at most 1048576"),
         (b"\xff\xff\xff\xff", "announces -1 bytes"),
-        (b"\0\0\0\x04\0\0\0\x05", "got the reply to request 5"),
+        (b"\0\0\0\x04\0\0\0\x05", "got the response to request 5"),
         (b"\0\0\0\x04\0\0\0\0", "does not fit in a frame of 4 bytes"),
         (b"\0\0\0\x06\0\0\0\0\0\0", ""),
     ],
@@ -473,17 +483,17 @@ def test_a_peer_that_is_no_broker_is_an_error_at_once(data: bytes, message: str)
         stalling()(connection)
 
     with Peer(junk) as peer:
-        told = fails(peer, ProtocolError, timeout_s=5)
-        assert message in told
+        reported = fails(peer, ProtocolError, timeout_s=5)
+        assert message in reported
         assert peer.connection_count == 1
 
 
 def test_only_a_close_on_the_first_request_is_taken_for_the_wrong_protocol() -> None:
     def answer_one(connection: socket.socket) -> None:
-        for reply in (api_versions(), METADATA_REPLY):
+        for response in (api_versions(), METADATA_RESPONSE):
             question = asked(connection)
             assert question is not None
-            answer(connection, question, reply)
+            answer(connection, question, response)
         asked(connection)
 
     with Peer(answer_one) as peer, connect(peer) as client:
@@ -493,7 +503,7 @@ def test_only_a_close_on_the_first_request_is_taken_for_the_wrong_protocol() -> 
 
 
 def throttled(throttle_time_ms: int) -> Callable[[Asked], Any]:
-    return lambda _: MetadataReply(brokers=(), topics=(), throttle_time_ms=throttle_time_ms)
+    return lambda _: MetadataResponse(brokers=(), topics=(), throttle_time_ms=throttle_time_ms)
 
 
 def test_a_throttled_client_waits_before_it_sends_again() -> None:
@@ -531,10 +541,10 @@ def test_a_negative_throttle_is_none() -> None:
 
 
 def test_a_throttle_in_the_first_answer_counts_too() -> None:
-    def reply(question: Asked) -> ApiVersionsReply:
+    def response(question: Asked) -> ApiVersionsResponse:
         return api_versions(throttle_time_ms=200 if question.version >= 2 else 0)
 
-    with Peer(broker({"ApiVersions": reply})) as peer:
+    with Peer(broker({"ApiVersions": response})) as peer:
         began_s = time.monotonic()
         with connect(peer) as client:
             client.request(ALL_TOPICS)

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import base64
+import io
 import json
 import random
-import socket
 import time
 import traceback
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import pytest
 
 from spark_kafkawire.errors import AuthenticationError, ConnectFailed, KafkaWireError, RequestTimedOut
 from spark_kafkawire.net import oauth
 from spark_kafkawire.net.client import Client
-from spark_kafkawire.net.oauth import ANSWER_BYTES_MAX, ClientCredentials
+from spark_kafkawire.net.http import ANSWER_BYTES_MAX, answer_in
+from spark_kafkawire.net.oauth import ClientCredentials
 from spark_kafkawire.net.sasl import Sasl
 from spark_kafkawire.net.settings import Security
 from spark_kafkawire.net.tls import Tls
@@ -29,9 +30,10 @@ from tests.support.polling import GRACE_S
 from tests.support.settings import settings_modern
 
 from .login_broker import TOKEN, login_broker
-from .modern_peers import METADATA_REPLY, mutated
-from .peers import Peer, Script, closed_port, stalling
+from .modern_peers import METADATA_RESPONSE, mutated
+from .peers import Peer, closed_port, stalling
 from .tls_peers import server_of, serving
+from .token_answers import granted, http_answer, saying
 
 SECRET: Final = "s3cret:€"
 MUTATION_COUNT: Final = 5_000
@@ -41,33 +43,6 @@ MUTATION_COUNT: Final = 5_000
 def forgotten() -> Iterator[None]:
     yield
     oauth._kept.clear()
-
-
-def granted(token: object = TOKEN, **more: object) -> dict[str, Any]:
-    return {"access_token": token, "token_type": "Bearer", "expires_in": 3600, **more}
-
-
-def http_answer(found: object, status: str = "200 OK", *headers: str) -> bytes:
-    body = found if isinstance(found, bytes) else json.dumps(found).encode()
-    lines = [f"HTTP/1.1 {status}", f"Content-Length: {len(body)}", *headers, "", ""]
-    return "\r\n".join(lines).encode() + body
-
-
-def saying(answer: bytes, seen: list[bytes] | None = None) -> Script:
-    """Read a request's head and body, and answer it."""
-
-    def script(connection: socket.socket) -> None:
-        data = b""
-        while b"\r\n\r\n" not in data or not data.endswith((b"credentials", b"kafka+all")):
-            chunk = connection.recv(1 << 16)
-            if not chunk:
-                return
-            data += chunk
-        if seen is not None:
-            seen.append(data)
-        connection.sendall(answer)
-
-    return script
 
 
 def credentials(peer: Peer, certificates: Certificates, **changes: Any) -> ClientCredentials:
@@ -150,14 +125,13 @@ def fails(answer: bytes, certificates: Certificates, kind: type[KafkaWireError] 
         (http_answer({"error": f"{SECRET}\n"}, "400 Bad"), "of kafka.sasl.jaas.config: HTTP status 400"),
         (http_answer(b"<html>", "403 No"), "HTTP status 403"),
         (http_answer({}, "302 Found", "Location: https://elsewhere/"), "HTTP status 302"),
-        (http_answer({}), "its answer has no access_token"),
-        (http_answer([TOKEN]), "its answer has no access_token"),
-        (http_answer(b"not json"), "its answer has no access_token"),
-        (http_answer(b"[" * 100_000), "its answer has no access_token"),
-        (http_answer(granted(5)), "its answer has no access_token"),
-        (http_answer(granted("")), "its answer has no access_token"),
-        (http_answer(granted("a\x01auth=b")), "its answer has no access_token"),
-        (http_answer(bytes(ANSWER_BYTES_MAX)), f"longer than {ANSWER_BYTES_MAX} bytes"),
+        (http_answer({}), "its response has no access_token; check that the URL"),
+        (http_answer([TOKEN]), "its response has no access_token; check that the URL"),
+        (http_answer(b"not json"), "its response has no access_token; check that the URL"),
+        (http_answer(b"[" * 100_000), "its response has no access_token; check that the URL"),
+        (http_answer(granted(5)), "its response has no access_token; check that the URL"),
+        (http_answer(granted("")), "its response has no access_token; check that the URL"),
+        (http_answer(granted("a\x01auth=b")), "its response has no access_token; check that the URL"),
     ],
 )  # fmt: skip
 def test_a_refusal_is_told(answer: bytes, message: str, certificates: Certificates) -> None:
@@ -175,6 +149,7 @@ def test_a_refusal_is_told(answer: bytes, message: str, certificates: Certificat
         b"HTTP/1.1 200 OK\r\nContent-Length: " + b"9" * 40 + b"\r\n\r\n{}",
         b"HTTP/1.1 2x0 OK\r\n\r\n",
         b"HTTP/1.1 200 OK\r\n" + b"X: y\r\n" * 200 + b"\r\n",
+        http_answer(bytes(ANSWER_BYTES_MAX)),
         http_answer({}, "500 Oh"),
         http_answer({}, "503 Later"),
         http_answer({}, "429 Later"),
@@ -184,10 +159,15 @@ def test_a_broken_answer_may_be_asked_for_again(answer: bytes, certificates: Cer
     fails(answer, certificates, ConnectFailed)
 
 
+def token_in(answer: bytes) -> tuple[str, float]:
+    endpoint = ClientCredentials("https://h/", "me", SECRET)
+    return endpoint._token_in(answer_in(cast(io.RawIOBase, io.BytesIO(answer)), "POST"))
+
+
 def test_a_token_that_lives_forever_is_asked_for_again_some_day() -> None:
     for expires_in in (b"1e999", b"1" + b"0" * 400):
         answer = http_answer(b'{"access_token": "t", "expires_in": %s}' % expires_in)
-        assert oauth._token_in(*oauth._parsed(answer)) == ("t", oauth.LIFETIME_MAX_S)
+        assert token_in(answer) == ("t", oauth.LIFETIME_MAX_S)
 
 
 def test_mutations_of_an_answer_give_a_token_or_an_error_of_ours() -> None:
@@ -195,14 +175,14 @@ def test_mutations_of_an_answer_give_a_token_or_an_error_of_ours() -> None:
     tokens = 0
     for _ in range(MUTATION_COUNT):
         try:
-            token, lifetime_s = oauth._token_in(*oauth._parsed(mutated(good, draw)))
+            found, lifetime_s = token_in(mutated(good, draw))
         except KafkaWireError as error:
-            told = str(error)
+            reported = str(error)
         else:
-            told = token
+            reported = found
             tokens += 1
             assert 0 <= lifetime_s <= oauth.LIFETIME_MAX_S
-        assert len(told.splitlines()) == 1
+        assert len(reported.splitlines()) == 1
     assert MUTATION_COUNT // 20 < tokens < MUTATION_COUNT
 
 
@@ -210,7 +190,7 @@ def test_an_endpoint_that_is_not_trusted_gets_no_secret(certificates: Certificat
     seen: list[bytes] = []
     with Peer(serving(server_of(certificates.server), saying(b"", seen))) as peer:
         for tls in (Tls(), Tls(certificates.other_authority.read_text(), checks_host_name=False)):
-            with pytest.raises(AuthenticationError, match="certificate is refused"):
+            with pytest.raises(AuthenticationError, match="certificate is not trusted"):
                 token(peer, certificates, tls=tls)
         wrong_name = f"https://127.0.0.1:{peer.broker.port}/"
         unchecked = Tls(certificates.authority.read_text(), checks_host_name=False)
@@ -240,7 +220,7 @@ def test_a_client_logs_in_with_a_token_that_it_got(certificates: Certificates) -
         settings = replace(settings_modern(10), security=Security(sasl=Sasl("OAUTHBEARER", how)))
         for _ in range(2):
             with Client.connect(peer.broker, settings) as client:
-                assert client.request(MetadataRequest(topics=None)) == METADATA_REPLY
+                assert client.request(MetadataRequest(topics=None)) == METADATA_RESPONSE
         assert endpoint.connection_count == 1
         assert "s3cret" not in repr(settings)
 
@@ -263,7 +243,7 @@ def test_the_token_endpoint_is_trusted_by_the_trust_store_with_tls_and_without(
             "clientSecret='credentials' extension_logicalCluster='lkc';",
             "kafka.sasl.oauthbearer.token.endpoint.url": f"https://{SERVER_NAME}:{endpoint.broker.port}/",
         }
-        with pytest.raises(AuthenticationError, match="certificate is refused"):
+        with pytest.raises(AuthenticationError, match="certificate is not trusted"):
             _connected(options)
         options[f"kafka.ssl.truststore.{store}"] = str(trust) if store == "location" else trust.read_text()
         _connected(options)
@@ -276,7 +256,7 @@ def _connected(options: dict[str, str]) -> None:
     parsed = ReadOptions.parse(options)
     [server] = parsed.discovery.bootstrap_servers
     with Client.connect(server, parsed.net.connection) as client:
-        assert client.request(MetadataRequest(topics=None)) == METADATA_REPLY
+        assert client.request(MetadataRequest(topics=None)) == METADATA_RESPONSE
 
 
 def test_a_token_that_cannot_be_got_is_an_error_of_the_connection(certificates: Certificates) -> None:
@@ -287,5 +267,7 @@ def test_a_token_that_cannot_be_got_is_an_error_of_the_connection(certificates: 
     ):
         how = Sasl("OAUTHBEARER", credentials(endpoint, certificates))
         settings = replace(settings_modern(10), security=Security(sasl=how))
-        with pytest.raises(AuthenticationError, match=r"^broker 7 .*: token endpoint localhost: it refuses"):
+        with pytest.raises(
+            AuthenticationError, match=r"^broker 7 .*: token endpoint localhost: the server rejects"
+        ):
             Client.connect(peer.broker, settings)

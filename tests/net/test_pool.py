@@ -70,11 +70,11 @@ def test_a_connection_is_kept_for_its_own_broker_and_deadline(pool: Pool) -> Non
 def test_a_connection_that_its_broker_closed_is_noticed_and_replaced(pool: Pool) -> None:
     closing = threading.Event()
 
-    def close_when_told(connection: socket.socket) -> None:
+    def close_when_asked(connection: socket.socket) -> None:
         answering(ANSWER)(connection)
         closing.wait(TIMEOUT_S)
 
-    with Peer(close_when_told, stalling(ANSWER)) as peer:
+    with Peer(close_when_asked, stalling(ANSWER)) as peer:
         first = take(pool, peer)
         first.request(OFFSETS)
         pool.give_back(first)
@@ -97,7 +97,7 @@ def test_a_connection_with_bytes_that_nobody_asked_for_is_not_used_again(pool: P
         second.close()
 
 
-def test_a_connection_that_awaits_a_reply_or_was_closed_is_not_kept(pool: Pool) -> None:
+def test_a_connection_that_awaits_a_response_or_was_closed_is_not_kept(pool: Pool) -> None:
     with Peer(stalling()) as peer:
         waiting = take(pool, peer)
         waiting.send(OFFSETS)
@@ -132,12 +132,12 @@ def test_a_broker_that_is_gone_is_an_error_as_without_a_pool(pool: Pool) -> None
 def test_idle_connections_are_closed_without_anybody_asking() -> None:
     closed = threading.Event()
 
-    def tell(connection: socket.socket) -> None:
+    def report(connection: socket.socket) -> None:
         stalling(ANSWER)(connection)
         closed.set()
 
     pool = Pool(idle_s=0.05)
-    with Peer(tell) as peer:
+    with Peer(report) as peer:
         client = take(pool, peer)
         client.request(OFFSETS)
         pool.give_back(client)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from typing import Final
+from collections.abc import Callable
+from typing import Final, TypeVar
 
 import pytest
 
@@ -18,9 +19,12 @@ from spark_kafkawire.errors import (
     ProtocolError,
     RequestTimedOut,
 )
-from spark_kafkawire.net.retry import BACKOFF_MAX_S, Attempts, RetryPolicy
+from spark_kafkawire.net.retry import BACKOFF_MAX_S, Attempts, RetryPolicy, retried
 from spark_kafkawire.net.transport import Deadline
 
+T = TypeVar("T")
+
+POLICY: Final = RetryPolicy(3, 0.1)
 LOST: Final = ConnectionLost("broker 0 (h:1): the peer closed the connection")
 
 
@@ -32,20 +36,11 @@ class World:
         self.slept_s: list[float] = []
         self._draw = draw
 
-    def attempts(
-        self,
-        retries: int = 3,
-        backoff_s: float = 0.1,
-        patience_s: float = 0.0,
-        policy: RetryPolicy | None = None,
-    ) -> Attempts:
-        return Attempts(
-            policy or RetryPolicy(retries, backoff_s),
-            patience_s=patience_s,
-            clock=lambda: self.now_s,
-            sleep=self._sleep,
-            draw=lambda: self._draw,
-        )
+    def attempts(self, policy: RetryPolicy = POLICY) -> Attempts:
+        return Attempts(policy, clock=lambda: self.now_s, sleep=self._sleep, draw=lambda: self._draw)
+
+    def retried(self, attempt: Callable[[], T], policy: RetryPolicy = POLICY) -> T:
+        return retried(attempt, policy, clock=lambda: self.now_s, sleep=self._sleep, draw=lambda: self._draw)
 
     def _sleep(self, wait_s: float) -> None:
         self.slept_s.append(wait_s)
@@ -71,10 +66,15 @@ def test_a_wait_has_a_limit_however_many_attempts_there_were() -> None:
     assert RetryPolicy(1000, 3600.0).wait_s(1, 0.999) < BACKOFF_MAX_S
 
 
+def test_a_policy_lasts_at_least_as_long_as_one_step_needs() -> None:
+    assert POLICY.lasting(30.0) == RetryPolicy(3, 0.1, retry_timeout_s=30.0)
+    assert POLICY.lasting(30.0).lasting(10.0) == RetryPolicy(3, 0.1, retry_timeout_s=30.0)
+
+
 def test_what_succeeds_at_last_is_returned_and_waited_for() -> None:
     world = World()
     calls: list[int] = []
-    assert world.attempts().run(lambda: failing(3, LOST, calls)) == "done"
+    assert world.retried(lambda: failing(3, LOST, calls)) == "done"
     assert len(calls) == 4
     assert world.slept_s == pytest.approx([0.075, 0.15, 0.3])
 
@@ -83,15 +83,15 @@ def test_the_last_error_is_raised_with_attempts_and_elapsed_time() -> None:
     world = World()
     calls: list[int] = []
     with pytest.raises(ConnectionLost) as error:
-        world.attempts().run(lambda: failing(9, LOST, calls))
+        world.retried(lambda: failing(9, LOST, calls))
     assert len(calls) == 4
     assert str(error.value) == f"gave up after 4 attempts in 0.5 s (retries): {LOST}"
 
 
 def test_no_retries_means_one_attempt_and_no_wait() -> None:
     world = World()
-    with pytest.raises(ConnectionLost, match=r"gave up after 1 attempts in 0\.0 s"):
-        world.attempts(retries=0).failed(LOST)
+    with pytest.raises(ConnectionLost, match=r"gave up after 1 attempt in 0\.0 s"):
+        world.attempts(RetryPolicy(0, 0.1)).failed(LOST)
     assert not world.slept_s
 
 
@@ -114,9 +114,22 @@ def test_what_may_pass_is_tried_again(error: KafkaWireError) -> None:
     assert len(world.slept_s) == 1
 
 
+def test_the_last_error_is_returned_to_a_loop_that_has_another_way_on() -> None:
+    world = World()
+    attempts = world.attempts(RetryPolicy(1, 0.1))
+    assert attempts.last(LOST) is None
+    assert len(world.slept_s) == 1
+    last = attempts.last(LOST)
+    assert str(last) == f"gave up after 2 attempts in 0.1 s (retries): {LOST}"
+    assert isinstance(last, ConnectionLost)
+    fatal = OptionError("o")
+    assert attempts.last(fatal) is fatal
+    assert len(world.slept_s) == 1
+
+
 def test_progress_starts_count_and_clock_anew() -> None:
     world = World()
-    attempts = world.attempts(retries=2)
+    attempts = world.attempts(RetryPolicy(2, 0.1))
     for _ in range(5):
         attempts.failed(LOST)
         attempts.failed(LOST)
@@ -130,27 +143,29 @@ def test_progress_starts_count_and_clock_anew() -> None:
 
 def test_patience_outlasts_the_retries() -> None:
     world = World()
-    attempts = world.attempts(retries=1, patience_s=2.0)
+    attempts = world.attempts(RetryPolicy(1, 0.1, retry_timeout_s=2.0))
 
     def fail_for_ever() -> None:
         while True:
             attempts.failed(LOST)
 
-    with pytest.raises(ConnectionLost, match=r"gave up after 6 attempts in 2\.0 s \(retries, patience\)"):
+    with pytest.raises(
+        ConnectionLost, match=r"gave up after 6 attempts in 2\.0 s \(retries, brokerDownTimeout\)"
+    ):
         fail_for_ever()
     calls: list[int] = []
-    assert world.attempts(retries=3, patience_s=0.01).run(lambda: failing(3, LOST, calls)) == "done"
+    assert world.retried(lambda: failing(3, LOST, calls), POLICY.lasting(0.01)) == "done"
 
 
 def test_who_waits_is_told_once_and_once_when_it_goes_on(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "spark_kafkawire")
     world, refused = World(), ConnectFailed("broker 0 (h:1): cannot connect: Connection refused")
-    policy = RetryPolicy(0, 0.1, patience_s=60.0)
+    policy = RetryPolicy(0, 0.1, retry_timeout_s=60.0)
     calls: list[int] = []
-    assert world.attempts(policy=policy).run(lambda: failing(6, refused, calls)) == "done"
+    assert world.retried(lambda: failing(6, refused, calls), policy) == "done"
     assert caplog.messages == [
-        f"{refused}; trying again for up to 60 s (patience)",
-        f"going on after {sum(world.slept_s):.1f} s and 6 failures: {refused}",
+        f"{refused}; trying again for up to 60 s (brokerDownTimeout)",
+        f"continuing after {sum(world.slept_s):.1f} s and 6 failures: {refused}",
     ]
 
 
@@ -158,9 +173,9 @@ def test_a_connection_that_was_closed_and_made_anew_at_once_is_not_told(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level(logging.INFO, "spark_kafkawire")
-    policy = RetryPolicy(3, 0.1, patience_s=60.0)
+    policy = RetryPolicy(3, 0.1, retry_timeout_s=60.0)
     calls: list[int] = []
-    assert World().attempts(policy=policy).run(lambda: failing(1, LOST, calls)) == "done"
+    assert World().retried(lambda: failing(1, LOST, calls), policy) == "done"
     assert not caplog.messages
 
 
@@ -169,23 +184,25 @@ def test_an_inner_patience_that_is_used_up_is_not_waited_for_again() -> None:
 
     def inner() -> str:
         calls[0] += 1
-        return world.attempts(retries=3, patience_s=10.0).run(lambda: failing(99, LOST, []))
+        return world.retried(lambda: failing(99, LOST, []), POLICY.lasting(10.0))
 
-    with pytest.raises(ConnectionLost, match=r"^gave up after \d+ attempts in 10\.0 s \(retries, patience\)"):
-        world.attempts(retries=3, patience_s=10.0).run(inner)
+    with pytest.raises(
+        ConnectionLost, match=r"^gave up after \d+ attempts in 10\.0 s \(retries, brokerDownTimeout\)"
+    ):
+        world.retried(inner, POLICY.lasting(10.0))
     assert calls == [1]
 
 
 def test_an_error_that_is_not_ours_passes_through() -> None:
     world = World()
     with pytest.raises(ZeroDivisionError):
-        world.attempts().run(lambda: 1 // 0)
+        world.retried(lambda: 1 // 0)
     assert not world.slept_s
 
 
 def test_an_outer_deadline_shortens_the_wait_and_ends_the_tries() -> None:
     world = World()
-    attempts = world.attempts(backoff_s=1e9)
+    attempts = world.attempts(RetryPolicy(3, 1e9))
     attempts.failed(LOST, Deadline.after(60))
     assert world.slept_s == [7.5]
     attempts.failed(LOST, Deadline.after(5))

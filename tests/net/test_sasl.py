@@ -30,7 +30,7 @@ from spark_kafkawire.errors import (
 )
 from spark_kafkawire.model import Broker
 from spark_kafkawire.net.client import Client
-from spark_kafkawire.net.known_versions import KNOWN
+from spark_kafkawire.net.known_versions import BROKER_VERSIONS
 from spark_kafkawire.net.pool import Pool
 from spark_kafkawire.net.sasl import MECHANISMS, Password, Sasl, Token
 from spark_kafkawire.net.scram import ITERATIONS_MAX
@@ -38,9 +38,9 @@ from spark_kafkawire.net.settings import ConnectionSettings, Security
 from spark_kafkawire.protocol import modern
 from spark_kafkawire.protocol.api import VersionRange
 from spark_kafkawire.protocol.modern.error_codes import ErrorCode
-from spark_kafkawire.protocol.modern.fetch import FetchReply
+from spark_kafkawire.protocol.modern.fetch import FetchResponse
 from spark_kafkawire.protocol.modern.metadata import MetadataRequest
-from spark_kafkawire.protocol.modern.sasl import SaslHandshakeReply
+from spark_kafkawire.protocol.modern.sasl import SaslHandshakeResponse
 from tests.support.noida import NoidaBroker
 from tests.support.polling import GRACE_S, poll
 from tests.support.settings import settings_modern
@@ -56,7 +56,7 @@ from .login_broker import (
     login_broker,
     plain,
 )
-from .modern_peers import METADATA_REPLY, OFFERED, answer, api_versions, asked, mutated
+from .modern_peers import METADATA_RESPONSE, OFFERED, answer, api_versions, asked, mutated
 from .peers import Peer, Script, read_frame, stalling
 
 ALL_TOPICS: Final = MetadataRequest(topics=None)
@@ -116,8 +116,8 @@ def test_who_has_the_secret_is_let_in(mechanism: str, offered: dict[int, Version
         Peer(login_broker(offered=offered)) as peer,
         Client.connect(peer.broker, settings(mechanism)) as client,
     ):
-        assert client.request(ALL_TOPICS) == METADATA_REPLY
-        assert client.request(ALL_TOPICS) == METADATA_REPLY
+        assert client.request(ALL_TOPICS) == METADATA_RESPONSE
+        assert client.request(ALL_TOPICS) == METADATA_RESPONSE
 
 
 def test_the_first_version_of_tokens_in_requests_is_spoken() -> None:
@@ -126,13 +126,13 @@ def test_the_first_version_of_tokens_in_requests_is_spoken() -> None:
         Peer(login_broker(offered=offered, session_lifetime_ms=1)) as peer,
         Client.connect(peer.broker, settings("SCRAM-SHA-512")) as client,
     ):
-        assert client.request(ALL_TOPICS) == METADATA_REPLY
+        assert client.request(ALL_TOPICS) == METADATA_RESPONSE
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 def test_a_wrong_secret_is_told_once_and_not_tried_again(mechanism: str) -> None:
     message = fails(login_broker(), mechanism, secret="wr0ng")
-    assert "the broker refuses the credentials, it says" in message
+    assert "the broker refuses the credentials (error 58" in message
     assert f"SASL {mechanism}" in message
     assert not AuthenticationError("").retriable
 
@@ -140,27 +140,27 @@ def test_a_wrong_secret_is_told_once_and_not_tried_again(mechanism: str) -> None
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 def test_an_old_broker_refuses_by_closing(mechanism: str) -> None:
     message = fails(login_broker(offered=BARE), mechanism, secret="wr0ng", kind=ConnectionLost)
-    assert "so old a broker refuses credentials like that" in message
+    assert "a broker of this age rejects credentials by closing" in message
 
 
 def test_a_mechanism_that_the_broker_does_not_have_is_told_with_those_it_has() -> None:
     only = {name: LOGINS[name] for name in ("PLAIN", "SCRAM-SHA-512")}
     message = fails(login_broker(only), "SCRAM-SHA-256")
     assert message.endswith(
-        "the broker does not have kafka.sasl.mechanism=SCRAM-SHA-256; it has PLAIN, SCRAM-SHA-512"
+        "the broker does not support kafka.sasl.mechanism=SCRAM-SHA-256; it supports PLAIN, SCRAM-SHA-512"
     )
-    assert fails(login_broker({})).endswith("it has none")
+    assert fails(login_broker({})).endswith("it supports none")
     hostile = {f"X-{number}\n{SECRET[:0]}": plain for number in range(50)}
-    assert fails(login_broker(hostile)).endswith("'X-9\\n' and 40 more")
+    assert fails(login_broker(hostile)).endswith("it supports 50 unknown ones")
 
 
 def test_a_listener_without_logins_says_so() -> None:
     def plaintext_listener(connection: socket.socket) -> None:
         while (question := asked(connection)) is not None:
-            reply = SaslHandshakeReply(error_code=34, mechanisms=())
-            answer(connection, question, api_versions() if question.api is modern.API_VERSIONS else reply)
+            response = SaslHandshakeResponse(error_code=34, mechanisms=())
+            answer(connection, question, api_versions() if question.api is modern.API_VERSIONS else response)
 
-    assert "SaslHandshake: the broker wants another kafka.security.protocol" in fails(plaintext_listener)
+    assert "SaslHandshake: the broker expects another kafka.security.protocol" in fails(plaintext_listener)
 
 
 def test_a_broker_that_does_not_know_logins_says_so() -> None:
@@ -177,11 +177,11 @@ def test_a_broker_older_than_logins_is_never_talked_to_without_one() -> None:
             seen.append(question.api.name)
             if question.api is modern.API_VERSIONS:
                 return
-            answer(connection, question, FetchReply(responses=()))
+            answer(connection, question, FetchResponse(responses=()))
 
     with (
         Peer(old) as peer,
-        pytest.raises(ConnectionLost, match=r"or later\? Older ones know no login but Kerberos$"),
+        pytest.raises(ConnectionLost, match=r"or later\? Older brokers support no login except Kerberos$"),
     ):
         Client.connect(peer.broker, settings("PLAIN"))
     assert seen == ["ApiVersions", "ApiVersions"]
@@ -192,7 +192,7 @@ def test_a_client_without_a_login_is_told_that_the_port_may_want_one() -> None:
         with pytest.raises(ConnectionLost) as error:
             client.request(ALL_TOPICS)
         assert str(error.value).endswith(
-            "instead of answering Metadata; does this port want a login (kafka.security.protocol=SASL_…)?"
+            "instead of answering Metadata; does this port require a login (kafka.security.protocol=SASL_…)?"
         )
 
 
@@ -205,11 +205,10 @@ def test_a_secret_that_the_broker_sends_back_is_hidden() -> None:
     def echo() -> Generator[bytes, bytes, None]:
         raise Refused((yield b"").decode())
 
-    assert "[hidden]" in fails(login_broker({"PLAIN": echo}))
+    fails(login_broker({"PLAIN": echo}))
     for echoed in (f"{TOKEN}", f'{{"status":"{TOKEN}"}}'):
         message = fails(login_broker({"OAUTHBEARER": saying(echoed.encode(), b"")}), "OAUTHBEARER")
-        assert "the broker refuses the token: " in message
-        assert "[hidden]" in message
+        assert message.endswith(f"the broker refuses the token, in an answer of {len(echoed)} bytes")
 
 
 def java(text: str) -> str:
@@ -244,22 +243,14 @@ SPELLINGS: Final[dict[str, Callable[[str], str]]] = {
 
 @pytest.mark.parametrize("spelling", SPELLINGS)
 @pytest.mark.parametrize("secret", ['p"ä\\ss wörd\n%41&', "correct-horse+battery/staple", "x" * 3 + "Yz{8}"])
-def test_a_secret_that_the_broker_spells_otherwise_is_hidden(spelling: str, secret: str) -> None:
+def test_a_text_of_the_brokers_is_not_shown_while_the_client_logs_in(spelling: str, secret: str) -> None:
     def echo() -> Generator[bytes, bytes, None]:
         yield b""
         raise Refused(f"no: {SPELLINGS[spelling](secret)}!")
 
-    refusal = "the broker refuses the credentials, it says [hidden] (error 58 SASL_AUTHENTICATION_FAILED)"
+    refusal = "the broker refuses the credentials (error 58 SASL_AUTHENTICATION_FAILED)"
     said = fails(login_broker({"PLAIN": echo}), secret=secret)
     assert said.endswith(f"{refusal}; {ErrorCode.SASL_AUTHENTICATION_FAILED.remedy}")
-
-
-def test_a_text_of_the_brokers_without_a_secret_is_shown_on_one_line() -> None:
-    def refuse() -> Generator[bytes, bytes, None]:
-        yield b""
-        raise Refused("account locked\nFATAL \x1b[31m until 2026-11-22T10:00:00Z")
-
-    assert "it says 'account locked\\nFATAL \\x1b[31m until 2026" in fails(login_broker({"PLAIN": refuse}))
 
 
 FIRST: Final = "r={nonce},s={salt},i={rounds}"
@@ -284,28 +275,29 @@ def scram_says(first: str, final: bytes = b"v=AAAA") -> Login:
         (scram_says(FIRST), "its signature is not that of the password"),
         (scram_says(FIRST, b""), "its last message is malformed"),
         (scram_says(FIRST, b"e=invalid-proof"), "the broker says invalid-proof"),
+        (scram_says(FIRST, b"e=something-else"), "the broker says an unknown error"),
         (scram_says(FIRST, b"e=s0mething-else"), "its last message is malformed"),
-        (scram_says(FIRST, b"\xff"), "its message is no text"),
+        (scram_says(FIRST, b"\xff"), "its message is not text"),
         (scram_says(FIRST, b"v=\xc3\xbc"), "its last message is malformed"),
         (scram_says(FIRST, b"v=A"), "not in base 64"),
         (scram_says("r={short},s={salt},i={rounds}"), "it answers another client's message"),
         (scram_says("r=other,s={salt},i={rounds}"), "it answers another client's message"),
         (scram_says("r={nonce},s=A,i={rounds}"), "not in base 64"),
-        (scram_says("r={nonce},s={salt},i=1"), "it asks for 1 rounds of hashing, and 4096 to"),
+        (scram_says("r={nonce},s={salt},i=1"), "it requires 1 hash iteration; 4096 to"),
         (scram_says("r={nonce},s={salt},i=-5"), "its first message is malformed"),
-        (scram_says(f"r={{nonce}},s={{salt}},i={ITERATIONS_MAX + 1}"), "131073 rounds of hashing"),
-        (scram_says("r={nonce},s={salt},i=" + "9" * 18), "rounds of hashing"),
+        (scram_says(f"r={{nonce}},s={{salt}},i={ITERATIONS_MAX + 1}"), "131073 hash iterations"),
+        (scram_says("r={nonce},s={salt},i=" + "9" * 18), "hash iterations"),
         (scram_says("r={nonce},s={salt},i=" + "9" * 9000), ""),
         (scram_says("m=x," + FIRST), "its first message is malformed"),
         (saying(b""), "its first message is malformed"),
-        (saying(b"\xff\xfe"), "its message is no text"),
+        (saying(b"\xff\xfe"), "its message is not text"),
         (saying(b"e=unknown-user"), "the broker says unknown-user"),
     ],
 )  # fmt: skip
 def test_a_broker_that_does_not_prove_itself_is_refused(login: Login, message: str) -> None:
-    told = fails(login_broker({"SCRAM-SHA-256": login}), "SCRAM-SHA-256")
-    assert message in told
-    assert "SCRAM" in told
+    reported = fails(login_broker({"SCRAM-SHA-256": login}), "SCRAM-SHA-256")
+    assert message in reported
+    assert "SCRAM" in reported
 
 
 def before_login(connection: socket.socket) -> int:
@@ -314,7 +306,7 @@ def before_login(connection: socket.socket) -> int:
         if question.api is modern.API_VERSIONS:
             answer(connection, question, api_versions(BARE))
         else:
-            answer(connection, question, SaslHandshakeReply(error_code=0, mechanisms=("PLAIN",)))
+            answer(connection, question, SaslHandshakeResponse(error_code=0, mechanisms=("PLAIN",)))
             return question.version
     raise AssertionError("no handshake came")
 
@@ -322,8 +314,12 @@ def before_login(connection: socket.socket) -> int:
 @pytest.mark.parametrize(
     ("data", "kind", "message"),
     [
-        (b"\x7f\xff\xff\xff", ProtocolError, "a token announces 2147483647 bytes, at most 1048576 are read"),
-        (b"\xff\xff\xff\xff", ProtocolError, "a token announces -1 bytes"),
+        (
+            b"\x7f\xff\xff\xff",
+            ProtocolError,
+            "a SASL token announces 2147483647 bytes; at most 1048576 are accepted",
+        ),
+        (b"\xff\xff\xff\xff", ProtocolError, "a SASL token announces -1 bytes"),
         (b"\0\0\0\x05abc", ConnectionLost, "closed the connection"),
         (b"\0\0", ConnectionLost, "closed the connection"),
     ],
@@ -396,11 +392,11 @@ def test_mutations_of_all_that_a_broker_says_give_a_connection_or_an_error_of_ou
     outcomes = []
     with Peer(hostile) as peer:
         for _ in range(CONVERSATION_COUNT):
-            KNOWN.forget()
+            BROKER_VERSIONS.forget()
             try:
                 with Client.connect(peer.broker, settings(mechanism, timeout_s=2)) as client:
                     client.request(ALL_TOPICS)
-                outcomes.append("a reply")
+                outcomes.append("a response")
             except KafkaWireError as error:
                 outcomes.append(f"{type(error).__name__}: {error}")
     assert {len(outcome.splitlines()) for outcome in outcomes} == {1}
@@ -427,8 +423,8 @@ def test_silence_during_a_login_ends_at_the_deadline(script: Script) -> None:
 def test_an_error_of_the_brokers_own_may_be_tried_again() -> None:
     def loading(connection: socket.socket) -> None:
         while (question := asked(connection)) is not None:
-            reply = SaslHandshakeReply(error_code=14, mechanisms=())
-            answer(connection, question, api_versions() if question.api is modern.API_VERSIONS else reply)
+            response = SaslHandshakeResponse(error_code=14, mechanisms=())
+            answer(connection, question, api_versions() if question.api is modern.API_VERSIONS else response)
 
     message = fails(loading, kind=BrokerError)
     assert "SaslHandshake" in message
@@ -444,7 +440,7 @@ def test_a_login_that_ends_is_not_taken_from_the_pool_near_its_end() -> None:
         pool.give_back(client)
         again = pool.take(peer.broker, settings("PLAIN"))
         assert again is not client
-        assert again.request(ALL_TOPICS) == METADATA_REPLY
+        assert again.request(ALL_TOPICS) == METADATA_RESPONSE
         again.close()
 
 

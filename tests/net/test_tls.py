@@ -31,7 +31,7 @@ from tests.support.certificates import KEY_PASSWORD, SERVER_NAME, Certificates
 from tests.support.polling import GRACE_S, poll
 from tests.support.settings import settings_modern
 
-from .modern_peers import METADATA_REPLY, broker
+from .modern_peers import METADATA_RESPONSE, broker
 from .peers import Peer, Script, read_frame, stalling
 from .tls_peers import server_of, serving
 
@@ -73,7 +73,7 @@ def test_a_trusted_broker_is_talked_to(certificates: Certificates) -> None:
         Peer(serving(server_of(certificates.server), broker())) as peer,
         connect(peer, trusting(certificates)) as client,
     ):
-        assert client.request(ALL_TOPICS) == METADATA_REPLY
+        assert client.request(ALL_TOPICS) == METADATA_RESPONSE
 
 
 def test_a_server_certificate_is_trusted_where_it_is_in_the_trust_itself(certificates: Certificates) -> None:
@@ -82,16 +82,18 @@ def test_a_server_certificate_is_trusted_where_it_is_in_the_trust_itself(certifi
         Peer(serving(server_of(certificates.server), broker())) as peer,
         connect(peer, Tls(trust=trust[1] + trust[2])) as client,
     ):
-        assert client.request(ALL_TOPICS) == METADATA_REPLY
+        assert client.request(ALL_TOPICS) == METADATA_RESPONSE
 
 
 def test_an_unknown_authority_is_refused(certificates: Certificates) -> None:
     with Peer(serving(server_of(certificates.server), broker())) as peer:
         for tls in (Tls(), Tls(trust=certificates.other_authority.read_text())):
             message = fails(peer, tls)
-            assert "the broker's certificate is refused: unable to get local issuer certificate" in message
+            assert (
+                "the broker's certificate is not trusted: unable to get local issuer certificate" in message
+            )
             assert message.endswith(
-                "kafka.ssl.truststore.location names the PEM file of authorities to trust"
+                "set kafka.ssl.truststore.location to a PEM file with the authorities to trust"
             )
         assert peer.connection_count == 2
 
@@ -105,7 +107,7 @@ def test_what_the_system_trusts_is_trusted_without_a_trust_of_ones_own(
     with Peer(serving(server_of(certificates.server), broker())) as peer:
         for tls in (Tls(), replace(other, adds_system_trust=True)):
             with connect(peer, tls) as client:
-                assert client.request(ALL_TOPICS) == METADATA_REPLY
+                assert client.request(ALL_TOPICS) == METADATA_RESPONSE
         assert "unable to get local issuer certificate" in fails(peer, other)
     context.cache_clear()
 
@@ -114,10 +116,10 @@ def test_a_wrong_host_name_is_refused_unless_the_check_is_given_up(certificates:
     with Peer(serving(server_of(certificates.server), broker())) as peer:
         message = fails(peer, trusting(certificates), host="127.0.0.1")
         assert "IP address mismatch, certificate is not valid for '127.0.0.1'" in message
-        assert "kafka.ssl.endpoint.identification.algorithm to nothing" in message
+        assert "kafka.ssl.endpoint.identification.algorithm to an empty value" in message
         unchecked = replace(trusting(certificates), checks_host_name=False)
         with connect(peer, unchecked, host="127.0.0.1") as client:
-            assert client.request(ALL_TOPICS) == METADATA_REPLY
+            assert client.request(ALL_TOPICS) == METADATA_RESPONSE
 
 
 def test_an_authority_is_checked_where_host_names_are_not(certificates: Certificates) -> None:
@@ -138,7 +140,7 @@ def test_tls_1_1_is_refused(certificates: Certificates) -> None:
     server.set_ciphers("ALL:@SECLEVEL=0")
     server.minimum_version = server.maximum_version = ssl.TLSVersion.TLSv1_1
     with Peer(serving(server, broker())) as peer:
-        assert "the broker speaks no TLS 1.2 or later" in fails(peer, trusting(certificates))
+        assert "the broker does not support TLS 1.2 or later" in fails(peer, trusting(certificates))
 
 
 @pytest.fixture(params=[ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3], ids=["TLS 1.2", "TLS 1.3"])
@@ -158,7 +160,7 @@ def test_a_client_with_a_certificate_is_let_in(asking: Peer, certificates: Certi
         known_as(certificates, certificates.client_encrypted, KEY_PASSWORD),
     ):
         with connect(asking, tls) as client:
-            assert client.request(ALL_TOPICS) == METADATA_REPLY
+            assert client.request(ALL_TOPICS) == METADATA_RESPONSE
 
 
 def test_a_client_without_a_certificate_is_told_what_to_set(asking: Peer, certificates: Certificates) -> None:
@@ -179,7 +181,7 @@ def test_an_encrypted_key_with_a_wrong_password_is_told(
     with pytest.raises(OptionError) as error:
         context(known_as(certificates, certificates.client_encrypted, password))
     assert str(error.value).startswith(
-        "options kafka.ssl.keystore.*: no private key with its certificate can be read"
+        "options kafka.ssl.keystore.*: cannot read a private key with its certificate"
     )
     assert ("with this kafka.ssl.key.password" in str(error.value)) == (password is not None)
     assert "wrong" not in str(error.value).replace("wrong password", "")
@@ -191,7 +193,7 @@ def test_an_encrypted_key_with_a_wrong_password_is_told(
 def test_texts_without_a_certificate_are_told(text: str) -> None:
     for tls in (Tls(trust=text), Tls(identity=text)):
         with pytest.raises(
-            OptionError, match=r"^options kafka\.ssl\.(trust|key)store\.\*: no .* can be read"
+            OptionError, match=r"^options kafka\.ssl\.(trust|key)store\.\*: cannot read a .*"
         ) as error:
             context(tls)
         assert "\n" not in str(error.value)
@@ -215,7 +217,7 @@ def answer_in_plain_text(connection: socket.socket) -> None:
 
 
 def test_tls_to_a_plaintext_port_says_so(certificates: Certificates) -> None:
-    hint = "does this port want kafka.security.protocol=PLAINTEXT or SASL_PLAINTEXT?"
+    hint = "does this port need kafka.security.protocol=PLAINTEXT or SASL_PLAINTEXT?"
     with Peer(close_without_a_word) as peer:
         message = fails(peer, trusting(certificates), ConnectFailed)
         assert "the TLS handshake failed: " in message
@@ -261,7 +263,7 @@ def test_a_host_that_no_certificate_can_name_is_an_error(host: str, certificates
 def test_a_connection_is_closed_where_texts_cannot_be_used() -> None:
     ours, theirs = socket.socketpair()
     with ours, theirs:
-        with pytest.raises(OptionError, match="no certificate can be read"):
+        with pytest.raises(OptionError, match="cannot read a certificate"):
             TlsTransport.over(Transport(ours), Tls(trust="nothing"), SERVER_NAME, Deadline.after(1))
         assert ours.fileno() == -1
 
@@ -352,7 +354,7 @@ def test_a_kept_tls_connection_is_taken_again(version: ssl.TLSVersion, certifica
         first = pool.take(address, how)
         pool.give_back(first)
         assert pool.take(address, settings(trusting(certificates))) is first
-        assert first.request(ALL_TOPICS) == METADATA_REPLY
+        assert first.request(ALL_TOPICS) == METADATA_RESPONSE
         pool.give_back(first)
         other = pool.take(address, settings(replace(trusting(certificates), checks_host_name=False)))
         assert other is not first

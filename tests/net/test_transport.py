@@ -1,4 +1,4 @@
-"""Every wait has a deadline, and every failure is one of our errors."""
+"""Waits have a deadline, and every failure is one of our errors."""
 
 from __future__ import annotations
 

@@ -63,8 +63,8 @@ def test_executors_run_the_environment_that_was_packed_and_shipped(
         text=True,
     )
     assert done.returncode == 0, done.stderr
-    told = json.loads(done.stdout)
-    assert told["rows"] == 10
-    for package in map(Path, told["packages"]):
+    reported = json.loads(done.stdout)
+    assert reported["rows"] == 10
+    for package in map(Path, reported["packages"]):
         assert package.is_relative_to(workplace), "a worker's folder"
         assert package.match("env/lib/python*/site-packages/spark_kafkawire/__init__.py")

@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 from spark_kafkawire.broker import EmbeddedCluster
 from tests.jobs.migration.migrating import copied
 from tests.support import librdkafka
-from tests.support.corpus import GZIP_TOPIC, logs_of, recorded
+from tests.support.corpus import GZIP_TOPIC, partitions_of, recorded
 from tests.support.golden import values_sha256
 from tests.support.noida import NoidaBroker
 
@@ -40,37 +40,45 @@ def test_ingest_writes_each_message_once(
         *("--output", str(output)),
         in_the_middle=a_task_is_done,
     )
-    assert summary["messages"] == sum(log["messages"] for log in logs_of())
+    assert summary["messages"] == sum(partition["messages"] for partition in partitions_of())
     rows = spark.read.parquet(str(output)).collect()
-    for log in logs_of():
-        own = [row for row in rows if (row.broker, row.partition) == (log["broker"], log["partition"])]
+    for partition in partitions_of():
+        own = [
+            row
+            for row in rows
+            if (row.broker, row.partition) == (partition["broker"], partition["partition"])
+        ]
         own.sort(key=lambda row: (row["offset"], row["index"]))
-        assert values_sha256(bytes(row.value) for row in own) == log["values_sha256"]
+        assert values_sha256(bytes(row.value) for row in own) == partition["values_sha256"]
 
 
 def test_migrate_copies_each_message_once_and_in_order(
     corpus: EmbeddedCluster, noida: NoidaBroker, losing: Losing, tmp_path: Path
 ) -> None:
-    target = noida.create_topic(partitions=len(logs_of()))
+    target = noida.create_topic(partitions=len(partitions_of()))
     state = tmp_path / "state"
 
     def some_is_copied() -> bool:
-        return any(end_of(noida, target, number) for number in range(len(logs_of())))
+        return any(end_of(noida, target, number) for number in range(len(partitions_of())))
 
     summary = losing.run(
         "migrate.py",
         f"--source-option=zookeeper.connect={corpus.zookeeper_connect}",
         f"--target-option=kafka.bootstrap.servers={noida.bootstrap_servers}",
         *("--topic", GZIP_TOPIC, "--map", f"{GZIP_TOPIC}={target}", "--state", str(state)),
-        # Several pieces of each log, each of several batches.
+        # Several pieces of each partition, each of several batches.
         *("--piece-bytes", "60000", "--target-option", "batchBytes=8KiB"),
         in_the_middle=some_is_copied,
     )
-    assert (summary["logs"], summary["failed"]) == (len(logs_of()), [])
-    assert summary["messages"] + summary["messages_found"] == sum(log["messages"] for log in logs_of())
-    told = [(each["messages"], each["sha256"], each["equal"]) for each in summary["partitions"]]
-    assert told == [(each["target_messages"], each["target_sha256"], True) for each in summary["partitions"]]
-    assert copied(noida, target, len(logs_of())) == recorded(GZIP_TOPIC)
+    assert (summary["logs"], summary["failed"]) == (len(partitions_of()), [])
+    assert summary["messages"] + summary["messages_found"] == sum(
+        partition["messages"] for partition in partitions_of()
+    )
+    reported = [(each["messages"], each["sha256"], each["equal"]) for each in summary["partitions"]]
+    assert reported == [
+        (each["target_messages"], each["target_sha256"], True) for each in summary["partitions"]
+    ]
+    assert copied(noida, target, len(partitions_of())) == recorded(GZIP_TOPIC)
 
 
 def test_publish_writes_each_row_once_however_often_it_is_run(

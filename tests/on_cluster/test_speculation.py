@@ -9,7 +9,7 @@ from typing import Final
 
 import pytest
 
-from spark_kafkawire.clients.writing.modern.transactional.names import attempt_ids
+from spark_kafkawire.clients.writing.modern.transactional.write_state import attempt_ids
 from spark_kafkawire.cluster.modern.metadata import Metadata
 from spark_kafkawire.cluster.modern.transactions import Transactions
 from spark_kafkawire.options import WriteOptions

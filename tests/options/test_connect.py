@@ -1,4 +1,4 @@
-"""Where modern brokers are, how they are connected to, and what becomes of ``kafka.*``."""
+"""Options of connections to modern brokers, and the properties ``kafka.*``."""
 
 from __future__ import annotations
 
@@ -131,8 +131,8 @@ def test_brokers_that_are_not_asked_must_have_a_release() -> None:
 def test_a_release_alone_means_nothing(caplog: pytest.LogCaptureFixture) -> None:
     assert net(**{"kafka.broker.version.fallback": "0.9.0"}).connection.assumed_release is None
     assert caplog.messages == [
-        "option kafka.broker.version.fallback means nothing unless kafka.api.version.request=false: the "
-        "brokers are asked"
+        "option kafka.broker.version.fallback has no effect unless kafka.api.version.request=false, because "
+        "brokers report their versions themselves"
     ]
 
 
@@ -168,7 +168,7 @@ def test_the_client_has_a_name_of_its_own() -> None:
     ],
 )
 def test_two_names_of_one_option_contradict_each_other(name: str, kafkas: str) -> None:
-    with pytest.raises(OptionError, match=f"^options {name} and {kafkas} are names of the same"):
+    with pytest.raises(OptionError, match=f"^options {name} and {kafkas} name the same setting"):
         read(**{name: "1", kafkas: "1"})
 
 
@@ -183,7 +183,7 @@ def test_a_bad_value_of_a_property_is_told(name: str) -> None:
 )
 def test_an_option_of_modern_kafka_means_nothing_to_07(name: str) -> None:
     side, own = (ReadOptions, {"subscribe": "t"}) if _is_read(name) else (WriteOptions, {})
-    with pytest.raises(OptionError, match=rf"set exactly one|^option {name} means nothing to Kafka 0\.7"):
+    with pytest.raises(OptionError, match=rf"set exactly one|^option {name} does not apply to Kafka 0\.7"):
         side.parse({"zookeeper.connect": "h:1", **own, name: "1"})
 
 
@@ -197,7 +197,7 @@ def test_an_option_of_modern_kafka_means_nothing_to_07(name: str) -> None:
 )
 def test_an_option_of_07_means_nothing_to_modern_kafka(name: str) -> None:
     side, own = (ReadOptions, {"subscribe": "t"}) if _is_read(name) else (WriteOptions, {})
-    with pytest.raises(OptionError, match=rf"^option {name} means nothing to Kafka 0\.8\+, which kafka"):
+    with pytest.raises(OptionError, match=rf"^option {name} does not apply to Kafka 0\.8\+, which kafka"):
         side.parse({**MODERN, **own, name: "1"})
 
 
@@ -222,13 +222,13 @@ def test_an_unknown_property_is_passed_over_with_one_warning_that_hides_its_valu
     for _ in range(3):
         assert read(**{"kafka.Metric.Reporters": "s3cret", "kafka.linger": "1"}) == read()
     assert warnings.messages == [
-        "option kafka.metric.reporters means nothing to kafkawire and is passed over",
-        "option kafka.linger means nothing to kafkawire and is passed over",
+        "option kafka.metric.reporters has no effect in kafkawire and is ignored",
+        "option kafka.linger has no effect in kafkawire and is ignored",
     ]
 
 
 def test_an_unknown_property_is_an_error_where_there_are_no_modern_clients() -> None:
-    with pytest.raises(OptionError, match=r"^option kafka\.linger means nothing to Kafka 0\.7, which zoo"):
+    with pytest.raises(OptionError, match=r"^option kafka\.linger does not apply to Kafka 0\.7, which zoo"):
         ReadOptions.parse({"zookeeper.connect": "h:1", "subscribe": "t", "kafka.linger": "1"})
 
 
@@ -277,9 +277,10 @@ def test_what_spark_refuses_on_the_other_side_only_is_passed_over(
 ) -> None:
     selection = {"subscribe": "t"} if side is ReadOptions else {}
     side.parse({**MODERN, **selection, name: "s3cret"})
-    assert warnings.messages == [f"option {name} means nothing to kafkawire and is passed over"]
+    assert warnings.messages == [f"option {name} has no effect in kafkawire and is ignored"]
 
 
 def test_the_advice_against_a_reset_names_the_option_to_set() -> None:
-    with pytest.raises(OptionError, match="set startingOffsets to earliest or latest"):
+    with pytest.raises(OptionError, match="startingOffsets says where a query starts") as error:
         read(**{"kafka.auto.offset.reset": "earliest"})
+    assert "latest" not in str(error.value)  # a batch cannot start there

@@ -76,10 +76,10 @@ def test_any_text_is_taken_or_told(text: str) -> None:
     try:
         login = parse_jaas(text)
     except OptionError as error:
-        told = str(error)
+        reported = str(error)
     else:
-        told = "".join(f"{len(value)}" for value in login.options.values())
-    assert len(told.splitlines()) <= 1
+        reported = "".join(f"{len(value)}" for value in login.options.values())
+    assert len(reported.splitlines()) <= 1
 
 
 @settings(deadline=None)

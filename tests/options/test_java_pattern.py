@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 import time
 from typing import Any, Final
 
@@ -15,19 +16,30 @@ from hypothesis import strategies as st
 from spark_kafkawire.errors import OptionError, ProtocolError
 from spark_kafkawire.options import ReadOptions, Selection
 from spark_kafkawire.options.java_pattern import NAME_SIZE_MAX, JavaPattern, PatternError
-from spark_kafkawire.options.java_pattern.matcher import _Search
 from spark_kafkawire.planner.batch import select
 from tests.options.java_patterns.record import FOUND, HAND_MADE, NAMES
 
 RECORDED: Final[dict[str, Any]] = json.loads(FOUND.read_text("ascii"))
 FOUND_BY: Final[dict[str, str]] = RECORDED["found"]
-
-
-def in_doubt(pattern: str, name: str) -> bool:
-    """Where Java's versions differ among themselves, or count halves of characters."""
-    return ("\\b" in pattern.lower() and not name.isascii()) or (
-        "(?<" in pattern and max(name, default="") > "\uffff"
-    )
+#: All that Java reads and that is refused here, by what is in such patterns.
+REFUSED: Final = {
+    "intersections and unions of classes": r"&&|\[[^]]*\[|\[:",
+    "characters in a class that mean themselves": r"\[\^?(\]|[^]]*[&^-])",
+    "quotes in a class": r"\[[^]]*\\Q",
+    "properties of Unicode and POSIX": r"\\[pP]",
+    "other sets": r"\\[hHvVRX]",
+    "characters by number and controls": r"\\[xu0ctnrfae]",
+    "the end of the match before": r"\\G",
+    "back references": r"\\[1k]",
+    "atomic groups": r"\(\?>",
+    "groups with names": r"\(\?<[a-z]",
+    "other flags": r"\(\?[i-]*[smudxU-]",
+    "possessive repetitions": r"[*+?}]\+",
+    "repeated repetitions": r"\}\{",
+    "repeated places": r"\^\*|\\b\+|\(\?=a\)\*|\$\?",
+    "repetitions in a look-behind": r"\(\?<[=!][^)]*[*+}]",
+    "what may be empty, repeated at least twice": r"\)\{2",
+}
 
 
 def finds(pattern: str) -> list[bool | None] | None:
@@ -53,70 +65,50 @@ def test_the_record_is_of_these_names() -> None:
     assert set(HAND_MADE) <= set(FOUND_BY)
 
 
-@pytest.mark.slow
 def test_no_pattern_picks_other_names_than_in_java() -> None:
     understood = 0
     for pattern, line in FOUND_BY.items():
         found = finds(pattern)
-        if found is None or line == "E":
+        if found is None:
             continue
         understood += 1
+        assert line != "E", f"Java refuses {pattern!r}"
         differing = [
             name
             for name, ours, javas in zip(NAMES, found, line, strict=True)
-            if ours not in (None, javas == "1") and not in_doubt(pattern, name)
+            if ours not in (None, javas == "1")
         ]
         assert not differing, f"{pattern!r} differs from Java for {differing}"
-    assert understood > 900
+    assert understood > 0.8 * len(FOUND_BY)
 
 
-@pytest.mark.slow
-def test_both_ways_of_looking_find_the_same() -> None:
-    quick = [JavaPattern(pattern) for pattern in FOUND_BY if finds(pattern) is not None]
-    quick = [pattern for pattern in quick if pattern._automaton]
-    assert len(quick) > 300
-    for pattern in quick:
-        for name in NAMES:
-            if (found := looked(pattern, name)) is not None:
-                with contextlib.suppress(PatternError):  # of scripts, which one way asks of fewer characters
-                    slow = _Search(pattern._code, pattern._parts, name).is_found(pattern._start)
-                    assert found == slow
+def test_what_java_reads_and_is_refused_is_named_here() -> None:
+    refused = [pattern for pattern, line in FOUND_BY.items() if line != "E" and finds(pattern) is None]
+    assert len(refused) < 0.15 * len(FOUND_BY)
+    assert not [each for each in refused if not any(re.search(part, each) for part in REFUSED.values())]
+    assert not [kind for kind, part in REFUSED.items() if not any(re.search(part, each) for each in refused)]
 
 
 @pytest.mark.parametrize(
     "pattern",
     [
-        "[A-Z&&[^Y]]",
-        "[a-z&&[^m-p]]",
-        "[a-d[m-p]]",
-        r"\Qa.b\E",
-        "a++b",
-        "(?>a+)b",
-        "(?<x>a)",
-        r"\h",
-        r"[\w&&\D]",
-        r"(?i)topic",
-        "^(?!__).*",
-        ".*(?<!-dev)$",
-        r"\p{Alpha}",
-        r"\x{1F600}",
-        r"\0101",
-        r"^\w+([.-]\w+)*$",
         ".*",
         "orders-.*|topic",
-        r"a\z",
-        r"a\Z",
+        "^(topic|orders)-[a-z]+$",
+        r"\Qa.b\E",
+        r"orders\.v\d{1,2}",
+        r"orders\-eu\_1",
+        "(?i)topic",
+        "(?i:top)ic",
+        "^(?!__).*",
+        ".*(?<!-dev)$",
+        "^((?!dev).)*$",
+        r"^\w+([.-]\w+)*$",
+        r"\Aa\z",
+        r"\btopic\b",
         "(a+)+$",
-        "[a-z&&[a-m]&&[c-z]]",
-        r"(?i-s:A)",
-        "a{1,2}+b",
-        r"\p{L}+-\p{Nd}",
-        r"\pL\P{Lu}",
-        r"[\p{IsL}&&[^a-c]]",
-        r"\p{IsLatin}\p{InGreek}",
-        r"[\p{script=Greek}\p{blk=Basic Latin}]",
-        r"(?i)\p{sc=cyrl}",
-        r"\p{gc=Lu}",
+        "[^-_.]+?",
+        r"[\w.-]+",
     ],
 )
 def test_what_java_users_write_is_read(pattern: str) -> None:
@@ -127,35 +119,36 @@ def test_what_java_users_write_is_read(pattern: str) -> None:
 @pytest.mark.parametrize(
     ("pattern", "advice"),
     [
-        ("(?P<x>a)", "(?P<x>a is not read; write (?<name>...)"),
+        ("(?P<x>a)", "(?P<x>a) is not read; groups are (...), (?:...), (?i:...), (?=...), (?!...)"),
+        ("(?<x>a)", "(?<x>a) is not read; groups are (...)"),
+        ("(?>a)", "(?>a) is not read; groups are (...)"),
+        ("(?u)a", "the only flag is (?i)"),
+        ("(?#c)a", "the only flag is (?i)"),
         (r"(a)\1", r"\1 is not read; back references are not read"),
-        (r"\p{IsKlingon}", r"\p{IsKlingon} is no script or block of Unicode that Java knows"),
-        (r"\p{InGreek}\p{InGREEK_AND_COPTIC}", r"\p{InGREEK_AND_COPTIC} is no script or block"),
-        (r"\p{script=latin1}", r"\p{script=latin1} is no script or block"),
-        (r"\p{blk=\u017ftraight}", "is no script or block"),
-        (r"\p{IsAlphabetic}", "only general categories (as Lu) are read; write a class, as [A-Za-z]"),
-        (r"(?i)\p{Lu}", "write a class, as [A-Za-z]"),
-        (r"\p{Cn}", "write a class, as [A-Za-z]"),
-        ("(?u)a", "only the flags is are read"),
-        ("(?#c)a", "only the flags is are read"),
-        (r"\R", r"write \v"),
-        (r"\y", r"\y is not read; Java has none"),
+        (r"\p{Alpha}", r"\p is not read; write a class, as [A-Za-z]"),
+        (r"\x41", r"\x is not read; write the character itself, or a class"),
+        (r"\R", r"\R is not read"),
+        (r"\y", r"\y is not read"),
+        (r"a\E", r"\E is not read; it has no \Q before it"),
+        ("[a-z&&[^x]]", "& in a class is not read; write \\& for the character"),
+        ("[a[b]]", "[ in a class is not read; write \\[ for the character"),
+        ("\xe4", "it has a character that is not ASCII, as no topic of Kafka has; write ."),
         ("a{,2}", "write \\{ for the character"),
-        ("{a}", "write \\{"),
-        ("[]a]", "begins with ]; escape it"),
+        ("{a}", "nothing is before a { that it could repeat; write \\ before it"),
+        ("[]a]", "begins with ]; write \\]"),
         ("[a-b-c]", "write \\-"),
         ("(", "is not closed"),
         ("a)", "write \\)"),
         ("*a", "nothing is before a *"),
         ("a**", "two repetitions follow each other"),
-        ("(?<=a+)b", "looks behind without an end"),
-        ("(a+)++", "write (?>...)"),
-        ("a\\", "ends where something must follow"),
-        ("[a", "ends where something must follow"),
-        ("((a{1000}){1000}){1000}", "it repeats too much"),
-        ("((){1000}){1000}", "it repeats too much"),
+        ("(?<=a{1,3})b", "a repetition in a (?<=...) or (?<!...) is not read; write it out"),
+        ("a++", "a possessive repetition (as a*+) is not read; leave its last + out"),
+        ("(a|^){2}", "what may be empty is repeated at least twice"),
+        ("[z-a]", "runs backwards"),
+        ("a{2,1}", "runs backwards, or counts more than 1000"),
+        ("a\\", "it is incomplete"),
+        ("[a", "it is incomplete"),
         ("(" * 1000, "nested deeper than"),
-        ("[" * 1000, "nested deeper than"),
         ("a" * 20_000, "it has 20000 characters"),
     ],
 )
@@ -179,7 +172,6 @@ def test_any_text_is_a_pattern_or_refused(pattern: str, name: str) -> None:
     assert found in (True, False) or len(str(found)) < 500
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "pattern",
     [
@@ -190,9 +182,9 @@ def test_any_text_is_a_pattern_or_refused(pattern: str, name: str) -> None:
         ".*.*.*.*.*=.*",
         "(?=(a+)+$)b",
         "(?!(a|aa)+$)b",
-        "((a?){50}){20}b",
-        "(?<=(a|aa){1,100})b",
-        "(?>(a|aa)+)b",
+        "((a?){0,50}){0,20}b",
+        "^(a{1,1000}b{1,1000}){1,1000}c",
+        "^" + "(" * 40 + "ab" + "*)" * 40 + "c",
         r"(\w+\d*)+-$",
     ],
 )
@@ -202,11 +194,11 @@ def test_no_name_takes_more_than_a_bounded_time(pattern: str) -> None:
     for name in ("a" * NAME_SIZE_MAX, "a" * (NAME_SIZE_MAX - 1) + "!", "x" * NAME_SIZE_MAX, "ab" * 127):
         with contextlib.suppress(PatternError):  # of too many steps
             compiled.is_found_in(name)
-    assert time.monotonic() - began_s < 60  # with Python's re the first one takes longer than the universe
+    assert time.monotonic() - began_s < 10  # with Python's re the first one takes longer than the universe
 
 
 def test_a_mebibyte_of_names_is_looked_through_at_once() -> None:
-    compiled = JavaPattern(r"^(topic|orders)[-.]([a-z&&[^x]]+|\d+)*-?$|(a|b)*c\w*\.retry")
+    compiled = JavaPattern(r"^(topic|orders)[-.]([a-wyz]+|\d+)*-?$|(a|b)*c\w*\.retry")
     began_s = time.monotonic()
     count = sum(compiled.is_found_in(f"{number:05}" + "ab" * 125) for number in range(4096))
     assert count == 0
@@ -225,31 +217,25 @@ class Topics:
 
 def test_a_name_that_is_longer_than_any_is_an_error_before_it_is_looked_into() -> None:
     cluster: Any = Topics("a" * (NAME_SIZE_MAX + 1))
-    with pytest.raises(ProtocolError, match=r"^no broker has a topic of 256 characters: 'aaa.*…"):
+    with pytest.raises(
+        ProtocolError, match=r"^topic names have at most .* and a broker lists one of 256: 'aaa.*…"
+    ):
         select(Selection(pattern="a"), cluster)
 
 
-@pytest.mark.slow
+SLOW: Final = f"^(({'a|' * 700}b)(?!c))*d$"
+
+
 def test_a_pattern_that_takes_too_long_for_a_name_is_named() -> None:
     cluster: Any = Topics("a" * NAME_SIZE_MAX)
     with pytest.raises(OptionError) as error:
-        select(Selection(pattern="(?<=(a|aa){1,100})b"), cluster, may_be_empty=True)
-    assert str(error.value) == (
-        "option subscribePattern: '(?<=(a|aa){1,100})b': it takes more than 1000000 steps to look into one "
-        "name; simplify it"
-    )
+        select(Selection(pattern=SLOW), cluster, may_be_empty=True)
+    assert str(error.value).startswith("option subscribePattern: '^((a|a|a")
+    assert str(error.value).endswith(": it takes more than 100000 steps to look into one name; simplify it")
 
 
-def test_a_character_that_pythons_unicode_does_not_know_is_refused_where_a_category_is_asked_for() -> None:
-    assert JavaPattern(r"^\p{L}+$").is_found_in("gr\xf6\xdfe")
-    with pytest.raises(PatternError, match=r"^Unicode [0-9.]+ has no U\+0378, which is in the name$"):
-        JavaPattern(r"\p{L}").is_found_in("\u0378")
-
-
-@pytest.mark.parametrize("pattern", [r"\p{IsGreek}", r"\P{InGreek}", r"\p{blk=Basic Latin}$"])
-def test_scripts_of_other_characters_than_ascii_are_refused_where_they_decide(pattern: str) -> None:
-    with pytest.raises(
-        PatternError, match=r"^whether U\+03B1, which is in the name, is of the .* is not known here"
-    ):
-        JavaPattern(pattern).is_found_in("\u03b1")
-    assert JavaPattern(f"[\u03b1{pattern.removesuffix('$')}]").is_found_in("\u03b1")
+@pytest.mark.parametrize(("pattern", "name"), [(r"a\b", "a\xe4"), (r"\Ba", "\xe4a"), ("a", "a\U0001f600")])
+def test_names_in_which_versions_of_java_differ_or_see_halves_are_refused(pattern: str, name: str) -> None:
+    with pytest.raises(PatternError, match=r"Java"):
+        JavaPattern(pattern).is_found_in(name)
+    assert JavaPattern("^[^a]$").is_found_in("\xe4")

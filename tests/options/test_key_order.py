@@ -1,4 +1,4 @@
-"""Options of a read in the order of its keys: what they become, and what each bad one is told."""
+"""Options of ``keyOrder``: their values, and the error of each wrong one."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_a_read_has_no_order_of_keys_unless_it_is_asked_for() -> None:
 
 
 def test_boundaries_are_of_the_partitions_before() -> None:
-    found = order(partitionEpochs=GROWN)
+    found = order(partitionLayouts=GROWN)
     assert found.topics["t"].counts == (2, 4)
     assert found.topics["t"].boundaries == ({TopicPartition("t", 0): 70, TopicPartition("t", 1): 65},)
     assert (found.check, found.moments_ms) == (PartitionerCheck.STRICT, ())
@@ -47,13 +47,13 @@ def test_boundaries_are_of_the_partitions_before() -> None:
 
 
 def test_a_stream_takes_the_same() -> None:
-    given = {**MODERN, "keyOrder": "true", "partitionEpochs": GROWN}
-    assert StreamOptions.parse(given).read.key_order == order(partitionEpochs=GROWN)
+    given = {**MODERN, "keyOrder": "true", "partitionLayouts": GROWN}
+    assert StreamOptions.parse(given).read.key_order == order(partitionLayouts=GROWN)
 
 
 def test_moments_stand_for_boundaries_of_topics_that_grew_as_often() -> None:
     found = order(
-        partitionEpochs='{"t":[{"partitions":2},{"partitions":4}],"u":[{"partitions":3}]}',
+        partitionLayouts='{"t":[{"partitions":2},{"partitions":4}],"u":[{"partitions":3}]}',
         expansionTimestamp=" 5 ",
     )
     assert (found.moments_ms, found.topics["t"].boundaries) == ((5,), None)
@@ -61,8 +61,8 @@ def test_moments_stand_for_boundaries_of_topics_that_grew_as_often() -> None:
 
 
 def test_a_list_of_07_is_that_of_its_brokers() -> None:
-    found = order(V07, partitionEpochs=OLD)
-    assert [[log.name for log in logs] for logs in found.topics["t"].lists] == [
+    found = order(V07, partitionLayouts=OLD)
+    assert [[tp.name for tp in partitions] for partitions in found.topics["t"].lists] == [
         ["1-0"],
         ["0-0", "0-1", "1-0"],
     ]
@@ -72,10 +72,10 @@ def test_a_list_of_07_is_that_of_its_brokers() -> None:
 
 @pytest.mark.parametrize("value", ["strict", "true", "false"])
 def test_the_check_is_the_one_that_is_asked_for(value: str) -> None:
-    assert order(partitionEpochs=GROWN, verifyPartitioner=value).check.value == value
+    assert order(partitionLayouts=GROWN, verifyPartitioner=value).check.value == value
 
 
-@pytest.mark.parametrize("name", ["partitionEpochs", "expansionTimestamp", "verifyPartitioner"])
+@pytest.mark.parametrize("name", ["partitionLayouts", "expansionTimestamp", "verifyPartitioner"])
 def test_what_is_for_the_order_of_keys_alone_is_refused_without_it(name: str) -> None:
     assert refusal(MODERN, keyOrder="false", **{name: "1"}) == (
         f"option {name} is for keyOrder=true: set that, too, or leave it out"
@@ -83,37 +83,39 @@ def test_what_is_for_the_order_of_keys_alone_is_refused_without_it(name: str) ->
 
 
 @pytest.mark.parametrize(
-    ("given", "told"),
+    ("given", "reported"),
     [
-        ({}, "option keyOrder: no broker tells when partitions were added"),
+        ({}, "option keyOrder: brokers do not record when partitions were added"),
         ({"minPartitions": "8"}, "option minPartitions splits what keyOrder=true reads one after the other"),
         ({"maxRecordsPerPartition": "8"}, "option maxRecordsPerPartition splits"),
-        ({"partitionEpochs": COUNTS}, "t grew 1 times, and nothing says where its partitions stood then"),
-        ({"partitionEpochs": GROWN, "expansionTimestamp": "5"}, "boundaries are in partitionEpochs: leave"),
-        ({"partitionEpochs": COUNTS, "expansionTimestamp": "5,6"}, "grew 1 times by partitionEpochs, and"),
-        ({"partitionEpochs": COUNTS, "expansionTimestamp": "6,5"}, "'6,5' is not in the order of time"),
-        ({"partitionEpochs": COUNTS, "expansionTimestamp": "x"}, "'x' is not milliseconds since 1970"),
-        ({"partitionEpochs": GROWN, "verifyPartitioner": "x"}, "'x' is not false or true or strict"),
+        ({"partitionLayouts": COUNTS}, "t grew 1 time, and the ends of its old partitions are missing"),
+        ({"partitionLayouts": GROWN, "expansionTimestamp": "5"}, "boundaries are in partitionLayouts: leave"),
+        ({"partitionLayouts": COUNTS, "expansionTimestamp": "5,6"}, "grew 1 time by partitionLayouts, and"),
+        ({"partitionLayouts": COUNTS, "expansionTimestamp": "6,5"}, "'6,5' is not in the order of time"),
+        ({"partitionLayouts": COUNTS, "expansionTimestamp": "x"}, "'x' is not milliseconds since 1970"),
+        ({"partitionLayouts": GROWN, "verifyPartitioner": "x"}, "'x' is not false or true or strict"),
     ],
 )
-def test_options_that_contradict_or_lack_each_other_are_told(given: dict[str, str], told: str) -> None:
-    assert told in refusal(MODERN, **given)
+def test_options_that_contradict_or_lack_each_other_are_told(given: dict[str, str], reported: str) -> None:
+    assert reported in refusal(MODERN, **given)
 
 
 def test_moments_alone_are_for_batch_reads_that_check_keys() -> None:
     found = order(expansionTimestamp="5,7")
     assert (found.topics, found.moments_ms) == ({}, (5, 7))
     assert refusal(expansionTimestamp="5", verifyPartitioner="false") == (
-        "option expansionTimestamp: how many partitions there were is found in the log then, and only keys "
-        "prove it: give partitionEpochs, or leave verifyPartitioner=false out"
+        "option expansionTimestamp: without partitionLayouts the numbers of partitions are derived from "
+        "keys: give partitionLayouts, or leave verifyPartitioner=false out"
     )
-    with pytest.raises(OptionError, match=r"^option expansionTimestamp: a stream needs partitionEpochs, too"):
+    with pytest.raises(
+        OptionError, match=r"^option expansionTimestamp: a stream needs partitionLayouts, too"
+    ):
         StreamOptions.parse({**MODERN, "keyOrder": "true", "expansionTimestamp": "5"})
 
 
 def test_named_partitions_alone_are_refused() -> None:
     base = {"kafka.bootstrap.servers": "h:1", "assign": '{"t":[0]}'}
-    assert refusal(base, partitionEpochs=GROWN) == (
+    assert refusal(base, partitionLayouts=GROWN) == (
         "option assign: a key may have been in any partition, and keyOrder=true reads them all: name the "
         "topics with subscribe, or leave keyOrder out"
     )
@@ -121,11 +123,11 @@ def test_named_partitions_alone_are_refused() -> None:
 
 @pytest.mark.parametrize("name", ["expansionTimestamp", "verifyPartitioner"])
 def test_07_has_no_times_and_no_keys(name: str) -> None:
-    assert f"option {name} means nothing to Kafka 0.7" in refusal(V07, partitionEpochs=OLD, **{name: "5"})
+    assert f"option {name} does not apply to Kafka 0.7" in refusal(V07, partitionLayouts=OLD, **{name: "5"})
 
 
 @pytest.mark.parametrize(
-    "epochs",
+    "layouts",
     [
         "2",
         [],
@@ -143,48 +145,52 @@ def test_07_has_no_times_and_no_keys(name: str) -> None:
         [{"partitions": 1}, {"partitions": 2, "boundaries": {"0": 2**63}}],
     ],
 )
-def test_malformed_epochs_are_shown_beside_well_formed_ones(epochs: object) -> None:
-    told = refusal(partitionEpochs=json.dumps({"t": epochs}))
-    assert told.startswith("option partitionEpochs: '{")
-    assert told.endswith(f"is not of the form {GROWN}")
+def test_malformed_layouts_are_shown_beside_well_formed_ones(layouts: object) -> None:
+    reported = refusal(partitionLayouts=json.dumps({"t": layouts}))
+    assert reported.startswith("option partitionLayouts: '{")
+    assert reported.endswith(f"is not of the form {GROWN}")
 
 
 @pytest.mark.parametrize("text", ["", "{}", "[]", "{", '{"t":[{"partitions":NaN}]}'])
 def test_what_is_no_object_of_json_is_told(text: str) -> None:
-    assert refusal(partitionEpochs=text).endswith(f"is not of the form {GROWN}")
+    assert refusal(partitionLayouts=text).endswith(f"is not of the form {GROWN}")
 
 
 @pytest.mark.parametrize(
-    ("epochs", "told"),
+    ("layouts", "reported"),
     [
-        ([(4, None), (2, {"0": 1})], "t: each epoch must have all partitions of the one before, and more"),
-        ([(2, None), (2, {"0": 1})], "t: each epoch must have all partitions of the one before, and more"),
-        ([(2, {"0": 1})], "t: nothing is before the first epoch: boundaries are of the ones after it"),
+        ([(4, None), (2, {"0": 1})], "t: each layout must have all partitions of the one before, and more"),
+        ([(2, None), (2, {"0": 1})], "t: each layout must have all partitions of the one before, and more"),
+        ([(2, {"0": 1})], "t: the first layout has no boundaries, only those after it have"),
         (
             [(2, None), (4, {"0": 1})],
-            "t: boundaries must name the 2 partitions of the epoch before, 0 to 1, each",
+            "t: boundaries must name the 2 partitions of the layout before, 0 to 1, each",
         ),
-        ([(1, None), (4, {"0": 1, "1": 1})], "t: boundaries must name the 1 partitions"),
-        ([(1, None), (4, {"00": 1})], "t: boundaries must name the 1 partitions"),
+        ([(1, None), (4, {"0": 1, "1": 1})], "t: boundaries must name the 1 partition of"),
+        ([(1, None), (4, {"00": 1})], "t: boundaries must name the 1 partition of"),
         (
             [(1, None), (2, {"0": 9}), (3, {"0": 8, "1": 0})],
             "t: the boundaries of t 0 run backwards, 9 and 8",
         ),
         (
             [(1, None), (2, {"0": 9}), (3, None)],
-            "t: give the boundaries of each epoch but the first, or of none",
+            "t: give the boundaries of each layout but the first, or of none",
         ),
     ],
 )
-def test_epochs_that_cannot_be_are_told(epochs: list[tuple[int, dict[str, int] | None]], told: str) -> None:
+def test_layouts_that_cannot_be_are_told(
+    layouts: list[tuple[int, dict[str, int] | None]], reported: str
+) -> None:
     given = [
         {"partitions": count, **({} if boundaries is None else {"boundaries": boundaries})}
-        for count, boundaries in epochs
+        for count, boundaries in layouts
     ]
-    assert refusal(partitionEpochs=json.dumps({"t": given})).startswith(f"option partitionEpochs: {told}")
+    assert refusal(partitionLayouts=json.dumps({"t": given})).startswith(
+        f"option partitionLayouts: {reported}"
+    )
 
 
 @pytest.mark.parametrize("partitions", [2, {}, {"00": 1}, {"0": 0}, {"x": 1}, {"0": None}])
 def test_malformed_lists_of_07_are_told(partitions: object) -> None:
-    told = refusal(V07, partitionEpochs=json.dumps({"t": [{"partitions": partitions}]}))
-    assert 'is not of the form {"t":[{"partitions":{"0":1}}' in told
+    reported = refusal(V07, partitionLayouts=json.dumps({"t": [{"partitions": partitions}]}))
+    assert 'is not of the form {"t":[{"partitions":{"0":1}}' in reported

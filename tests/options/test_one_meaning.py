@@ -43,7 +43,7 @@ def refusal(base: dict[str, str], **changes: str | None) -> str:
 )
 def test_a_key_that_json_has_twice_is_named(base: dict[str, str], name: str, text: str, key: str) -> None:
     changes = {"subscribe": None} if name == "assign" else {}
-    assert refusal(base, **changes, **{name: text}) == f"option {name}: '{key}' is there twice in '{text}'"
+    assert refusal(base, **changes, **{name: text}) == f"option {name}: '{key}' occurs twice in '{text}'"
 
 
 @pytest.mark.parametrize(
@@ -74,7 +74,6 @@ def test_a_key_that_json_has_twice_is_named(base: dict[str, str], name: str, tex
         "[" * 100_000,
         '{"t":' * 100_000,
         '{"t":{"4294967296":1}}',
-        "{'t':{'0':1}}",
     ],
 )
 @pytest.mark.parametrize("name", ["startingOffsets", "endingOffsets", "startingOffsetsByTimestamp"])
@@ -83,7 +82,7 @@ def test_an_offset_has_one_spelling(name: str, text: str) -> None:
 
 
 @pytest.mark.parametrize("key", ["00-0", "0-00", "0-\u0663", "0- 1", "0--1", "0", "0-1-2", "01-1", "1-01"])
-def test_a_log_of_07_has_one_spelling(key: str) -> None:
+def test_a_partition_of_07_has_one_spelling(key: str) -> None:
     assert "is not of the form" in refusal(V07, startingOffsets=f'{{"t":{{"{key}":1}}}}')
     assert "is not of the form" in refusal(V07, subscribe=None, assign=f'{{"t":["{key}"]}}')
 
@@ -148,7 +147,7 @@ def test_names_that_differ_by_case_alone_are_one_option() -> None:
 @pytest.mark.parametrize("name", ["subscribe", "kafka.group.id", "kafka.sasl.jaas.config", "kafka.x"])
 def test_half_of_a_surrogate_pair_is_no_text(name: str) -> None:
     message = refusal(MODERN, **{name: "secret\ud800"})
-    assert message.startswith(f"option {name}: half of a surrogate pair is in it")
+    assert message.startswith(f"option {name}: its value, which is not shown, holds half of a surrogate pair")
     assert "secret" not in message
 
 

@@ -116,7 +116,7 @@ def test_text_around_certificates_is_left_out(certificates: Certificates, tmp_pa
 
 
 def test_bad_files_are_told(tmp_path: Path) -> None:
-    def told(content: bytes, name: str = "ssl__truststore__location") -> str:
+    def reported(content: bytes, name: str = "ssl__truststore__location") -> str:
         path = tmp_path / "store"
         path.write_bytes(content)
         return fails(security__protocol="SSL", **{name: str(path)})
@@ -124,21 +124,34 @@ def test_bad_files_are_told(tmp_path: Path) -> None:
     message = fails(security__protocol="SSL", ssl__truststore__location="/no/such/file")
     assert message == (
         "option kafka.ssl.truststore.location: '/no/such/file' cannot be read on the driver: No such file or "
-        "directory"
+        "directory; give the path of a PEM file that is on the driver"
     )
     assert "cannot be a file's name" in fails(security__protocol="SSL", ssl__truststore__location="a\0b")
     assert "Is a directory" in fails(security__protocol="SSL", ssl__keystore__location=str(tmp_path))
-    assert "holds no -----BEGIN" in told(b"")
-    assert "longer than" in told(bytes(5 << 20))
-    assert "no certificate can be read" in told(
+    assert "holds no -----BEGIN" in reported(b"")
+    assert "longer than" in reported(bytes(5 << 20))
+    assert "cannot read a certificate" in reported(
         b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----"
     )
-    jks = told(b"\xfe\xed\xfe\xed\0\0\0\2")
+    jks = reported(b"\xfe\xed\xfe\xed\0\0\0\2")
     assert "JKS stores are not read here, PEM is; convert it: keytool -list -rfc -keystore FILE" in jks
-    jks = told(b"\xfe\xed\xfe\xed\0\0\0\2", "ssl__keystore__location")
+    jks = reported(b"\xfe\xed\xfe\xed\0\0\0\2", "ssl__keystore__location")
     assert "keytool -importkeystore" in jks
     assert "openssl pkcs12" in jks
     assert "then set kafka.ssl.keystore.type=PEM and kafka.ssl.keystore.location" in jks
+
+
+@pytest.mark.parametrize("path", ["", "  ", "\t"])
+def test_an_empty_path_of_a_store_is_told_with_what_it_is_without(path: str) -> None:
+    for protocol in ("SSL", "ssl"):
+        assert fails(security__protocol=protocol, ssl__truststore__location=path) == (
+            "option kafka.ssl.truststore.location: the path is empty; give that of a PEM file that is on the "
+            "driver, or leave the option out to trust the system's authorities"
+        )
+        assert fails(security__protocol=protocol, ssl__keystore__location=path) == (
+            "option kafka.ssl.keystore.location: the path is empty; give that of a PEM file that is on the "
+            "driver, or leave the option out where brokers ask for no certificate of the client"
+        )
 
 
 def test_a_pkcs12_store_is_told_how_to_become_pem(certificates: Certificates, tmp_path: Path) -> None:
@@ -168,7 +181,7 @@ def test_options_that_go_together_are_told_apart(certificates: Certificates) -> 
     assert "kafka.ssl.keystore.location and kafka.ssl.keystore.key are given" in fails(
         security__protocol="SSL", ssl__keystore__location=client, ssl__keystore__key="x"
     )
-    assert "option kafka.ssl.keystore.key goes with kafka.ssl.keystore.certificate.chain" in fails(
+    assert "option kafka.ssl.keystore.key needs kafka.ssl.keystore.certificate.chain" in fails(
         security__protocol="SSL", ssl__keystore__key=pem(certificates.client, "key")
     )
     assert "with this kafka.ssl.key.password" in fails(
@@ -208,9 +221,9 @@ def test_the_token_endpoint_is_trusted_as_brokers_are(certificates: Certificates
     ("mechanism", "jaas", "message"),
     [
         ("", PLAIN_JAAS, "option kafka.sasl.mechanism: set PLAIN or SCRAM"),
-        ("GSSAPI", PLAIN_JAAS, "there is no Kerberos (GSSAPI) here"),
+        ("GSSAPI", PLAIN_JAAS, "Kerberos (GSSAPI) is not supported"),
         ("AWS_MSK_IAM", PLAIN_JAAS, "'AWS_MSK_IAM' is not PLAIN or SCRAM-SHA-256"),
-        ("PLAIN", SCRAM_JAAS, "its login module is not PlainLoginModule, which goes with"),
+        ("PLAIN", SCRAM_JAAS, "its login module is not PlainLoginModule, which belongs to"),
         ("SCRAM-SHA-256", PLAIN_JAAS, "its login module is not ScramLoginModule"),
         ("OAUTHBEARER", PLAIN_JAAS, "its login module is not OAuthBearerLoginModule"),
         ("PLAIN", f'{SECRET} required username="a";', "its login module is not PlainLoginModule"),
@@ -260,11 +273,34 @@ def test_an_unknown_protocol_is_told() -> None:
 
 def test_options_that_the_protocol_makes_no_use_of_are_warned_of(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.WARNING, "spark_kafkawire")
-    assert security(ssl__key__password=SECRET, sasl__jaas__config=PLAIN_JAAS) is PLAINTEXT
+    assert security(ssl__key__password=SECRET, ssl__truststore__type="PEM") is PLAINTEXT
     assert caplog.messages == [
-        "kafka.security.protocol=PLAINTEXT makes no use of kafka.ssl.key.password, kafka.sasl.jaas.config"
+        "kafka.security.protocol=PLAINTEXT does not use kafka.ssl.truststore.type, kafka.ssl.key.password"
     ]
     assert SECRET not in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("given", "name"),
+    [
+        ({"sasl__mechanism": "PLAIN"}, "kafka.sasl.mechanism"),
+        ({"sasl__mechanism": "GSSAPI"}, "kafka.sasl.mechanism"),
+        ({"sasl__jaas__config": PLAIN_JAAS}, "kafka.sasl.jaas.config"),
+        ({"sasl__mechanism": "PLAIN", "sasl__jaas__config": PLAIN_JAAS}, "kafka.sasl.mechanism"),
+        ({"sasl__oauthbearer__token__endpoint__url": "https://h/t"}, TOKEN_URL),
+    ],
+)
+@pytest.mark.parametrize("protocol", [{}, {"security__protocol": "PLAINTEXT"}, {"security__protocol": "ssl"}])
+def test_a_login_without_a_protocol_that_logs_in_is_an_error(
+    protocol: dict[str, str], given: dict[str, str], name: str
+) -> None:
+    """Java's clients do not log in then, and say nothing."""
+    chosen = protocol.get("security__protocol", "PLAINTEXT").upper()
+    assert fails(**protocol, **given) == (
+        f"option {name}: kafka.security.protocol={chosen} does not log in; set "
+        "kafka.security.protocol=SASL_SSL, or SASL_PLAINTEXT where brokers take logins without TLS, or leave "
+        "the options of the login out"
+    )
 
 
 def test_secrets_travel_to_executors_and_are_shown_nowhere(certificates: Certificates) -> None:

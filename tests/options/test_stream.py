@@ -40,12 +40,21 @@ def test_a_stream_starts_at_the_latest_offsets_unless_it_is_told_where() -> None
     assert stream({"startingOffsets": " Latest"}).read.starting.for_all == LATEST
     assert stream({"startingOffsets": "committed"}).read.starting.for_all == COMMITTED
     assert stream({"startingTimestamp": "5"}).read.starting.for_all == OffsetLimit(LimitKind.TIMESTAMP, 5)
-    given = stream({"startingOffsets": '{"t":{"0":-1,"1":-2,"2":7}}'}).read.starting.by_log
+    given = stream({"startingOffsets": '{"t":{"0":-1,"1":-2,"2":7}}'}).read.starting.by_partition
     assert [given[TopicPartition("t", number)] for number in range(3)] == [
         LATEST,
         EARLIEST,
         OffsetLimit(LimitKind.OFFSET, 7),
     ]
+
+
+@pytest.mark.parametrize(
+    ("word", "meant"),
+    [("beginning", "earliest"), ("END", "latest"), ("largest", "latest"), ("commited", "committed")],
+)
+def test_a_word_of_other_clients_is_told_with_ours(word: str, meant: str) -> None:
+    with pytest.raises(OptionError, match=f"'{word}' is not .*; did you mean {meant}\\?"):
+        stream({"startingOffsets": word})
 
 
 @pytest.mark.parametrize(
@@ -59,6 +68,9 @@ def test_a_stream_starts_at_the_latest_offsets_unless_it_is_told_where() -> None
             StreamLimits(5, 5, 10.0),
         ),
         ({"MAXBYTESPERTRIGGER": "1g"}, V07, StreamLimits(1 << 30)),
+        ({"maxTriggerDelay": "1d"}, MODERN, StreamLimits(delay_max_s=86_400.0)),
+        ({"maxTriggerDelay": "30d"}, MODERN, StreamLimits(delay_max_s=30 * 86_400.0)),
+        ({"maxTriggerDelay": "7us"}, MODERN, StreamLimits(delay_max_s=7e-6)),
     ],
 )
 def test_limits_of_a_batch_are_parsed(
@@ -68,7 +80,7 @@ def test_limits_of_a_batch_are_parsed(
 
 
 @pytest.mark.parametrize(
-    ("given", "base", "told"),
+    ("given", "base", "reported"),
     [
         ({"endingOffsets": "latest"}, MODERN, "option endingOffsets is for batch reads: a stream has no end"),
         ({"endingTimestamp": "5"}, MODERN, "option endingTimestamp is for batch reads"),
@@ -81,15 +93,16 @@ def test_limits_of_a_batch_are_parsed(
         ({"maxOffsetsPerTrigger": "-5"}, MODERN, "option maxOffsetsPerTrigger: '-5' is not"),
         ({"minOffsetsPerTrigger": "many"}, MODERN, "option minOffsetsPerTrigger: 'many' is not"),
         ({"maxTriggerDelay": "0s"}, MODERN, "option maxTriggerDelay: '0s' is not a time above zero"),
+        ({"maxTriggerDelay": "1 week"}, MODERN, "option maxTriggerDelay: '1 week' is not a time above zero"),
         (
             {"minOffsetsPerTrigger": "6", "maxOffsetsPerTrigger": "5"},
             MODERN,
             "option minOffsetsPerTrigger: 6 is more than maxOffsetsPerTrigger=5",
         ),
-        ({"maxBytesPerTrigger": "1m"}, MODERN, "option maxBytesPerTrigger means nothing to Kafka"),
+        ({"maxBytesPerTrigger": "1m"}, MODERN, "option maxBytesPerTrigger does not apply to Kafka"),
         ({"maxBytesPerTrigger": "0"}, V07, "option maxBytesPerTrigger: '0' is not a size from 1"),
-        ({"maxOffsetsPerTrigger": "5"}, V07, "option maxOffsetsPerTrigger means nothing to Kafka 0.7"),
-        ({"minOffsetsPerTrigger": "5"}, V07, "option minOffsetsPerTrigger means nothing to Kafka 0.7"),
+        ({"maxOffsetsPerTrigger": "5"}, V07, "option maxOffsetsPerTrigger does not apply to Kafka 0.7"),
+        ({"minOffsetsPerTrigger": "5"}, V07, "option minOffsetsPerTrigger does not apply to Kafka 0.7"),
         (
             {"startingOffsets": '{"t":{"0":-3}}'},
             MODERN,
@@ -105,9 +118,9 @@ def test_limits_of_a_batch_are_parsed(
     ],
 )
 def test_what_a_stream_refuses_is_told_in_one_line(
-    given: dict[str, str], base: dict[str, str], told: str
+    given: dict[str, str], base: dict[str, str], reported: str
 ) -> None:
-    with pytest.raises(OptionError, match=re.escape(told)) as error:
+    with pytest.raises(OptionError, match=re.escape(reported)) as error:
         stream(given, base)
     assert str(error.value).isprintable()
 
@@ -122,12 +135,12 @@ def test_a_group_follows_a_stream_of_either_generation_where_it_is_told_to() -> 
     assert (of_07.commits_offsets, of_07.read.group_id) == (True, "etl")
     assert stream({}, V07_GROUP).read.group_id == "etl"
     assert read_options_of(V07_GROUP).group_id == "etl"
-    with pytest.raises(OptionError, match=r"option kafka\.group\.id means nothing to Kafka 0\.7"):
+    with pytest.raises(OptionError, match=r"option kafka\.group\.id does not apply to Kafka 0\.7"):
         ReadOptions.parse(V07_GROUP)
 
 
 @pytest.mark.parametrize(
-    ("given", "base", "told"),
+    ("given", "base", "reported"),
     [
         ({}, MODERN, "commitOffsets needs the option kafka.group.id, the group to commit to"),
         ({"kafka.group.id": " "}, MODERN, "option kafka.group.id: ' ' is not the name of a consumer group"),
@@ -142,17 +155,17 @@ def test_a_group_follows_a_stream_of_either_generation_where_it_is_told_to() -> 
     ],
 )
 def test_a_group_that_nobody_can_commit_to_is_told_before_the_query_starts(
-    given: dict[str, str], base: dict[str, str], told: str
+    given: dict[str, str], base: dict[str, str], reported: str
 ) -> None:
-    with pytest.raises(OptionError, match=re.escape(told)):
+    with pytest.raises(OptionError, match=re.escape(reported)):
         stream({"commitOffsets": "true", **given}, base)
 
 
 def test_a_broker_that_is_away_for_a_minute_is_waited_for() -> None:
-    assert stream({}).read.net.retry.patience_s == stream({}).read.planning_retry.patience_s == 120
-    assert stream({"patience": "5s"}).read.net.retry.patience_s == 5
-    assert stream({"retries": "1"}).read.net.retry.patience_s == 0
-    assert ReadOptions.parse(MODERN).net.retry.patience_s == 60
+    assert stream({}).read.net.retry.retry_timeout_s == stream({}).read.planning_retry.retry_timeout_s == 120
+    assert stream({"brokerDownTimeout": "5s"}).read.net.retry.retry_timeout_s == 5
+    assert stream({"retries": "1"}).read.net.retry.retry_timeout_s == 0
+    assert ReadOptions.parse(MODERN).net.retry.retry_timeout_s == 60
 
 
 def test_every_option_of_a_batch_read_is_taken_or_refused_as_such() -> None:
@@ -169,7 +182,7 @@ def test_batch_reads_pass_over_the_limits_of_streams(caplog: pytest.LogCaptureFi
     with caplog.at_level(logging.WARNING, "spark_kafkawire"):
         ReadOptions.parse({**MODERN, "maxOffsetsPerTrigger": "1", "maxTriggerDelay": "1"})
     assert [record.getMessage() for record in caplog.records] == [
-        f"option {name} means nothing to kafkawire and is passed over"
+        f"option {name} has no effect in kafkawire and is ignored"
         for name in ("maxoffsetspertrigger", "maxtriggerdelay")
     ]
 
@@ -182,10 +195,10 @@ def test_a_load_that_may_be_of_either_is_checked_when_it_begins(caplog: pytest.L
         ).include_headers
         read_options_of({**MODERN, "maxOffsetsPerTrigger": "5"})
     assert not caplog.records
-    for given, told in [
+    for given, reported in [
         ({"includeHeaders": "maybe"}, "option includeHeaders: 'maybe'"),
         ({"maxOffsetsPerTrigger": "x"}, "option maxOffsetsPerTrigger: 'x'"),
         ({"endingOffsets": "earliest"}, "option endingOffsets: 'earliest'"),
     ]:
-        with pytest.raises(OptionError, match=told):
+        with pytest.raises(OptionError, match=reported):
             read_options_of({**MODERN, **given})

@@ -1,4 +1,4 @@
-"""JSON of which nothing is passed over in silence."""
+"""JSON in which nothing is silently ignored."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def test_an_object_is_read_as_it_is() -> None:
     "text", ['{"k": 1, "k": 1}', '{"a": [{"k": 1, "b": 2, "k": 3}]}', '{"k": 1, "\\u006b": 2}']
 )
 def test_a_key_that_is_there_twice_is_named(text: str) -> None:
-    with pytest.raises(RepeatedKey, match=r"^the key k is there twice$") as refused:
+    with pytest.raises(RepeatedKey, match=r"^the key k appears twice$") as refused:
         json_object(text)
     assert refused.value.key == "k"
 

@@ -12,7 +12,7 @@ from spark_kafkawire.model import Generation
 from spark_kafkawire.net.retry import RetryPolicy
 from spark_kafkawire.options import OPTIONS, DeliveryOptions, TransactionOptions, WriteOptions
 from spark_kafkawire.options.compression import LEVEL_OPTIONS, LEVELS
-from spark_kafkawire.protocol.modern.acks import ACKS_ALL, ACKS_LEADER, ACKS_NONE
+from spark_kafkawire.protocol.modern.limits import ACKS_ALL, ACKS_LEADER, ACKS_NONE
 from spark_kafkawire.records.compression.codec import Format
 from spark_kafkawire.records.compression.table import codec_named
 
@@ -27,17 +27,17 @@ def write(**changes: str) -> WriteOptions:
     return WriteOptions.parse({**SERVERS, **changes})
 
 
-def test_a_write_has_javas_defaults() -> None:
+def test_a_write_has_javas_defaults_but_for_requests_that_event_hubs_takes() -> None:
     options = write()
     assert (options.acks, options.compression, options.compression_level) == ("all", "none", None)
     assert (options.topic, options.partitioner) == (None, "murmur2")
-    assert (options.batch_bytes, options.message_size_max) == (1 << 20, 1 << 20)
+    assert (options.batch_bytes, options.message_size_max) == (1_000_000, 1 << 20)
     assert options.delivery == DeliveryOptions(
         acks=ACKS_ALL,
         idempotent=True,
         insists_on_idempotence=False,
         requests_in_flight=5,
-        request_bytes_max=1 << 20,
+        request_bytes_max=1_000_000,
         buffer_bytes=32 << 20,
         retry=RetryPolicy(2**31 - 1, 0.1),
         timeout_s=120.0,
@@ -45,7 +45,6 @@ def test_a_write_has_javas_defaults() -> None:
         adapts=True,
         available_s=None,
     )
-    assert options.delivery == DeliveryOptions()
 
 
 VALUES: Final[list[tuple[str, str, str, Any]]] = [
@@ -75,6 +74,8 @@ VALUES: Final[list[tuple[str, str, str, Any]]] = [
     ),
     ("compression", "lz4", "compression", "lz4"),
     ("kafka.compression.type", "ZSTD", "compression", "zstd"),
+    ("kafka.compression.type", "GZIP", "compression", "gzip"),
+    ("kafka.acks", "ALL", "delivery.acks", ACKS_ALL),
     ("acks", "0", "delivery.acks", ACKS_NONE),
     ("kafka.acks", "1", "delivery.acks", ACKS_LEADER),
     ("kafka.acks", "-1", "delivery.acks", ACKS_ALL),
@@ -82,7 +83,7 @@ VALUES: Final[list[tuple[str, str, str, Any]]] = [
     ("batchBytes", "64KiB", "batch_bytes", 1 << 16),
     ("kafka.batch.size", "16384", "batch_bytes", 16384),
     ("kafka.batch.size", "0", "batch_bytes", 1),
-    ("kafka.batch.size", "2097152", "batch_bytes", 1 << 20),
+    ("kafka.batch.size", "2097152", "batch_bytes", 1_000_000),
     (IDEMPOTENCE, "false", "delivery.idempotent", False),
     (IDEMPOTENCE, "false", "delivery.insists_on_idempotence", False),
     (IDEMPOTENCE, "true", "delivery.insists_on_idempotence", True),
@@ -126,7 +127,7 @@ def test_every_option_of_a_modern_write_has_a_value_here() -> None:
     # Those of transactions go together, and are tried below.
     of_transactions = {"delivery", "batch", "kafka.transactional.id", "kafka.transaction.timeout.ms"}
     of_transactions |= {"twoPhaseCommit"}
-    assert own - tried == set(LEVEL_OPTIONS.values()) | of_transactions
+    assert own - tried == {option.name for option in LEVEL_OPTIONS.values()} | of_transactions
 
 
 @pytest.mark.parametrize("codec", LEVELS)
@@ -219,7 +220,7 @@ def test_a_bad_value_is_told(name: str, value: str) -> None:
     ],
 )
 def test_two_names_of_one_option_contradict_each_other(name: str, kafkas: str) -> None:
-    with pytest.raises(OptionError, match=f"^options {name} and {kafkas} are names of the same"):
+    with pytest.raises(OptionError, match=f"^options {name} and {kafkas} name the same setting"):
         write(**{"compression": "gzip", name: "1", kafkas: "1"})
 
 
@@ -227,7 +228,7 @@ def test_a_batch_has_the_time_of_one_request_at_least() -> None:
     with pytest.raises(OptionError) as error:
         write(**{"kafka.delivery.timeout.ms": "5000"})
     assert str(error.value) == (
-        "option kafka.delivery.timeout.ms: 5 s are fewer than the 30 s of requestTimeout, within which a "
+        "option kafka.delivery.timeout.ms: 5 s is less than the 30 s of requestTimeout, the time in which a "
         "broker may answer; raise the one, or lower the other"
     )
     assert write(**{"kafka.delivery.timeout.ms": "5000", "requestTimeout": "5s"}).delivery.timeout_s == 5.0
@@ -257,9 +258,9 @@ def test_a_write_that_is_to_be_there_once_has_a_name_of_its_own_or_a_given_one()
     [
         (
             {"kafka.transactional.id": "a"},
-            "option kafka.transactional.id is of transactions: set delivery=exactly-",
+            "option kafka.transactional.id is for transactions: set delivery=exactly-",
         ),
-        ({"batch": "a"}, "option batch is of transactions: set delivery=exactly-once too"),
+        ({"batch": "a"}, "option batch is for transactions: set delivery=exactly-once too"),
         (
             {**ONCE, "batch": "a"},
             "option batch: it names a write among those of kafka.transactional.id: set that",
@@ -270,15 +271,18 @@ def test_a_write_that_is_to_be_there_once_has_a_name_of_its_own_or_a_given_one()
         ),
         (
             {**ONCE, "kafka.transactional.id": " "},
-            "option kafka.transactional.id: '' is no name: they have 1 to 120",
+            "option kafka.transactional.id: '' is not a name: names have 1 to 120",
         ),
-        ({**ONCE, "kafka.transactional.id": "a" * 121}, " is no name: they have 1 to 120 ASCII characters"),
-        ({**ONCE, "kafka.transactional.id": "\u00e9"}, "'\u00e9' is no name"),
+        (
+            {**ONCE, "kafka.transactional.id": "a" * 121},
+            " is not a name: names have 1 to 120 ASCII characters",
+        ),
+        ({**ONCE, "kafka.transactional.id": "\u00e9"}, "'\u00e9' is not a name"),
         ({**ONCE, "kafka.transaction.timeout.ms": "1"}, "option kafka.transaction.timeout.ms"),
-        ({"twoPhaseCommit": "true"}, "option twoPhaseCommit is of transactions: set delivery=exactly-once "),
+        ({"twoPhaseCommit": "true"}, "option twoPhaseCommit is for transactions: set delivery=exactly-once "),
         (
             {**ONCE, "twoPhaseCommit": "true"},
-            "but the next run of its name: set kafka.transactional.id too",
+            "only its next run with the same name does: set kafka.transactional.id too",
         ),
         (
             {**ONCE, **NAMED, "twoPhaseCommit": "true", "kafka.transaction.timeout.ms": "5000"},
@@ -302,7 +306,7 @@ def test_a_topic_is_bare() -> None:
 
 def test_what_is_alike_in_each_run_does_not_go_by_how_fast_brokers_are() -> None:
     with pytest.raises(
-        OptionError, match=r"^option kafka\.partitioner\.adaptive\..*partitionerSeed has it; leave"
+        OptionError, match=r"^option kafka\.partitioner\.adaptive\..*partitionerSeed makes them the same"
     ):
         write(**{ADAPTIVE: "true", "partitionerSeed": "1"})
     assert not write(**{ADAPTIVE: "false", "partitionerSeed": "1"}).delivery.adapts

@@ -20,15 +20,15 @@ from spark_kafkawire.errors import BrokerError, DataLossError, DiscoveryError, O
 from spark_kafkawire.net.pool import POOL
 from spark_kafkawire.options import ReadOptions
 from spark_kafkawire.planner.batch import plan, select
-from spark_kafkawire.protocol.modern.isolation import READ_COMMITTED
+from spark_kafkawire.protocol.modern.limits import READ_COMMITTED
 from spark_kafkawire.protocol.modern.list_offsets import (
     ListOffsetsPartition,
-    ListOffsetsPartitionReply,
-    ListOffsetsReply,
+    ListOffsetsPartitionResponse,
     ListOffsetsRequest,
+    ListOffsetsResponse,
 )
-from spark_kafkawire.protocol.modern.metadata import MetadataReply, MetadataRequest, MetadataTopic
-from spark_kafkawire.protocol.modern.offset_fetch import OffsetFetchTopic, OffsetFetchTopicReply
+from spark_kafkawire.protocol.modern.metadata import MetadataRequest, MetadataResponse, MetadataTopic
+from spark_kafkawire.protocol.modern.offset_fetch import OffsetFetchTopic, OffsetFetchTopicResponse
 from tests.records.batches import batch, record
 from tests.support.golden import CORPUS, read_json
 from tests.support.log_server import LogServer
@@ -63,7 +63,9 @@ def planned(cluster: EmbeddedCluster, **options: str) -> tuple[FetchTask, ...]:
 def ranges(tasks: tuple[FetchTask, ...]) -> dict[str, list[tuple[int, int]]]:
     found: dict[str, list[tuple[int, int]]] = {}
     for task in tasks:
-        found.setdefault(task.range.log.name, []).append((task.range.start_offset, task.range.stop_offset))
+        found.setdefault(task.range.topic_partition.name, []).append(
+            (task.range.start_offset, task.range.stop_offset)
+        )
     return found
 
 
@@ -95,7 +97,7 @@ def test_a_broker_list_finds_the_same(cluster: EmbeddedCluster) -> None:
 
 def test_a_pattern_is_found_anywhere_in_the_name(cluster: EmbeddedCluster) -> None:
     tasks = planned(cluster, subscribe="", subscribePattern="-(gzip|snappy)$")
-    assert {task.range.log.topic for task in tasks} == {"debian-gzip", "debian-snappy"}
+    assert {task.range.topic_partition.topic for task in tasks} == {"debian-gzip", "debian-snappy"}
 
 
 def test_assign_takes_the_named_partitions_only(cluster: EmbeddedCluster) -> None:
@@ -198,7 +200,7 @@ def test_an_offset_outside_of_the_log_is_a_data_loss_or_a_warning(
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"subscribe": "debian-plane"}, r"no broker holds the topic debian-plane; there are debian-plain, "),
+        ({"subscribe": "debian-plane"}, r"no broker holds the topic debian-plane; did you mean debian-plain"),
         (
             {"subscribe": "", "assign": '{"debian-plain":["0-7"]}'},
             r"assign: no broker holds debian-plain 0-7; the topic's partitions are 0-0, 1-0, 0-1, ",
@@ -238,7 +240,7 @@ def test_a_pattern_needs_zookeeper(cluster: EmbeddedCluster) -> None:
 
 
 def test_a_zookeeper_that_is_down_is_one_line(cluster: EmbeddedCluster) -> None:
-    options = {"zookeeper.connect": "127.0.0.1:1", "requestTimeout": "300ms", "patience": "1s"}
+    options = {"zookeeper.connect": "127.0.0.1:1", "requestTimeout": "300ms", "brokerDownTimeout": "1s"}
     with pytest.raises(DiscoveryError, match=r"zookeeper\.connect.*127\.0\.0\.1:1") as caught:
         planned(cluster, **options)
     assert "\n" not in str(caught.value)
@@ -268,17 +270,16 @@ def test_a_dead_broker_is_a_data_loss_or_a_warning(tmp_path: Path, caplog: pytes
 
 
 @contextlib.contextmanager
-def growing_log(monkeypatch: pytest.MonkeyPatch) -> Iterator[LogServer]:
-    """A log that gets a record with each question about it, which all groups have read at once."""
+def growing_log() -> Iterator[LogServer]:
+    """A partition that gets a record with each question about it, which all groups have read at once."""
     with LogServer({"t": [log := MemoryLog(batch([record(0, b"v")]))]}) as server:
-        honest_offsets, honest_commits = server.broker._listed, server.broker._committed
 
-        def listed(topic: str, asked: ListOffsetsPartition) -> ListOffsetsPartitionReply:
+        def listed(topic: str, asked: ListOffsetsPartition) -> ListOffsetsPartitionResponse:
             log.append(batch([record(0, b"v")]))
-            reply = honest_offsets(topic, asked)
-            return replace(reply, offset=log.stop_offset - 1) if asked.timestamp >= 0 else reply
+            response: ListOffsetsPartitionResponse = honest_offsets(topic, asked)
+            return replace(response, offset=log.stop_offset - 1) if asked.timestamp >= 0 else response
 
-        def committed(asked: tuple[OffsetFetchTopic, ...] | None) -> tuple[OffsetFetchTopicReply, ...]:
+        def committed(asked: tuple[OffsetFetchTopic, ...] | None) -> tuple[OffsetFetchTopicResponse, ...]:
             log.append(batch([record(0, b"v")]))
             return tuple(
                 replace(
@@ -290,8 +291,8 @@ def growing_log(monkeypatch: pytest.MonkeyPatch) -> Iterator[LogServer]:
                 for topic in honest_commits(asked)
             )
 
-        monkeypatch.setattr(server.broker, "_listed", listed)
-        monkeypatch.setattr(server.broker, "_committed", committed)
+        honest_offsets = server.broker.answer_with(ListOffsetsPartitionResponse, listed)
+        honest_commits = server.broker.answer_with(OffsetFetchTopicResponse, committed)
         yield server
 
 
@@ -306,9 +307,9 @@ def growing_log(monkeypatch: pytest.MonkeyPatch) -> Iterator[LogServer]:
     ],
 )
 def test_what_comes_while_a_read_is_planned_is_outside_of_it(
-    monkeypatch: pytest.MonkeyPatch, options: dict[str, str], expected: dict[str, list[tuple[int, int]]]
+    options: dict[str, str], expected: dict[str, list[tuple[int, int]]]
 ) -> None:
-    with growing_log(monkeypatch) as server:
+    with growing_log() as server:
         given = {"kafka.bootstrap.servers": server.bootstrap_servers, "subscribe": "t", **options}
         assert ranges(plan(ReadOptions.parse(given))) == expected
     POOL.close_idle()
@@ -316,17 +317,16 @@ def test_what_comes_while_a_read_is_planned_is_outside_of_it(
 
 def test_an_end_behind_an_open_transaction_is_told_as_such() -> None:
     with LogServer({"t": [MemoryLog(batch([record(i, b"v") for i in range(10)]))]}) as server:
-        honest = server.broker._list_offsets
 
-        def until_stable(request: ListOffsetsRequest) -> ListOffsetsReply:
-            reply = honest(request)
-            [topic] = reply.topics
+        def until_stable(request: ListOffsetsRequest) -> ListOffsetsResponse:
+            response: ListOffsetsResponse = honest(request)
+            [topic] = response.topics
             [partition] = topic.partitions
             if request.isolation_level == READ_COMMITTED and partition.offset:
                 partition = replace(partition, offset=8)
-            return replace(reply, topics=(replace(topic, partitions=(partition,)),))
+            return replace(response, topics=(replace(topic, partitions=(partition,)),))
 
-        server.broker._answers = {**server.broker._answers, ListOffsetsRequest: until_stable}
+        honest = server.broker.answer_with(ListOffsetsRequest, until_stable)
         given = {
             "kafka.bootstrap.servers": server.bootstrap_servers,
             "subscribe": "t",
@@ -354,50 +354,51 @@ def pattern_on(server: LogServer, **options: str) -> ReadOptions:
     )
 
 
-def described(server: LogServer, monkeypatch: pytest.MonkeyPatch, broken: dict[str, list[int]]) -> None:
+def described(server: LogServer, broken: dict[str, list[int]]) -> None:
     """Metadata of these topics has these errors, one after the other; the last one stays."""
-    honest = server.broker._topic
 
     def topic(name: str) -> MetadataTopic:
         codes = broken.get(name, [0])
         code = codes.pop(0) if len(codes) > 1 else codes[0]
-        whole = honest(name)
+        whole: MetadataTopic = honest(name)
         return whole if not code else replace(whole, error_code=code, partitions=())
 
-    monkeypatch.setattr(server.broker, "_topic", topic)
+    honest = server.broker.answer_with(MetadataTopic, topic)
 
 
 def log_of(count: int) -> MemoryLog:
     return MemoryLog(*(batch([record(0, b"v")]) for _ in range(count)))
 
 
-def test_a_pattern_waits_for_topics_that_brokers_cannot_describe(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_pattern_waits_for_topics_that_brokers_cannot_describe() -> None:
     with LogServer({"t1": [log_of(1)], "t2": [log_of(2)], "other": [log_of(1)]}) as server:
-        described(server, monkeypatch, {"t2": [5, 5, 5, 0], "other": [5]})
+        described(server, {"t2": [5, 5, 5, 0], "other": [5]})
         tasks = plan(pattern_on(server))
-        assert {(task.range.log.topic, task.range.size) for task in tasks} == {("t1", 1), ("t2", 2)}
-        described(server, monkeypatch, {"t2": [5]})
-        with pytest.raises(BrokerError, match=r"^gave up after .* topic 't2' on .*: no broker leads"):
-            plan(pattern_on(server, patience="1s"))
+        assert {(task.range.topic_partition.topic, task.range.size) for task in tasks} == {
+            ("t1", 1),
+            ("t2", 2),
+        }
+        described(server, {"t2": [5]})
+        with pytest.raises(BrokerError, match=r"^gave up after .* topic .t2. on .*: the partition has no"):
+            plan(pattern_on(server, brokerDownTimeout="1s"))
     POOL.close_idle()
 
 
-def test_a_pattern_passes_over_a_topic_that_is_deleted_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_pattern_passes_over_a_topic_that_is_deleted_meanwhile() -> None:
     logs = {"t1": [log_of(1)], "t2": [log_of(2)]}
     with LogServer(logs) as server:
-        honest = server.broker._metadata
 
-        def metadata(request: MetadataRequest) -> MetadataReply:
-            reply = honest(request)
+        def metadata(request: MetadataRequest) -> MetadataResponse:
+            response: MetadataResponse = honest(request)
             if not request.topics:  # once it is listed it goes
                 server.broker.logs = {"t1": logs["t1"]}
-            return reply
+            return response
 
-        server.broker._answers = {**server.broker._answers, MetadataRequest: metadata}
-        assert {task.range.log.topic for task in plan(pattern_on(server))} == {"t1"}
+        honest = server.broker.answer_with(MetadataRequest, metadata)
+        assert {task.range.topic_partition.topic for task in plan(pattern_on(server))} == {"t1"}
         server.broker.logs = logs
-        described(server, monkeypatch, {"t2": [0, 3]})
-        server.broker._answers = {**server.broker._answers, MetadataRequest: honest}
+        described(server, {"t2": [0, 3]})
+        server.broker.answer_with(MetadataRequest, honest)
         # It is listed, and nobody knows it: that proves nothing.
         with pytest.raises(UnknownTopicError, match=r"topic 't2' on .*: the broker has no such partition"):
             plan(pattern_on(server))

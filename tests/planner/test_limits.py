@@ -1,4 +1,4 @@
-"""Where a range begins and ends, from option values and what the log holds."""
+"""Start and end of a range, from option values and the bounds of the log."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import logging
 import pytest
 
 from spark_kafkawire.errors import DataLossError, OptionError
-from spark_kafkawire.model import LogBounds, OffsetRange, TopicPartition
+from spark_kafkawire.model import OffsetRange, PartitionBounds, TopicPartition
 from spark_kafkawire.options import COMMITTED, EARLIEST, LATEST, LimitKind, OffsetLimit, OffsetLimits
 from spark_kafkawire.planner.limits import (
     End,
@@ -17,26 +17,26 @@ from spark_kafkawire.planner.limits import (
     start_of,
 )
 
-LOG = TopicPartition("t", 1, 0)
+PARTITION = TopicPartition("t", 1, 0)
 OTHER = TopicPartition("t", 2, 0)
-FOUND = LogBounds(LOG, earliest=100, latest=1000, segment_starts=(100, 400, 700))
+FOUND = PartitionBounds(PARTITION, earliest=100, latest=1000, segment_starts=(100, 400, 700))
 
 AT = OffsetLimits("startingTimestamp", for_all=OffsetLimit(LimitKind.TIMESTAMP, 5_500))
 UNTIL = OffsetLimits("endingTimestamp", for_all=OffsetLimit(LimitKind.TIMESTAMP, 5_500))
 
 
-def start(told: int | None, *, latest_if_no_match: bool = False) -> int:
-    return start_of(AT, FOUND, {LOG: told}, latest_if_no_match=latest_if_no_match).offset
+def start(reported: int | None, *, latest_if_no_match: bool = False) -> int:
+    return start_of(AT, FOUND, {PARTITION: reported}, latest_if_no_match=latest_if_no_match).offset
 
 
-def test_earliest_and_latest_are_the_logs_bounds() -> None:
+def test_earliest_and_latest_are_the_partitions_bounds() -> None:
     whole = OffsetLimits("startingOffsets", for_all=EARLIEST)
     assert start_of(whole, FOUND, {}, latest_if_no_match=False) == End(100)
     assert end_of(OffsetLimits("endingOffsets", for_all=LATEST), FOUND, {}) == End(1000)
 
 
 def test_an_offset_keeps_the_name_of_its_option() -> None:
-    limits = OffsetLimits("startingOffsets", by_log={LOG: OffsetLimit(LimitKind.OFFSET, 123)})
+    limits = OffsetLimits("startingOffsets", by_partition={PARTITION: OffsetLimit(LimitKind.OFFSET, 123)})
     assert start_of(limits, FOUND, {}, latest_if_no_match=False) == End(123, "startingOffsets")
 
 
@@ -53,34 +53,34 @@ def test_a_start_after_the_last_message_is_an_error_or_latest() -> None:
     assert start(None, latest_if_no_match=True) == 1000
 
 
-@pytest.mark.parametrize(("told", "expected"), [(400, 400), (None, 1000)])
-def test_an_end_by_timestamp_is_what_the_cluster_tells_or_latest(told: int | None, expected: int) -> None:
-    assert end_of(UNTIL, FOUND, {LOG: told}).offset == expected
+@pytest.mark.parametrize(("reported", "expected"), [(400, 400), (None, 1000)])
+def test_an_end_by_timestamp_is_what_the_cluster_tells_or_latest(reported: int | None, expected: int) -> None:
+    assert end_of(UNTIL, FOUND, {PARTITION: reported}).offset == expected
 
 
 def test_a_committed_start_is_checked_as_an_offset_that_the_user_gave() -> None:
     limits = OffsetLimits("startingOffsets", for_all=COMMITTED)
-    assert start_of(limits, FOUND, {LOG: 7}, latest_if_no_match=False) == End(7, "startingOffsets")
+    assert start_of(limits, FOUND, {PARTITION: 7}, latest_if_no_match=False) == End(7, "startingOffsets")
 
 
 def test_a_group_without_a_commit_is_an_error_that_says_what_to_do() -> None:
     limits = OffsetLimits("startingOffsets", for_all=COMMITTED)
     with pytest.raises(OptionError, match=r"no offset for t 0-1; commit one, or give offsets as \{"):
-        start_of(limits, FOUND, {LOG: None}, latest_if_no_match=True)
+        start_of(limits, FOUND, {PARTITION: None}, latest_if_no_match=True)
 
 
 def test_offsets_by_partition_must_name_the_partitions_that_are_read() -> None:
-    limits = OffsetLimits("startingOffsets", by_log={LOG: EARLIEST})
-    check_names(limits, [LOG])
+    limits = OffsetLimits("startingOffsets", by_partition={PARTITION: EARLIEST})
+    check_names(limits, [PARTITION])
     with pytest.raises(OptionError, match=r"startingOffsets must name exactly .*: t 0-2 is missing"):
-        check_names(limits, [LOG, OTHER])
+        check_names(limits, [PARTITION, OTHER])
     with pytest.raises(OptionError, match="t 0-1 is not read, t 0-2 is missing"):
         check_names(limits, [OTHER])
 
 
 def test_a_range_inside_the_log_is_taken_as_it_is() -> None:
     ends = End(100, "startingOffsets"), End(1000)
-    assert range_between(*ends, FOUND, fail_on_data_loss=True) == (OffsetRange(LOG, 100, 1000), *ends)
+    assert range_between(*ends, FOUND, fail_on_data_loss=True) == (OffsetRange(PARTITION, 100, 1000), *ends)
 
 
 def test_a_range_that_runs_backwards_names_its_options() -> None:
@@ -103,8 +103,8 @@ def test_an_offset_outside_of_the_log_is_a_data_loss(offset: int) -> None:
 @pytest.mark.parametrize(("offset", "taken"), [(0, 100), (99, 100), (500, 500), (1001, 1000), (2**62, 1000)])
 def test_a_range_without_offsets_loses_nothing_wherever_it_lies(offset: int, taken: int) -> None:
     ends = End(offset, "startingOffsets"), End(offset, "endingOffsets")
-    log_range, _, _ = range_between(*ends, FOUND, fail_on_data_loss=True)
-    assert log_range == OffsetRange(LOG, taken, taken)
+    offset_range, _, _ = range_between(*ends, FOUND, fail_on_data_loss=True)
+    assert offset_range == OffsetRange(PARTITION, taken, taken)
 
 
 def test_without_fail_on_data_loss_what_survives_is_read_with_a_warning(
@@ -114,7 +114,7 @@ def test_without_fail_on_data_loss_what_survives_is_read_with_a_warning(
         ranges = range_between(
             End(7, "startingOffsets"), End(2000, "endingOffsets"), FOUND, fail_on_data_loss=False
         )
-    assert ranges == (OffsetRange(LOG, 100, 1000), End(100), End(1000))
+    assert ranges == (OffsetRange(PARTITION, 100, 1000), End(100), End(1000))
     assert ["offset 7 is not in" in caplog.text, "offset 2000 is not in" in caplog.text] == [True, True]
 
 
@@ -140,7 +140,7 @@ def test_what_a_transaction_still_holds_back_is_no_data_loss(
 
 
 def test_a_range_that_is_gone_as_a_whole_is_empty() -> None:
-    log_range, _, _ = range_between(
+    offset_range, _, _ = range_between(
         End(7, "startingOffsets"), End(50, "endingOffsets"), FOUND, fail_on_data_loss=False
     )
-    assert log_range.size == 0
+    assert offset_range.size == 0

@@ -65,7 +65,7 @@ def test_records_are_split_as_sparks_connector_splits_them(
 ) -> None:
     parts = split(named(ranges), min_partitions, size_max)
     found = [
-        [(part.start_offset, part.stop_offset) for part in parts if part.log.partition == n]
+        [(part.start_offset, part.stop_offset) for part in parts if part.topic_partition.partition == n]
         for n in range(len(ranges))
     ]
     assert found == expected
@@ -80,25 +80,25 @@ def test_more_parts_than_a_driver_can_hold_are_an_error() -> None:
         match=r"maxRecordsPerPartition: parts of 7 records would be 1317624\d+ .*, at most 1000000 ",
     ):
         split([*ranges, OffsetRange(TopicPartition("t", 2), 0, 2**63 - 1)], None, 7)
-    log = TopicPartition("t", 3, 0)
-    assert len(split([OffsetRange(log, 0, 2**62)], None, 7, {log: (100,)})) == 2
+    partition = TopicPartition("t", 3, 0)
+    assert len(split([OffsetRange(partition, 0, 2**62)], None, 7, {partition: (100,)})) == 2
 
 
 def test_byte_ranges_are_cut_at_the_nearest_segment_start() -> None:
-    log = TopicPartition("t", 0, 0)
-    parts = split([OffsetRange(log, 10, 1000)], 2, None, {log: [0, 300, 480, 900]})
+    partition = TopicPartition("t", 0, 0)
+    parts = split([OffsetRange(partition, 10, 1000)], 2, None, {partition: [0, 300, 480, 900]})
     assert [(part.start_offset, part.stop_offset) for part in parts] == [(10, 480), (480, 1000)]
 
 
 def test_a_byte_range_without_a_segment_start_inside_stays_whole() -> None:
-    log = TopicPartition("t", 0, 0)
-    parts = split([OffsetRange(log, 10, 1000)], 40, 5, {log: [0, 10, 1000]})
+    partition = TopicPartition("t", 0, 0)
+    parts = split([OffsetRange(partition, 10, 1000)], 40, 5, {partition: [0, 10, 1000]})
     assert [(part.start_offset, part.stop_offset) for part in parts] == [(10, 1000)]
 
 
 def test_segments_are_packed_up_to_the_size() -> None:
-    log = TopicPartition("t", 0, 0)
-    parts = split([OffsetRange(log, 0, 1000)], None, 500, {log: [0, 200, 400, 600, 950]})
+    partition = TopicPartition("t", 0, 0)
+    parts = split([OffsetRange(partition, 0, 1000)], None, 500, {partition: [0, 200, 400, 600, 950]})
     assert [(part.start_offset, part.stop_offset) for part in parts] == [(0, 400), (400, 600), (600, 1000)]
 
 
@@ -110,8 +110,10 @@ def test_segments_are_packed_up_to_the_size() -> None:
 def test_parts_cover_the_range_and_begin_at_segment_starts(
     points: list[int], min_partitions: int | None, size_max: int | None
 ) -> None:
-    log = TopicPartition("t", 0, 0)
-    parts = split([OffsetRange(log, points[0], points[-1])], min_partitions, size_max, {log: points})
+    partition = TopicPartition("t", 0, 0)
+    parts = split(
+        [OffsetRange(partition, points[0], points[-1])], min_partitions, size_max, {partition: points}
+    )
     assert parts[0].start_offset == points[0]
     assert parts[-1].stop_offset == points[-1]
     assert all(left.stop_offset == right.start_offset for left, right in pairwise(parts))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import uuid
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +14,10 @@ from hypothesis import strategies as st
 
 from spark_kafkawire.errors import OptionError
 from spark_kafkawire.model import Generation, TopicPartition
-from spark_kafkawire.options.offsets import LOG_SYNTAX
-from spark_kafkawire.planner.stream_offsets import UNPINNED, from_json, to_json
+from spark_kafkawire.options.offsets import PARTITION_SYNTAX
+from spark_kafkawire.planner.stream_offsets import ID_MARK, UNPINNED, from_json, ids_from_json, to_json
 
-MODERN, V07 = LOG_SYNTAX[Generation.MODERN], LOG_SYNTAX[Generation.V07]
+MODERN, V07 = PARTITION_SYNTAX[Generation.MODERN], PARTITION_SYNTAX[Generation.V07]
 #: What Spark's own connector wrote.
 TEXTS: list[str] = json.loads(
     (Path(__file__).parents[1] / "golden/spark-kafka-4.2.0/offsets.json").read_text("utf-8")
@@ -43,20 +44,20 @@ def test_topics_at_one_place_of_scalas_table_go_by_their_signed_hashes(names: tu
 
 
 def test_offsets_of_07_name_broker_and_partition_in_their_order() -> None:
-    logs = {TopicPartition("t", partition, broker): 7 for broker in (0, 2, 10) for partition in (1, 0)}
+    partitions = {TopicPartition("t", partition, broker): 7 for broker in (0, 2, 10) for partition in (1, 0)}
     written = '{"t":{"0-0":7,"0-1":7,"2-0":7,"2-1":7,"10-0":7,"10-1":7}}'
-    assert text_of(logs) == written
-    assert from_json(json.loads(written), V07) == logs
+    assert text_of(partitions) == written
+    assert from_json(json.loads(written), V07) == partitions
 
 
-LOGS = st.dictionaries(
+PARTITIONS = st.dictionaries(
     st.builds(TopicPartition, st.text("tö-9._😀", min_size=1, max_size=12), st.integers(0, 10**6)),
     st.integers(0, (1 << 63) - 1),
     max_size=40,
 )
 
 
-@given(LOGS, st.randoms())
+@given(PARTITIONS, st.randoms())
 def test_offsets_come_back_and_their_order_depends_on_names_alone(
     offsets: dict[TopicPartition, int], random: Any
 ) -> None:
@@ -87,7 +88,9 @@ def test_offsets_come_back_and_their_order_depends_on_names_alone(
     ],
 )
 def test_a_checkpoint_of_another_source_is_told(written: Any) -> None:
-    with pytest.raises(OptionError, match=r"^checkpointLocation: .* the checkpoint is of another source$"):
+    with pytest.raises(
+        OptionError, match=r"^checkpointLocation: .* the checkpoint belongs to another source$"
+    ):
         from_json(written, MODERN, unpinned=True)
 
 
@@ -104,3 +107,24 @@ def test_only_a_first_start_may_be_unpinned() -> None:
     assert from_json(to_json(unpinned), MODERN, unpinned=True) == unpinned
     with pytest.raises(OptionError, match="checkpointLocation"):
         from_json(to_json(unpinned), MODERN)
+
+
+def test_ids_of_topics_follow_the_offsets_and_are_no_partitions() -> None:
+    ids = {"t": uuid.UUID(int=7), "a": uuid.UUID(bytes=b"\xff" * 16)}
+    offsets = {TopicPartition("t", 0): 5, TopicPartition("a", 0): 6}
+    written = to_json(offsets, None, ids)
+    assert list(written)[-2:] == [
+        "topic id kept by kafkawire: a _____________________w",
+        "topic id kept by kafkawire: t AAAAAAAAAAAAAAAAAAAABw",
+    ]
+    assert from_json(written, MODERN) == offsets
+    assert ids_from_json(json.loads(json.dumps(written))) == ids
+    assert ids_from_json({"t": {"0": 5}}) == {}
+
+
+@pytest.mark.parametrize(
+    "damaged", ["t", "t AAAA", "t !AAAAAAAAAAAAAAAAAAABw", "t AAAAAAAAAAAAAAAAAAAABw=x", ""]
+)
+def test_a_damaged_id_is_an_error(damaged: str) -> None:
+    with pytest.raises(OptionError, match=r"^checkpointLocation: .* holds no topic id"):
+        ids_from_json({"t": {"0": 5}, f"{ID_MARK}{damaged}": {}})

@@ -1,4 +1,4 @@
-"""Recorded replies as byte streams, and ways to hand them to a connection."""
+"""Recorded responses as byte streams, and ways to hand them to a connection."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 from spark_kafkawire.errors import ProtocolError
 from spark_kafkawire.protocol import v07
-from spark_kafkawire.protocol.connection import Connection, Reply
+from spark_kafkawire.protocol.connection import Connection, Response
 from tests.support.golden import exchanges
 
 
@@ -20,7 +20,7 @@ class Stream:
 
     name: str
     requests: tuple[Any, ...]
-    replies: bytes
+    responses: bytes
 
     def connection(self) -> Connection:
         """A connection on which all requests have been sent."""
@@ -54,20 +54,20 @@ def parse_requests(data: bytes) -> Iterator[Any]:
         view = view[4 + size :]
 
 
-def feed(connection: Connection, chunks: Iterable[bytes]) -> list[Reply]:
-    """The replies that a connection finds in the chunks. A chunk is what one ``recv`` gives."""
-    replies = []
+def feed(connection: Connection, chunks: Iterable[bytes]) -> list[Response]:
+    """The responses that a connection finds in the chunks. A chunk is what one ``recv`` gives."""
+    responses = []
     for chunk in chunks:
         rest = memoryview(chunk)
         while rest:
             wanted = connection.wanted()
             size = min(len(wanted), len(rest))
             wanted[:size] = rest[:size]
-            reply = connection.received(size)
+            response = connection.received(size)
             rest = rest[size:]
-            if reply is not None:
-                replies.append(reply)
-    return replies
+            if response is not None:
+                responses.append(response)
+    return responses
 
 
 def cut(data: bytes, sizes: Sequence[int]) -> list[bytes]:
@@ -80,9 +80,9 @@ def cut(data: bytes, sizes: Sequence[int]) -> list[bytes]:
     return chunks
 
 
-def comparable(replies: Iterable[Reply]) -> list[str]:
-    """Replies as text: their byte fields are views, which know no contents."""
-    return [repr(_plain(reply.body)) for reply in replies]
+def comparable(responses: Iterable[Response]) -> list[str]:
+    """Responses as text: their byte fields are views, which know no contents."""
+    return [repr(_plain(response.body)) for response in responses]
 
 
 def mutated(data: bytes, draw: random.Random) -> bytes:

@@ -1,4 +1,4 @@
-"""Buffers are used again, and never while somebody looks at them."""
+"""Buffers are used again, but never while a view of them exists."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pyarrow as pa
 
 from spark_kafkawire.protocol import v07
 from spark_kafkawire.protocol.buffers import KEPT_COUNT_MAX, Buffers
-from spark_kafkawire.protocol.connection import ROOM_BYTES_MAX, Connection, Reply
+from spark_kafkawire.protocol.connection import ROOM_BYTES_MAX, Connection, Response
 from spark_kafkawire.protocol.v07 import FetchRequest
 
 from .streams import feed
@@ -78,19 +78,19 @@ def test_a_bounded_number_of_buffers_is_kept() -> None:
     assert len(set(map(address, held))) == len(held)
 
 
-def reply(connection: Connection, payload: bytes) -> Reply:
+def response(connection: Connection, payload: bytes) -> Response:
     connection.send(FetchRequest("t", 0, 0, len(payload)))
     size = (2 + len(payload)).to_bytes(4, "big")
-    [reply] = feed(connection, [size + b"\0\0" + payload])
-    return reply
+    [response] = feed(connection, [size + b"\0\0" + payload])
+    return response
 
 
-def test_replies_come_into_the_same_memory_once_they_are_read() -> None:
+def test_responses_come_into_the_same_memory_once_they_are_read() -> None:
     connection = Connection(v07.DIALECT)
     places = set()
     for number in range(5):
         payload = bytes([number]) * SIZE
-        answer = reply(connection, payload)
+        answer = response(connection, payload)
         assert len(answer.frame) == ROOM_BYTES_MAX + 2 + SIZE
         assert answer.body.message_set == payload
         places.add(address(answer.frame))
@@ -98,8 +98,8 @@ def test_replies_come_into_the_same_memory_once_they_are_read() -> None:
     assert len(places) == 1
 
 
-def test_a_reply_that_is_kept_stays_as_it_is() -> None:
+def test_a_response_that_is_kept_stays_as_it_is() -> None:
     connection = Connection(v07.DIALECT)
-    answers = [reply(connection, bytes([number]) * SIZE) for number in range(5)]
+    answers = [response(connection, bytes([number]) * SIZE) for number in range(5)]
     for number, answer in enumerate(answers):
         assert answer.body.message_set == bytes([number]) * SIZE

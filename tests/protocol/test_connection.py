@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from spark_kafkawire.errors import ConnectionLost, KafkaWireError, ProtocolError
 from spark_kafkawire.protocol import v07
-from spark_kafkawire.protocol.connection import Connection, Reply
+from spark_kafkawire.protocol.connection import Connection, Response
 from spark_kafkawire.protocol.v07 import FetchRequest, MultiFetchRequest, OffsetsRequest, ProduceRequest
-from tests.support.telling import telling
+from tests.support.failing_case import failing_case
 
 from .streams import Stream, comparable, cut, feed, mutated, recorded_streams
 
@@ -22,9 +22,9 @@ from .streams import Stream, comparable, cut, feed, mutated, recorded_streams
 NEGATIVE_SIZE: Final = "fetch/max_size_-"
 
 STREAMS: Final = [stream for stream in recorded_streams() if not stream.name.startswith(NEGATIVE_SIZE)]
-#: Long enough for all kinds of replies; the longer ones are cut at drawn places.
-SMALL: Final = [stream for stream in STREAMS if len(stream.replies) <= 310]
-LARGE: Final = [stream for stream in STREAMS if len(stream.replies) > 310]
+#: Long enough for all kinds of responses; the longer ones are cut at drawn places.
+SMALL: Final = [stream for stream in STREAMS if len(stream.responses) <= 310]
+LARGE: Final = [stream for stream in STREAMS if len(stream.responses) > 310]
 MUTATION_COUNT: Final = 20_000
 #: Streams whose requests ask for more are not mutated, so that memory can be judged.
 ASKED_SIZE_MAX: Final = 1 << 20
@@ -41,55 +41,55 @@ def connection_awaiting(*requests: object) -> Connection:
     return connection
 
 
-def whole(stream: Stream) -> list[Reply]:
-    return feed(stream.connection(), [stream.replies])
+def whole(stream: Stream) -> list[Response]:
+    return feed(stream.connection(), [stream.responses])
 
 
 def test_there_are_recordings_of_every_answering_request() -> None:
     assert len(recorded_streams()) == 114
-    kinds = {type(reply.request) for stream in STREAMS for reply in whole(stream)}
+    kinds = {type(response.request) for stream in STREAMS for response in whole(stream)}
     assert kinds == {FetchRequest, MultiFetchRequest, OffsetsRequest}
 
 
-def test_chunks_of_any_size_give_the_same_replies() -> None:
+def test_chunks_of_any_size_give_the_same_responses() -> None:
     for stream in SMALL:
         expected = comparable(whole(stream))
         assert expected
-        for size in range(1, len(stream.replies) + 1):
-            with telling(f"{stream.name}, {size=}"):
-                assert comparable(feed(stream.connection(), cut(stream.replies, [size]))) == expected
+        for size in range(1, len(stream.responses) + 1):
+            with failing_case(f"{stream.name}, {size=}"):
+                assert comparable(feed(stream.connection(), cut(stream.responses, [size]))) == expected
 
 
-def test_two_chunks_cut_anywhere_give_the_same_replies() -> None:
+def test_two_chunks_cut_anywhere_give_the_same_responses() -> None:
     for stream in SMALL:
         expected = comparable(whole(stream))
-        for pos in range(len(stream.replies)):
-            with telling(f"{stream.name}, {pos=}"):
-                chunks = [stream.replies[:pos], stream.replies[pos:]]
+        for pos in range(len(stream.responses)):
+            with failing_case(f"{stream.name}, {pos=}"):
+                chunks = [stream.responses[:pos], stream.responses[pos:]]
                 assert comparable(feed(stream.connection(), chunks)) == expected
 
 
 @pytest.mark.parametrize("stream", LARGE, ids=lambda stream: stream.name)
 @given(sizes=st.lists(st.integers(1, 5000), min_size=1, max_size=20))
-def test_large_replies_in_drawn_chunks_are_the_same(stream: Stream, sizes: list[int]) -> None:
-    assert comparable(feed(stream.connection(), cut(stream.replies, sizes))) == comparable(whole(stream))
+def test_large_responses_in_drawn_chunks_are_the_same(stream: Stream, sizes: list[int]) -> None:
+    assert comparable(feed(stream.connection(), cut(stream.responses, sizes))) == comparable(whole(stream))
 
 
-def test_replies_are_paired_with_their_requests_in_order() -> None:
+def test_responses_are_paired_with_their_requests_in_order() -> None:
     requests = tuple(OffsetsRequest("t", partition, v07.LATEST_TIME, 2) for partition in range(5))
-    replies = feed(connection_awaiting(*requests), [TWO_OFFSETS * 5])
-    assert tuple(reply.request for reply in replies) == requests
+    responses = feed(connection_awaiting(*requests), [TWO_OFFSETS * 5])
+    assert tuple(response.request for response in responses) == requests
 
 
-def test_a_produce_awaits_no_reply() -> None:
+def test_a_produce_awaits_no_response() -> None:
     connection = connection_awaiting(ProduceRequest("t", 0, b""), OFFSETS, ProduceRequest("t", 0, b""))
     assert connection.in_flight == 1
-    [reply] = feed(connection, [TWO_OFFSETS])
-    assert reply.request == OFFSETS
+    [response] = feed(connection, [TWO_OFFSETS])
+    assert response.request == OFFSETS
     assert connection.in_flight == 0
 
 
-def test_a_replys_bytes_are_a_view_of_its_frame_that_later_replies_leave_alone() -> None:
+def test_a_responses_bytes_are_a_view_of_its_frame_that_later_responses_leave_alone() -> None:
     fetch = FetchRequest("t", 0, 0, 3)
     connection = connection_awaiting(fetch, fetch)
     first, second = feed(connection, [bytes.fromhex("00000005 0000 616161 00000005 0000 626262")])
@@ -108,16 +108,16 @@ def test_the_nonsense_header_for_a_negative_fetch_size_is_a_protocol_error(name:
 @pytest.mark.parametrize(
     ("request_", "data", "message"),
     [
-        (OFFSETS, "7fffffff", "OFFSETS reply announces 2147483647 bytes, at most 22 were asked for"),
-        (OFFSETS, "00000017", "OFFSETS reply announces 23 bytes, at most 22 were asked for"),
-        (OFFSETS, "ffffffff", "OFFSETS reply announces -1 bytes"),
+        (OFFSETS, "7fffffff", "OFFSETS response announces 2147483647 bytes, at most 22 were expected"),
+        (OFFSETS, "00000017", "OFFSETS response announces 23 bytes, at most 22 were expected"),
+        (OFFSETS, "ffffffff", "OFFSETS response announces -1 bytes"),
         (OFFSETS, "00000000", "int16 of 2 bytes at 0 does not fit in a frame of 0 bytes"),
         (OFFSETS, "00000004 0000 0000", "int32 of 4 bytes at 2 does not fit"),
         (OFFSETS, "00000006 0000 00000001", "array of 1 elements at 6 does not fit"),
         (OFFSETS, "00000006 0000 ffffffff", "array of -1 elements at 6 does not fit"),
         (OFFSETS, "00000007 0000 00000001 00", "int64 of 8 bytes at 6 does not fit"),
-        (OFFSETS, "00000007 0000 00000000 00", "OFFSETS reply of 7 bytes ends after 6"),
-        (FetchRequest("t", 0, 0, 10), "0000000d", "FETCH reply announces 13 bytes, at most 12"),
+        (OFFSETS, "00000007 0000 00000000 00", "OFFSETS response of 7 bytes ends after 6"),
+        (FetchRequest("t", 0, 0, 10), "0000000d", "FETCH response announces 13 bytes, at most 12"),
         (
             MultiFetchRequest((FetchRequest("t", 0, 0, 10),)),
             "00000008 0000 00000003 0000",
@@ -130,7 +130,7 @@ def test_the_nonsense_header_for_a_negative_fetch_size_is_a_protocol_error(name:
         ),
     ],
 )
-def test_a_lying_reply_poisons_the_connection(request_: object, data: str, message: str) -> None:
+def test_a_lying_response_poisons_the_connection(request_: object, data: str, message: str) -> None:
     connection = connection_awaiting(request_, request_)
     with pytest.raises(ProtocolError) as first:
         feed(connection, [bytes.fromhex(data)])
@@ -158,12 +158,12 @@ def test_a_lying_length_is_refused_before_memory_is_taken() -> None:
 
 def test_offsets_without_end_are_refused_however_many_were_asked_for() -> None:
     everything = OffsetsRequest("t", 0, v07.LATEST_TIME, 2**31 - 1)
-    with pytest.raises(ProtocolError, match=f"at most {6 + 8 * v07.SEGMENT_COUNT_MAX} were asked for"):
+    with pytest.raises(ProtocolError, match=f"at most {6 + 8 * v07.SEGMENT_COUNT_MAX} were expected"):
         feed(connection_awaiting(everything), [bytes.fromhex("7fffffff")])
 
 
 @pytest.mark.parametrize(
-    ("came", "reply_count", "wanted_size", "state"),
+    ("came", "response_count", "wanted_size", "state"),
     [
         ("", 0, 4, "LENGTH"),
         ("000000", 0, 1, "LENGTH"),
@@ -174,11 +174,15 @@ def test_offsets_without_end_are_refused_however_many_were_asked_for() -> None:
     ],
 )
 def test_a_connection_goes_from_state_to_state(
-    came: str, reply_count: int, wanted_size: int, state: str
+    came: str, response_count: int, wanted_size: int, state: str
 ) -> None:
     connection = connection_awaiting(OFFSETS, OFFSETS)
     found = feed(connection, [bytes([byte]) for byte in bytes.fromhex(came)])
-    assert (len(found), len(connection.wanted()), connection._state.name) == (reply_count, wanted_size, state)
+    assert (len(found), len(connection.wanted()), connection._state.name) == (
+        response_count,
+        wanted_size,
+        state,
+    )
 
 
 @pytest.mark.parametrize(
@@ -205,11 +209,11 @@ def test_an_http_server_is_recognized() -> None:
 def test_bytes_that_nothing_asked_for_are_an_error() -> None:
     connection = connection_awaiting(OFFSETS)
     feed(connection, [TWO_OFFSETS])
-    with pytest.raises(ProtocolError, match="which nothing asked for"):
+    with pytest.raises(ProtocolError, match="but no response was expected"):
         feed(connection, [TWO_OFFSETS])
 
 
-def test_a_close_names_the_request_and_how_much_of_its_reply_had_come() -> None:
+def test_a_close_names_the_request_and_how_much_of_its_response_had_come() -> None:
     connection = connection_awaiting(ProduceRequest("t", 0, b""))
     assert str(connection.closed()) == "the peer closed the connection"
     connection.send(OFFSETS)
@@ -219,25 +223,25 @@ def test_a_close_names_the_request_and_how_much_of_its_reply_had_come() -> None:
 
 
 def outcome(stream: Stream, data: bytes) -> list[str] | KafkaWireError:
-    """Replies where the whole of them came, else the error, as a client would have it."""
+    """Responses where the whole of them came, else the error, as a client would have it."""
     connection = stream.connection()
     try:
-        replies = feed(connection, [data])
+        responses = feed(connection, [data])
     except KafkaWireError as error:
         return error
-    return connection.closed() if connection.in_flight else comparable(replies)
+    return connection.closed() if connection.in_flight else comparable(responses)
 
 
 def test_every_truncation_is_a_lost_connection() -> None:
     for stream in STREAMS:
-        # The one reply of 70,706 bytes is cut at every 23rd of them.
-        for size in range(0, len(stream.replies), len(stream.replies) // 3_007 + 1):
-            with telling(f"{stream.name}, {size=}"):
-                assert isinstance(outcome(stream, stream.replies[:size]), ConnectionLost)
+        # The one response of 70,706 bytes is cut at every 23rd of them.
+        for size in range(0, len(stream.responses), len(stream.responses) // 3_007 + 1):
+            with failing_case(f"{stream.name}, {size=}"):
+                assert isinstance(outcome(stream, stream.responses[:size]), ConnectionLost)
 
 
 @pytest.mark.slow
-def test_random_mutations_give_replies_or_our_errors_in_bounded_memory() -> None:
+def test_random_mutations_give_responses_or_our_errors_in_bounded_memory() -> None:
     draw = random.Random(20_000)
     streams = [stream for stream in STREAMS if allowed_size(stream) <= ASKED_SIZE_MAX]
     assert len(streams) > len(STREAMS) // 2
@@ -246,7 +250,7 @@ def test_random_mutations_give_replies_or_our_errors_in_bounded_memory() -> None
     try:
         for turn in range(MUTATION_COUNT):
             stream = streams[turn % len(streams)]
-            result = outcome(stream, mutated(stream.replies, draw))
+            result = outcome(stream, mutated(stream.responses, draw))
             refused += isinstance(result, ConnectionLost | ProtocolError)
             answered += isinstance(result, list)
         assert tracemalloc.get_traced_memory()[1] < 2 * ASKED_SIZE_MAX
@@ -257,5 +261,5 @@ def test_random_mutations_give_replies_or_our_errors_in_bounded_memory() -> None
 
 
 def allowed_size(stream: Stream) -> int:
-    """How long the largest reply may be that the requests ask for."""
-    return max(v07.DIALECT.api_of(request).reply_bytes_max(request) for request in stream.requests)
+    """How long the largest response may be that the requests ask for."""
+    return max(v07.DIALECT.api_of(request).response_bytes_max(request) for request in stream.requests)

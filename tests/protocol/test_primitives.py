@@ -121,9 +121,9 @@ def test_text_that_is_not_utf8_is_an_error_or_replaced_as_the_jvm_does() -> None
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("t" * 32_768, "a name of 32768 bytes cannot be sent, at most 32767 can"),
+        ("t" * 32_768, "a name of 32768 bytes is too long, the maximum is 32767"),
         ("\u20ac" * 10_923, "a name of 32769 bytes"),
-        ("t\ud800", r"the name 't\\ud800' holds half of a surrogate pair"),
+        ("t\ud800", r"the name 't\\ud800' contains an unpaired surrogate"),
     ],
 )
 def test_text_that_has_no_wire_form_is_refused(text: str, message: str) -> None:

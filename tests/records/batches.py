@@ -2,34 +2,15 @@
 
 from __future__ import annotations
 
-import gzip
 import struct
 import zlib
 
 import crc32c
-import snappy
 
-from tests.records.judges import CODEC_NUMBERS, arrow_encode
-from tests.records.message_set.trees import xerial
+from tests.support.codecs import CODEC_NUMBERS, compressed
 
 NO_PRODUCER = (-1, -1, -1)
-#: The codecs, and the forms in which ``compressed`` writes what they make.
-CODECS = tuple(CODEC_NUMBERS)[1:]
-FORMS = (*CODECS, "snappy block")
 APPEND_TIME, TRANSACTIONAL, CONTROL = 8, 16, 32
-
-
-def compressed(compression: str, data: bytes) -> bytes:
-    match compression:
-        case "none":
-            return data
-        case "gzip":
-            return gzip.compress(data, mtime=0)
-        case "snappy":
-            return xerial(data, 32768)
-        case "snappy block":
-            return bytes(snappy.compress(data))
-    return arrow_encode(compression, data)
 
 
 def varint(value: int) -> bytes:

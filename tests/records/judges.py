@@ -15,25 +15,14 @@ from spark_kafkawire.protocol.primitives import Buffer
 from spark_kafkawire.records.columns import Columns
 from spark_kafkawire.records.headers import HEADERS
 from spark_kafkawire.records.rows import Records
+from tests.support.codecs import CODEC_NUMBERS, arrow_decode, arrow_encode, judged_by_kafka_python
 
 with warnings.catch_warnings():
     # kafka-python reads its files in a way that Python 3.11 calls old.
     warnings.simplefilter("ignore", DeprecationWarning)
     from kafka import codec
     from kafka.record import MemoryRecords, default_records, legacy_records
-    from kafka.record.default_records import DefaultRecordBatch, DefaultRecordBatchBuilder
-
-
-def arrow_encode(name: str, data: Buffer) -> bytes:
-    sink = pa.BufferOutputStream()
-    with pa.CompressedOutputStream(sink, name) as stream:
-        stream.write(data)
-    return bytes(sink.getvalue())
-
-
-def arrow_decode(name: str, data: Buffer) -> bytes:
-    with pa.CompressedInputStream(pa.BufferReader(data), name) as stream:
-        return bytes(stream.read())
+    from kafka.record.default_records import DefaultRecordBatchBuilder
 
 
 # kafka-python takes zstd from a package that is not among ours, so that Arrow's takes its place.
@@ -41,9 +30,8 @@ codec.zstd = pa
 default_records.zstd_encode = partial(arrow_encode, "zstd")
 default_records.zstd_decode = partial(arrow_decode, "zstd")
 
-CODEC_NUMBERS = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
-#: Those of them that kafka-python knows, and so judges.
-JUDGED = tuple(name for name in CODEC_NUMBERS if hasattr(DefaultRecordBatch, f"CODEC_{name.upper()}"))
+#: The compressions of magic 2 that kafka-python knows, and so judges.
+JUDGED = judged_by_kafka_python(2)
 Headers = tuple[tuple[str, bytes | None], ...]
 
 

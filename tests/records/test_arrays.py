@@ -1,4 +1,4 @@
-"""Where room for columns comes from."""
+"""Allocation of memory for columns."""
 
 from __future__ import annotations
 

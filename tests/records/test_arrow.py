@@ -30,12 +30,12 @@ SCHEMA = pa.schema(
         "nextOffset": pa.int64(),
     }
 )
-LOG = TopicPartition("größe", 2, broker=7)
+PARTITION = TopicPartition("größe", 2, broker=7)
 DATA = message_set([Plain(b"a"), Compressed((Plain(b"b"), Plain(b"")), codec=2)])
 
 
-def batch(schema: pa.Schema, data: bytes = DATA, log: TopicPartition = LOG) -> pa.RecordBatch:
-    built = BatchBuilder(log, schema).build(decode(data, 100, values="value" in schema.names).columns)
+def batch(schema: pa.Schema, data: bytes = DATA, partition: TopicPartition = PARTITION) -> pa.RecordBatch:
+    built = BatchBuilder(partition, schema).build(decode(data, 100, values="value" in schema.names).columns)
     built.validate(full=True)
     return built
 
@@ -70,11 +70,13 @@ def test_a_batch_has_only_the_columns_that_were_asked_for_in_their_order(names: 
     built = batch(schema)
     assert built.schema == schema
     assert built.num_rows == 3
-    assert built.equals(batch(SCHEMA).select(names))
+    assert built.to_pydict() == {
+        name: batch(SCHEMA).column(SCHEMA.get_field_index(name)).to_pylist() for name in names
+    }
 
 
 def test_batches_of_growing_and_shrinking_counts_are_as_if_built_alone() -> None:
-    batches = BatchBuilder(LOG, SCHEMA)
+    batches = BatchBuilder(PARTITION, SCHEMA)
     for count in (2, 5, 0, 3, 9, 1):
         data = message_set([Plain(b"%d" % number) for number in range(count)])
         built = batches.build(decode(data, 100).columns)
@@ -83,7 +85,7 @@ def test_batches_of_growing_and_shrinking_counts_are_as_if_built_alone() -> None
 
 
 def test_columns_that_are_the_same_in_all_rows_share_their_memory() -> None:
-    batches = BatchBuilder(LOG, SCHEMA)
+    batches = BatchBuilder(PARTITION, SCHEMA)
     first, second = (batches.build(decode(DATA, offset).columns) for offset in (100, 200))
     for name in ("topic", "partition", "timestampType", "broker"):
         assert first[name].buffers()[1].address == second[name].buffers()[1].address
@@ -141,14 +143,14 @@ def test_timestamps_are_null_for_none_and_end_where_microseconds_do(
     timestamps_ms: list[int], expected_us: list[int | None]
 ) -> None:
     columns = Columns(np.arange(2), timestamps_ms=np.array(timestamps_ms))
-    built = BatchBuilder(LOG, pa.schema([SCHEMA.field("timestamp")])).build(columns)
+    built = BatchBuilder(PARTITION, pa.schema([SCHEMA.field("timestamp")])).build(columns)
     built.validate(full=True)
     assert built["timestamp"].cast(pa.int64()).to_pylist() == expected_us
 
 
 def test_columns_that_a_log_has_now_and_then_are_null_in_between() -> None:
     batches = BatchBuilder(
-        LOG, pa.schema([SCHEMA.field(name) for name in ("key", "timestamp", "timestampType")])
+        PARTITION, pa.schema([SCHEMA.field(name) for name in ("key", "timestamp", "timestampType")])
     )
     stamped = Columns(
         np.arange(1),
@@ -172,7 +174,7 @@ def test_a_batch_may_be_empty() -> None:
 
 
 def test_a_log_without_a_broker_has_none() -> None:
-    built = batch(pa.schema([SCHEMA.field("broker")]), log=TopicPartition("t", 0))
+    built = batch(pa.schema([SCHEMA.field("broker")]), partition=TopicPartition("t", 0))
     assert built["broker"].to_pylist() == [None] * 3
 
 
@@ -180,7 +182,7 @@ def test_a_log_without_a_broker_has_none() -> None:
     ("field", "match"),
     [
         (pa.field("size", pa.int32()), "column size is unknown; known are key, topic, partition"),
-        (pa.field("offset", pa.int32()), "column offset has the type int64, not int32"),
+        (pa.field("offset", pa.int32()), "column offset is int64: ask for it as that and not as int32"),
     ],
 )
 def test_other_columns_and_types_are_refused(field: pa.Field, match: str) -> None:

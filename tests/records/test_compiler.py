@@ -12,7 +12,7 @@ from pkgutil import walk_packages
 import pytest
 
 from spark_kafkawire import records
-from spark_kafkawire.records import compiler, kernel_cache
+from spark_kafkawire.records import compiler
 
 # Each imports and compiles in a process of its own.
 pytestmark = pytest.mark.slow
@@ -113,7 +113,7 @@ def test_what_was_compiled_for_all_users_is_compiled_by_none_of_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     installed, own = tmp_path / "installed", tmp_path / "own"
-    monkeypatch.setattr(kernel_cache, "INSTALLED", installed)
+    monkeypatch.setattr(compiler, "INSTALLED", installed)
     kernel = compiler.Kernel(_twice, "int64(int64)")
     monkeypatch.setattr(compiler, "_kernels", [kernel])
     assert compiler.compile_all(for_all_users=True) == 1
@@ -130,17 +130,17 @@ def test_what_others_can_have_written_is_not_taken_for_the_installers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     installed, own = tmp_path / "installed", tmp_path / "own"
-    monkeypatch.setattr(kernel_cache, "INSTALLED", installed)
+    monkeypatch.setattr(compiler, "INSTALLED", installed)
     (installed / "of_a_module").mkdir(parents=True)
     file = installed / "of_a_module" / "kernel.nbc"
     file.write_bytes(b"code")
     own.mkdir()
     for path in (file, file.parent, installed):
         path.chmod(0o777)
-        kernel_cache.fill(own)
+        compiler.fill_folder(own)
         assert not list(own.iterdir())
         path.chmod(0o755)
-    kernel_cache.fill(own)
+    compiler.fill_folder(own)
     assert (own / "of_a_module" / "kernel.nbc").read_bytes() == b"code"
 
 
@@ -196,16 +196,16 @@ def test_a_folder_that_others_can_write_is_not_trusted(
     shared.mkdir()
     shared.chmod(0o777)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    assert kernel_cache.users_folder() != shared
+    assert compiler.users_folder() != shared
     shared.chmod(0o700)
-    assert kernel_cache.users_folder() == shared
+    assert compiler.users_folder() == shared
 
 
 def test_a_user_without_a_home_still_has_a_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
     monkeypatch.setenv("HOME", "/proc/no-such-folder")
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    assert kernel_cache.users_folder() == tmp_path / f"spark-kafkawire-{os.getuid()}"
+    assert compiler.users_folder() == tmp_path / f"spark-kafkawire-{os.getuid()}"
 
 
 def test_a_kernel_is_compiled_at_its_first_call_after_loading(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -235,7 +235,7 @@ def _twice(number: int) -> int:
 def test_every_kernel_of_every_format_can_be_compiled() -> None:
     # A kernel is known once its module is imported.
     names = [module.name for module in walk_packages(records.__path__, f"{records.__name__}.")]
-    modules = {name for name in names if name.endswith(("kernels", ".murmur2"))}
+    modules = {name for name in names if name.endswith(("kernels", ".murmur2", ".spans"))}
     assert len(modules) > 5
     for name in modules:
         import_module(name)

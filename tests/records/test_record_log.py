@@ -22,6 +22,7 @@ from tests.records.judges import (
     column_records,
     judged,
 )
+from tests.support.codecs import CODEC_NUMBERS, judged_by_kafka_python
 from tests.support.kio_library import HAS_KIO, NEEDS_KIO
 
 if HAS_KIO:
@@ -35,16 +36,19 @@ RECORDS = (
     Record(b"x" * 200, b"", timestamp_ms=7, offset=2),
     Record(b"", b"kk", timestamp_ms=2**60, offset=3),
 )
-#: lz4 of magic 0 is missing: kafka-python needs another package for it.
-OLD_FORMATS = [
-    *((0, name) for name in ("none", "gzip", "snappy")),
-    *((1, name) for name in ("none", "gzip", "snappy", "lz4")),
-]
+OLD_FORMATS = [(magic, name) for magic in (0, 1) for name in judged_by_kafka_python(magic)]
 
 
 def decoded(data: bytes, start_offset: int = 0, stop_offset: int = 2**63 - 1) -> list[Record]:
     columns = decode_batches(index_batches(data), start_offset, stop_offset)
     return [record for each in columns for record in column_records(each)]
+
+
+def test_the_table_names_the_codecs_of_kafka_python() -> None:
+    from kafka.record.default_records import DefaultRecordBatch
+
+    known = [name for name in CODEC_NUMBERS if hasattr(DefaultRecordBatch, f"CODEC_{name.upper()}")]
+    assert list(JUDGED) == known
 
 
 @pytest.mark.usefixtures("kernels")

@@ -22,8 +22,8 @@ from spark_kafkawire.options import credentials
 from spark_kafkawire.options.jaas import parse_jaas
 from spark_kafkawire.records.limits import DecodeLimits
 from tests.records.worst_inputs import calibrated_s, kafka_07, memory_bytes_max, modern
-from tests.support.lengths import lengths
-from tests.support.telling import telling
+from tests.support.failing_case import failing_case
+from tests.support.short_and_long import short_and_long
 
 #: Processor seconds for an input, where ``calibrated_s`` takes so many: twice what the worst one takes alone
 #: on a machine, since neighbours on the same core and in its caches slow it more than that piece of work.
@@ -32,6 +32,8 @@ CALIBRATED_S = 0.02
 #: ``maxDecompressedBytes`` in MiB, and how much more time there is. Interpreted kernels take ten to thirty
 #: times as long for a message.
 WAYS = {"compiled": (256, 1), "interpreted": (32, 2)}
+#: Times that slow inputs are measured again: an input that is too slow is so each time, a busy core is not.
+REPEATS_MAX = 2
 #: A mebibyte; or more where as many messages as can be do not fit in one.
 SIZE_MAX = 12 << 20
 NAMES = [*modern(0), *kafka_07(0)]
@@ -51,8 +53,17 @@ def _measured(kernels: str, limit_mib: int, names: Sequence[str]) -> dict[str, A
     return {name: figures for name, *figures in map(json.loads, done.stdout.splitlines())}
 
 
+def _slow(measured: dict[str, Any], factor: int) -> list[str]:
+    """Names of the inputs that took more time than a machine as slow as this one explains."""
+    return [
+        name
+        for name, (_, cpu_s, slowness_s, *_) in measured.items()
+        if cpu_s >= factor * CPU_S_MAX * max(1, slowness_s / CALIBRATED_S)
+    ]
+
+
 @pytest.mark.parametrize("kernels", WAYS)
-@lengths("names", short=NAMES[::EVERY], long=NAMES)
+@short_and_long("names", short=NAMES[::EVERY], long=NAMES)
 @pytest.mark.timeout(1100)  # a minute or two, on a machine with nothing else to do
 def test_the_worst_inputs_take_seconds_and_no_more_memory_than_the_limits_say(
     kernels: str, names: Sequence[str]
@@ -60,12 +71,16 @@ def test_the_worst_inputs_take_seconds_and_no_more_memory_than_the_limits_say(
     limit_mib, factor = WAYS[kernels]
     measured = _measured(kernels, limit_mib, names)
     assert list(measured) == names
-    for name, (size, cpu_s, slowness_s, memory_bytes, became) in measured.items():
-        with telling(name):
+    for name, (size, _, _, memory_bytes, became) in measured.items():
+        with failing_case(name):
             assert size < SIZE_MAX
             assert re.match(r"\d+ rows$|CorruptDataError: |LimitError: ", became)
-            assert cpu_s < factor * CPU_S_MAX * max(1, slowness_s / CALIBRATED_S)
             assert memory_bytes < memory_bytes_max(DecodeLimits(decompressed_bytes_max=limit_mib << 20))
+    slow = _slow(measured, factor)
+    for _ in range(REPEATS_MAX):
+        if slow:
+            slow = _slow(_measured(kernels, limit_mib, slow), factor)
+    assert not slow
 
 
 def _challenge(text: str) -> None:

@@ -34,9 +34,8 @@ from spark_kafkawire.records.message_set import decoding as message_set
 from spark_kafkawire.records.record_log import decode_batches
 from tests.chaos.decoder_inputs import input_of
 from tests.records.batches import TRANSACTIONAL, batch, marker, message, record, varint
-from tests.records.judges import CODEC_NUMBERS
-from tests.records.message_set.trees import XERIAL_HEADER
 from tests.records.message_set.trees import message as message_07
+from tests.support.codecs import BY_NAME, CODEC_NUMBERS, CODECS, XERIAL_HEADER, compressed, gzipped
 
 SIZE: Final = 1 << 20
 #: A little less than what one compressed message may become with 256 MiB, and with an eighth of that.
@@ -50,7 +49,7 @@ _ZSTD_OPEN: Final = struct.pack("<IBB", 0xFD2FB528, 0, 0x58)
 
 @dataclass(frozen=True, slots=True)
 class Aborted:
-    """A transaction that a reply names as aborted."""
+    """A transaction that a response names as aborted."""
 
     producer_id: int
     first_offset: int
@@ -71,30 +70,6 @@ def _log(*entries: bytes, count: int = 0) -> bytes:
         data[:, pos : pos + 8] = offsets.view(np.uint8).reshape(-1, 8)
         pos += len(entry)
     return data.tobytes()
-
-
-def gzipped(data: bytes) -> bytes:
-    """One gzip member, made in a hundredth of the time that the best compression takes."""
-    deflater = zlib.compressobj(1, wbits=31)
-    return deflater.compress(data) + deflater.flush()
-
-
-def _zeros(codec: str, size: int) -> bytes:
-    """So many zeros in the fewest bytes that the codec has for them."""
-    match codec:
-        case "gzip":
-            deflater = zlib.compressobj(9, wbits=31)
-            chunk = bytes(1 << 20)
-            return b"".join(deflater.compress(chunk) for _ in range(size >> 20)) + deflater.flush()
-        case "lz4":
-            block = bytes(cramjam.lz4.compress_block(bytes(4 << 20), store_size=False))
-            return _LZ4 + (struct.pack("<I", len(block)) + block) * (size >> 22) + bytes(4)
-        case "lz4 linked":
-            return bytes(cramjam.lz4.compress(bytes(size)))
-        case "zstd":
-            block = struct.pack("<I", 131072 << 3 | 2)[:3] + b"\0"
-            return _ZSTD_OPEN + block * (size >> 17) + b"\1\0\0"
-    return bytes(snappy.compress(bytes(size)))
 
 
 def _packed(payload: bytes, codec: str, count: int = 0) -> bytes:
@@ -122,8 +97,6 @@ def _records(codec: str, count: int) -> bytes:
         parts.append(rows.tobytes())
         first = min(count, stop)
     content = b"".join(parts)
-    if codec == "gzip":
-        return _packed(gzipped(content), codec, count)
     return batch([content], compression=codec, count=count)
 
 
@@ -177,7 +150,7 @@ GENERATED: Final = range(40)
 
 def modern(below: int) -> Mapping[str, Callable[[], bytes]]:
     """Bytes of Kafka 0.8 and later; ``below`` is a little less than a message may become."""
-    codecs = ("gzip", "lz4", "zstd")
+    codecs = [codec.name for codec in CODECS if codec.zeros]
     empty_gz = batch([], compression="gzip", payload=_MEMBER, count=0, last_delta=0)
     dense = below // 128
     return {
@@ -187,10 +160,10 @@ def modern(below: int) -> Mapping[str, Callable[[], bytes]]:
         "lz4: linked blocks of a byte": lambda: _packed(
             b"\x04\x22\x4d\x18\x40\x70\xdf" + _filled(b"\1\0\0\x80a") + bytes(4), "lz4"
         ),
-        "lz4: linked blocks of zeros": lambda: _packed(_zeros("lz4 linked", below), "lz4"),
+        "lz4: linked blocks of zeros": lambda: _packed(compressed("lz4 linked blocks", bytes(below)), "lz4"),
         "snappy: blocks of nothing": lambda: _packed(XERIAL_HEADER + _filled(b"\0\0\0\1\0"), "snappy"),
         "snappy: blocks of a byte": lambda: _packed(XERIAL_HEADER + _filled(b"\0\0\0\3\1\0a"), "snappy"),
-        "snappy: a block of copies": lambda: _packed(_zeros("snappy", 20 << 20), "snappy"),
+        "snappy: a block of copies": lambda: _packed(compressed("snappy block", bytes(20 << 20)), "snappy"),
         "snappy: a lie": lambda: _packed(b"\xff\xff\xff\x7f" + bytes(50), "snappy"),
         "gzip: members of nothing": lambda: _packed(_filled(_MEMBER), "gzip"),
         "gzip: plain blocks of nothing": lambda: _packed(
@@ -236,12 +209,20 @@ def modern(below: int) -> Mapping[str, Callable[[], bytes]]:
         **{
             f"magic {magic}: messages in {codec}": partial(_messages, codec, magic, below // 256)
             for magic in (0, 1)
-            for codec in ("gzip", "lz4")
+            for codec in codecs
+            if magic in BY_NAME[codec].magics
         },
         "magic 1: more messages than can be": partial(_messages, "gzip", 1, below // 64),
         "magic 1: a value as large as can be": lambda: _legacy("gzip", 1, gzipped(message(0, bytes(below)))),
         **{f"drawn input {seed}": partial(_repeated, seed) for seed in GENERATED if _is_log(seed)},
     }
+
+
+def _zeros(codec: str, size: int) -> bytes:
+    """The fewest bytes that hold so many zeros."""
+    zeros = BY_NAME[codec].zeros
+    assert zeros is not None
+    return zeros(size)
 
 
 def _bomb(codec: str) -> bytes:
@@ -250,8 +231,7 @@ def _bomb(codec: str) -> bytes:
 
 def _messages(codec: str, magic: int, count: int) -> bytes:
     content = _log(message(0, None, magic=magic), count=count)
-    packed = gzipped(content) if codec == "gzip" else bytes(cramjam.lz4.compress(content))
-    return _legacy(codec, magic, packed, count - 1)
+    return _legacy(codec, magic, compressed(codec, content), count - 1)
 
 
 def kafka_07(below: int) -> Mapping[str, Callable[[], bytes]]:

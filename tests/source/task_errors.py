@@ -1,4 +1,4 @@
-"""What Spark tells of the error that ended a task."""
+"""Spark's report of the error that ended a task."""
 
 from __future__ import annotations
 

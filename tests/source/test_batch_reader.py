@@ -135,10 +135,11 @@ def test_the_format_works_in_sql(spark: SparkSession, corpus: EmbeddedCluster, m
         ({"subscribe": "a", "assign": "b"}, "subscribe and assign are set"),
         ({"subscribe": "a", "broker.list": "0:h:1"}, "zookeeper.connect and broker.list are set"),
         ({"subscribe": "a", "startingOffset": "earliest"}, "did you mean startingOffsets?"),
-        ({"subscribe": "nowhere"}, "no broker holds the topic nowhere; there are"),
+        ({"subscribe": "nowhere"}, "no broker holds the topic nowhere"),
         ({"subscribe": "a", "fetchBytes": "lots"}, "option fetchBytes: 'lots' is not a size"),
         ({"topic": "b"}, "option topic is for writing"),
         ({"subscribe": "a", "acks": "1"}, "option acks is for writing"),
+        ({"subscribe": "a", "BATCHBYTES": "1"}, "option batchBytes is for writing"),
     ],
 )
 def test_wrong_options_are_one_line_before_any_task(

@@ -8,6 +8,7 @@ import os
 import re
 import subprocess
 import sys
+import traceback
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -21,17 +22,18 @@ from pyspark.sql.streaming.query import StreamingQuery
 from spark_kafkawire.progress import showing_progress
 from spark_kafkawire.streaming import GroupOffsets, offsets_behind_latest
 from tests.support import librdkafka
+from tests.support.connect_port import default_connect_port
 from tests.support.connect_server import ConnectServer
 from tests.support.foreign import Record
 from tests.support.noida import NoidaBroker
-from tests.support.spark_streams import PATIENCE_S, started
+from tests.support.spark_streams import WAIT_MAX_S, started
 from tests.support.sparks import READ_LIMITS, STREAM_SINKS
 
 #: A program whose session starts a server beside itself.
 PROGRAM = """
 import sys
 from pyspark.sql import SparkSession
-servers, topic, copy, folder, patience_s = sys.argv[1:]
+servers, topic, copy, folder, retry_timeout_s = sys.argv[1:]
 spark = SparkSession.builder.remote("local[2]").getOrCreate()
 assert type(spark).__module__ == "pyspark.sql.connect.session"
 source = {"kafka.bootstrap.servers": servers, "subscribe": topic, "startingOffsets": "earliest"}
@@ -45,7 +47,7 @@ query = (
     .trigger(availableNow=True)
     .start()
 )
-assert query.awaitTermination(float(patience_s))
+assert query.awaitTermination(float(retry_timeout_s))
 print(rows.count(), spark.read.format("kafkawire").options(**{**source, "subscribe": copy}).load().count())
 spark.stop()
 """
@@ -92,7 +94,7 @@ def ended(writer: Any) -> StreamingQuery:
 
     def run() -> StreamingQuery:
         query: StreamingQuery = writer.trigger(availableNow=True).start()
-        assert query.awaitTermination(PATIENCE_S), "the query did not end"
+        assert query.awaitTermination(WAIT_MAX_S), "the query did not end"
         return query
 
     return started(run)
@@ -156,7 +158,7 @@ def test_a_group_follows_a_query_from_the_clients_listener(
     try:
         rows = connected.readStream.format("kafkawire").options(**given).load()
         query = ended(rows.writeStream.format("noop").option("checkpointLocation", str(tmp_path)))
-        assert group.awaitCommits(query, PATIENCE_S)
+        assert group.awaitCommits(query, WAIT_MAX_S)
     finally:
         connected.streams.removeListener(group)
     for partition in range(2):
@@ -180,14 +182,30 @@ def test_errors_are_ours(connected: SparkSession, noida: NoidaBroker, topic: str
         ended(rows.writeStream.format("noop").option("checkpointLocation", str(tmp_path)))
 
 
+def test_an_error_without_the_stack_of_the_server_is_one_line_of_ours_and_few_of_sparks(
+    connected: SparkSession, noida: NoidaBroker
+) -> None:
+    rows = connected.read.format("kafkawire").options(**options(noida, "no-such-topic")).load()
+    connected.conf.set("spark.sql.connect.serverStacktrace.enabled", "false")
+    try:
+        with pytest.raises(PySparkException) as caught:
+            rows.collect()
+        reported = [line for line in str(caught.value).splitlines() if line.strip()]
+    finally:
+        connected.conf.unset("spark.sql.connect.serverStacktrace.enabled")
+    assert "spark_kafkawire.errors.UnknownTopicError: " in reported[0]
+    assert [line.split(":")[0] for line in reported[1:]] == [" SQLSTATE"]
+    assert "spark_kafkawire/" not in "".join(traceback.format_exception(caught.value))
+
+
 @STREAM_SINKS
 def test_a_session_that_starts_its_own_server_reads_writes_and_streams(
     noida: NoidaBroker, topic: str, tmp_path: Path
 ) -> None:
-    words = [noida.bootstrap_servers, topic, noida.create_topic(), str(tmp_path), str(PATIENCE_S)]
+    words = [noida.bootstrap_servers, topic, noida.create_topic(), str(tmp_path), str(WAIT_MAX_S)]
     environment = os.environ | {"PYSPARK_PYTHON": sys.executable}
-    done = subprocess.run(
-        [sys.executable, "-c", PROGRAM, *words], env=environment, capture_output=True, text=True, timeout=300
-    )
+    program = [sys.executable, "-c", PROGRAM, *words]
+    with default_connect_port():
+        done = subprocess.run(program, env=environment, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr[-4000:]
     assert done.stdout.split() == ["20", "40"]

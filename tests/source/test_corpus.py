@@ -1,4 +1,4 @@
-"""Logs that a real Kafka 0.7.2 wrote, through Spark: every message, in order, byte for byte."""
+"""Partitions that a real Kafka 0.7.2 wrote, through Spark: every message, in order, byte for byte."""
 
 from __future__ import annotations
 
@@ -22,12 +22,16 @@ def test_every_partition_has_the_messages_of_the_manifest(
         .load()
     )
     rows = frame.select("broker", "partition", "offset", "index", "value").collect()
-    logs: dict[tuple[int, int], list[tuple[int, int, bytes]]] = {}
+    partitions: dict[tuple[int, int], list[tuple[int, int, bytes]]] = {}
     for broker, partition, offset, index, value in rows:
-        logs.setdefault((broker, partition), []).append((offset, index, bytes(value)))
-    expected = {(log["broker"], log["partition"]): log for log in MANIFEST if log["topic"] == topic}
-    assert set(logs) == set(expected)
-    for name, messages in logs.items():
+        partitions.setdefault((broker, partition), []).append((offset, index, bytes(value)))
+    expected = {
+        (partition["broker"], partition["partition"]): partition
+        for partition in MANIFEST
+        if partition["topic"] == topic
+    }
+    assert set(partitions) == set(expected)
+    for name, messages in partitions.items():
         messages.sort(key=lambda message: message[:2])
         assert len(messages) == expected[name]["messages"]
         assert values_sha256(value for _, _, value in messages) == expected[name]["values_sha256"]

@@ -1,4 +1,4 @@
-"""Writes with delivery=exactly-once against a broker nobody here wrote, which die at every request."""
+"""Writes with delivery=exactly-once to noida-db, which die at every request."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Final
 
 import pytest
 
-from spark_kafkawire.clients.writing.modern.transactional.records import OPEN_COUNT_MAX
+from spark_kafkawire.clients.writing.modern.transactional.write_state import OPEN_COUNT_MAX
 from spark_kafkawire.cluster.modern.metadata import Metadata
 from spark_kafkawire.cluster.modern.transactions import Transactions
 from spark_kafkawire.errors import DeliveryError, OptionError
@@ -120,8 +120,8 @@ def test_a_task_that_fails_leaves_nothing_that_counts_or_keeps_readers_waiting(n
     topic = noida.create_topic(partitions=PARTITIONS)
     write = OnceWrite(noida.bootstrap_servers, topic, TASKS, named(f"failed-{topic}"))
     made = write.writer()
-    told = [write.message(made, 0), None, None]
-    made.abort(told)
+    reported = [write.message(made, 0), None, None]
+    made.abort(reported)
     assert seen(noida, topic) == []
     OnceWrite(noida.bootstrap_servers, topic, OTHERS, {}).run()
     assert seen(noida, topic) == [b"x", b"y"]
@@ -131,9 +131,9 @@ def test_an_attempt_beside_the_one_that_counts_changes_nothing(noida: NoidaBroke
     topic = noida.create_topic(partitions=PARTITIONS)
     write = OnceWrite(noida.bootstrap_servers, topic, TASKS, named(f"twin-{topic}"))
     made = write.writer()
-    told = [write.message(made, number) for number in range(3)]
+    reported = [write.message(made, number) for number in range(3)]
     write.message(made, 0)  # a speculative attempt that came too late
-    made.commit(told)
+    made.commit(reported)
     assert seen(noida, topic) == VALUES
     # What the late one left open is ended, too: a reader would wait for it.
     OnceWrite(noida.bootstrap_servers, topic, OTHERS, {}).run()
@@ -144,11 +144,11 @@ def test_of_two_runs_of_one_name_the_one_that_began_first_gives_way(noida: Noida
     topic = noida.create_topic(partitions=PARTITIONS)
     write = OnceWrite(noida.bootstrap_servers, topic, TASKS, named(f"two-{topic}"))
     first = write.writer()
-    told = [write.message(first, number) for number in range(3)]
+    reported = [write.message(first, number) for number in range(3)]
     second = OnceWrite(noida.bootstrap_servers, topic, OTHERS, named(f"two-{topic}", "2"))
     later = second.writer()
-    with pytest.raises(DeliveryError, match="nothing that this run wrote is there"):
-        first.commit(told)
+    with pytest.raises(DeliveryError, match="nothing of this run is committed"):
+        first.commit(reported)
     later.commit([second.message(later, number) for number in range(3)])
     assert seen(noida, topic) == [b"x", b"y"]
 
@@ -176,7 +176,7 @@ def test_what_another_program_keeps_in_the_group_is_not_guessed_at(noida: NoidaB
     topic = noida.create_topic(partitions=PARTITIONS)
     write = OnceWrite(noida.bootstrap_servers, topic, TASKS, named(f"foreign-{topic}"))
     surveyed = Surveyed.of({"kafka.bootstrap.servers": noida.bootstrap_servers, "subscribe": topic})
-    surveyed.cluster.commit_group_offsets(f"foreign-{topic}-driver", {TopicPartition(topic, 0): 1})
+    surveyed.cluster.groups.commit(f"foreign-{topic}-driver", {TopicPartition(topic, 0): 1})
     with pytest.raises(OptionError, match="holds an offset that another program committed"):
         write.run()
 
@@ -198,8 +198,8 @@ def test_an_old_broker_is_told_of_in_one_line() -> None:
         write = OnceWrite(server.bootstrap_servers, "t", TASKS, {})
         with pytest.raises(OptionError) as error:
             write.writer()
-    told = "option delivery: exactly-once needs transactions, which Kafka has from 0.11 on: "
-    assert str(error.value).startswith(told)
+    reported = "option delivery: exactly-once needs transactions, which Kafka has from 0.11 on: "
+    assert str(error.value).startswith(reported)
     assert str(error.value).isprintable()
 
 
@@ -212,9 +212,9 @@ def test_a_decision_about_many_tasks_is_carried_out_by_the_next_run(
     count = OPEN_COUNT_MAX + 10
     tasks = [[(b"%03d" % number, number % PARTITIONS)] for number in range(count)]
     write = OnceWrite(noida.bootstrap_servers, topic, tasks, named(f"many-{topic}"))
-    # The driver's 2, each task's 2, the look whether it is open, 2 records and the end of the decision; then
+    # The driver's 2, each task's 3, the look whether it is open, 2 records and the end of the decision; then
     # some ends.
-    with dying(2 + 3 * count + 3 + 20, after_it=after_it) as died:
+    with dying(2 + 4 * count + 3 + 20, after_it=after_it) as died:
         write.run()
     assert died
     part = seen(noida, topic)

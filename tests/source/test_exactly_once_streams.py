@@ -1,7 +1,8 @@
-"""Batches of streams with delivery=exactly-once, without Spark, against a broker nobody here wrote."""
+"""Batches of streams with delivery=exactly-once, without Spark, on noida-db."""
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import re
 from collections.abc import Sequence
@@ -34,8 +35,8 @@ class Query:
         #: The batches that the checkpoint tells to be done.
         self.done: list[int] = []
 
-    def batch(self, number: int, tasks: Any = TASKS, name: str = "", **told: str) -> OnceBatch:
-        return OnceBatch(self._servers, self.topic, tasks, number, name or f"query-{self.topic}", **told)
+    def batch(self, number: int, tasks: Any = TASKS, name: str = "", **reported: str) -> OnceBatch:
+        return OnceBatch(self._servers, self.topic, tasks, number, name or f"query-{self.topic}", **reported)
 
     def run(self, batches: Sequence[Any], name: str, run: str) -> None:
         """All batches that are not done yet, one after the other."""
@@ -60,8 +61,8 @@ def test_a_batch_whose_tasks_all_failed_leaves_nothing_open(
     batch.message(made, 0)  # what it told was lost with its process
     with caplog.at_level(logging.WARNING, "spark_kafkawire"):
         batch.writer().abort([None, None, None], 3)
-    assert "the write failed: nothing that this run wrote is there" in caplog.text
-    assert "stays in the logs" not in caplog.text
+    assert "the write failed: nothing of this run is committed" in caplog.text
+    assert "stays in the partitions" not in caplog.text
     # Readers would wait for what is open.
     query.batch(3, [[(b"x", 0)], [(b"y", 1)]]).run_it()
     assert query.seen() == [b"x", b"y"]
@@ -80,18 +81,41 @@ def test_a_batch_without_rows_is_none_that_is_written_at_least_once(
 def test_a_writer_that_could_not_be_made_says_what_stays_open_and_fails_nothing_else(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    options = {"kafka__bootstrap__servers": f"127.0.0.1:{closed_port().port}", "topic": "t", "patience": "0s"}
+    options = {
+        "kafka__bootstrap__servers": f"127.0.0.1:{closed_port().port}",
+        "topic": "t",
+        "brokerDownTimeout": "0s",
+    }
     made = writer(**options, delivery="exactly-once", kafka__transactional__id="x")
     with caplog.at_level(logging.WARNING, "spark_kafkawire"):
         made.abort([None, None], 3)
-    [told] = [record.getMessage() for record in caplog.records if "batch 3" in record.getMessage()]
-    assert told.startswith("batch 3 failed, and what its tasks left open could not be aborted: ")
-    assert "kafka.bootstrap.servers" in told
-    assert told.isprintable()
+    [reported] = [record.getMessage() for record in caplog.records if "batch 3" in record.getMessage()]
+    assert reported.startswith("batch 3 failed, and what its tasks left open could not be aborted: ")
+    assert "kafka.bootstrap.servers" in reported
+    assert reported.isprintable()
     with pytest.raises(ConnectFailed, match=r"^batch 3: .*kafka\.bootstrap\.servers"):
         made.commit([None, None], 3)
     with pytest.raises(ConnectFailed, match=r"^the batch: .*kafka\.bootstrap\.servers"):
         task(made, "a")
+
+
+def test_a_batch_all_of_whose_transactions_timed_out_is_said_not_to_be_there(query: Query) -> None:
+    batch = query.batch(3)
+    messages = batch.messages()
+    with contextlib.ExitStack() as stack:
+        for message in messages:
+            if message.transaction is not None:
+                stack.enter_context(losing(message.transaction))
+        with pytest.raises(DeliveryError, match="all 2 transactions could not be committed any more: "):
+            batch.end(messages)
+    assert query.seen() == []
+    said = (
+        "batch 'the query' 3 is not there: all 2 of its transactions had timed out before they were committed"
+    )
+    with pytest.raises(DeliveryError, match=said):
+        query.batch(4, run="later").run_it()
+    query.batch(3, run="later still").run_it()
+    assert query.seen() == VALUES
 
 
 def test_a_task_that_has_no_rows_any_more_is_told_of(query: Query) -> None:
@@ -118,7 +142,7 @@ THREE: Final = [[(b"a", 0)], [(b"b", 1)], [(b"c", 0)]]
         ([[], THREE[1], THREE[2]], "had rows in 3 task(s), and now in 2"),
         ([THREE[1], THREE[0], THREE[2]], None),
         ([*THREE, []], "was begun by 3 task(s), and now there are 4"),
-        ([], "was committed in part, and 1 of its transactions had timed out"),
+        ([], "is there in part: 1 of its 3 transactions had timed out before they were"),
     ],
     ids=["two in one", "one is left", "none in the first", "in another order", "more tasks", "no task"],
 )
@@ -131,7 +155,7 @@ def test_a_batch_that_timed_out_in_part_is_completed_by_the_same_tasks_only(
     # The decision is made, and one of three transactions is gone then.
     with (
         losing(messages[2].transaction),
-        pytest.raises(DeliveryError, match=re.escape("1 transaction(s) could not be")),
+        pytest.raises(DeliveryError, match="1 of 3 transactions could not be"),
     ):
         batch.end(messages)
     assert query.seen() == [b"a", b"b"]
@@ -141,7 +165,7 @@ def test_a_batch_that_timed_out_in_part_is_completed_by_the_same_tasks_only(
     else:
         with pytest.raises(DeliveryError, match=re.escape(message)):
             again.run_it()
-        with pytest.raises(DeliveryError, match="batch 'the query' 3 was committed in part, and 1 of its"):
+        with pytest.raises(DeliveryError, match="batch 'the query' 3 is there in part: 1 of its 3"):
             query.batch(4, run="later").run_it()
         assert query.seen() == [b"a", b"b"]
         query.batch(3, THREE, run="later still").run_it()
@@ -196,7 +220,7 @@ def test_a_batch_that_fails_is_not_taken_for_one_before_of_the_same_ids(
     messages = batch.messages()
     with caplog.at_level(logging.WARNING, "spark_kafkawire"):
         batch.writer().abort([*messages[:2], None], 5)
-    assert "the write failed: nothing that this run wrote is there" in caplog.text
+    assert "the write failed: nothing of this run is committed" in caplog.text
     query.batch(5, [[(b"x", 0)], [(b"y", 1)], []], run="later").run_it()
     assert query.seen() == [*VALUES, b"x", b"y"]
 

@@ -1,4 +1,4 @@
-"""Which progress a group follows, and what the lag is: events as Spark Connect tells them, without a JVM."""
+"""Progress that a group follows, and lag: from events in the form of Spark Connect, without a JVM."""
 
 from __future__ import annotations
 
@@ -76,8 +76,10 @@ def test_of_two_queries_of_a_topic_one_is_followed_until_it_ends_and_the_other_i
     group.onQueryTerminated(first.terminated())
     assert group.awaitCommits(first, DEADLINE_S)
     assert committed(noida, topic) == 5
-    [told] = [record.getMessage() for record in caplog.records]
-    assert re.match(rf"group 'group-of-{topic}' follows the query {first.id}, and not 'second', which", told)
+    [reported] = [record.getMessage() for record in caplog.records]
+    assert re.match(
+        rf"group 'group-of-{topic}' follows the query {first.id} and not 'second', which", reported
+    )
     group.onQueryProgress(second.progress(source({topic: {"0": 6}})))
     group.onQueryTerminated(second.terminated())
     assert group.awaitCommits(second, DEADLINE_S)

@@ -14,7 +14,7 @@ from tests.support import librdkafka
 from tests.support.debian_plain import ENDS, TOPIC
 from tests.support.noida import NoidaBroker
 from tests.support.polling import poll
-from tests.support.spark_streams import PATIENCE_S, begun, into_noop, run, send
+from tests.support.spark_streams import WAIT_MAX_S, begun, into_noop, run, send
 from tests.support.sparks import AVAILABLE_NOW, READ_LIMITS
 
 
@@ -47,7 +47,7 @@ def test_the_source_commits_a_batch_late_and_the_listener_exactly(
     spark.streams.addListener(group)
     try:
         query = run(into_noop(spark, given, tmp_path).trigger(availableNow=True))
-        assert group.awaitCommits(query, PATIENCE_S)
+        assert group.awaitCommits(query, WAIT_MAX_S)
         assert committed(noida, topic) == 25
         [source] = query.recentProgress[-1].sources
         assert offsets_behind_latest(source)["maxOffsetsBehindLatest"] == 0
@@ -65,7 +65,7 @@ def test_a_run_that_finds_nothing_new_has_the_group_follow(
     spark.streams.addListener(group)
     try:
         query = run(into_noop(spark, given, tmp_path).trigger(availableNow=True))
-        assert group.awaitCommits(query, PATIENCE_S)
+        assert group.awaitCommits(query, WAIT_MAX_S)
         assert committed(noida, topic) == 20
     finally:
         spark.streams.removeListener(group)
@@ -80,7 +80,7 @@ def test_a_running_query_has_its_finished_batches_committed(
             query.processAllAvailable()
             send(noida, topic, range(count, count + 10))
             query.processAllAvailable()
-            poll(lambda: committed(noida, topic) == count, "the commit of the batch before", PATIENCE_S)  # noqa: B023
+            poll(lambda: committed(noida, topic) == count, "the commit of the batch before", WAIT_MAX_S)  # noqa: B023
     finally:
         query.stop()
 
@@ -95,7 +95,7 @@ def test_a_group_of_07_follows_in_zookeeper(
     spark.streams.addListener(group)
     try:
         query = run(into_noop(spark, given, tmp_path).trigger(availableNow=True))
-        assert group.awaitCommits(query, PATIENCE_S)
+        assert group.awaitCommits(query, WAIT_MAX_S)
     finally:
         spark.streams.removeListener(group)
     folder = f"/consumers/spark-follower/offsets/{TOPIC}"

@@ -8,10 +8,12 @@ from __future__ import annotations
 import contextlib
 import json
 import logging
+import re
 import shutil
 import threading
 from collections import Counter
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -19,15 +21,23 @@ import pytest
 from kazoo.client import KazooClient
 
 from spark_kafkawire.broker import EmbeddedCluster, ZooKeeperServer
+from spark_kafkawire.cluster.v07.groups import ask_to_leave
 from spark_kafkawire.cluster.v07.kazoo_client import SESSION_TIMEOUT_MAX_S
-from spark_kafkawire.errors import OptionError
+from spark_kafkawire.errors import DiscoveryError, OptionError
+from spark_kafkawire.model import Generation
+from spark_kafkawire.options import Discovery
+from spark_kafkawire.options.offsets import PARTITION_SYNTAX
+from spark_kafkawire.planner.stream_offsets import from_json
+from spark_kafkawire.planner.v07.group_planner import GroupPlanner
 from spark_kafkawire.records.message_set.public import encode_message_set
+from spark_kafkawire.source.stream_reader import CONSUMER_MARK
 from tests.support.debian_plain import COUNT, ENDS, NAMES, SECONDS, TOPIC
 from tests.support.embedded import produce
 from tests.support.golden import CORPUS, read_json
 from tests.support.polling import poll
 from tests.support.shared_zookeeper import SharingCluster
 from tests.support.source_process import SourceProcess
+from tests.support.sparks import READ_LIMITS
 from tests.support.streaming import Checkpoint, Killed, Query, available_now
 from tests.support.zookeeper_tree import expire_session
 
@@ -43,6 +53,7 @@ class Group:
         self.client = KazooClient(cluster.zookeeper_connect)
         self.client.start()
         self._queries: list[Query] = []
+        self.discovery = Discovery(zookeeper_connect=cluster.zookeeper_connect)
 
     def options(self, **others: str) -> dict[str, str]:
         return {
@@ -120,7 +131,7 @@ def group(still: EmbeddedCluster) -> Iterator[Group]:
 
 
 @pytest.fixture
-def group_of_own_logs(cluster: EmbeddedCluster) -> Iterator[Group]:
+def group_of_own_partitions(cluster: EmbeddedCluster) -> Iterator[Group]:
     """The same where the test may write."""
     with contextlib.closing(Group(cluster)) as joined:
         yield joined
@@ -167,9 +178,9 @@ def test_a_query_alone_pins_reads_commits_and_leaves(group: Group) -> None:
 
 
 def test_the_trigger_available_now_reads_what_the_group_has_not_read(
-    group_of_own_logs: Group, cluster: EmbeddedCluster
+    group_of_own_partitions: Group, cluster: EmbeddedCluster
 ) -> None:
-    group, checkpoint = group_of_own_logs, Checkpoint()
+    group, checkpoint = group_of_own_partitions, Checkpoint()
     assert [len(rows) for rows in group.available_now(checkpoint)] == [0, COUNT]
     assert group.offsets() == ENDS
     produce(cluster, TOPIC, encode_message_set([b"late"]), partition=2, broker=1)
@@ -181,8 +192,11 @@ def test_the_trigger_available_now_reads_what_the_group_has_not_read(
     assert sum(len(rows) for rows in group.available_now(checkpoint)) == 1
 
 
-def test_the_trigger_available_now_waits_for_brokers_that_register_late(group_of_own_logs: Group) -> None:
-    client, root = group_of_own_logs.client, f"/brokers/topics/{TOPIC}"
+@READ_LIMITS
+def test_the_trigger_available_now_waits_for_brokers_that_register_late(
+    group_of_own_partitions: Group,
+) -> None:
+    client, root = group_of_own_partitions.client, f"/brokers/topics/{TOPIC}"
     # As after sessions that expired: the brokers serve, and nobody can know that they have the topic.
     registered = {f"{root}/{name}": client.get(f"{root}/{name}")[0] for name in client.get_children(root)}
     for path in registered:
@@ -194,9 +208,68 @@ def test_the_trigger_available_now_waits_for_brokers_that_register_late(group_of
 
     late = threading.Timer(1.0, register)
     late.start()
-    assert [len(rows) for rows in group_of_own_logs.available_now(Checkpoint())] == [0, COUNT]
+    assert [len(rows) for rows in group_of_own_partitions.available_now(Checkpoint())] == [0, COUNT]
     late.join()
     assert len(registered) == 2
+
+
+#: Nodes that no live consumer holds, as they remain where a tree was copied or restored.
+ABANDONED = {
+    "owner": (
+        f"owners/{TOPIC}/0-1",
+        "ghost-0",
+        f"group 'g': node /consumers/g/owners/{TOPIC}/0-1 names the owner 'ghost-0', but no consumer 'ghost' "
+        f"is registered in /consumers/g/ids: {TOPIC} 0-1 is not read; remove such a node",
+    ),
+    "consumer": (
+        "ids/ghost",
+        f'{{ "{TOPIC}": 1 }}',
+        "group 'g': node /consumers/g/ids/ghost registers a consumer but belongs to no ZooKeeper session: "
+        "the partitions of that consumer are not read; remove such a node",
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", ABANDONED)
+def test_the_trigger_available_now_does_not_succeed_without_partitions_that_nobody_reads(
+    kind: str, group: Group
+) -> None:
+    path, data, reported = ABANDONED[kind]
+    group.put(path, data)
+    query = group.query(brokerDownTimeout="500ms")
+    with pytest.raises(DiscoveryError, match=f"^{re.escape(reported)}.* 0.5 s, option brokerDownTimeout"):
+        query.reader.prepareForTriggerAvailableNow()
+    query.reader.stop()
+    group.client.delete(f"/consumers/g/{path}")
+    assert [len(rows) for rows in group.available_now(Checkpoint())] == [0, COUNT]
+
+
+def test_an_owner_that_is_abandoned_while_available_now_reads_is_an_error_too(group: Group) -> None:
+    live = group.client.create(
+        "/consumers/g/ids/ghost", f'{{ "{TOPIC}": 0 }}'.encode(), ephemeral=True, makepath=True
+    )
+    group.put(f"owners/{TOPIC}/0-1", "ghost-0")
+    query = available_now(Checkpoint(), **group.options(brokerDownTimeout="500ms", maxBytesPerTrigger="1"))
+    try:
+        assert query.batch() == []
+        assert {name for name, _, _ in places(query.batch())} == set(NAMES) - {"0-1"}
+        group.client.delete(live)
+        with pytest.raises(DiscoveryError, match="debian-plain 0-1 is not read"):
+            list(query.batches())
+    finally:
+        query.reader.stop()
+
+
+def test_a_live_owner_that_takes_long_is_a_warning(group: Group, caplog: pytest.LogCaptureFixture) -> None:
+    group.client.create(
+        "/consumers/g/ids/slow", f'{{ "{TOPIC}": 0 }}'.encode(), ephemeral=True, makepath=True
+    )
+    group.put(f"owners/{TOPIC}/0-1", "slow-0")
+    with caplog.at_level(logging.WARNING, "spark_kafkawire"):
+        found = [row for rows in group.available_now(Checkpoint(), brokerDownTimeout="500ms") for row in rows]
+    assert {name for name, _, _ in found} == set(NAMES) - {"0-1"}
+    assert any("slow-0 did not give it up within 0.5 s" in text for text in warnings(caplog))
+    group.client.delete("/consumers/g/ids/slow")
 
 
 def test_two_queries_read_each_row_once_between_them(group: Group) -> None:
@@ -271,6 +344,66 @@ def test_the_process_of_a_query_that_spark_ends_leaves_at_once(group: Group) -> 
         assert group.owners() == {}
 
 
+# --- leaving ---
+
+
+def is_asked_to_leave(query: Query) -> bool:
+    planner = query.reader._planner
+    assert isinstance(planner, GroupPlanner)
+    return planner._member.is_asked_to_leave
+
+
+def test_a_query_that_is_asked_to_leave_commits_its_batch_and_gives_all_up(group: Group) -> None:
+    """A plain end repeated the batch: the group stood where it began, so others read it, and so did the next
+    start."""
+    checkpoint = Checkpoint()
+    query = group.query(checkpoint, maxBytesPerTrigger="1")
+    assert query.batch() == []
+    found = Counter(places(query.batch()))
+    last = owned(checkpoint)
+    assert 0 < found.total() < COUNT
+    # Spark has planned nothing more: the batch may run still.
+    [consumer] = group.ids()
+    with ThreadPoolExecutor(1) as pool:
+        left = pool.submit(ask_to_leave, group.discovery, 60.0, "g", [consumer])
+        poll(lambda: group.client.exists(f"/consumers/g/leaving/{consumer}"), "the request")
+        poll(lambda: is_asked_to_leave(query), "the member to know")
+        assert (group.ids(), group.offsets()) == ([consumer], dict.fromkeys(NAMES, 0))
+        # Spark asks for the next batch, so that one is done.
+        assert query.batch() == []
+        assert left.result()
+    assert (group.ids(), group.owners()) == ([], {})
+    assert group.offsets() == last
+    assert owned(checkpoint) == {}
+    assert query.batch() is None
+    query.reader.stop()
+    # Others go on behind it, and so does the next start.
+    found += Counter(row for rows in group.available_now(Checkpoint()) for row in rows)
+    assert len(found) == found.total() == COUNT
+    assert not any(group.available_now(checkpoint))
+
+
+def test_a_request_to_leave_is_withdrawn_after_its_time(group: Group) -> None:
+    query = group.query()
+    assert query.batch() == []
+    [consumer] = group.ids()
+    assert not ask_to_leave(group.discovery, 0.1, "g", [consumer])
+    poll(lambda: group.client.get_children("/consumers/g/leaving") == [], "the end of the request")
+    poll(lambda: not is_asked_to_leave(query), "the member to know")
+    assert len(places(query.batch())) == COUNT
+
+
+def test_the_progress_of_a_query_names_its_consumer(group: Group) -> None:
+    query = group.query()
+    query.batch()
+    assert query.reader.reportLatestOffset() == {f"{CONSUMER_MARK}{group.ids()[0]}": {}}
+    query.batch()
+    latest = query.reader.reportLatestOffset()
+    assert latest == {TOPIC: ENDS, f"{CONSUMER_MARK}{group.ids()[0]}": {}}
+    syntax = PARTITION_SYNTAX[Generation.V07]
+    assert {tp.name: end for tp, end in from_json(latest, syntax).items()} == ENDS
+
+
 # --- restarts ---
 
 
@@ -303,13 +436,13 @@ def test_a_batch_that_is_run_again_after_others_have_read_it_is_whole_and_told(
     with caplog.at_level(logging.WARNING, "spark_kafkawire"):
         again = group.query(checkpoint)
         assert len(places(again.batch())) == COUNT
-    [told] = warnings(caplog)
-    assert "may have read of it, too: debian-plain 0-0 from 0 to" in told
-    assert "6 partitions in all" in told
+    [reported] = warnings(caplog)
+    assert "may have read parts of it: debian-plain 0-0 from 0 to" in reported
+    assert "6 partitions in all" in reported
     assert again.batch() is None
 
 
-def test_a_batch_is_run_again_whole_where_another_one_owns_its_logs(
+def test_a_batch_is_run_again_whole_where_another_one_owns_its_partitions(
     group: Group, caplog: pytest.LogCaptureFixture
 ) -> None:
     checkpoint = Checkpoint()
@@ -321,9 +454,9 @@ def test_a_batch_is_run_again_whole_where_another_one_owns_its_logs(
     other = group.query()
     assert other.batch() == []  # it owns and has pinned all, and reads nothing yet
     with caplog.at_level(logging.WARNING, "spark_kafkawire"):
-        again = group.query(checkpoint, patience="100ms")
+        again = group.query(checkpoint, brokerDownTimeout="100ms")
         assert len(places(again.batch())) == COUNT
-    assert any("may have read of it, too" in text for text in warnings(caplog))
+    assert any("may have read parts of it" in text for text in warnings(caplog))
     # Its share, as far as it has read it, is not read again by the one that it is taken from.
     poll(lambda: other.batch() is None and len(set(group.owners().values())) == 2, "two owners")
 
@@ -341,9 +474,9 @@ def test_a_commit_that_did_not_come_about_is_made_up_for_and_told(
     with caplog.at_level(logging.WARNING, "spark_kafkawire"):
         assert again.batch() is None
     assert group.offsets() == ENDS
-    [told] = warnings(caplog)
-    assert "stands further back" in told
-    assert "and 6 partitions differ" in told
+    [reported] = warnings(caplog)
+    assert "is behind the checkpoint" in reported
+    assert "and 6 partitions differ" in reported
 
 
 def test_a_group_that_has_read_on_is_followed_and_told(
@@ -358,10 +491,11 @@ def test_a_group_that_has_read_on_is_followed_and_told(
     assert {name: min(offset for log, offset, _ in found if log == name) for name in NAMES} == {
         name: SECONDS[name] if name in NAMES[:2] else 0 for name in NAMES
     }
-    [told] = warnings(caplog)
-    assert "stands further on" in told
+    [reported] = warnings(caplog)
+    assert "is ahead of the checkpoint" in reported
     assert (
-        f"0-0 is at {SECONDS['0-0']} in the group and at 0 in the checkpoint, and 2 partitions differ" in told
+        f"0-0 is at {SECONDS['0-0']} in the group and at 0 in the checkpoint, and 2 partitions differ"
+        in reported
     )
 
 
@@ -382,14 +516,14 @@ def test_a_session_that_is_lost_under_a_batch_is_told_and_nothing_is_read_twice(
 
 
 @pytest.mark.parametrize(
-    ("others", "told"),
+    ("others", "reported"),
     [
         ({"groupMembership": "follow"}, "option groupMembership: 'follow' is not none or join"),
         ({"groupThreads": "0"}, "option groupThreads: '0' is not a whole number from 1"),
         ({"kafka.group.id": "a/b"}, "option kafka.group.id: 'a/b' is not the name of a node"),
-        ({"commitOffsets": "true"}, "option commitOffsets: groupMembership=join commits anyhow"),
+        ({"commitOffsets": "true"}, "option commitOffsets: groupMembership=join always commits offsets"),
         (
-            {"keyOrder": "true", "partitionEpochs": '{"debian-plain":[{"partitions":{"0":1}}]}'},
+            {"keyOrder": "true", "partitionLayouts": '{"debian-plain":[{"partitions":{"0":1}}]}'},
             "option keyOrder: with groupMembership=join others read some of the partitions",
         ),
         (
@@ -400,8 +534,8 @@ def test_a_session_that_is_lost_under_a_batch_is_told_and_nothing_is_read_twice(
     ],
 )
 def test_options_that_contradict_membership_are_refused(
-    others: dict[str, str], told: str, group: Group
+    others: dict[str, str], reported: str, group: Group
 ) -> None:
     with pytest.raises(OptionError) as error:
         group.query(Checkpoint(), **others)
-    assert str(error.value).startswith(told)
+    assert str(error.value).startswith(reported)

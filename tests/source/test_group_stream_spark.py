@@ -1,21 +1,25 @@
-"""Two queries of Spark are two consumers of a group of 0.7: they share a topic, and leave when they end."""
+"""Queries of Spark as consumers of a group of 0.7: they share a topic, and leave when they end."""
 
 from __future__ import annotations
 
+import threading
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Final
 
 import pytest
 from kazoo.client import KazooClient
 from kazoo.exceptions import NoNodeError
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from spark_kafkawire.broker import EmbeddedCluster
+from spark_kafkawire.errors import OptionError
+from spark_kafkawire.streaming import stop_between_batches
 from tests.support.debian_plain import COUNT, ENDS, TOPIC
 from tests.support.polling import poll
-from tests.support.spark_streams import PATIENCE_S, started
+from tests.support.spark_streams import WAIT_MAX_S, started
 from tests.support.sparks import READ_LIMITS
 
 #: Of this test alone: what the group has read stays in the brokers' ZooKeeper, which other tests share.
@@ -43,6 +47,54 @@ def sessions(client: KazooClient) -> set[int]:
 
 @READ_LIMITS
 @pytest.mark.timeout(900)
+def test_a_query_that_is_stopped_between_batches_repeats_none(
+    spark: SparkSession, corpus: EmbeddedCluster, corpus_zookeeper: KazooClient, tmp_path: Path
+) -> None:
+    """``query.stop()`` within a batch had the next start and the other consumers read that batch."""
+    group = "stopped-between-batches"
+    options = {
+        "zookeeper.connect": corpus.zookeeper_connect,
+        "subscribe": TOPIC,
+        "groupMembership": "join",
+        "kafka.group.id": group,
+        "startingOffsets": "earliest",
+        "maxBytesPerTrigger": "1",
+    }
+    begun, go_on = threading.Event(), threading.Event()
+    written: Counter[tuple[int, int, int, int]] = Counter()
+
+    def write(rows: DataFrame, _: int) -> None:
+        written.update(tuple(row) for row in rows.collect())
+        if written:
+            begun.set()
+            assert go_on.wait(WAIT_MAX_S)
+
+    def start(checkpoint: str, *, is_bounded: bool = False) -> StreamingQuery:
+        rows = spark.readStream.format("kafkawire").options(**options).load()
+        writer = rows.select("broker", "partition", "offset", "index").writeStream.foreachBatch(write)
+        writer = writer.option("checkpointLocation", str(tmp_path / checkpoint))
+        return (writer.trigger(availableNow=True) if is_bounded else writer).start()
+
+    query = start("first")
+    assert begun.wait(WAIT_MAX_S)
+    with pytest.raises(OptionError, match="for queries with groupMembership=join"):
+        stop_between_batches(query, {"zookeeper.connect": "h:1", "subscribe": TOPIC}, 1)
+    with ThreadPoolExecutor(1) as pool:
+        stopped = pool.submit(stop_between_batches, query, options, WAIT_MAX_S)
+        poll(lambda: corpus_zookeeper.exists(f"/consumers/{group}/leaving"), "the request")
+        assert not stopped.done()
+        go_on.set()
+        assert stopped.result()
+    assert not query.isActive
+    assert 0 < written.total() < COUNT
+    assert corpus_zookeeper.get_children(f"/consumers/{group}/ids") == []
+    for checkpoint in ("other", "first"):
+        start(checkpoint, is_bounded=True).awaitTermination()
+    assert len(written) == written.total() == COUNT
+
+
+@READ_LIMITS
+@pytest.mark.timeout(900)
 def test_two_queries_share_a_topic_and_leave_when_they_end(
     spark: SparkSession, corpus: EmbeddedCluster, corpus_zookeeper: KazooClient, tmp_path: Path
 ) -> None:
@@ -61,7 +113,7 @@ def test_two_queries_share_a_topic_and_leave_when_they_end(
         writer = rows.writeStream.format("parquet").option("path", str(tmp_path / name))
         query = writer.option("checkpointLocation", str(tmp_path / f"{name}-checkpoint")).start()
         # Others wait for their first batches: several that start at once break each other in Spark.
-        poll(lambda: query.lastProgress is not None or query.exception() is not None, "a batch", PATIENCE_S)
+        poll(lambda: query.lastProgress is not None or query.exception() is not None, "a batch", WAIT_MAX_S)
         if (error := query.exception()) is not None:
             raise error
         return query
@@ -75,7 +127,7 @@ def test_two_queries_share_a_topic_and_leave_when_they_end(
         poll(
             lambda: data(client, "offsets") == {name: str(end) for name, end in ENDS.items()},
             "all",
-            PATIENCE_S,
+            WAIT_MAX_S,
         )
         poll(lambda: sorted(Counter(data(client, "owners").values()).values()) == [3, 3], "two shares")
         assert len(ids(client)) == 2

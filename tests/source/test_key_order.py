@@ -1,4 +1,5 @@
-"""Reads in the order of keys from a real broker, without Spark's JVM: epochs, strays, and what is refused."""
+"""Reads in the order of keys from a real broker, without Spark's JVM: layouts, misplaced, and what is
+refused."""
 
 from __future__ import annotations
 
@@ -10,9 +11,9 @@ from typing import Any
 import pytest
 from pyspark.sql.types import IntegerType, StringType, StructField, StructType
 
-from spark_kafkawire.cluster.modern.cluster import Cluster
+from spark_kafkawire.cluster.modern.cluster import ModernCluster
 from spark_kafkawire.errors import OptionError
-from spark_kafkawire.model import LogBounds, TopicPartition
+from spark_kafkawire.model import PartitionBounds, TopicPartition
 from tests.support import librdkafka
 from tests.support.foreign import Record
 from tests.support.growing import HASHES, KEYS, T0, Grown, grown
@@ -28,20 +29,20 @@ def numbers(rows: list[dict[str, Any]], *order: str) -> dict[bytes, list[int]]:
     return found
 
 
-def test_the_epoch_is_how_often_partitions_were_added_before_the_record(noida: NoidaBroker) -> None:
+def test_the_layout_is_how_often_partitions_were_added_before_the_record(noida: NoidaBroker) -> None:
     topic = grown(noida, 2, 4, 6)
     rows = read(topic.servers, **topic.options())
-    assert "stray" not in rows[0]
-    assert numbers(rows, "epoch", "partition", "offset") == {key: list(range(6)) for key in KEYS}
-    assert {(row["epoch"], int(row["value"]) // 2) for row in rows} == {(0, 0), (1, 1), (2, 2)}
-    assert numbers(rows, "partition", "offset") != numbers(rows, "epoch", "partition", "offset")
+    assert "misplaced" not in rows[0]
+    assert numbers(rows, "layout", "partition", "offset") == {key: list(range(6)) for key in KEYS}
+    assert {(row["layout"], int(row["value"]) // 2) for row in rows} == {(0, 0), (1, 1), (2, 2)}
+    assert numbers(rows, "partition", "offset") != numbers(rows, "layout", "partition", "offset")
 
 
 @pytest.mark.parametrize("check", ["strict", "true", "false"])
 def test_children_are_read_after_their_parents_in_one_spark_partition(noida: NoidaBroker, check: str) -> None:
     topic = grown(noida, 1, 2, 6)
     loaded = Read(topic.servers, **topic.options(verifyPartitioner=check))
-    assert [[task.range.log.partition for task in each.tasks] for each in loaded.partitions] == [
+    assert [[task.range.topic_partition.partition for task in each.tasks] for each in loaded.partitions] == [
         [0, 1, 2, 3, 4, 5]
     ]
     rows = loaded.table().to_pylist()
@@ -51,13 +52,13 @@ def test_children_are_read_after_their_parents_in_one_spark_partition(noida: Noi
 def test_families_are_spark_partitions_of_their_own(noida: NoidaBroker) -> None:
     topic = grown(noida, 2, 4)
     loaded = Read(topic.servers, **topic.options())
-    assert [[task.range.log.partition for task in each.tasks] for each in loaded.partitions] == [
+    assert [[task.range.topic_partition.partition for task in each.tasks] for each in loaded.partitions] == [
         [0, 2],
         [1, 3],
     ]
     topic = grown(noida, 2, 3)
     loaded = Read(topic.servers, **topic.options())
-    assert [[task.range.log.partition for task in each.tasks] for each in loaded.partitions] == [
+    assert [[task.range.topic_partition.partition for task in each.tasks] for each in loaded.partitions] == [
         [0],
         [1],
         [2],
@@ -68,10 +69,10 @@ def test_a_moment_stands_for_boundaries(noida: NoidaBroker) -> None:
     topic = grown(noida, 2, 4, 6)
     by_boundaries = read(topic.servers, **topic.options())
     moments = f"{T0 + 2000},{T0 + 3000}"
-    given = topic.options(partitionEpochs=topic.counts_alone, expansionTimestamp=moments)
+    given = topic.options(partitionLayouts=topic.counts_alone, expansionTimestamp=moments)
     assert read(topic.servers, **given) == by_boundaries
     # Which partitions there were then is seen by their records, and proven by the keys.
-    del given["partitionEpochs"]
+    del given["partitionLayouts"]
     assert read(topic.servers, **given) == by_boundaries
 
 
@@ -83,18 +84,18 @@ def test_counts_that_records_do_not_show_are_asked_for_or_refused_by_the_keys(no
             topic.write([key])  # the last partition is empty as yet
     topic.grow(6)
     topic.write(time_ms=T0 + 1)
-    with pytest.raises(OptionError, match="no count of partitionEpochs puts their keys there by murmur2"):
+    with pytest.raises(OptionError, match="no count of partitionLayouts places their keys there by murmur2"):
         read(topic.servers, **moment)
-    told = "records from before these moments are in 0 of the 6 partitions of"
-    with pytest.raises(OptionError, match=told):
+    reported = "records from before these moments are in 0 of the 6 partitions of"
+    with pytest.raises(OptionError, match=reported):
         read(topic.servers, **{**moment, "expansionTimestamp": str(T0)})
     with pytest.raises(
-        OptionError, match=r"which do not show how it grew: give partitionEpochs with the counts$"
+        OptionError, match=r"which does not show how the topic grew: set the counts with partitionLayouts$"
     ):
         read(topic.servers, **{**moment, "expansionTimestamp": str(T0 + 2)})
 
 
-def test_a_late_record_has_the_epoch_of_the_count_that_put_it_there(noida: NoidaBroker) -> None:
+def test_a_late_record_has_the_layout_of_the_count_that_put_it_there(noida: NoidaBroker) -> None:
     topic = grown(noida, 4, 6)
     moved = [key for key in KEYS if HASHES[key] % 4 != HASHES[key] % 6]
     topic = Grown(noida, 4)
@@ -103,14 +104,14 @@ def test_a_late_record_has_the_epoch_of_the_count_that_put_it_there(noida: Noida
     topic.write(moved, count=4)  # after the boundary
     topic.write(moved)
     rows = read(topic.servers, **topic.options(verifyPartitioner="true"))
-    assert numbers(rows, "epoch", "partition", "offset") == {
+    assert numbers(rows, "layout", "partition", "offset") == {
         key: list(range(3 if key in moved else 1)) for key in KEYS
     }
-    assert {row["stray"] for row in rows if row["key"] in moved and row["value"] == b"1"} == {"late"}
-    assert [row["stray"] for row in rows].count("late") == len(moved)
+    assert {row["misplaced"] for row in rows if row["key"] in moved and row["value"] == b"1"} == {"late"}
+    assert [row["misplaced"] for row in rows].count("late") == len(moved)
     # Without a look at the keys the boundaries alone say what they can.
     rows = read(topic.servers, **topic.options(verifyPartitioner="false"))
-    assert {row["epoch"] for row in rows if row["value"] != b"0"} == {1}
+    assert {row["layout"] for row in rows if row["value"] != b"0"} == {1}
 
 
 def test_a_boundary_that_was_taken_too_late_is_told_by_the_keys(noida: NoidaBroker) -> None:
@@ -119,12 +120,12 @@ def test_a_boundary_that_was_taken_too_late_is_told_by_the_keys(noida: NoidaBrok
     topic.grow(6)
     topic.write()
     stood = {str(at): librdkafka.offsets(topic.servers, topic.topic, at)[1] for at in range(4)}
-    topic.epochs[1]["boundaries"] = stood
+    topic.layouts[1]["boundaries"] = stood
     rows = read(topic.servers, **topic.options(verifyPartitioner="true"))
     early = [key for key in KEYS if HASHES[key] % 6 < 4 and HASHES[key] % 6 != HASHES[key] % 4]
     assert early
-    assert {row["key"] for row in rows if row["stray"] == "early"} == set(early)
-    assert numbers(rows, "epoch", "partition", "offset") == {key: [0, 1] for key in KEYS}
+    assert {row["key"] for row in rows if row["misplaced"] == "early"} == set(early)
+    assert numbers(rows, "layout", "partition", "offset") == {key: [0, 1] for key in KEYS}
 
 
 def test_a_boundary_that_was_taken_too_late_is_an_error_where_keys_may_have_come_back(
@@ -134,14 +135,14 @@ def test_a_boundary_that_was_taken_too_late_is_an_error_where_keys_may_have_come
     topic.grow(6)
     topic.write()
     late = {str(at): librdkafka.offsets(topic.servers, topic.topic, at)[1] for at in range(4)}
-    topic.epochs[2]["boundaries"] = late
-    told = "taken too late: give an earlier one; keys that came back to the partition may be out of order"
-    with pytest.raises(OptionError, match=told):
+    topic.layouts[2]["boundaries"] = late
+    reported = "too late: give an earlier one; keys that came back to the partition may be out of order"
+    with pytest.raises(OptionError, match=reported):
         read(topic.servers, **topic.options())
     # That is so: there are keys that were in 0, then in 2, and in 0 again before the boundary.
     rows = read(topic.servers, **topic.options(verifyPartitioner="true"))
-    assert numbers(rows, "epoch", "partition", "offset") != {key: list(range(5)) for key in KEYS}
-    assert "early" in {row["stray"] for row in rows}
+    assert numbers(rows, "layout", "partition", "offset") != {key: list(range(5)) for key in KEYS}
+    assert "early" in {row["misplaced"] for row in rows}
 
 
 def test_keys_that_another_partitioner_put_there_are_an_error_or_marked(
@@ -155,26 +156,26 @@ def test_keys_that_another_partitioner_put_there_are_an_error_or_marked(
     )
     with pytest.raises(OptionError) as error:
         read(topic.servers, **topic.options())
-    told = str(error.value)
-    assert told.startswith(
-        f"option verifyPartitioner: so far {topic.topic} {place}: 1 records, the first at offset "
+    reported = str(error.value)
+    assert reported.startswith(
+        f"option verifyPartitioner: so far {topic.topic} {place}: 1 record, the first at offset "
     )
-    assert told.endswith(
-        "or an epoch is missing; their keys are in no order: set it to true to go on and have them marked in "
-        "the column stray, or to false to go by boundaries alone"
+    assert reported.endswith(
+        "or a layout is missing; their keys are in no order: set it to true to continue and mark them in "
+        "the column misplaced, or to false to use only the boundaries"
     )
-    assert astray.decode() not in told
+    assert astray.decode() not in reported
     with caplog.at_level(logging.WARNING, "spark_kafkawire"):
         rows = read(topic.servers, **topic.options(verifyPartitioner="true"))
-    assert [(row["key"], row["value"]) for row in rows if row["stray"]] == [(astray, b"9")]
-    assert [row["stray"] for row in rows if row["value"] == b"9"] == ["unexplained"]
-    assert "no count of partitionEpochs puts their keys there by murmur2" in caplog.text
+    assert [(row["key"], row["value"]) for row in rows if row["misplaced"]] == [(astray, b"9")]
+    assert [row["misplaced"] for row in rows if row["value"] == b"9"] == ["unexplained"]
+    assert "no count of partitionLayouts places their keys there by murmur2" in caplog.text
 
 
 def test_a_projection_without_the_key_is_checked_all_the_same(noida: NoidaBroker) -> None:
     topic = grown(noida, 2, 4)
-    schema = StructType([StructField("epoch", IntegerType())])
-    found = Read(topic.servers, schema, **topic.options()).column("epoch")
+    schema = StructType([StructField("layout", IntegerType())])
+    found = Read(topic.servers, schema, **topic.options()).column("layout")
     assert sorted(found) == [0] * 80 + [1] * 80
     librdkafka.produce(
         topic.servers, topic.topic, [Record(b"9", KEYS[0], partition=(HASHES[KEYS[0]] + 1) % 2)]
@@ -190,31 +191,31 @@ def refusal(topic: Grown, **given: str) -> str:
     return str(error.value)
 
 
-def test_epochs_that_do_not_fit_the_topic_are_told(noida: NoidaBroker) -> None:
+def test_layouts_that_do_not_fit_the_topic_are_told(noida: NoidaBroker) -> None:
     topic = grown(noida, 2, 4)
-    name, epochs = topic.topic, topic.epochs
-    assert refusal(topic, partitionEpochs=json.dumps({name: epochs[:1]})) == (
-        f"option partitionEpochs: {name} has 4 partitions, and 2 by its last epoch: add an epoch with those "
-        "that there are, and where the others stood before it"
+    name, layouts = topic.topic, topic.layouts
+    assert refusal(topic, partitionLayouts=json.dumps({name: layouts[:1]})) == (
+        f"option partitionLayouts: {name} has 4 partitions, but its last layout has 2: add a layout with the "
+        "current partitions, and the end offsets that the others had when these were added"
     )
-    assert refusal(topic, partitionEpochs=json.dumps({"other": epochs[:1]})) == (
-        f"option partitionEpochs: it has nothing of {name}, which is read: add it, with one epoch where it "
-        "never grew"
+    assert refusal(topic, partitionLayouts=json.dumps({"other": layouts[:1]})) == (
+        f"option partitionLayouts: topic {name} is read but not listed: add it, with one layout if its "
+        "partition count never changed"
     )
     end = librdkafka.offsets(topic.servers, name, 0)[1]
-    epochs[1]["boundaries"] = {"0": end + 1, "1": 0}
+    layouts[1]["boundaries"] = {"0": end + 1, "1": 0}
     assert refusal(topic) == (
-        f"option partitionEpochs: the boundary {end + 1} of {name} 0 is after its end, {end}: give the "
-        "offset at which it stood when partitions were added"
+        f"option partitionLayouts: the boundary {end + 1} of {name} 0 is after its end {end}: give the end "
+        "offset that it had when partitions were added"
     )
 
 
 def test_a_moment_after_the_expansion_is_told(noida: NoidaBroker) -> None:
     topic = grown(noida, 2, 4)
-    given = {"partitionEpochs": topic.counts_alone, "expansionTimestamp": str(T0 + 2001)}
+    given = {"partitionLayouts": topic.counts_alone, "expansionTimestamp": str(T0 + 2001)}
     assert refusal(topic, **given) == (
-        f"option expansionTimestamp: {topic.topic} 2 has a record from before {T0 + 2001}, when it was not "
-        "there by partitionEpochs: give an earlier moment, or the boundaries"
+        f"option expansionTimestamp: {topic.topic} 2 has a record from before {T0 + 2001}, when it did not "
+        "exist by partitionLayouts: give an earlier timestamp, or the boundaries"
     )
 
 
@@ -225,24 +226,26 @@ def test_a_boundary_that_retention_has_passed_is_none_to_complain_of(noida: Noid
             topic.topic, partition, librdkafka.offsets(topic.servers, topic.topic, partition)[1] - 1
         )
     rows = read(topic.servers, **topic.options())
-    assert {row["epoch"] for row in rows} == {1}
+    assert {row["layout"] for row in rows} == {1}
 
 
 def test_partitions_that_are_added_while_a_read_is_planned_are_told(
     noida: NoidaBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     topic = grown(noida, 2, 4)
-    known, ask = topic.text, Cluster.bounds
+    known, ask = topic.text, ModernCluster.bounds
 
-    def growing(cluster: Cluster, logs: Sequence[TopicPartition]) -> dict[TopicPartition, LogBounds]:
+    def growing(
+        cluster: ModernCluster, partitions: Sequence[TopicPartition]
+    ) -> dict[TopicPartition, PartitionBounds]:
         if topic.count == 4:
             topic.grow(6)
-        return ask(cluster, logs)
+        return ask(cluster, partitions)
 
-    monkeypatch.setattr(Cluster, "bounds", growing)
-    told = refusal(topic, partitionEpochs=known)
-    assert told.startswith(
-        f"option partitionEpochs: {topic.topic} has 6 partitions, and 4 by its last epoch: add"
+    monkeypatch.setattr(ModernCluster, "bounds", growing)
+    reported = refusal(topic, partitionLayouts=known)
+    assert reported.startswith(
+        f"option partitionLayouts: {topic.topic} has 6 partitions, but its last layout has 4: add"
     )
 
 
@@ -253,11 +256,11 @@ def test_a_boundary_in_an_open_transaction_is_in_the_log(noida: NoidaBroker) -> 
     with librdkafka.transaction(topic.servers, topic.topic, open_records, outcome="open"):
         topic.grow(4)  # behind what is not committed yet
         rows = read(topic.servers, **topic.options(kafka__isolation__level="read_committed"))
-        assert {(row["epoch"], row["value"]) for row in rows} == {(0, b"0")}
+        assert {(row["layout"], row["value"]) for row in rows} == {(0, b"0")}
         beyond = {"0": librdkafka.offsets(topic.servers, topic.topic, 0)[1] + 1, "1": 0}
-        topic.epochs[1]["boundaries"] = beyond
+        topic.layouts[1]["boundaries"] = beyond
         assert (
-            f"the boundary {beyond['0']} of {topic.topic} 0 is after its end, {beyond['0'] - 1}: give"
+            f"the boundary {beyond['0']} of {topic.topic} 0 is after its end {beyond['0'] - 1}: give"
             in refusal(topic, kafka__isolation__level="read_committed")
         )
 
@@ -265,8 +268,8 @@ def test_a_boundary_in_an_open_transaction_is_in_the_log(noida: NoidaBroker) -> 
 def test_other_columns_than_those_that_are_asked_for_are_told_with_their_option(noida: NoidaBroker) -> None:
     topic = grown(noida, 2)
     for name, of_type, given, hint in [
-        ("epoch", IntegerType(), {"keyOrder": "false", "partitionEpochs": None}, "set keyOrder=true"),
-        ("stray", StringType(), {}, "set keyOrder=true and verifyPartitioner=true"),
+        ("layout", IntegerType(), {"keyOrder": "false", "partitionLayouts": None}, "set keyOrder=true"),
+        ("misplaced", StringType(), {}, "set keyOrder=true and verifyPartitioner=true"),
     ]:
         schema = StructType([StructField(name, of_type)])
         options = {key: value for key, value in {**topic.options(), **given}.items() if value is not None}

@@ -1,4 +1,4 @@
-"""Key order of 0.7, from a topic whose brokers grew by what the user says: epochs, families, streams."""
+"""Key order of 0.7, from a topic whose brokers grew by what the user says: layouts, families, streams."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 from spark_kafkawire import KafkaWireDataSource
 from spark_kafkawire.broker import EmbeddedCluster
 from spark_kafkawire.errors import BrokersMissingError, OptionError
-from spark_kafkawire.source.partition import KafkaWirePartition
+from spark_kafkawire.source.worker import KafkaWirePartition
 from tests.support.debian_plain import COUNT, ENDS, SECONDS, TOPIC
 from tests.support.streaming import Checkpoint, Query
 
@@ -21,27 +21,27 @@ pytestmark = pytest.mark.jvm
 
 
 def options(
-    cluster: EmbeddedCluster, *epochs: dict[str, int], boundaries: Mapping[str, int] = SECONDS
+    cluster: EmbeddedCluster, *layouts: dict[str, int], boundaries: Mapping[str, int] = SECONDS
 ) -> dict[str, str]:
-    """Each epoch's partitions by broker; a second one begins with the second segments."""
-    given: list[dict[str, Any]] = [{"partitions": each} for each in epochs]
+    """Each layout's partitions by broker; a second one begins with the second segments."""
+    given: list[dict[str, Any]] = [{"partitions": each} for each in layouts]
     for each in given[1:]:
-        old = {f"{broker}-{at}" for broker, count in epochs[0].items() for at in range(count)}
+        old = {f"{broker}-{at}" for broker, count in layouts[0].items() for at in range(count)}
         each["boundaries"] = {name: boundaries[name] for name in sorted(old)}
     return {
         "zookeeper.connect": cluster.zookeeper_connect,
         "subscribe": TOPIC,
         "keyOrder": "true",
-        "partitionEpochs": json.dumps({TOPIC: given}),
+        "partitionLayouts": json.dumps({TOPIC: given}),
     }
 
 
 def read(given: dict[str, str]) -> tuple[list[list[str]], list[dict[str, Any]]]:
-    """The logs of each Spark partition, and all rows."""
+    """The partitions of each Spark partition, and all rows."""
     source = KafkaWireDataSource(given)
     reader = source.reader(source.schema())
     parts = [part for part in reader.partitions() if isinstance(part, KafkaWirePartition)]
-    names = [[task.range.log.name for task in part.tasks] for part in parts]
+    names = [[task.range.topic_partition.name for task in part.tasks] for part in parts]
     task_side, parts = pickle.loads(pickle.dumps((reader, parts)))
     return names, [row for part in parts for batch in task_side.read(part) for row in batch.to_pylist()]
 
@@ -52,14 +52,14 @@ def test_a_broker_that_came_later_is_read_after_those_before(corpus: EmbeddedClu
     assert len(rows) == COUNT
     for row in rows:
         name = f"{row['broker']}-{row['partition']}"
-        assert row["epoch"] == (row["broker"] == 1 or row["offset"] >= SECONDS[name])
+        assert row["layout"] == (row["broker"] == 1 or row["offset"] >= SECONDS[name])
 
 
-def test_a_broker_that_grew_moves_the_logs_of_those_behind_it(corpus: EmbeddedCluster) -> None:
+def test_a_broker_that_grew_moves_the_partitions_of_those_behind_it(corpus: EmbeddedCluster) -> None:
     names, rows = read(options(corpus, {"0": 1, "1": 2}, {"0": 3, "1": 3}))
     assert sorted(names) == [[f"{broker}-{at}"] for broker in range(2) for at in range(3)]
     assert {
-        row["epoch"] for row in rows if (row["broker"], row["partition"]) in ((0, 1), (0, 2), (1, 2))
+        row["layout"] for row in rows if (row["broker"], row["partition"]) in ((0, 1), (0, 2), (1, 2))
     } == {1}
 
 
@@ -70,7 +70,7 @@ def test_a_stream_reads_a_new_broker_after_the_old_one(corpus: EmbeddedCluster) 
     assert first is not None
     assert second is not None
     # A batch ends where a segment does, which is the boundary: from there on both are read.
-    assert {(row["broker"], row["epoch"]) for row in first} <= {(0, 0), (1, 1)}
+    assert {(row["broker"], row["layout"]) for row in first} <= {(0, 0), (1, 1)}
     assert {row["broker"] for row in first + second} == {0, 1}
     read_up_to = {row["partition"] for row in first if row["broker"] == 0}
     assert {row["partition"] for row in first if row["broker"] == 1} <= read_up_to
@@ -97,13 +97,14 @@ def test_a_broker_that_is_named_and_away_is_missed(cluster: EmbeddedCluster) -> 
         read(given)
     names, rows = read(given | {"failOnDataLoss": "false"})
     assert names == [["0-0"], ["0-1"], ["0-2"]]
-    assert {row["epoch"] for row in rows} == {0, 1}
+    assert {row["layout"] for row in rows} == {0, 1}
 
 
 def test_lists_that_are_not_those_of_zookeeper_are_told(corpus: EmbeddedCluster) -> None:
     with pytest.raises(OptionError) as error:
         read(options(corpus, {"0": 3}, {"0": 3, "1": 4}))
     assert str(error.value) == (
-        f"option partitionEpochs: {TOPIC} has 6 partitions, and 7 by its last epoch ({TOPIC} 1-3 differs): "
-        "add an epoch with those that there are, and where the others stood before it"
+        f"option partitionLayouts: {TOPIC} has 6 partitions, but its last layout has 7 ({TOPIC} 1-3 "
+        "differs): add a layout with the current partitions, and the end offsets that the others had when "
+        "these were added"
     )

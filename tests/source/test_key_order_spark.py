@@ -1,4 +1,4 @@
-"""The order of keys through Spark: without a shuffle, by one, and what is told of strays."""
+"""Key order through Spark: without a shuffle, with one, and the report of misplaced records."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from spark_kafkawire import in_key_order, stray_report
+from spark_kafkawire import in_key_order, misplaced_report
 from spark_kafkawire.errors import OptionError
 from tests.support import librdkafka
 from tests.support.foreign import Record
@@ -44,8 +44,8 @@ def test_the_report_counts_strays_and_says_what_is_promised(spark: SparkSession,
     topic = grown(noida, 2, 4)
     place = (HASHES[KEYS[0]] + 1) % 2
     librdkafka.produce(topic.servers, topic.topic, [Record(b"9", KEYS[0], partition=place)] * 3)
-    rows = stray_report(load(spark, topic, verifyPartitioner="true")).orderBy("stray").collect()
-    assert [(row.topic, row.stray, row.records, row["keys"]) for row in rows] == [
+    rows = misplaced_report(load(spark, topic, verifyPartitioner="true")).orderBy("misplaced").collect()
+    assert [(row.topic, row.misplaced, row.records, row["keys"]) for row in rows] == [
         (topic.topic, None, 160, 0),
         (topic.topic, "unexplained", 3, 1),
     ]
@@ -63,10 +63,12 @@ def test_the_report_counts_strays_and_says_what_is_promised(spark: SparkSession,
 
 def test_frames_without_the_columns_are_told(spark: SparkSession, noida: NoidaBroker) -> None:
     frame = load(spark, grown(noida, 2))
-    with pytest.raises(OptionError, match=r"^in_key_order: the frame has no column epoch: read with "):
-        in_key_order(frame.drop("epoch"))
-    with pytest.raises(OptionError, match=r"^stray_report: the frame has no column stray: read with "):
-        stray_report(frame)
+    with pytest.raises(OptionError, match=r"^in_key_order: the frame has no column layout: read with "):
+        in_key_order(frame.drop("layout"))
+    with pytest.raises(
+        OptionError, match=r"^misplaced_report: the frame has no column misplaced: read with "
+    ):
+        misplaced_report(frame)
 
 
 @READ_LIMITS

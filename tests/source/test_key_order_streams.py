@@ -23,11 +23,11 @@ def query(topic: Grown, checkpoint: Checkpoint, **given: str) -> Query:
 
 
 def in_order(batches: list[list[Row]], *, as_they_come: bool = False) -> dict[bytes, list[int]]:
-    """What each key's records say, batch by batch, each in the order of epoch, partition and offset."""
+    """What each key's records say, batch by batch, each in the order of layout, partition and offset."""
     found: dict[bytes, list[int]] = {}
     for rows in batches:
         if not as_they_come:
-            rows = sorted(rows, key=lambda row: (row["epoch"], row["partition"], row["offset"]))
+            rows = sorted(rows, key=lambda row: (row["layout"], row["partition"], row["offset"]))
         for row in rows:
             found.setdefault(row["key"], []).append(int(row["value"]))
     return found
@@ -67,21 +67,22 @@ def test_a_topic_that_grows_under_a_query_ends_it_until_it_is_told_how(noida: No
     topic.grow(6)
     topic.write()
     stopped = (
-        rf"{re.escape(topic.topic)} has 6 partitions, and 4 by its last epoch: add an epoch with those that"
+        rf"{re.escape(topic.topic)} has 6 partitions, but its last layout has 4: add a layout with "
+        r"the current"
     )
     with pytest.raises(OptionError, match=stopped):
         running.batch()
     with pytest.raises(OptionError, match=stopped):
-        query(topic, checkpoint, partitionEpochs=known).batch()
+        query(topic, checkpoint, partitionLayouts=known).batch()
     batches += query(topic, checkpoint, maxOffsetsPerTrigger="30").batches()
     assert in_order(batches) == {key: list(range(6)) for key in KEYS}
 
 
-def test_a_batch_that_is_run_again_has_the_same_epochs(noida: NoidaBroker) -> None:
+def test_a_batch_that_is_run_again_has_the_same_layouts(noida: NoidaBroker) -> None:
     topic, checkpoint = grown(noida, 2, 4), Checkpoint()
     with pytest.raises(Killed):
         query(topic, checkpoint).batch(killed="read")
-    moments = {"partitionEpochs": topic.counts_alone, "expansionTimestamp": str(1_700_000_002_000)}
+    moments = {"partitionLayouts": topic.counts_alone, "expansionTimestamp": str(1_700_000_002_000)}
     by_moments = Checkpoint(list(checkpoint.offsets))
     rows = query(topic, checkpoint).batch()
     assert rows is not None
@@ -95,12 +96,14 @@ def test_a_late_record_ends_a_query_or_is_marked(noida: NoidaBroker) -> None:
     topic.grow(6)
     moved = [key for key in KEYS if HASHES[key] % 4 != HASHES[key] % 6]
     topic.write(moved, count=4)
-    told = "; what followed may be read already: set it to true to go on and have them marked in the column"
-    with pytest.raises(OptionError, match=told):
+    reported = (
+        "; later records of their keys may have been read already: set it to true to continue and mark them"
+    )
+    with pytest.raises(OptionError, match=reported):
         query(topic, Checkpoint()).batch()
     rows = query(topic, Checkpoint(), verifyPartitioner="true").batch()
     assert rows is not None
-    assert {row["key"] for row in rows if row["stray"] == "late"} == set(moved)
+    assert {row["key"] for row in rows if row["misplaced"] == "late"} == set(moved)
 
 
 def test_a_query_that_starts_at_the_end_reads_what_comes(noida: NoidaBroker) -> None:
@@ -111,4 +114,4 @@ def test_a_query_that_starts_at_the_end_reads_what_comes(noida: NoidaBroker) -> 
     librdkafka.produce(topic.servers, topic.topic, [Record(b"9", KEYS[0], partition=place)])
     rows = running.batch()
     assert rows is not None
-    assert [(row["value"], row["epoch"]) for row in rows] == [(b"9", 1)]
+    assert [(row["value"], row["layout"]) for row in rows] == [(b"9", 1)]

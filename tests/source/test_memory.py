@@ -1,4 +1,4 @@
-"""What a process takes for one batch, and frees, it takes again for the next one."""
+"""Memory of a process: one batch frees it, and the next one takes it again."""
 
 from __future__ import annotations
 

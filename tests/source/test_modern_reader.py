@@ -117,7 +117,10 @@ def test_a_loss_while_a_frame_is_used_is_one_line_or_what_is_left(
             {"subscribe": "a", "startingOffsets": "latest"},
             "starting offset can't be latest for batch queries",
         ),
-        ({"subscribe": "a", "kafka.auto.offset.reset": "latest"}, "is not supported: set startingOffsets"),
+        (
+            {"subscribe": "a", "kafka.auto.offset.reset": "latest"},
+            "is not supported: startingOffsets says where a query starts",
+        ),
     ],
 )
 def test_wrong_options_are_one_line_before_any_task(

@@ -153,9 +153,19 @@ def test_a_null_topic_value_fails_with_its_row(spark: SparkSession, noida: Noida
 def test_writing_to_a_non_existing_topic_fails(spark: SparkSession, mock_cluster: MockCluster) -> None:
     mock_cluster.set_topic_error("missing", UNKNOWN_TOPIC)
     frame = spark.createDataFrame([("v",)], "value string")
-    with pytest.raises(AnalysisException) as raised:
+    with pytest.raises(PythonException) as raised:
         save(frame, mock_cluster, topic="missing", retryBackoff="1ms", **{"kafka.max.block.ms": "100"})
     assert "topic 'missing' is not there after 0.1 s (kafka.max.block.ms)" in one_line(raised.value)
+
+
+@pytest.mark.parametrize("columns", ["value string", "value string, topic string"])
+def test_an_empty_dataframe_needs_no_topic(
+    spark: SparkSession, mock_cluster: MockCluster, columns: str
+) -> None:
+    mock_cluster.set_topic_error("missing", UNKNOWN_TOPIC)
+    given = {} if "topic" in columns else {"topic": "missing"}
+    frame = spark.createDataFrame([], columns).repartition(2)
+    save(frame, mock_cluster, retryBackoff="1ms", **given, **{"kafka.max.block.ms": "100"})
 
 
 def test_generic_write_of_big_data_with_a_tiny_producer_buffer(

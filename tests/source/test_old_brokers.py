@@ -40,7 +40,7 @@ class MessageLog:
         return b"".join(self._messages[offset:])[:size_max]
 
     def append(self, _batches: object, /) -> int:
-        raise AssertionError("this log is read only")
+        raise AssertionError("this partition is read only")
 
 
 @contextmanager

@@ -6,7 +6,7 @@ import pickle
 
 import pytest
 
-from spark_kafkawire.source.packed import Packed
+from spark_kafkawire.source.worker import Packed
 
 
 class Fragile:

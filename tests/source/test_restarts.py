@@ -32,7 +32,7 @@ from tests.support.golden import CORPUS
 from tests.support.noida import NoidaBroker
 from tests.support.restarting import coming_back
 
-#: Small fetches, so that a log is many of them.
+#: Small fetches, so that a partition is many of them.
 SMALL = {"fetchBytes": "1KiB", "fetchesInFlight": "1"}
 
 
@@ -67,15 +67,15 @@ def test_a_read_of_07_goes_on_where_its_broker_was_killed(cluster: EmbeddedClust
     batches = read.batches()
     first = next(batches)
     cluster.brokers[0].kill()
-    with coming_back(cluster.brokers[0].start) as told:
+    with coming_back(cluster.brokers[0].start) as reported:
         found = read.rows(itertools.chain([first], batches))
     assert found == expected
-    [warning], [info] = told.warnings, told.infos
+    [warning], [info] = reported.warnings, reported.infos
     port = cluster.brokers[0].port
     assert re.search(
-        rf"broker 0 \(127\.0\.0\.1:{port}\): .*; trying again for up to 60 s \(patience\)$", warning
+        rf"broker 0 \(127\.0\.0\.1:{port}\): .*; trying again for up to 60 s \(brokerDownTimeout\)$", warning
     )
-    assert info.startswith("going on after ")
+    assert info.startswith("continuing after ")
 
 
 @pytest.mark.parametrize(
@@ -95,11 +95,11 @@ def test_planning_waits_for_brokers_that_it_knows_of(
     given["zookeeper.connect"] = cluster.zookeeper_connect
     expected = Loaded(**given).rows()
     cluster.brokers[1].stop()
-    with coming_back(cluster.brokers[1].start) as told:
+    with coming_back(cluster.brokers[1].start) as reported:
         read = Loaded(**given)
     assert read.rows() == expected
-    assert len(told.warnings) == len(told.infos) == 1
-    assert told.warnings[0].endswith("; trying again for up to 60 s (patience)")
+    assert len(reported.warnings) == len(reported.infos) == 1
+    assert reported.warnings[0].endswith("; trying again for up to 60 s (brokerDownTimeout)")
 
 
 def test_planning_waits_for_a_first_broker_and_says_that_others_may_follow(tmp_path: Path) -> None:
@@ -107,13 +107,15 @@ def test_planning_waits_for_a_first_broker_and_says_that_others_may_follow(tmp_p
     with EmbeddedCluster(brokers=1, partitions=3, log_dirs=[log_dir]) as alone:
         expected = loaded(alone).rows()
         alone.brokers[0].stop()
-        with coming_back(alone.brokers[0].start) as told:
+        with coming_back(alone.brokers[0].start) as reported:
             read = loaded(alone)
         assert read.rows() == expected
-    assert "no Kafka broker is alive: /brokers/ids is empty; trying again for up to 60 s" in told.warnings[0]
-    assert told.warnings[1:] == [
-        "broker 0 has just come back, and nobody can know whether others are still starting, whose logs "
-        "would not be read: the option expectedBrokers says which brokers there must be"
+    assert (
+        "no Kafka broker is alive: /brokers/ids is empty; trying again for up to 60 s" in reported.warnings[0]
+    )
+    assert reported.warnings[1:] == [
+        "broker 0 has just come back; other brokers may still be starting, and their partitions would not be "
+        "read: list all brokers in the option expectedBrokers"
     ]
 
 
@@ -122,11 +124,11 @@ def test_planning_waits_for_a_broker_that_was_killed_and_is_still_registered(
 ) -> None:
     expected = loaded(cluster).rows()
     cluster.brokers[1].kill()
-    with coming_back(cluster.brokers[1].start) as told:
+    with coming_back(cluster.brokers[1].start) as reported:
         read = loaded(cluster)
     assert read.rows() == expected
     assert re.match(
-        r"OFFSETS of debian-plain 1-0: broker 1 \(127\.0\.0\.1:\d+\): cannot connect", told.warnings[0]
+        r"OFFSETS of debian-plain 1-0: broker 1 \(127\.0\.0\.1:\d+\): cannot connect", reported.warnings[0]
     )
 
 
@@ -135,14 +137,16 @@ def test_planning_waits_for_zookeeper(own_cluster: EmbeddedCluster) -> None:
     zookeeper = own_cluster.zookeeper
     assert zookeeper is not None
     zookeeper.kill()
-    with coming_back(zookeeper.start) as told:
+    with coming_back(zookeeper.start) as reported:
         read = loaded(own_cluster)
     assert read.rows() == expected
     assert re.match(
         rf"option zookeeper\.connect: {zookeeper.connect}: no session yet.*; trying again for up to 60 s",
-        told.warnings[0],
+        reported.warnings[0],
     )
-    assert told.infos[0].startswith(f"option zookeeper.connect: {zookeeper.connect}: going on after ")
+    assert reported.infos[0].startswith(
+        f"option zookeeper.connect: {zookeeper.connect}: session established after "
+    )
 
 
 def test_a_write_of_07_waits_for_a_broker_before_it_sends(cluster: EmbeddedCluster) -> None:
@@ -183,11 +187,11 @@ def test_a_read_of_today_goes_on_where_its_broker_was_stopped(modern: NoidaBroke
     batches = read.batches()
     first = next(batches)
     modern.stop()
-    with coming_back(modern.start) as told:
+    with coming_back(modern.start) as reported:
         found = read.rows(itertools.chain([first], batches))
     assert found == expected
-    assert any(modern.bootstrap_servers in each for each in told.warnings)
-    assert told.infos[-1].startswith("going on after ")
+    assert any(modern.bootstrap_servers in each for each in reported.warnings)
+    assert reported.infos[-1].startswith("continuing after ")
 
 
 def test_planning_waits_for_the_brokers_of_today(modern: NoidaBroker) -> None:
@@ -195,14 +199,14 @@ def test_planning_waits_for_the_brokers_of_today(modern: NoidaBroker) -> None:
     expected = Loaded(**options).rows()
     modern.stop()
     POOL.close_idle()
-    with coming_back(modern.start) as told:
+    with coming_back(modern.start) as reported:
         read = Loaded(**options)
     assert read.rows() == expected
-    assert len(told.warnings) == len(told.infos) == 1
+    assert len(reported.warnings) == len(reported.infos) == 1
     assert re.match(
         rf"kafka\.bootstrap\.servers: no server answers; .*\({modern.bootstrap_servers}\): cannot connect: "
-        r".*; trying again for up to 60 s \(patience\)$",
-        told.warnings[0],
+        r".*; trying again for up to 60 s \(brokerDownTimeout\)$",
+        reported.warnings[0],
     )
 
 
@@ -214,35 +218,40 @@ def expired(
 
 def written(cluster: EmbeddedCluster, **options: str) -> WriteOptions:
     """Options of a write that does not wait."""
-    given = {"zookeeper.connect": cluster.zookeeper_connect, "topic": TOPIC, "patience": "0s", "retries": "1"}
+    given = {
+        "zookeeper.connect": cluster.zookeeper_connect,
+        "topic": TOPIC,
+        "brokerDownTimeout": "0s",
+        "retries": "1",
+    }
     return WriteOptions.parse({**given, **options})
 
 
 def hasty(cluster: EmbeddedCluster, **options: str) -> ReadOptions:
     """Options of a read that does not wait."""
-    given = {"zookeeper.connect": cluster.zookeeper_connect, "patience": "0s", "retries": "1"}
+    given = {"zookeeper.connect": cluster.zookeeper_connect, "brokerDownTimeout": "0s", "retries": "1"}
     return ReadOptions.parse({**given, **options})
 
 
 @pytest.mark.parametrize(
-    ("expected", "told"),
+    ("expected", "reported"),
     [
         ("2", "1 of 2 brokers are registered in ZooKeeper: 0; start the missing ones"),
         ("0,1", "all but 1 are registered in ZooKeeper: 0; start the missing ones"),
     ],
 )
 def test_a_broker_whose_session_has_expired_is_missed_by_who_expects_it(
-    cluster: EmbeddedCluster, expected: str, told: str, caplog: pytest.LogCaptureFixture
+    cluster: EmbeddedCluster, expected: str, reported: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     with expired(cluster, 1):
         silent = plan(hasty(cluster, subscribe=TOPIC))
-        assert {task.range.log.broker for task in silent} == {0}  # nobody can know of the others
-        with pytest.raises(BrokersMissingError, match=re.escape(f"option expectedBrokers: {told}")):
+        assert {task.range.topic_partition.broker for task in silent} == {0}  # nobody can know of the others
+        with pytest.raises(BrokersMissingError, match=re.escape(f"option expectedBrokers: {reported}")):
             plan(hasty(cluster, subscribe=TOPIC, expectedBrokers=expected))
         borne = plan(hasty(cluster, subscribe=TOPIC, expectedBrokers=expected, failOnDataLoss="false"))
         assert borne == silent
-        assert caplog.messages[-1].endswith(f"{told}; reading the others because failOnDataLoss=false")
-        with pytest.raises(BrokersMissingError, match=re.escape(f"option expectedBrokers: {told}")):
+        assert caplog.messages[-1].endswith(f"{reported}; reading the others because failOnDataLoss=false")
+        with pytest.raises(BrokersMissingError, match=re.escape(f"option expectedBrokers: {reported}")):
             create_writer(written(cluster, expectedBrokers=expected), V07_SCHEMA, overwrite=False)
     assert len(plan(hasty(cluster, subscribe=TOPIC, expectedBrokers=expected))) == 6
 
@@ -254,17 +263,17 @@ def test_other_brokers_than_expected_are_told(cluster: EmbeddedCluster, expected
     assert isinstance(error.value, OptionError if expected == "1" else BrokersMissingError)
 
 
-def test_assigned_logs_of_a_missing_broker_are_an_error_or_left_out(
+def test_assigned_partitions_of_a_missing_broker_are_an_error_or_left_out(
     cluster: EmbeddedCluster, caplog: pytest.LogCaptureFixture
 ) -> None:
     assign = json.dumps({TOPIC: ["0-0", "1-2"]})
     with expired(cluster, 1):
         with pytest.raises(
-            BrokersMissingError, match=r"broker 1 is not registered in ZooKeeper, and holds 1 of"
+            BrokersMissingError, match=r"broker 1 is not registered in ZooKeeper and holds 1 of"
         ):
             plan(hasty(cluster, assign=assign))
         [task] = plan(hasty(cluster, assign=assign, failOnDataLoss="false"))
-        assert task.range.log.name == "0-0"
+        assert task.range.topic_partition.name == "0-0"
         assert caplog.messages[-1].endswith("reading the others because failOnDataLoss=false")
 
 
@@ -277,7 +286,7 @@ def test_a_broker_that_starts_is_asked_for_the_topics_that_it_has_not_announced_
         assert plan(hasty(cluster, subscribe=TOPIC, expectedBrokers="2")) == whole
         assert len(plan(hasty(cluster, assign=json.dumps({TOPIC: ["1-0"]})))) == 1
         writer = create_writer(written(cluster, expectedBrokers="0,1"), V07_SCHEMA, overwrite=False)
-        assert len(writer.logs_of(TOPIC)) == 6
+        assert len(writer.partitions_of(TOPIC)) == 6
 
 
 def test_a_topic_that_no_broker_announces_any_more_is_not_passed_over_in_silence(
@@ -285,10 +294,11 @@ def test_a_topic_that_no_broker_announces_any_more_is_not_passed_over_in_silence
 ) -> None:
     with expired(cluster, 0, topics_only=True), expired(cluster, 1, topics_only=True):
         with pytest.raises(
-            BrokersMissingError, match=f"no broker announces the topic {TOPIC}, which ZooKeeper has"
+            BrokersMissingError, match=f"no broker announces the topic {TOPIC}, which ZooKeeper still lists"
         ):
             plan(hasty(cluster, subscribe=TOPIC))
         assert not plan(hasty(cluster, subscribePattern=TOPIC))
     assert any(
-        "which ZooKeeper has: they were deleted, or are of brokers" in each for each in caplog.messages
+        "which ZooKeeper still lists: the topics were deleted, or their brokers" in each
+        for each in caplog.messages
     )

@@ -1,4 +1,4 @@
-"""Which schemas of a user's own are projections of the source's columns."""
+"""Schemas of users: those that are projections of the source's columns."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from pyspark.sql.types import ArrayType, BinaryType, DataType, StringType, Struc
 
 from spark_kafkawire.errors import OptionError
 from spark_kafkawire.source.schema import (
-    EPOCH_FIELD,
     HEADERS_FIELD,
-    STRAY_FIELD,
+    LAYOUT_FIELD,
+    MISPLACED_FIELD,
     V07_SCHEMA,
     check_read_schema,
 )
 
-COLUMNS = StructType([*V07_SCHEMA.fields, HEADERS_FIELD, EPOCH_FIELD, STRAY_FIELD])
-NEVER_NULL = ["topic", "partition", "offset", "timestampType", "broker", "index", "nextOffset", "epoch"]
-MAY_BE_NULL = ["key", "value", "timestamp", "headers", "stray"]
+COLUMNS = StructType([*V07_SCHEMA.fields, HEADERS_FIELD, LAYOUT_FIELD, MISPLACED_FIELD])
+NEVER_NULL = ["topic", "partition", "offset", "timestampType", "broker", "index", "nextOffset", "layout"]
+MAY_BE_NULL = ["key", "value", "timestamp", "headers", "misplaced"]
 HEADERS_WITHOUT_NULLS = ArrayType(
     StructType([StructField("key", StringType()), StructField("value", BinaryType())]), containsNull=False
 )

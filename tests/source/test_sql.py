@@ -1,4 +1,4 @@
-"""Views and tables of SQL: what Spark tells a Python source of them, and what it does not."""
+"""Views and tables of SQL: the options that Spark passes to a Python source, and those that it does not."""
 
 from __future__ import annotations
 

@@ -52,15 +52,15 @@ class Watching(Proxy):
                 asked.append(int.from_bytes(frame[4:6], "big"))
                 view.request(frame)
 
-            def reply(self, frame: bytes) -> bytes:
-                return view.reply(frame)
+            def response(self, frame: bytes) -> bytes:
+                return view.response(frame)
 
         return Noting()
 
 
 @dataclass
 class Setting:
-    """One broker with a topic of one log, and the proxy before it."""
+    """One broker with a topic of one partition, and the proxy before it."""
 
     proxy: Watching
     options: dict[str, str]
@@ -160,7 +160,7 @@ class Interrupted(Query):
 
 
 def interrupted(setting: Setting, checkpoint: Checkpoint, step: str, happens: Callable[[], Any]) -> Query:
-    query = setting.query(checkpoint, Interrupted, patience="1s", retries="1", **setting.hasty)
+    query = setting.query(checkpoint, Interrupted, brokerDownTimeout="1s", retries="1", **setting.hasty)
     assert isinstance(query, Interrupted)
     query.step, query.happens = step, happens
     return query

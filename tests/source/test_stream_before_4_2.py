@@ -10,10 +10,11 @@ import pytest
 from spark_kafkawire.errors import DataLossError, OptionError
 from spark_kafkawire.options import StreamOptions, read_options_of
 from spark_kafkawire.source.schema import read_schema
-from spark_kafkawire.source.stream_unlimited import UnlimitedStreamReader
+from spark_kafkawire.source.stream_reader import UnlimitedStreamReader
 from tests.support import librdkafka
 from tests.support.foreign import Record
 from tests.support.noida import NoidaBroker
+from tests.support.recreated import RecreatingBroker
 from tests.support.streaming import QUICK, Checkpoint
 
 
@@ -112,8 +113,53 @@ def test_a_topic_that_is_gone_after_a_restart_is_a_loss(servers: str) -> None:
     produce(servers, topics[1], b"b")
     again = Query(checkpoint, **options, **pattern)
     assert again.plan()
-    with pytest.raises(DataLossError, match=f"{topics[0]}.*is not there any more"):
+    with pytest.raises(DataLossError, match=f"{topics[0]}.*no longer exist"):
         again.read()
+
+
+def recreating_options(broker: RecreatingBroker, fail: str = "true") -> dict[str, str]:
+    given = {"kafka__bootstrap__servers": broker.bootstrap_servers, "subscribe": "t"}
+    return {**given, "startingOffsets": "earliest", "failOnDataLoss": fail}
+
+
+@pytest.mark.parametrize("count", [2, 7], ids=["fewer", "more"])
+def test_a_topic_that_was_recreated_while_the_query_was_stopped(count: int) -> None:
+    checkpoint, new = Checkpoint(), [f"new-{number}" for number in range(count)]
+    with RecreatingBroker(has_ids=True) as broker:
+        broker.create("t", "a", "b", "c", "d")
+        assert Query(checkpoint, **recreating_options(broker)).batches() == [[b"a", b"b", b"c", b"d"]]
+        assert Query(checkpoint, **recreating_options(broker)).batches() == []
+        broker.delete("t")
+        broker.create("t", *new)
+        first = Query(checkpoint, **recreating_options(broker))
+        assert first.plan()
+        reported = "^the topic t was deleted and recreated"
+        with pytest.raises(DataLossError, match=reported):
+            first.read()
+        broker.send("t", "later")
+        with pytest.raises(DataLossError, match=reported):  # the batch is in the offset log
+            Query(checkpoint, **recreating_options(broker)).read()
+        lenient = Query(checkpoint, **recreating_options(broker, "false"))
+        assert lenient.read() == [value.encode() for value in new]
+        assert lenient.batches() == [[b"later"]]
+
+
+@pytest.mark.parametrize("fail", ["true", "false"])
+def test_an_end_that_falls_while_the_query_was_stopped_is_an_error_of_its_batch(fail: str) -> None:
+    """The first look after a restart does not know where the query stands."""
+    checkpoint = Checkpoint()
+    with RecreatingBroker(has_ids=True) as broker:
+        broker.create("t", "a", "b", "c", "d")
+        assert Query(checkpoint, **recreating_options(broker)).batches() == [[b"a", b"b", b"c", b"d"]]
+        broker.log("t").stop_offset = 2
+        behind = Query(checkpoint, **recreating_options(broker, fail))
+        assert behind.plan()
+        broker.log("t").stop_offset = 4
+        for query in (behind, Query(checkpoint, **recreating_options(broker, fail))):
+            with pytest.raises(
+                DataLossError, match=r"^the end of t 0 was changed from 4 to 2: .* proves which"
+            ):
+                query.read()
 
 
 @pytest.mark.parametrize("limit", ["maxOffsetsPerTrigger", "minOffsetsPerTrigger"])

@@ -24,8 +24,8 @@ from spark_kafkawire.records.message_set.public import encode_message_set
 from tests.support import librdkafka
 from tests.support.embedded import produce, wait_registered
 from tests.support.foreign import Record
-from tests.support.lengths import lengths
 from tests.support.noida import NoidaBroker
+from tests.support.short_and_long import short_and_long
 from tests.support.sparks import READ_LIMITS
 from tests.support.stream_kills import Killer, Stream
 
@@ -91,8 +91,8 @@ def check(folder: Path, sent: int) -> None:
     places: dict[tuple[Any, ...], list[tuple[int, int]]] = {}
     rows = stored(folder)
     for row in rows:
-        log = (row["topic"], row.get("broker"), row["partition"])
-        places.setdefault(log, []).append((row["offset"], row.get("index", 0)))
+        partition = (row["topic"], row.get("broker"), row["partition"])
+        places.setdefault(partition, []).append((row["offset"], row.get("index", 0)))
     assert all(found == sorted(set(found)) for found in places.values())
     assert sorted(int(row["value"]) for row in rows) == list(range(sent))
 
@@ -106,7 +106,7 @@ def check_topic(servers: str, topic: str, sent: int) -> None:
 
 @READ_LIMITS
 @pytest.mark.timeout(TIMEOUT_S)
-@lengths(
+@short_and_long(
     "names, kills, workers",
     short=(("v07-parquet",), 1, 1),
     long=(("modern-parquet", "v07-parquet", "modern-topic"), KILLS, WORKERS),
@@ -124,8 +124,8 @@ def test_kills_lose_and_double_nothing_in_files_and_lose_nothing_in_topics(
     try:
         killer.run(kills, workers)
     finally:
-        told = Counter((kill.query, kill.victim, kill.step) for kill in killer.kills)
-        for key, count in sorted(told.items()):
+        reported = Counter((kill.query, kill.victim, kill.step) for kill in killer.kills)
+        for key, count in sorted(reported.items()):
             print(*key, count, sep="\t")
     for name in names:
         if streams[name].has_files:

@@ -1,4 +1,4 @@
-"""What Spark's JVM holds of a stream over 1,000 partitions: the same after any number of batches.
+"""Memory of Spark's JVM for a stream over 1,000 partitions: the same after any number of batches.
 
 ``KAFKAWIRE_STREAM_BATCHES=2000`` runs so many, and prints what the heap has after a collection
 (``pytest -s``; with ``-o faulthandler_timeout=0``, or pytest ends after 20 minutes). All partitions are

@@ -10,7 +10,7 @@ import pytest
 
 from spark_kafkawire.errors import DataLossError
 from spark_kafkawire.planner import stream_leaders
-from spark_kafkawire.planner.stream_logs import StreamLogs
+from spark_kafkawire.planner.stream_partitions import StreamPartitions
 from tests.support import librdkafka
 from tests.support.foreign import Record
 from tests.support.noida import NoidaBroker
@@ -71,7 +71,7 @@ def _deleted_after_the_look(
     running = topics.query(Checkpoint(), fail)
     assert running.values() == [[b"1", b"2", b"a"]]
     send(noida, topics.stays, b"3")
-    return running, once_after(monkeypatch, StreamLogs, "_there", topics.delete)
+    return running, once_after(monkeypatch, StreamPartitions, "_there", topics.delete)
 
 
 def test_a_topic_deleted_right_after_the_look_is_looked_for_again_and_the_query_goes_on(
@@ -81,15 +81,15 @@ def test_a_topic_deleted_right_after_the_look_is_looked_for_again_and_the_query_
     with caplog.at_level(logging.WARNING, "spark_kafkawire"):
         assert running.values() == [[b"3"]]
     assert looks[0] > 1
-    [told] = [each.getMessage() for each in caplog.records if "going on because" in each.getMessage()]
-    assert told.startswith(f"{topics.doomed} 0 at offset 1 is not there any more")
+    [reported] = [each.getMessage() for each in caplog.records if "continuing because" in each.getMessage()]
+    assert reported.startswith(f"{topics.doomed} 0 at offset 1 no longer exists")
 
 
 def test_a_topic_deleted_right_after_the_look_is_a_data_loss(
     noida: NoidaBroker, topics: Topics, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     running, looks = _deleted_after_the_look(noida, topics, "true", monkeypatch)
-    with pytest.raises(DataLossError, match=f"^{topics.doomed} 0 at offset 1 is not there any more: "):
+    with pytest.raises(DataLossError, match=f"^{topics.doomed} 0 at offset 1 no longer exists: "):
         running.batch()
     assert looks[0] > 1
 
@@ -116,13 +116,13 @@ def test_a_new_topic_deleted_between_its_leader_and_its_start_is_left_out(
     with caplog.at_level(logging.WARNING, "spark_kafkawire"):
         assert running.batch() == []
     assert asked[0] > 1
-    assert f"{topics.doomed} 0 at offset 0 is not there any more" in caplog.text
+    assert f"{topics.doomed} 0 at offset 0 no longer exists" in caplog.text
 
 
 def test_a_new_topic_deleted_between_its_leader_and_its_start_is_a_data_loss(
     topics: Topics, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     running, asked = _deleted_after_its_leader_was_found(topics, "true", monkeypatch)
-    with pytest.raises(DataLossError, match=f"^{topics.doomed} 0 at offset 0 is not there any more: "):
+    with pytest.raises(DataLossError, match=f"^{topics.doomed} 0 at offset 0 no longer exists: "):
         running.batch()
     assert asked[0] > 1

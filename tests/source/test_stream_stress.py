@@ -111,11 +111,11 @@ def reading(options: dict[str, str], draw: random.Random) -> Iterator[Reader]:
 
 
 def in_order(rows: list[dict[str, Any]]) -> bool:
-    """Whether each log was read from its start on, nothing of it twice."""
-    logs: dict[tuple[str, int], list[int]] = {}
+    """Whether each partition was read from its start on, nothing of it twice."""
+    partitions: dict[tuple[str, int], list[int]] = {}
     for row in rows:
-        logs.setdefault((row["topic"], row["partition"]), []).append(row["offset"])
-    return all(offsets == list(range(len(offsets))) for offsets in logs.values())
+        partitions.setdefault((row["topic"], row["partition"]), []).append(row["offset"])
+    return all(offsets == list(range(len(offsets))) for offsets in partitions.values())
 
 
 @pytest.fixture

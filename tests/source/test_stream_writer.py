@@ -8,6 +8,8 @@ import pytest
 from pyspark.sql.types import BinaryType, IntegerType, StructField, StructType
 
 from spark_kafkawire.errors import ConnectFailed, OptionError
+from spark_kafkawire.net.first_contact import Bootstrap
+from spark_kafkawire.options import WriteOptions
 from tests.net.peers import closed_port
 from tests.support import librdkafka
 from tests.support.noida import NoidaBroker
@@ -26,13 +28,13 @@ def test_a_batch_is_written_by_its_tasks_and_told_by_another_writer(
     with caplog.at_level(logging.INFO, "spark_kafkawire"):
         writer(**options).commit(messages, 7)
         writer(**options).abort([None, messages[1]], 8)
-    told = [record.getMessage() for record in caplog.records if "batch" in record.getMessage()]
-    assert told[0].startswith("batch 7: wrote 3 message(s)")
-    assert told[1].startswith(
-        "batch 8 failed, and what its tasks have sent stays in the logs; finished tasks "
+    reported = [record.getMessage() for record in caplog.records if "batch" in record.getMessage()]
+    assert reported[0].startswith("batch 7: wrote 3 message(s)")
+    assert reported[1].startswith(
+        "batch 8 failed, and what its tasks have sent stays in the partitions; finished tasks "
     )
-    assert "wrote 1 message(s)" in told[1]
-    assert told[1].endswith("it writes the batch again, and doubles what is there")
+    assert "wrote 1 message(s)" in reported[1]
+    assert reported[1].endswith("it writes the batch again, and duplicates what is there")
     found = librdkafka.consume(noida.bootstrap_servers, options["topic"])
     assert sorted(record.value or b"" for record in found) == [b"a", b"b", b"c"]
 
@@ -47,7 +49,28 @@ def test_who_hears_of_a_batch_that_is_done_needs_no_broker_and_a_task_does() -> 
 
 
 @pytest.mark.parametrize(
-    ("schema", "options", "told"),
+    ("given", "bound_s"),
+    [({}, None), ({"bootstrapTimeout": "9s"}, 9.0), ({"bootstraptimeout": "9s"}, 9.0)],
+)
+def test_a_batch_of_a_stream_may_follow_others_that_reached_the_cluster(
+    given: dict[str, str], bound_s: float | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Spark may plan it in a process that knows nothing of them, while the cluster restarts."""
+    seen: list[WriteOptions] = []
+
+    def never_reached(options: WriteOptions, *_: object) -> None:
+        seen.append(options)
+        raise ConnectFailed("nobody is there")
+
+    monkeypatch.setattr("spark_kafkawire.source.stream_writer.create_writer", never_reached)
+    writer(kafka__bootstrap__servers="127.0.0.1:1", topic="t", **given)
+    [options] = seen
+    assert options.net.retry.bootstrap == Bootstrap("kafka.bootstrap.servers=127.0.0.1:1", bound_s)
+    assert options.net.retry.retry_timeout_s == 60.0
+
+
+@pytest.mark.parametrize(
+    ("schema", "options", "reported"),
     [
         (
             StructType([StructField("key", BinaryType())]),
@@ -70,9 +93,9 @@ def test_who_hears_of_a_batch_that_is_done_needs_no_broker_and_a_task_does() -> 
     ],
 )
 def test_wrong_columns_and_options_are_told_before_a_batch_begins(
-    noida: NoidaBroker, schema: StructType, options: dict[str, str], told: str
+    noida: NoidaBroker, schema: StructType, options: dict[str, str], reported: str
 ) -> None:
-    with pytest.raises(OptionError, match=told):
+    with pytest.raises(OptionError, match=reported):
         writer(schema, **{"kafka.bootstrap.servers": noida.bootstrap_servers, **options})
 
 

@@ -1,4 +1,4 @@
-"""What Spark promises of its own streaming sink, under the words of its KafkaSinkSuite."""
+"""Promises of Spark's own streaming sink, under the names of its KafkaSinkSuite."""
 
 from __future__ import annotations
 

@@ -66,6 +66,21 @@ def test_available_now_reads_each_row_once_in_limited_batches_and_goes_on_where_
     ] + [{topic: {"0": 15, "1": 10}}]
 
 
+def test_a_renamed_checkpoint_continues(
+    spark: SparkSession, noida: NoidaBroker, topic: str, tmp_path: Path
+) -> None:
+    def read(checkpoint: Path) -> int:
+        rows = stream(spark, noida, topic, startingOffsets="earliest")
+        noop = rows.writeStream.format("noop").option("checkpointLocation", str(checkpoint))
+        query = run(noop.trigger(availableNow=True))
+        return sum(progress.numInputRows for progress in query.recentProgress)
+
+    assert read(tmp_path / "old") == 20
+    (tmp_path / "old").rename(tmp_path / "new")
+    send(noida, topic, range(20, 25))
+    assert read(tmp_path / "new") == 5
+
+
 def test_a_running_query_takes_rows_as_they_come(spark: SparkSession, noida: NoidaBroker, topic: str) -> None:
     rows = stream(spark, noida, topic).selectExpr("CAST(CAST(value AS STRING) AS INT) value", "partition")
     writer = rows.writeStream.format("memory").queryName("taken").trigger(processingTime="0 seconds")
@@ -111,17 +126,17 @@ def test_a_data_loss_ends_the_query_with_batch_place_and_both_offsets(
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "reported"),
     [
         ({"maxOffsetsPerTrigger": "0"}, "option maxOffsetsPerTrigger: '0' is not a whole number from 1"),
-        ({"maxBytesPerTrigger": "1m"}, "option maxBytesPerTrigger means nothing to Kafka"),
+        ({"maxBytesPerTrigger": "1m"}, "option maxBytesPerTrigger does not apply to Kafka"),
         ({"startingOffsets": "newest"}, "option startingOffsets: 'newest'"),
     ],
 )
 def test_wrong_options_are_told_by_load(
-    spark: SparkSession, noida: NoidaBroker, options: dict[str, str], told: str
+    spark: SparkSession, noida: NoidaBroker, options: dict[str, str], reported: str
 ) -> None:
-    with pytest.raises(AnalysisException, match=told):
+    with pytest.raises(AnalysisException, match=reported):
         stream(spark, noida, "t", **options)
 
 
@@ -135,7 +150,7 @@ def test_an_end_is_refused_when_the_query_starts(
 
 
 @pytest.mark.parametrize(
-    ("trigger", "told"),
+    ("trigger", "reported"),
     [
         ({"continuous": "1 second"}, "does not support continuous processing"),
         pytest.param({"realTime": "5 minutes"}, "REAL_TIME", marks=since_spark(4, 2, "has no such trigger")),
@@ -143,10 +158,15 @@ def test_an_end_is_refused_when_the_query_starts(
     ids=["continuous", "real-time"],
 )
 def test_spark_refuses_other_triggers(
-    spark: SparkSession, noida: NoidaBroker, topic: str, tmp_path: Path, trigger: dict[str, str], told: str
+    spark: SparkSession,
+    noida: NoidaBroker,
+    topic: str,
+    tmp_path: Path,
+    trigger: dict[str, str],
+    reported: str,
 ) -> None:
     writer = stream(spark, noida, topic).writeStream.format("noop").outputMode("update")
-    with pytest.raises(Exception, match=told):
+    with pytest.raises(Exception, match=reported):
         run(writer.option("checkpointLocation", str(tmp_path)).trigger(**trigger))
 
 
@@ -180,8 +200,9 @@ def test_a_thread_writes_once_spark_knows_its_session(spark: SparkSession, noida
         rows.write.format("kafkawire").options(**options).mode("append").save()
 
     with ThreadPoolExecutor(1) as thread:
-        with pytest.raises(Py4JError, match="DATA_SOURCE_NOT_FOUND"):
+        with pytest.raises(Py4JError, match="DATA_SOURCE_NOT_FOUND") as unknown:
             thread.submit(write).result()
+        assert "ClassNotFoundException: kafkawire.DefaultSource" in str(unknown.value)
         thread.submit(spark.createDataFrame, [(0,)], "a INT").result()
         thread.submit(write).result()
     assert [each.value for each in librdkafka.consume(noida.bootstrap_servers, copy)] == [b"1"]

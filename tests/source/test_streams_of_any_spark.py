@@ -1,4 +1,4 @@
-"""What streams are on each Spark that this package runs on, through Spark itself."""
+"""Streams on each Spark version that this package supports, through Spark itself."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whatever happens while versions are asked: all is exact or an error, and no older version is spoken."""
+"""Faults during the negotiation of versions: all is exact or an error, and no older version is used."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from pyspark.sql.types import StructType
 from spark_kafkawire import KafkaWireDataSource
 from spark_kafkawire.errors import KafkaWireError, OptionError
 from spark_kafkawire.net import connecting
-from spark_kafkawire.net.known_versions import KNOWN
+from spark_kafkawire.net.known_versions import BROKER_VERSIONS
 from spark_kafkawire.net.pool import POOL
 from spark_kafkawire.protocol import modern
 from spark_kafkawire.protocol.api import Api, VersionRange
 from spark_kafkawire.protocol.modern.fetch import FetchRequest
-from spark_kafkawire.protocol.modern.floor import VersionFloor
+from spark_kafkawire.protocol.modern.minimum_versions import MinimumVersions
 from spark_kafkawire.records.headers import HEADERS
 from spark_kafkawire.records.record_log import encode_batches
 from spark_kafkawire.records.rows import Records
@@ -130,16 +130,16 @@ def test_no_two_faults_while_versions_are_asked_make_a_broker_an_old_one(plan: t
     for apis in ({modern.API_VERSIONS}, {modern.API_VERSIONS, modern.DESCRIBE_GROUPS, modern.FETCH}):
         for work in (read_all, write_one):
             POOL.close_idle()
-            KNOWN.forget()
+            BROKER_VERSIONS.forget()
             with Watched(lie=faulty(iter(plan), apis)) as server:
-                told = ""
+                reported = ""
                 try:
                     work(server)
                 except KafkaWireError as error:
-                    told = str(error)
-                assert "\n" not in told
+                    reported = str(error)
+                assert "\n" not in reported
                 assert server.speaks_todays(), server.versions
-                assert all(known.release is None for known in KNOWN._known.values())
+                assert all(known.release is None for known in BROKER_VERSIONS._known.values())
 
 
 def read_all(server: Watched) -> None:
@@ -188,11 +188,11 @@ def test_a_task_that_finds_its_broker_older_than_planning_did_fails_with_one_lin
             kafkaConsumer__pollTimeoutMs="1",
         )
         writer = written_by(server.bootstrap_servers)
-        assert [task.floor for task in planned.tasks] == [VersionFloor(4, 3, 0)]
-        assert len(pickle.dumps(planned.tasks[0].floor)) < 120
+        assert [task.minimum_versions for task in planned.tasks] == [MinimumVersions(4, 3, 0)]
+        assert len(pickle.dumps(planned.tasks[0].minimum_versions)) < 120
         # As in a process that has seen nothing yet.
         POOL.close_idle()
-        KNOWN.forget()
+        BROKER_VERSIONS.forget()
         server.versions.clear()
         degrade(server, change)
         for work in (planned.table, lambda: writer.write(iter([batch()]))):
@@ -200,11 +200,11 @@ def test_a_task_that_finds_its_broker_older_than_planning_did_fails_with_one_lin
                 work()
             assert "\n" not in str(error.value)
             if change == "offers less":
-                assert "it is older than its cluster when this was planned, it offers Fetch 3" in str(
+                assert "it is older than its cluster when the query was planned: it offers Fetch 3" in str(
                     error.value
                 )
             else:
-                assert "so it is not taken for one of 0.8 or 0.9" in str(error.value)
+                assert "so this one is not treated as 0.8 or 0.9" in str(error.value)
         assert not {modern.FETCH, modern.PRODUCE} & set(dict(server.versions))
 
 
@@ -213,8 +213,8 @@ def degrade(server: Watched, change: str) -> None:
         server.broker.offered = {**OFFERED, modern.FETCH.key: VersionRange(0, 3)}
         return
     old = OldLogServer(change, {"t": [server.log]})
-    server._answer = old._answer  # type: ignore[method-assign]
-    old._listener.close()
+    server.answer_as(old)
+    old.close()
 
 
 OLD_OFFERS: Final[Mapping[str, Mapping[int, VersionRange]]] = {

@@ -39,7 +39,7 @@ def of_07_alone() -> Iterator[EmbeddedCluster]:
         yield cluster
 
 
-def test_the_logs_of_a_real_broker_read_the_same(spark: SparkSession, corpus: EmbeddedCluster) -> None:
+def test_the_partitions_of_a_real_broker_read_the_same(spark: SparkSession, corpus: EmbeddedCluster) -> None:
     proposed, plain = (load(spark, corpus, "debian-gzip", **options) for options in (PROPOSAL, {}))
     assert plain.count() > 1000
     assert_df_equality(proposed.orderBy(KEYS), plain.orderBy(KEYS))
@@ -83,15 +83,15 @@ def test_a_broker_that_does_not_speak_it_is_told_in_one_line(
 ) -> None:
     brokers = {"broker.list": of_07_alone.broker_list}
     frame = spark.read.format("kafkawire").options(subscribe="t", **brokers, **PROPOSAL).load()
-    told = (
-        f"broker 0 ({of_07_alone.brokers[0].address}): option wireFormat: the broker speaks Kafka 0.7 and "
-        "closes on requests of the proposal; leave out the option, or start a broker that speaks it "
+    reported = (
+        f"broker 0 ({of_07_alone.brokers[0].address}): option wireFormat: the broker supports Kafka 0.7 and "
+        "closes on requests of the proposal; remove the option, or start a broker that supports it "
         "(wire.format=0.7,proposal)"
     )
     with pytest.raises(PythonException) as reading:
         frame.collect()
-    assert message_of(reading.value).endswith(f"OptionError: t 0-0 at offset 0: {told}")
+    assert message_of(reading.value).endswith(f"OptionError: t 0-0 at offset 0: {reported}")
     with pytest.raises(PythonException) as writing:
         save(frame.sparkSession.createDataFrame([("a",)], "value string"), topic="t", **brokers, **PROPOSAL)
-    assert message_of(writing.value).endswith(f"OptionError: {told}")
+    assert message_of(writing.value).endswith(f"OptionError: {reported}")
     assert replay.end_offset(of_07_alone.brokers[0].port, ("t", 0)) == 15

@@ -1,4 +1,4 @@
-"""What a process of Spark's does once for what it is asked next."""
+"""Work that a process of Spark does once for the requests after it."""
 
 from __future__ import annotations
 
@@ -18,21 +18,20 @@ from spark_kafkawire.options import ReadOptions
 from spark_kafkawire.records import compiler
 from spark_kafkawire.source.batch_reader import KafkaWireBatchReader
 from spark_kafkawire.source.datasource import KafkaWireDataSource
-from spark_kafkawire.source.partition import KafkaWirePartition
 from spark_kafkawire.source.schema import V07_SCHEMA
-from spark_kafkawire.source.worker import begin, freeze_heap
+from spark_kafkawire.source.worker import KafkaWirePartition, freeze_imports, freeze_objects
 from tests.support.sparks import STREAM_SINKS
 
 
 @pytest.fixture
 def freezes(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[None]]:
     """Grows with each freeze; as in a process without any before."""
-    begin()
+    freeze_imports()
     calls: list[None] = []
     monkeypatch.setattr(gc, "freeze", lambda: calls.append(None))
-    freeze_heap.cache_clear()
+    freeze_objects.cache_clear()
     yield calls
-    freeze_heap.cache_clear()
+    freeze_objects.cache_clear()
 
 
 def reader_of(corpus: EmbeddedCluster, **options: str) -> KafkaWireBatchReader:
@@ -50,7 +49,7 @@ def test_what_spark_imported_is_frozen_once_before_the_source_imports_anything(
     freezes: list[None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     options = {"broker.list": "0:127.0.0.1:9092", "subscribe": "t"}
-    begin.cache_clear()
+    freeze_imports.cache_clear()
     missing = "spark_kafkawire.options"
     with monkeypatch.context() as patched:
         patched.setitem(sys.modules, missing, None)
@@ -74,7 +73,7 @@ def test_the_heap_is_frozen_once_more_when_the_kernels_are_in_it(
 ) -> None:
     for loaded in (False, True, True):
         monkeypatch.setattr(compiler, "loaded", lambda loaded=loaded: loaded)
-        freeze_heap(compiler.loaded())
+        freeze_objects(compiler.loaded())
     assert len(freezes) == 2
 
 

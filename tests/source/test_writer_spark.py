@@ -1,4 +1,4 @@
-"""Writing DataFrames through Spark to brokers that ZooKeeper knows, read back from the logs."""
+"""Writing DataFrames through Spark to brokers that ZooKeeper knows, read back from the partitions."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import BinaryType, StructField, StructType
 
 from spark_kafkawire.broker import EmbeddedCluster
-from spark_kafkawire.clients.writing.v07.targets import Targets
+from spark_kafkawire.clients.writing.v07.write_partitions import V07WritePartitions
 from spark_kafkawire.cluster.v07.view import view
 from spark_kafkawire.errors import DiscoveryError
 from spark_kafkawire.options import WriteOptions
@@ -27,7 +27,7 @@ from tests.support.writing import binary, stored
 
 BROKERS = 2
 PARTITIONS = 2
-#: Every log of a topic, as keys count them.
+#: Every partition of a topic, as keys count them.
 NAMES = [(broker, partition) for broker in range(BROKERS) for partition in range(PARTITIONS)]
 VALUE = StructType([StructField("value", BinaryType())])
 
@@ -56,20 +56,22 @@ def messages(cluster: EmbeddedCluster, topic: str) -> list[bytes]:
 
 
 def register(cluster: EmbeddedCluster, topic: str) -> None:
-    """Write one message to a topic on every broker, and wait until ZooKeeper shows all its logs."""
+    """Write one message to a topic on every broker, and wait until ZooKeeper shows all its partitions."""
     options = WriteOptions.parse(
         {"zookeeper.connect": cluster.zookeeper_connect, "topic": topic, "partitioner": "roundrobin"}
     )
-    batch = pa.record_batch({"value": binary([b"first"] * BROKERS)})
+    batch = pa.RecordBatch.from_pydict({"value": binary([b"first"] * BROKERS)})
     create_writer(options, VALUE, overwrite=False).write(iter([batch]))
-    poll(lambda: len(view(options.discovery, options.net).logs_of(topic)) == len(NAMES), "all logs are there")
+    poll(
+        lambda: len(view(options.discovery, options.net).partitions_of(topic)) == len(NAMES),
+        "all partitions are there",
+    )
 
 
 def one_line(error: Exception) -> str:
-    """What our error says: the last line that Spark shows of it."""
-    lines = [line for line in str(error).splitlines() if "spark_kafkawire.errors." in line]
-    assert lines
-    return lines[-1]
+    """What our error says, from its class on: Spark names the step before it."""
+    [line] = [line for line in str(error).splitlines() if "spark_kafkawire.errors." in line]
+    return line[line.index("spark_kafkawire.errors.") :]
 
 
 @pytest.mark.parametrize(("compression", "acks"), [("none", "0"), ("gzip", "1"), ("snappy", "verify")])
@@ -254,8 +256,10 @@ def test_a_dead_broker_that_is_still_registered_is_left_out_and_none_alive_is_an
         zookeeper.create("/brokers/topics/half-dead/0", b"2", makepath=True)
         zookeeper.create("/brokers/topics/half-dead/9", b"1", makepath=True)
         zookeeper.create("/brokers/topics/dead/9", b"1", makepath=True)
-        targets = Targets.discover(WriteOptions.parse({"zookeeper.connect": cluster.zookeeper_connect}))
-        assert [log.name for log in targets.choices("half-dead")] == ["0-0", "0-1"]
+        targets = V07WritePartitions.discover(
+            WriteOptions.parse({"zookeeper.connect": cluster.zookeeper_connect})
+        )
+        assert [tp.name for tp in targets.selectable("half-dead")] == ["0-0", "0-1"]
         assert caplog.messages == ["topic 'half-dead': broker 9 is not alive; writing to the others"]
         options = WriteOptions.parse({"zookeeper.connect": cluster.zookeeper_connect, "topic": "dead"})
         with pytest.raises(DiscoveryError, match=r"^topic 'dead': none of its brokers \(9\) is alive"):
@@ -286,9 +290,10 @@ def test_a_broker_killed_in_the_middle_of_a_write_is_a_delivery_error(spark: Spa
             ).option("batchBytes", "10k").save()
         killer.join()
     assert one_line(raised.value).startswith("spark_kafkawire.errors.DeliveryError: broker 0 (127.0.0.1:")
-    assert "message(s) that this task sent there (to t 0-0), each may be in its log or missing" in one_line(
-        raised.value
+    assert (
+        "message(s) that this task sent there (to t 0-0), each may be in its partition or missing"
+        in one_line(raised.value)
     )
     assert one_line(raised.value).endswith(
-        "; if Spark runs the task again, it writes all its rows again, and those that arrived are doubled"
+        "; if Spark runs the task again, it writes all its rows again, and rows that arrived are duplicated"
     )

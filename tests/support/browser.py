@@ -1,4 +1,4 @@
-"""A headless browser that loads a page, runs scripts in it and takes pictures: Chromium over pipes.
+"""A headless Chromium over pipes: loads a page, runs scripts in it and takes screenshots.
 
     with Browser() as browser:
         browser.open(path)

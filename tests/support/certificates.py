@@ -1,4 +1,4 @@
-"""Certificates of the tests, made by openssl when a test asks: an authority, a server, a client.
+"""Certificates of the tests, made by openssl: an authority, a server, a client.
 
 The server's certificate is for the host name ``localhost`` alone, so that ``127.0.0.1`` is the wrong name.
 All files are PEM, keys are PKCS #8, as Kafka brokers and Python both read them.

@@ -1,4 +1,4 @@
-"""What the recorded logs hold (``golden.CORPUS``), by the manifest that was written with them."""
+"""Content of the recorded logs (``golden.CORPUS``), from the manifest that was written with them."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from .golden import MANIFEST
 GZIP_TOPIC: Final = "debian-gzip"
 
 
-def logs_of(topic: str = GZIP_TOPIC) -> list[Mapping[str, Any]]:
+def partitions_of(topic: str = GZIP_TOPIC) -> list[Mapping[str, Any]]:
     """The logs of a topic, in the order of their brokers: broker, partition, messages, values_sha256."""
-    logs = [log for log in MANIFEST if log["topic"] == topic]
-    return sorted(logs, key=lambda log: (log["broker"], log["partition"]))
+    partitions = [partition for partition in MANIFEST if partition["topic"] == topic]
+    return sorted(partitions, key=lambda partition: (partition["broker"], partition["partition"]))
 
 
 def recorded(topic: str = GZIP_TOPIC) -> list[tuple[int, str]]:
     """How many messages each log of a topic has, and their checksum."""
-    return [(log["messages"], log["values_sha256"]) for log in logs_of(topic)]
+    return [(partition["messages"], partition["values_sha256"]) for partition in partitions_of(topic)]

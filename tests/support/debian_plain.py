@@ -1,13 +1,13 @@
-"""The recorded topic of six logs of plain messages (``golden.CORPUS``), by the manifest written with it."""
+"""The recorded topic of six logs with plain messages (``golden.CORPUS``), from its manifest."""
 
 from __future__ import annotations
 
 from typing import Final
 
-from .corpus import logs_of
+from .corpus import partitions_of
 
 TOPIC: Final = "debian-plain"
-_LOGS: Final = {f"{log['broker']}-{log['partition']}": log for log in logs_of(TOPIC)}
+_LOGS: Final = {f"{log['broker']}-{log['partition']}": log for log in partitions_of(TOPIC)}
 #: Its logs as broker-partition, in their order.
 NAMES: Final = list(_LOGS)
 #: Messages of all logs.

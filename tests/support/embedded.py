@@ -1,4 +1,4 @@
-"""Embedded brokers of 0.7 as tests start them, what they write to them, and when ZooKeeper knows of it."""
+"""Embedded brokers of 0.7: tests start them, write to them, and wait for their registration."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def small_broker(log_dir: Path, properties: dict[str, str] | None = None, broker
 def produce(
     cluster: EmbeddedCluster, topic: str, message_set: bytes, partition: int = 0, broker: int = 0
 ) -> None:
-    """Append to a log, and wait until the broker has processed it."""
+    """Append to a partition, and wait until the broker has processed it."""
     port = cluster.brokers[broker].port
     assert replay.produce(port, (topic, partition), message_set), f"{topic} {broker}-{partition} took nothing"
 
@@ -44,7 +44,7 @@ def wait_registered(cluster: EmbeddedCluster, topic: str, brokers: int = 1) -> N
     discovery = Discovery(zookeeper_connect=cluster.zookeeper_connect)
 
     def is_registered() -> bool:
-        holders = {log.broker for log in view(discovery, net_07()).logs if log.topic == topic}
+        holders = {tp.broker for tp in view(discovery, net_07()).partitions if tp.topic == topic}
         return len(holders) == brokers
 
     poll(is_registered, f"{topic} is registered by {brokers}")

@@ -1,4 +1,4 @@
-"""Writes of several tasks without Spark around them, which end where a test says so.
+"""Exactly-once writes of several tasks without Spark, which end at a step that the test chooses.
 
 write = OnceWrite(broker.bootstrap_servers, topic, rows, {"kafka.transactional.id": "name"})
 with dying(monkeypatch, at=7, after_it=True):
@@ -21,8 +21,12 @@ import pytest
 from pyspark.sql.types import BinaryType, IntegerType, StructField, StructType
 
 from spark_kafkawire import KafkaWireDataSource
-from spark_kafkawire.clients.writing.modern.transactional.asking import Asker
-from spark_kafkawire.clients.writing.modern.transactional.requests import Begin, End, Request
+from spark_kafkawire.clients.writing.modern.transactional.requests import (
+    EndTransaction,
+    InitProducerId,
+    Request,
+    TransactionRequests,
+)
 from spark_kafkawire.cluster.modern.transactions import Transaction
 from spark_kafkawire.source import exactly_once, worker, writer
 from spark_kafkawire.source.exactly_once import ExactlyOnceWriter
@@ -131,9 +135,9 @@ class OnceBatch:
 
     def message(self, made: KafkaWireStreamWriter, number: int, attempt: int = 0) -> Any:
         """What one attempt of a task tells the driver."""
-        told = {"streaming.sql.batchId": str(self.number), "sql.streaming.queryId": self.query}
-        told["spark.jobGroup.id"] = self.run
-        with as_task(Task(number, attempt_of_batch=attempt, properties=told)):
+        reported = {"streaming.sql.batchId": str(self.number), "sql.streaming.queryId": self.query}
+        reported["spark.jobGroup.id"] = self.run
+        with as_task(Task(number, attempt_of_batch=attempt, properties=reported)):
             return travelled(travelled(made).write(iter([_rows(self.tasks[number])])))
 
     def messages(self) -> list[Any]:
@@ -182,7 +186,7 @@ def dying(at: int, *, after_it: bool) -> Iterator[list[bool]]:
     """The process dies at a request about transactions, counted from 0: before or after its broker got it.
     Of those that are asked together the ones before it were sent. Gives a list that holds something then."""
     count, lock, died = itertools.count(), threading.Lock(), list[bool]()
-    asked, asked_together = Asker._asked, Asker._together
+    asked, asked_together = TransactionRequests._send, TransactionRequests._send_together
 
     def left_of(requests: Sequence[Any]) -> Sequence[Any]:
         """What is sent of these."""
@@ -195,23 +199,23 @@ def dying(at: int, *, after_it: bool) -> Iterator[list[bool]]:
             died.append(True)
             return requests[: numbers.index(at) + after_it]
 
-    def dies(asker: Asker, request: Any) -> Any:
+    def dies(sender: TransactionRequests, request: Any) -> Any:
         sent = left_of([request])
-        answer = asked(asker, request) if sent else None
+        answer = asked(sender, request) if sent else None
         if died:
             raise Died
         return answer
 
-    def dies_among(asker: Asker, requests: Sequence[Any]) -> Any:
+    def dies_among(sender: TransactionRequests, requests: Sequence[Any]) -> Any:
         sent = left_of(requests)
-        answers = asked_together(asker, sent) if sent else None
+        answers = asked_together(sender, sent) if sent else None
         if died:
             raise Died
         return answers
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Asker, "_asked", dies)
-        patch.setattr(Asker, "_together", dies_among)
+        patch.setattr(TransactionRequests, "_send", dies)
+        patch.setattr(TransactionRequests, "_send_together", dies_among)
         with contextlib.suppress(Died):
             yield died
 
@@ -219,21 +223,23 @@ def dying(at: int, *, after_it: bool) -> Iterator[list[bool]]:
 @contextlib.contextmanager
 def losing(transaction: Transaction) -> Iterator[None]:
     """A transaction is over, as one that timed out, when it is decided that it is to be committed."""
-    asked, ended = Asker._asked, list[Request]()
+    asked, ended = TransactionRequests._send, list[Request]()
 
-    def loses(asker: Asker, request: Request) -> Any:
-        if isinstance(request, End) and request.transaction == transaction and not ended:
+    def loses(sender: TransactionRequests, request: Request) -> Any:
+        if isinstance(request, EndTransaction) and request.transaction == transaction and not ended:
             ended.append(request)
-            asked(asker, Begin(transaction.id))
-        return asked(asker, request)
+            asked(sender, InitProducerId(transaction.id))
+        return asked(sender, request)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Asker, "_asked", loses)
+        patch.setattr(TransactionRequests, "_send", loses)
         yield
 
 
 def committed(bootstrap_servers: str, topic: str, partitions: int) -> list[bytes]:
     """All values that a foreign reader of what is committed sees, sorted."""
-    logs = [(topic, number) for number in range(partitions)]
-    found = librdkafka.consume_logs(bootstrap_servers, logs, isolation_level="read_committed")
+    topic_partitions = [(topic, number) for number in range(partitions)]
+    found = librdkafka.consume_partitions(
+        bootstrap_servers, topic_partitions, isolation_level="read_committed"
+    )
     return sorted(record.value or b"" for records in found.values() for record in records)

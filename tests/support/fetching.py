@@ -1,4 +1,4 @@
-"""What tests of reading modern logs share: a log of 2,000 values, and a fetcher for a range of it."""
+"""Fixtures for reads of modern logs: a partition of 2,000 values, and a fetcher for a range of it."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import Any
 
 from spark_kafkawire.clients.reading.fetcher import Fetcher
 from spark_kafkawire.clients.reading.task import FetchTask
-from spark_kafkawire.cluster.modern.cluster import Cluster
+from spark_kafkawire.cluster.modern.cluster import ModernCluster
 from spark_kafkawire.cluster.modern.metadata import Metadata
 from spark_kafkawire.model import Leader, OffsetRange, TopicPartition
 from spark_kafkawire.net.pool import Pool
 from spark_kafkawire.options import FetchOptions, NetOptions
 from spark_kafkawire.protocol.modern import fetch
-from spark_kafkawire.protocol.modern.isolation import READ_UNCOMMITTED
-from spark_kafkawire.protocol.modern.list_offsets import ListOffsetsPartition, ListOffsetsPartitionReply
+from spark_kafkawire.protocol.modern.limits import READ_UNCOMMITTED
+from spark_kafkawire.protocol.modern.list_offsets import ListOffsetsPartition, ListOffsetsPartitionResponse
 from tests.support import librdkafka
 from tests.support.foreign import Record
 from tests.support.log_server import LogServer
@@ -23,16 +23,16 @@ from tests.support.memory_log import MemoryLog
 from tests.support.settings import net_modern, servers
 
 NET = net_modern(timeout_s=5.0, backoff_s=0.001)
-LOG = TopicPartition("t", 0)
+PARTITION = TopicPartition("t", 0)
 COUNT = 2000
 VALUES = [b"%06d" % number * 5 for number in range(COUNT)]
-#: Several fetches for one log.
+#: Several fetches for one partition.
 SMALL = FetchOptions(fetch_bytes=4096, wait_ms=50)
 
 
-def cluster_of(bootstrap_servers: str, pool: Pool, net: NetOptions = NET) -> Cluster:
+def cluster_of(bootstrap_servers: str, pool: Pool, net: NetOptions = NET) -> ModernCluster:
     metadata = Metadata(servers(bootstrap_servers), net, connections=pool)
-    return Cluster(metadata, net, READ_UNCOMMITTED)
+    return ModernCluster(metadata, net, READ_UNCOMMITTED)
 
 
 def fetcher_of(
@@ -45,7 +45,9 @@ def fetcher_of(
     leader: Leader | None = None,
 ) -> Fetcher:
     cluster = cluster_of(bootstrap_servers, pool, net)
-    task = FetchTask(OffsetRange(LOG, start, stop), leader or cluster.leaders_of((LOG,))[LOG])
+    task = FetchTask(
+        OffsetRange(PARTITION, start, stop), leader or cluster.leaders_of((PARTITION,))[PARTITION]
+    )
     return Fetcher(task, cluster, options, net, connections=pool)
 
 
@@ -65,36 +67,37 @@ def write(
     bootstrap_servers: str, written: list[bytes] = VALUES, compression: str = "none", batch_count: int = 7
 ) -> None:
     records = [Record(value) for value in written]
-    librdkafka.produce(bootstrap_servers, LOG.topic, records, compression, batch_num_messages=batch_count)
+    librdkafka.produce(
+        bootstrap_servers, PARTITION.topic, records, compression, batch_num_messages=batch_count
+    )
 
 
 def altered(server: LogServer, change: Callable[[fetch.FetchPartition], dict[str, Any]]) -> None:
-    """Fetch replies with some fields changed; ``change`` gets what was asked for."""
-    answers = dict(server.broker._answers)
-    honest = answers[fetch.FetchRequest]
+    """Fetch responses with some fields changed; ``change`` gets what was asked for."""
 
-    def fetched(request: fetch.FetchRequest) -> fetch.FetchReply:
+    def fetched(request: fetch.FetchRequest) -> fetch.FetchResponse:
         [asked] = request.topics
-        reply: fetch.FetchReply = honest(replace(request, topics=(replace(asked, topic=LOG.topic),)))
-        [topic] = reply.responses
+        response: fetch.FetchResponse = honest(
+            replace(request, topics=(replace(asked, topic=PARTITION.topic),))
+        )
+        [topic] = response.responses
         [partition] = topic.partitions
         changes = change(asked.partitions[0])
         throttle_time_ms = changes.pop("throttle_time_ms", 0)
         topics = (replace(topic, partitions=(replace(partition, **changes),)),)
-        return replace(reply, responses=topics, throttle_time_ms=throttle_time_ms)
+        return replace(response, responses=topics, throttle_time_ms=throttle_time_ms)
 
-    server.broker._answers = {**answers, fetch.FetchRequest: fetched}
+    honest = server.broker.answer_with(fetch.FetchRequest, fetched)
 
 
 def list_offsets_as(server: LogServer, offsets: Mapping[int, int]) -> None:
-    """ListOffsets replies with other offsets for some of the timestamps that are asked for."""
-    honest = server.broker._listed
+    """ListOffsets responses with other offsets for some of the timestamps that are asked for."""
 
-    def listed(topic: str, asked: ListOffsetsPartition) -> ListOffsetsPartitionReply:
-        reply = honest(topic, asked)
-        return replace(reply, offset=offsets.get(asked.timestamp, reply.offset))
+    def listed(topic: str, asked: ListOffsetsPartition) -> ListOffsetsPartitionResponse:
+        response: ListOffsetsPartitionResponse = honest(topic, asked)
+        return replace(response, offset=offsets.get(asked.timestamp, response.offset))
 
-    server.broker._listed = listed  # type: ignore[method-assign]
+    honest = server.broker.answer_with(ListOffsetsPartitionResponse, listed)
 
 
 class CompactedLog(MemoryLog):

@@ -1,4 +1,4 @@
-"""Records as other programs' clients write and read them; what their wrappers here share."""
+"""Records as other clients write and read them, and the code that the wrappers of these clients share."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from .codecs import known_to
+
 #: The compressions of Kafka, by the names that all clients share.
-CODECS: Final = ("none", "gzip", "snappy", "lz4", "zstd")
+CODECS: Final = known_to("librdkafka")
 
 #: How long a client may take for whatever a test asks of it.
 CLIENT_TIMEOUT_S: Final = 90.0
@@ -15,7 +17,7 @@ CLIENT_TIMEOUT_S: Final = 90.0
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One record. ``timestamp_ms`` None: the client's clock; ``offset`` -1: not in a log yet.
+    """One record. ``timestamp_ms`` None: the client's clock; ``offset`` -1: not in a partition yet.
 
     ``timestamp_type`` is 0 for CreateTime, 1 for LogAppendTime, as Spark has it.
     """

@@ -1,5 +1,5 @@
-"""Writes in Spark's order, by forked processes in place of its own: a driver for each write, whose planning,
-attempts of tasks, commit and abort run in a process each, two attempts at a time, four for each task.
+"""Writes in Spark's order by forked processes instead of Spark: a driver for each write. Planning, attempts
+of tasks, commit and abort run in a process each, two attempts at a time, four for each task.
 
     python -m tests.support.forked_writes
 
@@ -46,18 +46,18 @@ class Forked:
     """A process that does ``work``; what comes of it is read from ``pipe``."""
 
     def __init__(self, work: Callable[[], Any]) -> None:
-        self.pipe, told = os.pipe()
+        self.pipe, reported = os.pipe()
         self.pid = os.fork()
         if self.pid == 0:
-            with contextlib.suppress(BrokenPipeError), open(told, "wb") as out:
+            with contextlib.suppress(BrokenPipeError), open(reported, "wb") as out:
                 out.write(pickle.dumps(_outcome(work)))
             os._exit(0)
-        os.close(told)
+        os.close(reported)
 
     def result(self) -> Any:
         """What it returned. Raises ``Failed``."""
-        with open(self.pipe, "rb") as told:
-            data = told.read()
+        with open(self.pipe, "rb") as reported:
+            data = reported.read()
         os.waitpid(self.pid, 0)
         if not data:
             raise Failed("the process is gone")
@@ -139,7 +139,7 @@ def _attempt(made: Any, asked: dict[str, Any], task: int, attempt: int) -> Calla
         first = task * asked["rows"]
         values = [f"{asked['mark']} {first + number}".encode() for number in range(asked["rows"])]
         batches = [
-            pa.record_batch({"value": pa.array(values[at : at + BATCH_ROWS], pa.binary())})
+            pa.RecordBatch.from_pydict({"value": pa.array(values[at : at + BATCH_ROWS], pa.binary())})
             for at in range(0, len(values), BATCH_ROWS)
         ]
         # No other attempt has the number.

@@ -1,4 +1,4 @@
-"""Processes that stop without ending, as under a debugger or on a machine that hangs."""
+"""Processes that stop without ending, as in a debugger or on a machine that hangs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The recordings of a real Kafka 0.7.2 broker that the tests hold the project to.
+"""Recordings of a real Kafka 0.7.2 broker, against which tests compare the package.
 
 Provenance: ``tests/golden/kafka-0.7.2/README.md``.
 """
@@ -24,7 +24,7 @@ class Exchange:
     """What was sent on one connection, what came back, and what became of connection and log.
 
     ``connection`` is how it was afterwards: ``open``, ``closed by broker``, or still waiting.
-    ``log`` is the topic and partition whose end moved by ``gain`` bytes, ``appended`` these bytes.
+    ``partition`` is the topic and partition whose end moved by ``gain`` bytes, ``appended`` these bytes.
     """
 
     name: str
@@ -70,7 +70,7 @@ def read_json(name: str) -> Any:
 
 
 def copy_segments(log_dir: Path, *folders: str) -> None:
-    """Copy recorded ``topic-partition`` folders (``runB-broker0/lab-fetch-0``) into a log.dir."""
+    """Copy recorded ``topic-partition`` folders (``runB-broker0/lab-fetch-0``) into a partition.dir."""
     for folder in folders:
         shutil.copytree(SEGMENTS / folder, log_dir / Path(folder).name)
 
@@ -89,7 +89,7 @@ def _exchange(item: dict[str, Any]) -> Exchange:
     )
 
 
-#: Each log of the corpus, with what is in it.
+#: Each partition of the corpus, with what is in it.
 MANIFEST: Final = read_json("corpus/manifest.json")
 
 

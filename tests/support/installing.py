@@ -1,4 +1,4 @@
-"""The package as pip installs it: its wheel, and new environments with that in them."""
+"""Installation of the package by pip: its wheel, and new environments that contain it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ from typing import Final
 
 ROOT: Final = Path(__file__).parents[2]
 PACKAGE: Final = "spark_kafkawire"
-_FILES: Final = ("setup.cfg", "pyproject.toml", "README.md", "LICENSE", "pyspark_kafkawire.py")
+_FILES: Final = ("setup.cfg", "setup.py", "pyproject.toml", "README.md", "LICENSE", "pyspark_kafkawire.py")
+#: What is left out of a copy of the checkout: what commands have made, the recordings for their size.
+_NOT_COPIED: Final = (".*", "build", "dist", "golden", "__pycache__", "*.egg-info", "compiled_kernels")
 
 
 def run(*command: str | Path, cwd: Path, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -36,9 +38,19 @@ def copy_package(target: Path) -> Path:
     return target
 
 
-def build_wheel(folder: Path) -> Path:
-    """The wheel, built in an empty folder."""
-    source = copy_package(folder)
+def build_sdist(folder: Path) -> Path:
+    """The sdist, built from a copy of the checkout."""
+    source = shutil.copytree(ROOT, folder / "checkout", ignore=shutil.ignore_patterns(*_NOT_COPIED))
+    build = "import sys; from setuptools.build_meta import build_sdist; build_sdist(sys.argv[1])"
+    (folder / "dist").mkdir()
+    built = run(sys.executable, "-c", build, folder / "dist", cwd=source)
+    assert built.returncode == 0, built.stdout
+    return next((folder / "dist").glob("*.tar.gz"))
+
+
+def build_wheel(folder: Path, sdist: Path | None = None) -> Path:
+    """The wheel, built in an empty folder from what is here or from an sdist."""
+    source = sdist or copy_package(folder)
     options = ("--quiet", "--no-deps", "--no-index", "--no-build-isolation", "--wheel-dir", folder / "dist")
     built = run(sys.executable, "-m", "pip", "wheel", *options, source, cwd=folder)
     assert built.returncode == 0, built.stdout

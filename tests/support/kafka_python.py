@@ -1,4 +1,4 @@
-"""kafka-python's clients: write and read any cluster. It shares no code with librdkafka.
+"""Clients of kafka-python, which write to and read from any cluster. They share no code with librdkafka.
 
 It writes no null header values.
 
@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator
 from time import monotonic
 from typing import Any, Final
 
+from .codecs import known_to
 from .foreign import CLIENT_TIMEOUT_S, Record
 
 with warnings.catch_warnings():
@@ -25,7 +26,7 @@ with warnings.catch_warnings():
     from kafka.protocol.admin import AlterClientQuotasRequest
 
 #: The compressions that it has without further packages.
-CODECS: Final = ("none", "gzip", "snappy")
+CODECS: Final = known_to("kafka-python")
 
 
 def produce(
@@ -61,7 +62,7 @@ def consume(
     isolation_level: str = "read_uncommitted",
     **config: Any,
 ) -> list[Record]:
-    """All records of a log from an offset on, until the end that it has now."""
+    """All records of a partition from an offset on, until the end that it has now."""
     log = TopicPartition(topic, partition)
     reader = KafkaConsumer(
         bootstrap_servers=bootstrap_servers,
@@ -91,19 +92,19 @@ def limit_reads(bootstrap_servers: str, client_id: str, bytes_per_s: int) -> Non
     admin = KafkaAdminClient(bootstrap_servers=bootstrap_servers)
     try:
         # It has no method of its own for that.
-        reply = admin._manager.run(
+        response = admin._manager.run(
             admin._manager.send, AlterClientQuotasRequest(entries=[entry], validate_only=False)
         )
     finally:
         admin.close()
-    assert [each.error_code for each in reply.entries] == [0]
+    assert [each.error_code for each in response.entries] == [0]
 
 
-def _until(reader: KafkaConsumer, log: TopicPartition, stop_offset: int) -> Iterator[Record]:
+def _until(reader: KafkaConsumer, partition: TopicPartition, stop_offset: int) -> Iterator[Record]:
     deadline = monotonic() + CLIENT_TIMEOUT_S
-    while reader.position(log) < stop_offset:
+    while reader.position(partition) < stop_offset:
         assert monotonic() < deadline, f"kafka-python did not come to offset {stop_offset} in time"
-        for found in reader.poll(timeout_ms=500).get(log, ()):
+        for found in reader.poll(timeout_ms=500).get(partition, ()):
             yield Record(
                 value=found.value,
                 key=found.key,

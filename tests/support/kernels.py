@@ -1,4 +1,4 @@
-"""Kernels as they run where numba is missing."""
+"""Kernels that run interpreted, as they do without numba."""
 
 from __future__ import annotations
 

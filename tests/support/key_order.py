@@ -1,4 +1,4 @@
-"""Whether the Spark partitions of a frame see each key in the order in which its records were written."""
+"""A check that the Spark partitions of a DataFrame have each key in the order of its records."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def seen(frame: DataFrame) -> Seen:
             for key, number in zip(batch.column("key").to_pylist(), numbers, strict=True):
                 inversions += number < last.get(key, -1)
                 last[key] = number
-        yield pa.record_batch({"rows": [rows], "keys": [len(last)], "inversions": [inversions]})
+        yield pa.RecordBatch.from_pydict({"rows": [rows], "keys": [len(last)], "inversions": [inversions]})
 
     found = frame.select("key", "value").mapInArrow(look, "rows bigint, keys bigint, inversions bigint")
     sums = found.agg(*(F.sum(name).alias(name) for name in ("rows", "keys", "inversions"))).first()

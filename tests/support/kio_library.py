@@ -1,4 +1,4 @@
-"""kio, a judge of modern messages, where this Python has it."""
+"""kio, a judge of modern messages, if this Python has it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""librdkafka's clients, through confluent-kafka: write, read and administer any cluster.
+"""Clients of librdkafka, through confluent-kafka: write, read and administer any cluster.
 
 Keyword arguments are configuration properties with ``_`` in place of ``.``.
 """
@@ -60,8 +60,8 @@ def transaction(
 ) -> Iterator[None]:
     """Write records in a transaction that is ended before the block ("commit", "abort") or after ("open").
 
-    With "open" it is under way during the block, and aborted afterwards. What ends it is in the logs then:
-    its coordinator answers before that. No other transaction may be open before it in the same logs.
+    With "open" it is under way during the block, and aborted afterwards. What ends it is in the partitions
+    then: its coordinator answers before that. No other transaction may be open before it in the same logs.
     """
     config.setdefault("transactional_id", _unique("transaction"))
     producer = Producer(_configuration(bootstrap_servers, **config))
@@ -103,7 +103,7 @@ def consume(
     isolation_level: str = "read_uncommitted",
     **config: object,
 ) -> list[Record]:
-    """All records of a log from an offset on, until its end."""
+    """All records of a partition from an offset on, until its end."""
     reader = _reader(bootstrap_servers, isolation_level, config)
     try:
         reader.assign([TopicPartition(topic, partition, start_offset)])
@@ -112,19 +112,20 @@ def consume(
         reader.close()
 
 
-def consume_logs(
+def consume_partitions(
     bootstrap_servers: str,
-    logs: Collection[tuple[str, int]],
+    partitions: Collection[tuple[str, int]],
     *,
     isolation_level: str = "read_uncommitted",
     **config: object,
 ) -> dict[tuple[str, int], list[Record]]:
-    """All records of several logs, each a topic and a partition, by one consumer: to make one takes long."""
-    found: dict[tuple[str, int], list[Record]] = {log: [] for log in logs}
+    """All records of several partitions, each a topic and a partition, by one consumer: to make one takes
+    long."""
+    found: dict[tuple[str, int], list[Record]] = {partition: [] for partition in partitions}
     reader = _reader(bootstrap_servers, isolation_level, config)
     try:
-        reader.assign([TopicPartition(topic, partition, OFFSET_BEGINNING) for topic, partition in logs])
-        left = set(logs)
+        reader.assign([TopicPartition(topic, partition, OFFSET_BEGINNING) for topic, partition in partitions])
+        left = set(partitions)
         while left:
             message = _polled(reader)
             place: Any = message.topic(), message.partition()
@@ -173,20 +174,20 @@ def commit_offsets(
     """Leave a group's position in each partition with the broker, as a consumer would."""
     reader = Consumer(_configuration(bootstrap_servers, group_id=group_id, **config))
     try:
-        logs = [TopicPartition(topic, partition, offset) for partition, offset in next_offsets.items()]
-        for log in reader.commit(offsets=logs, asynchronous=False):
-            if log.error:
-                raise KafkaException(log.error)
+        partitions = [TopicPartition(topic, partition, offset) for partition, offset in next_offsets.items()]
+        for tp in reader.commit(offsets=partitions, asynchronous=False):
+            if tp.error:
+                raise KafkaException(tp.error)
     finally:
         reader.close()
 
 
 def committed_offset(bootstrap_servers: str, group_id: str, topic: str, partition: int = 0) -> int:
-    """A group's position in a log; negative where it has none."""
+    """A group's position in a partition; negative where it has none."""
     reader = Consumer(_configuration(bootstrap_servers, group_id=group_id))
     try:
-        [log] = reader.committed([TopicPartition(topic, partition)], CLIENT_TIMEOUT_S)
-        return int(log.offset)
+        [tp] = reader.committed([TopicPartition(topic, partition)], CLIENT_TIMEOUT_S)
+        return int(tp.offset)
     finally:
         reader.close()
 
@@ -263,7 +264,7 @@ def delete_topic_and_wait(bootstrap_servers: str, topic: str) -> None:
 def delete_records(
     bootstrap_servers: str, topic: str, partition: int, before_offset: int, **config: object
 ) -> None:
-    """Move the start of a log up to ``before_offset``: what was before it is gone."""
+    """Move the start of a partition up to ``before_offset``: what was before it is gone."""
     admin = _admin(bootstrap_servers, config)
     deleted = admin.delete_records([TopicPartition(topic, partition, before_offset)])
     for done in deleted.values():
@@ -349,7 +350,7 @@ def _until_end(reader: Consumer) -> Iterator[Record]:
 
 
 def _polled(reader: Consumer) -> Message:
-    """The next record, or the news that a log has ended; raises any other error."""
+    """The next record, or the news that a partition has ended; raises any other error."""
     message = reader.poll(CLIENT_TIMEOUT_S)
     assert message is not None, f"librdkafka got neither a record nor the end in {CLIENT_TIMEOUT_S:g} s"
     error = message.error()

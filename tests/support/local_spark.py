@@ -1,4 +1,4 @@
-"""A Spark on this machine alone, whose workers run this Python."""
+"""A local Spark session whose workers run this Python."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What one broker that leads every partition answers, request by request, without any socket.
+"""Responses of one broker that leads every partition, without any socket.
 
 Honest and complete enough for librdkafka, kafka-python and this package to read and to write: the
 peers that lie do so with its answers, the benchmarks serve their logs with it.
@@ -26,7 +26,7 @@ from spark_kafkawire.protocol.modern import (
     offset_fetch,
     produce,
 )
-from spark_kafkawire.protocol.modern.api_versions import ApiVersion, ApiVersionsReply, ApiVersionsRequest
+from spark_kafkawire.protocol.modern.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
 from spark_kafkawire.protocol.modern.error_codes import ErrorCode as Code
 from spark_kafkawire.protocol.primitives import Array
 from spark_kafkawire.protocol.schema import Struct
@@ -75,9 +75,12 @@ class LogBroker:
         self.broker = broker
         self.logs = logs
         self.offered = offered
+        #: The ids of topics that have been recreated, by topic.
+        self.topic_ids: dict[str, uuid.UUID] = {}
         #: The settings of topics that are no defaults, by topic.
         self.configs: dict[str, dict[str, str]] = {}
-        self._answers: Mapping[type[Any], Callable[[Any], Any]] = {
+        #: What answers a request, by its type, and what makes a part of a response, by the part's.
+        self._answers: dict[type[Any], Callable[..., Any]] = {
             ApiVersionsRequest: self._api_versions,
             metadata.MetadataRequest: self._metadata,
             list_offsets.ListOffsetsRequest: self._list_offsets,
@@ -88,11 +91,26 @@ class LogBroker:
             offset_fetch.OffsetFetchRequest: self._offset_fetch,
             describe_groups.DescribeGroupsRequest: self._describe_groups,
             describe_configs.DescribeConfigsRequest: self._describe_configs,
+            metadata.MetadataTopic: self.topic,
+            list_offsets.ListOffsetsPartitionResponse: self._listed,
+            offset_fetch.OffsetFetchTopicResponse: self._committed,
+            describe_configs.ResourceConfigs: self._configs_of,
         }
 
+    def answer_with(self, kind: type[Any], answer: Callable[..., Any]) -> Callable[..., Any]:
+        """Answer requests of that type with ``answer``, or make such parts of responses with it.
+
+        Parts are ``MetadataTopic`` (of a topic's name), ``ListOffsetsPartitionResponse`` (of a topic's name
+        and the partition of the request), ``OffsetFetchTopicResponse`` (of the topics of a request: a tuple)
+        and ``ResourceConfigs`` (of the resource of the request). Returns what did so before.
+        """
+        before = self._answers[kind]
+        self._answers[kind] = answer
+        return before
+
     def answer(self, api: Api, version: int, request: Any) -> tuple[Any, int] | None:
-        """The reply and the version that it is written in; None where no reply is due or possible."""
-        if not api.awaits_reply(request):
+        """The response and the version that it is written in; None where no response is due or possible."""
+        if not api.awaits_response(request):
             self._answers[type(request)](request)
             return None
         if api is modern.API_VERSIONS and version not in self.offered[api.key]:
@@ -101,27 +119,27 @@ class LogBroker:
         return None if found is None else (in_version(found(request), version), version)
 
     def topic_id(self, topic: str) -> uuid.UUID:
-        """The id of a topic; names with equal ids are equal."""
-        return uuid.uuid5(uuid.NAMESPACE_OID, topic)
+        """The id of a topic; that of one that was not recreated follows from its name."""
+        return self.topic_ids.get(topic) or uuid.uuid5(uuid.NAMESPACE_OID, topic)
 
-    def _api_versions(self, _request: Any, code: int = 0) -> ApiVersionsReply:
+    def _api_versions(self, _request: Any, code: int = 0) -> ApiVersionsResponse:
         keys = tuple(
             ApiVersion(api_key=key, min_version=versions.min, max_version=versions.max)
             for key, versions in self.offered.items()
         )
-        return ApiVersionsReply(error_code=code, api_keys=keys)
+        return ApiVersionsResponse(error_code=code, api_keys=keys)
 
-    def _metadata(self, request: metadata.MetadataRequest) -> metadata.MetadataReply:
+    def _metadata(self, request: metadata.MetadataRequest) -> metadata.MetadataResponse:
         # The empty list asks for all in version 0, and for none later, which nobody does.
         names = self.logs if not request.topics else [self._name(topic) for topic in request.topics]
         node = metadata.MetadataBroker(
             node_id=self.broker.id, host=self.broker.host, port=self.broker.port, rack=None
         )
-        return metadata.MetadataReply(
+        return metadata.MetadataResponse(
             brokers=(node,),
             cluster_id="log-broker",
             controller_id=self.broker.id,
-            topics=tuple(self._topic(name) for name in names),
+            topics=tuple(self._answers[metadata.MetadataTopic](name) for name in names),
         )
 
     def _name(self, topic: Any) -> str:
@@ -129,7 +147,8 @@ class LogBroker:
             return str(topic.name)
         return next((name for name in self.logs if self.topic_id(name) == topic.topic_id), "")
 
-    def _topic(self, name: str) -> metadata.MetadataTopic:
+    def topic(self, name: str) -> metadata.MetadataTopic:
+        """The honest description of a topic."""
         if name not in self.logs:
             return metadata.MetadataTopic(
                 error_code=Code.UNKNOWN_TOPIC_OR_PARTITION, name=name, partitions=()
@@ -150,12 +169,13 @@ class LogBroker:
             error_code=0, name=name, topic_id=self.topic_id(name), partitions=partitions
         )
 
-    def _list_offsets(self, request: list_offsets.ListOffsetsRequest) -> list_offsets.ListOffsetsReply:
-        return list_offsets.ListOffsetsReply(
+    def _list_offsets(self, request: list_offsets.ListOffsetsRequest) -> list_offsets.ListOffsetsResponse:
+        listed = self._answers[list_offsets.ListOffsetsPartitionResponse]
+        return list_offsets.ListOffsetsResponse(
             topics=tuple(
-                list_offsets.ListOffsetsTopicReply(
+                list_offsets.ListOffsetsTopicResponse(
                     name=topic.name,
-                    partitions=tuple(self._listed(topic.name, asked) for asked in topic.partitions),
+                    partitions=tuple(listed(topic.name, asked) for asked in topic.partitions),
                 )
                 for topic in request.topics
             )
@@ -163,14 +183,14 @@ class LogBroker:
 
     def _listed(
         self, topic: str, asked: list_offsets.ListOffsetsPartition
-    ) -> list_offsets.ListOffsetsPartitionReply:
+    ) -> list_offsets.ListOffsetsPartitionResponse:
         if not self._has(topic, asked.partition_index):
-            return list_offsets.ListOffsetsPartitionReply(
+            return list_offsets.ListOffsetsPartitionResponse(
                 partition_index=asked.partition_index, error_code=Code.UNKNOWN_TOPIC_OR_PARTITION
             )
         stop_offset = self.logs[topic][asked.partition_index].stop_offset
         offset = stop_offset if asked.timestamp == list_offsets.LATEST_TIMESTAMP else 0
-        return list_offsets.ListOffsetsPartitionReply(
+        return list_offsets.ListOffsetsPartitionResponse(
             partition_index=asked.partition_index,
             error_code=0,
             old_style_offsets=(offset,),
@@ -181,22 +201,22 @@ class LogBroker:
     def _has(self, topic: str, partition: int) -> bool:
         return 0 <= partition < len(self.logs.get(topic, ()))
 
-    def _fetch(self, request: fetch.FetchRequest) -> fetch.FetchReply:
+    def _fetch(self, request: fetch.FetchRequest) -> fetch.FetchResponse:
         left, topics = request.max_bytes, []
         for topic in request.topics:
             name, partitions = topic.topic or self._name(topic), []
             for asked in topic.partitions:
-                reply = self._fetched(name, asked, left)
-                left = max(0, left - len(reply.records or b""))
-                partitions.append(reply)
+                response = self._fetched(name, asked, left)
+                left = max(0, left - len(response.records or b""))
+                partitions.append(response)
             topics.append(
-                fetch.FetchTopicReply(topic=name, topic_id=topic.topic_id, partitions=tuple(partitions))
+                fetch.FetchTopicResponse(topic=name, topic_id=topic.topic_id, partitions=tuple(partitions))
             )
-        return fetch.FetchReply(responses=tuple(topics))
+        return fetch.FetchResponse(responses=tuple(topics))
 
-    def _fetched(self, topic: str, asked: fetch.FetchPartition, left: int) -> fetch.FetchPartitionReply:
+    def _fetched(self, topic: str, asked: fetch.FetchPartition, left: int) -> fetch.FetchPartitionResponse:
         if not self._has(topic, asked.partition):
-            return fetch.FetchPartitionReply(
+            return fetch.FetchPartitionResponse(
                 partition_index=asked.partition,
                 error_code=Code.UNKNOWN_TOPIC_OR_PARTITION,
                 high_watermark=-1,
@@ -204,7 +224,7 @@ class LogBroker:
             )
         log = self.logs[topic][asked.partition]
         in_range = 0 <= asked.fetch_offset <= log.stop_offset
-        return fetch.FetchPartitionReply(
+        return fetch.FetchPartitionResponse(
             partition_index=asked.partition,
             error_code=0 if in_range else Code.OFFSET_OUT_OF_RANGE,
             high_watermark=log.stop_offset,
@@ -215,10 +235,10 @@ class LogBroker:
             else b"",
         )
 
-    def _produce(self, request: produce.ProduceRequest) -> produce.ProduceReply:
-        return produce.ProduceReply(
+    def _produce(self, request: produce.ProduceRequest) -> produce.ProduceResponse:
+        return produce.ProduceResponse(
             responses=tuple(
-                produce.ProduceTopicReply(
+                produce.ProduceTopicResponse(
                     name=topic.name,
                     partition_responses=tuple(
                         self._produced(topic.name, partition) for partition in topic.partition_data
@@ -228,35 +248,37 @@ class LogBroker:
             )
         )
 
-    def _produced(self, topic: str, asked: produce.ProducePartition) -> produce.ProducePartitionReply:
+    def _produced(self, topic: str, asked: produce.ProducePartition) -> produce.ProducePartitionResponse:
         if not self._has(topic, asked.index):
-            return produce.ProducePartitionReply(
+            return produce.ProducePartitionResponse(
                 index=asked.index, error_code=Code.UNKNOWN_TOPIC_OR_PARTITION, base_offset=-1
             )
         base_offset = self.logs[topic][asked.index].append(asked.records or b"")
-        return produce.ProducePartitionReply(index=asked.index, error_code=0, base_offset=base_offset)
+        return produce.ProducePartitionResponse(index=asked.index, error_code=0, base_offset=base_offset)
 
     def _init_producer_id(
         self, _request: init_producer_id.InitProducerIdRequest
-    ) -> init_producer_id.InitProducerIdReply:
-        return init_producer_id.InitProducerIdReply(
+    ) -> init_producer_id.InitProducerIdResponse:
+        return init_producer_id.InitProducerIdResponse(
             throttle_time_ms=0, error_code=0, producer_id=PRODUCER_ID, producer_epoch=0
         )
 
     def _find_coordinator(
         self, request: find_coordinator.FindCoordinatorRequest
-    ) -> find_coordinator.FindCoordinatorReply:
+    ) -> find_coordinator.FindCoordinatorResponse:
         us: dict[str, Any] = {"node_id": self.broker.id, "host": self.broker.host, "port": self.broker.port}
         coordinators = tuple(
             find_coordinator.Coordinator(key=key, error_code=0, **us) for key in request.coordinator_keys
         )
-        return find_coordinator.FindCoordinatorReply(**us, coordinators=coordinators)
+        return find_coordinator.FindCoordinatorResponse(**us, coordinators=coordinators)
 
     def _describe_configs(
         self, request: describe_configs.DescribeConfigsRequest
-    ) -> describe_configs.DescribeConfigsReply:
-        return describe_configs.DescribeConfigsReply(
-            results=tuple(self._configs_of(resource) for resource in request.resources)
+    ) -> describe_configs.DescribeConfigsResponse:
+        return describe_configs.DescribeConfigsResponse(
+            results=tuple(
+                self._answers[describe_configs.ResourceConfigs](resource) for resource in request.resources
+            )
         )
 
     def _configs_of(self, asked: describe_configs.DescribedResource) -> describe_configs.ResourceConfigs:
@@ -276,7 +298,7 @@ class LogBroker:
 
     def _describe_groups(
         self, request: describe_groups.DescribeGroupsRequest
-    ) -> describe_groups.DescribeGroupsReply:
+    ) -> describe_groups.DescribeGroupsResponse:
         """Every group has one member."""
         member = describe_groups.GroupMember(
             member_id="m",
@@ -296,20 +318,21 @@ class LogBroker:
             )
             for group_id in request.groups
         )
-        return describe_groups.DescribeGroupsReply(groups=groups)
+        return describe_groups.DescribeGroupsResponse(groups=groups)
 
-    def _offset_fetch(self, request: offset_fetch.OffsetFetchRequest) -> offset_fetch.OffsetFetchReply:
+    def _offset_fetch(self, request: offset_fetch.OffsetFetchRequest) -> offset_fetch.OffsetFetchResponse:
+        committed = self._answers[offset_fetch.OffsetFetchTopicResponse]
         groups = tuple(
-            offset_fetch.OffsetFetchGroupReply(
-                group_id=group.group_id, topics=self._committed(group.topics), error_code=0
+            offset_fetch.OffsetFetchGroupResponse(
+                group_id=group.group_id, topics=committed(group.topics), error_code=0
             )
             for group in request.groups
         )
-        return offset_fetch.OffsetFetchReply(topics=self._committed(request.topics), groups=groups)
+        return offset_fetch.OffsetFetchResponse(topics=committed(request.topics), groups=groups)
 
     def _committed(
         self, topics: tuple[offset_fetch.OffsetFetchTopic, ...] | None
-    ) -> tuple[offset_fetch.OffsetFetchTopicReply, ...]:
+    ) -> tuple[offset_fetch.OffsetFetchTopicResponse, ...]:
         """Every group has committed offset 1 everywhere."""
         if topics is None:
             topics = tuple(
@@ -317,10 +340,10 @@ class LogBroker:
                 for name, logs in self.logs.items()
             )
         return tuple(
-            offset_fetch.OffsetFetchTopicReply(
+            offset_fetch.OffsetFetchTopicResponse(
                 name=topic.name,
                 partitions=tuple(
-                    offset_fetch.OffsetFetchPartitionReply(
+                    offset_fetch.OffsetFetchPartitionResponse(
                         partition_index=index, committed_offset=1, error_code=0
                     )
                     for index in topic.partition_indexes

@@ -1,4 +1,4 @@
-"""A ``LogBroker`` on a TCP port: honest, or a liar as the test tells it.
+"""A ``LogBroker`` on a TCP port, honest or with the lies that a test sets.
 
 with LogServer({"t": [MemoryLog(batch)]}) as server:
     Consumer({"bootstrap.servers": server.bootstrap_servers})
@@ -32,13 +32,13 @@ STUCK_S: Final = 30.0
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """What goes out instead of an honest reply, and what the server does next."""
+    """What goes out instead of an honest response, and what the server does next."""
 
     data: bytes
     then: Literal["go on", "close", "be silent"] = "go on"
 
 
-#: Gets an honest reply's frame, length included, and says what is sent.
+#: Gets an honest response's frame, length included, and says what is sent.
 Lie = Callable[[Api, bytes], Sent]
 
 
@@ -65,6 +65,15 @@ class LogServer:
     def bootstrap_servers(self) -> str:
         """Its address, as clients take it."""
         return f"{HOST}:{self.port}"
+
+    @property
+    def connection_count(self) -> int:
+        """Number of connections that were accepted so far."""
+        return len(self._connections)
+
+    def answer_as(self, other: LogServer) -> None:
+        """Answer as ``other`` does from here on."""
+        self._answer = other._answer  # type: ignore[method-assign]
 
     def start(self) -> None:
         """Accept connections from here on."""
@@ -120,7 +129,7 @@ class LogServer:
             self.failures.append(error)
 
     def _send(self, connection: socket.socket, parts: Sequence[Buffer]) -> None:
-        """Send a reply's frame."""
+        """Send a response's frame."""
         send_all(connection, parts)
 
     def _answer(self, connection: socket.socket, frame: memoryview) -> bool:
@@ -130,8 +139,8 @@ class LogServer:
         request = api.request_codec(header.api_version).read(frame, pos)[0]
         found = self.broker.answer(api, header.api_version, request)
         if found is None:
-            return not api.awaits_reply(request)
-        parts = modern.DIALECT.write_reply(api, *found, header.correlation_id)
+            return not api.awaits_response(request)
+        parts = modern.DIALECT.write_response(api, *found, header.correlation_id)
         if self.lie is None:
             self._send(connection, parts)
             return True
@@ -143,10 +152,16 @@ class LogServer:
         return sent.then == "go on"
 
 
+#: The default of a broker's ``socket.request.max.bytes``.
+REQUEST_BYTES_MAX: Final = 104_857_600
+
+
 def read_frame(connection: socket.socket) -> memoryview | None:
-    """The body of the next request; None when the client has closed."""
+    """The body of the next request; None when the client has closed, or announces too much for a broker."""
     size = _read(connection, 4)
-    return None if size is None else _read(connection, int.from_bytes(size, "big"))
+    if size is None or int.from_bytes(size, "big") > REQUEST_BYTES_MAX:
+        return None
+    return _read(connection, int.from_bytes(size, "big"))
 
 
 def _read(connection: socket.socket, size: int) -> memoryview | None:

@@ -1,4 +1,4 @@
-"""Message sets written by hand, as the format is described: not by the codec under test."""
+"""Message sets written by hand from the description of the format, not by the codec under test."""
 
 from __future__ import annotations
 

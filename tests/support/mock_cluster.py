@@ -1,4 +1,4 @@
-"""librdkafka's mock cluster: real TCP brokers in this process that fail as a test tells them to.
+"""librdkafka's mock cluster: real TCP brokers in this process that fail as a test sets.
 
     with MockCluster(brokers=3) as cluster:
         cluster.create_topic("t", partitions=2)
@@ -125,7 +125,7 @@ class MockCluster:
         self._call("partition_push_leader_response", topic.encode(), partition, broker_id, leader_epoch)
 
     def delete_records(self, topic: str, partition: int, before_offset: int) -> None:
-        """Move the start of a log up to ``before_offset``."""
+        """Move the start of a partition up to ``before_offset``."""
         self._call("partition_delete_records", topic.encode(), partition, before_offset)
 
     def set_broker_down(self, broker_id: int) -> None:

@@ -1,4 +1,4 @@
-"""noida-db's Kafka broker as a process of its own: one node, on loopback, its data in a temporary folder.
+"""noida-db's Kafka broker in its own process: one node, on loopback, its data in a temporary folder.
 
     with NoidaBroker() as broker:
         topic = broker.create_topic(partitions=3)
@@ -148,7 +148,7 @@ class NoidaBroker:
         librdkafka.create_partitions(self.bootstrap_servers, topic, partitions)
 
     def delete_records(self, topic: str, partition: int, before_offset: int) -> None:
-        """Move the start of a log up to ``before_offset``: what was before it is gone."""
+        """Move the start of a partition up to ``before_offset``: what was before it is gone."""
         librdkafka.delete_records(self.bootstrap_servers, topic, partition, before_offset)
 
 

@@ -1,4 +1,4 @@
-"""Brokers of 0.8 and 0.9 as they behave: what they do with requests and versions that they do not know.
+"""Brokers of 0.8 and 0.9, with their reactions to requests and versions that they do not know.
 
 Measured with Apache Kafka 0.8.2.2 and 0.9.0.1 (``tests/interop/test_old_brokers.py`` measures again):
 
@@ -52,10 +52,10 @@ def answered(release: str, broker: LogBroker, frame: memoryview) -> list[Buffer]
     request = api.request_codec(0).read(plain, pos)[0]
     found = broker.answer(api, min(version, _LAST_VERSIONS[release].get(key, 0)), request)
     if found is None:
-        if api.awaits_reply(request):
+        if api.awaits_response(request):
             raise Closes
         return []
-    return modern.DIALECT.write_reply(api, *found, header.correlation_id)
+    return modern.DIALECT.write_response(api, *found, header.correlation_id)
 
 
 class OldLogServer(LogServer):

@@ -1,4 +1,4 @@
-"""This package as a client beside the others: a whole write and a whole read, without Spark's JVM.
+"""This package as a client beside the others: a whole write and a whole read, without a JVM.
 
 Options have ``__`` in place of dots.
 """
@@ -75,7 +75,7 @@ def consume(
     isolation_level: str = "read_uncommitted",
     **options: str,
 ) -> list[Record]:
-    """All records of a log."""
+    """All records of a partition."""
     rows = reading.read(
         bootstrap_servers,
         assign=f'{{"{topic}":[{partition}]}}',

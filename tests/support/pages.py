@@ -1,4 +1,4 @@
-"""The pages of the documentation, and what tests look at in them: blocks, links, headings, tables, code."""
+"""The pages of the documentation, and the parts that tests check: blocks, links, headings, tables, code."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ ROOT: Final = Path(__file__).parents[2]
 DOCS: Final = ROOT / "docs"
 #: All pages, by their path in the repository.
 PAGES: Final = (
-    *("README.md", "CONTRIBUTING.md"),
+    *("README.md", "CONTRIBUTING.md", "tests/README.md"),
     *sorted(str(path.relative_to(ROOT)) for path in DOCS.glob("*.md")),
 )
 _FENCE: Final = re.compile(

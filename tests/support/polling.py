@@ -1,4 +1,4 @@
-"""Wait for something to become true, with a deadline instead of a sleep of the right length."""
+"""A wait for a condition, with a deadline instead of a sleep."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ T = TypeVar("T")
 DEADLINE_S: Final = 90.0
 #: How late a wait may end on such a machine. Whoever ignores a short deadline waits for longer than
 #: this: the options' own are 30 s.
-GRACE_S: Final = 20.0
+GRACE_S: Final = 28.0
 INTERVAL_S: Final = 0.01
 
 

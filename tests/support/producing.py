@@ -1,4 +1,4 @@
-"""What the tests of producing share: options, records, a producer, and faults between it and brokers."""
+"""Fixtures for tests of producing: options, records, a producer, and faults between it and brokers."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ import pytest
 
 from spark_kafkawire.clients.writing import modern
 from spark_kafkawire.clients.writing.modern.producer import Producer
-from spark_kafkawire.clients.writing.sender import LogReceipt
+from spark_kafkawire.clients.writing.sender import PartitionReceipt
 from spark_kafkawire.cluster.modern.metadata import Metadata
 from spark_kafkawire.errors import ConnectionLost
 from spark_kafkawire.model import TopicPartition
 from spark_kafkawire.net.client import Client
 from spark_kafkawire.net.transport import Deadline
 from spark_kafkawire.options import WriteOptions
-from spark_kafkawire.protocol.connection import Reply
+from spark_kafkawire.protocol.connection import Response
 from spark_kafkawire.protocol.modern.produce import (
-    ProducePartitionReply,
-    ProduceReply,
+    ProducePartitionResponse,
     ProduceRequest,
-    ProduceTopicReply,
+    ProduceResponse,
+    ProduceTopicResponse,
 )
 from spark_kafkawire.records.headers import HEADERS
 from spark_kafkawire.records.rows import Records
@@ -32,7 +32,7 @@ from tests.support.writing import binary
 
 #: Backoffs that a test can wait for.
 QUICK: Final = {"retryBackoff": "5ms", "requestTimeout": "10s"}
-#: What happens to a Produce reply on its way: nothing.
+#: What happens to a Produce response on its way: nothing.
 FINE: Final = 0
 
 
@@ -54,18 +54,18 @@ def records(values: Iterable[bytes | None]) -> Records:
 
 def write(
     servers: str, topic: str, values: Sequence[bytes | None], partition: int = 0, **raw: object
-) -> tuple[LogReceipt, ...]:
-    """Write values to one log as a task does."""
+) -> tuple[PartitionReceipt, ...]:
+    """Write values to one partition as a task does."""
     with producer(options_of(servers, **raw)) as sending:
         sending.add(TopicPartition(topic, partition), records(values))
         return sending.finish()
 
 
-class ReplyFaults:
-    """Lets replies to Produce get lost or say something else after the broker has done its work.
+class ResponseFaults:
+    """Lets responses to Produce get lost or say something else after the broker has done its work.
 
-    ``plan`` has one entry for each reply: ``FINE``, ``"lost"`` for a connection that breaks before
-    the reply is there, or an error code that stands in it instead of 0.
+    ``plan`` has one entry for each response: ``FINE``, ``"lost"`` for a connection that breaks before
+    the response is there, or an error code that stands in it instead of 0.
     """
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -83,29 +83,33 @@ class ReplyFaults:
             self.requests.append(request)
             self.in_flight_max = max(self.in_flight_max, client.in_flight)
 
-    def _received(self, client: Client, within: Deadline | None = None) -> Reply:
-        reply = self._receive(client, within)
-        if not isinstance(reply.body, ProduceReply) or not self.plan:
-            return reply
+    def _received(self, client: Client, within: Deadline | None = None) -> Response:
+        response = self._receive(client, within)
+        if not isinstance(response.body, ProduceResponse) or not self.plan:
+            return response
         fault = self.plan.popleft()
         if fault == "lost":
             client.close()
             raise ConnectionLost(f"{client.broker}: the connection broke")
-        return Reply(reply.request, _answered(reply.body, int(fault)), reply.frame) if fault else reply
+        return (
+            Response(response.request, _answered(response.body, int(fault)), response.frame)
+            if fault
+            else response
+        )
 
 
-def _answered(reply: ProduceReply, code: int) -> ProduceReply:
-    """The reply with an error code for each partition."""
-    return ProduceReply(
+def _answered(response: ProduceResponse, code: int) -> ProduceResponse:
+    """The response with an error code for each partition."""
+    return ProduceResponse(
         responses=tuple(
-            ProduceTopicReply(
+            ProduceTopicResponse(
                 name=topic.name,
                 partition_responses=tuple(
-                    ProducePartitionReply(index=each.index, error_code=code, base_offset=-1)
+                    ProducePartitionResponse(index=each.index, error_code=code, base_offset=-1)
                     for each in topic.partition_responses
                 ),
             )
-            for topic in reply.responses
+            for topic in response.responses
         )
     )
 
@@ -154,6 +158,6 @@ def content(row: Record) -> tuple[object, ...]:
     return row.value, row.key, row.headers, row.timestamp_ms
 
 
-def targets(servers: str, **raw: object) -> modern.Targets:
+def targets(servers: str, **raw: object) -> modern.ModernWritePartitions:
     """What may be written to, by the brokers' own word."""
-    return modern.Targets.discover(options_of(servers, **raw))
+    return modern.ModernWritePartitions.discover(options_of(servers, **raw))

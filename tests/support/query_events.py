@@ -1,4 +1,4 @@
-"""What Spark tells the listeners of streaming queries, as Spark Connect's events say it: without a JVM."""
+"""Events of streaming queries for listeners, in the form of Spark Connect, without a JVM."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A whole read without Spark's JVM: planned as the driver does, and each partition read as a task does."""
+"""A whole read without a JVM: planned as on the driver, and each partition read as in a task."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from pyspark.sql.types import StructType
 from spark_kafkawire import KafkaWireDataSource
 from spark_kafkawire.clients.reading.task import FetchTask
 from spark_kafkawire.source.batch_reader import KafkaWireBatchReader
-from spark_kafkawire.source.partition import KafkaWirePartition
 from spark_kafkawire.source.spark_versions import arrow_schema
+from spark_kafkawire.source.worker import KafkaWirePartition
 
 #: Deadlines for tests: what is there is quick, and what is not should not take long.
 QUICK = {"kafkaConsumer.pollTimeoutMs": "1s", "retryBackoff": "1ms", "requestTimeout": "10s"}

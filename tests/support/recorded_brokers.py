@@ -1,4 +1,4 @@
-"""Three embedded brokers set up as the recorded ones were, with their state and their clock.
+"""Three embedded brokers with the configuration, state and clock of the recorded ones.
 
 ``python -m tests.support.recorded_brokers`` runs them and prints their ports, as the replay
 script takes them, until Ctrl-C. Their clock begins at the recorded moment: two exchanges ask for

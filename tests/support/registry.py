@@ -1,4 +1,4 @@
-"""The topics of the recipes whose messages have a schema registry's frame.
+"""Topics of the recipes whose messages have the frame of a schema registry.
 
 Provenance: ``tests/golden/confluent-kafka-2.16.1/README.md``.
 """
@@ -20,15 +20,15 @@ PROTOBUF_TOPIC: Final = "moments"
 
 def produce(bootstrap_servers: str) -> None:
     """Fill both topics, with a tombstone at the end of each."""
-    told = json.loads(_RECORDED.read_text("utf-8"))
-    _fill(bootstrap_servers, AVRO_TOPIC, told["avro"])
-    _fill(bootstrap_servers, PROTOBUF_TOPIC, told["protobuf"])
+    reported = json.loads(_RECORDED.read_text("utf-8"))
+    _fill(bootstrap_servers, AVRO_TOPIC, reported["avro"])
+    _fill(bootstrap_servers, PROTOBUF_TOPIC, reported["protobuf"])
 
 
 def customers() -> list[dict[str, Any]]:
     """What the messages in Avro say, in their order."""
-    told = json.loads(_RECORDED.read_text("utf-8"))
-    return [message["says"] for message in told["avro"]]
+    reported = json.loads(_RECORDED.read_text("utf-8"))
+    return [message["says"] for message in reported["avro"]]
 
 
 def _fill(bootstrap_servers: str, topic: str, messages: list[dict[str, Any]]) -> None:

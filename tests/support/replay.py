@@ -1,4 +1,4 @@
-"""Send recorded exchanges to a broker and say what differs from what the real one did.
+"""A replay of recorded exchanges, which reports differences from the answers of the real broker.
 
 It speaks to the broker by sockets and ``struct`` alone: the judge shares no code with the judged.
 """
@@ -101,7 +101,7 @@ def fetch_request(log: tuple[str, int], offset: int, max_bytes: int) -> bytes:
 
 
 def end_offset(port: int, log: tuple[str, int]) -> int:
-    """The end of a log as OFFSETS tells it."""
+    """The end of a partition as OFFSETS tells it."""
     return offsets(port, log, -1, 1)[0]
 
 
@@ -112,7 +112,7 @@ def offsets(port: int, log: tuple[str, int], time_ms: int, count_max: int) -> tu
 
 
 def ask(port: int, request: bytes) -> bytes:
-    """Send one request on a connection of its own; the body of the reply."""
+    """Send one request on a connection of its own; the body of the response."""
     with connect(port) as sock:
         sock.sendall(request)
         header, end = receive(sock, 4)

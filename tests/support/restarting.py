@@ -1,4 +1,4 @@
-"""Something that is down until somebody says that they wait for it, and for a while after that.
+"""A server that is down until a client logs that it waits, and for a while after that.
 
 with coming_back(broker.start) as told:
     ...
@@ -17,7 +17,7 @@ from typing import Final
 AWAY_S: Final = 2.5
 
 
-class Told(logging.Handler):
+class Reported(logging.Handler):
     """What the package logs. The first warning begins the way back."""
 
     def __init__(self, start: Callable[[], None]) -> None:
@@ -49,15 +49,15 @@ class Told(logging.Handler):
 
 
 @contextlib.contextmanager
-def coming_back(start: Callable[[], None]) -> Iterator[Told]:
+def coming_back(start: Callable[[], None]) -> Iterator[Reported]:
     """Call ``start`` some seconds after the package's first warning in the block."""
-    logger, told = logging.getLogger("spark_kafkawire"), Told(start)
+    logger, reported = logging.getLogger("spark_kafkawire"), Reported(start)
     level = logger.level
-    logger.addHandler(told)
+    logger.addHandler(reported)
     logger.setLevel(logging.INFO)
     try:
-        yield told
-        told.join()
+        yield reported
+        reported.join()
     finally:
-        logger.removeHandler(told)
+        logger.removeHandler(reported)
         logger.setLevel(level)

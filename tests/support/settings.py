@@ -1,4 +1,4 @@
-"""What tests connect with, where options are not what they are about."""
+"""Connection options of tests that are not about options."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ def settings_modern(timeout_s: float = 30.0) -> ConnectionSettings:
 
 
 def net_07(
-    timeout_s: float = 30.0, retries: int = 3, backoff_s: float = 0.1, patience_s: float = 0.0
+    timeout_s: float = 30.0, retries: int = 3, backoff_s: float = 0.1, retry_timeout_s: float = 0.0
 ) -> NetOptions:
-    """The documented defaults for 0.7 brokers, but for the patience, or others."""
-    return NetOptions(settings_07(timeout_s), RetryPolicy(retries, backoff_s, patience_s))
+    """The documented defaults for 0.7 brokers, but for brokerDownTimeout, or others."""
+    return NetOptions(settings_07(timeout_s), RetryPolicy(retries, backoff_s, retry_timeout_s))
 
 
 def net_modern(
-    timeout_s: float = 30.0, retries: int = 3, backoff_s: float = 0.1, patience_s: float = 0.0
+    timeout_s: float = 30.0, retries: int = 3, backoff_s: float = 0.1, retry_timeout_s: float = 0.0
 ) -> NetOptions:
-    """The documented defaults for brokers of Kafka 0.8 and later, but for the patience, or others."""
-    return NetOptions(settings_modern(timeout_s), RetryPolicy(retries, backoff_s, patience_s))
+    """The documented defaults for brokers of Kafka 0.8 and later, but for brokerDownTimeout, or others."""
+    return NetOptions(settings_modern(timeout_s), RetryPolicy(retries, backoff_s, retry_timeout_s))
 
 
 def servers(bootstrap_servers: str) -> tuple[Broker, ...]:

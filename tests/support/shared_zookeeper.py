@@ -1,4 +1,4 @@
-"""Embedded brokers in a ZooKeeper that others use, too: to start, one takes longer than they do."""
+"""Embedded brokers in a ZooKeeper that others use, too: a start takes longer than theirs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _NUMBERS: Final = itertools.count()
 
 
 class SharingCluster(EmbeddedCluster):
-    """Two brokers on these logs, under a chroot of their own. Their ZooKeeper is not to be stopped."""
+    """Two brokers on these partitions, under a chroot of their own. Their ZooKeeper is not to be stopped."""
 
     def __init__(self, zookeeper: ZooKeeperServer, log_dirs: Sequence[Path]) -> None:
         self._connect = f"{zookeeper.connect}/cluster-{next(_NUMBERS)}"

@@ -1,4 +1,4 @@
-"""The process that plans a streaming query, started and asked as Spark's JVM does it, without the JVM.
+"""The process that plans a streaming query, started and called as Spark's JVM does it, without the JVM.
 
 with SourceProcess({"kafka.bootstrap.servers": ..., "subscribe": "t"}) as process:
     start = process.initial_offset()
@@ -28,7 +28,7 @@ from spark_kafkawire import KafkaWireDataSource
 from tests.support.sparks import READ_LIMITS, needs
 
 #: How long it may take to start, and to answer, on a machine with other work, seconds.
-PATIENCE_S: Final = 300.0
+WAIT_MAX_S: Final = 300.0
 #: In place of the length of an answer: a traceback follows. Source: pyspark's SpecialLengths.
 _RAISED: Final = -2
 _INT: Final = struct.Struct(">i")
@@ -52,11 +52,11 @@ class SourceProcess:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
             listener.bind(path)
             listener.listen(1)
-            listener.settimeout(PATIENCE_S)
+            listener.settimeout(WAIT_MAX_S)
             environ = {**os.environ, "PYTHON_WORKER_FACTORY_SOCK_PATH": path}
             self._process = subprocess.Popen([sys.executable, "-m", runner.__name__], env=environ)
             self._socket, _ = listener.accept()
-        self._socket.settimeout(PATIENCE_S)
+        self._socket.settimeout(WAIT_MAX_S)
         self._file = self._socket.makefile("rwb")
         self._begin()
         return self
@@ -96,7 +96,7 @@ class SourceProcess:
         return self._answer().decode()
 
     def latest_offset(self, start: str) -> str:
-        """Where the next batch ends; and the end of the logs, as Spark asks for it then."""
+        """Where the next batch ends; and the end of the partitions, as Spark asks for it then."""
         self._ask(runner.LATEST_OFFSET_ADMISSION_CONTROL_FUNC_ID, start, self._limit)
         end = self._answer().decode()
         self._ask(runner.REPORT_LATEST_OFFSET_FUNC_ID)

@@ -1,4 +1,4 @@
-"""A standalone Spark cluster from the installed pyspark: a master and workers, all on loopback.
+"""A standalone Spark cluster of the installed pyspark: a master and workers, all on loopback.
 
 with SparkCluster(folder, environment, workers=2) as cluster:
     subprocess.run(["spark-submit", "--master", cluster.master, ...])
@@ -110,8 +110,8 @@ class SparkCluster:
             contextlib.suppress(OSError, ValueError),
             urllib.request.urlopen(f"http://{HOST}:{self._ports[1]}/json/", timeout=30) as page,
         ):
-            told: dict[str, Any] = json.load(page)
-            return int(told["aliveworkers"])
+            reported: dict[str, Any] = json.load(page)
+            return int(reported["aliveworkers"])
         return None
 
 

@@ -1,5 +1,5 @@
-"""Streaming queries of a Spark on a machine that does other work, too: from a topic of a broker or from lines
-of files, into a topic or into nothing.
+"""Streaming queries of a Spark on a busy machine: from a topic of a broker or from lines of files, into a
+topic or into nothing.
 
     send(noida, topic, range(10))
     query = run(stream(spark, noida, topic, startingOffsets="earliest").writeStream.format("noop"))
@@ -27,7 +27,7 @@ from .noida import NoidaBroker
 T = TypeVar("T")
 
 #: How long a query may take on such a machine, seconds.
-PATIENCE_S: Final = 240
+WAIT_MAX_S: Final = 240
 #: What becomes of a query whose process the machine starts too late for Spark, which gives it ten seconds.
 TOO_BUSY: Final = "Python worker failed to connect back"
 STARTS_MAX: Final = 6
@@ -45,7 +45,7 @@ def started(attempt: Callable[[], T]) -> T:
 
 
 def send(noida: NoidaBroker, topic: str, values: range, partition: int = 0) -> None:
-    """Append the numbers to a log."""
+    """Append the numbers to a partition."""
     records = [Record(b"%d" % value, partition=partition) for value in values]
     librdkafka.produce(noida.bootstrap_servers, topic, records)
 
@@ -61,7 +61,7 @@ def run(writer: DataStreamWriter, *arguments: str) -> StreamingQuery:
 
     def ended() -> StreamingQuery:
         query = writer.start(*arguments)
-        assert query.awaitTermination(PATIENCE_S), "the query did not end"
+        assert query.awaitTermination(WAIT_MAX_S), "the query did not end"
         return query
 
     return started(ended)
@@ -72,7 +72,7 @@ def begun(writer: DataStreamWriter) -> StreamingQuery:
 
     def begun_once() -> StreamingQuery:
         query = writer.start()
-        deadline = time.monotonic() + PATIENCE_S
+        deadline = time.monotonic() + WAIT_MAX_S
         while not query.recentProgress and time.monotonic() < deadline:
             query.awaitTermination(1)
         return query

@@ -1,12 +1,13 @@
-"""What tests need of Spark's version."""
+"""Differences between Spark versions that tests need."""
 
 from __future__ import annotations
 
 from typing import Final
 
+import pyspark
 import pytest
 
-from spark_kafkawire.source.spark_versions import VERSION
+VERSION: Final = tuple(int(number) for number in pyspark.__version__.split(".")[:2])
 
 
 def since_spark(major: int, minor: int, reason: str) -> pytest.MarkDecorator:

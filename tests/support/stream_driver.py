@@ -1,4 +1,4 @@
-"""A driver that somebody kills: it runs streams, each again when it fails, until it is told to end.
+"""A driver that a test kills: it runs streams, and each again when it fails, until the test marks the end.
 
     python -m tests.support.stream_driver QUERIES_JSON SETTINGS_JSON HOME FOLDER
 

@@ -1,4 +1,4 @@
-"""A stream in a Spark of its own, and what its JVM holds after each tenth of its batches.
+"""A stream in its own Spark, and the memory of its JVM after each tenth of its batches.
 
     python -m tests.support.stream_heap READ_JSON BATCHES FOLDER
 

@@ -1,5 +1,5 @@
-"""Kills the driver of some streams, or one of its Python processes, again and again, and tells where each
-kill fell.
+"""Kills of a driver of streams, or of one of its Python processes, again and again, with a report of the step
+at which each kill happened.
 
     killer = Killer({"modern": Stream(read, write, send), ...}, folder, seed=1)
     killer.run(20)        # all were started again after each, and have read what was sent
@@ -33,7 +33,7 @@ from .polling import poll
 
 ROOT: Final = Path(__file__).parents[2]
 #: How long a driver may take to begin, to do a batch, and to end, on a machine with other work, seconds.
-PATIENCE_S: Final = 900.0
+WAIT_MAX_S: Final = 900.0
 #: What a stream may take besides to read, in the end, what was sent for one more kill, seconds.
 REST_S: Final = 60.0
 #: Records that are sent before a kill, and then at every interval, seconds, while a query has nothing to do.
@@ -56,7 +56,7 @@ PLANNING_PROCESS = "planning process"
 TASKS_AND_ROWS = "planning its tasks, reading and writing"
 
 
-class Told(Protocol):
+class Reported(Protocol):
     """What a sink tells its brokers of a batch."""
 
     @property
@@ -82,7 +82,7 @@ class Stream:
     read: dict[str, str]
     write: dict[str, str]
     send: Callable[[list[bytes]], None]
-    told: Told | None = None
+    reported: Reported | None = None
     trouble: Mapping[str, float] | None = None
 
     @property
@@ -104,8 +104,8 @@ class Kill:
 class Batches:
     """What the query in a folder has written down of its batches."""
 
-    def __init__(self, folder: Path, has_files: bool, told: Told | None) -> None:
-        self._folder, self._has_files, self._told = folder, has_files, told
+    def __init__(self, folder: Path, has_files: bool, reported: Reported | None) -> None:
+        self._folder, self._has_files, self._reported = folder, has_files, reported
         self._logs = (
             "checkpoint/offsets",
             "checkpoint/commits",
@@ -124,8 +124,8 @@ class Batches:
             return DONE, planned
         if self._is_being_written("out/_spark_metadata"):
             return SINK, planned
-        if self._told is not None:
-            return self._told.step(planned), planned
+        if self._reported is not None:
+            return self._reported.step(planned), planned
         if not self._has_files:
             return TASKS_AND_ROWS, planned
         return (ROWS if self._has_begun_files(planned) else TASKS), planned
@@ -143,12 +143,12 @@ class Batches:
     @property
     def marks(self) -> tuple[str, ...]:
         """What grows: Spark's logs, and what brokers are told."""
-        return (*self._logs, *(self._told.marks if self._told is not None else ()))
+        return (*self._logs, *(self._reported.marks if self._reported is not None else ()))
 
     def count(self, mark: str) -> int:
         """How far that has grown: to which batch, for a log."""
-        if self._told is not None and mark in self._told.marks:
-            return self._told.count(mark)
+        if self._reported is not None and mark in self._reported.marks:
+            return self._reported.count(mark)
         return self._last(mark)
 
     def delay_max_s(self, mark: str) -> float:
@@ -207,7 +207,7 @@ class Driver:
         """End all of it as ``kill -9`` does."""
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
-        self._process.wait(PATIENCE_S)
+        self._process.wait(WAIT_MAX_S)
 
     def kill_a_worker(self, draw: random.Random) -> str:
         """End one of the Python processes that Spark has started; which one, and nothing if there is none."""
@@ -225,7 +225,7 @@ class Driver:
 
     def await_end(self, kills: int) -> None:
         """Wait until it has read all there is, which grows with the kills before."""
-        deadline_s = PATIENCE_S + REST_S * kills
+        deadline_s = WAIT_MAX_S + REST_S * kills
         assert self._process.wait(deadline_s) == 0, (self._folder / "log").read_text()[-4000:]
 
 
@@ -261,7 +261,8 @@ class Killer:
         self._streams, self._folder = streams, folder
         self._draw = random.Random(seed)
         self._batches = {
-            name: Batches(folder / name, stream.has_files, stream.told) for name, stream in streams.items()
+            name: Batches(folder / name, stream.has_files, stream.reported)
+            for name, stream in streams.items()
         }
         #: How many records were sent to each.
         self.sent = dict.fromkeys(streams, 0)
@@ -292,7 +293,7 @@ class Killer:
             begun = {each: batches.begun() for each, batches in self._batches.items()}
             victim = running.kill_a_worker(self._draw)
         if victim == PLANNING_PROCESS:  # of which stream, tells who is started again
-            name = poll(lambda: self._begun_since(begun), f"a stream begun after {begun}", PATIENCE_S)
+            name = poll(lambda: self._begun_since(begun), f"a stream begun after {begun}", WAIT_MAX_S)
         self.kills.append(Kill(name, victim, *places[name]))
 
     def _begun_since(self, before: Mapping[str, int]) -> str:
@@ -314,7 +315,7 @@ class Killer:
                 looked_s = time.monotonic()
             return not running.is_running or batches.count(mark) > before
 
-        poll(has_come, f"{name}: {mark} after {before}", PATIENCE_S)
+        poll(has_come, f"{name}: {mark} after {before}", WAIT_MAX_S)
         assert running.is_running, (self._folder / "log").read_text()[-4000:]
         time.sleep(self._draw.uniform(0, batches.delay_max_s(mark)))  # the random moment
 

@@ -1,5 +1,5 @@
-"""A stream from a topic to a topic with delivery=exactly-once: where it stands in a batch, by what brokers
-were told, and what a foreign reader finds in the end.
+"""A stream from a topic to a topic with delivery=exactly-once: its step in a batch, from the requests that
+brokers got, and the rows that a foreign reader finds in the end.
 
     kill_and_check(servers, folder)
     trouble_and_check(servers, folder, {"fails": 0.2}, {"spark.master": "local[2,4]"})
@@ -16,10 +16,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from spark_kafkawire.clients.writing.modern.transactional.names import driver_id
-from spark_kafkawire.clients.writing.modern.transactional.records import Decision
-from spark_kafkawire.clients.writing.modern.transactional.requests import Record as Noted
-from spark_kafkawire.clients.writing.modern.transactional.requests import newest
+from spark_kafkawire.clients.writing.modern.transactional.write_state import Decision, driver_id, newest
+from spark_kafkawire.clients.writing.modern.transactional.write_state import OffsetAndMetadata as Noted
 from spark_kafkawire.cluster.modern.group_offsets import committed_texts
 from spark_kafkawire.cluster.modern.metadata import Metadata
 from spark_kafkawire.cluster.modern.transactions import Transaction, Transactions
@@ -181,8 +179,8 @@ def trouble_and_check(
     files = {file.name: file.read_text() for file in (folder / "once" / "attempts").iterdir()}
     return Counter(
         kind
-        for name, told in files.items()
-        for kind, counts in (("failed", told), ("beside", files.get(_before(name)) == ""))
+        for name, reported in files.items()
+        for kind, counts in (("failed", reported), ("beside", files.get(_before(name)) == ""))
         if counts
     )
 

@@ -1,4 +1,4 @@
-"""The sink without Spark's JVM: a writer as Spark's driver makes it, and the tasks of a batch."""
+"""The sink without a JVM: a writer as Spark's driver makes it, and the tasks of a batch."""
 
 from __future__ import annotations
 
@@ -27,4 +27,6 @@ def writer(schema: StructType = VALUE, complete: bool = False, /, **options: str
 
 def task(planned: KafkaWireStreamWriter, *values: str) -> Any:
     """One task of a batch, in a process of its own but for that."""
-    return pickle.loads(pickle.dumps(planned)).write(iter([pa.record_batch({"value": pa.array(values)})]))
+    return pickle.loads(pickle.dumps(planned)).write(
+        iter([pa.RecordBatch.from_pydict({"value": pa.array(values)})])
+    )

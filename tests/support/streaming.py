@@ -1,4 +1,4 @@
-"""A streaming query without Spark's JVM: it calls a stream reader as Spark does, and keeps a checkpoint.
+"""A streaming query without a JVM: it calls a stream reader as Spark does, and keeps a checkpoint.
 
     checkpoint = Checkpoint()
     query = Query(checkpoint, subscribe="t", ...)

@@ -1,4 +1,4 @@
-"""The bed itself: Python's TLS accepts and refuses these certificates as the tests need it."""
+"""Tests of the helper: Python's TLS accepts and refuses these certificates as the tests need it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The bed itself: other programs' clients take the server for a broker, in old and new versions."""
+"""Tests of the helper: other clients accept the server as a broker, in old and new versions."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_clients_write_and_read_back(
             assert [each.offset for each in found] == list(range(100))
 
 
-def test_a_lie_is_sent_instead_of_the_reply() -> None:
+def test_a_lie_is_sent_instead_of_the_response() -> None:
     def close_on_produce(api: object, frame: bytes) -> Sent:
         return Sent(frame[:9], "close") if api is modern.PRODUCE else Sent(frame)
 

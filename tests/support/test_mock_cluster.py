@@ -1,4 +1,4 @@
-"""The bed itself: librdkafka's clients meet the faults that its mock cluster is told to show."""
+"""Tests of the helper: librdkafka's clients see the faults that its mock cluster is set to show."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def test_a_slow_broker_is_too_slow_for_a_short_deadline(mock_cluster: MockCluste
 
 def test_deleted_records_are_out_of_range(mock_cluster: MockCluster) -> None:
     mock_cluster.create_topic("t")
-    # A log is deleted by whole batches: one each.
+    # A partition is deleted by whole batches: one each.
     for record in RECORDS[:5]:
         librdkafka.produce(mock_cluster.bootstrap_servers, "t", [record])
     mock_cluster.delete_records("t", 0, 2)

@@ -1,4 +1,4 @@
-"""The bed itself: what librdkafka and kafka-python write to noida-db, both read back alike."""
+"""Tests of the helper: librdkafka and kafka-python read the same records from noida-db."""
 
 from __future__ import annotations
 

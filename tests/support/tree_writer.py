@@ -1,4 +1,4 @@
-"""ZooKeeper trees as 0.7 brokers write them, made for tests."""
+"""ZooKeeper trees in the form of 0.7 brokers, made for tests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A driver that somebody kills: it does the writes that it is told to, one after the other.
+"""A driver that a test kills: it does the writes that it reads from stdin, one after the other.
 
     python -m tests.support.write_driver HOME SETTINGS_JSON
 

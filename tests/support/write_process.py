@@ -1,4 +1,4 @@
-"""Processes that write what they are told to, and that somebody may kill meanwhile: a Spark, or forks.
+"""Processes that write and that a test may kill meanwhile: a Spark, or forks.
 
 with SparkWrites(folder, {"spark.master": "local[2,4]"}) as process:
     process.ask({"write": OPTIONS, "mark": "1", "tasks": 3, "rows": 20})     # None where it was killed
@@ -28,7 +28,7 @@ from .write_driver import ANSWER
 
 _ROOT: Final = Path(__file__).parents[2]
 #: How long it may take to start, to write, and to end, on a machine with other work, seconds.
-PATIENCE_S: Final = 900.0
+WAIT_MAX_S: Final = 900.0
 
 
 class WriteProcess:
@@ -38,7 +38,7 @@ class WriteProcess:
         self._folder = folder
         self._argv = (sys.executable, "-m", *argv)
         self._process: subprocess.Popen[bytes] | None = None
-        self._told = b""
+        self._reported = b""
 
     @property
     def is_running(self) -> bool:
@@ -89,38 +89,38 @@ class WriteProcess:
             assert self._process.stdin is not None
             self._process.stdin.close()
             with contextlib.suppress(subprocess.TimeoutExpired):
-                self._process.wait(PATIENCE_S)
+                self._process.wait(WAIT_MAX_S)
             self._bury()
 
     def _bury(self) -> None:
         assert self._process is not None
         self._kill_group()
-        self._process.wait(PATIENCE_S)
+        self._process.wait(WAIT_MAX_S)
         for pipe in (self._process.stdin, self._process.stdout):
             assert pipe is not None
             with contextlib.suppress(BrokenPipeError):
                 pipe.close()
-        self._process, self._told = None, b""
+        self._process, self._reported = None, b""
 
     def _answer(self) -> dict[str, Any] | None:
         process = self._process
         assert process is not None
         assert process.stdout is not None
-        deadline_s = time.monotonic() + PATIENCE_S
+        deadline_s = time.monotonic() + WAIT_MAX_S
         while True:
-            line, found, rest = self._told.partition(b"\n")
+            line, found, rest = self._reported.partition(b"\n")
             if found:
-                self._told = rest
+                self._reported = rest
                 if (answer := self._heard(line.decode())) is not None:
                     return answer
                 continue
             left_s = deadline_s - time.monotonic()
-            assert left_s > 0, f"no answer in {PATIENCE_S:g} s: {(self._folder / 'log').read_text()[-4000:]}"
+            assert left_s > 0, f"no answer in {WAIT_MAX_S:g} s: {(self._folder / 'log').read_text()[-4000:]}"
             if select.select([process.stdout], [], [], left_s)[0]:
                 data = os.read(process.stdout.fileno(), 1 << 16)
                 if not data:
                     return None
-                self._told += data
+                self._reported += data
 
     def _heard(self, line: str) -> dict[str, Any] | None:
         """The answer that a line is."""

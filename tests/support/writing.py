@@ -1,4 +1,4 @@
-"""What the tests of writing share: options, columns, and a look into a broker's logs."""
+"""Fixtures for tests of writing: options, columns, and the content of a broker's logs."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def binary(values: Iterable[bytes | None]) -> pa.Array:
 
 
 def stored(port: int, topic: str, partition: int) -> list[bytes]:
-    """All messages of a log, in order, as the codec reads them; it must be in one segment."""
+    """All messages of a partition, in order, as the codec reads them; it must be in one segment."""
     log = topic, partition
     data = replay.fetch(port, log, 0, replay.end_offset(port, log))
     values: list[bytes] = []
@@ -50,7 +50,7 @@ def stored(port: int, topic: str, partition: int) -> list[bytes]:
     return values
 
 
-def stored_by_log(
+def stored_by_partition(
     server: BrokerServer, topic: str, partition_count: int
 ) -> dict[TopicPartition, list[bytes]]:
     """All messages of a topic on one broker, by log."""

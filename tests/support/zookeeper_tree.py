@@ -1,4 +1,4 @@
-"""What is in ZooKeeper, in the form of the recorded trees."""
+"""The content of ZooKeeper, in the form of the recorded trees."""
 
 from __future__ import annotations
 

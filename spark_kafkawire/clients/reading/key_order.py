@@ -1,13 +1,16 @@
-"""Gives the rows of a task their epochs, and checks the partitions of their keys.
+"""Key order (option ``keyOrder``) in a read task of modern Kafka: the layout of each row, and a check of
+keys.
 
-    epochs = EpochsOfRows(task.range.log, task.epochs)
+    layouts = LayoutsOfRows(task.range.topic_partition, task.layouts)
     for columns in fetcher.columns():
-        yield epochs.marked(columns)
-    epochs.tell()
+        yield layouts.marked(columns)
+    layouts.report()
 
-What Spark lets a task of a Python source say: rows, an error, and its log, which nobody reads. So an error
-tells of keys that have no order, unless the user asks for the column ``stray``, from which a query counts
-them exactly and shows them (``stray_report``). The log has a line for each task besides.
+A layout is the time in which the topic had one number of partitions. The check compares the partition of each
+record with the one that its key has in the layout. A task of a Python source can return only rows or an
+error, and few users read its log. So an error reports keys without an order, unless the user selects the
+column ``misplaced``, from which a query counts and shows them exactly (``misplaced_report``). Each task also
+writes a line to its log.
 """
 
 from __future__ import annotations
@@ -20,86 +23,91 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from ...errors import OptionError
-from ...model import TopicPartition
-from ...options import PartitionerCheck
-from ...records.arrays import Int32s, Uint8s
-from ...records.columns import Columns
-from ...records.key_epochs import EARLY, EXPECTED, LATE, UNEXPLAINED, by_key, by_offset
-from ...records.murmur2 import positive_hashes
-from .log_epochs import LogEpochs
+from spark_kafkawire.errors import LOG, OptionError, counted
+from spark_kafkawire.model import TopicPartition
+from spark_kafkawire.options import PartitionerCheck
+from spark_kafkawire.records.arrays import Int32s, Uint8s
+from spark_kafkawire.records.columns import Columns
+from spark_kafkawire.records.key_layouts import EARLY, EXPECTED, LATE, UNEXPLAINED, by_key, by_offset
+from spark_kafkawire.records.murmur2 import positive_hashes
 
-_log = logging.getLogger("spark_kafkawire")
+from .task import PartitionLayouts
 
-#: The values of the column ``stray``, in the order of the kinds.
-STRAYS: Final = pa.array([None, "late", "early", "unexplained"], pa.string())
-_TOLD: Final = {
-    LATE: "an earlier count of partitions has put them there, after the boundary",
-    EARLY: "a later count of partitions has put them there, before the boundary, which was taken too late: "
+#: The values of the column ``misplaced``, in the order of the kinds.
+MISPLACED: Final = pa.array([None, "late", "early", "unexplained"], pa.string())
+_CAUSES: Final = {
+    LATE: "an earlier count of partitions placed them there, after the boundary",
+    EARLY: "a later count of partitions placed them there, before the boundary, which is too late: "
     "give an earlier one",
-    UNEXPLAINED: "no count of partitionEpochs puts their keys there by murmur2: another partitioner has, or "
-    "an epoch is missing",
+    UNEXPLAINED: "no count of partitionLayouts places their keys there by murmur2: another partitioner did, "
+    "or a layout is missing",
 }
-#: What that does to the order of keys, where it does something.
-_SPOILED: Final = {
-    LATE: "what followed may be read already",
+#: Effects on the order of keys.
+_EFFECTS: Final = {
+    LATE: "later records of their keys may have been read already",
     EARLY: "keys that came back to the partition may be out of order",
     UNEXPLAINED: "their keys are in no order",
 }
-#: Epochs from which on a key can have come back.
-_EPOCHS_OF_RETURN: Final = 3
+#: Fewest layouts in which a key can return to a partition.
+_LAYOUTS_OF_RETURN: Final = 3
 
 
-class EpochsOfRows:
-    """The epochs of one task's rows, in their order."""
+class LayoutsOfRows:
+    """Layouts of the rows of one task, in their order."""
 
-    def __init__(self, log: TopicPartition, epochs: LogEpochs) -> None:
-        self._log, self._epochs = log, epochs
-        spoils = {LATE: epochs.is_late_a_fault, EARLY: len(epochs.counts) >= _EPOCHS_OF_RETURN}
-        self._faults = {kind for kind in _SPOILED if spoils.get(kind, True)}
+    def __init__(self, partition: TopicPartition, layouts: PartitionLayouts) -> None:
+        self._topic_partition, self._layouts = partition, layouts
+        spoils = {LATE: layouts.is_late_a_fault, EARLY: len(layouts.counts) >= _LAYOUTS_OF_RETURN}
+        self._faults = {kind for kind in _EFFECTS if spoils.get(kind, True)}
         self._counts: Counter[int] = Counter()
         self._first: dict[int, int] = {}
 
     @property
     def wanted(self) -> frozenset[str]:
-        """The columns that are looked at."""
-        return frozenset(() if self._epochs.check is PartitionerCheck.NONE else ("key",))
+        """The columns that the check needs."""
+        return frozenset(() if self._layouts.check is PartitionerCheck.NONE else ("key",))
 
     def marked(self, columns: Columns) -> Columns:
-        """The same rows with their epochs. Raises ``OptionError`` (fatal) for keys that have no order."""
-        epochs = by_offset(columns.offset, self._epochs.first, self._epochs.boundaries)
-        if columns.keys is None or self._epochs.check is PartitionerCheck.NONE:
-            return replace(columns, epochs=epochs)
-        epochs, kinds = self._checked(columns.keys, epochs)
+        """The same rows with their layouts. Raises ``OptionError`` (fatal) for keys that have no order."""
+        layouts = by_offset(columns.offset, self._layouts.first, self._layouts.boundaries)
+        if columns.keys is None or self._layouts.check is PartitionerCheck.NONE:
+            return replace(columns, layouts=layouts)
+        layouts, kinds = self._checked(columns.keys, layouts)
         if not kinds.any():
-            return replace(columns, epochs=epochs)
+            return replace(columns, layouts=layouts)
         for kind, count in enumerate(np.bincount(kinds).tolist()):
             if kind != EXPECTED and count:
                 self._counts[kind] += count
                 self._first.setdefault(kind, int(columns.offset[np.argmax(kinds == kind)]))
-        if self._epochs.check is PartitionerCheck.STRICT:
+        if self._layouts.check is PartitionerCheck.STRICT:
             self._refuse()
-        return replace(columns, epochs=epochs, strays=STRAYS.take(pa.array(kinds)))
+        return replace(columns, layouts=layouts, misplaced=MISPLACED.take(pa.array(kinds)))
 
-    def _checked(self, keys: pa.BinaryArray, epochs: Int32s) -> tuple[Int32s, Uint8s]:
+    def _checked(self, keys: pa.BinaryArray, layouts: Int32s) -> tuple[Int32s, Uint8s]:
         keyed = keys.is_valid().to_numpy(zero_copy_only=False)
-        return by_key(positive_hashes(keys), keyed, epochs, self._log.partition, self._epochs.counts)
+        return by_key(
+            positive_hashes(keys), keyed, layouts, self._topic_partition.partition, self._layouts.counts
+        )
 
     def _refuse(self) -> None:
         if (fault := max(self._faults & self._counts.keys(), default=EXPECTED)) == EXPECTED:
             return
         raise OptionError(
-            f"option verifyPartitioner: so far {self._what(fault)}; {_SPOILED[fault]}: set it to true to go "
-            "on and have them marked in the column stray, or to false to go by boundaries alone"
+            f"option verifyPartitioner: so far {self._what(fault)}; {_EFFECTS[fault]}: set it to true to "
+            "continue and mark them in the column misplaced, or to false to use only the boundaries"
         )
 
-    def tell(self) -> None:
-        """Log what was found, if there was something: as a warning, unless it has its order all the same."""
+    def report(self) -> None:
+        """Log the records that were found: as a warning, unless their keys are in order nevertheless."""
         is_kept = self._counts.keys().isdisjoint(self._faults)
         level = logging.INFO if is_kept else logging.WARNING
         if self._counts:
-            _log.log(level, "option keyOrder: %s", "; ".join(map(self._what, sorted(self._counts))))
+            LOG.log(level, "option keyOrder: %s", "; ".join(map(self._what, sorted(self._counts))))
 
     def _what(self, kind: int) -> str:
         count = self._counts[kind]
-        return f"{self._log}: {count} records, the first at offset {self._first[kind]}: {_TOLD[kind]}"
+        first = self._first[kind]
+        return (
+            f"{self._topic_partition}: {counted(count, 'record')}, the first at offset {first}: "
+            f"{_CAUSES[kind]}"
+        )

@@ -1,35 +1,38 @@
-"""The connection to the broker that leads one log, while its leader may move."""
+"""Connection of a read task to the leader of one partition, which may move, for both generations.
+
+The leader of a partition of 0.7 is the broker that has it.
+"""
 
 from __future__ import annotations
 
-from ...cluster.cluster import Cluster
-from ...errors import Action, BrokerError, UnknownTopicError, quoted
-from ...model import Leader, TopicPartition
-from ...net.client import Client
-from ...net.pool import Pool
-from ...net.settings import ConnectionSettings
+from spark_kafkawire.cluster.cluster import Cluster
+from spark_kafkawire.errors import Action, BrokerError, UnknownTopicError, quoted
+from spark_kafkawire.model import Leader, TopicPartition
+from spark_kafkawire.net.client import Client
+from spark_kafkawire.net.pool import Pool
+from spark_kafkawire.net.settings import ConnectionSettings
 
 
 class TopicRecreated(UnknownTopicError):
-    """The topic that was planned is gone: another one has its name. Fatal."""
+    """The planned topic was deleted, and another one has its name. Fatal."""
 
 
 class LeaderConnection:
-    """One log's leader and a connection to it, both looked for when they are needed.
+    """The leader of one partition and a connection to it, both found on demand.
 
-    ``planned`` is the leader by the plan of the read: it is tried first, and one that leads another
-    topic of the same name, or leads in an older epoch, is refused.
+    ``planned`` is the leader from planning, and is tried first. A leader of another topic with the same name,
+    or of an older epoch, is refused.
     """
 
     def __init__(
         self,
-        log: TopicPartition,
+        partition: TopicPartition,
         planned: Leader,
         cluster: Cluster,
         settings: ConnectionSettings,
         connections: Pool,
     ) -> None:
-        self._log = log
+        self._partition = partition
         self._planned = planned
         self._cluster = cluster
         self._settings = settings
@@ -39,16 +42,16 @@ class LeaderConnection:
 
     @property
     def leader(self) -> Leader | None:
-        """Who led the log when that was last asked; None where it has to be asked again."""
+        """The leader by the last look-up; None if the next request needs another look-up."""
         return self._leader
 
     def place(self, offset: int) -> str:
-        """An offset of the log and the broker that leads it, for messages."""
-        return f"{self._log} at offset {offset} on {(self._leader or self._planned).broker}"
+        """An offset of the log and its leader, for messages."""
+        return f"{self._partition} at offset {offset} on {(self._leader or self._planned).broker}"
 
     def open(self) -> tuple[Client, Leader]:
-        """The connection, and who is at its other end. Raises ``TransportError``, what ``Cluster``
-        raises, and ``TopicRecreated``."""
+        """The connection and the leader at its other end. Raises ``TransportError``, the errors of
+        ``Cluster`` and ``TopicRecreated``."""
         if self._leader is None:
             self._leader = self._current_leader()
         if self._client is None:
@@ -56,13 +59,13 @@ class LeaderConnection:
         return self._client, self._leader
 
     def forget_leader(self) -> None:
-        """Close the connection, and ask who leads the log before the next one."""
+        """Close the connection, and look up the leader before the next one."""
         self.close()
         self._leader = None
-        self._cluster.forget(self._log)
+        self._cluster.forget(self._partition)
 
     def give_back(self) -> None:
-        """Return the connection to the pool: no reply is missing on it."""
+        """Return the connection to the pool. No response may be outstanding."""
         if self._client is not None:
             self._connections.give_back(self._client)
             self._client = None
@@ -74,14 +77,16 @@ class LeaderConnection:
             self._client = None
 
     def _current_leader(self) -> Leader:
-        leader = self._cluster.leaders_of((self._log,))[self._log]
+        leader = self._cluster.leaders_of((self._partition,))[self._partition]
         planned_id, planned_epoch = self._planned.topic_id, self._planned.epoch
         if None is not leader.topic_id != planned_id is not None:
-            raise TopicRecreated(f"{quoted(self._log.topic)} was deleted, and another topic has its name now")
+            raise TopicRecreated(
+                f"{quoted(self._partition.topic)} was deleted, and another topic has its name"
+            )
         if leader.topic_id is None and 0 <= leader.epoch < planned_epoch:
             raise BrokerError(
-                f"{leader.broker} leads in epoch {leader.epoch}, after {planned_epoch} when the read was "
-                "planned: the topic was made anew, or brokers are behind",
+                f"{leader.broker} leads in epoch {leader.epoch}, below {planned_epoch} when the read was "
+                "planned: the topic was deleted and created again, or brokers are behind",
                 action=Action.REFRESH,
             )
         return leader

@@ -1,32 +1,86 @@
-"""What planning tells a task to read. Plain data: planning imports nothing of how it is read."""
+"""Range that planning gives to a task, its layouts for ``keyOrder``, and the errors and gaps of its
+responses. Plain data, of all generations: planning imports no reader."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ...errors import CorruptDataError
-from ...model import Leader, OffsetRange
-from ...protocol.modern.floor import NO_FLOOR, VersionFloor
-from .log_epochs import LogEpochs
+from spark_kafkawire.errors import Action, BrokerError, CorruptDataError
+from spark_kafkawire.model import Leader, OffsetRange, TopicPartition
+from spark_kafkawire.options import PartitionerCheck
+from spark_kafkawire.protocol.modern.minimum_versions import NO_MINIMUM, MinimumVersions
+from spark_kafkawire.records.arrays import Int64s
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionLayouts:
+    """The layouts of one partition: ``first`` begins with the partition itself, each later one at its
+    boundary.
+
+    ``family`` is the partition whose Spark partition also reads this one, after those of earlier layouts.
+
+    ``counts`` are the partition counts of the topic in all layouts. The read checks keys against them as
+    ``check`` says. If ``is_late_a_fault``, a record that an earlier count placed here may come after its
+    successors.
+    """
+
+    family: TopicPartition
+    first: int
+    boundaries: tuple[int, ...]
+    counts: tuple[int, ...]
+    check: PartitionerCheck = PartitionerCheck.NONE
+    is_late_a_fault: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class FetchTask:
-    """One range to read, and who served it when the read was planned.
+    """Range to read, and the leader that served it when the read was planned.
 
-    ``start_option`` and ``stop_option`` name the option that gave an end of the range as a number; None
-    where the end comes from the broker, so that it is a message boundary. ``floor`` is what the brokers
-    offered then: one that offers less is not read from. ``epochs`` are those of the log, where they are asked
-    for.
+    ``start_option`` and ``stop_option`` name the option that gave an end of the range as a number. They are
+    None where a broker gave the end, so that it is a message boundary. ``minimum_versions`` is what the
+    brokers offered during planning: a broker that offers less is not read from. ``layouts`` are set where
+    the user asks for them.
     """
 
     range: OffsetRange
     leader: Leader
     start_option: str | None = None
     stop_option: str | None = None
-    floor: VersionFloor = NO_FLOOR
-    epochs: LogEpochs | None = None
+    minimum_versions: MinimumVersions = NO_MINIMUM
+    layouts: PartitionLayouts | None = None
 
 
 class MessageCrossesStop(CorruptDataError):
-    """The range ends inside a message: its end is no message boundary. Fatal."""
+    """The end of the range is inside a message. Fatal."""
+
+
+class Contradiction(BrokerError):
+    """A response whose offsets contradict each other, or other responses of the leader. Retriable. ``offset``
+    is that of the fetch."""
+
+    def __init__(self, message: str, offset: int = -1) -> None:
+        super().__init__(message, action=Action.REFRESH)
+        self.offset = offset
+
+
+class EmptyFetch(BrokerError):
+    """A Fetch response without a new record although the range has more offsets. Retriable on the same
+    connection, which knows its throttle time.
+
+    With ``may_be_compacted``, several such responses in a row have reported that the log ends after the
+    range: ``data_loss`` decides what that proves."""
+
+    def __init__(self, message: str, may_be_compacted: bool = False) -> None:
+        super().__init__(message, action=Action.BACK_OFF)
+        self.may_be_compacted = may_be_compacted
+
+
+@dataclass(frozen=True, slots=True)
+class Gaps:
+    """Offsets of the range that the response to a fetch at ``offset`` omits.
+
+    Each row of ``spans`` is ``(start, stop)``. The batches of the response end at ``next_offset``."""
+
+    offset: int
+    next_offset: int
+    spans: Int64s

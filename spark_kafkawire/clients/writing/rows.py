@@ -1,23 +1,26 @@
-"""The rows of one batch to write: what is stored, and what chooses where."""
+"""Rows of one batch to write, for both generations: records to store, and columns that choose partitions."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ...errors import RowError
-from ...records.rows import Records
+from spark_kafkawire.errors import RowError
+from spark_kafkawire.records.rows import Records
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Rows:
-    """Columns of equal length; the arrays belong to the batch they came in. Its repr shows no payload.
+    """Columns of equal length; the arrays belong to the batch they came in. The repr shows no payload.
 
-    ``records`` is what is stored. ``topic`` is one name for all rows or a string column, ``keys``
-    are binary, ``brokers`` and ``partitions`` int32. In the last three a null, like a missing
-    column, leaves the choice to what comes after.
+    ``records`` is the content to store. ``topic`` is one name for all rows or a string column, ``keys`` are
+    binary, ``brokers`` and ``partitions`` int32. In the last three a null, like a missing column, leaves the
+    choice to the next rule (see ``Partitioner``).
     """
 
     records: Records
@@ -32,26 +35,69 @@ class Rows:
         return self.records.count
 
     def refuse_null_topics(self) -> None:
-        """Raises ``RowError`` (fatal) naming the first row without a topic, counted from 0."""
+        """Raise ``RowError`` (fatal) for the first row without a topic, counted from 0."""
         if not isinstance(self.topic, str):
             refuse_nulls("topic", self.topic, "fill it, or set the option topic")
 
     def refuse_broken_topics(self) -> None:
-        """Raises ``RowError`` (fatal) naming the first row whose topic is no text, counted from 0."""
+        """Raise ``RowError`` (fatal) for the first row whose topic is not UTF-8, counted from 0."""
         if not isinstance(self.topic, str) and not is_text(self.topic):
             row = next(row for row in range(self.count) if not is_text(self.topic.slice(row, 1)))
             raise RowError(f"row {row}: topic is not UTF-8; correct it, or set the option topic")
 
 
+def to_rows(batch: pa.RecordBatch, topic: str | None, stored: frozenset[str]) -> Rows:
+    """The columns of one of Spark's Arrow batches, as rows; ``topic`` beats the column of that name."""
+    columns = {name: _CASTS[name](batch.column(name)) for name in batch.schema.names if name in _CASTS}
+    contents = {name: column for name, column in columns.items() if name in stored}
+    return Rows(
+        records=Records(
+            values=contents["value"],
+            keys=contents.get("key"),
+            headers=contents.get("headers"),
+            timestamps_ms=contents.get("timestamp"),
+        ),
+        topic=topic if topic is not None else columns["topic"],
+        keys=columns.get("key"),
+        brokers=columns.get("broker"),
+        partitions=columns.get("partition"),
+    )
+
+
+def _milliseconds(column: pa.Array) -> pa.Array:
+    """Milliseconds as int64, microseconds cut off. Arrow's own rounding would go by local time, where some
+    times exist twice."""
+    return column.cast(pa.timestamp("ms", column.type.tz), safe=False).cast(pa.int64())
+
+
+def _of_type(column: pa.Array, arrow_type: pa.DataType) -> pa.Array:
+    # A cast that changes nothing takes as long as one that does.
+    return column if column.type == arrow_type else column.cast(arrow_type)
+
+
+_CASTS: Final[Mapping[str, Callable[[pa.Array], pa.Array]]] = MappingProxyType(
+    {
+        "key": lambda column: _of_type(column, pa.binary()),
+        "value": lambda column: _of_type(column, pa.binary()),
+        "headers": lambda column: column,
+        "timestamp": _milliseconds,
+        "topic": lambda column: _of_type(column, pa.string()),
+        "partition": lambda column: column,
+        "broker": lambda column: column,
+    }
+)
+
+
 def refuse_nulls(name: str, column: pa.Array, advice: str) -> None:
-    """Raises ``RowError`` (fatal) naming the first null of a column, counted from 0."""
+    """Raise ``RowError`` (fatal) for the first null of a column, counted from 0."""
     if column.null_count:
         row = pc.index(pc.is_null(column), True).as_py()
         raise RowError(f"row {row}: {name} is null; {advice}")
 
 
 def is_text(column: pa.Array) -> bool:
-    """Whether all strings of a column are UTF-8: Spark's may be any bytes, and Arrow trusts it."""
+    """Return whether all strings of a column are UTF-8: Spark's strings may hold any bytes, and Arrow does
+    not check them."""
     try:
         column.validate(full=True)
     except pa.ArrowInvalid:

@@ -1,4 +1,4 @@
-"""What a task's writing needs of a client, whatever generation its brokers are of."""
+"""Interface of the senders of a write task, for both generations: it takes rows and returns receipts."""
 
 from __future__ import annotations
 
@@ -6,23 +6,23 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from ...model import TopicPartition
+from spark_kafkawire.model import TopicPartition
 
 if TYPE_CHECKING:
-    from ...records.rows import Records
+    from spark_kafkawire.records.rows import Records
 
 
 @dataclass(frozen=True, slots=True)
-class LogReceipt:
-    """What one task wrote to one log: ``message_count`` messages in batches of ``size`` bytes.
+class PartitionReceipt:
+    """Receipt of one task for one partition: ``message_count`` messages in batches of ``size`` bytes.
 
-    ``start_offset`` is where the first written message starts, ``stop_offset`` where the last one
-    ends; None where no broker told. Other producers' messages may lie between them. In the format of 0.7,
-    unless ``acks=verify``, they are the log's visible end before the first and after the last produce, and
-    own messages that are not flushed may come after them.
+    ``start_offset`` is the offset of the first message, ``stop_offset`` the offset after the last one; None
+    if no broker reported them. Messages of other producers may lie between them. In the format of 0.7, unless
+    ``acks=verify``, they are the visible end of the log before the first and after the last produce request,
+    and messages of the task that are not flushed may follow.
     """
 
-    log: TopicPartition
+    topic_partition: TopicPartition
     message_count: int
     size: int
     start_offset: int | None
@@ -30,26 +30,26 @@ class LogReceipt:
 
 
 class Sender(Protocol):
-    """Sends records to the logs they are for; the order of records within a log is kept.
+    """Sends records to partitions; the order of records within a partition is kept.
 
-    with targets.sender(options) as sender:
-        sender.add(log, records)
+    with partitions.sender(options) as sender:
+        sender.add(partition, records)
         receipts = sender.finish()
     """
 
-    def add(self, log: TopicPartition, records: Records) -> None:
-        """Take the records of a log, and send what is enough for a request.
+    def add(self, partition: TopicPartition, records: Records) -> None:
+        """Buffer the records of a partition, and send what fills a request.
 
-        Raises ``RowError``, ``DeliveryError``, and what keeps a broker from being reached (all
-        fatal).
+        Raises ``RowError``, ``DeliveryError``, and errors of connections to brokers (all fatal).
         """
 
-    def rooms(self, logs: Sequence[TopicPartition]) -> Sequence[int] | None:
-        """Bytes that each log's broker takes now before it is waited for, 0 or more; None where all are
-        alike, or where that is not to count. Never fails."""
+    def queue_capacity(self, partitions: Sequence[TopicPartition]) -> Sequence[int] | None:
+        """Bytes that each partition's broker accepts now without a wait, 0 or more; None if all are equal, or
+        if the speed of brokers must not count. Never fails."""
 
-    def finish(self) -> tuple[LogReceipt, ...]:
-        """Send what is left, and wait for the proof that ``acks`` asks for; receipts by log.
+    def finish(self) -> tuple[PartitionReceipt, ...]:
+        """Send the rest, and wait for the acknowledgements that ``acks`` asks for; return receipts by
+        partition.
 
         Raises as ``add``.
         """

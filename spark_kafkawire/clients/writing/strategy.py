@@ -1,7 +1,8 @@
-"""Partitioning strategies for rows that name no partition, by the values of the option ``partitioner``.
+"""Partitioning strategies of the option ``partitioner``, for writes of both generations.
 
-``murmur2`` is what the Java producer does, ``consistent`` and ``consistent_random`` are
-librdkafka's, ``roundrobin`` is Java's RoundRobinPartitioner. All work on a column of keys.
+A strategy chooses the partition of rows that name none: by a hash of the key, in turn, or as a sticky one.
+``murmur2`` is the Java producer's, ``consistent`` and ``consistent_random`` are librdkafka's, ``roundrobin``
+is Java's RoundRobinPartitioner. All work on a column of keys.
 """
 
 from __future__ import annotations
@@ -16,9 +17,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ...records import compiler
-from ...records.checksum import crc32_each
-from ...records.murmur2 import positive_hashes
+from spark_kafkawire.records import compiler
+from spark_kafkawire.records.checksum import crc32_each
+from spark_kafkawire.records.murmur2 import positive_hashes
 
 Hashes = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
@@ -26,12 +27,11 @@ Bools = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True)
 class Strategy:
-    """One strategy, as data.
+    """Partitioning strategy, as data.
 
-    ``hashes`` gives each key of a binary column a number that is not negative; its remainder by
-    the number of a topic's logs picks from their list. A row that has no key by ``null_is_key``
-    and ``empty_is_key`` goes to the log whose turn it is: runs of rows each, or, ``row_by_row``, each row to
-    another one.
+    ``hashes`` maps each key of a binary column to a number that is not negative. Its remainder by the number
+    of a topic's partitions is an index into their list. A row without a key, by ``null_is_key`` and
+    ``empty_is_key``, goes to a sticky partition, or with ``row_by_row`` to the next partition for each row.
     """
 
     hashes: Callable[[pa.Array], Hashes] | None
@@ -40,7 +40,7 @@ class Strategy:
     row_by_row: bool = False
 
     def keyed(self, keys: pa.Array | None, count: int) -> Bools | None:
-        """Which of ``count`` rows choose by their key; None where none does."""
+        """Mask of the rows that select a partition by key; None if no row does."""
         if self.hashes is None or (keys is None and not self.null_is_key):
             return None
         if keys is None or (self.null_is_key and self.empty_is_key):
@@ -51,14 +51,14 @@ class Strategy:
 
 
 def crc32_hashes(keys: pa.Array) -> Hashes:
-    """zlib's CRC-32 of each key of a binary column; a null key hashes as an empty one, to 0.
+    """Hash each key of a binary column with zlib's CRC-32; a null key hashes like an empty one, to 0.
 
     Source: librdkafka's rd_kafka_msg_partitioner_consistent, which takes the unsigned remainder.
     """
     if not len(keys):
         return np.empty(0, np.int64)
     compiler.expect(len(keys))
-    # A null may lie over bytes of any kind.
+    # The bytes under a null are arbitrary.
     keys = keys.fill_null(b"") if keys.null_count else keys
     _, offsets, data = keys.buffers()
     ends = np.frombuffer(offsets, np.int32)[keys.offset : keys.offset + len(keys) + 1]
@@ -66,7 +66,7 @@ def crc32_hashes(keys: pa.Array) -> Hashes:
     return crc32_each(values, ends.astype(np.int64)).astype(np.int64)
 
 
-#: By the value of the option ``partitioner``.
+#: Strategies by the value of the option ``partitioner``.
 STRATEGIES: Final[Mapping[str, Strategy]] = MappingProxyType(
     {
         "murmur2": Strategy(positive_hashes),

@@ -1,1 +1,1 @@
-"""What ``cluster.Cluster`` asks of the brokers of Kafka 0.8 and later."""
+"""Requests of ``cluster.Cluster`` to the brokers of modern Kafka (0.8 to 4.x)."""

@@ -1,29 +1,39 @@
 """A cluster of Kafka 0.8 and later: Metadata, ListOffsets, and the offsets of consumer groups.
 
-A first query waits for what is imported, so what few queries ask for is imported where they do.
+Imports delay the first query, so modules that few queries need are imported inside of functions.
 """
 
 from __future__ import annotations
 
-import logging
 import uuid
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
+from typing import TYPE_CHECKING
 
-from ...errors import OptionError, UnknownTopicError
-from ...model import Broker, Leader, LogBounds, RecordTimes, TopicPartition
-from ...options import NetOptions
-from ...protocol.modern.isolation import READ_UNCOMMITTED
-from ...protocol.modern.list_offsets import EARLIEST_LOCAL_TIMESTAMP, LATEST_TIMESTAMP
-from ..topic_names import unknown_topics
+from spark_kafkawire.errors import (
+    LOG,
+    OptionError,
+    UnknownTopicError,
+    counted,
+    listed_some,
+    printable,
+)
+from spark_kafkawire.model import Broker, Leader, PartitionBounds, RecordTimes, TopicPartition
+from spark_kafkawire.options import NetOptions
+from spark_kafkawire.protocol.modern.limits import READ_UNCOMMITTED
+from spark_kafkawire.protocol.modern.list_offsets import EARLIEST_LOCAL_TIMESTAMP, LATEST_TIMESTAMP
+
+from ..topic_names import NAMES_COUNT_MAX, unknown_topics
 from .list_offsets import all_bounds, list_offsets, record_times
 from .metadata import Metadata
 
-_log = logging.getLogger("spark_kafkawire")
+if TYPE_CHECKING:
+    from .groups import ConsumerGroups
 
 
-class Cluster:
-    """Implements the protocol ``cluster.Cluster``. ``isolation_level`` tells where logs end, ``group_id``
-    whose committed offsets are meant."""
+class ModernCluster:
+    """Implements the protocol ``cluster.Cluster``. ``isolation_level`` decides where partitions end;
+    ``group_id`` is the group of ``committed_offsets``."""
 
     def __init__(
         self, metadata: Metadata, net: NetOptions, isolation_level: int, group_id: str | None = None
@@ -34,66 +44,70 @@ class Cluster:
         self._group_id = group_id
 
     def brokers(self) -> tuple[Broker, ...]:
-        if not self._metadata.brokers:
-            self._metadata.refresh(())
-        return self._metadata.brokers
+        return self._metadata.known_brokers()
 
     def topics(self) -> list[str]:
         return [topic.name for topic in self._metadata.topics() if not topic.is_internal]
 
-    def logs_of(self, topics: Sequence[str]) -> tuple[TopicPartition, ...]:
+    def partitions_of(self, topics: Sequence[str]) -> tuple[TopicPartition, ...]:
         try:
             self._metadata.refresh(topics)
         except UnknownTopicError as error:
-            known = [topic.name for topic in self._metadata.topics()]
-            missing = sorted(set(topics) - set(known))
+            there = self._metadata.topics()
+            missing = sorted(set(topics).difference(topic.name for topic in there))
+            known = [topic.name for topic in there if not topic.is_internal]
             raise (unknown_topics(missing, known) if missing else error) from error
-        return tuple(log for topic in topics for log in self._metadata.partitions_of(topic))
+        return tuple(tp for topic in topics for tp in self._metadata.partitions_of(topic))
 
-    def logs_listed(self, topics: Sequence[str]) -> tuple[TopicPartition, ...]:
+    def listed_partitions(self, topics: Sequence[str]) -> tuple[TopicPartition, ...]:
         if in_doubt := [topic for topic in topics if not self._metadata.knows(topic)]:
-            self.logs_of(in_doubt)  # they have no leaders yet, or an error that tells why
-        return tuple(log for topic in topics for log in self._metadata.partitions_of(topic))
+            self.partitions_of(in_doubt)  # they have no leaders yet, or an error with the reason
+        return tuple(tp for topic in topics for tp in self._metadata.partitions_of(topic))
 
     def topic_ids(self, topics: Collection[str]) -> dict[str, uuid.UUID]:
         there = self._metadata.topics()
         return {topic.name: topic.id for topic in there if topic.id and topic.name in topics}
 
-    def assigned(self, logs: Sequence[TopicPartition]) -> tuple[TopicPartition, ...]:
-        """Those that exist, as Spark's own connector has it; a warning names the others. Raises
-        ``UnknownTopicError`` for a topic that no broker holds, as it does, too."""
-        there = set(self.logs_of(sorted({log.topic for log in logs})))
-        if missing := [log for log in logs if log not in there]:
-            _log.warning(
-                "option assign: there is no %s, which is left out", " and no ".join(map(str, missing))
+    def assigned(self, partitions: Sequence[TopicPartition]) -> tuple[TopicPartition, ...]:
+        """Partitions that exist, as in Spark's own connector; a warning names the others. Raises
+        ``UnknownTopicError`` for a topic that no broker holds, as that connector does."""
+        there = set(self.partitions_of(sorted({tp.topic for tp in partitions})))
+        if missing := [tp for tp in partitions if tp not in there]:
+            counts = Counter(tp.topic for tp in there)
+            topic = missing[0].topic
+            LOG.warning(
+                "option assign: %s left out, as in Spark's own connector; topic %s has %s",
+                f"{listed_some(missing, NAMES_COUNT_MAX, str)} {'is' if len(missing) == 1 else 'are'}",
+                printable(topic),
+                counted(counts[topic], "partition"),
             )
-        return tuple(log for log in logs if log in there)
+        return tuple(tp for tp in partitions if tp in there)
 
-    def await_logs(self, logs: Collection[TopicPartition]) -> None:
-        """Nothing: any broker tells of all logs."""
+    def await_partitions(self, partitions: Collection[TopicPartition]) -> None:
+        """Do nothing: any broker describes all partitions."""
 
-    def leaders_of(self, logs: Sequence[TopicPartition]) -> dict[TopicPartition, Leader]:
-        return self._metadata.leaders_of(logs)
+    def leaders_of(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, Leader]:
+        return self._metadata.leaders_of(partitions)
 
-    def known_leaders(self, logs: Sequence[TopicPartition]) -> dict[TopicPartition, Leader]:
-        return self._metadata.known_leaders(logs)
+    def known_leaders(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, Leader]:
+        return self._metadata.known_leaders(partitions)
 
-    def forget(self, log: TopicPartition) -> None:
-        self._metadata.forget(log.topic)
+    def forget(self, partition: TopicPartition) -> None:
+        self._metadata.forget(partition.topic)
 
-    def bounds(self, logs: Sequence[TopicPartition]) -> dict[TopicPartition, LogBounds]:
-        return all_bounds(self._metadata, logs, self._net, self._isolation_level)
+    def bounds(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, PartitionBounds]:
+        return all_bounds(self._metadata, partitions, self._net, self._isolation_level)
 
-    def cut_points(self, logs: Sequence[TopicPartition]) -> None:
-        """None: a record begins at every offset."""
+    def cut_points(self, partitions: Sequence[TopicPartition]) -> None:
+        """Return None: a record begins at every offset."""
 
-    def high_watermarks(self, logs: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
-        asked = dict.fromkeys(logs, LATEST_TIMESTAMP)
+    def high_watermarks(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
+        asked = dict.fromkeys(partitions, LATEST_TIMESTAMP)
         [found] = list_offsets(self._metadata, [asked], self._net, READ_UNCOMMITTED)
         return found
 
-    def local_starts(self, logs: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
-        asked = dict.fromkeys(logs, EARLIEST_LOCAL_TIMESTAMP)
+    def local_starts(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
+        asked = dict.fromkeys(partitions, EARLIEST_LOCAL_TIMESTAMP)
         [found] = list_offsets(self._metadata, [asked], self._net, self._isolation_level)
         return found
 
@@ -102,59 +116,29 @@ class Cluster:
 
         return cleanup_policy(self._metadata, topic)
 
-    def record_times(self, logs: Sequence[TopicPartition]) -> dict[TopicPartition, RecordTimes]:
-        return record_times(self._metadata, logs, self._net)
+    def record_times(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, RecordTimes]:
+        return record_times(self._metadata, partitions, self._net)
 
     def start_offsets(
         self,
         times_ms: Mapping[TopicPartition, int],
-        bounds: Mapping[TopicPartition, LogBounds],  # noqa: ARG002  # the broker knows every record's time
+        bounds: Mapping[TopicPartition, PartitionBounds],  # noqa: ARG002  # the broker has an index by time
     ) -> dict[TopicPartition, int | None]:
         [found] = list_offsets(self._metadata, [times_ms], self._net, self._isolation_level)
-        return {log: offset if offset >= 0 else None for log, offset in found.items()}
+        return {tp: offset if offset >= 0 else None for tp, offset in found.items()}
 
     stop_offsets = start_offsets
 
-    def committed_offsets(self, logs: Sequence[TopicPartition]) -> dict[TopicPartition, int | None]:
+    def committed_offsets(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int | None]:
         if self._group_id is None:
             raise OptionError(
-                "option startingOffsets: 'committed' needs kafka.group.id, whose offsets are meant"
+                "option startingOffsets: 'committed' needs kafka.group.id, the group that committed the "
+                "offsets"
             )
-        return self.read_group_offsets(self._group_id, logs)
+        return self.groups.offsets(self._group_id, partitions)
 
-    def groups(self) -> tuple[str, ...]:
-        from .group_members import list_groups
+    @property
+    def groups(self) -> ConsumerGroups:
+        from .groups import ConsumerGroups
 
-        return list_groups(self.brokers(), self._net)
-
-    def group_members(self, group: str) -> tuple[str, ...]:
-        from .group_members import group_members
-
-        return group_members(self._metadata, group, self._net)
-
-    def logs_of_group(self, group: str) -> tuple[TopicPartition, ...]:
-        from .group_members import logs_of_group
-
-        return logs_of_group(self._metadata, group, self._net)
-
-    def read_group_offsets(
-        self,
-        group: str,
-        logs: Sequence[TopicPartition],
-        *,
-        strict: bool = True,  # noqa: ARG002  # brokers keep offsets alone
-    ) -> dict[TopicPartition, int | None]:
-        from .group_offsets import committed_offsets
-
-        return committed_offsets(self._metadata, group, logs, self._net)
-
-    def commit_group_offsets(
-        self,
-        group: str,
-        offsets: Mapping[TopicPartition, int],
-        *,
-        force: bool = False,  # noqa: ARG002  # the coordinator decides
-    ) -> None:
-        from .group_offsets import commit_offsets
-
-        commit_offsets(self._metadata, group, offsets, self._net)
+        return ConsumerGroups(self._metadata, self._net)

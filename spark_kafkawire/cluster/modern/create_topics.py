@@ -1,29 +1,30 @@
-"""New topics in a cluster of modern brokers: CreateTopics, asked of the controller."""
+"""Creation of topics in modern Kafka (0.10.1 to 4.x): CreateTopics, sent to the controller of the cluster."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Final
 
-from ...errors import BrokerError, OptionError, quoted
-from ...model import Broker
-from ...net.client import Client
-from ...net.pool import POOL
-from ...net.retry import Attempts
-from ...options import NetOptions
-from ...protocol.modern.create_topics import (
+from spark_kafkawire.errors import BrokerError, OptionError, quoted
+from spark_kafkawire.model import Broker
+from spark_kafkawire.net.client import Client
+from spark_kafkawire.net.pool import POOL
+from spark_kafkawire.net.retry import retried
+from spark_kafkawire.options import NetOptions
+from spark_kafkawire.protocol.modern.create_topics import (
     BROKER_DEFAULT,
     BROKER_DEFAULTS_SINCE,
     CREATE_TOPICS,
     CreatableTopic,
     CreatedTopic,
-    CreateTopicsReply,
     CreateTopicsRequest,
+    CreateTopicsResponse,
 )
-from ...protocol.modern.error_codes import ErrorCode, broker_error
+from spark_kafkawire.protocol.modern.error_codes import ErrorCode, broker_error
+
 from .metadata import Metadata
 
-#: Codes of a topic that is there: another client was faster, or this one without hearing of it.
+#: Codes of a topic that exists: another client created it first, or this client did and lost the response.
 _THERE: Final = (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS)
 
 
@@ -33,16 +34,15 @@ def create_topics(
     net: NetOptions,
     replication_factor: int = BROKER_DEFAULT,
 ) -> None:
-    """Create topics with so many partitions each, and leave alone those that are there; all of them are
-    known to ``metadata`` then.
+    """Create topics with the given partition counts, and skip those that exist. ``metadata`` describes all of
+    them afterwards.
 
-    ``BROKER_DEFAULT`` leaves the number of replicas to the brokers. Who the controller is, is asked
-    again while it moves. Raises ``OptionError`` (fatal) where a broker before 2.4 wants the number
-    of replicas, ``UnsupportedVersionError`` (fatal) before 0.10.1, and when the retries are used up
-    ``BrokerError`` or ``TransportError``.
+    ``BROKER_DEFAULT`` leaves the number of replicas to the brokers. The controller is looked up again
+    while it moves. Raises ``OptionError`` (fatal) if a broker before 2.4 requires the number of replicas,
+    ``UnsupportedVersionError`` (fatal) before 0.10.1, and when the retries are used up ``BrokerError`` or
+    ``TransportError``.
     """
     left = dict(partition_counts)
-    attempts = Attempts(net.retry, patience_s=net.request_timeout_s)
 
     def attempt() -> None:
         topics = tuple(
@@ -60,22 +60,22 @@ def create_topics(
             raise failure
 
     if left:
-        attempts.run(attempt)
+        retried(attempt, net.request_retry)
         metadata.refresh(partition_counts, are_created=True)
 
 
-def _ask(controller: Broker, request: CreateTopicsRequest, net: NetOptions) -> CreateTopicsReply:
+def _ask(controller: Broker, request: CreateTopicsRequest, net: NetOptions) -> CreateTopicsResponse:
     with POOL.lend(controller, net.connection) as client:
         _check_replicas(client, request)
-        reply: CreateTopicsReply = client.request(request)
-    return reply
+        response: CreateTopicsResponse = client.request(request)
+    return response
 
 
 def _check_replicas(client: Client, request: CreateTopicsRequest) -> None:
     wants_default = any(topic.replication_factor == BROKER_DEFAULT for topic in request.topics)
     if wants_default and client.version_of(CREATE_TOPICS) < BROKER_DEFAULTS_SINCE:
         raise OptionError(
-            "brokers before 2.4 have no default for a new topic's replicas: give the replication factor"
+            "brokers before 2.4 have no default for the replicas of a new topic: set the replication factor"
         )
 
 

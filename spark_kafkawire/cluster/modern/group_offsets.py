@@ -1,4 +1,7 @@
-"""Where a consumer group stands in each partition: FindCoordinator, then OffsetFetch or OffsetCommit."""
+"""Committed offsets of consumer groups of modern Kafka (0.8 to 4.x): reads and commits.
+
+FindCoordinator finds the broker that stores the offsets of a group. It gets OffsetFetch or OffsetCommit.
+"""
 
 from __future__ import annotations
 
@@ -6,30 +9,31 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from ...errors import OptionError, quoted
-from ...model import Broker, TopicPartition
-from ...net.pool import POOL
-from ...net.retry import Attempts
-from ...options import NetOptions
-from ...protocol.modern.error_codes import ErrorCode, broker_error
-from ...protocol.modern.find_coordinator import FindCoordinatorRequest
-from ...protocol.modern.offset_commit import (
+from spark_kafkawire.errors import OptionError, quoted
+from spark_kafkawire.model import Broker, TopicPartition
+from spark_kafkawire.net.pool import POOL
+from spark_kafkawire.net.retry import retried
+from spark_kafkawire.options import NetOptions
+from spark_kafkawire.protocol.modern.error_codes import ErrorCode, broker_error
+from spark_kafkawire.protocol.modern.find_coordinator import FindCoordinatorRequest
+from spark_kafkawire.protocol.modern.offset_commit import (
     OffsetCommitPartition,
-    OffsetCommitReply,
     OffsetCommitRequest,
+    OffsetCommitResponse,
     OffsetCommitTopic,
 )
-from ...protocol.modern.offset_fetch import (
+from spark_kafkawire.protocol.modern.offset_fetch import (
     OFFSET_FETCH,
     STABLE_SINCE,
-    OffsetFetchGroupReply,
-    OffsetFetchReply,
+    OffsetFetchGroupResponse,
     OffsetFetchRequest,
+    OffsetFetchResponse,
     OffsetFetchTopic,
 )
+
 from .metadata import Metadata
 
-#: What a coordinator answers to a commit from outside while the group has members.
+#: Codes of a commit by a client that is not a member, while the group has members.
 _HAS_MEMBERS: Final = frozenset(
     (
         ErrorCode.ILLEGAL_GENERATION,
@@ -40,24 +44,23 @@ _HAS_MEMBERS: Final = frozenset(
 
 
 def committed_offsets(
-    metadata: Metadata, group_id: str, logs: Sequence[TopicPartition], net: NetOptions
+    metadata: Metadata, group_id: str, partitions: Sequence[TopicPartition], net: NetOptions
 ) -> dict[TopicPartition, int | None]:
-    """The offset that a group committed for each log, None where it has none.
+    """Committed offsets of a group in each partition, None without one.
 
-    The coordinator is looked for again while it starts or moves. Raises ``BrokerError`` where a
-    broker refuses the group, and when the retries are used up that or a ``TransportError``.
+    The coordinator is looked up again while it starts or moves. Raises ``BrokerError`` if a broker
+    refuses the group, and when the retries are used up that or a ``TransportError``.
     """
-    attempts = Attempts(net.retry, patience_s=net.request_timeout_s)
-    return attempts.run(lambda: _fetched_once(metadata, group_id, logs, net))
+    return retried(lambda: _fetched_once(metadata, group_id, partitions, net), net.request_retry)
 
 
 def committed_texts(
     metadata: Metadata, group_id: str, net: NetOptions, *, require_stable: bool
 ) -> tuple[tuple[int, str], ...]:
-    """Every offset that a group committed, of any log, with the text beside it.
+    """Committed offsets of a group in all partitions, each with its metadata text.
 
-    ``require_stable`` waits for a transaction that commits offsets and is ending, where the coordinator
-    knows of that (from Kafka 2.5 on). Raises as ``committed_offsets``.
+    ``require_stable`` waits for transactions that commit offsets and are ending, if the coordinator supports
+    it (since Kafka 2.5). Raises as ``committed_offsets``.
     """
 
     def once() -> tuple[tuple[int, str], ...]:
@@ -66,38 +69,37 @@ def committed_texts(
         with POOL.lend(coordinator, net.connection) as client:
             is_known = client.version_of(OFFSET_FETCH) >= STABLE_SINCE
             request = OffsetFetchRequest.for_group(group_id, None, require_stable=require_stable and is_known)
-            reply: OffsetFetchReply = client.request(request)
-        group = reply.group_of(group_id)
+            response: OffsetFetchResponse = client.request(request)
+        group = response.group_of(group_id)
         if group.error_code:
             raise broker_error(group.error_code, place)
         _offsets(group, place)
         parts = (part for topic in group.topics for part in topic.partitions)
         return tuple((part.committed_offset, part.metadata or "") for part in parts)
 
-    return Attempts(net.retry, patience_s=net.request_timeout_s).run(once)
+    return retried(once, net.request_retry)
 
 
 def commit_offsets(
     metadata: Metadata, group_id: str, offsets: Mapping[TopicPartition, int], net: NetOptions
 ) -> None:
-    """Commit the offset of the next record of each log, as a client that is no member of the group.
+    """Commit the offset of the next record of each partition, as a client that is not a member of the group.
 
-    A commit that is repeated says the same, so it is retried as ``committed_offsets`` is. Raises
-    ``OptionError`` (fatal) where the group has members, whose own commits it would undo; else as
-    that does.
+    A repeated commit has the same effect, so it is retried like ``committed_offsets``. Raises
+    ``OptionError`` (fatal) if the group has members, because it would overwrite their commits; otherwise as
+    that function does.
     """
     if offsets:
-        attempts = Attempts(net.retry, patience_s=net.request_timeout_s)
-        attempts.run(lambda: _committed_once(metadata, group_id, offsets, net))
+        retried(lambda: _committed_once(metadata, group_id, offsets, net), net.request_retry)
 
 
 def coordinator_of(metadata: Metadata, group_id: str) -> Broker:
-    """The broker that keeps a group's offsets.
+    """The broker that stores the offsets of a group.
 
-    Raises ``BrokerError`` (retriable while there is none), ``TransportError``.
+    Raises ``BrokerError`` (retriable while there is no coordinator), ``TransportError``.
     """
-    reply = metadata.ask(FindCoordinatorRequest.for_group(group_id))
-    found = reply.coordinator_of(group_id)
+    response = metadata.ask(FindCoordinatorRequest.for_group(group_id))
+    found = response.coordinator_of(group_id)
     if found.error_code:
         raise broker_error(
             found.error_code, f"FindCoordinator of group {quoted(group_id)}", found.error_message
@@ -106,22 +108,23 @@ def coordinator_of(metadata: Metadata, group_id: str) -> Broker:
 
 
 def ask_coordinator(coordinator: Broker, request: object, net: NetOptions) -> Any:
-    """The reply's body. Raises ``TransportError`` and what ``Client`` raises."""
+    """Send a request to a coordinator and return the body of the response. Raises ``TransportError`` and the
+    errors of ``Client``."""
     with POOL.lend(coordinator, net.connection) as client:
         return client.request(request)
 
 
 def _fetched_once(
-    metadata: Metadata, group_id: str, logs: Sequence[TopicPartition], net: NetOptions
+    metadata: Metadata, group_id: str, partitions: Sequence[TopicPartition], net: NetOptions
 ) -> dict[TopicPartition, int | None]:
     coordinator = coordinator_of(metadata, group_id)
     place = f"OffsetFetch of group {quoted(group_id)} on {coordinator}"
-    reply: OffsetFetchReply = ask_coordinator(coordinator, _request(group_id, logs), net)
-    group = reply.group_of(group_id)
+    response: OffsetFetchResponse = ask_coordinator(coordinator, _request(group_id, partitions), net)
+    group = response.group_of(group_id)
     if group.error_code:
         raise broker_error(group.error_code, place)
     found = _offsets(group, place)
-    return {log: found[log] for log in logs}
+    return {tp: found[tp] for tp in partitions}
 
 
 def _committed_once(
@@ -129,25 +132,26 @@ def _committed_once(
 ) -> None:
     coordinator = coordinator_of(metadata, group_id)
     place = f"OffsetCommit of group {quoted(group_id)} on {coordinator}"
-    reply: OffsetCommitReply = ask_coordinator(coordinator, _commit_request(group_id, offsets), net)
-    told = {
+    response: OffsetCommitResponse = ask_coordinator(coordinator, _commit_request(group_id, offsets), net)
+    codes = {
         TopicPartition(topic.name, partition.partition_index): partition.error_code
-        for topic in reply.topics
+        for topic in response.topics
         for partition in topic.partitions
     }
-    for log in offsets:
-        if told[log] in _HAS_MEMBERS:
+    for tp in offsets:
+        if codes[tp] in _HAS_MEMBERS:
             raise OptionError(
-                f"{place}: the group has members, which commit themselves; stop them, or use another group"
+                f"{place}: the group has members, which commit offsets themselves; stop them, or use another "
+                "group"
             )
-        if told[log]:
-            raise broker_error(told[log], f"{place}, {log}")
+        if codes[tp]:
+            raise broker_error(codes[tp], f"{place}, {tp}")
 
 
-def _request(group_id: str, logs: Sequence[TopicPartition]) -> OffsetFetchRequest:
+def _request(group_id: str, partitions: Sequence[TopicPartition]) -> OffsetFetchRequest:
     topics = [
-        OffsetFetchTopic(name=topic, partition_indexes=tuple(log.partition for log in own))
-        for topic, own in by_topic(logs).items()
+        OffsetFetchTopic(name=topic, partition_indexes=tuple(tp.partition for tp in own))
+        for topic, own in by_topic(partitions).items()
     ]
     return OffsetFetchRequest.for_group(group_id, tuple(topics))
 
@@ -157,11 +161,11 @@ def _commit_request(group_id: str, offsets: Mapping[TopicPartition, int]) -> Off
         OffsetCommitTopic(
             name=topic,
             partitions=tuple(
-                # Java's clients write empty metadata, too, where they have none.
+                # Java's clients also write empty metadata.
                 OffsetCommitPartition(
-                    partition_index=log.partition, committed_offset=offsets[log], committed_metadata=""
+                    partition_index=tp.partition, committed_offset=offsets[tp], committed_metadata=""
                 )
-                for log in own
+                for tp in own
             ),
         )
         for topic, own in by_topic(offsets).items()
@@ -169,20 +173,20 @@ def _commit_request(group_id: str, offsets: Mapping[TopicPartition, int]) -> Off
     return OffsetCommitRequest(group_id=group_id, topics=tuple(topics))
 
 
-def by_topic(logs: Iterable[TopicPartition]) -> dict[str, list[TopicPartition]]:
+def by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[TopicPartition]]:
     by_topic: dict[str, list[TopicPartition]] = defaultdict(list)
-    for log in logs:
-        by_topic[log.topic].append(log)
+    for partition in partitions:
+        by_topic[partition.topic].append(partition)
     return by_topic
 
 
-def _offsets(group: OffsetFetchGroupReply, place: str) -> dict[TopicPartition, int | None]:
+def _offsets(group: OffsetFetchGroupResponse, place: str) -> dict[TopicPartition, int | None]:
     found: dict[TopicPartition, int | None] = {}
     for topic in group.topics:
         for partition in topic.partitions:
-            log = TopicPartition(topic.name, partition.partition_index)
+            tp = TopicPartition(topic.name, partition.partition_index)
             if partition.error_code:
-                raise broker_error(partition.error_code, f"{place}, {log}")
+                raise broker_error(partition.error_code, f"{place}, {tp}")
             committed = partition.committed_offset
-            found[log] = committed if committed >= 0 else None
+            found[tp] = committed if committed >= 0 else None
     return found

@@ -1,14 +1,14 @@
-"""Who leads which partition, from the brokers of a cluster themselves (Kafka 0.8 and later).
+"""Topics, partitions and leaders of a cluster of modern Kafka (0.8 to 4.x), from Metadata requests.
 
     metadata = Metadata(options.discovery.bootstrap_servers, options.net)
-    for log in metadata.partitions_of("t"):
-        leader = metadata.leader_of(log)
+    for partition in metadata.partitions_of("t"):
+        leader = metadata.leader_of(partition)
     ...
-    metadata.forget("t")        # after an error of the leader: it moved, or does not answer
+    metadata.forget("t")        # after an error of the leader: it has moved, or does not answer
 
-What brokers answered is kept until it is forgotten. The broker that answered last is asked first, then
-other known ones, then the bootstrap servers in turn: so a cluster whose known brokers are all gone is
-found again.
+Responses are cached until ``forget``. A request goes first to the broker that responded last, then to other
+known brokers, then to the bootstrap servers in turn: so a cluster is found again even if all known brokers
+are gone.
 """
 
 from __future__ import annotations
@@ -17,39 +17,54 @@ import threading
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, TypeVar
 
-from ...errors import (
+from spark_kafkawire.errors import (
     Action,
     BrokerError,
+    ConnectionLost,
     KafkaWireError,
     ProtocolError,
     TransportError,
     UnsupportedVersionError,
+    counted,
+    printable,
 )
-from ...model import Broker, Leader, TopicPartition
-from ...net.client import Client
-from ...net.pool import POOL, Pool
-from ...net.transport import Deadline
-from ...options import NetOptions
-from ...protocol.modern.error_codes import ErrorCode, broker_error
-from ...protocol.modern.metadata import METADATA, MetadataReply, MetadataRequest, MetadataRequestTopic
-from .retrying import retried
+from spark_kafkawire.model import Broker, Leader, TopicPartition
+from spark_kafkawire.net.client import Client
+from spark_kafkawire.net.first_contact import shared
+from spark_kafkawire.net.pool import POOL, Pool
+from spark_kafkawire.net.strangers import Kind, kind_at
+from spark_kafkawire.net.transport import Deadline
+from spark_kafkawire.options import NetOptions
+from spark_kafkawire.protocol.modern.error_codes import ErrorCode, broker_error
+from spark_kafkawire.protocol.modern.metadata import (
+    METADATA,
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+)
+
+from .retrying import metadata_retried
 from .topic import Topic
 
 T = TypeVar("T")
 
-#: Known brokers that are tried before the bootstrap servers. Each that is gone costs a timeout.
+#: Known brokers that are tried before the bootstrap servers. Each dead one costs a timeout.
 KNOWN_TRIED_MAX: Final = 3
+#: Requests that ask a server which closes the connection for its kind.
+_KIND_REQUESTS_MAX: Final = 3
 #: First version of Metadata that can ask for a topic without creating it.
 _WITHOUT_CREATING_SINCE: Final = 4
 
 
 class Metadata:
-    """What is known of one cluster. Safe for many threads. ``creates_topics`` allows brokers to create
-    the topics that they are asked for (``auto.create.topics.enable``). An election is waited for at least
-    as long as one request may take; a topic that no broker knows for the retries alone.
+    """Metadata of one cluster, cached. Thread-safe.
 
-    All methods that ask raise ``TransportError`` when no server answers within the retries, and
-    ``BrokerError`` (fatal then) where one refuses.
+    ``creates_topics`` allows brokers to create the requested topics (``auto.create.topics.enable``).
+    Requests are repeated during an election for at least the time of one request, and for a topic that no
+    broker knows as often as the retries allow.
+
+    All methods that send requests raise ``TransportError`` if no server answers within the retries, and
+    ``BrokerError`` (fatal then) if a server refuses.
     """
 
     def __init__(
@@ -69,131 +84,150 @@ class Metadata:
         self._topics: dict[str, Topic] = {}
         self._last_server: Broker | None = None
         self._controller_id = -1
+        self._kind_requests_left = _KIND_REQUESTS_MAX
 
     @property
     def brokers(self) -> tuple[Broker, ...]:
-        """The live brokers, sorted, as the last answer had them."""
+        """Live brokers by the last response, sorted."""
         return tuple(sorted(self._brokers.values()))
 
     def controller(self) -> Broker:
-        """The broker that creates topics; asked anew. Raises ``BrokerError`` where there is none now."""
-        self._retried(lambda: self._ask_topics(()))
+        """The controller, which creates topics, by a new request. Raises ``BrokerError`` if the cluster has
+        no controller now."""
+        self._retried(lambda within: self._ask_topics((), within))
         broker = self._brokers.get(self._controller_id)
         if broker is None:
             raise broker_error(ErrorCode.NOT_CONTROLLER, f"Metadata of {self._last_server}")
         return broker
 
     def topics(self) -> tuple[Topic, ...]:
-        """All topics that the cluster shows to this user, sorted by name; asked anew.
+        """Topics that the user may see, sorted by name, by a new request.
 
-        A topic that is in no state to be read has no leaders: asked for by its name, it says why.
+        A topic that cannot be read now has no leaders; a request for it by name returns the reason.
         """
-        topics = self._retried(lambda: self._ask_topics(None))
+        topics = self._retried(lambda within: self._ask_topics(None, within))
         return tuple(topic for _, topic in sorted(topics.items()))
 
     def knows(self, topic: str) -> bool:
-        """Whether the topic was described by the last answers; nothing is asked."""
+        """True if the last responses described the topic; no request is sent."""
         return topic in self._topics
 
     def partitions_of(self, topic: str) -> tuple[TopicPartition, ...]:
-        """The logs of a topic, sorted. Raises ``UnknownTopicError`` (fatal)."""
-        return self._retried(lambda: self._topic(topic, None)).logs
+        """Partitions of a topic, sorted. Raises ``UnknownTopicError`` (fatal)."""
+        return self._retried(lambda within: self._topic(topic, within)).partitions
 
-    def leader_of(self, log: TopicPartition, within: Deadline | None = None) -> Leader:
-        """Who leads a partition, asked for ``within`` that time at most, else as long as the retries allow.
+    def leader_of(self, partition: TopicPartition, within: Deadline | None = None) -> Leader:
+        """The leader of a partition. Requests take ``within`` that time at most, or as long as the retries
+        allow.
 
-        Raises ``UnknownTopicError`` (fatal) where there is no such partition, ``BrokerError`` where
-        it has no leader.
+        Raises ``UnknownTopicError`` (fatal) if there is no such partition, ``BrokerError`` if it has no
+        leader.
         """
-        return self._retried(lambda: self._leader(log, within), within)
+        return self._retried(lambda within: self._leader(partition, within), within)
 
-    def leaders_of(self, logs: Iterable[TopicPartition]) -> dict[TopicPartition, Leader]:
-        """Who leads each partition; what is not known is asked for in one request."""
-        logs = list(logs)
-        unknown = sorted({log.topic for log in logs} - set(self._topics))
+    def leaders_of(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, Leader]:
+        """Leaders of the partitions; unknown topics are requested together."""
+        partitions = list(partitions)
+        unknown = sorted({tp.topic for tp in partitions} - set(self._topics))
         if unknown:
             self.refresh(unknown)
-        known = self.known_leaders(logs)
-        return {log: known.get(log) or self.leader_of(log) for log in logs}
+        known = self.known_leaders(partitions)
+        return {tp: known.get(tp) or self.leader_of(tp) for tp in partitions}
 
-    def known_leaders(self, logs: Iterable[TopicPartition]) -> dict[TopicPartition, Leader]:
-        """Who leads each partition by the last answers; nothing is asked or waited for, and what
-        nobody leads is left out."""
+    def known_leaders(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, Leader]:
+        """Leaders by the last responses, without a new request, and without partitions that have no
+        leader."""
         found = {}
-        for log in logs:
-            topic = self._topics.get(log.topic)
-            if topic is not None and log.partition in topic.leaders:
-                leader_id, epoch = topic.leaders[log.partition]
+        for tp in partitions:
+            topic = self._topics.get(tp.topic)
+            if topic is not None and tp.partition in topic.leaders:
+                leader_id, epoch = topic.leaders[tp.partition]
                 if (broker := self._brokers.get(leader_id)) is not None:
-                    found[log] = Leader(broker, epoch, topic.id)
+                    found[tp] = Leader(broker, epoch, topic.id)
         return found
 
+    def known_brokers(self) -> tuple[Broker, ...]:
+        """Live brokers by the last response, after a first request if there was none."""
+        if not self.brokers:
+            self.refresh(())
+        return self.brokers
+
     def refresh(self, topics: Iterable[str], *, are_created: bool = False) -> None:
-        """Ask for topics now; those that ``are_created`` just now, until the broker has heard of them.
+        """Request topics now. If they ``are_created`` just now, wait until the brokers know them.
 
         Raises ``UnknownTopicError`` (fatal).
         """
         names = sorted(set(topics))
-        retried(lambda: self._ask_topics(names), self._net, is_created=are_created)
+        metadata_retried(
+            lambda within: self._ask_topics(names, within),
+            self._net,
+            is_created=are_created,
+        )
 
     def forget(self, topic: str) -> None:
-        """Ask for the topic when it is next needed: what is known of it is stale."""
+        """Discard the cached metadata of a topic, so that its next use requests it again."""
         self._topics.pop(topic, None)
 
     def ask(self, request: object) -> Any:
-        """The reply's body to a request that any broker can answer."""
-        return self._retried(lambda: self._ask(lambda client: client.request(request)))
+        """Send a request that any broker can answer, and return the body of the response."""
+        return self._retried(lambda within: self._ask(lambda client: client.request(request, within), within))
 
     def ask_in_turn(self, requests_of: Callable[[Client], Iterable[object]]) -> list[Any]:
-        """The replies to such requests, sent one behind the other; the broker's versions may choose them."""
-        return self._retried(lambda: self._ask(lambda client: list(client.pipeline(requests_of(client)))))
+        """Send several such requests, pipelined. ``requests_of`` may choose them by the versions of the
+        broker."""
+        return self._retried(
+            lambda within: self._ask(lambda client: list(client.pipeline(requests_of(client))), within)
+        )
 
     def connect(self) -> None:
-        """Connect to a broker, which tells its versions, and ask it nothing else."""
-        self._retried(lambda: self._ask(lambda client: client.broker))
+        """Connect to a broker and learn its API versions, without another request."""
+        self._retried(lambda within: self._ask(lambda client: client.broker, within))
 
-    def _retried(self, attempt: Callable[[], T], within: Deadline | None = None) -> T:
-        return retried(attempt, self._net, within)
+    def _retried(self, attempt: Callable[[Deadline | None], T], within: Deadline | None = None) -> T:
+        return metadata_retried(attempt, self._net, within)
 
     def _topic(self, name: str, within: Deadline | None) -> Topic:
         return self._topics.get(name) or self._ask_topics([name], within)[name]
 
-    def _leader(self, log: TopicPartition, within: Deadline | None) -> Leader:
-        topic = self._topic(log.topic, within)
-        if log.partition not in topic.leaders:
-            self.forget(log.topic)
-            place = f"{log}: the topic has {len(topic.leaders)} partitions"
+    def _leader(self, topic_partition: TopicPartition, within: Deadline | None) -> Leader:
+        topic = self._topic(topic_partition.topic, within)
+        if topic_partition.partition not in topic.leaders:
+            self.forget(topic_partition.topic)
+            place = f"{topic_partition}: the topic has {counted(len(topic.leaders), 'partition')}"
             raise broker_error(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, place)
-        leader_id, epoch = topic.leaders[log.partition]
+        leader_id, epoch = topic.leaders[topic_partition.partition]
         broker = self._brokers.get(leader_id)
         if broker is None:
-            self.forget(log.topic)
-            raise broker_error(ErrorCode.LEADER_NOT_AVAILABLE, f"{log}")
+            self.forget(topic_partition.topic)
+            raise broker_error(ErrorCode.LEADER_NOT_AVAILABLE, f"{topic_partition}")
         return Leader(broker, epoch, topic.id)
 
     def _ask_topics(self, names: Sequence[str] | None, within: Deadline | None = None) -> dict[str, Topic]:
-        """Some topics, or all, by one request; the answer is kept."""
+        """Request some topics, or all, and cache the response."""
         with self._lock:
-            reply: MetadataReply = self._ask(
+            response: MetadataResponse = self._ask(
                 lambda client: client.request(self._request(names, client.version_of(METADATA)), within),
                 within,
             )
-            if not reply.brokers:
-                raise BrokerError(f"{self._last_server}: Metadata names no broker", action=Action.BACK_OFF)
+            if not response.brokers:
+                raise BrokerError(
+                    f"{self._last_server}: the Metadata response lists no broker", action=Action.BACK_OFF
+                )
             self._brokers = {
-                broker.node_id: Broker(broker.node_id, broker.host, broker.port) for broker in reply.brokers
+                broker.node_id: Broker(broker.node_id, broker.host, broker.port)
+                for broker in response.brokers
             }
-            self._controller_id = reply.controller_id
-            return self._learn(names, reply)
+            self._controller_id = response.controller_id
+            return self._learn(names, response)
 
-    def _learn(self, names: Sequence[str] | None, reply: MetadataReply) -> dict[str, Topic]:
+    def _learn(self, names: Sequence[str] | None, response: MetadataResponse) -> dict[str, Topic]:
         server = self._last_server
-        replies = {topic.name: topic for topic in reply.topics if topic.name is not None}
+        responses = {topic.name: topic for topic in response.topics if topic.name is not None}
         if names is None:
-            listed = {name: Topic.listed(name, topic, server) for name, topic in replies.items()}
+            listed = {name: Topic.listed(name, topic, server) for name, topic in responses.items()}
             self._topics = {name: topic for name, topic in listed.items() if topic.leaders}
             return listed
-        described = {name: Topic.described(name, replies.get(name), server) for name in names}
+        described = {name: Topic.described(name, responses.get(name), server) for name in names}
         self._topics.update(described)
         return described
 
@@ -205,22 +239,52 @@ class Metadata:
         return MetadataRequest(topics=topics, allow_auto_topic_creation=self._creates_topics)
 
     def _ask(self, question: Callable[[Client], Any], within: Deadline | None = None) -> Any:
-        """The first answer that one of the servers gives; the last error where none does."""
+        """Ask servers in turn until one answers. Raises the last error if no server answers."""
         failure: KafkaWireError | None = None
-        for server in self._servers():
-            if failure is not None and within is not None and not within.left_s:
+        bootstrap, servers = self._net.retry.bootstrap, self._servers()
+        for index, server in enumerate(servers):
+            share = shared(within, len(servers) - index)
+            # On the first contact each server is tried: the next one may be the only live one.
+            is_over = within is not None and not within.left_s and share is within
+            if failure is not None and is_over:
                 break
             try:
-                with self._connections.lend(server, self._net.connection, within) as client:
+                with self._connections.lend(server, self._net.connection, share) as client:
                     answer = question(client)
             except (TransportError, ProtocolError, UnsupportedVersionError) as error:
+                bootstrap.note(error)
                 failure = error
                 continue
+            if client.has_answered:
+                bootstrap.answered()
             self._last_server = server
             return answer
         assert failure is not None
         self._last_server = None
-        raise failure.located("kafka.bootstrap.servers: no server answers; the last one that was tried")
+        raise self._explained(failure, server).located(self._no_answer())
+
+    def _explained(self, failure: KafkaWireError, server: Broker) -> KafkaWireError:
+        """The error of a server that does not answer, or of a ZooKeeper, which closes the connection.
+
+        A server is asked for its kind a few times only, because a broker logs the request as one of the wrong
+        size. Once would not be enough: a busy ZooKeeper may answer too late.
+        """
+        is_known = self._net.retry.bootstrap.is_answered or not self._kind_requests_left
+        if is_known or not isinstance(failure, ConnectionLost):
+            return failure
+        self._kind_requests_left -= 1
+        if kind_at(server, Kind.ZOOKEEPER) is None:
+            return failure
+        return ProtocolError(
+            f"{server}: this is {Kind.ZOOKEEPER.value}, not a broker; set kafka.bootstrap.servers to the "
+            "host and port of a broker; for Kafka 0.7 set zookeeper.connect"
+        )
+
+    def _no_answer(self) -> str:
+        """The start of an error, with the addresses if none of them has ever answered."""
+        bootstrap = self._net.retry.bootstrap
+        servers = "kafka.bootstrap.servers" if bootstrap.is_answered else printable(bootstrap.place)
+        return f"{servers}: no server answers; the last one that was tried"
 
     def _servers(self) -> list[Broker]:
         known = [broker for broker in self.brokers if broker != self._last_server]

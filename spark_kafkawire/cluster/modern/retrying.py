@@ -1,34 +1,51 @@
-"""How long brokers are asked again: for each kind of answer that may be another one a moment later."""
+"""Retries of Metadata and ListOffsets requests to modern Kafka (0.8 to 4.x), by kind of temporary error."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Final, TypeVar
 
-from ...errors import BrokerError, KafkaWireError, UnknownTopicError
-from ...net.retry import Attempts
-from ...net.transport import Deadline
-from ...options import NetOptions
-from ...protocol.modern.error_codes import ErrorCode
+from spark_kafkawire.errors import BrokerError, KafkaWireError, UnknownTopicError
+from spark_kafkawire.net.retry import Attempts
+from spark_kafkawire.net.transport import Deadline
+from spark_kafkawire.options import NetOptions
+from spark_kafkawire.protocol.modern.error_codes import ErrorCode
 
 T = TypeVar("T")
 
-#: Errors of a partition that has no leader for a while.
+#: Errors of a partition that temporarily has no leader.
 _ELECTION_CODES: Final = frozenset((ErrorCode.LEADER_NOT_AVAILABLE, ErrorCode.LISTENER_NOT_FOUND))
 
 
-def retried(
-    attempt: Callable[[], T], net: NetOptions, within: Deadline | None = None, *, is_created: bool = False
+def metadata_retried(
+    attempt: Callable[[Deadline | None], T],
+    net: NetOptions,
+    within: Deadline | None = None,
+    *,
+    is_created: bool = False,
 ) -> T:
-    """What an attempt finds, made again where it fails: for an election as long as one request may take at
-    least, for a topic that no broker knows as often as the retries say (as for an election where it
-    ``is_created``: brokers hear of it a moment later), for all else with patience.
+    """Run an attempt until it succeeds or its retries are used up.
 
-    Raises the last error; ``UnknownTopicError`` (fatal) where no broker knows the topic.
+    An election may take at least the time of one request. An unknown topic is retried as often as the retries
+    allow, or like an election if it ``is_created`` just now: brokers learn of it a moment later. Other errors
+    are retried for the whole retry time. Until a server of the cluster has answered, an attempt gets the
+    deadline of the first contact, then ``within``.
+
+    Raises the last error; ``UnknownTopicError`` (fatal) if no broker knows the topic.
     """
+    bootstrap = net.retry.bootstrap
+    with bootstrap.reaching() as contact:
+
+        def bounded() -> T:
+            return attempt(within if contact is None or bootstrap.is_answered else contact)
+
+        return _repeated(bounded, net, within, is_created)
+
+
+def _repeated(attempt: Callable[[], T], net: NetOptions, within: Deadline | None, is_created: bool) -> T:
     others = Attempts(net.retry)
-    # An election takes seconds; a topic that somebody just created is there in a moment.
-    elections = Attempts(net.retry, patience_s=net.request_timeout_s)
+    # An election takes seconds; a topic that was just created exists in a moment.
+    elections = Attempts(net.request_retry)
     unknown_topics = elections if is_created else Attempts(net.retry.impatient)
     while True:
         try:

@@ -1,59 +1,65 @@
-"""Transactions, asked of their coordinators: begun, told what they hold, described and ended.
+"""Transactions of Kafka 0.11 to 4.x: requests to their coordinators that begin, fill, describe and end them.
 
     transactions = Transactions(metadata, net)
     transaction = transactions.begin("orders-0", timeout_ms=60_000)
-    transactions.add_partitions(transaction, [log])         # of the first protocol; then its batches are sent
-    transactions.commit_offset(transaction, "orders-0", log, 7, "what it is about")
+    transactions.add_partitions(transaction, [partition])   # version 1 needs it before batches are sent
+    transactions.commit_offset(transaction, "orders-0", partition, 7, "metadata of the offset")
     transactions.end(transaction, committed=True)
 
-Whoever has a ``Transaction`` may end it: it travels from the tasks to the driver. Every request here may be
-repeated, and is retried (see ``coordinators``).
+A ``Transaction`` has all that is needed to end it, so it travels from the tasks to the driver. Every request
+here may be repeated, and is retried (see ``coordinators``).
+
 Source: KIP-98, KIP-890, KIP-664.
 """
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-from ...errors import quoted
-from ...model import Broker, TopicPartition
-from ...net.pool import POOL
-from ...options import NetOptions
-from ...protocol.modern.add_to_txn import (
-    AddOffsetsToTxnReply,
+from spark_kafkawire.errors import quoted
+from spark_kafkawire.model import Broker, TopicPartition
+from spark_kafkawire.net.pool import POOL
+from spark_kafkawire.net.retry import retried
+from spark_kafkawire.options import NetOptions
+from spark_kafkawire.protocol.modern.add_to_txn import (
     AddOffsetsToTxnRequest,
-    AddPartitionsToTxnReply,
+    AddOffsetsToTxnResponse,
     AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
     AddPartitionsToTxnTopic,
 )
-from ...protocol.modern.end_txn import EndTxnReply, EndTxnRequest
-from ...protocol.modern.find_coordinator import FindCoordinatorRequest
-from ...protocol.modern.init_producer_id import InitProducerIdReply, InitProducerIdRequest
-from ...protocol.modern.list_transactions import (
+from spark_kafkawire.protocol.modern.end_txn import EndTxnRequest, EndTxnResponse
+from spark_kafkawire.protocol.modern.find_coordinator import FindCoordinatorRequest
+from spark_kafkawire.protocol.modern.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from spark_kafkawire.protocol.modern.list_transactions import (
+    LIST_TRANSACTIONS,
+    PATTERN_SINCE,
     DescribedTransaction,
-    DescribeTransactionsReply,
     DescribeTransactionsRequest,
+    DescribeTransactionsResponse,
     ListedTransaction,
-    ListTransactionsReply,
     ListTransactionsRequest,
+    ListTransactionsResponse,
 )
-from ...protocol.modern.txn_offset_commit import (
+from spark_kafkawire.protocol.modern.txn_offset_commit import (
     TxnOffsetCommitPartition,
-    TxnOffsetCommitReply,
     TxnOffsetCommitRequest,
+    TxnOffsetCommitResponse,
     TxnOffsetCommitTopic,
 )
-from .coordinators import Coordinators, Teller, refuse
+
+from .coordinators import Coordinators, Responder, refuse
 from .group_offsets import by_topic
 from .metadata import Metadata
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Transaction:
-    """Who may write to and end a transaction: its id, its producer, and the protocol that it began with
+    """Identity of a transaction: its id, its producer, and the version of transactions that it began with
     (1 or 2, see ``protocol.modern.end_txn``)."""
 
     id: str
@@ -63,10 +69,10 @@ class Transaction:
 
 
 class Transactions:
-    """Requests about transactions of one cluster. Safe for many threads.
+    """Requests about transactions of one cluster. Thread-safe.
 
-    All methods raise ``BrokerError`` with the code of a broker that refuses, and when the retries are used up
-    that or a ``TransportError``; ``UnsupportedVersionError`` (fatal) of brokers before Kafka 0.11.
+    All methods raise ``BrokerError`` with the error code of the broker, and when the retries are used up that
+    or a ``TransportError``; ``UnsupportedVersionError`` (fatal) with brokers before Kafka 0.11.
     """
 
     def __init__(self, metadata: Metadata, net: NetOptions) -> None:
@@ -75,33 +81,59 @@ class Transactions:
         self._coordinators = Coordinators(metadata, net)
 
     def locate(self, transactional_ids: Iterable[str], group_ids: Iterable[str] = ()) -> None:
-        """Look for all their coordinators at once; who is not found so is looked for when it is needed."""
+        """Find all coordinators at once. Those that are not found are looked up when they are needed."""
         transactions = map(_coordinator_of, transactional_ids)
         groups = map(FindCoordinatorRequest.for_group, group_ids)
         self._coordinators.locate([*transactions, *groups])
 
     def begin(self, transactional_id: str, timeout_ms: int, *, two_phase_commit: bool = False) -> Transaction:
-        """Take the id over: what is open under it is aborted, and whoever had it is fenced."""
-        request = InitProducerIdRequest(
-            transactional_id=transactional_id,
-            transaction_timeout_ms=timeout_ms,
-            enable_2pc=two_phase_commit,
+        """Take over an id: its open transaction is aborted, and its previous producer is fenced."""
+        return self._begun(
+            InitProducerIdRequest(
+                transactional_id=transactional_id,
+                transaction_timeout_ms=timeout_ms,
+                enable_2pc=two_phase_commit,
+            )
         )
 
-        def begun(reply: InitProducerIdReply, teller: Teller) -> Transaction:
-            refuse(reply.error_code, f"InitProducerId of {quoted(transactional_id)} on {teller.broker}")
-            identity = reply.producer_id, reply.producer_epoch
-            return Transaction(transactional_id, *identity, teller.transaction_version)
+    def begin_after(self, transaction: Transaction, timeout_ms: int) -> Transaction:
+        """Take over the id of a transaction, unless another producer has done so since (KIP-360). If the
+        transaction is still open, it is aborted. Raises ``UnsupportedVersionError`` (fatal) with brokers
+        before 2.5."""
+        return self._begun(
+            InitProducerIdRequest(
+                transactional_id=transaction.id,
+                transaction_timeout_ms=timeout_ms,
+                producer_id=transaction.producer_id,
+                producer_epoch=transaction.epoch,
+            )
+        )
 
-        return self._coordinators.ask(_coordinator_of(transactional_id), request, begun)
+    def begin_many(self, transactional_ids: Sequence[str], timeout_ms: int) -> dict[str, int]:
+        """Take over many ids in parallel. Returns their producer epochs, without ids that were refused or not
+        answered: nothing is retried."""
+        questions = [
+            (
+                _coordinator_of(each),
+                InitProducerIdRequest(transactional_id=each, transaction_timeout_ms=timeout_ms),
+            )
+            for each in transactional_ids
+        ]
+        responses = self._coordinators.ask_many(questions)
+        return {
+            each: response.producer_epoch
+            for each, response in zip(transactional_ids, responses, strict=True)
+            if response is not None and not response.error_code
+        }
 
-    def add_partitions(self, transaction: Transaction, logs: Iterable[TopicPartition]) -> None:
-        """Tell which partitions will be written to; in the second protocol they join by that itself."""
+    def add_partitions(self, transaction: Transaction, partitions: Iterable[TopicPartition]) -> None:
+        """Add partitions before they are written to. In version 2 the first batch adds its partition
+        itself."""
         if transaction.version > 1:
             return
         topics = [
-            AddPartitionsToTxnTopic(name=topic, partitions=tuple(log.partition for log in own))
-            for topic, own in by_topic(logs).items()
+            AddPartitionsToTxnTopic(name=topic, partitions=tuple(tp.partition for tp in own))
+            for topic, own in by_topic(partitions).items()
         ]
         request = AddPartitionsToTxnRequest(
             v3_and_below_transactional_id=transaction.id,
@@ -110,77 +142,78 @@ class Transactions:
             v3_and_below_topics=tuple(topics),
         )
 
-        def added(reply: AddPartitionsToTxnReply, teller: Teller) -> None:
-            for topic in reply.results_by_topic_v3_and_below:
+        def added(response: AddPartitionsToTxnResponse, responder: Responder) -> None:
+            for topic in response.results_by_topic_v3_and_below:
                 for part in topic.results_by_partition:
-                    place = f"AddPartitionsToTxn of {quoted(transaction.id)} on {teller.broker}"
-                    log = TopicPartition(topic.name, part.partition_index)
-                    refuse(part.partition_error_code, f"{place}, {log}")
+                    place = f"AddPartitionsToTxn of {quoted(transaction.id)} on {responder.broker}"
+                    partition = TopicPartition(topic.name, part.partition_index)
+                    refuse(part.partition_error_code, f"{place}, {partition}")
 
         self._coordinators.ask(_coordinator_of(transaction.id), request, added)
 
     def commit_offset(
-        self, transaction: Transaction, group_id: str, log: TopicPartition, offset: int, text: str
+        self, transaction: Transaction, group_id: str, topic_partition: TopicPartition, offset: int, text: str
     ) -> None:
-        """Commit an offset of a group, and a text beside it, with the transaction."""
+        """Commit an offset of a group, with a metadata text, as part of the transaction."""
         if transaction.version == 1:
             self._add_group(transaction, group_id)
         partition = TxnOffsetCommitPartition(
-            partition_index=log.partition, committed_offset=offset, committed_metadata=text
+            partition_index=topic_partition.partition, committed_offset=offset, committed_metadata=text
         )
         request = TxnOffsetCommitRequest(
             transactional_id=transaction.id,
             group_id=group_id,
             producer_id=transaction.producer_id,
             producer_epoch=transaction.epoch,
-            topics=(TxnOffsetCommitTopic(name=log.topic, partitions=(partition,)),),
+            topics=(TxnOffsetCommitTopic(name=topic_partition.topic, partitions=(partition,)),),
             transaction_version=transaction.version,
         )
 
-        def committed(reply: TxnOffsetCommitReply, teller: Teller) -> None:
-            [topic] = reply.topics
-            place = f"TxnOffsetCommit of {quoted(transaction.id)} on {teller.broker}, {log}"
+        def committed(response: TxnOffsetCommitResponse, responder: Responder) -> None:
+            [topic] = response.topics
+            place = f"TxnOffsetCommit of {quoted(transaction.id)} on {responder.broker}, {topic_partition}"
             refuse(topic.partitions[0].error_code, place)
 
         self._coordinators.ask(FindCoordinatorRequest.for_group(group_id), request, committed)
 
     def end(self, transaction: Transaction, *, committed: bool) -> Transaction:
-        """Commit or abort; again and again says the same. Who may begin the next one of the same id."""
+        """Commit or abort; repeating it has no effect. Returns the identity of the next transaction of the
+        id."""
         request = _end_request(transaction, committed)
 
-        def ended(reply: EndTxnReply, teller: Teller) -> Transaction:
-            refuse(reply.error_code, f"EndTxn of {quoted(transaction.id)} on {teller.broker}")
-            return _next_of(transaction, reply)
+        def ended(response: EndTxnResponse, responder: Responder) -> Transaction:
+            refuse(response.error_code, f"EndTxn of {quoted(transaction.id)} on {responder.broker}")
+            return _next_of(transaction, response)
 
         return self._coordinators.ask(_coordinator_of(transaction.id), request, ended)
 
     def end_many(
         self, transactions: Sequence[Transaction], *, committed: bool
     ) -> dict[Transaction, Transaction]:
-        """The same of many, side by side. What was refused, or not answered, is not in it: nothing is tried
-        again."""
+        """Commit or abort many transactions in parallel. The result leaves out those that were refused or not
+        answered: nothing is retried."""
         questions = [(_coordinator_of(each.id), _end_request(each, committed)) for each in transactions]
-        replies = self._coordinators.ask_many(questions)
+        responses = self._coordinators.ask_many(questions)
         return {
-            each: _next_of(each, reply)
-            for each, reply in zip(transactions, replies, strict=True)
-            if reply is not None and not reply.error_code
+            each: _next_of(each, response)
+            for each, response in zip(transactions, responses, strict=True)
+            if response is not None and not response.error_code
         }
 
     def describe(self, transactional_id: str) -> DescribedTransaction:
-        """What its coordinator knows of a transactional id; Kafka 3.0 and later tell it."""
+        """Describe a transactional id, by its coordinator; needs Kafka 3.0 or later."""
         request = DescribeTransactionsRequest(transactional_ids=(transactional_id,))
 
-        def described(reply: DescribeTransactionsReply, teller: Teller) -> DescribedTransaction:
-            [found] = reply.transaction_states
-            place = f"DescribeTransactions of {quoted(transactional_id)} on {teller.broker}"
+        def described(response: DescribeTransactionsResponse, responder: Responder) -> DescribedTransaction:
+            [found] = response.transaction_states
+            place = f"DescribeTransactions of {quoted(transactional_id)} on {responder.broker}"
             refuse(found.error_code, place)
             return found
 
         return self._coordinators.ask(_coordinator_of(transactional_id), request, described)
 
     def described(self, transactional_ids: Sequence[str]) -> dict[str, DescribedTransaction]:
-        """The same of many ids, by one request to each coordinator, not tried again."""
+        """Describe many ids, by one request to each coordinator, which is not retried."""
         self._coordinators.locate([_coordinator_of(each) for each in transactional_ids])
         by_coordinator: dict[Broker, list[str]] = defaultdict(list)
         for each in transactional_ids:
@@ -188,21 +221,36 @@ class Transactions:
         found: dict[str, DescribedTransaction] = {}
         for broker, ids in by_coordinator.items():
             with POOL.lend(broker, self._net.connection) as client:
-                reply = client.request(DescribeTransactionsRequest(transactional_ids=tuple(ids)))
-            for told in reply.transaction_states:
-                place = f"DescribeTransactions of {quoted(told.transactional_id)} on {broker}"
-                refuse(told.error_code, place)
-                found[told.transactional_id] = told
+                response = client.request(DescribeTransactionsRequest(transactional_ids=tuple(ids)))
+            for state in response.transaction_states:
+                place = f"DescribeTransactions of {quoted(state.transactional_id)} on {broker}"
+                refuse(state.error_code, place)
+                found[state.transactional_id] = state
         return found
 
-    def listed(self, states: Sequence[str] = ()) -> list[ListedTransaction]:
-        """The transactions of all brokers, or those in some states; Kafka 3.0 and later tell them."""
+    def listed(self, states: Sequence[str] = (), pattern: str | None = None) -> list[ListedTransaction]:
+        """List the transactions of all brokers, or those in some states whose ids match a pattern; needs
+        Kafka 3.0 or later."""
         self._metadata.topics()
         request = ListTransactionsRequest(state_filters=tuple(states))
         found: list[ListedTransaction] = []
         for broker in self._metadata.brokers:
-            found += self._coordinators.retried(partial(self._listed_by, broker, request))
+            found += retried(partial(self._listed_by, broker, request, pattern), self._net.request_retry)
+        like = re.compile(pattern or ".*", re.DOTALL)
+        found = [each for each in found if like.fullmatch(each.transactional_id)]
         return sorted(found, key=lambda each: each.transactional_id)
+
+    def _begun(self, request: InitProducerIdRequest) -> Transaction:
+        id_ = request.transactional_id
+        assert id_ is not None
+
+        def begun(response: InitProducerIdResponse, responder: Responder) -> Transaction:
+            refuse(response.error_code, f"InitProducerId of {quoted(id_)} on {responder.broker}")
+            return Transaction(
+                id_, response.producer_id, response.producer_epoch, responder.transaction_version
+            )
+
+        return self._coordinators.ask(_coordinator_of(id_), request, begun)
 
     def _add_group(self, transaction: Transaction, group_id: str) -> None:
         request = AddOffsetsToTxnRequest(
@@ -212,16 +260,21 @@ class Transactions:
             group_id=group_id,
         )
 
-        def added(reply: AddOffsetsToTxnReply, teller: Teller) -> None:
-            refuse(reply.error_code, f"AddOffsetsToTxn of {quoted(transaction.id)} on {teller.broker}")
+        def added(response: AddOffsetsToTxnResponse, responder: Responder) -> None:
+            refuse(response.error_code, f"AddOffsetsToTxn of {quoted(transaction.id)} on {responder.broker}")
 
         self._coordinators.ask(_coordinator_of(transaction.id), request, added)
 
-    def _listed_by(self, broker: Broker, request: ListTransactionsRequest) -> Sequence[ListedTransaction]:
+    def _listed_by(
+        self, broker: Broker, request: ListTransactionsRequest, pattern: str | None
+    ) -> Sequence[ListedTransaction]:
         with POOL.lend(broker, self._net.connection) as client:
-            reply: ListTransactionsReply = client.request(request)
-        refuse(reply.error_code, f"ListTransactions on {broker}")
-        return reply.transaction_states
+            if pattern is not None and client.version_of(LIST_TRANSACTIONS) >= PATTERN_SINCE:
+                # A cluster may have many more ids than those of one write.
+                request = replace(request, transactional_id_pattern=pattern)
+            response: ListTransactionsResponse = client.request(request)
+        refuse(response.error_code, f"ListTransactions on {broker}")
+        return response.transaction_states
 
 
 def _coordinator_of(transactional_id: str) -> FindCoordinatorRequest:
@@ -238,8 +291,8 @@ def _end_request(transaction: Transaction, committed: bool) -> EndTxnRequest:
     )
 
 
-def _next_of(transaction: Transaction, reply: EndTxnReply) -> Transaction:
-    """Who may begin the next one of the same id."""
+def _next_of(transaction: Transaction, response: EndTxnResponse) -> Transaction:
+    """The identity of the next transaction of the same id."""
     if transaction.version == 1:
         return transaction
-    return replace(transaction, producer_id=reply.producer_id, epoch=reply.producer_epoch)
+    return replace(transaction, producer_id=response.producer_id, epoch=response.producer_epoch)

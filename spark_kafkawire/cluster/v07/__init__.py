@@ -1,1 +1,1 @@
-"""What ``cluster.Cluster`` asks of ZooKeeper, and of the brokers of Kafka 0.6 and 0.7."""
+"""Requests of ``cluster.Cluster`` to ZooKeeper, and to the brokers of Kafka 0.6 and 0.7."""

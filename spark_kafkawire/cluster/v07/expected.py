@@ -1,8 +1,8 @@
-"""Which brokers of 0.7 must be there, which ZooKeeper cannot know.
+"""Check of the option ``expectedBrokers`` for Kafka 0.7: ZooKeeper does not know which brokers are missing.
 
-Both registrations of a broker, of itself and of its topics, are gone while its session is expired, although
-it serves: to whoever asks ZooKeeper then, neither the broker nor its logs exist. Only who knows how many
-brokers there are, or reads logs that somebody has read before, can tell.
+While the session of a broker is expired, ZooKeeper has neither its own registration nor those of its topics,
+although the broker serves requests: in ZooKeeper neither the broker nor its partitions exist. Only an
+expected number of brokers, or a partition that was read before, shows that a broker is missing.
 """
 
 from __future__ import annotations
@@ -10,18 +10,19 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from typing import Final
 
-from ...errors import BrokersMissingError, OptionError
-from ...model import Broker
-from ...options import ExpectedBrokers
+from spark_kafkawire.errors import BrokersMissingError, OptionError, listed_some
+from spark_kafkawire.model import Broker
+from spark_kafkawire.options import ExpectedBrokers
 
-#: Ids that an error names.
+#: Most ids in one error message.
 _IDS_COUNT_MAX: Final = 20
 
 
 def check_brokers(expected: ExpectedBrokers | None, brokers: Iterable[Broker], where: str) -> None:
     """Compare the option ``expectedBrokers`` with the brokers that are ``where``.
 
-    Raises ``BrokersMissingError`` (retriable) for too few, ``OptionError`` (fatal) for others than it names.
+    Raises ``BrokersMissingError`` (retriable) for missing brokers, ``OptionError`` (fatal) for unexpected
+    ones.
     """
     found = {broker.id for broker in brokers}
     if expected is None:
@@ -37,13 +38,11 @@ def check_brokers(expected: ExpectedBrokers | None, brokers: Iterable[Broker], w
         raise BrokersMissingError(f"option expectedBrokers: {wanted} are {there}; start the missing ones")
     if others:
         raise OptionError(
-            f"option expectedBrokers: other brokers than it says are {there}; correct it, for one that it "
-            "does not know may be missing"
+            f"option expectedBrokers: more or other brokers than it expects are {there}; correct "
+            "it, or a missing broker may go unnoticed"
         )
 
 
 def listed(ids: Collection[int]) -> str:
-    """Broker ids as an error names them."""
-    ids = sorted(ids)
-    more = len(ids) - _IDS_COUNT_MAX
-    return (", ".join(map(str, ids[:_IDS_COUNT_MAX])) or "none") + (f" and {more} more" if more > 0 else "")
+    """Broker ids as an error lists them."""
+    return listed_some(sorted(ids), _IDS_COUNT_MAX) or "none"

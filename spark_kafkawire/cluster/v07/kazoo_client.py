@@ -1,6 +1,6 @@
-"""kazoo's client with bounds: no answer above a size, no log lines or tracebacks of its own.
+"""ZooKeeper client for Kafka 0.7: that of kazoo, with a limit for answers and without its log lines.
 
-Its last warning goes into the error that tells why there is no session.
+kazoo's last warning becomes part of the error that explains why there is no session.
 """
 
 from __future__ import annotations
@@ -16,16 +16,18 @@ from typing import Any, Final
 
 from kazoo.client import KazooClient
 from kazoo.handlers.threading import SequentialThreadingHandler
+from kazoo.hosts import collect_hosts
 from kazoo.retry import KazooRetry
 
-from ...errors import OptionError, shown
-from ...options import Discovery
-from ...secrecy import HIDDEN, holds_secret, keep_secret
+from spark_kafkawire.errors import OptionError, printable
+from spark_kafkawire.model import Broker
+from spark_kafkawire.options import Discovery
+from spark_kafkawire.secrecy import keep_secret, without_secrets
 
-#: Longest answer that is taken, bytes: the names of half a million topics.
+#: Longest accepted answer, bytes: the names of half a million topics.
 ANSWER_BYTES_MAX: Final = 64 << 20
-#: Bounds of the session timeout that is asked for, seconds. A server raises it to what it likes;
-#: kazoo waits so long for each address.
+#: Bounds of the requested session timeout, seconds. A server may raise it; kazoo waits that long for each
+#: address.
 SESSION_TIMEOUT_MAX_S: Final = 10.0
 SESSION_TIMEOUT_MIN_S: Final = 0.1
 #: Wait before the next attempt to connect, seconds.
@@ -33,13 +35,19 @@ RECONNECT_PAUSE_S: Final = 0.1
 
 
 def place_of(discovery: Discovery) -> str:
-    """The option and its value, as errors begin."""
-    return f"option zookeeper.connect: {shown(discovery.zookeeper_connect)}"
+    """The option and its value, with which errors begin."""
+    return f"option zookeeper.connect: {printable(discovery.zookeeper_connect)}"
+
+
+def servers_of(discovery: Discovery) -> list[Broker]:
+    """Addresses in ``zookeeper.connect``, with the ids -1, -2, …."""
+    addresses, _ = collect_hosts(discovery.zookeeper_connect or "")
+    return [Broker(-number, host, int(port)) for number, (host, port) in enumerate(addresses, 1)]
 
 
 def new_client(discovery: Discovery, timeout_s: float, handler: Handler, warnings: LastWarning) -> Any:
-    """A client that is not connected yet, and tries until it is stopped. Its session lives on without it for
-    the part of ``timeout_s`` that each address has."""
+    """A client that is not connected yet, and tries to connect until it is stopped. Its session outlives it
+    for the share of ``timeout_s`` of one address."""
     hosts = discovery.zookeeper_connect or ""
     if discovery.zookeeper_auth:
         _, credential = discovery.zookeeper_auth
@@ -57,11 +65,16 @@ def new_client(discovery: Discovery, timeout_s: float, handler: Handler, warning
             logger=warnings.logger,
         )
     except ValueError as error:
-        raise OptionError(f"{place_of(discovery)}: {shown(error)}") from error
+        raise OptionError(f"{place_of(discovery)}: {printable(error)}") from error
+
+
+def reason(error: BaseException) -> str:
+    """The text of an error of kazoo, without bytes of the peer, which may be a credential."""
+    return type(error).__name__ if isinstance(error, UnicodeError) else without_secrets(repr(error))
 
 
 class LastWarning(logging.Handler):
-    """Keeps kazoo's last warning that gives a reason (``hint``), instead of printing it.
+    """Keeps the last warning of kazoo that gives a reason (``hint``), instead of printing it.
 
     kazoo's messages below warnings may hold credentials.
     """
@@ -69,20 +82,20 @@ class LastWarning(logging.Handler):
     def __init__(self) -> None:
         super().__init__(logging.WARNING)
         self.hint = ""
-        # Made here and not by getLogger: it has no parent that prints, and no application
-        # that turns on its loggers turns on this one.
+        # Created without getLogger: so it has no parent that prints, and an application that enables its
+        # loggers does not enable this logger.
         self.logger = logging.Logger("kazoo", logging.WARNING)
         self.logger.addHandler(self)
 
     def emit(self, record: logging.LogRecord) -> None:
         cause = record.exc_info[1] if record.exc_info else None
         if cause or record.args:
-            words = " ".join((record.getMessage() + (f": {cause!r}" if cause else "")).split())
-            self.hint = f": {HIDDEN if holds_secret(words) else shown(words)}"
+            words = " ".join((record.getMessage() + (f": {reason(cause)}" if cause else "")).split())
+            self.hint = f": {printable(words)}"
 
 
 class Handler(SequentialThreadingHandler):  # type: ignore[misc]  # kazoo has no types
-    """kazoo's threads and sockets. ``stirred`` is set when one of the threads ends."""
+    """Threads and sockets of kazoo. ``stirred`` is set when one of the threads ends."""
 
     def __init__(self, warnings: LastWarning) -> None:
         super().__init__()
@@ -90,19 +103,19 @@ class Handler(SequentialThreadingHandler):  # type: ignore[misc]  # kazoo has no
         self._warnings = warnings
 
     def spawn(self, func: Callable[..., None], *args: Any, **kwargs: Any) -> Any:
-        """Run ``func`` in a thread whose end, also by an exception, is noticed and not printed."""
+        """Run ``func`` in a thread. Its end, also by an exception, sets ``stirred`` and prints nothing."""
 
         def run() -> None:
             try:
                 func(*args, **kwargs)
             except Exception:
-                self._warnings.logger.exception("this is no ZooKeeper")
+                self._warnings.logger.exception("this is not a ZooKeeper")
             self.stirred.set()
 
         return super().spawn(run)
 
     def select(self, readers: Any, writers: Any, _: Any, timeout_s: float | None = None) -> Any:
-        """The sockets that are ready. kazoo's own takes ten system calls, five times a request."""
+        """Sockets that are ready. kazoo's own method needs ten system calls, five times per request."""
         poll = select.poll()
         for sockets, event in ((readers, select.POLLIN), (writers, select.POLLOUT)):
             for sock in sockets:
@@ -111,7 +124,7 @@ class Handler(SequentialThreadingHandler):  # type: ignore[misc]  # kazoo has no
         return *([sock for sock in sockets if sock.fileno() in ready] for sockets in (readers, writers)), []
 
     def create_connection(self, *args: Any, **kwargs: Any) -> socket.socket:
-        """A connection that takes no answer above ``ANSWER_BYTES_MAX``."""
+        """A connection that rejects answers above ``ANSWER_BYTES_MAX``."""
         try:
             plain = super().create_connection(*args, **kwargs)
         except TimeoutError as error:  # without the text that kazoo repeats
@@ -120,7 +133,7 @@ class Handler(SequentialThreadingHandler):  # type: ignore[misc]  # kazoo has no
 
 
 class _Socket(socket.socket):
-    """A socket for kazoo, which asks it for as many bytes as the peer has announced."""
+    """A socket for kazoo, which requests as many bytes as the peer announces."""
 
     def recv(self, size: int, flags: int = 0, /) -> bytes:
         if size > ANSWER_BYTES_MAX:

@@ -1,22 +1,21 @@
 """A member of a consumer group of Kafka 0.7: it registers, keeps its share of the partitions, and leaves.
 
-    member.hold()            what it owns now; it stays so ...
+    member.hold()            partitions that it owns now, and keeps ...
     member.commit(offsets)
     member.let_go()          ... until here
 
-Whenever consumers, topics or partitions come or go, each member computes anew who reads what (``balancing``),
-gives up what it shall not own any more, and claims what it shall (``ownership``). A thread of its own does so
-whenever it may; ``hold`` does it before it returns. What is held is kept: so the rows of a batch are read by
-one member.
+After each change of consumers, topics or partitions, every member computes the assignment again
+(``balancing``), gives up partitions that are no longer assigned to it, and claims those that are now
+assigned to it (``ownership``). A separate thread does so between batches, and ``hold`` does so before it
+returns. Held partitions are kept, so that only one member reads the rows of a batch.
 
-A partition whose broker is gone is no partition of the group then, as to the JVM's consumers: what a broker
-registers in /brokers/topics goes with its session.
+A partition whose broker is gone does not belong to the group meanwhile, as for the JVM consumers: the nodes
+of a broker in /brokers/topics disappear with its session.
 """
 
 from __future__ import annotations
 
 import contextlib
-import logging
 import socket
 import threading
 import time
@@ -24,28 +23,27 @@ import uuid
 from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
-from ...errors import KafkaWireError, quoted
-from ...model import TopicPartition
-from ...net.retry import Attempts, RetryPolicy
-from ...options import Discovery
-from ..claim import Claim
+from spark_kafkawire.errors import LOG, KafkaWireError, counted, quoted
+from spark_kafkawire.model import TopicPartition
+from spark_kafkawire.net.retry import RetryPolicy, retried
+from spark_kafkawire.options import Discovery
+
 from .member_session import MemberSession
+from .owned_partition import OwnedPartition, abandoned_text
 from .ownership import Ownership
 
-_log = logging.getLogger("spark_kafkawire")
-
-#: How often is looked again, seconds: while another member has what is to be claimed, or something failed, as
-#: often as the JVM's consumers do (``zk.synctime.ms``); and in case that no watch has told of a change.
+#: Seconds between two looks at the group: while another member owns a partition to claim, or after a failure,
+#: as for the JVM consumers (``zk.synctime.ms``); and otherwise, in case a watch was missed.
 LOOK_SOON_S: Final = 2.0
 LOOK_AGAIN_S: Final = 30.0
-#: How long one look of the member's own thread may take, seconds: ``hold`` and ``commit`` wait for its end.
+#: Most seconds of one look by the member's own thread: ``hold`` and ``commit`` wait for its end.
 LOOK_TIMEOUT_S: Final = 10.0
-#: For so long another owner is waited for before it is told, seconds, and told again.
-TOLD_AFTER_S: Final = 60.0
+#: Seconds to wait for another owner before a warning, and between two warnings.
+WARN_AFTER_S: Final = 60.0
 
 
 class Member:
-    """One consumer of ``thread_count`` threads. ``timeout_s`` bounds what is waited for ZooKeeper at once."""
+    """A consumer with ``thread_count`` threads. ``timeout_s`` limits each wait for ZooKeeper."""
 
     def __init__(
         self,
@@ -68,55 +66,70 @@ class Member:
         self._session = MemberSession(discovery, self._stirred.set)
         threading.Thread(target=self._run, name="kafkawire-member", daemon=True).start()
 
-    def hold(self) -> dict[TopicPartition, Claim]:
-        """What it owns, once it knows the group as it is now; it stays so until ``let_go``, or the next call.
+    def hold(self) -> dict[TopicPartition, OwnedPartition]:
+        """Partitions that it owns by the current state of the group. It keeps them until ``let_go`` or the
+        next call.
 
-        Raises ``DiscoveryError`` (fatal) where ZooKeeper does not answer or a node of the group is not
-        understood, ``OptionError`` (fatal) for a group that cannot be joined.
+        Raises ``DiscoveryError`` (fatal) if ZooKeeper does not answer or a node of the group cannot be read,
+        ``OptionError`` (fatal) for a group that cannot be joined.
         """
         with self._lock:
             self._free(self._owned.held)
-            Attempts(self._retry).run(lambda: self._balance(self._timeout_s))
-            self._owned.held = frozenset(self._owned.claims)
-            return dict(self._owned.claims)
+            timeout_s = self._retry.bootstrap.bound_s or self._timeout_s
+            retried(lambda: self._balance(timeout_s), self._retry)
+            self._retry.bootstrap.answered()
+            self._owned.held = frozenset(self._owned.partitions)
+            return dict(self._owned.partitions)
 
-    def let_go(self, logs: Collection[TopicPartition] | None = None) -> None:
-        """These logs, or all, may be given up from now on."""
+    def let_go(self, partitions: Collection[TopicPartition] | None = None) -> None:
+        """Allow these partitions, or all, to be given up from now on."""
         with self._lock:
-            self._free(self._owned.held if logs is None else logs)
+            self._free(self._owned.held if partitions is None else partitions)
 
-    def _free(self, logs: Collection[TopicPartition]) -> None:
-        self._owned.held = self._owned.held.difference(logs)
+    def _free(self, partitions: Collection[TopicPartition]) -> None:
+        self._owned.held = self._owned.held.difference(partitions)
         if self._owned.is_waited_for:
             self._stirred.set()
 
     @property
     def others(self) -> dict[TopicPartition, str]:
-        """What it shall own, and the threads that have not given it up yet."""
+        """Partitions that are assigned to it, with the threads that have not given them up yet."""
         with self._lock:
             return dict(self._owned.others)
 
     @property
     def unregistered(self) -> list[str]:
-        """Its topics of which no broker had a partition at the last look."""
+        """Topics of the consumer for which no broker had a partition at the last look."""
         with self._lock:
             return list(self._owned.unregistered)
 
-    def commit(self, offsets: Mapping[TopicPartition, tuple[int, Claim]]) -> list[TopicPartition]:
-        """Let the group stand at these offsets of logs as they were claimed.
+    @property
+    def abandoned(self) -> list[str]:
+        """Nodes that kept partitions from every reader at the last look, a line for each."""
+        with self._lock:
+            return list(self._owned.abandoned)
 
-        Those that were lost meanwhile are left alone, and returned. Raises as ``hold`` does.
+    @property
+    def is_asked_to_leave(self) -> bool:
+        """True if the last look found a request to leave the group (``ask_to_leave``)."""
+        with self._lock:
+            return self._owned.is_asked_to_leave
+
+    def commit(self, offsets: Mapping[TopicPartition, tuple[int, OwnedPartition]]) -> list[TopicPartition]:
+        """Commit offsets of owned partitions.
+
+        Partitions that were lost meanwhile are not committed, and are returned. Raises as ``hold`` does.
         """
         with self._lock:
-            return Attempts(self._retry).run(lambda: self._commit(offsets))
+            return retried(lambda: self._commit(offsets), self._retry)
 
-    def _commit(self, offsets: Mapping[TopicPartition, tuple[int, Claim]]) -> list[TopicPartition]:
+    def _commit(self, offsets: Mapping[TopicPartition, tuple[int, OwnedPartition]]) -> list[TopicPartition]:
         with self._session.tree(self._timeout_s) as tree:
             self._forget_lost()
             return self._owned.commit(tree, offsets)
 
     def close(self) -> None:
-        """Leave the group: what it owned is free at once."""
+        """Leave the group and free its partitions at once."""
         self._closed.set()
         self._stirred.set()
         self._session.close()
@@ -124,22 +137,22 @@ class Member:
     def _run(self) -> None:
         pause_s = 0.0
         while not self._closed.wait(pause_s):
-            is_soon = pause_s or self._owned.others
+            is_soon = pause_s or self._owned.others or self._owned.abandoned
             self._stirred.wait(LOOK_SOON_S if is_soon else LOOK_AGAIN_S)
             pause_s = 0.0 if self._look() else LOOK_SOON_S
 
     def _look(self) -> bool:
-        """Whether that worked. What fails is done, and told, by the next ``hold``."""
+        """Look at the group once. True if it worked; the next ``hold`` repeats, and reports, what fails."""
         with self._lock, contextlib.suppress(KafkaWireError):
             if not self._closed.is_set():
                 self._stirred.set()
                 self._balance(LOOK_TIMEOUT_S)
-                self._tell_others()
+                self._warn_of_others()
             return True
         return False
 
     def _balance(self, timeout_s: float) -> None:
-        """Look at the group, if there is something new to see."""
+        """Look at the group if something may have changed."""
         self._session.check()
         if not self._stirred.is_set():
             return
@@ -157,23 +170,28 @@ class Member:
             self._lost_count = self._session.lost_count
             self._owned.lose()
 
-    def _tell_others(self) -> None:
+    def _warn_of_others(self) -> None:
         now_s = time.monotonic()
-        if not self._owned.others:
+        if not (self._owned.others or self._owned.abandoned):
             self._waits_s = now_s
-        elif now_s - self._waits_s >= TOLD_AFTER_S:
-            self._waits_s = now_s
-            log, owner = next(iter(self._owned.others.items()))
-            _log.warning(
-                "group %s: %s is to be read here, and its owner %s does not give it up (one of %d "
-                "partitions): nobody else reads it meanwhile",
+            return
+        if now_s - self._waits_s < WARN_AFTER_S:
+            return
+        self._waits_s = now_s
+        if self._owned.abandoned:
+            LOG.warning("%s", abandoned_text(self._group, self._owned.abandoned))
+        else:
+            partition, owner = next(iter(self._owned.others.items()))
+            LOG.warning(
+                "group %s: %s is assigned to this consumer, but its owner %s does not give it up (one of "
+                "%s); until then only that owner reads it",
                 quoted(self._group),
-                log,
+                partition,
                 owner,
-                len(self._owned.others),
+                counted(len(self._owned.others), "partition"),
             )
 
 
 def _host() -> str:
-    """This machine, as part of a node's name."""
+    """The host name, as part of the name of a node."""
     return "".join(sign if sign.isascii() and sign.isalnum() else "-" for sign in socket.gethostname())[:64]

@@ -1,4 +1,4 @@
-"""The ZooKeeper session of a group's member: it comes back after breaks, and tells when it was lost."""
+"""ZooKeeper session of a member of a consumer group of Kafka 0.7: it reconnects, and counts lost sessions."""
 
 from __future__ import annotations
 
@@ -10,31 +10,32 @@ from typing import Any, Final
 from kazoo.exceptions import ConnectionClosedError, ConnectionLoss, SessionExpiredError
 from kazoo.protocol.states import KazooState, KeeperState
 
-from ...errors import Action, DiscoveryError, KafkaWireError
-from ...net.transport import Deadline
-from ...options import Discovery
+from spark_kafkawire.errors import Action, DiscoveryError, KafkaWireError
+from spark_kafkawire.net.transport import Deadline
+from spark_kafkawire.options import Discovery
+
 from .kazoo_client import Handler, LastWarning, new_client, place_of
-from .zookeeper_session import told
+from .zookeeper_session import translated_errors
 from .zookeeper_tree import Tree
 
-#: How long the nodes of a member stay that is gone without a word, seconds, as those of 0.7's own consumers
-#: (``zk.sessiontimeout.ms``). A server raises it to what it allows.
+#: Seconds until the nodes of a member that died disappear, as for the consumers of 0.7
+#: (``zk.sessiontimeout.ms``). A server may raise it.
 SESSION_TIMEOUT_S: Final = 6.0
-#: How long leaving may hold up the caller, seconds: where ZooKeeper is away, its nodes go by themselves.
+#: Most seconds that leaving blocks the caller: if ZooKeeper does not answer, the nodes expire later.
 CLOSE_TIMEOUT_S: Final = 5.0
 
 _BROKEN: Final = (ConnectionLoss, ConnectionClosedError, SessionExpiredError)
 
 
 class SessionBroke(KafkaWireError):
-    """The connection to ZooKeeper broke, or the session is lost: all is to be looked at anew."""
+    """The connection to ZooKeeper broke, or the session is lost: everything must be read again."""
 
     action = Action.BACK_OFF
 
 
 class MemberSession:
-    """Open from the start until ``close``. ``stirred`` is called, in threads of kazoo's, whenever something
-    may have changed: a node that was asked about, the connection, or the session."""
+    """The session, open from its creation until ``close``. ``stirred`` is called in threads of kazoo whenever
+    a watched node, the connection or the session may have changed."""
 
     def __init__(self, discovery: Discovery, stirred: Callable[[], None]) -> None:
         self._discovery = discovery
@@ -47,7 +48,7 @@ class MemberSession:
             Handler(self._warnings),
             self._warnings,
         )
-        #: Sessions that were lost so far. What went with them is gone.
+        #: Number of sessions that were lost, with all of their ephemeral nodes.
         self.lost_count = 0
         self._is_refused = False
         self._client.add_listener(self._changed)
@@ -59,29 +60,35 @@ class MemberSession:
             self._is_refused = self._client.client_state == KeeperState.AUTH_FAILED
         self._stirred()
 
+    def _seen(self, _: object) -> None:
+        """Handle a change of a node. kazoo keeps every distinct callback of a node until the node changes, so
+        the callback is always this method."""
+        self._stirred()
+
     @contextlib.contextmanager
     def tree(self, timeout_s: float) -> Iterator[Tree]:
-        """The nodes, for so long at most. What is asked about is watched.
+        """The nodes, with ``timeout_s`` for all requests. Nodes that are read are watched.
 
-        Raises ``SessionBroke`` (retriable), and ``DiscoveryError`` (fatal) where ZooKeeper does not answer.
+        Raises ``SessionBroke`` (retriable), and ``DiscoveryError`` (fatal) if ZooKeeper does not answer.
         """
-        with told(self._discovery, timeout_s, self._warnings):
+        with translated_errors(self._discovery, timeout_s, self._warnings):
             try:
-                yield Tree(self._client, Deadline.after(timeout_s), lambda _: self._stirred())
+                yield Tree(self._client, Deadline.after(timeout_s), self._seen)
             except _BROKEN as error:
                 raise SessionBroke(
                     f"{place_of(self._discovery)}: the session broke{self._warnings.hint}"
                 ) from error
 
     def check(self) -> None:
-        """Raises ``DiscoveryError`` (fatal) for a session that never comes back: its login was refused."""
+        """Raise ``DiscoveryError`` (fatal) for a session that cannot reconnect, because its login was
+        refused."""
         if self._is_refused:
             raise DiscoveryError(
-                f"{place_of(self._discovery)}: ZooKeeper refuses the login; does option zookeeper.auth fit?"
+                f"{place_of(self._discovery)}: ZooKeeper refuses the login; check the option zookeeper.auth"
             )
 
     def close(self) -> None:
-        """End the session, and with it all that it holds."""
+        """End the session and remove its ephemeral nodes."""
         closing = threading.Thread(target=self._close, name="kafkawire-leaving", daemon=True)
         closing.start()
         closing.join(CLOSE_TIMEOUT_S)

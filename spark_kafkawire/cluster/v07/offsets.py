@@ -1,4 +1,4 @@
-"""Where logs start and end, and where their segments start: OFFSETS, asked ahead.
+"""Offsets of partitions of Kafka 0.7: start, end, and starts of segments, from pipelined OFFSETS requests.
 
 Source: ``offsets/*`` of ``tests/golden/kafka-0.7.2``.
 """
@@ -9,92 +9,116 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final, TypeVar
 
-from ...errors import ConnectionLost, DiscoveryError, KafkaWireError, LimitError
-from ...model import Broker, ClusterView, LogBounds, TopicPartition
-from ...options import NetOptions
-from ...protocol.v07 import LATEST_TIME, OffsetsRequest
-from ...protocol.v07.error_codes import ErrorCode, broker_error
+from spark_kafkawire.errors import (
+    Action,
+    BrokerError,
+    ConnectionLost,
+    DiscoveryError,
+    KafkaWireError,
+    LimitError,
+)
+from spark_kafkawire.model import Broker, ClusterView, PartitionBounds, TopicPartition
+from spark_kafkawire.net.retry import Attempts
+from spark_kafkawire.options import NetOptions
+from spark_kafkawire.protocol.v07 import EARLIEST_TIME, LATEST_TIME, OffsetsRequest
+from spark_kafkawire.protocol.v07.error_codes import ErrorCode, broker_error
+
 from ..asking import ask, side_by_side
 from .probe import partition_codes
 
 T = TypeVar("T")
 
-#: Offsets asked for of one log. A reply of so many is 1 MiB and means that there may be more.
+#: Most offsets in one response, which is then 1 MiB large. There may be more segments.
 OFFSETS_COUNT_MAX: Final = 131_072
 
 
 def bounds(
-    broker: Broker, logs: Sequence[TopicPartition], net: NetOptions
-) -> dict[TopicPartition, LogBounds]:
-    """The bounds of logs of one broker. A log that is not there counts as empty, ``[0, 0)``.
+    broker: Broker, partitions: Sequence[TopicPartition], net: NetOptions
+) -> dict[TopicPartition, PartitionBounds]:
+    """Bounds of partitions of one broker. A partition that does not exist counts as empty, ``[0, 0)``.
 
-    Raises ``TransportError`` when the retries are used up, ``BrokerError`` for a partition that
-    the broker has not or a topic name that it refuses, ``ProtocolError`` (fatal).
+    The start offset is requested twice, alone and with all segments, because one wrong number would move it
+    or make the partition look empty. The responses differ if retention deletes a segment between them; then
+    both are requested again. Raises ``TransportError`` when the retries are used up, ``BrokerError`` for a
+    partition that the broker does not have, a topic name that it refuses or responses that stay different,
+    ``ProtocolError`` (fatal).
     """
-    found = _offsets(broker, dict.fromkeys(logs, LATEST_TIME), net)
-    return {log: _bounds(log, offsets) for log, offsets in found.items()}
+
+    questions = (LATEST_TIME, OFFSETS_COUNT_MAX), (EARLIEST_TIME, 1)
+    attempts = Attempts(net.retry.impatient)
+    while True:
+        found = _offsets(broker, [(tp, *question) for tp in partitions for question in questions], net)
+        try:
+            return {
+                tp: _bounds(broker, tp, offsets, start)
+                for tp, offsets, [start] in zip(partitions, found[::2], found[1::2], strict=True)
+            }
+        except BrokerError as error:
+            attempts.failed(error)
 
 
 def all_bounds(
-    view: ClusterView, logs: Iterable[TopicPartition], net: NetOptions
-) -> dict[TopicPartition, LogBounds]:
-    """The bounds of logs of many brokers, which are asked side by side. In the order of ``logs``.
+    view: ClusterView, partitions: Iterable[TopicPartition], net: NetOptions
+) -> dict[TopicPartition, PartitionBounds]:
+    """Bounds of partitions of many brokers, which are asked in parallel. In the order of ``partitions``.
 
-    Raises as ``bounds`` does, ``DiscoveryError`` (fatal) where a log's broker is not alive.
+    Raises as ``bounds`` does, ``DiscoveryError`` (fatal) if the broker of a partition is not alive.
     """
-    return _of_all(view, logs, lambda broker, own: bounds(broker, own, net))
+    return _of_all(view, partitions, lambda broker, own: bounds(broker, own, net))
 
 
 def segments_before(
     view: ClusterView, times_ms: Mapping[TopicPartition, int], net: NetOptions
 ) -> dict[TopicPartition, tuple[int, ...]]:
-    """The starts of each log's segments last written at its time or before, ascending.
+    """Start offsets of the segments that were last written at or before a timestamp, ascending.
 
-    Times are milliseconds since 1970 on the broker's clock; earlier ones count as 1970, for
-    OFFSETS means something else by -1 and -2. A message of a segment is at most as young as the
-    segment's last write: all messages younger than a time lie at or after the last start given
-    here, or anywhere where none is given. The end of the log is the last element when the time
-    is not before the present. Raises as ``all_bounds`` does.
+    Timestamps are milliseconds since 1970 on the clock of the broker; earlier ones count as 1970, because -1
+    and -2 are special in OFFSETS. No message of a segment is younger than the last write of the segment. So
+    all messages younger than the timestamp are at or after the last offset of the result, or anywhere if the
+    result is empty. If the timestamp is not in the past, the last element is the end of the partition. Raises
+    as ``all_bounds`` does.
     """
 
-    def question(broker: Broker, logs: list[TopicPartition]) -> dict[TopicPartition, tuple[int, ...]]:
-        found = _offsets(broker, {log: max(times_ms[log], 0) for log in logs}, net)
-        return {log: tuple(sorted(set(offsets))) for log, offsets in found.items()}
+    def question(broker: Broker, partitions: list[TopicPartition]) -> dict[TopicPartition, tuple[int, ...]]:
+        asked = [(tp, max(times_ms[tp], 0), OFFSETS_COUNT_MAX) for tp in partitions]
+        found = _offsets(broker, asked, net)
+        return {tp: tuple(sorted(set(offsets))) for tp, offsets in zip(partitions, found, strict=True)}
 
     return _of_all(view, times_ms, question)
 
 
 def _of_all(
     view: ClusterView,
-    logs: Iterable[TopicPartition],
+    partitions: Iterable[TopicPartition],
     question: Callable[[Broker, list[TopicPartition]], Mapping[TopicPartition, T]],
 ) -> dict[TopicPartition, T]:
     alive = {broker.id: broker for broker in view.brokers}
     by_broker: dict[Broker, list[TopicPartition]] = {}
-    logs = list(logs)
-    for log in logs:
-        if log.broker not in alive:
-            raise DiscoveryError(f"{log}: broker {log.broker} is not alive; start it, or leave the log out")
-        by_broker.setdefault(alive[log.broker], []).append(log)
+    partitions = list(partitions)
+    for partition in partitions:
+        if partition.broker not in alive:
+            raise DiscoveryError(
+                f"{partition}: broker {partition.broker} is not alive; start it, or leave the partition out"
+            )
+        by_broker.setdefault(alive[partition.broker], []).append(partition)
     answers = side_by_side(by_broker, lambda broker: question(broker, by_broker[broker]))
-    return {log: answers[alive[log.broker]][log] for log in logs if log.broker is not None}
+    return {tp: answers[alive[tp.broker]][tp] for tp in partitions if tp.broker is not None}
 
 
 def _offsets(
-    broker: Broker, times_ms: Mapping[TopicPartition, int], net: NetOptions
-) -> dict[TopicPartition, tuple[int, ...]]:
-    requests = [
-        OffsetsRequest(log.topic, log.partition, time_ms, OFFSETS_COUNT_MAX)
-        for log, time_ms in times_ms.items()
-    ]
-    replies = ask(
+    broker: Broker, asked: Sequence[tuple[TopicPartition, int, int]], net: NetOptions
+) -> list[tuple[int, ...]]:
+    """Send OFFSETS for partitions, each with a timestamp and a maximum number of offsets."""
+    requests = [OffsetsRequest(tp.topic, tp.partition, time_ms, count) for tp, time_ms, count in asked]
+    partitions = list(dict.fromkeys(tp for tp, *_ in asked))
+    responses = ask(
         broker,
         requests,
         net,
         lambda request: _place(request, broker),
-        lambda error: _why_closed(broker, list(times_ms), net, error),
+        lambda error: _why_closed(broker, partitions, net, error),
     )
-    return {log: _checked(broker, log, reply) for log, reply in zip(times_ms, replies, strict=True)}
+    return [_checked(broker, tp, response) for (tp, *_), response in zip(asked, responses, strict=True)]
 
 
 def _place(request: OffsetsRequest, broker: Broker) -> str:
@@ -102,37 +126,46 @@ def _place(request: OffsetsRequest, broker: Broker) -> str:
 
 
 def _why_closed(
-    broker: Broker, logs: list[TopicPartition], net: NetOptions, error: KafkaWireError
+    broker: Broker, partitions: list[TopicPartition], net: NetOptions, error: KafkaWireError
 ) -> KafkaWireError:
-    # OFFSETS of a partition that is not there is answered by a closed connection, as is the
-    # death of a broker; FETCH tells the two apart.
+    # A broker closes the connection on OFFSETS of a partition that does not exist, and also when it dies;
+    # FETCH distinguishes the two cases.
     if not isinstance(error, ConnectionLost):
         return error
     try:
-        codes = partition_codes(broker, logs, replace(net, retry=net.retry.impatient))
+        codes = partition_codes(broker, partitions, replace(net, retry=net.retry.impatient))
     except KafkaWireError:
         return error
-    for log, code in zip(logs, codes, strict=True):
+    for partition, code in zip(partitions, codes, strict=True):
         if code in (ErrorCode.WRONG_PARTITION, ErrorCode.UNKNOWN):
-            return broker_error(code, f"{log} on {broker}")
+            return broker_error(code, f"{partition} on {broker}")
     return error
 
 
-def _checked(broker: Broker, log: TopicPartition, reply: Any) -> tuple[int, ...]:
-    offsets: tuple[int, ...] = reply.offsets
-    if reply.error_code:
-        raise broker_error(reply.error_code, f"OFFSETS of {log} on {broker}")
+def _checked(broker: Broker, partition: TopicPartition, response: Any) -> tuple[int, ...]:
+    offsets: tuple[int, ...] = response.offsets
+    if response.error_code:
+        raise broker_error(response.error_code, f"OFFSETS of {partition} on {broker}")
     if len(offsets) >= OFFSETS_COUNT_MAX:
         raise LimitError(
-            f"{log} on {broker} has {len(offsets)} segments or more; at most {OFFSETS_COUNT_MAX - 1} can be"
-            " read: raise log.file.size there"
+            f"{partition} on {broker} has {len(offsets)} segments or more; at most {OFFSETS_COUNT_MAX - 1} "
+            "can be read: raise log.file.size there"
         )
     return offsets
 
 
-def _bounds(log: TopicPartition, offsets: tuple[int, ...]) -> LogBounds:
-    # The end is followed by the segments' starts; the last segment's equals it while no byte of
-    # that segment is flushed. A last segment without any byte is listed as the end alone.
-    latest = offsets[0]
+def _bounds(
+    broker: Broker, partition: TopicPartition, offsets: tuple[int, ...], start: int
+) -> PartitionBounds:
+    # The end offset is followed by the start offsets of the segments. The last segment starts at the end
+    # offset while none of its bytes is flushed. A last segment without any byte is listed as the end offset
+    # alone.
+    latest, earliest = offsets[0], offsets[-1]
+    if start != earliest:
+        raise BrokerError(
+            f"OFFSETS of {partition} on {broker}: one answer starts the log at offset {start}, another one "
+            f"says that it holds [{earliest}, {latest})",
+            action=Action.BACK_OFF,
+        )
     starts = tuple(offset for offset in sorted(set(offsets)) if offset < latest)
-    return LogBounds(log, earliest=offsets[-1], latest=latest, segment_starts=starts)
+    return PartitionBounds(partition, earliest=earliest, latest=latest, segment_starts=starts)

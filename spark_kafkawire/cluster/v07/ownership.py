@@ -1,45 +1,53 @@
-"""What a member of a group of Kafka 0.7 owns, and what it does in ZooKeeper to own its share.
+"""Ownership of partitions by a member of a group of Kafka 0.7, and the ZooKeeper nodes that it needs.
 
 ==========================  =============================================  ===========
-node below /consumers/G     data                                           goes with
+node below /consumers/G     data                                           lifetime
 ==========================  =============================================  ===========
-ids/C                       what consumer C reads: ``{ "T": 2 }``          the session
+ids/C                       topics of consumer C: ``{ "T": 2 }``           the session
 owners/T/BROKER-PARTITION   the thread that reads it: ``C-1``              the session
-offsets/T/BROKER-PARTITION  offset of the next message, as decimal text    nobody
+offsets/T/BROKER-PARTITION  offset of the next message, as decimal text    persistent
+leaving/C                   empty; asks consumer C of this package to end  its writer
 ==========================  =============================================  ===========
 
-An owner node is made by one member alone: what another one still owns is waited for. The offset of a log is
-read once the log is claimed, for its owner of before commits, and then gives up.
+Only one member can create an owner node: the others wait until its owner removes it. The offset of a
+partition is read after the partition is claimed, because the previous owner commits before it gives the
+partition up.
 
 Source: ``zk_tree.json`` of ``tests/golden/kafka-0.7.2``; ZookeeperConsumerConnector of Kafka 0.7.2.
 """
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-from ...errors import quoted, shown
-from ...model import TopicPartition
-from ..claim import Claim
+from spark_kafkawire.errors import LOG, counted, printable, quoted
+from spark_kafkawire.model import TopicPartition
+
 from .balancing import GroupView, subscription, thread_counts, threads_of
-from .groups import CONSUMERS, offset_of, offset_path
+from .groups import CONSUMERS, leaving_path, offset_of, offset_path
+from .owned_partition import OwnedPartition
 from .zookeeper import TOPICS, partition_counts
 from .zookeeper_tree import Tree
 
-_log = logging.getLogger("spark_kafkawire")
-
-#: For so long a consumer of the JVM's waits for a partition before it gives up reading at all, seconds: four
-#: times (``rebalance.retries.max``) two (``rebalance.backoff.ms``).
-JVM_PATIENCE_S: Final = 8.0
+#: Seconds that a JVM consumer waits for a partition before it stops reading: four times
+#: (``rebalance.retries.max``) two seconds (``rebalance.backoff.ms``).
+JVM_WAIT_S: Final = 8.0
 
 
 class Ownership:
-    """Of one consumer. ``claims`` is what it owns, ``others`` what it shall own and another thread has yet.
-    What is ``held`` is given up by nobody but a lost session. ``unregistered`` are its topics of which no
-    broker had a partition at the last look."""
+    """The partitions of one consumer.
+
+    ``partitions`` are those that it owns. ``others`` are assigned to it while another thread still owns them.
+    Partitions that are ``held`` are given up only when the session is lost. ``unregistered`` are the topics
+    of the consumer for which no broker had a partition at the last look.
+
+    ``abandoned`` has a line for each node that kept partitions from every reader at the last look. It is the
+    owner node of a partition that is assigned to this consumer, if the owner is not registered, or the
+    registration of a consumer without a ZooKeeper session. ZooKeeper removes the nodes of a consumer that
+    ends; such nodes remain if a tree was copied or restored, or if another program made them.
+    """
 
     def __init__(self, group: str, consumer: str, topics: Sequence[str], thread_count: int) -> None:
         self._root = f"{CONSUMERS}/{group}"
@@ -48,105 +56,134 @@ class Ownership:
         self._threads = {thread.encode() for thread in threads_of(consumer, thread_count)}
         self._claim_count = 0
         self._wanted_s: float | None = None
-        self.claims: dict[TopicPartition, Claim] = {}
+        self._without_session: list[str] = []
+        self.partitions: dict[TopicPartition, OwnedPartition] = {}
         self.others: dict[TopicPartition, str] = {}
         self.unregistered: list[str] = []
+        self.abandoned: list[str] = []
+        self.is_asked_to_leave = False
         self.held: frozenset[TopicPartition] = frozenset()
 
     @property
     def is_waited_for(self) -> bool:
-        """Whether it holds what others are to have."""
+        """True if it holds partitions that are assigned to other consumers."""
         return self._wanted_s is not None
 
     def lose(self) -> None:
-        """The session is lost, and with it all nodes: others may be the owners by now."""
-        if self.claims:
-            _log.warning(
-                "group %s: the session of %s was lost, and with it %d partitions: what it has read of them "
-                "and not committed may be read again by others",
+        """Handle a lost session: its nodes are gone, and other consumers may be the owners by now."""
+        if self.partitions:
+            LOG.warning(
+                "group %s: the session of %s was lost, and with it %s: other consumers may read again what "
+                "it has not committed there",
                 quoted(self._group),
-                shown(self._consumer),
-                len(self.claims),
+                printable(self._consumer),
+                counted(len(self.partitions), "partition"),
             )
-        self.claims.clear()
+        self.partitions.clear()
 
     def balance(self, tree: Tree) -> None:
-        """Own the share that is due to the consumer as the group is now, as far as others let it."""
+        """Take over the partitions that are assigned to the consumer now, if their owners gave them up."""
+        self.is_asked_to_leave = tree.exists(leaving_path(self._group, self._consumer))
         tree.claim(f"{self._root}/ids/{self._consumer}", subscription(self._topics, self._thread_count))
         share = self._look(tree).share_of(self._consumer)
-        self._give_up(tree, [log for log in self.claims if log not in share])
+        self._give_up(tree, [tp for tp in self.partitions if tp not in share])
         self._claim(tree, share)
 
-    def commit(self, tree: Tree, offsets: Mapping[TopicPartition, tuple[int, Claim]]) -> list[TopicPartition]:
-        """Write where the group stands, but for logs that are not owned by these claims any more."""
-        mine = {log: offset for log, (offset, claim) in offsets.items() if self.claims.get(log) == claim}
-        tree.put({offset_path(self._group, log): str(offset).encode() for log, offset in mine.items()})
-        return [log for log in offsets if log not in mine]
+    def commit(
+        self, tree: Tree, offsets: Mapping[TopicPartition, tuple[int, OwnedPartition]]
+    ) -> list[TopicPartition]:
+        """Commit offsets, except those of partitions that were lost since, and return these partitions."""
+        mine = {tp: offset for tp, (offset, own) in offsets.items() if self.partitions.get(tp) == own}
+        tree.put({offset_path(self._group, tp): str(offset).encode() for tp, offset in mine.items()})
+        return [tp for tp in offsets if tp not in mine]
 
     def _look(self, tree: Tree) -> GroupView:
         ids, topics = (names or [] for names in tree.children([f"{self._root}/ids", TOPICS]))
         paths = {f"{self._root}/ids/{name}": name for name in ids}
-        counts = {
-            paths[path]: thread_counts(path, data, topics)
-            for path, data in zip(paths, tree.data(paths), strict=True)
-            if data is not None
-        }
+        nodes = {path: node for path, node in zip(paths, tree.nodes(paths), strict=True) if node is not None}
+        counts = {paths[path]: thread_counts(path, node.data, topics) for path, node in nodes.items()}
+        self._without_session = [
+            f"node {printable(path)} registers a consumer but belongs to no ZooKeeper session: the "
+            "partitions of that consumer are not read"
+            for path, node in nodes.items()
+            if not node.is_ephemeral and any(counts[paths[path]].get(topic) for topic in self._topics)
+        ]
         there = set(topics)
         partitions = partition_counts(tree, [topic for topic in self._topics if topic in there])
         self.unregistered = [topic for topic in self._topics if not partitions.get(topic)]
         return GroupView(counts, partitions)
 
-    def _give_up(self, tree: Tree, logs: Sequence[TopicPartition]) -> None:
-        """Let others have logs, but for those that are held."""
-        free = [log for log in logs if log not in self.held]
-        tree.remove(self._owner_path(log) for log in free)
-        for log in free:
-            del self.claims[log]
+    def _give_up(self, tree: Tree, partitions: Sequence[TopicPartition]) -> None:
+        """Give up partitions, except for those that are held."""
+        free = [tp for tp in partitions if tp not in self.held]
+        tree.remove(self._owner_path(tp) for tp in free)
+        for partition in free:
+            del self.partitions[partition]
         now_s = time.monotonic()
-        if len(free) < len(logs):
+        if len(free) < len(partitions):
             self._wanted_s = self._wanted_s or now_s
             return
-        if self._wanted_s is not None and now_s - self._wanted_s >= JVM_PATIENCE_S:
-            _log.warning(
-                "group %s: others waited %.0f s for a batch to end, and consumers of the JVM give up after "
-                "%g s: let batches and triggers be shorter, or their rebalance.retries.max be larger",
+        if self._wanted_s is not None and now_s - self._wanted_s >= JVM_WAIT_S:
+            LOG.warning(
+                "group %s: other consumers waited %.0f s for a batch to end, and JVM consumers give up after "
+                "%g s: make batches and triggers shorter, or raise rebalance.retries.max of these consumers",
                 quoted(self._group),
                 now_s - self._wanted_s,
-                JVM_PATIENCE_S,
+                JVM_WAIT_S,
             )
         self._wanted_s = None
 
     def _claim(self, tree: Tree, share: Mapping[TopicPartition, str]) -> None:
         owners = dict(zip(share, tree.data(map(self._owner_path, share)), strict=True))
-        self.others = {
-            log: shown(owner) for log, owner in owners.items() if owner not in (None, *self._threads)
+        foreign = {tp: owner for tp, owner in owners.items() if owner not in (None, *self._threads)}
+        self.others = {tp: printable(owner) for tp, owner in foreign.items()}
+        without_consumer = self._without_consumer(tree, foreign)
+        self.abandoned = [*self._without_session, *without_consumer]
+        kept = {tp for tp in self.partitions if tp not in share or owners[tp] in self._threads}
+        self.partitions = {tp: own for tp, own in self.partitions.items() if tp in kept}
+        moved = [tp for tp in kept if tp in share and owners[tp] != share[tp].encode()]
+        tree.put({self._owner_path(tp): share[tp].encode() for tp in moved})
+        self._take(tree, {tp: share[tp] for tp in share if tp not in kept and tp not in self.others})
+
+    def _without_consumer(self, tree: Tree, owners: Mapping[TopicPartition, bytes | None]) -> list[str]:
+        """A line for each owner without a registered consumer. A consumer registers before it claims, and its
+        nodes disappear together, so registrations are read after owners."""
+        if not owners:
+            return []
+        [names] = tree.children([f"{self._root}/ids"])
+        registered = set(names or ())
+        consumers = {
+            tp: (owner or b"").decode("utf-8", "replace").rpartition("-")[0] for tp, owner in owners.items()
         }
-        kept = {log for log in self.claims if log not in share or owners[log] in self._threads}
-        self.claims = {log: claim for log, claim in self.claims.items() if log in kept}
-        moved = [log for log in kept if log in share and owners[log] != share[log].encode()]
-        tree.put({self._owner_path(log): share[log].encode() for log in moved})
-        self._take(tree, {log: share[log] for log in share if log not in kept and log not in self.others})
+        return [
+            f"node {printable(self._owner_path(tp))} names the owner {quoted(owners[tp])}, but no consumer "
+            f"{quoted(consumer)} is registered in {printable(self._root)}/ids: {tp} is not read"
+            for tp, consumer in consumers.items()
+            if consumer not in registered
+        ]
 
     def _take(self, tree: Tree, wanted: Mapping[TopicPartition, str]) -> None:
-        """Claim logs that nobody has, or that are ours by a request whose answer was lost."""
+        """Claim partitions without an owner, or with a thread of this consumer, if the response was lost."""
         taken = []
-        for log, thread in wanted.items():
-            path = self._owner_path(log)
+        for partition, thread in wanted.items():
+            path = self._owner_path(partition)
             if tree.claim(path, thread.encode()) or next(tree.data([path])) in self._threads:
-                taken.append(log)
+                taken.append(partition)
             else:
-                self.others[log] = "another one"
-        self.claims.update(self._claimed(tree, taken))
+                self.others[partition] = "another consumer"
+        self.partitions.update(self._claimed(tree, taken))
 
-    def _claimed(self, tree: Tree, logs: Iterable[TopicPartition]) -> dict[TopicPartition, Claim]:
-        """The claims of logs that are owned now, and where the group stands in them."""
-        paths = {offset_path(self._group, log): log for log in logs}
-        claims = {}
-        for (path, log), data in zip(paths.items(), tree.data(paths), strict=True):
+    def _claimed(
+        self, tree: Tree, partitions: Iterable[TopicPartition]
+    ) -> dict[TopicPartition, OwnedPartition]:
+        """Partitions that are owned from now on, with their committed offsets."""
+        paths = {offset_path(self._group, tp): tp for tp in partitions}
+        owned = {}
+        for (path, partition), data in zip(paths.items(), tree.data(paths), strict=True):
             self._claim_count += 1
             offset = None if data is None else offset_of(path, data, strict=True)
-            claims[log] = Claim(log, self._claim_count, offset)
-        return claims
+            owned[partition] = OwnedPartition(partition, self._claim_count, offset)
+        return owned
 
-    def _owner_path(self, log: TopicPartition) -> str:
-        return f"{self._root}/owners/{log.topic}/{log.name}"
+    def _owner_path(self, partition: TopicPartition) -> str:
+        return f"{self._root}/owners/{partition.topic}/{partition.name}"

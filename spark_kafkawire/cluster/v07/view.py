@@ -1,17 +1,18 @@
-"""Which brokers there are and which logs they hold, from ZooKeeper or from the brokers.
+"""Brokers and partitions of a cluster of Kafka 0.7, from ZooKeeper or from the brokers themselves.
 
 cluster = view(options.discovery, options.net)
-logs = logs_of_topics(cluster, options.discovery, ["debian-gzip"], options.net)
-bounds = all_bounds(cluster, logs, options.net)
+partitions = partitions_of_topics(cluster, options.discovery, ["debian-gzip"], options.net)
+bounds = all_bounds(cluster, partitions, options.net)
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from ...model import Broker, ClusterView, TopicPartition
-from ...net.retry import Attempts
-from ...options import Discovery, NetOptions
+from spark_kafkawire.model import Broker, ClusterView, TopicPartition
+from spark_kafkawire.net.retry import retried
+from spark_kafkawire.options import Discovery, NetOptions
+
 from ..asking import side_by_side
 from ..topic_names import unknown_topics
 from .expected import check_brokers
@@ -20,9 +21,9 @@ from .zookeeper import discover
 
 
 def view(discovery: Discovery, net: NetOptions) -> ClusterView:
-    """The cluster at this moment. A view from ``broker.list`` holds brokers and no logs.
+    """The cluster now. A view from ``broker.list`` has brokers without partitions.
 
-    Brokers that ought to be registered are waited for. Raises ``DiscoveryError`` (fatal),
+    Waits for expected brokers. Raises ``DiscoveryError`` (fatal),
     ``BrokersMissingError`` when the retries are used up.
     """
 
@@ -31,13 +32,13 @@ def view(discovery: Discovery, net: NetOptions) -> ClusterView:
         check_expected(found, discovery)
         return found
 
-    return Attempts(net.retry).run(look)
+    return retried(look, net.retry)
 
 
 def current_view(discovery: Discovery, net: NetOptions) -> ClusterView:
-    """The cluster as it is registered now: no broker is waited for.
+    """The cluster as it is registered now, without waiting for brokers.
 
-    Raises ``BrokersMissingError`` (retriable) where it shows no broker at all, ``DiscoveryError`` (fatal).
+    Raises ``BrokersMissingError`` (retriable) if no broker is registered, ``DiscoveryError`` (fatal).
     """
     if discovery.zookeeper_connect is not None:
         return discover(discovery, net.discovery_timeout_s)
@@ -45,61 +46,61 @@ def current_view(discovery: Discovery, net: NetOptions) -> ClusterView:
 
 
 def check_expected(view: ClusterView, discovery: Discovery) -> None:
-    """Raises as ``check_brokers`` where the view has other brokers than the options expect."""
+    """Compare the brokers with ``expectedBrokers``. Raises as ``check_brokers``."""
     check_brokers(discovery.expected_brokers, view.brokers, "registered in ZooKeeper")
 
 
-def logs_of_topics(
+def partitions_of_topics(
     view: ClusterView, discovery: Discovery, topics: Sequence[str], net: NetOptions
 ) -> tuple[TopicPartition, ...]:
-    """All logs of the topics, sorted; with ZooKeeper also those whose broker is not alive.
+    """Partitions of the topics, sorted; with ZooKeeper also those whose broker is not alive.
 
-    Raises ``UnknownTopicError`` (fatal), and without ZooKeeper, or where brokers are expected, what
-    ``probe`` raises.
+    Raises ``UnknownTopicError`` (fatal), and without ZooKeeper, or with ``expectedBrokers``, the errors of
+    ``probe``.
     """
     if discovery.zookeeper_connect is None:
         found = side_by_side(view.brokers, lambda broker: probe(broker, topics, net))
-        logs = _configured(found, only_existing=True)
+        partitions = _configured(found, only_existing=True)
     else:
         wanted = set(topics)
-        logs = tuple(log for log in view.logs if log.topic in wanted)
+        partitions = tuple(tp for tp in view.partitions if tp.topic in wanted)
         if discovery.expected_brokers is not None:
-            logs = tuple(sorted({*logs, *unregistered_logs(view, topics, net)}))
-    if missing := sorted(set(topics) - {log.topic for log in logs}):
+            partitions = tuple(sorted({*partitions, *unregistered_partitions(view, topics, net)}))
+    if missing := sorted(set(topics) - {tp.topic for tp in partitions}):
         raise unknown_topics(missing, view.topics)
-    return logs
+    return partitions
 
 
-def logs_to_write(
+def partitions_to_write(
     view: ClusterView, discovery: Discovery, topics: Sequence[str], net: NetOptions
 ) -> dict[str, tuple[TopicPartition, ...]]:
-    """The logs of live brokers that each topic can be written to, sorted by broker and partition.
+    """Partitions of live brokers to which each topic can be written, sorted by broker and partition.
 
-    A topic that ZooKeeper does not know yet is partition 0 of every live broker, as the 0.7
-    producer has it: the first write makes the broker register all its partitions. Raises as
-    ``probe`` does, without ZooKeeper.
+    A topic that ZooKeeper does not know yet has partition 0 on every live broker, as in the 0.7 producer:
+    after the first write the broker registers all of its partitions. Without ZooKeeper, raises as ``probe``
+    does.
     """
     if discovery.zookeeper_connect is None:
         found = side_by_side(view.brokers, lambda broker: probe(broker, topics, net))
-        logs = _configured(found, only_existing=False)
+        partitions = _configured(found, only_existing=False)
     else:
         alive = {broker.id for broker in view.brokers}
-        logs = tuple(log for log in view.logs if log.broker in alive)
+        partitions = tuple(tp for tp in view.partitions if tp.broker in alive)
     return {
-        topic: tuple(sorted((log for log in logs if log.topic == topic), key=_by_broker))
+        topic: tuple(sorted((tp for tp in partitions if tp.topic == topic), key=_by_broker))
         or tuple(TopicPartition(topic, 0, broker.id) for broker in view.brokers)
         for topic in topics
     }
 
 
-def unregistered_logs(
+def unregistered_partitions(
     view: ClusterView, topics: Iterable[str], net: NetOptions, brokers: Iterable[Broker] | None = None
 ) -> tuple[TopicPartition, ...]:
-    """The logs of topics that live brokers hold and have not registered: the brokers are probed.
+    """Partitions on live brokers that are not registered yet, from requests to the brokers.
 
-    A broker that starts registers itself first and its topics one by one after that. Raises as ``probe``.
+    A broker that starts registers itself first, and then its topics one by one. Raises as ``probe``.
     """
-    registered = {(log.topic, log.broker) for log in view.logs}
+    registered = {(tp.topic, tp.broker) for tp in view.partitions}
     asked = {
         broker: unregistered
         for broker in (view.brokers if brokers is None else brokers)
@@ -108,15 +109,15 @@ def unregistered_logs(
     return _configured(side_by_side(asked, lambda broker: probe(broker, asked[broker], net)), True)
 
 
-def _by_broker(log: TopicPartition) -> tuple[int, int]:
-    assert log.broker is not None
-    return log.broker, log.partition
+def _by_broker(topic_partition: TopicPartition) -> tuple[int, int]:
+    assert topic_partition.broker is not None
+    return topic_partition.broker, topic_partition.partition
 
 
 def _configured(
     found: Mapping[Broker, Mapping[str, TopicOnBroker]], only_existing: bool
 ) -> tuple[TopicPartition, ...]:
-    """All configured partitions, as ZooKeeper would list them: of brokers that hold the topic."""
+    """Configured partitions of brokers that have the topic, as ZooKeeper would list them."""
     return tuple(
         sorted(
             TopicPartition(topic, partition, broker.id)

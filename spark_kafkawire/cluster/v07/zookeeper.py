@@ -1,10 +1,10 @@
-"""Brokers and topics as 0.7 brokers register them in ZooKeeper.
+"""Brokers and topics of Kafka 0.7 in ZooKeeper, as the brokers register them.
 
 ====================  =====================================================================
 node                  data
 ====================  =====================================================================
-/brokers/ids/N        ``creator:host:port`` of broker N; there while it is alive
-/brokers/topics/T/N   how many partitions of topic T broker N is configured to have
+/brokers/ids/N        ``creator:host:port`` of broker N; exists while it is alive
+/brokers/topics/T/N   number of partitions of topic T on broker N
 ====================  =====================================================================
 
 Source: ``zk_tree.json`` of ``tests/golden/kafka-0.7.2``.
@@ -16,30 +16,32 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from ...errors import BrokersMissingError, DiscoveryError, quoted, shown
-from ...model import Broker, ClusterView, TopicPartition
-from ...options import Discovery
+from spark_kafkawire.errors import BrokersMissingError, DiscoveryError, printable, quoted
+from spark_kafkawire.model import Broker, ClusterView, TopicPartition
+from spark_kafkawire.options import Discovery
+
+from .later_brokers import check_none_is_later
 from .zookeeper_session import read_tree
 from .zookeeper_tree import Tree
 
 IDS: Final = "/brokers/ids"
 TOPICS: Final = "/brokers/topics"
 
-#: Logs of one cluster. Each is a folder of a broker: more are a lie or a mistake.
-LOGS_COUNT_MAX: Final = 250_000
+#: Most partitions of one cluster. Each is a folder of a broker, so a larger number is wrong.
+PARTITIONS_COUNT_MAX: Final = 250_000
 
-#: A port, and the end of a registration's creator: ``-``, a start time.
+#: A port, and the end of the creator in a registration: ``-`` and a start time.
 _PORT: Final = re.compile(r"[0-9]{1,5}")
 _CREATED: Final = re.compile(r"-[0-9]+:")
-#: What no host holds.
+#: Characters that no host name contains.
 _NO_HOST: Final = re.compile(r"[\s/]")
 
 
 def discover(discovery: Discovery, timeout_s: float) -> ClusterView:
-    """All brokers and logs that ZooKeeper knows at this moment.
+    """Brokers and partitions that are registered in ZooKeeper now.
 
-    Nodes that vanish meanwhile are left out; a lost session is replaced and everything read
-    anew, all within ``timeout_s``.
+    Nodes that vanish meanwhile are left out. If the session is lost, a new session reads everything again,
+    all within ``timeout_s``.
 
     Raises ``DiscoveryError`` (fatal), ``OptionError`` (fatal) for an impossible address.
     """
@@ -53,8 +55,10 @@ def _cluster_view(tree: Tree) -> ClusterView:
     brokers = tuple(sorted(_brokers(tree, broker_names)))
     if not brokers:
         raise BrokersMissingError("no Kafka broker is alive any more: the last one has just gone")
-    logs = tuple(sorted(_logs(tree, topics or [])))
-    return ClusterView(brokers, logs, tuple(sorted({*(topics or ())} - {log.topic for log in logs})))
+    partitions = tuple(sorted(_partitions(tree, topics or [])))
+    return ClusterView(
+        brokers, partitions, tuple(sorted({*(topics or ())} - {tp.topic for tp in partitions}))
+    )
 
 
 def _why_empty(tree: Tree, broker_names: list[str] | None) -> DiscoveryError:
@@ -62,12 +66,17 @@ def _why_empty(tree: Tree, broker_names: list[str] | None) -> DiscoveryError:
         return BrokersMissingError(f"no Kafka broker is alive: {IDS} is empty")
     if not tree.exists("/"):
         return DiscoveryError("the chroot (the path after the hosts) is not in ZooKeeper")
-    return DiscoveryError(f"no Kafka broker has registered here ({IDS} is not there): is the chroot right?")
+    return DiscoveryError(
+        f"no Kafka broker has registered here ({IDS} does not exist): check the chroot (the path after the "
+        "hosts)"
+    )
 
 
 def _brokers(tree: Tree, names: list[str]) -> Iterator[Broker]:
     paths = [f"{IDS}/{name}" for name in names]
-    for path, name, data in zip(paths, names, tree.data(paths), strict=True):
+    registrations = list(tree.data(paths))
+    check_none_is_later(registrations)
+    for path, name, data in zip(paths, names, registrations, strict=True):
         if data is not None:
             address = _address(data.decode("utf-8", "replace"))
             if not address or not 0 < address[1] < 65536:
@@ -76,13 +85,14 @@ def _brokers(tree: Tree, names: list[str]) -> Iterator[Broker]:
 
 
 def _address(registration: str) -> tuple[str, int] | None:
-    """Host and port of ``creator:host:port``; None where it is not like that.
+    """Host and port of ``creator:host:port``; None for any other text.
 
-    The creator is a host name or address, ``-`` and a start time. It and the host may be IPv6 addresses,
-    which hold colons: so the creator ends with the first start time, and without any at the first colon.
+    The creator is a host name or address, ``-`` and a start time. Both it and the host may be IPv6 addresses,
+    which contain colons. So the creator ends after the first start time, or at the first colon if there is no
+    start time.
     """
     rest, _, port = registration.rpartition(":")
-    # Nothing here is looked at more than a few times: one expression for all took cubic time.
+    # Every character is examined a few times at most: a single regular expression took cubic time.
     first = max((found.end() for found in _NO_HOST.finditer(rest)), default=0)
     starts = (found.end() for found in _CREATED.finditer(rest))
     start = next((start for start in starts if start >= first), rest.find(":") + 1)
@@ -92,14 +102,14 @@ def _address(registration: str) -> tuple[str, int] | None:
     return host.strip("[]"), int(port)
 
 
-def _logs(tree: Tree, topics: list[str]) -> Iterator[TopicPartition]:
+def _partitions(tree: Tree, topics: list[str]) -> Iterator[TopicPartition]:
     for topic, counts in partition_counts(tree, topics).items():
         for broker_id, count in counts.items():
             yield from (TopicPartition(topic, partition, broker_id) for partition in range(count))
 
 
 def partition_counts(tree: Tree, topics: Sequence[str]) -> dict[str, dict[int, int]]:
-    """How many partitions each broker has of each topic, by its id. Raises ``DiscoveryError`` (fatal)."""
+    """Numbers of partitions by topic and broker id. Raises ``DiscoveryError`` (fatal)."""
     holders = tree.children(f"{TOPICS}/{topic}" for topic in topics)
     registered = [
         (topic, name, f"{TOPICS}/{topic}/{name}")
@@ -112,9 +122,10 @@ def partition_counts(tree: Tree, topics: Sequence[str]) -> dict[str, dict[int, i
         if data is not None:
             count = _partition_count(path, data)
             total += count
-            if total > LOGS_COUNT_MAX:
+            if total > PARTITIONS_COUNT_MAX:
                 raise DiscoveryError(
-                    f"{TOPICS} announces {total} partitions or more, at most {LOGS_COUNT_MAX} can be"
+                    f"{TOPICS} announces {total} partitions or more, at most {PARTITIONS_COUNT_MAX} are "
+                    "possible"
                 )
             counts[topic][_broker_id(path, name)] = count
     return counts
@@ -122,7 +133,7 @@ def partition_counts(tree: Tree, topics: Sequence[str]) -> dict[str, dict[int, i
 
 def _broker_id(path: str, name: str) -> int:
     if not re.fullmatch(r"0|[1-9][0-9]{0,8}", name):
-        raise DiscoveryError(f"node {shown(path)} is not named by a broker id")
+        raise DiscoveryError(f"the name of node {printable(path)} is not a broker id")
     return int(name)
 
 
@@ -133,4 +144,4 @@ def _partition_count(path: str, data: bytes) -> int:
 
 
 def _bad_node(path: str, data: bytes, expected: str) -> DiscoveryError:
-    return DiscoveryError(f"node {shown(path)} holds {quoted(data)}, which is not {expected}")
+    return DiscoveryError(f"node {printable(path)} holds {quoted(data)}, which is not {expected}")

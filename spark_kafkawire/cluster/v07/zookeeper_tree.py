@@ -1,31 +1,43 @@
-"""The nodes of a ZooKeeper, many at once, with a deadline: what a session is used for."""
+"""Nodes of ZooKeeper, for Kafka 0.7: requests that read and write many nodes at once, with a deadline."""
 
 from __future__ import annotations
 
 import contextlib
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Final
 
 from kazoo.exceptions import AuthFailedError, KazooException, NoAuthError, NodeExistsError, NoNodeError
 from kazoo.handlers.threading import KazooTimeoutError
 
-from ...errors import DiscoveryError, RequestTimedOut, said, shown
-from ...net.transport import Deadline
+from spark_kafkawire.errors import DiscoveryError, RequestTimedOut, printable, quoted
+from spark_kafkawire.net.transport import Deadline
 
-#: Requests under way at the same time. kazoo wakes its connection thread by one byte for each,
-#: through a socket pair that takes some 270 before it blocks.
+from .kazoo_client import reason
+
+#: Requests in flight. kazoo wakes its connection thread by one byte for each request, through a socket pair
+#: that takes some 270 bytes before it blocks.
 REQUESTS_IN_FLIGHT: Final = 64
-#: Most data of a node that is taken, bytes. What Kafka 0.7 writes to one is below a thousand.
+#: Most accepted bytes in a node. Kafka 0.7 writes less than a thousand.
 NODE_BYTES_MAX: Final = 64 << 10
 
 
-class Tree:
-    """The nodes below the chroot. Many paths are asked for at once; answers come in their order.
+@dataclass(frozen=True, slots=True)
+class Node:
+    """The data of a node. An ephemeral node belongs to a ZooKeeper session and disappears with it."""
 
-    ``changed`` is called, in a thread of kazoo's, when a node that was asked about has changed since; once,
-    and also where nobody can know because the connection broke.
+    data: bytes
+    is_ephemeral: bool
+
+
+class Tree:
+    """The nodes below the chroot. Requests for many paths are pipelined; results are in the order of the
+    paths.
+
+    ``changed`` is called once, in a thread of kazoo, after a node that was read has changed, or may have
+    changed because the connection broke.
     """
 
     def __init__(self, client: Any, deadline: Deadline, changed: Callable[[Any], None] | None = None) -> None:
@@ -34,42 +46,47 @@ class Tree:
         self._changed = changed
 
     def children(self, paths: Iterable[str]) -> Iterator[list[str] | None]:
-        """The names of each node's children; None for a node that is not there."""
+        """Names of the children of each node; None for a node that does not exist."""
         wanted = list(paths)
         answers = self._pipeline(
             lambda path: self._client.get_children_async(path, watch=self._changed), wanted
         )
         for path, names in zip(wanted, answers, strict=True):
             if names is None and self._changed is not None and self.exists(path):
-                self._changed(path)  # it has come in between
+                self._changed(path)  # it was created in between
             yield names
 
     def data(self, paths: Iterable[str]) -> Iterator[bytes | None]:
-        """Each node's data; None for a node that is not there.
+        """The data of each node; None for a node that does not exist.
 
-        Raises ``DiscoveryError`` (fatal) for more than a node of Kafka's has.
+        Raises ``DiscoveryError`` (fatal) for more data than Kafka writes to a node.
         """
+        return (None if node is None else node.data for node in self.nodes(paths))
+
+    def nodes(self, paths: Iterable[str]) -> Iterator[Node | None]:
+        """The nodes, with their data and kind; None for a node that does not exist. Raises as ``data``
+        does."""
         wanted = list(paths)
         answers = self._pipeline(lambda path: self._client.get_async(path, watch=self._changed), wanted)
         for path, answer in zip(wanted, answers, strict=True):
             data = b"" if answer is None else answer[0] or b""
             if len(data) > NODE_BYTES_MAX:
                 raise DiscoveryError(
-                    f"node {shown(path)} holds {len(data)} bytes, and no node of Kafka 0.7 has more than"
+                    f"node {printable(path)} holds {len(data)} bytes, and no node of Kafka 0.7 has more than"
                     f" {NODE_BYTES_MAX}: is this another program's tree?"
                 )
-            yield None if answer is None else data
+            yield None if answer is None else Node(data, is_ephemeral=bool(answer[1].ephemeralOwner))
 
     def exists(self, path: str) -> bool:
-        """Whether there is such a node."""
+        """True if the node exists."""
         return (
             next(self._pipeline(lambda path: self._client.exists_async(path, watch=self._changed), [path]))
             is not None
         )
 
     def put(self, nodes: Mapping[str, bytes]) -> None:
-        """Write persistent nodes. Where they are missing they are made, and so are those above them,
-        with null data, as 0.7's own clients make them."""
+        """Write persistent nodes. Missing nodes are created, and so are the nodes above them, with null data
+        as by the clients of 0.7."""
         missing = [
             path
             for path, stat in zip(
@@ -83,7 +100,7 @@ class Tree:
             self._make(path, nodes[path])
 
     def claim(self, path: str, data: bytes) -> bool:
-        """Make a node that goes with the session, and those above it; whether it was not there before."""
+        """Create an ephemeral node, and the nodes above it. False if it existed before."""
         with contextlib.suppress(NodeExistsError):
             if self._answer(path, self._client.create_async(path, data, ephemeral=True)) is not None:
                 return True
@@ -95,7 +112,7 @@ class Tree:
         return False
 
     def remove(self, paths: Iterable[str]) -> None:
-        """Remove nodes that may be gone already."""
+        """Remove nodes, which may no longer exist."""
         for _ in self._pipeline(self._client.delete_async, paths):
             pass
 
@@ -103,7 +120,7 @@ class Tree:
         return self._client.set_async(path, nodes[path])
 
     def _make(self, path: str, data: bytes | None) -> None:
-        # Somebody else may have made it meanwhile; then a parent is there, and data is put anew.
+        # Another client may have created the node meanwhile: a parent then exists, and data is written again.
         with contextlib.suppress(NodeExistsError):
             self._answer(path, self._client.create_async(path, data))
             return
@@ -124,17 +141,17 @@ class Tree:
             return None
         except (NoAuthError, AuthFailedError) as error:
             raise DiscoveryError(
-                f"ZooKeeper denies access to {shown(path)}; does option zookeeper.auth fit?"
+                f"ZooKeeper denies access to {printable(path)}; check the option zookeeper.auth"
             ) from error
         except (KazooException, KazooTimeoutError, RequestTimedOut):
             raise
-        except Exception as error:  # whatever kazoo meets in bytes that mean nothing
+        except Exception as error:  # kazoo raises arbitrary exceptions for invalid bytes
             raise DiscoveryError(
-                f"the answer for {shown(path)} is not ZooKeeper's: {said(repr(error))}"
+                f"the answer for {printable(path)} is not ZooKeeper's: {quoted(reason(error))}"
             ) from error
 
 
 def _parents(path: str) -> list[str]:
-    """``/a`` and ``/a/b`` of ``/a/b/c``."""
+    """Paths of the parents: ``/a`` and ``/a/b`` for ``/a/b/c``."""
     parts = path.split("/")
     return ["/".join(parts[:depth]) for depth in range(2, len(parts))]

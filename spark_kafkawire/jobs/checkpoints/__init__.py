@@ -1,1 +1,2 @@
-"""Where the checkpoint of a streaming query stands, and what the other connector needs to go on with it."""
+"""Shows the position of a streaming query from its checkpoint, and converts the checkpoint for the other
+connector."""

@@ -1,4 +1,4 @@
-"""The files of a checkpoint, as Spark writes them.
+"""The files of a streaming query's checkpoint, as Spark writes them.
 
     metadata           {"id":"the query's"}
     offsets/7          v1, a line of JSON about the batch, and a line for each source: where batch 7 ends
@@ -20,12 +20,13 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import unquote, urlsplit
 
-from ...errors import OptionError, quoted
+from spark_kafkawire.errors import OptionError, quoted
+
 from ..shell.files import write_file
-from ..state.file_system import FileError, shown_path
+from ..state.file_system import FileError, printable_path
 from ..state.local_files import LocalFiles
 
-#: What begins the file of a start: Spark 2.1 could not read a text there.
+#: Beginning of the file of a start: a zero byte, for Spark 2.1, and the version.
 _START_HEAD: Final = "\0v1\n"
 _NUMBER: Final = re.compile(r"0|[1-9][0-9]{0,17}")
 #: The first batch's file before it gets its name, and the checksum of that.
@@ -38,7 +39,7 @@ class CheckpointError(FileError):
 
 
 @dataclass(frozen=True, slots=True)
-class Batch:
+class CheckpointBatch:
     """The last batch of a checkpoint: where it begins and ends in each source; None for the start of the
     first batch."""
 
@@ -60,10 +61,10 @@ class CheckpointFiles:
         path = f"{self.path}/metadata"
         found = _json(path, self._files.read(path))
         if not isinstance(found, dict) or not isinstance(found.get("id"), str):
-            raise CheckpointError(f"{shown_path(path)} has no id: this is not the checkpoint of a query")
+            raise CheckpointError(f"{printable_path(path)} has no id: this is not the checkpoint of a query")
         return str(found["id"])
 
-    def last_batch(self) -> Batch | None:
+    def last_batch(self) -> CheckpointBatch | None:
         """The last one that was planned; None before the first."""
         planned, done = self._numbers("offsets"), self._numbers("commits")
         if not planned:
@@ -72,45 +73,45 @@ class CheckpointFiles:
         is_done = last in done
         if last and not is_done and last - 1 not in done:
             raise CheckpointError(
-                f"{shown_path(self.path)}: batches {last - 1} and {last} are not done, or their commits are "
-                "gone: a query that runs batch by batch leaves no such checkpoint"
+                f"{printable_path(self.path)}: batches {last - 1} and {last} are not done, or their "
+                "commits are missing: only the last batch of a query can be unfinished"
             )
         ends = self._ends(last)
         begins = self._ends(last - 1) if last else (None,) * len(ends)
         if len(begins) != len(ends):
             raise CheckpointError(
-                f"{shown_path(self.path)}: batches {last - 1} and {last} have other sources"
+                f"{printable_path(self.path)}: batches {last - 1} and {last} have different sources"
             )
-        return Batch(last, is_done, begins, ends)
+        return CheckpointBatch(last, is_done, begins, ends)
 
     def unfinished(self) -> list[str]:
-        """What a killed driver has left of its first batch, which no later start of the query gets past;
-        nothing once there is a batch: then Spark passes over such files."""
+        """Files of a first batch that a killed driver left. The query cannot start with them. Empty if the
+        checkpoint has a batch, because Spark ignores the files then."""
         if self._numbers("offsets") or self._numbers("commits"):
             return []
         names = self._files.names(f"{self.path}/offsets")
         return [f"offsets/{name}" for name in names if _UNFINISHED.fullmatch(name)]
 
     def set_aside(self, name: str) -> str:
-        """Take an unfinished file out of Spark's way; where it is kept."""
+        """Move an unfinished file out of Spark's way; its new path."""
         kept = self._backup("offsets-0-unfinished")
         self._files.rename(f"{self.path}/{name}", kept)
         return kept
 
     def start(self, source: int) -> str | None:
-        """Where ``format("kafka")`` as this source began; None where it has written nothing down."""
+        """The start of ``format("kafka")`` as this source; None if it has recorded none."""
         path = self._start_path(source)
         if not self._files.exists(path):
             return None
         text = self._files.read(path)
         if not text.startswith(_START_HEAD):
             raise CheckpointError(
-                f"{shown_path(path)}: {quoted(text[:20])} is not how format(kafka) begins it"
+                f"{printable_path(path)}: {quoted(text[:20])} is not the beginning that format(kafka) writes"
             )
         return text.removeprefix(_START_HEAD)
 
     def replace_start(self, source: int, offsets: str) -> str | None:
-        """Let ``format("kafka")`` begin there; where the file that was there is kept, if one was."""
+        """Let ``format("kafka")`` begin there; the path of the kept old file, None if there was none."""
         path = self._start_path(source)
         folder = path.rpartition("/")[0]
         self._files.make_folder(folder)
@@ -123,8 +124,27 @@ class CheckpointFiles:
         write_file(Path(path), _START_HEAD + offsets, "CHECKPOINT")
         return kept
 
+    def set_batch_aside(self, number: int) -> str:
+        """Move an unfinished batch out of the query's way; its new path."""
+        kept = self._backup(f"offsets-{number}")
+        self._files.rename(f"{self.path}/offsets/{number}", kept)
+        self._files.remove(f"{self.path}/offsets/.{number}.crc")
+        return kept
+
+    def replace_ends(self, number: int, ends: tuple[str, ...]) -> str:
+        """Let a batch end there in its sources; the path of the kept old file."""
+        path = f"{self.path}/offsets/{number}"
+        before = self._files.read(path)
+        kept = self._backup(f"offsets-{number}")
+        self._files.create(kept, before)
+        version, about, *_ = before.split("\n")
+        # Hadoop's checksum is that of the file before, and Spark reads a file without one.
+        self._files.remove(f"{self.path}/offsets/.{number}.crc")
+        write_file(Path(path), "\n".join((version, about, *ends)), "CHECKPOINT")
+        return kept
+
     def _backup(self, name: str) -> str:
-        """A path that is not used yet, for what is kept."""
+        """An unused path, for the kept file."""
         folder, number = f"{self.path}/{_BACKUP}", 0
         self._files.make_folder(folder)
         while self._files.exists(f"{folder}/{name}.{number}"):
@@ -143,8 +163,8 @@ class CheckpointFiles:
         version, *lines = self._files.read(path).split("\n")
         if version != "v1" or len(lines) < 2:
             raise CheckpointError(
-                f"{shown_path(path)}: it begins with {quoted(version)}, and a batch of this kind with v1, a "
-                "line about it, and one for each source"
+                f"{printable_path(path)}: it begins with {quoted(version)} instead of v1, a line about the "
+                "batch, and a line for each source"
             )
         return tuple(lines[1:])
 
@@ -159,8 +179,8 @@ def local_path(text: str) -> str:
         return unquote(parts.path).rstrip("/") or "/"
     if "://" in text or parts.scheme in ("file", "hdfs", "s3a", "dbfs", "abfss", "gs"):
         raise OptionError(
-            f"argument CHECKPOINT: {quoted(text)} is not on this machine: paths and file: are read; copy a "
-            "checkpoint of another file system here, and what was rewritten back"
+            f"argument CHECKPOINT: {quoted(text)} is not on this machine: only paths and file: URIs are "
+            "read; copy a checkpoint of another file system here, and copy the result back"
         )
     return text.rstrip("/") or "/"
 
@@ -169,4 +189,4 @@ def _json(path: str, text: str) -> Any:
     try:
         return json.loads(text)
     except ValueError:
-        raise CheckpointError(f"{shown_path(path)}: {quoted(text[:60])} is not JSON") from None
+        raise CheckpointError(f"{printable_path(path)}: {quoted(text[:60])} is not JSON") from None

@@ -1,8 +1,8 @@
-"""What the sources of a checkpoint are, and what each connector needs to go on with them. Pure.
+"""The sources of a checkpoint, and what each connector needs to continue them. Pure.
 
-Once its first batch is done, a query goes on with either connector as it is. Until then only the source
-knows where that batch begins: Spark's own has it in a file, ours takes it from its options again, and
-marks the end of a first batch that has pinned a start which moves.
+Either connector continues a query whose first batch is done. Until then only the source knows the start of
+that batch: Spark's own connector has it in a file. This package takes it from its options again, and marks
+the end of a first batch whose start would otherwise move, such as ``latest``.
 """
 
 from __future__ import annotations
@@ -14,46 +14,44 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final
 
-from ...errors import OptionError
-from ...model import Generation, TopicPartition
-from ...options.offsets import LOG_SYNTAX
-from ...planner.stream_offsets import PART_MARK, PIN_MARK, from_json, is_pinned, to_json
-from .files import Batch
+from spark_kafkawire.errors import OptionError
+from spark_kafkawire.model import Generation, TopicPartition
+from spark_kafkawire.options.offsets import PARTITION_SYNTAX
+from spark_kafkawire.planner.stream_offsets import PART_MARK, PIN_MARK, from_json, is_pinned, to_json
+
+from .files import CheckpointBatch
 
 KAFKA: Final = "kafka"
 KAFKAWIRE: Final = "kafkawire"
-#: What a generation is called, and who reads it.
-_KINDS: Final[Mapping[Generation, tuple[str, frozenset[str]]]] = MappingProxyType(
-    {
-        Generation.V07: ("Kafka 0.7", frozenset((KAFKAWIRE,))),
-        Generation.MODERN: ("Kafka 0.8 or later", frozenset((KAFKA, KAFKAWIRE))),
-    }
+#: The connectors that read a generation.
+_CONNECTORS: Final[Mapping[Generation, frozenset[str]]] = MappingProxyType(
+    {Generation.V07: frozenset((KAFKAWIRE,)), Generation.MODERN: frozenset((KAFKA, KAFKAWIRE))}
 )
 
 
 class Need(enum.Enum):
-    """What stands between a checkpoint and a connector."""
+    """Conditions for a connector to continue from a checkpoint."""
 
-    NOTHING = "goes on as it is"
+    NOTHING = "continues without changes"
     #: The source is no Kafka's, or stays with the one connector that can read it.
-    NOT_KAFKA = "is not a source of Kafka's"
+    NOT_KAFKA = "is not a Kafka source"
     ONLY_OURS = "is Kafka 0.7, which only format(kafkawire) reads"
     #: The start is in a file that this connector cannot see.
-    GIVEN_START = "goes on with these startingOffsets, until its first batch is done"
-    #: The start is to be written where this connector looks for it.
-    WRITTEN_START = "goes on from these offsets, once they are written"
-    #: Only who began the query knows.
-    SAME_OPTIONS = "begins its first batch where startingOffsets says: give the options of before"
+    GIVEN_START = "continues with these startingOffsets, until its first batch is done"
+    #: The start must be written to the file where this connector looks for it.
+    WRITTEN_START = "continues from these offsets once they are written"
+    #: Only the user who began the query knows the start.
+    SAME_OPTIONS = "begins its first batch at startingOffsets: give the same options as before"
     PART_GIVEN = (
-        "has a first batch of which some partitions' starts were given: give those as startingOffsets, and "
-        "of the others these offsets"
+        "has a first batch with given starts for some partitions: give those as startingOffsets, and these "
+        "offsets for the other partitions"
     )
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """One source of a checkpoint. ``written`` is the text of its last offsets, ``start`` that of Spark's own
-    connector; ``first`` is whether its first batch is not done."""
+    """A source of a checkpoint. ``written`` is the text of its last offsets, ``start`` that of Spark's own
+    connector; ``first`` is true if its first batch is not done."""
 
     number: int
     written: str
@@ -62,29 +60,29 @@ class Source:
 
     @property
     def is_kafka(self) -> bool:
-        """Whether its offsets are Kafka's."""
+        """True if its offsets are Kafka's."""
         return self._read is not None
 
     @property
     def kind(self) -> str:
-        """Which Kafka they are of, for people."""
-        return _KINDS[self._read[0]][0] if self._read else "not Kafka's"
+        """The generation of Kafka, for people."""
+        return self._read[0].title if self._read else "not Kafka's"
 
     @property
     def offsets(self) -> dict[TopicPartition, int]:
-        """Where the last batch ends."""
+        """The end of the last batch."""
         return self._read[1] if self._read else {}
 
     @property
     def writer(self) -> str:
-        """Which of the two has written the offsets: Spark's own leaves no blanks."""
+        """The connector that wrote the offsets: Spark's own leaves no blanks."""
         return KAFKAWIRE if self.written == json.dumps(json.loads(self.written)) else KAFKA
 
     def need(self, target: str) -> Need:
-        """What the connector needs to go on here."""
+        """The condition for a connector to continue here."""
         if self._read is None:
             return Need.NOT_KAFKA
-        if target not in _KINDS[self._read[0]][1]:
+        if target not in _CONNECTORS[self._read[0]]:
             return Need.ONLY_OURS
         if not self.first:
             return Need.NOTHING
@@ -107,8 +105,8 @@ class Source:
 
     @property
     def given_start(self) -> str | None:
-        """Where a first batch begins that is not done, as Spark's own connector writes it; None where
-        nothing tells."""
+        """The start of an unfinished first batch, as Spark's own connector writes it; None if it is not
+        recorded."""
         if not self.first or not self.is_kafka:
             return None
         if is_pinned(json.loads(self.written)):
@@ -118,7 +116,7 @@ class Source:
     @property
     def _read(self) -> tuple[Generation, dict[TopicPartition, int]] | None:
         # Offsets of no partitions are of either; only those of later Kafka are for both connectors.
-        for generation, syntax in reversed(tuple(LOG_SYNTAX.items())):
+        for generation, syntax in reversed(tuple(PARTITION_SYNTAX.items())):
             try:
                 return generation, from_json(json.loads(self.written), syntax)
             except (ValueError, OptionError):
@@ -126,7 +124,7 @@ class Source:
         return None
 
 
-def sources_of(batch: Batch, starts: Mapping[int, str | None]) -> tuple[Source, ...]:
+def sources_of(batch: CheckpointBatch, starts: Mapping[int, str | None]) -> tuple[Source, ...]:
     """The sources of a checkpoint; ``starts`` are those that Spark's own connector has written down."""
     is_first = batch.number == 0 and not batch.is_done
     return tuple(
@@ -138,7 +136,7 @@ def _text(offsets: Mapping[TopicPartition, int]) -> str:
     return json.dumps(to_json(offsets), separators=(",", ":"))
 
 
-def described(source: Source) -> dict[str, Any]:
+def source_summary(source: Source) -> dict[str, Any]:
     """A source for the summary as JSON."""
     return {
         "source": source.number,

@@ -1,28 +1,28 @@
-"""Topics into files, from where the last run ended to the logs' ends, each message exactly once.
+"""Writes topics to files, from the end of the last run to the current end, each message exactly once.
 
-A run reads one batch. What it will read is decided and recorded first; then nothing about it changes:
+A run reads one batch. It decides and records first which offsets it reads, and they never change:
 
-    1  record      STATE/7.planned.json      which offsets of which log are batch 7
+    1  record      STATE/7.planned.json      which offsets of which partition are batch 7
     2  write       OUTPUT/_kafkawire/unfinished/7-ATTEMPT/
     3  show        rename that to OUTPUT/batch=7
     4  commit      the batch's last offsets, to the group (with --group)
     5  finish      rename STATE/7.planned.json to 7.done.json
 
-Whatever is killed between any two instructions, the next run finds one of these states:
+Wherever a run is killed, the next run finds one of these states:
 
     newest plan   OUTPUT/batch=N   the next run
     none or done  there            plans the next batch
-    planned       not there        reads the plan's offsets again, goes on at 2
-    planned       there            goes on at 4
+    planned       missing          reads the plan's offsets again, continues at 2
+    planned       there            continues at 4
 
-1, 3 and 5 are one step each (see ``spark/hadoop_files``); 2 is invisible until 3, and 4 says the same however
-often it is said. So a message of batch 7 is in the output once if 3 was reached and not at all before that,
-and the offsets of two batches do not overlap, since a plan begins where the one before it ends.
+Steps 1, 3 and 5 are atomic (see ``spark/hadoop_files``), step 2 is invisible until step 3, and step 4 may be
+repeated. So the output has each message of batch 7 once after step 3, and none before it. The offsets of two
+batches do not overlap, because a plan begins where the one before it ends.
 
-Where a plan begins: where the newest plan ends, whatever was done to the group meanwhile; else, for a
-topic that was never read, at what the group has committed; else at ``--starting``. What a topic gets
-later, as more partitions, is read from its beginning, and so is a topic that was made anew.
+A plan begins where the newest plan ends, even if the group was changed meanwhile. A topic that was never read
+begins at the offset that the group has committed, or at ``--starting`` if there is no such offset. New
+partitions, and a topic that was deleted and created again, are read from their beginning.
 
-One run at a time may write to an output: ``sole_run`` keeps others out, and where it cannot, the run
-that is overtaken ends with an error before it shows anything. Readers see whole batches only.
+Only one run at a time may write to an output. ``sole_run`` keeps others out; where it cannot, the run that is
+overtaken fails before it shows anything. Readers see complete batches only.
 """

@@ -1,7 +1,7 @@
-"""What ``ingest`` makes of values that are JSON: a struct, in which nothing that a value held is missing.
+"""Conversion of JSON values to structs for ``ingest``, without loss of data.
 
-Spark's own parser stops behind the first JSON value of a text, and takes an empty text for a null. So a
-text counts as JSON only where it is one value, which is asked for apart; any other one is kept as it is.
+Spark's own parser stops after the first JSON value of a text, and reads an empty text as null. So a separate
+check finds the texts that are exactly one JSON value; all other texts are kept as they are.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql.functions import coalesce, col, concat, from_json, get, lit, size, struct, when
 from pyspark.sql.types import ArrayType, DataType, StringType, StructField, StructType
 
-from ...errors import OptionError, quoted
-from ...source.spark_versions import json_texts
+from spark_kafkawire.errors import OptionError, quoted
+from spark_kafkawire.source.spark_versions import json_texts
 
-#: Where the text of a value is that is not JSON of the schema.
+#: Column for the text of a value that is not JSON of the schema.
 CORRUPT: Final = "_corrupt_record"
-#: What stands behind a value that ends where its text does.
+#: Marker that is appended to a text: it comes directly after a value that is the whole text.
 _END: Final = "the value ends here"
 _CASE_SENSITIVE: Final = "spark.sql.caseSensitive"
 
 
 def from_text(text: Column, schema: str) -> Column:
-    """What a text says, as a struct of the schema; null for null alone."""
+    """The struct of a JSON text; null only for null."""
     fields = StructType.fromJson(json.loads(schema))
     parsed = from_json(text, fields, {"columnNameOfCorruptRecord": CORRUPT})
     nothing = [lit(None).cast(each.dataType).alias(each.name) for each in fields if each.name != CORRUPT]
@@ -41,11 +41,11 @@ def _is_one_value(text: Column) -> Column:
 def inferred_schema(spark: SparkSession, messages: DataFrame) -> str:
     """The schema of the JSON in the values, all of which are read, as Spark writes schemas in JSON.
 
-    Raises ``OptionError`` (fatal) for fields that Spark cannot tell apart in a file.
+    Raises ``OptionError`` (fatal) for fields that Spark cannot distinguish in a file.
     """
     text = messages.select(col("value").cast("string").alias("value"))
     was = spark.conf.get(_CASE_SENSITIVE)
-    # Else one of two fields is passed over whose names differ by case.
+    # Otherwise Spark drops one of two fields whose names differ only by case.
     spark.conf.set(_CASE_SENSITIVE, "true")
     try:
         found = spark.read.json(json_texts(text), columnNameOfCorruptRecord=CORRUPT).schema
@@ -55,12 +55,12 @@ def inferred_schema(spark: SparkSession, messages: DataFrame) -> str:
 
 
 def given_schema(ddl: str) -> str:
-    """The same for a schema that the user gives (``name string, size long``)."""
+    """The columns for a schema that the user gives (``name string, size long``)."""
     return with_corrupt(StructType.fromDDL(ddl))  # type: ignore[arg-type]
 
 
 def with_corrupt(schema: StructType) -> str:
-    """The schema with a place for the text of what is not JSON of it."""
+    """The schema with a column for texts that are not JSON of this schema."""
     fields = [each for each in schema.fields if each.name != CORRUPT]
     return StructType([*fields, StructField(CORRUPT, StringType())]).json()
 

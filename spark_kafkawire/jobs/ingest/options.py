@@ -1,4 +1,4 @@
-"""What a run of ``ingest`` is asked for, checked before Spark starts."""
+"""Options of a run of ``ingest``, checked before Spark starts."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from ...errors import OptionError, quoted, shown
-from ...model import OffsetUnit
-from ...options import ReadOptions
+from spark_kafkawire.errors import OptionError, printable, quoted
+from spark_kafkawire.model import OffsetUnit
+from spark_kafkawire.options import ReadOptions
+
 from .output import OutputOptions
 
 #: Options of a read that a run sets itself, and what to do instead.
@@ -20,9 +21,9 @@ _OWN_OPTIONS: Final = {
     "startingoffsets": "use --starting",
     "startingtimestamp": "use --starting",
     "startingoffsetsbytimestamp": "use --starting",
-    "endingoffsets": "a run ends where the logs do",
-    "endingtimestamp": "a run ends where the logs do",
-    "endingoffsetsbytimestamp": "a run ends where the logs do",
+    "endingoffsets": "a run ends where the partitions do",
+    "endingtimestamp": "a run ends where the partitions do",
+    "endingoffsetsbytimestamp": "a run ends where the partitions do",
 }
 #: The argument that limits a run, by what the offsets of the brokers count.
 _LIMIT_ARGUMENTS: Final = {OffsetUnit.BYTES: "--max-bytes", OffsetUnit.RECORDS: "--max-records"}
@@ -30,10 +31,10 @@ _LIMIT_ARGUMENTS: Final = {OffsetUnit.BYTES: "--max-bytes", OffsetUnit.RECORDS: 
 
 @dataclass(frozen=True, slots=True)
 class IngestOptions:
-    """What to read and where to keep track of it; ``connection`` are options of the data source.
+    """Options of a run; ``connection`` are options of the data source.
 
-    ``selection`` is the option that selects topics, ``starting`` what ``parse_starting`` made. ``read`` is
-    what they say of a read of all logs, from where a topic starts that was never read. Raises
+    ``selection`` is the option that selects topics, ``starting`` what ``parse_starting`` made. ``read`` are
+    the parsed options of a read of all partitions, with the start of topics that were never read. Raises
     ``OptionError`` (fatal).
     """
 
@@ -53,13 +54,15 @@ class IngestOptions:
             raise OptionError(f"argument --group: {quoted(self.group)} is not the name of a consumer group")
         for name in self.connection:
             if instead := _OWN_OPTIONS.get(name.lower()):
-                raise OptionError(f"option {shown(name)} is ingest's own; {instead}")
+                raise OptionError(f"option {printable(name)} is set by the job itself; {instead}")
         # A partition without a message that is young enough is no error of a run.
         strategy = {"startingOffsetsByTimestampStrategy": "latest"} if self.starting else {}
         raw = {**strategy, **self.connection, **(self.starting or {}), **self.selection}
         object.__setattr__(self, "read", ReadOptions.parse(raw))
-        if self.gone_brokers and not self.read.discovery.generation.has_logs_of_brokers:
-            raise OptionError("argument --gone-broker: only logs of 0.7 are of one broker; leave it out")
+        if self.gone_brokers and not self.read.discovery.generation.has_partitions_of_brokers:
+            raise OptionError(
+                "argument --gone-broker: only partitions of 0.7 are of one broker; leave it out"
+            )
         unit = self.offset_unit
         for other in self._limits.keys() - {unit}:
             if self._limits[other] is not None:
@@ -70,12 +73,12 @@ class IngestOptions:
 
     @property
     def offset_unit(self) -> OffsetUnit:
-        """What offsets count."""
+        """The unit of offsets."""
         return self.read.discovery.generation.offset_unit
 
     @property
     def size_max(self) -> int | None:
-        """How many offsets to read at most."""
+        """The maximum number of offsets to read."""
         return self._limits[self.offset_unit]
 
     @property

@@ -1,11 +1,11 @@
-"""What ``ingest`` writes: the columns of messages, values decoded, in one folder for each batch.
+"""The output of ``ingest``: the columns of messages, values decoded, in one folder for each batch.
 
-OUTPUT/batch=7/...                        a batch that is whole; readers see a column ``batch``
-OUTPUT/batch=7/_plan                      the plan that it was written by; Spark's readers pass over it
-OUTPUT/_kafkawire/unfinished/7-ATTEMPT    one that is being written; Spark's readers pass over it
+OUTPUT/batch=7/...                        a complete batch; readers see a column ``batch``
+OUTPUT/batch=7/_plan                      the plan of the batch; Spark's readers ignore it
+OUTPUT/_kafkawire/unfinished/7-ATTEMPT    a batch that is being written; Spark's readers ignore it
 
-The plan is the first file of an attempt. So where it is missing somebody has removed the attempt, of
-which some tasks may have been done by then; and a batch that has another one is another run's.
+The plan is the first file of an attempt. If it is missing, the attempt was removed, perhaps after some of its
+tasks were done. A batch with another plan belongs to another run.
 """
 
 from __future__ import annotations
@@ -16,12 +16,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from py4j.protocol import Py4JJavaError
 from pyspark.sql import DataFrame, Observation
 from pyspark.sql.functions import col, count, expr, lit
 from pyspark.sql.types import BinaryType
 
-from ...errors import OptionError, quoted
-from ..state.file_system import FileError, FileSystem, shown_path
+from spark_kafkawire.errors import OptionError, quoted
+
+from ..shell.java_errors import is_of_disk, reason_of
+from ..state.file_system import FileError, FileSystem, printable_path
 from .json_values import from_text
 from .plan import Plan
 
@@ -34,8 +37,8 @@ _ADVICE: Final = "or of one with another --checkpoint: give each an --output of 
 
 @dataclass(frozen=True, slots=True)
 class OutputOptions:
-    """How messages are written. ``partition_by`` maps a column's name to the SQL that makes it, or to
-    None for a column that is there."""
+    """Options of the output. ``partition_by`` maps a column's name to the SQL expression that makes it, or to
+    None for an existing column."""
 
     path: str
     format: str = "parquet"
@@ -47,7 +50,7 @@ class OutputOptions:
     def __post_init__(self) -> None:
         """Raises ``OptionError`` (fatal)."""
         if self.schema is not None and self.decode != "json":
-            raise OptionError("argument --schema goes with --decode json")
+            raise OptionError("argument --schema needs --decode json")
         if not self.format.strip():
             raise OptionError(f"argument --format: {quoted(self.format)} is not a format of Spark")
 
@@ -68,7 +71,7 @@ def parse_partition_by(arguments: Sequence[str]) -> dict[str, str | None]:
 
 
 class Output:
-    """Writes batches, each of which is there wholly or not at all. Raises ``FileError`` (fatal)."""
+    """Writes batches, each in one step: a batch is complete or absent. Raises ``FileError`` (fatal)."""
 
     def __init__(self, files: FileSystem, options: OutputOptions) -> None:
         self._files = files
@@ -76,34 +79,51 @@ class Output:
         self._unfinished = f"{options.path}/{HIDDEN}/unfinished"
 
     def holds(self, plan: Plan) -> bool:
-        """Whether the plan's batch is there. Raises ``FileError`` also where that is of another plan."""
+        """True if the plan's batch is there. Raises ``FileError`` also if the folder belongs to another
+        plan."""
         folder = self._folder(plan.batch)
         if not self._files.exists(folder):
             return False
         if self._plan_id(folder) != plan.id:
-            raise FileError(f"{shown_path(folder)} is another run's, {_ADVICE}")
+            raise FileError(f"{printable_path(folder)} is another run's, {_ADVICE}")
         return True
 
-    def newest(self) -> int:
-        """The number of the newest batch that is there; -1 for none."""
+    def batches(self) -> list[int]:
+        """The numbers of the batches that are there, sorted."""
         numbers = re.compile(rf"{BATCH}=([0-9]+)")
         matches = map(numbers.fullmatch, self._files.names(self._options.path))
-        return max((int(match[1]) for match in matches if match), default=-1)
+        return sorted(int(match[1]) for match in matches if match)
+
+    def check_whole(self, there: Sequence[int], written: int) -> None:
+        """Raise ``FileError`` if a written batch is missing; ``written`` is the number of the last one.
+
+        The oldest ones may have been removed: their rows are no longer needed.
+        """
+        missing = {*range(min([*there, written]), written + 1)} - {*there}
+        if missing:
+            batch = min(missing)
+            raise FileError(
+                f"{printable_path(self._folder(batch))} is missing, and batches up to {written} were written "
+                "here: put it back; where its rows were removed on purpose, make the folder again, with a "
+                f"copy of the checkpoint's {batch}.done.json as its file {_PLAN}; to read again, give "
+                "another --output and another --checkpoint"
+            )
 
     def check_recorded(self, newest: int, plan: Plan | None) -> None:
-        """Raise ``FileError`` where the newest batch is not by the plan that is recorded for it.
+        """Raise ``FileError`` if the newest batch was not written by the plan that is recorded for it.
 
-        The batches of an output and the plans of a state go together: one of them may have been put
-        back from an older copy, or be another run's.
+        This finds an output or a state that was restored from an older copy, or that belongs to another run.
         """
         if newest >= 0 and (plan is None or self._plan_id(self._folder(newest)) != plan.id):
-            raise FileError(f"{shown_path(self._folder(newest))} is of a run that is not recorded, {_ADVICE}")
+            raise FileError(
+                f"{printable_path(self._folder(newest))} is of a run that is not recorded, {_ADVICE}"
+            )
 
     def write(self, plan: Plan, messages: DataFrame, schema: str | None) -> int:
-        """Write a batch, and show it in one step; how many messages it has.
+        """Write a batch, and show it in one step. Returns the number of its messages.
 
-        Each attempt has a folder of its own, so that what an earlier one left, or is still writing on
-        executors that outlived their driver, is no part of it.
+        Each attempt has its own folder. So a batch contains no files of an earlier attempt, not even of one
+        whose executors outlived their driver and still write.
         """
         attempt = self._begun(plan)
         observed = Observation()
@@ -111,19 +131,26 @@ class Output:
         for name, sql in self._options.partition_by.items():
             frame = frame if sql is None else frame.withColumn(name, expr(sql))
         self._check_partition_columns(frame)
-        # Counted where nothing is left out yet.
+        # Counted here, where no row is left out yet.
         frame = frame.observe(observed, count(lit(1)).alias("messages"))
         writer = frame.write.format(self._options.format).options(**self._options.format_options)
-        writer.mode("append").partitionBy(*self._options.partition_by).save(attempt)
+        try:
+            writer.mode("append").partitionBy(*self._options.partition_by).save(attempt)
+        except Py4JJavaError as error:
+            if not is_of_disk(error):
+                raise
+            raise FileError(
+                f"{printable_path(self._options.path)}: cannot write: {reason_of(error)}"
+            ) from error
         self._show(plan, attempt)
         return int(observed.get["messages"])
 
     def write_nothing(self, plan: Plan) -> None:
-        """Show a batch without messages: it takes its number, by which a state of before is noticed."""
+        """Show a batch without messages: its number reveals a state that was restored from an older copy."""
         self._show(plan, self._begun(plan))
 
     def _begun(self, plan: Plan) -> str:
-        """The folder of a new attempt. What earlier ones left is removed."""
+        """The folder of a new attempt. Folders of earlier attempts are removed."""
         self._files.remove(self._unfinished)
         attempt = f"{self._unfinished}/{plan.batch}-{uuid.uuid4().hex}"
         self._files.make_folder(attempt)
@@ -132,8 +159,8 @@ class Output:
 
     def _show(self, plan: Plan, attempt: str) -> None:
         if not self._files.exists(f"{attempt}/{_PLAN}"):
-            raise FileError(f"{shown_path(attempt)} was removed by another run, {_ADVICE}")
-        # Spark's tasks close their files, and a disk may tell only later that it could not keep them.
+            raise FileError(f"{printable_path(attempt)} was removed by another run, {_ADVICE}")
+        # Spark's tasks close their files, but a disk may report a failed write only later.
         self._files.sync(attempt)
         self._files.rename(attempt, self._folder(plan.batch))
 
@@ -156,7 +183,7 @@ class Output:
 
 
 def decoded(messages: DataFrame, decode: str, schema: str | None) -> DataFrame:
-    """Messages with key and value as text, or with the value as what its JSON says."""
+    """Messages with key and value as text, or with the value as the struct of its JSON."""
     if decode == "none":
         return messages
     text = {name: col(name).cast("string") for name in ("key", "value")}

@@ -1,4 +1,4 @@
-"""What one run of ``ingest`` reads: decided once, recorded as JSON, and read again exactly so. Pure."""
+"""The plan of one run of ``ingest``: decided once, recorded as JSON, and restored unchanged. Pure."""
 
 from __future__ import annotations
 
@@ -8,31 +8,33 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Final
 
-from ...errors import DataLossError
-from ...model import LogBounds, OffsetRange, TopicPartition
-from ...planner import shares
-from ..state.positions import Positions, by_log, by_topic
+from spark_kafkawire.errors import DataLossError
+from spark_kafkawire.model import OffsetRange, PartitionBounds, TopicPartition
+from spark_kafkawire.planner import shares
+
+from ..state.positions import Positions, by_partition, by_topic
 from ..state.sealed import StateFormat
 
-_FORMAT: Final = StateFormat(
+FORMAT: Final = StateFormat(
     layout="ingest 2",
     name="a plan of ingest",
-    advice="where the output has this batch, its file _plan is a copy to put there; where it has not, and "
-    "the file is a .planned.json, remove it, and the batch is planned anew; else give another --output",
-    # Plans of before were recorded without a seal.
+    advice="if the output has this batch, put a copy of its file _plan there; if it has not, and the file is "
+    "a .planned.json, remove the file, and the next run plans the batch again; otherwise give another "
+    "--output",
+    # Plans of earlier versions have no seal.
     unsealed_keys=frozenset(("id", "batch", "ranges", "positions", "schema", "losses", "topic_ids", "gone")),
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """One batch: its number, what it reads, and where each log that was ever read stands after it.
+    """A batch: its number, its ranges, and the position of each partition after it.
 
-    ``schema`` is that of the values' JSON, where it is decoded: what is read again must look the same.
-    ``losses`` are lines about what was gone when it was planned, for the run that finishes it.
-    ``topic_ids`` tell a topic from another one of its name, where topics have ids. ``id`` is the plan's
-    own, which tells it from what another run plans. ``gone`` are logs whose brokers the user has given up:
-    that was told, and where one comes back it is read on from its position.
+    ``schema`` is the schema of the values' JSON if it is decoded: a repeated read must give the same columns.
+    ``losses`` are lines about lost messages at the time of planning, for the run that finishes the batch.
+    ``topic_ids`` distinguish a topic from an earlier one of the same name, where topics have ids. ``id``
+    distinguishes this plan from the plans of other runs. ``gone`` are partitions whose brokers the user has
+    given up: this was reported, and a partition that comes back is read from its position.
     """
 
     batch: int
@@ -49,75 +51,85 @@ class Plan:
         """Offsets in all ranges: bytes in 0.7, records later."""
         return sum(each.size for each in self.ranges)
 
-    def made_anew(self, topic_ids: Mapping[str, str]) -> set[str]:
-        """The topics that are other ones now, by the ids that they have now."""
+    def recreated(self, topic_ids: Mapping[str, str]) -> set[str]:
+        """The topics that were deleted and created again, by a comparison with their current ids."""
         return {topic for topic, now in topic_ids.items() if self.topic_ids.get(topic, now) != now}
 
     def to_json(self) -> str:
-        """As it is recorded."""
+        """The recorded form."""
         ranges: dict[str, dict[str, list[int]]] = {}
         for each in self.ranges:
-            ranges.setdefault(each.log.topic, {})[each.log.name] = [each.start_offset, each.stop_offset]
+            ranges.setdefault(each.topic_partition.topic, {})[each.topic_partition.name] = [
+                each.start_offset,
+                each.stop_offset,
+            ]
         content = {"batch": self.batch, "ranges": ranges, "positions": by_topic(self.positions)}
-        told = {"schema": self.schema, "losses": self.losses, "topic_ids": dict(self.topic_ids)}
-        names = {topic: [*logs] for topic, logs in by_topic(dict.fromkeys(sorted(self.gone), 0)).items()}
+        described = {"schema": self.schema, "losses": self.losses, "topic_ids": dict(self.topic_ids)}
+        names = {
+            topic: [*partitions]
+            for topic, partitions in by_topic(dict.fromkeys(sorted(self.gone), 0)).items()
+        }
         gone = {"gone": names} if names else {}
-        return _FORMAT.seal({"id": self.id, **content, **told, **gone})
+        return FORMAT.seal({"id": self.id, **content, **described, **gone})
 
     @classmethod
     def from_json(cls, text: str, path: str) -> Plan:
         """Read ``to_json``'s text. Raises ``StateError`` (fatal) that names ``path``."""
-        return _FORMAT.read(text, path, cls._of)
+        return FORMAT.read(text, path, cls._of)
 
     @classmethod
     def _of(cls, content: Mapping[str, Any]) -> Plan:
         gone = {topic: dict.fromkeys(names) for topic, names in content.get("gone", {}).items()}
         return cls(
             batch=content["batch"],
-            ranges=tuple(OffsetRange(log, *ends) for log, ends in by_log(content["ranges"])),
-            positions=dict(by_log(content["positions"])),
+            ranges=tuple(OffsetRange(tp, *ends) for tp, ends in by_partition(content["ranges"])),
+            positions=dict(by_partition(content["positions"])),
             schema=content["schema"],
             losses=tuple(content["losses"]),
             topic_ids=dict(content.get("topic_ids", {})),
             id=content.get("id"),
-            gone=frozenset(log for log, _ in by_log(gone)),
+            gone=frozenset(tp for tp, _ in by_partition(gone)),
         )
 
 
 def ranges_to_read(
-    all_bounds: Iterable[LogBounds], starts: Positions, *, fail_on_data_loss: bool
+    all_bounds: Iterable[PartitionBounds], starts: Positions, *, fail_on_data_loss: bool
 ) -> tuple[list[OffsetRange], dict[TopicPartition, str]]:
-    """From where each log starts to its end, and a line for each log that has lost some of that.
+    """The range of each partition from its start to its end, and a line for each partition that lost
+    messages.
 
-    Raises ``DataLossError`` where something was deleted, or the log is shorter than what was read of
-    it, unless ``fail_on_data_loss`` is false.
+    Raises ``DataLossError`` if messages were deleted before they were read, or if a partition ends before the
+    position that was read, unless ``fail_on_data_loss`` is false.
     """
     ranges, losses = [], {}
     for bounds in all_bounds:
-        start = starts[bounds.log]
+        start = starts[bounds.topic_partition]
         if not bounds.earliest <= start <= bounds.latest:
             loss = _loss(bounds, start)
             if fail_on_data_loss:
                 raise DataLossError(f"{loss}; to read what is there, set failOnDataLoss=false")
-            losses[bounds.log] = loss
+            losses[bounds.topic_partition] = loss
             start = bounds.earliest
-        ranges.append(OffsetRange(bounds.log, start, bounds.latest))
+        ranges.append(OffsetRange(bounds.topic_partition, start, bounds.latest))
     return ranges, losses
 
 
-def _loss(bounds: LogBounds, start: int) -> str:
+def _loss(bounds: PartitionBounds, start: int) -> str:
     if start > bounds.latest:
-        return f"{bounds.log} ends at {bounds.latest} and was read up to {start}: it was made anew"
-    return deleted(OffsetRange(bounds.log, start, bounds.earliest))
+        return (
+            f"{bounds.topic_partition} ends at {bounds.latest} and was read up to {start}: it was "
+            "created again"
+        )
+    return deleted(OffsetRange(bounds.topic_partition, start, bounds.earliest))
 
 
 def deleted(lost: OffsetRange) -> str:
-    """The line for offsets that were to be read."""
+    """The line for offsets that were deleted before they were read."""
     return f"{lost} was deleted before it was read"
 
 
 def limited(
-    ranges: Sequence[OffsetRange], size_max: int | None, bounds: Mapping[TopicPartition, LogBounds]
+    ranges: Sequence[OffsetRange], size_max: int | None, bounds: Mapping[TopicPartition, PartitionBounds]
 ) -> tuple[OffsetRange, ...]:
     """The first ``size_max`` offsets of the ranges, each log in proportion; empty ones are left out."""
     if size_max is not None and sum(each.size for each in ranges) > size_max:
@@ -134,13 +146,13 @@ def next_plan(
     topic_ids: Mapping[str, str] = MappingProxyType({}),
     gone: Iterable[TopicPartition] = (),
 ) -> Plan:
-    """The plan after ``last``; logs of which nothing is read keep their place, ``gone`` or not.
+    """The plan after ``last``. Partitions without new messages keep their position, also those in ``gone``.
 
-    What was known of a topic that ``topic_ids`` tells to be another one now is forgotten.
+    Positions in a topic whose id differs from ``topic_ids`` are dropped: it is another topic now.
     """
-    anew = last.made_anew(topic_ids) if last else set()
-    kept = {log: at for log, at in last.positions.items() if log.topic not in anew} if last else {}
-    after = {each.log: each.stop_offset for each in ranges}
+    recreated = last.recreated(topic_ids) if last else set()
+    kept = {tp: at for tp, at in last.positions.items() if tp.topic not in recreated} if last else {}
+    after = {each.topic_partition: each.stop_offset for each in ranges}
     return Plan(
         last.batch + 1 if last else 0,
         tuple(ranges),

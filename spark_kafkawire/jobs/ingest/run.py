@@ -1,4 +1,4 @@
-"""One run of ingest: what an earlier one left is finished, then one batch is planned and written."""
+"""A run of ingest: finishes the batch of an earlier run, then plans and writes one batch."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from ...cluster.cluster import Cluster, cluster_of
-from ...errors import UnknownTopicError
-from ...model import OffsetRange, OffsetUnit
+from spark_kafkawire.cluster.cluster import Cluster, cluster_of
+from spark_kafkawire.errors import UnknownTopicError, counted
+from spark_kafkawire.model import OffsetRange, OffsetUnit
+
 from ..shell.progress import Progress
 from ..shell.summary import DATA_LOSS_KEY
 from ..spark.hadoop_files import Files
@@ -27,7 +28,7 @@ from .state import IngestState, Remembered
 
 
 class Ingest:
-    """One run."""
+    """A run."""
 
     def __init__(
         self,
@@ -50,9 +51,9 @@ class Ingest:
         self._losses: list[str] = []
 
     def run(self) -> dict[str, Any]:
-        """Finish what an earlier run left, then read one batch; the summary.
+        """Finish the batch that an earlier run left, then read one batch. Returns the summary.
 
-        Raises whatever stops it; the next run goes on from there.
+        Raises the error that stops it; the next run continues from there.
         """
         with sole_run(self._files, self._own_folders):
             return self._run()
@@ -80,14 +81,17 @@ class Ingest:
 
     def _check_output(self, newest: Remembered | None) -> None:
         """Raise ``FileError`` where output and state do not go together."""
-        there = self._output.newest()
+        batches = self._output.batches()
+        there = batches[-1] if batches else -1
         if newest is not None and there == newest.plan.batch:
             self._output.check_recorded(there, newest.plan)
         else:
             self._output.check_recorded(there, self._state.done(there))
+        if newest is not None and (written := newest.plan.batch - (not newest.done)) >= 0:
+            self._output.check_whole(batches, written)
 
     def _finish(self, plan: Plan) -> dict[str, Any]:
-        """Steps 2 to 5, as far as they are not done; what became of the batch."""
+        """Do those of the steps 2 to 5 that are not done. Returns the result of the batch."""
         is_there = self._output.holds(plan)
         left = self._left(plan)
         self._losses += plan.losses
@@ -96,41 +100,47 @@ class Ingest:
             left = self._without_given_up(left)
         messages = 0 if is_there else self._write(plan, left)
         if self._options.group is not None:
-            after = {each.log: each.stop_offset for each in left}
-            self._cluster.commit_group_offsets(self._options.group, after)
+            after = {each.topic_partition: each.stop_offset for each in left}
+            self._cluster.groups.commit(self._options.group, after)
         self._state.finish(plan)
         ranges = [
-            {"log": str(each.log), "start": each.start_offset, "stop": each.stop_offset}
+            {"partition": str(each.topic_partition), "start": each.start_offset, "stop": each.stop_offset}
             for each in plan.ranges
         ]
         noted = {"written_by": "an earlier run"} if is_there else {}
         return {"batch": plan.batch, "messages": messages, **noted, "ranges": ranges}
 
     def _left(self, plan: Plan) -> list[OffsetRange]:
-        """The plan's ranges but for those of topics that were deleted since."""
+        """The plan's ranges, without topics that were deleted since."""
         ids = self._planning.topic_ids(plan.topic_ids)
         gone = {topic for topic in plan.topic_ids.keys() - ids.keys() if self._is_gone(topic)}
-        gone |= plan.made_anew(ids)
-        return [each for each in plan.ranges if each.log.topic not in gone]
+        gone |= plan.recreated(ids)
+        return [each for each in plan.ranges if each.topic_partition.topic not in gone]
 
     def _without_given_up(self, ranges: Sequence[OffsetRange]) -> list[OffsetRange]:
-        """The ranges but for those of brokers that the user has given up, which are told."""
-        suspects = [each.log for each in ranges if each.log.broker in self._options.gone_brokers]
+        """The ranges without those of brokers that the user has given up. The summary names these."""
+        suspects = [
+            each.topic_partition
+            for each in ranges
+            if each.topic_partition.broker in self._options.gone_brokers
+        ]
         if not suspects:
             return [*ranges]
         dead = set(suspects) - self._cluster.leaders_of(suspects).keys()
-        self._losses += [f"{each} is not read: its broker is gone" for each in ranges if each.log in dead]
-        return [each for each in ranges if each.log not in dead]
+        self._losses += [
+            f"{each} is not read: its broker is gone" for each in ranges if each.topic_partition in dead
+        ]
+        return [each for each in ranges if each.topic_partition not in dead]
 
     def _is_gone(self, topic: str) -> bool:
-        """Whether brokers say that there is no such topic, and not only nothing of it now."""
+        """True if brokers say that the topic does not exist, and not only that it is unavailable now."""
         try:
-            return not self._cluster.logs_of([topic])
+            return not self._cluster.partitions_of([topic])
         except UnknownTopicError:
             return True
 
     def _pass_over(self, gone: Sequence[OffsetRange]) -> None:
-        losses = [f"{deleted(each)}: the topic is not there any more" for each in gone if each.size]
+        losses = [f"{deleted(each)}: the topic no longer exists" for each in gone if each.size]
         self._planning.check_borne(losses)
         self._losses += losses
 
@@ -138,10 +148,10 @@ class Ingest:
         if not ranges:
             self._output.write_nothing(plan)
             return 0
-        logs = len(ranges)
+        partitions = len(ranges)
         unit = self._options.offset_unit
         is_records = unit is OffsetUnit.RECORDS
-        what = f"batch {plan.batch}: {plan.size:,} {unit.value} of {logs} partition{'s' * (logs > 1)}"
+        what = f"batch {plan.batch}: {plan.size:,} {unit.value} of {counted(partitions, 'partition')}"
         schema = self._schema(ranges, plan.schema)
         with (
             self._progress.work(what, messages_total=plan.size if is_records else None) as work,
@@ -157,7 +167,8 @@ class Ingest:
         return plan
 
     def _schema(self, ranges: Sequence[OffsetRange], planned: str | None = None) -> str | None:
-        """The schema of the values' JSON; what was planned is not shown yet, so the user may change it."""
+        """The schema of the values' JSON. The user may change it, because the planned batch is not visible
+        yet."""
         if self._options.output.decode != "json":
             return None
         if self._options.output.schema is not None:
@@ -175,12 +186,18 @@ class Ingest:
         return read_ranges(self._spark, self._options.connection, ranges, schema)
 
     def _lost_meanwhile(self, ranges: Sequence[OffsetRange]) -> list[str]:
-        """What may be missing because it was deleted before or while it was read."""
+        """Lines about messages that may be missing because they were deleted before or during the read."""
         if self._options.read.fetch.fail_on_data_loss:
             return []
-        found = self._cluster.bounds([each.log for each in ranges])
+        found = self._cluster.bounds([each.topic_partition for each in ranges])
         return [
-            deleted(OffsetRange(each.log, each.start_offset, min(found[each.log].earliest, each.stop_offset)))
+            deleted(
+                OffsetRange(
+                    each.topic_partition,
+                    each.start_offset,
+                    min(found[each.topic_partition].earliest, each.stop_offset),
+                )
+            )
             for each in ranges
-            if found[each.log].earliest > each.start_offset
+            if found[each.topic_partition].earliest > each.start_offset
         ]

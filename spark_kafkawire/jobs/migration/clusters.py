@@ -6,27 +6,27 @@ from collections.abc import Container, Generator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import cached_property
-from types import MappingProxyType
 from typing import Final
 
 import pyarrow as pa
 
-from ...clients.reading.fetcher import Fetcher
-from ...clients.reading.task import FetchTask
-from ...clients.writing.modern.batches import Position
-from ...clients.writing.modern.producer import Membership, Producer
-from ...cluster.cluster import Cluster, cluster_of
-from ...cluster.modern.metadata import Metadata
-from ...errors import OptionError, shown
-from ...model import Generation, OffsetRange, TopicPartition
-from ...net.known_versions import KNOWN
-from ...options import FetchOptions, ReadOptions, WriteOptions, reading_options
-from ...options.transactions import EXACTLY_ONCE
-from ...protocol.modern.isolation import READ_COMMITTED
-from ...records.columns import Columns
+from spark_kafkawire.clients.reading.fetcher import Fetcher
+from spark_kafkawire.clients.reading.task import FetchTask
+from spark_kafkawire.clients.writing.modern.batches import ProducerPosition
+from spark_kafkawire.clients.writing.modern.producer import Producer, ProducerTransaction
+from spark_kafkawire.cluster.cluster import Cluster, cluster_of
+from spark_kafkawire.cluster.modern.metadata import Metadata
+from spark_kafkawire.errors import OptionError, printable
+from spark_kafkawire.model import Generation, OffsetRange, TopicPartition
+from spark_kafkawire.net.known_versions import BROKER_VERSIONS
+from spark_kafkawire.options import FetchOptions, ReadOptions, WriteOptions, reading_options
+from spark_kafkawire.options.transactions import EXACTLY_ONCE
+from spark_kafkawire.protocol.modern.limits import READ_COMMITTED
+from spark_kafkawire.records.columns import Columns
+
 from .source_headers import are_from
 
-#: What the job sets itself, or must be sure of.
+#: Options that the job sets itself, or relies on.
 _OWN_SOURCE: Final = ("subscribe", "assign", "starting", "ending", "minpartitions", "maxbytesperpartition")
 _OWN_TARGET: Final = (
     "topic",
@@ -38,42 +38,37 @@ _OWN_TARGET: Final = (
     "twophasecommit",
 )
 _NAME: Final = "kafka.transactional.id"
-#: What arguments of the job tell.
+#: Options that the arguments of the job set.
 _OF_TRANSACTIONS: Final = ("delivery", _NAME)
-#: Clusters, and the options that name them.
-_NAMED: Final[Mapping[Generation, str]] = MappingProxyType(
-    {
-        Generation.V07: "Kafka 0.7: zookeeper.connect or broker.list",
-        Generation.MODERN: "Kafka 0.8 or later: kafka.bootstrap.servers",
-    }
-)
 
 
 def source_options(options: Mapping[str, str], selection: Mapping[str, str]) -> ReadOptions:
     """Options of the source, with the topics to read. Raises ``OptionError`` (fatal)."""
     for name in options:
         if name.lower().startswith(_OWN_SOURCE):
-            raise OptionError(f"argument --source-option: {shown(name)} is not for a migration")
+            raise OptionError(f"argument --source-option: {printable(name)} is not for a migration")
     parsed = ReadOptions.parse({**options, **selection})
-    _check_generation("source", parsed.discovery.generation, Generation.V07)
+    _check_generation(
+        "source", parsed.discovery.generation, Generation.V07, "zookeeper.connect or broker.list"
+    )
     return parsed
 
 
 def target_options(
     options: Mapping[str, str], *, exactly_once: bool = False, transactional_id: str | None = None
 ) -> tuple[ReadOptions, WriteOptions]:
-    """Options to read the target, of topics that are told later, and to write it: in transactions where that
-    is to be ``exactly_once``, whose ids begin with a name. Raises ``OptionError``."""
+    """Options to read the target, without its topics, and to write it. With ``exactly_once`` the job writes
+    in transactions, and ``transactional_id`` begins their ids. Raises ``OptionError``."""
     if transactional_id is not None and not exactly_once:
-        raise OptionError("argument --transactional-id goes with --exactly-once")
+        raise OptionError("argument --transactional-id needs --exactly-once")
     for name in options:
         if name.lower() in _OWN_TARGET or name.lower().startswith("kafka.partitioner."):
             raise OptionError(
                 f"argument --target-option: {name} is not for a migration, which waits for all replicas and "
-                "keeps the order of each log"
+                "keeps the order of each partition"
             )
     write = WriteOptions.parse({**options, **_of_transactions(options, exactly_once, transactional_id)})
-    _check_generation("target", write.discovery.generation, Generation.MODERN)
+    _check_generation("target", write.discovery.generation, Generation.MODERN, "kafka.bootstrap.servers")
     return ReadOptions.parse({**reading_options(options), "subscribe": "any"}), write
 
 
@@ -84,7 +79,8 @@ def _of_transactions(
     for name in options:
         if name.lower() in _OF_TRANSACTIONS:
             raise OptionError(
-                f"argument --target-option: {name} is told by --exactly-once and --transactional-id"
+                f"argument --target-option: {name} is set by --exactly-once and --transactional-id; leave it "
+                "out"
             )
         if exactly_once and name.lower() == "kafka.isolation.level":
             raise OptionError(
@@ -95,15 +91,15 @@ def _of_transactions(
     return {"delivery": EXACTLY_ONCE, **({} if transactional_id is None else {_NAME: transactional_id})}
 
 
-def _check_generation(role: str, given: Generation, needed: Generation) -> None:
+def _check_generation(role: str, given: Generation, needed: Generation, discovery: str) -> None:
     if given is not needed:
-        raise OptionError(f"argument --{role}-option: the {role} is a cluster of {_NAMED[needed]}")
+        raise OptionError(f"argument --{role}-option: the {role} is a cluster of {needed.title}: {discovery}")
 
 
 @dataclass(frozen=True)
 class Clusters:
-    """Source and target, as a task sees them. ``source_headers`` tells that messages carry them;
-    ``write.transactions`` that they are written in transactions, and then what is committed is read."""
+    """Source and target, as a task sees them. ``source_headers`` is true if messages carry them. With
+    ``write.transactions`` messages are written in transactions, and only committed ones are read."""
 
     source: ReadOptions
     target: ReadOptions
@@ -111,19 +107,19 @@ class Clusters:
     source_headers: bool = False
 
     def for_tasks(self) -> Clusters:
-        """The same without ZooKeeper's credential, which only the driver needs, and with what the
+        """A copy without ZooKeeper's credential, which only the driver needs, and with the versions that the
         target's brokers offered, below which none may fall."""
         discovery = replace(self.source.discovery, zookeeper_auth=None)
-        floor = KNOWN.floor(self.write.net.connection)
+        minimum = BROKER_VERSIONS.minimum(self.write.net.connection)
         return replace(
             self,
             source=replace(self.source, discovery=discovery),
-            target=replace(self.target, net=self.target.net.of_brokers(floor)),
-            write=replace(self.write, net=self.write.net.of_brokers(floor)),
+            target=replace(self.target, net=self.target.net.of_brokers(minimum)),
+            write=replace(self.write, net=self.write.net.of_brokers(minimum)),
         )
 
     def in_transactions(self, prefix: str | None = None, timeout_ms: int | None = None) -> Clusters:
-        """The same with another name of the transactions, or another timeout."""
+        """A copy with another name of the transactions, or another timeout."""
         before = self.write.transactions
         assert before is not None
         after = replace(before, prefix=prefix or before.prefix, timeout_ms=timeout_ms or before.timeout_ms)
@@ -131,12 +127,12 @@ class Clusters:
 
     @property
     def are_in_transactions(self) -> bool:
-        """Whether messages are written in transactions."""
+        """True if messages are written in transactions."""
         return self.write.transactions is not None
 
     @cached_property
     def metadata(self) -> Metadata:
-        """Who leads the target's partitions."""
+        """The leaders of the target's partitions."""
         return Metadata(self.write.discovery.bootstrap_servers, self.write.net)
 
     @cached_property
@@ -146,31 +142,31 @@ class Clusters:
     def __getstate__(self) -> dict[str, object]:
         return {name: getattr(self, name) for name in ("source", "target", "write", "source_headers")}
 
-    def target_end(self, log: TopicPartition) -> int:
-        """The offset of the target's next record, also of what is not committed."""
-        return self.target_cluster.bounds([log])[log].latest
+    def target_end(self, partition: TopicPartition) -> int:
+        """The offset of the target's next record, after uncommitted records, too."""
+        return self.target_cluster.bounds([partition])[partition].latest
 
-    def producer(self, log: TopicPartition, position: Position) -> Producer:
-        """A producer that goes on in a partition of the target."""
-        return Producer(self.metadata, self.write, {log: position})
+    def producer(self, partition: TopicPartition, position: ProducerPosition) -> Producer:
+        """A producer that continues in a partition of the target."""
+        return Producer(self.metadata, self.write, {partition: position})
 
-    def member(self, membership: Membership) -> Producer:
+    def member(self, transaction: ProducerTransaction) -> Producer:
         """A producer of a transaction."""
-        return Producer(self.metadata, self.write, membership=membership)
+        return Producer(self.metadata, self.write, transaction=transaction)
 
     def source_columns(self, task: FetchTask) -> Generator[Columns]:
-        """The messages of a range of the source; the last row of each piece ends an outermost one. Whoever
-        does not read them to their end closes it: a connection is open meanwhile.
+        """The messages of a range of the source; the last row of each piece ends an outermost one. A caller
+        that does not read to the end closes it: it holds a connection.
 
-        What is lost after the run was planned is an error, whatever ``failOnDataLoss`` says.
+        Messages that are lost after the run was planned are an error, even with ``failOnDataLoss=false``.
         """
         cluster = cluster_of(self.source, (task.leader.broker,))
         yield from Fetcher(task, cluster, _strict(self.source), self.source.net).columns()
 
     def source_start(self, task: FetchTask) -> int:
         """The first offset of the log that a range is of, now."""
-        log = task.range.log
-        return cluster_of(self.source, (task.leader.broker,)).bounds([log])[log].earliest
+        partition = task.range.topic_partition
+        return cluster_of(self.source, (task.leader.broker,)).bounds([partition])[partition].earliest
 
     def copied_values(
         self, source: TopicPartition, target: TopicPartition, start_offset: int, stop_offset: int
@@ -186,21 +182,22 @@ class Clusters:
                 yield columns.values
 
     def first_offset(self, target: TopicPartition, start_offset: int, stop_offset: int) -> int | None:
-        """The offset of the first message in a range of the target that counts; None where there is none."""
+        """The offset of the first message in a range of the target that counts; None if the range has no such
+        message."""
         with closing(
             self._target_columns(OffsetRange(target, start_offset, stop_offset), {"offset"})
         ) as pieces:
             return next((int(columns.offset[0]) for columns in pieces if columns.count), None)
 
-    def _target_columns(self, log_range: OffsetRange, wanted: Container[str]) -> Generator[Columns]:
-        """What counts in a range of the target: in transactions what is committed."""
-        if not log_range.size:
+    def _target_columns(self, offset_range: OffsetRange, wanted: Container[str]) -> Generator[Columns]:
+        """The records that count in a range of the target: with transactions, the committed ones."""
+        if not offset_range.size:
             return
         fetch = _strict(self.target)
         if self.are_in_transactions:
             fetch = replace(fetch, isolation_level=READ_COMMITTED)
-        leader = self.target_cluster.leaders_of([log_range.log])[log_range.log]
-        task = FetchTask(log_range, leader, floor=self.target.net.connection.floor)
+        leader = self.target_cluster.leaders_of([offset_range.topic_partition])[offset_range.topic_partition]
+        task = FetchTask(offset_range, leader, minimum_versions=self.target.net.connection.minimum_versions)
         yield from Fetcher(task, self.target_cluster, fetch, self.target.net, wanted=wanted).columns()
 
 

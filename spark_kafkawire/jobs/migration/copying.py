@@ -1,4 +1,4 @@
-"""One piece of one log: skips what the target has of it, and appends the rest."""
+"""Copies a piece of a partition: skips the messages that the target has, and appends the rest."""
 
 from __future__ import annotations
 
@@ -8,25 +8,26 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
-from ...clients.reading.task import FetchTask
-from ...clients.writing.modern.batches import SEQUENCE_MAX, Position, ProducerId
-from ...clients.writing.modern.producer import Producer
-from ...clients.writing.modern.record_checks import check_records
-from ...clients.writing.sender import LogReceipt
-from ...errors import DeliveryError, KafkaWireError
-from ...model import TopicPartition
-from ...records.columns import Columns
-from ...records.rows import Records
+from spark_kafkawire.clients.reading.task import FetchTask
+from spark_kafkawire.clients.writing.modern.batches import SEQUENCE_MAX, ProducerId, ProducerPosition
+from spark_kafkawire.clients.writing.modern.producer import Producer
+from spark_kafkawire.clients.writing.modern.record_checks import check_records
+from spark_kafkawire.clients.writing.sender import PartitionReceipt
+from spark_kafkawire.errors import DeliveryError, KafkaWireError, counted
+from spark_kafkawire.model import TopicPartition
+from spark_kafkawire.records.columns import Columns
+from spark_kafkawire.records.rows import Records
+
 from .clusters import Clusters
-from .exactly_once import LogTransaction, explained
+from .exactly_once import PartitionTransaction, explained
 from .matching import Differs, Present
 from .routes import Route
 from .source_headers import headers_of
 from .state import Mark
 
-#: Makes the producer of messages whose first one has that sequence.
+#: Makes a producer, given the sequence of its first message.
 MakeProducer = Callable[[int], Producer]
-#: What follows from a failure in the middle. Whatever was sent is read before anything is sent again.
+#: Advice for a failure in the middle. The next run reads the target before it sends anything again.
 _RUN_AGAIN: Final = "run the migration again: it finds what arrived, and appends the rest, each message once"
 
 
@@ -43,55 +44,55 @@ class CopyTask:
 
     @property
     def route(self) -> Route:
-        """What is copied where."""
-        return Route(self.source.range.log, self.target)
+        """The source partition and its target partition."""
+        return Route(self.source.range.topic_partition, self.target)
 
 
 @dataclass(frozen=True, slots=True)
-class Copied:
-    """What a piece came to: the new mark, and how many of its messages were there before."""
+class CopiedPiece:
+    """Result of a piece: the new mark, and the number of its messages that were there before."""
 
     mark: Mark
     found_count: int
 
 
 class Copier:
-    """Copies pieces of logs between two clusters. It may be tried again at any time, by anybody."""
+    """Copies pieces of partitions between two clusters. Any process may try it again at any time."""
 
     def __init__(self, clusters: Clusters) -> None:
         self._clusters = clusters.for_tasks()
 
-    def __call__(self, task: CopyTask) -> Copied:
+    def __call__(self, task: CopyTask) -> CopiedPiece:
         """Copy one piece.
 
-        Raises ``DeliveryError`` (fatal) where the target holds something else than the source's next
-        messages, or not what was sent; ``RowError`` for a message that the target cannot store;
-        and what reading and writing raise.
+        Raises ``DeliveryError`` (fatal) if the target holds other messages than the source's next ones, or
+        than those that were sent; ``RowError`` for a message that the target cannot store; and the errors of
+        reading and writing.
         """
         if task.producer is not None:
-            position = partial(Position, task.producer)
+            position = partial(ProducerPosition, task.producer)
             return self._copied(task, lambda number: self._clusters.producer(task.target, position(number)))
-        with LogTransaction(self._clusters, task.route) as transaction:
+        with PartitionTransaction(self._clusters, task.route) as transaction:
             note = transaction.note()
             if note is not None and (mark := note.mark_after(task.mark)) is not None:
                 # Another attempt has committed the piece, or a run that could not save its state.
-                return Copied(mark, mark.message_count - task.mark.message_count)
+                return CopiedPiece(mark, mark.message_count - task.mark.message_count)
             copied = self._copied(task, lambda _: transaction.producer())
             transaction.commit(copied.mark)
             return copied
 
-    def _copied(self, task: CopyTask, make_producer: MakeProducer) -> Copied:
-        """What is there and not proven to be is compared; what follows is appended."""
+    def _copied(self, task: CopyTask, make_producer: MakeProducer) -> CopiedPiece:
+        """Compare the messages that the target has after the mark, then append the rest."""
         clusters, mark = self._clusters, task.mark
         before = clusters.target_end(task.target)
         if before < mark.target_offset:
             raise DeliveryError(
                 f"{task.target} ends at {before} and was copied to up to {mark.target_offset}: it lost "
-                "records; delete the topic and the state directory, and begin anew"
+                "records; delete the topic and the state directory, and start again"
             )
-        log = task.source.range.log
+        partition = task.source.range.topic_partition
         with (
-            closing(clusters.copied_values(log, task.target, mark.target_offset, before)) as there,
+            closing(clusters.copied_values(partition, task.target, mark.target_offset, before)) as there,
             _Appender(task, make_producer) as appender,
         ):
             present = Present(there)
@@ -104,11 +105,11 @@ class Copier:
             self._check_alone(task, appender.count, before, end)
         else:
             self._check_stored(task, count, end)
-        return Copied(Mark(source_offset, end, mark.message_count + count), present.matched_count)
+        return CopiedPiece(Mark(source_offset, end, mark.message_count + count), present.matched_count)
 
     def _append(self, task: CopyTask, present: Present, appender: _Appender) -> int:
-        """Append what is not there; the offset where the next piece begins."""
-        log = task.source.range.log
+        """Append the missing messages. Returns the offset where the next piece begins."""
+        partition = task.source.range.topic_partition
         with closing(self._clusters.source_columns(task.source)) as pieces:
             for columns in pieces:
                 values = columns.values
@@ -116,7 +117,7 @@ class Copier:
                 assert columns.next_offset is not None
                 there = self._match(task, present, columns)
                 if there < len(values):
-                    rest = self._records(log, columns).slice(there, len(values) - there)
+                    rest = self._records(partition, columns).slice(there, len(values) - there)
                     appender.add(rest, first_number=task.mark.message_count + present.matched_count)
                 next_offset = int(columns.next_offset[-1])
                 if next_offset - task.mark.source_offset >= task.piece_bytes and present.is_exhausted:
@@ -131,31 +132,31 @@ class Copier:
         except Differs as error:
             raise self._foreign(task, f"number {error.row} is not the source's message") from error
 
-    def _records(self, log: TopicPartition, columns: Columns) -> Records:
-        headers = headers_of(log, columns) if self._clusters.source_headers else None
+    def _records(self, partition: TopicPartition, columns: Columns) -> Records:
+        headers = headers_of(partition, columns) if self._clusters.source_headers else None
         records = Records(columns.values, headers=headers)
         try:
             check_records(records, self._clusters.write.message_size_max)
         except KafkaWireError as error:
-            raise error.located(f"{log} from offset {int(columns.offset[0])} on") from error
+            raise error.located(f"{partition} from offset {int(columns.offset[0])} on") from error
         return records
 
     def _check_stored(self, task: CopyTask, count: int, end: int) -> None:
-        """What is in the target after the mark must be what was found and appended, and no more."""
-        start, log = task.mark.target_offset, task.source.range.log
+        """Check that the target has, after the mark, exactly the messages that were found and appended."""
+        start, partition = task.mark.target_offset, task.source.range.topic_partition
         if end - start == count:
             return
         if not self._clusters.source_headers and end - start > count:
             raise self._foreign(task, f"{count} of them are the source's")
-        stored = sum(map(len, self._clusters.copied_values(log, task.target, start, end)))
+        stored = sum(map(len, self._clusters.copied_values(partition, task.target, start, end)))
         if stored != count:
             raise DeliveryError(
-                f"{task.target} holds {stored} messages of {log} from offset {start} to {end}, and not the "
-                f"{count} that were sent: another run may be on its way; run again"
+                f"{task.target} holds {counted(stored, 'message')} of {partition} from offset {start} to "
+                f"{end}, and not the {count} that were sent: another run may be on its way; run again"
             )
 
     def _check_alone(self, task: CopyTask, count: int, start: int, end: int) -> None:
-        """What was sent in a transaction counts once it is committed; others must not have come between.
+        """Check that no other program wrote between: messages of a transaction count once it is committed.
 
         ``start`` and ``end`` are where the target ended before and after, and no marker is between them: the
         transaction before is complete, and this one not committed.
@@ -167,11 +168,12 @@ class Copier:
         advice = (
             "begin with a new topic and an empty state directory"
             if self._clusters.source_headers
-            else "let nobody write there meanwhile, or begin anew with --source-headers"
+            else "let no other program write there meanwhile, or start again with --source-headers"
         )
         return DeliveryError(
             f"{task.target} holds messages from offset {task.mark.target_offset} on that are not "
-            f"{task.source.range.log}'s from offset {task.mark.source_offset} on ({what}); {advice}"
+            f"{task.source.range.topic_partition}'s from offset {task.mark.source_offset} on ({what}); "
+            f"{advice}"
         )
 
 
@@ -193,7 +195,7 @@ class _Appender:
             self._producer.add(self._task.target, records)
         self.count += records.count
 
-    def finish(self) -> tuple[LogReceipt, ...]:
+    def finish(self) -> tuple[PartitionReceipt, ...]:
         """Wait until all are in the log."""
         with self._advising():
             return self._producer.finish() if self._producer else ()

@@ -1,4 +1,4 @@
-"""Values of two logs compared as columns, whatever pieces they come in. Pure."""
+"""Comparison of the values of two partitions as columns, in pieces of any size. Pure."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Differs(Exception):
 
 
 class Present:
-    """The values that are there already, taken off from the front as they are matched."""
+    """The values that the target already holds, removed from the front as they are matched."""
 
     def __init__(self, values: Iterable[pa.Array]) -> None:
         self._chunks = iter(values)
@@ -32,11 +32,11 @@ class Present:
 
     @property
     def is_exhausted(self) -> bool:
-        """Whether everything that is there was matched."""
+        """True if all values of the target were matched."""
         return self._next() is None
 
     def match(self, values: pa.Array) -> int:
-        """How many of these rows are there: all of them, or those before the end of what is there.
+        """The number of these rows that the target holds: all of them, or those before the end of the target.
 
         Raises ``Differs`` with the row's number among all that were to match.
         """
@@ -52,7 +52,7 @@ class Present:
         return matched
 
     def _next(self) -> pa.Array | None:
-        """What is left of the chunk in hand, or the next one that is not empty."""
+        """The rest of the current chunk, or the next one that is not empty."""
         while self._chunk is None or not len(self._chunk):
             self._chunk = next(self._chunks, None)
             if self._chunk is None:
@@ -61,7 +61,7 @@ class Present:
 
 
 class ValuesDigest:
-    """Count and checksum of a column of values: equal for equal rows in equal order, however cut.
+    """Count and checksum of a column of values: equal for equal rows in equal order, in chunks of any size.
 
     The checksum is the SHA-256 of two of them: of all lengths as big-endian int32, -1 for a null,
     and of all bytes.
@@ -88,7 +88,7 @@ class ValuesDigest:
 
     @property
     def sha256(self) -> str:
-        """The checksum of what was taken so far, in hex."""
+        """The checksum of all values so far, in hex."""
         return hashlib.sha256(self._lengths.digest() + self._bytes.digest()).hexdigest()
 
 

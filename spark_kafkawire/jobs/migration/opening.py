@@ -1,9 +1,8 @@
-"""Opens a log: where its copy goes on, and as whom it is sent.
+"""Opens a partition for migration: finds where its copy continues, and gets its producer id.
 
-The target may have got messages that the state directory knows nothing of: that may be an older copy that
-was put back, or a new one where there was another before. The target tells: what is behind the mark of a
-log, or at the beginning of a target that was never written to by the state's account, is then the source's
-own.
+The target may hold messages that the state directory does not know, because the directory was restored from
+an older copy or is new. So the target is checked: messages of the source after the mark, or at the beginning
+of a target that the state has never written to, reveal this.
 """
 
 from __future__ import annotations
@@ -11,28 +10,31 @@ from __future__ import annotations
 from contextlib import closing
 from typing import Final
 
-from ...clients.writing.modern.identity import obtain_producer_id
-from ...errors import OptionError
-from ...model import LogBounds
+from spark_kafkawire.clients.writing.modern.producer_ids import obtain_producer_id
+from spark_kafkawire.errors import OptionError
+from spark_kafkawire.model import PartitionBounds
+
 from .clusters import Clusters
-from .exactly_once import LogTransaction
+from .exactly_once import PartitionTransaction
 from .notes import Note
-from .planning import LogCopy
-from .state import LogProgress, Mark
+from .planning import PartitionCopy
+from .state import Mark, PartitionProgress
 
 #: Format of records whose batches carry an identity (Kafka 0.11).
 _IDEMPOTENT_MAGIC: Final = 2
 _ADVICE: Final = (
-    "another --state copied it: go on with that one, or copy to a new topic by --map; else all of it would "
-    "be there twice"
+    "another --state copied it: continue with that one, or copy to a new topic with --map; otherwise all "
+    "messages would be there twice"
 )
 
 
-def opened(clusters: Clusters, copy: LogCopy, target: LogBounds, topic_id: str | None) -> LogProgress:
-    """The log's progress, to be saved before anything is sent.
+def opened(
+    clusters: Clusters, copy: PartitionCopy, target: PartitionBounds, topic_id: str | None
+) -> PartitionProgress:
+    """The partition's progress, to be saved before anything is sent.
 
-    Raises ``OptionError`` (fatal) where another state directory has begun to copy it, and what reading and
-    asking for an identity raise.
+    Raises ``OptionError`` (fatal) where another state directory has begun to copy it, and the errors of
+    reading and of asking for a producer id.
     """
     before, note = copy.progress, _note(clusters, copy)
     if before is None:
@@ -46,30 +48,32 @@ def opened(clusters: Clusters, copy: LogCopy, target: LogBounds, topic_id: str |
         is_old = _is_old(clusters, copy, before.copied, target, note)
         at = before.copied.target_offset if is_old else target.latest
         mark = Mark(copy.start_offset, at, before.copied.message_count)
-    return LogProgress(copy.route.source, copy.route.target, topic_id, producer, mark, mark)
+    return PartitionProgress(copy.route.source, copy.route.target, topic_id, producer, mark, mark)
 
 
-def _note(clusters: Clusters, copy: LogCopy) -> Note | None:
-    """What brokers keep of the log, where that is copied in transactions."""
+def _note(clusters: Clusters, copy: PartitionCopy) -> Note | None:
+    """The note of the log that brokers keep, if it is copied in transactions."""
     if not clusters.are_in_transactions:
         return None
-    with LogTransaction(clusters, copy.route) as transaction:
+    with PartitionTransaction(clusters, copy.route) as transaction:
         return transaction.note()
 
 
-def _is_old(clusters: Clusters, copy: LogCopy, mark: Mark, target: LogBounds, note: Note | None) -> bool:
-    """Whether more was copied than the state's mark says, as an older copy of it does."""
+def _is_old(
+    clusters: Clusters, copy: PartitionCopy, mark: Mark, target: PartitionBounds, note: Note | None
+) -> bool:
+    """True if more was copied than the state's mark says, as with an older copy of the state."""
     if note is not None and note.mark.message_count >= mark.message_count:
         return note.is_after(mark)
-    # What it does not know of is found behind its mark.
+    # Messages that the state does not know are after its mark.
     return _holds_next(clusters, copy, mark.target_offset, target.latest)
 
 
-def _holds_next(clusters: Clusters, copy: LogCopy, start_offset: int, stop_offset: int) -> bool:
-    """Whether the target holds, in a range of it, what is to be copied next.
+def _holds_next(clusters: Clusters, copy: PartitionCopy, start_offset: int, stop_offset: int) -> bool:
+    """True if the target holds, in a range of it, the messages to copy next.
 
     With source headers a message anywhere in the range says so, without them its first one, by its
-    value: others may have written there. Raises what reading raises.
+    value: other programs may have written there. Raises the errors of reading.
     """
     if not copy.size:
         return False
@@ -83,8 +87,8 @@ def _holds_next(clusters: Clusters, copy: LogCopy, start_offset: int, stop_offse
     return bool(there == first)
 
 
-def _check_new(clusters: Clusters, copy: LogCopy, target: LogBounds, note: Note | None) -> None:
-    """Raise ``OptionError`` (fatal) where a log that was never copied, by the state's account, was."""
+def _check_new(clusters: Clusters, copy: PartitionCopy, target: PartitionBounds, note: Note | None) -> None:
+    """Raise ``OptionError`` (fatal) where a partition that was never copied, by the state's account, was."""
     if note is not None:
         raise OptionError(
             f"argument --state: {copy.route.source} is copied to {copy.route.target} already, with this name "

@@ -1,4 +1,4 @@
-"""One run of a migration: plan, open, copy, verify, close."""
+"""A run of a migration: plan, open, copy, verify, close."""
 
 from __future__ import annotations
 
@@ -8,30 +8,31 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from ...errors import OptionError, quoted
-from ...model import OffsetRange, TopicPartition
-from ...protocol.modern.create_topics import BROKER_DEFAULT
+from spark_kafkawire.errors import OptionError, quoted
+from spark_kafkawire.model import OffsetRange, TopicPartition
+from spark_kafkawire.protocol.modern.create_topics import BROKER_DEFAULT
+
 from ..shell.progress import Progress, Work
 from .clusters import Clusters
-from .copying import Copied, Copier, CopyTask
-from .exactly_once import begin, check_topic_rights
+from .copying import CopiedPiece, Copier, CopyTask
+from .exactly_once import begin, check_topic_acls
 from .opening import opened
-from .planning import LogCopy, missing_topics, plan, prepare_topics
-from .state import LogProgress, Mark, State, StateDirectory, load_state
+from .planning import PartitionCopy, missing_topics, plan, prepare_topics
+from .state import Mark, PartitionProgress, State, StateDirectory, load_state
 from .verification import Verified, Verifier, VerifyTask
 
 T = TypeVar("T")
 R = TypeVar("R")
-#: What runs a function on many tasks, side by side or not; the results in their order.
+#: A function that runs a function on many tasks, in parallel or not, and returns the results in their order.
 Runner = Callable[[Callable[[Any], Any], Sequence[Any]], list[Any]]
 
-#: Bytes of a log that one task copies before the state is saved.
+#: Bytes of a partition that one task copies before the state is saved.
 PIECE_BYTES: Final = 64 << 20
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What the user asks for besides the clusters."""
+    """Settings of the user besides the clusters."""
 
     state: Path
     names: Mapping[str, str]
@@ -42,7 +43,7 @@ class Settings:
 
 
 def describe(clusters: Clusters, settings: Settings) -> dict[str, Any]:
-    """What a run would do, without doing anything. Raises as ``plan`` and ``missing_topics``."""
+    """A description of a run, without any change. Raises as ``plan`` and ``missing_topics``."""
     state = _begun(load_state(settings.state), clusters)
     copies, passed_over = plan(clusters, settings.names, state, settings.gone_brokers)
     missing = missing_topics(clusters, copies, create=settings.create_topics)
@@ -66,11 +67,11 @@ def describe(clusters: Clusters, settings: Settings) -> dict[str, Any]:
 
 
 def migrate(clusters: Clusters, settings: Settings, run: Runner, progress: Progress) -> dict[str, Any]:
-    """Copy what is new in the source, and verify it; the summary.
+    """Copy new messages of the source, and verify them. Returns the summary.
 
     ``failed`` of the summary names the partitions that are not equal. Raises ``OptionError``,
-    ``DataLossError``, ``DeliveryError`` and what the brokers' failures raise (all fatal); what was
-    copied stays, and the next run goes on from there.
+    ``DataLossError``, ``DeliveryError`` and the errors of brokers (all fatal); copied messages
+    stay, and the next run continues from there.
     """
     with StateDirectory(settings.state) as directory:
         return _Run(clusters, settings, run, progress, directory).all()
@@ -101,11 +102,11 @@ class _Run:
         settings = self._settings
         copies, passed_over = plan(self._clusters, settings.names, self._state, settings.gone_brokers)
         self._open(copies)
-        copies = tuple(copy for copy in copies if self._state.logs[copy.route.source].is_open)
+        copies = tuple(copy for copy in copies if self._state.partitions[copy.route.source].is_open)
         size = sum(copy.stop_offset - self._mark(copy).source_offset for copy in copies)
-        with self._progress.work(f"copying {len(copies)} log(s)", size_total=size) as work:
+        with self._progress.work(f"copying {len(copies)} partition(s)", size_total=size) as work:
             self._copy(copies, work)
-        with self._progress.work(f"verifying {len(copies)} log(s)") as work:
+        with self._progress.work(f"verifying {len(copies)} partition(s)") as work:
             partitions = self._verify(copies, work)
         return {
             "logs": len(copies),
@@ -118,8 +119,8 @@ class _Run:
             "seconds": round(time.monotonic() - started_s, 1),
         }
 
-    def _open(self, copies: Sequence[LogCopy]) -> None:
-        """Note, before anything is sent, where each log's copy begins and as whom it is sent."""
+    def _open(self, copies: Sequence[PartitionCopy]) -> None:
+        """Note, before anything is sent, where each partition's copy begins and as whom it is sent."""
         if self._clusters.are_in_transactions:
             self._clusters = begin(self._clusters)
         ids = prepare_topics(
@@ -129,17 +130,17 @@ class _Run:
             replication_factor=self._settings.replication_factor or BROKER_DEFAULT,
         )
         if self._clusters.are_in_transactions:
-            check_topic_rights(self._clusters, (copy.route.target.topic for copy in copies))
+            check_topic_acls(self._clusters, (copy.route.target.topic for copy in copies))
         new = [copy for copy in copies if copy.progress is None or (copy.size and not copy.progress.is_open)]
         ends = self._clusters.target_cluster.bounds([copy.route.target for copy in new])
         self._save(
             opened(self._clusters, copy, ends[copy.route.target], ids[copy.route.target]) for copy in new
         )
 
-    def _copy(self, copies: Sequence[LogCopy], work: Work) -> None:
+    def _copy(self, copies: Sequence[PartitionCopy], work: Work) -> None:
         copier = Copier(self._clusters)
         while left := [copy for copy in copies if self._mark(copy).source_offset < copy.stop_offset]:
-            results: list[Copied] = self._run(copier, [self._copy_task(copy) for copy in left])
+            results: list[CopiedPiece] = self._run(copier, [self._copy_task(copy) for copy in left])
             for copy, copied in zip(left, results, strict=True):
                 mark = self._mark(copy)
                 count = copied.mark.message_count - mark.message_count
@@ -147,16 +148,18 @@ class _Run:
                 self._copied_count += count - copied.found_count
                 work.advance(messages=count, size=copied.mark.source_offset - mark.source_offset)
             self._save(
-                replace(self._state.logs[copy.route.source], copied=copied.mark)
+                replace(self._state.partitions[copy.route.source], copied=copied.mark)
                 for copy, copied in zip(left, results, strict=True)
             )
 
-    def _copy_task(self, copy: LogCopy) -> CopyTask:
-        log = self._state.logs[copy.route.source]
-        fetch_task = copy.fetch_task(log.copied.source_offset)
-        return CopyTask(fetch_task, log.target, log.copied, log.producer, self._settings.piece_bytes)
+    def _copy_task(self, copy: PartitionCopy) -> CopyTask:
+        partition = self._state.partitions[copy.route.source]
+        fetch_task = copy.fetch_task(partition.copied.source_offset)
+        return CopyTask(
+            fetch_task, partition.target, partition.copied, partition.producer, self._settings.piece_bytes
+        )
 
-    def _verify(self, copies: Sequence[LogCopy], work: Work) -> list[dict[str, Any]]:
+    def _verify(self, copies: Sequence[PartitionCopy], work: Work) -> list[dict[str, Any]]:
         tasks = [self._verify_task(copy) for copy in copies]
         results: list[Verified] = self._run(Verifier(self._clusters), tasks) if tasks else []
         partitions = []
@@ -165,31 +168,34 @@ class _Run:
             equal = verified.matches(task.message_count)
             work.advance(messages=verified.source_count, size=task.source.range.size)
             partitions.append(_partition(copy, verified, equal=equal))
-            log = self._state.logs[copy.route.source]
+            partition = self._state.partitions[copy.route.source]
             if equal:
-                closed.append(replace(log, verified=log.copied, is_open=False))
+                closed.append(replace(partition, verified=partition.copied, is_open=False))
         self._save(closed)
         return partitions
 
-    def _verify_task(self, copy: LogCopy) -> VerifyTask:
-        log = self._state.logs[copy.route.source]
-        start, stop = log.verified, log.copied
+    def _verify_task(self, copy: PartitionCopy) -> VerifyTask:
+        partition = self._state.partitions[copy.route.source]
+        start, stop = partition.verified, partition.copied
         return VerifyTask(
             copy.fetch_task(start.source_offset, stop.source_offset),
-            OffsetRange(log.target, start.target_offset, stop.target_offset),
+            OffsetRange(partition.target, start.target_offset, stop.target_offset),
             stop.message_count - start.message_count,
         )
 
-    def _mark(self, copy: LogCopy) -> Mark:
-        return self._state.logs[copy.route.source].copied
+    def _mark(self, copy: PartitionCopy) -> Mark:
+        return self._state.partitions[copy.route.source].copied
 
-    def _save(self, changed: Iterable[LogProgress]) -> None:
-        logs: dict[TopicPartition, LogProgress] = {**self._state.logs, **{log.source: log for log in changed}}
-        self._state = replace(self._state, logs=logs)
+    def _save(self, changed: Iterable[PartitionProgress]) -> None:
+        partitions: dict[TopicPartition, PartitionProgress] = {
+            **self._state.partitions,
+            **{partition.source: partition for partition in changed},
+        }
+        self._state = replace(self._state, partitions=partitions)
         self._directory.save(self._state)
 
 
-def _partition(copy: LogCopy, verified: Verified, *, equal: bool) -> dict[str, Any]:
+def _partition(copy: PartitionCopy, verified: Verified, *, equal: bool) -> dict[str, Any]:
     return {
         "source": str(copy.route.source),
         "target": str(copy.route.target),
@@ -202,12 +208,13 @@ def _partition(copy: LogCopy, verified: Verified, *, equal: bool) -> dict[str, A
     }
 
 
-def _lost(copies: Iterable[LogCopy]) -> list[str]:
+def _lost(copies: Iterable[PartitionCopy]) -> list[str]:
     return [f"{copy.route.source}: {copy.lost_bytes} bytes" for copy in copies if copy.lost_bytes]
 
 
 def _begun(state: State | None, clusters: Clusters) -> State:
-    """The state, or the one of a first run. Raises ``OptionError`` (fatal) where it was begun otherwise."""
+    """The state, or the one of a first run. Raises ``OptionError`` (fatal) if it was begun with other
+    options."""
     transactions = clusters.write.transactions
     if state is None:
         name = transactions.prefix if transactions else None
@@ -215,17 +222,19 @@ def _begun(state: State | None, clusters: Clusters) -> State:
     if (state.transactional_id is None) is (transactions is not None):
         with_or_without = "without" if state.transactional_id is None else "with"
         raise OptionError(
-            f"argument --exactly-once: the state directory was begun {with_or_without} it, so go on so"
+            f"argument --exactly-once: the state directory was begun {with_or_without} it; continue the "
+            "same way, or give an empty state directory"
         )
     name = state.transactional_id
     if transactions and transactions.is_named and transactions.prefix != name:
         raise OptionError(
-            f"argument --transactional-id: the state directory was begun with {quoted(name)}, so go on with "
+            f"argument --transactional-id: the state directory was begun with {quoted(name)}; continue with "
             "that, or leave the argument out"
         )
     if state.source_headers != clusters.source_headers:
         with_or_without = "with" if state.source_headers else "without"
         raise OptionError(
-            f"argument --source-headers: the state directory was begun {with_or_without} it, so go on so"
+            f"argument --source-headers: the state directory was begun {with_or_without} it; continue the "
+            "same way, or give an empty state directory"
         )
     return state

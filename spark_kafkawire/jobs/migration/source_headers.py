@@ -1,7 +1,7 @@
-"""Headers that tell where a copied message came from. Pure.
+"""Headers with the place of a copied message in the source. Pure.
 
 ==================  =========================================
-header              value, decimal but for the topic's name
+header              value, decimal except the topic's name
 ==================  =========================================
 source.topic        the topic in the source
 source.broker       the broker's id
@@ -19,9 +19,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ...model import TopicPartition
-from ...records.columns import Columns
-from ...records.headers import HEADERS
+from spark_kafkawire.model import TopicPartition
+from spark_kafkawire.records.columns import Columns
+from spark_kafkawire.records.headers import HEADERS
 
 TOPIC: Final = "source.topic"
 BROKER: Final = "source.broker"
@@ -30,13 +30,13 @@ OFFSET: Final = "source.offset"
 INDEX: Final = "source.index"
 
 
-def headers_of(log: TopicPartition, columns: Columns) -> pa.ListArray:
+def headers_of(topic_partition: TopicPartition, columns: Columns) -> pa.ListArray:
     """The headers of each message, as the column ``headers`` of a write."""
     count = columns.count
     fields = {
-        TOPIC: pa.repeat(pa.scalar(log.topic.encode()), count),
-        BROKER: pa.repeat(pa.scalar(b"%d" % (log.broker or 0)), count),
-        PARTITION: pa.repeat(pa.scalar(b"%d" % log.partition), count),
+        TOPIC: pa.repeat(pa.scalar(topic_partition.topic.encode()), count),
+        BROKER: pa.repeat(pa.scalar(b"%d" % (topic_partition.broker or 0)), count),
+        PARTITION: pa.repeat(pa.scalar(b"%d" % topic_partition.partition), count),
         OFFSET: _decimal(columns.offset),
         INDEX: _decimal(columns.index if columns.index is not None else np.zeros(count, np.int32)),
     }
@@ -50,24 +50,24 @@ def headers_of(log: TopicPartition, columns: Columns) -> pa.ListArray:
     return pa.ListArray.from_arrays(offsets, pairs, type=HEADERS)
 
 
-def are_from(log: TopicPartition, headers: pa.ListArray | None, count: int) -> pa.BooleanArray:
-    """Which of ``count`` messages came from this log, by their headers."""
+def are_from(topic_partition: TopicPartition, headers: pa.ListArray | None, count: int) -> pa.BooleanArray:
+    """A mask of the ``count`` messages that came from this partition, by their headers."""
     mask = np.zeros(count, np.bool_)
     if headers is None or not count:
         return pa.array(mask)
     pairs, rows = pc.list_flatten(headers), pc.list_parent_indices(headers)
     keys, values = pairs.field("key"), pairs.field("value")
-    told = [
-        (TOPIC, log.topic.encode()),
-        (BROKER, b"%d" % (log.broker or 0)),
-        (PARTITION, b"%d" % log.partition),
+    located = [
+        (TOPIC, topic_partition.topic.encode()),
+        (BROKER, b"%d" % (topic_partition.broker or 0)),
+        (PARTITION, b"%d" % topic_partition.partition),
     ]
     mask[:] = True
-    for key, value in told:
-        is_told = pc.fill_null(pc.and_(pc.equal(keys, key), pc.equal(values, pa.scalar(value))), False)
-        said = np.zeros(count, np.bool_)
-        said[rows.filter(is_told).to_numpy(zero_copy_only=False)] = True
-        mask &= said
+    for key, value in located:
+        is_located = pc.fill_null(pc.and_(pc.equal(keys, key), pc.equal(values, pa.scalar(value))), False)
+        is_stated = np.zeros(count, np.bool_)
+        is_stated[rows.filter(is_located).to_numpy(zero_copy_only=False)] = True
+        mask &= is_stated
     return pa.array(mask)
 
 

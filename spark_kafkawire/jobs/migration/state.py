@@ -1,4 +1,4 @@
-"""What a migration remembers between runs: a file in a directory of the driver.
+"""The state of a migration between runs: a file in a directory of the driver.
 
     with StateDirectory(folder) as directory:
         state = directory.load()
@@ -13,7 +13,6 @@ runs that no lock keeps apart one is first to make the next file, and the other 
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Mapping
 from contextlib import ExitStack
@@ -21,22 +20,23 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from ...clients.writing.modern.batches import ProducerId
-from ...model import TopicPartition
-from ..state.file_system import file_error, shown_path
+from spark_kafkawire.clients.writing.modern.batches import ProducerId
+from spark_kafkawire.model import TopicPartition
+
+from ..state.file_system import printable_path
 from ..state.local_files import LocalFiles
+from ..state.milestones import Milestone, has_reached, reach
 from ..state.sealed import StateFormat
-from ..state.sole_run import LOCK, sole_run
+from ..state.sole_run import sole_run
 
 _FORMAT: Final = StateFormat(
     layout="migration 2",
     name="the state of a migration",
-    advice="put the file back as it was, of the last run; without it begin anew, with another directory and "
+    advice="put the file back as it was, of the last run; without it start again, with another directory and "
     "new topics in the target",
 )
 _NAME: Final = re.compile(r"migration-([0-9]{1,18})\.json")
 _OLD_NAME: Final = "migration.json"
-_BEGUN: Final = "begun\n"
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,12 +49,12 @@ class Mark:
 
 
 @dataclass(frozen=True, slots=True)
-class LogProgress:
-    """How far one log is.
+class PartitionProgress:
+    """Progress of one partition.
 
     ``producer`` is the identity of all appends, None where each piece is a transaction. ``topic_id`` is that
-    of the target's topic, None where topics have none. The target may hold more after ``copied`` while the
-    log ``is_open``.
+    of the target's topic, None where topics have none. The target may hold more messages after ``copied``
+    while the partition ``is_open``.
     """
 
     source: TopicPartition
@@ -75,18 +75,18 @@ class LogProgress:
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """All logs that were begun, by source. ``source_headers`` holds for all of them, and so does
-    ``transactional_id``: the name of their transactions, None where there are none."""
+    """All partitions that were begun, by source. ``source_headers`` and ``transactional_id`` apply to all of
+    them; ``transactional_id`` begins the ids of their transactions, and is None without transactions."""
 
     source_headers: bool
-    logs: Mapping[TopicPartition, LogProgress] = field(default_factory=dict)
+    partitions: Mapping[TopicPartition, PartitionProgress] = field(default_factory=dict)
     transactional_id: str | None = None
 
     def __post_init__(self) -> None:
-        """Raises ``ValueError`` where a log is written in another way than the others."""
-        for log in self.logs.values():
-            if (log.producer is None) is (self.transactional_id is None):
-                raise ValueError(f"{log.source} has both an identity and transactions, or none of them")
+        """Raises ``ValueError`` if a partition has both a producer id and transactions, or neither."""
+        for partition in self.partitions.values():
+            if (partition.producer is None) is (self.transactional_id is None):
+                raise ValueError(f"{partition.source} has both an identity and transactions, or none of them")
 
 
 class StateDirectory:
@@ -109,48 +109,37 @@ class StateDirectory:
     def load(self) -> State | None:
         """The state of the run before, None before the first one.
 
-        Raises ``StateError`` (fatal) for a file that is damaged or something else, and where
-        there was one and is none; ``FileError`` where it cannot be read.
+        Raises ``StateError`` (fatal) for a file that is damaged, is no state, or was there and is missing;
+        ``FileError`` for a file that cannot be read.
         """
         self._number, state = _newest(self._files, self._folder)
         if state is not None:
-            self._mark_begun()
+            reach(self._files, str(self._folder), Milestone.BEGUN)
         return state
 
     def save(self, state: State) -> None:
-        """Remember a state after the one that was loaded or saved last; it is on disk when this returns.
+        """Save a state after the one that was loaded or saved last; it is on disk when this returns.
 
-        Raises ``FileError`` (fatal) where another run was first, which no lock kept out, as on a file
-        system of two machines: it goes on, and this one must send nothing more.
+        Raises ``FileError`` (fatal) if another run, which no lock kept out, saved a state first, for example
+        on a file system that two machines share. The other run continues, and this one must send nothing
+        more.
         """
         number = self._number + 1
         self._files.create(str(self._folder / _name(number)), _FORMAT.seal(_to_json(state)))
         self._number = number
-        self._mark_begun()
+        reach(self._files, str(self._folder), Milestone.BEGUN)
         for before in _numbers(self._files, self._folder):
             if before < number:
                 self._files.remove(str(self._folder / _name(before)))
 
-    def _mark_begun(self) -> None:
-        """Let the lock's file say that there is a state: should that be missing, it was lost."""
-        path = self._folder / LOCK
-        try:
-            with path.open("a") as lock:
-                if not os.fstat(lock.fileno()).st_size:
-                    lock.write(_BEGUN)
-                    lock.flush()
-                    os.fsync(lock.fileno())
-        except OSError as error:
-            raise file_error("write", path, error) from error
-
 
 def load_state(folder: Path) -> State | None:
-    """The state in a directory, which need not be there. Raises as ``StateDirectory.load``."""
+    """The state in a directory, which may be missing. Raises as ``StateDirectory.load``."""
     return _newest(LocalFiles(), folder)[1]
 
 
 def _newest(files: LocalFiles, folder: Path) -> tuple[int, State | None]:
-    """The number of the newest state, and what it says; 0 and None where there was none yet."""
+    """The number and the content of the newest state; 0 and None before the first one."""
     number = max(_numbers(files, folder), default=0)
     if not number:
         _check_new(files, folder)
@@ -160,12 +149,12 @@ def _newest(files: LocalFiles, folder: Path) -> tuple[int, State | None]:
 
 
 def _check_new(files: LocalFiles, folder: Path) -> None:
-    """Raise ``StateError`` where there was a state, and is none."""
-    lock, old = str(folder / LOCK), str(folder / _OLD_NAME)
+    """Raise ``StateError`` if a state was saved before and is missing now."""
+    old = str(folder / _OLD_NAME)
     if files.exists(old):
-        raise _FORMAT.error(f"{shown_path(old)} is not the state of a migration of this version")
-    if files.exists(lock) and files.read(lock):
-        raise _FORMAT.error(f"{shown_path(str(folder / _name(1)))} or a later one is missing")
+        raise _FORMAT.error(f"{printable_path(old)} is not the state of a migration of this version")
+    if has_reached(files, str(folder), Milestone.BEGUN):
+        raise _FORMAT.error(f"{printable_path(str(folder / _name(1)))} or a later one is missing")
 
 
 def _numbers(files: LocalFiles, folder: Path) -> list[int]:
@@ -183,22 +172,22 @@ def _to_json(state: State) -> dict[str, Any]:
         "transactional_id": state.transactional_id,
         "logs": [
             {
-                "source": [log.source.topic, log.source.broker, log.source.partition],
-                "target": [log.target.topic, log.target.partition],
-                "topic_id": log.topic_id,
-                "producer": [log.producer.id, log.producer.epoch] if log.producer else None,
-                "copied": _mark_to_json(log.copied),
-                "verified": _mark_to_json(log.verified),
-                "open": log.is_open,
+                "source": [partition.source.topic, partition.source.broker, partition.source.partition],
+                "target": [partition.target.topic, partition.target.partition],
+                "topic_id": partition.topic_id,
+                "producer": [partition.producer.id, partition.producer.epoch] if partition.producer else None,
+                "copied": _mark_to_json(partition.copied),
+                "verified": _mark_to_json(partition.verified),
+                "open": partition.is_open,
             }
-            for log in state.logs.values()
+            for partition in state.partitions.values()
         ],
     }
 
 
 def _from_json(content: dict[str, Any]) -> State:
-    logs = [
-        LogProgress(
+    partitions = [
+        PartitionProgress(
             source=TopicPartition(each["source"][0], each["source"][2], each["source"][1]),
             target=TopicPartition(*each["target"]),
             topic_id=each["topic_id"],
@@ -209,9 +198,9 @@ def _from_json(content: dict[str, Any]) -> State:
         )
         for each in content["logs"]
     ]
-    # What was written before there were transactions has no name of theirs.
+    # States of versions without transactions have no transactional id.
     name = content.get("transactional_id")
-    return State(content["source_headers"], {log.source: log for log in logs}, name)
+    return State(content["source_headers"], {partition.source: partition for partition in partitions}, name)
 
 
 def _mark_to_json(mark: Mark) -> list[int]:

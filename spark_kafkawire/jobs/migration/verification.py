@@ -1,16 +1,17 @@
 """Counts and checksums of a range of the source and of its copy in the target.
 
-Retention goes on in the source while a large log is copied. What it has deleted by now was copied when
-it was there, and can be counted in the target only: the rest is compared, which is the end of both.
+Retention may delete messages of the source while a large partition is copied. Deleted messages can be counted
+in the target only. The remaining messages, at the end of both, are compared.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from ...clients.reading.task import FetchTask
-from ...errors import DataLossError
-from ...model import OffsetRange
+from spark_kafkawire.clients.reading.task import FetchTask
+from spark_kafkawire.errors import DataLossError
+from spark_kafkawire.model import OffsetRange
+
 from .clusters import Clusters
 from .matching import ValuesDigest
 
@@ -26,8 +27,8 @@ class VerifyTask:
 
 @dataclass(frozen=True, slots=True)
 class Verified:
-    """What was read on both sides. The checksums leave out the first ``gone_count`` messages, which the
-    source has deleted; the counts do not."""
+    """Counts and checksums of both sides. The checksums leave out the first ``gone_count`` messages, which
+    the source has deleted; the counts do not."""
 
     source_count: int
     source_sha256: str
@@ -36,7 +37,7 @@ class Verified:
     gone_count: int = 0
 
     def matches(self, message_count: int) -> bool:
-        """Whether both sides are equal and as long as they should be."""
+        """True if both sides are equal and as long as they should be."""
         return (
             self.source_count == self.target_count == message_count
             and self.source_sha256 == self.target_sha256
@@ -44,19 +45,22 @@ class Verified:
 
 
 class Verifier:
-    """Reads both sides of one log anew, and believes nothing else."""
+    """Reads both sides of one partition again, and relies on nothing else."""
 
     def __init__(self, clusters: Clusters) -> None:
         self._clusters = clusters.for_tasks()
 
     def __call__(self, task: VerifyTask) -> Verified:
-        """The counts and checksums. Raises what reading raises."""
+        """The counts and checksums. Raises the errors of reading."""
         source, target = self._source(task.source), ValuesDigest()
         is_whole = source.start_offset == task.source.range.start_offset
         gone_count = 0 if is_whole else max(task.message_count - source.values.count, 0)
-        left, log_range = gone_count, task.target
+        left, offset_range = gone_count, task.target
         for values in self._clusters.copied_values(
-            task.source.range.log, log_range.log, log_range.start_offset, log_range.stop_offset
+            task.source.range.topic_partition,
+            offset_range.topic_partition,
+            offset_range.start_offset,
+            offset_range.stop_offset,
         ):
             skipped = min(left, len(values))
             left -= skipped
@@ -70,17 +74,17 @@ class Verifier:
         )
 
     def _source(self, task: FetchTask) -> _Source:
-        """What the source has of a range; retention may overtake the reading of it."""
+        """The messages of the source in a range; retention may overtake the read."""
         asked = task.range
         start = asked.start_offset
         while True:
             start = min(max(start, self._clusters.source_start(task)), asked.stop_offset)
             values = ValuesDigest()
-            log_range = OffsetRange(asked.log, start, asked.stop_offset)
-            if not log_range.size:
+            offset_range = OffsetRange(asked.topic_partition, start, asked.stop_offset)
+            if not offset_range.size:
                 return _Source(start, values)
             try:
-                for columns in self._clusters.source_columns(replace(task, range=log_range)):
+                for columns in self._clusters.source_columns(replace(task, range=offset_range)):
                     values.update(columns.values)
             except DataLossError:
                 if self._clusters.source_start(task) <= start:
@@ -91,7 +95,7 @@ class Verifier:
 
 @dataclass(frozen=True, slots=True)
 class _Source:
-    """What was read of the source, from where."""
+    """The messages read of the source, and their start."""
 
     start_offset: int
     values: ValuesDigest

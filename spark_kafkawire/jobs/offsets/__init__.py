@@ -1,10 +1,10 @@
-"""What a cluster holds, and where its groups stand.
+"""Reports the topics of a cluster and the offsets and lag of its groups.
 
     survey      asks the cluster, each broker and each group once
-    report      what it told: values and arithmetic
+    report      the values of a survey, and arithmetic on them
     terminal    the report as a table; report_json as one object; page/ as a page of HTML
-    check       what is wrong with the groups' offsets
-    file_format offsets as lines of a file, which importing puts back
+    check       problems of the groups' offsets
+    file_format offsets as lines of a file, which ``importing`` commits
 
-Nothing here starts Spark.
+This job does not need Spark.
 """

@@ -1,4 +1,4 @@
-"""What a check complains of: offsets of groups that are not in their logs. Pure."""
+"""Problems that ``--check`` reports: offsets of groups outside of their partitions. Pure."""
 
 from __future__ import annotations
 
@@ -6,14 +6,15 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Final
 
-from ...errors import quoted
+from spark_kafkawire.errors import quoted
+
 from .report import ClusterReport, Standing
 from .wording import count_text, size_text
 
-#: What a check says of offsets that stand so.
+#: Text of a check for each state of an offset.
 _COMPLAINTS: Final[Mapping[Standing, str]] = MappingProxyType(
     {
-        Standing.UNKNOWN: "in logs that no broker serves now",
+        Standing.UNKNOWN: "in partitions that no broker serves now",
         Standing.BEHIND: "before the start of the log",
         Standing.BEYOND: "beyond the end of the log",
     }
@@ -21,19 +22,26 @@ _COMPLAINTS: Final[Mapping[Standing, str]] = MappingProxyType(
 
 
 def complaints(report: ClusterReport) -> list[str]:
-    """A line for each thing that is wrong with a group; none where the offsets of all are in their logs."""
+    """A line for each problem of a group; no lines if all offsets are in their partitions."""
     return [line for index in range(len(report.groups)) for line in _of_group(report, index)]
 
 
 def _of_group(report: ClusterReport, index: int) -> Iterator[str]:
     group, total = f"group {quoted(report.groups[index])}", report.group(index)
-    strays = [stray.log for stray in report.strays_of(index)]
-    if not strays and not total.log_count:
+    unknown = [each.topic_partition for each in report.unknown_of(index)]
+    if not unknown and not total.partition_count:
         yield f"{group} has committed no offset here"
-    if strays:
-        yield f"{group}: {count_text(len(strays), 'offset')} in logs that no broker holds, {strays[0]} first"
+    if unknown:
+        yield (
+            f"{group}: {count_text(len(unknown), 'offset')} in partitions that no broker holds, "
+            f"{unknown[0]} first"
+        )
     for standing, what in _COMPLAINTS.items():
-        logs = [log.log for log in report.logs if log.positions[index].standing is standing]
+        partitions = [
+            partition.topic_partition
+            for partition in report.partitions
+            if partition.positions[index].standing is standing
+        ]
         lost = f" ({size_text(total.lost, report.generation)} lost)" if standing is Standing.BEHIND else ""
-        if logs:
-            yield f"{group}: {count_text(len(logs), 'offset')} {what}{lost}, {logs[0]} first"
+        if partitions:
+            yield f"{group}: {count_text(len(partitions), 'offset')} {what}{lost}, {partitions[0]} first"

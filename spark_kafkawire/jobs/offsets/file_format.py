@@ -1,4 +1,4 @@
-"""Files of committed offsets: a line for each log of each group. Pure.
+"""Files of committed offsets: a line for each partition of each group. Pure.
 
 ============  ===================================================================  =====================
 offsets of    line                                                                 the same files as
@@ -7,10 +7,10 @@ Kafka 0.7     ``/consumers/GROUP/offsets/TOPIC/BROKER-PARTITION:OFFSET``        
 0.8 to 4.x    ``GROUP,TOPIC,PARTITION,OFFSET``, quoted as CSV where need be        kafka-consumer-groups
 ============  ===================================================================  =====================
 
-``kafka-consumer-groups.sh --reset-offsets`` writes (``--export``) and reads (``--from-file``) lines of
-that form for several groups; for one group it leaves the name out, and so may a file that is read
-here. Text is UTF-8, lines end with a line feed, the last one too: one that does not may be half of one, and
-half of an offset is another offset.
+``kafka-consumer-groups.sh --reset-offsets`` writes (``--export``) and reads (``--from-file``) such lines for
+several groups. For one group it leaves the name out, and this package reads both forms. Text is UTF-8. Every
+line ends with a line feed, also the last one: without it the line may be cut, and a cut offset is a wrong
+offset.
 
 Source: 0.7's tools/ExportZkOffsets.scala and ImportZkOffsets.scala; KIP-379, CsvUtils.java.
 """
@@ -25,8 +25,9 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
-from ...errors import OptionError, quoted
-from ...model import Generation, TopicPartition
+from spark_kafkawire.errors import OptionError, quoted
+from spark_kafkawire.model import Generation, TopicPartition
+
 from .report import GroupOffset
 
 _OFFSET_MAX: Final = 2**63 - 1
@@ -34,14 +35,15 @@ _NODE: Final = re.compile(
     r"/consumers/([^/]+)/offsets/([^/]+)/(0|[1-9][0-9]{0,8})-(0|[1-9][0-9]{0,8}):([0-9]{1,19})"
 )
 _NUMBER: Final = re.compile(r"0|[1-9][0-9]{0,18}")
-#: What no name in a line can hold: line breaks, and what ``csv`` of Python 3.10 cannot write.
+#: Characters that no name in a line can hold: line breaks, and those that ``csv`` of Python 3.10 cannot
+#: write.
 _UNWRITABLE: Final = frozenset("\n\r\0")
 
 
 @dataclass(frozen=True, slots=True)
 class LineFormat:
-    """How a line reads. ``read`` gives None for a line that is none; its second argument is the group
-    of lines that do not name theirs."""
+    """A format of lines. ``read`` gives None for a line of another form; its second argument is the group of
+    lines that name none."""
 
     form: str
     write: Callable[[GroupOffset], str]
@@ -49,7 +51,10 @@ class LineFormat:
 
 
 def _node_line(entry: GroupOffset) -> str:
-    return f"/consumers/{entry.group}/offsets/{entry.log.topic}/{entry.log.name}:{entry.offset}"
+    return (
+        f"/consumers/{entry.group}/offsets/{entry.topic_partition.topic}/{entry.topic_partition.name}:"
+        f"{entry.offset}"
+    )
 
 
 def _read_node_line(line: str, _group: str | None) -> GroupOffset | None:
@@ -61,7 +66,7 @@ def _read_node_line(line: str, _group: str | None) -> GroupOffset | None:
 
 def _csv_line(entry: GroupOffset) -> str:
     line = io.StringIO()
-    values = (entry.group, entry.log.topic, entry.log.partition, entry.offset)
+    values = (entry.group, entry.topic_partition.topic, entry.topic_partition.partition, entry.offset)
     csv.writer(line, lineterminator="").writerow(values)
     return line.getvalue()
 
@@ -95,10 +100,10 @@ def exported(entries: Iterable[GroupOffset], generation: Generation) -> str:
     """The text of a file. Raises ``OptionError`` (fatal) for a name that no line can hold."""
     lines = []
     for entry in entries:
-        if _UNWRITABLE.intersection(entry.group + entry.log.topic):
+        if _UNWRITABLE.intersection(entry.group + entry.topic_partition.topic):
             raise OptionError(
                 f"argument --export: the group {quoted(entry.group)} or the topic "
-                f"{quoted(entry.log.topic)} holds a line break or a NUL, which no line can hold; "
+                f"{quoted(entry.topic_partition.topic)} holds a line break or a NUL, which no line can hold; "
                 "leave that group out"
             )
         lines.append(LINE_FORMATS[generation].write(entry))
@@ -106,10 +111,10 @@ def exported(entries: Iterable[GroupOffset], generation: Generation) -> str:
 
 
 def imported(text: str, generation: Generation, groups: Sequence[str] = ()) -> tuple[GroupOffset, ...]:
-    """The offsets of a file's text, sorted; those of ``groups`` only where some are given.
+    """The offsets of a file's text, sorted; only those of ``groups`` if groups are given.
 
-    Empty lines count for nothing. Raises ``OptionError`` (fatal) for a line that is of another form,
-    for a log that is there twice, for a last line that may be cut, and where nothing is left.
+    Empty lines are ignored. Raises ``OptionError`` (fatal) for a line of another form, for a partition that
+    occurs twice, for a last line that may be cut, and for a file without offsets.
     """
     only_group = groups[0] if len(groups) == 1 else None
     found: dict[tuple[str, TopicPartition], tuple[int, GroupOffset]] = {}
@@ -117,9 +122,11 @@ def imported(text: str, generation: Generation, groups: Sequence[str] = ()) -> t
         entry = LINE_FORMATS[generation].read(line, only_group)
         if entry is None:
             raise OptionError(f"argument --import: line {number} is not {LINE_FORMATS[generation].form}")
-        first, _ = found.setdefault((entry.group, entry.log), (number, entry))
+        first, _ = found.setdefault((entry.group, entry.topic_partition), (number, entry))
         if first != number:
-            raise OptionError(f"argument --import: line {number} is about the same log as line {first}")
+            raise OptionError(
+                f"argument --import: line {number} repeats the partition of line {first}; remove one of them"
+            )
     if text.rpartition("\n")[2]:
         raise OptionError(
             "argument --import: the last line has no line feed at its end, so the file may be cut: take a "

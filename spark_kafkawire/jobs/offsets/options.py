@@ -1,4 +1,4 @@
-"""What a run of ``offsets`` is asked for."""
+"""Options of the job ``offsets``, which shows, exports and imports offsets of groups of both generations."""
 
 from __future__ import annotations
 
@@ -6,15 +6,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ...errors import OptionError
+from spark_kafkawire.errors import OptionError
 
 
 @dataclass(frozen=True, slots=True)
 class OffsetsOptions:
-    """What to tell or to import. Raises ``OptionError`` (fatal) for arguments that do not go together.
+    """Options of a report or an import. Raises ``OptionError`` (fatal) for arguments that contradict each
+    other.
 
     ``connection`` are options of the data source, ``selection`` is the one that selects topics, empty for
-    all. With ``imported`` the groups are those of that file to take, else those to tell of.
+    all. With ``imported`` the groups are those to take from that file, otherwise those to report.
     """
 
     connection: Mapping[str, str] = field(repr=False)
@@ -39,11 +40,13 @@ class OffsetsOptions:
                 if is_given:
                     raise OptionError(f"argument {argument}: needs --group or --all-groups")
         if self.dry_run:
-            raise OptionError("argument --dry-run: goes with --import")
+            raise OptionError("argument --dry-run: needs --import")
 
     def _check_import(self) -> None:
         if self.all_groups:
-            raise OptionError("argument --all-groups: does not go with --import, whose file names the groups")
+            raise OptionError(
+                "argument --all-groups: cannot be combined with --import, whose file names the groups"
+            )
         pattern = "--topic-pattern" if "subscribePattern" in self.selection else "--topic"
         for argument, is_given in (
             (pattern, bool(self.selection)),
@@ -51,4 +54,4 @@ class OffsetsOptions:
             ("--check", self.check),
         ):
             if is_given:
-                raise OptionError(f"argument {argument}: does not go with --import")
+                raise OptionError(f"argument {argument}: cannot be combined with --import")

@@ -1,7 +1,7 @@
-"""What a cluster holds and where its consumer groups stand, at one moment: values and arithmetic.
+"""A snapshot of a cluster and the offsets of its consumer groups: values and arithmetic.
 
-ClusterReport ── brokers, groups
-      └─ TopicReport ── LogReport ── one GroupPosition for each of the groups
+ClusterReport ── brokers, groups, exactly-once writes
+      └─ TopicReport ── PartitionReport ── one GroupPosition for each of the groups
 """
 
 from __future__ import annotations
@@ -12,38 +12,47 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import groupby
 
-from ...model import Broker, Generation, LogBounds, TopicPartition
+from spark_kafkawire.model import Broker, Generation, PartitionBounds, TopicPartition
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class GroupOffset:
-    """The offset that a group committed for a log."""
+    """The offset that a group committed for a partition."""
 
     group: str
-    log: TopicPartition
+    topic_partition: TopicPartition
     offset: int
 
 
+@dataclass(frozen=True, slots=True, order=True)
+class WriteGroups:
+    """Groups that keep the records of an exactly-once write: they are not consumers, and their offsets are
+    not positions in a partition."""
+
+    name: str
+    groups: tuple[str, ...]
+
+
 class Standing(enum.Enum):
-    """Where a group stands in a log."""
+    """Places of a group's offset in a partition."""
 
     UNCOMMITTED = "no offset"
     WITHIN = "within"
     BEHIND = "before the log's start"
     BEYOND = "beyond the log's end"
-    UNKNOWN = "the log is not served"
+    UNKNOWN = "the partition is not served"
 
 
 @dataclass(frozen=True, slots=True)
 class GroupPosition:
-    """A group's committed offset in a log; ``bounds`` is None while no broker serves the log."""
+    """A group's committed offset in a partition; ``bounds`` is None while no broker serves the partition."""
 
     committed: int | None
-    bounds: LogBounds | None
+    bounds: PartitionBounds | None
 
     @property
     def standing(self) -> Standing:
-        """Where the offset lies, seen from the log."""
+        """Place of the offset, seen from the log."""
         if self.committed is None:
             return Standing.UNCOMMITTED
         if self.bounds is None:
@@ -54,95 +63,101 @@ class GroupPosition:
 
     @property
     def lag(self) -> int | None:
-        """What the log still holds for the group, bytes or records; None where that is not known."""
+        """Bytes or records that the partition still holds for the group; None if unknown."""
         if self.committed is None or self.bounds is None:
             return None
         return max(0, self.bounds.latest - max(self.committed, self.bounds.earliest))
 
     @property
     def lost(self) -> int:
-        """What retention deleted before the group read it, bytes or records."""
+        """Bytes or records that retention deleted before the group read them."""
         if self.committed is None or self.bounds is None:
             return 0
         return max(0, self.bounds.earliest - self.committed)
 
 
 @dataclass(frozen=True, slots=True)
-class LogReport:
-    """One log. ``leader`` and ``bounds`` are None while no broker serves it.
+class PartitionReport:
+    """A partition. ``leader`` and ``bounds`` are None while no broker serves it.
 
     ``first_time_ms`` and ``max_time_ms`` are the times of its first record and of its youngest one,
-    None where the broker cannot tell or there is no record. ``committed`` has one element for each
+    None if the broker does not report it or there is no record. ``committed`` has one element for each
     group of the report, in its order; None where the group has committed nothing.
     """
 
-    log: TopicPartition
+    topic_partition: TopicPartition
     leader: Broker | None
-    bounds: LogBounds | None
+    bounds: PartitionBounds | None
     first_time_ms: int | None = None
     max_time_ms: int | None = None
     committed: tuple[int | None, ...] = ()
 
     @property
     def size(self) -> int:
-        """What the log holds: bytes, or offsets, which are its records where none was compacted away."""
+        """Size of the partition: bytes, or offsets, which equal its records without compaction."""
         return self.bounds.latest - self.bounds.earliest if self.bounds else 0
 
     @property
     def segment_count(self) -> int | None:
-        """Its segments that hold data; None where brokers do not tell."""
+        """Its segments that hold data; None if brokers do not report them."""
         starts = self.bounds.segment_starts if self.bounds else None
         return None if starts is None else len(starts)
 
     @property
     def positions(self) -> tuple[GroupPosition, ...]:
-        """Where each group of the report stands."""
+        """Positions of each group of the report."""
         return tuple(GroupPosition(offset, self.bounds) for offset in self.committed)
 
 
 @dataclass(frozen=True, slots=True)
 class TopicReport:
-    """One topic: its logs, sorted."""
+    """A topic: its partitions, sorted."""
 
     name: str
-    logs: tuple[LogReport, ...]
+    partitions: tuple[PartitionReport, ...]
 
     @property
     def size(self) -> int:
-        """Bytes or records of all its logs."""
-        return sum(log.size for log in self.logs)
+        """Bytes or records of all its partitions."""
+        return sum(partition.size for partition in self.partitions)
 
     @property
     def segment_count(self) -> int | None:
-        """Segments of all its logs; None where brokers do not tell."""
-        return _sum(log.segment_count for log in self.logs)
+        """Segments of all its partitions; None if brokers do not report them."""
+        return _sum(partition.segment_count for partition in self.partitions)
 
     @property
     def first_time_ms(self) -> int | None:
         """The earliest of its logs' first times."""
-        return min((log.first_time_ms for log in self.logs if log.first_time_ms is not None), default=None)
+        return min(
+            (partition.first_time_ms for partition in self.partitions if partition.first_time_ms is not None),
+            default=None,
+        )
 
     @property
     def max_time_ms(self) -> int | None:
         """The time of its youngest record."""
-        return max((log.max_time_ms for log in self.logs if log.max_time_ms is not None), default=None)
+        return max(
+            (partition.max_time_ms for partition in self.partitions if partition.max_time_ms is not None),
+            default=None,
+        )
 
     def group(self, index: int) -> GroupTotal:
-        """Where the group of that index stands in the topic."""
-        return GroupTotal.of(log.positions[index] for log in self.logs)
+        """Totals of the group with that index in the topic."""
+        return GroupTotal.of(partition.positions[index] for partition in self.partitions)
 
 
 @dataclass(frozen=True, slots=True)
 class GroupTotal:
-    """Where a group stands in several logs.
+    """Totals of a group over several partitions.
 
     ``lag`` and ``lost`` are bytes or records, ``lag`` None where the group has committed nothing.
-    ``log_count`` counts the logs that it has an offset for; ``size`` is what those hold.
+    ``partition_count`` counts the partitions that it has an offset for; ``size`` is their size.
     """
 
     lag: int | None
     lost: int
-    log_count: int
+    partition_count: int
     size: int
     beyond_count: int
 
@@ -153,7 +168,7 @@ class GroupTotal:
         return cls(
             lag=_sum(position.lag for position in committed),
             lost=sum(position.lost for position in committed),
-            log_count=len(committed),
+            partition_count=len(committed),
             size=sum(at.bounds.latest - at.bounds.earliest for at in committed if at.bounds),
             beyond_count=sum(position.standing is Standing.BEYOND for position in committed),
         )
@@ -161,11 +176,12 @@ class GroupTotal:
 
 @dataclass(frozen=True)
 class ClusterReport:
-    """What a cluster held at ``taken_ms``, milliseconds since 1970.
+    """State of a cluster at ``taken_ms``, milliseconds since 1970.
 
-    ``place`` is the discovery option as the user gave it, ``generation`` says what its offsets count.
-    ``brokers`` and ``logs`` are sorted, ``groups`` are in the order of the command line. ``strays``
-    are offsets of the groups for logs that the cluster does not hold.
+    ``place`` is the discovery option as the user gave it, ``generation`` defines the unit of its offsets.
+    ``brokers`` and ``partitions`` are sorted, ``groups`` are in the order of the command line. ``unknown``
+    are offsets of the groups for partitions that the cluster does not hold. ``writes`` are exactly-once
+    writes whose groups were selected; these groups are not among ``groups``.
     """
 
     place: str
@@ -173,44 +189,45 @@ class ClusterReport:
     taken_ms: int
     brokers: tuple[Broker, ...]
     groups: tuple[str, ...]
-    logs: tuple[LogReport, ...]
-    strays: tuple[GroupOffset, ...] = ()
+    partitions: tuple[PartitionReport, ...]
+    unknown: tuple[GroupOffset, ...] = ()
+    writes: tuple[WriteGroups, ...] = ()
 
     @cached_property
     def topics(self) -> tuple[TopicReport, ...]:
         """The topics, sorted by name."""
-        by_topic = groupby(self.logs, key=lambda log: log.log.topic)
-        return tuple(TopicReport(topic, tuple(logs)) for topic, logs in by_topic)
+        by_topic = groupby(self.partitions, key=lambda partition: partition.topic_partition.topic)
+        return tuple(TopicReport(topic, tuple(partitions)) for topic, partitions in by_topic)
 
     @property
     def size(self) -> int:
-        """Bytes or records of all logs."""
-        return sum(log.size for log in self.logs)
+        """Bytes or records of all partitions."""
+        return sum(partition.size for partition in self.partitions)
 
-    def logs_on(self, broker: Broker) -> Iterator[LogReport]:
-        """The logs that a broker serves."""
-        return (log for log in self.logs if log.leader == broker)
+    def partitions_on(self, broker: Broker) -> Iterator[PartitionReport]:
+        """The partitions that a broker serves."""
+        return (partition for partition in self.partitions if partition.leader == broker)
 
     def group(self, index: int) -> GroupTotal:
-        """Where the group of that index stands in all logs."""
-        return GroupTotal.of(log.positions[index] for log in self.logs)
+        """Totals of the group with that index in all partitions."""
+        return GroupTotal.of(partition.positions[index] for partition in self.partitions)
 
-    def strays_of(self, index: int) -> tuple[GroupOffset, ...]:
-        """The offsets of the group of that index for logs that the cluster does not hold."""
-        return tuple(stray for stray in self.strays if stray.group == self.groups[index])
+    def unknown_of(self, index: int) -> tuple[GroupOffset, ...]:
+        """The offsets of the group of that index for partitions that the cluster does not hold."""
+        return tuple(each for each in self.unknown if each.group == self.groups[index])
 
     def group_offsets(self) -> tuple[GroupOffset, ...]:
-        """All offsets of the groups, sorted; also those for logs that are not there."""
+        """All offsets of the groups, sorted; also those for partitions that do not exist."""
         held = (
-            GroupOffset(group, log.log, offset)
-            for log in self.logs
-            for group, offset in zip(self.groups, log.committed, strict=True)
+            GroupOffset(group, partition.topic_partition, offset)
+            for partition in self.partitions
+            for group, offset in zip(self.groups, partition.committed, strict=True)
             if offset is not None
         )
-        return tuple(sorted([*held, *self.strays]))
+        return tuple(sorted([*held, *self.unknown]))
 
 
 def _sum(values: Iterable[int | None]) -> int | None:
-    """The sum of what is known; None where nothing is."""
+    """The sum of the known values; None if all are unknown."""
     known = [value for value in values if value is not None]
     return sum(known) if known else None

@@ -1,19 +1,20 @@
-"""A report as one JSON object, and what the same object says of an import."""
+"""A report as one JSON object, and the object for an import."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from .report import ClusterReport, GroupPosition, LogReport
+from .report import ClusterReport, GroupPosition, PartitionReport
 from .wording import WORDINGS
 
 
 def as_json(report: ClusterReport) -> dict[str, Any]:
     """The report's values under Kafka's words; names are as the cluster has them.
 
-    ``bytes`` (0.7) or ``records`` are what a log holds, ``lag`` what a group has not read of it, and
-    ``lost`` what was deleted before the group read it. What is not known is null. Times are
-    milliseconds since 1970.
+    ``bytes`` (0.7) or ``records`` is the size of a partition, ``lag`` the part that a group has not read, and
+    ``lost`` the part that was deleted before the group read it. ``writes`` has the groups that keep the
+    records of exactly-once writes, by the writes' names. Unknown values are null. Times are milliseconds
+    since 1970.
     """
     wording = WORDINGS[report.generation]
     return {
@@ -21,40 +22,45 @@ def as_json(report: ClusterReport) -> dict[str, Any]:
         "taken": report.taken_ms,
         "brokers": [{"id": broker.id, "host": broker.host, "port": broker.port} for broker in report.brokers],
         "topics": len(report.topics),
-        "partitions": len(report.logs),
+        "partitions": len(report.partitions),
         wording.size: report.size,
         "groups": {group: _group(report, index) for index, group in enumerate(report.groups)},
-        "logs": [_log(report, log) for log in report.logs],
+        "writes": {write.name: list(write.groups) for write in report.writes},
+        "logs": [_partition(report, partition) for partition in report.partitions],
     }
 
 
 def _group(report: ClusterReport, index: int) -> dict[str, Any]:
     total = report.group(index)
     return {
-        "partitions": total.log_count,
+        "partitions": total.partition_count,
         "lag": total.lag,
         "lost": total.lost,
-        "unknown_partitions": len(report.strays_of(index)),
+        "unknown_partitions": len(report.unknown_of(index)),
     }
 
 
-def _log(report: ClusterReport, log: LogReport) -> dict[str, Any]:
+def _partition(report: ClusterReport, partition: PartitionReport) -> dict[str, Any]:
     wording = WORDINGS[report.generation]
     return {
-        "topic": log.log.topic,
-        "partition": log.log.partition,
-        "broker": log.leader.id if log.leader else log.log.broker,
-        "earliest": log.bounds.earliest if log.bounds else None,
-        "latest": log.bounds.latest if log.bounds else None,
-        wording.size: log.size if log.bounds else None,
-        **({"segments": log.segment_count} if wording.has_segments else {}),
-        **({"first_time": log.first_time_ms, "max_time": log.max_time_ms} if wording.has_times else {}),
-        **({"groups": _positions(report, log)} if report.groups else {}),
+        "topic": partition.topic_partition.topic,
+        "partition": partition.topic_partition.partition,
+        "broker": partition.leader.id if partition.leader else partition.topic_partition.broker,
+        "earliest": partition.bounds.earliest if partition.bounds else None,
+        "latest": partition.bounds.latest if partition.bounds else None,
+        wording.size: partition.size if partition.bounds else None,
+        **({"segments": partition.segment_count} if wording.has_segments else {}),
+        **(
+            {"first_time": partition.first_time_ms, "max_time": partition.max_time_ms}
+            if wording.has_times
+            else {}
+        ),
+        **({"groups": _positions(report, partition)} if report.groups else {}),
     }
 
 
-def _positions(report: ClusterReport, log: LogReport) -> dict[str, Any]:
-    return {group: _position(at) for group, at in zip(report.groups, log.positions, strict=True)}
+def _positions(report: ClusterReport, partition: PartitionReport) -> dict[str, Any]:
+    return {group: _position(at) for group, at in zip(report.groups, partition.positions, strict=True)}
 
 
 def _position(at: GroupPosition) -> dict[str, Any]:

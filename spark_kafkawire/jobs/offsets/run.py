@@ -1,4 +1,4 @@
-"""One run of offsets: a report, with a page and a file where they are asked for, or an import."""
+"""A run of offsets: a report, with a page and a file on request, or an import."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from .terminal import print_report
 
 
 def run_offsets(options: OffsetsOptions, progress: Progress, out: TextIO, *, json: bool) -> dict[str, Any]:
-    """The summary that is still to be printed: tables are printed here unless ``json``.
+    """Print the tables unless ``json``. Returns the summary for the caller to print.
 
-    Raises ``OptionError`` (fatal), and what asking the cluster raises.
+    Raises ``OptionError`` (fatal), and the errors of asking the cluster.
     """
     text = read_file(options.imported, "--import") if options.imported is not None else None
     progress.step("finding brokers and topics")

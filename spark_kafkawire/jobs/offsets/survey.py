@@ -1,23 +1,26 @@
-"""Asks a cluster what it holds: each broker once for all its logs, and each group once."""
+"""Asks a cluster for its topics and offsets: each broker once for all its partitions, and each group once."""
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from ...cluster.cluster import Cluster, cluster_of
-from ...errors import OptionError, quoted, shown
-from ...model import Generation, Leader, LogBounds, RecordTimes, TopicPartition
-from ...options import ReadOptions
-from ...planner.batch import select
-from ..state.positions import name_order
-from .report import ClusterReport, GroupOffset, LogReport
-from .wording import count_text
+from spark_kafkawire.clients.writing.modern.transactional.write_state import (
+    OffsetAndMetadata,
+    may_be_group_of_write,
+    write_of_group,
+)
+from spark_kafkawire.cluster.cluster import Cluster, cluster_of
+from spark_kafkawire.errors import LOG, OptionError, printable, quoted
+from spark_kafkawire.model import Generation, Leader, PartitionBounds, RecordTimes, TopicPartition
+from spark_kafkawire.options import ReadOptions
+from spark_kafkawire.planner.batch import select
 
-_log = logging.getLogger("spark_kafkawire")
+from ..state.positions import name_order
+from .report import ClusterReport, GroupOffset, PartitionReport, WriteGroups
+from .wording import count_text
 
 #: The options that choose topics. Without them all are reported.
 _SELECTION: Final = frozenset(("subscribe", "subscribepattern", "assign"))
@@ -28,60 +31,70 @@ OffsetsOfGroups = Mapping[str, Mapping[TopicPartition, int]]
 
 @dataclass(frozen=True)
 class Surveyed:
-    """A cluster and those of its logs that the options choose."""
+    """A cluster and those of its partitions that the options choose."""
 
     place: str
     generation: Generation
     cluster: Cluster
-    logs: tuple[TopicPartition, ...]
+    partitions: tuple[TopicPartition, ...]
     has_all_topics: bool
 
     @classmethod
     def of(cls, options: Mapping[str, str]) -> Surveyed:
-        """Find the cluster and its logs; all of them where no option chooses topics.
+        """Find the cluster and its partitions; all of them if no option selects topics.
 
-        Raises ``OptionError`` (fatal), and what discovery raises.
+        Raises ``OptionError`` (fatal), and the errors of discovery.
         """
         chooses = any(name.lower() in _SELECTION for name in options)
         read = ReadOptions.parse({**options, **({} if chooses else _EVERY_TOPIC)})
         cluster = cluster_of(read)
-        logs = select(read.selection, cluster) if chooses else cluster.logs_of(_all_topics(cluster))
+        partitions = (
+            select(read.selection, cluster) if chooses else cluster.partitions_of(_all_topics(cluster))
+        )
         generation = read.discovery.generation
         return cls(
-            read.discovery.place, generation, cluster, tuple(sorted(logs, key=name_order)), not chooses
+            read.discovery.place, generation, cluster, tuple(sorted(partitions, key=name_order)), not chooses
         )
 
     def report(
         self, groups: Sequence[str], step: Callable[[str], None], clock: Callable[[], float] = time.time
     ) -> ClusterReport:
-        """Ask the brokers; ``step`` is told what is asked.
+        """Ask the brokers; ``step`` is called with the text of each step. Groups that keep the records of
+        writes are separated from the others.
 
         Raises ``BrokerError`` or ``TransportError`` when the retries are used up.
         """
         # Offsets come before ends: a group that reads on meanwhile is not beyond the end.
+        writes = self._writes(groups)
+        kept = {group for write in writes for group in write.groups}
+        groups = [group for group in groups if group not in kept]
         committed = self.group_offsets(groups, step)
-        leaders = self.cluster.known_leaders(self.logs)
+        leaders = self.cluster.known_leaders(self.partitions)
         brokers = count_text(len({leader.broker for leader in leaders.values()}), "broker")
         step(f"asking {brokers} for {count_text(len(leaders), 'partition')}")
-        led = [log for log in self.logs if log in leaders]
+        led = [tp for tp in self.partitions if tp in leaders]
         bounds = self.cluster.bounds(led)
-        times = self.cluster.record_times([log for log in led if bounds[log].earliest < bounds[log].latest])
-        logs = tuple(_log_report(log, leaders, bounds, times, groups, committed) for log in self.logs)
+        times = self.cluster.record_times([tp for tp in led if bounds[tp].earliest < bounds[tp].latest])
+        partitions = tuple(
+            _partition_report(tp, leaders, bounds, times, groups, committed) for tp in self.partitions
+        )
         return ClusterReport(
             self.place,
             self.generation,
             int(1000 * clock()),
             tuple(self.cluster.brokers()),
             tuple(groups),
-            logs,
-            self._strays(committed),
+            partitions,
+            self._unknown(committed),
+            writes,
         )
 
     def groups_with_offsets(self, step: Callable[[str], None]) -> tuple[str, ...]:
-        """All groups that have an offset for one of the logs, or for any where all topics are told."""
+        """All groups that have an offset for one of the partitions, or for any partition if all topics are
+        reported."""
         step("listing groups")
-        committed = self.group_offsets(self.cluster.groups(), step)
-        held = set(self.logs)
+        committed = self.group_offsets(self.cluster.groups.names(), step)
+        held = set(self.partitions)
         return tuple(
             group
             for group, offsets in committed.items()
@@ -89,35 +102,44 @@ class Surveyed:
         )
 
     def group_offsets(self, groups: Sequence[str], step: Callable[[str], None]) -> OffsetsOfGroups:
-        """What each group has committed."""
+        """The committed offsets of each group."""
         if groups:
             step(f"reading the offsets of {count_text(len(groups), 'group')}")
         return {group: self._offsets_of(group) for group in groups}
 
-    def _offsets_of(self, group: str) -> dict[TopicPartition, int]:
-        found = self.cluster.read_group_offsets(group, self.cluster.logs_of_group(group), strict=False)
-        return {log: offset for log, offset in found.items() if offset is not None}
+    def _writes(self, groups: Sequence[str]) -> tuple[WriteGroups, ...]:
+        """The writes whose records some of the groups keep."""
+        found: dict[str, list[str]] = {}
+        for group in filter(may_be_group_of_write, groups):
+            records = [OffsetAndMetadata(*each) for each in self.cluster.groups.texts(group)]
+            if (name := write_of_group(group, records)) is not None:
+                found.setdefault(name, []).append(group)
+        return tuple(sorted(WriteGroups(name, tuple(own)) for name, own in found.items()))
 
-    def _strays(self, committed: OffsetsOfGroups) -> tuple[GroupOffset, ...]:
-        """Offsets in logs that are not there. In 0.7 a log of the chosen topics is among them, too, while its
-        broker is down or its session is expired: nothing but the group tells of it."""
-        held = set(self.logs)
-        topics = {log.topic for log in held}
-        strays = sorted(
-            GroupOffset(group, log, offset)
+    def _offsets_of(self, group: str) -> dict[TopicPartition, int]:
+        found = self.cluster.groups.offsets(group, self.cluster.groups.partitions(group), strict=False)
+        return {tp: offset for tp, offset in found.items() if offset is not None}
+
+    def _unknown(self, committed: OffsetsOfGroups) -> tuple[GroupOffset, ...]:
+        """Offsets in partitions that do not exist. In 0.7 these include partitions of the selected topics
+        whose broker is down or whose session is expired: only the group still names them."""
+        held = set(self.partitions)
+        topics = {tp.topic for tp in held}
+        unknown = sorted(
+            GroupOffset(group, tp, offset)
             for group, offsets in committed.items()
-            for log, offset in offsets.items()
-            if log not in held and (self.has_all_topics or (log.broker is not None and log.topic in topics))
+            for tp, offset in offsets.items()
+            if tp not in held and (self.has_all_topics or (tp.broker is not None and tp.topic in topics))
         )
-        if lost := [stray for stray in strays if stray.log.broker is not None]:
-            _log.warning(
-                "%s in logs that no live broker holds, %s of group %s first: start its broker, unless it is "
-                "gone for good",
+        if lost := [each for each in unknown if each.topic_partition.broker is not None]:
+            LOG.warning(
+                "%s in partitions that no live broker holds, %s of group %s first: start its broker, "
+                "unless it is gone for good",
                 count_text(len(lost), "offset"),
-                shown(lost[0].log),
+                printable(lost[0].topic_partition),
                 quoted(lost[0].group),
             )
-        return tuple(strays)
+        return tuple(unknown)
 
 
 def _all_topics(cluster: Cluster) -> Sequence[str]:
@@ -127,20 +149,20 @@ def _all_topics(cluster: Cluster) -> Sequence[str]:
         raise OptionError("argument --topic: brokers of 0.7 cannot list their topics; name them") from error
 
 
-def _log_report(
-    log: TopicPartition,
+def _partition_report(
+    partition: TopicPartition,
     leaders: Mapping[TopicPartition, Leader],
-    bounds: Mapping[TopicPartition, LogBounds],
+    bounds: Mapping[TopicPartition, PartitionBounds],
     times: Mapping[TopicPartition, RecordTimes],
     groups: Sequence[str],
     committed: OffsetsOfGroups,
-) -> LogReport:
-    made = times.get(log, RecordTimes())
-    return LogReport(
-        log,
-        leaders[log].broker if log in leaders else None,
-        bounds.get(log),
+) -> PartitionReport:
+    made = times.get(partition, RecordTimes())
+    return PartitionReport(
+        partition,
+        leaders[partition].broker if partition in leaders else None,
+        bounds.get(partition),
         made.first_ms,
         made.max_ms,
-        tuple(committed[group].get(log) for group in groups),
+        tuple(committed[group].get(partition) for group in groups),
     )

@@ -1,7 +1,7 @@
-"""How a report's values read to a person, on a terminal and in a page.
+"""The words for the values of an offsets report, on a terminal and in a page.
 
-Names come from the cluster, where anybody may have put them: what is not printable in them is shown
-by its number, so that a name can neither move the cursor nor turn the direction of the text around it.
+Names come from the cluster and may be hostile. Characters that are not printable are shown by their number,
+so that a name can neither move the cursor nor change the direction of the text around it.
 """
 
 from __future__ import annotations
@@ -12,10 +12,12 @@ from datetime import datetime, timezone
 from types import MappingProxyType
 from typing import Final
 
-from ...model import Generation, OffsetUnit
-from ..shell.progress import shown_size
+from spark_kafkawire.errors import plural
+from spark_kafkawire.model import Generation, OffsetUnit
 
-#: What stands where a value is not known.
+from ..shell.progress import format_size
+
+#: Text for an unknown value.
 NONE_TEXT: Final = "-"
 #: The last second that a date can show, milliseconds since 1970.
 _DATE_MAX_MS: Final = 253_402_300_799_000
@@ -23,23 +25,25 @@ _DATE_MAX_MS: Final = 253_402_300_799_000
 
 @dataclass(frozen=True, slots=True)
 class Wording:
-    """What a cluster's offsets are called; ``in_logs`` goes after the sum of all sizes.
+    """Words for a cluster's offsets; ``in_partitions`` goes after the sum of all sizes.
 
-    ``has_segments`` and ``has_times`` tell what its brokers know of a log besides.
+    ``has_segments`` and ``has_times`` are true if its brokers report these of a partition.
     """
 
     kafka: str
     size: str
-    in_logs: str
+    in_partitions: str
     has_segments: bool
     has_times: bool
 
 
 WORDINGS: Final[Mapping[Generation, Wording]] = MappingProxyType(
     {
-        Generation.V07: Wording("Kafka 0.7", "bytes", "in the logs", has_segments=True, has_times=False),
+        Generation.V07: Wording(
+            "Kafka 0.7", "bytes", "in the partitions", has_segments=True, has_times=False
+        ),
         Generation.MODERN: Wording(
-            "Kafka", "records", "records in the logs", has_segments=False, has_times=True
+            "Kafka", "records", "records in the partitions", has_segments=False, has_times=True
         ),
     }
 )
@@ -49,10 +53,10 @@ def printable(name: str) -> str:
     """A name from the cluster whose characters all show: ``\\x1b`` for an escape, and so on."""
     if name.isprintable() and "\\" not in name:
         return name
-    return "".join(_shown(character) for character in name)
+    return "".join(_printable(character) for character in name)
 
 
-def _shown(character: str) -> str:
+def _printable(character: str) -> str:
     if character.isprintable() and character != "\\":
         return character
     number = ord(character)
@@ -73,12 +77,12 @@ def number_text(value: int | None) -> str:
 
 
 def size_text(value: int | None, generation: Generation) -> str:
-    """``1.2 MiB`` of a log of bytes, ``1,234,567`` of one of records."""
+    """``1.2 MiB`` of a partition of bytes, ``1,234,567`` of one of records."""
     return NONE_TEXT if value is None else _SIZE_TEXTS[generation.offset_unit](value)
 
 
 _SIZE_TEXTS: Final[Mapping[OffsetUnit, Callable[[int], str]]] = MappingProxyType(
-    {OffsetUnit.BYTES: shown_size, OffsetUnit.RECORDS: number_text}
+    {OffsetUnit.BYTES: format_size, OffsetUnit.RECORDS: number_text}
 )
 
 
@@ -93,4 +97,4 @@ def time_text(time_ms: int | None) -> str:
 
 def count_text(count: int, one: str, many: str | None = None) -> str:
     """``1 topic``, ``2,000 topics``"""
-    return f"{count:,} {one if count == 1 else many or one + 's'}"
+    return f"{count:,} {plural(count, one, many)}"

@@ -1,8 +1,7 @@
-"""Which rows of a write are in the topic, and which are missing: sets in which a row may be several times.
+"""Comparison of the rows of ``publish`` with the records of the topic, as multisets.
 
-A row and a record are the same where all that a record keeps of a row is equal: topic, key, value
-and headers, and what the row tells of its partition, broker and time. In 0.7 that is topic, value
-and place.
+A row and a record are the same if all columns that a record keeps are equal: topic, key, value and headers,
+and partition, broker and time if the row has them. In 0.7 these are topic, value, partition and broker.
 """
 
 from __future__ import annotations
@@ -30,12 +29,13 @@ from pyspark.sql.functions import (
     xxhash64,
 )
 
-from ...source.schema import HEADERS_FIELD
-from ...source.write_schema import WriteSchema
+from spark_kafkawire.source.schema import HEADERS_FIELD
+from spark_kafkawire.source.write_schema import WriteSchema
+
 from .state import TopicRows
 
 _HEADERS: Final = HEADERS_FIELD.dataType.simpleString()
-#: All that rows and records can be told apart by: the type, and the SQL that makes both sides look alike.
+#: Columns that distinguish rows and records: the type, and the SQL that makes both sides comparable.
 _FORMS: Final = {
     "topic": ("string", "topic"),
     "broker": ("int", "broker"),
@@ -61,7 +61,7 @@ class Survey:
 
 
 def survey(rows: DataFrame) -> Survey:
-    """Look at all rows once; they have a column ``topic``."""
+    """Count all rows in one pass; they have a column ``topic``."""
     optional = [name for name in _OPTIONAL if name in rows.columns]
     found = (
         rows.groupBy("topic")
@@ -81,7 +81,7 @@ def survey(rows: DataFrame) -> Survey:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """How many rows are not there, and how many records like them are there too often."""
+    """Number of missing rows, and number of duplicate records."""
 
     missing_count: int
     doubled_count: int
@@ -89,7 +89,7 @@ class Comparison:
 
 class Difference:
     """Rows against records. ``rows`` have a column ``topic``; a column that is null in some of them
-    (``columns_with_nulls``) tells none of them apart, for what the producer chose instead is not known.
+    (``columns_with_nulls``) is not compared, because the value that the producer chose instead is unknown.
     """
 
     def __init__(self, rows: DataFrame, columns_with_nulls: frozenset[str], schema: WriteSchema) -> None:
@@ -99,21 +99,21 @@ class Difference:
             *schema.stored,
             *(name for name in ("broker", "partition") if name in schema.columns),
         }
-        told = {name for name in rows.columns if name not in columns_with_nulls}
+        compared = {name for name in rows.columns if name not in columns_with_nulls}
         self._fields = tuple(
-            name for name in _FORMS if name in kept and (name in told or name not in _OPTIONAL)
+            name for name in _FORMS if name in kept and (name in compared or name not in _OPTIONAL)
         )
 
     @property
     def record_columns(self) -> frozenset[str]:
-        """The columns of records that are looked at."""
+        """The columns of records that are compared."""
         with_type = {"timestampType"} if "timestamp" in self._fields else set()
         return frozenset({*self._fields, *with_type})
 
     def missing(self, records: DataFrame) -> DataFrame:
-        """Rows that are not there. Those of one input partition are in one partition, in their order.
+        """Rows that the topic lacks. Those of one input partition are in one partition, in their order.
 
-        Of equal rows the first ones count as being there.
+        Of equal rows the first ones count as present.
         """
         unstamped = self._unstamped(records)
         rows = self._identified(self._rows.withColumn("position", monotonically_increasing_id()), unstamped)
@@ -125,7 +125,7 @@ class Difference:
         return ordered.select(*self._rows.columns)
 
     def compare(self, records: DataFrame) -> Comparison:
-        """Count what is missing and what is there too often."""
+        """Count missing rows and duplicate records."""
         unstamped = self._unstamped(records)
         rows = self._identified(self._rows, unstamped).groupBy("identity").agg(count(lit(1)).alias("wanted"))
         there = coalesce("there", lit(0))
@@ -143,14 +143,14 @@ class Difference:
         return self._identified(records, unstamped).groupBy("identity").agg(count(lit(1)).alias("there"))
 
     def _unstamped(self, records: DataFrame) -> list[str]:
-        """Topics whose records do not keep the time of a row: brokers put theirs there, or there is none."""
+        """Topics whose records do not keep the time of a row: brokers replace it, or records have no time."""
         if "timestamp" not in self._fields:
             return []
         return [row.topic for row in records.where("timestampType != 0").select("topic").distinct().collect()]
 
     def _identified(self, frame: DataFrame, unstamped: Iterable[str]) -> DataFrame:
         fields = [_form(name, frame, unstamped).alias(name) for name in self._fields]
-        # JSON keeps what it is made of apart, and has bytes as base64; nulls are told, too.
+        # JSON keeps the columns separate, holds bytes as base64, and shows nulls.
         json = to_json(struct(*fields), {"ignoreNullFields": "false"})
         return frame.withColumn("identity", sha2(json, 256))
 

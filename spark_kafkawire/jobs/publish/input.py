@@ -1,4 +1,4 @@
-"""What ``publish`` reads: files of any format of Spark."""
+"""The input of ``publish``: files of any format of Spark."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from pyspark.errors import IllegalArgumentException, ParseException, PySparkExce
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
-from ...errors import OptionError, quoted
+from spark_kafkawire.errors import OptionError, quoted
+
 from ..shell.java_errors import reason_of
 
 

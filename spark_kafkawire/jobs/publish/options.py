@@ -7,31 +7,32 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Final
 
-from ...errors import OptionError
-from ...model import Generation
-from ...options import ReadOptions, WriteOptions, reading_options
-from ...options.transactions import EXACTLY_ONCE
-from ...source.write_schema import WRITE_SCHEMAS, WriteSchema
+from spark_kafkawire.errors import OptionError
+from spark_kafkawire.model import Generation
+from spark_kafkawire.options import ReadOptions, WriteOptions, reading_options
+from spark_kafkawire.options.transactions import EXACTLY_ONCE
+from spark_kafkawire.source.write_schema import WRITE_SCHEMAS, WriteSchema
 
-#: The option ``acks`` by which each acknowledged row is where a later run finds it.
+#: The value of ``acks`` with which a later run finds each acknowledged row.
 _ACKS_FINDABLE: Final[Mapping[Generation, str]] = MappingProxyType(
     {Generation.V07: "verify", Generation.MODERN: "all"}
 )
 _ACKS: Final = ("acks", "kafka.acks")
-#: What arguments of the job tell.
+#: Options that arguments of the job set.
 _OF_TRANSACTIONS: Final = ("delivery", "kafka.transactional.id", "batch")
 
-#: How long logs must stand still before they are compared, seconds: a 0.7 broker flushes after 3 s, and
-#: looks whether it should every 3 s.
+#: Seconds without new messages before partitions are compared: a 0.7 broker flushes after 3 s, and checks for
+#: that every 3 s.
 SETTLE_S: Final = 10.0
 
 
 @dataclass(frozen=True, slots=True)
 class StateOptions:
-    """What a run needs that writes each row once: the folder of its state, and how the logs are read back.
+    """Options of a run that writes each row once: the folder of its state, and how to read the partitions
+    back.
 
-    ``reading`` are the options of such a read as Spark takes them, ``read`` the same for asking the
-    brokers; both select no topics yet.
+    ``reading`` are the options of that read for Spark, ``read`` are the same options parsed. Both select no
+    topics yet.
     """
 
     folder: str
@@ -42,8 +43,8 @@ class StateOptions:
 
 @dataclass(frozen=True, slots=True)
 class PublishOptions:
-    """What to write to. ``state`` is None for a run that remembers nothing. ``transactional_id`` is the name
-    of a write that is there wholly or not at all, empty where the state names it; None for other writes."""
+    """Options of a run. ``state`` is None for a run that keeps no state. ``transactional_id`` is the name of
+    an exactly-once write, empty if the state names it; None for other writes."""
 
     write: WriteOptions
     state: StateOptions | None = None
@@ -63,16 +64,16 @@ class PublishOptions:
         for name in given:
             if name.lower() in _OF_TRANSACTIONS:
                 raise OptionError(
-                    f"argument --option: {name} is told by --exactly-once and --transactional-id"
+                    f"argument --option: {name} is set by --exactly-once and --transactional-id; leave it out"
                 )
         if exactly_once:
             return cls._exactly_once(given, state, settle_s, transactional_id)
         if transactional_id is not None:
-            raise OptionError("argument --transactional-id goes with --exactly-once")
+            raise OptionError("argument --transactional-id needs --exactly-once")
         write = WriteOptions.parse(given)
         if state is None:
             if settle_s is not None:
-                raise OptionError("argument --settle-seconds goes with --state")
+                raise OptionError("argument --settle-seconds needs --state")
             return cls(write)
         write = _findable(write, is_given=any(name.lower() in _ACKS for name in given))
         return cls(write, _state(write, given, state, SETTLE_S if settle_s is None else settle_s))
@@ -94,14 +95,14 @@ class PublishOptions:
 
     @property
     def schema(self) -> WriteSchema:
-        """What the brokers make of columns."""
+        """The columns that the brokers take."""
         return _schema(self.write)
 
 
 def with_topic(options: Mapping[str, str], topic: str | None) -> dict[str, str]:
     """The options of the write; the topic is an argument of its own. Raises ``OptionError`` (fatal)."""
     if any(name.lower() == "topic" for name in options):
-        raise OptionError("argument --option: topic is told by --topic or --topic-column")
+        raise OptionError("argument --option: set the topic with --topic or --topic-column")
     return {**options, "topic": topic} if topic is not None else dict(options)
 
 

@@ -1,10 +1,11 @@
-"""What a run of ``publish`` tells at its end."""
+"""The report at the end of a run of ``publish``."""
 
 from __future__ import annotations
 
 from typing import Any, TextIO
 
-from ...errors import DeliveryError
+from spark_kafkawire.errors import DeliveryError, plural
+
 from ..shell.aligned import aligned
 from ..shell.summary import print_summary
 from .run import Published
@@ -12,7 +13,7 @@ from .written import summary_of, table_of
 
 
 def report(published: Published, stream: TextIO, *, as_json: bool) -> dict[str, Any]:
-    """The summary that is still to be printed: its logs are printed here unless ``as_json``.
+    """The summary that is still to be printed: its partitions are printed here unless ``as_json``.
 
     Raises ``DeliveryError`` (fatal) where rows are in a topic too often; all is printed then.
     """
@@ -27,8 +28,9 @@ def report(published: Published, stream: TextIO, *, as_json: bool) -> dict[str, 
     summary["messages_doubled"] = published.doubled_count
     if published.doubled_count and not published.was_done:
         print_summary(summary, as_json=as_json)
+        are = plural(published.doubled_count, "message is", "messages are")
         raise DeliveryError(
-            f"{published.doubled_count:,} messages like the rows are there more often than the rows: another "
-            "producer wrote equal ones, or a killed run was still writing; Kafka takes nothing back"
+            f"{published.doubled_count:,} {are} in the topic more often than the rows are: another producer "
+            "wrote equal ones, or a killed run was still writing; Kafka takes nothing back"
         )
     return summary

@@ -24,11 +24,11 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from ...errors import OptionError, lookalikes, quoted
-from ...source.write_schema import WriteSchema
+from spark_kafkawire.errors import OptionError, close_matches, quoted
+from spark_kafkawire.source.write_schema import WriteSchema
 
 _HEADERS: Final = "array<struct<key:string,value:binary>>"
-#: What the column of an argument may be, where not anything will do.
+#: Types that the column of an argument may have, for arguments that do not take every type.
 _ALLOWED: Final = {
     "partition": "a whole number",
     "broker": "a whole number",
@@ -36,7 +36,7 @@ _ALLOWED: Final = {
     "timestamp": "a timestamp, its text, or a whole number of milliseconds since 1970",
 }
 
-#: Makes a column of a write out of one of some type; None where that cannot be.
+#: A function that converts a column of some type to a column of a write; None if it cannot.
 _Make = Callable[[Column, DataType], Column | None]
 
 
@@ -53,7 +53,7 @@ class MessageColumns:
     topic: str | None = None
 
     def check(self, schema: WriteSchema) -> None:
-        """Raise ``OptionError`` (fatal) for a column that these brokers can make nothing of."""
+        """Raise ``OptionError`` (fatal) for a column that these brokers do not support."""
         for field in fields(self):
             if getattr(self, field.name) is not None and field.name not in schema.columns:
                 raise OptionError(
@@ -67,8 +67,8 @@ def messages(frame: DataFrame, columns: MessageColumns) -> DataFrame:
 
     Keys and values are text or bytes as they are, structs, arrays and maps are JSON, and other
     types are their text. Partitions are cast to int. Headers may be a map, too. Timestamps may be
-    numbers, milliseconds since 1970. Raises ``OptionError`` (fatal) for a column that is not there
-    or cannot become what it should.
+    numbers, milliseconds since 1970. Raises ``OptionError`` (fatal) for a column that is missing or cannot be
+    converted.
     """
     made = [
         _made(frame, "value", columns.value, _text) if columns.value else to_json(struct("*")).alias("value")
@@ -88,7 +88,7 @@ def messages(frame: DataFrame, columns: MessageColumns) -> DataFrame:
 
 def _made(frame: DataFrame, name: str, given: str, make: _Make) -> Column:
     if given not in frame.columns:
-        close = lookalikes(given, frame.columns, 1)
+        close = close_matches(given, frame.columns, 1)
         hint = f"did you mean {quoted(close[0])}?" if close else f"there are {', '.join(frame.columns)}"
         raise OptionError(f"argument --{name}-column: there is no column {quoted(given)}; {hint}")
     data_type = frame.schema[given].dataType

@@ -1,4 +1,4 @@
-"""One run of publish: without a state all rows are written, with one those that are not there yet."""
+"""A run of publish: writes all rows, or with a state the missing ones."""
 
 from __future__ import annotations
 
@@ -9,21 +9,22 @@ from typing import Final
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import lit
 
-from ...clients.writing.targets import targets_type
-from ...errors import DeliveryError, OptionError, RowError, quoted
-from ...options import WriteOptions
-from ...source.exactly_once import create_exactly_once_writer
-from ...source.writer import KafkaWireBatchWriter, create_writer
+from spark_kafkawire.clients.writing.write_partitions import write_partitions_type
+from spark_kafkawire.errors import DeliveryError, OptionError, RowError, plural, quoted
+from spark_kafkawire.options import WriteOptions
+from spark_kafkawire.source.exactly_once import create_exactly_once_writer
+from spark_kafkawire.source.writer import KafkaWireBatchWriter, create_writer
+
 from ..shell.progress import Progress
 from ..spark.hadoop_files import Files
 from ..spark.stages import watching
-from ..state.file_system import shown_path
+from ..state.file_system import printable_path
 from ..state.positions import Positions
 from ..state.sole_run import sole_run
 from .difference import Difference, Survey, survey
 from .options import PublishOptions, StateOptions
 from .state import Done, Publication, PublishState, TopicRows
-from .target_logs import TargetLogs
+from .target_partitions import TargetPartitions
 from .write import write, write_exactly_once, write_once
 from .written import Written
 
@@ -34,8 +35,8 @@ _ROUNDS_MAX: Final = 4
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """What a run came to: what it has written, how many rows it found there, and how many messages are
-    there too often, each None where that is not known. ``was_done`` by an earlier run."""
+    """Result of a run: the messages written, the rows found in the topic, and the duplicate messages, each
+    None if unknown. ``was_done`` by an earlier run."""
 
     written: Sequence[Written]
     found_count: int | None = None
@@ -46,8 +47,8 @@ class Published:
 def publish(rows: DataFrame, options: PublishOptions, progress: Progress) -> Published:
     """Write the rows: all of them, as ``df.write`` does, or with a state each one once.
 
-    Raises ``OptionError`` before anything is sent; what a task raises comes as Spark's own error, with a
-    state as ``ResumablePublish.run`` tells.
+    Raises ``OptionError`` before anything is sent; errors of a task come as Spark's own error, with a state
+    as ``ResumablePublish.run`` says.
     """
     if options.transactional_id is not None:
         return publish_exactly_once(rows, options, options.transactional_id, progress)
@@ -61,10 +62,11 @@ def publish(rows: DataFrame, options: PublishOptions, progress: Progress) -> Pub
 def publish_exactly_once(
     rows: DataFrame, options: PublishOptions, name: str, progress: Progress
 ) -> Published:
-    """Write the rows in transactions, as one; ``name`` is that of the write, empty where the state names it.
+    """Write the rows exactly once, in transactions; ``name`` is that of the write, empty if the state names
+    it.
 
-    Raises as ``create_exactly_once_writer`` and ``ExactlyOnceWriter.commit``, and where there is a state
-    ``OptionError`` where that is of another publication, ``FileError`` where another run works with it.
+    Raises as ``create_exactly_once_writer`` and ``ExactlyOnceWriter.commit``. With a state it also raises
+    ``OptionError`` if the state is of another publication, and ``FileError`` if another run uses it.
     """
     spark = rows.sparkSession
     if options.state is None:
@@ -97,7 +99,7 @@ def _named(options: WriteOptions, name: str) -> WriteOptions:
 def surveyed(
     rows: DataFrame, options: WriteOptions, progress: Progress, transactional_id: str | None = None
 ) -> tuple[Publication, frozenset[str]]:
-    """What is to be published, and the columns that are null in some row. Raises ``RowError`` (fatal)."""
+    """The rows to publish, and the columns that are null in some row. Raises ``RowError`` (fatal)."""
     if options.topic is not None:
         rows = rows.withColumn("topic", lit(options.topic))
     with progress.work("looking at the rows") as work, watching(rows.sparkSession, work):
@@ -111,14 +113,14 @@ def _topics(found: Survey, options: WriteOptions) -> dict[str, TopicRows]:
     for topic, rows in found.topics.items():
         if topic is None:
             raise RowError(f"argument --topic-column: {rows.count} row(s) name no topic; fill it")
-        if fault := targets_type(options).topic_fault(topic):
+        if fault := write_partitions_type(options).topic_fault(topic):
             raise RowError(f"argument --topic-column: topic {quoted(topic)}: {fault}")
         topics[topic] = rows
     return topics
 
 
 class ResumablePublish:
-    """One run of a publication that a state directory knows.
+    """A run of a publication that a state directory records.
 
     ``rows`` must be the same whenever they are computed, and the state's folder is of any file system of
     Hadoop's.
@@ -137,18 +139,18 @@ class ResumablePublish:
         self._options = options.write
         self._schema = options.schema
         self._settle_s = state.settle_s
-        self._logs = TargetLogs(self._spark, state)
+        self._partitions = TargetPartitions(self._spark, state)
         self._files = Files(self._spark)
         self._folder = state.folder
         self._state = PublishState(self._files, state.folder)
 
     def run(self) -> Published:
-        """Write the rows that are not there yet.
+        """Write the rows that the topic lacks.
 
-        Raises ``OptionError`` where the directory is of another publication, ``DataLossError`` where
-        a log has lost what was written since, ``FileError`` where another run works with the directory,
-        ``RowError``, and ``DeliveryError`` and others where rows could not be written (all fatal); what is
-        written stays, and the next run goes on.
+        Raises ``OptionError`` where the directory is of another publication, ``DataLossError`` where a
+        partition has lost messages since the first run, ``FileError`` where another run works with the
+        directory, ``RowError``, and ``DeliveryError`` and others where rows could not be written (all fatal);
+        written rows stay, and the next run continues.
         """
         with sole_run(self._files, [self._folder]):
             return self._run()
@@ -162,9 +164,11 @@ class ResumablePublish:
         number = self._state.begin_run(self._ends(writer, publication))
         written, doubled_count = self._write(writer, difference, is_first=is_first)
         if self._state.run_count > number + 1:
+            are = plural(doubled_count, "message is", "messages are")
             raise DeliveryError(
-                f"another run has begun in {shown_path(self._folder)} while this one wrote; there are "
-                f"{doubled_count:,} messages like the rows too often by now: let one run end before the next"
+                f"another run has begun in {printable_path(self._folder)} while this one wrote, and "
+                f"{doubled_count:,} {are} in the topic more often than the rows are: let one run end before "
+                "the next"
             )
         self._state.finish(Done(publication.count, doubled_count))
         own_count = sum(each.message_count for each in written)
@@ -179,21 +183,24 @@ class ResumablePublish:
         return publication, Difference(rows, columns_with_nulls, self._schema)
 
     def _ends(self, writer: KafkaWireBatchWriter, publication: Publication) -> Positions:
-        return self._logs.ends([log for topic in publication.topics for log in writer.logs_of(topic)])
+        return self._partitions.ends(
+            [tp for topic in publication.topics for tp in writer.partitions_of(topic)]
+        )
 
     def _write(
         self, writer: KafkaWireBatchWriter, difference: Difference, *, is_first: bool
     ) -> tuple[list[Written], int]:
-        """Write what is missing until nothing is; what was written, and how many messages are doubled."""
+        """Write missing rows until none is missing. Returns the number of written and of duplicate
+        messages."""
         written: list[Written] = []
         for number in range(_ROUNDS_MAX):
             rows = self._rows
             if number or not is_first:
-                self._progress.step(f"waiting until the logs have not grown for {self._settle_s:g} s")
-                self._logs.settle(self._state.starts())
+                self._progress.step(f"waiting until the partitions have not grown for {self._settle_s:g} s")
+                self._partitions.settle(self._state.starts())
                 with self._progress.work("looking for what is there") as work, watching(self._spark, work):
                     missing = difference.missing(self._records(difference)).select(*rows.columns)
-                    # Of shuffled rows Spark may run a whole stage again, whose tasks do not know of it.
+                    # Spark may run a whole stage of shuffled rows again, and its tasks cannot detect that.
                     rows = missing.localCheckpoint()
             with self._progress.work("writing") as work, watching(self._spark, work):
                 written += write_once(rows, writer)
@@ -201,11 +208,12 @@ class ResumablePublish:
                 comparison = difference.compare(self._records(difference))
             if not comparison.missing_count:
                 return written, comparison.doubled_count
+        are = plural(comparison.missing_count, "row is", "rows are")
         raise DeliveryError(
-            f"{comparison.missing_count:,} rows are still missing after {_ROUNDS_MAX} rounds, in each of "
+            f"{comparison.missing_count:,} {are} still missing after {_ROUNDS_MAX} rounds, in each of "
             "which Spark ran tasks again; see why executors are lost, and run again"
         )
 
     def _records(self, difference: Difference) -> DataFrame:
-        """What was appended to all logs since the publication began, up to now."""
-        return self._logs.records(self._state.starts(), difference.record_columns)
+        """Records appended to all partitions since the publication began."""
+        return self._partitions.records(self._state.starts(), difference.record_columns)

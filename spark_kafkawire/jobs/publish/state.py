@@ -1,14 +1,15 @@
-"""What ``publish`` remembers in its state directory.
+"""State directory of the job ``publish``, for brokers of both generations.
 
-    publication.json   which rows go where: decided before anything is sent
-    run-0.json         where the logs ended when run 0 had not sent anything yet
+    publication.json   the rows and their topics: decided before anything is sent
+    run-0.json         the ends of the partitions before run 0 sent anything
     run-1.json ...     the same of the runs after it
-    begun-0.json ...   the run sends from now on: says that there was a run-0.json
-    done.json          all rows are in the topic; what became of them
+    begun-0.json ...   run 0 sends from now on: proves that run-0.json was written
+    done.json          all rows are in the topic; the result
+    lock               says that publication.json was written, and in the end done.json (``milestones``)
 
 Each file is made in one step and never changes, has a checksum, and names the publication. A file that is
-missing or of another publication is an error: without the ends of a run, what it has written would be
-written again.
+missing or belongs to another publication is an error: without the ends of a run, or the name of its
+transactions, its rows would be written again.
 """
 
 from __future__ import annotations
@@ -19,9 +20,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Final, TypeVar
 
-from ...errors import OptionError, quoted
-from ..state.file_system import FileSystem, shown_path
-from ..state.positions import Positions, by_log, by_topic
+from spark_kafkawire.errors import OptionError, plural, quoted
+
+from ..state.file_system import FileSystem, printable_path
+from ..state.milestones import Milestone, has_reached, reach
+from ..state.positions import Positions, by_partition, by_topic
 from ..state.sealed import BrokenSeal, StateFormat
 
 T = TypeVar("T")
@@ -32,14 +35,14 @@ _OWN_NAME: Final = re.compile(r"(?:run|begun)-[0-9]+\.json|done\.json")
 _FORMAT: Final = StateFormat(
     layout="publish 2",
     name="of a publication",
-    advice="put the file back as it was; without it nobody can tell what is in the topic already, and "
+    advice="put the file back as it was; without it a run cannot know what is in the topic already, and "
     "another --state writes all rows again",
 )
 
 
 @dataclass(frozen=True, slots=True)
 class TopicRows:
-    """How many rows go to a topic, and a checksum of them that does not depend on their order."""
+    """Number of rows that go to a topic, and a checksum of them that does not depend on their order."""
 
     count: int
     checksum: str
@@ -60,28 +63,28 @@ class Publication:
         return sum(rows.count for rows in self.topics.values())
 
     def check(self, given: Publication, folder: str) -> None:
-        """Raise ``OptionError`` (fatal) where what is given now is another publication."""
+        """Raise ``OptionError`` (fatal) if the arguments now are those of another publication."""
         place = f"argument --state: {folder} was begun"
         if given.target != self.target:
             raise OptionError(f"{place} for {self.target}, not for {given.target}; give another directory")
         if given.transactional_id != self.transactional_id:
             raise OptionError(
-                f"{place} {_way(self.transactional_id)}, not {_way(given.transactional_id)}; go on so, or "
-                "give another directory"
+                f"{place} {_way(self.transactional_id)}, not {_way(given.transactional_id)}; continue that "
+                "way, or give another directory"
             )
         for topic in {**self.topics, **given.topics}:
             before, now = self.topics.get(topic), given.topics.get(topic)
             if before != now:
                 raise OptionError(
-                    f"{place} with {_shown(before)} for topic {quoted(topic)}, now there are "
-                    f"{_shown(now, than=before)}: the input or an argument has changed; give what it was "
+                    f"{place} with {_rows_text(before)} for topic {quoted(topic)}, now there are "
+                    f"{_rows_text(now, than=before)}: the input or an argument has changed; give what it was "
                     "begun with, or another directory"
                 )
 
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """How a publication ended: its rows, and how many messages like them are there too often."""
+    """Result of a publication: its rows, and the number of duplicate messages."""
 
     messages: int
     messages_doubled: int
@@ -97,18 +100,22 @@ class PublishState:
         self._id = ""
 
     def begin(self, given: Publication) -> None:
-        """Remember what is published. Raises ``OptionError`` where that is something else already."""
+        """Record the publication. Raises ``OptionError`` if the state holds another one."""
         path = f"{self._folder}/publication.json"
         if self._files.exists(path):
             self._load("publication.json", _publication).check(given, self._folder)
+            reach(self._files, self._folder, Milestone.BEGUN)
             return
         if others := [name for name in self._files.names(self._folder) if _OWN_NAME.fullmatch(name)]:
-            raise _FORMAT.error(f"{shown_path(path)} is missing, and {others[0]} is there")
+            raise _FORMAT.error(f"{printable_path(path)} is missing, and {others[0]} is there")
+        if has_reached(self._files, self._folder, Milestone.BEGUN):
+            raise _FORMAT.error(f"{printable_path(path)} is missing, and the folder records that it existed")
         self._files.make_folder(self._folder)
         topics = {topic: [rows.count, rows.checksum] for topic, rows in given.topics.items()}
         self._id = uuid.uuid4().hex
         named = {} if given.transactional_id is None else {"transactional_id": given.transactional_id}
         self._save("publication.json", {"target": given.target, "topics": topics, **named})
+        reach(self._files, self._folder, Milestone.BEGUN)
 
     @property
     def transactional_id(self) -> str:
@@ -116,8 +123,8 @@ class PublishState:
         return f"kafkawire-publish-{self._id}"
 
     def begin_run(self, ends: Positions) -> int:
-        """Remember where all logs end that this run may write to; the run's number. Raises ``FileError``
-        where another run begins at the same time."""
+        """Record the ends of all partitions that this run may write to. Returns the number of the run. Raises
+        ``FileError`` if another run begins at the same time."""
         number = self.run_count
         self._save(f"run-{number}.json", {"ends": by_topic(ends)})
         self._save(f"begun-{number}.json", {})
@@ -130,27 +137,35 @@ class PublishState:
         return 1 + max((int(match[1]) for match in matches if match), default=-1)
 
     def starts(self) -> Positions:
-        """For each log where it ended before the first run that may have written to it."""
+        """The end of each partition before the first run that may have written to it."""
         starts: Positions = {}
         for number in range(self.run_count):
             name = f"run-{number}.json"
             if not self._files.exists(f"{self._folder}/{name}"):
-                missing = shown_path(f"{self._folder}/{name}")
+                missing = printable_path(f"{self._folder}/{name}")
                 raise _FORMAT.error(f"{missing} is missing, and a later run has begun")
-            ends = self._load(name, lambda content: dict(by_log(content["ends"])))
+            ends = self._load(name, lambda content: dict(by_partition(content["ends"])))
             starts = {**ends, **starts}
         return starts
 
     def finish(self, done: Done) -> None:
-        """Remember that all rows are there; nothing happens where another run has said so."""
+        """Record that all rows are in the topic; does nothing if another run has recorded it."""
         if self.done() is None:
             self._save("done.json", asdict(done))
+            reach(self._files, self._folder, Milestone.DONE)
 
     def done(self) -> Done | None:
-        """How the publication ended, None where it has not."""
-        if not self._files.exists(f"{self._folder}/done.json"):
+        """The result of the publication, None if it is unfinished."""
+        path = f"{self._folder}/done.json"
+        if not self._files.exists(path):
+            if has_reached(self._files, self._folder, Milestone.DONE):
+                raise _FORMAT.error(
+                    f"{printable_path(path)} is missing, and the folder records that it existed"
+                )
             return None
-        return self._load("done.json", lambda content: Done(content["messages"], content["messages_doubled"]))
+        done = self._load("done.json", lambda content: Done(content["messages"], content["messages_doubled"]))
+        reach(self._files, self._folder, Milestone.DONE)
+        return done
 
     def _save(self, name: str, content: Mapping[str, Any]) -> None:
         text = _FORMAT.seal({"publication": self._id, "file": name, **content})
@@ -182,8 +197,8 @@ def _way(transactional_id: str | None) -> str:
     )
 
 
-def _shown(rows: TopicRows | None, than: TopicRows | None = None) -> str:
+def _rows_text(rows: TopicRows | None, than: TopicRows | None = None) -> str:
     if rows is None or not rows.count:
         return "no rows"
     other = "other " if than is not None and than.count == rows.count else ""
-    return f"{rows.count:,} {other}row{'s' * (rows.count > 1)}"
+    return f"{rows.count:,} {other}{plural(rows.count, 'row')}"

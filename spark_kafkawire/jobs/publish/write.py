@@ -1,4 +1,4 @@
-"""Messages are written by Spark's tasks, and those tell what they have written.
+"""Writes rows in Spark tasks for ``publish``, and collects the number of messages that each task has written.
 
 written = write(rows, create_writer(WriteOptions.parse(options), rows.schema, overwrite=False))
 """
@@ -14,10 +14,11 @@ import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql import DataFrame
 
-from ...clients.writing.sender import LogReceipt
-from ...errors import KafkaWireError
-from ...source.exactly_once import ExactlyOnceWriter, TransactionMessage
-from ...source.writer import KafkaWireBatchWriter
+from spark_kafkawire.clients.writing.sender import PartitionReceipt
+from spark_kafkawire.errors import KafkaWireError
+from spark_kafkawire.source.exactly_once import ExactlyOnceWriter, TransactionMessage
+from spark_kafkawire.source.writer import KafkaWireBatchWriter
+
 from .written import Written, total
 
 T = TypeVar("T")
@@ -26,22 +27,21 @@ _RESULT: Final = pa.schema([("result", pa.binary())])
 
 
 def write(rows: DataFrame, writer: KafkaWireBatchWriter) -> list[Written]:
-    """Write rows as ``df.write`` does, and tell what was written, sorted by log.
+    """Write rows as ``df.write`` does. Returns the written messages, sorted by partition.
 
-    The numbers are the tasks' own receipts, by which Spark commits a write: what others write
-    meanwhile is not among them, and neither is what a task wrote that failed and ran again.
-    What a task raises comes as Spark's own error.
+    The numbers are the commit messages of the tasks. They do not include messages of other programs, nor
+    those of a task that failed and ran again. Errors of a task come as Spark's own error.
     """
     results = _of_tasks(rows, lambda batches: writer.write(batches).receipts)
     return total(receipt for receipts in results for receipt in receipts)
 
 
 def write_once(rows: DataFrame, writer: KafkaWireBatchWriter) -> list[Written]:
-    """The same, where Spark may write nothing twice, and rows that are not written are noticed later.
+    """Write rows that Spark must not write twice; rows that are not written are noticed later.
 
-    A task that Spark runs again, because an executor is lost, writes nothing: what its first attempt
-    has written is not known. A task that fails ends as others do, so that Spark does not run it
-    again; its error is raised when all tasks have ended.
+    A task that Spark runs again, because an executor is lost, writes nothing: the rows that its first attempt
+    wrote are unknown. A task that fails ends as others do, so that Spark does not run it again; its error is
+    raised when all tasks have ended.
     """
     outcomes = _of_tasks(rows, _Once(writer))
     for outcome in outcomes:
@@ -51,8 +51,8 @@ def write_once(rows: DataFrame, writer: KafkaWireBatchWriter) -> list[Written]:
 
 
 def write_exactly_once(rows: DataFrame, writer: ExactlyOnceWriter) -> tuple[list[Written], int]:
-    """The same in transactions that are committed as one: what was written, and how many rows an earlier run
-    of the write has committed. Whatever tasks Spark runs again, of each one attempt counts."""
+    """Write rows in transactions that are committed as one: the result, and the number of rows that an
+    earlier run of the write has committed. One attempt of each task counts, however often Spark runs it."""
 
     def attempt(batches: Iterator[pa.RecordBatch]) -> TransactionMessage:
         message = writer.write(batches)
@@ -72,9 +72,9 @@ def write_exactly_once(rows: DataFrame, writer: ExactlyOnceWriter) -> tuple[list
 
 @dataclass(frozen=True, slots=True)
 class _Outcome:
-    """What became of one task; no receipts and no error where Spark ran it again."""
+    """Result of one task; no receipts and no error if Spark ran it again."""
 
-    receipts: Sequence[LogReceipt] = ()
+    receipts: Sequence[PartitionReceipt] = ()
     error: KafkaWireError | None = None
 
 
@@ -93,7 +93,7 @@ class _Once:
 
 
 def _of_tasks(rows: DataFrame, function: Callable[[Iterator[pa.RecordBatch]], T]) -> list[T]:
-    """What the function makes of the rows of each task."""
+    """The results of the function for the rows of each task."""
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield pa.RecordBatch.from_arrays([[pickle.dumps(function(iter(batches)))]], schema=_RESULT)

@@ -1,4 +1,4 @@
-"""Arguments that several jobs take, and what they become.
+"""Arguments that several jobs take, and their values.
 
     add_connection(parser, "source")        # --source-option, --source-options-file
     add_topics(parser, "copy")              # --topic, --topic-pattern
@@ -16,8 +16,11 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from ...errors import OptionError, quoted, shown
-from .properties import RepeatedKey, parse_properties
+from spark_kafkawire.errors import OptionError, close_matches, printable, quoted
+from spark_kafkawire.options.offsets import SYNONYMS
+
+from .files import read_file
+from .properties import RepeatedProperty, parse_properties
 
 
 def add_connection(
@@ -34,7 +37,7 @@ def add_connection(
         action="append",
         default=[],
         metavar="KEY=VALUE",
-        help=f'an option of format("kafkawire"), as {example}; may be repeated',
+        help=f'an option of format("kafkawire"), such as {example}; may be repeated',
     )
     group.add_argument(
         f"{option}s-file",
@@ -42,14 +45,14 @@ def add_connection(
         default=[],
         type=Path,
         metavar="FILE",
-        help="a file of such options, a line each, on the driver: here secrets stay off the command line; "
-        f"{option} beats it",
+        help="a file on the driver with one such option in each line, which keeps secrets off the command "
+        f"line; {option} overrides it",
     )
 
 
 def add_topics(group: argparse._ActionsContainer, verb: str, *, default: str | None = None) -> None:
     """``--topic`` and ``--topic-pattern``, which ``topic_options`` reads; one of them is required unless
-    ``default`` tells what happens without."""
+    ``default`` says what is selected without them."""
     topics = group.add_mutually_exclusive_group(required=default is None)
     topics.add_argument(
         "--topic",
@@ -58,7 +61,7 @@ def add_topics(group: argparse._ActionsContainer, verb: str, *, default: str | N
         help=f"a topic to {verb}; may be repeated" + (f" (default: {default})" if default else ""),
     )
     topics.add_argument(
-        "--topic-pattern", metavar="REGEX", help=f"{verb} the topics in whose names this is found"
+        "--topic-pattern", metavar="REGEX", help=f"{verb} all topics whose names contain a match"
     )
 
 
@@ -69,8 +72,9 @@ def add_gone_broker(group: argparse._ActionsContainer) -> None:
         action="append",
         default=[],
         metavar="ID",
-        help="a broker of 0.7 that is gone for good: its logs, which earlier runs read, are passed over and "
-        "told as data loss (exit code 3); may be repeated",
+        help="the id of a 0.7 broker that will not return: its partitions, which earlier runs read, are "
+        "skipped "
+        "and reported as data loss (exit code 3); may be repeated",
     )
 
 
@@ -96,7 +100,7 @@ def connection_options(arguments: argparse.Namespace, side: str = "") -> dict[st
 
 
 def topic_options(arguments: argparse.Namespace) -> dict[str, str]:
-    """The option that selects the topics of ``add_topics``; none where none were named."""
+    """The option that selects the topics of ``add_topics``; empty if no topics were named."""
     if arguments.topic_pattern is not None:
         return {"subscribePattern": arguments.topic_pattern}
     return {"subscribe": ",".join(arguments.topic)} if arguments.topic else {}
@@ -122,7 +126,7 @@ def read_options(
             )
         key = key.strip()
         if key.lower() in here:
-            raise OptionError(f"argument {argument}: option {shown(key)} is there twice; give it once")
+            raise OptionError(f"argument {argument}: option {printable(key)} is given twice; give it once")
         here.add(key.lower())
         options[key.lower()] = (key, value.strip())
     return dict(options.values())
@@ -130,15 +134,12 @@ def read_options(
 
 def _properties(file: Path, argument: str) -> dict[str, str]:
     try:
-        return parse_properties(file.read_text("utf-8"))
-    except RepeatedKey as error:
+        return parse_properties(read_file(file, f"{argument}s-file"))
+    except RepeatedProperty as error:
         raise OptionError(
-            f"argument {argument}s-file: {shown(file)}: option {shown(error)} is there twice; give it once"
+            f"argument {argument}s-file: {printable(file)}: option {printable(error)} is given twice; give "
+            "it once"
         ) from None
-    except OSError as error:
-        raise OptionError(f"argument {argument}s-file: {shown(file)}: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        raise OptionError(f"argument {argument}s-file: {shown(file)} is not a text in UTF-8") from error
 
 
 def gone_brokers_of(arguments: argparse.Namespace) -> frozenset[int]:
@@ -169,8 +170,14 @@ def parse_starting(text: str) -> dict[str, str] | None:
     except ValueError as error:
         raise OptionError(
             f"argument --starting: {quoted(text)} is not earliest, latest, a time like 2026-01-31T00:00:00Z, "
-            'milliseconds since 1970, or offsets like {"t":{"0":123}}'
+            'milliseconds since 1970, or offsets like {"t":{"0":123}}' + _starting_hint(text.lower())
         ) from error
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=dt.timezone.utc)
     return {"startingTimestamp": str(max(0, int(moment.timestamp() * 1000)))}
+
+
+def _starting_hint(word: str) -> str:
+    synonym = SYNONYMS.get(word)
+    close = [synonym.kind.value] if synonym else close_matches(word, ("earliest", "latest"), 1)
+    return f"; did you mean {close[0]}?" if close else ""

@@ -1,6 +1,6 @@
-"""The command line of a job: it is parsed, the job runs, its summary is printed.
+"""The command line of a job: parses it, runs the job, and prints its summary.
 
-    parser = JobParser("ingest.py", __doc__)
+    parser = JobParser("ingest", __doc__)
     add_connection(parser)
     add_reporting(parser)
     ...
@@ -11,12 +11,12 @@ exit code  meaning
 =========  ==============================================================================
 0          done
 1          failed; one line on stderr says why
-2          wrong usage: an argument, an option or what they name; one line on stderr
-3          done, and offsets were gone that should have been read; the summary names them
+2          wrong usage: an argument, an option or the thing that it names; one line on stderr
+3          done, but some offsets were lost before they were read; the summary names them
 =========  ==============================================================================
 
-Progress and errors go to stderr, the summary to stdout. Arguments that are not known are not repeated:
-they may be secrets.
+Progress and errors go to stderr, the summary to stdout. Unknown arguments are not printed: they may be
+secrets.
 """
 
 from __future__ import annotations
@@ -27,26 +27,36 @@ import logging
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NoReturn
+from typing import Any, Final, NoReturn
 
-from ...errors import one_line, shown
-from .failures import FAILURES, ExitCode, explained
+from spark_kafkawire.errors import close_matches, one_line, printable
+
+from .failures import ExitCode, explained, failures
 from .progress import Progress, progress_on
 from .streams import error_stream
 from .summary import DATA_LOSS_KEY, Summary, print_summary
+
+#: Arguments of Kafka's own tools, and the options that mean the same.
+_KAFKA_ARGUMENTS: Final = {
+    "--bootstrap-server": "kafka.bootstrap.servers",
+    "--bootstrap-servers": "kafka.bootstrap.servers",
+    "--broker-list": "kafka.bootstrap.servers",
+    "--zookeeper": "zookeeper.connect",
+}
+_CONNECTION_FLAGS: Final = ("--option", "--source-option", "--target-option")
 
 
 class JobParser(argparse.ArgumentParser):
     """Complains in one line, and repeats no argument that it does not know: that may be a secret."""
 
-    def __init__(self, script: str, description: str | None) -> None:
+    def __init__(self, job: str, description: str | None) -> None:
         super().__init__(
-            prog=f"spark-submit jobs/{script}",
+            prog=f"{job}.py",
             description=description,
             formatter_class=argparse.RawDescriptionHelpFormatter,
             allow_abbrev=False,
         )
-        self.job = script.removesuffix(".py")
+        self.job = job
         self.errors = error_stream()
 
     def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
@@ -55,21 +65,32 @@ class JobParser(argparse.ArgumentParser):
         if unknown:
             names = [argument.partition("=")[0] for argument in unknown if argument.startswith("-")]
             self.error(
-                f"unknown argument {shown(names[0])}" if names else f"{len(unknown)} argument(s) too many"
+                f"unknown argument {printable(names[0])}{self._hint(names[0])}"
+                if names
+                else f"{len(unknown)} argument(s) too many"
             )
         return arguments
 
+    def _hint(self, name: str) -> str:
+        flags = [flag for action in self._actions for flag in action.option_strings]
+        if name in _KAFKA_ARGUMENTS:
+            connections = [flag for flag in _CONNECTION_FLAGS if flag in flags]
+            close = [f"{' or '.join(connections)} {_KAFKA_ARGUMENTS[name]}=HOST:PORT"] if connections else []
+        else:
+            close = close_matches(name, flags, 1, likeness=0.7)
+        return f" (did you mean {close[0]}?)" if close else ""
+
     def error(self, message: str) -> NoReturn:
         """End the process with ``ExitCode.USAGE``."""
-        self.complain(f"{message}; --help tells more")
+        self.complain(f"{message}; see --help")
         self.exit(ExitCode.USAGE)
 
     def complain(self, line: str) -> None:
         """A line on stderr."""
         print(f"{self.job}: {one_line(line)}", file=self.errors, flush=True)
 
-    def tell(self, error: Exception) -> ExitCode:
-        """Complain of one of ``FAILURES``; the exit code that it means."""
+    def report(self, error: Exception) -> ExitCode:
+        """Print one of ``failures()``. Returns its exit code."""
         line, code = explained(error)
         self.complain(line)
         return code
@@ -91,10 +112,10 @@ def run_job(
     arguments = parser.parse_args(argv)
     progress = progress_on(parser.errors, parser.job, quiet=arguments.quiet)
     try:
-        with warnings_shown(parser), progress:
+        with warnings_on_stderr(parser), progress:
             summary = job(arguments, progress)
-    except FAILURES as error:
-        return parser.tell(error)
+    except failures() as error:
+        return parser.report(error)
     try:
         print_summary(summary, as_json=arguments.json)
     except OSError as error:
@@ -104,7 +125,7 @@ def run_job(
 
 
 def _give_up_stdout(parser: JobParser, error: OSError) -> None:
-    # Of a pipe whoever reads has seen enough, as `head` does.
+    # The reader of the pipe has closed it, as `head` does.
     if not isinstance(error, BrokenPipeError):
         parser.complain(f"done, and the summary cannot be written to stdout: {error.strerror}")
     # Python would try the rest once more at its end.
@@ -112,9 +133,9 @@ def _give_up_stdout(parser: JobParser, error: OSError) -> None:
 
 
 @contextlib.contextmanager
-def warnings_shown(parser: JobParser) -> Iterator[None]:
-    """The package's warnings go where errors go while the block lasts: Python's own stderr may be what
-    reads the summary (see ``streams``)."""
+def warnings_on_stderr(parser: JobParser) -> Iterator[None]:
+    """Send the package's warnings to the stream of errors while the block runs: Python's own stderr may go to
+    the reader of the summary (see ``streams``)."""
     logger = logging.getLogger("spark_kafkawire")
     handler = logging.StreamHandler(parser.errors)
     handler.setFormatter(logging.Formatter(f"{parser.job}: %(message)s"))

@@ -1,29 +1,32 @@
-"""How a job ends that fails: one line, and an exit code."""
+"""Failures of a job: one line, and an exit code."""
 
 from __future__ import annotations
 
 import enum
 import re
-from typing import Final
+import sys
+from typing import Any, Final
 
-from py4j.protocol import Py4JError, Py4JJavaError
-from pyspark.errors import AnalysisException, PySparkException
+from spark_kafkawire import errors
+from spark_kafkawire.errors import Action, KafkaWireError
 
-from ... import errors
-from ...errors import Action, KafkaWireError
 from .java_errors import reason_of
 
-#: Our error inside of what Spark makes of it, which is many lines.
+#: An error of this package in the many lines that Spark makes of it.
 _OUR_ERROR: Final = re.compile(r"\bspark_kafkawire\.errors\.(\w+): (.*)")
 
 _TRACEBACK: Final = "Traceback (most recent call last):"
 
-#: What a job fails with: errors of ours, of Spark, and of the operating system, as of a full disk.
-FAILURES: Final = (KafkaWireError, PySparkException, Py4JError, OSError)
+#: Text of py4j for a call without an answer.
+_NO_ANSWER: Final = re.compile(r"An error occurred while calling \S+")
+_JVM_ENDED: Final = (
+    "Spark's JVM on the driver has ended: it crashed, or was killed, for example for lack of memory; see "
+    "hs_err_pid*.log and the system log (dmesg), raise spark.driver.memory, and run again"
+)
 
 
 class ExitCode(enum.IntEnum):
-    """How a job ended."""
+    """Exit codes of a job."""
 
     DONE = 0
     FAILED = 1
@@ -31,15 +34,51 @@ class ExitCode(enum.IntEnum):
     DATA_LOSS = 3
 
 
+def failures() -> tuple[type[Exception], ...]:
+    """Errors that end a job: those of this package, of Spark, and of the operating system, such as a full
+    disk."""
+    return (KafkaWireError, OSError, *_spark("PySparkException"), *_py4j("Py4JError"))
+
+
+def _spark(name: str) -> tuple[type[Exception], ...]:
+    return _imported("pyspark.errors", name)
+
+
+def _py4j(name: str) -> tuple[type[Exception], ...]:
+    return _imported("py4j.protocol", name)
+
+
+def _imported(module: str, name: str) -> tuple[type[Exception], ...]:
+    """A class of errors, for ``except`` and ``isinstance``; empty if its module is not imported.
+
+    A job without Spark runs without pyspark and py4j, and pyspark-client runs without py4j. No code raises an
+    error of a module that is not imported.
+    """
+    found: Any = sys.modules.get(module)
+    return () if found is None else (getattr(found, name),)
+
+
 def explained(error: Exception) -> tuple[str, ExitCode]:
     """An error of ours or of Spark in one line, and the exit code that it means."""
     ours = [] if isinstance(error, KafkaWireError) else _OUR_ERROR.findall(str(error))
-    said = reason_of(error) if isinstance(error, Py4JJavaError) else str(error).strip()
-    name, text = ours[-1] if ours else (type(error).__name__, said)
+    message = _message(error)
+    name, text = ours[-1] if ours else (type(error).__name__, message)
     kind = getattr(errors, name, KafkaWireError if ours else type(error))
-    # What Spark cannot analyse is a column, a format or a path that the user has named.
-    is_usage = getattr(kind, "action", None) is Action.FIX_OPTION or issubclass(kind, AnalysisException)
+    # An AnalysisException is about a column, a format or a path that the user named.
+    is_of_users = issubclass(kind, _spark("AnalysisException"))
+    is_usage = is_of_users or getattr(kind, "action", None) is Action.FIX_OPTION
     return _first_line(text), ExitCode.USAGE if is_usage else ExitCode.FAILED
+
+
+def _message(error: Exception) -> str:
+    if isinstance(error, _py4j("Py4JJavaError")):
+        return reason_of(error)
+    text = str(error).strip()
+    # Errors of connections to Kafka are our own: these are of the connection to the JVM.
+    is_of_jvm = isinstance(error, (ConnectionError, *_py4j("Py4JNetworkError"))) or (
+        isinstance(error, _py4j("Py4JError")) and _NO_ANSWER.fullmatch(text)
+    )
+    return f"{_JVM_ENDED} ({_first_line(text)})" if is_of_jvm else text
 
 
 def _first_line(text: str) -> str:

@@ -1,4 +1,4 @@
-"""How far a job is: a bar on a terminal, a line now and then elsewhere.
+"""Progress of a job: a bar on a terminal, a line now and then elsewhere.
 
 with progress_on(sys.stderr, "ingest") as progress:
     progress.step("asking the brokers")
@@ -18,22 +18,22 @@ from rich.console import Console
 from rich.progress import BarColumn, TextColumn
 from rich.progress import Progress as Bars
 
-from ...errors import one_line
+from spark_kafkawire.errors import one_line, plural
 
-#: Seconds between two looks at a running job, and two lines where there is no terminal.
+#: Seconds between two updates of a running job, and between two lines without a terminal.
 LOOK_INTERVAL_S: Final = 0.5
 LINE_INTERVAL_S: Final = 10.0
-#: What must be done before what is left is guessed: a part of the whole, and seconds.
+#: Progress before the remaining time is estimated: a part of the whole, and seconds.
 _GUESS_FRACTION: Final = 0.02
 _GUESS_TIME_S: Final = 1.0
 _SIZE_UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB")
 
 
 class Work:
-    """One piece of work: what is done of it, and what there is to do where that is known.
+    """A piece of work: the amount done, and the total if it is known.
 
-    Safe for many threads. ``fraction`` is done / total of what is known. Who does the work counts it by
-    ``advance``; who looks at another's says by ``stands_at`` how far it is.
+    Safe for many threads. ``fraction`` is done / total, as far as known. Code that does the work calls
+    ``advance``; code that watches other work calls ``set_to``.
     """
 
     def __init__(
@@ -50,15 +50,15 @@ class Work:
         self._lock = threading.Lock()
 
     def advance(self, messages: int = 0, size: int = 0) -> None:
-        """So many more messages and bytes are done."""
+        """Add messages and bytes to the amount done."""
         with self._lock:
             self.messages += messages
             self.size += size
 
-    def stands_at(self, messages: int | None, size: int, tasks_done: int, tasks: int) -> None:
-        """So much was done in all when somebody looked; ``messages`` is None where nobody counts them.
+    def set_to(self, messages: int | None, size: int, tasks_done: int, tasks: int) -> None:
+        """Set the amount done in total; ``messages`` is None if they are not counted.
 
-        Nothing goes back: Spark plans more tasks as it goes, forgets stages of long ago, and runs some again.
+        Progress never decreases, although Spark adds tasks, forgets old stages, and runs some stages again.
         """
         with self._lock:
             self._counts_messages = messages is not None
@@ -69,7 +69,7 @@ class Work:
 
     @property
     def fraction(self) -> float | None:
-        """How much is done, from 0 to 1; None where nobody knows."""
+        """The part that is done, from 0 to 1; None if unknown."""
         known = [
             done / total
             for done, total in ((self.messages, self._messages_total), (self.size, self._size_total))
@@ -80,10 +80,10 @@ class Work:
 
     @property
     def counted(self) -> str:
-        """``1,234 messages, 5.6 MiB``; where nobody counts messages ``3 of 8 tasks, 5.6 MiB``"""
+        """``1,234 messages, 5.6 MiB``; ``3 of 8 tasks, 5.6 MiB`` if messages are not counted."""
         tasks = f"{self._tasks_done:,} of {self._tasks:,} tasks"
-        counts = f"{self.messages:,} messages" if self._counts_messages else tasks
-        return f"{counts}, {shown_size(self.size)}" if self.size else counts
+        counts = f"{self.messages:,} {plural(self.messages, 'message')}" if self._counts_messages else tasks
+        return f"{counts}, {format_size(self.size)}" if self.size else counts
 
     @property
     def elapsed_s(self) -> float:
@@ -97,38 +97,38 @@ class Work:
             if self._counts_messages:
                 parts.append(f"{self.messages / elapsed_s:,.0f} messages/s")
             if (fraction := self.fraction) is not None and _GUESS_FRACTION <= fraction < 1:
-                parts.append(f"{shown_time(elapsed_s * (1 / fraction - 1))} left")
+                parts.append(f"{format_duration(elapsed_s * (1 / fraction - 1))} left")
         return ", ".join(parts)
 
 
 class Display(Protocol):
-    """Where progress is shown."""
+    """A place to show progress."""
 
     def say(self, what: str) -> None:
         """A line that stays."""
 
     def show(self, what: str, work: Work) -> None:
-        """How far the work is now."""
+        """Show the current progress of the work."""
 
     def close(self) -> None:
-        """Nothing more comes."""
+        """End the output of progress."""
 
 
 class Progress:
-    """What a job tells of itself while it runs."""
+    """Reports of a job while it runs."""
 
     def __init__(self, display: Display | None) -> None:
         self._display = display
 
     def step(self, what: str) -> None:
-        """Tell the person who waits what happens now."""
+        """Show the current step."""
         if self._display:
             self._display.say(one_line(f"{what} ..."))
 
     def ended(self, what: str, work: Work) -> None:
-        """Tell what the work came to."""
+        """Print the result of the work."""
         if self._display:
-            self._display.say(one_line(f"{what}: {work.counted} in {shown_time(work.elapsed_s)}"))
+            self._display.say(one_line(f"{what}: {work.counted} in {format_duration(work.elapsed_s)}"))
 
     @contextlib.contextmanager
     def work(
@@ -177,7 +177,7 @@ class Lines:
             self.say(f"{what}:{percent} {work}")
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Do nothing: lines need no end."""
 
 
 class Bar:
@@ -199,7 +199,7 @@ class Bar:
     def say(self, what: str) -> None:
         self._bars.console.print(f"{self._job}: {what}", markup=False, highlight=False)
 
-    def show(self, what: str, work: Work) -> None:  # noqa: ARG002  # the line above tells what it is
+    def show(self, what: str, work: Work) -> None:  # noqa: ARG002  # the line above names the work
         fraction = work.fraction
         total, completed = (None, 0.0) if fraction is None else (1.0, fraction)
         self._bars.start()
@@ -228,7 +228,7 @@ def repeating(look: Callable[[], None], interval_s: float) -> Iterator[None]:
     look()
 
 
-def shown_size(size: int) -> str:
+def format_size(size: int) -> str:
     """``5.6 MiB``"""
     value, unit = float(size), _SIZE_UNITS[0]
     for unit in _SIZE_UNITS:
@@ -238,7 +238,7 @@ def shown_size(size: int) -> str:
     return f"{value:.0f} {unit}" if unit == "B" else f"{value:.1f} {unit}"
 
 
-def shown_time(time_s: float) -> str:
+def format_duration(time_s: float) -> str:
     """``1:02:03`` or ``2:03``"""
     minutes, seconds = divmod(round(time_s), 60)
     hours, minutes = divmod(minutes, 60)

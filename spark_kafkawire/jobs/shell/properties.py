@@ -17,9 +17,9 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-#: The key up to a blank, ``=`` or ``:`` that no backslash precedes, and what follows that.
+#: The key up to a blank, ``=`` or ``:`` without a backslash before it, and the rest.
 _KEY_AND_VALUE: Final = re.compile(r"((?:\\.|[^ \t\f=:\\])*)[ \t\f]*[=:]?[ \t\f]*(.*)", re.DOTALL)
-#: What is a blank, and what ends a line: no other character of Unicode is.
+#: The blanks and the ends of a line in Java's format; other characters of Unicode do not count.
 _BLANKS: Final = " \t\f"
 _LINE_END: Final = re.compile(r"\r\n|\r|\n")
 _ESCAPE: Final = re.compile(r"\\(?:u([0-9a-fA-F]{4})|(.))", re.DOTALL)
@@ -29,7 +29,7 @@ _CONTROLS: Final = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 def parse_properties(text: str) -> dict[str, str]:
     """The properties of a file's text.
 
-    Raises ``RepeatedKey`` where a key is there twice, in whatever case: Java takes the last one in silence.
+    Raises ``RepeatedProperty`` if a key occurs twice, in any case: Java silently takes the last one.
     """
     properties: dict[str, str] = {}
     names: set[str] = set()
@@ -38,13 +38,13 @@ def parse_properties(text: str) -> dict[str, str]:
         assert match is not None, "every line matches"
         key = _unescaped(match[1])
         if key.lower() in names:
-            raise RepeatedKey(key)
+            raise RepeatedProperty(key)
         names.add(key.lower())
         properties[key] = _unescaped(match[2].rstrip(_BLANKS))
     return properties
 
 
-class RepeatedKey(ValueError):
+class RepeatedProperty(ValueError):
     """A file has a key twice; the key is its text."""
 
 

@@ -1,7 +1,7 @@
 """The two streams of a job: its summary on stdout, and everything else on stderr.
 
-spark-submit joins the stderr of the Python that it starts to its stdout, so that ``--json | jq`` would
-get the progress, too. What is to be seen on stderr is handed to spark-submit itself.
+spark-submit joins the stderr of the Python that it starts to its stdout, so that ``--json | jq`` would get
+the progress, too. So text for stderr goes to the stderr of spark-submit itself.
 
 Source: Spark's PythonRunner.scala (``redirectErrorStream``).
 """
@@ -12,8 +12,6 @@ import io
 import os
 import sys
 from typing import Any, Final, TextIO
-
-from pyspark import SparkContext
 
 #: Set by spark-submit for the Python that it starts.
 _STARTED_BY_SPARK_SUBMIT: Final = "PYSPARK_GATEWAY_PORT"
@@ -27,9 +25,9 @@ def error_stream() -> TextIO:
 
 
 def _terminal() -> TextIO | None:
-    """The terminal that is spark-submit's stderr; None where that is anything else."""
+    """The terminal that is spark-submit's stderr; None if that is not a terminal."""
     try:
-        # Without truncation: a file is not ours to empty.
+        # Without O_TRUNC, because a file there belongs to the caller of spark-submit.
         fd = os.open(f"/proc/{os.getppid()}/fd/2", os.O_WRONLY | os.O_NOCTTY | os.O_NONBLOCK)
     except OSError:  # no Linux, a socket, or another user's
         return None
@@ -47,6 +45,9 @@ class _JvmErrors(io.RawIOBase):
         return True
 
     def write(self, data: Any, /) -> int:
+        # spark-submit brings pyspark; a job without spark-submit may run without it.
+        from pyspark import SparkContext
+
         text = bytes(data)
         SparkContext._ensure_initialized()
         jvm: Any = SparkContext._jvm

@@ -1,4 +1,4 @@
-"""What a job tells at its end, on stdout."""
+"""The summary of a job, printed to stdout at its end."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any, Final
 
-from ...errors import one_line
+from spark_kafkawire.errors import one_line
 
 #: The key of a summary that makes the exit code ``DATA_LOSS`` where it holds something.
 DATA_LOSS_KEY: Final = "data_loss"
@@ -21,16 +21,16 @@ def print_summary(summary: Summary, *, as_json: bool) -> None:
         return
     width = max(map(len, summary), default=0)
     for key, value in summary.items():
-        for number, line in enumerate(_shown(value)):
+        for number, line in enumerate(_lines(value)):
             label = "" if number else key.replace("_", " ")
             print(f"{label:<{width}}  {line}", flush=True)
 
 
-def _shown(value: Any) -> list[str]:
+def _lines(value: Any) -> list[str]:
     """The lines that show a value: one for each element of a list. Lists in lists are left to JSON."""
     if isinstance(value, list):
-        return [line for element in value for line in _shown(element)] or ["none"]
+        return [line for element in value for line in _lines(element)] or ["none"]
     if isinstance(value, dict):
         plain = {key.replace("_", " "): each for key, each in value.items() if not isinstance(each, list)}
-        return [", ".join(f"{key} {_shown(each)[0]}" for key, each in plain.items())]
+        return [", ".join(f"{key} {_lines(each)[0]}" for key, each in plain.items())]
     return [f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else one_line(str(value))]

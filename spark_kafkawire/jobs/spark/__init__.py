@@ -1,1 +1,3 @@
-"""What jobs share that needs Spark."""
+"""Code that jobs share and that needs Spark."""
+
+from spark_kafkawire import source  # noqa: F401  # Explains a missing pyspark.

@@ -1,4 +1,4 @@
-"""What the examples ``quickstart.py`` and ``copy_topic.py`` have in common: jobs that check what they did.
+"""Code that the examples ``quickstart.py`` and ``copy_topic.py`` share: jobs that check their result.
 
     def main() -> int:
         return run_example(make_parser(), run)
@@ -20,14 +20,14 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from ..shell.command_line import JobParser, warnings_shown
-from ..shell.failures import FAILURES, ExitCode
+from ..shell.command_line import JobParser, warnings_on_stderr
+from ..shell.failures import ExitCode, failures
 from .session import job_session
 
 
-def example_parser(script: str, description: str | None) -> JobParser:
+def example_parser(job: str, description: str | None) -> JobParser:
     """The command line of an example, which names a topic of Kafka 0.7."""
-    parser = JobParser(script, description)
+    parser = JobParser(job, description)
     parser.add_argument(
         "--zookeeper",
         required=True,
@@ -44,10 +44,10 @@ def run_example(
     """Run an example and print its report; ``FAILED`` where ``match`` of that is false."""
     arguments = parser.parse_args()
     try:
-        with warnings_shown(parser), job_session(parser.job) as spark:
+        with warnings_on_stderr(parser), job_session(parser.job) as spark:
             report = run(spark, arguments)
-    except FAILURES as error:
-        return parser.tell(error)
+    except failures() as error:
+        return parser.report(error)
     print(json.dumps(report), flush=True)
     return ExitCode.DONE if report["match"] else ExitCode.FAILED
 

@@ -1,9 +1,8 @@
 """Files of any file system that Spark's Hadoop knows (``file:``, ``hdfs:``, ``s3a:``, ...), by path.
 
-What is assumed of the file system: ``rename`` of a file or folder is one step, which somebody else sees
-as done or not done, and a file that was closed can be listed and read at once. That holds for local
-disks, which are this machine's own business (``local_files``), and for HDFS. Of object stores it holds where
-the connector says so; renaming a folder is many steps in S3.
+The file system must rename a file or folder in one step, and list a closed file at once. Local disks do, but
+have a module of their own (``local_files``). HDFS does. For object stores see their connector; S3 renames a
+folder in many steps.
 """
 
 from __future__ import annotations
@@ -14,9 +13,10 @@ from typing import Any
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
-from ...errors import shown
+from spark_kafkawire.errors import printable
+
 from ..shell.java_errors import reason_of
-from ..state.file_system import FileError, FileSystem, is_there, shown_path
+from ..state.file_system import FileError, FileSystem, is_there, printable_path
 from ..state.local_files import LocalFiles
 
 
@@ -107,13 +107,13 @@ class HadoopFiles:
         if self.exists(target):
             raise is_there(target)
         if not self._call("rename", source, self._path(target)):
-            raise FileError(f"cannot rename {shown_path(source)} to {shown_path(target)}")
-        # What came to be there meanwhile, and is a folder, was not replaced: the other one went into it.
+            raise FileError(f"cannot rename {printable_path(source)} to {printable_path(target)}")
+        # If the target was created as a folder meanwhile, Hadoop has moved the source into it.
         inside = f"{target}/{source.rpartition('/')[2]}"
         is_folder = self._call("getFileStatus", target).isDirectory()
         if is_folder and self.exists(inside):
             self.remove(inside)
-            raise FileError(f"{shown_path(target)} came to be there meanwhile: does another run write here?")
+            raise FileError(f"{printable_path(target)} was created meanwhile: does another run write here?")
 
     def local_path(self, path: str) -> str | None:
         where = self._path(path)
@@ -127,13 +127,13 @@ class HadoopFiles:
 
     def make_folder(self, path: str) -> None:
         if not self._call("mkdirs", path):
-            raise FileError(f"{shown_path(path)}: cannot make the folder: may this user write there?")
+            raise FileError(f"{printable_path(path)}: cannot make the folder: may this user write there?")
 
     def remove(self, path: str) -> None:
         self._call("delete", path, True)
 
     def sync(self, folder: str) -> None:
-        """What was closed there is kept."""
+        """Do nothing: the file system keeps closed files."""
 
     def _path(self, path: str) -> Any:
         return self._jvm.org.apache.hadoop.fs.Path(path)
@@ -147,4 +147,4 @@ class HadoopFiles:
 
 
 def _file_error(method: str, path: str, error: Py4JJavaError) -> FileError:
-    return FileError(f"{shown_path(path)}: cannot {method}: {shown(reason_of(error))}")
+    return FileError(f"{printable_path(path)}: cannot {method}: {printable(reason_of(error))}")

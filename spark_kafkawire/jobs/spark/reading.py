@@ -1,4 +1,4 @@
-"""Exactly given parts of logs as a DataFrame."""
+"""Exactly given parts of partitions as a DataFrame."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from collections.abc import Mapping, Sequence
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
-from ...model import OffsetRange
+from spark_kafkawire.model import OffsetRange
+
 from ..state.positions import assigned, by_topic
 
 
@@ -22,8 +23,8 @@ def read_ranges(
 
     ``connection`` are options of a read without those that select topics and offsets.
     """
-    starts = {each.log: each.start_offset for each in ranges}
-    stops = {each.log: each.stop_offset for each in ranges}
+    starts = {each.topic_partition: each.start_offset for each in ranges}
+    stops = {each.topic_partition: each.stop_offset for each in ranges}
     reader = spark.read.format("kafkawire").options(**connection)
     reader = reader if schema is None else reader.schema(schema)
     return reader.options(

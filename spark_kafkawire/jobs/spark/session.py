@@ -15,10 +15,10 @@ from zipimport import zipimporter
 from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
-from ...source.datasource import KafkaWireDataSource
-from ...source.spark_versions import register
+from spark_kafkawire.source.datasource import KafkaWireDataSource
+from spark_kafkawire.source.spark_versions import register
 
-#: What jobs are better off with, unless spark-submit was told otherwise.
+#: Settings that suit jobs, unless spark-submit sets them.
 _DEFAULTS: Final = {
     # The terminal is the job's: its progress, and one line for an error.
     "spark.log.level": "ERROR",
@@ -27,7 +27,7 @@ _DEFAULTS: Final = {
     "spark.sql.execution.pyspark.udf.hideTraceback.enabled": "true",
     # The faster way between the JVM and its Python workers.
     "spark.python.unix.domain.socket.enabled": "true",
-    # A time that a message holds is shown and partitioned by as what it is everywhere.
+    # Times of messages are printed, and used for partition columns, in UTC on every machine.
     "spark.sql.session.timeZone": "UTC",
 }
 

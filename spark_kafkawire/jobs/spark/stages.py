@@ -1,10 +1,10 @@
-"""How far Spark is with what it runs for a job, from what the driver knows of its stages.
+"""Progress of Spark's work for a job, from the driver's view of its stages.
 
     with progress.work("writing", messages_total=15917) as work, watching(spark, work):
         frame.write...
 
-Executors tell the driver what running tasks have read with each heartbeat
-(``spark.executor.heartbeatInterval``, 10 s), and what finished ones have at once.
+Executors report the progress of running tasks with each heartbeat (``spark.executor.heartbeatInterval``, 10
+s), and that of finished tasks at once.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class StageTotals:
 
 @contextlib.contextmanager
 def watching(spark: SparkSession, work: Work) -> Iterator[None]:
-    """Tell ``work`` how far the Spark jobs are that this thread runs in the block."""
+    """Report to ``work`` the progress of the Spark jobs that this thread runs in the block."""
     context = spark.sparkContext
     # Several Python processes may share a JVM, one after the other or at once, as notebooks do. A tag leaves
     # the thread's job group, which may be the user's, as it is.
@@ -42,10 +42,10 @@ def watching(spark: SparkSession, work: Work) -> Iterator[None]:
     context.addJobTag(tag)
 
     def look() -> None:
-        # Nothing that Spark does not tell may stop the job that it runs.
+        # Missing progress must never stop the job.
         with contextlib.suppress(Py4JError):
             totals = stage_totals(context, tag)
-            work.stands_at(totals.messages, totals.size, totals.tasks_done, totals.tasks)
+            work.set_to(totals.messages, totals.size, totals.tasks_done, totals.tasks)
 
     try:
         with repeating(look, LOOK_INTERVAL_S):
@@ -55,7 +55,7 @@ def watching(spark: SparkSession, work: Work) -> Iterator[None]:
 
 
 def stage_totals(context: SparkContext, tag: str) -> StageTotals:
-    """What the stages of the jobs with this tag have done so far."""
+    """Totals of the stages of the jobs with this tag."""
     tracker = context.statusTracker()
     # Spark's Python does not pass this one on.
     job_ids = context._jsc.sc().statusTracker().getJobIdsForTag(tag)

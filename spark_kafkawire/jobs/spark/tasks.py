@@ -21,8 +21,8 @@ _RESULTS: Final = pa.schema([("number", pa.int64()), ("result", pa.binary())])
 def run_tasks(spark: SparkSession, function: Callable[[T], R], tasks: Sequence[T]) -> list[R]:
     """The result of each task, in their order; each is a Spark task of its own.
 
-    ``function``, the tasks and the results are pickled. Spark runs a task again that fails, and a
-    task may still be running that Spark has given up: ``function`` must bear both.
+    ``function``, the tasks and the results are pickled. ``function`` must allow that Spark runs a failed task
+    again, and that a task which Spark has given up still runs.
     """
     if not tasks:
         return []

@@ -1,1 +1,1 @@
-"""What jobs remember between two runs, and how they keep a second run away from it."""
+"""State that jobs keep between runs, and protection from a second run at the same time."""

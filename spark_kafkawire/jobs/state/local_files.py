@@ -1,13 +1,13 @@
-"""Files of this machine, made and renamed so that whatever ends a run leaves the old or the new one.
+"""Files of this machine for the state of jobs, created and renamed in one step, however a run ends.
 
     files = LocalFiles()
-    files.create("/state/7.planned.json", text)      # whole and on the disk, or not there at all
+    files.create("/state/7.planned.json", text)      # complete and on disk, or absent
 
-What is made is on the disk when the call returns: the file and its name. A file is made once: of two
-that make the same one is refused, also where no lock is known (a folder that two machines share).
+A file and its name are on disk when the call returns. Of two runs that create the same file one is refused,
+also on file systems without locks (a folder that two machines share).
 
-Java's own renaming, by which Hadoop renames local folders, falls back to copying file by file, and its
-local files are not forced to the disk. So these are not made with it.
+Hadoop is not used for local files: Java's rename falls back to copying file by file, and Hadoop does not
+force local files to the disk.
 """
 
 from __future__ import annotations
@@ -20,13 +20,15 @@ import uuid
 from collections.abc import Iterator
 from typing import Final
 
-from .file_system import FileError, file_error, is_there, shown_path
+from spark_kafkawire.options.regular_files import open_regular
 
-#: Bytes of a file that is read whole: far above what a state of a million logs takes.
+from .file_system import FileError, file_error, is_there, printable_path
+
+#: Most bytes of a file: far more than a state of a million partitions has.
 READ_SIZE_MAX: Final = 256 << 20
-#: What a new file is for others, where the umask does not say less.
+#: Permissions of a new file, before the umask.
 _MODE: Final = 0o666
-#: What file systems answer that have no links, or folders that cannot be forced to the disk.
+#: Errors of file systems without links, or whose folders cannot be forced to the disk.
 _UNSUPPORTED: Final = frozenset((errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EINVAL, errno.EMLINK))
 
 
@@ -34,8 +36,8 @@ class LocalFiles:
     """Files by the paths that this machine knows. All methods raise ``FileError``, which names the path."""
 
     def exists(self, path: str) -> bool:
-        """Whether there is such a file or folder."""
-        with _telling("look at", path):
+        """True if there is such a file or folder."""
+        with _file_errors("look at", path):
             try:
                 os.lstat(path)
             except (FileNotFoundError, NotADirectoryError):
@@ -43,8 +45,8 @@ class LocalFiles:
             return True
 
     def names(self, folder: str) -> list[str]:
-        """The names in a folder, sorted; none where there is no such folder."""
-        with _telling("list", folder):
+        """The names in a folder, sorted; empty if the folder does not exist."""
+        with _file_errors("list", folder):
             try:
                 return sorted(os.listdir(folder))
             except FileNotFoundError:
@@ -52,20 +54,20 @@ class LocalFiles:
 
     def read(self, path: str) -> str:
         """A file's text."""
-        with _telling("read", path), open(path, "rb") as file:
+        with _file_errors("read", path), open_regular(path) as file:
             data = file.read(READ_SIZE_MAX + 1)
         if len(data) > READ_SIZE_MAX:
-            raise FileError(f"{shown_path(path)} is larger than {READ_SIZE_MAX} bytes")
+            raise FileError(f"{printable_path(path)} is larger than {READ_SIZE_MAX} bytes")
         try:
             return data.decode("utf-8")
         except UnicodeDecodeError as error:
-            raise FileError(f"{shown_path(path)} is not a text in UTF-8: it is damaged") from error
+            raise FileError(f"{printable_path(path)} is not a text in UTF-8: it is damaged") from error
 
     def create(self, path: str, text: str) -> None:
-        """Make a file that is not there yet, in one step: with all of its text, or not at all."""
+        """Create a new file with its text in one step."""
         folder, name = os.path.split(path)
         unfinished = os.path.join(folder, f".{name}.{uuid.uuid4().hex}.unfinished")
-        with _telling("write", path):
+        with _file_errors("write", path):
             try:
                 write_synced(unfinished, text.encode("utf-8"))
                 _link(unfinished, path)
@@ -75,10 +77,10 @@ class LocalFiles:
             sync_folder(folder)
 
     def rename(self, source: str, target: str) -> None:
-        """Rename a file or folder to what is not there yet."""
+        """Rename a file or folder to a path that does not exist."""
         if self.exists(target):
             raise is_there(target)
-        with _telling("rename", source, f" to {shown_path(target)}"):
+        with _file_errors("rename", source, f" to {printable_path(target)}"):
             try:
                 os.rename(source, target)
             except OSError as error:
@@ -90,22 +92,22 @@ class LocalFiles:
 
     def make_folder(self, path: str) -> None:
         """Make a folder and those above it."""
-        with _telling("make the folder", path):
+        with _file_errors("make the folder", path):
             try:
                 os.makedirs(path, exist_ok=True)
             except FileExistsError as error:
                 raise FileError(
-                    f"{shown_path(path)}: cannot make the folder: a file is in its place"
+                    f"{printable_path(path)}: cannot make the folder: a file is in its place"
                 ) from error
 
     def remove(self, path: str) -> None:
-        """Remove a file or folder, which need not be there.
+        """Remove a file or folder, if it exists.
 
-        Whoever still renames it or what is in it finds it whole or not at all.
+        A process that still renames it, or a file in it, finds it complete or absent.
         """
         folder, name = os.path.split(path)
         prefix = f".{name}.removed."
-        with _telling("remove", path):
+        with _file_errors("remove", path):
             with contextlib.suppress(FileNotFoundError):
                 os.rename(path, os.path.join(folder, f"{prefix}{uuid.uuid4().hex}"))
             for left in self.names(folder):
@@ -113,11 +115,12 @@ class LocalFiles:
                     _delete(os.path.join(folder, left))
 
     def sync(self, folder: str) -> None:
-        """Force all that is in a folder to the disk, which tells here what it could not keep."""
-        with _telling("write", folder):
+        """Force the content of a folder to the disk. Raises the errors of earlier writes."""
+        with _file_errors("write", folder):
             for where, _, names in os.walk(folder, onerror=_raise):
                 for name in names:
-                    _sync(os.path.join(where, name), os.O_RDONLY)
+                    with open_regular(os.path.join(where, name)) as file:
+                        os.fsync(file.fileno())
                 sync_folder(where)
 
     def local_path(self, path: str) -> str | None:
@@ -126,7 +129,7 @@ class LocalFiles:
 
 
 @contextlib.contextmanager
-def _telling(action: str, path: str, more: str = "") -> Iterator[None]:
+def _file_errors(action: str, path: str, more: str = "") -> Iterator[None]:
     try:
         yield
     except FileExistsError as error:
@@ -148,7 +151,7 @@ def write_synced(path: str, data: bytes) -> None:
 
 
 def _link(source: str, target: str) -> None:
-    """Give a file its name; raises ``FileExistsError`` where somebody else was first."""
+    """Give a file its name; raises ``FileExistsError`` if another process was first."""
     try:
         os.link(source, target)
     except OSError as error:
@@ -163,18 +166,14 @@ def _link(source: str, target: str) -> None:
 def sync_folder(path: str) -> None:
     """Force the names in a folder to the disk, where the file system can. Raises ``OSError``."""
     try:
-        _sync(path or ".", os.O_RDONLY | os.O_DIRECTORY)
+        fd = os.open(path or ".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(fd)
+        finally:
+            os.close(fd)
     except OSError as error:
         if error.errno not in _UNSUPPORTED:
             raise
-
-
-def _sync(path: str, flags: int) -> None:
-    fd = os.open(path, flags | os.O_CLOEXEC)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
 
 
 def _delete(path: str) -> None:

@@ -1,11 +1,11 @@
-"""The files that a job remembers things in: JSON that says what it is, with a checksum. Pure.
+"""The format of state files of a job: JSON with its format's name and a checksum. Pure.
 
     PLAN = StateFormat("ingest 2", "a plan of ingest", advice="put the file back as it was")
     text = PLAN.seal({"batch": 7})
     PLAN.read(text, "/state/7.done.json", lambda content: content["batch"]) == 7
 
-A state that was cut, or in which a bit has changed, must never be taken for another one: messages would
-be lost or doubled, and nobody would know.
+A state that was cut or damaged must never be read as another one: messages would be lost or duplicated
+without an error.
 """
 
 from __future__ import annotations
@@ -16,9 +16,10 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
-from ...errors import KafkaWireError, shown
-from ...options.strict_json import NotAnObject, json_object
-from .file_system import shown_path
+from spark_kafkawire.errors import KafkaWireError, printable
+from spark_kafkawire.options.strict_json import NotAnObject, json_object
+
+from .file_system import printable_path
 
 T = TypeVar("T")
 
@@ -32,16 +33,16 @@ class StateError(KafkaWireError):
 
 
 class BrokenSeal(ValueError):
-    """What is wrong with a text. Never leaves the package: whoever reads the file says which one it is."""
+    """A defect of a text. It never leaves the package: the reader of the file adds its name."""
 
 
 @dataclass(frozen=True, slots=True)
 class StateFormat:
-    """What the files of a state hold.
+    """A format of state files.
 
-    ``layout`` is written into each file, and has another number when the content changes its layout.
-    ``name`` says what a file ought to be, ``advice`` what to do about one that is damaged or missing. An
-    object that has keys of ``unsealed_keys`` alone is a content without a seal, as files once were.
+    ``layout`` is written into each file; its number changes with the layout of the content.
+    ``name`` is the kind of file in errors, ``advice`` the next step for one that is damaged or missing. An
+    object with only keys of ``unsealed_keys`` is content without a checksum, as in early files.
     """
 
     layout: str
@@ -54,7 +55,7 @@ class StateFormat:
         return seal(self.layout, content)
 
     def read(self, text: str, path: str, parse: Callable[[dict[str, Any]], T]) -> T:
-        """What ``parse`` makes of the content of the file at ``path``.
+        """The result of ``parse`` for the content of the file at ``path``.
 
         ``parse`` may raise ``BrokenSeal`` for a content that is another file's. Raises ``StateError`` for
         that, for a text that is damaged, and for a content that ``parse`` fails with.
@@ -64,15 +65,15 @@ class StateFormat:
         except BrokenSeal as error:
             raise self._not_so(path, str(error)) from error
         except (ValueError, LookupError, TypeError, AttributeError) as error:
-            what = shown(f"{type(error).__name__}: {error}")
+            what = printable(f"{type(error).__name__}: {error}")
             raise self._not_so(path, f"it is of another layout ({what})") from error
 
     def error(self, what: str) -> StateError:
-        """The error for a file of which ``what`` is fields, with the advice."""
+        """The error with the text ``what``, followed by the advice."""
         return StateError(f"{what}; {self.advice}")
 
     def _not_so(self, path: str, why: str) -> StateError:
-        return self.error(f"{shown_path(path)} is not {self.name}, or damaged: {why}")
+        return self.error(f"{printable_path(path)} is not {self.name}, or damaged: {why}")
 
 
 def seal(layout: str, content: Mapping[str, Any]) -> str:
@@ -89,11 +90,11 @@ def unseal(text: str, layout: str, unsealed_keys: Collection[str] = ()) -> dict[
         raise BrokenSeal(str(error)) from error
     if fields and fields.keys() <= {*unsealed_keys}:
         return fields
-    # A later layout may have another seal, so what it is comes first.
+    # A later layout may have another checksum, so the layout is checked first.
     if fields.get(_FORMAT) != (wanted := f"{_PRODUCT} {layout}"):
-        raise BrokenSeal(f"its format is {shown(fields.get(_FORMAT))}, and not {wanted}")
+        raise BrokenSeal(f"its format is {printable(fields.get(_FORMAT))}, and not {wanted}")
     if fields.pop(_CHECKSUM, None) != _checksum(fields):
-        raise BrokenSeal("its checksum is that of another text")
+        raise BrokenSeal("its checksum does not match its text")
     del fields[_FORMAT]
     return fields
 

@@ -16,17 +16,19 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
-from .file_system import FileError, FileSystem, file_error, shown_path
+from spark_kafkawire.options.regular_files import open_regular
+
+from .file_system import FileError, FileSystem, file_error, printable_path
 
 #: The file in a folder that is locked.
 LOCK: Final = "lock"
-#: What file systems answer that know no locks.
+#: Errors of file systems without locks.
 _NO_LOCKS: Final = frozenset((errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP, errno.EINVAL))
 
 
 @contextlib.contextmanager
 def sole_run(files: FileSystem, folders: Iterable[str]) -> Iterator[None]:
-    """Raises ``FileError`` (fatal) where another run has one of the folders."""
+    """Lock the folders. Raises ``FileError`` (fatal) if another run works in one of them."""
     with contextlib.ExitStack() as stack:
         for folder in dict.fromkeys(folders):
             files.make_folder(folder)
@@ -38,14 +40,14 @@ def sole_run(files: FileSystem, folders: Iterable[str]) -> Iterator[None]:
 
 def _lock(stack: contextlib.ExitStack, path: Path) -> None:
     try:
-        file = stack.enter_context(path.open("a"))
+        file = stack.enter_context(open_regular(path, append=True))
     except OSError as error:
         raise file_error("write", path, error) from error
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError as error:
         raise FileError(
-            f"{shown_path(str(path.parent))}: another run works here now; let one end before the next"
+            f"{printable_path(str(path.parent))}: another run is active here; wait until it ends"
         ) from error
     except OSError as error:
         if error.errno not in _NO_LOCKS:

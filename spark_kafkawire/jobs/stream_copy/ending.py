@@ -1,13 +1,13 @@
-"""Ends a query when somebody asks for it, after the batch that is running.
+"""Ends a query on a signal, after the batch that is running.
 
     with asked_to_end(spark) as asked:
         wait_for(spark, query, asked, progress)
 
-``StreamingQuery.stop`` ends the running batch in its middle: what that had written to a topic is doubled when
-the query goes on. Spark has no other way to end a query, but looks after each batch whether the query is to
-end. So that is what it is told, and the query is stopped once no batch runs any more.
+``StreamingQuery.stop`` interrupts the running batch: the messages that it has written to a topic are written
+again when the query continues. Spark has no other call to end a query, but its own trigger loop asks after
+each batch if the query ends. So this module sets that state, and stops the query when no batch runs.
 
-SIGTERM and SIGINT may come to this process, or to the JVM, which is what spark-submit is, or to both.
+SIGTERM and SIGINT may come to this process, to the JVM (spark-submit), or to both.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from ..shell.progress import Progress
 
-#: Seconds between two looks at who asks.
+#: Seconds between two checks for a signal.
 _LOOK_INTERVAL_S: Final = 1
-#: What asks for the end; Java's names lack the first three letters.
+#: Signals that end the query; Java's names lack the first three letters.
 _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 #: Of one key that is pressed both processes hear, a little apart, seconds.
 _SAME_S: Final = 2.0
 
 
-class Asked:
-    """Who has asked for the end: ``by`` is the name of the first signal."""
+class StopRequest:
+    """A request to end; ``by`` is the name of the first signal."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self.by: str | None = None
@@ -43,7 +43,7 @@ class Asked:
         self._first_s = 0.0
 
     def add(self, name: str) -> None:
-        """A signal has come; one more after a while makes it urgent."""
+        """Record a signal; a second one after a while makes the request urgent."""
         now_s = self._clock()
         if self.by is None:
             self.by, self._first_s = name, now_s
@@ -65,9 +65,9 @@ class _JavaHandler:
 
 
 @contextlib.contextmanager
-def asked_to_end(spark: SparkSession) -> Iterator[Asked]:
-    """What asks for the end while the block lasts; it ends neither this process nor its JVM."""
-    asked = Asked()
+def asked_to_end(spark: SparkSession) -> Iterator[StopRequest]:
+    """A handler of signals while the block lasts; they end neither this process nor its JVM."""
+    asked = StopRequest()
 
     def handle(number: int, _frame: FrameType | None) -> None:
         asked.add(signal.Signals(number).name)
@@ -82,7 +82,7 @@ def asked_to_end(spark: SparkSession) -> Iterator[Asked]:
 
 
 @contextlib.contextmanager
-def _heard_by_java(spark: SparkSession, asked: Asked) -> Iterator[None]:
+def _heard_by_java(spark: SparkSession, asked: StopRequest) -> Iterator[None]:
     context: Any = spark.sparkContext
     ensure_callback_server_started(context._gateway)  # type: ignore[no-untyped-call]
     java_signal = context._jvm.sun.misc.Signal
@@ -98,15 +98,15 @@ def _heard_by_java(spark: SparkSession, asked: Asked) -> Iterator[None]:
             java_signal.handle(java_signal(name), former)
 
 
-def wait_for(spark: SparkSession, query: StreamingQuery, asked: Asked, progress: Progress) -> None:
-    """Wait until a query ends: by itself, or because that was asked for. Raises what ends it."""
+def wait_for(spark: SparkSession, query: StreamingQuery, asked: StopRequest, progress: Progress) -> None:
+    """Wait until a query ends by itself or on request. Raises the error that ends it."""
     while asked.by is None:
         if query.awaitTermination(_LOOK_INTERVAL_S):
             return
     progress.step(f"{asked.by}: ending after the running batch, and at once when asked again")
     _run_no_more(spark, query)
     while query.status["isTriggerActive"] and not asked.is_urgent:
-        # By its answer the query has ended by now: it only waits, and raises what ends the batch.
+        # The query was asked to end: this waits for it, and raises the error of its batch.
         query.awaitTermination(_LOOK_INTERVAL_S)
     query.stop()
     query.awaitTermination(_LOOK_INTERVAL_S)
@@ -114,7 +114,7 @@ def wait_for(spark: SparkSession, query: StreamingQuery, asked: Asked, progress:
 
 def _run_no_more(spark: SparkSession, query: StreamingQuery) -> None:
     """Let a query begin no other batch."""
-    # Private to Spark's Scala packages: the state that a query looks at between two batches.
+    # Private to Spark's Scala packages: the state that a query checks between two batches.
     jvm, java_query = spark.sparkContext._jvm, query._jsq
     assert jvm is not None
     terminated = getattr(jvm.org.apache.spark.sql.execution.streaming.runtime, "TERMINATED$")

@@ -1,17 +1,16 @@
-"""What a run of ``stream_copy`` is asked for, checked before Spark starts."""
+"""Options of a run of ``stream_copy``, checked before Spark starts."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from types import MappingProxyType
 from typing import Final
 
-from ...errors import OptionError, shown
-from ...model import Generation, OffsetUnit
-from ...options import StreamOptions, WriteOptions
-from ...planner.batch import covers
-from ...source.write_schema import WRITE_SCHEMAS
+from spark_kafkawire.errors import OptionError, printable
+from spark_kafkawire.model import Generation, OffsetUnit
+from spark_kafkawire.options import StreamOptions, WriteOptions
+from spark_kafkawire.planner.batch import covers
+from spark_kafkawire.source.write_schema import WRITE_SCHEMAS
 
 #: Options that a run sets itself, and what to do instead.
 _OWN_OF_SOURCE: Final = {
@@ -33,19 +32,15 @@ _LIMITS: Final = {
     OffsetUnit.BYTES: ("--max-bytes", "maxBytesPerTrigger"),
     OffsetUnit.RECORDS: ("--max-offsets", "maxOffsetsPerTrigger"),
 }
-#: The columns that say which log of a topic a message is in.
-_PLACES: Final[Mapping[Generation, tuple[str, ...]]] = MappingProxyType(
-    {Generation.V07: ("broker", "partition"), Generation.MODERN: ("partition",)}
-)
 
 
 @dataclass(frozen=True, slots=True)
 class StreamCopyOptions:
-    """What to copy and where to. Raises ``OptionError`` (fatal).
+    """Source and target of a copy. Raises ``OptionError`` (fatal).
 
     ``source`` and ``target`` are options of the data source as the user gave them; exactly one of ``target``
     and ``output``, a folder, is given. ``starting`` is what ``parse_starting`` made. ``read`` and ``write``
-    are what they say; ``reading`` and ``writing`` what Spark gets.
+    are the parsed options; ``reading`` and ``writing`` are the options for Spark.
     """
 
     source: Mapping[str, str] = field(repr=False)
@@ -67,7 +62,7 @@ class StreamCopyOptions:
     def __post_init__(self) -> None:
         _check_own("--source-option", self.source, _OWN_OF_SOURCE)
         _check_own("--target-option", self.target, _OWN_OF_TARGET)
-        # First without what depends on the kind of Kafka, which this tells.
+        # The first parse, without options that depend on the generation, finds the generation.
         self._set("read", StreamOptions.parse({**self.source, **self.selection}))
         self._check_limits()
         self._set("read", StreamOptions.parse(self.reading))
@@ -82,7 +77,7 @@ class StreamCopyOptions:
 
     @property
     def generation(self) -> Generation:
-        """What the source speaks."""
+        """The generation of the source."""
         return self.read.read.discovery.generation
 
     @property
@@ -105,17 +100,19 @@ class StreamCopyOptions:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The columns that are written to a cluster: what messages of both generations have, and where to."""
+        """The columns that are written to a cluster: those that messages of both generations have, and the
+        target."""
         assert self.write is not None
         target = WRITE_SCHEMAS[self.write.discovery.generation]
         stored = WRITE_SCHEMAS[self.generation].stored
         topic = () if self.target_topic is not None else ("topic",)
-        place = _PLACES[self.generation] if self.keep_partitions else ()
+        broker = ("broker",) if self.generation.has_partitions_of_brokers else ()
+        place = (*broker, "partition") if self.keep_partitions else ()
         return (*(name for name in target.columns if name in stored), *topic, *place)
 
     @property
     def left_out(self) -> tuple[str, ...]:
-        """What messages of the source have, and those of the target cannot hold."""
+        """Parts of the source's messages that the target cannot store."""
         if self.write is None:
             return ()
         kept = WRITE_SCHEMAS[self.write.discovery.generation].stored
@@ -138,12 +135,15 @@ class StreamCopyOptions:
             raise OptionError("set either --target-option, the cluster to copy to, or --output, a folder")
         if self.output is not None and (self.target_topic is not None or self.keep_partitions):
             argument = "--keep-partitions" if self.target_topic is None else "--target-topic"
-            raise OptionError(f"argument {argument}: goes with --target-option")
+            raise OptionError(f"argument {argument}: needs --target-option")
 
     def _check_target(self) -> None:
         if self.write is None:
             return
-        if self.keep_partitions and _PLACES[self.write.discovery.generation] != _PLACES[self.generation]:
+        has_brokers = {
+            each.has_partitions_of_brokers for each in (self.generation, self.write.discovery.generation)
+        }
+        if self.keep_partitions and len(has_brokers) > 1:
             raise OptionError(
                 "argument --keep-partitions: the partitions of 0.7 are numbered on each broker, those of "
                 "later Kafka are not; leave it out"
@@ -153,11 +153,11 @@ class StreamCopyOptions:
         if is_same_cluster and (topic is None or covers(self.read.read.selection, topic)):
             raise OptionError(
                 "argument --target-topic: source and target are the same topic of the same cluster, and a "
-                "copy of it into itself never ends"
+                "copy into itself never ends"
             )
 
 
 def _check_own(argument: str, options: Mapping[str, str], own: Mapping[str, str]) -> None:
     for name in options:
         if instead := own.get(name.lower()):
-            raise OptionError(f"argument {argument}: {shown(name)} is the job's own; {instead}")
+            raise OptionError(f"argument {argument}: {printable(name)} is set by the job itself; {instead}")

@@ -1,9 +1,8 @@
-"""One run of ``stream_copy``: a query that is started, followed, and ended."""
+"""A run of ``stream_copy``: starts, follows and ends a query."""
 
 from __future__ import annotations
 
 import contextlib
-import logging
 import re
 import time
 from collections.abc import Iterator
@@ -18,26 +17,25 @@ from pyspark.sql.streaming.listener import (
 )
 from pyspark.sql.streaming.query import StreamingQuery
 
-from ...errors import OptionError
-from ...source.group_offsets import GroupOffsets, offsets_behind_latest
-from ...source.query_ends import QueryEnds
+from spark_kafkawire.errors import LOG, OptionError
+from spark_kafkawire.source.group_offsets import GroupOffsets, QueryEnds, offsets_behind_latest
+
 from ..shell.progress import Progress, Work
 from ..spark.hadoop_files import Files
-from ..state.file_system import FileSystem, shown_path
+from ..state.file_system import FileError, FileSystem, printable_path
 from .ending import asked_to_end, wait_for
 from .options import StreamCopyOptions
 
-_log = logging.getLogger("spark_kafkawire")
-
-#: How long Spark may take to tell of the last batch of a query that has ended, seconds.
-_TOLD_TIMEOUT_S: Final = 60.0
-#: Where Spark's sink of files notes its batches, and a checkpoint those that were planned.
+#: How long Spark may take to report the last batch of a query that has ended, seconds.
+_LAST_BATCH_TIMEOUT_S: Final = 60.0
+#: Where Spark's sink of files notes its batches, and a checkpoint those that were planned and that are done.
 _SINK_LOG: Final = "_spark_metadata"
 _OFFSET_LOG: Final = "offsets"
+_COMMIT_LOG: Final = "commits"
 
 
-class Copied(StreamingQueryListener):
-    """What a query has copied, from its progress."""
+class CopyCounts(StreamingQueryListener):
+    """Counts of a query, from its progress."""
 
     def __init__(self, work: Work) -> None:
         self.batches = self.messages = 0
@@ -60,12 +58,12 @@ class Copied(StreamingQueryListener):
             self.behind = offsets_behind_latest(progress.sources[0]) or self.behind
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:
-        """All is told."""
+        """All batches are reported."""
         self.ends.add(event.runId)
 
 
 class StreamCopy:
-    """One run."""
+    """A run."""
 
     def __init__(
         self,
@@ -78,16 +76,15 @@ class StreamCopy:
         self._files = Files(spark) if files is None else files
 
     def run(self) -> dict[str, Any]:
-        """Copy until all is copied that was there, or until somebody asks for the end; the summary.
+        """Copy all messages up to the current end, or until a signal. Returns the summary.
 
-        Raises what ends the query otherwise; the next run goes on where the checkpoint is.
+        Raises the error that ends the query; the next run continues from the checkpoint.
         """
         began_s = time.monotonic()
         options = self._options
-        if options.output is not None:
-            self._check_output(options.output)
+        self._check_checkpoint()
         if options.left_out:
-            _log.warning(
+            LOG.warning(
                 "the target has no %s of a message: they are not copied", " and no ".join(options.left_out)
             )
         follower = None if options.group is None else GroupOffsets(options.reading)
@@ -95,7 +92,7 @@ class StreamCopy:
         with (
             asked_to_end(self._spark) as asked,
             self._progress.work(what) as work,
-            self._listening(copied := Copied(work)),
+            self._listening(copied := CopyCounts(work)),
             contextlib.nullcontext() if follower is None else self._listening(follower),
         ):
             query = self._start()
@@ -103,10 +100,10 @@ class StreamCopy:
                 wait_for(self._spark, query, asked, self._progress)
             finally:
                 query.stop()
-                is_told = copied.ends.wait(query.runId, _TOLD_TIMEOUT_S)
-                is_committed = follower is None or follower.awaitCommits(query, _TOLD_TIMEOUT_S)
-        if not is_told:
-            _log.warning("Spark has not told of the last batches, which are not in the summary")
+                has_ended = copied.ends.wait(query.runId, _LAST_BATCH_TIMEOUT_S)
+                is_committed = follower is None or follower.awaitCommits(query, _LAST_BATCH_TIMEOUT_S)
+        if not has_ended:
+            LOG.warning("Spark has not reported the last batches, and the summary does not include them")
         group = {} if follower is None else {"group": options.group, "group_committed": is_committed}
         return {
             "messages": copied.messages,
@@ -130,15 +127,34 @@ class StreamCopy:
             return writer.trigger(availableNow=True).start()
         return writer.trigger(processingTime=f"{options.interval_s} seconds").start()
 
-    def _check_output(self, output: str) -> None:
-        """Raise ``OptionError`` where a folder was written with another checkpoint: Spark's sink passes over
-        batches of numbers that it has, in silence."""
+    def _check_checkpoint(self) -> None:
+        """Raise ``FileError`` if a checkpoint has lost batches, because Spark would silently start again, and
+        ``OptionError`` if the output folder and the checkpoint do not belong together."""
+        checkpoint, output = self._options.checkpoint, self._options.output
+        planned = _newest(self._files, f"{checkpoint}/{_OFFSET_LOG}")
+        done = _newest(self._files, f"{checkpoint}/{_COMMIT_LOG}")
+        if done > planned:
+            raise FileError(
+                f"{printable_path(checkpoint)}: batches up to {done} are done, and its folder "
+                f"{_OFFSET_LOG} has {_up_to(planned)}: files are missing, and batches would be copied "
+                "again; put them back, or give another --checkpoint and another target"
+            )
+        if output is not None:
+            self._check_output(output, planned, done)
+
+    def _check_output(self, output: str, planned: int, done: int) -> None:
+        """Raise ``OptionError`` if a folder has other batches than the checkpoint: Spark's sink silently
+        skips batches whose numbers it has, and silently continues after missing ones."""
         written = _newest(self._files, f"{output}/{_SINK_LOG}")
-        planned = _newest(self._files, f"{self._options.checkpoint}/{_OFFSET_LOG}")
+        if written < done:
+            raise OptionError(
+                f"argument --output: {printable_path(output)} has {_up_to(written)}, and this checkpoint "
+                f"says that {done} is done: give the folder that was written with it, or another --checkpoint"
+            )
         if written > planned:
             raise OptionError(
-                f"argument --checkpoint: {shown_path(output)} has batches up to {written}, this checkpoint "
-                f"up to {planned}, and Spark leaves out rows of a batch that is there: give the checkpoint "
+                f"argument --checkpoint: {printable_path(output)} has {_up_to(written)}, this checkpoint "
+                f"{_up_to(planned)}, and Spark leaves out rows of a batch that is there: give the checkpoint "
                 "that the folder was written with, or another --output"
             )
 
@@ -151,7 +167,11 @@ class StreamCopy:
             self._spark.streams.removeListener(listener)
 
 
+def _up_to(number: int) -> str:
+    return "no batch" if number < 0 else f"batches up to {number}"
+
+
 def _newest(files: FileSystem, folder: str) -> int:
-    """The number of the newest batch in a log of Spark's; -1 where it has none."""
+    """The number of the newest batch in a partition of Spark's; -1 where it has none."""
     matches = (re.fullmatch(r"([0-9]+)(?:\.compact)?", name) for name in files.names(folder))
     return max((int(match[1]) for match in matches if match), default=-1)

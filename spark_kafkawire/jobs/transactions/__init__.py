@@ -1,2 +1,2 @@
-"""The transactions that are open in a cluster: whose they are, who waits for them, and the end of what an
-interrupted write left."""
+"""The open transactions of a modern cluster: their writes, the readers that wait for them, and the end of
+those that an interrupted write left."""

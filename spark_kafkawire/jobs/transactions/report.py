@@ -1,16 +1,17 @@
-"""What a run of ``transactions`` tells."""
+"""The report of a run of ``transactions``."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Any, Final
 
-from ...clients.writing.modern.transactional.records import Decision
+from spark_kafkawire.clients.writing.modern.transactional.write_state import Decision
+
 from ..shell.aligned import aligned
-from ..shell.progress import shown_time
+from ..shell.progress import format_duration
 from .survey import OpenTransaction, TransactionsSurvey, Waiting
 
-_HEAD: Final = ("id", "state", "producer", "epoch", "age", "logs", "decided")
+_HEAD: Final = ("id", "state", "producer", "epoch", "age", "partitions", "decided")
 _WAITING_HEAD: Final = ("topic", "partition", "readers wait at", "for", "transaction", "others")
 _FOREIGN: Final = "not a write of kafkawire"
 
@@ -32,7 +33,7 @@ def table_of(found: TransactionsSurvey) -> Iterator[str]:
 
 
 def json_of(found: TransactionsSurvey) -> dict[str, Any]:
-    """The same as one object."""
+    """The report as one object."""
     return {
         "transactional_id": found.name,
         "transactions": [_transaction(each) for each in found.transactions],
@@ -58,19 +59,27 @@ def decided(decision: Decision) -> str:
     if decision.open:
         return f"{what} is decided, and {len(decision.open)} transaction(s) are to be committed"
     if decision.lost:
-        return f"{what} is there in part: {decision.lost} transaction(s) timed out before they were committed"
+        return f"{what} {decision.loss}"
     return f"{what} is committed"
 
 
 def _row(each: OpenTransaction) -> tuple[str, ...]:
-    said = _FOREIGN if each.write is None else "to be committed" if each.is_decided else "no"
-    logs = f"{len(each.logs)}"
-    return each.id, each.state, f"{each.producer_id}", f"{each.epoch}", shown_time(each.age_s), logs, said
+    decision = _FOREIGN if each.write is None else "to be committed" if each.is_decided else "no"
+    partitions = f"{len(each.partitions)}"
+    return (
+        each.id,
+        each.state,
+        f"{each.producer_id}",
+        f"{each.epoch}",
+        format_duration(each.age_s),
+        partitions,
+        decision,
+    )
 
 
 def _waiting_row(each: Waiting) -> tuple[str, ...]:
     first, *others = each.ids
-    place = each.log.topic, f"{each.log.partition}", f"{each.stable_offset}"
+    place = each.topic_partition.topic, f"{each.topic_partition.partition}", f"{each.stable_offset}"
     return *place, f"{each.count:,} offset(s)", first, f"{len(others)}"
 
 
@@ -84,15 +93,15 @@ def _transaction(each: OpenTransaction) -> dict[str, Any]:
         "began_ms": each.began_ms,
         "age_s": round(each.age_s, 1),
         "timeout_ms": each.timeout_ms,
-        "logs": [{"topic": log.topic, "partition": log.partition} for log in each.logs],
+        "partitions": [{"topic": tp.topic, "partition": tp.partition} for tp in each.partitions],
         "is_decided": each.is_decided,
     }
 
 
 def _waiting(each: Waiting) -> dict[str, Any]:
     return {
-        "topic": each.log.topic,
-        "partition": each.log.partition,
+        "topic": each.topic_partition.topic,
+        "partition": each.topic_partition.partition,
         "last_stable_offset": each.stable_offset,
         "end_offset": each.end_offset,
         "offsets_waiting": each.count,

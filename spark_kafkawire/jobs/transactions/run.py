@@ -1,4 +1,4 @@
-"""One run of transactions: tells what is open, or ends what an interrupted write left."""
+"""A run of transactions: shows open ones, or finishes those of an interrupted write."""
 
 from __future__ import annotations
 
@@ -6,20 +6,22 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, TextIO
 
-from ...errors import OptionError, one_line
-from ...options import WriteOptions
+from spark_kafkawire.errors import OptionError, one_line
+from spark_kafkawire.options import WriteOptions
+
 from ..shell.progress import Progress
-from .finishing import Plan, finish
+from .finishing import FinishPlan, finish
 from .report import json_of, table_of
 from .survey import TransactionsSurvey
 
-#: What the job tells itself.
+#: Options that the job sets itself.
 _OWN: Final = ("delivery", "kafka.transactional.id", "batch")
 
 
 @dataclass(frozen=True, slots=True)
 class TransactionsOptions:
-    """What to tell or to end. Raises ``OptionError`` (fatal) for arguments that do not go together."""
+    """Options of a report or of ``--finish``. Raises ``OptionError`` (fatal) for arguments that contradict
+    each other."""
 
     connection: Mapping[str, str] = field(repr=False)
     name: str | None = None
@@ -30,12 +32,12 @@ class TransactionsOptions:
     def __post_init__(self) -> None:
         for argument, is_given in (("--force", self.force), ("--dry-run", self.dry_run)):
             if is_given and not self.finish:
-                raise OptionError(f"argument {argument}: goes with --finish")
+                raise OptionError(f"argument {argument}: needs --finish")
         if self.finish and self.name is None:
             raise OptionError("argument --finish: needs --transactional-id, the name of the write")
         for name in self.connection:
             if name.lower() in _OWN:
-                raise OptionError(f"argument --option: {name} is told by --transactional-id")
+                raise OptionError(f"argument --option: {name} is set by --transactional-id; leave it out")
 
     def write(self) -> WriteOptions:
         """The options of a write of that name. Raises ``OptionError`` (fatal)."""
@@ -65,7 +67,7 @@ def run_transactions(
 def _finished(
     options: TransactionsOptions, write: WriteOptions, found: TransactionsSurvey, progress: Progress
 ) -> dict[str, Any]:
-    plan = Plan.of(found)
+    plan = FinishPlan.of(found)
     if not (options.force or options.dry_run):
         plan.check()
     if not options.dry_run:
@@ -75,5 +77,9 @@ def _finished(
         **({"dry_run": True} if options.dry_run else {}),
         "committed": [*plan.commit],
         "aborted": [each.id for each in plan.abort],
-        **({} if found.is_listed else {"not_listed": "brokers before 3.0: what was not decided times out"}),
+        **(
+            {}
+            if found.is_listed
+            else {"not_listed": "brokers before 3.0: transactions without a decision time out"}
+        ),
     }

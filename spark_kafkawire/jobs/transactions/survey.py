@@ -1,27 +1,33 @@
-"""What brokers know of transactions that are open, of who waits for them, and of what was decided."""
+"""Open transactions of a cluster, the readers that wait for them, and the decisions of writes."""
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from ...clients.writing.modern.transactional.decisions import last_decision
-from ...clients.writing.modern.transactional.names import name_of
-from ...clients.writing.modern.transactional.records import Decision
-from ...cluster.modern.list_offsets import all_bounds
-from ...cluster.modern.metadata import Metadata
-from ...cluster.modern.transactions import Transactions
-from ...errors import BrokerError, KafkaWireError, OptionError, UnsupportedVersionError, quoted
-from ...model import TopicPartition
-from ...options import WriteOptions
-from ...protocol.modern.error_codes import ErrorCode
-from ...protocol.modern.isolation import READ_COMMITTED
-from ...protocol.modern.list_transactions import ONGOING, DescribedTransaction
-
-_log = logging.getLogger("spark_kafkawire")
+from spark_kafkawire.clients.writing.modern.transactional.write_state import (
+    Decision,
+    last_decision,
+    write_of_id,
+)
+from spark_kafkawire.cluster.modern.list_offsets import all_bounds
+from spark_kafkawire.cluster.modern.metadata import Metadata
+from spark_kafkawire.cluster.modern.transactions import Transactions
+from spark_kafkawire.errors import (
+    LOG,
+    BrokerError,
+    KafkaWireError,
+    OptionError,
+    UnsupportedVersionError,
+    quoted,
+)
+from spark_kafkawire.model import TopicPartition
+from spark_kafkawire.options import WriteOptions
+from spark_kafkawire.protocol.modern.error_codes import ErrorCode
+from spark_kafkawire.protocol.modern.limits import READ_COMMITTED
+from spark_kafkawire.protocol.modern.list_transactions import ONGOING, DescribedTransaction
 
 #: States of transactions that readers wait for: the others have ended.
 _OPEN: Final = (ONGOING, "PrepareCommit", "PrepareAbort", "PrepareEpochFence")
@@ -29,8 +35,8 @@ _OPEN: Final = (ONGOING, "PrepareCommit", "PrepareAbort", "PrepareEpochFence")
 
 @dataclass(frozen=True, slots=True)
 class OpenTransaction:
-    """A transaction that was begun and whose end is not in all its logs. ``write`` is the name of the write
-    that it is of, None of other programs; ``is_decided`` tells that it is to be committed."""
+    """An open transaction: its end is not in all its partitions yet. ``write`` is the name of its write, None
+    for other programs; ``is_decided`` is true if a decision says to commit it."""
 
     id: str
     state: str
@@ -39,22 +45,22 @@ class OpenTransaction:
     began_ms: int
     age_s: float
     timeout_ms: int
-    logs: tuple[TopicPartition, ...]
+    partitions: tuple[TopicPartition, ...]
     write: str | None
     is_decided: bool
 
     @property
     def is_ongoing(self) -> bool:
-        """Whether it is to be ended yet."""
+        """True if it is still to be ended."""
         return self.state == ONGOING
 
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """A log whose readers wait: what is there from its last stable offset on they do not see. ``ids`` are the
+    """A partition whose readers wait: they do not see records from its last stable offset on. ``ids`` are the
     transactions that are open there."""
 
-    log: TopicPartition
+    topic_partition: TopicPartition
     stable_offset: int
     end_offset: int
     ids: tuple[str, ...]
@@ -69,7 +75,7 @@ class Waiting:
 class TransactionsSurvey:
     """All transactions that are open, or those of one ``name``, and the last decision of each write.
 
-    ``is_listed`` is false where brokers tell none.
+    ``is_listed`` is false if brokers cannot list transactions.
     """
 
     name: str | None
@@ -80,23 +86,23 @@ class TransactionsSurvey:
 
     @classmethod
     def of(cls, options: WriteOptions, name: str | None, *, needs_list: bool = True) -> TransactionsSurvey:
-        """Ask the brokers. Raises ``OptionError`` (fatal) where they know nothing of the name, or, if that
-        ``needs_list``, tell no transactions."""
+        """Ask the brokers. Raises ``OptionError`` (fatal) if they do not know the name, or if they cannot
+        list transactions and the call ``needs_list``."""
         asking = _Asking(options)
         try:
             known = asking.known(name)
         except UnsupportedVersionError as error:
             if needs_list:
                 raise OptionError(
-                    "Kafka tells what transactions are open from 3.0 on; before, each ends by its timeout, "
-                    f"or when the next write of its name begins: {error}"
+                    "Kafka lists open transactions from 3.0 on; with earlier versions each ends by its "
+                    f"timeout, or when the next write of its name begins: {error}"
                 ) from error
             known = None
         decisions = asking.decision_of(name) if name is not None else asking.decisions(known or ())
         if name is not None and not known and name not in decisions:
             raise OptionError(
                 f"argument --transactional-id: brokers know no transaction of {quoted(name)}, and no "
-                "decision; look at how it is spelt, and whether this user has the right Describe on "
+                "decision; check its spelling, and whether this user has the right Describe on "
                 "transactional ids and groups that begin so"
             )
         found = asking.described(known or {}, decisions)
@@ -115,28 +121,28 @@ class _Asking:
         return {
             each.transactional_id: each.transaction_state
             for each in listed
-            if name is None or name_of(each.transactional_id) == name
+            if name is None or write_of_id(each.transactional_id) == name
         }
 
     def decision_of(self, name: str) -> dict[str, Decision]:
-        """The last one of a name; nothing where there is none."""
+        """The last decision of a name; empty without any."""
         decision = last_decision(self._metadata, self._net, name)
         return {} if decision is None else {name: decision}
 
     def decisions(self, ids: Iterable[str]) -> dict[str, Decision]:
-        """The last ones of all names that ids look like being of: they may be other programs'."""
+        """The last decisions of all names that the ids seem to belong to; an id may be of another program."""
         found: dict[str, Decision] = {}
-        for name in sorted({name for name in map(name_of, ids) if name is not None}):
+        for name in sorted({name for name in map(write_of_id, ids) if name is not None}):
             try:
                 found |= self.decision_of(name)
             except KafkaWireError as error:
-                _log.warning("what was decided of %s is not told: %s", quoted(name), error)
+                LOG.warning("the decision of %s cannot be read: %s", quoted(name), error)
         return found
 
     def described(
         self, known: Mapping[str, str], decisions: Mapping[str, Decision]
     ) -> tuple[OpenTransaction, ...]:
-        """Those that are open, the oldest first."""
+        """The open ones, the oldest first."""
         ids = [id_ for id_, state in known.items() if state in _OPEN]
         self._transactions.locate(ids)
         decided = {
@@ -149,44 +155,44 @@ class _Asking:
 
     def _described(self, id_: str, decided: set[tuple[str, int, int]]) -> OpenTransaction | None:
         try:
-            told = self._transactions.describe(id_)
+            described = self._transactions.describe(id_)
         except BrokerError as error:
             if error.code == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:  # forgotten since it was listed
                 return None
             raise
-        if told.transaction_state not in _OPEN:
+        if described.transaction_state not in _OPEN:
             return None
         return OpenTransaction(
             id=id_,
-            state=told.transaction_state,
-            producer_id=told.producer_id,
-            epoch=told.producer_epoch,
-            began_ms=told.transaction_start_time_ms,
+            state=described.transaction_state,
+            producer_id=described.producer_id,
+            epoch=described.producer_epoch,
+            began_ms=described.transaction_start_time_ms,
             # By the clocks of the broker and of this machine.
-            age_s=max(time.time() - told.transaction_start_time_ms / 1000, 0.0),
-            timeout_ms=told.transaction_timeout_ms,
-            logs=_logs_of(told),
-            write=name_of(id_),
-            is_decided=(id_, told.producer_id, told.producer_epoch) in decided,
+            age_s=max(time.time() - described.transaction_start_time_ms / 1000, 0.0),
+            timeout_ms=described.transaction_timeout_ms,
+            partitions=_partitions_of(described),
+            write=write_of_id(id_),
+            is_decided=(id_, described.producer_id, described.producer_epoch) in decided,
         )
 
     def waiting(self, found: Sequence[OpenTransaction]) -> tuple[Waiting, ...]:
-        """The logs that transactions are open in; of a topic that was deleted or is internal none."""
+        """The partitions with open transactions, without those of deleted or internal topics."""
         there = {topic.name for topic in self._metadata.topics() if topic.leaders and not topic.is_internal}
         ids: dict[TopicPartition, list[str]] = {}
         for each in found:
-            for log in each.logs:
-                if log.topic in there:
-                    ids.setdefault(log, []).append(each.id)
-        logs = sorted(ids)
-        stable = all_bounds(self._metadata, logs, self._net, READ_COMMITTED)
-        ends = all_bounds(self._metadata, logs, self._net)
-        return tuple(Waiting(log, stable[log].latest, ends[log].latest, tuple(ids[log])) for log in logs)
+            for partition in each.partitions:
+                if partition.topic in there:
+                    ids.setdefault(partition, []).append(each.id)
+        partitions = sorted(ids)
+        stable = all_bounds(self._metadata, partitions, self._net, READ_COMMITTED)
+        ends = all_bounds(self._metadata, partitions, self._net)
+        return tuple(Waiting(tp, stable[tp].latest, ends[tp].latest, tuple(ids[tp])) for tp in partitions)
 
 
-def _logs_of(told: DescribedTransaction) -> tuple[TopicPartition, ...]:
+def _partitions_of(described: DescribedTransaction) -> tuple[TopicPartition, ...]:
     return tuple(
         TopicPartition(topic.topic, partition)
-        for topic in sorted(told.topics, key=lambda topic: topic.topic)
+        for topic in sorted(described.topics, key=lambda topic: topic.topic)
         for partition in sorted(topic.partitions)
     )

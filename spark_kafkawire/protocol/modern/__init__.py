@@ -1,21 +1,21 @@
-"""The protocol of Kafka 0.8 to 4.x, declared as data: one module per theme.
+"""The protocol of modern Kafka (0.8 to 4.x), declared as data: a module for each API or group of APIs.
 
-Every message exists once, with the versions of each of its fields. A connection starts with
-ApiVersions and then speaks the highest versions that broker and client have in common::
+Every message is declared once, with the versions of each of its fields. A connection starts with
+ApiVersions and then uses the highest versions that broker and client have in common::
 
     connection = Connection(modern.DIALECT, client_id)
-    reply = ...send ApiVersionsRequest()...
-    connection.negotiated(offered(reply))
-    if reply.error_code == ErrorCode.UNSUPPORTED_VERSION:
+    response = ...send ApiVersionsRequest()...
+    connection.negotiated(offered(response))
+    if response.error_code == ErrorCode.UNSUPPORTED_VERSION:
         ...send it again, this time in a version that the broker knows...
 
-Brokers before 0.10 do not know that question. They are told nothing but what ``BEFORE_API_VERSIONS`` has,
-once they are proven to be that old: ``old_brokers`` tells how.
+Brokers before 0.10 do not know ApiVersions. Once the client has proof of their age, it sends them only
+requests of ``BEFORE_API_VERSIONS``: ``old_brokers`` describes the proof.
 
-Offsets count records. Replies come in the order of the requests and carry their correlation ids.
+Offsets count records. Responses come in the order of the requests and carry their correlation ids.
 
-Importing this package imports none of its modules: a process that sends few requests declares no others, for
-that takes it half a millisecond for each message. All names below are found here.
+Importing this package imports none of its modules: a process declares only the requests that it sends,
+because a declaration takes half a millisecond per message. All names below can be imported from here.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""DescribeConfigs: the settings of topics and brokers, as they are in force.
+"""DescribeConfigs (Kafka 0.11 and later): the settings of topics and brokers that are in force.
 
 Versions of DescribeConfigs::
 
     0       settings, and whether each is a default (KIP-133)
-    1       where each comes from, and what would hold without it (KIP-226)
-    2       throttled replies come at once, and the client waits (KIP-219)
+    1       source of each value, and the values that would apply without it (KIP-226)
+    2       throttled responses come at once, and the client waits (KIP-219)
     3       type and documentation (KIP-569)
     4       flexible (KIP-482)
 
@@ -18,10 +18,10 @@ from typing import Final
 
 from ..api import Api, VersionRange
 from ..primitives import BOOL, INT8, INT16, INT32, Array, String
-from ..replies import Faults, repeated, unlike
+from ..responses import Faults, repeated, unlike
 from ..schema import Struct, wire
 from . import names
-from .limits import reply_bytes_max
+from .limits import response_bytes_max
 
 #: ``resource_type`` of a topic.
 TOPIC_RESOURCE: Final = 2
@@ -29,11 +29,14 @@ TOPIC_RESOURCE: Final = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DescribedResource:
-    """A topic or broker by its name, and the settings to tell; all of them for None."""
+    """A topic or broker by its name, and the settings to return; None for all."""
 
     resource_type: int = wire(INT8)
+    """Type of the resource: 2 for a topic, 4 for a broker."""
     resource_name: str = wire(String())
+    """Name of the topic, or id of the broker."""
     configuration_keys: tuple[str, ...] | None = wire(Array(String()), nullable_since=0)
+    """Names of the settings to return; None for all."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,17 +44,23 @@ class DescribeConfigsRequest:
     """Settings of some resources. The user needs the right DESCRIBE_CONFIGS for each."""
 
     resources: tuple[DescribedResource, ...] = wire(Array(Struct(DescribedResource)))
+    """Resources whose settings are requested."""
     include_synonyms: bool = wire(BOOL, since=1, default=False)
+    """True to return synonyms, too (KIP-226)."""
     include_documentation: bool = wire(BOOL, since=3, default=False)
+    """True to return documentation, too (KIP-569)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfigSynonym:
-    """A setting that would hold if this one were not set, such as the broker's own."""
+    """A setting that would apply if this one were not set, such as the broker's own."""
 
     name: str = wire(String())
+    """Name of the setting."""
     value: str | None = wire(String(), nullable_since=0)
+    """Value of the setting."""
     source: int = wire(INT8)
+    """Source of the value."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,14 +68,23 @@ class Config:
     """A setting and its value in force; None for one that is secret."""
 
     name: str = wire(String())
+    """Name of the setting."""
     value: str | None = wire(String(), nullable_since=0)
+    """Value in force; None if it is a secret."""
     read_only: bool = wire(BOOL)
+    """True if the setting cannot be changed."""
     is_default: bool = wire(BOOL, until=0, default=False)
+    """True if the setting has its default value."""
     config_source: int = wire(INT8, since=1, default=-1)
+    """Source of the value: the topic, a broker, or the default; -1 if unknown (KIP-226)."""
     is_sensitive: bool = wire(BOOL)
+    """True if the value is a secret."""
     synonyms: tuple[ConfigSynonym, ...] = wire(Array(Struct(ConfigSynonym)), since=1, default=())
+    """Values that would apply if this one were not set (KIP-226)."""
     config_type: int = wire(INT8, since=3, default=0)
+    """Data type of the setting; 0 if unknown (KIP-569)."""
     documentation: str | None = wire(String(), since=3, nullable_since=3, default=None)
+    """Documentation of the setting (KIP-569)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,24 +92,31 @@ class ResourceConfigs:
     """The settings of one resource."""
 
     error_code: int = wire(INT16)
+    """Error code; 0 if there was no error."""
     error_message: str | None = wire(String(), nullable_since=0)
+    """Text of the error; None if the broker gives none."""
     resource_type: int = wire(INT8)
+    """Type of the resource."""
     resource_name: str = wire(String())
+    """Name of the topic, or id of the broker."""
     configs: tuple[Config, ...] = wire(Array(Struct(Config)))
+    """Settings of the resource."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DescribeConfigsReply:
-    """The settings of each resource that was asked for."""
+class DescribeConfigsResponse:
+    """The settings of each requested resource."""
 
     throttle_time_ms: int = wire(INT32, default=0)
+    """Throttle time because of a quota, ms; 0 if no quota was exceeded (KIP-13)."""
     results: tuple[ResourceConfigs, ...] = wire(Array(Struct(ResourceConfigs)))
+    """Settings of each resource."""
 
 
-def _faults(request: DescribeConfigsRequest, reply: DescribeConfigsReply, _version: int) -> Faults:
+def _faults(request: DescribeConfigsRequest, response: DescribeConfigsResponse, _version: int) -> Faults:
     asked = {(each.resource_type, each.resource_name): each for each in request.resources}
-    yield from unlike(asked, ((each.resource_type, each.resource_name) for each in reply.results))
-    for result in reply.results:
+    yield from unlike(asked, ((each.resource_type, each.resource_name) for each in response.results))
+    for result in response.results:
         resource = asked[result.resource_type, result.resource_name]
         found = [config.name for config in result.configs]
         if resource.configuration_keys is None:
@@ -103,8 +128,8 @@ def _faults(request: DescribeConfigsRequest, reply: DescribeConfigsReply, _versi
 DESCRIBE_CONFIGS: Final = Api(
     *names.DESCRIBE_CONFIGS,
     DescribeConfigsRequest,
-    DescribeConfigsReply,
-    reply_bytes_max,
+    DescribeConfigsResponse,
+    response_bytes_max,
     faults=_faults,
     versions=VersionRange(0, 4),
     flexible_since=4,

@@ -1,14 +1,14 @@
-"""DescribeGroups: the state of consumer groups and who is in them.
+"""DescribeGroups (Kafka 0.9 and later): the state and the members of consumer groups.
 
-A group that brokers coordinate themselves (KIP-848) is answered as one without members: those are told by
-``consumer_group_describe``.
+A group of the new consumer protocol (KIP-848) appears without members here:
+``consumer_group_describe`` returns those.
 
 Versions of DescribeGroups::
 
     0       groups and their members
     1       throttle time
-    2       throttled replies come at once, and the client waits (KIP-219)
-    3       what the user may do (KIP-430)
+    2       throttled responses come at once, and the client waits (KIP-219)
+    3       operations that the user may do (KIP-430)
     4       static members (KIP-345)
     5       flexible (KIP-482)
     6       not spoken: GROUP_ID_NOT_FOUND in place of the state ``Dead`` (KIP-1043)
@@ -23,10 +23,10 @@ from typing import Final
 
 from ..api import Api, VersionRange
 from ..primitives import BOOL, BYTES, INT16, INT32, Array, Buffer, String
-from ..replies import Faults, repeated, unlike
+from ..responses import Faults, repeated, unlike
 from ..schema import Struct, wire
 from . import names
-from .limits import reply_bytes_max
+from .limits import response_bytes_max
 from .metadata import NOT_ASKED
 
 
@@ -35,53 +35,70 @@ class DescribeGroupsRequest:
     """Ask a coordinator for groups that it keeps."""
 
     groups: tuple[str, ...] = wire(Array(String()))
+    """Ids of the groups to describe."""
     include_authorized_operations: bool = wire(BOOL, since=3, default=False, ignorable=True)
+    """True to return the operations that the user may do to the group (KIP-430)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupMember:
-    """One consumer: who it is and where it runs. The two buffers are the consumers' own."""
+    """Member of a group: its identity and its host. The two buffers are the consumers' own."""
 
     member_id: str = wire(String())
+    """Id of the member, which the coordinator gave."""
     group_instance_id: str | None = wire(String(), since=4, nullable_since=4, default=None)
+    """``group.instance.id`` of a static member; None for others (KIP-345)."""
     client_id: str = wire(String())
+    """``client.id`` of the member."""
     client_host: str = wire(String())
+    """Host of the member."""
     member_metadata: Buffer = wire(BYTES)
+    """Metadata of the group protocol, such as the subscription."""
     member_assignment: Buffer = wire(BYTES)
+    """Current assignment, in the members' own format."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DescribedGroup:
-    """One group; a group that there is not has the state ``Dead``."""
+    """Description of one group; a group that does not exist has the state ``Dead``."""
 
     error_code: int = wire(INT16)
+    """Error code; 0 if there was no error."""
     group_id: str = wire(String())
+    """Id of the group."""
     group_state: str = wire(String())
+    """State of the group."""
     protocol_type: str = wire(String())
+    """Type of the group protocol: ``consumer`` for consumers."""
     protocol_data: str = wire(String())
+    """Name of the protocol in use, such as the assignor."""
     members: tuple[GroupMember, ...] = wire(Array(Struct(GroupMember)))
+    """Members of the group."""
     authorized_operations: int = wire(INT32, since=3, default=NOT_ASKED)
+    """Bits of the operations that the user may do to the group (KIP-430)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DescribeGroupsReply:
-    """The groups that were asked for."""
+class DescribeGroupsResponse:
+    """The requested groups."""
 
     throttle_time_ms: int = wire(INT32, since=1, default=0)
+    """Throttle time because of a quota, ms; 0 if no quota was exceeded (KIP-13)."""
     groups: tuple[DescribedGroup, ...] = wire(Array(Struct(DescribedGroup)))
+    """Description of each group."""
 
 
-def _faults(request: DescribeGroupsRequest, reply: DescribeGroupsReply, _version: int) -> Faults:
-    yield from unlike(request.groups, (group.group_id for group in reply.groups))
-    for group in reply.groups:
+def _faults(request: DescribeGroupsRequest, response: DescribeGroupsResponse, _version: int) -> Faults:
+    yield from unlike(request.groups, (group.group_id for group in response.groups))
+    for group in response.groups:
         yield from repeated((group.group_id, member.member_id) for member in group.members)
 
 
 DESCRIBE_GROUPS: Final = Api(
     *names.DESCRIBE_GROUPS,
     DescribeGroupsRequest,
-    DescribeGroupsReply,
-    reply_bytes_max,
+    DescribeGroupsResponse,
+    response_bytes_max,
     faults=_faults,
     versions=VersionRange(0, 5),
     flexible_since=5,

@@ -1,4 +1,4 @@
-"""All APIs of Kafka 0.8 to 4.x that are spoken here."""
+"""The dialect of modern Kafka (0.8 to 4.x): all APIs that this package uses."""
 
 from __future__ import annotations
 
@@ -6,15 +6,16 @@ import sys
 from collections.abc import Iterator
 from typing import Any, Final
 
-from ...model import Generation
+from spark_kafkawire.model import Generation
+
 from ..api import Api
 from ..dialect import Dialect, kafka_headers
 from . import API_HOMES
 
 
 class _Declared:
-    """The APIs of ``API_HOMES``. That of a request is found in the module that declares both, which is
-    imported where there is a request; to go through them imports all."""
+    """The APIs of ``API_HOMES``. The API of a request is in the module that declares the request, which is
+    imported already. Iteration imports all modules."""
 
     def __init__(self) -> None:
         self._found: dict[type[Any], Api] = {}

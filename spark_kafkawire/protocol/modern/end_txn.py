@@ -1,17 +1,18 @@
-"""EndTxn: commit or abort a transaction, from whichever connection.
+"""EndTxn (Kafka 0.11 and later): commits or aborts a transaction, from any connection.
 
-There are two protocols of transactions. In the first one the coordinator is told what a transaction will
-write to (``add_to_txn``), and the producer's epoch stays. In the second one (KIP-890, finalized by a cluster
-as ``transaction.version=2``, see ``api_versions``) it learns that from what is written, and each end raises
-the epoch, so that nothing which was sent before it arrives after it. A transaction is written and ended in
-one of them: Produce 12, TxnOffsetCommit 5 and EndTxn 5 are of the second, what is before them of the first.
-``transaction_version`` tells which one a request is of, and a request of the second goes in no version of the
-first: what is written so is outside of the transaction.
+Kafka has two protocols of transactions. In the first protocol the client announces to the coordinator the
+partitions that a transaction will write to (``add_to_txn``), and the producer's epoch stays. In the second
+protocol (KIP-890, finalized by a cluster as ``transaction.version=2``, see ``api_versions``) the coordinator
+learns them from the writes, and each end raises the epoch, so that no earlier request arrives after the
+end. A transaction is written and ended in one protocol: Produce 12, TxnOffsetCommit 5 and EndTxn 5 belong
+to the second, earlier versions to the first. ``transaction_version`` is the protocol of a request. A
+request of the second protocol must not use a version of the first: its records would be outside of the
+transaction.
 
 Versions of EndTxn::
 
     0       commit, or abort (KIP-98)
-    1       throttled replies come at once, and the client waits (KIP-219)
+    1       throttled responses come at once, and the client waits (KIP-219)
     2       PRODUCER_FENCED may come (KIP-588)
     3       flexible (KIP-482)
     4       TRANSACTION_ABORTABLE may come (KIP-890)
@@ -27,10 +28,10 @@ from typing import Final
 
 from ..api import VERSION_MAX, Api, VersionRange
 from ..primitives import BOOL, INT16, INT32, INT64, String
-from ..replies import Faults, below
+from ..responses import Faults, below
 from ..schema import wire
 from . import names
-from .limits import small_reply_bytes_max
+from .limits import small_response_bytes_max
 
 #: First version of the second protocol.
 SECOND_PROTOCOL_SINCE: Final = 5
@@ -41,21 +42,30 @@ class EndTxnRequest:
     """End the transaction: commit it, or abort it."""
 
     transactional_id: str = wire(String())
+    """Transactional id of the producer."""
     producer_id: int = wire(INT64)
+    """Id of the producer."""
     producer_epoch: int = wire(INT16)
+    """Epoch of the producer."""
     committed: bool = wire(BOOL)
+    """True to commit the transaction; it is aborted otherwise."""
     transaction_version: int = 1
+    """Protocol of the transaction: 1, or 2 (KIP-890). Not sent."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class EndTxnReply:
-    """Whether the end is decided; the markers may reach the partitions later. In the second protocol the
-    identity for the next transaction, else -1."""
+class EndTxnResponse:
+    """Outcome of the decision; the markers may reach the partitions later. In the second protocol it holds
+    the producer id and epoch of the next transaction, in the first -1."""
 
     throttle_time_ms: int = wire(INT32)
+    """Throttle time because of a quota, ms; 0 if no quota was exceeded (KIP-13)."""
     error_code: int = wire(INT16)
+    """Error code; 0 if there was no error."""
     producer_id: int = wire(INT64, since=SECOND_PROTOCOL_SINCE, default=-1)
+    """Id of the producer for the next transaction; -1 in the first protocol (KIP-890)."""
     producer_epoch: int = wire(INT16, since=SECOND_PROTOCOL_SINCE, default=-1)
+    """Epoch of the producer for the next transaction; -1 in the first protocol (KIP-890)."""
 
 
 def _version_max(request: EndTxnRequest) -> int:
@@ -66,19 +76,19 @@ def _version_min(request: EndTxnRequest) -> int:
     return 0 if request.transaction_version == 1 else SECOND_PROTOCOL_SINCE
 
 
-def _faults(request: EndTxnRequest, reply: EndTxnReply, version: int) -> Faults:
-    if not reply.error_code and version >= SECOND_PROTOCOL_SINCE:
-        yield from below(0, "producer id", reply.producer_id)
-        # Where epochs are used up, the next one is the first of another producer.
-        is_same = reply.producer_id == request.producer_id
-        yield from below(request.producer_epoch if is_same else 0, "producer epoch", reply.producer_epoch)
+def _faults(request: EndTxnRequest, response: EndTxnResponse, version: int) -> Faults:
+    if not response.error_code and version >= SECOND_PROTOCOL_SINCE:
+        yield from below(0, "producer id", response.producer_id)
+        # When epochs are used up, the next epoch is the first of another producer id.
+        is_same = response.producer_id == request.producer_id
+        yield from below(request.producer_epoch if is_same else 0, "producer epoch", response.producer_epoch)
 
 
 END_TXN: Final = Api(
     *names.END_TXN,
     EndTxnRequest,
-    EndTxnReply,
-    small_reply_bytes_max,
+    EndTxnResponse,
+    small_response_bytes_max,
     faults=_faults,
     versions=VersionRange(0, 5),
     flexible_since=3,

@@ -1,24 +1,24 @@
-"""Fetch: records of several partitions, as the batches that lie in the log.
+"""Fetch (Kafka 0.8 and later): reads records of several partitions, in the batches that the log has.
 
 Versions of Fetch::
 
     0       topics by name; records in magic 0
     1       throttle time
     2       records in magic 1: timestamps (KIP-32)
-    3       a limit for the whole reply, whose first batch comes whole (KIP-74)
+    3       a limit for the whole response; the first batch comes whole even if it is longer (KIP-74)
     4       records in magic 2: headers; isolation level and aborted transactions (KIP-82, KIP-98)
     5       log start offset (KIP-107)
     6       KAFKA_STORAGE_ERROR may come (KIP-112)
     7       incremental fetch sessions (KIP-227)
-    8       throttled replies come at once, and the client waits (KIP-219)
+    8       throttled responses come at once, and the client waits (KIP-219)
     9       epochs of leaders (KIP-320)
     10      records in zstd (KIP-110)
     11      the consumer's rack, and a replica that is nearer (KIP-392)
-    12      flexible (KIP-482); where logs diverge, and who leads (KIP-595)
+    12      flexible (KIP-482); diverging epochs, and the current leader (KIP-595)
     13      topics by id (KIP-516)
     14      OFFSET_MOVED_TO_TIERED_STORAGE may come to replicas (KIP-405)
     15      ``replica_state`` in place of ``replica_id`` (KIP-903)
-    16      where new leaders listen (KIP-951)
+    16      the addresses of new leaders (KIP-951)
     17      a replica's directory (KIP-853)
     18      a replica's high watermark (KIP-1166)
 
@@ -33,18 +33,23 @@ from typing import Final
 
 from ..api import VERSION_MAX, Api, VersionRange
 from ..primitives import BYTES, INT8, INT16, INT32, INT64, UUID, Array, Buffer, String
-from ..replies import Faults, below, unlike
+from ..responses import Faults, below, unlike
 from ..schema import Struct, wire
 from . import names
-from .isolation import READ_UNCOMMITTED
 from .leaders import LeaderIdAndEpoch, NodeEndpoint
-from .limits import BATCH_BYTES_MAX, FETCH_PARTITION_BYTES_MAX, NO_TOPIC_ID, SMALL_REPLY_BYTES_MAX
+from .limits import (
+    BATCH_BYTES_MAX,
+    FETCH_PARTITION_BYTES_MAX,
+    NO_TOPIC_ID,
+    READ_UNCOMMITTED,
+    SMALL_RESPONSE_BYTES_MAX,
+)
 
 #: Last version that names topics; later ones have their ids.
 TOPIC_NAMES_UNTIL: Final = 12
 #: ``replica_directory_id`` of a consumer, which has none.
 _NO_DIRECTORY_ID: Final = uuid.UUID(int=0)
-#: ``high_watermark`` of a request that is none of a replica.
+#: ``high_watermark`` of a consumer's request.
 _NO_HIGH_WATERMARK: Final = (1 << 63) - 1
 #: ``replica_id`` of a consumer.
 _NO_REPLICA: Final = -1
@@ -55,23 +60,33 @@ class FetchPartition:
     """Records from ``fetch_offset`` on, about ``partition_max_bytes`` of them."""
 
     partition: int = wire(INT32)
+    """Index of the partition."""
     current_leader_epoch: int = wire(INT32, since=9, default=-1, ignorable=True)
+    """Leader epoch that the client knows; -1 for none (KIP-320)."""
     fetch_offset: int = wire(INT64)
+    """First offset to return."""
     last_fetched_epoch: int = wire(INT32, since=12, default=-1)
+    """Epoch of the last record that a replica fetched; -1 for none (KIP-595)."""
     log_start_offset: int = wire(INT64, since=5, default=-1, ignorable=True)
+    """First offset of a replica's log; -1 for consumers (KIP-107)."""
     partition_max_bytes: int = wire(INT32)
-    # Both are of replicas.
+    """Most bytes to return of the partition; see KIP-74 for a larger batch."""
     replica_directory_id: uuid.UUID = wire(UUID, since=17, tag=0, default=_NO_DIRECTORY_ID, ignorable=True)
+    """Directory of a replica (KIP-853)."""
     high_watermark: int = wire(INT64, since=18, tag=1, default=_NO_HIGH_WATERMARK, ignorable=True)
+    """High watermark that a replica knows (KIP-1166)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FetchTopic:
-    """Partitions of one topic. Name and id are both given: which is sent depends on the version."""
+    """Partitions of one topic. Both name and id are set; the version decides which one is sent."""
 
     topic: str = wire(String(), until=TOPIC_NAMES_UNTIL, default="", ignorable=True)
+    """Name of the topic."""
     topic_id: uuid.UUID = wire(UUID, since=TOPIC_NAMES_UNTIL + 1, default=NO_TOPIC_ID, ignorable=True)
+    """Id of the topic (KIP-516)."""
     partitions: tuple[FetchPartition, ...] = wire(Array(Struct(FetchPartition)))
+    """Partitions to fetch."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,16 +94,21 @@ class ForgottenTopic:
     """Partitions that leave an incremental fetch session."""
 
     topic: str = wire(String(), since=7, until=TOPIC_NAMES_UNTIL, default="", ignorable=True)
+    """Name of the topic."""
     topic_id: uuid.UUID = wire(UUID, since=TOPIC_NAMES_UNTIL + 1, default=NO_TOPIC_ID, ignorable=True)
+    """Id of the topic (KIP-516)."""
     partitions: tuple[int, ...] = wire(Array(INT32))
+    """Indexes of the partitions that leave the session."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicaState:
-    """The broker that asks, where it is one; the defaults are a consumer's."""
+    """The requesting broker; the defaults are those of a consumer."""
 
     replica_id: int = wire(INT32, default=_NO_REPLICA)
+    """Id of the replica; -1 for consumers (KIP-903)."""
     replica_epoch: int = wire(INT64, default=-1)
+    """Epoch of the replica; -1 for consumers (KIP-903)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,35 +116,50 @@ class FetchRequest:
     """Records of partitions that the broker leads, in the order of the request.
 
     The broker waits up to ``max_wait_ms`` for ``min_bytes``. ``max_bytes`` and the partitions'
-    own limits are about the whole of a reply: from version 3 on its first batch comes whole even
-    where it is longer, before that a batch may be cut. ``batch_bytes_max`` is not sent: it tells
-    how long that one batch may be before the reply is refused.
+    own limits are approximate: from version 3 on the first batch of a response comes whole even if it is
+    longer, and in earlier versions a batch may be cut. ``batch_bytes_max`` is not sent: the client refuses
+    a response whose first batch is longer.
     """
 
     cluster_id: str | None = wire(String(), since=12, nullable_since=12, tag=0, default=None, ignorable=True)
+    """Cluster id that a replica of the metadata log checks (KIP-595)."""
     replica_id: int = wire(INT32, until=14, default=_NO_REPLICA)
+    """Id of the replica; -1 for consumers."""
     replica_state: ReplicaState = wire(Struct(ReplicaState), since=15, tag=1, default=ReplicaState())
+    """Id and epoch of the replica (KIP-903)."""
     max_wait_ms: int = wire(INT32)
+    """Longest wait for ``min_bytes``, ms."""
     min_bytes: int = wire(INT32)
+    """Least bytes of a response before ``max_wait_ms`` have passed."""
     max_bytes: int = wire(INT32, since=3, default=0x7FFFFFFF, ignorable=True)
+    """Most bytes of a response; see KIP-74 for a larger first batch."""
     # Brokers without it have no transactions: all their records are committed.
     isolation_level: int = wire(INT8, since=4, default=READ_UNCOMMITTED, ignorable=True)
+    """``READ_UNCOMMITTED`` or ``READ_COMMITTED`` (KIP-98)."""
     session_id: int = wire(INT32, since=7, default=0, ignorable=True)
+    """Id of the fetch session; 0 for none (KIP-227)."""
     session_epoch: int = wire(INT32, since=7, default=-1, ignorable=True)
+    """Epoch of the fetch session, which counts its requests; -1 for none (KIP-227)."""
     topics: tuple[FetchTopic, ...] = wire(Array(Struct(FetchTopic)))
+    """Topics to fetch."""
     forgotten_topics_data: tuple[ForgottenTopic, ...] = wire(
         Array(Struct(ForgottenTopic)), since=7, default=()
     )
+    """Partitions that leave the fetch session (KIP-227)."""
     rack_id: str = wire(String(), since=11, default="", ignorable=True)
+    """Rack of the consumer (KIP-392)."""
     batch_bytes_max: int = BATCH_BYTES_MAX
+    """Most bytes of the one batch that may exceed the limits. Not sent."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EpochEndOffset:
-    """Where the log of the follower diverges from the leader's."""
+    """Point at which the follower's log diverges from the leader's."""
 
     epoch: int = wire(INT32, default=-1)
+    """Largest epoch that both logs have."""
     end_offset: int = wire(INT64, default=-1)
+    """End offset of that epoch."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,71 +167,94 @@ class SnapshotId:
     """The snapshot to fetch instead; for replicas of the metadata log."""
 
     end_offset: int = wire(INT64, default=-1)
+    """End offset of the snapshot."""
     epoch: int = wire(INT32, default=-1)
+    """Epoch of the snapshot."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AbortedTransaction:
-    """The producer's records from ``first_offset`` to its next abort marker do not count."""
+    """Records of an aborted transaction: the producer's, from ``first_offset`` to its next abort marker."""
 
     producer_id: int = wire(INT64)
+    """Producer of the aborted transaction."""
     first_offset: int = wire(INT64)
+    """First offset of the aborted transaction."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FetchPartitionReply:
+class FetchPartitionResponse:
     """Records of one partition, a view of the frame.
 
-    They may begin before the offset that was asked for, with the batch that holds it, and end
-    inside a batch. Offsets end at ``high_watermark``, with READ_COMMITTED at
-    ``last_stable_offset``; -1 where the version lacks the field.
+    They may begin before the requested offset, with the batch that holds it, and end inside a
+    batch. Offsets end at ``high_watermark``, with READ_COMMITTED at ``last_stable_offset``. A
+    field that the version lacks is -1.
     """
 
     partition_index: int = wire(INT32)
+    """Index of the partition."""
     error_code: int = wire(INT16)
+    """Error code; 0 if there was no error."""
     high_watermark: int = wire(INT64)
+    """High watermark of the partition: the end of the records that all in-sync replicas have."""
     last_stable_offset: int = wire(INT64, since=4, default=-1)
+    """Last stable offset: no open transaction begins before it (KIP-98)."""
     log_start_offset: int = wire(INT64, since=5, default=-1)
+    """First offset of the log (KIP-107)."""
     diverging_epoch: EpochEndOffset = wire(Struct(EpochEndOffset), since=12, tag=0, default=EpochEndOffset())
+    """Point at which the follower's log diverges (KIP-595)."""
     current_leader: LeaderIdAndEpoch = wire(
         Struct(LeaderIdAndEpoch), since=12, tag=1, default=LeaderIdAndEpoch()
     )
+    """Current leader, where the broker is not it (KIP-595)."""
     snapshot_id: SnapshotId = wire(Struct(SnapshotId), since=12, tag=2, default=SnapshotId())
+    """Snapshot to fetch instead of records (KIP-630)."""
     aborted_transactions: tuple[AbortedTransaction, ...] | None = wire(
         Array(Struct(AbortedTransaction)), since=4, nullable_since=4, default=None
     )
+    """Aborted transactions in the records; None for ``READ_UNCOMMITTED`` (KIP-98)."""
     preferred_read_replica: int = wire(INT32, since=11, default=-1)
+    """Replica to read from instead; -1 for none (KIP-392)."""
     records: Buffer | None = wire(BYTES, nullable_since=0, shown=False)
+    """Record batches as they are in the log."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FetchTopicReply:
+class FetchTopicResponse:
     """Partitions of one topic, by name or by id as the version has it."""
 
     topic: str = wire(String(), until=TOPIC_NAMES_UNTIL, default="")
+    """Name of the topic."""
     topic_id: uuid.UUID = wire(UUID, since=TOPIC_NAMES_UNTIL + 1, default=NO_TOPIC_ID)
-    partitions: tuple[FetchPartitionReply, ...] = wire(Array(Struct(FetchPartitionReply)))
+    """Id of the topic (KIP-516)."""
+    partitions: tuple[FetchPartitionResponse, ...] = wire(Array(Struct(FetchPartitionResponse)))
+    """Records of each partition."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FetchReply:
-    """The records that came in time. ``error_code`` is about the fetch session as a whole.
+class FetchResponse:
+    """Records of each requested partition. ``error_code`` is that of the whole fetch session.
 
-    ``node_endpoints`` are the leaders of partitions that the broker does not lead any more: a hint, which
-    nobody takes here, for who learns of a new leader asks for metadata.
+    ``node_endpoints`` are the leaders of partitions that the broker no longer leads. This package does not
+    use this hint: it requests metadata when a leader has changed.
     """
 
     throttle_time_ms: int = wire(INT32, since=1, default=0)
+    """Throttle time because of a quota, ms; 0 if no quota was exceeded (KIP-13)."""
     error_code: int = wire(INT16, since=7, default=0)
+    """Error code of the whole request; 0 if there was no error (KIP-227)."""
     session_id: int = wire(INT32, since=7, default=0)
-    responses: tuple[FetchTopicReply, ...] = wire(Array(Struct(FetchTopicReply)))
+    """Id of the fetch session; 0 for none (KIP-227)."""
+    responses: tuple[FetchTopicResponse, ...] = wire(Array(Struct(FetchTopicResponse)))
+    """Records of each topic."""
     node_endpoints: tuple[NodeEndpoint, ...] = wire(Array(Struct(NodeEndpoint)), since=16, tag=0, default=())
+    """Addresses of the leaders that ``current_leader`` names (KIP-951)."""
 
 
-def _reply_bytes_max(request: FetchRequest) -> int:
-    # The partitions' limits alone, because brokers before version 3 know no other.
+def _response_bytes_max(request: FetchRequest) -> int:
+    # Only the partitions' limits, because versions before 3 have no limit for the whole response.
     limits = [partition.partition_max_bytes for topic in request.topics for partition in topic.partitions]
-    around = SMALL_REPLY_BYTES_MAX + len(limits) * FETCH_PARTITION_BYTES_MAX
+    around = SMALL_RESPONSE_BYTES_MAX + len(limits) * FETCH_PARTITION_BYTES_MAX
     return sum(limits) + request.batch_bytes_max + around
 
 
@@ -205,27 +263,27 @@ def _version_max(request: FetchRequest) -> int:
     return TOPIC_NAMES_UNTIL if named_only else VERSION_MAX
 
 
-def _faults(request: FetchRequest, reply: FetchReply, version: int) -> Faults:
-    if not reply.responses and (reply.error_code or reply.throttle_time_ms):
-        # So a broker answers a session that it does not have, and from 2.0 on a client that it
-        # throttles (KIP-219).
+def _faults(request: FetchRequest, response: FetchResponse, version: int) -> Faults:
+    if not response.responses and (response.error_code or response.throttle_time_ms):
+        # Brokers send no topics for a session that they do not have, and from 2.0 on to a client that
+        # they throttle (KIP-219).
         return
     by_name = version <= TOPIC_NAMES_UNTIL
     yield from unlike(
         [(t.topic if by_name else t.topic_id, p.partition) for t in request.topics for p in t.partitions],
         [
             (t.topic if by_name else t.topic_id, p.partition_index)
-            for t in reply.responses
+            for t in response.responses
             for p in t.partitions
         ],
     )
-    for topic in reply.responses:
+    for topic in response.responses:
         for partition in topic.partitions:
             yield from _partition_faults(partition)
 
 
-def _partition_faults(partition: FetchPartitionReply) -> Faults:
-    # A leader that was just elected does not know it.
+def _partition_faults(partition: FetchPartitionResponse) -> Faults:
+    # A leader that was just elected does not know its high watermark.
     yield from below(-1, "high watermark", partition.high_watermark)
     yield from below(-1, "last stable offset", partition.last_stable_offset)
     yield from below(-1, "log start offset", partition.log_start_offset)
@@ -237,8 +295,8 @@ def _partition_faults(partition: FetchPartitionReply) -> Faults:
 FETCH: Final = Api(
     *names.FETCH,
     FetchRequest,
-    FetchReply,
-    _reply_bytes_max,
+    FetchResponse,
+    _response_bytes_max,
     faults=_faults,
     versions=VersionRange(0, 18),
     flexible_since=12,

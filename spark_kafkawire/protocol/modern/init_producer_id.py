@@ -1,21 +1,21 @@
-"""InitProducerId: the identity of an idempotent producer, or of one with a transactional id.
+"""InitProducerId (Kafka 0.11 and later): the id and epoch of an idempotent or transactional producer.
 
-For a transactional id it aborts the transaction that is open under it, and fences whoever began that: the
-coordinator of the id is asked (see ``find_coordinator``), which answers CONCURRENT_TRANSACTIONS until the
-transaction before has ended.
+For a transactional id the broker aborts the open transaction and fences the producer that began it. The
+request goes to the coordinator of the id (see ``find_coordinator``), which answers CONCURRENT_TRANSACTIONS
+until the previous transaction has ended.
 
 Versions of InitProducerId::
 
     0       a producer id and its epoch (KIP-98)
-    1       throttled replies come at once, and the client waits (KIP-219)
+    1       throttled responses come at once, and the client waits (KIP-219)
     2       flexible (KIP-482)
-    3       the id that the producer has, to go on with (KIP-360)
+    3       the current id and epoch of the producer, to keep the id (KIP-360)
     4       PRODUCER_FENCED may come (KIP-588)
     5       TRANSACTION_ABORTABLE may come (KIP-890)
     6       commits in two phases (KIP-939)
 
-Version 6 is sent where it is asked for only: brokers up to 4.4 serve it with ``unstable.api.versions.enable``
-alone.
+Version 6 is sent only for two-phase commits: brokers up to 4.4 serve it only with
+``unstable.api.versions.enable``.
 
 Source: Apache Kafka's InitProducerIdRequest.json and InitProducerIdResponse.json.
 """
@@ -27,10 +27,10 @@ from typing import Final
 
 from ..api import VERSION_MAX, Api, VersionRange
 from ..primitives import BOOL, INT16, INT32, INT64, String
-from ..replies import Faults, below
+from ..responses import Faults, below
 from ..schema import wire
 from . import names
-from .limits import small_reply_bytes_max
+from .limits import small_response_bytes_max
 
 #: Last version without commits in two phases.
 _ONE_PHASE_UNTIL: Final = 5
@@ -38,31 +38,43 @@ _ONE_PHASE_UNTIL: Final = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InitProducerIdRequest:
-    """Ask for a producer id. ``transactional_id`` is None where the producer is only idempotent.
+    """Ask for a producer id. ``transactional_id`` is None if the producer is only idempotent.
 
-    ``enable_2pc`` wants transactions that no timeout ends, ``keep_prepared_txn`` wants the open one left
+    ``enable_2pc`` asks for transactions without a timeout, ``keep_prepared_txn`` keeps the open transaction
     open.
     """
 
     transactional_id: str | None = wire(String(), nullable_since=0, default=None)
+    """Transactional id; None for a producer that is only idempotent."""
     transaction_timeout_ms: int = wire(INT32, default=0x7FFFFFFF)
+    """Time after which the coordinator aborts an open transaction, ms."""
     producer_id: int = wire(INT64, since=3, default=-1)
+    """Id that the producer has; -1 for none (KIP-360)."""
     producer_epoch: int = wire(INT16, since=3, default=-1)
+    """Epoch that the producer has; -1 for none (KIP-360)."""
     enable_2pc: bool = wire(BOOL, since=6, default=False)
+    """True if the transactions take part in two-phase commits (KIP-939)."""
     keep_prepared_txn: bool = wire(BOOL, since=6, default=False)
+    """True if an open transaction is kept instead of aborted (KIP-939)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class InitProducerIdReply:
-    """The producer's id and epoch, which its batches carry; those of the open transaction where that was to
-    be kept and is there."""
+class InitProducerIdResponse:
+    """The producer's id and epoch, which its batches carry. The ``ongoing_txn`` fields are those of an open
+    transaction that was kept."""
 
     throttle_time_ms: int = wire(INT32)
+    """Throttle time because of a quota, ms; 0 if no quota was exceeded (KIP-13)."""
     error_code: int = wire(INT16)
+    """Error code; 0 if there was no error."""
     producer_id: int = wire(INT64)
+    """Id of the producer."""
     producer_epoch: int = wire(INT16)
+    """Epoch of the producer, from 0 on."""
     ongoing_txn_producer_id: int = wire(INT64, since=6, default=-1)
+    """Producer id of the transaction that was kept; -1 for none (KIP-939)."""
     ongoing_txn_producer_epoch: int = wire(INT16, since=6, default=-1)
+    """Producer epoch of the transaction that was kept; -1 for none (KIP-939)."""
 
 
 def _version_max(request: InitProducerIdRequest) -> int:
@@ -70,19 +82,19 @@ def _version_max(request: InitProducerIdRequest) -> int:
     return VERSION_MAX if in_two_phases else _ONE_PHASE_UNTIL
 
 
-def _faults(_request: InitProducerIdRequest, reply: InitProducerIdReply, _version: int) -> Faults:
-    if not reply.error_code:
-        yield from below(0, "producer id", reply.producer_id)
-        yield from below(0, "producer epoch", reply.producer_epoch)
-        yield from below(-1, "producer id of the open transaction", reply.ongoing_txn_producer_id)
-        yield from below(-1, "epoch of the open transaction", reply.ongoing_txn_producer_epoch)
+def _faults(_request: InitProducerIdRequest, response: InitProducerIdResponse, _version: int) -> Faults:
+    if not response.error_code:
+        yield from below(0, "producer id", response.producer_id)
+        yield from below(0, "producer epoch", response.producer_epoch)
+        yield from below(-1, "producer id of the open transaction", response.ongoing_txn_producer_id)
+        yield from below(-1, "epoch of the open transaction", response.ongoing_txn_producer_epoch)
 
 
 INIT_PRODUCER_ID: Final = Api(
     *names.INIT_PRODUCER_ID,
     InitProducerIdRequest,
-    InitProducerIdReply,
-    small_reply_bytes_max,
+    InitProducerIdResponse,
+    small_response_bytes_max,
     faults=_faults,
     versions=VersionRange(0, 6),
     flexible_since=2,

@@ -1,30 +1,42 @@
-"""How long replies may be, and values that several messages share."""
+"""Limits of response sizes, and the values of fields that several messages of modern Kafka share."""
 
 from __future__ import annotations
 
 import uuid
 from typing import Final
 
-#: Longest reply that describes topics or partitions, bytes: enough for a million partitions.
-REPLY_BYTES_MAX: Final = 64 << 20
-#: Longest reply of a fixed kind, bytes; some of them come before the broker has proven who it is.
-SMALL_REPLY_BYTES_MAX: Final = 1 << 20
+#: Longest response that describes topics or partitions, bytes: enough for a million partitions.
+RESPONSE_BYTES_MAX: Final = 64 << 20
+#: Longest response of a fixed kind, bytes; some of them come before the broker is authenticated.
+SMALL_RESPONSE_BYTES_MAX: Final = 1 << 20
 #: Largest record batch unless a request allows another, bytes. Brokers take 1 MiB as they come
-#: (``message.max.bytes``); a fetch is answered with one whole batch, however small its limits.
+#: (``message.max.bytes``); a Fetch response holds one whole batch, however small its limits.
 BATCH_BYTES_MAX: Final = 64 << 20
-#: Room for what stands around the records of one partition in a FETCH reply, bytes: 64 fixed ones,
-#: tagged fields, and some thousand aborted transactions of 16.
+#: Room for the fields around the records of one partition in a Fetch response, bytes: 64 for fixed fields,
+#: then tagged fields, and some thousand aborted transactions of 16 bytes.
 FETCH_PARTITION_BYTES_MAX: Final = 64 << 10
 
 #: Topic id of a topic that has none, or whose id is not known.
 NO_TOPIC_ID: Final = uuid.UUID(int=0)
 
+#: ``acks`` of Produce: the broker does not answer.
+ACKS_NONE: Final = 0
+#: ``acks`` of Produce: the leader has the records.
+ACKS_LEADER: Final = 1
+#: ``acks`` of Produce: all replicas that are in sync have the records.
+ACKS_ALL: Final = -1
 
-def reply_bytes_max(_: object) -> int:
-    """The bound of replies that grow with the number of topics and partitions."""
-    return REPLY_BYTES_MAX
+#: Isolation level of Fetch and ListOffsets: all records.
+READ_UNCOMMITTED: Final = 0
+#: Isolation level of Fetch and ListOffsets: up to the first open transaction, with the list of aborted ones.
+READ_COMMITTED: Final = 1
 
 
-def small_reply_bytes_max(_: object) -> int:
-    """The bound of replies that hardly grow."""
-    return SMALL_REPLY_BYTES_MAX
+def response_bytes_max(_: object) -> int:
+    """The bound of responses that grow with the number of topics and partitions."""
+    return RESPONSE_BYTES_MAX
+
+
+def small_response_bytes_max(_: object) -> int:
+    """The bound of responses that hardly grow."""
+    return SMALL_RESPONSE_BYTES_MAX

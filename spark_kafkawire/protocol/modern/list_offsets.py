@@ -1,11 +1,11 @@
-"""ListOffsets: where a partition starts and ends, and which offset belongs to a timestamp.
+"""ListOffsets (Kafka 0.8 and later): the start and end of a partition, and the offset of a timestamp.
 
 Versions of ListOffsets::
 
     0       starts of segments, up to ``max_num_offsets``
     1       one offset, and the timestamp of its record (KIP-79)
     2       isolation level; throttle time (KIP-98)
-    3       throttled replies come at once, and the client waits (KIP-219)
+    3       throttled responses come at once, and the client waits (KIP-219)
     4       epochs of leaders (KIP-320)
     5       OFFSET_NOT_AVAILABLE may come (KIP-207)
     6       flexible (KIP-482)
@@ -13,7 +13,7 @@ Versions of ListOffsets::
     8       ``EARLIEST_LOCAL_TIMESTAMP`` (KIP-405)
     9       not spoken: the last offset in tiered storage (KIP-1005)
     10      not spoken: a timeout for looking into tiered storage (KIP-1075)
-    11      not spoken: the first offset that is yet to go there (KIP-1023)
+    11      not spoken: the first offset that is not uploaded yet (KIP-1023)
 
 Source: Apache Kafka's ListOffsetsRequest.json and ListOffsetsResponse.json.
 """
@@ -23,12 +23,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from spark_kafkawire.errors import counted
+
 from ..api import Api, VersionRange
 from ..primitives import INT8, INT16, INT32, INT64, Array, String
-from ..replies import Faults, Key, below, named, unlike
+from ..responses import Faults, Key, below, named, unlike
 from ..schema import Struct, wire
 from . import names
-from .limits import reply_bytes_max
+from .limits import response_bytes_max
 
 #: ``timestamp`` that asks for the end of the log: the offset of the next record.
 LATEST_TIMESTAMP: Final = -1
@@ -38,11 +40,11 @@ EARLIEST_TIMESTAMP: Final = -2
 MAX_TIMESTAMP: Final = -3
 #: First version that knows it. Source: KIP-734.
 MAX_TIMESTAMP_SINCE: Final = 7
-#: ``timestamp`` that asks for the first offset that is not in tiered storage only. From version 8 on.
+#: ``timestamp`` that asks for the first offset on the broker's own disk. From version 8 on.
 EARLIEST_LOCAL_TIMESTAMP: Final = -4
-#: First version that knows it: brokers before it have no tiered storage. Source: KIP-405.
+#: First version that knows it: earlier brokers have no tiered storage. Source: KIP-405.
 EARLIEST_LOCAL_SINCE: Final = 8
-#: ``offset`` where no record is as young as ``timestamp``.
+#: ``offset`` if all records are older than ``timestamp``.
 NO_OFFSET: Final = -1
 
 
@@ -50,14 +52,18 @@ NO_OFFSET: Final = -1
 class ListOffsetsPartition:
     """Ask for the first offset whose record is not older than ``timestamp``, ms.
 
-    Version 0 knows the time of segments only: it gives up to ``max_num_offsets`` starts of
-    segments that are older, newest first.
+    Version 0 knows the time of segments only: it returns up to ``max_num_offsets`` starts of
+    older segments, newest first.
     """
 
     partition_index: int = wire(INT32)
+    """Index of the partition."""
     current_leader_epoch: int = wire(INT32, since=4, default=-1, ignorable=True)
+    """Leader epoch that the client knows; -1 for none (KIP-320)."""
     timestamp: int = wire(INT64)
+    """Timestamp to look up, ms; or one of the constants above."""
     max_num_offsets: int = wire(INT32, until=0, default=1)
+    """Most offsets to return."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,84 +71,102 @@ class ListOffsetsTopic:
     """Partitions of one topic."""
 
     name: str = wire(String())
+    """Name of the topic."""
     partitions: tuple[ListOffsetsPartition, ...] = wire(Array(Struct(ListOffsetsPartition)))
+    """Partitions to look up."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListOffsetsRequest:
-    """One offset for each partition; the broker must lead them."""
+    """Ask for one offset of each partition; the broker must lead them."""
 
     replica_id: int = wire(INT32, default=-1)
+    """Id of the replica; -1 for consumers."""
     # Brokers without it have no transactions: all their records are committed.
     isolation_level: int = wire(INT8, since=2, default=0, ignorable=True)
+    """``READ_UNCOMMITTED`` or ``READ_COMMITTED`` (KIP-98)."""
     topics: tuple[ListOffsetsTopic, ...] = wire(Array(Struct(ListOffsetsTopic)))
+    """Topics to look up."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ListOffsetsPartitionReply:
-    """``offset`` and the timestamp of its record, ms; both -1 where there is none.
+class ListOffsetsPartitionResponse:
+    """``offset`` and the timestamp of its record, ms; both -1 if no record was found.
 
-    Version 0 gives ``old_style_offsets`` instead.
+    Version 0 returns ``old_style_offsets`` instead.
     """
 
     partition_index: int = wire(INT32)
+    """Index of the partition."""
     error_code: int = wire(INT16)
+    """Error code; 0 if there was no error."""
     old_style_offsets: tuple[int, ...] = wire(Array(INT64), until=0, default=())
+    """Offsets that were found, newest first."""
     timestamp: int = wire(INT64, since=1, default=-1)
+    """Timestamp of the record that was found, ms (KIP-79)."""
     offset: int = wire(INT64, since=1, default=NO_OFFSET)
+    """Offset that was found (KIP-79)."""
     leader_epoch: int = wire(INT32, since=4, default=-1)
+    """Leader epoch of the record that was found; -1 for none (KIP-320)."""
 
     @property
     def found_offset(self) -> int:
-        """The offset in whichever version, ``NO_OFFSET`` where there is none."""
+        """The offset in any version; ``NO_OFFSET`` if none was found."""
         return self.old_style_offsets[0] if self.old_style_offsets else self.offset
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ListOffsetsTopicReply:
+class ListOffsetsTopicResponse:
     """Offsets of one topic's partitions."""
 
     name: str = wire(String())
-    partitions: tuple[ListOffsetsPartitionReply, ...] = wire(Array(Struct(ListOffsetsPartitionReply)))
+    """Name of the topic."""
+    partitions: tuple[ListOffsetsPartitionResponse, ...] = wire(Array(Struct(ListOffsetsPartitionResponse)))
+    """Offset of each partition."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ListOffsetsReply:
-    """The offsets that were asked for."""
+class ListOffsetsResponse:
+    """The requested offsets."""
 
     throttle_time_ms: int = wire(INT32, since=2, default=0)
-    topics: tuple[ListOffsetsTopicReply, ...] = wire(Array(Struct(ListOffsetsTopicReply)))
+    """Throttle time because of a quota, ms; 0 if no quota was exceeded (KIP-13)."""
+    topics: tuple[ListOffsetsTopicResponse, ...] = wire(Array(Struct(ListOffsetsTopicResponse)))
+    """Offsets of each topic."""
 
 
-def _faults(request: ListOffsetsRequest, reply: ListOffsetsReply, _version: int) -> Faults:
+def _faults(request: ListOffsetsRequest, response: ListOffsetsResponse, _version: int) -> Faults:
     asked = {
         (topic.name, part.partition_index): part for topic in request.topics for part in topic.partitions
     }
-    came = {(topic.name, part.partition_index): part for topic in reply.topics for part in topic.partitions}
+    came = {
+        (topic.name, part.partition_index): part for topic in response.topics for part in topic.partitions
+    }
     yield from unlike(
-        asked, [(topic.name, part.partition_index) for topic in reply.topics for part in topic.partitions]
+        asked, [(topic.name, part.partition_index) for topic in response.topics for part in topic.partitions]
     )
     for key, partition in came.items():
         if not partition.error_code:
             yield from _partition_faults(key, asked[key], partition)
 
 
-def _partition_faults(key: Key, asked: ListOffsetsPartition, came: ListOffsetsPartitionReply) -> Faults:
-    # A log has a start and an end, whatever is in it.
+def _partition_faults(key: Key, asked: ListOffsetsPartition, came: ListOffsetsPartitionResponse) -> Faults:
+    # Every log has a start and an end, even an empty one.
     is_bound = asked.timestamp in (LATEST_TIMESTAMP, EARLIEST_TIMESTAMP)
     yield from below(0 if is_bound else NO_OFFSET, "offset", came.found_offset, key)
     yield from below(-1, "timestamp", came.timestamp, key)
     yield from below(-1, "leader epoch", came.leader_epoch, key)
     if len(came.old_style_offsets) > asked.max_num_offsets:
         count = len(came.old_style_offsets)
-        yield f"it gives {count} offsets of {named(key)}, where {asked.max_num_offsets} was asked for"
+        given = counted(count, "offset")
+        yield f"it gives {given} of {named(key)}, but {asked.max_num_offsets} was requested"
 
 
 LIST_OFFSETS: Final = Api(
     *names.LIST_OFFSETS,
     ListOffsetsRequest,
-    ListOffsetsReply,
-    reply_bytes_max,
+    ListOffsetsResponse,
+    response_bytes_max,
     faults=_faults,
     versions=VersionRange(0, 8),
     flexible_since=6,

@@ -1,4 +1,4 @@
-"""Metadata: the brokers of a cluster, its topics, their partitions, and who leads them.
+"""Metadata (Kafka 0.8 and later): the brokers of a cluster, its topics, their partitions and leaders.
 
 Versions of Metadata::
 
@@ -6,16 +6,16 @@ Versions of Metadata::
     1       racks, the controller, internal topics; null asks for all
     2       cluster id (KIP-78)
     3       throttle time (KIP-124)
-    4       whether topics may be created by being asked for
+    4       whether the request may create topics
     5       offline replicas (KIP-112)
-    6       throttled replies come at once, and the client waits (KIP-219)
+    6       throttled responses come at once, and the client waits (KIP-219)
     7       epochs of leaders (KIP-320)
-    8       what the user may do (KIP-430)
+    8       operations that the user may do (KIP-430)
     9       flexible (KIP-482)
     10      ids of topics (KIP-516)
-    11      no more what the user may do to the cluster (KIP-700)
+    11      without the operations that the user may do to the cluster (KIP-700)
     12      topics asked for by id (KIP-516)
-    13      not spoken: an error of the whole reply (KIP-1102)
+    13      not spoken: an error of the whole response (KIP-1102)
 
 Source: Apache Kafka's MetadataRequest.json and MetadataResponse.json.
 """
@@ -28,93 +28,122 @@ from typing import Final
 
 from ..api import Api, VersionRange
 from ..primitives import BOOL, INT16, INT32, UUID, Array, String
-from ..replies import Faults, below, not_an_address, not_topics, repeated, unlike
+from ..responses import Faults, below, not_an_address, not_topics, repeated, unlike
 from ..schema import Struct, wire
 from . import names
-from .limits import NO_TOPIC_ID, reply_bytes_max
+from .limits import NO_TOPIC_ID, response_bytes_max
 
-#: ``topic_authorized_operations`` that were not asked for.
+#: ``topic_authorized_operations`` that were not requested.
 NOT_ASKED: Final = -(1 << 31)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetadataRequestTopic:
-    """A topic by its name; by its id from version 12 on, the name being None."""
+    """A topic by its name; from version 12 on also by its id, with the name None."""
 
     topic_id: uuid.UUID = wire(UUID, since=10, default=NO_TOPIC_ID)
+    """Id of the topic (KIP-516)."""
     name: str | None = wire(String(), nullable_since=10)
+    """Name of the topic; None to ask by id."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetadataRequest:
-    """Ask for some topics, or for all where ``topics`` is None.
+    """Ask for some topics, or for all if ``topics`` is None.
 
-    Brokers before version 4 create a topic that they are asked for, if they are set up so;
-    ``allow_auto_topic_creation`` says no to that from there on.
+    Before version 4 a broker creates the requested topics that are missing, if its settings allow
+    it; from version 4 on ``allow_auto_topic_creation`` can forbid that.
     """
 
     # Version 0 has no null: there the empty list asks for all topics.
     topics: tuple[MetadataRequestTopic, ...] | None = wire(
         Array(Struct(MetadataRequestTopic)), nullable_since=1, null_before=()
     )
+    """Topics to describe; None for all."""
     allow_auto_topic_creation: bool = wire(BOOL, since=4, default=True, ignorable=True)
+    """True to let the broker create missing topics, if its settings allow it."""
     include_cluster_authorized_operations: bool = wire(BOOL, since=8, until=10, default=False)
+    """True to return the operations that the user may do to the cluster (KIP-430)."""
     include_topic_authorized_operations: bool = wire(BOOL, since=8, default=False)
+    """True to return the operations that the user may do to each topic (KIP-430)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetadataBroker:
-    """A live broker and the address that it wants its clients to use."""
+    """A live broker and the address that it advertises to clients."""
 
     node_id: int = wire(INT32)
+    """Id of the broker."""
     host: str = wire(String())
+    """Host name of the broker."""
     port: int = wire(INT32)
+    """Port of the broker."""
     rack: str | None = wire(String(), since=1, nullable_since=1, default=None)
+    """Rack of the broker; None for none (KIP-36)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetadataPartition:
-    """A partition; ``leader_id`` is -1 while none leads, ``leader_epoch`` where it is not known."""
+    """A partition; ``leader_id`` is -1 while it has no leader, ``leader_epoch`` is -1 if it is not known."""
 
     error_code: int = wire(INT16)
+    """Error code; 0 if there was no error."""
     partition_index: int = wire(INT32)
+    """Index of the partition."""
     leader_id: int = wire(INT32)
+    """Id of the leader; -1 for none."""
     leader_epoch: int = wire(INT32, since=7, default=-1)
+    """Epoch of the leader; -1 if unknown (KIP-320)."""
     replica_nodes: tuple[int, ...] = wire(Array(INT32))
+    """Brokers that hold the replicas."""
     isr_nodes: tuple[int, ...] = wire(Array(INT32))
+    """Brokers whose replicas are in sync."""
     offline_replicas: tuple[int, ...] = wire(Array(INT32), since=5, default=())
+    """Brokers whose replicas are offline (KIP-112)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetadataTopic:
-    """A topic; ``name`` is None for an id that the broker does not know."""
+    """A topic; ``name`` is None if the broker does not know the requested id."""
 
     error_code: int = wire(INT16)
+    """Error code; 0 if there was no error."""
     name: str | None = wire(String(), nullable_since=12)
+    """Name of the topic; None if the broker does not know the id."""
     topic_id: uuid.UUID = wire(UUID, since=10, default=NO_TOPIC_ID)
+    """Id of the topic (KIP-516)."""
     is_internal: bool = wire(BOOL, since=1, default=False)
+    """True if the topic is one of Kafka's own."""
     partitions: tuple[MetadataPartition, ...] = wire(Array(Struct(MetadataPartition)))
+    """Partitions of the topic."""
     topic_authorized_operations: int = wire(INT32, since=8, default=NOT_ASKED)
+    """Bits of the operations that the user may do to the topic (KIP-430)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MetadataReply:
-    """The live brokers, and the topics that were asked for, unknown ones with their error."""
+class MetadataResponse:
+    """The live brokers, and the requested topics, unknown ones with their error."""
 
     throttle_time_ms: int = wire(INT32, since=3, default=0)
+    """Throttle time because of a quota, ms; 0 if no quota was exceeded (KIP-13)."""
     brokers: tuple[MetadataBroker, ...] = wire(Array(Struct(MetadataBroker)))
+    """Live brokers of the cluster."""
     cluster_id: str | None = wire(String(), since=2, nullable_since=2, default=None)
+    """Id of the cluster (KIP-78)."""
     controller_id: int = wire(INT32, since=1, default=-1)
+    """Id of the controller; -1 if unknown."""
     topics: tuple[MetadataTopic, ...] = wire(Array(Struct(MetadataTopic)))
+    """Topics that were requested."""
     cluster_authorized_operations: int = wire(INT32, since=8, until=10, default=NOT_ASKED)
+    """Bits of the operations that the user may do to the cluster (KIP-430)."""
 
 
-def _faults(request: MetadataRequest, reply: MetadataReply, _version: int) -> Faults:
-    yield from repeated(broker.node_id for broker in reply.brokers)
-    for broker in reply.brokers:
+def _faults(request: MetadataRequest, response: MetadataResponse, _version: int) -> Faults:
+    yield from repeated(broker.node_id for broker in response.brokers)
+    for broker in response.brokers:
         yield from not_an_address(broker.node_id, broker.host, broker.port)
-    yield from _topic_faults(request, reply)
-    for topic in reply.topics:
+    yield from _topic_faults(request, response)
+    for topic in response.topics:
         yield from repeated((topic.name, partition.partition_index) for partition in topic.partitions)
         for partition in topic.partitions:
             yield from below(0, "partition", partition.partition_index, topic.name)
@@ -122,16 +151,16 @@ def _faults(request: MetadataRequest, reply: MetadataReply, _version: int) -> Fa
             yield from below(-1, "leader epoch", partition.leader_epoch, topic.name)
 
 
-def _topic_faults(request: MetadataRequest, reply: MetadataReply) -> Faults:
-    came = [topic.name for topic in reply.topics if topic.name is not None]
-    # All were asked for; by none at all version 0 says the same, and noida-db (0.2) hears it later, too.
+def _topic_faults(request: MetadataRequest, response: MetadataResponse) -> Faults:
+    came = [topic.name for topic in response.topics if topic.name is not None]
+    # All topics were requested. An empty list means that in version 0, and to noida-db (0.2) later, too.
     if not request.topics:
         yield from repeated(came)
         yield from not_topics(came)
         return
     ids = {topic.topic_id for topic in request.topics if topic.name is None}
     asked = [topic.name for topic in request.topics if topic.name is not None]
-    asked += [topic.name for topic in reply.topics if topic.topic_id in ids and topic.name is not None]
+    asked += [topic.name for topic in response.topics if topic.topic_id in ids and topic.name is not None]
     # Brokers leave out topics that their user may not see.
     yield from unlike(asked, came, may_lack=True)
 
@@ -139,8 +168,8 @@ def _topic_faults(request: MetadataRequest, reply: MetadataReply) -> Faults:
 METADATA: Final = Api(
     *names.METADATA,
     MetadataRequest,
-    MetadataReply,
-    reply_bytes_max,
+    MetadataResponse,
+    response_bytes_max,
     faults=_faults,
     versions=VersionRange(0, 12),
     flexible_since=9,

@@ -1,6 +1,6 @@
-"""Names and keys of all APIs, for who asks whether a broker offers one and does not send it.
+"""Names and keys of the APIs of modern Kafka, for callers that only check if a broker offers one.
 
-A process declares the messages of what it sends and no others: see ``dialect``.
+A process declares only the messages that it sends: see ``dialect``.
 
 Source: Apache Kafka's ApiKeys.java.
 """
@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 
 class ApiName(NamedTuple):
-    """What brokers log, and what requests hold."""
+    """Name of an API as brokers log it, and its key as requests hold it."""
 
     name: str
     key: int

@@ -1,4 +1,4 @@
-"""Produce: append record batches.
+"""Produce (Kafka 0.8 and later): appends record batches to partitions.
 
 Versions of Produce::
 
@@ -8,13 +8,13 @@ Versions of Produce::
     3       records in magic 2, one batch for each partition; transactional id (KIP-98)
     4       KAFKA_STORAGE_ERROR may come (KIP-112)
     5       log start offset
-    6       throttled replies come at once, and the client waits (KIP-219)
+    6       throttled responses come at once, and the client waits (KIP-219)
     7       records in zstd (KIP-110)
     8       which records are refused, and why (KIP-467)
     9       flexible (KIP-482)
-    10      who leads, and where new leaders listen (KIP-951)
+    10      the current leader and its address (KIP-951)
     11      TRANSACTION_ABORTABLE may come (KIP-890)
-    12      partitions join a transaction by being written to (KIP-890)
+    12      a partition joins the transaction with the first write to it (KIP-890)
     13      not spoken: topics by id (KIP-516)
 
 Source: Apache Kafka's ProduceRequest.json and ProduceResponse.json.
@@ -27,12 +27,11 @@ from typing import Final
 
 from ..api import VERSION_MAX, Api, VersionRange
 from ..primitives import BYTES, INT16, INT32, INT64, Array, Buffer, String
-from ..replies import Faults, below, unlike
+from ..responses import Faults, below, unlike
 from ..schema import Struct, wire
 from . import names
-from .acks import ACKS_NONE
 from .leaders import LeaderIdAndEpoch, NodeEndpoint
-from .limits import reply_bytes_max
+from .limits import ACKS_NONE, response_bytes_max
 
 #: Last version of a transaction whose partitions were added by AddPartitionsToTxn.
 _FIRST_PROTOCOL_UNTIL: Final = 11
@@ -42,12 +41,14 @@ _FIRST_PROTOCOL_UNTIL: Final = 11
 class ProducePartition:
     """Records for one partition.
 
-    Their format follows the version: magic 0 up to version 1, magic 1 in version 2, magic 2 from
-    3 on, there exactly one batch. zstd needs version 7.
+    Their format depends on the version: magic 0 up to version 1, magic 1 in version 2, exactly one
+    batch of magic 2 from version 3 on. zstd needs version 7.
     """
 
     index: int = wire(INT32)
+    """Index of the partition."""
     records: Buffer | None = wire(BYTES, nullable_since=0, shown=False)
+    """Record batches or messages."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,72 +56,94 @@ class ProduceTopic:
     """Records for partitions of one topic."""
 
     name: str = wire(String())
+    """Name of the topic."""
     partition_data: tuple[ProducePartition, ...] = wire(Array(Struct(ProducePartition)))
+    """Records of each partition."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProduceRequest:
-    """Append to partitions that the broker leads. Not answered where ``acks`` is 0.
+    """Append to partitions that the broker leads. The broker does not answer if ``acks`` is 0.
 
-    ``timeout_ms`` bounds how long the leader waits for its replicas. ``transaction_version`` is the
-    protocol of the transaction (see ``end_txn``), where the request is of one.
+    ``timeout_ms`` bounds the leader's wait for its replicas. ``transaction_version`` is the protocol of
+    the transaction (see ``end_txn``) that the request belongs to, if any.
     """
 
     transactional_id: str | None = wire(String(), since=3, nullable_since=3, default=None)
+    """Transactional id; None outside of transactions (KIP-98)."""
     acks: int = wire(INT16)
+    """Acknowledgement to wait for: 0 none, 1 the leader, -1 all in-sync replicas."""
     timeout_ms: int = wire(INT32)
+    """Longest wait for the replicas, ms."""
     topic_data: tuple[ProduceTopic, ...] = wire(Array(Struct(ProduceTopic)))
+    """Records of each topic."""
     transaction_version: int = 1
+    """Protocol of the transaction: 1, or 2 (KIP-890). Not sent."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordError:
-    """A record for whose sake its batch was refused."""
+    """A record that caused its batch to be refused."""
 
     batch_index: int = wire(INT32)
+    """Index of the record in its batch."""
     batch_index_error_message: str | None = wire(String(), nullable_since=0, default=None)
+    """Text of the error; None if the broker gives none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ProducePartitionReply:
-    """``base_offset`` is the first record's offset, -1 where none was appended.
+class ProducePartitionResponse:
+    """Outcome for one partition. ``base_offset`` is the first record's offset, -1 if none was appended.
 
     ``log_append_time_ms`` is -1 unless the topic stamps records with the broker's time.
     """
 
     index: int = wire(INT32)
+    """Index of the partition."""
     error_code: int = wire(INT16)
+    """Error code; 0 if there was no error."""
     base_offset: int = wire(INT64)
+    """Offset of the first record; -1 if none was appended."""
     log_append_time_ms: int = wire(INT64, since=2, default=-1)
+    """Time of the append, ms since 1970; -1 for timestamps of the producer (KIP-32)."""
     log_start_offset: int = wire(INT64, since=5, default=-1)
+    """First offset of the log; -1 if unknown (KIP-107)."""
     record_errors: tuple[RecordError, ...] = wire(Array(Struct(RecordError)), since=8, default=())
+    """Records that caused the batch to be refused (KIP-467)."""
     error_message: str | None = wire(String(), since=8, nullable_since=8, default=None)
+    """Text of the error; None if the broker gives none (KIP-467)."""
     current_leader: LeaderIdAndEpoch = wire(
         Struct(LeaderIdAndEpoch), since=10, tag=0, default=LeaderIdAndEpoch()
     )
+    """Current leader, where the broker is not it (KIP-951)."""
 
     @property
     def reason(self) -> str | None:
-        """What the broker itself says of the error, of the first record at fault where it tells."""
+        """The broker's own text about the error: that of the first refused record if there is one."""
         of_records = (error.batch_index_error_message for error in self.record_errors)
         return next(filter(None, of_records), self.error_message)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ProduceTopicReply:
+class ProduceTopicResponse:
     """Outcomes of one topic's partitions."""
 
     name: str = wire(String())
-    partition_responses: tuple[ProducePartitionReply, ...] = wire(Array(Struct(ProducePartitionReply)))
+    """Name of the topic."""
+    partition_responses: tuple[ProducePartitionResponse, ...] = wire(Array(Struct(ProducePartitionResponse)))
+    """Outcome for each partition."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ProduceReply:
-    """What became of the records of each partition; ``node_endpoints`` as in Fetch."""
+class ProduceResponse:
+    """Outcome for the records of each partition; ``node_endpoints`` as in Fetch."""
 
-    responses: tuple[ProduceTopicReply, ...] = wire(Array(Struct(ProduceTopicReply)))
+    responses: tuple[ProduceTopicResponse, ...] = wire(Array(Struct(ProduceTopicResponse)))
+    """Outcome for each topic."""
     throttle_time_ms: int = wire(INT32, since=1, default=0)
+    """Throttle time because of a quota, ms; 0 if no quota was exceeded (KIP-13)."""
     node_endpoints: tuple[NodeEndpoint, ...] = wire(Array(Struct(NodeEndpoint)), since=10, tag=0, default=())
+    """Addresses of the leaders that ``current_leader`` names (KIP-951)."""
 
 
 def _version_max(request: ProduceRequest) -> int:
@@ -137,14 +160,14 @@ def _is_acknowledged(request: ProduceRequest) -> bool:
     return request.acks != ACKS_NONE
 
 
-def _produce_faults(request: ProduceRequest, reply: ProduceReply, _version: int) -> Faults:
+def _produce_faults(request: ProduceRequest, response: ProduceResponse, _version: int) -> Faults:
     yield from unlike(
         [(topic.name, part.index) for topic in request.topic_data for part in topic.partition_data],
-        [(topic.name, part.index) for topic in reply.responses for part in topic.partition_responses],
+        [(topic.name, part.index) for topic in response.responses for part in topic.partition_responses],
     )
-    for topic in reply.responses:
+    for topic in response.responses:
         for part in topic.partition_responses:
-            # What was appended has an offset.
+            # Appended records have an offset.
             yield from below(-1 if part.error_code else 0, "base offset", part.base_offset, topic.name)
             yield from below(-1, "log append time", part.log_append_time_ms, topic.name)
             yield from below(-1, "log start offset", part.log_start_offset, topic.name)
@@ -153,8 +176,8 @@ def _produce_faults(request: ProduceRequest, reply: ProduceReply, _version: int)
 PRODUCE: Final = Api(
     *names.PRODUCE,
     ProduceRequest,
-    ProduceReply,
-    reply_bytes_max,
+    ProduceResponse,
+    response_bytes_max,
     faults=_produce_faults,
     versions=VersionRange(0, 12),
     flexible_since=9,

@@ -1,4 +1,4 @@
-"""SaslHandshake and SaslAuthenticate: who the client is.
+"""SaslHandshake and SaslAuthenticate (Kafka 0.10 and later): the login of the client.
 
 After a handshake in version 0 the tokens follow in frames without any header; from version 1 on
 they travel in SaslAuthenticate requests.
@@ -11,7 +11,7 @@ Versions of SaslHandshake::
 Versions of SaslAuthenticate::
 
     0       tokens, and the text of a refusal (KIP-152)
-    1       how long the login lasts (KIP-368)
+    1       lifetime of the login (KIP-368)
     2       flexible (KIP-482)
 
 Source: Apache Kafka's SaslHandshake*.json and SaslAuthenticate*.json.
@@ -24,10 +24,10 @@ from typing import Final
 
 from ..api import Api, VersionRange
 from ..primitives import BYTES, INT16, INT64, Array, Buffer, String
-from ..replies import Faults, below, nothing_to_compare
+from ..responses import Faults, below, nothing_to_compare
 from ..schema import wire
 from . import names
-from .limits import small_reply_bytes_max
+from .limits import small_response_bytes_max
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,14 +35,17 @@ class SaslHandshakeRequest:
     """Choose a mechanism: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER."""
 
     mechanism: str = wire(String())
+    """SASL mechanism that the client chose."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SaslHandshakeReply:
-    """The mechanisms that the broker has; with an error where the chosen one is not among them."""
+class SaslHandshakeResponse:
+    """The mechanisms that the broker has; an error if the chosen one is not among them."""
 
     error_code: int = wire(INT16)
+    """Error code; 0 if there was no error."""
     mechanisms: tuple[str, ...] = wire(Array(String()))
+    """SASL mechanisms that the broker supports."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,28 +53,33 @@ class SaslAuthenticateRequest:
     """The client's next token. It may hold a password, so it is not shown."""
 
     auth_bytes: Buffer = wire(BYTES, shown=False)
+    """Token of the client for the mechanism."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SaslAuthenticateReply:
-    """The broker's next token, and how long the login lasts, ms (0: as long as the connection)."""
+class SaslAuthenticateResponse:
+    """The broker's next token, and the lifetime of the login, ms (0: the lifetime of the connection)."""
 
     error_code: int = wire(INT16)
+    """Error code; 0 if there was no error."""
     error_message: str | None = wire(String(), nullable_since=0, default=None)
+    """Text of the error; None if the broker gives none."""
     auth_bytes: Buffer = wire(BYTES, shown=False)
+    """Token of the broker for the mechanism."""
     session_lifetime_ms: int = wire(INT64, since=1, default=0)
+    """Time after which the client must authenticate again, ms; 0 for never (KIP-368)."""
 
 
-def _faults(_request: SaslAuthenticateRequest, reply: SaslAuthenticateReply, _version: int) -> Faults:
-    return below(0, "session lifetime", reply.session_lifetime_ms)
+def _faults(_request: SaslAuthenticateRequest, response: SaslAuthenticateResponse, _version: int) -> Faults:
+    return below(0, "session lifetime", response.session_lifetime_ms)
 
 
 SASL_HANDSHAKE: Final = Api(
     *names.SASL_HANDSHAKE,
     SaslHandshakeRequest,
-    SaslHandshakeReply,
-    small_reply_bytes_max,
-    # Which mechanisms a broker lists beside the chosen one is its own business.
+    SaslHandshakeResponse,
+    small_response_bytes_max,
+    # A broker may list any mechanisms besides the chosen one.
     faults=nothing_to_compare,
     versions=VersionRange(0, 1),
 )
@@ -79,8 +87,8 @@ SASL_HANDSHAKE: Final = Api(
 SASL_AUTHENTICATE: Final = Api(
     *names.SASL_AUTHENTICATE,
     SaslAuthenticateRequest,
-    SaslAuthenticateReply,
-    small_reply_bytes_max,
+    SaslAuthenticateResponse,
+    small_response_bytes_max,
     faults=_faults,
     versions=VersionRange(0, 2),
     flexible_since=2,

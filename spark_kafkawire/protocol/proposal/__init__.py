@@ -1,46 +1,46 @@
-"""The New Wire Format Proposal of 2012, as it was written: one more form of what 0.7 brokers do.
+"""The New Wire Format Proposal of 2012: another wire format for Kafka 0.7's produce and fetch requests.
 
-Both requests name a topic once for all of its partitions, hold a correlation id and the client's name, and
-are answered: a produce with an error and an offset for each message set, a fetch when there is enough to
-read. Message sets, and offsets that are byte positions, are 0.7's. Kafka 0.8 came with another format.
+Both requests name a topic once for all of its partitions, and hold a correlation id and the client's name.
+The broker answers both: a produce with an error and an offset for each message set, a fetch when there are
+enough bytes to read. Message sets and offsets (byte positions) are 0.7's. Kafka 0.8 has a different format.
 
-The document leaves open, or says twice differently, what is decided here:
+The document leaves some points open and contradicts itself in others. The decisions of this package:
 
 ======================  ======================================================================================
-ids of requests         The document has none. 700 and 701: 0.7 has 0 to 4, and later Kafka counts on from 5,
-                        so neither takes such a request for something else; both close on ids they do not
-                        know. So the first two bytes of a request tell 0.7 and the proposal apart on one port.
+ids of requests         The document has no ids. They are 700 and 701: 0.7 has 0 to 4, and later Kafka counts
+                        from 5 on, so both close the connection on an id that they do not know. The first two
+                        bytes of a request identify 0.7 or the proposal on one port.
 order of header fields  The table of common fields has the version before the correlation id, FetchRequest
-                        itself behind it. It is written so in each request's own record, which says more.
-offsets of a fetch      Written as int32. They are int64 here: so are the responses', and logs exceed 2 GiB.
+                        itself after it. Each request is written as its own definition has it.
+offsets of a fetch      Written as int32. They are int64 here, as in the responses, because logs exceed 2 GiB.
 size of a fetch         The document has none, 0.7 one for each partition. A response holds up to
-                        ``FETCH_BYTES_MAX`` bytes of messages, which its partitions share: who receives it
-                        must know before how long it may be. As in 0.7 a set may be cut anywhere.
-message_set             "The existing format", of no said length: an int32 before it, as in 0.7's PRODUCE.
-errors of a fetch       Only the request as a whole has one. Where a partition is at fault the response holds
-                        that partition alone, without bytes; where none is, it holds none.
-errors of a produce     An error of the request, and a list of one for each set, "or all -1 if none": so -1
-                        is no error in the list, while 0 is none of a request, as in 0.7. Sets without one are
-                        appended whatever becomes of others.
+                        ``FETCH_BYTES_MAX`` bytes of messages, which its partitions share: its receiver must
+                        know the maximum length in advance. As in 0.7 a set may be cut anywhere.
+message_set             "The existing format", without a length: an int32 precedes it, as in 0.7's PRODUCE.
+errors of a fetch       Only the whole request has an error. If a partition causes it, the response holds only
+                        that partition, without bytes; otherwise the response holds no partition.
+errors of a produce     An error of the request, and a list with an error for each set, "or all -1 if none":
+                        so "no error" is -1 in the list, but 0 for a request, as in 0.7. A set without an
+                        error is appended even if other sets fail.
 numbers of errors       See ``error_codes``.
 offset of a produce     The first byte of the set in its log, -1 for a set that was not appended. The message
-                        at an offset that was told can be fetched: who acknowledges has flushed.
-required_acks           0 is "the current async behavior": nothing is answered. 1 is the broker itself. More
-                        than it has replicas, or less than 0, is an error before anything is appended: to
-                        wait for ``ack_timeout`` in vain would help nobody.
-max_wait, min_bytes     ``min_size`` in the table above them. Errors do not wait; a broker may wait less than
-                        it is asked to.
-order of responses      That of the requests of a connection. Correlation ids would allow any; a client that
-                        wants to go on beside a long poll opens another connection.
-client_id               "Optional", and a string cannot be null there: an empty one is none.
-random partition        0.7 draws one for -1. Here it is refused: the response could not say which.
-lists of a fetch        Partitions and offsets are of one length, else the request is none.
+                        at a returned offset can be fetched: a broker flushes before it acknowledges.
+required_acks           0 is "the current async behavior": the broker sends no response. 1 is the broker
+                        itself. A number above its replicas or below 0 is an error before anything is
+                        appended, because a wait until ``ack_timeout`` would not help.
+max_wait, min_bytes     ``min_size`` in the table above them. Errors are sent at once; a broker may wait less
+                        than requested.
+order of responses      The order of the requests of a connection. Correlation ids would allow any order; a
+                        client that needs responses during a long poll opens another connection.
+client_id               "Optional", and a string cannot be null there: an empty one means no client id.
+random partition        0.7 draws one for -1. Here -1 is refused: the response cannot name the partition.
+lists of a fetch        Partitions and offsets have the same length, else the request is refused.
 ======================  ======================================================================================
 
 ``[]`` is an int16 count and the elements, a string an int16 length and UTF-8. A request has 32,767 message
-sets at most (``SET_COUNT_MAX``), of however many topics, for a ProduceResponse lists them all.
+sets at most (``SET_COUNT_MAX``), of any number of topics, because a ProduceResponse lists them all.
 
-OFFSETS stays what it is in 0.7. Source: "New Wire Format Proposal", wiki of Apache Kafka, 2012.
+OFFSETS is the request of 0.7. Source: "New Wire Format Proposal", wiki of Apache Kafka, 2012.
 """
 
 from __future__ import annotations
@@ -48,11 +48,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from ...model import Generation
+from spark_kafkawire.model import Generation
+
 from ..api import Api
 from ..dialect import Dialect, Headers, ListedApis
 from ..primitives import BYTES, INT8, INT16, INT32, INT64, Array, Buffer, String
-from ..replies import Faults, below, named, unlike
+from ..responses import Faults, below, named, unlike
 from ..schema import Struct, codec, wire
 from .error_codes import ErrorCode, is_appended
 from .primitives import TopicArray
@@ -61,11 +62,11 @@ from .primitives import TopicArray
 ACKS_NONE: Final = 0
 #: ``required_acks``: the broker has the messages.
 ACKS_BROKER: Final = 1
-#: ``replica_id`` of who is none.
+#: ``replica_id`` of a client that is not a replica.
 NO_REPLICA: Final = -1
 #: Offset of a set that was not appended.
 NO_OFFSET: Final = -1
-#: Bytes of messages in one FetchResponse: as many as a read takes from 0.7 at once.
+#: Bytes of messages in one FetchResponse: the size of one fetch of a read from 0.7.
 FETCH_BYTES_MAX: Final = 4 << 20
 
 _STRING: Final = String(errors="replace")
@@ -73,7 +74,7 @@ _STRING: Final = String(errors="replace")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestHeader:
-    """What comes before a ProduceRequest."""
+    """Header of a ProduceRequest."""
 
     api_key: int = wire(INT16)
     api_version: int = wire(INT16)
@@ -83,7 +84,7 @@ class RequestHeader:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FetchRequestHeader:
-    """What comes before a FetchRequest: the same in another order."""
+    """Header of a FetchRequest: the same fields in another order."""
 
     api_key: int = wire(INT16)
     correlation_id: int = wire(INT32)
@@ -92,8 +93,8 @@ class FetchRequestHeader:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReplyHeader:
-    """What comes before a response; the error behind it is a part of the response here."""
+class ResponseHeader:
+    """Header of a response; the error that follows it is a field of the response here."""
 
     correlation_id: int = wire(INT32)
     api_version: int = wire(INT16)
@@ -116,13 +117,13 @@ class TopicData:
 
     @property
     def set_count(self) -> int:
-        """How many message sets it holds."""
+        """Number of message sets of this topic."""
         return len(self.partition_data)
 
 
 @dataclass(frozen=True, slots=True)
 class ProduceRequest:
-    """Append message sets to logs. Not answered where ``required_acks`` is 0."""
+    """Append message sets to logs. The broker does not answer if ``required_acks`` is 0."""
 
     required_acks: int = wire(INT8)
     ack_timeout_ms: int = wire(INT32)
@@ -130,13 +131,13 @@ class ProduceRequest:
 
     @property
     def set_count(self) -> int:
-        """How many message sets it holds."""
+        """Number of message sets in the request."""
         return sum(topic.set_count for topic in self.data)
 
 
 @dataclass(frozen=True, slots=True)
-class ProduceReply:
-    """What became of each message set, in the order of the request."""
+class ProduceResponse:
+    """Outcome for each message set, in the order of the request."""
 
     error_code: int = wire(INT16)
     errors: tuple[int, ...] = wire(Array(INT16, count=INT16))
@@ -153,7 +154,7 @@ class OffsetData:
 
     @property
     def set_count(self) -> int:
-        """How many message sets it asks for."""
+        """Number of message sets that are requested of this topic."""
         return len(self.partitions)
 
 
@@ -168,60 +169,60 @@ class FetchRequest:
 
     @property
     def partitions(self) -> list[tuple[str, int]]:
-        """Topic and partition of all that is asked for, in order."""
+        """Topic and partition of each requested set, in order."""
         return [(topic.topic, partition) for topic in self.topic_offsets for partition in topic.partitions]
 
 
 @dataclass(frozen=True, slots=True)
-class FetchReply:
-    """The bytes of each partition, in the order of the request; with an error the one that it is about."""
+class FetchResponse:
+    """The bytes of each partition, in the order of the request; with an error only the faulty partition."""
 
     error_code: int = wire(INT16)
     data: tuple[TopicData, ...] = wire(TopicArray(Struct(TopicData)))
 
     @property
     def partitions(self) -> list[tuple[str, int]]:
-        """Topic and partition of all that came, in order."""
+        """Topic and partition of each returned set, in order."""
         return [(topic.topic, part.partition) for topic in self.data for part in topic.partition_data]
 
 
-def _produce_reply_bytes_max(request: ProduceRequest) -> int:
+def _produce_response_bytes_max(request: ProduceRequest) -> int:
     return _HEADER_BYTES + 2 * INT16.size + request.set_count * (INT16.size + INT64.size)
 
 
-def _fetch_reply_bytes_max(request: FetchRequest) -> int:
+def _fetch_response_bytes_max(request: FetchRequest) -> int:
     names = sum(2 * INT16.size + len(topic.topic.encode()) for topic in request.topic_offsets)
     entries = len(request.partitions) * 2 * INT32.size
     return _HEADER_BYTES + INT16.size + names + entries + FETCH_BYTES_MAX
 
 
-def _produce_faults(request: ProduceRequest, reply: ProduceReply, _version: int) -> Faults:
-    for what, found in (("errors", reply.errors), ("offsets", reply.offsets)):
+def _produce_faults(request: ProduceRequest, response: ProduceResponse, _version: int) -> Faults:
+    for what, found in (("errors", response.errors), ("offsets", response.offsets)):
         if len(found) != request.set_count:
-            yield f"it has {len(found)} {what} for {request.set_count} message sets"
-    for error_code, offset in zip(reply.errors, reply.offsets, strict=False):
+            yield f"it has {len(found)} {what} of {request.set_count} message sets"
+    for error_code, offset in zip(response.errors, response.offsets, strict=False):
         if is_appended(error_code):
             yield from below(0, "offset", offset, "a message set without an error")
-            if reply.error_code:
-                yield f"it has error {reply.error_code} and a message set without one"
+            if response.error_code:
+                yield f"it has error {response.error_code} and a message set without one"
         elif offset != NO_OFFSET:
             yield f"it gives a message set error {error_code} and offset {offset}"
 
 
-def _fetch_faults(request: FetchRequest, reply: FetchReply, _version: int) -> Faults:
-    asked, came = request.partitions, reply.partitions
-    if reply.error_code == ErrorCode.NONE:
+def _fetch_faults(request: FetchRequest, response: FetchResponse, _version: int) -> Faults:
+    asked, came = request.partitions, response.partitions
+    if response.error_code == ErrorCode.NONE:
         yield from unlike(asked, came)
         if asked != came:
             yield "its partitions are in another order than the request's"
         return
     if len(came) > 1:
-        yield f"its error {reply.error_code} is about {len(came)} partitions"
+        yield f"its error {response.error_code} is about {len(came)} partitions"
     for key in came:
         if key not in asked:
-            yield f"its error {reply.error_code} is about {named(key)}, which was not asked for"
-    if any(len(part.messages) for topic in reply.data for part in topic.partition_data):
-        yield f"it has error {reply.error_code} and messages"
+            yield f"its error {response.error_code} is about {named(key)}, which was not requested"
+    if any(len(part.messages) for topic in response.data for part in topic.partition_data):
+        yield f"it has error {response.error_code} and messages"
 
 
 #: Correlation id, version and error of a response.
@@ -231,18 +232,18 @@ PRODUCE: Final = Api(
     "Produce",
     700,
     ProduceRequest,
-    ProduceReply,
-    _produce_reply_bytes_max,
+    ProduceResponse,
+    _produce_response_bytes_max,
     faults=_produce_faults,
     is_answered=lambda request: request.required_acks != ACKS_NONE,
 )
-FETCH: Final = Api("Fetch", 701, FetchRequest, FetchReply, _fetch_reply_bytes_max, faults=_fetch_faults)
+FETCH: Final = Api("Fetch", 701, FetchRequest, FetchResponse, _fetch_response_bytes_max, faults=_fetch_faults)
 
 _REQUEST_HEADERS: Final = {PRODUCE.key: RequestHeader, FETCH.key: FetchRequestHeader}
 
 
 def _headers(api: Api, version: int) -> Headers:
-    return Headers(codec(_REQUEST_HEADERS[api.key], version, False), codec(ReplyHeader, version, False))
+    return Headers(codec(_REQUEST_HEADERS[api.key], version, False), codec(ResponseHeader, version, False))
 
 
 DIALECT: Final = Dialect(

@@ -1,32 +1,36 @@
-"""The wire's type that only the proposal has: topics, whose partitions are bounded all together."""
+"""The wire type that only the New Wire Format Proposal of Kafka 0.7 has: an array of topics.
+
+The number of partitions of all topics together is limited.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Final, Protocol, TypeVar
 
-from ...errors import ProtocolError
+from spark_kafkawire.errors import ProtocolError, counted
+
 from ..primitives import INT16, Array, Type
 
 #: Message sets, or partitions, in one request: a ProduceResponse has one list of them, counted by an int16.
 SET_COUNT_MAX: Final = 32_767
 
 
-class Topic(Protocol):
+class TopicSets(Protocol):
     """A topic with partitions."""
 
     @property
     def set_count(self) -> int:
-        """How many partitions it has."""
+        """Number of partitions of this topic."""
 
 
-T = TypeVar("T", bound=Topic)
+T = TypeVar("T", bound=TopicSets)
 
 
 @dataclass(frozen=True, slots=True)
 class TopicArray(Array[T]):
-    """``count int16 | topics``. Counts in counts could tell of a thousand million partitions, each of which
-    becomes an object: more than ``SET_COUNT_MAX`` are refused."""
+    """``count int16 | topics``. Nested counts could claim a billion partitions, and each becomes an object:
+    more than ``SET_COUNT_MAX`` in total are refused."""
 
     element: Type[T]
     count: Type[int] = INT16
@@ -34,14 +38,14 @@ class TopicArray(Array[T]):
     def read(self, buf: memoryview, pos: int) -> tuple[tuple[T, ...], int]:
         count, pos = self.count.read(buf, pos)
         if count < 0:
-            raise ProtocolError(f"array of {count} topics at {pos}")
+            raise ProtocolError(f"array of {counted(count, 'topic')} at {pos}")
         topics, left = [], SET_COUNT_MAX
         for _ in range(count):
             topic, pos = self.element.read(buf, pos)
             left -= topic.set_count
             if left < 0:
                 raise ProtocolError(
-                    f"more than {SET_COUNT_MAX} partitions before {pos}: so many are not read"
+                    f"more than {SET_COUNT_MAX} partitions before {pos}: at most {SET_COUNT_MAX} are read"
                 )
             topics.append(topic)
         return tuple(topics), pos

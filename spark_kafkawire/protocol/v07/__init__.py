@@ -1,9 +1,9 @@
 """The protocol of Kafka 0.6 and 0.7, declared as data.
 
-A request frame is ``length int32 | key int16 | fields``, a reply frame ``length int32 | error
-int16 | fields``. Replies come in the order of the requests. PRODUCE and MULTIPRODUCE are never
-answered. Offsets are byte positions in the log. Errors other than those of FETCH and MULTIFETCH
-are told by closing the connection.
+A request frame is ``length int32 | key int16 | fields``, a response frame ``length int32 | error
+int16 | fields``. Responses come in the order of the requests. PRODUCE and MULTIPRODUCE are never
+answered. Offsets are byte positions in the log. Only FETCH and MULTIFETCH report errors by a code; after
+any other error the broker closes the connection.
 
 Source: recordings of a 0.7.2 broker (``tests/golden/kafka-0.7.2``).
 """
@@ -14,11 +14,13 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
 
-from ...model import Generation
+from spark_kafkawire.errors import counted
+from spark_kafkawire.model import Generation
+
 from ..api import Api
 from ..dialect import Dialect, ListedApis, bare_headers
 from ..primitives import BYTES, INT16, INT32, INT64, Array, Buffer, String
-from ..replies import Faults, below, nothing_to_compare
+from ..responses import Faults, below, nothing_to_compare
 from ..schema import Struct, wire
 from .primitives import REST, RestArray, Sized
 
@@ -30,7 +32,7 @@ EARLIEST_TIME: Final = -2
 RANDOM_PARTITION: Final = -1
 #: Longest request that a broker reads (its ``max.socket.request.bytes``), bytes.
 REQUEST_BYTES_MAX: Final = 104_857_600
-#: Offsets in one OFFSETS reply, however many were asked for. A segment is a file of a broker.
+#: Most offsets in one OFFSETS response. A segment is a file of a broker.
 SEGMENT_COUNT_MAX: Final = 1 << 20
 
 STRING: Final = String(errors="replace")
@@ -56,7 +58,7 @@ class FetchRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class FetchReply:
+class FetchResponse:
     """``error int16 | bytes``: cut anywhere, also inside a message."""
 
     error_code: int = wire(INT16)
@@ -71,16 +73,16 @@ class MultiFetchRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class MultiFetchReply:
-    """``error int16`` (always 0), then ``length int32 | FETCH reply`` for each, in order."""
+class MultiFetchResponse:
+    """``error int16`` (always 0), then ``length int32 | FETCH response`` for each, in order."""
 
     error_code: int = wire(INT16)
-    replies: tuple[FetchReply, ...] = wire(RestArray(Sized(Struct(FetchReply))))
+    responses: tuple[FetchResponse, ...] = wire(RestArray(Sized(Struct(FetchResponse))))
 
 
 @dataclass(frozen=True, slots=True)
 class MultiProduceRequest:
-    """Several PRODUCEs in one frame. At the first that fails the rest is dropped."""
+    """Several PRODUCEs in one frame. After the first that fails the broker drops the rest."""
 
     produces: tuple[ProduceRequest, ...] = wire(Array(Struct(ProduceRequest), count=INT16))
 
@@ -96,55 +98,66 @@ class OffsetsRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class OffsetsReply:
+class OffsetsResponse:
     """``error int16`` (always 0) and the offsets, newest first."""
 
     error_code: int = wire(INT16)
     offsets: tuple[int, ...] = wire(Array(INT64))
 
 
-def _fetch_reply_bytes_max(request: FetchRequest) -> int:
+def _fetch_response_bytes_max(request: FetchRequest) -> int:
     return INT16.size + request.max_bytes
 
 
-def _multifetch_reply_bytes_max(request: MultiFetchRequest) -> int:
-    return INT16.size + sum(INT32.size + _fetch_reply_bytes_max(fetch) for fetch in request.fetches)
+def _multifetch_response_bytes_max(request: MultiFetchRequest) -> int:
+    return INT16.size + sum(INT32.size + _fetch_response_bytes_max(fetch) for fetch in request.fetches)
 
 
-def _offsets_reply_bytes_max(request: OffsetsRequest) -> int:
-    # A broker answers one offset for an unknown topic even where none are asked.
+def _offsets_response_bytes_max(request: OffsetsRequest) -> int:
+    # A broker returns one offset for an unknown topic, even if the request asks for none.
     count_max = min(max(request.max_offsets, 1), SEGMENT_COUNT_MAX)
     return INT16.size + INT32.size + INT64.size * count_max
 
 
-def _multifetch_faults(request: MultiFetchRequest, reply: MultiFetchReply, _version: int) -> Faults:
-    if len(reply.replies) != len(request.fetches):
-        yield f"{len(request.fetches)} partitions were asked for and {len(reply.replies)} came"
+def _multifetch_faults(request: MultiFetchRequest, response: MultiFetchResponse, _version: int) -> Faults:
+    if len(response.responses) != len(request.fetches):
+        asked = counted(len(request.fetches), "partition was", "partitions were")
+        yield f"{asked} requested and {len(response.responses)} came"
 
 
-def _offsets_faults(request: OffsetsRequest, reply: OffsetsReply, _version: int) -> Faults:
+def _offsets_faults(request: OffsetsRequest, response: OffsetsResponse, _version: int) -> Faults:
     # There may be no segment that is old enough; the log's start and end there are always.
     is_bound = request.time in (LATEST_TIME, EARLIEST_TIME) and request.max_offsets > 0
-    if is_bound and not reply.offsets and not reply.error_code:
+    if is_bound and not response.offsets and not response.error_code:
         yield "the answer is empty"
-    yield from below(0, "offset", min(reply.offsets, default=0))
-    if any(older > newer for newer, older in pairwise(reply.offsets)):
+    yield from below(0, "offset", min(response.offsets, default=0))
+    if any(older > newer for newer, older in pairwise(response.offsets)):
         yield "the answer is not newest first"
+    # The end of a log and the start of its last segment may be the same; starts of segments never are.
+    for newer, older in pairwise(response.offsets[1:]):
+        if older == newer:
+            yield f"the answer gives the offset {older} twice"
+    # A broker returns one offset for an unknown topic, even if the request asks for none.
+    if len(response.offsets) > max(request.max_offsets, 1):
+        given = counted(len(response.offsets), "offset")
+        yield f"the answer gives {given}, but {request.max_offsets} was requested"
 
 
 PRODUCE: Final = Api("PRODUCE", 0, ProduceRequest)
-FETCH: Final = Api("FETCH", 1, FetchRequest, FetchReply, _fetch_reply_bytes_max, faults=nothing_to_compare)
+FETCH: Final = Api(
+    "FETCH", 1, FetchRequest, FetchResponse, _fetch_response_bytes_max, faults=nothing_to_compare
+)
 MULTIFETCH: Final = Api(
     "MULTIFETCH",
     2,
     MultiFetchRequest,
-    MultiFetchReply,
-    _multifetch_reply_bytes_max,
+    MultiFetchResponse,
+    _multifetch_response_bytes_max,
     faults=_multifetch_faults,
 )
 MULTIPRODUCE: Final = Api("MULTIPRODUCE", 3, MultiProduceRequest)
 OFFSETS: Final = Api(
-    "OFFSETS", 4, OffsetsRequest, OffsetsReply, _offsets_reply_bytes_max, faults=_offsets_faults
+    "OFFSETS", 4, OffsetsRequest, OffsetsResponse, _offsets_response_bytes_max, faults=_offsets_faults
 )
 
 DIALECT: Final = Dialect(

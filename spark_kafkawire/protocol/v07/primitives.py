@@ -1,6 +1,6 @@
-"""The wire's types that only 0.7 has: values whose length is what is left, or stands before them.
+"""Wire types that only Kafka 0.7 has: values that fill the rest of the frame, and values after their length.
 
-They read and write as those of ``protocol.primitives`` do.
+They have the interface of the types in ``protocol.primitives``.
 """
 
 from __future__ import annotations
@@ -9,7 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Generic, TypeVar
 
-from ...errors import ProtocolError
+from spark_kafkawire.errors import ProtocolError
+
 from ..primitives import INT32, Buffer, Type, take
 
 T = TypeVar("T")

@@ -4,7 +4,7 @@
     attributes int16 | last offset delta int32 | base timestamp int64 | max timestamp int64
     producer id int64 | producer epoch int16 | base sequence int32 | count int32 | records
 
-``crc`` is the CRC-32C of what follows it. The records are compressed together, each is
+``crc`` is the CRC-32C of the bytes after it. The records are compressed together, each is
 
     size | attributes int8 | timestamp delta | offset delta | key | value | header count | headers
 
@@ -24,8 +24,9 @@ import numpy as np
 import pyarrow as pa
 from crc32c import crc32c
 
-from ...errors import LimitError
-from ...protocol.buffers import Buffers
+from spark_kafkawire.errors import LimitError, counted
+from spark_kafkawire.protocol.buffers import Buffers
+
 from .. import compiler, log_kernels
 from ..arrays import Int32s, Int64s, Uint8s, room
 from ..columns import Columns, binary_array
@@ -61,14 +62,14 @@ def decode_records(
 ) -> Iterator[Columns]:
     """The records of those batches of the index, all of magic 2, that are in the range of offsets.
 
-    Raises ``CorruptDataError`` and ``LimitError`` (fatal), as ``record_log.decode_batches`` tells.
+    Raises ``CorruptDataError`` and ``LimitError`` (fatal), as ``record_log.decode_batches`` says.
     """
     check_crcs(index, rows)
 
     def columns(regions: Regions) -> Columns:
         return _columns(regions, start_offset, stop_offset, wanted, limits, buffers.values)
 
-    # A loop's variable would keep what was decompressed while the next batch is.
+    # A loop's variable would keep the decompressed bytes while the next batch is decompressed.
     yield from map(columns, regions_of(index, rows, limits, buffers.stage))
 
 
@@ -117,7 +118,8 @@ def _columns(
 
 
 def _too_many_headers(regions: Regions, count: int, limits: DecodeLimits) -> LimitError:
-    reason = f"the records from here on have {count} headers, and each counts as {MESSAGE_BYTES_MIN} bytes"
+    headers = counted(count, "header")
+    reason = f"the records from here on have {headers}, and each counts as {MESSAGE_BYTES_MIN} bytes"
     return regions.index.too_large(int(regions.rows[0]), reason, limits)
 
 

@@ -16,7 +16,7 @@ from ..rows import NULL_SIZE, Column, Records
 from . import write_kernels
 from .headers import encode_headers
 
-#: Batches of one kernel call, and their bytes: so many that the call itself costs little.
+#: Batches of one kernel call, and their bytes: enough that the cost of the call itself is small.
 _PLAN_BATCHES: Final = 64
 _PLAN_BYTES: Final = 1 << 20
 #: Bytes of a record that has no headers: their count.
@@ -26,22 +26,23 @@ _Spans = tuple[Uint8s, Int64s, Int64s]
 
 
 def encode_records(parts: Sequence[Records], packing: Packing, now_ms: int) -> Iterator[EncodedBatch]:
-    """Batches of the records of all parts, in order; raises as ``record_log.encode_batches`` tells."""
-    columns = [_Part.of(part) for part in parts]
+    """Batches of the records of all parts, in order; raises as ``record_log.encode_batches`` says."""
+    columns = [_EncodedPart.of(part) for part in parts]
     timestamps = _end_to_end([part.timestamps(now_ms) for part in parts])
     return _BatchEncoder(columns, timestamps, packing).batches()
 
 
 @dataclass(frozen=True, slots=True)
-class _Part:
-    """Keys, values and headers of ``count`` rows that lie together, and the same as kernels take them."""
+class _EncodedPart:
+    """Keys, values and headers of ``count`` consecutive rows, and the same columns as arguments of
+    kernels."""
 
     columns: tuple[Column, Column, Column]
     spans: tuple[_Spans, _Spans, _Spans]
     count: int
 
     @classmethod
-    def of(cls, records: Records) -> _Part:
+    def of(cls, records: Records) -> _EncodedPart:
         keys, values = Column.of(records.keys, "key"), Column.of(records.values, "value")
         headers = encode_headers(records.headers)
         columns = keys, values, headers
@@ -52,7 +53,7 @@ class _Part:
 class _BatchEncoder:
     """Parts with all rows, and how these become batches, which may have rows of several parts."""
 
-    parts: Sequence[_Part]
+    parts: Sequence[_EncodedPart]
     timestamps: Int64s
     packing: Packing
 
@@ -87,7 +88,7 @@ class _BatchEncoder:
         )
 
     def _sizes(self, columns: Sequence[Column], missing: int) -> Int64s:
-        """The sizes of all rows; no row has any where there are none in all parts."""
+        """The sizes of all rows; no sizes if all parts have none."""
         if not any(len(column.sizes) for column in columns):
             return columns[0].sizes
         return _end_to_end(
@@ -124,7 +125,7 @@ class _BatchEncoder:
             start = stop
 
     def _stamp(self, data: memoryview, count: int, base_timestamp: int, max_timestamp: int) -> None:
-        """Write the header; what is -1 or 0 here, the broker or ``with_producer`` fills in."""
+        """Write the header; the broker or ``with_producer`` fills in the fields that are -1 or 0 here."""
         BATCH_HEADER.pack_into(
             data,
             0,

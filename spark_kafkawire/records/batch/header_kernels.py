@@ -1,4 +1,4 @@
-"""The loops over headers of records; the rules are those of ``compiler.Kernel``."""
+"""The loops over headers of records (Kafka 0.11 and later); the rules are those of ``compiler.Kernel``."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 from ..compiler import BYTES, kernel
 from ..log_kernels import BAD_RECORD, END
 from ..native import copy
-from ..span_kernels import size_at
+from ..spans import size_at
 from .varints import varint, varint_size, write_varint
 
 
@@ -30,7 +30,7 @@ def read_headers(
 
     Fills one key and one value for each header, null values with the size -1, and ``offsets``:
     the first header of each row, one more for the end.
-    Returns ``(code, row, key_bytes, value_bytes, null_values)``: where it stopped, and sums.
+    Returns ``(code, row, key_bytes, value_bytes, null_values)``: the row where it stopped, and sums.
     """
     header = key_bytes = value_bytes = null_values = 0
     offsets[0] = 0

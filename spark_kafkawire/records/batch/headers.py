@@ -11,7 +11,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from ...errors import RowError
+from spark_kafkawire.errors import RowError
+
 from ..arrays import Int32s, Int64s, Uint8s, byte_array
 from ..columns import validity_bitmap
 from ..headers import HEADER, HEADERS, header_pairs
@@ -22,7 +23,7 @@ from .header_kernels import read_headers, size_headers, write_headers
 
 
 class BadHeaders(Exception):
-    """The headers of ``row`` cannot be. Never leaves the package: the caller tells the place."""
+    """The headers of ``row`` are damaged. Internal to the package: the caller adds the place."""
 
     def __init__(self, row: int, reason: str) -> None:
         super().__init__(reason)

@@ -26,7 +26,7 @@ from ..log_layout import BATCH_OVERHEAD, RECORD_BYTES_MIN, TIMESTAMP_TYPE_BIT
 from ..native import copy
 from .varints import varint, varlong
 
-#: What ``read_records`` sums up over the rows it keeps.
+#: Sums of ``read_records`` over the rows that it keeps.
 KEY_BYTES: Final = 0
 NULL_KEYS: Final = 1
 VALUE_BYTES: Final = 2
@@ -39,7 +39,7 @@ _INT64_MAX: Final = 2**63 - 1
 
 @inlined
 def overflows(base: int, delta: int) -> bool:
-    """Whether the sum of these leaves int64."""
+    """Return true if the sum of these overflows int64."""
     if base >= 0:
         return delta > _INT64_MAX - base
     return delta < -_INT64_MAX - 1 - base
@@ -67,10 +67,10 @@ def read_records(
 
     ``keys`` are starts and sizes, ``headers`` starts, stops and counts, ``value_column`` is the values'
     bytes, where each begins (one more for the end) and their sizes. Columns of no length are not filled. A
-    null has the size -1. Values are copied one after the other, right where they are met: the copy
-    brings the next record into the cache. The caller has checked that regions lie in ``buf``, that there
-    are rows for all their records, and that there is room for the values of all of ``buf``.
-    Returns ``(code, region, row)``: where it stopped; ``sums`` are filled at the ``END``.
+    null has the size -1. Values are copied one after the other, as soon as they are read: the copy brings the
+    next record into the cache. The caller has checked that regions lie in ``buf``, that there are rows for
+    all their records, and that there is room for the values of all of ``buf``.
+    Returns ``(code, region, row)``: the place where it stopped; ``sums`` are filled at the ``END``.
     """
     key_starts, key_sizes = keys
     values, value_offsets, value_sizes = value_column
@@ -167,9 +167,9 @@ def place_records(
 ) -> tuple[int, int, int, int, int]:
     """Copy the first ``rows`` of the table, whose records make a part of ``bytes_max``, to ``part``.
 
-    There position and size are those of the records: of plain batches in the buffer, from the
-    part's begin on; with ``sizes`` those of decompressed records that lie one after the other.
-    A record counts as ``record_bytes_min`` at least. The batch that reaches the limit is the last.
+    In ``part``, position and size are those of the records. For plain batches they are places in the buffer,
+    from the part's begin on. With ``sizes`` they are those of decompressed records, one after the other. A
+    record counts as ``record_bytes_min`` at least. The batch that reaches the limit is the last.
     Returns ``(code, stop, begin, end, count)``: how many of the rows, the part's place in the buffer,
     and the number of its records.
     """

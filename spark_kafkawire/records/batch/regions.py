@@ -13,9 +13,10 @@ from typing import Final
 
 import numpy as np
 
-from ...errors import CorruptDataError, KafkaWireError
-from ...protocol.buffers import Buffers
-from ...protocol.primitives import Buffer
+from spark_kafkawire.errors import CorruptDataError, KafkaWireError, counted
+from spark_kafkawire.protocol.buffers import Buffers
+from spark_kafkawire.protocol.primitives import Buffer
+
 from .. import log_kernels
 from ..arrays import Int64s, Uint8s, byte_array, joined
 from ..compression.codec import Format, TooLarge
@@ -25,7 +26,7 @@ from ..log_index import BatchIndex, table_room
 from ..log_layout import BATCH_OVERHEAD, CODEC_MASK, RECORD_BYTES_MIN
 from .read_kernels import place_records
 
-#: Where batches are not compressed, their own sizes tell those of the records.
+#: For batches without compression the sizes of the records follow from those of the batches.
 _PLAIN: Final = np.empty(0, np.int64)
 #: Decompressed bytes of one part: rows enough for a batch in Spark, and few enough to stay in caches.
 _STAGE_BYTES: Final = 4 << 20
@@ -38,7 +39,7 @@ class Regions:
     """Records in ``buf``: one row of ``table`` for each batch, whose row in the index is in ``rows``.
 
     ``table`` is that of the index, but position and size are those of the records in ``buf``,
-    which may be overwritten once the next regions are asked for. There are ``count`` records,
+    which may be overwritten when the next regions are requested. There are ``count`` records,
     whether they are in the range of offsets or not.
     """
 
@@ -60,7 +61,7 @@ class Regions:
 def regions_of(index: BatchIndex, rows: Int64s, limits: DecodeLimits, buffers: Buffers) -> Iterator[Regions]:
     """The records of those batches of the index, in parts of about ``batch_bytes_max``.
 
-    What is decompressed is in memory of ``buffers``.
+    Decompressed bytes are in memory of ``buffers``.
 
     Raises ``CorruptDataError`` for an unknown codec, damaged compressed data or a count that the
     bytes cannot hold, ``LimitError`` for a batch that decompresses to too much. All fatal.
@@ -91,7 +92,7 @@ def _decompressed(
         parts = _records(index, int(rows[i]), payload, attributes & CODEC_MASK, limits)
         size = sum(map(len, parts))
         if size >= part_bytes_max:
-            # Large enough for a part of its own, and too large to be there twice.
+            # Large enough for a part of its own, and too large to copy.
             if sizes:
                 yield _placed(index, rows[first:i], limits, stage.take(), np.array(sizes))
             yield _placed(index, rows[i : i + 1], limits, joined(parts), np.array([size]))
@@ -121,7 +122,7 @@ def _records(
 
 
 class _JoinedRecords:
-    """Where the records of one part after the other are joined, in the same memory."""
+    """Buffer in which the records of one part are joined; each part uses the same memory."""
 
     def __init__(self, buffers: Buffers) -> None:
         self._buffers = buffers
@@ -155,7 +156,7 @@ def _placed(
 ) -> Regions:
     """The records of the first of these batches, as many as one part may have.
 
-    They lie in the index's buffer; or all of them in the stage, one after the other, with these sizes.
+    They are in the index's buffer, or all of them in the stage, one after the other, with these sizes.
     """
     part = table_room(len(rows))
     code, stop, begin, end, count = place_records(
@@ -179,6 +180,6 @@ def _bad_count(index: BatchIndex, row: int, size: int, limits: DecodeLimits) -> 
     count = int(index.table[row, log_kernels.COUNT])
     if 0 <= count <= size // RECORD_BYTES_MIN:
         return index.too_large(
-            row, f"it holds {count} records, and each counts as {MESSAGE_BYTES_MIN} bytes", limits
+            row, f"it holds {counted(count, 'record')}, and each counts as {MESSAGE_BYTES_MIN} bytes", limits
         )
-    return index.damage(row, f"it claims {count} records in {size} bytes")
+    return index.damage(row, f"it claims {counted(count, 'record')} in {size} bytes")

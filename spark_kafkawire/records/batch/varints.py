@@ -15,8 +15,8 @@ _INT64_MAX: Final = 2**63 - 1
 def varint(buf: Any, pos: int, stop: int) -> tuple[int, int]:
     """The zigzag number of up to 32 bits at ``pos``, and the position after it.
 
-    That position is beyond every buffer where the number does not end before ``stop``. The jumps
-    are easy to predict, so that what follows need not wait for the number.
+    The position is beyond every buffer if the number does not end before ``stop``. The CPU predicts the
+    branches well, so the code after it does not wait for the number.
     """
     if stop - pos > 1:
         pos &= PLACE
@@ -32,7 +32,7 @@ def varint(buf: Any, pos: int, stop: int) -> tuple[int, int]:
 
 @inlined
 def varlong(buf: Any, pos: int, stop: int) -> tuple[int, int]:
-    """As ``varint``, with up to 64 bits."""
+    """Read a number as ``varint`` does, with up to 64 bits."""
     if pos < stop:
         pos &= PLACE
         value = buf[pos] & 255

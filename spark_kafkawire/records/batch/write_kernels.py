@@ -1,6 +1,6 @@
 """The loops that write the records of batches; the rules are those of ``compiler.Kernel``.
 
-Columns of spans are those of ``span_kernels``, int64.
+Columns of spans are those of ``spans``, int64.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Any, Final
 from ..compiler import BYTES, kernel
 from ..log_layout import BATCH_OVERHEAD
 from ..native import copy
-from ..span_kernels import size_at
+from ..spans import size_at
 from .varints import varint_size, write_varint
 
 #: Why ``plan_batches`` came back.
@@ -45,7 +45,7 @@ def plan_batches(
     """Cut the rows from ``row`` on into batches of at most ``batch_bytes_max``, or one record.
 
     Fills ``body_sizes`` (of a record, without its size) and one row of ``table`` for each batch,
-    until the table is full or another batch may have more than what is left of ``total_max`` bytes.
+    until the table is full or another batch may exceed the rest of ``total_max`` bytes.
     Returns ``(code, batches, row, total)``: the row after the last batch, or the one that is larger
     than ``record_bytes_max`` and that size.
     """

@@ -1,8 +1,8 @@
-"""What declares a codec, and what all of them check.
+"""Declaration of a codec, and the checks that all of them share.
 
-Sizes are checked before memory is taken, and what costs time without becoming anything counts as bytes, too:
-see ``PART_BYTES_MIN``. Damage raises ``CorruptDataError``, too large a result ``TooLarge``, a ``LimitError``;
-both are fatal. Their places are the caller's to tell.
+Sizes are checked before memory is taken. Empty blocks cost time, so they count as bytes, too: see
+``PART_BYTES_MIN``. Damage raises ``CorruptDataError``, too large a result ``TooLarge``, a ``LimitError``;
+both are fatal. The caller adds the place to the message.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ from typing import TYPE_CHECKING, Any, Final
 
 import cramjam
 
-from ...errors import CorruptDataError, LimitError, OptionError
-from ...protocol.primitives import Buffer
+from spark_kafkawire.errors import CorruptDataError, LimitError, OptionError
+from spark_kafkawire.protocol.primitives import Buffer
 
 if TYPE_CHECKING:
     from ..arrays import Uint8s
 
-#: What a block, member or frame of a payload counts as at least, in bytes of content: each takes about a
-#: microsecond, also an empty one. Writers make blocks of 32 KiB and more.
+#: Least size that a block, member or frame of a payload counts as, in bytes of content: each takes about a
+#: microsecond, even an empty one. Writers make blocks of 32 KiB and more.
 PART_BYTES_MIN: Final = 64
 #: Parts that a payload may have whatever the limit.
 _PARTS_ALWAYS: Final = 4096
-#: What cramjam says of a result that is larger than the room for it.
+#: Text of cramjam's error for a result that is larger than its buffer.
 _NO_ROOM: Final = "failed to write whole buffer"
 
 
@@ -40,12 +40,12 @@ class Format(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Codec:
-    """A compression as some formats have it.
+    """A compression of some record formats.
 
     ``name`` is that in options and ``number`` that in attributes. ``since`` is the first release of Kafka
     that has it, ``produce_version`` the first version of Produce that may carry it. ``levels`` are the
-    lowest and the highest one, None where there are none. ``decompress(payload, size_max)`` gives the
-    parts of the result, ``encode(data, level)`` all.
+    lowest and the highest one, None for a codec without levels. ``decompress(payload, size_max)`` yields the
+    parts of the result, ``encode(data, level)`` returns the complete one.
     """
 
     name: str
@@ -58,7 +58,7 @@ class Codec:
     produce_version: int = 0
 
     def compress(self, data: Buffer, level: int | None = None) -> Buffer:
-        """The payload of these bytes. Raises ``OptionError`` (fatal) for a level that there is not."""
+        """The payload of these bytes. Raises ``OptionError`` (fatal) for an unsupported level."""
         if level is not None:
             if self.levels is None:
                 raise OptionError(
@@ -71,7 +71,7 @@ class Codec:
 
 
 class TooLarge(LimitError):
-    """A payload's content has ``size`` bytes or more, or counts as so many: above what was allowed."""
+    """A payload's content has, or counts as, ``size`` bytes or more: above the limit."""
 
     def __init__(self, size: int, reason: str = "") -> None:
         super().__init__(reason or f"it decompresses to {size} bytes or more")
@@ -79,7 +79,7 @@ class TooLarge(LimitError):
 
 
 def check_parts(count: int, size_max: int) -> None:
-    """Raise ``TooLarge`` for so many blocks, members or frames."""
+    """Raise ``TooLarge`` for too many blocks, members or frames."""
     if count > max(size_max // PART_BYTES_MIN, _PARTS_ALWAYS):
         raise TooLarge(
             count * PART_BYTES_MIN,
@@ -88,15 +88,15 @@ def check_parts(count: int, size_max: int) -> None:
 
 
 def room(size: int) -> Uint8s:
-    """Room for so many bytes. Options are read from the table of codecs by processes that decompress nothing:
-    arrays are imported with the first payload."""
+    """A buffer of that many bytes. The import of arrays waits for the first payload, because processes that
+    decompress nothing read the table of codecs for their options."""
     from .. import arrays
 
     return arrays.room(size, "uint8")
 
 
 def decompress_into(library: Any, name: str, data: Buffer, size: int, size_max: int) -> list[Buffer]:
-    """What the library makes of the data, which is at most ``size`` bytes, and refused above ``size_max``."""
+    """Decompress data that becomes at most ``size`` bytes; more than ``size_max`` is refused."""
     target = room(min(size, size_max))
     try:
         written: int = library.decompress_into(data, target)
@@ -108,6 +108,7 @@ def decompress_into(library: Any, name: str, data: Buffer, size: int, size_max: 
 
 
 def fitted(target: Uint8s, written: int) -> Buffer:
-    """What was written to the target: a copy where most of it was room, which would be kept with it."""
+    """The bytes that were written to the target: a copy if most of the target is unused, because that memory
+    would be kept with it."""
     content = target.data[:written]
     return content if 2 * written >= len(target) else bytes(content)

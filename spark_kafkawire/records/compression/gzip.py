@@ -1,5 +1,8 @@
 """gzip as Java reads and writes it: RFC 1952, several members in a row, junk after the last one ignored.
 
+A member with a reserved flag is damaged, as RFC 1952 requires, and as in gzip, zlib (librdkafka) and Arrow:
+the flag may mean that other fields follow the header. Java and the library ignore these flags.
+
 Source: recordings of a 0.7.2 broker.
 """
 
@@ -11,18 +14,22 @@ from typing import Any, Final, cast
 
 from isal import igzip_lib, isal_zlib
 
-from ...errors import CorruptDataError
-from ...protocol.primitives import Buffer
+from spark_kafkawire.errors import CorruptDataError
+from spark_kafkawire.protocol.primitives import Buffer
+
 from .codec import Codec, Format, TooLarge, check_parts
 
 _IsalError: Final = cast(type[Exception], igzip_lib.IsalError)
 _MAGIC: Final = b"\x1f\x8b\x08"
+#: The byte of the flags in a member's header, and the flags that are reserved.
+_FLAGS_POS: Final = 3
+_RESERVED_FLAGS: Final = 0xE0
 #: No time, no extra flags, unknown system: as the JVM (16 and later) writes it.
 _HEADER: Final = b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\xff"
 #: Header and trailer of a member. The JVM looks for another one only in more bytes than this.
 _MEMBER_BYTES_MIN: Final = 18
-#: First input of a member after the first. What a member leaves is copied, so that many tiny
-#: members fed with all the rest would take quadratic time.
+#: First input of a member after the first. zlib copies the input that a member leaves over, so with all of
+#: the rest as input many tiny members would take quadratic time.
 _FEED_BYTES: Final = 4096
 #: Levels of igzip; the higher ones are zlib's.
 _IGZIP_LEVEL_MAX: Final = 3
@@ -47,6 +54,9 @@ def _decompress(payload: memoryview, size_max: int) -> list[Buffer]:
 
 def _decompress_member(payload: memoryview, pos: int, feed: int, left: int) -> tuple[list[Buffer], int]:
     """The parts of one member and the position after it; up to one byte more than ``left``."""
+    header = bytes(payload[pos : pos + _FLAGS_POS + 1])
+    if header.startswith(_MAGIC) and header[-1] & _RESERVED_FLAGS and len(header) > _FLAGS_POS:
+        raise CorruptDataError(f"its gzip header has reserved flags ({header[-1]:#04x}, allowed are 0x1f)")
     inflater = igzip_lib.IgzipDecompressor(flag=igzip_lib.DECOMP_GZIP)
     parts: list[Buffer] = []
     while not inflater.eof and left >= 0:

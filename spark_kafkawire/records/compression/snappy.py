@@ -12,8 +12,9 @@ from typing import Any, Final, cast
 
 import snappy
 
-from ...errors import CorruptDataError
-from ...protocol.primitives import Buffer
+from spark_kafkawire.errors import CorruptDataError
+from spark_kafkawire.protocol.primitives import Buffer
+
 from .codec import Codec, Format, TooLarge, check_parts
 
 #: Uncompressed bytes in one block of SnappyOutputStream.

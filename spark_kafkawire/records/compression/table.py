@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
-from ...errors import CorruptDataError, OptionError, quoted
-from ...protocol.primitives import Buffer
+from spark_kafkawire.errors import CorruptDataError, OptionError, quoted
+from spark_kafkawire.protocol.primitives import Buffer
+
 from .codec import Codec, Format
 from .gzip import GZIP
 from .lz4 import LZ4, LZ4_MAGIC_0
@@ -16,7 +17,7 @@ from .zstd import ZSTD
 
 #: Of those with one name the newest is the last.
 _ALL: Final = (GZIP, SNAPPY, LZ4_MAGIC_0, LZ4, ZSTD)
-#: What the option ``compression`` is where nothing is compressed; attributes have the number 0.
+#: Value of the option ``compression`` without compression; its number in attributes is 0.
 NONE: Final = "none"
 #: The codecs by name, each once.
 CODECS: Final[Mapping[str, Codec]] = MappingProxyType({codec.name: codec for codec in _ALL})
@@ -30,14 +31,14 @@ _BY_NUMBER: Final[Mapping[Format, Mapping[int, Codec]]] = MappingProxyType(
 
 
 def codec_names(format: Format) -> tuple[str, ...]:
-    """What the option ``compression`` may be, for messages of that format."""
+    """Values of the option ``compression`` for messages of that format."""
     return NONE, *(codec.name for codec in _BY_NUMBER[format].values())
 
 
 def codec_named(name: str, format: Format) -> Codec | None:
     """The codec of that name; None for ``none``.
 
-    Raises ``OptionError`` (fatal) for an unknown name, or one that the format has not.
+    Raises ``OptionError`` (fatal) for an unknown name, or one that the format does not support.
     """
     if name == NONE:
         return None
@@ -54,10 +55,10 @@ def codec_named(name: str, format: Format) -> Codec | None:
 
 
 def decompress(number: int, format: Format, payload: memoryview, size_max: int) -> list[Buffer]:
-    """What a payload holds that the codec of that number made, in parts.
+    """Decompress a payload with the codec of that number; the result comes in parts.
 
-    Raises ``CorruptDataError`` for damage and a number that the format has not, ``TooLarge`` for a result
-    above ``size_max`` bytes. Both are fatal, and their places are the caller's to tell.
+    Raises ``CorruptDataError`` for damage and a number that the format does not support, ``TooLarge`` for a
+    result above ``size_max`` bytes. Both are fatal; the caller adds the place to the message.
     """
     codec = _BY_NUMBER[format].get(number)
     if codec is None:

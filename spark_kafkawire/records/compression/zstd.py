@@ -14,12 +14,13 @@ from typing import Final
 
 import cramjam
 
-from ...errors import CorruptDataError
-from ...protocol.primitives import Buffer
+from spark_kafkawire.errors import CorruptDataError
+from spark_kafkawire.protocol.primitives import Buffer
+
 from .codec import Codec, Format, TooLarge, check_parts, decompress_into
 
 _MAGIC: Final = 0xFD2FB528
-#: A frame of other bytes, which are passed over; its lowest four bits are free.
+#: Magic number of a frame that readers skip; its lowest four bits are free.
 _SKIPPABLE_MAGIC: Final = 0x184D2A50
 _UINT32: Final = struct.Struct("<I")
 _BLOCK_SIZE_MAX: Final = 128 * 1024

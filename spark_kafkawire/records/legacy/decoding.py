@@ -3,12 +3,12 @@
     offset int64 | size int32 | crc uint32 | magic int8 = 0 | attributes int8 | key | value
     offset int64 | size int32 | crc uint32 | magic int8 = 1 | attributes int8 | timestamp int64 | key | value
 
-``crc`` is the CRC-32 of what follows it; keys and values begin with their size int32 (-1 for null).
-The value of a compressed message is messages of the same magic. Its offset is that of the last of
-them: theirs are absolute with magic 0, and with magic 1 they count from any number. Where its
-attributes say LogAppendTime, its timestamp is theirs.
+``crc`` is the CRC-32 of the bytes after it; keys and values begin with their size int32 (-1 for null).
+The value of a compressed message is messages of the same magic. Its offset is that of the last message
+inside. Offsets inside are absolute with magic 0, and with magic 1 they count from any number. If its
+attributes say LogAppendTime, its timestamp applies to the messages inside.
 
-    messages -> [replace the compressed ones by what they hold] -> check CRCs -> columns
+    messages -> [replace compressed ones by their content] -> check CRCs -> columns
 
 Source: Apache Kafka's AbstractLegacyRecordBatch.java and LegacyRecord.java; KIP-31, KIP-32.
 """
@@ -22,8 +22,9 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from ...protocol.buffers import Buffers
-from ...protocol.primitives import Buffer
+from spark_kafkawire.protocol.buffers import Buffers
+from spark_kafkawire.protocol.primitives import Buffer
+
 from .. import compiler, log_kernels
 from ..arrays import Int32s, Int64s, Uint8s, byte_array, room
 from ..checksum import first_mismatch
@@ -52,7 +53,7 @@ def decode_messages(
 ) -> Iterator[Columns]:
     """The messages of those rows of the index, all of magic 0 or 1, that are in the range of offsets.
 
-    Raises ``CorruptDataError`` and ``LimitError`` (fatal), as ``record_log.decode_batches`` tells.
+    Raises ``CorruptDataError`` and ``LimitError`` (fatal), as ``record_log.decode_batches`` says.
     """
     for messages in _parts(index, rows, limits):
         spans = messages.spans()
@@ -71,7 +72,7 @@ class _Messages:
     table: Int64s
 
     def spans(self) -> tuple[Spans, Spans]:
-        """Where keys and values lie. Raises ``CorruptDataError``, also for a wrong CRC."""
+        """Spans of keys and values. Raises ``CorruptDataError``, also for a wrong CRC."""
         count = len(self.table)
         compiler.expect(count)
         keys, values, crcs = room_for(count), room_for(count), room(count, np.uint32)
@@ -117,7 +118,7 @@ def _parts(index: BatchIndex, rows: Int64s, limits: DecodeLimits) -> Iterator[_M
     """The messages in parts of about ``batch_bytes_max``."""
     stage = _MessagesBuilder(index, limits)
     compressed = np.append(np.flatnonzero(index.table[rows, log_kernels.ATTRIBUTES] & CODEC_MASK), len(rows))
-    # What all messages before each row would take, were they plain.
+    # Bytes of all messages before each row, without compression.
     taken = np.cumsum(np.append(0, np.maximum(index.table[rows, log_kernels.SIZE], MESSAGE_BYTES_MIN)))
     first = 0
     while first < len(rows):
@@ -158,7 +159,7 @@ class _MessagesBuilder:
         self.cost = 0
 
     def copy(self, rows: Int64s) -> None:
-        """Take over plain messages, and what lies between them."""
+        """Add plain messages, and the bytes between them."""
         table = room(len(rows) * log_kernels.BATCH_COLUMNS, np.int64).reshape(-1, log_kernels.BATCH_COLUMNS)
         # All rows are there; "raise" would copy twice.
         np.take(self._index.table, rows, axis=0, out=table, mode="clip")
@@ -183,7 +184,7 @@ class _MessagesBuilder:
         self.cost += cost_of(table)
 
     def messages(self) -> _Messages:
-        """All of them in one buffer, which is copied only where it has several parts."""
+        """The messages in one buffer, which is copied only if it has several parts."""
         if len(self._parts) == 1:
             return _Messages(self._index, self._rows[0], byte_array(self._parts[0]), self._tables[0])
         buf, rows = byte_array(b"".join(self._parts)), np.concatenate(self._rows)

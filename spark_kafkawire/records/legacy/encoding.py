@@ -1,4 +1,4 @@
-"""Message sets of magic 0 and 1 made of rows, for brokers before Kafka 0.11.
+"""Message sets of magic 0 and 1 made of rows, for brokers of Kafka 0.8 to 0.10.
 
 Uncompressed, each row is one message. Compressed, these messages are the value of one message.
 Offsets count from 0; the broker makes them those of its log. Layout: ``decoding``.
@@ -14,7 +14,8 @@ from typing import Final
 
 import numpy as np
 
-from ...errors import RowError
+from spark_kafkawire.errors import RowError
+
 from .. import compiler
 from ..arrays import Int64s, byte_array
 from ..checksum import crc32, crc32_each
@@ -34,12 +35,12 @@ from . import kernels
 
 #: A message without key and value, by magic.
 _OVERHEAD: Final = (MESSAGE_OVERHEAD, MESSAGE_OVERHEAD + TIMESTAMP_BYTES)
-#: What lies before a compressed message's value, by magic: ``[timestamp |] key size = -1 | value size``.
+#: Fields before a compressed message's value, by magic: ``[timestamp |] key size = -1 | value size``.
 _WRAPPERS: Final = (struct.Struct(f"{MESSAGE_HEADER.format}ii"), struct.Struct(f"{MESSAGE_HEADER.format}qii"))
 
 
 def encode_messages(parts: Sequence[Records], packing: Packing, now_ms: int) -> Iterator[EncodedBatch]:
-    """Message sets of the records of all parts, in order; raises as ``record_log.encode_batches`` tells."""
+    """Message sets of the records of all parts, in order; raises as ``record_log.encode_batches`` says."""
     records = Records.concat(parts)
     if (counts := header_counts(records.headers)).any():
         row = int(np.argmax(counts > 0))
@@ -79,7 +80,7 @@ class _MessageEncoder:
             *(self.values.data, self.values.starts, self.values.sizes),
         )
         kernels.write_messages(*columns, self.timestamps, start, stop, self.packing.magic, out)
-        # What a CRC covers, and what lies between, as one row of spans.
+        # The bytes that a CRC covers, and those between, as one row of spans.
         bounds = np.column_stack((starts + MAGIC_POS, starts + sizes)).reshape(-1)
         crcs = crc32_each(byte_array(out.data), bounds)[::2]
         places = starts[:, None] + np.arange(MESSAGE_CRC_POS, MAGIC_POS)

@@ -15,7 +15,7 @@ from ..log_layout import (
     TIMESTAMP_POS,
 )
 from ..native import copy
-from ..span_kernels import size_at
+from ..spans import size_at
 
 
 @kernel(
@@ -33,7 +33,7 @@ def read_messages(
     value_starts: Any,
     value_sizes: Any,
 ) -> int:
-    """Index what messages of magic 0 and 1 hold, one row each: what the CRC covers, key and value.
+    """Index messages of magic 0 and 1, one row each: the bytes that the CRC covers, key and value.
 
     A null has the size -1. ``table`` is one of ``index_batches``, whose messages lie in ``buf``.
     Returns the first row whose sizes do not add up, or -1.

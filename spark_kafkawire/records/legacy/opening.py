@@ -1,4 +1,5 @@
-"""Compressed messages of magic 0 and 1 opened: what they hold, with the offsets and timestamps that count."""
+"""Opens compressed messages of magic 0 and 1 (Kafka 0.8 to 0.10): their content with its final offsets and
+times."""
 
 from __future__ import annotations
 
@@ -6,8 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...errors import CorruptDataError
-from ...protocol.primitives import Buffer, read_int32
+from spark_kafkawire.errors import CorruptDataError
+from spark_kafkawire.protocol.primitives import Buffer, read_int32
+
 from .. import log_kernels
 from ..arrays import Int64s, Uint8s, joined
 from ..checksum import crc32
@@ -27,7 +29,7 @@ from ..log_layout import (
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """What the compressed message at ``row`` of the index holds, and where each message lies in it."""
+    """Content of the compressed message at ``row`` of the index, and the position of each message in it."""
 
     row: int
     content: Uint8s
@@ -40,7 +42,7 @@ class Opened:
 
 
 def open_message(index: BatchIndex, row: int, limits: DecodeLimits) -> Opened:
-    """What the compressed message at that row holds.
+    """Open the compressed message at that row.
 
     Raises ``CorruptDataError`` for damage at any place of it, ``LimitError`` for too much. Both are fatal.
     """
@@ -49,7 +51,7 @@ def open_message(index: BatchIndex, row: int, limits: DecodeLimits) -> Opened:
 
 
 def _content(index: BatchIndex, row: int, limits: DecodeLimits) -> list[Buffer]:
-    """What a compressed message holds, in parts."""
+    """Content of a compressed message, in parts."""
     message, table = index.batch(row), index.table[row]
     if crc32(message[MAGIC_POS:]) != table[log_kernels.CRC]:
         raise index.damage(row, "its CRC-32 is wrong")
@@ -81,7 +83,7 @@ def _inner_table(index: BatchIndex, row: int, content: Uint8s, limits: DecodeLim
     offsets = table[:, log_kernels.BASE_OFFSET]
     if outer[log_kernels.MAGIC]:
         offsets += outer[log_kernels.BASE_OFFSET] - offsets[-1]
-    # Offsets rise; so these two are all that can lie outside.
+    # Offsets ascend, so only these two can be outside.
     first_offset = index.table[row - 1, log_kernels.NEXT_OFFSET] if row > 0 else 0
     if offsets[0] < first_offset or offsets[-1] != outer[log_kernels.BASE_OFFSET]:
         raise index.damage(row, "the offset of a message is not one of those it holds")
@@ -105,7 +107,7 @@ def _checked_table(index: BatchIndex, row: int, content: Uint8s, limits: DecodeL
         raise index.damage(row, "the offset of a message is not above that of the one before it")
     if code != log_kernels.END or not len(table):
         raise index.damage(
-            row, f"it does not hold whole messages: there is none at {pos} of {len(content)} bytes"
+            row, f"it does not hold whole messages: no message begins at {pos} of {len(content)} bytes"
         )
     if (table[:, log_kernels.MAGIC] != index.table[row, log_kernels.MAGIC]).any():
         raise index.damage(row, "it holds messages of another magic")

@@ -18,9 +18,10 @@ from typing import Final, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from ...errors import CorruptDataError
-from ...protocol.buffers import Buffers
-from ...protocol.primitives import Buffer
+from spark_kafkawire.errors import CorruptDataError
+from spark_kafkawire.protocol.buffers import Buffers
+from spark_kafkawire.protocol.primitives import Buffer
+
 from .. import compiler
 from ..arrays import Int32s, Int64s, Uint8s, byte_array, room
 from ..checksum import first_mismatch, library_address
@@ -36,8 +37,8 @@ from .nesting import Level, flatten
 class Decoded:
     """Rows of the first ``size`` bytes of a buffer, which are whole outermost messages.
 
-    ``cut`` tells that what follows them is not a whole message, or nothing; otherwise a limit
-    ended the call, and the rest can be decoded next.
+    ``cut`` is true if no whole message follows; otherwise a limit ended the call, and the rest can be decoded
+    next.
     """
 
     columns: Columns
@@ -61,7 +62,7 @@ def decode(
 
     A message that the buffer's end cuts is left over, never an error. ``nextOffset`` of an inner
     message is the end of its outermost one. All checksums are checked, also without ``values``.
-    The values' memory is one of ``buffers``, used again once nobody looks at them.
+    The values' memory is one of ``buffers``, and is reused when no array refers to it.
 
     Raises ``CorruptDataError`` with the outermost message's offset for a wrong CRC, an unknown
     magic or codec, an impossible length or damaged compressed data at any level; ``LimitError``
@@ -76,7 +77,7 @@ def decode(
 
 
 def _window(buf: Uint8s, limits: DecodeLimits) -> Uint8s:
-    """As much of the buffer as one call may take: the batch limit, or one larger message."""
+    """Part of the buffer that one call may take: the batch limit, or one larger message."""
     if len(buf) <= limits.batch_bytes_max:
         return buf
     first = LENGTH_BYTES + int.from_bytes(buf[:LENGTH_BYTES].tobytes(), "big")
@@ -84,7 +85,7 @@ def _window(buf: Uint8s, limits: DecodeLimits) -> Uint8s:
 
 
 def _is_compressed(window: Uint8s) -> bool:
-    """Whether the first message is compressed: all are then, most likely."""
+    """Return true if the first message is compressed: most likely all are then."""
     has_header = len(window) > MESSAGE_SIZE_MIN
     return has_header and bool(window[LENGTH_BYTES] and window[ATTRIBUTES_POS] & CODEC_MASK)
 
@@ -92,7 +93,7 @@ def _is_compressed(window: Uint8s) -> bool:
 def _decode_plain(
     window: Uint8s, base_offset: int, limits: DecodeLimits, values: bool, buffers: Buffers
 ) -> Decoded | None:
-    """The messages where all are plain; None where one is not, or CRCs cannot be checked on the way."""
+    """The messages if all are plain; None if one is not, or if CRCs cannot be checked in the same pass."""
     library = library_address()
     if not library:
         return None
@@ -110,7 +111,7 @@ def _decode_plain(
 
 
 class _Read(NamedTuple):
-    """What ``kernels.read_plain`` gave, and the columns it filled; ``size`` bytes were read."""
+    """Result of ``kernels.read_plain`` and the columns it filled; ``size`` bytes were read."""
 
     code: int
     size: int
@@ -121,7 +122,7 @@ class _Read(NamedTuple):
 
 
 def _read_plain(window: Uint8s, base_offset: int, rows_max: int, library: int, data: Uint8s) -> _Read:
-    """Read plain messages into columns, which grow with what was found."""
+    """Read plain messages into columns, which grow with the number of messages found."""
     count = first_rows(window, rows_max)
     offset, next_offset = room(count, np.int64), room(count, np.int64)
     value_offsets = room(count + 1, np.int32)

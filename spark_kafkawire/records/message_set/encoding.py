@@ -15,9 +15,10 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from ...errors import RowError
-from ...protocol.buffers import Buffers
-from ...protocol.primitives import Buffer
+from spark_kafkawire.errors import RowError
+from spark_kafkawire.protocol.buffers import Buffers
+from spark_kafkawire.protocol.primitives import Buffer
+
 from .. import compiler
 from ..arrays import Int64s, Uint8s
 from ..checksum import crc32, crc32_each
@@ -28,7 +29,7 @@ from . import kernels
 
 #: ``length int32 | magic int8 | attributes int8 | crc uint32`` of a magic-1 message.
 _HEADER: Final = struct.Struct(">ibbI")
-#: What ``length`` counts beside the payload.
+#: Bytes that ``length`` counts besides the payload.
 _LENGTH_OVER_PAYLOAD: Final = _HEADER.size - 4
 _MAGIC: Final = 1
 #: Largest payload whose length fits in the header.
@@ -37,14 +38,14 @@ _PAYLOAD_SIZE_MAX: Final = 2**31 - 1 - _LENGTH_OVER_PAYLOAD
 
 @dataclass(frozen=True, slots=True)
 class EncodedSet:
-    """One message set and the number of values in it. ``data`` owns its memory."""
+    """A message set and the number of values in it. ``data`` owns its memory."""
 
     data: Buffer
     count: int
 
 
 def encode(values: pa.Array, compression: str = "none", level: int | None = None) -> Buffer:
-    """One message set of all values.
+    """Encode all values as one message set.
 
     ``values`` is a string or binary array (or a large one). The result owns its memory.
     Raises ``RowError`` for a null or too large value, ``OptionError`` for a wrong type,
@@ -69,7 +70,7 @@ def encode_sets(
 
     A set has at most ``set_bytes_max`` bytes before compression, or one value. No outermost
     payload is larger than ``message_size_max``: a compressed set that is gets halved until it
-    fits. The memory of a set is one of ``buffers``, used again once nobody looks at the set.
+    fits. The memory of a set is one of ``buffers``, and is reused when nothing refers to the set.
 
     Raises ``RowError`` naming the row that cannot fit alone; without compression before
     the first set, and otherwise as ``encode`` does. All fatal.
@@ -123,7 +124,7 @@ class _Rows:
 
 @dataclass(frozen=True, slots=True)
 class _SetEncoder:
-    """How sets are made: one codec (or none), its level, where to, the broker's limit."""
+    """Settings of encoding: codec (or None), level, buffers, and the broker's limit."""
 
     codec: Codec | None
     level: int | None
@@ -131,13 +132,13 @@ class _SetEncoder:
     message_size_max: int = _PAYLOAD_SIZE_MAX
 
     def sets(self, rows: _Rows, set_bytes_max: int) -> Iterator[EncodedSet]:
-        """Sets of at most so many bytes before compression, or one value."""
+        """Sets of at most ``set_bytes_max`` bytes before compression, or one value."""
         compiler.expect(rows.count)
         for start, stop in cut(np.diff(rows.offsets) + _HEADER.size, set_bytes_max):
             yield from self._fitting_sets(rows.slice(start, stop))
 
     def _fitting_sets(self, rows: _Rows) -> Iterator[EncodedSet]:
-        """One set of all rows, or sets of their halves where it is compressed and too large."""
+        """Encode all rows as one set, or their halves as sets if the set is compressed and too large."""
         data = self.encode(rows)
         size = len(data) - _HEADER.size
         if self.codec is None or size <= self.message_size_max:
@@ -153,7 +154,7 @@ class _SetEncoder:
             yield from self._fitting_sets(half)
 
     def encode(self, rows: _Rows) -> Buffer:
-        """One message set."""
+        """Encode the rows as one message set."""
         crcs = crc32_each(rows.data, rows.offsets)
         plain = self.buffers.take(rows.plain_size)
         kernels.write_messages(rows.data, rows.offsets, crcs, np.frombuffer(plain, np.uint8))

@@ -1,9 +1,9 @@
-"""The shallow index of a message set: where each message lies, before anything is decompressed.
+"""The shallow index of a message set of Kafka 0.6 and 0.7: the place of each message, before decompression.
 
     length int32 | magic int8 = 0 |                   crc uint32 | payload     (Kafka 0.6)
     length int32 | magic int8 = 1 | attributes int8 | crc uint32 | payload     (Kafka 0.7)
 
-``length`` counts what follows it, ``crc`` is the CRC-32 of the payload, the lowest two bits of
+``length`` counts the bytes after it, ``crc`` is the CRC-32 of the payload, the lowest two bits of
 ``attributes`` name the codec. Both magics may alternate within one set.
 Source: recordings of a 0.7.2 broker.
 """
@@ -18,8 +18,9 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from ...errors import CorruptDataError
-from ...protocol.primitives import Buffer, read_int32
+from spark_kafkawire.errors import CorruptDataError
+from spark_kafkawire.protocol.primitives import Buffer, read_int32
+
 from .. import compiler
 from ..arrays import Int64s, Uint8s, byte_array, room
 from . import kernels
@@ -43,7 +44,7 @@ _FIRST_ROWS: Final = 1024
 
 
 class Stop(enum.IntEnum):
-    """Why an index goes no further."""
+    """Reason for the end of an index."""
 
     END = kernels.END
     CUT = kernels.CUT
@@ -53,7 +54,7 @@ class Stop(enum.IntEnum):
 
     @property
     def meaning(self) -> str:
-        """What was found where the index stops, for error messages."""
+        """Description of the place where the index stops, for error messages."""
         return _MEANINGS[self]
 
 
@@ -70,12 +71,11 @@ _MEANINGS: Final = {
 class MessageIndex:
     """Messages of a buffer, one row each, in order. The columns own their memory.
 
-    ``size`` bytes were indexed, all of them whole messages, and ``stop`` tells why no more: the
-    ``END`` of the buffer, a message ``CUT`` by it, one that cannot be, or ``ROWS_FULL``. ``pos``
-    (int64) is where a message begins, ``payload_pos`` and ``payload_size`` (int64) span its
-    payload, ``crc`` (uint32) is the checksum it claims, ``magic`` and ``attributes`` are uint8
-    (attributes 0 with magic 0), ``region`` (int64) is the part of the buffer it was found in: 0
-    where there is one.
+    ``size`` bytes were indexed, all of them whole messages, and ``stop`` is the reason for the end: the
+    ``END`` of the buffer, a message ``CUT`` by it, a damaged one, or ``ROWS_FULL``. ``pos`` (int64) is the
+    position of a message, ``payload_pos`` and ``payload_size`` (int64) span its payload, ``crc`` (uint32) is
+    the checksum it claims, ``magic`` and ``attributes`` are uint8 (attributes 0 with magic 0), ``region``
+    (int64) is the part of the buffer that holds it: 0 if there is only one.
     """
 
     size: int
@@ -94,13 +94,13 @@ class MessageIndex:
         return len(self.pos)
 
     def head(self, count: int) -> MessageIndex:
-        """The first ``count`` messages; ``stop`` and ``size`` stay what they are."""
+        """The first ``count`` messages; ``stop`` and ``size`` do not change."""
         columns: Any = {name: getattr(self, name)[:count] for name in _COLUMNS}
         return replace(self, **columns)
 
     @property
     def next_pos(self) -> Int64s:
-        """Where each message ends."""
+        """Position after each message."""
         return self.payload_pos + self.payload_size
 
     @property
@@ -121,8 +121,8 @@ def index_messages(buf: Buffer, rows_max: int = sys.maxsize) -> MessageIndex:
 def message_size(buf: Buffer) -> int | None:
     """Size of the message at the start of ``buf``, its length field included.
 
-    None while the length is not there yet. Raises ``CorruptDataError`` (fatal) where the bytes
-    that are there cannot begin a message.
+    None if ``buf`` is too short for the length. Raises ``CorruptDataError`` (fatal) if its bytes cannot begin
+    a message.
     """
     if len(buf) < LENGTH_BYTES:
         return None
@@ -153,15 +153,16 @@ def index_array(buf: Uint8s, rows_max: int) -> MessageIndex:
 def index_regions(buf: Uint8s, starts: Int64s, stops: Int64s, rows_max: int) -> MessageIndex:
     """Index the messages of several sets that lie in ``buf`` in ascending order.
 
-    Set ``i`` is ``[starts[i], stops[i])``; what a set's end cuts is passed over, but a set
-    with no whole message and at least a length stops the index as ``CUT``.
+    Set ``i`` is ``[starts[i], stops[i])``; a message that a set's end cuts is skipped, but a set with no
+    whole message and at least a length stops the index as ``CUT``.
     """
     code, pos, columns = _index(buf, starts, stops, rows_max)
     return MessageIndex(pos, Stop(code), *columns)
 
 
 def _index(buf: Uint8s, starts: Int64s, stops: Int64s, rows_max: int) -> tuple[int, int, Any]:
-    """The kernel's code, where it stopped, and the columns, which grow with what was found."""
+    """The kernel's code, the place where it stopped, and the columns, which grow with the number of messages
+    found."""
     columns: Any = [room(first_rows(buf, rows_max), dtype) for dtype in _COLUMNS.values()]
     region, pos, row = 0, int(starts[0]), 0
     while True:
@@ -172,12 +173,12 @@ def _index(buf: Uint8s, starts: Int64s, stops: Int64s, rows_max: int) -> tuple[i
 
 
 def first_rows(buf: Uint8s, rows_max: int) -> int:
-    """How many rows to make room for before any message was seen."""
+    """Number of rows to make room for before any message was seen."""
     return min(len(buf) // MESSAGE_SIZE_MIN + 1, _FIRST_ROWS, rows_max)
 
 
 def more_rows(buf: Uint8s, pos: int, row: int, rows_max: int) -> int:
-    """How many rows to make room for once there were ``row`` in the first ``pos`` bytes."""
+    """Number of rows to make room for once there were ``row`` in the first ``pos`` bytes."""
     guess = row * (len(buf) - pos) // pos
     compiler.expect(guess)
     return min(row + guess + guess // 8 + 64, rows_max)

@@ -1,4 +1,4 @@
-"""The loops over the messages of a set; the rules are those of ``compiler.Kernel``."""
+"""The loops over the messages of a set of Kafka 0.6 and 0.7; the rules are those of ``compiler.Kernel``."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ WHOLE: Final = 6
 
 LENGTH_BYTES: Final = 4
 CRC_BYTES: Final = 4
-#: Where the attributes of a message lie, which magic 0 has not.
+#: Position of the attributes of a message; magic 0 has none.
 ATTRIBUTES_POS: Final = LENGTH_BYTES + 1
-#: What the length counts at least; one more with magic 1.
+#: Least value of the length; one more with magic 1.
 LENGTH_MIN: Final = 1 + CRC_BYTES
-#: The bits of a message's attributes that name its codec. The others mean nothing and are kept.
+#: The bits of a message's attributes that name its codec. The others have no meaning and are kept.
 CODEC_MASK: Final = 3
 _LENGTH_MAX: Final = 2**31 - 1
 
@@ -38,9 +38,9 @@ def uint32(buf: Any, pos: int) -> int:
 
 @inlined
 def message_at(buf: Any, pos: int, stop: int) -> tuple[int, int, int]:
-    """``(code, end, crc)``: where the message at ``pos`` ends and where its CRC lies, if it is ``WHOLE``.
+    """``(code, end, crc)``: end of the message at ``pos`` and position of its CRC, if it is ``WHOLE``.
 
-    There is its length at least before ``stop``.
+    At least its length is before ``stop``.
     """
     length = uint32(buf, pos)
     if length < LENGTH_MIN or length > _LENGTH_MAX:
@@ -78,7 +78,7 @@ def read_plain(
     The payload is in the cache when its CRC is compared and it is copied to ``values``, one after the other
     from ``value_pos`` on, where that has any length. ``library`` is ``checksum.library_address``, not 0.
     Returns ``(code, pos, row, value_pos, wrong_row)`` where it stopped: ``pos`` is after the last message
-    that was read, ``wrong_row`` the first row with a wrong CRC or what was given, -1 for none. The caller
+    that was read, ``wrong_row`` the first row with a wrong CRC, or the given one (-1 for none). The caller
     has checked that ``values`` has room for all of ``buf``.
     """
     stop = len(buf)
@@ -128,10 +128,10 @@ def index_messages(
 ) -> tuple[int, int, int, int]:
     """Index the messages of the regions ``[region_starts[i], region_stops[i])`` of ``buf``.
 
-    Goes on at ``pos`` in ``region`` and fills the row arrays from ``row`` on. A message cut by
-    its region's end is passed over; one that is the first of its region stops the index.
-    Returns ``(code, region, pos, row)`` where it stopped: ``pos`` is after the last whole message,
-    ``row`` after the last filled row. The caller has checked that regions lie in ``buf``.
+    Continues at ``pos`` in ``region`` and fills the row arrays from ``row`` on. A message cut by its region's
+    end is skipped; if it is the first of its region, it stops the index.
+    Returns ``(code, region, pos, row)`` where it stopped: ``pos`` is after the last whole message, ``row``
+    after the last filled row. The caller has checked that regions lie in ``buf``.
     """
     while region < len(region_starts):
         stop = region_stops[region]

@@ -1,10 +1,10 @@
-"""Compressed messages replaced by what they hold, level by level, until all are plain.
+"""Replaces compressed messages of Kafka 0.6 and 0.7 by their content, level by level, until all are plain.
 
     [plain][gzip of three][plain]  ->  [plain][plain plain plain][plain]
 
-A level is one buffer with the index of its messages. The next one is the bytes of its plain
-messages and the content of its compressed ones, joined, so that all sets of a level are indexed at
-once. ``origin`` tells for each message which outermost one it came from.
+A level is one buffer with the index of its messages. The next level joins the bytes of the plain messages and
+the content of the compressed ones, so that all sets of a level are indexed at once. ``origin`` is the
+outermost message of each message.
 """
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ from typing import Final
 
 import numpy as np
 
-from ...errors import CorruptDataError, LimitError
-from ...protocol.primitives import Buffer
+from spark_kafkawire.errors import CorruptDataError, LimitError
+from spark_kafkawire.protocol.primitives import Buffer
+
 from ..arrays import Int64s, Uint8s, byte_array
 from ..checksum import crc32
 from ..compression.codec import Format, TooLarge
@@ -45,13 +46,13 @@ class Level:
 def flatten(outer: Level, base_offset: int, limits: DecodeLimits) -> Level:
     """The plain messages of the outermost ones.
 
-    Raises ``CorruptDataError`` and ``LimitError`` (fatal), as ``decoding.decode`` tells.
+    Raises ``CorruptDataError`` and ``LimitError`` (fatal), as ``decoding.decode`` says.
     """
     return _Flattening(outer, base_offset, limits).run()
 
 
 class _Flattening:
-    """What the levels of one call share: places, limits, and what each outermost message took."""
+    """State that the levels of one call share: places, limits, and bytes taken by each outermost message."""
 
     def __init__(self, outer: Level, base_offset: int, limits: DecodeLimits) -> None:
         self._outer = outer
@@ -111,7 +112,7 @@ class _Flattening:
         return Level(buf, index, origins, kept)
 
     def _content(self, level: Level, row: int, origin: int) -> list[Buffer]:
-        """What a compressed message holds, in parts."""
+        """Content of a compressed message, in parts."""
         if self._depth:
             self._count(origin)
         index = level.index
@@ -119,7 +120,7 @@ class _Flattening:
         payload = level.buf.data[start : start + size]
         if crc32(payload) != index.crc[row]:
             raise self._corrupt(origin, "the CRC-32 of its payload is wrong")
-        # Not the column of all codecs, which is made anew by each look at it.
+        # Not the property ``codec``, which computes the column of all codecs at each access.
         number = int(index.attributes[row]) & CODEC_MASK
         taken = self._taken.get(origin, 0)
         size_max = self._limits.decompressed_bytes_max - taken

@@ -7,8 +7,9 @@ from typing import Final
 
 import pyarrow as pa
 
-from ...errors import LimitError, OptionError
-from ...protocol.primitives import Buffer
+from spark_kafkawire.errors import LimitError, OptionError
+from spark_kafkawire.protocol.primitives import Buffer
+
 from ..limits import DEFAULT_LIMITS, VALUE_BYTES_MAX, DecodeLimits
 from .decoding import decode
 from .encoding import encode
@@ -18,19 +19,19 @@ _LIMITS: Final = DecodeLimits(batch_bytes_max=VALUE_BYTES_MAX - DEFAULT_LIMITS.d
 
 
 def decode_message_set(data: Buffer, base_offset: int = 0) -> pa.RecordBatch:
-    """The messages of a Kafka 0.6 or 0.7 message set, such as a segment file or a FETCH answer.
+    """The messages of a Kafka 0.6 or 0.7 message set, such as a segment file or a FETCH response.
 
     Columns: ``offset`` int64, ``index`` int32, ``nextOffset`` int64, ``value`` binary. ``data``
-    begins with a message at ``base_offset`` of its log. ``offset`` is where a message lies in the
-    log; messages out of a compressed one all have its offset, ``index`` counts them, and
-    ``nextOffset`` is where the next outermost message begins. A message that the end of ``data``
-    cuts is left out, also when it is the first one: the batch is empty then.
+    begins with a message at ``base_offset`` of its log. ``offset`` is the position of a message in the log.
+    The messages inside a compressed one all have its offset, and ``index`` counts them. ``nextOffset`` is the
+    position of the next outermost message. A message that the end of ``data`` cuts is left out, also when it
+    is the first one: the batch is empty then.
 
     Raises ``CorruptDataError`` for damage, ``LimitError`` for a message nested too deep or one
     that decompresses to more than 256 MiB, or when all is about 1.7 GiB or more. All fatal.
     """
     if not 0 <= base_offset <= _OFFSET_MAX - len(data):
-        raise OptionError(f"base_offset {base_offset} is not a place in a log")
+        raise OptionError(f"base_offset {base_offset} is not an offset of a log; give 0 or more")
     decoded = decode(data, base_offset, _LIMITS)
     if not decoded.cut:
         raise LimitError(
@@ -51,7 +52,7 @@ def decode_message_set(data: Buffer, base_offset: int = 0) -> pa.RecordBatch:
 def encode_message_set(
     values: Iterable[bytes | str] | pa.Array | pa.ChunkedArray, compression: str = "none"
 ) -> bytes:
-    """One Kafka 0.7 message set of the values, as the JVM encodes it; strings as UTF-8.
+    """Encode values as one Kafka 0.7 message set, as the JVM does; strings as UTF-8.
 
     ``compression`` is ``none``, ``gzip`` or ``snappy``; with one of the last two the set is a single
     compressed message. Raises ``RowError`` for a null, ``OptionError`` for a value that is neither
@@ -69,4 +70,6 @@ def _as_array(values: Iterable[bytes | str] | pa.Array | pa.ChunkedArray) -> pa.
         return pa.array(values, pa.large_binary())
     except (TypeError, ValueError) as error:
         # Arrow's message may hold a value.
-        raise OptionError("every value is bytes, or a str that UTF-8 can encode") from error
+        raise OptionError(
+            "every value must be bytes, or a str that UTF-8 can encode; convert the others"
+        ) from error

@@ -1,4 +1,4 @@
-"""A reader of what is committed, that somebody else wrote: librdkafka."""
+"""A reader of committed records, by other authors: librdkafka."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Final
 from confluent_kafka import Consumer, TopicPartition
 
 #: How long it waits for all rows once the write is over, seconds.
-_PATIENCE_S: Final = 60.0
+_RETRY_TIMEOUT_S: Final = 60.0
 
 
 class Reader:
@@ -35,7 +35,7 @@ class Reader:
 
     def seen_s(self) -> float:
         """Seconds between the first row that was seen and the last one."""
-        self._thread.join(_PATIENCE_S)
+        self._thread.join(_RETRY_TIMEOUT_S)
         assert len(self._came_s) == self._rows, f"{len(self._came_s)} rows, not {self._rows}"
         return self._came_s[-1] - self._came_s[0]
 

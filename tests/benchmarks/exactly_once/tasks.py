@@ -1,4 +1,4 @@
-"""What each task costs, and its end: a write of many tasks with few rows."""
+"""The cost of each task and of the end of a write: many tasks with few rows."""
 
 from __future__ import annotations
 

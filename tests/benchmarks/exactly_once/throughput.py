@@ -1,4 +1,4 @@
-"""What many rows cost: a write of few tasks with values of 100 bytes."""
+"""The throughput of many rows: a write of few tasks with values of 100 bytes."""
 
 from __future__ import annotations
 

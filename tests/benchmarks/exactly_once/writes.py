@@ -1,4 +1,4 @@
-"""Writes of both kinds, and what Spark tells of their tasks."""
+"""Writes of both kinds, and Spark's figures of their tasks."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ from tests.support.local_spark import home_with_byte_code
 
 from ..kafka import kafka
 from ..measure import Figure, say
-from ..tables import print_table, tell
+from ..tables import print_table, report
 from .nothing import ROWS
 from .session import Query
 
@@ -106,7 +106,7 @@ def main() -> None:
             _measure(sides, asked.rounds, ends_s, *arguments)
     _print(sides)
     figures = list(_figures(sides))
-    tell(figures, FIGURES)
+    report(figures, FIGURES)
     sys.exit(any(figure.reached is False for figure in figures))
 
 

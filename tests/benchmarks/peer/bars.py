@@ -1,4 +1,4 @@
-"""What runs took, and what was asked for: the table of all kinds, and the bars. Pure."""
+"""Results of runs beside their targets: the table of all kinds, and the bars. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an executor and its Python worker hold while they run."""
+"""The memory of an executor and of its Python worker while they run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What ``make bench-peer`` makes of what it measured: the rows/s of its table, and its bars."""
+"""The table of ``make bench-peer``, with rows per second, and its bars."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What ``make bench-peer`` makes of looks at the memory of an executor and its worker."""
+"""The figures of ``make bench-peer`` from samples of the memory of an executor and its worker."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a micro-batch costs that reads next to nothing: two partitions with a record each."""
+"""The cost of a micro-batch that reads almost nothing: two partitions with a record each."""
 
 from __future__ import annotations
 

@@ -74,20 +74,20 @@ def main() -> int:
 def session(trees: Sequence[Path], asked: Mapping[str, Any]) -> tuple[list[Event], list[Event]]:
     """What is asked for (as ``one_tree`` says) once, by new processes in two trees; what each told. Raises
     ``Ended``."""
-    told: tuple[list[Event], list[Event]] = ([], [])
+    reported: tuple[list[Event], list[Event]] = ([], [])
     with ExitStack() as stack:
         processes = [stack.enter_context(_process(tree, asked)) for tree in trees]
         waiting, first = {0, 1}, 0
         while waiting:
             for which in sorted(waiting, reverse=first == 1):
                 event = _turn(processes[which])
-                told[which].append(event)
+                reported[which].append(event)
                 if event["what"] == "end":
                     waiting.remove(which)
                 elif event["what"] == "figure" and which == 1:
                     say(f"  {event['name']} {event['value_size'] or ''} {event['compression'] or ''}")
             first = event.get("next", 0)
-    return told
+    return reported
 
 
 def _turn(tree: Connection) -> dict[str, Any]:

@@ -36,8 +36,8 @@ def main() -> None:
     _narrow(asked)
     for figure in bench._figures(asked["names"], asked["rounds"]):
         details = {name: figure.details.get(name) for name in ("value_size", "compression")}
-        told = {"name": figure.name, "value": figure.value, "at_most": figure.at_most}
-        turn.hand_over(what="figure", **told, **details, line=figure.line())
+        reported = {"name": figure.name, "value": figure.value, "at_most": figure.at_most}
+        turn.hand_over(what="figure", **reported, **details, line=figure.line())
     turn.end(what="end")
 
 

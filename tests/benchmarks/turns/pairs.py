@@ -1,4 +1,4 @@
-"""What two trees say of the same measures, pair by pair."""
+"""A comparison of the same measures of two trees, pair by pair."""
 
 from __future__ import annotations
 
@@ -76,8 +76,8 @@ class Measured:
 def _name(figure: Event, runs: Container[str]) -> str:
     """Of what runs are compared for: without a compression where they are runs of several ones."""
     size, compression = figure["value_size"], figure["compression"]
-    told = (f"{size} B" if size else None, None if compression in runs else compression)
-    return ", ".join((figure["name"], *filter(None, told)))
+    reported = (f"{size} B" if size else None, None if compression in runs else compression)
+    return ", ".join((figure["name"], *filter(None, reported)))
 
 
 def pairs_of_runs(sessions: Iterable[tuple[Measured, Measured]]) -> Iterator[Pair]:
@@ -100,9 +100,9 @@ def pairs_of_figures(sessions: Iterable[tuple[Measured, Measured]]) -> Iterator[
         for name in (each for each in now.figures if each in before.figures):
             value, at_most = now.figures[name]
             found.setdefault(name, []).append((before.figures[name][0], value, at_most))
-    for name, told in found.items():
-        ratios = tuple(before / now if at_most else now / before for before, now, at_most in told)
-        before_value, now_value = (median(each[side] for each in told) for side in (0, 1))
+    for name, reported in found.items():
+        ratios = tuple(before / now if at_most else now / before for before, now, at_most in reported)
+        before_value, now_value = (median(each[side] for each in reported) for side in (0, 1))
         # Such as "into Arrow by confluent-kafka".
         is_yardstick = name.rpartition(" ")[2] in YARDSTICKS
         yield Pair(name, before_value, now_value, ratios, is_yardstick)

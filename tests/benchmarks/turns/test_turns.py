@@ -60,7 +60,7 @@ def tree(folder: Path, main: str = MAIN) -> Path:
 
 
 def test_one_tree_works_at_a_time_and_who_begins_alternates(tmp_path: Path) -> None:
-    told = session((tree(tmp_path / "a"), tree(tmp_path / "b")), asked(rounds=4, compressions=["gzip"]))
+    reported = session((tree(tmp_path / "a"), tree(tmp_path / "b")), asked(rounds=4, compressions=["gzip"]))
     worked = [line.split() for line in (tmp_path / "worked").read_text().splitlines()]
     begins, ends = worked[::2], worked[1::2]
     assert [each[:2] for each in begins] == [each[:2] for each in ends]
@@ -75,8 +75,8 @@ def test_one_tree_works_at_a_time_and_who_begins_alternates(tmp_path: Path) -> N
     other = {"a": "b", "b": "a"}
     for ((one, last), (then, name)), times in transitions.items():
         assert transitions[(other[one], last), (other[then], name)] == times
-    assert [event["compression"] for event in told[0] if event["what"] == "figure"] == ["gzip"]
-    before, now = (Measured.of(events) for events in told)
+    assert [event["compression"] for event in reported[0] if event["what"] == "figure"] == ["gzip"]
+    before, now = (Measured.of(events) for events in reported)
     named = "decode, 10 B, gzip"
     assert now.seconds.keys() == before.seconds.keys() == {(named, "ours"), (named, "limit")}
     assert [sorted(each) for each in now.seconds.values()] == [[1, 2, 3, 4], [1, 2, 3, 4]]

@@ -1,4 +1,4 @@
-"""Which row goes to which log."""
+"""The partition of each row."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ import pytest
 
 from spark_kafkawire.clients.writing.partitioner import Partitioner
 from spark_kafkawire.clients.writing.rows import Rows
+from spark_kafkawire.clients.writing.sticky_partitions import RUN_BYTES_MIN
 from spark_kafkawire.clients.writing.strategy import STRATEGIES
-from spark_kafkawire.clients.writing.turns import RUN_BYTES_MIN
-from spark_kafkawire.clients.writing.v07.targets import Targets
+from spark_kafkawire.clients.writing.v07.write_partitions import V07WritePartitions
 from spark_kafkawire.errors import DiscoveryError, RowError
 from spark_kafkawire.model import Broker, ClusterView, TopicPartition
 from spark_kafkawire.options import Discovery
@@ -28,14 +28,16 @@ BROKERS = (Broker(0, "localhost", 1), Broker(1, "localhost", 2))
 NAMES = ["0-0", "0-1", "0-2", "1-0", "1-1"]
 
 
-def log(name: str, topic: str = "t") -> TopicPartition:
+def topic_partition(name: str, topic: str = "t") -> TopicPartition:
     broker, partition = name.split("-")
     return TopicPartition(topic, int(partition), int(broker))
 
 
-def targets(*extra: TopicPartition) -> Targets:
-    logs = tuple(sorted([*(log(name) for name in NAMES), *extra]))
-    return Targets(ClusterView(BROKERS, logs), Discovery(zookeeper_connect="localhost"), net_07())
+def targets(*extra: TopicPartition) -> V07WritePartitions:
+    partitions = tuple(sorted([*(topic_partition(name) for name in NAMES), *extra]))
+    return V07WritePartitions(
+        ClusterView(BROKERS, partitions), Discovery(zookeeper_connect="localhost"), net_07()
+    )
 
 
 def rows_of(values: pa.Array, topic: str | pa.Array, **columns: pa.Array) -> Rows:
@@ -56,10 +58,13 @@ class InOrder(random.Random):
 
 
 def partitioner_of(
-    logs: Targets | None = None, first: int = 0, strategy: str = "murmur2", run_bytes_max: int = RUN_BYTES_MIN
+    partitions: V07WritePartitions | None = None,
+    first: int = 0,
+    strategy: str = "murmur2",
+    run_bytes_max: int = RUN_BYTES_MIN,
 ) -> Partitioner:
     """One that begins with the log of that index, and goes on in the order of the list."""
-    return Partitioner(logs or targets(), InOrder(first), STRATEGIES[strategy], run_bytes_max)
+    return Partitioner(partitions or targets(), InOrder(first), STRATEGIES[strategy], run_bytes_max)
 
 
 def split(partitioner: Partitioner, rows: Rows) -> dict[str, list[bytes]]:
@@ -78,7 +83,7 @@ def full(sign: bytes) -> bytes:
     return sign * RUN_BYTES_MIN
 
 
-def test_rows_without_keys_stay_with_a_log_until_it_has_its_run_of_bytes() -> None:
+def test_rows_without_keys_stay_with_a_partition_until_it_has_its_run_of_bytes() -> None:
     partitioner = partitioner_of()
     small = [split(partitioner, rows_of(binary([b"a", b"b"]), "t")) for _ in range(6)]
     assert small == [{"t 0-0": [b"a", b"b"]}] * 6
@@ -91,7 +96,7 @@ def test_rows_without_keys_stay_with_a_log_until_it_has_its_run_of_bytes() -> No
 def test_a_batch_of_many_runs_goes_on_where_it_lies() -> None:
     values = binary([b"%0100d" % number for number in range(10_000)])
     parts = partitioner_of(run_bytes_max=1 << 20).split(rows_of(values, "t"))
-    assert [f"{log.broker}-{log.partition}" for log, _ in parts[:7]] == [*NAMES, *NAMES[:2]]
+    assert [f"{tp.broker}-{tp.partition}" for tp, _ in parts[:7]] == [*NAMES, *NAMES[:2]]
     assert len(parts) < 50
     assert pa.concat_arrays([records.values for _, records in parts]).equals(values)
     memory = {records.values.buffers()[2].address for _, records in parts}
@@ -105,7 +110,7 @@ def test_tasks_begin_at_places_that_are_drawn() -> None:
 
 
 def test_logs_beyond_65536_are_told_apart() -> None:
-    """Rows are sorted by 16-bit numbers where there are no more logs."""
+    """Rows are sorted by 16-bit numbers where there are no more partitions."""
     extra = [TopicPartition("t", number, 1) for number in range(2, 65_540)]
     partitioner = partitioner_of(targets(*extra), first=65_534, strategy="roundrobin")
     values = [b"a", b"b", b"c", b"d"]
@@ -192,7 +197,7 @@ def test_null_broker_and_partition_leave_the_choice_to_key_and_turn() -> None:
         ([0, 2], [None, None], "no broker 2;"),
     ],
 )
-def test_a_log_that_is_not_there_is_a_row_error(
+def test_a_partition_that_is_not_there_is_a_row_error(
     brokers: list[int | None], partitions: list[int | None], what: str
 ) -> None:
     rows = rows_of(binary([b"a", b"b"]), "t", brokers=int32(brokers), partitions=int32(partitions))
@@ -204,7 +209,7 @@ def test_a_log_that_is_not_there_is_a_row_error(
 
 
 def test_a_topic_column_sends_each_row_to_its_topic() -> None:
-    partitioner = partitioner_of(targets(log("0-0", "u"), log("1-0", "u")))
+    partitioner = partitioner_of(targets(topic_partition("0-0", "u"), topic_partition("1-0", "u")))
     rows = rows_of(binary([b"a", b"b", b"c", b"d"]), pa.array(["u", "t", "u", "t"]))
     assert split(partitioner, rows) == {"u 0-0": [b"a", b"c"], "t 0-0": [b"b", b"d"]}
     # A topic's run is filled by its own rows.
@@ -212,10 +217,10 @@ def test_a_topic_column_sends_each_row_to_its_topic() -> None:
     assert split(partitioner, rows) == {"u 0-0": [b"a", b"c"], "t 0-2": [b"b", b"d"]}
 
 
-def test_keys_count_the_logs_of_their_own_topic() -> None:
+def test_keys_count_the_partitions_of_their_own_topic() -> None:
     keys = binary([b"k%d" % number for number in range(50)] * 2)
     topics = pa.array(["t"] * 50 + ["u"] * 50)
-    partitioner = partitioner_of(targets(log("0-0", "u"), log("1-0", "u")))
+    partitioner = partitioner_of(targets(topic_partition("0-0", "u"), topic_partition("1-0", "u")))
     parts = split(partitioner, rows_of(keys, topics, keys=keys))
     alone = split(partitioner_of(), rows_of(keys.slice(0, 50), "t", keys=keys.slice(0, 50)))
     assert {name: values for name, values in parts.items() if name.startswith("t ")} == alone
@@ -237,10 +242,10 @@ def test_a_topic_that_is_no_text_is_a_row_error() -> None:
 def test_a_topic_whose_brokers_are_all_dead_is_an_error() -> None:
     rows = rows_of(binary([b"a"]), pa.array(["dead"]))
     with pytest.raises(DiscoveryError, match=r"^topic 'dead': none of its brokers \(7\) is alive"):
-        partitioner_of(targets(log("7-0", "dead"))).split(rows)
+        partitioner_of(targets(topic_partition("7-0", "dead"))).split(rows)
 
 
-def test_order_within_a_log_is_the_order_of_the_rows() -> None:
+def test_order_within_a_partition_is_the_order_of_the_rows() -> None:
     values = binary([b"%d" % number for number in range(1000)])
     partitions = int32([number * 7 % 3 for number in range(1000)])
     parts = split(partitioner_of(), rows_of(values, "t", partitions=partitions))
@@ -266,7 +271,7 @@ def test_runs_go_round_the_list_with_sticky_whatever_their_keys() -> None:
     assert split(partitioner, stored) == {"t 0-0": [b"a"], "t 0-1": [b"b"]}
 
 
-def test_only_rows_that_name_no_log_fill_a_run() -> None:
+def test_only_rows_that_name_no_partition_fill_a_run() -> None:
     partitioner = partitioner_of()
     values = binary([full(b"a"), full(b"b"), b"c", b"d"])
     keys, partitions = binary([None, b"foobar", None, None]), int32([1, None, None, None])
@@ -277,7 +282,9 @@ def test_only_rows_that_name_no_log_fill_a_run() -> None:
 
 
 def test_each_topic_counts_its_own_rows_with_roundrobin() -> None:
-    partitioner = partitioner_of(targets(log("0-0", "u"), log("1-0", "u")), strategy="roundrobin")
+    partitioner = partitioner_of(
+        targets(topic_partition("0-0", "u"), topic_partition("1-0", "u")), strategy="roundrobin"
+    )
     rows = rows_of(binary([b"a", b"b", b"c", b"d", b"e"]), pa.array(["u", "t", "u", "u", "t"]))
     assert split(partitioner, rows) == {
         "u 0-0": [b"a", b"d"],
@@ -288,7 +295,7 @@ def test_each_topic_counts_its_own_rows_with_roundrobin() -> None:
     assert split(partitioner, rows_of(binary([b"f"]), "u")) == {"u 1-0": [b"f"]}
 
 
-def test_consistent_picks_by_crc_32_and_puts_all_null_keys_in_one_log() -> None:
+def test_consistent_picks_by_crc_32_and_puts_all_null_keys_in_one_partition() -> None:
     keys = [b"123456789", b"a", b"", None]
     partitioner = partitioner_of(first=3, strategy="consistent")
     parts = split(partitioner, rows_of(binary([b"1", b"2", b"3", b"4"]), "t", keys=binary(keys)))

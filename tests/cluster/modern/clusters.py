@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from spark_kafkawire.cluster.modern.cluster import Cluster
+from spark_kafkawire.cluster.modern.cluster import ModernCluster
 from spark_kafkawire.cluster.modern.metadata import Metadata
 from spark_kafkawire.options import NetOptions
-from spark_kafkawire.protocol.modern.isolation import READ_UNCOMMITTED
+from spark_kafkawire.protocol.modern.limits import READ_UNCOMMITTED
 from tests.support.settings import net_modern, servers
 
 NET = net_modern(timeout_s=5.0, backoff_s=0.001)
@@ -17,6 +17,6 @@ def cluster_of(
     isolation_level: int = READ_UNCOMMITTED,
     group_id: str | None = None,
     net: NetOptions = NET,
-) -> Cluster:
+) -> ModernCluster:
     """The cluster of these servers."""
-    return Cluster(Metadata(servers(bootstrap_servers), net), net, isolation_level, group_id)
+    return ModernCluster(Metadata(servers(bootstrap_servers), net), net, isolation_level, group_id)

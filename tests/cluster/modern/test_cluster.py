@@ -1,4 +1,4 @@
-"""What a read asks of a modern cluster: offsets by bounds, timestamps and groups, through every fault."""
+"""Requests of a read to a modern cluster: offsets by bounds, timestamps and groups, through every fault."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from spark_kafkawire.errors import (
     UnknownTopicError,
     UnsupportedVersionError,
 )
-from spark_kafkawire.model import LogBounds, TopicPartition
+from spark_kafkawire.model import PartitionBounds, TopicPartition
 from spark_kafkawire.net.pool import POOL
 from spark_kafkawire.protocol import modern
 from spark_kafkawire.protocol.api import Api, VersionRange
-from spark_kafkawire.protocol.modern.find_coordinator import FindCoordinatorReply, FindCoordinatorRequest
-from spark_kafkawire.protocol.modern.isolation import READ_COMMITTED, READ_UNCOMMITTED
+from spark_kafkawire.protocol.modern.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from spark_kafkawire.protocol.modern.limits import READ_COMMITTED, READ_UNCOMMITTED
 from spark_kafkawire.protocol.modern.list_offsets import (
     EARLIEST_LOCAL_TIMESTAMP,
     EARLIEST_TIMESTAMP,
     ListOffsetsPartition,
-    ListOffsetsPartitionReply,
-    ListOffsetsReply,
+    ListOffsetsPartitionResponse,
     ListOffsetsRequest,
+    ListOffsetsResponse,
 )
-from spark_kafkawire.protocol.modern.metadata import MetadataReply, MetadataRequest
+from spark_kafkawire.protocol.modern.metadata import MetadataRequest, MetadataResponse
 from tests.net.peers import closed_port
 from tests.support import librdkafka
 from tests.support.foreign import Record
@@ -67,7 +67,7 @@ def no_kept_connections() -> Iterator[None]:
 
 
 @pytest.fixture
-def logs(mock_cluster: MockCluster) -> list[TopicPartition]:
+def partitions(mock_cluster: MockCluster) -> list[TopicPartition]:
     """Six partitions on three brokers, with as many records each as its number."""
     mock_cluster.create_topic("t", partitions=6)
     for partition in range(6):
@@ -77,67 +77,67 @@ def logs(mock_cluster: MockCluster) -> list[TopicPartition]:
     return [TopicPartition("t", partition) for partition in range(6)]
 
 
-def expected(logs: list[TopicPartition]) -> dict[TopicPartition, LogBounds]:
-    return {log: LogBounds(log, 0, log.partition) for log in logs}
+def expected(partitions: list[TopicPartition]) -> dict[TopicPartition, PartitionBounds]:
+    return {tp: PartitionBounds(tp, 0, tp.partition) for tp in partitions}
 
 
-def test_bounds_come_from_all_leaders_in_the_order_of_the_logs(
-    mock_cluster: MockCluster, logs: list[TopicPartition]
+def test_bounds_come_from_all_leaders_in_the_order_of_the_partitions(
+    mock_cluster: MockCluster, partitions: list[TopicPartition]
 ) -> None:
-    backwards = logs[::-1]
+    backwards = partitions[::-1]
     found = cluster_of(mock_cluster.bootstrap_servers).bounds(backwards)
-    assert found == expected(logs)
+    assert found == expected(partitions)
     assert list(found) == backwards
 
 
 def test_each_leader_is_asked_once_for_all_its_partitions(
-    mock_cluster: MockCluster, logs: list[TopicPartition]
+    mock_cluster: MockCluster, partitions: list[TopicPartition]
 ) -> None:
     cluster = cluster_of(mock_cluster.bootstrap_servers)
     mock_cluster.start_request_tracking()
-    cluster.bounds(logs)
+    cluster.bounds(partitions)
     asked = [request.broker_id for request in mock_cluster.requests() if request.api_key == LIST_OFFSETS]
     assert sorted(asked) == [1, 1, 2, 2, 3, 3]  # where logs start, and where they end
 
 
 @pytest.mark.parametrize("error", [NOT_LEADER, UNKNOWN_LEADER_EPOCH, OFFSET_NOT_AVAILABLE, DISCONNECT])
 def test_what_a_broker_cannot_tell_now_is_asked_again(
-    mock_cluster: MockCluster, logs: list[TopicPartition], error: int
+    mock_cluster: MockCluster, partitions: list[TopicPartition], error: int
 ) -> None:
     mock_cluster.push_request_errors(LIST_OFFSETS, error, error)
-    assert cluster_of(mock_cluster.bootstrap_servers).bounds(logs) == expected(logs)
+    assert cluster_of(mock_cluster.bootstrap_servers).bounds(partitions) == expected(partitions)
 
 
 def test_an_election_is_waited_for_beyond_the_retries(
-    mock_cluster: MockCluster, logs: list[TopicPartition]
+    mock_cluster: MockCluster, partitions: list[TopicPartition]
 ) -> None:
     mock_cluster.push_request_errors(LIST_OFFSETS, *[NOT_LEADER] * 40)
-    assert cluster_of(mock_cluster.bootstrap_servers).bounds(logs) == expected(logs)
+    assert cluster_of(mock_cluster.bootstrap_servers).bounds(partitions) == expected(partitions)
 
 
-def test_a_leader_that_moved_is_found(mock_cluster: MockCluster, logs: list[TopicPartition]) -> None:
+def test_a_leader_that_moved_is_found(mock_cluster: MockCluster, partitions: list[TopicPartition]) -> None:
     cluster = cluster_of(mock_cluster.bootstrap_servers)
-    cluster.leaders_of(logs)
-    for log in logs:
-        mock_cluster.set_leader("t", log.partition, 2)
-    assert cluster.bounds(logs) == expected(logs)
+    cluster.leaders_of(partitions)
+    for tp in partitions:
+        mock_cluster.set_leader("t", tp.partition, 2)
+    assert cluster.bounds(partitions) == expected(partitions)
 
 
 def test_a_leader_that_is_down_is_an_error_that_names_it(
-    mock_cluster: MockCluster, logs: list[TopicPartition]
+    mock_cluster: MockCluster, partitions: list[TopicPartition]
 ) -> None:
     cluster = cluster_of(mock_cluster.bootstrap_servers, net=HASTY)
-    cluster.leaders_of(logs)
+    cluster.leaders_of(partitions)
     mock_cluster.set_broker_down(2)
     with pytest.raises((ConnectFailed, BrokerError), match=r"^gave up after \d+ attempts"):
-        cluster.bounds(logs)
+        cluster.bounds(partitions)
     mock_cluster.set_broker_up(2)
-    assert cluster.bounds(logs) == expected(logs)
+    assert cluster.bounds(partitions) == expected(partitions)
 
 
 def test_an_advertised_address_that_does_not_answer_is_named_as_such(monkeypatch: pytest.MonkeyPatch) -> None:
     nobody = closed_port()
-    log = TopicPartition("t", 0)
+    partition = TopicPartition("t", 0)
     with LogServer({"t": [MemoryLog()]}) as server:
         monkeypatch.setattr(server.broker, "broker", nobody)
         with pytest.raises(
@@ -145,98 +145,96 @@ def test_an_advertised_address_that_does_not_answer_is_named_as_such(monkeypatch
             match=r": the leader of t 0, at the address that brokers advertise \(advertised\.listeners\): "
             rf"broker 7 \(127.0.0.1:{nobody.port}\): cannot connect",
         ):
-            cluster_of(server.bootstrap_servers, net=HASTY).bounds([log])
+            cluster_of(server.bootstrap_servers, net=HASTY).bounds([partition])
 
 
 def test_a_partition_without_leader_is_an_error_that_names_it(
-    mock_cluster: MockCluster, logs: list[TopicPartition]
+    mock_cluster: MockCluster, partitions: list[TopicPartition]
 ) -> None:
     mock_cluster.set_leader("t", 4, NO_LEADER)
-    with pytest.raises(BrokerError, match=r"t 4: no broker leads the partition at the moment"):
-        cluster_of(mock_cluster.bootstrap_servers, net=HASTY).bounds(logs)
+    with pytest.raises(BrokerError, match=r"t 4: the partition has no leader at the moment"):
+        cluster_of(mock_cluster.bootstrap_servers, net=HASTY).bounds(partitions)
 
 
 def test_an_error_that_no_retry_cures_comes_at_once(
-    mock_cluster: MockCluster, logs: list[TopicPartition]
+    mock_cluster: MockCluster, partitions: list[TopicPartition]
 ) -> None:
     mock_cluster.push_request_errors(LIST_OFFSETS, *[29] * 2)
     with pytest.raises(
-        BrokerError, match=r"^ListOffsets of t \d on broker \d .*may not do this to the topic"
+        BrokerError, match=r"^ListOffsets of t \d on broker \d .*not authorized for this operation"
     ):
-        cluster_of(mock_cluster.bootstrap_servers).bounds(logs)
+        cluster_of(mock_cluster.bootstrap_servers).bounds(partitions)
 
 
 @pytest.mark.parametrize("version", range(9))
 def test_every_version_tells_the_bounds(version: int) -> None:
     offered = {**OFFERED, modern.LIST_OFFSETS.key: VersionRange(version, version)}
-    log = TopicPartition("t", 0)
+    partition = TopicPartition("t", 0)
     with LogServer({"t": [MemoryLog()]}, offered=offered) as server:
         librdkafka.produce(server.bootstrap_servers, "t", [Record(b"v")] * 5)
-        assert cluster_of(server.bootstrap_servers).bounds([log]) == {log: LogBounds(log, 0, 5)}
+        assert cluster_of(server.bootstrap_servers).bounds([partition]) == {
+            partition: PartitionBounds(partition, 0, 5)
+        }
 
 
 @pytest.mark.parametrize(("version", "asked_for"), [(7, EARLIEST_TIMESTAMP), (8, EARLIEST_LOCAL_TIMESTAMP)])
-def test_brokers_before_tiered_storage_have_all_on_their_disks(
-    version: int, asked_for: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_brokers_before_tiered_storage_have_all_on_their_disks(version: int, asked_for: int) -> None:
     offered = {**OFFERED, modern.LIST_OFFSETS.key: VersionRange(0, version)}
-    log = TopicPartition("t", 0)
+    partition = TopicPartition("t", 0)
     with LogServer({"t": [MemoryLog()]}, offered=offered) as server:
-        honest = server.broker._listed
         times: list[int] = []
 
-        def listed(topic: str, asked: ListOffsetsPartition) -> ListOffsetsPartitionReply:
+        def listed(topic: str, asked: ListOffsetsPartition) -> ListOffsetsPartitionResponse:
             times.append(asked.timestamp)
-            return honest(topic, asked)
+            response: ListOffsetsPartitionResponse = honest(topic, asked)
+            return response
 
-        monkeypatch.setattr(server.broker, "_listed", listed)
-        assert cluster_of(server.bootstrap_servers).local_starts([log]) == {log: 0}
+        honest = server.broker.answer_with(ListOffsetsPartitionResponse, listed)
+        assert cluster_of(server.bootstrap_servers).local_starts([partition]) == {partition: 0}
         assert times == [asked_for]
 
 
 @pytest.mark.parametrize(
     ("earliest", "latest", "fault"),
     [
-        (-5, 3, "it gives the offset -5 of t 0, and none is below 0"),
-        (-1, -1, "it gives the offset -1 of t 0, and none is below 0"),
-        (7, 3, r"^ListOffsets of t 0: it cannot hold \[7, 3\)"),
-        (0, -(2**63), "it gives the offset -9223372036854775808 of t 0, and none is below 0"),
+        (-5, 3, "it gives the offset -5 of t 0, but the minimum is 0"),
+        (-1, -1, "it gives the offset -1 of t 0, but the minimum is 0"),
+        (7, 3, r"^ListOffsets of t 0: impossible bounds \[7, 3\)"),
+        (0, -(2**63), "it gives the offset -9223372036854775808 of t 0, but the minimum is 0"),
     ],
 )
-def test_impossible_bounds_are_a_protocol_error(
-    monkeypatch: pytest.MonkeyPatch, earliest: int, latest: int, fault: str
-) -> None:
-    log = TopicPartition("t", 0)
+def test_impossible_bounds_are_a_protocol_error(earliest: int, latest: int, fault: str) -> None:
+    partition = TopicPartition("t", 0)
     with LogServer({"t": [MemoryLog()]}) as server:
-        honest = server.broker._listed
 
-        def listed(topic: str, asked: ListOffsetsPartition) -> ListOffsetsPartitionReply:
+        def listed(topic: str, asked: ListOffsetsPartition) -> ListOffsetsPartitionResponse:
             offset = earliest if asked.timestamp == EARLIEST_TIMESTAMP else latest
-            return replace(honest(topic, asked), offset=offset)
+            response: ListOffsetsPartitionResponse = honest(topic, asked)
+            return replace(response, offset=offset)
 
-        monkeypatch.setattr(server.broker, "_listed", listed)
+        honest = server.broker.answer_with(ListOffsetsPartitionResponse, listed)
         with pytest.raises(ProtocolError, match=fault):
-            cluster_of(server.bootstrap_servers).bounds([log])
+            cluster_of(server.bootstrap_servers).bounds([partition])
 
 
 def test_a_broker_too_old_for_timestamps_says_so() -> None:
     offered = {**OFFERED, modern.LIST_OFFSETS.key: VersionRange(0, 0)}
-    log = TopicPartition("t", 0)
+    partition = TopicPartition("t", 0)
     with LogServer({"t": [MemoryLog()]}, offered=offered) as server:
         cluster = cluster_of(server.bootstrap_servers)
         with pytest.raises(UnsupportedVersionError, match=r"broker 0 .* older than Kafka 0\.10\.1"):
-            cluster.start_offsets({log: 1_700_000_000_000}, {})
+            cluster.start_offsets({partition: 1_700_000_000_000}, {})
 
 
 def test_a_broker_that_does_not_offer_a_request_says_so_and_leaves_no_connection() -> None:
     offered = {key: versions for key, versions in OFFERED.items() if key != modern.LIST_OFFSETS.key}
-    log = TopicPartition("t", 0)
+    partition = TopicPartition("t", 0)
     with LogServer({"t": [MemoryLog()]}, offered=offered) as server:
         cluster = cluster_of(server.bootstrap_servers)
-        cluster.leaders_of([log])
+        cluster.leaders_of([partition])
         kept_count = POOL.kept_count
         with pytest.raises(UnsupportedVersionError, match="the broker does not offer ListOffsets"):
-            cluster.bounds([log])
+            cluster.bounds([partition])
         assert POOL.kept_count == kept_count
 
 
@@ -244,94 +242,90 @@ def test_the_offset_of_a_timestamp_is_that_of_the_first_record_as_young(noida: N
     topic = noida.create_topic(partitions=2)
     records = [Record(b"v", timestamp_ms=1_700_000_000_000 + 10 * number) for number in range(100)]
     librdkafka.produce(noida.bootstrap_servers, topic, records, batch_num_messages=7)
-    log, empty = TopicPartition(topic, 0), TopicPartition(topic, 1)
+    partition, empty = TopicPartition(topic, 0), TopicPartition(topic, 1)
     cluster = cluster_of(noida.bootstrap_servers)
     for ms, offset in ((0, 0), (1_700_000_000_000, 0), (1_700_000_000_335, 34), (1_700_000_000_991, None)):
-        assert cluster.start_offsets({log: ms, empty: ms}, {}) == {log: offset, empty: None}
-        assert cluster.stop_offsets({log: ms}, {}) == {log: offset}
+        assert cluster.start_offsets({partition: ms, empty: ms}, {}) == {partition: offset, empty: None}
+        assert cluster.stop_offsets({partition: ms}, {}) == {partition: offset}
 
 
 @pytest.mark.parametrize("isolation_level", [READ_COMMITTED, READ_UNCOMMITTED])
-def test_all_questions_for_offsets_name_the_isolation_level(
-    monkeypatch: pytest.MonkeyPatch, isolation_level: int
-) -> None:
-    log = TopicPartition("t", 0)
+def test_all_questions_for_offsets_name_the_isolation_level(isolation_level: int) -> None:
+    partition = TopicPartition("t", 0)
     with LogServer({"t": [MemoryLog()]}) as server:
-        answers = dict(server.broker._answers)
-        honest = answers[ListOffsetsRequest]
         levels: list[int] = []
 
-        def noted(request: ListOffsetsRequest) -> ListOffsetsReply:
+        def noted(request: ListOffsetsRequest) -> ListOffsetsResponse:
             levels.append(request.isolation_level)
-            reply: ListOffsetsReply = honest(request)
-            return reply
+            response: ListOffsetsResponse = honest(request)
+            return response
 
-        monkeypatch.setattr(server.broker, "_answers", {**answers, ListOffsetsRequest: noted})
+        honest = server.broker.answer_with(ListOffsetsRequest, noted)
         cluster = cluster_of(server.bootstrap_servers, isolation_level)
-        cluster.bounds([log])
-        cluster.start_offsets({log: 5}, {})
-        cluster.stop_offsets({log: 5}, {})
+        cluster.bounds([partition])
+        cluster.start_offsets({partition: 5}, {})
+        cluster.stop_offsets({partition: 5}, {})
     assert levels == [isolation_level] * 4
 
 
 def test_committed_reads_end_where_an_open_transaction_begins(noida: NoidaBroker) -> None:
     topic = noida.create_topic()
-    log = TopicPartition(topic, 0)
+    partition = TopicPartition(topic, 0)
     librdkafka.produce(noida.bootstrap_servers, topic, [Record(b"v")] * 3)
     with librdkafka.transaction(noida.bootstrap_servers, topic, [Record(b"open")] * 4, outcome="open"):
-        found = cluster_of(noida.bootstrap_servers).bounds([log])
-        assert found == {log: LogBounds(log, 0, 7)}
-        found = cluster_of(noida.bootstrap_servers, READ_COMMITTED).bounds([log])
-        assert found == {log: LogBounds(log, 0, 3)}
+        found = cluster_of(noida.bootstrap_servers).bounds([partition])
+        assert found == {partition: PartitionBounds(partition, 0, 7)}
+        found = cluster_of(noida.bootstrap_servers, READ_COMMITTED).bounds([partition])
+        assert found == {partition: PartitionBounds(partition, 0, 3)}
 
 
 def test_a_topic_that_brokers_list_and_do_not_know_is_named() -> None:
     with LogServer({"t": [MemoryLog()]}) as server:
-        honest = server.broker._metadata
 
-        def told(request: MetadataRequest) -> MetadataReply:
-            reply = honest(request)
+        def reported(request: MetadataRequest) -> MetadataResponse:
+            response: MetadataResponse = honest(request)
             if not request.topics:
-                return reply
-            unknown = [replace(topic, error_code=3, partitions=()) for topic in reply.topics]
-            return replace(reply, topics=tuple(unknown))
+                return response
+            unknown = [replace(topic, error_code=3, partitions=()) for topic in response.topics]
+            return replace(response, topics=tuple(unknown))
 
-        server.broker._answers = {**server.broker._answers, MetadataRequest: told}
+        honest = server.broker.answer_with(MetadataRequest, reported)
         with pytest.raises(UnknownTopicError, match=r"topic 't' on .*UNKNOWN_TOPIC_OR_PARTITION"):
-            cluster_of(server.bootstrap_servers).logs_of(["t"])
+            cluster_of(server.bootstrap_servers).partitions_of(["t"])
     POOL.close_idle()
 
 
 def test_topics_that_were_listed_are_asked_for_again_where_the_list_did_not_describe_them() -> None:
     with LogServer({"a": [MemoryLog()] * 2, "b": [MemoryLog()]}) as server:
-        honest = server.broker._answers[MetadataRequest]
         cluster = cluster_of(server.bootstrap_servers)
 
-        def in_the_making(request: MetadataRequest) -> MetadataReply:
-            reply: MetadataReply = honest(request)
+        def in_the_making(request: MetadataRequest) -> MetadataResponse:
+            response: MetadataResponse = honest(request)
             if request.topics is not None:
-                return reply
+                return response
             return replace(
-                reply,
+                response,
                 topics=tuple(
-                    replace(topic, partitions=()) if topic.name == "b" else topic for topic in reply.topics
+                    replace(topic, partitions=()) if topic.name == "b" else topic for topic in response.topics
                 ),
             )
 
         def asked(*topics: str) -> list[Api]:
             server.requests.clear()
             assert cluster.topics() == ["a", "b"]
-            logs = cluster.logs_listed(topics)
-            assert logs == tuple(TopicPartition(topic, part) for topic in topics for part in sizes[topic])
+            partitions = cluster.listed_partitions(topics)
+            assert partitions == tuple(
+                TopicPartition(topic, part) for topic in topics for part in sizes[topic]
+            )
             return [api for api in server.requests if api is modern.METADATA]
 
         sizes = {"a": range(2), "b": range(1)}
         assert len(asked("a", "b")) == 1
-        server.broker._answers = {**server.broker._answers, MetadataRequest: in_the_making}
+        honest = server.broker.answer_with(MetadataRequest, in_the_making)
         assert len(asked("a")) == 1
         assert len(asked("a", "b")) == 2
         with pytest.raises(UnknownTopicError, match="no broker holds the topic c"):
-            cluster.logs_listed(["a", "c"])
+            cluster.listed_partitions(["a", "c"])
     POOL.close_idle()
 
 
@@ -351,32 +345,50 @@ def test_topics_are_all_but_internal_ones(noida: NoidaBroker) -> None:
 
 def test_an_unknown_topic_is_named_with_those_that_look_alike(noida: NoidaBroker) -> None:
     topic = noida.create_topic(name="orders-of-today")
-    with pytest.raises(UnknownTopicError, match=r"topic orders-of-todai; there are orders-of-today"):
-        cluster_of(noida.bootstrap_servers).logs_of([topic, "orders-of-todai"])
+    with pytest.raises(UnknownTopicError, match=r"topic orders-of-todai; did you mean orders-of-today\?$"):
+        cluster_of(noida.bootstrap_servers).partitions_of([topic, "orders-of-todai"])
+
+
+def test_internal_topics_are_not_what_an_unknown_topic_may_mean() -> None:
+    topics = {"__consumer_offsets": [MemoryLog()], "consumer_offset": [MemoryLog()]}
+    with LogServer(topics) as server:
+        cluster = cluster_of(server.bootstrap_servers)
+        with pytest.raises(
+            UnknownTopicError, match=r"topic _consumer_offset; did you mean consumer_offset\?$"
+        ):
+            cluster.partitions_of(["_consumer_offset"])
+        # They are there all the same for who asks for them by name.
+        with pytest.raises(UnknownTopicError, match=r"topic nothing-like-it$"):
+            cluster.partitions_of(["__consumer_offsets", "nothing-like-it"])
+    POOL.close_idle()
 
 
 def test_assigned_partitions_that_are_not_there_are_left_out_with_a_warning(
     noida: NoidaBroker, caplog: pytest.LogCaptureFixture
 ) -> None:
     topic = noida.create_topic(partitions=2)
-    logs = [TopicPartition(topic, 1), TopicPartition(topic, 2), TopicPartition(topic, 7)]
+    partitions = [TopicPartition(topic, 1), TopicPartition(topic, 2), TopicPartition(topic, 7)]
     with caplog.at_level(logging.WARNING, "spark_kafkawire"):
-        assert cluster_of(noida.bootstrap_servers).assigned(logs) == (logs[0],)
-    assert f"there is no {topic} 2 and no {topic} 7" in caplog.text
+        assert cluster_of(noida.bootstrap_servers).assigned(partitions) == (partitions[0],)
+        assert cluster_of(noida.bootstrap_servers).assigned(partitions[2:]) == ()
+    assert caplog.messages == [
+        f"option assign: {found} left out, as in Spark's own connector; topic {topic} has 2 partitions"
+        for found in (f"{topic} 2, {topic} 7 are", f"{topic} 7 is")
+    ]
 
 
 def test_an_assigned_topic_that_is_not_there_is_an_error(noida: NoidaBroker) -> None:
-    logs = [TopicPartition(noida.create_topic(), 0), TopicPartition("no-such", 0)]
-    with pytest.raises(UnknownTopicError, match=r"no broker holds the topic no-such; there are "):
-        cluster_of(noida.bootstrap_servers).assigned(logs)
+    partitions = [TopicPartition(noida.create_topic(), 0), TopicPartition("no-such", 0)]
+    with pytest.raises(UnknownTopicError, match=r"no broker holds the topic no-such$"):
+        cluster_of(noida.bootstrap_servers).assigned(partitions)
 
 
 def test_committed_offsets_are_those_of_the_group(noida: NoidaBroker) -> None:
     topic = noida.create_topic(partitions=3)
     librdkafka.commit_offsets(noida.bootstrap_servers, "group-of-test", topic, {0: 5, 2: 0})
     cluster = cluster_of(noida.bootstrap_servers, group_id="group-of-test")
-    logs = [TopicPartition(topic, partition) for partition in (2, 1, 0)]
-    assert cluster.committed_offsets(logs) == {logs[0]: 0, logs[1]: None, logs[2]: 5}
+    partitions = [TopicPartition(topic, partition) for partition in (2, 1, 0)]
+    assert cluster.committed_offsets(partitions) == {partitions[0]: 0, partitions[1]: None, partitions[2]: 5}
 
 
 @pytest.mark.parametrize("version", range(1, 9))
@@ -386,10 +398,10 @@ def test_every_version_tells_committed_offsets(version: int) -> None:
         modern.OFFSET_FETCH.key: VersionRange(version, version),
         modern.FIND_COORDINATOR.key: VersionRange(min(version - 1, 4), min(version - 1, 4)),
     }
-    log = TopicPartition("t", 0)
+    partition = TopicPartition("t", 0)
     with LogServer({"t": [MemoryLog()]}, offered=offered) as server:
-        found = cluster_of(server.bootstrap_servers, group_id="g").committed_offsets([log])
-        assert found == {log: 1}
+        found = cluster_of(server.bootstrap_servers, group_id="g").committed_offsets([partition])
+        assert found == {partition: 1}
 
 
 @pytest.mark.parametrize(
@@ -402,54 +414,50 @@ def test_every_version_tells_committed_offsets(version: int) -> None:
     ],
 )
 def test_a_coordinator_that_starts_or_moves_is_waited_for(
-    mock_cluster: MockCluster, logs: list[TopicPartition], api_key: int, error: int
+    mock_cluster: MockCluster, partitions: list[TopicPartition], api_key: int, error: int
 ) -> None:
     mock_cluster.set_coordinator("group", "g", 3)
     librdkafka.commit_offsets(mock_cluster.bootstrap_servers, "g", "t", {1: 1})
     mock_cluster.push_request_errors(api_key, error, error)
-    found = cluster_of(mock_cluster.bootstrap_servers, group_id="g").committed_offsets(logs[:2])
-    assert found == {logs[0]: None, logs[1]: 1}
+    found = cluster_of(mock_cluster.bootstrap_servers, group_id="g").committed_offsets(partitions[:2])
+    assert found == {partitions[0]: None, partitions[1]: 1}
 
 
 def test_a_coordinator_that_loads_for_long_is_waited_for_beyond_the_retries(
-    mock_cluster: MockCluster, logs: list[TopicPartition]
+    mock_cluster: MockCluster, partitions: list[TopicPartition]
 ) -> None:
     mock_cluster.push_request_errors(OFFSET_FETCH, *[COORDINATOR_LOADING] * 8)
-    found = cluster_of(mock_cluster.bootstrap_servers, group_id="g").committed_offsets(logs[:1])
-    assert found == {logs[0]: None}
+    found = cluster_of(mock_cluster.bootstrap_servers, group_id="g").committed_offsets(partitions[:1])
+    assert found == {partitions[0]: None}
 
 
 def test_a_group_that_is_refused_is_an_error_at_once(
-    mock_cluster: MockCluster, logs: list[TopicPartition]
+    mock_cluster: MockCluster, partitions: list[TopicPartition]
 ) -> None:
     mock_cluster.push_request_errors(OFFSET_FETCH, GROUP_REFUSED)
     with pytest.raises(
-        BrokerError, match=r"^OffsetFetch of group 'g' on broker .*: the user may not do this"
+        BrokerError, match=r"^OffsetFetch of group 'g' on broker .*: the user is not authorized"
     ):
-        cluster_of(mock_cluster.bootstrap_servers, group_id="g").committed_offsets(logs)
+        cluster_of(mock_cluster.bootstrap_servers, group_id="g").committed_offsets(partitions)
 
 
 @pytest.mark.parametrize("version", range(5))
-def test_a_coordinator_that_is_not_there_yet_is_waited_for(
-    version: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_coordinator_that_is_not_there_yet_is_waited_for(version: int) -> None:
     # librdkafka's mock cluster (2.16) puts a null into its errors where no version has one.
     offered = {**OFFERED, modern.FIND_COORDINATOR.key: VersionRange(version, version)}
-    log = TopicPartition("t", 0)
+    partition = TopicPartition("t", 0)
     with LogServer({"t": [MemoryLog()]}, offered=offered) as server:
-        answers = dict(server.broker._answers)
-        honest = answers[FindCoordinatorRequest]
         codes = [COORDINATOR_NOT_AVAILABLE] * 2
 
-        def find(request: FindCoordinatorRequest) -> FindCoordinatorReply:
+        def find(request: FindCoordinatorRequest) -> FindCoordinatorResponse:
             code = codes.pop() if codes else 0
-            reply: FindCoordinatorReply = honest(request)
-            coordinators = tuple(replace(each, error_code=code) for each in reply.coordinators or ())
-            return replace(reply, error_code=code, coordinators=coordinators)
+            response: FindCoordinatorResponse = honest(request)
+            coordinators = tuple(replace(each, error_code=code) for each in response.coordinators or ())
+            return replace(response, error_code=code, coordinators=coordinators)
 
-        monkeypatch.setattr(server.broker, "_answers", {**answers, FindCoordinatorRequest: find})
-        found = cluster_of(server.bootstrap_servers, group_id="g").committed_offsets([log])
-        assert (found, codes) == ({log: 1}, [])
+        honest = server.broker.answer_with(FindCoordinatorRequest, find)
+        found = cluster_of(server.bootstrap_servers, group_id="g").committed_offsets([partition])
+        assert (found, codes) == ({partition: 1}, [])
 
 
 def test_committed_offsets_need_a_group() -> None:
@@ -463,20 +471,19 @@ def test_topics_that_are_there_tell_their_ids() -> None:
         assert cluster.topic_ids(["t", "gone"]) == {"t": server.broker.topic_id("t")}
 
 
-def test_who_led_a_log_before_does_not_tell_where_it_ends() -> None:
-    log = TopicPartition("t", 0)
+def test_who_led_a_partition_before_does_not_tell_where_it_ends() -> None:
+    tp = TopicPartition("t", 0)
     with LogServer({"t": [MemoryLog()]}) as server:
         seen: list[ListOffsetsPartition] = []
-        honest = server.broker._listed
 
-        def listed(topic: str, asked: ListOffsetsPartition) -> ListOffsetsPartitionReply:
+        def listed(topic: str, asked: ListOffsetsPartition) -> ListOffsetsPartitionResponse:
             seen.append(asked)
-            reply = honest(topic, asked)
-            return replace(reply, error_code=UNKNOWN_LEADER_EPOCH) if len(seen) == 1 else reply
+            response: ListOffsetsPartitionResponse = honest(topic, asked)
+            return replace(response, error_code=UNKNOWN_LEADER_EPOCH) if len(seen) == 1 else response
 
-        server.broker._listed = listed  # type: ignore[method-assign]
+        honest = server.broker.answer_with(ListOffsetsPartitionResponse, listed)
         cluster = cluster_of(server.bootstrap_servers)
-        assert cluster.bounds((log,)) == {log: LogBounds(log, 0, 0)}
-        cluster.local_starts((log,))
+        assert cluster.bounds((tp,)) == {tp: PartitionBounds(tp, 0, 0)}
+        cluster.local_starts((tp,))
     assert len(seen) > 3
     assert {partition.current_leader_epoch for partition in seen} == {LEADER_EPOCH}

@@ -24,8 +24,8 @@ def metadata_of(noida: NoidaBroker) -> Metadata:
 def test_topics_are_created_with_their_partitions(noida: NoidaBroker) -> None:
     create_topics(metadata_of(noida), {"made-1": 1, "made-3": 3}, NET)
     for topic, count in (("made-1", 1), ("made-3", 3)):
-        logs = metadata_of(noida).partitions_of(topic)
-        assert logs == tuple(TopicPartition(topic, partition) for partition in range(count))
+        partitions = metadata_of(noida).partitions_of(topic)
+        assert partitions == tuple(TopicPartition(topic, partition) for partition in range(count))
     librdkafka.produce(noida.bootstrap_servers, "made-3", [Record(b"v", partition=2)])
     assert librdkafka.offsets(noida.bootstrap_servers, "made-3", 2) == (0, 1)
 

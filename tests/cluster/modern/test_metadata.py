@@ -3,31 +3,43 @@
 from __future__ import annotations
 
 import pickle
+import socket
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
 
+from spark_kafkawire.broker import ZooKeeperServer
 from spark_kafkawire.cluster.modern.metadata import Metadata
 from spark_kafkawire.cluster.modern.topic import Topic
-from spark_kafkawire.errors import BrokerError, ConnectFailed, ProtocolError, UnknownTopicError
-from spark_kafkawire.model import Leader, TopicPartition
+from spark_kafkawire.errors import (
+    BrokerError,
+    ConnectFailed,
+    ConnectionLost,
+    KafkaWireError,
+    ProtocolError,
+    UnknownTopicError,
+)
+from spark_kafkawire.model import Broker, Leader, TopicPartition
+from spark_kafkawire.net.first_contact import Bootstrap
 from spark_kafkawire.net.pool import Pool
 from spark_kafkawire.net.transport import Deadline
 from spark_kafkawire.options import NetOptions
 from spark_kafkawire.protocol import modern
 from spark_kafkawire.protocol.api import VersionRange
-from spark_kafkawire.protocol.modern.metadata import MetadataReply, MetadataRequest, MetadataTopic
-from tests.net.peers import closed_port
+from spark_kafkawire.protocol.modern.metadata import MetadataRequest, MetadataResponse, MetadataTopic
+from tests.net.peers import Peer, closed_port
 from tests.support.log_broker import LEADER_EPOCH, OFFERED
 from tests.support.log_server import LogServer
 from tests.support.memory_log import MemoryLog
 from tests.support.mock_cluster import METADATA, NO_LEADER, MockCluster
 from tests.support.noida import NoidaBroker
+from tests.support.polling import GRACE_S
 from tests.support.settings import net_modern, servers
 
 NET = net_modern(timeout_s=5.0, backoff_s=0.001)
-LOG = TopicPartition("t", 0)
+PARTITION = TopicPartition("t", 0)
 
 
 @pytest.fixture
@@ -50,9 +62,9 @@ def test_partitions_and_their_leaders_are_those_of_the_cluster(mock_cluster: Moc
     for partition, broker_id in enumerate((2, 3, 1)):
         mock_cluster.set_leader("t", partition, broker_id)
     metadata = metadata_of(mock_cluster.bootstrap_servers, pool)
-    logs = metadata.partitions_of("t")
-    assert logs == tuple(TopicPartition("t", partition) for partition in range(3))
-    assert [metadata.leader_of(log).broker.id for log in logs] == [2, 3, 1]
+    partitions = metadata.partitions_of("t")
+    assert partitions == tuple(TopicPartition("t", partition) for partition in range(3))
+    assert [metadata.leader_of(tp).broker.id for tp in partitions] == [2, 3, 1]
     ports = {port for server in mock_cluster.bootstrap_servers.split(",") for port in [server.split(":")[1]]}
     assert {str(broker.port) for broker in metadata.brokers} == ports
 
@@ -62,12 +74,12 @@ def test_answers_are_kept_until_they_are_forgotten(mock_cluster: MockCluster, po
     mock_cluster.set_leader("t", 0, 1)
     metadata = metadata_of(mock_cluster.bootstrap_servers, pool)
     mock_cluster.start_request_tracking()
-    assert [metadata.leader_of(LOG).broker.id for _ in range(3)] == [1, 1, 1]
+    assert [metadata.leader_of(PARTITION).broker.id for _ in range(3)] == [1, 1, 1]
     mock_cluster.set_leader("t", 0, 2)
-    assert metadata.leader_of(LOG).broker.id == 1
+    assert metadata.leader_of(PARTITION).broker.id == 1
     assert asked_count(mock_cluster) == 1
     metadata.forget("t")
-    assert metadata.leader_of(LOG).broker.id == 2
+    assert metadata.leader_of(PARTITION).broker.id == 2
     assert asked_count(mock_cluster) == 2
 
 
@@ -77,8 +89,8 @@ def test_many_topics_are_asked_for_at_once(mock_cluster: MockCluster, pool: Pool
         mock_cluster.create_topic(topic, partitions=2)
     metadata = metadata_of(mock_cluster.bootstrap_servers, pool)
     mock_cluster.start_request_tracking()
-    logs = [TopicPartition(topic, partition) for topic in topics for partition in range(2)]
-    assert list(metadata.leaders_of(logs)) == logs
+    partitions = [TopicPartition(topic, partition) for topic in topics for partition in range(2)]
+    assert list(metadata.leaders_of(partitions)) == partitions
     assert asked_count(mock_cluster) == 1
 
 
@@ -87,7 +99,7 @@ def test_a_partition_without_a_leader_is_waited_for(mock_cluster: MockCluster, p
     mock_cluster.set_leader("t", 0, 3)
     mock_cluster.push_leader_response("t", 0, NO_LEADER, 1)
     mock_cluster.push_leader_response("t", 0, NO_LEADER, 1)
-    assert metadata_of(mock_cluster.bootstrap_servers, pool).leader_of(LOG).broker.id == 3
+    assert metadata_of(mock_cluster.bootstrap_servers, pool).leader_of(PARTITION).broker.id == 3
 
 
 def test_a_partition_that_never_gets_a_leader_is_an_error(mock_cluster: MockCluster, pool: Pool) -> None:
@@ -95,17 +107,17 @@ def test_a_partition_that_never_gets_a_leader_is_an_error(mock_cluster: MockClus
     mock_cluster.set_leader("t", 0, NO_LEADER)
     metadata = metadata_of(mock_cluster.bootstrap_servers, pool, net_modern(timeout_s=0.5, backoff_s=0.001))
     with pytest.raises(
-        BrokerError, match=r"gave up after \d+ attempts in 0\.[5-9] s .*: t 0: no broker leads"
+        BrokerError, match=r"gave up after \d+ attempts in 0\.[5-9] s .*: t 0: the partition has no leader"
     ):
-        metadata.leader_of(LOG)
+        metadata.leader_of(PARTITION)
 
 
 def test_a_leader_is_waited_for_within_the_time_of_who_asks(mock_cluster: MockCluster, pool: Pool) -> None:
     mock_cluster.create_topic("t")
     mock_cluster.set_leader("t", 0, NO_LEADER)
     metadata = metadata_of(mock_cluster.bootstrap_servers, pool, net_modern(timeout_s=300.0, backoff_s=300.0))
-    with pytest.raises(BrokerError, match=r"^t 0: no broker leads"):
-        metadata.leader_of(LOG, Deadline.after(0.3))
+    with pytest.raises(BrokerError, match=r"^t 0: the partition has no leader"):
+        metadata.leader_of(PARTITION, Deadline.after(0.3))
 
 
 @pytest.mark.parametrize("topic_error", [3, 5])
@@ -114,7 +126,7 @@ def test_a_topic_that_is_being_made_is_waited_for(
 ) -> None:
     mock_cluster.create_topic("t")
     mock_cluster.push_request_errors(METADATA, topic_error, topic_error)
-    assert metadata_of(mock_cluster.bootstrap_servers, pool).partitions_of("t") == (LOG,)
+    assert metadata_of(mock_cluster.bootstrap_servers, pool).partitions_of("t") == (PARTITION,)
 
 
 def test_a_created_topic_that_no_broker_hears_of_is_an_error(mock_cluster: MockCluster, pool: Pool) -> None:
@@ -126,7 +138,7 @@ def test_a_created_topic_that_no_broker_hears_of_is_an_error(mock_cluster: MockC
 
 @pytest.mark.parametrize(
     ("topic_error", "message"),
-    [(29, "the user may not do this to the topic"), (17, "the broker refuses the topic name")],
+    [(29, "the user is not authorized for this operation"), (17, "the broker refuses the topic name")],
 )
 def test_a_topic_that_is_refused_is_an_error_at_once(
     mock_cluster: MockCluster, pool: Pool, topic_error: int, message: str
@@ -143,7 +155,7 @@ def test_bootstrap_servers_are_tried_in_turn(mock_cluster: MockCluster, pool: Po
     mock_cluster.create_topic("t")
     nobody = closed_port()
     both = f"{nobody.host}:{nobody.port},{mock_cluster.bootstrap_servers}"
-    assert metadata_of(both, pool, net_modern(retries=0)).partitions_of("t") == (LOG,)
+    assert metadata_of(both, pool, net_modern(retries=0)).partitions_of("t") == (PARTITION,)
 
 
 def test_no_server_that_answers_is_one_line_that_says_what_was_tried(pool: Pool) -> None:
@@ -154,6 +166,62 @@ def test_no_server_that_answers_is_one_line_that_says_what_was_tried(pool: Pool)
         rf"\({nobody.host}:{nobody.port}\): cannot connect: Connection refused$",
     ):
         metadata_of(f"{nobody.host}:{nobody.port}", pool).topics()
+
+
+def first_contact(server: Broker, timeout_s: float) -> NetOptions:
+    """The options of a process that has never heard of the cluster."""
+    net = net_modern(timeout_s=5.0, backoff_s=0.001, retry_timeout_s=600.0)
+    bootstrap = Bootstrap(f"kafka.bootstrap.servers={server.host}:{server.port}", timeout_s=timeout_s)
+    return replace(net, retry=replace(net.retry, bootstrap=bootstrap))
+
+
+def test_a_zookeeper_in_the_place_of_a_broker_is_told_soon(zookeeper: ZooKeeperServer, pool: Pool) -> None:
+    server = Broker(-1, zookeeper.host, zookeeper.port)
+    began_s = time.monotonic()
+    with pytest.raises(ProtocolError) as error:
+        metadata_of(zookeeper.connect, pool, first_contact(server, 600.0)).topics()
+    assert time.monotonic() - began_s < GRACE_S
+    assert str(error.value) == (
+        f"kafka.bootstrap.servers={zookeeper.connect}: no server answers; the last one that was tried: "
+        f"{server}: this is a ZooKeeper, not a broker; set kafka.bootstrap.servers to the host and port of a "
+        "broker; for Kafka 0.7 set zookeeper.connect"
+    )
+
+
+def test_an_http_server_in_the_place_of_a_broker_is_named_by_its_answer(pool: Pool) -> None:
+    def http(connection: socket.socket) -> None:
+        connection.recv(1 << 10)
+        connection.sendall(b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n")
+
+    with Peer(http) as peer:
+        address = f"{peer.broker.host}:{peer.broker.port}"
+        with pytest.raises(ProtocolError, match=r"it begins with b'HTTP'; is this the port of a Kafka"):
+            metadata_of(address, pool, first_contact(peer.broker, 1.0)).topics()
+
+
+def test_a_port_that_tells_nothing_of_itself_keeps_its_error(pool: Pool) -> None:
+    with Peer(socket.socket.close) as peer:
+        address = f"{peer.broker.host}:{peer.broker.port}"
+        with pytest.raises(ConnectionLost, match=r"does this port need another kafka\.security\.protocol"):
+            metadata_of(address, pool, first_contact(peer.broker, 1.0)).topics()
+
+
+@pytest.mark.parametrize(("answers", "asked"), [(b"", 3), (b"\0\0\0\4junk", 0)])
+def test_a_server_is_asked_for_its_kind_three_times_and_only_where_it_closes(
+    pool: Pool, answers: bytes, asked: int
+) -> None:
+    began: list[bytes] = []
+
+    def serve(connection: socket.socket) -> None:
+        began.append(connection.recv(1 << 10)[:4])
+        connection.sendall(answers)
+
+    with Peer(serve) as peer:
+        address = f"{peer.broker.host}:{peer.broker.port}"
+        with pytest.raises(KafkaWireError):
+            metadata_of(address, pool, first_contact(peer.broker, 2.0)).topics()
+    assert began.count(b"srvr") == asked
+    assert len(began) > (3 if asked else 0)
 
 
 def test_another_broker_is_asked_where_the_first_one_is_down(mock_cluster: MockCluster, pool: Pool) -> None:
@@ -170,10 +238,10 @@ def test_another_broker_is_asked_where_the_first_one_is_down(mock_cluster: MockC
 def test_a_cluster_that_moved_as_a_whole_is_found_by_its_bootstrap_servers(pool: Pool) -> None:
     with LogServer({"t": [MemoryLog()]}) as moved, LogServer({"t": [MemoryLog()]}) as first:
         metadata = metadata_of(f"{first.bootstrap_servers},{moved.bootstrap_servers}", pool)
-        assert metadata.leader_of(LOG).broker.port == first.port
+        assert metadata.leader_of(PARTITION).broker.port == first.port
         first.close()
         metadata.forget("t")
-        assert metadata.leader_of(LOG).broker.port == moved.port
+        assert metadata.leader_of(PARTITION).broker.port == moved.port
 
 
 def test_questions_share_a_connection(pool: Pool) -> None:
@@ -190,12 +258,12 @@ def test_a_broker_that_is_still_starting_is_asked_again(mock_cluster: MockCluste
     with pytest.raises(ConnectFailed):
         metadata_of(mock_cluster.bootstrap_servers, pool).partitions_of("t")
     mock_cluster.set_broker_up(-1)
-    assert metadata_of(mock_cluster.bootstrap_servers, pool).partitions_of("t") == (LOG,)
+    assert metadata_of(mock_cluster.bootstrap_servers, pool).partitions_of("t") == (PARTITION,)
 
 
 def test_topic_ids_and_epochs_come_with_the_leader(pool: Pool) -> None:
     with LogServer({"t": [MemoryLog()]}) as server:
-        leader = metadata_of(server.bootstrap_servers, pool).leader_of(LOG)
+        leader = metadata_of(server.bootstrap_servers, pool).leader_of(PARTITION)
         assert leader == Leader(server.broker.broker, LEADER_EPOCH, server.broker.topic_id("t"))
         assert pickle.loads(pickle.dumps(leader)) == leader
 
@@ -215,22 +283,20 @@ def test_every_version_tells_the_leader(pool: Pool, version: int) -> None:
     ("version", "creates", "names"), [(3, False, None), (3, True, ["t"]), (4, False, ["t"])]
 )
 def test_brokers_that_create_what_they_are_asked_for_are_asked_for_all(
-    pool: Pool, monkeypatch: pytest.MonkeyPatch, version: int, creates: bool, names: list[str] | None
+    pool: Pool, version: int, creates: bool, names: list[str] | None
 ) -> None:
     offered = {**OFFERED, modern.METADATA.key: VersionRange(0, version)}
     with LogServer({"t": [MemoryLog()]}, offered=offered) as server:
-        answers = dict(server.broker._answers)
-        honest = answers[MetadataRequest]
         asked: list[MetadataRequest] = []
 
-        def noted(request: MetadataRequest) -> MetadataReply:
+        def noted(request: MetadataRequest) -> MetadataResponse:
             asked.append(request)
-            reply: MetadataReply = honest(request)
-            return reply
+            response: MetadataResponse = honest(request)
+            return response
 
-        monkeypatch.setattr(server.broker, "_answers", {**answers, MetadataRequest: noted})
+        honest = server.broker.answer_with(MetadataRequest, noted)
         metadata = metadata_of(server.bootstrap_servers, pool, creates_topics=creates)
-        assert metadata.partitions_of("t") == (LOG,)
+        assert metadata.partitions_of("t") == (PARTITION,)
     [request] = asked
     assert names == (None if request.topics is None else [topic.name for topic in request.topics])
     assert request.allow_auto_topic_creation == (version < 4 or creates)
@@ -258,87 +324,79 @@ def test_a_read_creates_no_topic(noida: NoidaBroker, pool: Pool) -> None:
     assert "never-made" not in {topic.name for topic in metadata_of(noida.bootstrap_servers, pool).topics()}
 
 
-def answering_topics(monkeypatch: pytest.MonkeyPatch, server: LogServer, *answers: MetadataTopic) -> None:
+def answering_topics(server: LogServer, *answers: MetadataTopic) -> None:
     """The next descriptions of a topic; the last one stays."""
     left = list(answers)
-    monkeypatch.setattr(server.broker, "_topic", lambda _: left.pop(0) if len(left) > 1 else left[0])
+    server.broker.answer_with(MetadataTopic, lambda _: left.pop(0) if len(left) > 1 else left[0])
 
 
-def test_a_topic_without_partitions_is_waited_for_and_told_among_all(
-    pool: Pool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_topic_without_partitions_is_waited_for_and_told_among_all(pool: Pool) -> None:
     with LogServer({"t": [MemoryLog()]}) as server:
-        whole = server.broker._topic("t")
-        answering_topics(monkeypatch, server, replace(whole, partitions=()), whole)
+        whole = server.broker.topic("t")
+        answering_topics(server, replace(whole, partitions=()), whole)
         metadata = metadata_of(server.bootstrap_servers, pool)
-        assert metadata.partitions_of("t") == (LOG,)
-        answering_topics(monkeypatch, server, replace(whole, partitions=()))
+        assert metadata.partitions_of("t") == (PARTITION,)
+        answering_topics(server, replace(whole, partitions=()))
         assert metadata.topics() == (Topic("t"),)
 
 
 @pytest.mark.parametrize("known", [(0, 2), (1,), (2, 5, 0, 1)])
 def test_a_partition_that_is_not_told_is_waited_for_and_then_an_error(
-    pool: Pool, monkeypatch: pytest.MonkeyPatch, known: tuple[int, ...]
+    pool: Pool, known: tuple[int, ...]
 ) -> None:
     # ZooKeeper's clusters tell nothing of a new partition whose replicas were never alive.
     with LogServer({"t": [MemoryLog()] * 6}) as server:
-        whole = server.broker._topic("t")
+        whole = server.broker.topic("t")
         part = replace(whole, partitions=tuple(whole.partitions[index] for index in known))
-        answering_topics(monkeypatch, server, part, part, whole)
+        answering_topics(server, part, part, whole)
         assert len(metadata_of(server.bootstrap_servers, pool).partitions_of("t")) == 6
-        answering_topics(monkeypatch, server, part)
+        answering_topics(server, part)
         hasty = metadata_of(server.bootstrap_servers, pool, net_modern(timeout_s=0.2, backoff_s=0.001))
         with pytest.raises(
             BrokerError,
-            match=rf"gave up after .* topic t on .*, which tells of {len(known)} of its partitions: ",
+            match=rf"gave up after .* topic t on .*, which describes only {len(known)} of its partitions: ",
         ):
             hasty.partitions_of("t")
 
 
-def test_a_topic_that_was_just_created_is_waited_for_longer_than_the_retries(
-    pool: Pool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_topic_that_was_just_created_is_waited_for_longer_than_the_retries(pool: Pool) -> None:
     with LogServer({"t": [MemoryLog()]}) as server:
-        unknown, whole = server.broker._topic("nope"), server.broker._topic("t")
+        unknown, whole = server.broker.topic("nope"), server.broker.topic("t")
         metadata = metadata_of(server.bootstrap_servers, pool)
-        answering_topics(monkeypatch, server, *[replace(unknown, name="t")] * 7, whole)
+        answering_topics(server, *[replace(unknown, name="t")] * 7, whole)
         with pytest.raises(UnknownTopicError, match=r"gave up after 4 attempts"):
             metadata.refresh(["t"])
-        answering_topics(monkeypatch, server, *[replace(unknown, name="t")] * 7, whole)
+        answering_topics(server, *[replace(unknown, name="t")] * 7, whole)
         metadata.refresh(["t"], are_created=True)
-        assert metadata.known_leaders([LOG])
+        assert metadata.known_leaders([PARTITION])
 
 
-def test_a_topic_that_is_told_in_part_is_asked_for_again(pool: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_topic_that_is_told_in_part_is_asked_for_again(pool: Pool) -> None:
     with LogServer({"t": [MemoryLog() for _ in range(3)]}) as server:
-        whole = server.broker._topic("t")
-        answering_topics(monkeypatch, server, replace(whole, partitions=whole.partitions[::2]), whole)
-        logs = metadata_of(server.bootstrap_servers, pool).partitions_of("t")
-        assert [log.partition for log in logs] == [0, 1, 2]
+        whole = server.broker.topic("t")
+        answering_topics(server, replace(whole, partitions=whole.partitions[::2]), whole)
+        partitions = metadata_of(server.bootstrap_servers, pool).partitions_of("t")
+        assert [tp.partition for tp in partitions] == [0, 1, 2]
 
 
-def test_impossible_partitions_are_a_protocol_error(pool: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_impossible_partitions_are_a_protocol_error(pool: Pool) -> None:
     with LogServer({"t": [MemoryLog()]}) as server:
-        whole = server.broker._topic("t")
+        whole = server.broker.topic("t")
         wrong = (replace(whole.partitions[0], partition_index=-7),)
-        answering_topics(monkeypatch, server, replace(whole, partitions=wrong))
-        with pytest.raises(ProtocolError, match="it gives the partition -7 of t, and none is below 0"):
+        answering_topics(server, replace(whole, partitions=wrong))
+        with pytest.raises(ProtocolError, match="it gives the partition -7 of t, but the minimum is 0"):
             metadata_of(server.bootstrap_servers, pool).partitions_of("t")
 
 
-def test_a_broker_that_knows_no_broker_yet_is_asked_again(
-    pool: Pool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_broker_that_knows_no_broker_yet_is_asked_again(pool: Pool) -> None:
     with LogServer({"t": [MemoryLog()]}) as server:
-        answers = dict(server.broker._answers)
-        honest = answers[MetadataRequest]
         counts: list[int] = []
 
-        def lonely(request: MetadataRequest) -> MetadataReply:
+        def lonely(request: MetadataRequest) -> MetadataResponse:
             counts.append(1)
-            reply: MetadataReply = honest(request)
-            return replace(reply, brokers=() if len(counts) < 3 else reply.brokers)
+            response: MetadataResponse = honest(request)
+            return replace(response, brokers=() if len(counts) < 3 else response.brokers)
 
-        monkeypatch.setattr(server.broker, "_answers", {**answers, MetadataRequest: lonely})
-        assert metadata_of(server.bootstrap_servers, pool).partitions_of("t") == (LOG,)
+        honest = server.broker.answer_with(MetadataRequest, lonely)
+        assert metadata_of(server.bootstrap_servers, pool).partitions_of("t") == (PARTITION,)
         assert len(counts) == 3

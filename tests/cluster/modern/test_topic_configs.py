@@ -1,4 +1,4 @@
-"""What noida-db tells of its topics' settings, and what a broker may answer instead."""
+"""Settings of topics from noida-db, and other answers that a broker may give."""
 
 from __future__ import annotations
 

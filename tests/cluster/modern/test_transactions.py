@@ -1,4 +1,4 @@
-"""Transactions asked of a coordinator, of a broker nobody here wrote."""
+"""Requests about transactions to a coordinator, noida-db's."""
 
 from __future__ import annotations
 
@@ -44,12 +44,12 @@ def test_an_offset_counts_where_its_transaction_is_committed(
     options: WriteOptions,
     committed: bool,
 ) -> None:
-    log = TopicPartition(noida.create_topic(), 0)
-    name = f"offset-{log.topic}"
+    partition = TopicPartition(noida.create_topic(), 0)
+    name = f"offset-{partition.topic}"
     begun = transactions.begin(name, 60_000)
     assert (begun.id, begun.version) == (name, 1)
-    transactions.add_partitions(begun, [log])
-    transactions.commit_offset(begun, name, log, 7, "what it is about")
+    transactions.add_partitions(begun, [partition])
+    transactions.commit_offset(begun, name, partition, 7, "what it is about")
     assert state_of(transactions, begun) == ONGOING
     assert name in {each.transactional_id for each in transactions.listed((ONGOING,))}
     assert committed_texts(metadata, name, options.net, require_stable=False) == ()
@@ -61,15 +61,15 @@ def test_an_offset_counts_where_its_transaction_is_committed(
 
 
 def test_who_begins_an_id_anew_fences_the_one_before(noida: NoidaBroker, transactions: Transactions) -> None:
-    log = TopicPartition(noida.create_topic(), 0)
-    name = f"fenced-{log.topic}"
+    partition = TopicPartition(noida.create_topic(), 0)
+    name = f"fenced-{partition.topic}"
     first = transactions.begin(name, 60_000)
-    transactions.add_partitions(first, [log])
+    transactions.add_partitions(first, [partition])
     second = transactions.begin(name, 60_000)
     assert (second.producer_id, second.epoch) == (first.producer_id, first.epoch + 1)
     for attempt in (
-        lambda: transactions.add_partitions(first, [log]),
-        lambda: transactions.commit_offset(first, name, log, 1, ""),
+        lambda: transactions.add_partitions(first, [partition]),
+        lambda: transactions.commit_offset(first, name, partition, 1, ""),
         lambda: transactions.end(first, committed=True),
     ):
         with pytest.raises(BrokerError) as error:

@@ -7,11 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from spark_kafkawire.cluster.v07.cluster import Cluster
+from spark_kafkawire.cluster.v07.cluster import V07Cluster
 from spark_kafkawire.cluster.v07.segments import start_offset, stop_offset
 from spark_kafkawire.errors import OptionError
-from spark_kafkawire.model import Leader, LogBounds, TopicPartition
+from spark_kafkawire.model import Leader, PartitionBounds, TopicPartition
 from spark_kafkawire.options import Discovery, StreamOptions
+from spark_kafkawire.planner.stream_offsets import Position
 from spark_kafkawire.planner.stream_planner import StreamPlanner
 from tests.support.embedded import StartBroker
 from tests.support.settings import net_07
@@ -19,8 +20,8 @@ from tests.support.writing import broker_of
 
 from .producing import produce
 
-LOG = TopicPartition("t", 1, 0)
-FOUND = LogBounds(LOG, earliest=100, latest=1000, segment_starts=(100, 400, 700))
+PARTITION = TopicPartition("t", 1, 0)
+FOUND = PartitionBounds(PARTITION, earliest=100, latest=1000, segment_starts=(100, 400, 700))
 
 
 @pytest.mark.parametrize(("older", "expected"), [((), 100), ((100,), 400), ((100, 400), 700)])
@@ -47,38 +48,41 @@ def test_file_times_cut_to_seconds_lose_no_message(start_broker: StartBroker, tm
     produce(server, "t", 0)
     for file in (tmp_path / "broker-0" / "t-0").iterdir():
         os.utime(file, (5, 5))
-    log = TopicPartition("t", 0, 0)
-    cluster = Cluster(Discovery(broker_list=(broker_of(server),)), net_07())
-    bounds = cluster.bounds([log])
-    assert cluster.start_offsets({log: 5_500}, bounds) == {log: 0}
-    assert cluster.start_offsets({log: 6_000}, bounds) == {log: None}
-    assert cluster.stop_offsets({log: 5_500}, bounds) == {log: None}
-    assert cluster.stop_offsets({log: 4_500}, bounds) == {log: bounds[log].segment_starts[1]}  # type: ignore[index]
+    partition = TopicPartition("t", 0, 0)
+    cluster = V07Cluster(Discovery(broker_list=(broker_of(server),)), net_07())
+    bounds = cluster.bounds([partition])
+    assert cluster.start_offsets({partition: 5_500}, bounds) == {partition: 0}
+    assert cluster.start_offsets({partition: 6_000}, bounds) == {partition: None}
+    assert cluster.stop_offsets({partition: 5_500}, bounds) == {partition: None}
+    starts = bounds[partition].segment_starts or ()
+    assert cluster.stop_offsets({partition: 4_500}, bounds) == {partition: starts[1]}
 
 
 def test_a_task_knows_its_broker_without_discovery(start_broker: StartBroker) -> None:
     broker = broker_of(start_broker(0))
-    cluster = Cluster(Discovery(zookeeper_connect="127.0.0.1:1"), net_07(), (broker,))
+    cluster = V07Cluster(Discovery(zookeeper_connect="127.0.0.1:1"), net_07(), (broker,))
     gone = TopicPartition("t", 0, 7)
-    assert cluster.leaders_of([LOG, gone]) == {LOG: Leader(broker)}
+    assert cluster.leaders_of([PARTITION, gone]) == {PARTITION: Leader(broker)}
 
 
 def test_committed_offsets_are_of_later_brokers() -> None:
-    cluster = Cluster(Discovery(zookeeper_connect="127.0.0.1:1"), net_07())
+    cluster = V07Cluster(Discovery(zookeeper_connect="127.0.0.1:1"), net_07())
     with pytest.raises(OptionError, match=r"'committed' needs kafka\.bootstrap\.servers"):
-        cluster.committed_offsets([LOG])
+        cluster.committed_offsets([PARTITION])
 
 
-def test_a_log_may_be_cut_where_its_segments_start(start_broker: StartBroker) -> None:
+def test_a_partition_may_be_cut_where_its_segments_start(start_broker: StartBroker) -> None:
     server = start_broker(0, {"log.file.size": "29"})
     for _ in range(3):
         produce(server, "t", 1)
-    log, empty = TopicPartition("t", 1, 0), TopicPartition("t", 2, 0)
+    partition, empty = TopicPartition("t", 1, 0), TopicPartition("t", 2, 0)
     broker = broker_of(server)
-    assert Cluster(Discovery(broker_list=(broker,)), net_07()).cut_points([log, empty]) == {
-        log: (0, 30),
+    assert V07Cluster(Discovery(broker_list=(broker,)), net_07()).cut_points([partition, empty]) == {
+        partition: (0, 30),
         empty: (),
     }
     options = {"broker.list": f"0:{broker.host}:{broker.port}", "subscribe": "t", "minPartitions": "2"}
-    tasks = StreamPlanner(StreamOptions.parse(options)).tasks({log: 0}, {log: 45})
+    tasks = StreamPlanner(StreamOptions.parse(options)).tasks(
+        Position({partition: 0}), Position({partition: 45})
+    )
     assert [(task.range.start_offset, task.range.stop_offset) for task in tasks] == [(0, 30), (30, 45)]

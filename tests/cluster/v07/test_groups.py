@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from kazoo.client import KazooClient
 
-from spark_kafkawire.cluster.v07.cluster import Cluster
+from spark_kafkawire.cluster.v07.cluster import V07Cluster
 from spark_kafkawire.errors import DiscoveryError, OptionError
 from spark_kafkawire.model import Broker, TopicPartition
 from spark_kafkawire.options import Discovery
@@ -21,7 +21,7 @@ STAGES = read_json("zk_tree.json")["stages"]
 #: A group of two consumers, of one that has left in order, and of none any more.
 LIVE, LEFT = "12_after_more_messages", "13_consumer1_shut_down"
 GROUP, TOPIC = "lab-group", "cc-topic"
-LOGS = [TopicPartition(TOPIC, partition, broker) for broker in (0, 1) for partition in range(3)]
+PARTITIONS = [TopicPartition(TOPIC, partition, broker) for broker in (0, 1) for partition in range(3)]
 ROOT = f"/consumers/{GROUP}"
 
 
@@ -48,8 +48,8 @@ def restore(client: KazooClient, stage: str) -> None:
         client.create(path, data, ephemeral=node["ephemeral"])
 
 
-def cluster(tree: TreeWriter) -> Cluster:
-    return Cluster(tree.discovery, net_07())
+def cluster(tree: TreeWriter) -> V07Cluster:
+    return V07Cluster(tree.discovery, net_07())
 
 
 @pytest.mark.parametrize("stage", [LIVE, LEFT, "10_consumer1_two_streams", "19_compressed"])
@@ -61,8 +61,8 @@ def test_offsets_are_read_as_the_jvm_wrote_them(stage: str, client: KazooClient,
         client.create(node["path"], node["data"].encode(), makepath=True)
         _, _, group, _, topic, name = node["path"].split("/")
         broker, partition = name.split("-")
-        log = TopicPartition(topic, int(partition), int(broker))
-        assert cluster(tree).read_group_offsets(group, [log]) == {log: int(node["data"])}
+        tp = TopicPartition(topic, int(partition), int(broker))
+        assert cluster(tree).groups.offsets(group, [tp]) == {tp: int(node["data"])}
 
 
 def test_offsets_are_written_as_the_jvm_writes_them(client: KazooClient, tree: TreeWriter) -> None:
@@ -71,8 +71,8 @@ def test_offsets_are_written_as_the_jvm_writes_them(client: KazooClient, tree: T
         for path, node in sorted(recorded(LEFT).items())
         if path == ROOT or path.startswith(f"{ROOT}/offsets")
     ]
-    assert len(expected) == 3 + len(LOGS)
-    cluster(tree).commit_group_offsets(GROUP, dict.fromkeys(LOGS, 54))
+    assert len(expected) == 3 + len(PARTITIONS)
+    cluster(tree).groups.commit(GROUP, dict.fromkeys(PARTITIONS, 54))
     assert read_tree(client, ROOT) == expected
 
 
@@ -83,13 +83,13 @@ def test_a_second_commit_changes_the_offset_nodes_and_nothing_else(
     for path in client.get_children(f"{ROOT}/ids"):
         client.delete(f"{ROOT}/ids/{path}")
     before = {node.path: client.exists(node.path).mzxid for node in read_tree(client, ROOT)}
-    moved = {LOGS[0]: 74, LOGS[4]: 94}
-    cluster(tree).commit_group_offsets(GROUP, moved)
+    moved = {PARTITIONS[0]: 74, PARTITIONS[4]: 94}
+    cluster(tree).groups.commit(GROUP, moved)
     after = {node.path: client.exists(node.path).mzxid for node in read_tree(client, ROOT)}
-    written = {f"{ROOT}/offsets/{TOPIC}/{log.name}" for log in moved}
+    written = {f"{ROOT}/offsets/{TOPIC}/{tp.name}" for tp in moved}
     assert {path for path in after if after[path] != before.get(path)} == written
-    found = cluster(tree).read_group_offsets(GROUP, LOGS)
-    assert found == {**dict.fromkeys(LOGS, 54), **moved}
+    found = cluster(tree).groups.offsets(GROUP, PARTITIONS)
+    assert found == {**dict.fromkeys(PARTITIONS, 54), **moved}
 
 
 def test_a_group_with_live_consumers_is_left_alone(client: KazooClient, tree: TreeWriter) -> None:
@@ -98,9 +98,9 @@ def test_a_group_with_live_consumers_is_left_alone(client: KazooClient, tree: Tr
     with pytest.raises(
         OptionError, match=r"^group 'lab-group' has live consumers \(lab-group_fixed-name, lab-group_vm-"
     ):
-        cluster(tree).commit_group_offsets(GROUP, {LOGS[0]: 0})
+        cluster(tree).groups.commit(GROUP, {PARTITIONS[0]: 0})
     assert read_tree(client, ROOT) == before
-    cluster(tree).commit_group_offsets(GROUP, {LOGS[0]: 0}, force=True)
+    cluster(tree).groups.commit(GROUP, {PARTITIONS[0]: 0}, force=True)
     changed = set(read_tree(client, ROOT)) - set(before)
     assert changed == {Node(f"{ROOT}/offsets/{TOPIC}/0-0", "0", ephemeral=False)}
 
@@ -108,28 +108,28 @@ def test_a_group_with_live_consumers_is_left_alone(client: KazooClient, tree: Tr
 def test_what_a_group_has_not_committed_is_none(client: KazooClient, tree: TreeWriter) -> None:
     restore(client, LEFT)
     unknown = TopicPartition("another", 0, 0)
-    assert cluster(tree).read_group_offsets(GROUP, [unknown, LOGS[1]]) == {unknown: None, LOGS[1]: 54}
-    assert cluster(tree).read_group_offsets("nobody", [LOGS[0]]) == {LOGS[0]: None}
+    assert cluster(tree).groups.offsets(GROUP, [unknown, PARTITIONS[1]]) == {unknown: None, PARTITIONS[1]: 54}
+    assert cluster(tree).groups.offsets("nobody", [PARTITIONS[0]]) == {PARTITIONS[0]: None}
 
 
 @pytest.mark.parametrize("data", [b"", b"-1", b"5.0", b"x" * 100, b"9223372036854775808", b"\xff"])
 def test_what_is_no_offset_is_told_with_its_node(data: bytes, tree: TreeWriter) -> None:
     tree.put(f"{ROOT}/offsets/{TOPIC}/0-0", data)
     tree.put(f"{ROOT}/offsets/{TOPIC}/0-1", b"54")
-    found = cluster(tree).read_group_offsets(GROUP, LOGS[:2], strict=False)
-    assert found == {LOGS[0]: None, LOGS[1]: 54}
+    found = cluster(tree).groups.offsets(GROUP, PARTITIONS[:2], strict=False)
+    assert found == {PARTITIONS[0]: None, PARTITIONS[1]: 54}
     with pytest.raises(DiscoveryError, match=rf"node {ROOT}/offsets/{TOPIC}/0-0 holds .*not an offset$"):
-        cluster(tree).read_group_offsets(GROUP, LOGS)
+        cluster(tree).groups.offsets(GROUP, PARTITIONS)
 
 
 @pytest.mark.parametrize("group", ["", "a/b", ".", "..", "a\nb"])
 def test_a_group_that_no_node_can_be_named_by_is_refused(group: str, tree: TreeWriter) -> None:
     with pytest.raises(OptionError, match=r"cannot be the name of a node in ZooKeeper"):
-        cluster(tree).commit_group_offsets(group, {LOGS[0]: 1})
+        cluster(tree).groups.commit(group, {PARTITIONS[0]: 1})
 
 
 def test_groups_need_zookeeper() -> None:
-    without = Cluster(Discovery(broker_list=(Broker(0, "127.0.0.1", 1),)), net_07())
-    for ask in (lambda: without.read_group_offsets("g", LOGS), lambda: without.commit_group_offsets("g", {})):
+    without = V07Cluster(Discovery(broker_list=(Broker(0, "127.0.0.1", 1),)), net_07())
+    for ask in (lambda: without.groups.offsets("g", PARTITIONS), lambda: without.groups.commit("g", {})):
         with pytest.raises(OptionError, match=r"group 'g': .* set zookeeper\.connect, not broker\.list"):
             ask()

@@ -12,10 +12,10 @@ from kazoo.client import KazooClient
 from kazoo.exceptions import NoNodeError
 
 from spark_kafkawire.broker import ZooKeeperServer
-from spark_kafkawire.cluster.claim import Claim
 from spark_kafkawire.cluster.v07 import ownership
 from spark_kafkawire.cluster.v07.kazoo_client import SESSION_TIMEOUT_MAX_S
 from spark_kafkawire.cluster.v07.member import Member
+from spark_kafkawire.cluster.v07.owned_partition import OwnedPartition
 from spark_kafkawire.errors import DiscoveryError, KafkaWireError, OptionError
 from spark_kafkawire.model import TopicPartition
 from spark_kafkawire.net.retry import RetryPolicy
@@ -32,7 +32,7 @@ NAMES: Final = ["0-0", "0-1", "0-2", "1-0", "1-1", "1-2"]
 Join = Callable[..., Member]
 
 
-def log(name: str) -> TopicPartition:
+def topic_partition(name: str) -> TopicPartition:
     broker, partition = map(int, name.split("-"))
     return TopicPartition(TOPIC, partition, broker)
 
@@ -59,9 +59,9 @@ def join() -> Iterator[Join]:
             discovery: Discovery,
             thread_count: int = 1,
             timeout_s: float = TIMEOUT_S,
-            patience_s: float = TIMEOUT_S,
+            retry_timeout_s: float = TIMEOUT_S,
         ) -> Member:
-            retry = RetryPolicy(3, 0.1, patience_s)
+            retry = RetryPolicy(3, 0.1, retry_timeout_s)
             member = Member(discovery, "g", [TOPIC], thread_count, retry, timeout_s)
             stack.callback(member.close)
             return member
@@ -79,7 +79,7 @@ def client(topic: TreeWriter) -> Iterator[KazooClient]:
 
 
 def owners(client: KazooClient) -> dict[str, str]:
-    """Who owns each log, as the nodes say."""
+    """Who owns each partition, as the nodes say."""
     found = {}
     for name in NAMES:
         with contextlib.suppress(NoNodeError):
@@ -101,10 +101,10 @@ def test_a_member_writes_what_the_jvm_has_written(topic: TreeWriter, join: Join,
     }
     [name] = [path.rpartition("/")[2] for path in recorded if path.startswith("/consumers/g/ids/")]
     member = join(topic.discovery, 2)
-    claims = member.hold()
-    assert member.commit({each: (34, claims[each]) for each in claims}) == []
-    assert sorted(each.name for each in claims) == NAMES
-    assert {claim.offset for claim in claims.values()} == {None}
+    owned = member.hold()
+    assert member.commit({each: (34, owned[each]) for each in owned}) == []
+    assert sorted(each.name for each in owned) == NAMES
+    assert {own.offset for own in owned.values()} == {None}
 
     def tree_of(path: str) -> dict[str, tuple[str | None, bool]]:
         data, stat = client.get(path)
@@ -147,16 +147,19 @@ def test_what_is_held_is_given_up_when_it_is_let_go(
     assert first.commit({each: (50, held[each]) for each in held}) == []
     poll(lambda: first._owned.is_waited_for, "the first one to know of the second")
     with pytest.MonkeyPatch.context() as patch, caplog.at_level(logging.WARNING, "spark_kafkawire"):
-        patch.setattr(ownership, "JVM_PATIENCE_S", 0.0)
+        patch.setattr(ownership, "JVM_WAIT_S", 0.0)
         first.let_go(list(held))
         # No call of the first one's is needed for that.
         poll(lambda: len(second.hold()) == 3, "half of the topic")
-        poll(lambda: any("others waited" in each.getMessage() for each in list(caplog.records)), "a warning")
-    assert {claim.offset for claim in second.hold().values()} == {50}
+        poll(
+            lambda: any("other consumers waited" in each.getMessage() for each in list(caplog.records)),
+            "a warning",
+        )
+    assert {own.offset for own in second.hold().values()} == {50}
     assert len(names(first)) == 3
 
 
-def test_the_thread_of_a_log_moves_without_giving_it_up(
+def test_the_thread_of_a_partition_moves_without_giving_it_up(
     topic: TreeWriter, join: Join, client: KazooClient
 ) -> None:
     """A consumer of two threads whose shares change, as others come before it."""
@@ -164,7 +167,7 @@ def test_the_thread_of_a_log_moves_without_giving_it_up(
     before = member.hold()
     member.let_go()
     client.create("/consumers/g/ids/g_0", b'{ "cc-topic": 1 }', ephemeral=True)
-    poll(lambda: len(member.hold()) == 4, "four logs")
+    poll(lambda: len(member.hold()) == 4, "four partitions")
     after = member.hold()
     assert {each: before[each] for each in after} == after
     assert owners(client) == {name: f"{member.id}-{index // 2}" for index, name in enumerate(NAMES[2:])}
@@ -190,7 +193,7 @@ def test_a_member_takes_its_share_when_a_recorded_consumer_of_the_jvm_gives_it_u
         if leaves or name in expected:
             client.delete(f"/consumers/g/owners/{TOPIC}/{name}")
     poll(lambda: names(member) == expected, "its share")
-    assert {claim.offset for claim in member.hold().values()} == {34}
+    assert {own.offset for own in member.hold().values()} == {34}
     member.let_go()
     if leaves:
         client.delete(path)
@@ -210,18 +213,18 @@ def test_new_brokers_topics_and_their_ends_are_seen(tree: TreeWriter, join: Join
 
 
 @pytest.mark.parametrize(
-    ("path", "data", "kind", "told"),
+    ("path", "data", "kind", "reported"),
     [
         ("ids/g_other", b'{"version":1,"subscription":{"t":1}}', OptionError, "a consumer of Kafka 0.8"),
-        ("ids/g_other", b'{"t": 1.0}', DiscoveryError, "no consumer of 0.7 can share"),
+        ("ids/g_other", b'{"t": 1.0}', DiscoveryError, "no consumer of 0.7 can read"),
         (f"offsets/{TOPIC}/0-1", b"here", DiscoveryError, "'here', which is not an offset"),
     ],
 )
 def test_a_group_that_cannot_be_joined_is_told(
-    path: str, data: bytes, kind: type[KafkaWireError], told: str, topic: TreeWriter, join: Join
+    path: str, data: bytes, kind: type[KafkaWireError], reported: str, topic: TreeWriter, join: Join
 ) -> None:
     topic.put(f"/consumers/g/{path}", data)
-    with pytest.raises(kind, match=told) as error:
+    with pytest.raises(kind, match=reported) as error:
         join(topic.discovery).hold()
     assert (
         str(error.value)
@@ -236,16 +239,24 @@ def test_a_chroot_that_is_not_there_is_told(tree: TreeWriter, join: Join) -> Non
 
 
 def test_a_foreign_owner_that_stays_is_told(
-    topic: TreeWriter, join: Join, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    topic: TreeWriter,
+    join: Join,
+    client: KazooClient,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
-    monkeypatch.setattr("spark_kafkawire.cluster.v07.member.TOLD_AFTER_S", 0.1)
+    monkeypatch.setattr("spark_kafkawire.cluster.v07.member.WARN_AFTER_S", 0.1)
     monkeypatch.setattr("spark_kafkawire.cluster.v07.member.LOOK_SOON_S", 0.1)
+    client.create("/consumers/g/ids/somebody-else", b'{ "cc-topic": 0 }', ephemeral=True, makepath=True)
     topic.put(f"/consumers/g/owners/{TOPIC}/0-1", b"somebody-else-0")
     with caplog.at_level(logging.WARNING, "spark_kafkawire"):
         member = join(topic.discovery)
         assert names(member) == [name for name in NAMES if name != "0-1"]
         poll(lambda: caplog.records, "a warning")
-    assert "cc-topic 0-1 is to be read here, and its owner somebody-else-0" in caplog.records[0].getMessage()
+    assert (
+        "cc-topic 0-1 is assigned to this consumer, but its owner somebody-else-0"
+        in caplog.records[0].getMessage()
+    )
 
 
 # --- a ZooKeeper that breaks ---
@@ -275,16 +286,16 @@ def test_a_session_that_expires_is_followed_by_new_claims_and_commits_nothing_of
         after = poll(lambda: changed(member.hold(), before), "new claims")
     assert sorted(each.name for each in after) == NAMES
     assert member.commit({each: (9, before[each]) for each in before}) == list(before)
-    assert member.commit({log("0-0"): (9, after[log("0-0")])}) == []
-    told = [record.getMessage() for record in caplog.records if record.name == "spark_kafkawire"]
-    assert len([text for text in told if "was lost, and with it 6 partitions" in text]) == 1
+    assert member.commit({topic_partition("0-0"): (9, after[topic_partition("0-0")])}) == []
+    reported = [record.getMessage() for record in caplog.records if record.name == "spark_kafkawire"]
+    assert len([text for text in reported if "was lost, and with it 6 partitions" in text]) == 1
 
 
 def changed(
-    claims: dict[TopicPartition, Claim], before: dict[TopicPartition, Claim]
-) -> dict[TopicPartition, Claim]:
-    is_new = len(claims) == len(before) and not {*claims.values()} & {*before.values()}
-    return claims if is_new else {}
+    owned: dict[TopicPartition, OwnedPartition], before: dict[TopicPartition, OwnedPartition]
+) -> dict[TopicPartition, OwnedPartition]:
+    is_new = len(owned) == len(before) and not {*owned.values()} & {*before.values()}
+    return owned if is_new else {}
 
 
 def test_a_zookeeper_that_is_away_is_told_and_has_kept_the_claims_when_it_is_back(
@@ -293,7 +304,7 @@ def test_a_zookeeper_that_is_away_is_told_and_has_kept_the_claims_when_it_is_bac
     # One that starts may take a connection and never answer it. Who knows one address waits for that as long
     # as the session lives; who knows two of them, half as long.
     twice = Discovery(zookeeper_connect=f"{own_zookeeper.connect},{broken.connect}")
-    member = join(twice, timeout_s=1.0, patience_s=0.5)
+    member = join(twice, timeout_s=1.0, retry_timeout_s=0.5)
     before = member.hold()
     own_zookeeper.stop()
     with pytest.raises(
@@ -308,7 +319,7 @@ def test_a_zookeeper_that_is_away_is_told_and_has_kept_the_claims_when_it_is_bac
     assert member.commit({each: (9, before[each]) for each in before}) == []
 
 
-def answer(ask: Callable[[], dict[TopicPartition, Claim]]) -> dict[TopicPartition, Claim]:
+def answer(ask: Callable[[], dict[TopicPartition, OwnedPartition]]) -> dict[TopicPartition, OwnedPartition]:
     """Empty while ZooKeeper does not answer."""
     with contextlib.suppress(KafkaWireError):
         return ask()
@@ -318,5 +329,62 @@ def answer(ask: Callable[[], dict[TopicPartition, Claim]]) -> dict[TopicPartitio
 def test_a_login_that_is_refused_is_told(topic: TreeWriter, join: Join) -> None:
     discovery = Discovery(zookeeper_connect=topic.connect, zookeeper_auth=("nothing", "user:s3cret"))
     with pytest.raises(DiscoveryError, match=r"zookeeper\.auth") as error:
-        join(discovery, timeout_s=5.0, patience_s=5.0).hold()
+        join(discovery, timeout_s=5.0, retry_timeout_s=5.0).hold()
     assert "s3cret" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("path", "data", "reported"),
+    [
+        (f"owners/{TOPIC}/0-1", b"ghost-0", f"{TOPIC} 0-1 is not read"),
+        ("ids/g_0", b'{ "cc-topic": 1 }', "the partitions of that consumer are not read"),
+    ],
+)
+def test_partitions_that_nobody_reads_are_told_again_and_again(
+    path: str,
+    data: bytes,
+    reported: str,
+    topic: TreeWriter,
+    join: Join,
+    client: KazooClient,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Nodes that no session holds: their consumer is not alive."""
+    monkeypatch.setattr("spark_kafkawire.cluster.v07.member.WARN_AFTER_S", 0.1)
+    monkeypatch.setattr("spark_kafkawire.cluster.v07.member.LOOK_SOON_S", 0.1)
+    topic.put(f"/consumers/g/{path}", data)
+
+    def warned() -> list[str]:
+        return [text for each in list(caplog.records) if reported in (text := each.getMessage())]
+
+    with caplog.at_level(logging.WARNING, "spark_kafkawire"):
+        member = join(topic.discovery)
+        member.hold()
+        poll(lambda: len(warned()) >= 2, "two warnings")
+    assert warned()[0].startswith(f"group 'g': node /consumers/g/{path} ")
+    client.delete(f"/consumers/g/{path}")
+    poll(lambda: names(member) == NAMES and member.abandoned == [], "all of the topic")
+
+
+def test_a_long_name_of_a_live_consumer_is_found_among_those_that_are_registered(
+    topic: TreeWriter, join: Join, client: KazooClient
+) -> None:
+    """Names are cut where they are shown."""
+    name = "g_" + "h" * 300
+    client.create(f"/consumers/g/ids/{name}", b'{ "cc-topic": 0 }', ephemeral=True, makepath=True)
+    topic.put(f"/consumers/g/owners/{TOPIC}/0-1", f"{name}-0".encode())
+    member = join(topic.discovery)
+    assert names(member) == [each for each in NAMES if each != "0-1"]
+    assert member.abandoned == []
+
+
+def test_a_member_that_looks_again_and_again_watches_each_node_once(topic: TreeWriter, join: Join) -> None:
+    member = join(topic.discovery)
+    for _ in range(5):
+        member._stirred.set()
+        member.hold()
+    watchers = member._session._client
+    for paths in (watchers._data_watchers, watchers._child_watchers):
+        assert paths
+        assert {len(callbacks) for callbacks in paths.values()} <= {0, 1}

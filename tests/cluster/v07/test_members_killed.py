@@ -20,8 +20,8 @@ from kazoo.exceptions import KazooException
 from spark_kafkawire.broker import ZooKeeperServer
 from spark_kafkawire.cluster.v07.balancing import GroupView
 from spark_kafkawire.cluster.v07.kazoo_client import SESSION_TIMEOUT_MAX_S
-from tests.support.lengths import lengths
 from tests.support.polling import poll
+from tests.support.short_and_long import short_and_long
 from tests.support.tree_writer import TreeWriter
 
 TOPIC: Final = "t"
@@ -52,8 +52,8 @@ class Members:
         out = self._folder / f"read-{self._started}"
         arguments = [self._connect, "g", TOPIC, str(self._end), str(out), str(self.random.random())[2:]]
         command = [sys.executable, "-m", "tests.support.group_member", *arguments, str(self._session_s)]
-        with (self._folder / f"told-{self._started}").open("wb") as told:
-            self.running.append(subprocess.Popen(command, stderr=told))
+        with (self._folder / f"told-{self._started}").open("wb") as reported:
+            self.running.append(subprocess.Popen(command, stderr=reported))
         self._started += 1
 
     def end_one(self, number: signal.Signals) -> None:
@@ -63,7 +63,7 @@ class Members:
         assert process.wait(120) == (0 if number is signal.SIGTERM else -number)
 
     def read(self) -> Counter[tuple[str, int]]:
-        """How often each offset of each log was read."""
+        """How often each offset of each partition was read."""
         found: Counter[tuple[str, int]] = Counter()
         for path in self._folder.glob("read-*"):
             for line in path.read_text().splitlines(keepends=True):
@@ -82,7 +82,7 @@ class Members:
         with contextlib.suppress(KazooException):
             ids = self.client.get_children("/consumers/g/ids")
             view = GroupView({id_: {TOPIC: 1} for id_ in ids}, {TOPIC: COUNTS})
-            due = {log.name: thread for id_ in ids for log, thread in view.share_of(id_).items()}
+            due = {tp.name: thread for id_ in ids for tp, thread in view.share_of(id_).items()}
             return len(ids) == len(self.running) and self._data("owners") == due and len(due) == len(NAMES)
         return False
 
@@ -93,7 +93,7 @@ class Members:
 
     def await_end(self) -> None:
         """Wait until the group has read all."""
-        poll(self._is_at_end, "the ends of all logs", 240.0)
+        poll(self._is_at_end, "the ends of all partitions", 240.0)
 
     def _is_at_end(self) -> bool:
         with contextlib.suppress(KazooException):
@@ -128,14 +128,14 @@ def group_of(
         members.close()
 
 
-def logs_read(members: Members, end: int) -> Counter[int]:
+def partitions_read(members: Members, end: int) -> Counter[int]:
     """How many offsets were read how often; all of them were."""
     found = members.read()
     assert found.keys() == {(name, offset) for name in NAMES for offset in range(end)}
     return Counter(found.values())
 
 
-@lengths("steps, end", short=(4, END), long=(40, 15 * END))
+@short_and_long("steps, end", short=(4, END), long=(40, 15 * END))
 def test_members_that_come_and_go_read_each_offset_once(
     steps: int, end: int, own_zookeeper: ZooKeeperServer, tmp_path: Path
 ) -> None:
@@ -152,10 +152,10 @@ def test_members_that_come_and_go_read_each_offset_once(
                 members.end_one(signal.SIGTERM)
         members.check_quiet()
         members.await_end()
-        assert logs_read(members, end) == {1: len(NAMES) * end}
+        assert partitions_read(members, end) == {1: len(NAMES) * end}
 
 
-@lengths("kills, restarts, end", short=(2, 1, END), long=(30, 6, 25 * END))
+@short_and_long("kills, restarts, end", short=(2, 1, END), long=(30, 6, 25 * END))
 def test_members_that_are_killed_while_zookeeper_restarts_lose_nothing(
     kills: int, restarts: int, end: int, own_zookeeper: ZooKeeperServer, tmp_path: Path
 ) -> None:
@@ -171,6 +171,6 @@ def test_members_that_are_killed_while_zookeeper_restarts_lose_nothing(
                 own_zookeeper.start()
         members.check_quiet()
         members.await_end()
-        times = logs_read(members, end)
+        times = partitions_read(members, end)
     # What a killed member has read and not committed is read again, and that is not much.
     assert times[1] > len(NAMES) * end / 2

@@ -1,4 +1,4 @@
-"""jobs/checkpoints.py as a user runs it. tests/interop lets Spark itself go on with what it has written."""
+"""kafkawire checkpoints as a user runs it. tests/interop lets Spark itself go on with what it has written."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import Any, Final
 import pytest
 
 from spark_kafkawire.jobs.shell.command_line import run_job
-from spark_kafkawire.planner.stream_offsets import PART_MARK, PIN_MARK
+from spark_kafkawire.planner.stream_offsets import ID_MARK, PART_MARK, PIN_MARK
 
-from ..arguments import complaint, script
+from ..arguments import command, complaint
 
-SCRIPT: Final = script("checkpoints")
+SCRIPT: Final = command("checkpoints")
 THEIRS: Final = '{"t":{"0":5,"1":12}}'
 PINNED: Final = json.dumps({"t": {"0": 5, "1": 12}, PIN_MARK: {}})
 IN_PART: Final = json.dumps({"t": {"0": 5, "1": 12}, PART_MARK: {}})
@@ -53,11 +53,11 @@ def checkpoint(tmp_path: Path) -> Checkpoint:
 
 def run(capsys: pytest.CaptureFixture[str], checkpoint: Checkpoint, *argv: str) -> tuple[int, str, str]:
     code = run_job(SCRIPT.make_parser(), SCRIPT.run, [str(checkpoint.folder), "--quiet", *argv])
-    told = capsys.readouterr()
-    return code, told.out, told.err
+    reported = capsys.readouterr()
+    return code, reported.out, reported.err
 
 
-def told(capsys: pytest.CaptureFixture[str], checkpoint: Checkpoint, *argv: str) -> Any:
+def reported(capsys: pytest.CaptureFixture[str], checkpoint: Checkpoint, *argv: str) -> Any:
     code, out, err = run(capsys, checkpoint, "--json", *argv)
     assert (code, err) == (0, "")
     return json.loads(out)
@@ -72,18 +72,18 @@ def test_it_shows_topics_partitions_offsets_and_the_last_batch(
     assert (code, err) == (0, "")
     assert out.splitlines() == [
         f"{checkpoint.folder}, query 9725618b",
-        "batch 10, the last one, is not done, and is run again",
+        "batch 10, the last one, is not done and will run again",
         "source 0: Kafka 0.8 or later, offsets written by format(kafkawire)",
         "topic  partition  offset",
         "t              0       5",
         "t              1      12",
-        "source 1 is not a source of Kafka's",
+        "source 1 is not a Kafka source",
     ]
 
 
 def test_the_same_as_json(checkpoint: Checkpoint, capsys: pytest.CaptureFixture[str]) -> None:
     checkpoint.batch(0, THEIRS, done=True)
-    assert told(capsys, checkpoint) == {
+    assert reported(capsys, checkpoint) == {
         "checkpoint": str(checkpoint.folder),
         "query": "9725618b",
         "last_batch": 0,
@@ -97,7 +97,7 @@ def test_the_same_as_json(checkpoint: Checkpoint, capsys: pytest.CaptureFixture[
                 "start": None,
             }
         ],
-        "told": [],
+        "notes": [],
     }
 
 
@@ -109,8 +109,8 @@ def test_after_the_first_batch_either_connector_goes_on(
     checkpoint.batch(0, text, done=True)
     checkpoint.batch(1, text, done=False)
     before = checkpoint.files()
-    found = told(capsys, checkpoint, "--to", target, "--write")
-    assert found["told"] == [f"format({target}): source 0 goes on as it is"]
+    found = reported(capsys, checkpoint, "--to", target, "--write")
+    assert found["notes"] == [f"format({target}): source 0 continues without changes"]
     assert checkpoint.files() == before
 
 
@@ -119,12 +119,12 @@ def test_a_first_batch_of_sparks_own_is_read_with_the_start_that_it_has_written_
 ) -> None:
     checkpoint.batch(0, THEIRS, done=False)
     checkpoint.start()
-    found = told(capsys, checkpoint, "--to", "kafkawire")
+    found = reported(capsys, checkpoint, "--to", "kafkawire")
     assert found["sources"][0]["start"] == json.loads(START)
-    [line] = found["told"]
+    [line] = found["notes"]
     assert line.endswith(f"with these startingOffsets, until its first batch is done: {START}")
-    [line] = told(capsys, checkpoint, "--to", "kafka")["told"]
-    assert line.endswith("goes on as it is")
+    [line] = reported(capsys, checkpoint, "--to", "kafka")["notes"]
+    assert line.endswith("continues without changes")
 
 
 def test_a_pinned_first_batch_of_ours_gets_its_start_written_and_what_was_there_is_kept(
@@ -133,22 +133,22 @@ def test_a_pinned_first_batch_of_ours_gets_its_start_written_and_what_was_there_
     checkpoint.batch(0, PINNED, done=False)
     checkpoint.start()  # of a try of Spark's own connector, at what was latest then
     before = checkpoint.files()
-    found = told(capsys, checkpoint, "--to", "kafka")
-    assert found["told"] == [
-        f"format(kafka): source 0 goes on from these offsets, once they are written: {THEIRS}"
+    found = reported(capsys, checkpoint, "--to", "kafka")
+    assert found["notes"] == [
+        f"format(kafka): source 0 continues from these offsets once they are written: {THEIRS}"
     ]
     assert checkpoint.files() == before  # without --write
     assert (
-        "written: sources/0/0; what was there"
-        in told(capsys, checkpoint, "--to", "kafka", "--write")["told"][1]
+        "written: sources/0/0; the old file is in"
+        in reported(capsys, checkpoint, "--to", "kafka", "--write")["notes"][1]
     )
     after = checkpoint.files()
     assert after.pop("kafkawire-backup/sources-0-0.0") == before["sources/0/0"]
     # Hadoop would compare the new text with the old checksum.
     assert before.pop("sources/0/.0.crc")
     assert after == {**before, "sources/0/0": b"\0v1\n" + THEIRS.encode()}
-    assert told(capsys, checkpoint, "--to", "kafka", "--write")["told"] == [
-        "format(kafka): source 0 goes on as it is"
+    assert reported(capsys, checkpoint, "--to", "kafka", "--write")["notes"] == [
+        "format(kafka): source 0 continues without changes"
     ]
 
 
@@ -156,7 +156,7 @@ def test_a_start_is_written_where_none_was(
     checkpoint: Checkpoint, capsys: pytest.CaptureFixture[str]
 ) -> None:
     checkpoint.batch(0, PINNED, PINNED, done=False)
-    told(capsys, checkpoint, "--to", "kafka", "--write")
+    reported(capsys, checkpoint, "--to", "kafka", "--write")
     assert [checkpoint.files()[f"sources/{source}/0"] for source in range(2)] == [
         b"\0v1\n" + THEIRS.encode()
     ] * 2
@@ -165,7 +165,7 @@ def test_a_start_is_written_where_none_was(
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        (IN_PART, "source 0 has a first batch of which some partitions' starts were given"),
+        (IN_PART, "source 0 has a first batch with given starts for some partitions"),
         ('{"t": {"0-1": 5}}', "source 0 is Kafka 0.7, which only format(kafkawire) reads"),
     ],
 )
@@ -186,8 +186,8 @@ def test_who_began_at_earliest_begins_there_again(
 ) -> None:
     checkpoint.batch(0, OURS, done=False)
     for target in ("kafka", "kafkawire"):
-        [line] = told(capsys, checkpoint, "--to", target)["told"]
-        assert line.endswith("begins its first batch where startingOffsets says: give the options of before")
+        [line] = reported(capsys, checkpoint, "--to", target)["notes"]
+        assert line.endswith("begins its first batch at startingOffsets: give the same options as before")
 
 
 def test_a_checkpoint_before_its_first_batch(
@@ -195,7 +195,7 @@ def test_a_checkpoint_before_its_first_batch(
 ) -> None:
     code, out, _ = run(capsys, checkpoint, "--to", "kafka", "--write")
     assert code == 0
-    assert out.splitlines()[1] == "no batch was planned: it is a new query to either connector"
+    assert out.splitlines()[1] == "no batch was planned: both connectors treat it as a new query"
 
 
 LEFT: Final = ".0.3e9f8344-394e-42ba-abb0-57e0a68cbaf5.tmp"
@@ -207,12 +207,12 @@ def test_what_a_killed_driver_left_of_its_first_batch_is_set_aside(
     checkpoint.write(f"offsets/{LEFT}", "v1")
     checkpoint.write("offsets/.what.tmp", "is not Spark's")
     before = checkpoint.files()
-    found = told(capsys, checkpoint)["told"]
+    found = reported(capsys, checkpoint)["notes"]
     assert [line.split()[0] for line in found] == [f"offsets/.{LEFT}.crc", f"offsets/{LEFT}"]
-    assert all("killed before its first batch was written down" in line for line in found)
-    told(capsys, checkpoint, "--to", "kafkawire")
+    assert all("killed before it recorded its first batch" in line for line in found)
+    reported(capsys, checkpoint, "--to", "kafkawire")
     assert checkpoint.files() == before  # without --write
-    found = told(capsys, checkpoint, "--to", "kafkawire", "--write")["told"]
+    found = reported(capsys, checkpoint, "--to", "kafkawire", "--write")["notes"]
     assert [line for line in found if line.startswith("set aside: ")] == [
         f"set aside: {name} is {checkpoint.folder}/kafkawire-backup/offsets-0-unfinished.{number}"
         for number, name in enumerate((f"offsets/.{LEFT}.crc", f"offsets/{LEFT}"))
@@ -221,7 +221,7 @@ def test_what_a_killed_driver_left_of_its_first_batch_is_set_aside(
     assert after.pop("kafkawire-backup/offsets-0-unfinished.0") == before.pop(f"offsets/.{LEFT}.crc")
     assert after.pop("kafkawire-backup/offsets-0-unfinished.1") == before.pop(f"offsets/{LEFT}")
     assert after == before
-    assert told(capsys, checkpoint, "--to", "kafkawire", "--write")["told"] == []
+    assert reported(capsys, checkpoint, "--to", "kafkawire", "--write")["notes"] == []
 
 
 @pytest.mark.parametrize("done", [True, False])
@@ -231,7 +231,7 @@ def test_what_a_killed_driver_left_beside_a_batch_stays(
     checkpoint.batch(0, OURS, done=done)
     checkpoint.write(f"offsets/{LEFT}", "v1")
     before = checkpoint.files()
-    for line in told(capsys, checkpoint, "--to", "kafkawire", "--write")["told"]:
+    for line in reported(capsys, checkpoint, "--to", "kafkawire", "--write")["notes"]:
         assert line.startswith("format(kafkawire): source 0")
     assert checkpoint.files() == before
 
@@ -252,12 +252,92 @@ def test_what_is_no_checkpoint_is_told(checkpoint: Checkpoint, capsys: pytest.Ca
     assert "metadata has no id" in complaint_after("metadata", "[]")
     assert "offsets/0: it begins with 'v2'" in complaint_after("offsets/0", f"v2\n{{}}\n{OURS}")
     assert "offsets/0: it begins with ''" in complaint_after("offsets/0", "")
-    assert "sources/0/0: 'v1\\n{}' is not how" in complaint_after("sources/0/0", "v1\n{}")
+    assert "sources/0/0: 'v1\\n{}' is not the beginning" in complaint_after("sources/0/0", "v1\n{}")
     (checkpoint.folder / "sources/0/0").unlink()
     checkpoint.batch(2, OURS, done=False)
     code, _, err = run(capsys, checkpoint)
     assert code == 1
-    assert "batches 1 and 2 are not done, or their commits are gone" in err
+    assert "batches 1 and 2 are not done, or their commits are missing" in err
+
+
+ID: Final = f"{ID_MARK}t AAAAAAAAAAAAAAAAAAAABw"
+OTHER_ID: Final = f"{ID_MARK}u AAAAAAAAAAAAAAAAAAAABw"
+
+
+def offsets_of(checkpoint: Checkpoint, number: int) -> list[str]:
+    return (checkpoint.folder / f"offsets/{number}").read_text().split("\n")
+
+
+@pytest.mark.parametrize(
+    ("before", "place", "after"),
+    [
+        (THEIRS, '{"t":{"1":11}}', '{"t":{"0":5,"1":11}}'),
+        (OURS, '{"t":{"0":0,"1":1}}', json.dumps({"t": {"0": 0, "1": 1}})),
+        (
+            json.dumps({"t": {"0": 5}, "u": {"0": 6}, ID: {}, OTHER_ID: {}}),
+            '{"t":{"0":3}}',
+            json.dumps({"t": {"0": 3}, "u": {"0": 6}, OTHER_ID: {}}),
+        ),
+        (
+            json.dumps({"t": {"0": 5}, "u": {"0": 6}, ID: {}, OTHER_ID: {}}),
+            '{"t":{}}',
+            json.dumps({"u": {"0": 6}, OTHER_ID: {}}),
+        ),
+        ('{"t": {"0-1": 500}}', '{"t":{"0-1":0}}', '{"t": {"0-1": 0}}'),
+    ],
+)
+def test_a_query_is_placed_where_its_last_batch_is_done(
+    checkpoint: Checkpoint, capsys: pytest.CaptureFixture[str], before: str, place: str, after: str
+) -> None:
+    checkpoint.batch(2, before, "-", done=True)
+    checkpoint.batch(3, before, "-", done=True)
+    untouched = checkpoint.files()
+    shown = f"source 0: batch 3 ends at {after}"
+    assert reported(capsys, checkpoint, "--place", place)["notes"] == [f"{shown}, with --write"]
+    assert checkpoint.files() == untouched
+    kept = f"{checkpoint.folder}/kafkawire-backup/offsets-3.0"
+    found = reported(capsys, checkpoint, "--place", place, "--write")
+    assert found["notes"] == [shown, f"written: offsets/3; the old file is in {kept}"]
+    assert offsets_of(checkpoint, 3) == ["v1", '{"batchWatermarkMs":0}', after, "-"]
+    assert Path(kept).read_text().split("\n")[2] == before
+    assert not (checkpoint.folder / "offsets/.3.crc").exists()
+
+
+def test_a_batch_with_a_loss_is_set_aside_where_a_query_is_placed(
+    checkpoint: Checkpoint, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for number in (5, 6):
+        checkpoint.batch(number, OURS, done=True)
+    checkpoint.batch(7, json.dumps({"t": {"0": 5, "1": 4}}), done=False)
+    found = reported(capsys, checkpoint, "--place", '{"t":{"1":4}}', "--write")["notes"]
+    backup = f"{checkpoint.folder}/kafkawire-backup"
+    assert found[1:] == [
+        f"set aside: batch 7, which is not done, is {backup}/offsets-7.0",
+        f"written: offsets/6; the old file is in {backup}/offsets-6.0",
+    ]
+    assert offsets_of(checkpoint, 6)[2] == json.dumps({"t": {"0": 5, "1": 4}})
+    assert sorted(path.name for path in (checkpoint.folder / "offsets").iterdir()) == [".5.crc", "5", "6"]
+    assert reported(capsys, checkpoint)["last_batch"] == 6
+
+
+def test_what_cannot_be_placed_is_refused_and_nothing_is_written(
+    checkpoint: Checkpoint, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refused(place: str) -> str:
+        before = checkpoint.files()
+        code, _, err = run(capsys, checkpoint, "--place", place, "--write")
+        assert code == 1
+        assert checkpoint.files() == before
+        return err
+
+    assert "no batch was planned: startingOffsets says where" in refused('{"t":{}}')
+    checkpoint.batch(0, OURS, done=False)
+    assert "batch 0 is not done and will run again: start the query" in refused('{"t":{}}')
+    checkpoint.batch(0, OURS, done=True)
+    assert "no source of the checkpoint has offsets of u; nothing was written" in refused('{"u":{"0":1}}')
+    assert "no partition '7' of t; nothing was written" in refused('{"t":{"7":1}}')
+    checkpoint.batch(1, json.dumps({"t": {"0": 9, "1": 12}}), done=False)
+    assert "batch 1 is not done and will run again" in refused('{"t":{"0":1}}')
 
 
 @pytest.mark.parametrize(
@@ -269,7 +349,15 @@ def test_what_is_no_checkpoint_is_told(checkpoint: Checkpoint, capsys: pytest.Ca
             "argument CHECKPOINT: 's3a://bucket/checkpoint' is not on this machine",
         ),
         (["file://elsewhere/checkpoint"], "'file://elsewhere/checkpoint' is not on this machine"),
-        (["checkpoint", "--write"], "argument --write goes with --to"),
+        (["checkpoint", "--write"], "argument --write needs --to or --place"),
+        (
+            ["checkpoint", "--to", "kafka", "--place", '{"t":{}}'],
+            "arguments --place and --to cannot be combined: run the command once with each",
+        ),
+        (["checkpoint", "--place", "{}"], "argument --place: '{}' is not JSON of the form"),
+        (["checkpoint", "--place", '{"t":5}'], "argument --place: '{\"t\":5}' is not JSON of the form"),
+        (["checkpoint", "--place", '{"t":{"0":-1}}'], "is not JSON of the form"),
+        (["checkpoint", "--place", "11"], "is not JSON of the form"),
         (["checkpoint", "--to", "noida"], "argument --to: invalid choice"),
         ([], "the following arguments are required: CHECKPOINT"),
     ],

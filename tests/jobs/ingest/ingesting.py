@@ -1,4 +1,4 @@
-"""What the tests of ingest produce, ask for and look at."""
+"""Messages, options and checks that the tests of ingest share."""
 
 from __future__ import annotations
 

@@ -19,10 +19,10 @@ from tests.support import librdkafka
 from tests.support.foreign import Record
 from tests.support.noida import NoidaBroker
 
-from ..arguments import script
+from ..arguments import command
 from .ingesting import Crash, crash
 
-SCRIPT: Final = script("ingest")
+SCRIPT: Final = command("ingest")
 
 Run = Callable[..., tuple[int, str, str]]
 
@@ -47,7 +47,7 @@ def run(
     def run(output: Path, checkpoint: Path, *argv: str) -> tuple[int, str, str]:
         where = ("--output", str(output), "--checkpoint", str(checkpoint))
         words = [broker, "--topic", topic, *where, "--json", "--quiet", *argv]
-        code = run_job(SCRIPT.make_parser(), SCRIPT.ingest, words)
+        code = run_job(SCRIPT.make_parser(), SCRIPT.run, words)
         return code, *capsys.readouterr()
 
     return run
@@ -91,7 +91,7 @@ def test_a_second_run_picks_up_where_the_first_one_ended(
     produce(noida, topic, range(10, 25))
     summary = done(run(output, checkpoint))
     assert [batch["ranges"] for batch in summary["batches"]] == [
-        [{"log": f"{topic} 0", "start": 10, "stop": 25}]
+        [{"partition": f"{topic} 0", "start": 10, "stop": 25}]
     ]
     assert done(run(output, checkpoint))["batches"] == []
     assert numbers_in(spark, output) == [*range(25)]

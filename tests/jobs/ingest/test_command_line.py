@@ -6,24 +6,29 @@ from typing import Final
 
 import pytest
 
-from ..arguments import script
+from ..arguments import command
 
-SCRIPT: Final = script("ingest")
+SCRIPT: Final = command("ingest")
 GOOD: Final = ("--topic", "t", "--output", "out", "--option", "kafka.bootstrap.servers=127.0.0.1:1")
 
 
 @pytest.mark.parametrize(
     ("argv", "line"),
     [
-        (("--output", "o"), "one of the arguments --topic --topic-pattern is required; --help"),
-        (("--topic", "t"), "the following arguments are required: --output; --help"),
+        (("--output", "o"), "one of the arguments --topic --topic-pattern is required; see --help"),
+        (("--topic", "t"), "the following arguments are required: --output; see --help"),
         ((*GOOD, "--topic-pattern", "t"), "argument --topic-pattern: not allowed with argument --topic"),
-        (("--topic-pattern", "(", *GOOD[2:]), "option subscribePattern: '(' is not a regular expression"),
+        (("--topic-pattern", "(", *GOOD[2:]), "option subscribePattern: '(' is not a supported Java regular"),
         (("--topic", ",", *GOOD[2:]), "option subscribe: ',' is not a topic or a list of topics"),
         ((*GOOD, "--output", ""), "argument --output: '' is not a path"),
         (
             (*GOOD, "--starting", "yesterday"),
             "argument --starting: 'yesterday' is not earliest, latest, a time",
+        ),
+        (
+            (*GOOD, "--starting", "beginning"),
+            "argument --starting: 'beginning' is not earliest, latest, a time like 2026-01-31T00:00:00Z, "
+            'milliseconds since 1970, or offsets like {"t":{"0":123}}; did you mean earliest?',
         ),
         ((*GOOD, "--starting", '{"t":'), "option startingOffsets: '{\"t\":' is not of the form earliest or"),
         ((*GOOD, "--max-bytes", "0"), "argument --max-bytes: '0' is not a whole number above zero"),
@@ -38,7 +43,7 @@ GOOD: Final = ("--topic", "t", "--output", "out", "--option", "kafka.bootstrap.s
         ((*GOOD, "--format", ""), "argument --format: '' is not a format of Spark"),
         ((*GOOD, "--format-option", "compression"), "argument --format-option: number 1 is not KEY=VALUE"),
         ((*GOOD, "--decode", "avro"), "argument --decode: invalid choice: 'avro'"),
-        ((*GOOD, "--schema", "a int"), "argument --schema goes with --decode json"),
+        ((*GOOD, "--schema", "a int"), "argument --schema needs --decode json"),
         ((*GOOD, "--partition-by", "=x"), "argument --partition-by: '=x' is not NAME or NAME=SQL"),
         ((*GOOD, "--partition-by", "batch"), "argument --partition-by: 'batch' is the column of the runs"),
         ((*GOOD[:4], "--option", "x"), "argument --option: number 1 is not KEY=VALUE"),
@@ -66,7 +71,7 @@ def test_wrong_usage_is_one_line_before_spark_starts(
 
 
 def test_help_tells_every_argument() -> None:
-    told = SCRIPT.make_parser().format_help()
+    reported = SCRIPT.make_parser().format_help()
     for action in SCRIPT.make_parser()._actions:
         assert action.help, action.option_strings
-        assert action.option_strings[-1] in told
+        assert action.option_strings[-1] in reported

@@ -1,4 +1,4 @@
-"""Runs of ingest whose output, group or topic somebody else changes: nothing is lost or doubled."""
+"""Runs of ingest while another process changes output, group or topic: nothing is lost or doubled."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from spark_kafkawire.cluster.modern.cluster import Cluster
+from spark_kafkawire.cluster.modern.cluster import ModernCluster
 from spark_kafkawire.errors import DataLossError, OptionError
 from spark_kafkawire.jobs.ingest.output import Output, OutputOptions
 from spark_kafkawire.jobs.ingest.plan import Plan
@@ -41,9 +41,7 @@ def test_a_group_that_somebody_else_moved_doubles_and_loses_nothing(
     produce(noida.bootstrap_servers, topic, range(5, 10), partitions=1)
     librdkafka.commit_offsets(noida.bootstrap_servers, group, topic, {0: moved_to})
     summary = Ingest(spark, options, QUIET).run()
-    assert summary["group_moved"] == [
-        f"{topic} 0 stood at {moved_to} and is put back to 5, where the output ends"
-    ]
+    assert summary["group_moved"] == [f"{topic} 0 was at {moved_to} and is reset to 5, where the output ends"]
     assert values_of(spark, output) == [*range(10)]
     assert librdkafka.committed_offset(noida.bootstrap_servers, group, topic) == 10
 
@@ -96,7 +94,7 @@ def test_a_second_run_is_refused_while_the_first_one_works(
     def write_beside_others(first: Ingest, *arguments: Any) -> int:
         monkeypatch.setattr(Ingest, "_write", write)
         for checkpoint in (None, str(tmp_path / "other")):
-            with pytest.raises(FileError, match=r"_kafkawire: another run works here now"):
+            with pytest.raises(FileError, match=r"_kafkawire: another run is active here"):
                 Ingest(spark, options_of(noida, topic, output, checkpoint=checkpoint), QUIET).run()
         return write(first, *arguments)
 
@@ -126,7 +124,7 @@ def test_a_folder_that_was_renamed_into_another_one_is_taken_out_again(
     monkeypatch.setattr(
         HadoopFiles, "exists", lambda _, path: Path(path).exists() and not path.endswith("=0")
     )
-    with pytest.raises(FileError, match=r"batch=0 came to be there meanwhile: does another run write here\?"):
+    with pytest.raises(FileError, match=r"batch=0 was created meanwhile: does another run write here\?"):
         HadoopFiles(spark).rename(f"{tmp_path}/attempt", f"{tmp_path}/batch=0")
     assert [path.name for path in (tmp_path / "batch=0").iterdir()] == ["batch=0"]
 
@@ -135,7 +133,7 @@ def test_files_of_hadoop_are_made_once_and_whole(spark: SparkSession, tmp_path: 
     files = HadoopFiles(spark)
     files.make_folder(f"{tmp_path}/state")
     files.create(f"{tmp_path}/state/7.planned.json", "plan\n")
-    with pytest.raises(FileError, match=r"7\.planned\.json is there already: does another run write here\?"):
+    with pytest.raises(FileError, match=r"7\.planned\.json already exists: does another run write here\?"):
         files.create(f"{tmp_path}/state/7.planned.json", "other\n")
     files.rename(f"{tmp_path}/state/7.planned.json", f"{tmp_path}/state/7.done.json")
     files.sync(f"{tmp_path}/state")
@@ -174,7 +172,7 @@ class Topics:
 def topics(noida: NoidaBroker, monkeypatch: pytest.MonkeyPatch) -> Topics:
     made = Topics(noida)
     monkeypatch.setattr(
-        Cluster,
+        ModernCluster,
         "topic_ids",
         lambda _, names: {name: made.ids[name] for name in names if name in made.ids},
     )
@@ -188,15 +186,15 @@ def test_a_topic_that_was_made_anew_is_read_from_its_beginning_however_long_it_i
     Ingest(spark, options_of(noida, topic, output), QUIET).run()
     topics.delete(topic)
     topics.create(topic, range(5, 12))
-    with pytest.raises(DataLossError, match=rf"^{topic} was made anew .* set failOnDataLoss=false"):
+    with pytest.raises(DataLossError, match=rf"^{topic} was created again .* set failOnDataLoss=false"):
         Ingest(spark, options_of(noida, topic, output), QUIET).run()
     options = options_of(noida, topic, output, connection={"failOnDataLoss": "false"})
     losses = [Ingest(spark, options, QUIET).run()["data_loss"] for _ in range(2)]
-    assert losses == [[f"{topic} was made anew since it was read: its old messages are gone"], []]
+    assert losses == [[f"{topic} was created again since it was read: its old messages are gone"], []]
     assert values_of(spark, output) == [*range(12)]
 
 
-@pytest.mark.parametrize("made_anew", [True, False])
+@pytest.mark.parametrize("recreated", [True, False])
 def test_a_planned_batch_of_a_deleted_topic_does_not_stop_the_runs_for_ever(
     spark: SparkSession,
     noida: NoidaBroker,
@@ -204,7 +202,7 @@ def test_a_planned_batch_of_a_deleted_topic_does_not_stop_the_runs_for_ever(
     output: OutputOptions,
     topics: Topics,
     monkeypatch: pytest.MonkeyPatch,
-    made_anew: bool,
+    recreated: bool,
 ) -> None:
     other = f"{topic}-other"
     topics.create(topic, range(5))
@@ -216,15 +214,15 @@ def test_a_planned_batch_of_a_deleted_topic_does_not_stop_the_runs_for_ever(
         patched.setattr(Ingest, "_write", crash)
         Ingest(spark, both, QUIET).run()
     topics.delete(topic)
-    if made_anew:
+    if recreated:
         topics.create(topic, range(10, 18))
-    options = both if made_anew else replace(both, selection={"subscribe": other})
+    options = both if recreated else replace(both, selection={"subscribe": other})
     with pytest.raises(DataLossError, match=rf"^{topic} 0 \[0, 5\) was deleted before it was"):
         Ingest(spark, options, QUIET).run()
     lenient = replace(options, connection={**options.connection, "failOnDataLoss": "false"})
     losses = Ingest(spark, lenient, QUIET).run()["data_loss"]
-    assert losses[0] == f"{topic} 0 [0, 5) was deleted before it was read: the topic is not there any more"
-    assert values_of(spark, output) == [*range(5, 18 if made_anew else 10)]
+    assert losses[0] == f"{topic} 0 [0, 5) was deleted before it was read: the topic no longer exists"
+    assert values_of(spark, output) == [*range(5, 18 if recreated else 10)]
 
 
 def test_a_planned_batch_is_finished_with_the_decoding_that_is_asked_for_now(

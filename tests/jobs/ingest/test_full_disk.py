@@ -1,4 +1,4 @@
-"""Ingest onto a disk that is full or read-only: what is shown is whole, and the next run goes on."""
+"""Ingest onto a disk that is full or read-only: the output is complete, and the next run continues."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 from spark_kafkawire.jobs.ingest.output import OutputOptions
 from spark_kafkawire.jobs.ingest.run import Ingest
-from spark_kafkawire.jobs.shell.failures import FAILURES, explained
+from spark_kafkawire.jobs.shell.failures import explained, failures
 from tests.support import librdkafka
 from tests.support.foreign import Record
 from tests.support.noida import NoidaBroker
@@ -74,12 +74,14 @@ def test_what_a_full_disk_has_cut_is_never_shown(
         try:
             Ingest(spark, options, QUIET).run()
             break
-        except FAILURES as error:
+        except failures() as error:
             lines.append(explained(error)[0])
         assert not [*disk.folder.glob("out/batch=*")]
         assert librdkafka.committed_offset(noida.bootstrap_servers, f"g-{topic}", topic) <= 0
     assert len(lines) >= 3
     assert [line for line in lines if "No space left on device" not in line or not line.isprintable()] == []
+    # What is full, and what to do.
+    assert [line for line in lines if not line.startswith(f"{disk.folder}/") or "run again" not in line] == []
     disk.remount("size=16m")
     Ingest(spark, options, QUIET).run()
     rows = spark.read.format(file_format).load(output.path).selectExpr("get_json_object(value, '$.n') AS n")
@@ -98,7 +100,7 @@ def test_a_read_only_output_is_named_and_nothing_is_committed(
     Ingest(spark, options, QUIET).run()
     librdkafka.produce(noida.bootstrap_servers, topic, [Record(b'{"n": 1}')])
     disk.remount("ro")
-    with pytest.raises(FAILURES) as refused:
+    with pytest.raises(failures()) as refused:
         Ingest(spark, options, QUIET).run()
     assert explained(refused.value)[0] == (
         f"{disk.folder}/out/_kafkawire/lock: cannot write: Read-only file system; let this user write there, "

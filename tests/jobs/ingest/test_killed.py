@@ -12,9 +12,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tests.support import librdkafka
-from tests.support.lengths import lengths
 from tests.support.noida import NoidaBroker
 from tests.support.polling import poll
+from tests.support.short_and_long import short_and_long
 
 from ..drivers import Drivers
 from ..forking import Child
@@ -36,7 +36,7 @@ def is_in_a_batch_or_over(output: Path, child: Child) -> bool:
 
 
 @pytest.mark.timeout(900)
-@lengths("kills_max", short=4, long=12)
+@short_and_long("kills_max", short=4, long=12)
 def test_kills_at_random_moments_lose_and_double_nothing(
     kills_max: int, spark: SparkSession, noida: NoidaBroker, drivers: Drivers, tmp_path: Path
 ) -> None:

@@ -1,4 +1,4 @@
-"""What a run of ingest reads: proportions, cut points, losses, and the record of it. Pure."""
+"""The plan of a run of ingest: proportions, cut points, losses, and the record of it. Pure."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ import pytest
 from spark_kafkawire.errors import DataLossError
 from spark_kafkawire.jobs.ingest.plan import Plan, limited, next_plan, ranges_to_read
 from spark_kafkawire.jobs.state.sealed import StateError
-from spark_kafkawire.model import LogBounds, OffsetRange, TopicPartition
+from spark_kafkawire.model import OffsetRange, PartitionBounds, TopicPartition
 
 A, B, C = (TopicPartition("t", partition) for partition in range(3))
 OLD = TopicPartition("old-topic", 1, 0)
 
 
-def bounds(log: TopicPartition, earliest: int, latest: int, *segment_starts: int) -> LogBounds:
-    return LogBounds(log, earliest, latest, segment_starts or None)
+def bounds(partition: TopicPartition, earliest: int, latest: int, *segment_starts: int) -> PartitionBounds:
+    return PartitionBounds(partition, earliest, latest, segment_starts or None)
 
 
 @pytest.mark.parametrize("schema", [None, '{"type":"struct","fields":[]}'])
@@ -43,7 +43,7 @@ def test_what_is_no_plan_is_told_with_its_place(text: str) -> None:
         Plan.from_json(text, "/state/7.done.json")
 
 
-def test_ranges_reach_from_where_each_log_stands_to_its_end() -> None:
+def test_ranges_reach_from_where_each_partition_stands_to_its_end() -> None:
     ranges, losses = ranges_to_read([bounds(A, 0, 10), bounds(B, 3, 3)], {A: 4, B: 3}, fail_on_data_loss=True)
     assert (ranges, losses) == ([OffsetRange(A, 4, 10), OffsetRange(B, 3, 3)], {})
 
@@ -66,7 +66,7 @@ def test_what_is_gone_is_an_error_unless_the_user_says_otherwise(start: int, mes
 )
 def test_a_limit_is_shared_in_proportion(size_max: int | None, sizes: list[int]) -> None:
     whole = [OffsetRange(A, 10, 110), OffsetRange(B, 0, 300), OffsetRange(C, 7, 7)]
-    found = {each.log: bounds(each.log, 0, each.stop_offset) for each in whole}
+    found = {each.topic_partition: bounds(each.topic_partition, 0, each.stop_offset) for each in whole}
     parts = limited(whole, size_max, found)
     assert [part.size for part in parts] == [size for size in sizes if size]
     assert [part.start_offset for part in parts] == [10, 0]
@@ -81,7 +81,7 @@ def test_a_range_of_bytes_ends_where_a_segment_does(size_max: int, stop: int) ->
     assert limited([whole], size_max, found) == (OffsetRange(OLD, 0, stop),)
 
 
-def test_a_log_of_one_segment_is_read_whole_whatever_the_limit_is() -> None:
+def test_a_partition_of_one_segment_is_read_whole_whatever_the_limit_is() -> None:
     whole = OffsetRange(OLD, 10, 1000)
     assert limited([whole], 1, {OLD: bounds(OLD, 0, 1000, 0)}) == (whole,)
 
@@ -95,8 +95,8 @@ def test_plans_follow_each_other_and_logs_that_are_not_read_keep_their_place() -
 
 def test_what_is_known_of_a_topic_ends_with_it() -> None:
     first = next_plan(None, [OffsetRange(A, 0, 9)], {A: 0, C: 4}, None, (), {"t": "1", "u": "2"})
-    assert first.made_anew({"t": "1"}) == first.made_anew({}) == first.made_anew({"new": "3"}) == set()
-    assert first.made_anew({"t": "3", "u": "2"}) == {"t"}
+    assert first.recreated({"t": "1"}) == first.recreated({}) == first.recreated({"new": "3"}) == set()
+    assert first.recreated({"t": "3", "u": "2"}) == {"t"}
     second = next_plan(first, [OffsetRange(A, 0, 3)], {A: 0}, None, (), {"t": "3"})
     assert (second.positions, second.topic_ids) == ({A: 3}, {"t": "3", "u": "2"})
     assert Plan.from_json(second.to_json(), "here") == second

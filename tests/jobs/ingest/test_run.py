@@ -14,7 +14,7 @@ from kazoo.client import KazooClient
 from pyspark.sql import SparkSession
 
 from spark_kafkawire.broker import EmbeddedCluster
-from spark_kafkawire.cluster.v07.cluster import Cluster
+from spark_kafkawire.cluster.v07.groups import ConsumerGroups
 from spark_kafkawire.cluster.v07.view import view
 from spark_kafkawire.errors import BrokersMissingError, DataLossError, OptionError
 from spark_kafkawire.jobs.ingest.options import IngestOptions
@@ -173,7 +173,7 @@ def test_what_retention_deleted_is_an_error_or_a_reported_loss(
     assert values_of(spark, output) == [*range(10), *range(15, 20)]
 
 
-def test_a_log_that_lost_all_is_told_of_once(
+def test_a_partition_that_lost_all_is_told_of_once(
     spark: SparkSession, noida: NoidaBroker, topic: str, output: OutputOptions
 ) -> None:
     noida.create_topic(1, topic)
@@ -224,12 +224,18 @@ def test_a_group_that_brokers_have_forgotten_goes_on_where_the_output_ends(
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        ({"connection": {"subscribe": "t"}}, r"option subscribe is ingest's own; use --topic"),
-        ({"connection": {"STARTINGOFFSETS": "earliest"}}, r"STARTINGOFFSETS is ingest's own; use --starting"),
-        ({"connection": {"endingOffsets": "latest"}}, r"a run ends where the logs do"),
+        ({"connection": {"subscribe": "t"}}, r"option subscribe is set by the job itself; use --topic"),
+        (
+            {"connection": {"STARTINGOFFSETS": "earliest"}},
+            r"STARTINGOFFSETS is set by the job itself; use --starting",
+        ),
+        ({"connection": {"endingOffsets": "latest"}}, r"a run ends where the partitions do"),
         ({"connection": {"kafka.group.id": "g"}}, r"use --group"),
         ({"connection": {"fetchBtyes": "1"}}, r"unknown option fetchBtyes .* did you mean fetchBytes"),
-        ({"gone_brokers": frozenset((1,))}, r"argument --gone-broker: only logs of 0\.7 are of one broker"),
+        (
+            {"gone_brokers": frozenset((1,))},
+            r"argument --gone-broker: only partitions of 0\.7 are of one broker",
+        ),
         ({"bytes_max": 1}, r"argument --max-bytes: these brokers count records; use --max-records"),
     ],
 )
@@ -249,7 +255,7 @@ class Crashing:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.left = 0
         self.after = False
-        steps = [*((Files, name) for name in self.CHANGES), (Cluster, "commit_group_offsets")]
+        steps = [*((Files, name) for name in self.CHANGES), (ConsumerGroups, "commit")]
         for owner, name in steps:
             monkeypatch.setattr(owner, name, self._crashing(getattr(owner, name)))
 
@@ -303,9 +309,9 @@ def test_a_crash_before_or_after_any_step_loses_and_doubles_nothing(
 
     assert values_of(spark, output) == [*range(next(numbers))]
     newest = summary["batches"][-1]
-    for log_range in newest["ranges"]:
-        node = f"/consumers/{topic}/offsets/{topic}/{log_range['log'].split()[1]}"
-        assert corpus_zookeeper.get(node)[0] == str(log_range["stop"]).encode()
+    for offset_range in newest["ranges"]:
+        node = f"/consumers/{topic}/offsets/{topic}/{offset_range['partition'].split()[1]}"
+        assert corpus_zookeeper.get(node)[0] == str(offset_range["stop"]).encode()
 
 
 def test_two_runs_at_once_are_told_and_not_mixed(
@@ -334,7 +340,8 @@ def test_progress_tells_what_happens(
     with progress_on(stream, "ingest") as progress:
         Ingest(spark, options_of(noida, topic, output), progress).run()
     assert stream.getvalue() == (
-        "ingest: asking the brokers where the logs end ...\ningest: batch 0: 10 records of 1 partition ...\n"
+        "ingest: asking the brokers where the partitions end ...\ningest: batch 0: 10 records of 1 "
+        "partition ...\n"
     )
 
 
@@ -348,7 +355,7 @@ def old_topic(corpus: EmbeddedCluster, topic: str) -> str:
 
 
 def append(corpus: EmbeddedCluster, topic: str, numbers: Iterable[int], broker: int) -> None:
-    """Messages that hold a number each, to a log of a broker."""
+    """Messages that hold a number each, to a partition of a broker."""
     message_set = encode(binary(b'{"n": %d}' % number for number in numbers))
     replay.produce(corpus.brokers[broker].port, (topic, 0), bytes(message_set))
 
@@ -356,7 +363,10 @@ def append(corpus: EmbeddedCluster, topic: str, numbers: Iterable[int], broker: 
 def await_topic(corpus: EmbeddedCluster, topic: str, log_count: int) -> None:
     """A broker registers a topic once it has stored its first message."""
     discovery = Discovery(zookeeper_connect=corpus.zookeeper_connect)
-    poll(lambda: len(view(discovery, net_07()).logs_of(topic)) == log_count, "brokers to register the topic")
+    poll(
+        lambda: len(view(discovery, net_07()).partitions_of(topic)) == log_count,
+        "brokers to register the topic",
+    )
 
 
 def old_options(corpus: EmbeddedCluster, output: OutputOptions, **options: Any) -> IngestOptions:
@@ -374,7 +384,7 @@ def test_logs_that_earlier_runs_read_are_not_passed_over_in_silence(
     append(corpus, old_topic, [2], broker=0)
     append(corpus, old_topic, [3], broker=1)
     with expired(corpus.zookeeper_connect, 1):
-        with pytest.raises(BrokersMissingError, match=r"broker 1 is not registered .*, say --gone-broker$"):
+        with pytest.raises(BrokersMissingError, match=r"broker 1 is not registered .*, give --gone-broker$"):
             Ingest(spark, options, QUIET).run()
         assert values_of(spark, output) == [0, 1]
         borne = old_options(corpus, output, selection=selection, connection={"failOnDataLoss": "false"})
@@ -445,7 +455,7 @@ def test_a_topic_of_a_pattern_that_was_deleted_is_told_once(
     assert Ingest(spark, IngestOptions(connection, output, selection), QUIET).run()["messages"] == 6
     librdkafka.delete_topic(noida.bootstrap_servers, f"{topic}-b")
     produce(noida.bootstrap_servers, f"{topic}-a", range(3, 5), partitions=1)
-    with pytest.raises(DataLossError, match=f"^{topic}-b 0: earlier runs, .* set failOnDataLoss=false$"):
+    with pytest.raises(DataLossError, match=f"^{topic}-b 0: earlier runs .* set failOnDataLoss=false$"):
         Ingest(spark, IngestOptions(connection, output, selection), QUIET).run()
     bearing = IngestOptions({**connection, "failOnDataLoss": "false"}, output, selection)
     summary = Ingest(spark, bearing, QUIET).run()

@@ -1,4 +1,4 @@
-"""What ingest remembers: files that are damaged, mixed, older or of another run are told."""
+"""The state of ingest: files that are damaged, mixed, older or of another run are errors."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ from typing import Final
 
 import pytest
 
+from spark_kafkawire.errors import KafkaWireError
 from spark_kafkawire.jobs.ingest.output import Output, OutputOptions
 from spark_kafkawire.jobs.ingest.plan import Plan, next_plan
 from spark_kafkawire.jobs.ingest.run import Ingest
-from spark_kafkawire.jobs.ingest.state import IngestState, Remembered
+from spark_kafkawire.jobs.ingest.state import RECORDS_CHECKED_MAX, IngestState, Remembered
 from spark_kafkawire.jobs.state.file_system import FileError
 from spark_kafkawire.jobs.state.local_files import LocalFiles
 from spark_kafkawire.jobs.state.sealed import StateError
@@ -24,20 +25,22 @@ from tests.support.foreign import Record
 from tests.support.noida import NoidaBroker
 
 from ..damage import assert_damage_is_noticed
-from .ingesting import options_of
-from .local_ingest import LocalIngest
+from .ingesting import Crash, crash, options_of
+from .local_ingest import LocalIngest, LocalOutput
 
-LOG: Final = TopicPartition("t", 0)
+PARTITION: Final = TopicPartition("t", 0)
 FILES: Final = LocalFiles()
 
 
 def plans(count: int) -> list[Plan]:
-    """Plans of a log, ten offsets each."""
+    """Plans of a partition, ten offsets each."""
     found: list[Plan] = []
     for number in range(count):
         last = found[-1] if found else None
         found.append(
-            next_plan(last, [OffsetRange(LOG, 10 * number, 10 * number + 10)], {LOG: 10 * number}, None)
+            next_plan(
+                last, [OffsetRange(PARTITION, 10 * number, 10 * number + 10)], {PARTITION: 10 * number}, None
+            )
         )
     return found
 
@@ -61,6 +64,50 @@ def test_a_plan_that_was_cut_or_in_which_a_bit_has_changed_is_named(
     record(state, second)
     assert state.newest() == Remembered(second, True)
     assert_damage_is_noticed(tmp_path / "1.done.json", state.newest)
+
+
+def test_damage_of_an_older_record_is_named(state: IngestState, tmp_path: Path) -> None:
+    first, second, third = plans(3)
+    for plan in (first, second, third):
+        record(state, plan)
+    for batch in (0, 1):
+        assert_damage_is_noticed(tmp_path / f"{batch}.done.json", state.newest)
+
+
+def test_an_older_record_that_is_gone_is_named_unless_all_before_it_are(
+    state: IngestState, tmp_path: Path
+) -> None:
+    for plan in plans(4):
+        record(state, plan)
+    kept = (tmp_path / "1.done.json").rename(tmp_path / "kept")
+    with pytest.raises(
+        StateError, match=r"/1\.done\.json is missing, and batches 0 and 2 are recorded: put the"
+    ):
+        state.newest()
+    (tmp_path / "0.done.json").unlink()
+    assert state.newest() is not None
+    kept.rename(tmp_path / "1.done.json")
+    assert state.newest() is not None
+
+
+def test_a_run_reads_no_more_records_the_more_runs_were_before_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = LocalFiles()
+    state = IngestState(files, str(tmp_path))
+    all_plans = plans(RECORDS_CHECKED_MAX + 20)
+    for plan in all_plans:
+        record(state, plan)
+    read: list[str] = []
+    read_file = files.read
+
+    def noted(path: str) -> str:
+        read.append(path)
+        return read_file(path)
+
+    monkeypatch.setattr(files, "read", noted)
+    assert state.newest() == Remembered(all_plans[-1], True)
+    assert len([path for path in read if path.endswith(".json")]) == RECORDS_CHECKED_MAX + 1
 
 
 def test_files_that_changed_places_are_noticed(state: IngestState, tmp_path: Path) -> None:
@@ -128,23 +175,45 @@ def test_an_older_copy_of_the_state_is_noticed(runs: Runs, tmp_path: Path) -> No
     assert runs.offsets == [0, 1]
 
 
-@pytest.mark.parametrize("gone", ["1.done.json", "*.json"])
-def test_a_state_of_which_the_newest_file_or_all_are_gone_is_noticed(runs: Runs, gone: str) -> None:
+@pytest.mark.parametrize(
+    ("gone", "said"),
+    [
+        ("1.done.json", "/batch=1 is of a run that is not recorded"),
+        ("*", "/batch=1 is of a run that is not recorded"),
+        (
+            "*.json",
+            r"/0\.done\.json or a later one is missing, and the folder records that it existed; if",
+        ),
+    ],
+)
+def test_a_state_of_which_the_newest_file_or_all_are_gone_is_noticed(
+    runs: Runs, gone: str, said: str
+) -> None:
     runs(starting=FROM_THE_START)
     runs(starting=FROM_THE_START)
     for file in runs.state.glob(gone):
         file.unlink()
-    with pytest.raises(FileError, match=r"/batch=1 is of a run that is not recorded"):
+    with pytest.raises(KafkaWireError, match=said):
         runs(starting=FROM_THE_START)
     assert runs.offsets == [0, 1]
 
 
-def test_a_first_run_that_read_nothing_is_remembered_by_the_output_too(runs: Runs) -> None:
+def test_records_that_are_gone_are_noticed_also_where_the_output_is_gone_with_them(runs: Runs) -> None:
+    runs(starting=FROM_THE_START)
+    shutil.rmtree(runs.output)
+    (runs.state / "0.done.json").unlink()
+    with pytest.raises(StateError, match=r"/0\.done\.json or a later one is missing"):
+        runs(starting=None)
+    assert runs.offsets == []
+
+
+@pytest.mark.parametrize("gone", ["*.json", "*"])
+def test_a_first_run_that_read_nothing_is_remembered_by_the_output_too(runs: Runs, gone: str) -> None:
     runs(starting=None)
-    for file in runs.state.glob("*.json"):
+    for file in runs.state.glob(gone):
         file.unlink()
     # It would begin at the new end, and pass over what came since.
-    with pytest.raises(FileError, match=r"/batch=0 is of a run that is not recorded"):
+    with pytest.raises(KafkaWireError, match=r"/batch=0 is of a run that is not recorded|0\.done\.json or a"):
         runs(starting=None)
 
 
@@ -164,15 +233,57 @@ def test_the_state_of_another_run_is_noticed(
     assert runs.offsets == [0, 1]
 
 
-def test_batches_that_somebody_has_taken_away_are_not_missed(runs: Runs) -> None:
+def test_the_oldest_batches_may_be_removed(runs: Runs) -> None:
+    for _ in range(3):
+        runs(starting=FROM_THE_START)
+    for batch in (0, 1):
+        shutil.rmtree(runs.output / f"batch={batch}")
+        runs(starting=FROM_THE_START)
+    assert runs.offsets == [2, 3, 4]
+
+
+@pytest.mark.parametrize(
+    ("gone", "batch", "left"),
+    [(".", 2, []), ("batch=*", 2, []), ("batch=2", 2, [0, 1]), ("batch=1", 1, [0, 2])],
+    ids=["the output", "all batches", "the newest one", "one in the middle"],
+)
+def test_an_output_whose_batches_are_gone_is_not_gone_on_with(
+    runs: Runs, gone: str, batch: int, left: list[int]
+) -> None:
+    for _ in range(3):
+        runs(starting=FROM_THE_START)
+    for folder in [*runs.output.glob(gone)] if gone != "." else [runs.output]:
+        shutil.rmtree(folder)
+    with pytest.raises(FileError) as refused:
+        runs(starting=FROM_THE_START)
+    missing = runs.output / f"batch={batch}"
+    assert str(refused.value).startswith(f"{missing} is missing, and batches up to 2 were written here: put")
+    assert runs.offsets == left
+    # What the error advises where the rows were removed on purpose.
+    missing.mkdir(parents=True)
+    shutil.copy(runs.state / f"{batch}.done.json", missing / "_plan")
     runs(starting=FROM_THE_START)
+    assert runs.offsets == [*left, 3, 4]
+
+
+def test_another_output_with_the_same_checkpoint_is_not_begun(runs: Runs, tmp_path: Path) -> None:
     runs(starting=FROM_THE_START)
-    shutil.rmtree(runs.output / "batch=1")
+    runs.output = tmp_path / "other-out"
+    with pytest.raises(FileError, match=r"/other-out/batch=0 is missing, and batches up to 0 were written"):
+        runs(starting=FROM_THE_START)
+
+
+def test_batches_that_are_gone_are_noticed_before_an_unfinished_run_is_finished(
+    runs: Runs, monkeypatch: pytest.MonkeyPatch
+) -> None:
     runs(starting=FROM_THE_START)
-    assert runs.offsets == [0, 2]
+    with monkeypatch.context() as patched:
+        patched.setattr(LocalOutput, "write", crash)
+        with pytest.raises(Crash):
+            runs(starting=FROM_THE_START)
     shutil.rmtree(runs.output)
-    runs(starting=FROM_THE_START)
-    assert runs.offsets == [3]
+    with pytest.raises(FileError, match=r"/batch=0 is missing, and batches up to 0 were written here"):
+        runs(starting=FROM_THE_START)
 
 
 def test_of_two_runs_that_no_lock_keeps_apart_only_one_records_a_batch(
@@ -229,6 +340,6 @@ def test_a_folder_on_another_file_system_is_not_copied_to(
 
     with monkeypatch.context() as patched:
         patched.setattr("os.rename", renamed)
-        with pytest.raises(FileError, match=r"batch=0: Invalid cross-device link; it is another file system"):
+        with pytest.raises(FileError, match=r"batch=0: Invalid cross-device link; it is on another file"):
             Output(FILES, OutputOptions(str(runs.output))).write_nothing(plans(1)[0])
     assert not (runs.output / "batch=0").exists()

@@ -38,7 +38,7 @@ class Died(BaseException):
 
 
 def pieces_to_copy(corpus: EmbeddedCluster) -> str:
-    """A topic of the source with three messages in one log, 0-0."""
+    """A topic of the source with three messages in one partition, 0-0."""
     topic = f"pieces-{os.getpid()}-{next(_NAMES)}"
     for value in VALUES:
         replay.produce(ports(corpus)[0], (topic, 0), message_set(value))

@@ -1,4 +1,4 @@
-"""What the tests of migrations share: runs without Spark, and what they have copied."""
+"""Code that the tests of migrations share: runs without Spark, and their copies."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.support.golden import values_sha256
 from tests.support.noida import NoidaBroker
 from tests.support.writing import binary
 
-#: Deadlines and sizes for tests: a small log is many pieces, and each of them some batches.
+#: Deadlines and sizes for tests: a small partition is many pieces, and each of them some batches.
 SOURCE = {"retryBackoff": "5ms", "requestTimeout": "10s", "fetchBytes": "16KiB"}
 TARGET = {"retryBackoff": "5ms", "requestTimeout": "10s", "batchBytes": "8KiB"}
 PIECE_BYTES = 20_000
@@ -113,7 +113,7 @@ def killed_after(count: int, kind: type[Any] = Copier) -> Callable[[Any, Sequenc
 
 
 def change_state(folder: Path, change: Callable[[list[Any]], object]) -> None:
-    """Change what a state tells of its logs."""
+    """Change what a state tells of its partitions."""
     [file] = folder.glob("migration-*.json")
     content = unseal(file.read_text(), "migration 2")
     change(content["logs"])
@@ -124,7 +124,7 @@ def log_count(corpus: EmbeddedCluster, topic: str) -> int:
     cluster = cluster_of(
         ReadOptions.parse({"zookeeper.connect": corpus.zookeeper_connect, "subscribe": topic})
     )
-    return len(cluster.logs_of([topic])) if topic in cluster.topics() else 0
+    return len(cluster.partitions_of([topic])) if topic in cluster.topics() else 0
 
 
 def ports(corpus: EmbeddedCluster) -> list[int]:

@@ -63,7 +63,7 @@ def test_what_a_task_has_committed_that_nobody_heard_of_is_known(
     assert counted(noida, f"{topic}-twice") == VALUES
 
 
-def test_where_brokers_have_forgotten_how_far_a_log_is_what_is_there_is_compared(
+def test_where_brokers_have_forgotten_how_far_a_partition_is_what_is_there_is_compared(
     clusters: Clusters, noida: NoidaBroker, topic: str, tmp_path: Path
 ) -> None:
     """As they do after seven days."""
@@ -78,7 +78,7 @@ def test_where_brokers_have_forgotten_how_far_a_log_is_what_is_there_is_compared
 
 
 def group_of(state: Path, topic: str) -> str:
-    """The group of the first log of a migration."""
+    """The group of the first partition of a migration."""
     known = load_state(state)
     assert known is not None
     return f"{known.transactional_id}-{topic}-0-log"
@@ -121,8 +121,8 @@ def test_an_older_copy_of_the_state_doubles_nothing_and_compares_nothing(
     ("owner", "step", "said"),
     [
         (Producer, "finish", "INVALID_PRODUCER_EPOCH"),
-        (Transactions, "commit_offset", "another run of this migration began the same log"),
-        (Transactions, "end", "another run of this migration began the same log"),
+        (Transactions, "commit_offset", "another run of this migration began the same partition"),
+        (Transactions, "end", "another run of this migration began the same partition"),
     ],
 )
 def test_of_two_runs_that_do_not_see_each_other_one_gives_way(
@@ -163,7 +163,7 @@ def test_a_message_of_another_producer_in_between_is_an_error(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Producer, "finish", not_alone)
         with pytest.raises(
-            DeliveryError, match=r"4 came while 3 were sent, by .*let nobody write there meanwhile"
+            DeliveryError, match=r"4 came while 3 were sent, by .*let no other program write there meanwhile"
         ):
             run(clusters, tmp_path, {topic: topic})
     # Nothing of the piece is there, and it is not copied behind the other's message either.
@@ -215,9 +215,19 @@ def test_a_new_state_does_not_copy_a_second_time(
 @pytest.mark.parametrize(
     ("first", "then", "said"),
     [
-        ({}, {"exactly_once": False}, r"argument --exactly-once: the state .* begun with it, so go on so"),
-        ({"exactly_once": False}, {}, r"argument --exactly-once: the state .* begun without it, so go on so"),
-        ({"transactional_id": "a"}, {"transactional_id": "b"}, r"begun with 'a', so go on with that"),
+        (
+            {},
+            {"exactly_once": False},
+            r"argument --exactly-once: the state .* begun with it; continue the same way, or give an empty "
+            r"state directory",
+        ),
+        (
+            {"exactly_once": False},
+            {},
+            r"argument --exactly-once: the state .* begun without it; continue the same way, or give an "
+            r"empty state directory",
+        ),
+        ({"transactional_id": "a"}, {"transactional_id": "b"}, r"begun with 'a'; continue with that"),
     ],
 )
 def test_a_directory_goes_on_as_it_was_begun(
@@ -242,8 +252,8 @@ def test_a_directory_goes_on_as_it_was_begun(
 @pytest.mark.parametrize(
     ("options", "more", "said"),
     [
-        ({}, {"transactional_id": "a"}, "--transactional-id goes with --exactly-once"),
-        ({"kafka.transactional.id": "a"}, {}, "kafka.transactional.id is told by --exactly-once and --tr"),
+        ({}, {"transactional_id": "a"}, "--transactional-id needs --exactly-once"),
+        ({"kafka.transactional.id": "a"}, {}, "kafka.transactional.id is set by --exactly-once and --tr"),
         ({"twoPhaseCommit": "true"}, {"exactly_once": True}, "twoPhaseCommit is not for a migration"),
         ({"Kafka.Isolation.Level": "read_committed"}, {"exactly_once": True}, "reads what is committed"),
     ],

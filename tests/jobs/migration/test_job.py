@@ -42,12 +42,17 @@ def test_topics_are_planned_copied_and_verified(
         f"{tmp_path}/state",
     ]
     code, out, _ = run_here("migrate", *arguments, "--create-topics", "--dry-run", "--json")
-    told = json.loads(out)
-    assert (code, told["logs"], told["topics_to_create"]) == (0, 6, {"copied": 6})
+    reported = json.loads(out)
+    assert (code, reported["logs"], reported["topics_to_create"]) == (0, 6, {"copied": 6})
 
     code, out, _ = run_here("migrate", *arguments, "--create-topics", "--json")
     summary = json.loads(out)
-    assert (code, summary["messages"], summary["bytes"], summary["failed"]) == (0, 15917, told["bytes"], [])
+    assert (code, summary["messages"], summary["bytes"], summary["failed"]) == (
+        0,
+        15917,
+        reported["bytes"],
+        [],
+    )
     assert copied(noida, "copied") == recorded()
 
     def forget_one(logs: list[dict[str, object]]) -> None:
@@ -59,7 +64,7 @@ def test_topics_are_planned_copied_and_verified(
     [line] = out.splitlines()[:1]
     assert line.startswith(f"{GZIP_TOPIC} 0-2  ->  copied 2")
     assert "NOT EQUAL" in line
-    assert f"migrate: verification failed for 1 of 1 logs: {GZIP_TOPIC} 0-2 has" in err
+    assert f"migrate: verification failed for 1 of 1 partitions: {GZIP_TOPIC} 0-2 has" in err
 
 
 def test_pieces_are_copied_in_transactions_that_the_user_names(
@@ -79,7 +84,10 @@ def test_pieces_are_copied_in_transactions_that_the_user_names(
 
     code, out, err = run_here("migrate", *arguments)
     assert (code, out) == (2, "")
-    assert "argument --exactly-once: the state directory was begun with it, so go on so" in err
+    assert (
+        "argument --exactly-once: the state directory was begun with it; continue the same way, or give an "
+        "empty state directory" in err
+    )
 
 
 def connection(noida: NoidaBroker) -> tuple[Metadata, NetOptions]:

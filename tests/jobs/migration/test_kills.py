@@ -11,15 +11,15 @@ from pathlib import Path
 from spark_kafkawire.broker import EmbeddedCluster
 from tests.support.corpus import GZIP_TOPIC, recorded
 from tests.support.freezing import freeze
-from tests.support.lengths import lengths
 from tests.support.noida import NoidaBroker
 from tests.support.polling import poll
+from tests.support.short_and_long import short_and_long
 
 from ..drivers import Drivers
 from .migrating import copied, driver_arguments
 
 
-@lengths("kills_max", short=5, long=20)
+@short_and_long("kills_max", short=5, long=20)
 def test_a_migration_that_is_killed_at_random_moments_copies_each_message_once(
     kills_max: int, drivers: Drivers, corpus: EmbeddedCluster, noida: NoidaBroker, tmp_path: Path
 ) -> None:

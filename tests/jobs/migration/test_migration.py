@@ -1,4 +1,4 @@
-"""Whole migrations from recorded 0.7 logs to noida-db, judged by librdkafka and the manifest."""
+"""Whole migrations from recorded 0.7 partitions to noida-db, judged by librdkafka and the manifest."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from tests.support.corpus import GZIP_TOPIC, recorded
 from tests.support.foreign import Record
 from tests.support.noida import NoidaBroker
 from tests.support.polling import poll
-from tests.support.producing import ReplyFaults
+from tests.support.producing import ResponseFaults
 from tests.support.zookeeper_tree import expired
 
 from .migrating import (
@@ -58,7 +58,7 @@ def target() -> str:
 
 @pytest.fixture
 def source(corpus: EmbeddedCluster) -> str:
-    """A topic of six logs that no other migration copies: 0-0 and 1-0 have messages, the others none.
+    """A topic of six partitions that no other migration copies: 0-0 and 1-0 have messages, the others none.
 
     They are partitions 0 and 3 of a target.
     """
@@ -130,7 +130,7 @@ def test_a_failure_in_the_middle_says_that_running_again_is_safe(
         *target_options({"kafka.bootstrap.servers": noida.bootstrap_servers, "retries": "0"}),
     )
     with monkeypatch.context() as patched:
-        ReplyFaults(patched).plan.append("lost")
+        ResponseFaults(patched).plan.append("lost")
         with pytest.raises(DeliveryError) as caught:
             run(clusters, tmp_path, {source: target})
     assert "each of the others may be there or missing; run the migration again: it finds" in str(
@@ -155,7 +155,7 @@ def test_a_later_run_copies_what_came_since(
     assert read(noida, target, 3) == [b"one", b"two", b"three", b"foreign", b"four"]
 
 
-def test_a_log_that_was_copied_is_not_passed_over_in_silence(
+def test_a_partition_that_was_copied_is_not_passed_over_in_silence(
     corpus: EmbeddedCluster, noida: NoidaBroker, source: str, target: str, tmp_path: Path
 ) -> None:
     clusters = clusters_of(corpus.zookeeper_connect, noida.bootstrap_servers, [source], retries="1")
@@ -165,13 +165,13 @@ def test_a_log_that_was_copied_is_not_passed_over_in_silence(
     lost = [f"{source} 1-0 is not there: it was read up to 41"]
     lost += [f"{source} 1-{number} is not there: it was read up to 0" for number in (1, 2)]
     with expired(corpus.zookeeper_connect, 1):
-        with pytest.raises(BrokersMissingError, match=r"broker 1 is not registered .*, say --gone-broker$"):
+        with pytest.raises(BrokersMissingError, match=r"broker 1 is not registered .*, give --gone-broker$"):
             run(clusters, tmp_path, {source: target})
         bearing = clusters_of(
             corpus.zookeeper_connect, noida.bootstrap_servers, [source], retries="1", failOnDataLoss="false"
         )
         with pytest.raises(
-            DiscoveryError, match=rf"^{source} 1-0, .* no broker holds it now; start its broker"
+            DiscoveryError, match=rf"^{source} 1-0, .* no broker has it now; start its broker"
         ):
             run(bearing, tmp_path, {source: target})
         assert read(noida, target) == [b"one", b"two", b"three"]
@@ -224,7 +224,8 @@ def test_a_new_state_directory_does_not_copy_a_second_time(
         run(clusters, tmp_path / "second", {source: target})
     assert str(caught.value) == (
         f"argument --state: {target} 0 begins with the messages of {source} 0-0 already: another --state "
-        "copied it: go on with that one, or copy to a new topic by --map; else all of it would be there twice"
+        "copied it: continue with that one, or copy to a new topic with --map; otherwise all messages would "
+        "be there twice"
     )
     assert read(noida, target, 3) == [b"one", b"two", b"three"]
 
@@ -256,7 +257,7 @@ def test_a_message_of_another_producer_in_between_is_an_error(
         run(clusters, tmp_path, {source: target})
     assert str(caught.value) == (
         f"{target} 0 holds messages from offset 0 on that are not {source} 0-0's from offset 0 on (3 of them "
-        "are the source's); let nobody write there meanwhile, or begin anew with --source-headers"
+        "are the source's); let no other program write there meanwhile, or start again with --source-headers"
     )
 
 
@@ -282,12 +283,12 @@ def test_a_copy_that_is_not_equal_fails_the_verification(
     clusters = clusters_of(corpus.zookeeper_connect, noida.bootstrap_servers, [source])
     with pytest.raises(Killed):
         run(clusters, tmp_path, {source: target}, runner=killed_after(0, Verifier))
-    change_state(tmp_path, lambda logs: logs[3]["verified"].__setitem__(1, 1))
+    change_state(tmp_path, lambda partitions: partitions[3]["verified"].__setitem__(1, 1))
     for _ in range(2):
         summary = run(clusters, tmp_path, {source: target})
         assert summary["failed"] == [f"{source} 1-0"]
         with pytest.raises(
-            DeliveryError, match=f"1 of . logs: {source} 1-0 has 3 messages .* has 2 messages"
+            DeliveryError, match=f"1 of . partitions: {source} 1-0 has 3 messages .* has 2 messages"
         ):
             check(summary)
 
@@ -299,7 +300,7 @@ def test_a_shortened_copy_is_an_error(
     clusters = clusters_of(corpus.zookeeper_connect, noida.bootstrap_servers, [source])
     with pytest.raises(Killed):
         run(clusters, tmp_path, {source: target}, runner=killed_after(0))
-    change_state(tmp_path, lambda logs: logs[0]["copied"].__setitem__(1, copied_to))
+    change_state(tmp_path, lambda partitions: partitions[0]["copied"].__setitem__(1, copied_to))
     with pytest.raises(
         DeliveryError, match=f"{target} 0 ends at 0 and was copied to up to {copied_to}: it lost records"
     ):
@@ -323,7 +324,9 @@ def test_what_retention_deleted_after_it_was_copied_is_counted_and_the_rest_comp
         run(clusters, tmp_path, {source: target}, runner=killed_after(0, Verifier))
     # As if the log had begun before offset 0, which is its first now.
     size = len(message_set(b"one", b"two", b"three"))
-    change_state(tmp_path, lambda logs: logs[0].update(verified=[-50, 0, 0], copied=[size, 4, 3 + gone]))
+    change_state(
+        tmp_path, lambda partitions: partitions[0].update(verified=[-50, 0, 0], copied=[size, 4, 3 + gone])
+    )
     summary = run(clusters, tmp_path, {source: target})
     verified = summary["partitions"][0]
     assert (verified["messages"], verified["deleted_since"]) == (3 + gone, gone)
@@ -337,22 +340,22 @@ def test_a_source_that_lost_what_was_not_copied_is_a_data_loss(
 ) -> None:
     clusters = clusters_of(corpus.zookeeper_connect, noida.bootstrap_servers, [source])
     run(clusters, tmp_path, {source: target})
-    change_state(tmp_path, lambda logs: logs[0].update(copied=[-50, 3, 3], verified=[-50, 3, 3]))
-    with pytest.raises(DataLossError, match=f"^{source} 0-0: 50 bytes from offset -50 on are gone"):
+    change_state(tmp_path, lambda partitions: partitions[0].update(copied=[-50, 3, 3], verified=[-50, 3, 3]))
+    with pytest.raises(DataLossError, match=f"^{source} 0-0: 50 bytes from offset -50 on were deleted"):
         run(clusters, tmp_path, {source: target})
     lossy = clusters_of(corpus.zookeeper_connect, noida.bootstrap_servers, [source], failOnDataLoss="false")
     assert describe(lossy, Settings(tmp_path, {source: target}))["data_loss"] == [f"{source} 0-0: 50 bytes"]
-    change_state(tmp_path, lambda logs: logs[0].__setitem__("open", True))
+    change_state(tmp_path, lambda partitions: partitions[0].__setitem__("open", True))
     with pytest.raises(DataLossError, match="begin with an empty state directory"):
         run(lossy, tmp_path, {source: target})
 
 
-def test_a_log_that_is_shorter_than_its_copy_is_another_one(
+def test_a_partition_that_is_shorter_than_its_copy_is_another_one(
     corpus: EmbeddedCluster, noida: NoidaBroker, source: str, target: str, tmp_path: Path
 ) -> None:
     clusters = clusters_of(corpus.zookeeper_connect, noida.bootstrap_servers, [source])
     run(clusters, tmp_path, {source: target})
-    change_state(tmp_path, lambda logs: logs[0]["copied"].__setitem__(0, 9999))
+    change_state(tmp_path, lambda partitions: partitions[0]["copied"].__setitem__(0, 9999))
     with pytest.raises(DataLossError, match=f"^{source} 0-0 ends at [0-9]+ and was copied up to 9999"):
         run(clusters, tmp_path, {source: target})
 
@@ -362,10 +365,10 @@ def test_a_plan_tells_and_does_nothing(
 ) -> None:
     clusters = clusters_of(corpus.zookeeper_connect, noida.bootstrap_servers, [source])
     state = tmp_path / "state"
-    told = describe(clusters, Settings(state, {source: target}, create_topics=True))
+    reported = describe(clusters, Settings(state, {source: target}, create_topics=True))
     size = len(message_set(b"one", b"two", b"three"))
-    assert (told["logs"], told["bytes"], told["topics_to_create"]) == (6, 2 * size, {target: 6})
-    assert told["partitions"][3] == {
+    assert (reported["logs"], reported["bytes"], reported["topics_to_create"]) == (6, 2 * size, {target: 6})
+    assert reported["partitions"][3] == {
         "source": f"{source} 1-0",
         "target": f"{target} 3",
         "start_offset": 0,
@@ -384,7 +387,7 @@ def test_a_topic_with_too_few_partitions_is_refused(
 ) -> None:
     narrow = noida.create_topic(partitions=1)
     clusters = clusters_of(corpus.zookeeper_connect, noida.bootstrap_servers, [source])
-    with pytest.raises(OptionError, match=f"'{narrow}' of the target has 1 partitions, and 6 logs"):
+    with pytest.raises(OptionError, match=f"'{narrow}' of the target has 1 partition, and 6 partitions are"):
         run(clusters, tmp_path, {source: narrow})
 
 

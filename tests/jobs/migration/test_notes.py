@@ -1,4 +1,5 @@
-"""What brokers keep of a log that is copied in transactions: read back as written, held against a state."""
+"""Notes that brokers keep of a partition that is copied in transactions: read back as written, and compared
+with a state."""
 
 from __future__ import annotations
 
@@ -7,10 +8,9 @@ from dataclasses import replace
 
 import pytest
 
-from spark_kafkawire.clients.writing.modern.transactional.names import name_of
-from spark_kafkawire.clients.writing.modern.transactional.requests import Record
+from spark_kafkawire.clients.writing.modern.transactional.write_state import OffsetAndMetadata, write_of_id
 from spark_kafkawire.errors import OptionError
-from spark_kafkawire.jobs.migration.notes import Note, log_id
+from spark_kafkawire.jobs.migration.notes import Note, partition_transactional_id
 from spark_kafkawire.jobs.migration.routes import Route
 from spark_kafkawire.jobs.migration.state import Mark
 from spark_kafkawire.model import TopicPartition
@@ -23,7 +23,7 @@ def test_a_note_is_read_back_as_it_was_written() -> None:
     assert Note.of(NOTE.record(), ROUTE, "g") == NOTE
     # Brokers take 4096 bytes, and no topic of 0.7 has a longer name than a folder.
     route = Route(TopicPartition("\N{SNOWMAN}" * 255, 2, 1), TopicPartition("n" * 249, 5))
-    assert len(Note(route, Mark(1 << 62, 1 << 62, 1 << 62)).record().text) < 4096
+    assert len(Note(route, Mark(1 << 62, 1 << 62, 1 << 62)).record().metadata) < 4096
 
 
 @pytest.mark.parametrize(
@@ -34,8 +34,11 @@ def test_a_note_is_read_back_as_it_was_written() -> None:
         replace(ROUTE, target=TopicPartition("new", 6)),
     ],
 )
-def test_the_note_of_another_log_is_refused(route: Route) -> None:
-    said = rf"^argument --transactional-id: group 'g' tells of another copy than that of {route.source} to"
+def test_the_note_of_another_partition_is_refused(route: Route) -> None:
+    said = (
+        r"^argument --transactional-id: group 'g' holds the note of another copy than that of "
+        rf"{route.source} to"
+    )
     with pytest.raises(OptionError, match=said.replace("\\", "\\\\")):
         Note.of(NOTE.record(), route, "g")
 
@@ -43,7 +46,7 @@ def test_the_note_of_another_log_is_refused(route: Route) -> None:
 @pytest.mark.parametrize("text", ["", "{}", '{"kafkawire":1}', '{"kafkawire":1,"end":"17"}', "[" * 999])
 def test_what_another_program_keeps_is_refused(text: str) -> None:
     with pytest.raises(OptionError, match="an offset that another program committed"):
-        Note.of(Record(1, text), ROUTE, "g")
+        Note.of(OffsetAndMetadata(1, text), ROUTE, "g")
 
 
 @pytest.mark.parametrize(
@@ -58,12 +61,14 @@ def test_what_another_program_keeps_is_refused(text: str) -> None:
         (Mark(300, 30, 30), None),
     ],
 )
-def test_a_log_goes_on_behind_its_note_where_the_state_knows_less(mark: Mark, after: Mark | None) -> None:
+def test_a_partition_goes_on_behind_its_note_where_the_state_knows_less(
+    mark: Mark, after: Mark | None
+) -> None:
     assert Note(ROUTE, Mark(200, 20, 20)).mark_after(mark) == after
 
 
 @pytest.mark.parametrize("topic", ["t", "driver", "3-12.0.5", "a-0", "a-driver"])
-def test_no_write_of_a_name_has_the_ids_of_logs(topic: str) -> None:
-    name = log_id("orders", Route(ROUTE.source, TopicPartition(topic, 5)))
-    assert name_of(name) is None
+def test_no_write_of_a_name_has_the_ids_of_partitions(topic: str) -> None:
+    name = partition_transactional_id("orders", Route(ROUTE.source, TopicPartition(topic, 5)))
+    assert write_of_id(name) is None
     assert not re.search("-(driver|[0-9]+)$", name)

@@ -1,4 +1,4 @@
-"""What a migration tells at its end."""
+"""The summary of a migration."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def summary(*partitions: dict[str, Any]) -> dict[str, Any]:
     return {"logs": len(partitions), "partitions": list(partitions), "failed": failed, "data_loss": []}
 
 
-def test_a_table_tells_of_each_log_and_the_summary_of_all() -> None:
+def test_a_table_tells_of_each_partition_and_the_summary_of_all() -> None:
     out = io.StringIO()
     assert report(summary(FINE), out, as_json=False) == {"logs": 1}
     assert out.getvalue() == "t 0-0  ->  new 0  1,200 messages  sha256 abababababab  equal\n"
@@ -45,7 +45,7 @@ def test_a_table_tells_of_each_log_and_the_summary_of_all() -> None:
 def test_a_table_tells_what_could_only_be_counted() -> None:
     out = io.StringIO()
     report(summary({**FINE, "deleted_since": 1000}), out, as_json=False)
-    assert out.getvalue().endswith("  equal but for 1,000 that the source has deleted since\n")
+    assert out.getvalue().endswith("  equal except for 1,000 that the source has deleted since\n")
 
 
 def test_a_plan_tells_offsets_and_bytes() -> None:
@@ -64,8 +64,8 @@ def test_what_is_not_equal_is_told_before_the_error(capsys: pytest.CaptureFixtur
     with pytest.raises(DeliveryError) as caught:
         report(summary(FINE, WRONG), io.StringIO(), as_json=True)
     assert str(caught.value) == (
-        "verification failed for 1 of 2 logs: t 0-1 has 1,200 messages (sha256 abababababab), new 1 has "
-        "7 messages (sha256 cdcdcdcdcdcd); copy to a new topic with an empty state directory"
+        "verification failed for 1 of 2 partitions: t 0-1 has 1,200 messages (sha256 abababababab), new 1 "
+        "has 7 messages (sha256 cdcdcdcdcdcd); copy to a new topic with an empty state directory"
     )
     assert json.loads(capsys.readouterr().out) == summary(FINE, WRONG)
 

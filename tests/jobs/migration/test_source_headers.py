@@ -1,4 +1,4 @@
-"""Headers that tell where a message came from, and how own messages are told from others."""
+"""Headers with the source of a message, and the messages of other programs."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from spark_kafkawire.model import TopicPartition
 from spark_kafkawire.records.columns import Columns
 from spark_kafkawire.records.headers import HEADERS
 
-LOG = TopicPartition("größe", 2, 7)
+PARTITION = TopicPartition("größe", 2, 7)
 
 
-def made(log: TopicPartition = LOG) -> pa.ListArray:
-    return headers_of(log, Columns(np.array([0, 90, 90]), np.array([0, 0, 1], np.int32)))
+def made(partition: TopicPartition = PARTITION) -> pa.ListArray:
+    return headers_of(partition, Columns(np.array([0, 90, 90]), np.array([0, 0, 1], np.int32)))
 
 
 def test_headers_name_the_place_in_the_source() -> None:
@@ -36,14 +36,14 @@ def test_headers_name_the_place_in_the_source() -> None:
 @pytest.mark.parametrize(
     "other", [TopicPartition("other", 2, 7), TopicPartition("größe", 1, 7), TopicPartition("größe", 2, 0)]
 )
-def test_messages_of_other_logs_are_not_from_this_one(other: TopicPartition) -> None:
+def test_messages_of_other_partitions_are_not_from_this_one(other: TopicPartition) -> None:
     both = pa.concat_arrays([made(), made(other), made()])
-    assert are_from(LOG, both, 9).to_pylist() == [True] * 3 + [False] * 3 + [True] * 3
-    assert are_from(LOG, both.slice(2, 5), 5).to_pylist() == [True, False, False, False, True]
+    assert are_from(PARTITION, both, 9).to_pylist() == [True] * 3 + [False] * 3 + [True] * 3
+    assert are_from(PARTITION, both.slice(2, 5), 5).to_pylist() == [True, False, False, False, True]
 
 
 def test_messages_without_such_headers_are_from_nowhere() -> None:
     foreign = pa.array([None, [], [("source.topic", "größe".encode())], [("source.topic", None)]], HEADERS)
-    assert are_from(LOG, foreign, 4).to_pylist() == [False] * 4
-    assert are_from(LOG, None, 2).to_pylist() == [False, False]
-    assert are_from(LOG, foreign.slice(0, 0), 0).to_pylist() == []
+    assert are_from(PARTITION, foreign, 4).to_pylist() == [False] * 4
+    assert are_from(PARTITION, None, 2).to_pylist() == [False, False]
+    assert are_from(PARTITION, foreign.slice(0, 0), 0).to_pylist() == []

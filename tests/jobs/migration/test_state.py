@@ -1,4 +1,4 @@
-"""What a migration remembers: read back as written, one writer at a time, never half."""
+"""The state of a migration: read back as written, one writer at a time, never half."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 
 from spark_kafkawire.clients.writing.modern.batches import ProducerId
-from spark_kafkawire.jobs.migration.state import LogProgress, Mark, State, StateDirectory, load_state
+from spark_kafkawire.jobs.migration.state import Mark, PartitionProgress, State, StateDirectory, load_state
 from spark_kafkawire.jobs.state.file_system import FileError
 from spark_kafkawire.jobs.state.sealed import StateError, seal, unseal
 from spark_kafkawire.model import TopicPartition
 
 from ..damage import assert_damage_is_noticed
 
-LOG = LogProgress(
+PARTITION = PartitionProgress(
     source=TopicPartition("t", 2, 1),
     target=TopicPartition("new", 5),
     topic_id="5f1c",
@@ -25,7 +25,7 @@ LOG = LogProgress(
     verified=Mark(0, 5),
     is_open=True,
 )
-STATE = State(source_headers=True, logs={LOG.source: LOG})
+STATE = State(source_headers=True, partitions={PARTITION.source: PARTITION})
 
 
 def test_a_state_is_read_back_as_it_was_written(tmp_path: Path) -> None:
@@ -40,7 +40,7 @@ def test_a_state_is_read_back_as_it_was_written(tmp_path: Path) -> None:
 def test_a_second_run_is_kept_out_until_the_first_one_ends(tmp_path: Path) -> None:
     with (
         StateDirectory(tmp_path),
-        pytest.raises(FileError, match="another run works here now"),
+        pytest.raises(FileError, match="another run is active here"),
         StateDirectory(tmp_path),
     ):
         pass
@@ -63,8 +63,8 @@ def state_file(folder: Path) -> Path:
         ("[]", "it is no JSON object"),
         ("{}", "its format is None, and not spark-kafkawire migration 2"),
         ('{"format": "spark-kafkawire migration 3"}', "its format is spark-kafkawire migration 3, and not"),
-        ('{"format": "spark-kafkawire migration 2", "logs": []}', "its checksum is that of another text"),
-        ('{"format": 1, "format": 1}', "the key format is there twice"),
+        ('{"format": "spark-kafkawire migration 2", "logs": []}', "its checksum does not match its text"),
+        ('{"format": 1, "format": 1}', "the key format appears twice"),
         ('{"format": NaN}', "NaN is no number"),
     ],
 )
@@ -96,7 +96,7 @@ def test_a_state_that_is_gone_is_not_taken_for_none(tmp_path: Path) -> None:
 
 
 def test_an_older_state_beside_a_newer_one_does_not_count(tmp_path: Path) -> None:
-    older = replace(STATE, logs={LOG.source: replace(LOG, copied=Mark(450, 8, 5))})
+    older = replace(STATE, partitions={PARTITION.source: replace(PARTITION, copied=Mark(450, 8, 5))})
     with StateDirectory(tmp_path) as directory:
         directory.save(older)
         text = state_file(tmp_path).read_text()
@@ -113,10 +113,10 @@ def test_of_two_runs_that_no_lock_keeps_apart_one_ends(
     with StateDirectory(tmp_path) as first, StateDirectory(tmp_path) as second:
         assert (first.load(), second.load()) == (None, None)
         first.save(STATE)
-        other = replace(STATE, logs={LOG.source: replace(LOG, producer=ProducerId(4002, 0))})
-        with pytest.raises(
-            FileError, match=r"migration-1\.json is there already: does another run write here"
-        ):
+        other = replace(
+            STATE, partitions={PARTITION.source: replace(PARTITION, producer=ProducerId(4002, 0))}
+        )
+        with pytest.raises(FileError, match=r"migration-1\.json already exists: does another run write here"):
             second.save(other)
         assert load_state(tmp_path) == STATE
 

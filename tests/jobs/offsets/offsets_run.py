@@ -11,10 +11,10 @@ import traceback
 from pathlib import Path
 from typing import Final
 
-from ..arguments import script
+from ..arguments import command
 from ..forking import serve
 
-OFFSETS: Final = script("offsets")
+OFFSETS: Final = command("offsets")
 
 
 def run_offsets(*argv: str) -> int:
@@ -31,9 +31,9 @@ def fork_main(*argv_and_output: str) -> None:
     *argv, output = argv_and_output
     code = 1
     try:
-        with Path(output).open("w") as told:
-            os.dup2(told.fileno(), sys.stdout.fileno())
-            os.dup2(told.fileno(), sys.stderr.fileno())
+        with Path(output).open("w") as reported:
+            os.dup2(reported.fileno(), sys.stdout.fileno())
+            os.dup2(reported.fileno(), sys.stderr.fileno())
         code = run_offsets(*argv)
     except BaseException:
         traceback.print_exc()

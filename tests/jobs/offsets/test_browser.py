@@ -8,23 +8,23 @@ from pathlib import Path
 import pytest
 
 from spark_kafkawire.jobs.offsets.page.document import page
-from spark_kafkawire.jobs.offsets.page.topics_table import LOGS_UNFOLDED_MAX
+from spark_kafkawire.jobs.offsets.page.topics_table import PARTITIONS_UNFOLDED_MAX
 from spark_kafkawire.jobs.offsets.report import ClusterReport
 from tests.support.browser import Browser, find_browser
 
-from .reports import HOSTILE, log_07, log_modern, report_07, report_modern
+from .reports import HOSTILE, partition_07, partition_modern, report_07, report_modern
 
 pytestmark = pytest.mark.skipif(find_browser() is None, reason="no Chromium or Chrome is installed")
 
 REPORT = report_07(
-    log_07("big", "0-0", 0, (0, 500), 1000, 1000),
-    log_07("big", "1-0", 0, (0,), 400, 100),
-    log_07("middle", "0-0", 100, (100,), 600, 550),
-    log_07("small", "0-0", 0, (0,), 90, None),
+    partition_07("big", "0-0", 0, (0, 500), 1000, 1000),
+    partition_07("big", "1-0", 0, (0,), 400, 100),
+    partition_07("middle", "0-0", 100, (100,), 600, 550),
+    partition_07("small", "0-0", 0, (0,), 90, None),
     groups=("etl",),
 )
 TOPICS = "[...document.querySelectorAll('tbody:not([hidden]) .topic th')].map(cell => cell.innerText)"
-SHOWN_LOGS = "[...document.querySelectorAll('.log')].filter(row => row.offsetHeight > 0).length"
+VISIBLE_PARTITIONS = "[...document.querySelectorAll('.log')].filter(row => row.offsetHeight > 0).length"
 
 
 @pytest.fixture(scope="module")
@@ -75,13 +75,13 @@ def test_a_click_sorts_topics_and_another_one_turns_them(browser: Browser, tmp_p
 
 def test_topics_fold_one_by_one_and_all_at_once(browser: Browser, tmp_path: Path) -> None:
     show(browser, REPORT, tmp_path)
-    assert browser.run(SHOWN_LOGS) == 4
+    assert browser.run(VISIBLE_PARTITIONS) == 4
     click(browser, ".fold", 0)
-    assert browser.run(SHOWN_LOGS) == 2
+    assert browser.run(VISIBLE_PARTITIONS) == 2
     click(browser, "#fold")
-    assert browser.run(SHOWN_LOGS) == 0
+    assert browser.run(VISIBLE_PARTITIONS) == 0
     click(browser, "#unfold")
-    assert browser.run(SHOWN_LOGS) == 4
+    assert browser.run(VISIBLE_PARTITIONS) == 4
 
 
 def test_topics_are_found_by_name_and_by_lag(browser: Browser, tmp_path: Path) -> None:
@@ -118,7 +118,7 @@ def test_the_page_is_dark_where_that_is_liked(browser: Browser, tmp_path: Path) 
 @pytest.mark.parametrize("width", [380, 1400])
 @pytest.mark.parametrize(
     "report",
-    [REPORT, report_modern(log_modern("t" * 249, 0, 0, 1 << 62, 5), groups=("g" * 200,))],
+    [REPORT, report_modern(partition_modern("t" * 249, 0, 0, 1 << 62, 5), groups=("g" * 200,))],
     ids=["0.7", "long names"],
 )
 def test_only_the_table_scrolls_sideways(
@@ -129,21 +129,23 @@ def test_only_the_table_scrolls_sideways(
 
 
 def test_everything_is_there_without_scripts(browser: Browser, tmp_path: Path) -> None:
-    logs = [log_07("t", f"0-{number}", 0, (0,), 9) for number in range(LOGS_UNFOLDED_MAX + 1)]
+    partitions = [
+        partition_07("t", f"0-{number}", 0, (0,), 9) for number in range(PARTITIONS_UNFOLDED_MAX + 1)
+    ]
     browser.ask("Emulation.setScriptExecutionDisabled", value=True)
     try:
-        show(browser, report_07(*logs), tmp_path)
+        show(browser, report_07(*partitions), tmp_path)
         seen = browser.ask("DOM.getDocument", depth=-1)["root"]
         rows = browser.ask("DOM.querySelectorAll", nodeId=seen["nodeId"], selector=".log, .tools")["nodeIds"]
         boxes = [browser.has_box(row) for row in rows]
     finally:
         browser.ask("Emulation.setScriptExecutionDisabled", value=False)
-    assert boxes == [False, *([True] * len(logs))]
+    assert boxes == [False, *([True] * len(partitions))]
 
 
 def test_hostile_names_are_text(browser: Browser, tmp_path: Path) -> None:
-    log = log_07(HOSTILE, "0-0", 0, (0,), 9, 4)
-    show(browser, report_07(log, groups=(HOSTILE,)), tmp_path)
+    partition = partition_07(HOSTILE, "0-0", 0, (0,), 9, 4)
+    show(browser, report_07(partition, groups=(HOSTILE,)), tmp_path)
     assert browser.troubles == []
     assert browser.run("document.querySelectorAll('img, script:not(body > script:last-child)').length") == 0
     [name] = browser.run(TOPICS)
@@ -151,11 +153,13 @@ def test_hostile_names_are_text(browser: Browser, tmp_path: Path) -> None:
 
 
 def test_a_large_cluster_is_folded_and_still_sorts(browser: Browser, tmp_path: Path) -> None:
-    logs = [
-        log_07(f"t{topic}", f"0-{number}", 0, (0,), topic) for topic in range(1, 301) for number in range(10)
+    partitions = [
+        partition_07(f"t{topic}", f"0-{number}", 0, (0,), topic)
+        for topic in range(1, 301)
+        for number in range(10)
     ]
-    assert len(logs) > LOGS_UNFOLDED_MAX
-    show(browser, report_07(*logs), tmp_path)
-    assert browser.run(SHOWN_LOGS) == 0
+    assert len(partitions) > PARTITIONS_UNFOLDED_MAX
+    show(browser, report_07(*partitions), tmp_path)
+    assert browser.run(VISIBLE_PARTITIONS) == 0
     click(browser, "thead button", 2)
     assert browser.run(TOPICS)[:2] == ["t300", "t299"]

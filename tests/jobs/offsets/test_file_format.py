@@ -48,11 +48,11 @@ def test_the_path_of_a_line_is_a_recorded_node() -> None:
 
 @given(group=NAMES, topic=NAMES, partition=NUMBERS, broker=NUMBERS, offset=OFFSETS)
 def test_every_name_comes_back(group: str, topic: str, partition: int, broker: int, offset: int) -> None:
-    for generation, log in (
+    for generation, tp in (
         (BYTES, TopicPartition(topic, partition, broker)),
         (RECORDS, TopicPartition(topic, partition)),
     ):
-        entry = GroupOffset(group, log, offset)
+        entry = GroupOffset(group, tp, offset)
         assert imported(exported([entry], generation), generation) == (entry,)
 
 
@@ -116,8 +116,8 @@ def test_only_the_groups_that_are_asked_for_are_imported() -> None:
         imported(text, BYTES, ["group3"])
 
 
-def test_a_log_that_is_there_twice_is_an_error() -> None:
-    with pytest.raises(OptionError, match="line 2 is about the same log as line 1"):
+def test_a_partition_that_is_there_twice_is_an_error() -> None:
+    with pytest.raises(OptionError, match="line 2 repeats the partition of line 1"):
         imported(LINE_07 + LINE_07, BYTES)
 
 

@@ -21,12 +21,13 @@ from spark_kafkawire.model import Broker
 from spark_kafkawire.net.client import Client
 from spark_kafkawire.protocol import v07
 from tests.support import librdkafka
+from tests.support.exactly_once import OnceWrite
 from tests.support.foreign import Record
 from tests.support.golden import read_json
-from tests.support.lengths import lengths
 from tests.support.noida import NoidaBroker
 from tests.support.polling import poll
 from tests.support.settings import settings_07
+from tests.support.short_and_long import short_and_long
 
 from ..forking import starting_runs
 from ..submitting import ROOT, submit
@@ -55,7 +56,7 @@ def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> 
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[EmbeddedCluster]:
-    """Two brokers with six logs of cc-topic, each one message of ``END`` bytes."""
+    """Two brokers with six partitions of cc-topic, each one message of ``END`` bytes."""
     with EmbeddedCluster(brokers=2, partitions=3) as cluster:
         message_set = encode_message_set([bytes(END - 10)])
         for broker in cluster.brokers:
@@ -105,16 +106,25 @@ def test_a_group_of_the_jvm_is_reported_with_its_lag(cluster: EmbeddedCluster) -
         [*command, "--group", "lab-group", "--json"], cwd=ROOT, capture_output=True, text=True
     )
     assert done.returncode == 0, done.stderr
-    told = json.loads(done.stdout)
-    assert told["groups"] == {
+    reported = json.loads(done.stdout)
+    assert reported["groups"] == {
         "lab-group": {"partitions": 6, "lag": 6 * (END - COMMITTED), "lost": 0, "unknown_partitions": 0}
     }
-    assert [(log["broker"], log["partition"]) for log in told["logs"]] == [
+    assert [(partition["broker"], partition["partition"]) for partition in reported["logs"]] == [
         (broker, partition) for broker in (0, 1) for partition in range(3)
     ]
-    for log in told["logs"]:
-        assert (log["earliest"], log["latest"], log["bytes"], log["segments"]) == (0, END, END, 1)
-        assert log["groups"]["lab-group"] == {"offset": COMMITTED, "lag": END - COMMITTED, "lost": 0}
+    for topic_partition in reported["logs"]:
+        assert (
+            topic_partition["earliest"],
+            topic_partition["latest"],
+            topic_partition["bytes"],
+            topic_partition["segments"],
+        ) == (0, END, END, 1)
+        assert topic_partition["groups"]["lab-group"] == {
+            "offset": COMMITTED,
+            "lag": END - COMMITTED,
+            "lost": 0,
+        }
     assert "offsets: asking 2 brokers for 6 partitions ..." in done.stderr
 
 
@@ -137,7 +147,10 @@ def test_an_export_is_what_the_jvm_wrote(
     zookeeper.create("/consumers/lab-group/ids", makepath=True)
     file = tmp_path / "offsets.txt"
     code, _, err = run(*at(cluster), "--group", "lab-group", "--group", "lab-two", "--export", str(file))
-    lost = "offsets: 3 offsets in logs that no live broker holds, cc-comp 0-0 of group 'lab-two' first: start"
+    lost = (
+        "offsets: 3 offsets in partitions that no live broker holds, cc-comp 0-0 of group 'lab-two' "
+        "first: start"
+    )
     assert (code, err.startswith(lost), err.count("\n")) == (0, True, 1)
     offsets = {**recorded(LEFT), **recorded(LIVE)}
     expected = {f"{path}:{data}" for path, data in offsets.items() if "/offsets/" in path}
@@ -205,7 +218,7 @@ def test_no_group_of_a_file_is_touched_while_one_has_members(
 
 
 @pytest.mark.timeout(1100)  # a minute or two, on a machine with nothing else to do
-@lengths("kills_of_each", short=2, long=10)
+@short_and_long("kills_of_each", short=2, long=10)
 def test_a_run_that_is_killed_leaves_whole_offsets_and_whole_files(
     kills_of_each: int, cluster: EmbeddedCluster, zookeeper: KazooClient, tmp_path: Path
 ) -> None:
@@ -279,6 +292,50 @@ def test_all_groups_of_later_kafka_are_found(run: Run, modern: dict[str, Any]) -
     assert (code, list(json.loads(out)["groups"])) == (0, [modern["group"]])
 
 
+def test_groups_of_exactly_once_writes_are_no_consumers(
+    run: Run, modern: dict[str, Any], tmp_path: Path
+) -> None:
+    """Their offsets are numbers of records, beyond the end of a partition that is shorter."""
+    topic, group, name = modern["topic"], modern["group"], f"write-of-{modern['topic']}"
+    rows = [[(b"row", 1)], [(b"row", 0)]]
+    for number in range(8):
+        options = {"kafka.transactional.id": name, "batch": f"{number}"}
+        OnceWrite(modern["servers"], topic, rows, options).run()
+    at = (*modern["at"], "--topic", topic)
+    page, exported = tmp_path / "page.html", tmp_path / "offsets.csv"
+    files = ("--html", str(page), "--export", str(exported))
+    code, out, _ = run(*at, "--all-groups", "--check", "--json", *files)
+    reported = json.loads(out)
+    assert (code, reported["data_loss"]) == (0, [])
+    assert list(reported["groups"]) == [group]
+    groups = [f"{name}-0", f"{name}-1", f"{name}-driver"]
+    assert reported["writes"] == {name: groups}
+    assert name not in exported.read_text("utf-8")
+    assert "Exactly-once writes" in page.read_text("utf-8")
+    out = run(*at, "--all-groups", "--check")[1]
+    assert f"exactly-once write {name}: 3 groups with its records, no consumers" in out
+    # Also where they are named.
+    code, out, _ = run(*at, "--check", "--json", "--group", groups[0], "--group", group)
+    reported = json.loads(out)
+    assert (code, list(reported["groups"]), reported["writes"]) == (0, [group], {name: groups[:1]})
+
+
+@pytest.mark.parametrize("end", ["-driver", "-3", "-driver.1"])
+def test_a_consumers_group_that_is_named_like_a_write_s_is_checked(
+    run: Run, modern: dict[str, Any], end: str
+) -> None:
+    topic = modern["topic"]
+    name = f"write-of-{topic}"
+    OnceWrite(modern["servers"], topic, [[(b"row", 1)]], {"kafka.transactional.id": name}).run()
+    group = f"{name}{end}"
+    librdkafka.commit_offsets(modern["servers"], group, topic, {1: 1000})
+    code, out, _ = run(*modern["at"], "--topic", topic, "--all-groups", "--check", "--json")
+    reported = json.loads(out)
+    assert code == 3
+    assert reported["data_loss"] == [f"group '{group}': 1 offset beyond the end of the log, {topic} 1 first"]
+    assert group in reported["groups"]
+
+
 def test_offsets_of_later_kafka_go_out_and_come_back(
     run: Run, modern: dict[str, Any], tmp_path: Path
 ) -> None:
@@ -304,12 +361,12 @@ def test_a_group_of_later_kafka_with_members_is_left_alone(
 
 
 @pytest.mark.usefixtures("zookeeper")
-def test_a_check_fails_where_an_offset_is_in_no_log(run: Run, cluster: EmbeddedCluster) -> None:
+def test_a_check_fails_where_an_offset_is_in_no_partition(run: Run, cluster: EmbeddedCluster) -> None:
     check = (*at(cluster), "--check", "--group")
     code, out, err = run(*check, "lab-group")
     assert (code, out.splitlines()[-1].split(), err) == (0, ["data", "loss", "none"], "")
     code, out, _ = run(*check, "lab-two")
-    complaint = "group 'lab-two': 3 offsets in logs that no broker holds, cc-comp 0-0 first"
+    complaint = "group 'lab-two': 3 offsets in partitions that no broker holds, cc-comp 0-0 first"
     assert (code, out.splitlines()[-1].split(maxsplit=2)) == (3, ["data", "loss", complaint])
     assert "3 offsets in partitions that are not there" in out
     code, out, _ = run(*check, "lab-two", "--json")
@@ -328,7 +385,7 @@ HERE = "--option=zookeeper.connect=ZOOKEEPER"
         (["--option", "x"], "argument --option: number 1 is not KEY=VALUE"),
         ([HERE, "--option", "acks=1"], "option acks is for writing"),
         (["--options-file", "missing"], "argument --options-file: missing: No such file"),
-        ([HERE, "--topic", "cc-topics"], "no broker holds the topic cc-topics; there are cc-topic"),
+        ([HERE, "--topic", "cc-topics"], "no broker holds the topic cc-topics; did you mean cc-topic"),
         ([HERE, "--topic"], "argument --topic: expected one argument"),
         (
             ["--option", "broker.list=0:127.0.0.1:9"],
@@ -338,20 +395,29 @@ HERE = "--option=zookeeper.connect=ZOOKEEPER"
         ([HERE, "--html", "missing/page.html"], "argument --html: missing/page.html: No such file"),
         ([HERE, "--export", "file"], "argument --export: needs --group or --all-groups"),
         ([HERE, "--check"], "argument --check: needs --group or --all-groups"),
-        ([HERE, "--import", "wrong", "--check"], "argument --check: does not go with --import"),
+        ([HERE, "--import", "wrong", "--check"], "argument --check: cannot be combined with --import"),
         ([HERE, "--group", "g", "--all-groups"], "argument --all-groups: not allowed with"),
-        ([HERE, "--import", "wrong", "--all-groups"], "argument --all-groups: does not go with --import"),
+        (
+            [HERE, "--import", "wrong", "--all-groups"],
+            "argument --all-groups: cannot be combined with --import",
+        ),
         ([HERE, "--export", "missing/f", "--group", "g"], "argument --export: missing/f: No such file"),
         ([HERE, "--import", "missing"], "argument --import: missing: No such file"),
         ([HERE, "--import", "wrong"], "argument --import: line 2 is not /consumers/GROUP/offsets/"),
         ([HERE, "--import", "latin"], "argument --import: latin is not a text in UTF-8"),
         ([HERE, "--import", "wrong", "--group", "g", "--export", "f"], "argument --export: not allowed with"),
-        ([HERE, "--import", "wrong", "--topic", "t"], "argument --topic: does not go with --import"),
-        ([HERE, "--import", "wrong", "--topic-pattern", ""], "argument --topic-pattern: does not go with"),
+        ([HERE, "--import", "wrong", "--topic", "t"], "argument --topic: cannot be combined with --import"),
+        (
+            [HERE, "--import", "wrong", "--topic-pattern", ""],
+            "argument --topic-pattern: cannot be combined with",
+        ),
         ([HERE, "--topic", "t", "--topic-pattern", "t"], "argument --topic-pattern: not allowed with"),
-        ([HERE, "--topic-pattern", "("], "option subscribePattern: '(' is not a regular expression"),
-        ([HERE, "--import", "wrong", "--html", "f"], "argument --html: does not go with --import"),
-        ([HERE, "--dry-run"], "argument --dry-run: goes with --import"),
+        (
+            [HERE, "--topic-pattern", "("],
+            "option subscribePattern: '(' is not a supported Java regular expression",
+        ),
+        ([HERE, "--import", "wrong", "--html", "f"], "argument --html: cannot be combined with --import"),
+        ([HERE, "--dry-run"], "argument --dry-run: needs --import"),
         ([HERE, "--json=yes"], "argument --json: ignored explicit argument"),
         ([HERE, "--quiet=yes"], "argument --quiet: ignored explicit argument"),
         ([HERE, "--gruop", "g"], "unknown argument --gruop"),
@@ -377,7 +443,7 @@ def test_wrong_usage_is_one_line_and_exit_code_2(
 
 
 def test_a_cluster_that_is_not_there_is_a_failure(run: Run) -> None:
-    options = ("zookeeper.connect=127.0.0.1:9", "requestTimeout=200ms", "patience=0s")
+    options = ("zookeeper.connect=127.0.0.1:9", "requestTimeout=200ms", "brokerDownTimeout=0s")
     code, out, err = run("--quiet", *(word for option in options for word in ("--option", option)))
     assert (code, out, err.count("\n")) == (1, "", 1)
     assert "zookeeper.connect: 127.0.0.1:9" in err

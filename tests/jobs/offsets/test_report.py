@@ -1,4 +1,4 @@
-"""What a report says of logs and groups: sizes, lags, and sums of them."""
+"""The report of partitions and groups: sizes, lags, and sums of them."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import json
 
 import pytest
 
-from spark_kafkawire.jobs.offsets.report import GroupPosition, LogReport, Standing
+from spark_kafkawire.jobs.offsets.report import GroupPosition, PartitionReport, Standing
 from spark_kafkawire.jobs.offsets.report_json import as_json
 from spark_kafkawire.jobs.offsets.wording import printable, size_text, time_text
-from spark_kafkawire.model import Generation, LogBounds, TopicPartition
+from spark_kafkawire.model import Generation, PartitionBounds, TopicPartition
 
-from .reports import BROKERS, log_07, log_modern, report_07, report_modern
+from .reports import BROKERS, partition_07, partition_modern, report_07, report_modern
 
-LOG = TopicPartition("t", 0, 0)
+PARTITION = TopicPartition("t", 0, 0)
 
 
 @pytest.mark.parametrize(
@@ -30,37 +30,43 @@ LOG = TopicPartition("t", 0, 0)
 def test_lag_is_what_the_log_still_holds_for_the_group(
     committed: int | None, standing: Standing, lag: int | None, lost: int
 ) -> None:
-    at = GroupPosition(committed, LogBounds(LOG, 100, 150))
+    at = GroupPosition(committed, PartitionBounds(PARTITION, 100, 150))
     assert (at.standing, at.lag, at.lost) == (standing, lag, lost)
 
 
-def test_a_log_that_nobody_serves_has_no_lag_and_no_size() -> None:
-    log = LogReport(LOG, None, None, committed=(5,))
-    [at] = log.positions
+def test_a_partition_that_nobody_serves_has_no_lag_and_no_size() -> None:
+    partition = PartitionReport(PARTITION, None, None, committed=(5,))
+    [at] = partition.positions
     assert (at.standing, at.lag, at.lost) == (Standing.UNKNOWN, None, 0)
-    assert (log.size, log.segment_count) == (0, None)
+    assert (partition.size, partition.segment_count) == (0, None)
 
 
-def test_a_topic_sums_the_logs_that_a_group_has_offsets_for() -> None:
+def test_a_topic_sums_the_partitions_that_a_group_has_offsets_for() -> None:
     report = report_07(
-        log_07("t", "0-0", 0, (0, 50), 80, 10),
-        log_07("t", "0-1", 100, (100,), 140, 90),
-        log_07("t", "1-0", 0, (0,), 30, 31),
-        log_07("t", "1-1", 0, (0,), 1000, None),
-        log_07("u", "0-0", 0, (), 0, None),
+        partition_07("t", "0-0", 0, (0, 50), 80, 10),
+        partition_07("t", "0-1", 100, (100,), 140, 90),
+        partition_07("t", "1-0", 0, (0,), 30, 31),
+        partition_07("t", "1-1", 0, (0,), 1000, None),
+        partition_07("u", "0-0", 0, (), 0, None),
         groups=("g",),
     )
     topic, empty = report.topics
     assert (topic.size, topic.segment_count) == (1150, 5)
     total = topic.group(0)
-    assert (total.lag, total.lost, total.log_count, total.size, total.beyond_count) == (110, 10, 3, 150, 1)
+    assert (total.lag, total.lost, total.partition_count, total.size, total.beyond_count) == (
+        110,
+        10,
+        3,
+        150,
+        1,
+    )
     assert (empty.group(0).lag, empty.segment_count) == (None, 0)
     assert report.group(0) == total
-    assert [log.size for log in report.logs_on(BROKERS[1])] == [30, 1000]
+    assert [partition.size for partition in report.partitions_on(BROKERS[1])] == [30, 1000]
 
 
 def test_the_time_of_a_topic_is_that_of_its_first_and_youngest_record() -> None:
-    timed, untimed = log_modern("t", 0, 0, 5), LogReport(TopicPartition("t", 1), BROKERS[1], None)
+    timed, untimed = partition_modern("t", 0, 0, 5), PartitionReport(TopicPartition("t", 1), BROKERS[1], None)
     [topic] = report_modern(timed, untimed).topics
     assert (topic.first_time_ms, topic.max_time_ms) == (timed.first_time_ms, timed.max_time_ms)
     [timeless] = report_modern(untimed).topics
@@ -68,11 +74,11 @@ def test_the_time_of_a_topic_is_that_of_its_first_and_youngest_record() -> None:
 
 
 def test_json_of_07_speaks_of_bytes_and_segments() -> None:
-    report = report_07(log_07("t", "1-2", 0, (0, 50), 80, 10), groups=("g",))
-    told = json.loads(json.dumps(as_json(report)))
-    assert (told["topics"], told["partitions"], told["bytes"]) == (1, 1, 80)
-    assert told["groups"] == {"g": {"partitions": 1, "lag": 70, "lost": 0, "unknown_partitions": 0}}
-    assert told["logs"] == [
+    report = report_07(partition_07("t", "1-2", 0, (0, 50), 80, 10), groups=("g",))
+    reported = json.loads(json.dumps(as_json(report)))
+    assert (reported["topics"], reported["partitions"], reported["bytes"]) == (1, 1, 80)
+    assert reported["groups"] == {"g": {"partitions": 1, "lag": 70, "lost": 0, "unknown_partitions": 0}}
+    assert reported["logs"] == [
         {
             "topic": "t",
             "partition": 2,
@@ -87,8 +93,8 @@ def test_json_of_07_speaks_of_bytes_and_segments() -> None:
 
 
 def test_json_of_later_kafka_speaks_of_records_and_times() -> None:
-    [log] = as_json(report_modern(log_modern("t", 1, 3, 8)))["logs"]
-    assert log == {
+    [partition] = as_json(report_modern(partition_modern("t", 1, 3, 8)))["logs"]
+    assert partition == {
         "topic": "t",
         "partition": 1,
         "broker": 1,
@@ -100,9 +106,14 @@ def test_json_of_later_kafka_speaks_of_records_and_times() -> None:
     }
 
 
-def test_json_of_a_log_that_nobody_serves_is_null_not_zero() -> None:
-    [log] = as_json(report_07(LogReport(LOG, None, None)))["logs"]
-    assert (log["broker"], log["earliest"], log["latest"], log["bytes"]) == (0, None, None, None)
+def test_json_of_a_partition_that_nobody_serves_is_null_not_zero() -> None:
+    [partition] = as_json(report_07(PartitionReport(PARTITION, None, None)))["logs"]
+    assert (partition["broker"], partition["earliest"], partition["latest"], partition["bytes"]) == (
+        0,
+        None,
+        None,
+        None,
+    )
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""What a survey asks a cluster, and what it tells of one that is not whole."""
+"""Requests of a survey to a cluster, and its report of an incomplete one."""
 
 from __future__ import annotations
 
@@ -40,14 +40,14 @@ def test_a_partition_without_leader_is_told_and_not_waited_for(mock_cluster: Moc
     librdkafka.produce(mock_cluster.bootstrap_servers, "t", [Record(b"v", partition=0)])
     mock_cluster.set_leader("t", 1, NO_LEADER)
     report = Surveyed.of(at(mock_cluster.bootstrap_servers)).report([], quiet)
-    served, unserved = report.logs
+    served, unserved = report.partitions
     assert served.leader is not None
     assert (served.leader.id, served.size) == (2, 1)
     assert (unserved.leader, unserved.bounds) == (None, None)
     assert [broker.id for broker in report.brokers] == [1, 2, 3]
 
 
-def test_each_leader_is_asked_four_times_however_many_logs_it_has(mock_cluster: MockCluster) -> None:
+def test_each_leader_is_asked_four_times_however_many_partitions_it_has(mock_cluster: MockCluster) -> None:
     mock_cluster.create_topic("t", partitions=30)
     for partition in range(30):
         mock_cluster.set_leader("t", partition, 1 + partition % 3)
@@ -66,7 +66,7 @@ def test_each_leader_is_asked_four_times_however_many_logs_it_has(mock_cluster: 
 
 def test_a_cluster_without_topics_is_an_empty_report(mock_cluster: MockCluster) -> None:
     report = Surveyed.of(at(mock_cluster.bootstrap_servers)).report([], quiet)
-    assert (report.topics, report.logs, len(report.brokers)) == ((), (), 3)
+    assert (report.topics, report.partitions, len(report.brokers)) == ((), (), 3)
 
 
 def test_offsets_for_other_topics_are_strays_only_where_all_topics_are_told(noida: NoidaBroker) -> None:
@@ -77,7 +77,7 @@ def test_offsets_for_other_topics_are_strays_only_where_all_topics_are_told(noid
     every = Surveyed.of(at(noida.bootstrap_servers)).report([group], quiet)
     chosen = Surveyed.of(at(noida.bootstrap_servers, subscribe=first)).report([group], quiet)
     first_offset = GroupOffset(group, TopicPartition(first, 0), 3)
-    assert every.strays == chosen.strays == ()
+    assert every.unknown == chosen.unknown == ()
     assert every.group_offsets() == (first_offset, GroupOffset(group, TopicPartition(second, 0), 5))
     assert chosen.group_offsets() == (first_offset,)
 
@@ -95,18 +95,21 @@ def tree(zookeeper: str, request: pytest.FixtureRequest) -> Iterator[TreeWriter]
         yield writer
 
 
-def test_a_log_of_a_dead_broker_is_told(tree: TreeWriter) -> None:
+def test_a_partition_of_a_dead_broker_is_told(tree: TreeWriter) -> None:
     tree.put_broker(0, port=9)
     tree.put_topic("t", {7: 2})
     tree.put("/consumers/g/offsets/t/7-1", b"5")
     tree.put("/consumers/g/offsets/gone/0-0", b"6")
     report = Surveyed.of({"zookeeper.connect": tree.connect}).report(["g"], quiet)
-    assert [(log.log.name, log.bounds, log.committed) for log in report.logs] == [
+    assert [
+        (partition.topic_partition.name, partition.bounds, partition.committed)
+        for partition in report.partitions
+    ] == [
         ("7-0", None, (None,)),
         ("7-1", None, (5,)),
     ]
-    assert report.strays == (GroupOffset("g", TopicPartition("gone", 0, 0), 6),)
-    assert (report.group(0).lag, report.group(0).log_count) == (None, 1)
+    assert report.unknown == (GroupOffset("g", TopicPartition("gone", 0, 0), 6),)
+    assert (report.group(0).lag, report.group(0).partition_count) == (None, 1)
 
 
 def test_a_node_that_holds_no_offset_is_told_and_keeps_nothing_else_back(
@@ -116,18 +119,18 @@ def test_a_node_that_holds_no_offset_is_told_and_keeps_nothing_else_back(
     tree.put_topic("t", {7: 2})
     tree.put("/consumers/g/offsets/t/7-0", b"no offset")
     tree.put("/consumers/g/offsets/t/7-1", b"5")
-    tree.put("/consumers/g/offsets/t/no log", b"5")
+    tree.put("/consumers/g/offsets/t/no partition", b"5")
     surveyed = Surveyed.of({"zookeeper.connect": tree.connect})
     assert surveyed.groups_with_offsets(quiet) == ("g",)
-    assert surveyed.report(["g"], quiet).group(0).log_count == 1
-    assert "node /consumers/g/offsets/t/7-0 holds 'no offset', which is not an offset; it is" in caplog.text
+    assert surveyed.report(["g"], quiet).group(0).partition_count == 1
+    assert "t/7-0 holds 'no offset', which is not an offset; the node is ignored" in caplog.text
 
 
 def test_a_list_of_brokers_is_told_of_the_topics_that_are_named(corpus: EmbeddedCluster) -> None:
     options = {"broker.list": corpus.broker_list, "subscribe": "debian-gzip"}
     surveyed = Surveyed.of(options)
     assert (surveyed.place, surveyed.generation) == (f"broker.list={corpus.broker_list}", Generation.V07)
-    assert [log.name for log in surveyed.logs] == ["0-0", "0-1", "0-2", "1-0", "1-1", "1-2"]
+    assert [tp.name for tp in surveyed.partitions] == ["0-0", "0-1", "0-2", "1-0", "1-1", "1-2"]
     assert surveyed.report([], quiet).size > 1_000_000
     with pytest.raises(OptionError, match=r"group 'g': .* set zookeeper\.connect"):
         surveyed.report(["g"], quiet)
@@ -145,17 +148,17 @@ def test_a_report_shows_no_secret(noida: NoidaBroker) -> None:
     assert surveyed.report([], quiet).place == f"kafka.bootstrap.servers={noida.bootstrap_servers}"
 
 
-def test_a_log_that_only_the_group_knows_is_told_with_its_topic(
+def test_a_partition_that_only_the_group_knows_is_told_with_its_topic(
     tree: TreeWriter, caplog: pytest.LogCaptureFixture
 ) -> None:
-    # Broker 7's session is expired: neither it nor its logs are in ZooKeeper.
+    # Broker 7's session is expired: neither it nor its partitions are in ZooKeeper.
     tree.put_broker(0, port=9)
     tree.put_topic("t", {3: 1})
     tree.put("/consumers/g/offsets/t/7-1", b"5")
     tree.put("/consumers/g/offsets/other/7-0", b"6")
     report = Surveyed.of({"zookeeper.connect": tree.connect, "subscribe": "t"}).report(["g"], quiet)
-    assert report.strays == (GroupOffset("g", TopicPartition("t", 1, 7), 5),)
+    assert report.unknown == (GroupOffset("g", TopicPartition("t", 1, 7), 5),)
     assert caplog.messages == [
-        "1 offset in logs that no live broker holds, t 7-1 of group 'g' first: start its broker, unless it "
-        "is gone for good"
+        "1 offset in partitions that no live broker holds, t 7-1 of group 'g' first: start its broker, "
+        "unless it is gone for good"
     ]

@@ -1,4 +1,4 @@
-"""Which rows are in a topic, and how often: by all that a record keeps of a row."""
+"""Rows that are in a topic, and how often: by all parts of a row that a record keeps."""
 
 from __future__ import annotations
 

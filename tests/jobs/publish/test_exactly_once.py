@@ -1,4 +1,4 @@
-"""`publish` in transactions: all rows are there once, or none is, whatever happens to a run."""
+"""`publish` in transactions: all rows are in the topic once, or no row, whatever happens to a run."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from spark_kafkawire.jobs.publish.rows import MessageColumns, messages
 from spark_kafkawire.jobs.publish.run import Published, publish
 from spark_kafkawire.jobs.publish.state import PublishState
 from spark_kafkawire.jobs.shell.progress import Progress
+from spark_kafkawire.jobs.state.sealed import StateError
 from spark_kafkawire.source.exactly_once import ExactlyOnceWriter
 from tests.support.exactly_once import committed
 from tests.support.noida import NoidaBroker
@@ -81,6 +82,23 @@ def test_a_second_run_with_a_state_writes_nothing(
     assert len(seen()) == 2 * COUNT
 
 
+@pytest.mark.parametrize("name", ["publication.json", "done.json"])
+def test_a_state_whose_record_is_gone_writes_nothing(
+    spark: SparkSession,
+    run: Callable[..., Published],
+    seen: Callable[[], list[bytes]],
+    tmp_path: Path,
+    name: str,
+) -> None:
+    run(rows_of(spark), state=str(tmp_path / "s"))
+    gone = ["done.json"] if name == "done.json" else ["publication.json", "done.json"]
+    for each in gone:
+        (tmp_path / "s" / each).unlink()
+    with pytest.raises(StateError, match=rf"/{name} is missing, and the folder records that it existed; put"):
+        run(rows_of(spark), state=str(tmp_path / "s"))
+    assert seen() == VALUES
+
+
 @pytest.mark.parametrize(
     ("owner", "name", "after_it", "there"),
     [
@@ -137,7 +155,11 @@ def test_a_run_whose_task_fails_leaves_nothing(
 @pytest.mark.parametrize(
     ("first", "then", "said"),
     [
-        ({"exactly_once": False}, {}, "was begun without --exactly-once, not with --exactly-once; go on so"),
+        (
+            {"exactly_once": False},
+            {},
+            "was begun without --exactly-once, not with --exactly-once; continue that way",
+        ),
         ({}, {"exactly_once": False}, "was begun with --exactly-once, not without --exactly-once"),
         ({}, {"transactional_id": "a"}, "with --exactly-once, not with --transactional-id 'a'"),
     ],

@@ -16,15 +16,15 @@ import pytest
 from pyspark.sql import SparkSession
 
 from spark_kafkawire.broker import EmbeddedCluster
-from spark_kafkawire.clients.writing.modern.transactional.names import attempt_ids
+from spark_kafkawire.clients.writing.modern.transactional.write_state import attempt_ids
 from spark_kafkawire.cluster.modern.metadata import Metadata
 from spark_kafkawire.cluster.modern.transactions import Transactions
 from spark_kafkawire.options import WriteOptions
 from tests.support import librdkafka
 from tests.support.exactly_once import committed
-from tests.support.lengths import lengths
 from tests.support.noida import NoidaBroker
 from tests.support.polling import poll
+from tests.support.short_and_long import short_and_long
 
 from ..drivers import Drivers
 
@@ -52,7 +52,7 @@ def expected() -> list[int]:
 
 
 def runs_noted(given: dict[str, Any]) -> int:
-    """Runs that have recorded where the logs end, after which they write."""
+    """Runs that have recorded where the partitions end, after which they write."""
     return len([*Path(given["state"]).glob("run-*.json")])
 
 
@@ -121,7 +121,7 @@ def kill_until_done(
 
 
 @pytest.mark.timeout(900)
-@lengths("kills", short=SHORT, long=LONG)
+@short_and_long("kills", short=SHORT, long=LONG)
 def test_a_publication_that_is_killed_at_random_moments_is_in_the_topic_once(
     kills: int, noida: NoidaBroker, drivers: Drivers, rows: str, tmp_path: Path
 ) -> None:

@@ -1,4 +1,4 @@
-"""What a publication makes of the options that a user gives."""
+"""Options of a publication, from those that a user gives."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_other_acks_are_refused_with_a_state_alone(given: dict[str, str], needed
 
 
 def test_a_time_to_settle_goes_with_a_state() -> None:
-    with pytest.raises(OptionError, match=r"^argument --settle-seconds goes with --state$"):
+    with pytest.raises(OptionError, match=r"^argument --settle-seconds needs --state$"):
         PublishOptions.parse(MODERN, settle_s=3)
     for given_s, settle_s in ((None, SETTLE_S), (3, 3)):
         state = PublishOptions.parse(MODERN, state="/s", settle_s=given_s).state
@@ -50,7 +50,7 @@ def test_a_time_to_settle_goes_with_a_state() -> None:
         assert state.settle_s == settle_s
 
 
-def test_the_logs_are_read_back_with_what_the_write_connects_by() -> None:
+def test_the_partitions_are_read_back_with_what_the_write_connects_by() -> None:
     given = {**MODERN, "compression": "gzip", "kafka.security.protocol": "SSL"}
     state = PublishOptions.parse({**given, "topic": "t"}, state="/s").state
     assert state is not None

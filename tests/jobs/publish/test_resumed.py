@@ -206,7 +206,7 @@ def test_equal_messages_of_others_are_told(spark: SparkSession, noida: NoidaBrok
     done = Twice(rows, given, given.state, Progress(None)).run()
     assert (done.found_count, done.doubled_count) == (0, 1)
     out = io.StringIO()
-    with pytest.raises(DeliveryError, match=r"^1 messages like the rows are there more often than the rows"):
+    with pytest.raises(DeliveryError, match=r"^1 message is in the topic more often than the rows are"):
         report(done, out, as_json=False)
     again = run(rows, options, tmp_path)
     assert report(again, out, as_json=True) == {
@@ -218,7 +218,7 @@ def test_equal_messages_of_others_are_told(spark: SparkSession, noida: NoidaBrok
     }
 
 
-def test_a_log_that_has_lost_its_start_is_an_error_and_nothing_is_written(
+def test_a_partition_that_has_lost_its_start_is_an_error_and_nothing_is_written(
     spark: SparkSession, noida: NoidaBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     topic = noida.create_topic(partitions=2)
@@ -242,7 +242,7 @@ def test_speculation_is_refused(tmp_path: Path) -> None:
 def test_kafka_0_7_a_run_that_was_cut_off_is_finished(
     spark: SparkSession, corpus: EmbeddedCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Nobody has registered this topic yet: the first run makes its logs.
+    # Nobody has registered this topic yet: the first run makes its partitions.
     options = {"zookeeper.connect": corpus.zookeeper_connect, "topic": "resumed", "compression": "gzip"}
     rows = rows_of(spark).select("key", "value")
     writing_only("CAST(key AS int) % 3 > 0", monkeypatch)

@@ -1,4 +1,4 @@
-"""`jobs/publish.py`: rows of files become messages, and the summary tells where they are."""
+"""`jobs/publish.py`: rows of files become messages, and the summary counts them by partition."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from spark_kafkawire.broker import EmbeddedCluster
-from spark_kafkawire.clients.writing.sender import LogReceipt
+from spark_kafkawire.clients.writing.sender import PartitionReceipt
 from spark_kafkawire.errors import OptionError
 from spark_kafkawire.jobs.publish.options import PublishOptions, with_topic
 from spark_kafkawire.jobs.publish.rows import MessageColumns, messages
@@ -164,7 +164,7 @@ def test_rows_go_to_the_topics_that_they_name(spark: SparkSession, noida: NoidaB
     written = publish(
         rows, PublishOptions.parse({"kafka.bootstrap.servers": noida.bootstrap_servers}), Progress(None)
     ).written
-    assert [(str(each.log), each.message_count) for each in written] == [
+    assert [(str(each.topic_partition), each.message_count) for each in written] == [
         (f"{topic} 0", 3) for topic in topics
     ]
 
@@ -172,9 +172,9 @@ def test_rows_go_to_the_topics_that_they_name(spark: SparkSession, noida: NoidaB
 def test_receipts_of_all_tasks_add_up_by_log() -> None:
     one, other = TopicPartition("t", 0, 1), TopicPartition("t", 2, 0)
     receipts = [
-        LogReceipt(one, 3, 300, 100, 400),
-        LogReceipt(other, 1, 10, None, None),
-        LogReceipt(one, 2, 200, 50, 90),
+        PartitionReceipt(one, 3, 300, 100, 400),
+        PartitionReceipt(other, 1, 10, None, None),
+        PartitionReceipt(one, 2, 200, 50, 90),
     ]
     assert total(receipts) == [Written(other, 1, 10, None, None), Written(one, 5, 500, 50, 400)]
 
@@ -196,5 +196,5 @@ def test_what_was_written_is_told_by_log() -> None:
 
 
 def test_the_topic_is_an_argument_and_no_option() -> None:
-    with pytest.raises(OptionError, match="argument --option: topic is told by --topic"):
+    with pytest.raises(OptionError, match="--option: set the topic with --topic or"):
         with_topic({"Topic": "t", "kafka.bootstrap.servers": "k:1"}, "t")

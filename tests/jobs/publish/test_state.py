@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Final
@@ -14,19 +15,28 @@ from spark_kafkawire.errors import (
     DiscoveryError,
     OptionError,
 )
+from spark_kafkawire.jobs.publish import state as state_module
 from spark_kafkawire.jobs.publish.state import Done, Publication, PublishState, TopicRows
-from spark_kafkawire.jobs.publish.target_logs import bounds_of, range_since, settled
+from spark_kafkawire.jobs.publish.target_partitions import bounds_of, range_since, settled
 from spark_kafkawire.jobs.state.file_system import FileError
 from spark_kafkawire.jobs.state.local_files import LocalFiles
 from spark_kafkawire.jobs.state.sealed import StateError
-from spark_kafkawire.model import LogBounds, OffsetRange, TopicPartition
+from spark_kafkawire.jobs.state.sole_run import sole_run
+from spark_kafkawire.model import OffsetRange, PartitionBounds, TopicPartition
 
 from ..damage import assert_damage_is_noticed
 
-LOG: Final = TopicPartition("t", 0)
+PARTITION: Final = TopicPartition("t", 0)
 OLD_LOG: Final = TopicPartition("t", 1, 0)
 TARGET: Final = "kafka.bootstrap.servers=k:9092"
 PUBLICATION: Final = Publication(TARGET, {"t": TopicRows(1000, "12"), "u": TopicRows(1, "3")})
+
+
+class ElsewhereFiles(LocalFiles):
+    """Files of a file system that is not this machine's own."""
+
+    def local_path(self, _: str) -> None:
+        return None
 
 
 @pytest.fixture
@@ -39,14 +49,14 @@ def state(folder: str) -> PublishState:
     return PublishState(LocalFiles(), folder)
 
 
-def test_a_log_is_read_from_the_first_end_that_a_run_recorded_of_it(state: PublishState) -> None:
+def test_a_partition_is_read_from_the_first_end_that_a_run_recorded_of_it(state: PublishState) -> None:
     state.begin(PUBLICATION)
     assert state.run_count == 0
-    state.begin_run({LOG: 7})
-    state.begin_run({LOG: 9, OLD_LOG: 123})
+    state.begin_run({PARTITION: 7})
+    state.begin_run({PARTITION: 9, OLD_LOG: 123})
     state.begin_run({OLD_LOG: 456})
     assert state.run_count == 3
-    assert state.starts() == {LOG: 7, OLD_LOG: 123}
+    assert state.starts() == {PARTITION: 7, OLD_LOG: 123}
 
 
 def test_a_publication_is_done_once(state: PublishState) -> None:
@@ -111,7 +121,7 @@ def ended(folder: str, runs: int = 2) -> PublishState:
     state = PublishState(LocalFiles(), folder)
     state.begin(PUBLICATION)
     for number in range(runs):
-        state.begin_run({LOG: 7 + number})
+        state.begin_run({PARTITION: 7 + number})
     return state
 
 
@@ -133,6 +143,54 @@ def test_a_file_that_is_missing_is_named_and_nothing_is_taken_for_new(folder: st
     (Path(folder) / name).unlink()
     with pytest.raises(StateError, match=rf"/{name} is missing, .*; put the file back as it was;"):
         every_use(PublishState(LocalFiles(), folder))
+
+
+@pytest.mark.parametrize("is_local", [True, False])
+def test_a_publication_that_is_gone_is_named_where_no_run_has_left_more(folder: str, is_local: bool) -> None:
+    """As with --exactly-once, where brokers and not the state know of the runs."""
+    files = LocalFiles() if is_local else ElsewhereFiles()
+    publication = replace(PUBLICATION, transactional_id="")
+    PublishState(files, folder).begin(publication)
+    (Path(folder) / "publication.json").unlink()
+    for _ in range(2):
+        with pytest.raises(
+            StateError, match=r"/publication\.json is missing, and the folder records that it existed; put"
+        ):
+            PublishState(files, folder).begin(publication)
+
+
+@pytest.mark.parametrize("is_local", [True, False])
+def test_an_end_that_is_gone_is_named(folder: str, is_local: bool) -> None:
+    files = LocalFiles() if is_local else ElsewhereFiles()
+    state = PublishState(files, folder)
+    state.begin(PUBLICATION)
+    state.finish(Done(1001, 0))
+    (Path(folder) / "done.json").unlink()
+    again = PublishState(files, folder)
+    again.begin(PUBLICATION)
+    with pytest.raises(StateError, match=r"/done\.json is missing, and the folder records that it existed;"):
+        again.done()
+
+
+def test_what_a_killed_run_did_not_note_is_noted_by_the_next(
+    folder: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patched:
+        patched.setattr(state_module, "reach", lambda *_: None)
+        state = PublishState(LocalFiles(), folder)
+        state.begin(PUBLICATION)
+        state.finish(Done(1001, 0))
+    assert not (Path(folder) / "lock").exists()
+    state = PublishState(LocalFiles(), folder)
+    state.begin(PUBLICATION)
+    assert state.done() == Done(1001, 0)
+    assert (Path(folder) / "lock").read_text() == "begun\ndone\n"
+
+
+def test_a_folder_in_which_a_run_was_killed_before_its_first_file_is_new(folder: str) -> None:
+    with sole_run(LocalFiles(), [folder]):
+        pass
+    PublishState(LocalFiles(), folder).begin(PUBLICATION)
 
 
 def test_the_memory_of_the_only_run_is_missed(folder: str) -> None:
@@ -168,27 +226,27 @@ def test_of_two_runs_that_begin_at_once_one_ends(folder: str, monkeypatch: pytes
         state.begin(PUBLICATION)
     # Both have looked before one of them has begun.
     monkeypatch.setattr(PublishState, "run_count", 0)
-    states[0].begin_run({LOG: 7})
-    with pytest.raises(FileError, match=r"run-0\.json is there already: does another run write here\?"):
-        states[1].begin_run({LOG: 7})
+    states[0].begin_run({PARTITION: 7})
+    with pytest.raises(FileError, match=r"run-0\.json already exists: does another run write here\?"):
+        states[1].begin_run({PARTITION: 7})
 
 
-def test_what_a_log_got_since_is_a_range_unless_some_of_it_is_gone() -> None:
-    assert range_since(7, LogBounds(LOG, 7, 9)) == OffsetRange(LOG, 7, 9)
+def test_what_a_partition_got_since_is_a_range_unless_some_of_it_is_gone() -> None:
+    assert range_since(7, PartitionBounds(PARTITION, 7, 9)) == OffsetRange(PARTITION, 7, 9)
     with pytest.raises(
         DataLossError, match=r"^t 0 goes from 8 to 9: what it got from offset 7 on was deleted;"
     ):
-        range_since(7, LogBounds(LOG, 8, 9))
-    with pytest.raises(DataLossError, match=r"from offset 7 on is not there, so it was made anew;"):
-        range_since(7, LogBounds(LOG, 0, 6))
+        range_since(7, PartitionBounds(PARTITION, 8, 9))
+    with pytest.raises(DataLossError, match=r"from offset 7 on is not there, so it was created again;"):
+        range_since(7, PartitionBounds(PARTITION, 0, 6))
 
 
 def test_a_broker_that_is_not_alive_is_named() -> None:
-    cluster: Any = SimpleNamespace(leaders_of=lambda _: {LOG: None}, await_logs=lambda _: None)
+    cluster: Any = SimpleNamespace(leaders_of=lambda _: {PARTITION: None}, await_partitions=lambda _: None)
     with pytest.raises(
         DiscoveryError, match=r"^t 0-1: its broker is not alive, so what it has got of the rows"
     ):
-        bounds_of(cluster, [LOG, OLD_LOG])
+        bounds_of(cluster, [PARTITION, OLD_LOG])
 
 
 class Clock:
@@ -209,7 +267,7 @@ def test_logs_are_still_when_they_have_not_grown_for_a_while(grows_for_s: float,
     clock = Clock()
 
     def ends() -> dict[TopicPartition, int]:
-        return {LOG: int(min(clock.now_s - 100, grows_for_s) * 10)}
+        return {PARTITION: int(min(clock.now_s - 100, grows_for_s) * 10)}
 
     settled(ends, 10.0, clock, clock.sleep)
     assert clock.now_s - 100 == pytest.approx(waited_s, abs=1.01)

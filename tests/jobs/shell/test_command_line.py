@@ -1,4 +1,4 @@
-"""What all jobs' command lines share: options, one line for an error, exit codes, and no secrets."""
+"""Command lines of all jobs: options, one line for an error, exit codes, and no secrets."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ import io
 import json
 import logging
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pytest
+from py4j.protocol import Py4JError, Py4JNetworkError
 from pyspark.errors import AnalysisException, PySparkRuntimeError
 
 from spark_kafkawire.errors import DataLossError, DiscoveryError, OptionError
@@ -29,7 +30,7 @@ SECRET = "hunter2"
 
 
 def parser() -> JobParser:
-    made = JobParser("copy.py", "What it does.")
+    made = JobParser("copy", "What it does.")
     add_connection(made)
     add_reporting(made)
     return made
@@ -63,7 +64,7 @@ def test_a_value_may_hold_an_equals_sign() -> None:
 def test_topics_are_named_one_by_one_or_as_a_list_or_found(
     argv: tuple[str, ...], selection: dict[str, str]
 ) -> None:
-    made = JobParser("copy.py", "What it does.")
+    made = JobParser("copy", "What it does.")
     add_topics(made, "copy", default="all topics")
     assert topic_options(made.parse_args(argv)) == selection
 
@@ -85,10 +86,15 @@ def test_an_unreadable_options_file_is_named(content: bytes | None, problem: str
     [
         (["--option", SECRET], "argument --option: number 1 is not KEY=VALUE"),
         (["--option", "a=b", "--option", f"={SECRET}"], "argument --option: number 2 is not KEY=VALUE"),
-        ([f"--optoin=a={SECRET}"], "unknown argument --optoin; --help tells more"),
-        (["--opt", f"a={SECRET}"], "unknown argument --opt; --help tells more"),
-        ([SECRET], "1 argument(s) too many; --help tells more"),
-        (["--option"], "argument --option: expected one argument; --help tells more"),
+        ([f"--optoin=a={SECRET}"], "unknown argument --optoin (did you mean --option?); see --help"),
+        (["--opt", f"a={SECRET}"], "unknown argument --opt (did you mean --option?); see --help"),
+        (["--wrong", SECRET], "unknown argument --wrong; see --help"),
+        (
+            ["--bootstrap-server", "h:9092"],
+            "unknown argument --bootstrap-server (did you mean --option kafka.bootstrap.servers=HOST:PORT?)",
+        ),
+        ([SECRET], "1 argument(s) too many; see --help"),
+        (["--option"], "argument --option: expected one argument; see --help"),
     ],
 )
 def test_wrong_usage_is_one_line_without_what_may_be_a_secret(
@@ -169,6 +175,12 @@ ModuleNotFoundError: No module named 'x'
 """
 
 
+JVM: Final = (
+    "Spark's JVM on the driver has ended: it crashed, or was killed, for example for lack of memory; see "
+    "hs_err_pid*.log and the system log (dmesg), raise spark.driver.memory, and run again"
+)
+
+
 @pytest.mark.parametrize(
     ("error", "line", "code"),
     [
@@ -180,6 +192,19 @@ ModuleNotFoundError: No module named 'x'
         (AnalysisException(FROM_SPARK.format("NoSuchError: ours?")), "ours?", ExitCode.FAILED),
         (AnalysisException("[PATH_NOT_FOUND] no path\nJVM stacktrace"), "[PATH_NOT_FOUND] no path", 2),
         (PySparkRuntimeError("[OTHER] why\nJVM stacktrace"), "[OTHER] why", 1),
+        (ConnectionRefusedError(111, "Connection refused"), f"{JVM} ([Errno 111] Connection refused)", 1),
+        (Py4JNetworkError("Answer from Java side is empty"), f"{JVM} (Answer from Java side is empty)", 1),
+        (
+            Py4JError("An error occurred while calling o7.x"),
+            f"{JVM} (An error occurred while calling o7.x)",
+            1,
+        ),
+        (
+            Py4JError("An error occurred while calling o7.x. Trace:"),
+            "An error occurred while calling o7.x. Trace:",
+            1,
+        ),
+        (OSError(28, "No space left on device"), "[Errno 28] No space left on device", 1),
         (
             PySparkRuntimeError(FROM_PYTHON),
             "[STREAM_FAILED] source: ModuleNotFoundError: No module named 'x'",
@@ -198,13 +223,13 @@ def test_an_error_is_one_line_and_tells_the_exit_code(
 def test_an_option_that_is_there_twice_is_refused_without_its_values(tmp_path: Path) -> None:
     with pytest.raises(OptionError) as error:
         options_of("--option", f"Retries={SECRET}", "--option", f"retries={SECRET}")
-    assert str(error.value) == "argument --option: option retries is there twice; give it once"
+    assert str(error.value) == "argument --option: option retries is given twice; give it once"
     file = tmp_path / "options"
     file.write_text(f"retries={SECRET}\n# a comment\nRETRIES {SECRET}\n", "utf-8")
     with pytest.raises(OptionError) as error:
         options_of("--options-file", str(file))
     assert str(error.value) == (
-        f"argument --options-file: {file}: option RETRIES is there twice; give it once"
+        f"argument --options-file: {file}: option RETRIES is given twice; give it once"
     )
 
 

@@ -12,6 +12,7 @@ import pytest
 from spark_kafkawire.errors import LimitError, OptionError
 from spark_kafkawire.jobs.shell import files
 from spark_kafkawire.jobs.shell.files import read_file, write_file
+from tests.support.special_files import KINDS, special_file
 
 
 def test_what_is_written_is_read(tmp_path: Path) -> None:
@@ -55,6 +56,63 @@ def test_a_pipe_is_written_to_and_not_replaced(tmp_path: Path) -> None:
     assert pipe.is_fifo()
 
 
+def test_a_pipe_that_nobody_reads_from_is_waited_for_a_while(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(files, "PIPE_TIMEOUT_S", 0.1)
+    pipe = special_file(tmp_path / "pipe", "pipe")
+    with pytest.raises(
+        OptionError, match=r"^argument --html: .*: it is a pipe that no process reads from for 0\.1 s$"
+    ):
+        write_file(pipe, "text", "--html")
+
+
+def test_a_pipe_is_read_to_its_end() -> None:
+    """As of --options-file <(...)."""
+    text = "k=v\n" * 100_000
+    reader, writer = os.pipe()
+
+    def write() -> None:
+        with open(writer, "w") as file:
+            file.write(text)
+
+    thread = threading.Thread(target=write)
+    thread.start()
+    try:
+        assert read_file(Path(f"/dev/fd/{reader}"), "--options-file") == text
+    finally:
+        thread.join()
+        os.close(reader)
+
+
+def test_a_pipe_that_nobody_writes_to_or_that_does_not_end_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(files, "PIPE_TIMEOUT_S", 0.1)
+    pipe = special_file(tmp_path / "pipe", "pipe")
+    with pytest.raises(OptionError, match=r"^argument --import: .*: it is a pipe that no process writes to$"):
+        read_file(pipe, "--import")
+    other = os.open(pipe, os.O_RDWR)
+    try:
+        os.write(other, b"k=v\n")
+        with pytest.raises(
+            OptionError, match=r"^argument --import: .*: it is a pipe that has no end after 0"
+        ):
+            read_file(pipe, "--import")
+    finally:
+        os.close(other)
+
+
+@pytest.mark.parametrize("kind", ["socket", "device"])
+def test_other_kinds_of_files_are_not_read(tmp_path: Path, kind: str) -> None:
+    path = special_file(tmp_path / "it", kind)
+    with pytest.raises(OptionError, match=rf"^argument --import: .*: {KINDS[kind]}$"):
+        read_file(path, "--import")
+    if kind == "socket":
+        with pytest.raises(OptionError, match=rf"^argument --export: .*: {KINDS[kind]}$"):
+            write_file(path, "text", "--export")
+
+
 @pytest.mark.parametrize("write", [True, False])
 def test_a_folder_is_no_file(write: bool, tmp_path: Path) -> None:
     with pytest.raises(OptionError, match=r"^argument --x: .*Is a directory$"):
@@ -67,5 +125,7 @@ def test_a_file_may_not_be_larger_than_the_limit(tmp_path: Path, monkeypatch: py
     file.write_text("1234")
     assert read_file(file, "--import") == "1234"
     file.write_text("12345")
-    with pytest.raises(LimitError, match=r"^argument --import: .* is larger than 4 bytes$"):
+    with pytest.raises(
+        LimitError, match=r"^argument --import: .* is larger than 4 bytes; give a smaller file$"
+    ):
         read_file(file, "--import")

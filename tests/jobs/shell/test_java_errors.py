@@ -1,4 +1,4 @@
-"""What the JVM's exceptions come to: one line, that of whoever knows most."""
+"""Lines for exceptions of the JVM: the cause that explains most."""
 
 from __future__ import annotations
 
@@ -31,6 +31,15 @@ HOST = Raised("java.net.UnknownHostException: nosuch")
 ABORTED = "org.apache.spark.SparkException: Job aborted due to stage failure: Task 0"
 WRITING = "org.apache.spark.SparkException: [TASK_WRITE_FAILED] Task failed writing to file:/a."
 FULL = Raised("java.io.IOException: No space left on device")
+SPACE = (
+    "free some space where the job writes, or in spark.local.dir of the driver and the executors, and run "
+    "again"
+)
+ENDED = (
+    "a Python worker or a JVM of Spark has ended in the middle of a task: it crashed, or was killed, for "
+    "example for lack of memory; see the logs of executors and of the system (dmesg), raise "
+    "spark.executor.memoryOverhead or spark.driver.memory, and run again"
+)
 READABLE = "org.apache.spark.SparkException: [FAILED_READ_FILE] Encountered an error: a.csv\nIf not, ..."
 
 
@@ -44,9 +53,20 @@ READABLE = "org.apache.spark.SparkException: [FAILED_READ_FILE] Encountered an e
             Raised(
                 ABORTED, Raised(WRITING, Raised("org.apache.hadoop.fs.FSError: java.io.IOException", FULL))
             ),
-            "[TASK_WRITE_FAILED] Task failed writing to file:/a.: IOException: No space left on device",
+            "[TASK_WRITE_FAILED] Task failed writing to file:/a.: IOException: No space left on device; "
+            f"{SPACE}",
         ),
         (Raised("java.lang.IllegalStateException"), "IllegalStateException"),
+        (
+            Raised(ABORTED, FULL),
+            f"IOException: No space left on device; {SPACE}",
+        ),
+        (Raised(ABORTED, Raised("java.io.IOException: Broken pipe")), f"IOException: Broken pipe; {ENDED}"),
+        (
+            Raised(ABORTED, Raised("java.net.SocketException: Connection reset")),
+            f"SocketException: Connection reset; {ENDED}",
+        ),
+        (Raised(ABORTED, Raised("java.io.EOFException")), f"EOFException; {ENDED}"),
     ],
 )
 def test_the_innermost_cause_speaks_unless_spark_has_words_for_people(error: Any, reason: str) -> None:

@@ -1,4 +1,4 @@
-"""What a person sees of a job that runs: a bar on a terminal, lines elsewhere, nothing if asked so."""
+"""Progress of a job: a bar on a terminal, lines elsewhere, and nothing with ``--quiet``."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import threading
 import pytest
 
 from spark_kafkawire.jobs.shell.progress import Bar, Lines, Progress, Work, progress_on, repeating
-from spark_kafkawire.jobs.shell.progress import shown_size as size_text
-from spark_kafkawire.jobs.shell.progress import shown_time as time_text
+from spark_kafkawire.jobs.shell.progress import format_duration as time_text
+from spark_kafkawire.jobs.shell.progress import format_size as size_text
 
 
 class Terminal(io.StringIO):
@@ -51,7 +51,7 @@ def test_the_best_known_fraction_counts_and_is_never_more_than_all(clock: Clock)
     work = Work(messages_total=100, size_total=1000, clock=clock)
     work.advance(messages=10, size=300)
     assert work.fraction == 0.3
-    work.stands_at(10, 300, 2, 4)
+    work.set_to(10, 300, 2, 4)
     assert work.fraction == 0.5
     work.advance(messages=200)
     assert work.fraction == 1.0
@@ -62,17 +62,17 @@ def test_what_is_shown_never_goes_back(clock: Clock) -> None:
     shown = []
     looks = [(0, 0, 0, 0), (80, 8, 2, 4), (100, 10, 4, 4), (90, 4, 4, 16), (200, 20, 0, 0)]
     for look in looks:
-        work.stands_at(*look)
+        work.set_to(*look)
         shown.append((work.messages, work.size, work.fraction))
     assert shown == [(0, 0, None), (80, 8, 0.5), (100, 10, 1.0), (100, 10, 1.0), (200, 20, 1.0)]
 
 
 def test_what_nobody_counts_is_not_shown(clock: Clock) -> None:
     work = Work(None, None, clock)
-    work.stands_at(None, 0, 0, 0)
+    work.set_to(None, 0, 0, 0)
     assert str(work) == "0 of 0 tasks"
     clock.now_s += 30
-    work.stands_at(None, 3 << 20, 1, 4)
+    work.set_to(None, 3 << 20, 1, 4)
     assert str(work) == "1 of 4 tasks, 3.0 MiB, 1:30 left"
 
 
@@ -118,7 +118,7 @@ def test_a_terminal_gets_a_bar_that_leaves_the_lines() -> None:
     text = stream.getvalue()
     assert "copy: reading [all] ..." in text
     assert "25%" in text
-    assert "1 messages" in text
+    assert "1 message" in text
 
 
 def test_the_stream_decides_what_is_shown() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from spark_kafkawire.jobs.shell.properties import RepeatedKey, parse_properties
+from spark_kafkawire.jobs.shell.properties import RepeatedProperty, parse_properties
 
 
 @pytest.mark.parametrize(
@@ -34,5 +34,5 @@ def test_properties_are_those_that_java_reads(text: str, properties: dict[str, s
 
 @pytest.mark.parametrize("text", ["a=1\na=2", "a=1\nb=2\nA=1", "a\\u0062=1\nab=1", "a=1\ra\n"])
 def test_a_key_that_is_there_twice_is_told(text: str) -> None:
-    with pytest.raises(RepeatedKey):
+    with pytest.raises(RepeatedProperty):
         parse_properties(text)

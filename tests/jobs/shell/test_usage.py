@@ -1,4 +1,4 @@
-"""Each argument of `jobs/migrate.py` and `jobs/publish.py` that is wrong is refused in one line."""
+"""Wrong arguments of `jobs/migrate.py` and `jobs/publish.py`: each is refused in one line."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from pyspark.sql import SparkSession
 
 from spark_kafkawire.broker import EmbeddedCluster
 
-from ..arguments import arguments_of, complaint, script
+from ..arguments import arguments_of, command, complaint
 
-MIGRATE: Final = script("migrate")
-PUBLISH: Final = script("publish")
+MIGRATE: Final = command("migrate")
+PUBLISH: Final = command("publish")
 SOURCE: Final = "--source-option=zookeeper.connect=127.0.0.1:1"
 TARGET: Final = "--target-option=kafka.bootstrap.servers=127.0.0.1:1"
 BOTH: Final = [SOURCE, TARGET, "--state", "state"]
@@ -25,7 +25,7 @@ CONNECTION_07: Final = "--option=broker.list=0:127.0.0.1:1"
 MIGRATE_CASES: Final = [
     ("--topic", BOTH, "one of the arguments --topic --topic-pattern is required"),
     ("--topic", [*BOTH, "--topic", ","], "option subscribe: ',' is not a topic"),
-    ("--topic-pattern", [*BOTH, "--topic-pattern", "("], "option subscribePattern: '(' is not a regular"),
+    ("--topic-pattern", [*BOTH, "--topic-pattern", "("], "option subscribePattern: '(' is not a supported"),
     (
         "--topic-pattern",
         [*BOTH, "--topic", "t", "--topic-pattern", "t"],
@@ -71,7 +71,7 @@ MIGRATE_CASES: Final = [
     (
         "--target-option",
         [*BOTH, "--topic", "t", "--target-option", "delivery=exactly-once"],
-        "argument --target-option: delivery is told by --exactly-once and --transactional-id",
+        "argument --target-option: delivery is set by --exactly-once and --transactional-id; leave it out",
     ),
     (
         "--exactly-once",
@@ -81,12 +81,12 @@ MIGRATE_CASES: Final = [
     (
         "--transactional-id",
         [*BOTH, "--topic", "t", "--transactional-id", "a"],
-        "argument --transactional-id goes with --exactly-once",
+        "argument --transactional-id needs --exactly-once",
     ),
     (
         "--transactional-id",
         [*BOTH, "--topic", "t", "--exactly-once", "--transactional-id", " "],
-        "option kafka.transactional.id: '' is no name",
+        "option kafka.transactional.id: '' is not a name",
     ),
     (
         "--target-options-file",
@@ -100,7 +100,7 @@ INPUT_07: Final = ["--input", "rows", CONNECTION_07]
 PUBLISH_CASES: Final = [
     ("--input", [CONNECTION, "--topic", "t"], "the following arguments are required: --input"),
     ("--topic", INPUT, "one of the arguments --topic --topic-column is required"),
-    ("--topic", [*INPUT, "--topic", "t", "--option=topic=t"], "topic is told by --topic"),
+    ("--topic", [*INPUT, "--topic", "t", "--option=topic=t"], "set the topic with --topic"),
     ("--topic-column", [*INPUT, "--topic", "t", "--topic-column", "c"], "not allowed with argument --topic"),
     ("--option", ["--input", "rows", "--topic", "t"], "exactly one of the options kafka.bootstrap"),
     ("--option", [*INPUT, "--topic", "t", "--option", "acks=verify"], "option acks: 'verify' is not 0 or 1"),
@@ -139,22 +139,22 @@ PUBLISH_CASES: Final = [
     (
         "--exactly-once",
         [*INPUT_07, "--topic", "t", "--exactly-once", "--transactional-id", "a"],
-        "option delivery means nothing to Kafka 0.7",
+        "option delivery does not apply to Kafka 0.7",
     ),
     (
         "--transactional-id",
         [*INPUT, "--topic", "t", "--transactional-id", "a"],
-        "argument --transactional-id goes with --exactly-once",
+        "argument --transactional-id needs --exactly-once",
     ),
     (
         "--option",
         [*INPUT, "--topic", "t", "--option=delivery=exactly-once"],
-        "argument --option: delivery is told by --exactly-once and --transactional-id",
+        "argument --option: delivery is set by --exactly-once and --transactional-id; leave it out",
     ),
     (
         "--settle-seconds",
         [*INPUT, "--topic", "t", "--settle-seconds", "5"],
-        "argument --settle-seconds goes with --state",
+        "argument --settle-seconds needs --state",
     ),
     (
         "--broker-column",

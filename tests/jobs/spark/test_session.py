@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -17,7 +18,7 @@ from spark_kafkawire.jobs.shell.progress import Progress
 from spark_kafkawire.jobs.spark.stages import watching
 from spark_kafkawire.progress import showing_progress
 
-from ..submitting import ROOT, environment, make_zip, submit, submit_command
+from ..submitting import ROOT, environment, make_zip, submit, submit_command, submit_words
 
 JOB = """
 import sys, spark_kafkawire
@@ -30,11 +31,14 @@ def job(arguments, progress):
         frame = spark.read.format("kafkawire").options(**connection_options(arguments)).load()
         return {"messages": frame.count(), "package": spark_kafkawire.__file__}
 
-parser = JobParser("count.py", None)
+parser = JobParser("count", None)
 add_connection(parser)
 add_reporting(parser)
 sys.exit(run_job(parser, job))
 """
+
+
+SUBMIT_ARGS = shlex.join([*submit_words("local[1]")[1:], "pyspark-shell"])
 
 
 @pytest.fixture
@@ -71,6 +75,35 @@ def test_an_error_is_one_line_on_the_stderr_that_spark_submit_has(
     assert [line for line in others if line.startswith("count: ")] == [
         "count: set exactly one of the options subscribe, subscribePattern and assign: none is set"
     ]
+
+
+KILLED = """
+import os, signal, sys
+from spark_kafkawire.jobs.shell.command_line import JobParser, add_reporting, run_job
+from spark_kafkawire.jobs.spark.session import job_session
+
+def job(arguments, progress):
+    with job_session("count") as spark:
+        os.kill(spark.sparkContext._gateway.proc.pid, signal.SIGKILL)
+        spark.sparkContext._gateway.proc.wait()
+        return {"messages": spark.range(3).count()}
+
+parser = JobParser("count", None)
+add_reporting(parser)
+sys.exit(run_job(parser, job))
+"""
+
+
+@pytest.mark.slow
+def test_a_jvm_that_was_killed_is_told_in_one_line_with_what_to_do(tmp_path: Path) -> None:
+    variables = {**environment(tmp_path), "PYTHONPATH": str(ROOT), "PYSPARK_SUBMIT_ARGS": SUBMIT_ARGS}
+    done = subprocess.run(
+        [sys.executable, "-c", KILLED, "--quiet"], env=variables, capture_output=True, text=True
+    )
+    [line] = [line for line in done.stderr.splitlines() if line.startswith("count: ")]
+    assert (done.returncode, done.stdout) == (1, "")
+    assert line.startswith("count: Spark's JVM on the driver has ended: it crashed, or was killed, for ")
+    assert "raise spark.driver.memory, and run again (" in line
 
 
 def test_the_zip_is_the_same_whenever_it_is_made(package: Path, tmp_path: Path) -> None:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import signal
+
 import pytest
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
@@ -14,8 +18,8 @@ from spark_kafkawire.model import TopicPartition
 
 def test_results_come_in_the_order_of_the_tasks(spark: SparkSession) -> None:
     tasks = [TopicPartition("t", number) for number in range(5)]
-    assert run_tasks(spark, lambda log: (log.partition * 10, log), tasks) == [
-        (number * 10, log) for number, log in enumerate(tasks)
+    assert run_tasks(spark, lambda tp: (tp.partition * 10, tp), tasks) == [
+        (number * 10, tp) for number, tp in enumerate(tasks)
     ]
 
 
@@ -30,3 +34,16 @@ def test_an_error_of_a_task_is_told_in_one_line(spark: SparkSession) -> None:
     with pytest.raises(PySparkException) as caught:
         run_tasks(spark, fail, [1])
     assert explained(caught.value) == ("t 0: not there", ExitCode.FAILED)
+
+
+def test_a_python_worker_that_was_killed_is_told_in_one_line_with_what_to_do(spark: SparkSession) -> None:
+    def killed(_: int) -> None:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    with pytest.raises((PySparkException, Py4JJavaError)) as caught:
+        run_tasks(spark, killed, [1])
+    line, code = explained(caught.value)
+    assert code == ExitCode.FAILED
+    assert "a Python worker or a JVM of Spark has ended in the middle of a task: it crashed, or was" in line
+    assert line.endswith(", and run again")
+    assert line.isprintable()

@@ -8,9 +8,9 @@ import pytest
 
 from spark_kafkawire.jobs.stream_copy.options import StreamCopyOptions
 
-from ..arguments import arguments_of, complaint, script
+from ..arguments import arguments_of, command, complaint
 
-SCRIPT: Final = script("stream_copy")
+SCRIPT: Final = command("stream_copy")
 SOURCE: Final = "--source-option=kafka.bootstrap.servers=127.0.0.1:1"
 SOURCE_07: Final = "--source-option=zookeeper.connect=127.0.0.1:1"
 TARGET_07: Final = "--target-option=zookeeper.connect=127.0.0.1:2"
@@ -63,7 +63,7 @@ CASES: Final = [
     (
         "--target-topic",
         (GOOD[0], *GOOD[2:], "--output", "o", "--target-topic", "x"),
-        "argument --target-topic: goes with --target-option",
+        "argument --target-topic: needs --target-option",
     ),
     (
         "--target-topic",
@@ -96,7 +96,7 @@ CASES: Final = [
     (
         "--keep-partitions",
         (GOOD[0], *GOOD[2:], "--output", "o", "--keep-partitions"),
-        "argument --keep-partitions: goes with --target-option",
+        "argument --keep-partitions: needs --target-option",
     ),
     ("--source-option", GOOD[1:], "set exactly one of the options kafka.bootstrap.servers"),
     (
@@ -107,7 +107,7 @@ CASES: Final = [
     (
         "--source-option",
         (*GOOD, "--source-option", "startingOffsets=latest"),
-        "argument --source-option: startingOffsets is the job's own; use --starting",
+        "argument --source-option: startingOffsets is set by the job itself; use --starting",
     ),
     (
         "--source-option",
@@ -118,11 +118,16 @@ CASES: Final = [
     (
         "--target-option",
         (*GOOD, "--target-option", "topic=t"),
-        "argument --target-option: topic is the job's own; use --target-topic",
+        "argument --target-option: topic is set by the job itself; use --target-topic",
     ),
     ("--target-option", (*GOOD, "--target-option", "acks=verify"), "option acks: 'verify' is not 0 or 1"),
     ("--target-options-file", (*GOOD, "--target-options-file", "not-there"), "not-there: No such file"),
     ("--wrong", (*GOOD, "--wrong=hunter2"), "unknown argument --wrong"),
+    (
+        "--bootstrap-server",
+        (*GOOD, "--bootstrap-server", "h:9092"),
+        "unknown argument --bootstrap-server (did you mean --source-option or --target-option kafka.boot",
+    ),
 ]
 
 

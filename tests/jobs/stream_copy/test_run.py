@@ -1,4 +1,4 @@
-"""``jobs/stream_copy.py`` from and to brokers: what it copies, where it goes on, and how it ends."""
+"""``jobs/stream_copy.py`` from and to brokers: its copies, its restarts, and its end."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from pyspark.sql import SparkSession
 
 from spark_kafkawire.broker import EmbeddedCluster
 from tests.support import librdkafka
-from tests.support.corpus import GZIP_TOPIC, logs_of, recorded
+from tests.support.corpus import GZIP_TOPIC, partitions_of, recorded
 from tests.support.foreign import Record
 from tests.support.noida import NoidaBroker
 from tests.support.polling import INTERVAL_S
-from tests.support.spark_streams import PATIENCE_S, STARTS_MAX, TOO_BUSY
+from tests.support.spark_streams import STARTS_MAX, TOO_BUSY, WAIT_MAX_S
 from tests.support.sparks import READ_LIMITS, STREAM_SINKS
 
 from ..arguments import RunHere
@@ -77,8 +77,8 @@ def filled(noida: NoidaBroker, count: int) -> str:
 
 
 def numbers(noida: NoidaBroker, topic: str) -> list[int]:
-    logs = [(topic, partition) for partition in range(2)]
-    found = librdkafka.consume_logs(noida.bootstrap_servers, logs)
+    partitions = [(topic, partition) for partition in range(2)]
+    found = librdkafka.consume_partitions(noida.bootstrap_servers, partitions)
     return sorted(int(record.value or b"") for records in found.values() for record in records)
 
 
@@ -115,16 +115,47 @@ def test_07_is_copied_into_parquet_and_a_group_in_zookeeper_follows(
     client = KazooClient(corpus.zookeeper_connect)
     client.start()
     try:
-        for log in logs_of():
-            name = f"{log['broker']}-{log['partition']}"
-            end = sum(segment["size"] for segment in log["segments"])
+        for partition in partitions_of():
+            name = f"{partition['broker']}-{partition['partition']}"
+            end = sum(segment["size"] for segment in partition["segments"])
             assert int(client.get(f"/consumers/copy/offsets/{GZIP_TOPIC}/{name}")[0]) == end
     finally:
         client.stop()
         client.close()
     code, _, err = Copying(copying.run_here, tmp_path / "other").ended(*argv, "--available-now")
     assert code == 2
-    assert "has batches up to 0, this checkpoint up to -1" in err.splitlines()[-1]
+    assert "has batches up to 0, this checkpoint no batch, and" in err.splitlines()[-1]
+
+
+@STREAM_SINKS
+def test_what_a_folder_or_a_checkpoint_has_lost_is_not_gone_on_without(
+    copying: Copying, noida: NoidaBroker, tmp_path: Path
+) -> None:
+    topic, output = filled(noida, 20), tmp_path / "out"
+    argv = [option("source", noida), "--topic", topic, "--available-now"]
+    to_files = [*argv, "--output", str(output)]
+    assert copying.summary(*to_files)["messages"] == 20
+    output.rename(tmp_path / "kept")
+    librdkafka.produce(noida.bootstrap_servers, topic, [Record(b"20", partition=0)])
+    code, out, err = copying.ended(*to_files)
+    assert (code, out) == (2, "")
+    assert err.splitlines()[-1].startswith(
+        f"stream_copy: argument --output: {output} has no batch, and this checkpoint says that 0 is done: "
+    )
+    assert not output.exists()
+    (tmp_path / "kept").rename(output)
+    checkpoint = tmp_path / "checkpoint"
+    (checkpoint / "offsets").rename(tmp_path / "offsets")
+    target = noida.create_topic(partitions=2)
+    for more in (to_files, [*argv, option("target", noida), "--target-topic", target]):
+        code, out, err = copying.ended(*more)
+        assert (code, out) == (1, "")
+        assert err.splitlines()[-1].startswith(
+            f"stream_copy: {checkpoint}: batches up to 0 are done, and its folder offsets has no batch: "
+        )
+    assert numbers(noida, target) == []
+    (tmp_path / "offsets").rename(checkpoint / "offsets")
+    assert copying.summary(*to_files)["messages"] == 1
 
 
 @READ_LIMITS
@@ -171,7 +202,7 @@ class signalled:
         self._thread = threading.Thread(target=self._send, args=(pid, condition))
 
     def _send(self, pid: int, condition: Callable[[], bool]) -> None:
-        deadline_s = time.monotonic() + PATIENCE_S
+        deadline_s = time.monotonic() + WAIT_MAX_S
         while not self._over.wait(INTERVAL_S):
             if condition() or time.monotonic() > deadline_s:  # what never begins is to end, too
                 os.kill(pid, signal.SIGTERM)

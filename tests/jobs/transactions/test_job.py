@@ -1,4 +1,4 @@
-"""jobs/transactions.py as a user runs it, on a broker nobody here wrote."""
+"""jobs/transactions.py as a user runs it, on noida-db."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_the_table_names_transactions_those_who_wait_and_the_decision(job: Trans
     code, out, err = job.run("--transactional-id", topic)
     assert (code, err) == (0, "")
     head, row, _, waiting_head, waiting, _, decision = out.splitlines()
-    assert head.split() == ["id", "state", "producer", "epoch", "age", "logs", "decided"]
+    assert head.split() == ["id", "state", "producer", "epoch", "age", "partitions", "decided"]
     assert row.split()[:4] == [left.id, "Ongoing", f"{left.producer_id}", f"{left.epoch}"]
     assert row.endswith("  no")
     assert waiting_head.split()[:5] == ["topic", "partition", "readers", "wait", "at"]
@@ -67,10 +67,10 @@ def test_a_decision_is_finished_without_force(job: TransactionsJob) -> None:
         topic = new_topic(job.bootstrap_servers)
         with dying(at, after_it=True):
             once(job.bootstrap_servers, topic, topic).run()
-        [*decided] = job.told("--transactional-id", topic)["decisions"]
+        [*decided] = job.reported("--transactional-id", topic)["decisions"]
         if decided and decided[0]["to_commit"]:
             break
-    assert len(job.told("--transactional-id", topic, "--finish")["committed"]) == 2
+    assert len(job.reported("--transactional-id", topic, "--finish")["committed"]) == 2
     assert committed(job.bootstrap_servers, topic, 2) == VALUES
 
 
@@ -78,7 +78,7 @@ def test_a_name_that_brokers_do_not_know_is_told(job: TransactionsJob) -> None:
     for more in ([], ["--finish", "--force"]):
         code, out, err = job.run("--transactional-id", "nobody-s", *more)
         assert (code, out) == (2, "")
-        assert "know no transaction of 'nobody-s', and no decision; look at how it is spelt" in err
+        assert "know no transaction of 'nobody-s', and no decision; check its spelling" in err
         assert len(err.splitlines()) == 1
 
 
@@ -87,19 +87,24 @@ def test_brokers_that_list_no_transactions_are_told_of(capsys: pytest.CaptureFix
     with LogServer({"t": [MemoryLog()]}, offered=offered) as server:
         code, _, err = TransactionsJob(server.bootstrap_servers, capsys).run("--transactional-id", "a")
     assert code == 2
-    assert err.startswith("transactions: Kafka tells what transactions are open from 3.0 on; before, each ")
+    assert err.startswith(
+        "transactions: Kafka lists open transactions from 3.0 on; with earlier versions each "
+    )
     assert len(err.splitlines()) == 1
 
 
 @pytest.mark.parametrize(
     ("argv", "said"),
     [
-        ([CONNECTION, "--force"], "argument --force: goes with --finish"),
-        ([CONNECTION, "--dry-run"], "argument --dry-run: goes with --finish"),
+        ([CONNECTION, "--force"], "argument --force: needs --finish"),
+        ([CONNECTION, "--dry-run"], "argument --dry-run: needs --finish"),
         ([CONNECTION, "--finish"], "argument --finish: needs --transactional-id, the name of the write"),
-        ([CONNECTION, "--option=delivery=x"], "argument --option: delivery is told by --transactional-id"),
-        ([CONNECTION, "--transactional-id", " "], "option kafka.transactional.id: '' is no name"),
-        (["--option=broker.list=0:h:1"], "option delivery means nothing to Kafka 0.7"),
+        (
+            [CONNECTION, "--option=delivery=x"],
+            "argument --option: delivery is set by --transactional-id; leave it out",
+        ),
+        ([CONNECTION, "--transactional-id", " "], "option kafka.transactional.id: '' is not a name"),
+        (["--option=broker.list=0:h:1"], "option delivery does not apply to Kafka 0.7"),
         (["--options-file", "not-there"], "argument --options-file: not-there: No such file"),
     ],
 )

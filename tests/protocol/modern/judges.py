@@ -74,13 +74,18 @@ def kafka_python(case: Case, frame: bytes) -> Verdict:
     body = message.decode(frame, version=case.version, header=True, framed=True)
     header = body.header
     if case.kind == "request":
-        told = (header.request_api_key, header.request_api_version, header.correlation_id, header.client_id)
+        reported = (
+            header.request_api_key,
+            header.request_api_version,
+            header.correlation_id,
+            header.client_id,
+        )
         body.with_header(header.correlation_id, header.client_id)
     else:
-        told = (None, None, header.correlation_id, None)
+        reported = (None, None, header.correlation_id, None)
         body.with_header(header.correlation_id)
     written = bytes(body.encode(header=True, framed=True))
-    return Verdict(*told, body, written)
+    return Verdict(*reported, body, written)
 
 
 def kafka_python_knows(api: Api) -> bool:
@@ -90,7 +95,7 @@ def kafka_python_knows(api: Api) -> bool:
 
 def throttles_since(api: Api) -> int | None:
     """From which version on brokers answer before they throttle, as far as Kafka's description of the
-    reply says so, which kafka-python carries."""
+    response says so, which kafka-python carries."""
     description = Path(schemas.__path__[0], "resources", f"{api.name}Response.json")
     if not description.is_file():
         return None

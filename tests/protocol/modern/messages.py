@@ -1,4 +1,4 @@
-"""Every message in every version, and values for each, drawn along its declaration."""
+"""Messages in every version, with values for each, drawn along their declarations."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 
 from spark_kafkawire.protocol import modern
 from spark_kafkawire.protocol.api import Api
-from spark_kafkawire.protocol.modern.api_versions import ApiVersionsReply
+from spark_kafkawire.protocol.modern.api_versions import ApiVersionsResponse
 from spark_kafkawire.protocol.modern.error_codes import ErrorCode
 from spark_kafkawire.protocol.primitives import AnyType, Array, Bool, Bytes, Int, String, Uuid
 from spark_kafkawire.protocol.schema import Struct, Wire
 from tests.support.kio_library import HAS_KIO
 
-Kind = Literal["request", "reply"]
+Kind = Literal["request", "response"]
 
 #: Milliseconds up to the year 2096: further away, the fractions of floats are no milliseconds.
 MS_MAX: Final = 4 * 10**12
@@ -49,7 +49,7 @@ class Case:
     def codec(self) -> Struct[Any]:
         if self.kind == "request":
             return self.api.request_codec(self.version)
-        return self.api.reply_codec(self.version)
+        return self.api.response_codec(self.version)
 
     def values(self) -> st.SearchStrategy[Any]:
         """Messages whose fields outside the version hold their defaults."""
@@ -104,7 +104,7 @@ def _field_values(
 ) -> st.SearchStrategy[Any]:
     if name in ("error_code", "partition_error_code"):
         # A refused ApiVersions request is answered in version 0; it has a test of its own.
-        known = [0] if message is ApiVersionsReply else judged_codes()
+        known = [0] if message is ApiVersionsResponse else judged_codes()
         return st.sampled_from(known)
     if name == "transaction_start_time_ms":
         return st.integers(0, MS_MAX)  # kio has a date there, and none for -1
@@ -141,7 +141,7 @@ def _full(message: type[Any], version: int, flexible: bool) -> Any:
         name: _full_value(settings.type_in(version, flexible), version, flexible)
         for name, settings in wired(message, version)
     }
-    if message is ApiVersionsReply:
+    if message is ApiVersionsResponse:
         fields["error_code"] = 0  # a refusal is written in version 0, whatever was asked
     return message(**fields)
 

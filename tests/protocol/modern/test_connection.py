@@ -1,4 +1,4 @@
-"""A connection whose replies carry correlation ids and versions: paired, bounded, poisoned."""
+"""A connection whose responses carry correlation ids and versions: paired, bounded, poisoned."""
 
 from __future__ import annotations
 
@@ -17,36 +17,36 @@ from spark_kafkawire.protocol.api import VersionRange
 from spark_kafkawire.protocol.connection import Connection
 from spark_kafkawire.protocol.modern.api_versions import (
     ApiVersion,
-    ApiVersionsReply,
     ApiVersionsRequest,
+    ApiVersionsResponse,
     offered,
 )
 from spark_kafkawire.protocol.modern.error_codes import ErrorCode
 from spark_kafkawire.protocol.modern.fetch import (
     FetchPartition,
-    FetchPartitionReply,
-    FetchReply,
+    FetchPartitionResponse,
     FetchRequest,
+    FetchResponse,
     FetchTopic,
-    FetchTopicReply,
+    FetchTopicResponse,
 )
 from spark_kafkawire.protocol.modern.init_producer_id import InitProducerIdRequest
-from spark_kafkawire.protocol.modern.isolation import READ_COMMITTED
-from spark_kafkawire.protocol.modern.list_offsets import ListOffsetsReply, ListOffsetsRequest
+from spark_kafkawire.protocol.modern.limits import READ_COMMITTED
+from spark_kafkawire.protocol.modern.list_offsets import ListOffsetsRequest, ListOffsetsResponse
 from spark_kafkawire.protocol.modern.metadata import (
     MetadataBroker,
-    MetadataReply,
     MetadataRequest,
     MetadataRequestTopic,
+    MetadataResponse,
 )
 from spark_kafkawire.protocol.modern.old_brokers import ASKING, GROUPS_OF_NOTHING
-from spark_kafkawire.protocol.modern.produce import ProduceReply, ProduceRequest
+from spark_kafkawire.protocol.modern.produce import ProduceRequest, ProduceResponse
 from spark_kafkawire.protocol.primitives import join
 from spark_kafkawire.protocol.versions import BrokerVersions
 from tests.protocol.streams import cut, feed
 
 TOPIC_ID: Final = uuid.UUID(int=9)
-METADATA_REPLY: Final = MetadataReply(
+METADATA_RESPONSE: Final = MetadataResponse(
     brokers=(MetadataBroker(node_id=1, host="h", port=9092),), topics=(), cluster_id="c"
 )
 #: What is spoken to this broker of Fetch.
@@ -73,9 +73,9 @@ def fetch(topic_id: uuid.UUID = TOPIC_ID, **settings: Any) -> FetchRequest:
     return FetchRequest(max_wait_ms=1, min_bytes=1, topics=(topic,), **settings)
 
 
-def reply_frame(reply: object, version: int, correlation_id: int) -> bytes:
-    [api] = [api for api in modern.DIALECT.apis if api.response is type(reply)]
-    return join(modern.DIALECT.write_reply(api, reply, version, correlation_id))
+def response_frame(response: object, version: int, correlation_id: int) -> bytes:
+    [api] = [api for api in modern.DIALECT.apis if api.response is type(response)]
+    return join(modern.DIALECT.write_response(api, response, version, correlation_id))
 
 
 def test_a_request_frame_is_header_and_request_of_the_negotiated_version() -> None:
@@ -92,43 +92,47 @@ def test_a_flexible_request_keeps_the_plain_client_id_and_has_tagged_fields_afte
     assert sent == bytes.fromhex(f"0000001d {header} 00 7fffffff ffffffffffffffff ffff 00")
 
 
-def test_replies_of_several_kinds_are_paired_in_order_in_any_chunks() -> None:
+def test_responses_of_several_kinds_are_paired_in_order_in_any_chunks() -> None:
     requests = (MetadataRequest(topics=None), fetch(), ListOffsetsRequest(topics=()), fetch())
-    records = FetchPartitionReply(partition_index=0, error_code=0, high_watermark=7, records=b"records")
-    replies: tuple[Any, ...] = (
-        METADATA_REPLY,
-        FetchReply(responses=(FetchTopicReply(topic_id=TOPIC_ID, partitions=(records,)),)),
-        ListOffsetsReply(topics=()),
-        FetchReply(responses=(), error_code=70),
+    records = FetchPartitionResponse(partition_index=0, error_code=0, high_watermark=7, records=b"records")
+    responses: tuple[Any, ...] = (
+        METADATA_RESPONSE,
+        FetchResponse(responses=(FetchTopicResponse(topic_id=TOPIC_ID, partitions=(records,)),)),
+        ListOffsetsResponse(topics=()),
+        FetchResponse(responses=(), error_code=70),
     )
     versions = (5, NEWEST_FETCH, 1, NEWEST_FETCH)
-    frames = b"".join(reply_frame(reply, versions[index], index) for index, reply in enumerate(replies))
+    frames = b"".join(
+        response_frame(response, versions[index], index) for index, response in enumerate(responses)
+    )
     for size in range(1, len(frames) + 1):
         connection = negotiated()
         for request in requests:
             connection.send(request)
         assert connection.in_flight == 4
         found = feed(connection, cut(frames, [size]))
-        assert [(reply.request, reply.body) for reply in found] == list(zip(requests, replies, strict=True))
+        assert [(response.request, response.body) for response in found] == list(
+            zip(requests, responses, strict=True)
+        )
 
 
 @given(sizes=st.lists(st.integers(1, 60), min_size=1, max_size=10))
-def test_drawn_chunks_give_the_same_replies(sizes: list[int]) -> None:
-    frames = b"".join(reply_frame(METADATA_REPLY, 5, index) for index in range(6))
+def test_drawn_chunks_give_the_same_responses(sizes: list[int]) -> None:
+    frames = b"".join(response_frame(METADATA_RESPONSE, 5, index) for index in range(6))
     connection = negotiated()
     for _ in range(6):
         connection.send(MetadataRequest(topics=None))
-    assert [reply.body for reply in feed(connection, cut(frames, sizes))] == [METADATA_REPLY] * 6
+    assert [response.body for response in feed(connection, cut(frames, sizes))] == [METADATA_RESPONSE] * 6
 
 
 @pytest.mark.parametrize("correlation_id", [1, -1, 2**31 - 1])
-def test_the_reply_to_another_request_poisons_the_connection(correlation_id: int) -> None:
+def test_the_response_to_another_request_poisons_the_connection(correlation_id: int) -> None:
     connection = negotiated()
     connection.send(MetadataRequest(topics=None))
     connection.send(MetadataRequest(topics=None))
     with pytest.raises(ProtocolError) as first:
-        feed(connection, [reply_frame(METADATA_REPLY, 5, correlation_id)])
-    assert str(first.value) == f"Metadata request 0 got the reply to request {correlation_id}"
+        feed(connection, [response_frame(METADATA_RESPONSE, 5, correlation_id)])
+    assert str(first.value) == f"Metadata request 0 got the response to request {correlation_id}"
     for later in (lambda: connection.send(fetch()), connection.wanted, lambda: connection.received(1)):
         with pytest.raises(ProtocolError) as again:
             later()
@@ -139,8 +143,8 @@ def test_the_answer_to_the_second_question_tells_that_the_first_was_passed_over(
     connection = Connection(ASKING, "kw")
     connection.send(ApiVersionsRequest())
     connection.send(GROUPS_OF_NOTHING)
-    [reply] = feed(connection, [bytes.fromhex("00000008 00000001 00000000")])
-    assert reply.request == GROUPS_OF_NOTHING
+    [response] = feed(connection, [bytes.fromhex("00000008 00000001 00000000")])
+    assert response.request == GROUPS_OF_NOTHING
     assert connection.in_flight == 0
 
 
@@ -149,24 +153,24 @@ def test_correlation_ids_start_anew_where_their_field_ends(monkeypatch: pytest.M
     connection = negotiated()
     sent = [join(connection.send(MetadataRequest(topics=None)))[8:12] for _ in range(3)]
     assert [int.from_bytes(ids, "big") for ids in sent] == [0, 1, 0]
-    frames = [reply_frame(METADATA_REPLY, 5, correlation_id) for correlation_id in (0, 1, 0)]
+    frames = [response_frame(METADATA_RESPONSE, 5, correlation_id) for correlation_id in (0, 1, 0)]
     assert len(feed(connection, frames)) == 3
 
 
-def test_a_produce_without_acks_awaits_no_reply() -> None:
+def test_a_produce_without_acks_awaits_no_response() -> None:
     connection = negotiated()
     connection.send(ProduceRequest(acks=0, timeout_ms=1, topic_data=()))
     assert connection.in_flight == 0
     connection.send(ProduceRequest(acks=-1, timeout_ms=1, topic_data=()))
-    [reply] = feed(connection, [reply_frame(ProduceReply(responses=()), 8, 1)])
-    assert reply.request.acks == -1
+    [response] = feed(connection, [response_frame(ProduceResponse(responses=()), 8, 1)])
+    assert response.request.acks == -1
 
 
 def test_topics_without_ids_are_fetched_in_the_last_version_that_has_names() -> None:
     assert join(negotiated().send(fetch()))[6:8] == NEWEST_FETCH.to_bytes(2, "big")
     assert join(negotiated().send(fetch(topic_id=uuid.UUID(int=0))))[6:8] == b"\0\x0c"
     newest = negotiated(BrokerVersions({modern.FETCH.key: VersionRange(13, 18)}))
-    with pytest.raises(UnsupportedVersionError, match=r"Fetch: the broker offers 13-18, known here are 0-12"):
+    with pytest.raises(UnsupportedVersionError, match=r"offers 13-18, this client supports 0-12"):
         newest.send(fetch(topic_id=uuid.UUID(int=0)))
 
 
@@ -180,7 +184,7 @@ def test_a_request_that_cannot_be_sent_leaves_the_connection_as_it_was() -> None
         connection.send(MetadataRequest(topics=(MetadataRequestTopic(name="t" * 40_000),)))
     connection.send(MetadataRequest(topics=None))
     assert connection.in_flight == 1
-    assert len(feed(connection, [reply_frame(METADATA_REPLY, 5, 0)])) == 1
+    assert len(feed(connection, [response_frame(METADATA_RESPONSE, 5, 0)])) == 1
 
 
 def test_what_old_brokers_need_not_know_is_left_out() -> None:
@@ -205,17 +209,17 @@ def test_a_refused_api_versions_request_is_answered_in_version_0_and_asked_again
     connection = Connection(modern.DIALECT)
     assert connection.version_of(modern.API_VERSIONS) == 4
     assert join(connection.send(ApiVersionsRequest())).endswith(b"\x10spark-kafkawire\x08unknown\0")
-    refusal = ApiVersionsReply(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=ranges)
-    [reply] = feed(connection, [reply_frame(refusal, 0, 0)])
-    assert reply.body == refusal
-    connection.negotiated(offered(reply.body))
+    refusal = ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=ranges)
+    [response] = feed(connection, [response_frame(refusal, 0, 0)])
+    assert response.body == refusal
+    connection.negotiated(offered(response.body))
     sent = join(connection.send(ApiVersionsRequest()))
     assert sent[6:8] == version.to_bytes(2, "big")
-    answer = ApiVersionsReply(
+    answer = ApiVersionsResponse(
         error_code=0, api_keys=(ApiVersion(api_key=3, min_version=1, max_version=9),), throttle_time_ms=0
     )
-    [reply] = feed(connection, [reply_frame(answer, version, 1)])
-    connection.negotiated(offered(reply.body))
+    [response] = feed(connection, [response_frame(answer, version, 1)])
+    connection.negotiated(offered(response.body))
     assert connection.version_of(modern.METADATA) == 9
     with pytest.raises(UnsupportedVersionError, match="does not offer Fetch"):
         connection.version_of(modern.FETCH)
@@ -230,14 +234,14 @@ def test_a_refusal_whose_list_of_versions_makes_no_sense_is_asked_again_in_versi
     connection = Connection(modern.DIALECT)
     connection.send(ApiVersionsRequest())
     content = bytes.fromhex("00000000" + body)
-    [reply] = feed(connection, [len(content).to_bytes(4, "big") + content])
-    assert reply.body == ApiVersionsReply(error_code=35, api_keys=())
-    connection.negotiated(offered(reply.body))
+    [response] = feed(connection, [len(content).to_bytes(4, "big") + content])
+    assert response.body == ApiVersionsResponse(error_code=35, api_keys=())
+    connection.negotiated(offered(response.body))
     assert connection.version_of(modern.API_VERSIONS) == 0
 
 
-def test_the_reply_to_api_versions_has_the_plain_header_in_every_version() -> None:
-    frame = reply_frame(ApiVersionsReply(error_code=0, api_keys=()), 4, 77)
+def test_the_response_to_api_versions_has_the_plain_header_in_every_version() -> None:
+    frame = response_frame(ApiVersionsResponse(error_code=0, api_keys=()), 4, 77)
     assert frame == bytes.fromhex("0000000c 0000004d 0000 01 00000000 00")
 
 
@@ -253,7 +257,7 @@ def test_the_reply_to_api_versions_has_the_plain_header_in_every_version() -> No
     ],
     ids=["metadata", "list offsets", "api versions", "init producer id", "fetch", "fetch of any batch"],
 )
-def test_a_reply_above_its_limit_is_refused_before_memory_is_taken(request_: object, limit: int) -> None:
+def test_a_response_above_its_limit_is_refused_before_memory_is_taken(request_: object, limit: int) -> None:
     connection = Connection(modern.DIALECT)
     connection.send(request_)
     feed(connection, [limit.to_bytes(4, "big")])
@@ -262,7 +266,9 @@ def test_a_reply_above_its_limit_is_refused_before_memory_is_taken(request_: obj
     connection.send(request_)
     tracemalloc.start()
     try:
-        with pytest.raises(ProtocolError, match=f"announces {limit + 1} bytes, at most {limit} were asked"):
+        with pytest.raises(
+            ProtocolError, match=f"announces {limit + 1} bytes, at most {limit} were expected"
+        ):
             feed(connection, [(limit + 1).to_bytes(4, "big")])
         assert tracemalloc.get_traced_memory()[1] < 1 << 16
     finally:
@@ -274,7 +280,7 @@ def test_a_reply_above_its_limit_is_refused_before_memory_is_taken(request_: obj
     [
         (b"HTTP/1.1 400", r"b'HTTP'; is this the port of a Kafka 0\.8\+ broker\?"),
         (b"\x15\x03\x03\x00\x02\x02\x46", "begins like TLS; does this port want kafka.security.protocol=SSL"),
-        (b"\xff\xff\xff\xff", "announces -1 bytes, at most 1048576 were asked for$"),
+        (b"\xff\xff\xff\xff", "announces -1 bytes, at most 1048576 were expected$"),
     ],
 )
 def test_a_peer_that_is_no_broker_is_recognized(data: bytes, hint: str) -> None:
@@ -287,11 +293,11 @@ def test_a_peer_that_is_no_broker_is_recognized(data: bytes, hint: str) -> None:
 def test_records_are_a_view_of_the_frame() -> None:
     connection = negotiated()
     connection.send(fetch())
-    records = FetchPartitionReply(partition_index=0, error_code=0, high_watermark=7, records=b"records")
-    topic = FetchTopicReply(topic_id=TOPIC_ID, partitions=(records,))
-    [reply] = feed(connection, [reply_frame(FetchReply(responses=(topic,)), NEWEST_FETCH, 0)])
-    [partition] = reply.body.responses[0].partitions
+    records = FetchPartitionResponse(partition_index=0, error_code=0, high_watermark=7, records=b"records")
+    topic = FetchTopicResponse(topic_id=TOPIC_ID, partitions=(records,))
+    [response] = feed(connection, [response_frame(FetchResponse(responses=(topic,)), NEWEST_FETCH, 0)])
+    [partition] = response.body.responses[0].partitions
     assert isinstance(partition.records, memoryview)
     assert partition.records.obj is not None
     assert bytes(partition.records) == b"records"
-    assert "records" not in repr(reply.body)
+    assert "records" not in repr(response.body)

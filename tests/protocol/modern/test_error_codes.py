@@ -82,7 +82,7 @@ def test_an_error_is_one_line_with_place_meaning_code_name_and_remedy() -> None:
     assert str(error) == (
         "Produce to t 3 on broker 1 (h:9092): a batch is larger than the topic's max.message.bytes "
         "(error 10 MESSAGE_TOO_LARGE); "
-        "lower batchBytes, or raise max.message.bytes of the topic where one record is that large"
+        "lower batchBytes; if a single record is that large, raise max.message.bytes of the topic"
     )
     assert (error.code, error.action, error.retriable) == (10, Action.FIX_OPTION, False)
 
@@ -96,5 +96,5 @@ def test_what_the_broker_says_itself_is_shown_in_one_line_of_bounded_length() ->
 
 def test_an_unknown_code_is_fatal_and_named_by_its_number() -> None:
     error = broker_error(999, "t 3")
-    assert str(error) == "t 3: the broker answered the unknown error code 999"
+    assert str(error) == "t 3: the broker answered with the unknown error code 999"
     assert (error.code, error.action) == (999, Action.FAIL)

@@ -1,4 +1,4 @@
-"""Every message in every version: read back as written, and as the codecs of others have it."""
+"""Messages in every version: read back as written, and equal to the codecs of others."""
 
 from __future__ import annotations
 
@@ -37,17 +37,17 @@ WRITTEN_OUT: Final = {
 def framed(case: Case, message: object, correlation_id: int, client_id: str | None) -> bytes:
     if case.kind == "request":
         return join(DIALECT.write_request(message, case.version, correlation_id, client_id))
-    return join(DIALECT.write_reply(case.api, message, case.version, correlation_id))
+    return join(DIALECT.write_response(case.api, message, case.version, correlation_id))
 
 
 def unframed(case: Case, frame: bytes, correlation_id: int) -> object:
     body = memoryview(frame)[4:]
     if case.kind == "request":
         return DIALECT.read_request(body)[1]
-    return DIALECT.read_reply(case.api, body, case.version, correlation_id)
+    return DIALECT.read_response(case.api, body, case.version, correlation_id)
 
 
-@pytest.mark.parametrize("case", cases("request", "reply"), ids=str)
+@pytest.mark.parametrize("case", cases("request", "response"), ids=str)
 # No deadline for one example: a busy machine takes its time from whichever is running.
 @settings(max_examples=EXAMPLE_COUNT)
 @given(data=st.data())
@@ -60,7 +60,7 @@ def test_a_message_is_read_back_and_the_codecs_of_others_have_the_same_frame(
     assert_as_others_have_it(case, message, correlation_id, client_id)
 
 
-@pytest.mark.parametrize("case", cases("request", "reply"), ids=str)
+@pytest.mark.parametrize("case", cases("request", "response"), ids=str)
 def test_a_message_with_all_that_its_version_has_is_the_same_to_the_codecs_of_others(case: Case) -> None:
     client_id = "kw" if case.kind == "request" else None
     assert_as_others_have_it(case, case.full(), 7, client_id)
@@ -82,7 +82,7 @@ def assert_as_others_have_it(case: Case, message: object, correlation_id: int, c
 
 @NEEDS_KIO
 def test_every_message_has_a_judge_and_most_of_kafka_4_have_two() -> None:
-    counts = {str(case): len(judges_of(case)) for case in cases("request", "reply")}
+    counts = {str(case): len(judges_of(case)) for case in cases("request", "response")}
     assert WRITTEN_OUT.keys() <= counts.keys()
     counts = {name: count for name, count in counts.items() if name not in WRITTEN_OUT}
     assert [name for name, count in counts.items() if count == 0] == []
@@ -98,5 +98,5 @@ def test_every_message_has_a_judge_and_most_of_kafka_4_have_two() -> None:
             ("ConsumerGroupDescribe", range(2)),
         )
         for version in versions
-        for kind in ("request", "reply")
+        for kind in ("request", "response")
     }

@@ -19,17 +19,17 @@ from spark_kafkawire.protocol.connection import Connection
 from spark_kafkawire.protocol.primitives import join
 from spark_kafkawire.protocol.proposal import (
     DIALECT,
-    FetchReply,
     FetchRequest,
+    FetchResponse,
     OffsetData,
     PartitionData,
-    ProduceReply,
     ProduceRequest,
+    ProduceResponse,
     TopicData,
 )
 from spark_kafkawire.protocol.proposal.error_codes import ErrorCode, broker_error
 from tests.support import golden
-from tests.support.telling import telling
+from tests.support.failing_case import failing_case
 
 from ..streams import comparable, cut, feed, mutated
 
@@ -66,7 +66,7 @@ PRODUCE_BYTES: Final = f"""
     00000001                     #     partition: int32
     00000000                     #     messages: an empty set
 """
-PRODUCED: Final = ProduceReply(0, (-1, 2, -1), (1 << 40, -1, 17))
+PRODUCED: Final = ProduceResponse(0, (-1, 2, -1), (1 << 40, -1, 17))
 PRODUCED_BYTES: Final = """
     0000002a                     # size: int32
     00000007                     # correlation_id: int32
@@ -95,7 +95,7 @@ FETCH_BYTES: Final = """
     0001 00000001                #   partitions: [int32]
     0001 0000000000000011        #   offsets: [int64]
 """
-FETCHED: Final = FetchReply(0, PRODUCE.data)
+FETCHED: Final = FetchResponse(0, PRODUCE.data)
 FETCHED_BYTES: Final = f"""
     0000005b                     # size: int32
     00000008                     # correlation_id: int32
@@ -105,7 +105,7 @@ FETCHED_BYTES: Final = f"""
     0003 6c6162 0002 00000000 0000001e {TWO.hex()} 00000002 0000000f {ONE.hex()}
     0001 78 0001 00000001 00000000
 """
-REFUSED: Final = FetchReply(1, (TopicData("x", (PartitionData(1, b""),)),))
+REFUSED: Final = FetchResponse(1, (TopicData("x", (PartitionData(1, b""),)),))
 REFUSED_BYTES: Final = """
     00000017                     # size: int32
     00000008 0000                # correlation_id: int32, version_id: int16
@@ -120,22 +120,22 @@ def bytes_of(text: str) -> bytes:
 
 
 REQUESTS: Final = [(PRODUCE, PRODUCE_BYTES, 7), (FETCH, FETCH_BYTES, 8)]
-REPLIES: Final = [
+RESPONSES: Final = [
     (PRODUCE, PRODUCED, PRODUCED_BYTES, 7),
     (FETCH, FETCHED, FETCHED_BYTES, 8),
     (FETCH, REFUSED, REFUSED_BYTES, 8),
 ]
 
 
-def answered(request: Any, *replies: bytes) -> list[Any]:
-    """What a connection makes of replies to a request, which has correlation id 0."""
+def answered(request: Any, *responses: bytes) -> list[Any]:
+    """What a connection makes of responses to a request, which has correlation id 0."""
     connection = Connection(DIALECT)
     connection.send(request)
-    return [reply.body for reply in feed(connection, replies)]
+    return [response.body for response in feed(connection, responses)]
 
 
-def reply_bytes(request: Any, reply: Any, version: int = 0, correlation_id: int = 0) -> bytes:
-    return join(DIALECT.write_reply(DIALECT.api_of(request), reply, version, correlation_id))
+def response_bytes(request: Any, response: Any, version: int = 0, correlation_id: int = 0) -> bytes:
+    return join(DIALECT.write_response(DIALECT.api_of(request), response, version, correlation_id))
 
 
 def plain(value: Any) -> Any:
@@ -156,14 +156,14 @@ def test_a_request_is_what_the_document_says(request_: Any, text: str, correlati
     assert plain(api.request_codec(0).read(memoryview(written)[4:], pos)[0]) == request_
 
 
-@pytest.mark.parametrize(("request_", "reply", "text", "correlation_id"), REPLIES)
+@pytest.mark.parametrize(("request_", "response", "text", "correlation_id"), RESPONSES)
 def test_a_response_is_what_the_document_says(
-    request_: Any, reply: Any, text: str, correlation_id: int
+    request_: Any, response: Any, text: str, correlation_id: int
 ) -> None:
     api = DIALECT.api_of(request_)
-    assert reply_bytes(request_, reply, 0, correlation_id).hex() == bytes_of(text).hex()
-    read = DIALECT.read_reply(api, memoryview(bytes_of(text))[4:], 0, correlation_id)
-    assert plain(read) == reply
+    assert response_bytes(request_, response, 0, correlation_id).hex() == bytes_of(text).hex()
+    read = DIALECT.read_response(api, memoryview(bytes_of(text))[4:], 0, correlation_id)
+    assert plain(read) == response
 
 
 def test_no_client_id_is_an_empty_one() -> None:
@@ -175,7 +175,7 @@ def test_a_topic_is_named_once_for_all_of_its_partitions() -> None:
     assert join(DIALECT.write_request(request)).count(b"a-topic") == 1
 
 
-def test_a_produce_without_acknowledgement_awaits_no_reply() -> None:
+def test_a_produce_without_acknowledgement_awaits_no_response() -> None:
     connection = Connection(DIALECT)
     connection.send(ProduceRequest(proposal.ACKS_NONE, 0, ()))
     assert connection.in_flight == 0
@@ -184,43 +184,49 @@ def test_a_produce_without_acknowledgement_awaits_no_reply() -> None:
 
 
 @pytest.mark.parametrize(
-    ("request_", "reply", "fault"),
+    ("request_", "response", "fault"),
     [
-        (PRODUCE, ProduceReply(0, (-1, -1), (0, 0)), "it has 2 errors for 3 message sets"),
-        (PRODUCE, ProduceReply(0, (-1,) * 3, (0, 0)), "it has 2 offsets for 3 message sets"),
-        (PRODUCE, ProduceReply(0, (-1, -1, -1), (0, -1, 0)), "the offset -1"),
-        (PRODUCE, ProduceReply(0, (-1, 2, -1), (0, 5, 0)), "error 2 and offset 5"),
-        (PRODUCE, ProduceReply(21, (-1, 2, 2), (0, -1, -1)), "error 21 and a message set without one"),
-        (FETCH, FetchReply(0, FETCHED.data[:1]), "it does not tell of x 1"),
-        (FETCH, FetchReply(0, FETCHED.data[::-1]), "in another order"),
-        (FETCH, FetchReply(0, (*FETCHED.data, TopicData("y", (PartitionData(0, b""),)))), "it tells of y 0"),
-        (FETCH, FetchReply(1, (TopicData("y", (PartitionData(0, b""),)),)), "about y 0"),
-        (FETCH, FetchReply(1, (TopicData("x", (PartitionData(1, ONE),)),)), "it has error 1 and messages"),
+        (PRODUCE, ProduceResponse(0, (-1, -1), (0, 0)), "it has 2 errors of 3 message sets"),
+        (PRODUCE, ProduceResponse(0, (-1,) * 3, (0, 0)), "it has 2 offsets of 3 message sets"),
+        (PRODUCE, ProduceResponse(0, (-1, -1, -1), (0, -1, 0)), "the offset -1"),
+        (PRODUCE, ProduceResponse(0, (-1, 2, -1), (0, 5, 0)), "error 2 and offset 5"),
+        (PRODUCE, ProduceResponse(21, (-1, 2, 2), (0, -1, -1)), "error 21 and a message set without one"),
+        (FETCH, FetchResponse(0, FETCHED.data[:1]), "it lacks x 1"),
+        (FETCH, FetchResponse(0, FETCHED.data[::-1]), "in another order"),
         (
             FETCH,
-            FetchReply(1, (TopicData("lab", (PartitionData(0, b""), PartitionData(2, b""))),)),
+            FetchResponse(0, (*FETCHED.data, TopicData("y", (PartitionData(0, b""),)))),
+            "it contains y 0",
+        ),
+        (FETCH, FetchResponse(1, (TopicData("y", (PartitionData(0, b""),)),)), "about y 0"),
+        (FETCH, FetchResponse(1, (TopicData("x", (PartitionData(1, ONE),)),)), "it has error 1 and messages"),
+        (
+            FETCH,
+            FetchResponse(1, (TopicData("lab", (PartitionData(0, b""), PartitionData(2, b""))),)),
             "its error 1 is about 2 partitions",
         ),
     ],
 )
-def test_a_response_that_is_none_to_its_request_is_refused(request_: Any, reply: Any, fault: str) -> None:
+def test_a_response_that_is_none_to_its_request_is_refused(request_: Any, response: Any, fault: str) -> None:
     with pytest.raises(ProtocolError, match=fault):
-        answered(request_, reply_bytes(request_, reply))
+        answered(request_, response_bytes(request_, response))
 
 
 @pytest.mark.parametrize("error_code", [0, -1])
 def test_no_error_of_a_set_is_minus_one_as_written_or_zero(error_code: int) -> None:
     request = ProduceRequest(1, 0, (TopicData("t", (PartitionData(0, ONE),)),))
-    [body] = answered(request, reply_bytes(request, ProduceReply(0, (error_code,), (5,))))
+    [body] = answered(request, response_bytes(request, ProduceResponse(0, (error_code,), (5,))))
     assert body.offsets == (5,)
 
 
 def test_a_response_of_another_version_or_to_another_request_is_refused() -> None:
-    with pytest.raises(ProtocolError, match="got a reply of version 1"):
-        answered(PRODUCE, reply_bytes(PRODUCE, PRODUCED)[:9] + b"\1" + reply_bytes(PRODUCE, PRODUCED)[10:])
-    with pytest.raises(ProtocolError, match="request 0 got the reply to request 3"):
-        answered(PRODUCE, reply_bytes(PRODUCE, PRODUCED, correlation_id=3))
-    longer = reply_bytes(FETCH, FETCHED)
+    with pytest.raises(ProtocolError, match="got a response of version 1"):
+        answered(
+            PRODUCE, response_bytes(PRODUCE, PRODUCED)[:9] + b"\1" + response_bytes(PRODUCE, PRODUCED)[10:]
+        )
+    with pytest.raises(ProtocolError, match="request 0 got the response to request 3"):
+        answered(PRODUCE, response_bytes(PRODUCE, PRODUCED, correlation_id=3))
+    longer = response_bytes(FETCH, FETCHED)
     with pytest.raises(ProtocolError, match="ends after"):
         answered(FETCH, (len(longer) - 3).to_bytes(4, "big") + longer[4:] + b"\0")
 
@@ -230,8 +236,8 @@ def test_a_response_longer_than_its_request_allows_is_refused_before_it_comes() 
         (PRODUCE, len(bytes_of(PRODUCED_BYTES)) - 4),
         (FETCH, len(bytes_of(FETCHED_BYTES)) - 4 - len(TWO + ONE) + proposal.FETCH_BYTES_MAX),
     ):
-        assert DIALECT.api_of(request).reply_bytes_max(request) == limit
-        with pytest.raises(ProtocolError, match=f"at most {limit} were asked for"):
+        assert DIALECT.api_of(request).response_bytes_max(request) == limit
+        with pytest.raises(ProtocolError, match=f"at most {limit} were expected"):
             answered(request, (limit + 1).to_bytes(4, "big"))
 
 
@@ -244,8 +250,8 @@ def test_responses_in_chunks_of_any_size_are_the_same(sizes: list[int]) -> None:
         return comparable(feed(connection, chunks))
 
     stream = b"".join(
-        reply_bytes(request, reply, 0, index)
-        for index, (request, reply) in enumerate([(PRODUCE, PRODUCED), (FETCH, FETCHED), (FETCH, REFUSED)])
+        response_bytes(request, response, 0, index)
+        for index, (request, response) in enumerate([(PRODUCE, PRODUCED), (FETCH, FETCHED), (FETCH, REFUSED)])
     )
     assert came(cut(stream, sizes)) == came([stream])
 
@@ -258,7 +264,7 @@ def test_no_request_of_07_can_be_taken_for_one_of_the_proposal_nor_the_other_way
     ours = [bytes_of(text)[4:] for _, text, _ in REQUESTS]
     assert len(recorded) > 100
     for body in recorded:
-        with telling(body[:20].hex()), pytest.raises(ProtocolError, match="unknown request type"):
+        with failing_case(body[:20].hex()), pytest.raises(ProtocolError, match="unknown request type"):
             DIALECT.read_request(memoryview(body))
     for body in ours:
         with pytest.raises(ProtocolError, match="unknown request type"):
@@ -280,15 +286,17 @@ def test_any_bytes_are_a_request_of_one_format_at_most(body: bytes) -> None:
 def test_truncated_and_mutated_requests_and_responses_are_read_or_refused() -> None:
     draw = random.Random(7)
     bodies = [bytes_of(text)[4:] for _, text, _ in REQUESTS]
-    answers = [(DIALECT.api_of(asked), bytes_of(text)[4:], id) for asked, _, text, id in REPLIES]
+    answers = [(DIALECT.api_of(asked), bytes_of(text)[4:], id) for asked, _, text, id in RESPONSES]
     read = refused = 0
     for turn in range(20_000):
         api, answer, correlation_id = answers[turn % len(answers)]
         changed = mutated(bodies[turn % len(bodies)], draw), mutated(answer, draw)
-        request, reply = (each[: draw.randint(len(each) // 2, 2 * len(each))] for each in changed)
+        request, response = (each[: draw.randint(len(each) // 2, 2 * len(each))] for each in changed)
         for ask in (
             lambda request=request: DIALECT.read_request(memoryview(request)),
-            lambda api=api, reply=reply, id=correlation_id: DIALECT.read_reply(api, memoryview(reply), 0, id),
+            lambda api=api, response=response, id=correlation_id: DIALECT.read_response(
+                api, memoryview(response), 0, id
+            ),
         ):
             try:
                 ask()

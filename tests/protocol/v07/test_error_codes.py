@@ -1,4 +1,4 @@
-"""The error codes of 0.7: told by number, name and meaning, and not taken for those of later brokers."""
+"""The error codes of 0.7: number, name and meaning, and no confusion with those of later brokers."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_each_code_asks_for_what_cures_them() -> None:
 
 def test_a_code_that_nobody_knows_is_told_by_number() -> None:
     error = broker_error(77, "t 0-1")
-    assert str(error) == "t 0-1: the broker answered the unknown error code 77"
+    assert str(error) == "t 0-1: the broker answered with the unknown error code 77"
     assert (error.code, error.action) == (77, Action.FAIL)
 
 

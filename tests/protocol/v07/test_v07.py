@@ -1,4 +1,4 @@
-"""Requests and replies of 0.7 are byte for byte those of its JVM classes and brokers."""
+"""Requests and responses of 0.7 are byte for byte those of its JVM classes and brokers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from spark_kafkawire.protocol.v07 import (
     ProduceRequest,
 )
 from tests.support import golden
-from tests.support.telling import telling
+from tests.support.failing_case import failing_case
 
 from ..streams import feed, mutated, parse_requests, recorded_streams
 
@@ -90,7 +90,7 @@ def test_the_jvms_request_is_read_as_what_it_says(name: str) -> None:
 
 def test_recorded_requests_are_written_as_they_were_read() -> None:
     for exchange in golden.exchanges():
-        with telling(exchange.name):
+        with failing_case(exchange.name):
             requests = parse_requests(exchange.request)
             written = b"".join(join(DIALECT.write_request(request)) for request in requests)
             # An illegal topic name of bytes that are not UTF-8 is read as the broker reads it.
@@ -98,12 +98,15 @@ def test_recorded_requests_are_written_as_they_were_read() -> None:
             assert (written in (exchange.request, replaced)) == (exchange.name not in ILL_FORMED)
 
 
-def test_recorded_replies_are_written_as_they_were_read() -> None:
+def test_recorded_responses_are_written_as_they_were_read() -> None:
     for stream in WELL_FORMED:
-        with telling(stream.name):
-            replies = feed(stream.connection(), [stream.replies])
-            written = [DIALECT.write_reply(DIALECT.api_of(reply.request), reply.body) for reply in replies]
-            assert b"".join(map(join, written)) == stream.replies
+        with failing_case(stream.name):
+            responses = feed(stream.connection(), [stream.responses])
+            written = [
+                DIALECT.write_response(DIALECT.api_of(response.request), response.body)
+                for response in responses
+            ]
+            assert b"".join(map(join, written)) == stream.responses
 
 
 def test_truncated_and_mutated_requests_are_requests_or_protocol_errors() -> None:
@@ -126,14 +129,14 @@ def test_a_message_set_is_sent_without_being_copied() -> None:
     assert parts[-1] is message_set
 
 
-def test_replies_tell_what_the_recordings_show() -> None:
+def test_responses_tell_what_the_recordings_show() -> None:
     bodies = {stream.name: stream for stream in recorded_streams()}
 
     def body(name: str) -> Any:
-        [reply] = feed(bodies[name].connection(), [bodies[name].replies])
-        return reply.body
+        [response] = feed(bodies[name].connection(), [bodies[name].responses])
+        return response.body
 
     assert body("offsets/latest_max10").offsets == (202_000, 141_400, 70_700, 0)
-    assert [reply.error_code for reply in body("multifetch/mixed").replies] == [0, 3, 1, 0, 0]
+    assert [response.error_code for response in body("multifetch/mixed").responses] == [0, 3, 1, 0, 0]
     assert body("fetch/partition_99").error_code == 3
     assert bytes(body("fetch/max_size_12").message_set).hex() == "0000000b01009271ee576669"

@@ -1,4 +1,4 @@
-"""What batches of magic 2 can hold, and what is wrong with those that cannot be."""
+"""Contents of batches of magic 2, and errors of malformed ones."""
 
 from __future__ import annotations
 
@@ -12,19 +12,9 @@ from spark_kafkawire.records.limits import DecodeLimits
 from spark_kafkawire.records.log_index import index_batches
 from spark_kafkawire.records.log_layout import BATCH_OVERHEAD
 from spark_kafkawire.records.record_log import COLUMNS, decode_batches
-from tests.records.batches import (
-    APPEND_TIME,
-    CODECS,
-    CONTROL,
-    FORMS,
-    TRANSACTIONAL,
-    batch,
-    marker,
-    record,
-    repaired,
-    varint,
-)
+from tests.records.batches import APPEND_TIME, CONTROL, TRANSACTIONAL, batch, marker, record, repaired, varint
 from tests.records.judges import column_records
+from tests.support.codecs import BY_NAME, FORMS
 
 pytestmark = pytest.mark.usefixtures("kernels")
 SMALL = DecodeLimits(decompressed_bytes_max=1000, batch_bytes_max=300)
@@ -202,8 +192,7 @@ def test_records_of_aborted_transactions_are_left_out_up_to_the_marker() -> None
     assert values(data) == [b"a1", b"b1", b"c1", b"a2", b"a3", b"b2"]
     assert values(data, aborted=[Aborted(1, 0)]) == [b"b1", b"c1", b"a3", b"b2"]
     assert values(data, aborted=[Aborted(2, 8), Aborted(1, 0)]) == [b"b1", b"c1", b"a3"]
-    assert values(data, aborted=[Aborted(1, 3)]) == [b"a1", b"b1", b"c1", b"a3", b"b2"]
-    # A reply that begins inside the transaction.
+    # A response that begins inside the transaction.
     assert values(data[len(batch([record(0, b"a1")])) :], 1, aborted=[Aborted(1, 0)]) == [
         b"b1",
         b"c1",
@@ -218,12 +207,12 @@ def test_a_marker_without_a_type_is_damage() -> None:
         values(bad, aborted=[Aborted(1, 0)])
 
 
-def test_a_marker_that_commits_what_the_reply_calls_aborted_is_damage() -> None:
+def test_a_marker_that_commits_what_the_response_calls_aborted_is_damage() -> None:
     data = batch([record(0, b"x")], 3, attributes=TRANSACTIONAL, producer=(1, 0, 0)) + marker(4, 1, 1)
     assert values(data, 0) == [b"x"]
     with pytest.raises(
         CorruptDataError,
-        match=r"^batch at offset 4 .*: it commits the transaction of producer 1, which the reply",
+        match=r"^batch at offset 4 .*: it commits the transaction of producer 1, which the response",
     ):
         values(data, 0, aborted=[Aborted(1, 3)])
     # Another one of the same producer is another matter.
@@ -355,10 +344,10 @@ def test_damaged_compression_is_damage_of_its_batch(compression: str) -> None:
             values(bad)
 
 
-@pytest.mark.parametrize("compression", CODECS)
+@pytest.mark.parametrize("compression", BY_NAME)
 def test_a_batch_without_records_needs_no_compressed_data(compression: str) -> None:
     assert values(batch([], compression=compression, last_delta=3, payload=b"")) == []
-    with pytest.raises(CorruptDataError, match="claims 1 records in 0 bytes"):
+    with pytest.raises(CorruptDataError, match="claims 1 record in 0 bytes"):
         values(batch([], compression=compression, last_delta=3, count=1, payload=b""))
 
 

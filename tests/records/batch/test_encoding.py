@@ -19,16 +19,8 @@ from spark_kafkawire.records.headers import HEADERS
 from spark_kafkawire.records.log_index import index_batches
 from spark_kafkawire.records.record_log import decode_batches, encode_batches
 from spark_kafkawire.records.rows import Records
-from tests.records.judges import (
-    CODEC_NUMBERS,
-    JUDGED,
-    Batch,
-    MessageSet,
-    Record,
-    arrow_records,
-    column_records,
-    judged,
-)
+from tests.records.judges import JUDGED, Batch, MessageSet, Record, arrow_records, column_records, judged
+from tests.support.codecs import CODEC_NUMBERS, CODECS, of_magic
 from tests.support.kio_library import HAS_KIO, NEEDS_KIO
 
 if HAS_KIO:
@@ -78,7 +70,7 @@ def test_what_is_encoded_decodes_to_the_same_records(records: list[Record], comp
 
 @pytest.mark.usefixtures("kernels")
 @settings(max_examples=30)
-@given(RECORDS, st.sampled_from(COMPRESSIONS[:4]), st.sampled_from([0, 1]))
+@given(RECORDS, st.sampled_from(of_magic(1)), st.sampled_from([0, 1]))
 def test_messages_of_old_magics_decode_to_the_same_records(
     records: list[Record], compression: str, magic: int
 ) -> None:
@@ -264,8 +256,8 @@ def test_headers_are_refused_where_the_broker_has_none(magic: int) -> None:
 @pytest.mark.parametrize(
     ("records", "match"),
     [
-        (Records(pa.array([1])), "value is a string or binary, not int64"),
-        (Records(pa.array([b"x"]), pa.array([1.5])), "key is a string or binary, not double"),
+        (Records(pa.array([1])), "value is int64 and must be a string or binary: cast it"),
+        (Records(pa.array([b"x"]), pa.array([1.5])), "key is double and must be a string or binary: cast it"),
         (
             Records(pa.array([b"x"]), headers=pa.array([{"a": 1}])),
             "headers have the type list<.*, not struct",
@@ -297,8 +289,13 @@ def test_other_compressions_and_levels_are_refused(options: dict[str, Any], matc
 
 
 def test_levels_make_batches_smaller() -> None:
-    text = " ".join(random.Random(0).choices(["offset", "epoch", "leader"], k=5000)).encode()
-    for compression, levels in (("gzip", (1, 9)), ("lz4", (None, 9)), ("zstd", (1, 19))):
-        low, high = (encoded([Record(text)], compression=compression, level=level)[0] for level in levels)
+    text = " ".join(random.Random(0).choices(["offset", "epoch", "leader"], k=25_000)).encode()
+    for codec in CODECS:
+        if codec.levels is None:
+            continue
+        low, high = (
+            encoded([Record(text)], compression=codec.name, level=level)[0] for level in codec.levels
+        )
         assert len(high.data) < len(low.data)
-        assert judged(high.with_producer()) == judged(low.with_producer()) == [Record(text)]
+        if codec.name in JUDGED:
+            assert judged(high.with_producer()) == judged(low.with_producer()) == [Record(text)]

@@ -75,7 +75,9 @@ def test_markers_end_transactions_and_are_no_records() -> None:
         [9]
     ]
     data = bytes.fromhex(BATCHES["commit"]) + after
-    with pytest.raises(CorruptDataError, match="it commits the transaction of producer 21, which the reply"):
+    with pytest.raises(
+        CorruptDataError, match="it commits the transaction of producer 21, which the response"
+    ):
         list(decode_batches(index_batches(data), aborted=[Aborted()]))
 
 

@@ -1,4 +1,4 @@
-"""Any bytes in a Fetch reply give rows or one of our errors, in bounded memory, both ways the same."""
+"""Any bytes in a Fetch response give rows or one of our errors, in bounded memory, both ways the same."""
 
 from __future__ import annotations
 
@@ -16,18 +16,9 @@ from spark_kafkawire.errors import CorruptDataError, KafkaWireError, LimitError
 from spark_kafkawire.records.limits import DecodeLimits
 from spark_kafkawire.records.log_index import index_batches
 from spark_kafkawire.records.record_log import decode_batches
-from tests.records.batches import (
-    APPEND_TIME,
-    FORMS,
-    TRANSACTIONAL,
-    batch,
-    compressed,
-    marker,
-    message,
-    record,
-    repaired,
-)
-from tests.records.judges import CODEC_NUMBERS, Record, column_records
+from tests.records.batches import APPEND_TIME, TRANSACTIONAL, batch, marker, message, record, repaired
+from tests.records.judges import Record, column_records
+from tests.support.codecs import CODEC_NUMBERS, FORMS, compressed
 
 MUTATIONS = 20_000
 LIMITS = DecodeLimits(decompressed_bytes_max=2**16, batch_bytes_max=300)

@@ -7,6 +7,7 @@ import random
 import struct
 import zlib
 
+import pyarrow as pa
 import pytest
 
 from spark_kafkawire.errors import CorruptDataError
@@ -26,6 +27,20 @@ def test_a_gzip_header_may_have_every_optional_field() -> None:
     header = b"\x1f\x8b\x08\x1e" + bytes(6) + struct.pack("<H", 3) + b"xyzname\0comment\0"
     header += struct.pack("<H", zlib.crc32(header) & 0xFFFF)
     assert decompressed(GZIP, header + gzip.compress(b"value", mtime=0)[10:]) == b"value"
+
+
+@pytest.mark.parametrize("flag", [0x20, 0x40, 0x80])
+def test_reserved_flags_are_damage_in_each_member_as_for_zlib_and_arrow(flag: int) -> None:
+    member = gzip.compress(b"value", mtime=0)
+    reserved = bytearray(member)
+    reserved[3] |= flag
+    with pytest.raises(zlib.error, match="unknown header flags"):
+        zlib.decompress(bytes(reserved), wbits=31)
+    with pytest.raises(OSError, match="unknown header flags"):
+        pa.decompress(bytes(reserved), decompressed_size=5, codec="gzip")
+    for payload in (bytes(reserved), member + bytes(reserved)):
+        with pytest.raises(CorruptDataError, match=f"reserved flags \\(0x{flag:x}, allowed are 0x1f"):
+            decompressed(GZIP, payload)
 
 
 def test_gzip_members_are_read_up_to_what_is_no_member() -> None:

@@ -10,7 +10,7 @@ import pytest
 from spark_kafkawire.errors import CorruptDataError, OptionError
 from spark_kafkawire.records.compression.codec import Codec, TooLarge
 from spark_kafkawire.records.compression.lz4 import LZ4, LZ4_MAGIC_0, header_checksum
-from tests.records.judges import arrow_decode, arrow_encode
+from tests.support.codecs import arrow_decode, arrow_encode
 
 from .data import DATA, TEXT
 
@@ -115,6 +115,64 @@ def test_sizes_are_bounded_exactly(linked: bool) -> None:
 def test_damage_is_told_as_such(frame: bytes) -> None:
     with pytest.raises(CorruptDataError, match="lz4"):
         unpacked(LZ4, frame)
+
+
+def framed(flags: int, code: int = 0x40, *, block_checksum: bytes = b"", after: bytes = b"") -> bytes:
+    """A frame of one plain block ``abc``, with the right checksum of its header."""
+    header = bytes((flags, code))
+    block = struct.pack("<I", 1 << 31 | 3) + b"abc" + block_checksum
+    return b"\x04\x22\x4d\x18" + header + header_checksum(header) + block + bytes(4) + after
+
+
+#: XXH32 of ``abc``, which is that of its block and of the content.
+CHECKSUM = bytes.fromhex("ff53d132")
+CONTENT_CHECKSUM, BLOCK_CHECKSUM = 4, 16
+FLAGS = VERSION | INDEPENDENT
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        framed(FLAGS),
+        framed(FLAGS | CONTENT_CHECKSUM, after=CHECKSUM),
+        framed(FLAGS | BLOCK_CHECKSUM, block_checksum=CHECKSUM),
+        framed(FLAGS | BLOCK_CHECKSUM | CONTENT_CHECKSUM, block_checksum=CHECKSUM, after=CHECKSUM),
+    ],
+)
+def test_frames_with_checksums_are_read_by_all(frame: bytes) -> None:
+    for codec in (LZ4, LZ4_MAGIC_0):
+        assert unpacked(codec, frame) == unpacked(codec, frame + b"junk") == b"abc"
+    assert bytes(cramjam.lz4.decompress(frame)) == b"abc"
+
+
+@pytest.mark.parametrize(
+    ("frame", "reported"),
+    [
+        *((framed(FLAGS | CONTENT_CHECKSUM, after=CHECKSUM[:size]), "ends too early") for size in range(4)),
+        (framed(FLAGS | BLOCK_CHECKSUM, block_checksum=bytes(4)), "damaged .*[Bb]lockChecksum"),
+        (framed(FLAGS | 2), "damaged header"),
+        (framed(INDEPENDENT), "damaged header"),
+        (framed(0x80 | INDEPENDENT), "damaged header"),
+        (framed(FLAGS, 0x41), "damaged header"),
+        (framed(FLAGS, 0xC0), "damaged header"),
+    ],
+)
+def test_what_java_and_lz4_refuse_is_damage(frame: bytes, reported: str) -> None:
+    """Lz4BlockInputStream of kafka-clients 3.9.1 refuses each of them, as lz4 does: it throws a
+    BufferUnderflowException where the content's checksum is cut."""
+    with pytest.raises(cramjam.DecompressionError):
+        cramjam.lz4.decompress(frame)
+    for codec in (LZ4, LZ4_MAGIC_0):
+        with pytest.raises(CorruptDataError, match=f"lz4 .*{reported}"):
+            unpacked(codec, frame)
+
+
+def test_a_wrong_checksum_of_the_header_is_damage_but_with_magic_0() -> None:
+    frame = framed(FLAGS)
+    wrong = frame[:6] + bytes((frame[6] ^ 1,)) + frame[7:]
+    with pytest.raises(CorruptDataError, match="damaged header: the checksum is 83, computed is 82"):
+        unpacked(LZ4, wrong)
+    assert unpacked(LZ4_MAGIC_0, wrong) == b"abc"
 
 
 def test_an_empty_plain_block_ends_a_frame_as_for_java() -> None:

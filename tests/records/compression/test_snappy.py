@@ -9,7 +9,7 @@ import pytest
 from spark_kafkawire.errors import CorruptDataError
 from spark_kafkawire.records.compression.codec import TooLarge
 from spark_kafkawire.records.compression.snappy import SNAPPY
-from tests.records.message_set.trees import XERIAL_HEADER, snappy_raw, xerial
+from tests.support.codecs import XERIAL_HEADER, snappy_raw, xerial
 
 from .data import WORDS, decompressed
 

@@ -1,4 +1,4 @@
-"""What holds for every codec of the table."""
+"""Properties of every codec in the table."""
 
 from __future__ import annotations
 
@@ -15,18 +15,19 @@ from spark_kafkawire.records.compression.lz4 import LZ4, LZ4_MAGIC_0
 from spark_kafkawire.records.compression.snappy import SNAPPY
 from spark_kafkawire.records.compression.table import CODECS, codec_named, codec_names, decompress
 from spark_kafkawire.records.compression.zstd import ZSTD
-from tests.records.message_set.trees import COMPRESSORS
+from tests.support.codecs import CODEC_NUMBERS, of_magic
+from tests.support.codecs import CODECS as ROWS
+from tests.support.codecs import FORMS as COMPRESSORS
 
 from .data import WORDS, decompressed
 
-FORMS = pytest.mark.parametrize(
-    ("number", "style"), [(number, i) for number, styles in COMPRESSORS.items() for i in range(len(styles))]
-)
+FORMS = pytest.mark.parametrize("form", COMPRESSORS)
 EVERY_CODEC = pytest.mark.parametrize("codec", [*CODECS.values(), LZ4_MAGIC_0], ids=lambda codec: codec.name)
 
 
-def by_number(number: int, payload: bytes, size_max: int = 10**6) -> bytes:
-    return b"".join(decompress(number, Format.MESSAGE_SET, memoryview(payload), size_max))
+def by_number(form: str, payload: bytes, size_max: int = 10**6) -> bytes:
+    number = CODEC_NUMBERS[form.split()[0]]
+    return b"".join(decompress(number, Format.MAGIC_2, memoryview(payload), size_max))
 
 
 @EVERY_CODEC
@@ -36,8 +37,8 @@ def test_what_is_compressed_decompresses_to_the_same(codec: Codec, data: bytes) 
 
 
 @FORMS
-def test_every_form_that_the_jvm_reads_is_read(number: int, style: int) -> None:
-    assert by_number(number, COMPRESSORS[number][style](WORDS)) == WORDS
+def test_every_form_is_read(form: str) -> None:
+    assert by_number(form, COMPRESSORS[form](WORDS)) == WORDS
 
 
 @EVERY_CODEC
@@ -55,12 +56,12 @@ def test_every_cut_of_a_payload_is_damage_or_a_part_of_the_content(codec: Codec)
 
 @pytest.mark.parametrize("size_max", [0, 1, 999])
 @FORMS
-def test_content_above_the_limit_is_refused(number: int, style: int, size_max: int) -> None:
-    payload = COMPRESSORS[number][style](bytes(1000))
+def test_content_above_the_limit_is_refused(form: str, size_max: int) -> None:
+    payload = COMPRESSORS[form](bytes(1000))
     with pytest.raises(TooLarge) as error:
-        by_number(number, payload, size_max)
+        by_number(form, payload, size_max)
     assert size_max < error.value.size <= 1000
-    assert by_number(number, payload, 1000) == bytes(1000)
+    assert by_number(form, payload, 1000) == bytes(1000)
 
 
 @EVERY_CODEC
@@ -81,11 +82,11 @@ def test_levels_that_do_not_exist_are_refused(codec: Codec) -> None:
 
 def test_each_format_has_the_codecs_that_kafka_gave_it() -> None:
     """Source: KIP-110 for zstd; Apache Kafka's CompressionType.java; 0.7's CompressionCodec.scala."""
-    numbers = {name: codec.number for name, codec in CODECS.items()}
-    assert numbers == {"gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
+    found = [(codec.name, codec.number, codec.levels, codec.produce_version) for codec in CODECS.values()]
+    assert found == [(row.name, row.number, row.levels, row.produce_version) for row in ROWS]
     assert codec_names(Format.MESSAGE_SET) == ("none", "gzip", "snappy")
-    assert codec_names(Format.MAGIC_0) == codec_names(Format.MAGIC_1) == ("none", "gzip", "snappy", "lz4")
-    assert codec_names(Format.MAGIC_2) == ("none", "gzip", "snappy", "lz4", "zstd")
+    for format in (Format.MAGIC_0, Format.MAGIC_1, Format.MAGIC_2):
+        assert codec_names(format) == of_magic(format.value)
 
 
 def test_a_codec_is_found_by_name() -> None:

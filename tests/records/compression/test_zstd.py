@@ -10,7 +10,7 @@ import pytest
 from spark_kafkawire.errors import CorruptDataError, OptionError
 from spark_kafkawire.records.compression.codec import TooLarge
 from spark_kafkawire.records.compression.zstd import ZSTD
-from tests.records.judges import arrow_decode, arrow_encode
+from tests.support.codecs import arrow_decode, arrow_encode
 
 from .data import DATA, TEXT
 

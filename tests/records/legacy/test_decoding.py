@@ -1,4 +1,4 @@
-"""What messages of magic 0 and 1 can hold, and what is wrong with those that cannot be."""
+"""Contents of messages of magic 0 and 1, and errors of malformed ones."""
 
 from __future__ import annotations
 
@@ -15,11 +15,12 @@ from spark_kafkawire.records.columns import Columns
 from spark_kafkawire.records.limits import DecodeLimits
 from spark_kafkawire.records.log_index import index_batches
 from spark_kafkawire.records.record_log import COLUMNS, decode_batches
-from tests.records.batches import APPEND_TIME, batch, compressed, message, record, repaired
-from tests.records.judges import CODEC_NUMBERS, column_records, judged
+from tests.records.batches import APPEND_TIME, batch, message, record, repaired
+from tests.records.judges import column_records, judged
+from tests.support.codecs import CODEC_NUMBERS, compressed, judged_by_kafka_python
 
 pytestmark = pytest.mark.usefixtures("kernels")
-COMPRESSIONS = ["gzip", "snappy", "snappy block", "lz4"]
+COMPRESSIONS = [*judged_by_kafka_python(1)[1:], "snappy block"]
 SMALL = DecodeLimits(decompressed_bytes_max=1000, batch_bytes_max=300)
 
 
@@ -197,7 +198,7 @@ BAD: dict[str, tuple[bytes, str]] = {
         "the offset of a message",
     ),
     "an offset below 0 inside": (wrapper([message(-1, b"")], 5), "it does not hold whole messages"),
-    "damaged gzip": (message(5, b"\x1f\x8b\x08 junk", attributes=1), "its gzip data end too early"),
+    "damaged gzip": (message(5, b"\x1f\x8b\x08\0junk", attributes=1), "its gzip data end too early"),
 }
 
 

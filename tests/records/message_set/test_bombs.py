@@ -12,8 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.records.message_set.trees import message, xerial
-from tests.support.telling import telling
+from tests.records.message_set.trees import message
+from tests.support.codecs import xerial
+from tests.support.failing_case import failing_case
 
 MIB = 1 << 20
 #: Both limits of decoding in the program below.
@@ -125,7 +126,7 @@ def results(folder: Path) -> dict[str, tuple[int, str, int]]:
 def test_bombs_are_refused_or_read_in_bounded_memory(tmp_path: Path) -> None:
     for name, (count, error, memory_bytes) in results(tmp_path).items():
         _, expected_count, expected_error = BOMBS[name]
-        with telling(name):
+        with failing_case(name):
             assert count == expected_count
             assert re.fullmatch(f"({expected_error}).*", error)
             assert memory_bytes < MEMORY_BYTES_MAX

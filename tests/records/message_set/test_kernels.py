@@ -1,4 +1,4 @@
-"""Each kernel does the same compiled and interpreted, and what a plain statement of it does."""
+"""Kernels give the same compiled and interpreted, and the same as plain Python."""
 
 from __future__ import annotations
 

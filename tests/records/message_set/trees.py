@@ -6,7 +6,6 @@ with what it tests.
 
 from __future__ import annotations
 
-import gzip
 import struct
 import zlib
 from collections.abc import Iterable, Sequence
@@ -14,10 +13,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
-import snappy
 from hypothesis import strategies as st
 
-XERIAL_HEADER = b"\x82SNAPPY\x00" + struct.pack(">ii", 1, 1)
+from tests.support.codecs import CODECS
 
 #: (offset, index, nextOffset, value)
 Row = tuple[int, int, int, bytes]
@@ -93,34 +91,8 @@ def column_rows(columns: Any) -> list[Row]:
     return list(zip(*lists, columns.values.to_pylist(), strict=True))
 
 
-def snappy_raw(data: bytes) -> bytes:
-    return bytes(snappy.compress(data))
-
-
-def xerial(data: bytes, block_size: int) -> bytes:
-    blocks = [snappy_raw(data[pos : pos + block_size]) for pos in range(0, len(data), block_size)]
-    return XERIAL_HEADER + b"".join(struct.pack(">i", len(block)) + block for block in blocks)
-
-
-def _gzip(data: bytes) -> bytes:
-    return gzip.compress(data, mtime=0)
-
-
-def _gzip_members(data: bytes) -> bytes:
-    """Two members, cut in the middle of a message."""
-    return _gzip(data[: len(data) // 2]) + _gzip(data[len(data) // 2 :])
-
-
 #: Every way in which the JVM reads a codec's payload, by codec number.
-COMPRESSORS = {
-    1: (_gzip, _gzip_members, lambda data: _gzip(data) + b"junk!"),
-    2: (
-        lambda data: xerial(data, 32768),
-        lambda data: xerial(data, 7),
-        snappy_raw,
-        lambda data: xerial(data, 32768) + b"\0\0\1",
-    ),
-}
+COMPRESSORS = {codec.number: tuple(codec.forms.values()) for codec in CODECS if codec.is_in_v07}
 
 _VALUES = st.one_of(st.binary(max_size=40), st.binary(min_size=250, max_size=300))
 _PLAIN = st.builds(Plain, _VALUES, st.just(1), st.sampled_from([0, 0, 0xF8])) | st.builds(

@@ -1,8 +1,8 @@
-"""A stream of log bytes, cut anywhere, becomes columns of whole messages. Pure.
+"""Decoder of the bytes of a 0.7 log, which come in chunks cut anywhere, into columns of whole messages. Pure.
 
-Messages inside one chunk are decoded where they lie. Only a message that a chunk's end cuts is
-copied: in front of the next chunk where there is room for it, so that both are decoded at once;
-else it is assembled from as many chunks as it takes.
+Messages inside one chunk are decoded in place. Only a message that the end of a chunk cuts is copied. It is
+copied in front of the next chunk if it fits there, so that both are decoded at once; otherwise it is
+assembled from several chunks.
 """
 
 from __future__ import annotations
@@ -10,27 +10,28 @@ from __future__ import annotations
 from collections.abc import Generator, Iterator
 from typing import Final
 
-from ....errors import LimitError
-from ....model import OffsetRange
-from ....protocol.buffers import Buffers
-from ....protocol.primitives import Buffer
-from ....records.columns import Columns
-from ....records.limits import DecodeLimits
-from ....records.message_set.decoding import decode
-from ....records.message_set.index import message_size
+from spark_kafkawire.errors import LimitError
+from spark_kafkawire.model import OffsetRange
+from spark_kafkawire.protocol.buffers import Buffers
+from spark_kafkawire.protocol.primitives import Buffer
+from spark_kafkawire.records.columns import Columns
+from spark_kafkawire.records.limits import DecodeLimits
+from spark_kafkawire.records.message_set.decoding import decode
+from spark_kafkawire.records.message_set.index import message_size
+
 from ..task import MessageCrossesStop
 
 _LENGTH_BYTES: Final = 4
 
 
 class Stitcher:
-    """Decodes the bytes of one range. ``offset`` is the log offset of the first byte not decoded."""
+    """Decoder of one range. ``offset`` is the log offset of the first byte that is not decoded."""
 
     def __init__(
-        self, log_range: OffsetRange, message_bytes_max: int, limits: DecodeLimits, *, values: bool = True
+        self, offset_range: OffsetRange, message_bytes_max: int, limits: DecodeLimits, *, values: bool = True
     ) -> None:
-        self.offset = log_range.start_offset
-        self._stop_offset = log_range.stop_offset
+        self.offset = offset_range.start_offset
+        self._stop_offset = offset_range.stop_offset
         self._message_bytes_max = message_bytes_max
         self._limits = limits
         self._values = values
@@ -40,9 +41,8 @@ class Stitcher:
     def feed(self, frame: memoryview, start: int = 0) -> Iterator[Columns]:
         """Columns of the messages that the chunk ``frame[start:]`` completes.
 
-        What lies before ``start`` is overwritten. The frame may be used again when the iterator
-        has ended. Raises ``CorruptDataError`` (its ``offset`` tells where), ``LimitError`` for a
-        message above ``maxMessageBytes``.
+        Bytes before ``start`` are overwritten. The frame may be reused after the iterator has ended. Raises
+        ``CorruptDataError`` with its ``offset``, and ``LimitError`` for a message above ``maxMessageBytes``.
         """
         chunk = frame[start:]
         if 0 < len(self._tail) <= start:
@@ -60,12 +60,12 @@ class Stitcher:
         self._tail_size()
 
     def finish(self) -> None:
-        """Say that the range has ended. Raises ``CorruptDataError`` where it ends in a message."""
+        """Check the end of the range. Raises ``CorruptDataError`` if it is inside a message."""
         if self._tail:
             raise self._crosses_stop()
 
     def _decode(self, chunk: Buffer) -> Generator[Columns, None, int]:
-        """Yield the columns of all whole messages; return how many bytes they took."""
+        """Yield the columns of all whole messages. Returns their size, bytes."""
         view, pos = memoryview(chunk), 0
         while pos < len(view):
             decoded = decode(
@@ -88,13 +88,13 @@ class Stitcher:
         return chunk
 
     def _tail_size(self) -> int:
-        """Bytes that the cut message has in all, as far as it is known yet."""
+        """Size of the cut message, bytes, as far as it is known."""
         size = message_size(self._tail)
         if size is None:
             return _LENGTH_BYTES
         if size - _LENGTH_BYTES > self._message_bytes_max:
             raise LimitError(
-                f"the message at offset {self.offset} announces {size - _LENGTH_BYTES} bytes, "
+                f"the message at offset {self.offset} has {size - _LENGTH_BYTES} bytes, "
                 f"more than maxMessageBytes={self._message_bytes_max}"
             )
         if self.offset + size > self._stop_offset:
@@ -103,6 +103,6 @@ class Stitcher:
 
     def _crosses_stop(self) -> MessageCrossesStop:
         return MessageCrossesStop(
-            f"the message at offset {self.offset} goes on after {self._stop_offset}, where the range ends",
+            f"the message at offset {self.offset} extends beyond {self._stop_offset}, the end of the range",
             self.offset,
         )

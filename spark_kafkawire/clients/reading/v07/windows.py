@@ -1,9 +1,8 @@
-"""Which bytes of a log to ask for next, and how answers become one stream of bytes. Pure.
+"""Windows of bytes of a range of a 0.7 log: the next one to fetch, and the order of the responses. Pure.
 
-A 0.7 broker serves raw bytes from any position, so a range is cut into windows and several are
-asked for at once. An answer may be short: a broker stops at the end of a segment file. Then the
-gap is asked for, and the windows behind it, already on their way, are held until it has come: no
-byte is asked for twice.
+A 0.7 broker serves raw bytes from any position, so a range is cut into windows, and several are fetched at
+once. A response may be short, because a broker stops at the end of a segment file. Then the rest is fetched,
+and responses to later windows are held until it arrives. No byte is fetched twice.
 """
 
 from __future__ import annotations
@@ -23,9 +22,9 @@ class Window:
 
 
 class Windows(Generic[T]):
-    """The windows of one range. ``T`` is what an answer holds.
+    """The windows of one range. ``T`` is the type of a response.
 
-    ``next_offset`` is the first byte that ``take`` has not given out.
+    ``next_offset`` is the first byte that ``take`` has not returned.
     """
 
     def __init__(self, start_offset: int, stop_offset: int, window_bytes: int, in_flight_max: int) -> None:
@@ -40,11 +39,11 @@ class Windows(Generic[T]):
 
     @property
     def done(self) -> bool:
-        """Whether all bytes of the range were taken."""
+        """True after all bytes of the range were taken."""
         return self.next_offset >= self._stop_offset
 
     def ask(self) -> Window | None:
-        """A window to ask for now, or None where enough are on their way or held."""
+        """The next window to fetch; None if enough are in flight or held."""
         if self._gaps:
             window = self._gaps.pop(0)
         elif self._frontier < self._stop_offset and len(self._asked) + len(self._held) < self._in_flight_max:
@@ -56,7 +55,7 @@ class Windows(Generic[T]):
         return window
 
     def answer(self, offset: int, answer: T, size: int) -> None:
-        """Hold the answer to the window at ``offset``; ``size`` of its bytes came."""
+        """Hold the response to the window at ``offset``, which has ``size`` bytes."""
         window = self._asked.pop(offset)
         self._held[offset] = (answer, size)
         if 0 < size < window.size:
@@ -64,7 +63,7 @@ class Windows(Generic[T]):
             self._gaps.sort(key=lambda gap: gap.offset)
 
     def take(self) -> T | None:
-        """The answer that holds the next byte of the stream, or None until it has come."""
+        """The response with the next byte of the stream; None until it arrives."""
         if self.next_offset not in self._held:
             return None
         answer, size = self._held.pop(self.next_offset)
@@ -72,9 +71,9 @@ class Windows(Generic[T]):
         return answer
 
     def restart(self, offset: int | None = None) -> None:
-        """Ask again for all that has not come: the connection was lost.
+        """Fetch all missing windows again, after the connection was lost.
 
-        With ``offset``, go on there and forget all that is held: the bytes before it are gone.
+        With ``offset``, continue there and discard all held responses: the bytes before it are gone.
         """
         if offset is not None:
             self.next_offset = self._frontier = min(offset, self._stop_offset)

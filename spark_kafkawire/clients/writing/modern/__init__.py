@@ -1,5 +1,5 @@
-"""Writing to brokers of Kafka 0.8 and later."""
+"""Writing to brokers of modern Kafka (0.8 to 4.x)."""
 
-from .targets import Targets
+from .write_partitions import ModernWritePartitions
 
-__all__ = ["Targets"]
+__all__ = ["ModernWritePartitions"]

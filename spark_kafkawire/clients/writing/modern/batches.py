@@ -1,4 +1,8 @@
-"""Batches of a task from their encoding until they are acked, and what was acked of each log."""
+"""Batches of a write task to modern Kafka (0.8 to 4.x), and the state of the producer in each partition.
+
+A batch holds encoded records of one partition until a broker acknowledges them. The state numbers records, so
+that an idempotent producer writes each of them once.
+"""
 
 from __future__ import annotations
 
@@ -7,23 +11,27 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from ....model import TopicPartition
-from ....net.transport import Deadline
-from ....protocol.primitives import Buffer
-from ....records.encoded_batch import EncodedBatch
-from ....records.record_log import encode_batches
-from ....records.rows import Records
+from spark_kafkawire.model import TopicPartition
+from spark_kafkawire.net.transport import Deadline
+from spark_kafkawire.protocol.primitives import Buffer
+from spark_kafkawire.records.encoded_batch import EncodedBatch
+from spark_kafkawire.records.record_log import encode_batches
+from spark_kafkawire.records.rows import Records
 
-#: Sequences count records and begin anew after this one: the field is a signed int32.
+#: Greatest sequence number; 0 follows it: sequences number records in a signed int32.
 SEQUENCE_MAX: Final = (1 << 31) - 1
-#: Puts all records into one batch, whatever its size.
+#: Bytes of a request for each batch besides its data and the name of its topic, at most: partition, lengths,
+#: counts and tagged fields. Source: ProduceRequest.json.
+BATCH_OVERHEAD: Final = 32
+#: Size limit that puts all records into one batch.
 BATCH_BYTES_UNBOUNDED: Final = (1 << 31) - 1
 
 
 @dataclass(frozen=True, slots=True)
 class ProducerId:
-    """What InitProducerId gives: a broker recognizes repeated batches by it. ``transactional_id`` is that of
-    the transaction that the batches are of, if any, and ``transaction_version`` its protocol."""
+    """Producer id and epoch from InitProducerId, by which a broker recognizes duplicates.
+    ``transactional_id`` is the one of the batches' transaction, if any, and ``transaction_version`` its
+    protocol."""
 
     id: int
     epoch: int
@@ -31,16 +39,16 @@ class ProducerId:
     transaction_version: int = 1
 
 
-#: In the batches of a producer that is not idempotent.
+#: Id in the batches of a producer that is not idempotent.
 NO_PRODUCER: Final = ProducerId(-1, -1)
 
 
 @dataclass(frozen=True, slots=True)
-class Position:
-    """Where a producer is in a log: its id, and the sequence of the next record.
+class ProducerPosition:
+    """Position of a producer in a partition: its id, and the sequence of the next record.
 
-    A producer that takes over the position of another one continues its sequences: of all that both
-    send, the broker appends each sequence once. Source: KIP-98.
+    A producer that takes over the position of another one continues its sequences: the broker appends each
+    sequence once, whichever of the two sends it. Source: KIP-98.
     """
 
     producer: ProducerId
@@ -49,7 +57,7 @@ class Position:
 
 @dataclass(frozen=True, slots=True)
 class BatchEncoder:
-    """How a task's records become batches: the record format (``magic``) of its brokers, codec, level."""
+    """Encodes a task's records as batches in the record format (``magic``) of its brokers."""
 
     magic: int
     compression: str
@@ -57,7 +65,8 @@ class BatchEncoder:
     record_bytes_max: int
 
     def encode(self, parts: Sequence[Records], batch_bytes_max: int) -> Iterator[EncodedBatch]:
-        """Batches of the records of all parts, in order; a record without a timestamp is of now."""
+        """Encode the records of all parts, in order, as batches; records without a timestamp get the present
+        time."""
         return encode_batches(
             *parts,
             magic=self.magic,
@@ -70,13 +79,13 @@ class BatchEncoder:
 
 
 @dataclass(slots=True)
-class LogState:
-    """What a task knows of one log: the producer id and next sequence of its batches, how many of them
-    are in flight, how large they may be (bytes), and what was acked: counts and offsets.
+class PartitionProducerState:
+    """State of a task's producer in one partition: producer id and next sequence, the number of batches in
+    flight, their largest size in bytes, and the counts and offsets of what was acknowledged.
 
-    ``has_acks`` tells that a broker has acked a batch under this producer id, ``is_retrying`` that a
-    batch in flight may be in the log already, ``is_resumed`` that the producer id is an earlier
-    producer's and must stay.
+    ``has_acks`` means that a broker has acknowledged a batch under this producer id, ``is_retrying`` that a
+    batch in flight may be in the log already, ``is_resumed`` that the producer id came from an earlier
+    producer and must stay.
     """
 
     producer: ProducerId
@@ -93,11 +102,11 @@ class LogState:
 
     @property
     def is_ready(self) -> bool:
-        """Whether another batch may be sent.
+        """Return whether another batch may be sent.
 
-        A broker accepts any sequence as the first of a producer id: the second batch must not arrive
-        before the first was acked. It recognizes a repeated batch among the last five only: a new one
-        must not arrive before the outcome of a retry is known. Source: ProducerAppendInfo.checkSequence and
+        A broker accepts any sequence as the first of a producer id: the second batch must not arrive before
+        the first was acknowledged. It recognizes duplicates of the last five batches only: a new batch must
+        not arrive before the outcome of a retry is known. Source: ProducerAppendInfo.checkSequence and
         ProducerStateEntry.NUM_BATCHES_TO_RETAIN of Apache Kafka.
         """
         may_follow = self.has_acks and not self.is_retrying
@@ -105,52 +114,54 @@ class LogState:
 
     @property
     def may_reset_producer(self) -> bool:
-        """Whether another producer id may be used where the broker has forgotten this one."""
+        """Return whether another producer id may be used after the broker has forgotten this one."""
         return self.has_acks and not self.is_resumed
 
     def reset_producer(self, producer: ProducerId) -> None:
         """Continue under another producer id, whose sequences begin at 0."""
         self.producer, self.next_sequence, self.has_acks = producer, 0, False
 
-    def assign_sequence(self, batch: Batch) -> None:
+    def assign_sequence(self, batch: ProducerBatch) -> None:
         """Give a batch the producer id and the next sequences."""
         batch.producer = self.producer
         if self.producer != NO_PRODUCER:
             batch.base_sequence = self.next_sequence
             self.next_sequence = self.next_sequence + batch.count & SEQUENCE_MAX
 
-    def sent(self, batch: Batch) -> None:
-        """The batch is in flight."""
+    def sent(self, batch: ProducerBatch) -> None:
+        """Count a batch that is in flight."""
         self.in_flight += 1
         self.is_retrying |= batch.maybe_persisted
 
-    def settled(self, batch: Batch) -> None:
-        """The batch is no longer in flight."""
+    def settled(self, batch: ProducerBatch) -> None:
+        """Count a batch that is no longer in flight."""
         self.in_flight -= 1
         if batch.maybe_persisted:
             self.is_retrying = False
 
-    def acked(self, batch: Batch, base_offset: int = -1) -> None:
-        """The batch is in the log, from ``base_offset`` on unless that is -1."""
+    def acked(self, batch: ProducerBatch, base_offset: int = -1) -> None:
+        """Count a batch that is in the log, from ``base_offset`` on unless that is -1."""
         self.has_acks = True
         self.message_count += batch.count
         self.size += batch.size
         if base_offset >= 0:
-            # A batch that was retried is acked after those that were sent behind it.
+            # A batch that was retried is acknowledged after batches that were sent later.
             start, stop = base_offset, base_offset + batch.count
             self.start_offset = start if self.start_offset is None else min(self.start_offset, start)
             self.stop_offset = stop if self.stop_offset is None else max(self.stop_offset, stop)
 
 
 @dataclass(slots=True, eq=False)
-class Batch:
-    """Records of one log from their encoding until they are acked, in one part or more.
+class ProducerBatch:
+    """Records of one partition from their encoding until they are acknowledged, in one part or more.
 
-    ``index`` counts the batches of the task, ``deadline`` is when this one must be acked.
-    ``maybe_persisted`` tells that the batch may be in the log although no broker has acked it.
+    ``index`` numbers the batches of the task, ``deadline`` bounds the time until the acknowledgement.
+    ``maybe_persisted`` means that the batch may be in the log although no broker has acknowledged it.
+    ``whole`` is the batch that this one was split from, if that may be in the log; a batch with
+    ``stays_whole`` is not split.
     """
 
-    log: TopicPartition
+    topic_partition: TopicPartition
     parts: Sequence[Records] = field(repr=False)
     encoder: BatchEncoder
     encoded: EncodedBatch = field(repr=False)
@@ -159,6 +170,8 @@ class Batch:
     producer: ProducerId = NO_PRODUCER
     base_sequence: int = -1
     maybe_persisted: bool = False
+    whole: ProducerBatch | None = field(default=None, repr=False)
+    stays_whole: bool = False
 
     @property
     def count(self) -> int:
@@ -170,23 +183,38 @@ class Batch:
         """Bytes of the batch."""
         return len(self.encoded.data)
 
+    @property
+    def begins_its_whole(self) -> bool:
+        """True for the first part of a batch that may be in the log."""
+        whole = self.whole
+        return whole is not None and (whole.producer, whole.base_sequence) == (
+            self.producer,
+            self.base_sequence,
+        )
+
+    @property
+    def request_size(self) -> int:
+        """Bytes of the batch in a request, at most."""
+        return len(self.encoded.data) + len(self.topic_partition.topic) + BATCH_OVERHEAD
+
     def data(self) -> Buffer:
-        """The bytes to send, with producer id and sequence."""
+        """Bytes to send, with producer id and sequence."""
         producer = self.producer
         is_transactional = producer.transactional_id is not None
         return self.encoded.with_producer(
             producer.id, producer.epoch, self.base_sequence, is_transactional=is_transactional
         )
 
-    def halves(self) -> tuple[Batch, Batch]:
-        """Two batches of the same records and sequences."""
+    def halves(self) -> tuple[ProducerBatch, ProducerBatch]:
+        """Split into two batches with the same records and sequences."""
         records, middle = Records.concat(self.parts), self.count // 2
         return self._part(records, 0, middle), self._part(records, middle, self.count)
 
-    def _part(self, records: Records, start: int, stop: int) -> Batch:
+    def _part(self, records: Records, start: int, stop: int) -> ProducerBatch:
         parts = [records.slice(start, stop - start)]
         (encoded,) = self.encoder.encode(parts, BATCH_BYTES_UNBOUNDED)
         sequence = self.base_sequence
         if self.producer != NO_PRODUCER:
             sequence = sequence + start & SEQUENCE_MAX
-        return replace(self, parts=parts, encoded=encoded, base_sequence=sequence)
+        whole = self.whole or (self if self.maybe_persisted else None)
+        return replace(self, parts=parts, encoded=encoded, base_sequence=sequence, whole=whole)

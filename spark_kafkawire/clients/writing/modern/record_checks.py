@@ -1,4 +1,8 @@
-"""Which records modern brokers cannot store, seen for whole columns at once, before any is sent."""
+"""Checks of the rows of a write to modern Kafka (0.8 to 4.x), before any of them is sent.
+
+They refuse records that brokers or readers could not use: too large, before 1970, or with broken headers.
+They work on whole columns.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +13,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ....errors import RowError
-from ....records.rows import Records
-from ..rows import is_text
+from spark_kafkawire.clients.writing.rows import is_text
+from spark_kafkawire.errors import RowError
+from spark_kafkawire.records.rows import Records
 
 #: Bytes that a batch of one record has besides its key, value and headers, at most: the header of
 #: the batch (61) and the record's lengths, attributes, timestamp and offset. Source: KIP-98.
@@ -21,10 +25,10 @@ _HEADER_OVERHEAD_BYTES: Final = 10
 
 
 def check_records(records: Records, record_bytes_max: int) -> None:
-    """Refuse records that are larger than ``kafka.max.request.size`` before compression, as the
-    Java producer does, timestamps before 1970, and headers without a key or with one that is no text.
+    """Refuse records that exceed ``kafka.max.request.size`` before compression, as the Java producer does;
+    timestamps before 1970; and headers without a key, or with a key that is not UTF-8.
 
-    Raises ``RowError`` (fatal) naming the first row at fault, counted from 0.
+    Raises ``RowError`` (fatal) for the first such row, counted from 0.
     """
     _refuse_oversize(records, record_bytes_max)
     if records.timestamps_ms is not None and (pc.min(records.timestamps_ms).as_py() or 0) < 0:
@@ -56,7 +60,8 @@ def _refuse_oversize(records: Records, record_bytes_max: int) -> None:
 
 
 def _size_bound(records: Records) -> int:
-    """What no record without headers is larger than: the sizes of all take ten times as long."""
+    """Upper bound for the size of records without headers: computing the size of each takes ten times as
+    long."""
     columns = [column for column in (records.values, records.keys) if column is not None]
     return _OVERHEAD_BYTES + sum(pc.max(pc.binary_length(column)).as_py() or 0 for column in columns)
 
@@ -67,7 +72,7 @@ def _sizes(column: pa.Array) -> npt.NDArray[np.int64]:
 
 
 def _header_sizes(headers: pa.Array) -> npt.NDArray[np.int64]:
-    """Bytes of all headers of each row."""
+    """Count the bytes of all headers of each row."""
     structs = pc.list_flatten(headers)
     sizes = _sizes(pc.struct_field(structs, 0)) + _sizes(pc.struct_field(structs, 1)) + _HEADER_OVERHEAD_BYTES
     of_row: npt.NDArray[np.int64] = np.bincount(_rows_of_pairs(headers), sizes, len(headers)).astype(np.int64)
@@ -75,14 +80,14 @@ def _header_sizes(headers: pa.Array) -> npt.NDArray[np.int64]:
 
 
 def _rows_of_pairs(headers: pa.Array) -> npt.NDArray[np.int64]:
-    """The row of each header. A null may lie over headers, which are none: unlike
-    ``list_flatten``, ``list_parent_indices`` counts them."""
+    """Row of each header. A null may lie over headers that do not count: unlike ``list_flatten``,
+    ``list_parent_indices`` counts them."""
     counts = pc.fill_null(pc.list_value_length(headers), 0).to_numpy(zero_copy_only=False)
     return np.repeat(np.arange(len(headers)), counts)
 
 
 def _refuse_broken_keys(headers: pa.Array) -> None:
-    """Spark's strings may be any bytes; readers take a header's key for UTF-8."""
+    """Refuse header keys that are not UTF-8: Spark's strings may hold any bytes, and readers expect UTF-8."""
     keys = pc.struct_field(pc.list_flatten(headers), 0)
     if not is_text(keys):
         pair = next(index for index in range(len(keys)) if not is_text(keys.slice(index, 1)))
@@ -91,7 +96,7 @@ def _refuse_broken_keys(headers: pa.Array) -> None:
 
 
 def _keyless(headers: pa.Array) -> npt.NDArray[np.bool_]:
-    """For each header of all rows whether it is null or has no key."""
+    """Mask of the headers of all rows that are null or have no key."""
     pairs = pc.list_flatten(headers)
     keyless: npt.NDArray[np.bool_] = pc.is_null(pc.struct_field(pairs, 0)).to_numpy(zero_copy_only=False)
     return keyless

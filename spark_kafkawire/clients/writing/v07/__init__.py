@@ -1,5 +1,5 @@
 """Writing to brokers of Kafka 0.6 and 0.7."""
 
-from .targets import Targets
+from .write_partitions import V07WritePartitions
 
-__all__ = ["Targets"]
+__all__ = ["V07WritePartitions"]

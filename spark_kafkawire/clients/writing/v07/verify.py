@@ -1,11 +1,11 @@
-"""Reads back what a task has written and compares it, for ``acks=verify``.
+"""Verification of a write to Kafka 0.7 (``acks=verify``): reads back the rows of a task and compares them.
 
-A broker appends each message set as it came, so it lies in the log in one piece; sets of one
-connection lie in the order they were sent, with other producers' messages between them. Of each
-set only its size, its first message's header and a digest are kept.
+A broker appends each message set unchanged, so the set is in the log in one piece. Sets of one connection are
+in the order in which they were sent, with messages of other producers between them. Only the size of each
+set, the header of its first message and a digest are kept.
 
-    matcher = SetMatcher(sent, offset)      # pure: fed with log bytes, cut anywhere
-    read_back(client, log, sent, ...)       # fetches, waits for flushes, raises DeliveryError
+    matcher = SetMatcher(sent, offset)      # no I/O: it is fed with log bytes, split anywhere
+    read_back(client, partition, sent, ...)       # fetches, waits for flushes, raises DeliveryError
 """
 
 from __future__ import annotations
@@ -17,27 +17,27 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from ....errors import CorruptDataError, DeliveryError
-from ....model import TopicPartition
-from ....net.client import Client
-from ....net.transport import Deadline
-from ....protocol.primitives import Buffer
-from ....protocol.v07 import FetchRequest
-from ....protocol.v07.error_codes import broker_error
-from ....records.message_set.encoding import EncodedSet
-from ....records.message_set.index import message_size
+from spark_kafkawire.errors import CorruptDataError, DeliveryError
+from spark_kafkawire.model import TopicPartition
+from spark_kafkawire.net.client import Client
+from spark_kafkawire.net.transport import Deadline
+from spark_kafkawire.protocol.primitives import Buffer
+from spark_kafkawire.protocol.v07 import FetchRequest
+from spark_kafkawire.protocol.v07.error_codes import broker_error
+from spark_kafkawire.records.message_set.encoding import EncodedSet
+from spark_kafkawire.records.message_set.index import message_size
 
-#: Size of the header of a message as we write it (magic 1): its CRC makes it nearly unique.
+#: Size of the header of a message as this package writes it (magic 1): its CRC makes it nearly unique.
 HEADER_BYTES: Final = 10
 #: Bytes of one FETCH; a larger set takes several.
 FETCH_BYTES: Final = 1 << 20
-#: Wait between two looks at a log whose last messages are not visible yet, seconds.
+#: Interval between looks at a partition whose last messages are not visible yet, seconds.
 POLL_INTERVAL_S: Final = 0.05
 
 
 @dataclass(frozen=True, slots=True)
 class SentSet:
-    """A fingerprint of one message set: ``size`` bytes with ``message_count`` messages."""
+    """Fingerprint of one message set: ``size`` bytes with ``message_count`` messages."""
 
     size: int
     message_count: int
@@ -46,18 +46,17 @@ class SentSet:
 
     @classmethod
     def of(cls, encoded: EncodedSet) -> SentSet:
-        """The fingerprint of a set that is about to be sent."""
+        """Compute the fingerprint of a set that is about to be sent."""
         header = bytes(memoryview(encoded.data)[:HEADER_BYTES])
         return cls(len(encoded.data), encoded.count, header, _digest(encoded.data))
 
 
 class SetMatcher:
-    """Finds sent sets in a log that is fed from ``offset`` on, which is a message boundary.
+    """Finds sent sets in the bytes of a partition from ``offset`` on, which is a message boundary.
 
-    ``offset`` is how far the log was searched; what is kept of it is less than the largest set
-    and one chunk, for foreign messages are stepped over unseen. ``found`` spans the sets found so
-    far, None before the first. ``missing`` are those that cannot come any more: a later one was
-    found.
+    ``offset`` is the position up to which the log was searched. The buffer holds less than the largest set
+    and one chunk, because messages of other producers are skipped. ``found`` spans the sets found so far,
+    None before the first. ``missing`` are sets that cannot follow any more, because a later one was found.
     """
 
     def __init__(self, sent: Sequence[SentSet], offset: int) -> None:
@@ -73,25 +72,25 @@ class SetMatcher:
 
     @property
     def done(self) -> bool:
-        """Whether every set was found or is missing."""
+        """Return whether every set was found or is missing."""
         return self._next == len(self._sent)
 
     @property
     def next_offset(self) -> int:
-        """Where the bytes of the next ``feed`` begin: after the last ones, or after a foreign message
-        that goes on behind them."""
+        """Offset at which the next ``feed`` begins: after the last bytes, or after a message of another
+        producer that extends beyond them."""
         return self.offset + len(self._buffer)
 
     def feed(self, chunk: Buffer) -> None:
-        """Search the log's bytes from ``next_offset`` on.
+        """Search the bytes of the log from ``next_offset`` on.
 
-        Raises ``CorruptDataError`` where no message begins.
+        Raises ``CorruptDataError`` if they do not begin with a message.
         """
         self._buffer += chunk
         self._search(ended=False)
 
     def finish(self) -> None:
-        """The log ends here: what was not found so far is missing."""
+        """End the log here: sets that were not found are missing."""
         self._search(ended=True)
         self.missing += self._sent[self._next :]
         self._next = len(self._sent)
@@ -105,7 +104,8 @@ class SetMatcher:
         self.offset += pos
 
     def _step(self, log: memoryview, pos: int, ended: bool) -> int | None:
-        """Size of the set or of the foreign message at the start of ``log``; None for more bytes."""
+        """Size of the set or of the other producer's message at the start of ``partition``; None if more
+        bytes are needed."""
         candidates = self._places.get(bytes(log[:HEADER_BYTES]), deque())
         while candidates and candidates[0] < self._next:
             candidates.popleft()
@@ -126,13 +126,17 @@ class SetMatcher:
 
 
 def read_back(
-    client: Client, log: TopicPartition, sent: Sequence[SentSet], visible: tuple[int, int], timeout_s: float
+    client: Client,
+    partition: TopicPartition,
+    sent: Sequence[SentSet],
+    visible: tuple[int, int],
+    timeout_s: float,
 ) -> tuple[int, int]:
-    """The span of the log that holds all sets that were sent.
+    """Find all sets that were sent, and return the span of the log that holds them.
 
-    ``visible`` is the log's end before the first produce and after the last one, as OFFSETS told
-    them; unflushed messages come after it, and ``timeout_s`` is how long they are waited for
-    after the last set that was found.
+    ``visible`` is the end of the log before the first produce request and after the last one, as OFFSETS
+    reported them. Messages that are not flushed come after it: ``timeout_s`` bounds the wait for them after
+    the last set that was found.
 
     Raises ``DeliveryError`` (fatal) for sets that are not in the log, ``TransportError``.
     """
@@ -141,12 +145,12 @@ def read_back(
     deadline = Deadline.after(timeout_s)
     while not matcher.done:
         found = matcher.found
-        chunk = _fetch(client, log, matcher.next_offset)
+        chunk = _fetch(client, partition, matcher.next_offset)
         try:
             matcher.feed(chunk)
         except CorruptDataError as error:
             raise DeliveryError(
-                f"{log} at offset {matcher.offset}: written messages cannot be looked for: {error}"
+                f"{partition} at offset {matcher.offset}: written messages cannot be looked for: {error}"
             ) from error
         if matcher.found != found or (len(chunk) and matcher.offset < stop_offset):
             deadline = Deadline.after(timeout_s)
@@ -155,28 +159,34 @@ def read_back(
         elif not len(chunk):
             time.sleep(POLL_INTERVAL_S)
     if matcher.missing:
-        raise _missing(log, matcher, sent, start_offset, timeout_s)
+        raise _missing(partition, matcher, sent, start_offset, timeout_s)
     assert matcher.found is not None
     return matcher.found
 
 
-def _fetch(client: Client, log: TopicPartition, offset: int) -> Buffer:
-    reply = client.request(FetchRequest(log.topic, log.partition, offset, FETCH_BYTES))
-    if reply.error_code:
-        place = f"{log} at offset {offset}: written messages cannot be read back"
-        raise DeliveryError(str(broker_error(reply.error_code, place)))
-    chunk: Buffer = reply.message_set
+def _fetch(client: Client, topic_partition: TopicPartition, offset: int) -> Buffer:
+    response = client.request(
+        FetchRequest(topic_partition.topic, topic_partition.partition, offset, FETCH_BYTES)
+    )
+    if response.error_code:
+        place = f"{topic_partition} at offset {offset}: written messages cannot be read back"
+        raise DeliveryError(str(broker_error(response.error_code, place)))
+    chunk: Buffer = response.message_set
     return chunk
 
 
 def _missing(
-    log: TopicPartition, matcher: SetMatcher, sent: Sequence[SentSet], start_offset: int, timeout_s: float
+    partition: TopicPartition,
+    matcher: SetMatcher,
+    sent: Sequence[SentSet],
+    start_offset: int,
+    timeout_s: float,
 ) -> DeliveryError:
     lost, all_messages = (sum(each.message_count for each in sets) for sets in (matcher.missing, sent))
     return DeliveryError(
-        f"{log}: {lost} of {all_messages} written messages ({len(matcher.missing)} of {len(sent)} sets) are "
-        f"not in the log from offset {start_offset} to {matcher.next_offset}, {timeout_s:g} s "
-        "(requestTimeout) after the last that are: the broker dropped them in silence (is its own "
+        f"{partition}: {lost} of {all_messages} written messages ({len(matcher.missing)} of {len(sent)} "
+        f"sets) are not in the log from offset {start_offset} to {matcher.next_offset}, {timeout_s:g} s "
+        "(requestTimeout) after the last that are: the broker dropped them silently (is its own "
         "max.message.size smaller than the option?) or has not flushed them (log.flush.interval)"
     )
 

@@ -1,8 +1,8 @@
-"""A report as one HTML page: bars of every log's size and of what groups have not read yet.
+"""A report of ``kafkawire offsets`` as one HTML page: bars of every partition's size and of each group's lag.
 
-The page needs nothing but itself, and shows all of it without scripts, too; they sort, fold and
-filter. Names come from the cluster and are hostile until shown: all text is escaped by ``markup``,
-and the page's policy lets no script run but its own, and nothing be loaded.
+The page loads no other file, and is complete without scripts; they sort, fold and filter. Names come from the
+cluster and may be hostile: ``markup`` escapes all text, and the page's policy allows only its own script and
+no loading.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ import hashlib
 import importlib.resources
 from collections.abc import Iterator
 
-from ....model import Broker
+from spark_kafkawire.model import Broker
+
 from ..report import ClusterReport, GroupTotal
 from ..wording import WORDINGS, count_text, printable, size_text, time_text
 from .markup import Markup, tag
@@ -36,7 +37,7 @@ def page(report: ClusterReport) -> str:
     body = tag(
         "body",
         tag("header", *_heading(report)),
-        tag("main", *_groups(report), _brokers(report), topics_table(report)),
+        tag("main", *_groups(report), *_writes(report), _brokers(report), topics_table(report)),
         tag("script", script),
     )
     return f"<!doctype html>\n{tag('html', head, body, lang='en')}\n"
@@ -63,14 +64,14 @@ def _heading(report: ClusterReport) -> Iterator[Markup]:
     tiles = [
         (f"{len(report.brokers):,}", "brokers" if len(report.brokers) != 1 else "broker"),
         (f"{len(report.topics):,}", "topics" if len(report.topics) != 1 else "topic"),
-        (f"{len(report.logs):,}", "partitions" if len(report.logs) != 1 else "partition"),
+        (f"{len(report.partitions):,}", "partitions" if len(report.partitions) != 1 else "partition"),
         (
             size_text(report.size, report.generation),
-            wording.in_logs,
+            wording.in_partitions,
         ),
     ]
     yield tag("ul", *(tag("li", tag("b", value), f" {name}") for value, name in tiles), class_="tiles")
-    if unserved := sum(log.bounds is None for log in report.logs):
+    if unserved := sum(partition.bounds is None for partition in report.partitions):
         yield tag("p", f"No broker serves {count_text(unserved, 'partition')} now.", class_="warning")
 
 
@@ -82,15 +83,15 @@ def _groups(report: ClusterReport) -> Iterator[Markup]:
 
 def _group_card(report: ClusterReport, index: int) -> Markup:
     total = report.group(index)
-    if not total.log_count:
+    if not total.partition_count:
         content = [tag("p", "has committed no offset here")]
     elif total.lag is None:
-        content = [tag("p", "no broker serves the logs that it has offsets for", class_="warning")]
+        content = [tag("p", "no broker serves the partitions that it has offsets for", class_="warning")]
     else:
         content = [*_group_lag(report, total.lag, total)]
-    if strays := len(report.strays_of(index)):
+    if unknown := len(report.unknown_of(index)):
         content += [
-            tag("p", f"{count_text(strays, 'offset')} in partitions that are not there", class_="warning")
+            tag("p", f"{count_text(unknown, 'offset')} in partitions that are not there", class_="warning")
         ]
     return tag("article", tag("h3", tag("bdi", printable(report.groups[index]))), *content)
 
@@ -102,9 +103,9 @@ def _group_lag(report: ClusterReport, lag: int, total: GroupTotal) -> Iterator[M
     yield tag(
         "p", tag("b", size_text(lag, generation), class_="lag" if lag else ""), f" {text}", class_="big"
     )
-    # What is left is seen, however little it is.
+    # A small rest stays visible.
     yield tag("i", class_="lagbar whole", style=f"--w:100;--p:{min(read, 99) if lag else 100:.4g}")
-    logs = f"{count_text(total.log_count, 'partition')} of {len(report.logs):,} with an offset"
+    logs = f"{count_text(total.partition_count, 'partition')} of {len(report.partitions):,} with an offset"
     yield tag("p", f"{read:.1f} % read · {logs}")
     if total.lost:
         yield tag("p", f"{size_text(total.lost, generation)} deleted before they were read", class_="warning")
@@ -113,8 +114,28 @@ def _group_lag(report: ClusterReport, lag: int, total: GroupTotal) -> Iterator[M
         yield tag("p", f"{where} beyond the end of the log", class_="warning")
 
 
+def _writes(report: ClusterReport) -> Iterator[Markup]:
+    if report.writes:
+        rows = (
+            tag(
+                "tr",
+                tag("td", tag("bdi", printable(write.name))),
+                tag("td", count_text(len(write.groups), "group"), class_="n"),
+            )
+            for write in report.writes
+        )
+        yield tag(
+            "section",
+            tag("h2", "Exactly-once writes"),
+            tag("p", "Their groups keep records of the writes, and are not consumers."),
+            tag("div", tag("table", tag("tbody", *rows), class_="brokers"), class_="card"),
+        )
+
+
 def _brokers(report: ClusterReport) -> Markup:
-    sizes = {broker: [log.size for log in report.logs_on(broker)] for broker in report.brokers}
+    sizes = {
+        broker: [partition.size for partition in report.partitions_on(broker)] for broker in report.brokers
+    }
     largest = max((sum(own) for own in sizes.values()), default=0) or 1
     rows = (_broker_row(report, broker, own, largest) for broker, own in sizes.items())
     return tag(

@@ -1,4 +1,4 @@
-"""HTML whose texts and attribute values are escaped because there is no way not to.
+"""HTML of the page of ``kafkawire offsets``: elements whose texts and attribute values are always escaped.
 
 tag("td", "<b>", tag("i", style="--w:50"), class_="bar")
 # <td class="bar">&lt;b&gt;<i style="--w:50"></i></td>
@@ -39,11 +39,11 @@ def joined(*content: str) -> Markup:
 
 def _attribute(name: str, value: str | int | float | bool) -> str:
     if value is True:
-        return f" {_shown(name)}"
-    return "" if value is False or value == "" else f' {_shown(name)}="{escape(str(value))}"'
+        return f" {_attribute_name(name)}"
+    return "" if value is False or value == "" else f' {_attribute_name(name)}="{escape(str(value))}"'
 
 
 @cache
-def _shown(name: str) -> str:
+def _attribute_name(name: str) -> str:
     """An attribute's name as HTML has it; names come from code, and are few."""
     return name.rstrip("_").replace("_", "-")

@@ -1,4 +1,4 @@
-"""The page's table of topics and, folded below each, its partitions."""
+"""Table of topics and, folded below each, its partitions, on the HTML page of ``kafkawire offsets``."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
 
-from ..report import ClusterReport, GroupPosition, GroupTotal, LogReport, Standing, TopicReport
+from ..report import ClusterReport, GroupPosition, GroupTotal, PartitionReport, Standing, TopicReport
 from ..wording import NONE_TEXT, WORDINGS, Wording, count_text, number_text, printable, size_text, time_text
 from .markup import Markup, joined, tag
 
-#: Partitions that a page lists; browsers sort and scroll so many without a wait. Topics are all listed.
-LOGS_LISTED_MAX: Final = 20_000
+#: Most partitions that a page lists; browsers sort and scroll this many without delay. All topics are listed.
+PARTITIONS_LISTED_MAX: Final = 20_000
 #: Partitions that are listed without a click.
-LOGS_UNFOLDED_MAX: Final = 40
+PARTITIONS_UNFOLDED_MAX: Final = 40
 #: Partitions of one topic that its row draws.
-STRIP_LOGS_MAX: Final = 120
+STRIP_PARTITIONS_MAX: Final = 120
 #: Height of a drawing, in its own units.
 _STRIP_HEIGHT: Final = 20
-#: The least part of a bar that is seen, percent.
+#: The smallest visible part of a bar, percent.
 _SEEN_PERCENT: Final = 3.0
 
 
@@ -48,10 +48,10 @@ def topics_table(report: ClusterReport) -> Markup:
 
 def _bodies(table: _Table, topics: Iterable[TopicReport]) -> tuple[list[Markup], int]:
     """The rows of each topic, and how many topics have their partitions left out."""
-    bodies, unlisted, left = [], 0, LOGS_LISTED_MAX
+    bodies, unlisted, left = [], 0, PARTITIONS_LISTED_MAX
     for topic in topics:
-        is_listed = len(topic.logs) <= left
-        left -= len(topic.logs) if is_listed else 0
+        is_listed = len(topic.partitions) <= left
+        left -= len(topic.partitions) if is_listed else 0
         unlisted += not is_listed
         bodies.append(table.body(topic, is_listed=is_listed))
     return bodies, unlisted
@@ -83,7 +83,7 @@ def _column_head(title: str, kind: str) -> Markup:
 
 @dataclass(frozen=True)
 class _Table:
-    """What all rows need to know of the whole."""
+    """Totals that all rows need."""
 
     report: ClusterReport
 
@@ -92,8 +92,8 @@ class _Table:
         return WORDINGS[self.report.generation]
 
     @cached_property
-    def largest_log(self) -> int:
-        return max((log.size for log in self.report.logs), default=0) or 1
+    def largest_partition(self) -> int:
+        return max((partition.size for partition in self.report.partitions), default=0) or 1
 
     @cached_property
     def largest_topic(self) -> int:
@@ -113,18 +113,18 @@ class _Table:
 
     def body(self, topic: TopicReport, *, is_listed: bool) -> Markup:
         """A topic's rows: its own, then those of its partitions."""
-        logs = topic.logs if is_listed else ()
-        is_folded = len(self.report.logs) > LOGS_UNFOLDED_MAX or not is_listed
+        partitions = topic.partitions if is_listed else ()
+        is_folded = len(self.report.partitions) > PARTITIONS_UNFOLDED_MAX or not is_listed
         return tag(
             "tbody",
             self._topic_row(topic),
-            *(self._log_row(log) for log in logs),
+            *(self._partition_row(partition) for partition in partitions),
             class_="folded" if is_folded else "",
         )
 
     def _topic_row(self, topic: TopicReport) -> Markup:
         name = tag("button", tag("bdi", printable(topic.name)), type="button", class_="fold")
-        count = len(topic.logs)
+        count = len(topic.partitions)
         totals = [topic.group(index) for index in range(len(self.report.groups))]
         return tag(
             "tr",
@@ -136,17 +136,27 @@ class _Table:
             class_="topic",
         )
 
-    def _log_row(self, log: LogReport) -> Markup:
-        leader = tag("small", f"on broker {log.leader.id}") if log.leader else _notes(["no broker serves it"])
-        bounds = f"{log.bounds.earliest:,} … {log.bounds.latest:,}" if log.bounds else NONE_TEXT
-        order = log.log.partition if log.log.broker is None else log.log.broker * 2**32 + log.log.partition
+    def _partition_row(self, partition: PartitionReport) -> Markup:
+        leader = (
+            tag("small", f"on broker {partition.leader.id}")
+            if partition.leader
+            else _notes(["no broker serves it"])
+        )
+        bounds = (
+            f"{partition.bounds.earliest:,} … {partition.bounds.latest:,}" if partition.bounds else NONE_TEXT
+        )
+        order = (
+            partition.topic_partition.partition
+            if partition.topic_partition.broker is None
+            else partition.topic_partition.broker * 2**32 + partition.topic_partition.partition
+        )
         return tag(
             "tr",
-            tag("th", log.log.name, " ", leader, scope="row", data_v=order),
-            tag("td", bounds, class_="offsets", data_v=log.bounds.latest if log.bounds else -1),
-            self._size_cell(log.size if log.bounds else None, self.largest_log),
-            *self._knowledge_cells(log),
-            *(self._lag_cell(log, position) for position in log.positions),
+            tag("th", partition.topic_partition.name, " ", leader, scope="row", data_v=order),
+            tag("td", bounds, class_="offsets", data_v=partition.bounds.latest if partition.bounds else -1),
+            self._size_cell(partition.size if partition.bounds else None, self.largest_partition),
+            *self._knowledge_cells(partition),
+            *(self._lag_cell(partition, position) for position in partition.positions),
             class_="log",
         )
 
@@ -156,7 +166,7 @@ class _Table:
             "td", bar, tag("span", size_text(size, self.report.generation)), class_="bar", data_v=size or 0
         )
 
-    def _knowledge_cells(self, row: TopicReport | LogReport) -> Iterator[Markup]:
+    def _knowledge_cells(self, row: TopicReport | PartitionReport) -> Iterator[Markup]:
         if self.wording.has_segments:
             count = row.segment_count
             yield tag("td", number_text(count), class_="n", data_v=-1 if count is None else count)
@@ -169,12 +179,14 @@ class _Table:
             return tag("td", NONE_TEXT, class_="none", data_v=-1)
         notes = [f"{size_text(total.lost, self.report.generation)} lost"] if total.lost else []
         notes += [f"{count_text(total.beyond_count, 'offset')} beyond the end"] if total.beyond_count else []
-        notes += [f"{len(topic.logs) - total.log_count:,} of {len(topic.logs):,} without offset"]
+        notes += [
+            f"{len(topic.partitions) - total.partition_count:,} of {len(topic.partitions):,} without offset"
+        ]
         is_odd = bool(total.lost or total.beyond_count)
         sign = tag("span", "⚠", class_="warning", title=", ".join(notes)) if is_odd else joined()
         return self._bar_of_lag(total.lag, total.size, self.largest_topic, sign)
 
-    def _lag_cell(self, log: LogReport, position: GroupPosition) -> Markup:
+    def _lag_cell(self, partition: PartitionReport, position: GroupPosition) -> Markup:
         if position.committed is None:
             return tag("td", NONE_TEXT, class_="none", data_v=-1)
         place = tag("small", f"at {position.committed:,}")
@@ -183,10 +195,10 @@ class _Table:
         lost = [f"{size_text(position.lost, self.report.generation)} lost"] if position.lost else []
         beyond = ["beyond the end"] if position.standing is Standing.BEYOND else []
         below = joined(place, _notes([*lost, *beyond]))
-        return self._bar_of_lag(position.lag, log.size, self.largest_log, below)
+        return self._bar_of_lag(position.lag, partition.size, self.largest_partition, below)
 
     def _bar_of_lag(self, lag: int, size: int, largest: int, below: Markup) -> Markup:
-        """A bar as long as the log, whose end is what has not been read."""
+        """A bar that shows the size of the partition. The end of the bar shows the lag."""
         read = 100 * (size - lag) / size if size else 100.0
         read = min(read, 100 - _SEEN_PERCENT) if lag else read
         style = f"--w:{100 * size / largest:.4g};--p:{read:.4g}"
@@ -200,13 +212,15 @@ def _notes(texts: list[str]) -> Markup:
 
 
 def _strip(topic: TopicReport) -> Markup:
-    """A column for each partition, as high as its log, with what the slowest group has to read on top."""
-    logs = topic.logs[:STRIP_LOGS_MAX]
-    largest = max((log.size for log in logs), default=0) or 1
+    """A column for each partition, as high as its size, with the lag of the slowest group on top."""
+    partitions = topic.partitions[:STRIP_PARTITIONS_MAX]
+    largest = max((partition.size for partition in partitions), default=0) or 1
     read, unread = [], []
-    for place, log in enumerate(logs):
-        lag = max((position.lag or 0 for position in log.positions), default=0)
-        top, middle = (_STRIP_HEIGHT * (1 - size / largest) for size in (log.size, log.size - lag))
+    for place, partition in enumerate(partitions):
+        lag = max((position.lag or 0 for position in partition.positions), default=0)
+        top, middle = (
+            _STRIP_HEIGHT * (1 - size / largest) for size in (partition.size, partition.size - lag)
+        )
         read.append(f"M{place} {_STRIP_HEIGHT}V{middle:.3g}h.8V{_STRIP_HEIGHT}z")
         if lag:
             unread.append(f"M{place} {middle:.3g}V{top:.3g}h.8V{middle:.3g}z")
@@ -214,8 +228,8 @@ def _strip(topic: TopicReport) -> Markup:
         "svg",
         tag("path", class_="read", d="".join(read)),
         tag("path", class_="unread", d="".join(unread)),
-        viewBox=f"0 0 {len(logs)} {_STRIP_HEIGHT}",
+        viewBox=f"0 0 {len(partitions)} {_STRIP_HEIGHT}",
         preserveAspectRatio="none",
-        style=f"--n:{len(logs)}",
+        style=f"--n:{len(partitions)}",
         aria_hidden="true",
     )

@@ -1,4 +1,4 @@
-"""A log over real sockets, for the tests of how it is read."""
+"""A partition over real sockets, for the tests of how it is read."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def served(log: MemoryLog) -> Iterator[LogServer]:
 
 @pytest.fixture
 def written(mock_cluster: MockCluster) -> MockCluster:
-    """The mock cluster with VALUES in a log that broker 1 leads."""
+    """The mock cluster with VALUES in a partition that broker 1 leads."""
     mock_cluster.create_topic("t", replicas=3)
     mock_cluster.set_leader("t", 0, 1)
     write(mock_cluster.bootstrap_servers)

@@ -49,13 +49,13 @@ def whole(written: list[bytes]) -> Iterator[LogServer]:
         yield server
 
 
-def test_a_reply_above_max_message_bytes_is_not_even_received(pool: Pool) -> None:
+def test_a_response_above_max_message_bytes_is_not_even_received(pool: Pool) -> None:
     log = MemoryLog(batch([record(0, bytes(3_000_000))]))
     options = replace(SMALL, message_bytes_max=100_000)
     with (
         LogServer({"t": [log]}) as server,
         pytest.raises(
-            ProtocolError, match=r"Fetch reply announces 3000\d+ bytes, at most 1\d+ were asked for"
+            ProtocolError, match=r"Fetch response announces 3000\d+ bytes, at most 1\d+ were expected"
         ),
     ):
         values(fetcher_of(server.bootstrap_servers, pool, stop=1, options=options))
@@ -72,9 +72,9 @@ def test_a_first_batch_above_the_fetch_size_comes_whole(noida: NoidaBroker, pool
     topic = noida.create_topic()
     big = bytes(range(256)) * 3000
     librdkafka.produce(noida.bootstrap_servers, topic, [Record(b"small"), Record(big), Record(b"small too")])
-    log = TopicPartition(topic, 0)
+    partition = TopicPartition(topic, 0)
     cluster = cluster_of(noida.bootstrap_servers, pool)
-    task = FetchTask(OffsetRange(log, 0, 3), cluster.leaders_of((log,))[log])
+    task = FetchTask(OffsetRange(partition, 0, 3), cluster.leaders_of((partition,))[partition])
     assert values(Fetcher(task, cluster, SMALL, NET, connections=pool)) == [b"small", big, b"small too"]
 
 

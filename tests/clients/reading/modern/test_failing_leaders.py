@@ -22,17 +22,17 @@ from tests.support.settings import net_modern
 def throttling(server: LogServer, throttles_ms: Iterator[int]) -> list[float]:
     """Fetches that are answered as by brokers whose quota is used up, without any partition, until
     ``throttles_ms`` gives 0. The times at which they came."""
-    honest, came = server.broker._answers[fetch.FetchRequest], list[float]()
+    came = list[float]()
 
-    def fetched(request: fetch.FetchRequest) -> fetch.FetchReply:
+    def fetched(request: fetch.FetchRequest) -> fetch.FetchResponse:
         came.append(time.monotonic())
         throttle_time_ms = next(throttles_ms)
         if throttle_time_ms:
-            return fetch.FetchReply(throttle_time_ms=throttle_time_ms, responses=())
-        reply: fetch.FetchReply = honest(request)
-        return reply
+            return fetch.FetchResponse(throttle_time_ms=throttle_time_ms, responses=())
+        response: fetch.FetchResponse = honest(request)
+        return response
 
-    server.broker._answers = {**server.broker._answers, fetch.FetchRequest: fetched}
+    honest = server.broker.answer_with(fetch.FetchRequest, fetched)
     return came
 
 
@@ -40,12 +40,14 @@ def test_a_quota_makes_a_read_wait_on_its_connection(served: LogServer, pool: Po
     came = throttling(served, itertools.cycle([300, 0]))
     assert values(fetcher_of(served.bootstrap_servers, pool, stop=7)) == VALUES[:7]
     assert came[1] - came[0] >= 0.3
-    assert len(served._connections) == 2  # the bootstrap server's and the leader's
+    assert served.connection_count == 2  # the bootstrap server's and the leader's
 
 
 def test_a_quota_that_stays_used_up_ends_a_read_with_its_name(served: LogServer, pool: Pool) -> None:
     throttling(served, itertools.repeat(1))
-    with pytest.raises(BrokerError, match=r"^gave up after 4 .* throttles this client, for 0.001 s .* quota"):
+    with pytest.raises(
+        BrokerError, match=r"^gave up after 4 .* throttles this client for another 0.001 s: a quota"
+    ):
         values(fetcher_of(served.bootstrap_servers, pool))
 
 
@@ -111,7 +113,7 @@ def test_a_leader_that_dies_in_the_middle_is_replaced(written: MockCluster, pool
 
 def test_more_failures_than_retries_are_borne_with_patience(written: MockCluster, pool: Pool) -> None:
     written.push_request_errors(FETCH, *[DISCONNECT, 6] * 5)
-    options = replace(SMALL, patience_s=20.0)
+    options = replace(SMALL, retry_timeout_s=20.0)
     assert values(fetcher_of(written.bootstrap_servers, pool, options=options)) == VALUES
     written.push_request_errors(FETCH, *[DISCONNECT, 6] * 5)
     with pytest.raises(KafkaWireError, match=r"^gave up after 4 attempts"):
@@ -121,7 +123,9 @@ def test_more_failures_than_retries_are_borne_with_patience(written: MockCluster
 def test_a_leader_that_is_away_for_longer_than_the_retries_is_waited_for(
     written: MockCluster, pool: Pool
 ) -> None:
-    columns = fetcher_of(written.bootstrap_servers, pool, options=replace(SMALL, patience_s=20.0)).columns()
+    columns = fetcher_of(
+        written.bootstrap_servers, pool, options=replace(SMALL, retry_timeout_s=20.0)
+    ).columns()
     found = [next(columns).count]
     written.set_broker_down(1)
     timer = threading.Timer(0.5, written.set_broker_up, (1,))

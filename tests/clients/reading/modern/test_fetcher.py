@@ -1,4 +1,4 @@
-"""One range of a modern log over real sockets: every version, every part of a log, transactions."""
+"""One range of a modern log over real sockets: every version, every part of a partition, transactions."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from spark_kafkawire.options import FetchOptions
 from spark_kafkawire.protocol import modern
 from spark_kafkawire.protocol.api import VersionRange
 from spark_kafkawire.protocol.modern import fetch
-from spark_kafkawire.protocol.modern.isolation import READ_COMMITTED, READ_UNCOMMITTED
+from spark_kafkawire.protocol.modern.limits import READ_COMMITTED, READ_UNCOMMITTED
 from tests.records.batches import TRANSACTIONAL, batch, marker, record
 from tests.support.fetching import COUNT, SMALL, VALUES, altered, fetcher_of, rows, values, write
 from tests.support.log_broker import LEADER_EPOCH, OFFERED
@@ -71,7 +71,7 @@ def test_a_read_that_ends_well_gives_its_connection_back(served: LogServer, pool
     for _ in range(3):
         values(fetcher_of(served.bootstrap_servers, pool))
     assert pool.kept_count == 2  # the bootstrap server's and the leader's
-    assert len(served._connections) == 2
+    assert served.connection_count == 2
 
 
 def test_a_read_ends_where_it_was_planned_while_producers_go_on(pool: Pool) -> None:
@@ -100,7 +100,7 @@ def transactions() -> MemoryLog:
 
 
 def aborted_in(asked: fetch.FetchPartition) -> dict[str, Any]:
-    """The aborted transaction that a broker names in replies that begin before its marker."""
+    """The aborted transaction that a broker names in responses that begin before its marker."""
     aborted = fetch.AbortedTransaction(producer_id=1, first_offset=0)
     return {"aborted_transactions": (aborted,) if asked.fetch_offset <= 3 else ()}
 
@@ -123,14 +123,13 @@ def test_a_fetch_says_what_it_knows_of_the_leader_and_what_it_wants(
     served: LogServer, pool: Pool, isolation_level: int
 ) -> None:
     asked: list[fetch.FetchRequest] = []
-    honest = served.broker._answers[fetch.FetchRequest]
 
-    def noted(request: fetch.FetchRequest) -> fetch.FetchReply:
+    def noted(request: fetch.FetchRequest) -> fetch.FetchResponse:
         asked.append(request)
-        reply: fetch.FetchReply = honest(request)
-        return reply
+        response: fetch.FetchResponse = honest(request)
+        return response
 
-    served.broker._answers = {**served.broker._answers, fetch.FetchRequest: noted}
+    honest = served.broker.answer_with(fetch.FetchRequest, noted)
     options = replace(SMALL, isolation_level=isolation_level)
     values(fetcher_of(served.bootstrap_servers, pool, stop=5, options=options))
     [request] = asked

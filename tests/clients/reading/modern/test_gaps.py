@@ -14,11 +14,11 @@ from spark_kafkawire.net.pool import Pool
 from spark_kafkawire.protocol import modern
 from spark_kafkawire.protocol.modern import fetch
 from spark_kafkawire.protocol.modern.describe_configs import DescribedResource, ResourceConfigs
-from spark_kafkawire.protocol.modern.isolation import READ_COMMITTED, READ_UNCOMMITTED
+from spark_kafkawire.protocol.modern.limits import READ_COMMITTED, READ_UNCOMMITTED
 from spark_kafkawire.protocol.modern.list_offsets import EARLIEST_LOCAL_TIMESTAMP, LATEST_TIMESTAMP
 from tests.support.fetching import (
     COUNT,
-    LOG,
+    PARTITION,
     SMALL,
     VALUES,
     CompactedLog,
@@ -42,7 +42,7 @@ def test_offsets_that_compaction_took_are_no_loss(log: MemoryLog, pool: Pool, st
     assert found == [(offset, VALUES[offset]) for offset in left]
 
 
-def test_a_log_whose_last_records_are_compacted_away_ends_where_it_was_planned(
+def test_a_partition_whose_last_records_are_compacted_away_ends_where_it_was_planned(
     log: MemoryLog, pool: Pool, caplog: pytest.LogCaptureFixture
 ) -> None:
     with LogServer({"t": [CompactedLog(log)]}) as server, caplog.at_level(logging.WARNING, "spark_kafkawire"):
@@ -52,7 +52,7 @@ def test_a_log_whose_last_records_are_compacted_away_ends_where_it_was_planned(
         assert caplog.text == ""
         assert rows(fetcher_of(server.bootstrap_servers, pool, 1995, COUNT)) == []
     assert "t 0 at offset 1995 on broker 0" in caplog.text
-    assert "no record is left up to 2000, which compaction explains" in caplog.text
+    assert "compaction removed all records up to offset 2000" in caplog.text
 
 
 def test_empty_answers_do_not_prove_that_records_are_gone(
@@ -66,7 +66,7 @@ def test_empty_answers_do_not_prove_that_records_are_gone(
     with pytest.raises(
         BrokerError,
         match=r"^gave up after 4 attempts .*: t 0 at offset 0 on broker 0 .* no record below offset 2000, .*"
-        r"; compaction does not explain it, for cleanup.policy is delete; if nothing is missing, end the "
+        r"; compaction does not explain it, because cleanup.policy is delete; if nothing is missing, end the "
         r"range at 0 \(endingOffsets\)$",
     ):
         values(fetcher_of(served.bootstrap_servers, pool))
@@ -91,39 +91,39 @@ def test_a_compacted_topic_whose_end_its_leader_does_not_confirm_is_waited_for(
     list_offsets_as(served, {LATEST_TIMESTAMP: 1990})
     served.broker.configs["t"] = {"cleanup.policy": "compact"}
     altered(served, lambda _: {"records": b""})
-    with pytest.raises(BrokerError, match=r"^gave up after 4 .*; the leader says that the log ends at 1990$"):
+    with pytest.raises(
+        BrokerError, match=r"^gave up after 4 .*; the leader reports 1990 as the end of the log$"
+    ):
         values(fetcher_of(served.bootstrap_servers, pool))
 
 
 @pytest.mark.parametrize("refused", ["no right", "too old", "no answer"])
-def test_what_cannot_be_seen_is_no_proof_either(
-    log: MemoryLog, pool: Pool, monkeypatch: pytest.MonkeyPatch, refused: str
-) -> None:
+def test_what_cannot_be_seen_is_no_proof_either(log: MemoryLog, pool: Pool, refused: str) -> None:
     offered = {**OFFERED}
     if refused == "too old":
         del offered[modern.DESCRIBE_CONFIGS.key]
     with LogServer({"t": [log]}, offered=offered) as server:
         server.broker.configs["t"] = {"cleanup.policy": "compact"}
-        honest = server.broker._configs_of
         changes: dict[str, Any] = {
             "no right": {"error_code": 29, "configs": ()},
             "no answer": {"configs": ()},
         }
 
         def answered(asked: DescribedResource) -> ResourceConfigs:
-            return replace(honest(asked), **changes.get(refused, {}))
+            configs: ResourceConfigs = honest(asked)
+            return replace(configs, **changes.get(refused, {}))
 
-        monkeypatch.setattr(server.broker, "_configs_of", answered)
+        honest = server.broker.answer_with(ResourceConfigs, answered)
         altered(server, lambda _: {"records": b""})
         reason = {
-            "no right": "the user may not do this to the topic",
-            "too old": "brokers before 0.11 do not tell cleanup.policy",
-            "no answer": "the answer does not tell cleanup.policy",
+            "no right": "the user is not authorized for this operation on the topic",
+            "too old": "brokers before 0.11 do not report cleanup.policy",
+            "no answer": "the response does not contain cleanup.policy",
         }[refused]
         with pytest.raises(
             BrokerError,
-            match=rf"compaction might explain it, but cannot be seen: DescribeConfigs .* 't': {reason}.*; "
-            r"let the user do DescribeConfigs, or, if nothing is missing, end the range at 0 \(ending",
+            match=rf"might explain it, but cleanup.policy is not known: DescribeConfigs .* 't': {reason}.*; "
+            r"allow the user DescribeConfigs, or, if nothing is missing, end the range at 0 \(ending",
         ) as caught:
             values(fetcher_of(server.bootstrap_servers, pool))
         assert "\n" not in str(caught.value)
@@ -135,42 +135,39 @@ def test_what_is_compacted_before_an_open_transaction_is_proven_by_its_records(
     # Compaction took [1967, 1974), and the transaction begins at 1974.
     open_log = CompactedLog(log)
     with LogServer({"t": [open_log]}) as server:
-        honest = server.broker._answers[fetch.FetchRequest]
 
-        def fetched(request: fetch.FetchRequest) -> fetch.FetchReply:
-            reply: fetch.FetchReply = honest(request)
-            [topic] = reply.responses
+        def fetched(request: fetch.FetchRequest) -> fetch.FetchResponse:
+            response: fetch.FetchResponse = honest(request)
+            [topic] = response.responses
             [partition] = topic.partitions
             asked = request.topics[0].partitions[0].fetch_offset
             if request.isolation_level == READ_COMMITTED and asked >= 1967:
                 partition = replace(partition, records=b"")
             topics = (replace(topic, partitions=(replace(partition, last_stable_offset=1974),)),)
-            return replace(reply, responses=topics)
+            return replace(response, responses=topics)
 
-        server.broker._answers = {**server.broker._answers, fetch.FetchRequest: fetched}
+        honest = server.broker.answer_with(fetch.FetchRequest, fetched)
+        server.broker.configs["t"] = {"cleanup.policy": "compact"}
         options = replace(SMALL, isolation_level=READ_COMMITTED)
         with caplog.at_level(logging.WARNING, "spark_kafkawire"):
             found = rows(fetcher_of(server.bootstrap_servers, pool, 1960, 1974, options))
         assert [offset for offset, _ in found] == list(range(1960, 1967))
         assert caplog.text == ""
-        assert modern.DESCRIBE_CONFIGS not in server.requests
         # A record of the range that comes so is no proof, and not read: it may be of the transaction.
         altered(server, lambda _: {"records": bytes(log.read(1967, 1))})
-        fetched_open = server.broker._answers[fetch.FetchRequest]
-        server.broker._answers = {
-            **server.broker._answers,
-            fetch.FetchRequest: lambda each: _only_uncommitted(fetched_open(each), each),
-        }
+        fetched_open = server.broker.answer_with(
+            fetch.FetchRequest, lambda each: _only_uncommitted(fetched_open(each), each)
+        )
         with pytest.raises(BrokerError, match=r"^gave up after 4 attempts .*no record below offset 1974"):
             values(fetcher_of(server.bootstrap_servers, pool, 1967, 1974, options))
 
 
-def _only_uncommitted(reply: fetch.FetchReply, request: fetch.FetchRequest) -> fetch.FetchReply:
+def _only_uncommitted(response: fetch.FetchResponse, request: fetch.FetchRequest) -> fetch.FetchResponse:
     if request.isolation_level == READ_UNCOMMITTED:
-        return reply
-    [topic] = reply.responses
+        return response
+    [topic] = response.responses
     [partition] = topic.partitions
-    return replace(reply, responses=(replace(topic, partitions=(replace(partition, records=b""),)),))
+    return replace(response, responses=(replace(topic, partitions=(replace(partition, records=b""),)),))
 
 
 @pytest.mark.parametrize(
@@ -182,10 +179,10 @@ def test_records_that_are_only_late_are_not_taken_for_compacted_ones(
     served: LogServer, pool: Pool, change: dict[str, Any]
 ) -> None:
     # Compaction could explain it: what the broker says besides is why it does not.
-    served.broker.configs |= {LOG.topic: {"cleanup.policy": "compact"}}
+    served.broker.configs |= {PARTITION.topic: {"cleanup.policy": "compact"}}
     altered(served, lambda _: {"records": b"", **change})
     with pytest.raises(
-        BrokerError, match=r"^gave up after 4 attempts .*Fetch brought no record below offset 2000"
+        BrokerError, match=r"^gave up after 4 attempts .*Fetch returned no record below offset 2000"
     ):
         values(fetcher_of(served.bootstrap_servers, pool))
 
@@ -201,7 +198,8 @@ def test_records_in_tiered_storage_are_waited_for(served: LogServer, pool: Pool)
     altered(served, lambda _: {"records": b""})
     served.broker.configs["t"] = {"cleanup.policy": "compact"}
     with pytest.raises(
-        BrokerError, match=r"found nothing where the log has data: up to 1000 in tiered storage"
+        BrokerError,
+        match=r"returned no record where the log has data: up to 1000 in tiered storage",
     ):
         values(fetcher_of(served.bootstrap_servers, pool))
     assert values(fetcher_of(served.bootstrap_servers, pool, start=1000)) == []
@@ -214,6 +212,6 @@ def test_a_leader_that_serves_nothing_although_records_are_due_ends_the_read(
     with pytest.raises(
         BrokerError,
         match=r"^gave up after 4 attempts .* t 0 at offset 1000 on broker 0 .*no record below offset 2000, "
-        r"where the log ended when the read was planned; now the broker says 1000$",
+        r"the end of the log when the read was planned; now the broker reports 1000$",
     ):
         values(fetcher_of(served.bootstrap_servers, pool, start=1000))

@@ -10,13 +10,12 @@ import pytest
 
 from spark_kafkawire.errors import BrokerError, DataLossError
 from spark_kafkawire.net.pool import Pool
-from spark_kafkawire.protocol import modern
 from spark_kafkawire.protocol.modern.limits import NO_TOPIC_ID
 from spark_kafkawire.protocol.modern.list_offsets import EARLIEST_LOCAL_TIMESTAMP, EARLIEST_TIMESTAMP
 from spark_kafkawire.protocol.modern.metadata import MetadataTopic
 from tests.support.fetching import (
     COUNT,
-    LOG,
+    PARTITION,
     SMALL,
     VALUES,
     CompactedLog,
@@ -43,7 +42,7 @@ def test_a_broker_that_gives_nothing_for_lost_offsets_is_a_data_loss(served: Log
     assert values(fetcher_of(served.bootstrap_servers, pool, options=options)) == VALUES[1500:]
 
 
-def test_a_log_that_lost_its_end_is_a_data_loss(
+def test_a_partition_that_lost_its_end_is_a_data_loss(
     served: LogServer, pool: Pool, caplog: pytest.LogCaptureFixture
 ) -> None:
     # A leader out of sync was elected: what it has not got is gone.
@@ -115,7 +114,7 @@ def test_an_offset_that_is_out_of_range_and_back_is_read(written: MockCluster, p
     assert values(fetcher_of(written.bootstrap_servers, pool)) == VALUES
 
 
-def test_a_log_that_ends_before_the_range_does_is_a_data_loss(written: MockCluster, pool: Pool) -> None:
+def test_a_partition_that_ends_before_the_range_does_is_a_data_loss(written: MockCluster, pool: Pool) -> None:
     with pytest.raises(DataLossError, match=r"records up to 2100 are gone; the log now holds \[0, 2000\)"):
         values(fetcher_of(written.bootstrap_servers, pool, start=2050, stop=2100))
 
@@ -123,14 +122,14 @@ def test_a_log_that_ends_before_the_range_does_is_a_data_loss(written: MockClust
 def test_a_gap_at_a_log_start_that_moved_is_a_data_loss(log: MemoryLog, pool: Pool) -> None:
     with LogServer({"t": [CompactedLog(log)]}) as server:
         altered(server, lambda _: {"log_start_offset": 14})
-        with pytest.raises(BrokerError, match="a fetch found nothing where the log has data"):
+        with pytest.raises(BrokerError, match="Fetch returned no record where the log has data"):
             values(fetcher_of(server.bootstrap_servers, pool, start=7, stop=21))
 
 
 def test_a_topic_that_was_made_anew_is_a_data_loss(
     served: LogServer, pool: Pool, caplog: pytest.LogCaptureFixture
 ) -> None:
-    planned = cluster_of(served.bootstrap_servers, pool).leaders_of((LOG,))[LOG]
+    planned = cluster_of(served.bootstrap_servers, pool).leaders_of((PARTITION,))[PARTITION]
     before = replace(planned, topic_id=served.broker.topic_id("of another time"))
     altered(served, lambda _: {"error_code": 100})
     with pytest.raises(
@@ -140,14 +139,14 @@ def test_a_topic_that_was_made_anew_is_a_data_loss(
     options = replace(SMALL, fail_on_data_loss=False)
     with caplog.at_level(logging.WARNING, "spark_kafkawire"):
         assert values(fetcher_of(served.bootstrap_servers, pool, leader=before, options=options)) == []
-    assert "another topic has its name now" in caplog.text
+    assert "another topic has its name" in caplog.text
 
 
 @pytest.mark.parametrize("planned", [True, False])
 def test_a_topic_whose_id_was_not_known_is_not_another_one(
     served: LogServer, pool: Pool, monkeypatch: pytest.MonkeyPatch, planned: bool
 ) -> None:
-    leader = cluster_of(served.bootstrap_servers, pool).leaders_of((LOG,))[LOG]
+    leader = cluster_of(served.bootstrap_servers, pool).leaders_of((PARTITION,))[PARTITION]
     if planned:  # and brokers that know no ids answer later
         monkeypatch.setattr(served.broker, "topic_id", lambda _: NO_TOPIC_ID)
     else:
@@ -162,39 +161,39 @@ def test_a_leader_whose_epoch_falls_is_not_read_from(
 ) -> None:
     # Before 2.8 topics have no ids; the epochs of one that is made anew begin with 0.
     monkeypatch.setattr(served.broker, "topic_id", lambda _: NO_TOPIC_ID)
-    planned = cluster_of(served.bootstrap_servers, pool).leaders_of((LOG,))[LOG]
+    planned = cluster_of(served.bootstrap_servers, pool).leaders_of((PARTITION,))[PARTITION]
     later = replace(planned, epoch=LEADER_EPOCH + 1)
     numbers = itertools.count(1)
     altered(served, lambda _: {"error_code": 75 if next(numbers) == 1 else 0})
     with pytest.raises(
         BrokerError,
-        match=r"^gave up after 4 attempts .*: t 0 at offset 0.* leads in epoch 5, after 6 when the "
-        r"read was planned: the topic was made anew, or brokers are behind$",
+        match=r"^gave up after 4 attempts .*: t 0 at offset 0.* leads in epoch 5, below 6 when the "
+        r"read was planned: the topic was deleted and created again, or brokers are behind$",
     ):
         values(fetcher_of(served.bootstrap_servers, pool, leader=later))
 
 
 def test_a_topic_that_no_broker_knows_for_a_while_is_not_gone(
-    served: LogServer, pool: Pool, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    served: LogServer, pool: Pool, caplog: pytest.LogCaptureFixture
 ) -> None:
-    planned = cluster_of(served.bootstrap_servers, pool).leaders_of((LOG,))[LOG]
+    planned = cluster_of(served.bootstrap_servers, pool).leaders_of((PARTITION,))[PARTITION]
     numbers, logs = itertools.count(1), served.broker.logs
     altered(served, lambda _: {"error_code": 6 if next(numbers) == 1 else 0})
-    honest, asked = served.broker._topic, itertools.count(1)
+    asked = itertools.count(1)
 
     def topic(name: str) -> MetadataTopic:
         # Each try asks four times.
         served.broker.logs = {} if next(asked) <= 10 else logs
-        described = honest(name)
+        described: MetadataTopic = honest(name)
         served.broker.logs = logs
         return described
 
-    monkeypatch.setattr(served.broker, "_topic", topic)
-    options = replace(SMALL, fail_on_data_loss=False, patience_s=60.0)
+    honest = served.broker.answer_with(MetadataTopic, topic)
+    options = replace(SMALL, fail_on_data_loss=False, retry_timeout_s=60.0)
     with caplog.at_level(logging.WARNING, "spark_kafkawire"):
         assert values(fetcher_of(served.bootstrap_servers, pool, leader=planned, options=options)) == VALUES
     assert "are gone" not in caplog.text
-    assert all(each.endswith("trying again for up to 60 s (patience)") for each in caplog.messages)
+    assert all(each.endswith("trying again for up to 60 s (brokerDownTimeout)") for each in caplog.messages)
 
 
 def test_a_topic_that_is_gone_is_a_data_loss(log: MemoryLog, pool: Pool) -> None:
@@ -204,8 +203,8 @@ def test_a_topic_that_is_gone_is_a_data_loss(log: MemoryLog, pool: Pool) -> None
         altered(server, lambda _: {"error_code": 3})
         del topics["t"]
         server.broker.logs = {"t": [log], **topics}
-        server.broker._topic = lambda name: modern.metadata.MetadataTopic(  # type: ignore[method-assign]
-            error_code=3, name=name, partitions=()
+        server.broker.answer_with(
+            MetadataTopic, lambda name: MetadataTopic(error_code=3, name=name, partitions=())
         )
         with pytest.raises(DataLossError, match=r"records up to 2000 are gone; the topic is gone: "):
             values(fetcher)

@@ -1,6 +1,6 @@
-"""Reads of random logs from brokers that fail at random, against what the logs are known to hold.
+"""Reads of random logs from brokers that fail at random, against what the partitions are known to hold.
 
-No socket and no clock: thousands of reads, with all that may happen between two of their replies.
+No socket and no clock: thousands of reads, with all that may happen between two of their responses.
 """
 
 from __future__ import annotations
@@ -16,18 +16,19 @@ import pytest
 from spark_kafkawire.clients.reading.fetcher import Fetcher
 from spark_kafkawire.clients.reading.task import FetchTask
 from spark_kafkawire.errors import ConnectionLost
-from spark_kafkawire.model import Broker, Leader, LogBounds, OffsetRange, TopicPartition
+from spark_kafkawire.model import Broker, Leader, OffsetRange, PartitionBounds, TopicPartition
 from spark_kafkawire.options import FetchOptions, NetOptions
 from spark_kafkawire.protocol import v07
-from spark_kafkawire.protocol.connection import Reply
+from spark_kafkawire.protocol.connection import Response
 from spark_kafkawire.protocol.modern import fetch
-from spark_kafkawire.protocol.modern.isolation import READ_COMMITTED, READ_UNCOMMITTED
+from spark_kafkawire.protocol.modern.limits import READ_COMMITTED, READ_UNCOMMITTED
 from spark_kafkawire.records.message_set.encoding import encode
 from tests.records.batches import TRANSACTIONAL, batch, marker, record
+from tests.support.codecs import of_magic
 from tests.support.settings import net_07, net_modern
 
 RUNS: Final = 150
-LOG: Final = TopicPartition("t", 0)
+PARTITION: Final = TopicPartition("t", 0)
 LEADER: Final = Leader(Broker(1, "h", 9092), epoch=3)
 #: What brokers answer that will do better in a moment.
 PASSING_CODES: Final = (1, 2, 3, 5, 6, 9, 74, 75, 78)
@@ -36,7 +37,7 @@ Row = tuple[int, int, bytes]
 
 
 class RandomLog(Protocol):
-    """A log on its broker. ``bounds`` are places where a read may begin and end, ``segments`` where
+    """A partition on its broker. ``bounds`` are places where a read may begin and end, ``segments`` where
     retention may cut."""
 
     earliest: int
@@ -44,12 +45,12 @@ class RandomLog(Protocol):
     bounds: list[int]
     segments: list[int]
 
-    def reply(self, request: Any, chance: random.Random, fails: bool) -> Reply: ...
+    def response(self, request: Any, chance: random.Random, fails: bool) -> Response: ...
 
 
 @dataclass
 class WindowLog:
-    """A log of 0.7: plain and compressed messages in several segments."""
+    """A partition of 0.7: plain and compressed messages in several segments."""
 
     chance: random.Random
     earliest: int = 0
@@ -75,7 +76,7 @@ class WindowLog:
         self._data = bytes(data)
         self.bounds.append(self._first + len(data))
 
-    def reply(self, request: v07.FetchRequest, chance: random.Random, fails: bool) -> Reply:
+    def response(self, request: v07.FetchRequest, chance: random.Random, fails: bool) -> Response:
         code, stop = 0, request.offset + request.max_bytes
         data = b""
         if fails:
@@ -87,12 +88,13 @@ class WindowLog:
             data = self._data[request.offset - self._first : stop - self._first]
         frame = memoryview(bytearray(2 * len(data) + 2))
         frame[len(data) + 2 :] = data
-        return Reply(request, v07.FetchReply(code, frame[len(data) + 2 :]), frame)
+        return Response(request, v07.FetchResponse(code, frame[len(data) + 2 :]), frame)
 
 
 @dataclass
 class BatchLog:
-    """A log of batches with compacted gaps, of producers whose transactions commit, abort or stay open."""
+    """A partition of batches with compacted gaps, of producers whose transactions commit, abort or stay
+    open."""
 
     chance: random.Random
     is_committed: bool
@@ -127,7 +129,7 @@ class BatchLog:
         data = batch(
             [record(delta, value) for delta, (*_, value) in zip(kept, rows, strict=True)],
             self._offset,
-            compression=self.chance.choice(("none", "gzip", "lz4", "zstd", "snappy")) if kept else "none",
+            compression=self.chance.choice(of_magic(2)) if kept else "none",
             last_delta=count - 1,
             attributes=TRANSACTIONAL if is_transactional else 0,
             producer=(producer_id if is_transactional else -1, 0, 0),
@@ -151,10 +153,12 @@ class BatchLog:
             self.rows += written
         self._offset += 1
 
-    def reply(self, request: fetch.FetchRequest, chance: random.Random, fails: bool) -> Reply:
+    def response(self, request: fetch.FetchRequest, chance: random.Random, fails: bool) -> Response:
         [asked] = request.topics[0].partitions
         if fails and chance.random() < 0.3:
-            return Reply(request, fetch.FetchReply(throttle_time_ms=1, responses=()), memoryview(b""), 1)
+            return Response(
+                request, fetch.FetchResponse(throttle_time_ms=1, responses=()), memoryview(b""), 1
+            )
         code = chance.choice(PASSING_CODES) if fails else int(asked.fetch_offset < self.earliest)
         data, last = b"", asked.fetch_offset
         for base, end, content in self._batches if not code else ():
@@ -163,7 +167,7 @@ class BatchLog:
         if len(data) > asked.partition_max_bytes and chance.random() < 0.5:
             data += content[: chance.randrange(len(content))] if last != end else b""
         aborted = [each for each, end in self._aborted if end >= asked.fetch_offset]
-        partition = fetch.FetchPartitionReply(
+        partition = fetch.FetchPartitionResponse(
             partition_index=0,
             error_code=code,
             high_watermark=self.bounds[-1],
@@ -173,8 +177,8 @@ class BatchLog:
             aborted_transactions=tuple(each for each in aborted if each.first_offset <= last),
             records=memoryview(data),
         )
-        topic = fetch.FetchTopicReply(topic="t", partitions=(partition,))
-        return Reply(request, fetch.FetchReply(responses=(topic,)), memoryview(b""))
+        topic = fetch.FetchTopicResponse(topic="t", partitions=(partition,))
+        return Response(request, fetch.FetchResponse(responses=(topic,)), memoryview(b""))
 
 
 @dataclass
@@ -206,24 +210,27 @@ class RandomBroker:
             raise ConnectionLost("while it was sent")
         self.waiting.append(request)
 
-    def receive(self) -> Reply:
+    def receive(self) -> Response:
         if self.chance.random() < self.retention:
             self.log.earliest = max(self.log.earliest, self.chance.choice(self.log.segments))
         if self.chance.random() < self.failing:
             raise ConnectionLost("while it was awaited")
-        return self.log.reply(self.waiting.pop(0), self.chance, self.chance.random() < self.failing)
+        return self.log.response(self.waiting.pop(0), self.chance, self.chance.random() < self.failing)
 
-    def leaders_of(self, logs: Sequence[TopicPartition]) -> Mapping[TopicPartition, Leader]:
-        return dict.fromkeys(logs, LEADER)
+    def leaders_of(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, Leader]:
+        return dict.fromkeys(partitions, LEADER)
 
-    def forget(self, log: TopicPartition) -> None:
+    def forget(self, partition: TopicPartition) -> None:
         """Nothing moves."""
 
-    def bounds(self, logs: Sequence[TopicPartition]) -> Mapping[TopicPartition, LogBounds]:
-        return {log: LogBounds(log, self.log.earliest, self.log.bounds[-1]) for log in logs}
+    def bounds(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, PartitionBounds]:
+        return {tp: PartitionBounds(tp, self.log.earliest, self.log.bounds[-1]) for tp in partitions}
 
-    def local_starts(self, logs: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:
-        return dict.fromkeys(logs, self.log.earliest)
+    def high_watermarks(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:
+        return dict.fromkeys(partitions, self.log.bounds[-1])
+
+    def local_starts(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:
+        return dict.fromkeys(partitions, self.log.earliest)
 
     def cleanup_policy(self, topic: str) -> frozenset[str]:  # noqa: ARG002  # there is one topic
         return frozenset(("compact",))
@@ -239,7 +246,7 @@ def read(log: RandomLog, chance: random.Random, net: NetOptions, isolation_level
         fail_on_data_loss=False,
         isolation_level=isolation_level,
     )
-    task = FetchTask(OffsetRange(LOG, start, stop), LEADER)
+    task = FetchTask(OffsetRange(PARTITION, start, stop), LEADER)
     anything = cast(Any, broker)
     found: list[Row] = []
     for columns in Fetcher(task, anything, options, net, connections=anything).columns():
@@ -253,14 +260,14 @@ def read(log: RandomLog, chance: random.Random, net: NetOptions, isolation_level
 
 
 @pytest.mark.parametrize("part", range(4))
-def test_windows_of_random_brokers_become_the_rows_of_their_logs(part: int) -> None:
+def test_windows_of_random_brokers_become_the_rows_of_their_partitions(part: int) -> None:
     for seed in range(part, 4 * RUNS, 4):
         chance = random.Random(f"windows {seed}")
         read(WindowLog(chance), chance, net_07(5.0, retries=1000, backoff_s=1e-9), 0)
 
 
 @pytest.mark.parametrize("isolation_level", [READ_UNCOMMITTED, READ_COMMITTED])
-def test_batches_of_random_brokers_become_the_rows_of_their_logs(isolation_level: int) -> None:
+def test_batches_of_random_brokers_become_the_rows_of_their_partitions(isolation_level: int) -> None:
     for seed in range(2 * RUNS):
         chance = random.Random(f"batches {seed}")
         log = BatchLog(chance, isolation_level == READ_COMMITTED)

@@ -17,7 +17,7 @@ import pytest
 from spark_kafkawire.broker import BrokerConfig, BrokerServer, Fault, FaultKind
 from spark_kafkawire.clients.reading.fetcher import Fetcher
 from spark_kafkawire.clients.reading.task import FetchTask
-from spark_kafkawire.cluster.v07.cluster import Cluster
+from spark_kafkawire.cluster.v07.cluster import V07Cluster
 from spark_kafkawire.errors import (
     BrokerError,
     ConnectFailed,
@@ -42,7 +42,7 @@ from tests.support.settings import net_07, settings_07
 NET = net_07(5.0, retries=3, backoff_s=0.001)
 NO_RETRY = net_07(5.0, retries=0)
 IMPATIENT = net_07(0.3, retries=1, backoff_s=0.001)
-LOG = TopicPartition("t", 0, 0)
+PARTITION = TopicPartition("t", 0, 0)
 SMALL = FetchOptions(fetch_bytes=4096, fetches_in_flight=4)
 VALUES = [b"%06d" % number * 20 for number in range(2000)]
 ENTRY_SIZE = 10 + 120
@@ -63,14 +63,14 @@ def produce(broker: Broker, *values: bytes, compression: str = "none") -> int:
     """Append one message set to the log; where the log ends afterwards."""
     message_set = bytes(encode(pa.array(values, pa.binary()), compression))
     with Client.connect(broker, settings_07(5.0)) as client:
-        client.send(ProduceRequest(LOG.topic, LOG.partition, message_set))
-        end: int = client.request(OffsetsRequest(LOG.topic, LOG.partition, -1, 1)).offsets[0]
+        client.send(ProduceRequest(PARTITION.topic, PARTITION.partition, message_set))
+        end: int = client.request(OffsetsRequest(PARTITION.topic, PARTITION.partition, -1, 1)).offsets[0]
     return end
 
 
 @pytest.fixture(scope="module")
 def written(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, int]:
-    """A log folder with VALUES in several segments, and where the log ends."""
+    """A partition folder with VALUES in several segments, and where the log ends."""
     folder = tmp_path_factory.mktemp("written")
     with serving(folder, log_file_size="30000") as broker:
         for start in range(0, len(VALUES), 50):
@@ -84,11 +84,11 @@ def log_dir(written: tuple[Path, int], tmp_path: Path) -> Path:
 
 
 def task(broker: Broker, stop: int, start: int = 0, **options: Any) -> FetchTask:
-    return FetchTask(OffsetRange(LOG, start, stop), Leader(broker), **options)
+    return FetchTask(OffsetRange(PARTITION, start, stop), Leader(broker), **options)
 
 
 def fetcher_of(task: FetchTask, options: FetchOptions, net: NetOptions, connections: Pool = POOL) -> Fetcher:
-    cluster = Cluster(Discovery(), net, (task.leader.broker,))
+    cluster = V07Cluster(Discovery(), net, (task.leader.broker,))
     return Fetcher(task, cluster, options, net, connections=connections)
 
 
@@ -102,7 +102,7 @@ def values(fetcher: Fetcher) -> list[bytes]:
 
 @pytest.mark.parametrize("fetch_bytes", [100, 131, 4096, 29_000, 1 << 20])
 @pytest.mark.parametrize("in_flight", [1, 4])
-def test_a_log_of_many_segments_comes_whole_and_no_byte_comes_twice(
+def test_a_partition_of_many_segments_comes_whole_and_no_byte_comes_twice(
     log_dir: Path, fetch_bytes: int, in_flight: int
 ) -> None:
     with serving(log_dir) as broker:
@@ -308,7 +308,7 @@ def test_what_survives_is_read_once_with_a_warning(log_dir: Path, caplog: pytest
     assert f"bytes up to {earliest} are gone" in caplog.text
 
 
-def test_a_log_that_ends_before_the_range_does_is_a_data_loss(log_dir: Path) -> None:
+def test_a_partition_that_ends_before_the_range_does_is_a_data_loss(log_dir: Path) -> None:
     end = ENTRY_SIZE * 2000
     with serving(log_dir) as broker:
         with pytest.raises(DataLossError, match=rf"at offset {end} on"):
@@ -339,9 +339,9 @@ def test_a_reader_that_stops_early_leaves_no_connection(log_dir: Path) -> None:
 
 def test_a_real_brokers_log_is_read_over_the_wire(tmp_path: Path) -> None:
     shutil.copytree(CORPUS / "broker0", tmp_path / "logs")
-    log = TopicPartition("debian-gzip", 0, 0)
+    partition = TopicPartition("debian-gzip", 0, 0)
     with serving(tmp_path / "logs") as broker:
-        fetcher = fetcher_of(FetchTask(OffsetRange(log, 0, 176_749), Leader(broker)), SMALL, NET)
+        fetcher = fetcher_of(FetchTask(OffsetRange(partition, 0, 176_749), Leader(broker)), SMALL, NET)
         assert len(values(fetcher)) == 2626
 
 

@@ -17,14 +17,14 @@ from spark_kafkawire.model import OffsetRange, TopicPartition
 from spark_kafkawire.records.limits import DecodeLimits
 from spark_kafkawire.records.message_set.encoding import encode
 from tests.records.message_set.trees import column_rows
-from tests.support.telling import telling
+from tests.support.failing_case import failing_case
 
-LOG = TopicPartition("t", 0, 0)
+PARTITION = TopicPartition("t", 0, 0)
 BASE = 1000
 
 
 def stitcher(size: int, message_bytes_max: int = 1 << 20) -> Stitcher:
-    return Stitcher(OffsetRange(LOG, BASE, BASE + size), message_bytes_max, DecodeLimits())
+    return Stitcher(OffsetRange(PARTITION, BASE, BASE + size), message_bytes_max, DecodeLimits())
 
 
 def rows(stitched: Stitcher, chunks: list[bytes], room: int = 0) -> list[tuple[int, int, int, bytes]]:
@@ -52,7 +52,7 @@ def test_every_window_size_gives_the_same_rows(room: int) -> None:
     assert [value for _, _, _, value in whole] == [b"one", b"", b"three" * 40, b"in", b"gzip", b"last"]
     for size in range(1, len(SETS) + 1):
         chunks = [SETS[at : at + size] for at in range(0, len(SETS), size)]
-        with telling(f"{size=}"):
+        with failing_case(f"{size=}"):
             assert rows(stitcher(len(SETS)), chunks, room) == whole
 
 
@@ -77,14 +77,14 @@ def test_a_cut_message_is_decoded_together_with_what_follows_where_there_is_room
 
 def test_a_message_above_the_limit_is_an_error_as_soon_as_its_length_is_known() -> None:
     data = plain(b"x" * 5000)
-    with pytest.raises(LimitError, match=r"offset 1000 announces 5006 bytes, more than maxMessageBytes=5005"):
+    with pytest.raises(LimitError, match=r"offset 1000 has 5006 bytes, more than maxMessageBytes=5005"):
         rows(stitcher(len(data), 5005), [data[:4]])
     assert len(rows(stitcher(len(data), 5006), [data[:4], data[4:]])) == 1
 
 
 def test_a_range_that_ends_inside_a_message_is_an_error_that_says_so() -> None:
     data = plain(b"one", b"two")
-    with pytest.raises(MessageCrossesStop, match=r"offset 1013 goes on after 1020, where the range ends"):
+    with pytest.raises(MessageCrossesStop, match=r"offset 1013 extends beyond 1020, the end of the range"):
         rows(stitcher(20), [data[:20]])
 
 

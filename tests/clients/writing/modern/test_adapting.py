@@ -37,7 +37,7 @@ class Setting:
     topic: str
 
     @property
-    def logs(self) -> list[TopicPartition]:
+    def partitions(self) -> list[TopicPartition]:
         return [TopicPartition(self.topic, partition) for partition in range(2)]
 
     def producer(self, **raw: object) -> Producer:
@@ -52,9 +52,9 @@ class Setting:
 
         options = options_of(self.cluster.bootstrap_servers, topic=self.topic, batchBytes="16KiB", **raw)
         writer = create_writer(options, StructType([StructField("value", BinaryType())]), overwrite=False)
-        batch = pa.record_batch({"value": pa.array(rows)})
+        batch = pa.RecordBatch.from_pydict({"value": pa.array(rows)})
         message = writer.write(batch.slice(start, 1000) for start in range(0, len(rows), 1000))
-        return {receipt.log.partition: receipt.message_count for receipt in message.receipts}
+        return {receipt.topic_partition.partition: receipt.message_count for receipt in message.receipts}
 
     def read(self, partition: int) -> list[bytes]:
         self.cluster.set_broker_rtt(2, 0)
@@ -106,19 +106,19 @@ def test_it_gets_as_many_where_that_is_asked_for(setting: Setting, raw: dict[str
     assert counts[1] == pytest.approx(counts[0], rel=0.1)
 
 
-def test_the_room_of_a_log_is_what_its_leader_takes_without_a_wait(setting: Setting) -> None:
-    logs = setting.logs
+def test_the_room_of_a_partition_is_what_its_leader_takes_without_a_wait(setting: Setting) -> None:
+    partitions = setting.partitions
     with setting.producer() as sending:
-        assert sending.rooms(logs) is None, "nothing was sent yet"
-        for log in logs:
-            sending.add(log, records(SENT))
-        poll(lambda: sending.rooms(logs) is None, "both have answered")
+        assert sending.queue_capacity(partitions) is None, "nothing was sent yet"
+        for partition in partitions:
+            sending.add(partition, records(SENT))
+        poll(lambda: sending.queue_capacity(partitions) is None, "both have answered")
         setting.cluster.set_broker_rtt(2, 1000)
-        for log in logs:
-            sending.add(log, records(SENT))
-        poll(lambda: sending.rooms(logs) == [5000, 1000], "four wait for the slow one")
-        sending.add(logs[1], records([bytes(300)]))  # gathered, not sent
-        room = sending.rooms(logs)
+        for partition in partitions:
+            sending.add(partition, records(SENT))
+        poll(lambda: sending.queue_capacity(partitions) == [5000, 1000], "four wait for the slow one")
+        sending.add(partitions[1], records([bytes(300)]))  # gathered, not sent
+        room = sending.queue_capacity(partitions)
         assert room is not None
         assert 0 < room[1] < 700
         setting.cluster.set_broker_rtt(2, 0)
@@ -126,49 +126,51 @@ def test_the_room_of_a_log_is_what_its_leader_takes_without_a_wait(setting: Sett
 
 
 def test_a_leader_that_has_answered_nothing_for_a_time_has_no_room(setting: Setting) -> None:
-    logs = setting.logs
+    partitions = setting.partitions
     with setting.producer(**{AVAILABILITY: 50}) as sending:
-        for log in logs:
-            sending.add(log, records(SENT))
-        poll(lambda: sending.rooms(logs) is None, "both have answered")
+        for partition in partitions:
+            sending.add(partition, records(SENT))
+        poll(lambda: sending.queue_capacity(partitions) is None, "both have answered")
         setting.cluster.set_broker_rtt(2, 1000)
-        sending.add(logs[1], records(SENT))
-        poll(lambda: sending.rooms(logs) == [5000, 0], "it is away")
-        poll(lambda: sending.rooms(logs) is None, "it is back")
+        sending.add(partitions[1], records(SENT))
+        poll(lambda: sending.queue_capacity(partitions) == [5000, 0], "it is away")
+        poll(lambda: sending.queue_capacity(partitions) is None, "it is back")
 
 
 def test_a_partition_of_which_nobody_is_the_leader_has_no_room(setting: Setting) -> None:
-    logs = setting.logs
+    partitions = setting.partitions
     with setting.producer() as sending:
         setting.cluster.set_leader(setting.topic, 1, NO_LEADER)
-        sending.add(logs[0], records(SENT))
-        poll(lambda: sending.rooms(logs) == [5000, 0], "partition 0 has a leader")
+        sending.add(partitions[0], records(SENT))
+        poll(lambda: sending.queue_capacity(partitions) == [5000, 0], "partition 0 has a leader")
 
 
 def test_time_without_rows_extends_deadlines_once_however_often_rooms_are_asked_for(
     setting: Setting, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    logs = setting.logs
+    partitions = setting.partitions
     with setting.producer() as sending:
-        for log in logs:
-            sending.add(log, records(SENT))
-        poll(lambda: sending.rooms(logs) is None, "both have answered")
+        for partition in partitions:
+            sending.add(partition, records(SENT))
+        poll(lambda: sending.queue_capacity(partitions) is None, "both have answered")
         setting.cluster.set_broker_rtt(2, 1000)
-        sending.add(logs[1], records(SENT))
-        [batch] = next(link._requests for link in sending._delivery._links if link.in_flight)[0]
+        sending.add(partitions[1], records(SENT))
+        [batch] = next(each._requests for each in sending._batch_sender._connections if each.in_flight)[0]
         left_s, monotonic = batch.deadline.remaining_s(), time.monotonic
         monkeypatch.setattr(time, "monotonic", lambda: monotonic() + 60)
         for _ in range(3):
-            assert sending.rooms(logs) is not None
+            assert sending.queue_capacity(partitions) is not None
         assert batch.deadline.remaining_s() == pytest.approx(left_s, abs=30)
 
 
 def test_what_failed_meanwhile_is_sent_again_before_the_next_rows(setting: Setting) -> None:
-    logs = setting.logs
+    partitions = setting.partitions
     with setting.producer() as sending:
         setting.cluster.push_request_errors(mock.PRODUCE, 0, 6)  # the second one: not the leader
-        sending.add(logs[0], records([b"b" * 1000] * 4))
-        poll(lambda: (sending.rooms(logs), sending._delivery._failures)[1], "it is refused")
-        sending.add(logs[0], records([b"c" * 1000]))
+        sending.add(partitions[0], records([b"b" * 1000] * 4))
+        poll(
+            lambda: (sending.queue_capacity(partitions), sending._batch_sender._failures)[1], "it is refused"
+        )
+        sending.add(partitions[0], records([b"c" * 1000]))
         sending.finish()
     assert [value[:1] for value in setting.read(0)] == [b"b", b"b", b"b", b"b", b"c"]

@@ -1,4 +1,4 @@
-"""What a task knows of a log while batches of it are on their way."""
+"""The state of a partition in a task while batches of it are in flight."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import pytest
 from spark_kafkawire.clients.writing.modern.batches import (
     NO_PRODUCER,
     SEQUENCE_MAX,
-    Batch,
     BatchEncoder,
-    LogState,
+    PartitionProducerState,
+    ProducerBatch,
     ProducerId,
 )
 from spark_kafkawire.clients.writing.modern.producer import taken
@@ -26,10 +26,10 @@ ENCODER: Final = BatchEncoder(2, "none", None, 1 << 20)
 IDENTITY: Final = ProducerId(7, 0)
 
 
-def batch(count: int = 2, *, maybe_persisted: bool = False) -> Batch:
+def batch(count: int = 2, *, maybe_persisted: bool = False) -> ProducerBatch:
     own = records([b"%d" % number for number in range(count)])
     (encoded,) = ENCODER.encode([own], 1 << 20)
-    return Batch(
+    return ProducerBatch(
         TopicPartition("t", 0),
         [own],
         ENCODER,
@@ -41,7 +41,7 @@ def batch(count: int = 2, *, maybe_persisted: bool = False) -> Batch:
 
 
 def test_several_batches_may_be_in_flight_once_the_first_is_proven() -> None:
-    state, first = LogState(IDENTITY, 1), batch()
+    state, first = PartitionProducerState(IDENTITY, 1), batch()
     state.sent(first)
     assert not state.is_ready
     state.settled(first)
@@ -52,7 +52,7 @@ def test_several_batches_may_be_in_flight_once_the_first_is_proven() -> None:
 
 
 def test_nothing_new_comes_before_a_repeated_batch_is_settled() -> None:
-    state, repeated = LogState(IDENTITY, 1, has_acks=True), batch(maybe_persisted=True)
+    state, repeated = PartitionProducerState(IDENTITY, 1, has_acks=True), batch(maybe_persisted=True)
     state.sent(batch())
     assert state.is_ready
     state.sent(repeated)
@@ -62,28 +62,28 @@ def test_nothing_new_comes_before_a_repeated_batch_is_settled() -> None:
 
 
 def test_a_producer_without_an_identity_waits_for_nothing() -> None:
-    state = LogState(NO_PRODUCER, 1)
+    state = PartitionProducerState(NO_PRODUCER, 1)
     state.sent(batch(maybe_persisted=True))
     assert state.is_ready
 
 
 @pytest.mark.parametrize("offsets", [(0, 2, 4), (4, 2, 0), (2, 0, 4)])
 def test_a_receipt_spans_all_batches_in_whatever_order_they_are_proven(offsets: tuple[int, ...]) -> None:
-    state = LogState(IDENTITY, 1)
+    state = PartitionProducerState(IDENTITY, 1)
     for offset in offsets:
         state.acked(batch(), offset)
     assert (state.start_offset, state.stop_offset, state.message_count) == (0, 6, 6)
 
 
 def test_a_batch_proven_without_its_offset_leaves_the_span_as_it_is() -> None:
-    state = LogState(IDENTITY, 1)
+    state = PartitionProducerState(IDENTITY, 1)
     state.acked(batch(), 8)
     state.acked(batch())
     assert (state.start_offset, state.stop_offset, state.message_count) == (8, 10, 4)
 
 
 def test_sequences_wrap_as_javas_do() -> None:
-    state = LogState(IDENTITY, 1, next_sequence=SEQUENCE_MAX - 1)
+    state = PartitionProducerState(IDENTITY, 1, next_sequence=SEQUENCE_MAX - 1)
     first, second = batch(3), batch(3)
     state.assign_sequence(first)
     state.assign_sequence(second)
@@ -92,7 +92,7 @@ def test_sequences_wrap_as_javas_do() -> None:
 
 @pytest.mark.parametrize(("sequence", "sequences"), [(10, (10, 12)), (SEQUENCE_MAX, (SEQUENCE_MAX, 1))])
 def test_halves_have_the_sequences_of_the_whole(sequence: int, sequences: tuple[int, int]) -> None:
-    state, whole = LogState(IDENTITY, 1, next_sequence=sequence), batch(5)
+    state, whole = PartitionProducerState(IDENTITY, 1, next_sequence=sequence), batch(5)
     state.assign_sequence(whole)
     halves = whole.halves()
     assert tuple(half.base_sequence for half in halves) == sequences
@@ -101,7 +101,7 @@ def test_halves_have_the_sequences_of_the_whole(sequence: int, sequences: tuple[
 
 
 def test_halves_of_a_producer_without_an_identity_have_no_sequences() -> None:
-    state, whole = LogState(NO_PRODUCER, 1), batch(4)
+    state, whole = PartitionProducerState(NO_PRODUCER, 1), batch(4)
     state.assign_sequence(whole)
     assert [half.base_sequence for half in whole.halves()] == [-1, -1]
 
@@ -109,7 +109,7 @@ def test_halves_of_a_producer_without_an_identity_have_no_sequences() -> None:
 def test_halves_of_a_batch_of_several_parts_hold_its_records() -> None:
     parts = [Records(pa.array([b"0"])), Records(pa.array([b"1", b"2"])), Records(pa.array([b"3", b"4"]))]
     (encoded,) = ENCODER.encode(parts, 1 << 20)
-    whole = Batch(TopicPartition("t", 0), parts, ENCODER, encoded, 0, Deadline.after(60))
+    whole = ProducerBatch(TopicPartition("t", 0), parts, ENCODER, encoded, 0, Deadline.after(60))
     halves = [[value for part in half.parts for value in part.values.to_pylist()] for half in whole.halves()]
     assert halves == [[b"0", b"1"], [b"2", b"3", b"4"]]
 

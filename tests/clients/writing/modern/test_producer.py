@@ -1,13 +1,13 @@
-"""What a task writes to a broker that nobody here wrote, read by two clients that nobody here wrote."""
+"""Rows that a task writes to noida-db, read by two clients of other authors."""
 
 from __future__ import annotations
 
 import pytest
 
-from spark_kafkawire.clients.writing.modern.batches import Position
-from spark_kafkawire.clients.writing.modern.identity import init_producer_id
+from spark_kafkawire.clients.writing.modern.batches import ProducerPosition
 from spark_kafkawire.clients.writing.modern.producer import Producer
-from spark_kafkawire.clients.writing.sender import LogReceipt
+from spark_kafkawire.clients.writing.modern.producer_ids import init_producer_id
+from spark_kafkawire.clients.writing.sender import PartitionReceipt
 from spark_kafkawire.cluster.modern.metadata import Metadata
 from spark_kafkawire.errors import BrokerError, DeliveryError, OptionError, RowError, TransportError
 from spark_kafkawire.model import TopicPartition
@@ -21,7 +21,7 @@ from tests.support.mock_cluster import MockCluster
 from tests.support.noida import NoidaBroker
 from tests.support.producing import (
     FINE,
-    ReplyFaults,
+    ResponseFaults,
     in_parts,
     int64,
     numbered,
@@ -64,7 +64,7 @@ def test_a_record_without_a_timestamp_is_of_now(noida: NoidaBroker) -> None:
 def test_order_is_kept_over_many_small_batches_in_flight(
     noida: NoidaBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    faults = ReplyFaults(monkeypatch)
+    faults = ResponseFaults(monkeypatch)
     topic, expected = noida.create_topic(), numbered(20_000)
     with producer(options_of(noida.bootstrap_servers, batchBytes=1000)) as sending:
         for part in in_parts(expected, 1000):
@@ -79,7 +79,7 @@ def test_order_is_kept_over_many_small_batches_in_flight(
 def test_batches_are_filled_with_the_rows_of_several_parts(
     noida: NoidaBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    faults = ReplyFaults(monkeypatch)
+    faults = ResponseFaults(monkeypatch)
     topic, expected = noida.create_topic(), [b"%0100d" % number for number in range(16_000)]
     # Four batches of 800 rows or more are waited for, and a part of 1,000 rows is too large to be copied.
     with producer(options_of(noida.bootstrap_servers, batchBytes=100_000)) as sending:
@@ -93,13 +93,15 @@ def test_batches_are_filled_with_the_rows_of_several_parts(
 def test_logs_that_are_sent_together_go_in_one_request(
     noida: NoidaBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    faults = ReplyFaults(monkeypatch)
+    faults = ResponseFaults(monkeypatch)
     topic = noida.create_topic(partitions=3)
     with producer(options_of(noida.bootstrap_servers)) as sending:
         for partition in (2, 0, 1):
             sending.add(TopicPartition(topic, partition), records([b"for %d" % partition]))
         receipts = sending.finish()
-    assert [str(receipt.log) for receipt in receipts] == [f"{topic} {partition}" for partition in range(3)]
+    assert [str(receipt.topic_partition) for receipt in receipts] == [
+        f"{topic} {partition}" for partition in range(3)
+    ]
     for partition in range(3):
         found = librdkafka.consume(noida.bootstrap_servers, topic, partition)
         assert values(found) == [b"for %d" % partition]
@@ -109,7 +111,7 @@ def test_logs_that_are_sent_together_go_in_one_request(
 def test_requests_are_no_larger_than_max_request_size(
     noida: NoidaBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    faults = ReplyFaults(monkeypatch)
+    faults = ResponseFaults(monkeypatch)
     topic = noida.create_topic(partitions=4)
     options = options_of(noida.bootstrap_servers, batchBytes=1500, kafka__max__request__size=4000)
     with producer(options) as sending:
@@ -147,8 +149,8 @@ def test_a_receipt_spans_what_was_written_behind_others(noida: NoidaBroker) -> N
     topic = noida.create_topic()
     librdkafka.produce(noida.bootstrap_servers, topic, [Record(b"other")] * 3)
     (receipt,) = write(noida.bootstrap_servers, topic, [b"a", b"b"])
-    log = TopicPartition(topic, 0)
-    assert receipt == LogReceipt(log, 2, receipt.size, start_offset=3, stop_offset=5)
+    partition = TopicPartition(topic, 0)
+    assert receipt == PartitionReceipt(partition, 2, receipt.size, start_offset=3, stop_offset=5)
 
 
 # Without acks: in tests/interop, for noida-db now and then refuses the first batch of a new topic, and
@@ -196,7 +198,7 @@ def test_idempotence_by_default_that_is_not_to_be_had_is_a_warning(
     write(mock_cluster.bootstrap_servers, "t", [b"a"])
     assert values(librdkafka.consume(mock_cluster.bootstrap_servers, "t")) == [b"a"]
     (message,) = [record.getMessage() for record in caplog.records]
-    assert "writing without: a batch that is sent again may be in its log twice" in message
+    assert "writing without: a batch that is sent again may be in its partition twice" in message
 
 
 def test_a_broker_too_old_for_zstd_is_an_error_before_anything_is_sent(mock_cluster: MockCluster) -> None:
@@ -221,35 +223,39 @@ def test_a_user_who_may_not_be_idempotent_writes_without(
     write(mock_cluster.bootstrap_servers, "t", [b"a"])
     assert "brokers before 2.8 want the right IdempotentWrite; writing without" in caplog.text
     mock_cluster.push_request_errors(mock.INIT_PRODUCER_ID, 53)
-    with pytest.raises(BrokerError, match="InitProducerId: the user may not use the transactional id"):
+    with pytest.raises(BrokerError, match=r"InitProducerId: .* not authorized to use the transactional id"):
         write(mock_cluster.bootstrap_servers, "t", [b"a"])
 
 
-def resumed(options: WriteOptions, position: Position, log: TopicPartition) -> Producer:
-    return Producer(Metadata(options.discovery.bootstrap_servers, options.net), options, {log: position})
+def resumed(options: WriteOptions, position: ProducerPosition, partition: TopicPartition) -> Producer:
+    return Producer(
+        Metadata(options.discovery.bootstrap_servers, options.net), options, {partition: position}
+    )
 
 
 def test_two_producers_in_one_position_append_each_record_once(noida: NoidaBroker) -> None:
-    log, options = TopicPartition(noida.create_topic(), 0), options_of(noida.bootstrap_servers)
-    position = Position(init_producer_id(Metadata(options.discovery.bootstrap_servers, options.net), options))
+    partition, options = TopicPartition(noida.create_topic(), 0), options_of(noida.bootstrap_servers)
+    position = ProducerPosition(
+        init_producer_id(Metadata(options.discovery.bootstrap_servers, options.net), options)
+    )
     for start, stop in ((0, 70), (0, 70), (40, 60), (70, 100), (0, 70)):
-        with resumed(options, Position(position.producer, start), log) as sending:
-            sending.add(log, records(numbered(100)[start:stop]))
+        with resumed(options, ProducerPosition(position.producer, start), partition) as sending:
+            sending.add(partition, records(numbered(100)[start:stop]))
             sending.finish()
-    assert values(librdkafka.consume(noida.bootstrap_servers, log.topic)) == numbered(100)
+    assert values(librdkafka.consume(noida.bootstrap_servers, partition.topic)) == numbered(100)
 
 
 def test_a_resumed_identity_that_the_broker_forgot_is_not_replaced(
     noida: NoidaBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    log, options = TopicPartition(noida.create_topic(), 0), options_of(noida.bootstrap_servers)
+    partition, options = TopicPartition(noida.create_topic(), 0), options_of(noida.bootstrap_servers)
     metadata = Metadata(options.discovery.bootstrap_servers, options.net)
-    position = Position(init_producer_id(metadata, options))
-    faults = ReplyFaults(monkeypatch)
+    position = ProducerPosition(init_producer_id(metadata, options))
+    faults = ResponseFaults(monkeypatch)
     faults.plan.extend([FINE, ErrorCode.UNKNOWN_PRODUCER_ID])
-    with resumed(options, position, log) as sending:
-        sending.add(log, records(numbered(1)))
+    with resumed(options, position, partition) as sending:
+        sending.add(partition, records(numbered(1)))
         sending._flush()
-        sending.add(log, records(numbered(1)))
+        sending.add(partition, records(numbered(1)))
         with pytest.raises(DeliveryError, match="UNKNOWN_PRODUCER_ID"):
             sending.finish()

@@ -1,4 +1,4 @@
-"""What is refused before anything of a batch of rows is sent to modern brokers."""
+"""Rows that are refused before anything of their batch is sent to modern brokers."""
 
 from __future__ import annotations
 

@@ -8,18 +8,23 @@ from typing import Any, Final
 
 import pytest
 
-from spark_kafkawire.clients.writing.modern.transactional import records
-from spark_kafkawire.clients.writing.modern.transactional.driver import Driver
-from spark_kafkawire.clients.writing.modern.transactional.meanings import meaning_of
-from spark_kafkawire.clients.writing.modern.transactional.records import (
-    BatchId,
-    Decision,
-    HeldBatch,
-    parts_of,
+from spark_kafkawire.clients.writing.modern.transactional import write_state
+from spark_kafkawire.clients.writing.modern.transactional.driver import DriverStep, DriverTransaction
+from spark_kafkawire.clients.writing.modern.transactional.requests import (
+    EndTransaction,
+    FetchOffsets,
+    InitProducerId,
+    Refused,
+    outcome_of,
 )
-from spark_kafkawire.clients.writing.modern.transactional.requests import Begin, Read, Record, Refused
-from spark_kafkawire.clients.writing.modern.transactional.steps import DriverStep
 from spark_kafkawire.clients.writing.modern.transactional.task import TaskStep, TaskTransaction
+from spark_kafkawire.clients.writing.modern.transactional.write_state import (
+    BatchId,
+    CommittedBatch,
+    Decision,
+    OffsetAndMetadata,
+    part_count,
+)
 from spark_kafkawire.cluster.modern.transactions import Transaction
 from spark_kafkawire.errors import OptionError
 from spark_kafkawire.protocol.modern.error_codes import ErrorCode, broker_error
@@ -37,7 +42,7 @@ EMPTY: Final = {"no rows": (("b", 0), ("b", 1)), "one task without": (("b", 1),)
 
 
 def world(version: int, batches: tuple[str, ...], is_stream: bool, **happens: Any) -> World:
-    return World(Brokers(version), batches, is_stream, Driver.begin(PREFIX), **happens)
+    return World(Brokers(version), batches, is_stream, DriverTransaction.begin(PREFIX), **happens)
 
 
 @pytest.mark.parametrize("is_stream", [False, True], ids=["batch", "stream"])
@@ -68,7 +73,7 @@ def test_ids_that_come_again_in_a_stream_and_tasks_without_rows_change_nothing(
 def test_a_decision_of_several_parts_is_one(
     monkeypatch: pytest.MonkeyPatch, batches: tuple[str, ...]
 ) -> None:
-    monkeypatch.setattr(records, "OPEN_COUNT_MAX", 1)
+    monkeypatch.setattr(write_state, "OPEN_COUNT_MAX", 1)
     assert explore(world(1, batches, False, crashes=1)) > 300
 
 
@@ -89,19 +94,35 @@ def transactions(count: int) -> tuple[Transaction, ...]:
         (0, (3, 1, 0), "had rows in 2 task(s), and now in 1"),
         (0, (3, 3, 0), "had rows in 2 task(s), and now in 3"),
         (1, (3, 2, 1), None),
-        (1, (3, 2, 2), "is committed but for 1 task(s), and 2 task(s) have more rows"),
+        (1, (3, 2, 2), "is committed except for 1 task(s), and 2 task(s) have more rows"),
     ],
 )
 def test_a_batch_that_is_run_again_is_the_same_rows_in_the_same_tasks(
     lost: int, again: tuple[int, int, int], fault: str | None
 ) -> None:
     decision = Decision(1, BatchId("a"), tasks=3, busy=2, lost=lost)
-    told = decision.fault_again(*again)
-    assert told == (fault and f"batch 'a' {fault}; {records.OTHER_ROWS}")
+    reported = decision.fault_again(*again)
+    assert reported == (fault and f"batch 'a' {fault}; {write_state.OTHER_ROWS}")
 
 
 @pytest.mark.parametrize(
-    ("decided", "batch", "may_hold"),
+    ("lost", "busy", "loss"),
+    [
+        (2, 5, "is there in part: 2 of its 5 transactions had timed out before they were committed"),
+        (5, 5, "is not there: all 5 of its transactions had timed out before they were committed"),
+        (1, 1, "is not there: its only transaction had timed out before it was committed"),
+    ],
+)
+def test_a_loss_has_both_numbers_and_says_where_nothing_is_there(lost: int, busy: int, loss: str) -> None:
+    decision = Decision(1, BatchId("a"), tasks=7, busy=busy, lost=lost)
+    assert decision.loss == loss
+    fault = decision.fault_before(BatchId("b"))
+    assert fault is not None
+    assert fault.startswith(f"batch 'a' {loss}; run that write again")
+
+
+@pytest.mark.parametrize(
+    ("decided", "batch", "may_be_committed"),
     [
         (BatchId("a"), BatchId("a"), True),
         (BatchId("a"), BatchId("b"), False),
@@ -116,20 +137,20 @@ def test_a_batch_that_is_run_again_is_the_same_rows_in_the_same_tasks(
     ids=str,
 )
 def test_tasks_look_what_they_hold_where_their_batch_may_be_there_or_is_not_to_be_written(
-    decided: BatchId, batch: BatchId, may_hold: bool
+    decided: BatchId, batch: BatchId, may_be_committed: bool
 ) -> None:
-    assert Decision(1, decided, tasks=1, busy=1).may_hold(batch) is may_hold
+    assert Decision(1, decided, tasks=1, busy=1).may_be_committed(batch) is may_be_committed
 
 
-@pytest.mark.parametrize("count", [0, 1, records.OPEN_COUNT_MAX, records.OPEN_COUNT_MAX + 1, 200])
+@pytest.mark.parametrize("count", [0, 1, write_state.OPEN_COUNT_MAX, write_state.OPEN_COUNT_MAX + 1, 200])
 def test_a_decision_is_read_as_it_was_written_and_fits_into_what_brokers_take(count: int) -> None:
     open_ = transactions(count)
     batch = BatchId("b" * 120, 2**40)
     first = open_[0].id if open_ else ""
     decision = Decision(7, batch, count, count, open_, "t" * 249, first, lost=3)
     texts = decision.records("n" * 120)
-    assert all(len(record.text.encode()) <= 4096 for record in texts)
-    assert parts_of(texts[0], "g") == len(texts)
+    assert all(len(record.metadata.encode()) <= 4096 for record in texts)
+    assert part_count(texts[0], "g") == len(texts)
     assert Decision.of(texts, "n" * 120, "g") == decision
 
 
@@ -147,18 +168,20 @@ def test_a_decision_is_read_as_it_was_written_and_fits_into_what_brokers_take(co
     ],
 )
 def test_a_text_of_others_is_an_error_in_one_line(text: str) -> None:
-    for read in (lambda record: HeldBatch.of(record, "g"), lambda record: parts_of(record, "g")):
+    for read in (lambda record: CommittedBatch.of(record, "g"), lambda record: part_count(record, "g")):
         with pytest.raises(OptionError, match=r"^option kafka\.transactional\.id: group 'g' holds an offset"):
-            read(Record(1, text))
+            read(OffsetAndMetadata(1, text))
 
 
 def test_a_decision_that_lacks_a_part_is_not_carried_out_in_part() -> None:
     texts = Decision(7, BatchId("b"), 60, 60, transactions(60), "t", "f").records("n" * 120)
-    driver = Driver.begin("n").answered(Begin("n-driver"), Transaction("n-driver", 1, 0, 1))
+    driver = DriverTransaction.begin("n").answered(
+        InitProducerId("n-driver"), Transaction("n-driver", 1, 0, 1)
+    )
     driver = driver.answered(driver.requests()[0], (texts[0],))
     [request] = driver.requests()
-    assert request == Read("n-driver.1", is_stable=True)
-    failed = driver.answered(request, (replace(texts[1], number=6),))
+    assert request == FetchOffsets("n-driver.1", is_stable=True)
+    failed = driver.answered(request, (replace(texts[1], offset=6),))
     assert failed.step is DriverStep.FAILED
     assert failed.failure == "group 'n-driver.1' lacks a part of decision 7 of 'n'"
     assert not failed.requests()
@@ -168,9 +191,11 @@ def test_a_decision_that_lacks_a_part_is_not_carried_out_in_part() -> None:
 def test_a_task_whose_rows_are_there_compares_their_number_and_bytes(
     rows: int, size: int, is_done: bool
 ) -> None:
-    held = HeldBatch(BatchId("a"), 2, 10)
-    task = TaskTransaction("n-0-7.0.1", "n-0", BatchId("a")).answered(Transaction("n-0-7.0.1", 7, 0, 1))
-    task = task.answered((held.record(),))
+    held = CommittedBatch(BatchId("a"), 2, 10)
+    driver = Transaction("n-driver", 7, 0, 1)
+    task = TaskTransaction("n-0-7.0.1", "n-0", BatchId("a"), driver)
+    for answer in (Transaction("n-0-7.0.1", 8, 0, 1), True, (held.record(),)):
+        task = task.answered(answer)
     assert task.step is TaskStep.COMPARE
     counted = task.wrote(rows, size, "t")
     assert counted.step is (TaskStep.DONE if is_done else TaskStep.FAILED)
@@ -195,12 +220,16 @@ def test_of_a_decided_write_what_is_over_is_lost_and_what_is_only_refused_is_lef
     code: ErrorCode, is_lost: bool
 ) -> None:
     decided = Decision(7, BatchId("b"), 2, 2, transactions(2), "t", "f").records("n" * 120)
-    driver = Driver.begin("n").answered(Begin("n-driver"), Transaction("n-driver", 1, 0, 1))
+    driver = DriverTransaction.begin("n").answered(
+        InitProducerId("n-driver"), Transaction("n-driver", 1, 0, 1)
+    )
     driver = driver.answered(driver.requests()[0], decided)
     first, other = driver.requests()
-    told = driver.answered(first, Refused(meaning_of(broker_error(code, "EndTxn")), "refused"))
-    assert (told.lost, told.step) == ((1, DriverStep.FINISH) if is_lost else (0, DriverStep.FAILED))
-    assert told.requests() == ((other,) if is_lost else ())
+    reported = driver.answered(first, Refused(outcome_of(broker_error(code, "EndTxn")), "refused"))
+    assert (reported.lost, reported.step) == (
+        (1, DriverStep.COMMIT_TASKS) if is_lost else (0, DriverStep.FAILED)
+    )
+    assert reported.requests() == ((other,) if is_lost else ())
 
 
 def without_looking(task: TaskTransaction, _records: Any) -> TaskTransaction:
@@ -211,38 +240,58 @@ def without_record(task: TaskTransaction, _rows: int, _size: int, _topic: str) -
     return replace(task, step=TaskStep.DONE)
 
 
-def without_finishing(driver: Driver, last: Any) -> Driver:
+def without_finishing(driver: DriverTransaction, last: Any) -> DriverTransaction:
     return replace(driver, last=last, step=DriverStep.READY, due=())
 
 
-def without_decision(driver: Driver) -> Driver:
-    return replace(driver, last=DECIDE(driver).last)._finish()
+def without_decision(driver: DriverTransaction) -> DriverTransaction:
+    return replace(driver, last=RECORD_DECISION(driver).last)._commit_tasks()
 
 
-def before_all_is_complete(driver: Driver) -> Driver:
-    return driver._mark()
+def before_all_is_complete(driver: DriverTransaction) -> DriverTransaction:
+    return driver._record_done()
 
 
-def without_reading(driver: Driver, write: Any) -> Driver:
-    return replace(driver, write=write)._abort("the write failed")
+def without_reading(driver: DriverTransaction, write: Any) -> DriverTransaction:
+    return replace(driver, write=write)._abort_tasks("the write failed")
 
 
-def by_its_ids_alone(driver: Driver, last: Any, write: Any) -> Driver:
-    return UNDONE(driver, last, replace(write, batch=last.batch) if last else write)
+def by_its_ids_alone(driver: DriverTransaction, last: Any, write: Any) -> DriverTransaction:
+    return ABORT_UNLESS_DECIDED(driver, last, replace(write, batch=last.batch) if last else write)
 
 
-def with_one_id_for_all_attempts(
-    run: str, task: int, _number: int, batch: Any, may_be_held: bool
-) -> TaskTransaction:
-    return MACHINE(run, task, 0, batch, may_be_held)
+def with_one_id_for_all_attempts(run: str, task: int, _number: int, *knows: Any) -> TaskTransaction:
+    return MACHINE(run, task, 0, *knows)
 
 
-def never(_driver: Driver, _batch: Any) -> bool:
+def without_asking_for_the_driver(task: TaskTransaction, answer: Any) -> TaskTransaction:
+    return ANSWERED(task, True if task.step is TaskStep.CHECK_DRIVER else answer)
+
+
+def without_fencing_itself(driver: DriverTransaction, write: Any) -> DriverTransaction:
+    aborting = ABORT(driver, write)
+    return (
+        replace(aborting, due=(EndTransaction(driver.transaction, committed=False),))
+        if driver.transaction
+        else aborting
+    )
+
+
+def of_what_is_open_alone(brokers: Brokers) -> Brokers:
+    for id_, known in brokers.ids:
+        if known.state == "Ongoing" and not id_.endswith("driver"):
+            brokers = brokers.with_id(id_, known.begun())
+    return brokers
+
+
+def never(_driver: DriverTransaction, _batch: Any) -> bool:
     return False
 
 
-DECIDE: Final = Driver._decide
-UNDONE: Final = Driver._undone
+RECORD_DECISION: Final = DriverTransaction._record_decision
+ABORT_UNLESS_DECIDED: Final = DriverTransaction._abort_unless_decided
+ABORT: Final = DriverTransaction.abort
+ANSWERED: Final = TaskTransaction.answered
 MACHINE: Final = model._machine
 
 
@@ -250,15 +299,20 @@ MACHINE: Final = model._machine
 @pytest.mark.parametrize(
     ("place", "name", "mutant", "happens"),
     [
-        (TaskTransaction, "_told", without_looking, {"crashes": 1}),
+        (TaskTransaction, "_read_committed", without_looking, {"crashes": 1}),
         (TaskTransaction, "wrote", without_record, {"crashes": 1}),
-        (Driver, "_settled", without_finishing, {"crashes": 1}),
-        (Driver, "_decide", without_decision, {"crashes": 1}),
-        (Driver, "_complete", before_all_is_complete, {"crashes": 1}),
-        (Driver, "undo", without_reading, {"timeouts": 1}),
-        (Driver, "_undone", by_its_ids_alone, {"timeouts": 1}),
-        (Driver, "may_hold", never, {"crashes": 1}),
+        (DriverTransaction, "_last_known", without_finishing, {"crashes": 1}),
+        (DriverTransaction, "_record_decision", without_decision, {"crashes": 1}),
+        (DriverTransaction, "_await_completion", before_all_is_complete, {"crashes": 1}),
+        (DriverTransaction, "abort", without_reading, {"timeouts": 1}),
+        (DriverTransaction, "_abort_unless_decided", by_its_ids_alone, {"timeouts": 1}),
+        (DriverTransaction, "may_be_committed", never, {"crashes": 1}),
         (model, "_machine", with_one_id_for_all_attempts, {"twins": 1}),
+        (TaskTransaction, "answered", without_asking_for_the_driver, {"twins": 1}),
+        (TaskTransaction, "answered", without_asking_for_the_driver, {"crashes": 1}),
+        (DriverTransaction, "abort", without_fencing_itself, {"timeouts": 1, "twins": 1}),
+        (Brokers, "swept", of_what_is_open_alone, {"twins": 1}),
+        (Brokers, "swept", of_what_is_open_alone, {"crashes": 1}),
     ],
     ids=lambda value: getattr(value, "__name__", ""),
 )

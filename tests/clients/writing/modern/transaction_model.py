@@ -13,24 +13,32 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
-from spark_kafkawire.clients.writing.modern.transactional.driver import Driver
-from spark_kafkawire.clients.writing.modern.transactional.meanings import Meaning
-from spark_kafkawire.clients.writing.modern.transactional.names import attempt_id, task_group
-from spark_kafkawire.clients.writing.modern.transactional.records import BatchId
+from spark_kafkawire.clients.writing.modern.transactional.driver import (
+    DriverStep,
+    DriverTransaction,
+    WriteSummary,
+)
 from spark_kafkawire.clients.writing.modern.transactional.requests import (
     Answer,
-    Begin,
-    End,
-    Hold,
-    IsOpen,
-    Read,
-    Record,
+    AwaitCompletion,
+    CommitOffset,
+    EndTransaction,
+    FenceIfCurrent,
+    FetchOffsets,
+    InitProducerId,
+    IsDriverWaiting,
+    IsOngoing,
     Refused,
     Request,
-    Settle,
+    TransactionOutcome,
 )
-from spark_kafkawire.clients.writing.modern.transactional.steps import DriverStep, Write
 from spark_kafkawire.clients.writing.modern.transactional.task import TaskStep, TaskTransaction
+from spark_kafkawire.clients.writing.modern.transactional.write_state import (
+    BatchId,
+    OffsetAndMetadata,
+    attempt_id,
+    task_group,
+)
 from spark_kafkawire.cluster.modern.transactions import Transaction
 
 PREFIX: Final = "x"
@@ -39,7 +47,18 @@ TASKS: Final = (0, 1)
 RUNS_MAX: Final = 4
 RUNS_ENOUGH: Final = 2
 _PRODUCER_ID: Final = 7
-_WORKING: Final = frozenset((TaskStep.BEGIN, TaskStep.READ, TaskStep.WRITE, TaskStep.HOLD, TaskStep.COMPARE))
+_WORKING: Final = frozenset(
+    (
+        TaskStep.INIT_PRODUCER_ID,
+        TaskStep.CHECK_DRIVER,
+        TaskStep.READ,
+        TaskStep.WRITE,
+        TaskStep.COMMIT_OFFSET,
+        TaskStep.COMPARE,
+    )
+)
+#: States of ids that a sweep fences.
+_SWEPT: Final = ("Empty", "Ongoing", "CompleteAbort")
 _OVER: Final = frozenset((DriverStep.DONE, DriverStep.ABORTED, DriverStep.FAILED))
 
 #: A row: its batch, its task, and the run that sent it.
@@ -58,7 +77,7 @@ class Open:
     epoch: int = 0
     state: str = "Empty"
     rows: tuple[Row, ...] = ()
-    held: tuple[tuple[str, Record], ...] = ()
+    held: tuple[tuple[str, OffsetAndMetadata], ...] = ()
 
     def begun(self) -> Open:
         return Open(self.epoch + 1)
@@ -70,7 +89,7 @@ class Brokers:
 
     version: int
     ids: tuple[tuple[str, Open], ...] = ()
-    groups: tuple[tuple[str, Record], ...] = ()
+    groups: tuple[tuple[str, OffsetAndMetadata], ...] = ()
     visible: tuple[Row, ...] = ()
 
     def of(self, id_: str) -> Open | None:
@@ -84,30 +103,37 @@ class Brokers:
     def answer(self, request: Request) -> tuple[Brokers, Answer] | None:
         """What comes of a request; None where it is answered later, once markers are written."""
         match request:
-            case Begin(id_):
+            case InitProducerId(id_):
                 known = self.of(id_)
                 if known is not None and known.state == "PrepareCommit":
                     return None
                 begun = Open() if known is None else known.begun()
                 return self.with_id(id_, begun), Transaction(id_, _PRODUCER_ID, begun.epoch, self.version)
-            case Read(group, is_stable):
+            case FetchOffsets(group, is_stable):
                 return self._read(group, is_stable)
-            case Hold(transaction, group, _, record):
+            case CommitOffset(transaction, group, _, record):
                 return self._added(transaction, held=((group, record),))
-            case IsOpen(transaction):
+            case IsOngoing(transaction):
                 known = self.of(transaction.id)
                 return self, known is not None and (known.state, known.epoch) == (
                     "Ongoing",
                     transaction.epoch,
                 )
-            case Settle(transaction):
+            case AwaitCompletion(transaction):
                 known = self.of(transaction.id)
                 assert known is not None
                 if known.state == "PrepareCommit":
                     return None
                 return self, None
-            case End(transaction, committed):
+            case EndTransaction(transaction, committed):
                 return self._ended(transaction, committed)
+            case FenceIfCurrent(transaction):
+                return self._given_up(transaction)
+            case IsDriverWaiting(driver):
+                known = self.of(driver.id)
+                assert known is not None
+                return self, (known.state, known.epoch) == ("Empty", driver.epoch)
+        raise AssertionError(request)
 
     def wrote(self, transaction: Transaction, row: Row) -> tuple[Brokers, Answer] | None:
         return self._added(transaction, rows=(row,))
@@ -118,19 +144,19 @@ class Brokers:
                 if known.state == "PrepareCommit":
                     return None
                 if known.state == "Ongoing":
-                    return self, Refused(Meaning.UNKNOWN, "unstable")
+                    return self, Refused(TransactionOutcome.UNKNOWN, "unstable")
         return self, tuple(record for name, record in self.groups if name == group)
 
     def _added(
         self,
         transaction: Transaction,
         rows: tuple[Row, ...] = (),
-        held: tuple[tuple[str, Record], ...] = (),
+        held: tuple[tuple[str, OffsetAndMetadata], ...] = (),
     ) -> tuple[Brokers, Answer] | None:
         known = self.of(transaction.id)
         assert known is not None
         if known.epoch != transaction.epoch:
-            return self, Refused(Meaning.FENCED, "fenced")
+            return self, Refused(TransactionOutcome.FENCED, "fenced")
         if known.state == "PrepareCommit":
             return None
         before = known if known.state == "Ongoing" else Open(known.epoch)
@@ -148,9 +174,9 @@ class Brokers:
                 return None
             return self, replace(transaction, epoch=known.epoch)
         if known.epoch != transaction.epoch:
-            return self, Refused(Meaning.FENCED, "fenced")
+            return self, Refused(TransactionOutcome.FENCED, "fenced")
         if known.state != "Ongoing":
-            return self, Refused(Meaning.GONE, "invalid state")
+            return self, Refused(TransactionOutcome.GONE, "invalid state")
         after = replace(known, state=f"Prepare{ends}", epoch=known.epoch + rises)
         brokers = self.with_id(transaction.id, after)
         if committed:
@@ -159,6 +185,23 @@ class Brokers:
         else:
             brokers = brokers.completed(transaction.id)
         return brokers, replace(transaction, epoch=after.epoch)
+
+    def _given_up(self, transaction: Transaction) -> tuple[Brokers, Answer] | None:
+        known = self.of(transaction.id)
+        assert known is not None
+        if known.state == "PrepareCommit":
+            return None
+        if known.epoch != transaction.epoch:
+            return self, Refused(TransactionOutcome.FENCED, "fenced")
+        return self.with_id(transaction.id, known.begun()), None
+
+    def swept(self) -> Brokers:
+        """After the ids of all attempts were fenced, but for those that were committed."""
+        brokers = self
+        for id_, known in self.ids:
+            if known.state in _SWEPT and not id_.endswith("driver"):
+                brokers = brokers.with_id(id_, known.begun())
+        return brokers
 
     def completed(self, id_: str) -> Brokers:
         """The markers of a transaction that was ended are written."""
@@ -196,7 +239,7 @@ class World:
     brokers: Brokers
     batches: tuple[str, ...]
     is_stream: bool
-    driver: Driver | None
+    driver: DriverTransaction | None
     empty: frozenset[tuple[str, int]] = frozenset()
     attempts: tuple[Attempt, ...] = ()
     winners: tuple[tuple[int, Transaction | None], ...] = ()
@@ -207,6 +250,8 @@ class World:
     timeouts: int = 0
     has_timed_out: bool = False
     phase: str = "open"
+    #: Runs before this one are over, and the ids of their attempts fenced.
+    swept: int = 0
 
     @property
     def run(self) -> int:
@@ -269,7 +314,7 @@ class World:
             wrote = self.brokers.wrote(machine.transaction, row)
             assert wrote is not None
             brokers, refused = wrote
-            after = machine.broke("fenced") if refused else machine.wrote(1, 1, "t")
+            after = machine.fail("fenced") if refused else machine.wrote(1, 1, "t")
             yield f"{name} writes", self._moved(index, after, brokers)
         elif machine.step is TaskStep.COMPARE:
             yield f"{name} compares", self._moved(index, machine.wrote(1, 1, "t"), self.brokers)
@@ -292,7 +337,7 @@ class World:
         if machine.step is TaskStep.FAILED:
             return moved._failed(index)
         if machine.step is TaskStep.DONE:
-            return moved._told(index, attempt)
+            return moved._reported(index, attempt)
         return moved
 
     def _failed(self, index: int) -> World:
@@ -304,10 +349,10 @@ class World:
         if needs and not any((each.run, each.task) == (self.run, attempt.task) for each in left):
             if attempt.number < 2:
                 return world._with_attempt(attempt.task, attempt.number + 1)
-            return world._undoing()
+            return world._aborting()
         return world
 
-    def _told(self, index: int, attempt: Attempt) -> World:
+    def _reported(self, index: int, attempt: Attempt) -> World:
         """An attempt is done; the first of its task counts."""
         left = (*self.attempts[:index], *self.attempts[index + 1 :])
         world = replace(self, attempts=left)
@@ -317,14 +362,14 @@ class World:
         return replace(world, winners=tuple(sorted(winners, key=lambda item: item[0])))
 
     def _with_attempt(self, task: int, number: int) -> World:
-        assert self.driver is not None
-        may_be_held = self.driver.may_hold(self.batch)
-        attempt = Attempt(
-            self.run, task, number, _machine(self.attempts_name, task, number, self.batch, may_be_held)
-        )
-        return replace(self, attempts=(*self.attempts, attempt))
+        driver = self.driver
+        assert driver is not None
+        assert driver.transaction is not None
+        knows = self.batch, driver.transaction, driver.may_be_committed(self.batch)
+        machine = _machine(self.attempts_name, task, number, *knows)
+        return replace(self, attempts=(*self.attempts, Attempt(self.run, task, number, machine)))
 
-    def _of_driver(self, driver: Driver) -> Iterator[tuple[str, World]]:
+    def _of_driver(self, driver: DriverTransaction) -> Iterator[tuple[str, World]]:
         for request in driver.requests():
             answered = self.brokers.answer(request)
             if answered is not None:
@@ -336,7 +381,7 @@ class World:
             died = replace(self, crashes=self.crashes - 1)
             yield f"run {self.run} driver dies", died._ended("died")
 
-    def _after_driver(self, driver: Driver) -> World:
+    def _after_driver(self, driver: DriverTransaction) -> World:
         if self.phase == "open":
             if driver.step is DriverStep.FAILED:
                 return self._ended("failed")
@@ -349,15 +394,20 @@ class World:
             if driver.step is DriverStep.DONE:
                 return self._ended("done")
             if driver.step in _OVER:
-                return self._undoing()
-        elif self.phase == "undo" and driver.step in _OVER:
+                return self._aborting()
+        elif self.phase == "abort" and driver.step in _OVER:
             return self._ended(
                 driver.step.name.lower() if driver.step is not DriverStep.DONE else "done late"
             )
         return self
 
+    def _swept(self, runs: int) -> World:
+        return replace(self, brokers=self.brokers.swept(), swept=runs)
+
     def _with_tasks(self) -> World:
         world = replace(self, phase="tasks", winners=())
+        if not self.is_stream:  # which may have tasks that wait to be committed
+            world = world._swept(self.run)
         for task in TASKS:
             if task in self.tasks_of(self.batches[self.number]):
                 world = world._with_attempt(task, 0)
@@ -365,38 +415,40 @@ class World:
                 world = replace(world, winners=(*world.winners, (task, None)))
         return world
 
-    def _of_spark(self, driver: Driver) -> Iterator[tuple[str, World]]:
+    def _of_spark(self, driver: DriverTransaction) -> Iterator[tuple[str, World]]:
         if self.phase != "tasks":
             return
         if len(self.winners) == len(TASKS):
             if self.is_stream:
-                yield "commit", replace(self, phase="taking over", driver=Driver.begin(PREFIX))
+                yield "commit", replace(self, phase="taking over", driver=DriverTransaction.begin(PREFIX))
             else:
                 after = driver.commit(self._write())
                 yield "commit", replace(self, phase="commit", driver=after)._after_commit(after)
         if self.twins and 0 not in dict(self.winners):
             yield "a twin of task 0", replace(self, twins=self.twins - 1)._with_attempt(0, 1)
 
-    def _after_commit(self, driver: Driver) -> World:
+    def _after_commit(self, driver: DriverTransaction) -> World:
         return self._ended("done") if driver.step is DriverStep.DONE else self._after_driver(driver)
 
-    def _write(self) -> Write:
+    def _write(self) -> WriteSummary:
         open_ = tuple(each for _, each in self.winners if each is not None)
-        return Write(self.batch, len(TASKS), self._busy(), open_, "t")
+        return WriteSummary(self.batch, len(TASKS), self._busy(), open_, "t")
 
     def _busy(self) -> int:
         with_rows = self.tasks_of(self.batches[self.number])
         return sum(1 for task, _ in self.winners if task in with_rows)
 
-    def _undoing(self) -> World:
+    def _aborting(self) -> World:
         """Spark calls abort in another process, which knows what the first one knew when it was planned."""
         assert self.driver is not None
         begun = self.driver.transaction if not self.is_stream else None
-        first = replace(Driver.begin(PREFIX), transaction=begun, last=None)
-        return replace(self, phase="undo", driver=first.undo(self._write()))
+        first = replace(DriverTransaction.begin(PREFIX), transaction=begun, last=None)
+        return replace(self, phase="abort", driver=first.abort(self._write()))
 
     def _ended(self, how: str) -> World:
         ended = replace(self, ends=(*self.ends, how), driver=None, winners=(), phase="open")
+        if how in ("done", "done late", "aborted"):
+            ended = ended._swept(ended.run)
         ended.check_end(self.batches[self.number])
         is_over = ended.done_count if self.is_stream else ended.run
         if how in ("done", "done late")[: 1 if self.is_stream else 2] and is_over >= len(self.batches):
@@ -405,7 +457,7 @@ class World:
 
     def _again(self) -> World:
         """The next run, of the next batch where the one before may be given up, else of the same."""
-        return replace(self, driver=Driver.begin(PREFIX))
+        return replace(self, driver=DriverTransaction.begin(PREFIX))
 
     def check(self) -> None:
         """What holds always."""
@@ -415,6 +467,9 @@ class World:
         aborted = {run for run, how in enumerate(self.ends) if how == "aborted"}
         if any(run in aborted for _, _, run in self.brokers.visible):
             raise Fault(f"a row of a write that was given up is there: {self.brokers.visible}")
+        for id_, known in self.brokers.ids:
+            if known.state == "Ongoing" and any(run < self.swept for _, _, run in known.rows):
+                raise Fault(f"readers wait for {id_}, which nobody ends: {known.rows}")
 
     def check_end(self, batch: str) -> None:
         """What holds where a run of a batch has ended."""
@@ -434,9 +489,11 @@ class World:
                     raise Fault(f"run {run} has ended, and a part of {each} is there: {self.brokers.visible}")
 
 
-def _machine(run: str, task: int, number: int, batch: BatchId, may_be_held: bool) -> TaskTransaction:
+def _machine(
+    run: str, task: int, number: int, batch: BatchId, driver: Transaction, may_be_committed: bool
+) -> TaskTransaction:
     names = attempt_id(PREFIX, task, f"{run}.{number}"), task_group(PREFIX, task)
-    return TaskTransaction(*names, batch, may_be_held)
+    return TaskTransaction(*names, batch, driver, may_be_committed)
 
 
 def explore(begin: World, worlds_max: int = 400_000) -> int:

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from spark_kafkawire.broker import BrokerConfig, BrokerServer, Fault, FaultKind
-from spark_kafkawire.clients.writing.sender import LogReceipt
-from spark_kafkawire.clients.writing.v07.sender import Sender
+from spark_kafkawire.clients.writing.sender import PartitionReceipt
+from spark_kafkawire.clients.writing.v07.sender import V07Sender
 from spark_kafkawire.errors import ConnectFailed, DeliveryError, OptionError
 from spark_kafkawire.model import Broker, TopicPartition, WireFormat
 from spark_kafkawire.net.client import Client
@@ -25,7 +25,7 @@ from tests.support.polling import poll
 from tests.support.writing import binary, broker_of, stored, write_options
 
 Serve = Callable[..., AbstractContextManager[BrokerServer]]
-LOG = TopicPartition("t", 0, 0)
+PARTITION = TopicPartition("t", 0, 0)
 VALUES = [b"value %d" % number for number in range(500)]
 BOTH = frozenset((WireFormat.V07, WireFormat.PROPOSAL))
 
@@ -66,10 +66,10 @@ def options_of(*servers: BrokerServer, **raw: object) -> WriteOptions:
 
 
 def write(
-    server: BrokerServer, values: list[bytes], log: TopicPartition = LOG, **raw: object
-) -> tuple[LogReceipt, ...]:
-    with Sender([broker_of(server)], options_of(server, **raw)) as sender:
-        sender.add(log, Records(binary(values)))
+    server: BrokerServer, values: list[bytes], partition: TopicPartition = PARTITION, **raw: object
+) -> tuple[PartitionReceipt, ...]:
+    with V07Sender([broker_of(server)], options_of(server, **raw)) as sender:
+        sender.add(partition, Records(binary(values)))
         return sender.finish()
 
 
@@ -80,7 +80,7 @@ def test_values_are_stored_in_order(serve: Serve, acks: str, compression: str) -
         (receipt,) = write(server, VALUES, acks=acks, compression=compression, batchBytes=2000)
         poll(lambda: replay.end_offset(server.port, ("t", 0)) == receipt.size, "all is stored")
         assert stored(server.port, "t", 0) == VALUES
-    assert (receipt.log, receipt.message_count) == (LOG, len(VALUES))
+    assert (receipt.topic_partition, receipt.message_count) == (PARTITION, len(VALUES))
 
 
 def test_a_receipt_holds_the_exact_span_whatever_others_write(serve: Serve) -> None:
@@ -95,11 +95,11 @@ def test_a_receipt_holds_the_exact_span_whatever_others_write(serve: Serve) -> N
 
 
 def test_one_request_and_nothing_else_writes_to_a_thousand_partitions(serve: Serve, sent: list[Any]) -> None:
-    logs = [TopicPartition("t", partition, 0) for partition in range(1000)]
+    partitions = [TopicPartition("t", partition, 0) for partition in range(1000)]
     with serve(num_partitions=1000) as server:
-        with Sender([broker_of(server)], options_of(server)) as sender:
-            for log in logs:
-                sender.add(log, Records(binary([b"%d" % log.partition])))
+        with V07Sender([broker_of(server)], options_of(server)) as sender:
+            for tp in partitions:
+                sender.add(tp, Records(binary([b"%d" % tp.partition])))
             receipts = sender.finish()
         assert [stored(server.port, "t", partition) for partition in (0, 7, 999)] == [
             [b"0"],
@@ -109,12 +109,12 @@ def test_one_request_and_nothing_else_writes_to_a_thousand_partitions(serve: Ser
     [request] = sent
     assert isinstance(request, ProduceRequest)
     assert [topic.topic for topic in request.data] == ["t"]
-    assert [receipt.log for receipt in receipts] == logs
+    assert [receipt.topic_partition for receipt in receipts] == partitions
 
 
 def test_sets_of_several_topics_are_told_apart_in_the_response(serve: Serve) -> None:
     with serve() as server:
-        with Sender([broker_of(server)], options_of(server)) as sender:
+        with V07Sender([broker_of(server)], options_of(server)) as sender:
             for topic, partition, value in (
                 ("b", 1, b"1"),
                 ("a", 0, b"22"),
@@ -122,7 +122,10 @@ def test_sets_of_several_topics_are_told_apart_in_the_response(serve: Serve) -> 
                 ("b", 1, b"4444"),
             ):
                 sender.add(TopicPartition(topic, partition, 0), Records(binary([value])))
-            receipts = {receipt.log.topic + receipt.log.name: receipt for receipt in sender.finish()}
+            receipts = {
+                receipt.topic_partition.topic + receipt.topic_partition.name: receipt
+                for receipt in sender.finish()
+            }
         assert stored(server.port, "b", 1) == [b"1", b"4444"]
     spans = {name: (each.start_offset, each.stop_offset) for name, each in receipts.items()}
     assert spans == {"b0-1": (0, 25), "a0-0": (0, 12), "b0-0": (0, 13)}
@@ -153,9 +156,10 @@ def test_a_broker_that_drops_in_silence_in_07_is_an_error_that_says_so(serve: Se
         poll(lambda: stored(server.port, "t", 0) == [b"small", b"last"], "the others are stored")
     assert re.fullmatch(
         r"t 0-0 on broker 0 \(127\.0\.0\.1:\d+\): a message is larger than the broker's max\.message\.size "
-        r"\(error 10 MESSAGE_TOO_LARGE\); set the option max\.message\.size to what the brokers have, or "
-        r"raise it there; refused: 1 message\(s\) that this task sent there; not proven: 1 message\(s\) that "
-        r"this task sent there \(to t 0-0\), each may be in its log or missing, and is not sent again",
+        r"\(error 10 MESSAGE_TOO_LARGE\); set the option max\.message\.size to the brokers' value, or "
+        r"raise that setting of the brokers; refused: 1 message\(s\) "
+        r"that this task sent there; not proven: 1 message\(s\) that "
+        r"this task sent there \(to t 0-0\), each may be in its partition or missing, and is not sent again",
         str(raised.value),
     )
 
@@ -204,12 +208,12 @@ def test_a_flipped_bit_of_a_response_is_seen_or_changes_an_offset_alone(serve: S
 
 def test_each_broker_gets_what_is_its_own(serve: Serve) -> None:
     with serve() as first, serve(broker_id=1) as second:
-        with Sender([broker_of(first), broker_of(second)], options_of(first, second)) as sender:
+        with V07Sender([broker_of(first), broker_of(second)], options_of(first, second)) as sender:
             sender.add(TopicPartition("t", 0, 1), Records(binary([b"b"])))
             sender.add(TopicPartition("t", 0, 0), Records(binary([b"a"])))
             receipts = sender.finish()
         assert (stored(first.port, "t", 0), stored(second.port, "t", 0)) == ([b"a"], [b"b"])
-    assert [receipt.log.broker for receipt in receipts] == [0, 1]
+    assert [receipt.topic_partition.broker for receipt in receipts] == [0, 1]
 
 
 def test_without_acknowledgements_all_bytes_are_delivered_after_the_close(
@@ -223,15 +227,15 @@ def test_without_acknowledgements_all_bytes_are_delivered_after_the_close(
 
 def test_a_broker_of_07_alone_gets_nothing_and_is_told_at_once(serve: Serve) -> None:
     with serve(wire_formats=frozenset((WireFormat.V07,))) as server:
-        with pytest.raises(OptionError, match=r"option wireFormat: the broker speaks Kafka 0\.7 and closes"):
-            write(server, VALUES, retries=1000, patience="1h")
+        with pytest.raises(OptionError, match=r"the broker supports Kafka 0\.7 and closes"):
+            write(server, VALUES, retries=1000, brokerDownTimeout="1h")
         assert replay.end_offset(server.port, ("t", 0)) == 0
 
 
 def test_a_broker_that_is_not_there_is_an_error_after_the_retries() -> None:
     options = options_of(broker__list="0:127.0.0.1:1", retries=2)
-    with Sender([Broker(0, "127.0.0.1", 1)], options) as sender:
-        sender.add(LOG, Records(binary([b"a"])))
+    with V07Sender([Broker(0, "127.0.0.1", 1)], options) as sender:
+        sender.add(PARTITION, Records(binary([b"a"])))
         with pytest.raises(
             ConnectFailed, match=r"^gave up after 3 attempts .* broker 0 \(127\.0\.0\.1:1\): "
         ):

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from spark_kafkawire.broker import BrokerConfig, BrokerServer, EmbeddedCluster, Fault, FaultKind
-from spark_kafkawire.clients.writing.sender import LogReceipt
-from spark_kafkawire.clients.writing.v07.sender import Sender
+from spark_kafkawire.clients.writing.sender import PartitionReceipt
+from spark_kafkawire.clients.writing.v07.sender import V07Sender
 from spark_kafkawire.errors import ConnectFailed, DeliveryError, RowError
 from spark_kafkawire.model import Broker, TopicPartition
 from spark_kafkawire.net.client import PIPELINE_DEPTH, Client
@@ -24,7 +24,7 @@ from tests.support.polling import poll
 from tests.support.writing import binary, broker_of, stored, write_options
 
 Serve = Callable[..., AbstractContextManager[BrokerServer]]
-LOG = TopicPartition("t", 0, 0)
+PARTITION = TopicPartition("t", 0, 0)
 VALUES = [b"value %d" % number for number in range(500)]
 
 
@@ -62,10 +62,10 @@ def records(values: list[bytes]) -> Records:
 
 
 def write(
-    server: BrokerServer, values: list[bytes], log: TopicPartition = LOG, **raw: object
-) -> tuple[LogReceipt, ...]:
-    with Sender([broker_of(server)], write_options(server, **raw)) as sender:
-        sender.add(log, records(values))
+    server: BrokerServer, values: list[bytes], partition: TopicPartition = PARTITION, **raw: object
+) -> tuple[PartitionReceipt, ...]:
+    with V07Sender([broker_of(server)], write_options(server, **raw)) as sender:
+        sender.add(partition, records(values))
         return sender.finish()
 
 
@@ -76,7 +76,7 @@ def test_values_are_stored_in_order(serve: Serve, acks: str, compression: str) -
         (receipt,) = write(server, VALUES, acks=acks, compression=compression, batchBytes=2000)
         poll(lambda: replay.end_offset(server.port, ("t", 0)) == receipt.size, "all is stored")
         assert stored(server.port, "t", 0) == VALUES
-    assert (receipt.log, receipt.message_count) == (LOG, len(VALUES))
+    assert (receipt.topic_partition, receipt.message_count) == (PARTITION, len(VALUES))
 
 
 def test_a_receipt_holds_the_span_of_the_log_that_was_seen(serve: Serve) -> None:
@@ -91,27 +91,27 @@ def test_a_receipt_holds_the_span_of_the_log_that_was_seen(serve: Serve) -> None
 
 def test_nothing_to_write_opens_no_connection() -> None:
     nobody = Broker(0, "127.0.0.1", 1)
-    with Sender([nobody], write_options(broker__list="0:127.0.0.1:1")) as sender:
-        sender.add(LOG, records([]))
+    with V07Sender([nobody], write_options(broker__list="0:127.0.0.1:1")) as sender:
+        sender.add(PARTITION, records([]))
         assert sender.finish() == ()
 
 
 def test_values_are_gathered_up_to_batch_bytes(serve: Serve, sent: list[Any]) -> None:
-    with serve() as server, Sender([broker_of(server)], write_options(server, batchBytes=1000)) as sender:
+    with serve() as server, V07Sender([broker_of(server)], write_options(server, batchBytes=1000)) as sender:
         for _ in range(10):
-            sender.add(LOG, records([b"x" * 90]))
+            sender.add(PARTITION, records([b"x" * 90]))
             assert sent == [] or len(sent[-1].message_set) == 1000
         sender.finish()
     assert [type(request) for request in sent] == [OffsetsRequest, ProduceRequest, OffsetsRequest]
 
 
 def test_logs_that_are_sent_together_go_in_one_multiproduce(serve: Serve, sent: list[Any]) -> None:
-    logs = [TopicPartition("t", partition, 0) for partition in range(3)]
-    with serve() as server, Sender([broker_of(server)], write_options(server)) as sender:
-        for log in logs:
-            sender.add(log, records([b"for %d" % log.partition]))
+    partitions = [TopicPartition("t", partition, 0) for partition in range(3)]
+    with serve() as server, V07Sender([broker_of(server)], write_options(server)) as sender:
+        for tp in partitions:
+            sender.add(tp, records([b"for %d" % tp.partition]))
         receipts = sender.finish()
-        assert [stored(server.port, "t", log.partition) for log in logs] == [
+        assert [stored(server.port, "t", tp.partition) for tp in partitions] == [
             [b"for 0"],
             [b"for 1"],
             [b"for 2"],
@@ -119,14 +119,14 @@ def test_logs_that_are_sent_together_go_in_one_multiproduce(serve: Serve, sent: 
     assert [type(request) for request in sent] == [OffsetsRequest] * 3 + [MultiProduceRequest] + [
         OffsetsRequest
     ] * 3
-    assert [receipt.log for receipt in receipts] == logs
+    assert [receipt.topic_partition for receipt in receipts] == partitions
 
 
 def test_requests_hold_at_most_batch_bytes(serve: Serve, sent: list[Any]) -> None:
     with serve() as server:
-        with Sender([broker_of(server)], write_options(server, batchBytes=1000)) as sender:
+        with V07Sender([broker_of(server)], write_options(server, batchBytes=1000)) as sender:
             sender.add(TopicPartition("t", 1, 0), records([b"small"]))
-            sender.add(LOG, records([*VALUES, b"y" * 5000]))
+            sender.add(PARTITION, records([*VALUES, b"y" * 5000]))
             sender.finish()
         assert stored(server.port, "t", 0) == [*VALUES, b"y" * 5000]
     sizes = []
@@ -140,7 +140,9 @@ def test_requests_hold_at_most_batch_bytes(serve: Serve, sent: list[Any]) -> Non
     assert len(sizes) < 20
 
 
-def test_of_many_logs_only_a_pipeline_of_replies_waits(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_of_many_partitions_only_a_pipeline_of_responses_waits(
+    serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
     waiting: list[int] = []
     send = Client.send
 
@@ -149,23 +151,25 @@ def test_of_many_logs_only_a_pipeline_of_replies_waits(serve: Serve, monkeypatch
         waiting.append(client.in_flight)
 
     monkeypatch.setattr(Client, "send", note)
-    logs = [TopicPartition("t", partition, 0) for partition in range(200)]
-    with serve(num_partitions=200) as server, Sender([broker_of(server)], write_options(server)) as sender:
-        for log in logs:
-            sender.add(log, records([b"one"]))
+    partitions = [TopicPartition("t", partition, 0) for partition in range(200)]
+    with serve(num_partitions=200) as server, V07Sender([broker_of(server)], write_options(server)) as sender:
+        for tp in partitions:
+            sender.add(tp, records([b"one"]))
         receipts = sender.finish()
-    assert [(receipt.log, receipt.stop_offset) for receipt in receipts] == [(log, 13) for log in logs]
+    assert [(receipt.topic_partition, receipt.stop_offset) for receipt in receipts] == [
+        (tp, 13) for tp in partitions
+    ]
     assert max(waiting) == PIPELINE_DEPTH
 
 
 def test_each_broker_gets_what_is_its_own(serve: Serve) -> None:
     with serve() as first, serve(broker_id=1) as second:
-        with Sender([broker_of(first), broker_of(second)], write_options(first, second)) as sender:
+        with V07Sender([broker_of(first), broker_of(second)], write_options(first, second)) as sender:
             sender.add(TopicPartition("t", 0, 1), records([b"b"]))
             sender.add(TopicPartition("t", 0, 0), records([b"a"]))
             receipts = sender.finish()
         assert (stored(first.port, "t", 0), stored(second.port, "t", 0)) == ([b"a"], [b"b"])
-    assert [receipt.log.broker for receipt in receipts] == [0, 1]
+    assert [receipt.topic_partition.broker for receipt in receipts] == [0, 1]
 
 
 @pytest.mark.parametrize("acks", ["1", "verify"])
@@ -180,13 +184,15 @@ def test_a_broker_that_closes_leaves_an_error_that_says_what_may_be_missing(serv
     message = str(raised.value)
     assert message.startswith("broker 0 (127.0.0.1:")
     assert f"; not proven: {len(VALUES)} message(s) that this task sent there (to t 0-0), each may" in message
-    assert message.endswith(" be in its log or missing, and is not sent again")
+    assert message.endswith(" be in its partition or missing, and is not sent again")
     assert "\n" not in message
 
 
 def test_messages_of_a_request_after_which_the_broker_closed_may_be_there(serve: Serve) -> None:
     with serve(Fault("PRODUCE", nth=1, kind=FaultKind.CUT)) as server:
-        with pytest.raises(DeliveryError, match=r"not proven: 1 message.* may be in its log or missing"):
+        with pytest.raises(
+            DeliveryError, match=r"not proven: 1 message.* may be in its partition or missing"
+        ):
             write(server, [b"there"])
         assert stored(server.port, "t", 0) == [b"there"]
 
@@ -195,8 +201,8 @@ def test_a_broker_that_is_killed_in_the_middle_is_a_delivery_error() -> None:
     with EmbeddedCluster(brokers=1, partitions=2, zookeeper=False) as cluster:
         (killed,) = cluster.brokers
         options = write_options(broker__list=cluster.broker_list, batchBytes=1000)
-        with Sender(options.discovery.broker_list, options) as sender:
-            sender.add(LOG, records(VALUES))
+        with V07Sender(options.discovery.broker_list, options) as sender:
+            sender.add(PARTITION, records(VALUES))
             poll(lambda: replay.end_offset(killed.port, ("t", 0)), "something is stored")
             killed.kill()
             sender.add(TopicPartition("t", 1, 0), records([b"gathered"]))
@@ -274,12 +280,12 @@ def test_verify_finds_its_own_among_another_producers_messages(serve: Serve) -> 
         options = write_options(
             server, acks="verify", batchBytes=300, compression="snappy", requestTimeout="30s"
         )
-        outcomes: list[tuple[LogReceipt, ...]] = []
+        outcomes: list[tuple[PartitionReceipt, ...]] = []
 
         def produce(name: bytes) -> None:
-            with Sender([broker_of(server)], options) as sender:
+            with V07Sender([broker_of(server)], options) as sender:
                 for number in range(200):
-                    sender.add(LOG, records([b"%s %d %d" % (name, number, row) for row in range(20)]))
+                    sender.add(PARTITION, records([b"%s %d %d" % (name, number, row) for row in range(20)]))
                 outcomes.append(sender.finish())
 
         threads = [threading.Thread(target=produce, args=(name,)) for name in (b"one", b"two")]
@@ -315,8 +321,8 @@ def test_without_acks_all_bytes_are_delivered_after_the_close(serve: Serve) -> N
 
 def test_a_broker_that_is_not_there_is_an_error_after_the_retries() -> None:
     options = write_options(broker__list="0:127.0.0.1:1", retries=2)
-    with Sender([Broker(0, "127.0.0.1", 1)], options) as sender:
-        sender.add(LOG, records([b"a"]))
+    with V07Sender([Broker(0, "127.0.0.1", 1)], options) as sender:
+        sender.add(PARTITION, records([b"a"]))
         with pytest.raises(
             ConnectFailed, match=r"^gave up after 3 attempts .* broker 0 \(127\.0\.0\.1:1\): "
         ):
@@ -343,9 +349,9 @@ def test_a_connection_is_tried_again_and_nothing_is_sent_twice(
 
 def test_what_cannot_be_encoded_is_refused_before_anything_of_its_flush_is_sent(serve: Serve) -> None:
     with serve() as server:
-        with Sender([broker_of(server)], write_options(server, max__message__size=10)) as sender:
+        with V07Sender([broker_of(server)], write_options(server, max__message__size=10)) as sender:
             sender.add(TopicPartition("t", 1, 0), records([b"small"]))
-            sender.add(LOG, records([b"x" * 11]))
+            sender.add(PARTITION, records([b"x" * 11]))
             with pytest.raises(RowError):
                 sender.finish()
         assert (stored(server.port, "t", 0), stored(server.port, "t", 1)) == ([], [])

@@ -1,4 +1,4 @@
-"""Finding what was sent in a log that others write to as well."""
+"""Finding what was sent in a partition that others write to as well."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from spark_kafkawire.errors import CorruptDataError, DeliveryError
 from spark_kafkawire.model import TopicPartition
 from spark_kafkawire.net import transport
 from spark_kafkawire.net.client import Client
-from spark_kafkawire.protocol.v07 import FetchReply, FetchRequest
+from spark_kafkawire.protocol.v07 import FetchRequest, FetchResponse
 from spark_kafkawire.records.message_set.encoding import EncodedSet, encode
 from tests.support.writing import binary
 
@@ -113,7 +113,7 @@ def test_bytes_that_are_no_message_are_an_error() -> None:
 
 
 class SlowLog:
-    """A log on a clock of its own: it shows ``sets`` one by one, each ``interval_s`` after the last."""
+    """A partition on a clock of its own: it shows ``sets`` one by one, each ``interval_s`` after the last."""
 
     def __init__(self, sets: list[EncodedSet], interval_s: float) -> None:
         self.now_s = 0.0
@@ -127,11 +127,11 @@ class SlowLog:
     def sleep(self, seconds: float) -> None:
         self.now_s += seconds
 
-    def request(self, request: FetchRequest) -> FetchReply:
+    def request(self, request: FetchRequest) -> FetchResponse:
         self._request_count += 1
         assert self._request_count < 10_000, "looking has no end"
         shown = joined(*self._sets[: int(self.now_s / self._interval_s)])
-        return FetchReply(0, shown[request.offset - START_OFFSET :])
+        return FetchResponse(0, shown[request.offset - START_OFFSET :])
 
 
 def found_in(
@@ -159,7 +159,9 @@ def test_a_set_that_stays_away_is_given_up_at_the_deadline(monkeypatch: pytest.M
     assert log.now_s == pytest.approx(2 * 0.7 + 1.0, abs=0.1)
 
 
-def test_a_log_that_shows_less_than_it_says_to_hold_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_partition_that_shows_less_than_it_says_to_hold_is_given_up(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     own = message_set(b"own")
     log = SlowLog([], interval_s=0.1)
     with pytest.raises(DeliveryError, match=r"1 of 1 written messages .* from offset 1000 to 1000"):

@@ -1,21 +1,26 @@
-"""Writes that are there wholly or not at all: what a task and the driver ask of brokers, and in which order.
+"""Exactly-once writes (``delivery=exactly-once``) to Kafka 0.11 to 4.x: the requests of tasks and the driver.
 
-    task      Begin ─► Read ─┬─► rows ─► Hold ─► (left open; its message says whose it is)
-                             └─► the batch is held already: no row is sent
-    driver    Begin ─► Read ─► [End … of a write that was decided and not finished] ─► the tasks
-                    ─► IsOpen … ─► Hold, End: the decision ─► End …, Settle … of all tasks' ─► Hold, End: done
+    task      InitProducerId ─► IsDriverWaiting ─► FetchOffsets
+                    ─┬─► rows ─► CommitOffset ─► the transaction stays open; the commit message names it
+                     └─► the batch is committed already: no row is sent
+    driver    InitProducerId ─► FetchOffsets ─► [EndTransaction … of an earlier write that was not finished]
+                    ─► the tasks ─► IsOngoing … ─► CommitOffset, EndTransaction: the decision
+                    ─► EndTransaction …, AwaitCompletion … of all tasks ─► CommitOffset, EndTransaction: done
 
-- An **attempt** of a task has a transaction of its own, under an id that no other attempt has: one that is
-  late ends nothing that the driver is about to commit. The rows and a record of them, an offset of the task's
-  group whose text names the batch, are in it together: so the next run learns whether they count. It asks
-  (Read) where the last decision was about its batch; before one nothing counts.
-- The **decision** is a record in a transaction of the driver, whose id is that of the name. From there on all
-  tasks' transactions are committed, by whoever finds it; without it, none is. To begin the driver's
-  transaction fences the driver before, which decides nothing from then on.
-- It is **done** once all of them are complete, which their coordinators tell (before Kafka 3.0 a second
-  commit does), and that is noted, too.
+- Each **attempt** of a task has a transaction under an id that no other attempt uses, so a late attempt
+  cannot end a transaction that the driver is about to commit. The transaction holds the rows and an offset of
+  the task's group, whose metadata names the batch. The next run reads that offset (FetchOffsets) to find out
+  whether the rows are committed. It reads only if the last decision was about the same batch: before a
+  decision no row is committed.
+- The **decision** is an offset that the driver commits in a transaction of its own, under the id of the name
+  (``kafka.transactional.id``). After the decision, each driver that finds it commits the transactions of all
+  tasks. Without the decision, no driver commits any of them. A new driver begins by fencing the previous
+  driver, which can decide nothing from then on.
+- The write is **done** once all transactions are complete. Their coordinators report that (before Kafka 3.0 a
+  second commit shows it), and the driver commits an offset that says so.
 
-``task`` and ``driver`` are pure: states (the driver's are in ``steps``), the requests that are due, and what
-answers make of them. ``requests`` and ``meanings`` are their words, ``records`` the texts that brokers keep.
-``asking`` sends.
+``write_state`` has the names and texts that brokers keep, ``requests`` has the requests and sends them.
+``driver`` and the ``TaskTransaction`` of ``task`` are state machines without I/O: a step, the requests that
+are due, and the step after each answer. ``committer`` runs the driver's side, ``task`` sends the rows of an
+attempt.
 """

@@ -1,195 +1,254 @@
-"""The driver of a write: what earlier ones left, the decision, and the end of all tasks' transactions. Pure.
+"""State machine of the driver of an exactly-once write to modern Kafka. No I/O.
 
-    take over ─► read ─┬──────────────────────────► ready ─► check ─► decide ─► finish ─► mark ─► done
-                       └─► finish ─► mark (an earlier write that was decided and not done) ─► ready
+The driver finishes earlier writes, decides, and ends the transactions of all tasks:
 
-What a write that failed has left, ``undo`` ends: it reads first whether it was decided after all, and then
-goes on to commit it.
+    take over ─► read ─┬─► ready ─► check ─► record the decision ─► commit tasks ─► await completion
+                       │                                                    ─► record that it is done ─► done
+                       └─► commit tasks of an earlier decision ─► await completion
+                                                               ─► record that it is done ─► take over
+
+``abort`` ends the transactions of a failed write. It first reads whether the write was decided after all, and
+then commits it.
 """
 
 from __future__ import annotations
 
+import enum
 from dataclasses import dataclass, replace
 
-from .....cluster.modern.transactions import Transaction
-from .....errors import quoted
-from .meanings import Meaning
-from .names import driver_id
-from .records import BatchId, Decision, each_group, parts_of
-from .requests import Answer, Begin, End, Hold, IsOpen, Read, Record, Refused, Request, Settle, newest
-from .steps import DriverStep, Purpose, Write
+from spark_kafkawire.cluster.modern.transactions import Transaction
+from spark_kafkawire.errors import counted, quoted
+
+from .requests import (
+    Answer,
+    AwaitCompletion,
+    CommitOffset,
+    EndTransaction,
+    FenceIfCurrent,
+    FetchOffsets,
+    InitProducerId,
+    IsOngoing,
+    Refused,
+    Request,
+    TransactionOutcome,
+)
+from .write_state import BatchId, Decision, OffsetAndMetadata, decision_groups, driver_id, newest, part_count
+
+
+class DriverStep(enum.Enum):
+    """Step of the driver."""
+
+    TAKE_OVER = "take over the transactional id, which fences the driver before"
+    READ = "fetch the last decision"
+    READ_PARTS = "fetch the other parts of the last decision"
+    COMMIT_TASKS = "commit the transactions of a decision"
+    AWAIT_COMPLETION = "wait until all partitions have the markers"
+    RECORD_DONE = "commit an offset that says that the write is done"
+    COMMIT_DONE = "commit the transaction of that offset"
+    READY = "let the tasks begin, or continue"
+    CHECK = "ask whether the transactions of all tasks are ongoing"
+    RECORD_DECISION = "commit the offsets that hold the decision"
+    COMMIT_DECISION = "commit the transaction of the decision, which counts from then on"
+    FENCE_SELF = "fence its own id: nothing is decided after that, and attempts find that out"
+    ABORT_TASKS = "abort the transactions of all tasks"
+    DONE = "end: all transactions are committed"
+    ABORTED = "end: none of the rows is committed"
+    FAILED = "end: the outcome is unknown or partial, and the next run with the name settles it"
+
+
+class Phase(enum.Enum):
+    """Phase of a write, which determines what follows after reading and finishing."""
+
+    OPEN = "to begin a write"
+    COMMIT = "to commit it"
+    ABORT = "to abort it"
 
 
 @dataclass(frozen=True, slots=True)
-class Driver:
-    """The driver of the writes of one prefix. ``last`` is the decision that counts now."""
+class WriteSummary:
+    """Summary of the commit messages of all tasks.
+
+    It has the batch, None without messages; the number of tasks, and of tasks with rows; the transactions of
+    tasks that sent rows; and a topic that they wrote to."""
+
+    batch: BatchId | None
+    tasks: int
+    busy: int
+    open: tuple[Transaction, ...]
+    topic: str
+
+
+@dataclass(frozen=True, slots=True)
+class DriverTransaction:
+    """Driver of the writes of one prefix. ``last`` is the decision that counts now."""
 
     prefix: str
     step: DriverStep = DriverStep.TAKE_OVER
-    purpose: Purpose = Purpose.OPEN
+    phase: Phase = Phase.OPEN
     transaction: Transaction | None = None
     last: Decision | None = None
-    write: Write | None = None
-    #: What is to be asked, and has not been answered; and what came of the parts of it.
+    write: WriteSummary | None = None
+    #: Requests without an answer yet, and the parts of the last decision that were fetched.
     due: tuple[Request, ...] = ()
-    parts: tuple[tuple[str, Record], ...] = ()
+    parts: tuple[tuple[str, OffsetAndMetadata], ...] = ()
     lost: int = 0
     failure: str = ""
 
     @classmethod
-    def begin(cls, prefix: str) -> Driver:
-        """One that takes the name over: the driver before it decides nothing any more."""
-        return cls(prefix, due=(Begin(driver_id(prefix)),))
+    def begin(cls, prefix: str) -> DriverTransaction:
+        """Return a driver that takes over the name: the previous driver can decide nothing any more."""
+        return cls(prefix, due=(InitProducerId(driver_id(prefix)),))
 
     @property
     def id(self) -> str:
-        """Its transactional id, and the group of its records."""
+        """Transactional id of the driver, and the group of its decisions."""
         return driver_id(self.prefix)
 
     def requests(self) -> tuple[Request, ...]:
-        """What is to be asked now, in any order or side by side; nothing where others come next."""
+        """Requests to send now, in any order or at the same time; none while the caller has to act."""
         return self.due
 
     def fault_of(self, batch: BatchId | None) -> str | None:
-        """Why a batch is not to be written after what was decided last; None where it may be."""
+        """Reason why a batch must not follow the last decision; None if it may."""
         return self.last.fault_before(batch) if self.last else None
 
-    def _fault(self, write: Write) -> str | None:
+    def _fault(self, write: WriteSummary) -> str | None:
         last = self.last
         if last is None or last.batch != write.batch:
             return self.fault_of(write.batch)
         return last.fault_again(write.tasks, write.busy, len(write.open))
 
-    def may_hold(self, batch: BatchId) -> bool:
-        """Whether tasks may find rows of a batch there."""
-        return self.last is not None and self.last.may_hold(batch)
+    def may_be_committed(self, batch: BatchId) -> bool:
+        """Return whether rows of a batch may be committed already."""
+        return self.last is not None and self.last.may_be_committed(batch)
 
-    def commit(self, write: Write) -> Driver:
-        """All tasks are done: commit what they wrote."""
+    def commit(self, write: WriteSummary) -> DriverTransaction:
+        """Commit the transactions of all tasks, which are done."""
         assert self.step is DriverStep.READY
-        committing = replace(self, purpose=Purpose.COMMIT, write=write)
+        committing = replace(self, phase=Phase.COMMIT, write=write)
         if fault := self._fault(write):
-            return committing._abort(fault)
+            return committing._abort_tasks(fault)
         if not write.open:
             return replace(committing, step=DriverStep.DONE, due=())
-        return replace(committing, step=DriverStep.CHECK, due=tuple(IsOpen(each) for each in write.open))
+        return replace(committing, step=DriverStep.CHECK, due=tuple(IsOngoing(each) for each in write.open))
 
-    def undo(self, write: Write) -> Driver:
-        """The write failed, whatever this driver knows of it: abort it, unless it was decided."""
-        undoing = replace(self, purpose=Purpose.UNDO, write=write)
+    def abort(self, write: WriteSummary) -> DriverTransaction:
+        """Abort a write that failed, unless it was decided."""
+        aborting = replace(self, phase=Phase.ABORT, write=write)
         if self.transaction is None:
-            return undoing
-        return replace(undoing, step=DriverStep.DROP, due=(End(self.transaction, committed=False),))
+            return aborting
+        return replace(aborting, step=DriverStep.FENCE_SELF, due=(FenceIfCurrent(self.transaction),))
 
-    def answered(self, request: Request, answer: Answer) -> Driver:
-        """The driver after the answer to a request. Raises ``OptionError`` for records of others."""
-        at = self.due.index(request)  # mostly the first: a write of a thousand tasks has a thousand
+    def answered(self, request: Request, answer: Answer) -> DriverTransaction:
+        """Return the driver after the answer to a request. Raises ``OptionError`` for records of another
+        program."""
+        at = self.due.index(request)  # mostly the first of up to as many as there are tasks
         return replace(self, due=self.due[:at] + self.due[at + 1 :])._after(request, answer)
 
-    def _after(self, request: Request, answer: Answer) -> Driver:
+    def _after(self, request: Request, answer: Answer) -> DriverTransaction:
         match self.step, answer:
-            case DriverStep.FINISH, Refused(meaning, line):
-                return self._not_committed(meaning, line)
-            case DriverStep.COMPLETE, Refused(Meaning.UNKNOWN | Meaning.FATAL, line):
-                return self._unsettled(line)
-            case DriverStep.COMPLETE, _:
-                return self if self.due else self._mark()
-            case DriverStep.ABORT, _:
-                return self if self.due else self._aborted()
-            case DriverStep.DROP, _:
-                # Refused, too, where there is nothing to abort, or another driver took over.
-                return replace(self, step=DriverStep.READ, due=(Read(self.id, is_stable=True),))
-            case DriverStep.CHECK, False:
-                assert isinstance(request, IsOpen)
-                return self._abort(
-                    f"the transaction {quoted(request.transaction.id)} is not open any more: it took longer "
-                    "than kafka.transaction.timeout.ms, or another attempt or write began it anew"
-                )
-            case ((DriverStep.MARK | DriverStep.END_MARK), Refused(_, line)) if (
-                self.purpose is Purpose.COMMIT
+            case DriverStep.COMMIT_TASKS, Refused(outcome, message):
+                return self._commit_refused(outcome, message)
+            case DriverStep.AWAIT_COMPLETION, Refused(
+                TransactionOutcome.UNKNOWN | TransactionOutcome.FATAL, message
             ):
-                # All is committed, and the next driver commits it again, which changes nothing.
-                return (
-                    self._outcome()
-                    if self.lost
-                    else replace(self, step=DriverStep.DONE, due=(), failure=line)
+                return self._fail(message)
+            case DriverStep.AWAIT_COMPLETION, _:
+                return self if self.due else self._record_done()
+            case DriverStep.ABORT_TASKS, _:
+                return self if self.due else self._aborted()
+            case DriverStep.FENCE_SELF, _:
+                # A refusal changes nothing: another driver took over, or the transaction was ongoing.
+                return self._read_last()
+            case DriverStep.CHECK, False:
+                assert isinstance(request, IsOngoing)
+                return self._abort_tasks(
+                    f"the transaction {quoted(request.transaction.id)} is not open any more: it took longer "
+                    "than kafka.transaction.timeout.ms, or another attempt or write began it again"
                 )
-            case ((DriverStep.CHECK | DriverStep.DECIDE), Refused(meaning, line)):
-                return self._abort(_blamed(meaning, line))
-            case _, Refused(meaning, line):
-                return self._unsettled(_blamed(meaning, line))
+            case ((DriverStep.RECORD_DONE | DriverStep.COMMIT_DONE), Refused(_, message)) if (
+                self.phase is Phase.COMMIT
+            ):
+                return self._done_not_recorded(message)
+            case ((DriverStep.CHECK | DriverStep.RECORD_DECISION), Refused(outcome, message)):
+                return self._abort_tasks(_blamed(outcome, message))
+            case _, Refused(outcome, message):
+                return self._fail(_blamed(outcome, message))
         return self._next(request, answer)
 
-    def _next(self, request: Request, answer: Answer) -> Driver:
+    def _next(self, request: Request, answer: Answer) -> DriverTransaction:
         match self.step, answer:
             case DriverStep.TAKE_OVER, Transaction():
-                return replace(
-                    self, step=DriverStep.READ, transaction=answer, due=(Read(self.id, is_stable=True),)
-                )
+                return replace(self, transaction=answer)._read_last()
             case DriverStep.READ, tuple():
                 return self._read(answer)
             case DriverStep.READ_PARTS, tuple():
-                assert isinstance(request, Read)
+                assert isinstance(request, FetchOffsets)
                 return self._read_part(request.group, answer)
-            case DriverStep.FINISH, _:
-                return self if self.due else self._complete()
-            case DriverStep.MARK, None:
-                return self._ending(DriverStep.END_MARK)
-            case DriverStep.END_MARK, Transaction():
-                return self._marked(answer)
+            case DriverStep.COMMIT_TASKS, _:
+                return self if self.due else self._await_completion()
+            case DriverStep.RECORD_DONE, None:
+                return self._commit_own(DriverStep.COMMIT_DONE)
+            case DriverStep.COMMIT_DONE, Transaction():
+                return self._done_recorded(answer)
             case DriverStep.CHECK, True | None:
-                return self if self.due else self._decide()
-            case DriverStep.DECIDE, None:
-                return self if self.due else self._ending(DriverStep.END_DECISION)
-            case DriverStep.END_DECISION, Transaction():
-                return replace(self, transaction=answer)._finish()
+                return self if self.due else self._record_decision()
+            case DriverStep.RECORD_DECISION, None:
+                return self if self.due else self._commit_own(DriverStep.COMMIT_DECISION)
+            case DriverStep.COMMIT_DECISION, Transaction():
+                return replace(self, transaction=answer)._commit_tasks()
         raise AssertionError(f"{self.step}: {answer}")
 
-    def _read(self, records: tuple[Record, ...]) -> Driver:
+    def _read_last(self) -> DriverTransaction:
+        return replace(self, step=DriverStep.READ, due=(FetchOffsets(self.id, is_stable=True),))
+
+    def _read(self, records: tuple[OffsetAndMetadata, ...]) -> DriverTransaction:
         record = newest(records)
         if record is None:
-            return self._settled(None)
-        count = parts_of(record, self.id)
-        groups = tuple(each_group(self.id, count))
+            return self._last_known(None)
+        count = part_count(record, self.id)
+        groups = tuple(decision_groups(self.id, count))
         if count == 1:
-            return self._settled(Decision.of((record,), self.prefix, self.id))
+            return self._last_known(Decision.of((record,), self.prefix, self.id))
         return replace(
             self,
             step=DriverStep.READ_PARTS,
             parts=((self.id, record),),
-            due=tuple(Read(group, is_stable=True) for group in groups[1:]),
+            due=tuple(FetchOffsets(group, is_stable=True) for group in groups[1:]),
         )
 
-    def _read_part(self, group: str, records: tuple[Record, ...]) -> Driver:
+    def _read_part(self, group: str, records: tuple[OffsetAndMetadata, ...]) -> DriverTransaction:
         record = newest(records)
-        serial = self.parts[0][1].number
-        if record is None or record.number != serial:
-            line = f"group {quoted(group)} lacks a part of decision {serial} of {quoted(self.prefix)}"
-            return replace(self, step=DriverStep.FAILED, due=(), failure=line)
+        serial = self.parts[0][1].offset
+        if record is None or record.offset != serial:
+            message = f"group {quoted(group)} lacks a part of decision {serial} of {quoted(self.prefix)}"
+            return replace(self, step=DriverStep.FAILED, due=(), failure=message)
         read = replace(self, parts=(*self.parts, (group, record)))
         if read.due:
             return read
         texts = tuple(each for _, each in sorted(read.parts))
-        return replace(read, parts=())._settled(Decision.of(texts, self.prefix, self.id))
+        return replace(read, parts=())._last_known(Decision.of(texts, self.prefix, self.id))
 
-    def _settled(self, last: Decision | None) -> Driver:
-        """What was decided last is known."""
+    def _last_known(self, last: Decision | None) -> DriverTransaction:
+        """Continue with the last decision, which is known now."""
         known = replace(self, last=last, due=())
-        if self.purpose is Purpose.UNDO:
+        if self.phase is Phase.ABORT:
             assert self.write is not None
-            return known._undone(last, self.write)
-        return known._finish() if last is not None and last.open else replace(known, step=DriverStep.READY)
+            return known._abort_unless_decided(last, self.write)
+        if last is not None and last.open:
+            return known._commit_tasks()
+        return replace(known, step=DriverStep.READY)
 
-    def _undone(self, last: Decision | None, write: Write) -> Driver:
-        # Ids are used again in other batches of a stream.
+    def _abort_unless_decided(self, last: Decision | None, write: WriteSummary) -> DriverTransaction:
+        # Other batches of a stream use the same ids.
         is_decided = last is not None and write.open and last.batch == write.batch
         if last is None or not is_decided or last.first != write.open[0].id:
-            return self._abort(self.failure or "the write failed")
+            return self._abort_tasks(self.failure or "the write failed")
         if last.lost:
-            return replace(self, lost=last.lost)._outcome()
-        return self._finish()
+            return replace(self, lost=last.lost)._finished()
+        return self._commit_tasks()
 
-    def _decide(self) -> Driver:
+    def _record_decision(self) -> DriverTransaction:
         write = self.write
         assert write is not None
         assert write.batch is not None
@@ -198,77 +257,95 @@ class Driver:
         counts = write.tasks, write.busy
         last = Decision(serial, write.batch, *counts, write.open, write.topic, write.open[0].id)
         deciding = replace(self, last=last)
-        return replace(deciding, step=DriverStep.DECIDE, due=deciding._held(self.transaction))
+        return replace(
+            deciding, step=DriverStep.RECORD_DECISION, due=deciding._commit_offsets(self.transaction)
+        )
 
-    def _held(self, transaction: Transaction) -> tuple[Request, ...]:
+    def _commit_offsets(self, transaction: Transaction) -> tuple[Request, ...]:
         assert self.last is not None
         records = self.last.records(self.prefix)
-        groups = each_group(self.id, len(records))
+        groups = decision_groups(self.id, len(records))
         return tuple(
-            Hold(transaction, group, self.last.topic, record)
+            CommitOffset(transaction, group, self.last.topic, record)
             for group, record in zip(groups, records, strict=True)
         )
 
-    def _ending(self, step: DriverStep) -> Driver:
+    def _commit_own(self, step: DriverStep) -> DriverTransaction:
         assert self.transaction is not None
-        return replace(self, step=step, due=(End(self.transaction, committed=True),))
+        return replace(self, step=step, due=(EndTransaction(self.transaction, committed=True),))
 
-    def _finish(self) -> Driver:
+    def _commit_tasks(self) -> DriverTransaction:
         assert self.last is not None
-        ends = tuple(End(each, committed=True) for each in self.last.open)
-        return replace(self, step=DriverStep.FINISH, due=ends) if ends else self._outcome()
+        ends = tuple(EndTransaction(each, committed=True) for each in self.last.open)
+        return replace(self, step=DriverStep.COMMIT_TASKS, due=ends) if ends else self._finished()
 
-    def _not_committed(self, meaning: Meaning, line: str) -> Driver:
-        """One that was decided is not to be committed any more, or not now."""
-        if meaning in (Meaning.GONE, Meaning.FENCED):
-            lost = replace(self, lost=self.lost + 1, failure=self.failure or line)
-            return lost if lost.due else lost._complete()
-        return self._unsettled(line)
+    def _commit_refused(self, outcome: TransactionOutcome, message: str) -> DriverTransaction:
+        """Count a decided transaction that cannot be committed any more, or fail."""
+        if outcome in (TransactionOutcome.GONE, TransactionOutcome.FENCED):
+            lost = replace(self, lost=self.lost + 1, failure=self.failure or message)
+            return lost if lost.due else lost._await_completion()
+        return self._fail(message)
 
-    def _complete(self) -> Driver:
-        """Who reads the records of tasks next must find these: so they are complete before that is noted."""
+    def _await_completion(self) -> DriverTransaction:
+        """Wait for completion before it is recorded: the next tasks that read must find these offsets."""
         assert self.last is not None
-        return replace(self, step=DriverStep.COMPLETE, due=tuple(Settle(each) for each in self.last.open))
+        return replace(
+            self,
+            step=DriverStep.AWAIT_COMPLETION,
+            due=tuple(AwaitCompletion(each) for each in self.last.open),
+        )
 
-    def _mark(self) -> Driver:
+    def _record_done(self) -> DriverTransaction:
         assert self.last is not None
         finished = replace(self, last=self.last.finished(self.lost))
         assert self.transaction is not None
-        if self.purpose is Purpose.UNDO:
-            # The next driver finishes it again, and notes it.
-            return finished._marked(self.transaction)
-        return replace(finished, step=DriverStep.MARK, due=finished._held(self.transaction))
+        if self.phase is Phase.ABORT:
+            # The next driver commits it again, and records that.
+            return finished._done_recorded(self.transaction)
+        return replace(finished, step=DriverStep.RECORD_DONE, due=finished._commit_offsets(self.transaction))
 
-    def _marked(self, transaction: Transaction) -> Driver:
+    def _done_recorded(self, transaction: Transaction) -> DriverTransaction:
         marked = replace(self, transaction=transaction)
-        if self.purpose is Purpose.OPEN:
-            return replace(marked, step=DriverStep.READY, due=(), lost=0, failure="")
-        return marked._outcome()
+        if self.phase is Phase.OPEN:
+            # A new epoch: the state of the id shows whether the driver decided (see ``IsDriverWaiting``).
+            return replace(
+                marked, step=DriverStep.TAKE_OVER, due=(InitProducerId(self.id),), lost=0, failure=""
+            )
+        return marked._finished()
 
-    def _outcome(self) -> Driver:
+    def _done_not_recorded(self, message: str) -> DriverTransaction:
+        """Finish without the record: the next driver commits all again, which changes nothing."""
+        return self._finished() if self.lost else replace(self, step=DriverStep.DONE, due=(), failure=message)
+
+    def _finished(self) -> DriverTransaction:
         if not self.lost:
             return replace(self, step=DriverStep.DONE, due=())
-        return self._unsettled(
-            f"{self.lost} transaction(s) could not be committed any more, while others were: {self.failure}"
-        )
+        return self._fail(f"{self._lost} could not be committed any more: {self.failure}")
 
-    def _unsettled(self, line: str) -> Driver:
-        return replace(self, step=DriverStep.FAILED, due=(), failure=line)
+    @property
+    def _lost(self) -> str:
+        busy = self.last.busy if self.last is not None else self.lost
+        if self.lost < busy:
+            return f"{self.lost} of {busy} transactions"
+        return "the only transaction" if self.lost == 1 else f"all {counted(self.lost, 'transaction')}"
 
-    def _abort(self, line: str) -> Driver:
+    def _fail(self, message: str) -> DriverTransaction:
+        return replace(self, step=DriverStep.FAILED, due=(), failure=message)
+
+    def _abort_tasks(self, message: str) -> DriverTransaction:
         assert self.write is not None
-        ends = tuple(End(each, committed=False) for each in self.write.open)
-        if self.step is DriverStep.DECIDE and self.transaction is not None:
-            ends += (End(self.transaction, committed=False),)
-        aborting = replace(self, step=DriverStep.ABORT, due=ends, failure=line)
+        ends = tuple(EndTransaction(each, committed=False) for each in self.write.open)
+        if self.step is DriverStep.RECORD_DECISION and self.transaction is not None:
+            ends += (EndTransaction(self.transaction, committed=False),)
+        aborting = replace(self, step=DriverStep.ABORT_TASKS, due=ends, failure=message)
         return aborting if ends else aborting._aborted()
 
-    def _aborted(self) -> Driver:
+    def _aborted(self) -> DriverTransaction:
         return replace(self, step=DriverStep.ABORTED, due=())
 
 
-def _blamed(meaning: Meaning, line: str) -> str:
-    """An error with who may be behind it."""
-    if meaning is Meaning.FENCED:
-        return f"{line}; another run with this kafka.transactional.id began, and this one gives way"
-    return line
+def _blamed(outcome: TransactionOutcome, message: str) -> str:
+    """Add to an error who may have caused it."""
+    if outcome is TransactionOutcome.FENCED:
+        return f"{message}; another run with this kafka.transactional.id began, and this one gives way"
+    return message

@@ -1,83 +1,303 @@
-"""What tasks and the driver ask of brokers about transactions, and what comes back."""
+"""Requests of an exactly-once write to modern Kafka, their answers, and the class that sends them.
+
+Tasks and the driver begin, describe, fence and end transactions, and commit offsets of groups in them.
+``net.retry`` retries errors that may pass. An error that arrives here is the last one, after all retries.
+Source: Apache Kafka's TransactionManager; KIP-588, KIP-890, KIP-1050; answers of
+brokers 3.9, 4.1 and 4.4.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import contextlib
+import enum
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import Final
 
-from .....cluster.modern.transactions import Transaction
-from .meanings import Meaning
+from spark_kafkawire.cluster.modern.group_offsets import committed_texts
+from spark_kafkawire.cluster.modern.metadata import Metadata
+from spark_kafkawire.cluster.modern.transactions import Transaction, Transactions
+from spark_kafkawire.errors import BrokerError, KafkaWireError, UnsupportedVersionError
+from spark_kafkawire.model import TopicPartition
+from spark_kafkawire.options import NetOptions
+from spark_kafkawire.protocol.modern.error_codes import ErrorCode
+from spark_kafkawire.protocol.modern.list_transactions import (
+    COMPLETE_COMMIT,
+    EMPTY,
+    ONGOING,
+    PREPARE_COMMIT,
+    DescribedTransaction,
+)
+
+from .write_state import OffsetAndMetadata
+
+#: Transaction timeout of ids that were fenced, ms. Brokers report it and no attempt uses it (see
+#: ``options``), so an id with this timeout need not be fenced again.
+FENCED_TIMEOUT_MS: Final = 1
+#: Requests sent at the same time: more do not make brokers faster.
+_THREADS: Final = 8
+#: Requests of one kind from which on they are sent in batches.
+_TOGETHER_MIN: Final = 4
+#: Interval between looks at transactions that are becoming complete, seconds: brokers take about 50 ms.
+_SETTLING_POLL_S: Final = 0.02
+
+
+class TransactionOutcome(enum.Enum):
+    """Conclusion that the caller may draw from an error."""
+
+    FENCED = "another producer has taken over the transactional id"
+    GONE = "the transaction is not ongoing: it timed out, was aborted, or never began"
+    ABORTABLE = "this transaction can only be aborted; the next one may succeed"
+    UNKNOWN = "no broker answered: the request may have been carried out"
+    FATAL = "the request was not carried out, and never will be"
+
+
+_OUTCOMES: Final = {
+    ErrorCode.PRODUCER_FENCED: TransactionOutcome.FENCED,
+    ErrorCode.INVALID_PRODUCER_EPOCH: TransactionOutcome.FENCED,
+    ErrorCode.INVALID_TXN_STATE: TransactionOutcome.GONE,
+    ErrorCode.INVALID_PRODUCER_ID_MAPPING: TransactionOutcome.GONE,
+    ErrorCode.TRANSACTIONAL_ID_NOT_FOUND: TransactionOutcome.GONE,
+    ErrorCode.TRANSACTION_ABORTABLE: TransactionOutcome.ABORTABLE,
+    ErrorCode.UNKNOWN_PRODUCER_ID: TransactionOutcome.ABORTABLE,
+    ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER: TransactionOutcome.ABORTABLE,
+}
+
+
+def outcome_of(error: KafkaWireError) -> TransactionOutcome:
+    """Classify an error."""
+    if isinstance(error, BrokerError) and error.code in _OUTCOMES:
+        return _OUTCOMES[ErrorCode(error.code)]
+    return TransactionOutcome.UNKNOWN if error.retriable or error.exhausted else TransactionOutcome.FATAL
 
 
 @dataclass(frozen=True, slots=True)
-class Begin:
-    """Take a transactional id over; answered with the ``Transaction``."""
+class InitProducerId:
+    """Take over a transactional id. The answer is the ``Transaction``."""
 
     id: str
 
 
 @dataclass(frozen=True, slots=True)
-class Read:
-    """The records of a group that count; answered with them. ``is_stable`` wants no answer while a
-    transaction that was ended may still change them."""
+class FetchOffsets:
+    """Fetch the committed offsets of a group. The answer is a tuple of them. With ``is_stable`` the
+    coordinator does not answer while a transaction that has ended may still change them."""
 
     group: str
     is_stable: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class Hold:
-    """Put a record of a group into a transaction; answered with None. ``topic`` is one that is there."""
+class CommitOffset:
+    """Commit an offset of a group in a transaction. The answer is None. ``topic`` must exist."""
 
     transaction: Transaction
     group: str
     topic: str
-    record: Record
+    record: OffsetAndMetadata
 
 
 @dataclass(frozen=True, slots=True)
-class End:
-    """Commit or abort; answered with the ``Transaction`` that may begin next."""
+class EndTransaction:
+    """Commit or abort a transaction. The answer is the ``Transaction`` that may begin next."""
 
     transaction: Transaction
     committed: bool
 
 
 @dataclass(frozen=True, slots=True)
-class IsOpen:
-    """Whether the transaction can still be committed; answered with that, None where brokers do not tell."""
+class IsOngoing:
+    """Ask whether a transaction can still be committed. The answer is None if brokers do not report that."""
 
     transaction: Transaction
 
 
 @dataclass(frozen=True, slots=True)
-class Settle:
-    """Wait until a transaction that was committed is complete: its markers are in all partitions. Answered
-    with None."""
+class AwaitCompletion:
+    """Wait until all partitions of a committed transaction have its marker. The answer is None."""
 
     transaction: Transaction
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Record:
-    """A number and a text that a group keeps: its offset in a partition, and the metadata beside it."""
+@dataclass(frozen=True, slots=True)
+class FenceProducer:
+    """Take over a transactional id without using it: the coordinator aborts its ongoing transaction, and
+    refuses late requests of the producer that had the id. The answer is None."""
 
-    number: int
-    text: str
+    id: str
+
+
+@dataclass(frozen=True, slots=True)
+class FenceIfCurrent:
+    """Fence the id of a transaction, unless another producer has taken over the id since. The answer is None.
+    Brokers before 2.5 only abort the ongoing transaction."""
+
+    transaction: Transaction
+
+
+@dataclass(frozen=True, slots=True)
+class IsDriverWaiting:
+    """Ask whether a driver waits for its tasks: it has not decided, and no other driver has taken over the
+    name. The answer is None if brokers do not report that."""
+
+    driver: Transaction
 
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """An answer that is none: what it means, and the error as one line."""
+    """Answer to a request that failed: the conclusion, and the error as one line."""
 
-    meaning: Meaning
-    line: str
-
-
-Request = Begin | Read | Hold | End | IsOpen | Settle
-Answer = Transaction | tuple[Record, ...] | Refused | bool | None
+    outcome: TransactionOutcome
+    message: str
 
 
-def newest(records: Iterable[Record]) -> Record | None:
-    """The record with the highest number, None of none."""
-    return max(records, default=None)
+Request = (
+    InitProducerId
+    | FetchOffsets
+    | CommitOffset
+    | EndTransaction
+    | IsOngoing
+    | AwaitCompletion
+    | FenceProducer
+    | FenceIfCurrent
+    | IsDriverWaiting
+)
+Answer = Transaction | tuple[OffsetAndMetadata, ...] | Refused | bool | None
+
+
+class TransactionRequests:
+    """Sends requests to the brokers of one cluster. ``timeout_ms`` is the timeout of the transactions that it
+    begins; with ``two_phase_commit`` they have none."""
+
+    def __init__(
+        self, metadata: Metadata, net: NetOptions, timeout_ms: int, *, two_phase_commit: bool = False
+    ) -> None:
+        self.transactions = Transactions(metadata, net)
+        self._metadata = metadata
+        self._net = net
+        self._timeout_ms = timeout_ms
+        self._two_phase_commit = two_phase_commit
+
+    def send(self, request: Request) -> Answer:
+        """Send a request and return its answer. An error that is left after all retries is an answer, too."""
+        try:
+            return self._send(request)
+        except KafkaWireError as error:
+            return Refused(outcome_of(error), str(error))
+
+    def send_all(self, requests: Sequence[Request]) -> list[Answer]:
+        """Send several requests and return their answers in the same order."""
+        send_all: dict[Request, Answer] = {}
+        if len(requests) >= _TOGETHER_MIN:
+            # An error here is raised again when the request is sent alone.
+            with contextlib.suppress(KafkaWireError):
+                send_all = self._send_together(requests)
+        left = [each for each in requests if each not in send_all]
+        with ThreadPoolExecutor(max(1, min(_THREADS, len(left))), "kafkawire-transactions") as threads:
+            send_all.update(zip(left, threads.map(self.send, left), strict=True))
+        return [send_all[each] for each in requests]
+
+    def _send_together(self, requests: Sequence[Request]) -> dict[Request, Answer]:
+        """Send many requests of one kind in batches, where that is faster. Requests without a plain answer
+        are left out."""
+        match requests[0]:
+            case EndTransaction(_, committed):
+                ends = {each.transaction: each for each in requests if isinstance(each, EndTransaction)}
+                ended = self.transactions.end_many(list(ends), committed=committed)
+                return {ends[each]: after for each, after in ended.items()}
+            case IsOngoing():
+                return self._all_open([each for each in requests if isinstance(each, IsOngoing)])
+            case AwaitCompletion():
+                return self._all_settled([each for each in requests if isinstance(each, AwaitCompletion)])
+            case FenceProducer():
+                fences = {each.id: each for each in requests if isinstance(each, FenceProducer)}
+                epochs = self.transactions.begin_many(list(fences), FENCED_TIMEOUT_MS)
+                return dict.fromkeys(fences[id_] for id_ in epochs)
+        return {}
+
+    def _send(self, request: Request) -> Answer:
+        match request:
+            case InitProducerId() | FenceProducer() | FenceIfCurrent():
+                return self._take_over(request)
+            case FetchOffsets(group, is_stable):
+                texts = committed_texts(self._metadata, group, self._net, require_stable=is_stable)
+                return tuple(OffsetAndMetadata(number, text) for number, text in texts)
+            case CommitOffset(transaction, group, topic, record):
+                partition = TopicPartition(topic, 0)
+                self.transactions.commit_offset(transaction, group, partition, record.offset, record.metadata)
+                return None
+            case EndTransaction(transaction, committed):
+                return self.transactions.end(transaction, committed=committed)
+            case IsOngoing(transaction):
+                return self._is_open(transaction)
+            case AwaitCompletion(transaction):
+                # The coordinator refuses it while the transaction is not complete: it is retried.
+                self.transactions.end(transaction, committed=True)
+                return None
+            case IsDriverWaiting(driver):
+                return self._awaits(driver)
+
+    def _take_over(self, request: InitProducerId | FenceProducer | FenceIfCurrent) -> Transaction | None:
+        match request:
+            case InitProducerId(id_):
+                return self.transactions.begin(id_, self._timeout_ms, two_phase_commit=self._two_phase_commit)
+            case FenceProducer(id_):
+                self.transactions.begin(id_, FENCED_TIMEOUT_MS)
+            case FenceIfCurrent(transaction):
+                try:
+                    self.transactions.begin_after(transaction, FENCED_TIMEOUT_MS)
+                except UnsupportedVersionError:
+                    self.transactions.end(transaction, committed=False)  # brokers before 2.5
+        return None
+
+    def _awaits(self, driver: Transaction) -> bool | None:
+        try:
+            found = self.transactions.describe(driver.id)
+        except UnsupportedVersionError:
+            return None  # brokers before 3.0
+        identity = found.transaction_state, found.producer_id, found.producer_epoch
+        return identity == (EMPTY, driver.producer_id, driver.epoch)
+
+    def _is_open(self, transaction: Transaction) -> bool | None:
+        try:
+            found = self.transactions.describe(transaction.id)
+        except UnsupportedVersionError:
+            return None  # brokers before 3.0
+        return _is_of(transaction, found)
+
+    def _all_open(self, requests: Sequence[IsOngoing]) -> dict[Request, Answer]:
+        """Answer many ``IsOngoing`` with one request to each coordinator."""
+        try:
+            found = self.transactions.described([each.transaction.id for each in requests])
+        except UnsupportedVersionError:
+            return dict.fromkeys(requests)  # brokers before 3.0
+        return {each: _is_of(each.transaction, found[each.transaction.id]) for each in requests}
+
+    def _all_settled(self, requests: Sequence[AwaitCompletion]) -> dict[Request, Answer]:
+        """Find the transactions that are complete, and poll while others may become so."""
+        settled: dict[Request, Answer] = {}
+        waiting, stop_s = list(requests), time.monotonic() + self._net.request_timeout_s
+        while waiting and time.monotonic() < stop_s:
+            found = self.transactions.described([each.transaction.id for each in waiting])
+            settled |= {each: None for each in waiting if _is_complete(each, found[each.transaction.id])}
+            states = {id_: each.transaction_state for id_, each in found.items()}
+            waiting = [each for each in waiting if states[each.transaction.id] == PREPARE_COMMIT]
+            if waiting:
+                time.sleep(_SETTLING_POLL_S)
+        return settled
+
+
+def _is_complete(request: AwaitCompletion, found: DescribedTransaction) -> bool:
+    """Return whether the last transaction of an id is the committed one, or a later one of the same producer,
+    which begins only after the committed one is complete."""
+    committed = request.transaction
+    is_later = found.producer_id == committed.producer_id and found.producer_epoch >= committed.epoch
+    return is_later and found.transaction_state == COMPLETE_COMMIT
+
+
+def _is_of(transaction: Transaction, found: DescribedTransaction) -> bool:
+    """Return whether the transaction that a coordinator reports is this one, and ongoing."""
+    identity = found.transaction_state, found.producer_id, found.producer_epoch
+    return identity == (ONGOING, transaction.producer_id, transaction.epoch)

@@ -1,0 +1,134 @@
+"""The command ``kafkawire``, also ``python -m spark_kafkawire``: runs a job by its name.
+
+    kafkawire offsets --option kafka.bootstrap.servers=127.0.0.1:9092
+    spark-submit "$(kafkawire path ingest)" --option kafka.bootstrap.servers=127.0.0.1:9092 ...
+    eval "$(kafkawire completion bash)"
+
+A module is imported when its command runs: `--help`, `path` and `completion` import no pyspark and no Arrow,
+and the commands that need no Spark run without it.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from . import commands
+from .commands import COMMANDS, Command
+from .commands.completion import SHELLS
+from .errors import close_matches, one_line, quoted
+from .version import VERSION
+
+_PATH: Final = "path"
+_COMPLETION: Final = "completion"
+#: Commands of this module itself, with their summaries.
+_OWN: Final = {
+    _PATH: 'print the script of a command, for spark-submit "$(kafkawire path ingest)" ...',
+    _COMPLETION: 'print completion for bash, zsh or fish: eval "$(kafkawire completion bash)"',
+}
+#: The words that each accepts.
+_WORDS: Final[Mapping[str, Sequence[str]]] = {_PATH: tuple(COMMANDS), _COMPLETION: tuple(SHELLS)}
+_DONE: Final = 0
+_FAILED: Final = 1
+_USAGE: Final = 2
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command; the exit code, which is that of the job."""
+    given = sys.argv[1:] if arguments is None else arguments
+    if not given:
+        print(_help(), file=sys.stderr)
+        return _USAGE
+    name, *words = given
+    if name in COMMANDS:
+        return _run(COMMANDS[name], words)
+    if name in _OWN:
+        return _own(name, words)
+    if name in ("-h", "--help"):
+        return _print(_help())
+    if name == "--version":
+        return _print(f"kafkawire {VERSION}")
+    close = close_matches(name, (*COMMANDS, *_OWN))
+    hint = f"did you mean {close[0]}?" if close else "--help lists the commands"
+    return _complain("kafkawire", f"unknown command {quoted(name)}; {hint}", _USAGE)
+
+
+def _run(command: Command, words: Sequence[str]) -> int:
+    # Spark's workers run the Python that has this package, also where no environment is activated.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    try:
+        from .jobs.shell.command_line import run_job
+
+        module = importlib.import_module(f".{command.module}", commands.__name__)
+        parser = module.make_parser()
+        parser.prog = f"kafkawire {command.name}"
+        return run_job(parser, module.run, words)
+    except ImportError as error:
+        # pyspark-client has a module pyspark, which lacks names, and no py4j.
+        if not command.needs_spark or (error.name or "").partition(".")[0] not in ("pyspark", "py4j"):
+            raise
+        return _complain(command.name, _without_spark(command, str(error)), _FAILED)
+
+
+def _without_spark(command: Command, message: str) -> str:
+    first = message.partition(":")[0]
+    return (
+        f"this command runs Spark, which {sys.executable} does not have ({first}): run pip install "
+        f"'spark-kafkawire[spark]', or on a machine with Spark spark-submit "
+        f'"$(kafkawire path {command.name})"'
+    )
+
+
+def _own(name: str, words: Sequence[str]) -> int:
+    one, *others = words or ("",)
+    if one in ("-h", "--help"):
+        return _print(f"usage: kafkawire {name} {{{','.join(_WORDS[name])}}}\n\n{_OWN[name]}")
+    if others or one not in _WORDS[name]:
+        return _complain(name, f"give one of {', '.join(_WORDS[name])}", _USAGE)
+    if name == _COMPLETION:
+        lines = {**{each.name: each.summary for each in COMMANDS.values()}, **_OWN}
+        return _print(SHELLS[one](lines, _WORDS))
+    file = Path(__file__).absolute().parent / "commands" / f"{COMMANDS[one].module}.py"
+    if not file.is_file():
+        return _complain(name, f"{file} is not a file that spark-submit can run: install the wheel", _FAILED)
+    return _print(str(file))
+
+
+def _print(text: str) -> int:
+    print(text)
+    return _DONE
+
+
+def _complain(who: str, line: str, code: int) -> int:
+    print(f"{who}: {one_line(line)}", file=sys.stderr)
+    return code
+
+
+def _help() -> str:
+    def listed(lines: Mapping[str, str]) -> str:
+        return "\n".join(f"  {name:<13} {line}" for name, line in lines.items())
+
+    alone, on_spark = (
+        {each.name: each.summary for each in COMMANDS.values() if each.needs_spark is needs_spark}
+        for needs_spark in (False, True)
+    )
+    return f"""usage: kafkawire COMMAND [ARGUMENTS]
+
+Jobs for Kafka clusters of any age. Run kafkawire COMMAND --help for details.
+
+without Spark:
+{listed(alone)}
+
+with Spark, on this machine or with spark-submit:
+{listed(on_spark)}
+
+for the shell:
+{listed(_OWN)}"""
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,172 @@
+"""Data loss in reads of both generations, 0.7 and modern: the proofs by which a read may leave out rows.
+
+The tables list all places of the package that leave out rows, the proof of each, and the tests that check it.
+No row is left out only because it did not arrive. Without a proof, a read retries as long as its options
+allow and then fails. If ``failOnDataLoss`` decides, the failure is ``DataLossError`` or a warning that names
+the offsets.
+
+While a range is read (``clients``):
+
+============================  ================================================================================
+left out                      proof; tests
+============================  ================================================================================
+offsets before a received     the batch, because a leader serves its records in order. All of it is below the
+batch                         end of the log by the same response, and, if it is after the range, by
+                              ListOffsets; and cleanup.policy contains compact. Without compact: a second
+                              fetch on another connection shows the same gap, and a warning names count and
+                              offsets
+                              test_offsets_that_compaction_took_are_no_loss
+                              test_a_response_that_contradicts_itself_ends_the_read
+                              test_a_batch_behind_the_range_proves_its_end_where_the_log_has_it
+                              test_a_gap_inside_the_data_of_a_topic_that_is_not_compacted_is_reported_once
+                              test_gaps_that_are_elsewhere_each_time_end_the_read
+nothing, for a batch at or    the batch is fetched again: a broker reads the end before the records
+above the end of the log by   test_batches_that_were_appended_while_a_fetch_was_answered_are_fetched_again
+its own response              test_committed_records_end_at_the_last_stable_offset_of_their_own_response
+offsets before a batch, if    ListOffsets of the leader; ``failOnDataLoss`` decides
+the response's log starts     test_a_gap_at_a_log_start_that_moved_is_a_data_loss
+after the fetch offset
+the end of a range of         a batch after it, fetched with uncommitted records, as above
+committed records             test_what_is_compacted_before_an_open_transaction_is_proven_by_its_records
+the end of any range          the leader that Metadata names now reports twice, on different connections, an
+                              end of the log after the range; all of the log is on its own disks; and
+                              cleanup.policy contains compact
+                              test_a_partition_whose_last_records_are_compacted_away_ends_where_it_was_planned
+                              test_a_compacted_topic_is_asked_once_more_before_its_end_is_believed
+                              test_what_cannot_be_seen_is_no_proof_either
+nothing, for responses that   they prove nothing
+are empty or throttled, an    test_empty_answers_do_not_prove_that_records_are_gone
+end that lags, and tiered     test_records_that_are_only_late_are_not_taken_for_compacted_ones
+storage                       test_a_quota_that_stays_used_up_ends_a_read_with_its_name
+                              test_records_in_tiered_storage_are_waited_for
+offsets before the log's      ListOffsets of the leader in its epoch, or OFFSETS of the 0.7 broker;
+start or after its end:       ``failOnDataLoss`` decides
+retention, DeleteRecords, an  test_offsets_that_retention_took_are_a_data_loss
+unclean election              test_a_partition_that_lost_its_end_is_a_data_loss
+                              test_bytes_that_retention_took_are_a_data_loss
+the rest of a topic that is   another topic id; or, with ``failOnDataLoss=false``, no broker knows the topic
+gone                          until the last attempt
+                              test_a_topic_that_was_made_anew_is_a_data_loss
+                              test_a_topic_that_is_gone_is_a_data_loss
+                              test_a_topic_that_no_broker_knows_for_a_while_is_not_gone
+nothing, for a lower leader   the leader may be of another topic, or be behind
+epoch of a topic without an   test_a_leader_whose_epoch_falls_is_not_read_from
+id
+============================  ================================================================================
+
+In received bytes (``records``):
+
+============================  ================================================================================
+left out                      proof; tests
+============================  ================================================================================
+batches and records outside   their offsets, which rise from each to the next; otherwise the data is corrupt
+of the range                  test_only_records_of_the_range_come
+                              test_what_a_fetch_brings_from_before_its_offset_is_left_out
+                              test_what_repeats_offsets_is_damage_in_every_format
+control batches               the control bit of their attributes
+                              test_control_batches_are_left_out
+aborted transactions, in      the response names the producer and the first offset; the transaction ends at
+reads of committed records    the producer's next marker. All responses for a range, and its markers, agree
+                              test_records_of_aborted_transactions_are_left_out
+                              test_a_marker_that_commits_what_the_response_calls_aborted_is_damage
+                              test_what_responses_call_aborted_must_agree_with_the_markers_of_the_log
+nothing, for a batch that     the batch is fetched again
+the response's end cuts       test_a_batch_that_a_fetch_cuts_is_fetched_with_a_larger_one
+============================  ================================================================================
+
+While a read is planned (``planner``, ``cluster``):
+
+============================  ================================================================================
+left out                      proof; tests
+============================  ================================================================================
+topics that a pattern does    the list of all topics, also those that no broker can describe now; a warning if
+not match                     no topic matches
+                              test_a_pattern_waits_for_topics_that_brokers_cannot_describe
+                              test_a_pattern_that_matches_no_topic_reads_nothing_with_a_warning
+a topic that is deleted       for a pattern, a list of topics without it; a topic that is subscribed by name
+during planning               is an error
+                              test_a_pattern_passes_over_a_topic_that_is_deleted_meanwhile
+partitions that a topic does  Metadata, which numbers partitions from 0 without a gap; a warning for those of
+not have                      ``assign``
+                              test_a_partition_that_is_not_told_is_waited_for_and_then_an_error
+                              test_assigned_partitions_that_are_not_there_are_left_out_with_a_warning
+an empty range, and records   ListOffsets of the leader in its epoch
+after ``latest``              test_who_led_a_partition_before_does_not_tell_where_it_ends
+                              test_what_comes_while_a_read_is_planned_is_outside_of_it
+bytes before the start of     OFFSETS, which returns the start twice: alone, and with all segments
+a partition of 0.7, and all of an   test_a_start_that_two_answers_put_elsewhere_is_an_error
+empty log                     test_a_segment_that_retention_takes_between_two_answers_is_no_error
+offsets of options outside    ListOffsets, or OFFSETS; ``failOnDataLoss`` decides
+of the log                    test_an_offset_outside_of_the_log_is_a_data_loss
+nothing, for records after    their transaction may commit
+the last stable offset        test_an_end_behind_an_open_transaction_is_told_as_such
+logs of brokers of 0.7 that   ZooKeeper knows the partitions; ``failOnDataLoss`` decides
+are not alive                 test_a_dead_broker_is_a_data_loss_or_a_warning
+============================  ================================================================================
+
+Not proven: that a leader is honest about the offsets between two batches of a compacted topic; that a
+transaction was aborted if its marker is after the range; that a compressed message of magic 0 or 1 has the
+right offset; that a topic was not deleted and created again between plan and read on brokers before 2.1,
+which send neither epochs nor ids; that the records read before an unclean election are those of the new
+leader.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from spark_kafkawire.cluster.cluster import Cluster
+from spark_kafkawire.errors import KafkaWireError, printable
+from spark_kafkawire.model import PartitionBounds
+
+#: The value of ``cleanup.policy`` that allows gaps in a partition.
+COMPACT: Final = "compact"
+
+
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """Offsets below ``resume_offset`` that the log no longer has, and the proof in words."""
+
+    resume_offset: int
+    reason: str
+
+
+def topic_loss(error: KafkaWireError, stop_offset: int) -> Loss:
+    """The loss of the rest of a range whose topic is gone."""
+    return Loss(stop_offset, f"the topic is gone: {error}")
+
+
+def loss_by(bounds: PartitionBounds, offset: int, stop_offset: int) -> Loss | None:
+    """The loss that the bounds of a partition prove; None if they hold ``offset``, the next one of the
+    range."""
+    if bounds.earliest <= offset < bounds.latest:
+        return None
+    resume_offset = min(bounds.earliest, stop_offset) if bounds.earliest > offset else stop_offset
+    return Loss(resume_offset, f"the log now holds [{bounds.earliest}, {bounds.latest})")
+
+
+def reason_against_compaction(
+    cluster: Cluster, bounds: PartitionBounds, offset: int, stop_offset: int
+) -> str | None:
+    """The reason why compaction does not explain an empty fetch at ``offset``; None if it does.
+
+    ``bounds`` are those of the leader, requested after the fetch.
+    """
+    if bounds.latest < stop_offset:
+        return f"the leader reports {bounds.latest} as the end of the log"
+    way_out = f"if nothing is missing, end the range at {offset} (endingOffsets)"
+    try:
+        local_start = cluster.local_starts((bounds.topic_partition,))[bounds.topic_partition]
+        if local_start > offset:
+            return f"Fetch returned no record where the log has data: up to {local_start} in tiered storage"
+        policy = cluster.cleanup_policy(bounds.topic_partition.topic)
+    except KafkaWireError as error:
+        return (
+            f"compaction might explain it, but cleanup.policy is not known: {error}; allow the user "
+            f"DescribeConfigs, or, {way_out}"
+        )
+    if COMPACT in policy:
+        return None
+    words = printable(",".join(sorted(policy)))
+    return f"compaction does not explain it, because cleanup.policy is {words}; {way_out}"

@@ -1,0 +1,235 @@
+"""Reader of a range of a partition of modern Kafka (0.8 to 4.x): Fetch requests and the batches of responses.
+
+The next fetch begins after the last batch of a response. The headers of the batches show that offset, so the
+next fetch is sent before any record is decoded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from spark_kafkawire.errors import Action, LimitError
+from spark_kafkawire.model import Leader, OffsetRange
+from spark_kafkawire.options import FetchOptions
+from spark_kafkawire.protocol.connection import Response
+from spark_kafkawire.protocol.modern.error_codes import ErrorCode, broker_error
+from spark_kafkawire.protocol.modern.fetch import (
+    AbortedTransaction,
+    FetchPartition,
+    FetchPartitionResponse,
+    FetchRequest,
+    FetchResponse,
+    FetchTopic,
+)
+from spark_kafkawire.protocol.modern.limits import NO_TOPIC_ID, READ_COMMITTED, READ_UNCOMMITTED
+from spark_kafkawire.records.batch.aborted import AbortedTransactions
+from spark_kafkawire.records.columns import Columns
+from spark_kafkawire.records.limits import DecodeLimits
+from spark_kafkawire.records.log_index import BatchIndex, index_batches
+from spark_kafkawire.records.log_kernels import BASE_OFFSET, MAGIC, SIZE
+from spark_kafkawire.records.record_log import decode_batches
+from spark_kafkawire.records.spans import DecodeBuffers
+
+from ..task import EmptyFetch, Gaps
+from .agreement import confirmed
+
+#: Assumed size of a record before the first one, bytes: enough for most. A fetch returns at least one batch.
+FIRST_RECORD_BYTES: Final = 1024
+#: Smallest fetch unless ``fetchBytes`` is smaller, bytes: smaller ones take as much time.
+FETCH_BYTES_MIN: Final = 64 << 10
+#: Responses without records, in a row, after which compaction is examined as the reason. They are no proof
+#: themselves.
+EMPTY_COUNT_MIN: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class _Fetched:
+    """Batches that are fetched and not decoded. Records before ``start_offset`` are ignored."""
+
+    start_offset: int
+    index: BatchIndex
+    aborted: Sequence[AbortedTransaction]
+
+
+class RecordBatchReader:
+    """``PartitionReader`` for offsets that count records."""
+
+    def __init__(self, offset_range: OffsetRange, options: FetchOptions, wanted: Container[str]) -> None:
+        self.next_offset = offset_range.start_offset
+        self.bytes_received = 0
+        self.gaps: Gaps | None = None
+        self._topic_partition = offset_range.topic_partition
+        self._stop_offset = offset_range.stop_offset
+        self._options = options
+        self._limits = DecodeLimits(decompressed_bytes_max=options.decompressed_bytes_max)
+        self._wanted = wanted
+        self._buffers = DecodeBuffers()
+        self._start_offset = offset_range.start_offset
+        self._fetch_bytes = 0
+        self._fetch_bytes_min = min(FETCH_BYTES_MIN, options.fetch_bytes)
+        self._is_in_flight = False
+        self._fetched: _Fetched | None = None
+        self._empty_count = 0
+        self._transactions = self._no_transactions()
+
+    @property
+    def offset(self) -> int:
+        return self.next_offset if self._fetched is None else self._fetched.start_offset
+
+    @property
+    def done(self) -> bool:
+        return self._fetched is None and self.next_offset >= self._stop_offset
+
+    def requests(self, leader: Leader) -> Iterator[FetchRequest]:
+        if not self._is_in_flight and self.next_offset < self._stop_offset:
+            self._is_in_flight = True
+            self._fetch_bytes = self._bytes_to_fetch()
+            yield self._request(leader)
+
+    def received(self, response: Response) -> None:
+        self._is_in_flight = False
+        found = self._partition(response.body)
+        index = index_batches(found.records or b"")
+        self.bytes_received += len(index.buf)
+        self.gaps = None
+        if not index.count and len(index.buf):
+            self._fetch_more(index)
+            return
+        is_committed = response.request.isolation_level == READ_COMMITTED
+        if index.count:
+            self._check_log_start(found, index)
+            index, self.gaps = confirmed(index, found, self.next_offset, self._stop_offset, is_committed)
+        next_offset = index.next_offset
+        if index.count and response.request.isolation_level != self._options.isolation_level:
+            self._check_beyond(response.body, found, index)
+        elif next_offset is None or next_offset <= self.next_offset:
+            raise self._empty_fetch(response.body, found)
+        else:
+            self._check_size(int(index.column(SIZE).max()))
+            aborted = found.aborted_transactions if is_committed else None
+            self._fetched = _Fetched(self.next_offset, index, aborted or ())
+            self.next_offset = next_offset
+            self._empty_count = 0
+
+    def columns(self) -> Iterator[Columns]:
+        if self._fetched is None:
+            return
+        fetched, self._fetched = self._fetched, None
+        yield from decode_batches(
+            fetched.index,
+            fetched.start_offset,
+            self._stop_offset,
+            wanted=self._wanted,
+            aborted=fetched.aborted,
+            transactions=self._transactions,
+            limits=self._limits,
+            buffers=self._buffers,
+        )
+
+    def restart(self, offset: int | None = None) -> None:
+        self._is_in_flight = False
+        if offset is not None:
+            if offset != self.offset:
+                self._transactions = self._no_transactions()
+            self._fetched = None
+            self.next_offset = offset
+
+    def _no_transactions(self) -> AbortedTransactions | None:
+        return AbortedTransactions() if self._options.isolation_level == READ_COMMITTED else None
+
+    def _bytes_to_fetch(self) -> int:
+        """The likely size of the rest of the range, within the limits of a fetch."""
+        count = self.next_offset - self._start_offset
+        record_bytes = self.bytes_received / count if count > 0 else FIRST_RECORD_BYTES
+        rest = int((self._stop_offset - self.next_offset) * record_bytes * 1.25)
+        return max(min(rest, self._options.fetch_bytes), self._fetch_bytes_min)
+
+    def _request(self, leader: Leader) -> FetchRequest:
+        isolation_level = self._options.isolation_level
+        if self._empty_count == EMPTY_COUNT_MIN - 1:
+            # A batch after the range proves its end even if its transaction is open.
+            isolation_level = READ_UNCOMMITTED
+            self._fetch_bytes = self._fetch_bytes_min
+        partition = FetchPartition(
+            partition=self._topic_partition.partition,
+            current_leader_epoch=leader.epoch,
+            fetch_offset=self.next_offset,
+            partition_max_bytes=self._fetch_bytes,
+        )
+        topic_id = leader.topic_id or NO_TOPIC_ID
+        return FetchRequest(
+            max_wait_ms=self._options.wait_ms,
+            min_bytes=1,
+            max_bytes=self._fetch_bytes,
+            isolation_level=isolation_level,
+            topics=(
+                FetchTopic(topic=self._topic_partition.topic, topic_id=topic_id, partitions=(partition,)),
+            ),
+            batch_bytes_max=self._options.message_bytes_max,
+        )
+
+    def _partition(self, response: FetchResponse) -> FetchPartitionResponse:
+        """The requested partition of a response. Raises its error."""
+        found = [partition for topic in response.responses for partition in topic.partitions]
+        code = response.error_code or (found[0].error_code if found else 0)
+        if code:
+            error = broker_error(code, "Fetch")
+            if code == ErrorCode.UNKNOWN_SERVER_ERROR:
+                # Transient if a broker could not read its tiered storage. Java's consumer retries too.
+                error.action = Action.BACK_OFF
+            raise error
+        if (
+            not found and response.throttle_time_ms
+        ):  # the response of a throttling broker from 2.0 on (KIP-219)
+            throttle_s = response.throttle_time_ms / 1000
+            raise EmptyFetch(
+                f"Fetch: the broker throttles this client for another {throttle_s:g} s: a quota is used up"
+            )
+        return found[0]
+
+    def _fetch_more(self, index: BatchIndex) -> None:
+        """Fetch more bytes: brokers before Fetch version 3 return a part of a large batch."""
+        size = max(index.cut_size or 0, self._fetch_bytes + 1)
+        self._check_size(size)
+        self._fetch_bytes_min = min(max(size, 2 * self._fetch_bytes), self._options.message_bytes_max)
+
+    def _check_size(self, size: int) -> None:
+        if size > self._options.message_bytes_max:
+            raise LimitError(
+                f"a batch at offset {self.next_offset} or soon after it has {size} bytes, more than "
+                f"maxMessageBytes={self._options.message_bytes_max}"
+            )
+
+    def _check_beyond(
+        self, response: FetchResponse, found: FetchPartitionResponse, index: BatchIndex
+    ) -> None:
+        """Use uncommitted records as a proof only: the first batch must be after the range."""
+        self._empty_count = 0
+        # A compressed legacy message has the offset of its last record, not of its first one.
+        if index.table[0, MAGIC] < 2 or index.table[0, BASE_OFFSET] < self._stop_offset:
+            self.gaps = None
+            raise self._empty_fetch(response, found)
+        self.next_offset = self._stop_offset
+
+    def _check_log_start(self, found: FetchPartitionResponse, index: BatchIndex) -> None:
+        # Missing offsets are compacted records, markers or aborted records, unless the log starts after the
+        # fetch offset: then retention deleted them.
+        if found.log_start_offset > self.next_offset and int(index.column(BASE_OFFSET)[0]) > self.next_offset:
+            raise broker_error(ErrorCode.OFFSET_OUT_OF_RANGE, "Fetch")
+
+    def _empty_fetch(self, response: FetchResponse, found: FetchPartitionResponse) -> EmptyFetch:
+        """The error for a response without records.
+
+        A leader that was just elected does not know its high watermark yet, and a leader that throttles omits
+        records. Otherwise compaction may have removed them."""
+        is_committed = self._options.isolation_level == READ_COMMITTED and found.last_stable_offset >= 0
+        log_end = found.last_stable_offset if is_committed else found.high_watermark
+        if log_end >= self._stop_offset and not response.throttle_time_ms and not found.records:
+            self._empty_count += 1
+        return EmptyFetch(
+            f"Fetch returned no record below offset {self._stop_offset}, the end of the log when the read "
+            f"was planned; now the broker reports {log_end}",
+            may_be_compacted=self._empty_count >= EMPTY_COUNT_MIN,
+        )

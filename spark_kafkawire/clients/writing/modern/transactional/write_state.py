@@ -1,0 +1,387 @@
+"""State of an exactly-once write that brokers of modern Kafka keep: transactional ids, groups and offsets.
+
+A task's group keeps the batch that the task committed last, the driver's group keeps the last decision. Both
+are JSON in the metadata of a committed offset. Metadata that does not parse belongs to another program and is
+an error.
+
+A name may extend another one, as "orders-1" extends "orders". So the part after a name has a fixed number of
+dashes: none in a group and in a driver's id, one in an attempt's id.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from spark_kafkawire.cluster.modern.group_offsets import committed_texts
+from spark_kafkawire.cluster.modern.metadata import Metadata
+from spark_kafkawire.cluster.modern.transactions import Transaction
+from spark_kafkawire.errors import DeliveryError, OptionError, quoted
+from spark_kafkawire.options import NetOptions
+
+#: Name of a run in the id of an attempt: the driver's producer id and epoch, or the run's id in Spark and a
+#: parity.
+_RUN: Final = "[0-9A-Za-z]+[.][0-9]+"
+#: Id of the driver or of an attempt, after the name of the write.
+_OF_WRITE: Final = re.compile(rf"(.+)-(?:driver|[0-9]+-{_RUN}[.][0-9]+)", re.DOTALL)
+#: Transactions in one record, which keeps it below the 4096 bytes of metadata that brokers accept
+#: (``offset.metadata.max.bytes``).
+OPEN_COUNT_MAX: Final = 40
+#: Advice for a batch whose rows differ from those that are committed.
+OTHER_ROWS: Final = (
+    "these are other rows, or partitioned otherwise; give another write another option batch, or another "
+    "kafka.transactional.id"
+)
+
+
+def driver_id(prefix: str) -> str:
+    """Transactional id of the driver, and the group of its decisions. No attempt has this id: an attempt's id
+    has numbers where this one has a word."""
+    return f"{prefix}-driver"
+
+
+def attempt_id(prefix: str, task: int, attempt: str) -> str:
+    """Transactional id of one attempt of a task. ``attempt`` is the name of a run, a dot and a number. No
+    other attempt of any run has the same id at the same time, so a late attempt cannot end a transaction that
+    the driver is about to commit."""
+    return f"{prefix}-{task}-{attempt}"
+
+
+def attempt_ids(prefix: str, run: str | None = None) -> str:
+    """Pattern of the transactional ids of all attempts, or of the attempts of one run."""
+    return f"{re.escape(prefix)}-[0-9]+-{_RUN if run is None else re.escape(run)}[.][0-9]+"
+
+
+def task_group(prefix: str, task: int) -> str:
+    """Group that keeps the batch which a task committed last."""
+    return f"{prefix}-{task}"
+
+
+def write_of_id(transactional_id: str) -> str | None:
+    """Name of the write that a transactional id belongs to, by its form; None for ids of other programs."""
+    match = _OF_WRITE.fullmatch(transactional_id)
+    return match[1] if match else None
+
+
+def suffix_of(transactional_id: str, prefix: str) -> str:
+    """Part of a transactional id after the prefix."""
+    return transactional_id.removeprefix(f"{prefix}-")
+
+
+def decision_groups(group: str, count: int) -> Iterator[str]:
+    """Groups that keep the parts of a decision."""
+    yield group
+    for part in range(1, count):
+        yield f"{group}.{part}"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class OffsetAndMetadata:
+    """Committed offset of a group, and the metadata beside it."""
+
+    offset: int
+    metadata: str
+
+
+def newest(records: Iterable[OffsetAndMetadata]) -> OffsetAndMetadata | None:
+    """Record with the highest offset; None if there are no records."""
+    return max(records, default=None)
+
+
+@dataclass(frozen=True, slots=True)
+class BatchId:
+    """Identity of the rows of a write: the option ``batch``, or a query and the number of a batch in it."""
+
+    name: str
+    number: int = 0
+    is_stream: bool = False
+
+    def __str__(self) -> str:
+        return f"{quoted(self.name)} {self.number}" if self.is_stream else quoted(self.name)
+
+    def fault_after(self, last: BatchId) -> str | None:
+        """Reason why this batch must not follow ``last`` under the same kafka.transactional.id; None if it
+        may. A query continues where it stopped: after another query or write, it is not known which rows it
+        writes twice."""
+        if self.name != last.name and (self.is_stream or last.is_stream):
+            return (
+                f"batch {self} is of another query or write than batch {last}, which was committed with this "
+                "kafka.transactional.id; choose one for each query: a new checkpoint makes a new query"
+            )
+        if self.name == last.name and self.number < last.number:
+            return (
+                f"batch {self} is older than batch {last}, which is committed: its checkpoint was set back; "
+                "go on with the newer one, or choose another kafka.transactional.id, which writes the batches"
+                " between again"
+            )
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class CommittedBatch:
+    """Batch that a task committed last: its rows, and the bytes of their keys and values."""
+
+    batch: BatchId
+    rows: int
+    size: int
+
+    def record(self) -> OffsetAndMetadata:
+        """Encode as the task's group keeps it."""
+        batch = {"batch": self.batch.name, "stream": self.batch.is_stream}
+        return OffsetAndMetadata(self.batch.number, encode_metadata(**batch, rows=self.rows, bytes=self.size))
+
+    @classmethod
+    def of(cls, record: OffsetAndMetadata, group: str) -> CommittedBatch:
+        """Decode a record. Raises ``OptionError`` (fatal) for a record of another program."""
+        numbers = (("rows", int), ("bytes", int))
+        content = decode_metadata(record, group, ("batch", str), ("stream", bool), *numbers)
+        batch = BatchId(content["batch"], record.offset, content["stream"])
+        return cls(batch, content["rows"], content["bytes"])
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """Decision to commit a write of ``tasks`` tasks; ``busy`` counts the tasks with rows.
+
+    ``open`` are the transactions to commit, empty once the write is done. ``serial`` numbers the decisions of
+    a name."""
+
+    serial: int
+    batch: BatchId
+    tasks: int
+    busy: int
+    open: tuple[Transaction, ...] = ()
+    #: Topic of the offset that keeps it: brokers accept offsets of existing topics only.
+    topic: str = ""
+    #: Id of its first transaction, which identifies the run also when ``open`` is empty.
+    first: str = ""
+    #: Number of its transactions that had ended before they could be committed.
+    lost: int = 0
+
+    @property
+    def is_done(self) -> bool:
+        """True if all its transactions are committed."""
+        return not self.open and not self.lost
+
+    @property
+    def loss(self) -> str:
+        """Outcome of a write that has ``lost`` transactions, as the part of a sentence after its name."""
+        if self.lost < self.busy:
+            what = f"in part: {self.lost} of its {self.busy} transactions had timed out before they were"
+            return f"is there {what} committed"
+        if self.lost == 1:
+            return "is not there: its only transaction had timed out before it was committed"
+        return f"is not there: all {self.lost} of its transactions had timed out before they were committed"
+
+    def fault_before(self, batch: BatchId | None) -> str | None:
+        """Reason why a batch must not follow this decision; None if it may. ``batch`` is None for a write
+        without tasks."""
+        if self.batch != batch and self.lost:
+            return (
+                f"batch {self.batch} {self.loss}; run that write again, with the same rows and name: what is "
+                "there is not written twice. Or choose another kafka.transactional.id"
+            )
+        return batch.fault_after(self.batch) if batch else None
+
+    def fault_again(self, tasks: int, busy: int, open_count: int) -> str | None:
+        """Reason why a second run of the same batch must not be committed; None if it may.
+
+        A task whose rows were committed already has compared them. A task without rows has compared none:
+        its rows may have moved to another task, which would write them a second time.
+        """
+        if tasks != self.tasks:
+            fault = f"was begun by {self.tasks} task(s), and now there are {tasks}"
+        elif open_count > self.lost:
+            already = f"except for {self.lost} task(s)" if self.lost else "already"
+            fault = f"is committed {already}, and {open_count} task(s) have more rows"
+        elif busy != self.busy:
+            fault = f"had rows in {self.busy} task(s), and now in {busy}"
+        else:
+            return None
+        return f"batch {self.batch} {fault}; {OTHER_ROWS}"
+
+    def may_be_committed(self, batch: BatchId) -> bool:
+        """Return whether tasks must look up the batch that they committed last.
+
+        Rows of the batch may be committed, or the batch must not follow this decision, which the driver would
+        find only after all rows are sent. Before a decision about the batch no row of it is committed, and
+        after a later one it is another write."""
+        return batch == self.batch or batch.fault_after(self.batch) is not None
+
+    def finished(self, lost: int) -> Decision:
+        """Return the decision after all its transactions were ended, except for ``lost`` ones."""
+        return replace(self, serial=self.serial + 1, open=(), lost=lost)
+
+    def records(self, prefix: str) -> tuple[OffsetAndMetadata, ...]:
+        """Encode as the driver's groups keep it: one record, and another one for each further
+        ``OPEN_COUNT_MAX`` transactions."""
+        parts = [self.open[at : at + OPEN_COUNT_MAX] for at in range(0, len(self.open), OPEN_COUNT_MAX)]
+        return tuple(
+            OffsetAndMetadata(
+                self.serial,
+                encode_metadata(
+                    batch=self.batch.name,
+                    number=self.batch.number,
+                    stream=self.batch.is_stream,
+                    tasks=self.tasks,
+                    busy=self.busy,
+                    parts=max(len(parts), 1),
+                    open=[
+                        [suffix_of(each.id, prefix), each.producer_id, each.epoch, each.version]
+                        for each in part
+                    ],
+                    topic=self.topic,
+                    first=self.first,
+                    lost=self.lost,
+                ),
+            )
+            for part in parts or [()]
+        )
+
+    @classmethod
+    def of(cls, records: tuple[OffsetAndMetadata, ...], prefix: str, group: str) -> Decision:
+        """Decode the records of all parts. Raises ``OptionError`` (fatal) for records of another program."""
+        contents = [_decision_content(record, group) for record in records]
+        first = contents[0]
+        open_ = tuple(
+            Transaction(f"{prefix}-{suffix}", producer_id, epoch, version)
+            for content in contents
+            for suffix, producer_id, epoch, version in content["open"]
+        )
+        batch = BatchId(first["batch"], first["number"], first["stream"])
+        counts = first["tasks"], first["busy"]
+        return cls(records[0].offset, batch, *counts, open_, first["topic"], first["first"], first["lost"])
+
+
+def part_count(record: OffsetAndMetadata, group: str) -> int:
+    """Number of records of a decision, by its first record."""
+    parts: int = _decision_content(record, group)["parts"]
+    return parts
+
+
+def _decision_content(record: OffsetAndMetadata, group: str) -> dict[str, Any]:
+    numbers = [(name, int) for name in ("number", "tasks", "busy", "parts", "lost")]
+    texts = [(name, str) for name in ("batch", "topic", "first")]
+    content = decode_metadata(record, group, *texts, *numbers, ("stream", bool), ("open", list))
+    if not all(_is_transaction(each) for each in content["open"]):
+        raise _foreign(record, group)
+    return content
+
+
+def _is_transaction(entry: object) -> bool:
+    return (
+        isinstance(entry, list)
+        and len(entry) == 4
+        and isinstance(entry[0], str)
+        and all(isinstance(number, int) for number in entry[1:])
+    )
+
+
+def last_decision(metadata: Metadata, net: NetOptions, prefix: str) -> Decision | None:
+    """Read the last decision of a name without fencing its driver; None if there was none, or brokers have
+    deleted it.
+
+    Raises ``OptionError`` (fatal) for records of another program, ``DeliveryError`` (fatal) if a driver
+    decides while the parts are read, and as ``committed_texts``.
+    """
+    group = driver_id(prefix)
+    first = _newest(metadata, net, group)
+    if first is None:
+        return None
+    others = [
+        _newest(metadata, net, each) for each in [*decision_groups(group, part_count(first, group))][1:]
+    ]
+    records = [first, *(each for each in others if each is not None and each.offset == first.offset)]
+    if len(records) <= len(others):
+        raise DeliveryError(
+            f"group {quoted(group)} has {len(records)} of {len(others) + 1} parts of decision "
+            f"{first.offset}: a driver may be deciding now, or brokers have forgotten some; "
+            "run again in a minute"
+        )
+    return Decision.of(tuple(records), prefix, group)
+
+
+def _newest(metadata: Metadata, net: NetOptions, group: str) -> OffsetAndMetadata | None:
+    texts = committed_texts(metadata, group, net, require_stable=False)
+    return newest(OffsetAndMetadata(number, text) for number, text in texts)
+
+
+def write_of_group(group: str, records: Sequence[OffsetAndMetadata]) -> str | None:
+    """Read the ``kafka.transactional.id`` of the write that a group belongs to; None for a group of
+    consumers.
+
+    The name of a group proves nothing: every offset that the group has committed must have the metadata that
+    a group of this name keeps.
+    """
+    for form, write_of in _KINDS:
+        if form.fullmatch(group) is None:
+            continue
+        try:
+            names = {write_of(record, group) for record in records}
+        except OptionError:
+            return None
+        return names.pop() if len(names) == 1 else None
+    return None
+
+
+def may_be_group_of_write(group: str) -> bool:
+    """Return whether a write may have a group of this name."""
+    return any(form.fullmatch(group) for form, _ in _KINDS)
+
+
+def _of_decision(record: OffsetAndMetadata, group: str) -> str:
+    part_count(record, group)
+    return group.rpartition("-")[0]
+
+
+def _of_batch(record: OffsetAndMetadata, group: str) -> str:
+    CommittedBatch.of(record, group)
+    return group.rpartition("-")[0]
+
+
+def _of_note(record: OffsetAndMetadata, group: str) -> str | None:
+    """Name of the migration that keeps a note in this group; None if the group is named after another
+    partition."""
+    fields = (("source", list), ("target", list), ("end", int), ("messages", int))
+    content = decode_metadata(record, group, *fields)
+    end = "".join(f"-{each}" for each in [*content["target"], "log"])
+    return group.removesuffix(end) if group.endswith(end) else None
+
+
+#: Forms of group names, and the functions that read the name of the write from a record: parts of a decision,
+#: batches of a task, notes of a migration. They raise ``OptionError`` for records of another program.
+_KINDS: Final[tuple[tuple[re.Pattern[str], Callable[[OffsetAndMetadata, str], str | None]], ...]] = (
+    (re.compile(r".+-driver(?:[.][1-9][0-9]*)?", re.DOTALL), _of_decision),
+    (re.compile(r".+-[0-9]+", re.DOTALL), _of_batch),
+    (re.compile(r".+-.+-[0-9]+-log", re.DOTALL), _of_note),
+)
+
+
+def encode_metadata(**content: object) -> str:
+    """Encode fields as the metadata of an offset."""
+    return json.dumps({"kafkawire": 1, **content}, separators=(",", ":"))
+
+
+def decode_metadata(record: OffsetAndMetadata, group: str, *fields: tuple[str, type]) -> dict[str, Any]:
+    """Decode metadata with fields of these types. Raises ``OptionError`` (fatal) for metadata of another
+    program."""
+    try:
+        content = json.loads(record.metadata)
+    except (ValueError, RecursionError):
+        content = None
+    if not isinstance(content, dict) or content.get("kafkawire") != 1:
+        raise _foreign(record, group)
+    if not all(type(content.get(name)) is kind for name, kind in fields):
+        raise _foreign(record, group)
+    return content
+
+
+def _foreign(record: OffsetAndMetadata, group: str) -> OptionError:
+    return OptionError(
+        f"option kafka.transactional.id: group {quoted(group)} holds an offset that another program "
+        f"committed, or another version of this one ({quoted(record.metadata)}); choose one that no "
+        "other write uses"
+    )

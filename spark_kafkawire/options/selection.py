@@ -1,0 +1,71 @@
+"""Options that select the topics and partitions to read, for both generations."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from ..errors import OptionError, printable, quoted
+from ..model import TopicPartition
+from .offsets import PartitionSyntax, parse_assign
+from .option import READ, bad_value, option, string
+from .raw import RawOptions
+
+SUBSCRIBE: Final = option("subscribe", string, sides=READ, meaning="topics, `a,b`")
+SUBSCRIBE_PATTERN: Final = option(
+    "subscribePattern",
+    string,
+    sides=READ,
+    meaning="a Java regular expression: selects the topics whose names contain a match",
+)
+ASSIGN: Final = option(
+    "assign",
+    string,
+    sides=READ,
+    meaning='`{"t":[0,1]}`: partitions; in 0.7 `{"t":["0-0","1-2"]}`: broker-partitions',
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """The partitions to read: exactly one field is set."""
+
+    subscribe: tuple[str, ...] = ()
+    pattern: str | None = None
+    assign: tuple[TopicPartition, ...] = ()
+
+
+def parse_selection(options: RawOptions, syntax: PartitionSyntax) -> Selection:
+    """The partitions that the user selects. Raises ``OptionError`` (fatal)."""
+    given = options.given(SUBSCRIBE, SUBSCRIBE_PATTERN, ASSIGN)
+    if len(given) != 1:
+        problem = "none is set" if not given else " and ".join(given) + " are set"
+        raise OptionError(f"set exactly one of the options subscribe, subscribePattern and assign: {problem}")
+    if (topics := options[SUBSCRIBE]) is not None:
+        return Selection(subscribe=_topics(topics))
+    if (assigned := options[ASSIGN]) is not None:
+        return Selection(assign=parse_assign(assigned.strip(), syntax))
+    return Selection(pattern=_pattern((options[SUBSCRIBE_PATTERN] or "").strip()))
+
+
+def _topics(text: str) -> tuple[str, ...]:
+    topics = tuple(sorted({name.strip() for name in text.split(",")} - {""}))
+    if not topics:
+        raise bad_value(SUBSCRIBE.name, text.strip(), "a topic or a list of topics, a,b")
+    return topics
+
+
+def _pattern(text: str) -> str:
+    """The pattern, checked before its first use."""
+    from .java_pattern import JavaPattern, PatternError
+
+    if not text:
+        raise bad_value(SUBSCRIBE_PATTERN.name, text, "a regular expression")
+    try:
+        JavaPattern(text)
+    except PatternError as error:
+        raise OptionError(
+            f"option subscribePattern: {quoted(text)} is not a supported Java regular "
+            f"expression: {printable(error)}"
+        ) from error
+    return text

@@ -1,0 +1,289 @@
+"""The frame that names the schema with which a message was written.
+
+    00 | id, int32 big-endian | payload           in front of the message; 00 | id also in a header
+    01 | GUID, 16 bytes                           in the header __value_schema_id or __key_schema_id
+    03 | 00 or 05 | UUID, 16 bytes | payload      AWS Glue; 05: the payload is compressed by zlib
+
+Behind the id or the GUID, Protobuf has the place of the message's type in the schema: a count and that many
+indexes, zigzag varints; a single 00 means [0].
+
+Source: Confluent's wire format; AWS Glue's AWSSchemaRegistryConstants.
+"""
+
+from __future__ import annotations
+
+import zlib
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ..records.arrays import Int64s, Uint8s, byte_array
+from ..records.headers import header_pairs
+from .faults import Fault
+from .payloads import Payloads, payloads_of
+
+_Flags = npt.NDArray[np.bool_]
+
+#: First bytes of frames, and the sizes of frames.
+_ID, _GUID, _GLUE = 0, 1, 3
+_ID_SIZE: Final = 5
+_GUID_SIZE: Final = 17
+_GLUE_SIZE: Final = 18
+_UUID_SIZE: Final = 16
+#: Second bytes of Glue's frame.
+_PLAIN, _ZLIB = 0, 5
+#: Headers that name the schema of a value and of a key.
+VALUE_HEADER: Final = "__value_schema_id"
+KEY_HEADER: Final = "__key_schema_id"
+#: Bytes to which all compressed messages of one column may decompress together.
+DECOMPRESSED_MAX: Final = 256 << 20
+#: Indexes of one message type: how deep Protobuf's types may be nested.
+INDEXES_MAX: Final = 32
+#: Bytes of a varint of 32 bits.
+_VARINT_SIZE: Final = 5
+_INT32_MAX: Final = (1 << 31) - 1
+
+
+class SchemaIdSource(Enum):
+    """The place of a message's schema id. ``AUTO`` is the header, or the prefix where there is no header."""
+
+    AUTO = "auto"
+    PREFIX = "prefix"
+    HEADER = "header"
+    NONE = "none"
+
+
+@dataclass(frozen=True, slots=True)
+class Framed:
+    """Messages without their frames.
+
+    ``ids`` are schema ids, -1 where a message has none. ``guids`` are the GUIDs of the column, each once, and
+    ``guid_of`` the index of each message's, -1 for none; ``indexes`` and ``indexes_of`` are places of types
+    of Protobuf in the same way. ``faults`` has a ``Fault`` for each message; one with a fault is null here.
+    """
+
+    payloads: Payloads
+    ids: Int64s
+    guids: tuple[bytes, ...]
+    guid_of: Int64s
+    indexes: tuple[tuple[int, ...], ...]
+    indexes_of: Int64s
+    faults: Uint8s
+
+
+def unframed(
+    column: pa.BinaryArray,
+    source: SchemaIdSource,
+    headers: pa.Array | None = None,
+    *,
+    header: str = VALUE_HEADER,
+    with_indexes: bool = False,
+) -> Framed:
+    """Take the frames off the messages of a column. Only compressed messages are copied.
+
+    ``headers`` are those of the records, of the type ``records.headers.HEADERS``. ``with_indexes`` is for
+    Protobuf. Without an id, a message has the fault ``NO_FRAME``, unless ``source`` is ``NONE``; a null has
+    neither an id nor a fault.
+    """
+    frames = _Frames(payloads_of(column), with_indexes)
+    if source in (SchemaIdSource.AUTO, SchemaIdSource.HEADER) and headers is not None:
+        frames.read_headers(headers, header)
+    if source in (SchemaIdSource.AUTO, SchemaIdSource.PREFIX):
+        frames.read_prefixes()
+    elif source is SchemaIdSource.HEADER:
+        frames.faults[frames.is_open] = Fault.NO_FRAME
+    return frames.framed()
+
+
+class _Frames:
+    """The messages of a column while their frames are read."""
+
+    def __init__(self, payloads: Payloads, with_indexes: bool) -> None:
+        count = len(payloads)
+        self._data = payloads.data
+        self._starts, self._stops = payloads.starts.copy(), payloads.stops.copy()
+        self._with_indexes = with_indexes
+        self._ids = np.full(count, -1, np.int64)
+        self._guids: dict[bytes, int] = {}
+        self._guid_of = np.full(count, -1, np.int64)
+        self._indexes: dict[tuple[int, ...], int] = {}
+        self._indexes_of = np.full(count, -1, np.int64)
+        self.faults = np.zeros(count, np.uint8)
+        #: Messages whose frame is not found yet.
+        self.is_open: _Flags = ~payloads.is_null
+
+    def read_headers(self, headers: pa.Array, name: str) -> None:
+        """Read the ids of headers of that name, the last one of each record."""
+        pairs, bounds = header_pairs(headers)
+        is_named = pc.equal(pairs.field("key"), name).to_numpy(zero_copy_only=False)
+        found = np.flatnonzero(is_named).astype(np.int64)
+        rows = np.searchsorted(bounds, found, "right") - 1
+        is_last = np.append(rows[1:] != rows[:-1], True)[: len(rows)]
+        chosen = is_last & self.is_open[rows]
+        found, rows = found[chosen], rows[chosen]
+        self._read_header_values(rows, payloads_of(pairs.field("value")).taken(found))
+        self.is_open[rows] = False
+
+    def _read_header_values(self, rows: Int64s, values: Payloads) -> None:
+        sizes = values.stops - values.starts
+        first = _bytes_at(values.data, values.starts, sizes > 0)
+        by_id = (first == _ID) & (sizes >= _ID_SIZE)
+        by_guid = (first == _GUID) & (sizes >= _GUID_SIZE)
+        self._take_ids(rows[by_id], values.data, values.starts[by_id] + 1)
+        self._take_guids(rows[by_guid], values.data, values.starts[by_guid] + 1)
+        ends = values.starts + np.where(by_guid, _GUID_SIZE, _ID_SIZE)
+        is_good = by_id | by_guid
+        if self._with_indexes:
+            good = rows[is_good], values.data, ends[is_good], values.stops[is_good]
+            ends[is_good] = self._take_indexes(*good)
+        is_bad = ~is_good | ((ends != values.stops) & (self.faults[rows] == Fault.NONE))
+        self.faults[rows[is_bad]] = Fault.NO_FRAME
+
+    def read_prefixes(self) -> None:
+        """Read what is in front of the other messages."""
+        rows = np.flatnonzero(self.is_open).astype(np.int64)
+        starts, sizes = self._starts[rows], (self._stops - self._starts)[rows]
+        first = _bytes_at(self._data, starts, sizes > 0)
+        by_id = (first == _ID) & (sizes >= _ID_SIZE)
+        by_glue = (first == _GLUE) & (sizes >= _GLUE_SIZE)
+        self.faults[rows[~(by_id | by_glue)]] = Fault.NO_FRAME
+        framed = rows[by_id]
+        self._take_ids(framed, self._data, starts[by_id] + 1)
+        self._starts[framed] += _ID_SIZE
+        if self._with_indexes:
+            self._starts[framed] = self._take_indexes(
+                framed, self._data, self._starts[framed], self._stops[framed]
+            )
+        self._read_glue(rows[by_glue])
+
+    def _read_glue(self, rows: Int64s) -> None:
+        if not len(rows):
+            return
+        starts = self._starts[rows]
+        self._take_guids(rows, self._data, starts + 2)
+        compression = self._data[starts + 1]
+        self._starts[rows] += _GLUE_SIZE
+        self.faults[rows[(compression != _PLAIN) & (compression != _ZLIB)]] = Fault.BAD_COMPRESSION
+        if self._with_indexes:  # Glue has a form of its own for them
+            self.faults[rows] = Fault.BAD_MESSAGE_INDEX
+        elif len(compressed := rows[compression == _ZLIB]):
+            self._decompress(compressed)
+
+    def _decompress(self, rows: Int64s) -> None:
+        """Append the decompressed messages to the buffer, as far as the limit allows."""
+        parts, size, left = [self._data.tobytes()], len(self._data), DECOMPRESSED_MAX
+        for row in rows.tolist():
+            reader = zlib.decompressobj()
+            try:
+                plain = reader.decompress(self._data[self._starts[row] : self._stops[row]].data, left + 1)
+            except zlib.error:
+                self.faults[row] = Fault.BAD_COMPRESSION
+                continue
+            if len(plain) > left:
+                self.faults[row] = Fault.TOO_LARGE
+            elif not reader.eof or reader.unused_data:
+                self.faults[row] = Fault.BAD_COMPRESSION
+            else:
+                parts.append(plain)
+                self._starts[row], self._stops[row] = size, size + len(plain)
+                size, left = size + len(plain), left - len(plain)
+        self._data = byte_array(b"".join(parts))
+
+    def _take_ids(self, rows: Int64s, data: Uint8s, places: Int64s) -> None:
+        ids = np.zeros(len(rows), np.int64)
+        for index in range(4):
+            ids = ids << 8 | data[places + index]
+        self._ids[rows] = ids
+        self.faults[rows[ids > _INT32_MAX]] = Fault.UNKNOWN_SCHEMA_ID
+
+    def _take_guids(self, rows: Int64s, data: Uint8s, places: Int64s) -> None:
+        if not len(rows):
+            return
+        whole = data[places[:, None] + np.arange(_UUID_SIZE)]
+        distinct, which = np.unique(np.ascontiguousarray(whole).view("V16").ravel(), return_inverse=True)
+        numbers = [self._guids.setdefault(each.tobytes(), len(self._guids)) for each in distinct]
+        self._guid_of[rows] = np.array(numbers, np.int64)[which.ravel()]
+
+    def _take_indexes(self, rows: Int64s, data: Uint8s, places: Int64s, stops: Int64s) -> Int64s:
+        """Read the places of types, column by column. Returns where each ends."""
+        counts, ends, is_good = _varints(data, places, stops)
+        is_good &= (counts >= 0) & (counts <= INDEXES_MAX)
+        table = np.full((len(rows), INDEXES_MAX + 1), -1, np.int64)
+        table[:, 0] = np.where(counts == 0, 1, counts)
+        table[counts == 0, 1] = 0
+        for index in range(int(counts[is_good].max(initial=0))):
+            chosen = np.flatnonzero(is_good & (counts > index))
+            numbers, after, is_number = _varints(data, ends[chosen], stops[chosen])
+            table[chosen, 1 + index], ends[chosen] = numbers, after
+            is_good[chosen] &= is_number & (numbers >= 0)
+        self.faults[rows[~is_good]] = Fault.BAD_MESSAGE_INDEX
+        if is_good.any():
+            distinct, which = np.unique(table[is_good], axis=0, return_inverse=True)
+            known = [tuple(row[1 : 1 + row[0]].tolist()) for row in distinct]
+            numbers = np.array(
+                [self._indexes.setdefault(each, len(self._indexes)) for each in known], np.int64
+            )
+            self._indexes_of[rows[is_good]] = numbers[which.ravel()]
+        return ends
+
+    def framed(self) -> Framed:
+        """The messages without their frames."""
+        is_bad = self.faults != Fault.NONE
+        self._starts[is_bad] = self._stops[is_bad] = -1
+        payloads = Payloads(self._data, self._starts, self._stops)
+        return Framed(
+            payloads,
+            self._ids,
+            tuple(self._guids),
+            self._guid_of,
+            tuple(self._indexes),
+            self._indexes_of,
+            self.faults,
+        )
+
+
+def _bytes_at(data: Uint8s, places: Int64s, is_there: _Flags) -> Int64s:
+    """The bytes at these places, -1 where nothing is there."""
+    found = np.full(len(places), -1, np.int64)
+    found[is_there] = data[places[is_there]]
+    return found
+
+
+def _varints(data: Uint8s, places: Int64s, stops: Int64s) -> tuple[Int64s, Int64s, _Flags]:
+    """A zigzag varint at each place: its number, where it ends, and if it is a whole one of 32 bits."""
+    raw, ends = np.zeros(len(places), np.int64), places.copy()
+    is_open = np.ones(len(places), bool)
+    for index in range(_VARINT_SIZE):
+        found = _bytes_at(data, ends, is_open & (ends < stops))
+        raw |= np.where(found >= 0, found & 0x7F, 0) << 7 * index
+        ends += found >= 0
+        is_open &= (found >= 0x80) | (found < 0)
+    return raw >> 1 ^ -(raw & 1), ends, ~is_open
+
+
+def id_prefix(schema_id: int) -> bytes:
+    """The frame in front of a message of this schema."""
+    return bytes([_ID]) + schema_id.to_bytes(4, "big")
+
+
+def guid_header(guid: bytes) -> bytes:
+    """The value of the header that names a schema by its GUID."""
+    return bytes([_GUID]) + guid
+
+
+def message_indexes(indexes: tuple[int, ...]) -> bytes:
+    """The place of a Protobuf type, as it is written behind an id or a GUID."""
+    return b"\0" if indexes == (0,) else b"".join(map(_varint, (len(indexes), *indexes)))
+
+
+def _varint(number: int) -> bytes:
+    rest, out = number << 1, bytearray()
+    while rest > 0x7F:
+        out.append(rest & 0x7F | 0x80)
+        rest >>= 7
+    return bytes([*out, rest])

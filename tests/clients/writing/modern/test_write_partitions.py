@@ -1,0 +1,176 @@
+"""Partitions that a topic offers to a write, and the wait for a topic that is being created."""
+
+from __future__ import annotations
+
+import pickle
+import random
+import threading
+import time
+
+import pytest
+
+from spark_kafkawire.clients.writing import modern, v07
+from spark_kafkawire.clients.writing.partitioner import Partitioner
+from spark_kafkawire.clients.writing.rows import Rows
+from spark_kafkawire.clients.writing.strategy import STRATEGIES
+from spark_kafkawire.clients.writing.write_partitions import write_partitions_type
+from spark_kafkawire.errors import RowError, TransportError, UnknownTopicError
+from spark_kafkawire.options import WriteOptions
+from spark_kafkawire.protocol.modern.error_codes import ErrorCode
+from tests.support import kafka_python, librdkafka
+from tests.support.foreign import Record
+from tests.support.mock_cluster import MockCluster
+from tests.support.noida import NoidaBroker
+from tests.support.producing import options_of, records
+from tests.support.writing import binary
+
+from ....support.producing import targets
+
+KEYS = [b"k%d" % number for number in range(40)] + [b"", b"\x00", "größe".encode()]
+
+
+def test_the_discovery_option_chooses() -> None:
+    assert write_partitions_type(options_of("a:1")) is modern.ModernWritePartitions
+    assert write_partitions_type(WriteOptions.parse({"zookeeper.connect": "a:1"})) is v07.V07WritePartitions
+
+
+@pytest.mark.parametrize("topic", ["", ".", "..", "a/b", "a b", "größe", "a" * 250, "a\n"])
+def test_names_that_brokers_refuse_have_a_fault(topic: str) -> None:
+    assert modern.ModernWritePartitions.topic_fault(topic)
+
+
+@pytest.mark.parametrize("topic", ["a", "A.b_c-9", "...", "a" * 249, "__consumer_offsets"])
+def test_names_that_brokers_take_have_none(topic: str) -> None:
+    assert modern.ModernWritePartitions.topic_fault(topic) is None
+
+
+def test_all_partitions_are_choices_also_those_without_a_leader(mock_cluster: MockCluster) -> None:
+    mock_cluster.create_topic("t", partitions=11)
+    mock_cluster.set_leader("t", 3, -1)
+    found = targets(mock_cluster.bootstrap_servers)
+    assert [tp.name for tp in found.selectable("t")] == [str(number) for number in range(11)]
+    assert found.addressable("t") == found.selectable("t")
+
+
+def test_rows_without_keys_go_to_partitions_that_have_a_leader(mock_cluster: MockCluster) -> None:
+    mock_cluster.create_topic("t", partitions=4)
+    mock_cluster.set_leader("t", 3, -1)
+    found = targets(mock_cluster.bootstrap_servers)
+    assert [tp.name for tp in found.available("t")] == ["0", "1", "2"]
+    travelled = pickle.loads(pickle.dumps(found.of_topic("t")))
+    mock_cluster.set_leader("t", 3, 1)
+    assert travelled.available("t") == found.available("t"), "tasks go by what the driver saw"
+    assert len(targets(mock_cluster.bootstrap_servers).available("t")) == 4
+    drawn = Partitioner(found, random.Random())
+    seen = {tp.partition for _ in range(40) for tp, _ in drawn.split(Rows(records([b"x" * 20_000]), "t"))}
+    assert seen == {0, 1, 2}
+
+
+def test_where_no_partition_has_a_leader_all_may_get_rows(mock_cluster: MockCluster) -> None:
+    mock_cluster.create_topic("t", partitions=2)
+    for partition in range(2):
+        mock_cluster.set_leader("t", partition, -1)
+    assert len(targets(mock_cluster.bootstrap_servers).available("t")) == 2
+
+
+def test_all_tasks_agree_on_the_partitions_that_the_driver_saw(noida: NoidaBroker) -> None:
+    topic = noida.create_topic(partitions=2)
+    seen = pickle.dumps(targets(noida.bootstrap_servers).of_topic(topic))
+    noida.add_partitions(topic, 5)
+    assert len(pickle.loads(seen).selectable(topic)) == 2
+    assert len(targets(noida.bootstrap_servers).selectable(topic)) == 5
+
+
+def test_a_topic_that_brokers_do_not_make_is_an_error_after_the_wait(mock_cluster: MockCluster) -> None:
+    mock_cluster.set_topic_error("nope", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    began_s = time.monotonic()
+    with pytest.raises(UnknownTopicError) as raised:
+        targets(mock_cluster.bootstrap_servers, kafka__max__block__ms=200).selectable("nope")
+    assert time.monotonic() - began_s >= 0.2
+    assert str(raised.value).startswith(
+        "topic 'nope' is not there after 0.2 s (kafka.max.block.ms), and the brokers do not make it"
+    )
+
+
+def test_a_mistyped_topic_is_told_with_those_that_look_alike(mock_cluster: MockCluster) -> None:
+    mock_cluster.create_topic("events")
+    mock_cluster.set_topic_error("evnts", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    with pytest.raises(UnknownTopicError, match=r"; create it; did you mean events\?: "):
+        targets(mock_cluster.bootstrap_servers, kafka__max__block__ms=200).selectable("evnts")
+
+
+def test_a_topic_that_is_missing_fails_where_rows_come_and_is_waited_for_once(
+    mock_cluster: MockCluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    mock_cluster.set_topic_error("nope", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    planned = targets(mock_cluster.bootstrap_servers, kafka__max__block__ms=200).of_topic("nope")
+    assert "topic 'nope' is not there after 0.2 s" in caplog.text
+    mock_cluster.start_request_tracking()
+    with pytest.raises(UnknownTopicError, match="topic 'nope' is not there after"):
+        pickle.loads(pickle.dumps(planned)).selectable("nope")
+    assert not mock_cluster.requests()
+
+
+@pytest.mark.parametrize("code", [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.LEADER_NOT_AVAILABLE])
+def test_a_topic_that_is_being_made_is_waited_for(mock_cluster: MockCluster, code: int) -> None:
+    mock_cluster.set_topic_error("new", code)
+    threading.Timer(0.3, mock_cluster.set_topic_error, ("new", 0)).start()
+    found = targets(mock_cluster.bootstrap_servers, retries=1, kafka__max__block__ms=20_000)
+    assert len(found.selectable("new")) > 0
+
+
+def test_a_topic_that_the_user_may_not_see_is_no_reason_to_wait(mock_cluster: MockCluster) -> None:
+    mock_cluster.set_topic_error("secret", ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+    with pytest.raises(Exception, match="the user is not authorized for this operation on the topic"):
+        targets(mock_cluster.bootstrap_servers).selectable("secret")
+
+
+def test_no_broker_at_all_is_an_error() -> None:
+    with pytest.raises(TransportError, match=r"kafka\.bootstrap\.servers=127\.0\.0\.1:1: no server answers"):
+        targets("127.0.0.1:1", retries=1).selectable("t")
+
+
+def test_a_null_topic_and_a_row_that_is_too_large_are_refused() -> None:
+    options = options_of("127.0.0.1:1", kafka__max__request__size=200)
+    found = modern.ModernWritePartitions.discover(options)
+    with pytest.raises(RowError, match=r"^row 1: topic is null"):
+        found.check(Rows(records([b"", b""]), binary([b"t", None]).cast("string")), options)
+    with pytest.raises(RowError, match=r"^row 0: its record of 287 bytes"):
+        found.check(Rows(records([b"x" * 200]), "t"), options)
+    found.check(Rows(records([None]), "t"), options)
+
+
+def keys_by_partition(noida: NoidaBroker, topic: str, partitions: int) -> list[set[bytes | None]]:
+    topic_partitions = [(topic, partition) for partition in range(partitions)]
+    found = librdkafka.consume_partitions(noida.bootstrap_servers, topic_partitions)
+    return [{record.key for record in found[partition]} for partition in topic_partitions]
+
+
+@pytest.mark.parametrize("partitions", [5])
+@pytest.mark.parametrize("name", ["murmur2", "consistent", "consistent_random"])
+def test_keys_go_where_librdkafkas_partitioner_puts_them(
+    noida: NoidaBroker, name: str, partitions: int
+) -> None:
+    keys = KEYS if name != "consistent_random" else [key for key in KEYS if key]
+    topic = noida.create_topic(partitions)
+    sent = [Record(b"", key, partition=-1) for key in keys]
+    librdkafka.produce(noida.bootstrap_servers, topic, sent, partitioner=name)
+    assert ours(noida, topic, keys, name, partitions) == keys_by_partition(noida, topic, partitions)
+
+
+def test_keys_go_where_javas_and_kafka_pythons_producers_put_them(noida: NoidaBroker) -> None:
+    topic = noida.create_topic(5)
+    sent: list[Record] = [Record(b"", key, partition=None) for key in KEYS]  # type: ignore[arg-type]
+    kafka_python.produce(noida.bootstrap_servers, topic, sent)
+    assert ours(noida, topic, KEYS, "murmur2", 5) == keys_by_partition(noida, topic, 5)
+
+
+def ours(
+    noida: NoidaBroker, topic: str, keys: list[bytes], name: str, partitions: int
+) -> list[set[bytes | None]]:
+    """Where our partitioner of that name puts the keys."""
+    partitioner = Partitioner(targets(noida.bootstrap_servers), random.Random(), STRATEGIES[name])
+    parts: list[set[bytes | None]] = [set() for _ in range(partitions)]
+    for tp, split in partitioner.split(Rows(records(keys), topic, keys=binary(keys))):
+        parts[tp.partition] = set(split.values.to_pylist())
+    return parts

@@ -1,0 +1,143 @@
+"""Partitions that a topic of 0.7 offers to a write."""
+
+from __future__ import annotations
+
+import logging
+import pickle
+import socket
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from spark_kafkawire.broker import BrokerConfig, BrokerServer
+from spark_kafkawire.clients.writing.v07.write_partitions import V07WritePartitions
+from spark_kafkawire.errors import DiscoveryError
+from spark_kafkawire.model import Broker, ClusterView, TopicPartition
+from spark_kafkawire.options import Discovery
+from tests.support.golden import Exchange, exchanges
+from tests.support.settings import net_07
+from tests.support.writing import broker_of, write_options
+
+ZOOKEEPER = Discovery(zookeeper_connect="localhost")
+NET = net_07(5.0, 1, 0.001)
+#: Accepted by the broker, which then does not start again: seen when it was recorded.
+POISON = "produce/topic_emoji"
+#: Recorded with a lower max.topic.name.length, and a null name, which a str cannot be.
+NOT_COMPARABLE = ("produce/topic_len_21", "produce/topic_null_length_minus1")
+RECORDED = [
+    each for each in exchanges() if each.name.startswith("produce/topic_") and each.name not in NOT_COMPARABLE
+]
+
+
+def discovered(discovery: Discovery) -> V07WritePartitions:
+    options = replace(write_options(broker__list="0:localhost:1"), discovery=discovery, net=NET)
+    return V07WritePartitions.discover(options)
+
+
+def topic_of(exchange: Exchange) -> str:
+    size = int.from_bytes(exchange.request[6:8], "big")
+    return exchange.request[8 : 8 + size].decode("utf-8", "replace")
+
+
+@pytest.mark.parametrize("exchange", RECORDED, ids=lambda exchange: exchange.name)
+def test_topic_names_are_refused_as_the_real_broker_refuses_them(exchange: Exchange) -> None:
+    refused = V07WritePartitions.topic_fault(topic_of(exchange)) is not None
+    assert refused == (exchange.is_closed or exchange.name == POISON)
+
+
+@pytest.mark.parametrize("name", ["a\0b", "a\u0085", "a\ufffd", "\ue000", "a" * 256, "a/b", "..", "", "🚀"])
+def test_names_that_a_broker_refuses_or_dies_of_have_a_fault(name: str) -> None:
+    assert V07WritePartitions.topic_fault(name)
+
+
+@pytest.mark.parametrize("name", ["a b", "a,b", "größe-日本", "a" * 255, "...", "a*", "\uffef"])
+def test_names_that_a_broker_takes_have_none(name: str) -> None:
+    assert V07WritePartitions.topic_fault(name) is None
+
+
+def brokers(*ids: int) -> tuple[Broker, ...]:
+    return tuple(Broker(number, "localhost", 1) for number in ids)
+
+
+def test_choices_are_sorted_by_broker_and_then_partition() -> None:
+    partitions = tuple(
+        sorted(TopicPartition("t", partition, broker) for broker in (1, 0) for partition in (0, 10, 2))
+    )
+    targets = V07WritePartitions(ClusterView(brokers(0, 1), partitions), ZOOKEEPER, NET)
+    assert [tp.name for tp in targets.selectable("t")] == ["0-0", "0-2", "0-10", "1-0", "1-2", "1-10"]
+    assert targets.addressable("t") == targets.selectable("t")
+
+
+def test_logs_of_dead_brokers_are_left_out_with_a_warning(caplog: pytest.LogCaptureFixture) -> None:
+    partitions = tuple(TopicPartition("t", 0, broker) for broker in (0, 1, 2))
+    targets = V07WritePartitions(ClusterView(brokers(1), partitions), ZOOKEEPER, NET)
+    assert [tp.name for tp in targets.selectable("t")] == ["1-0"]
+    assert [record.getMessage() for record in caplog.records] == [
+        "topic 't': broker 0, 2 is not alive; writing to the others"
+    ]
+
+
+def test_a_topic_whose_brokers_are_all_dead_is_not_taken_for_an_unregistered_one() -> None:
+    targets = V07WritePartitions(ClusterView(brokers(1), (TopicPartition("t", 0, 0),)), ZOOKEEPER, NET)
+    with pytest.raises(DiscoveryError, match=r"^topic 't': none of its brokers \(0\) is alive; start one$"):
+        targets.selectable("t")
+
+
+def test_an_unregistered_topic_is_partition_0_of_every_live_broker() -> None:
+    targets = V07WritePartitions(ClusterView(brokers(3, 5), ()), ZOOKEEPER, NET)
+    assert [tp.name for tp in targets.selectable("new")] == ["3-0", "5-0"]
+    assert targets.of_topic("new").selectable("new") == targets.selectable("new")
+
+
+def test_rows_may_name_all_partitions_that_a_broker_has_for_an_unregistered_topic(tmp_path: Path) -> None:
+    config = BrokerConfig(broker_id=4, log_dir=tmp_path, port=0, num_partitions=3)
+    with BrokerServer(config) as server:
+        targets = V07WritePartitions(ClusterView((broker_of(server),), ()), ZOOKEEPER, NET).of_topic("new")
+        assert [tp.name for tp in targets.selectable("new")] == ["4-0"]
+        assert [tp.name for tp in targets.addressable("new")] == ["4-0", "4-1", "4-2"]
+
+
+def test_with_broker_list_the_brokers_are_asked_for_their_partitions(tmp_path: Path) -> None:
+    first = BrokerConfig(broker_id=0, log_dir=tmp_path / "0", port=0, num_partitions=2)
+    second = BrokerConfig(broker_id=1, log_dir=tmp_path / "1", port=0, num_partitions=1)
+    with BrokerServer(first) as server, BrokerServer(second) as other:
+        discovery = Discovery(broker_list=(broker_of(server), broker_of(other)))
+        targets = discovered(discovery).of_topic("new")
+    # The tasks ask nobody again: the brokers are gone.
+    assert [tp.name for tp in targets.selectable("new")] == ["0-0", "0-1", "1-0"]
+    assert targets.addressable("new") == targets.selectable("new")
+
+
+def test_a_broker_of_the_list_that_is_not_there_is_left_out_with_a_warning(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    config = BrokerConfig(broker_id=0, log_dir=tmp_path, port=0, num_partitions=1)
+    with BrokerServer(config) as server, socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        absent = Broker(1, "127.0.0.1", unused.getsockname()[1])
+        targets = discovered(Discovery(broker_list=(broker_of(server), absent)))
+        assert [tp.name for tp in targets.selectable("t")] == ["0-0"]
+    assert any("broker 1" in record.getMessage() for record in caplog.records)
+    assert {record.levelno for record in caplog.records if record.name == "spark_kafkawire"} == {
+        logging.WARNING
+    }
+
+
+def test_no_broker_alive_is_an_error() -> None:
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        absent = Broker(1, "127.0.0.1", unused.getsockname()[1])
+        with pytest.raises(DiscoveryError, match=r"^no broker is alive; start one$"):
+            discovered(Discovery(broker_list=(absent,)))
+
+
+def test_the_zookeeper_credential_does_not_travel(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        "spark_kafkawire.clients.writing.v07.write_partitions.view",
+        lambda _discovery, _net: ClusterView(brokers(0), ()),
+    )
+    discovery = Discovery(zookeeper_connect="localhost", zookeeper_auth=("digest", "user:s3cret"))
+    targets = discovered(discovery)
+    assert b"s3cret" not in pickle.dumps(targets)
+    assert targets.discovery.zookeeper_connect == "localhost"

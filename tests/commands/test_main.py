@@ -1,0 +1,209 @@
+"""The command ``kafkawire``: its table, what it says of itself and of wrong names, and completion in bash."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from spark_kafkawire import __main__ as kafkawire
+from spark_kafkawire import __version__, encode_message_set
+from spark_kafkawire.broker import EmbeddedCluster
+from spark_kafkawire.commands import COMMANDS
+from spark_kafkawire.jobs.shell.failures import ExitCode
+from tests.support.noida import NoidaBroker
+
+ROOT: Final = Path(__file__).parents[2]
+#: Modules of ``commands`` that are no command.
+OTHERS: Final = {"__init__", "completion"}
+WITHOUT_SPARK: Final = ("offsets", "checkpoints", "transactions")
+WITH_SPARK: Final = ("ingest", "publish", "migrate", "stream-copy")
+
+
+def test_every_module_is_in_the_table_and_has_a_script_for_a_checkout() -> None:
+    modules = {path.stem for path in (ROOT / "spark_kafkawire" / "commands").glob("*.py")} - OTHERS
+    assert {command.module for command in COMMANDS.values()} == modules
+    for module in modules:
+        script = (ROOT / "jobs" / f"{module}.py").read_text()
+        assert f"from spark_kafkawire.commands.{module} import main\n" in script
+    assert tuple(name for name, command in COMMANDS.items() if not command.needs_spark) == WITHOUT_SPARK
+    assert tuple(name for name, command in COMMANDS.items() if command.needs_spark) == WITH_SPARK
+
+
+def test_help_lists_each_command_in_a_line(capsys: pytest.CaptureFixture[str]) -> None:
+    assert kafkawire.main(["--help"]) == ExitCode.DONE
+    reported, err = capsys.readouterr()
+    lines = [" ".join(line.split()) for line in reported.splitlines()]
+    for command in COMMANDS.values():
+        assert lines.count(f"{command.name} {command.summary}") == 1
+    assert [line for line in reported.splitlines() if len(line) > 100] == []
+    assert err == ""
+    assert kafkawire.main([]) == ExitCode.USAGE
+    assert capsys.readouterr() == ("", reported)
+
+
+def test_version_is_that_of_the_package(capsys: pytest.CaptureFixture[str]) -> None:
+    assert kafkawire.main(["--version"]) == ExitCode.DONE
+    assert capsys.readouterr().out == f"kafkawire {__version__}\n"
+
+
+@pytest.mark.parametrize(
+    ("argv", "line"),
+    [
+        (["ofsets"], "kafkawire: unknown command 'ofsets'; did you mean offsets?"),
+        (["stream_copy"], "kafkawire: unknown command 'stream_copy'; did you mean stream-copy?"),
+        (["\x1b[31m"], "kafkawire: unknown command '\\x1b[31m'; --help lists the commands"),
+        (["path"], f"path: give one of {', '.join(COMMANDS)}"),
+        (["path", "stream_copy"], f"path: give one of {', '.join(COMMANDS)}"),
+        (["path", "ingest", "publish"], f"path: give one of {', '.join(COMMANDS)}"),
+        (["completion", "csh"], "completion: give one of bash, zsh, fish"),
+    ],
+)
+def test_a_wrong_name_is_refused_in_one_line(
+    argv: list[str], line: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert kafkawire.main(argv) == ExitCode.USAGE
+    assert capsys.readouterr() == ("", f"{line}\n")
+
+
+@pytest.mark.parametrize("name", WITHOUT_SPARK)
+def test_help_of_a_command_shows_how_it_was_called(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        kafkawire.main([name, "--help"])
+    assert ended.value.code == ExitCode.DONE
+    assert capsys.readouterr().out.startswith(f"usage: kafkawire {name} [-h]")
+    script = run(sys.executable, str(ROOT / "jobs" / f"{name}.py"), "--help")
+    assert script.stdout.startswith(f"usage: {name}.py [-h]"), script.stderr
+
+
+@pytest.mark.parametrize(
+    ("typed", "words"),
+    [
+        ([""], [*COMMANDS, "path", "completion"]),
+        (["p"], ["publish", "path"]),
+        (["stream"], ["stream-copy"]),
+        (["path", ""], [*COMMANDS]),
+        (["path", "in"], ["ingest"]),
+        (["completion", ""], ["bash", "zsh", "fish"]),
+        (["ingest", "--"], []),
+        (["ingest", "path", ""], []),
+    ],
+)
+def test_bash_completes_names(typed: list[str], words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert kafkawire.main(["completion", "bash"]) == ExitCode.DONE
+    line = " ".join(f"'{word}'" for word in ["kafkawire", *typed])
+    asked = f"""{capsys.readouterr().out}
+        complete -p kafkawire
+        COMP_WORDS=({line}) COMP_CWORD={len(typed)}
+        _kafkawire
+        printf '%s\\n' "${{COMPRESPONSE[@]}}"
+    """
+    shell = run("bash", "--norc", "-euc", asked)
+    registered, *found = shell.stdout.splitlines()
+    assert registered == "complete -o bashdefault -o default -F _kafkawire kafkawire", shell.stderr
+    assert [word for word in found if word] == words
+
+
+@pytest.mark.parametrize("shell", ["zsh", "fish"])
+def test_other_shells_are_given_each_command_with_its_line(
+    shell: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert kafkawire.main(["completion", shell]) == ExitCode.DONE
+    reported = capsys.readouterr().out
+    for command in COMMANDS.values():
+        separator = ":" if shell == "zsh" else " -d '"
+        assert reported.count(f"{command.name}{separator}{command.summary}'\n") == 1
+
+
+@pytest.fixture(scope="module", params=[("pyspark", "py4j"), ("py4j",)], ids=lambda lacking: lacking[0])
+def lacking(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The ``PYTHONPATH`` of an installation without pyspark, or as pyspark-client is without py4j alone."""
+    folder = tmp_path_factory.mktemp("lacking")
+    for entry in Path(sysconfig.get_path("purelib")).iterdir():
+        if entry.name not in request.param and entry.suffix != ".pth":
+            (folder / entry.name).symlink_to(entry)
+    return f"{ROOT}:{folder}"
+
+
+def run_lacking(path: str, *words: str) -> subprocess.CompletedProcess[str]:
+    # -S: no .pth file leads to what is lacking.
+    return run(sys.executable, "-S", "-m", "spark_kafkawire", *words, PYTHONPATH=path)
+
+
+@pytest.mark.parametrize("name", WITH_SPARK)
+def test_a_command_that_needs_spark_says_so_in_one_line(lacking: str, name: str, tmp_path: Path) -> None:
+    argv = {
+        "migrate": [
+            *("--source-option=broker.list=0:127.0.0.1:1", "--topic=t", f"--state={tmp_path}"),
+            "--target-option=kafka.bootstrap.servers=127.0.0.1:1",
+        ]
+    }
+    done = run_lacking(lacking, name, "--quiet", *argv.get(name, []))
+    assert (done.returncode, done.stdout) == (ExitCode.FAILED, "")
+    [line] = done.stderr.splitlines()
+    assert line.startswith(f"{name}: this command runs Spark, which {sys.executable} does not have (")
+    assert "No module named 'py" in line
+    assert line.endswith(f'spark-submit "$(kafkawire path {name})"')
+    assert "pip install 'spark-kafkawire[spark]'" in line
+
+
+def test_offsets_are_shown_and_a_migration_is_planned_without_spark(
+    lacking: str, noida: NoidaBroker, tmp_path: Path
+) -> None:
+    topic = noida.create_topic(partitions=2)
+    modern = f"kafka.bootstrap.servers={noida.bootstrap_servers}"
+    shown = run_lacking(lacking, "offsets", "--option", modern, "--topic", topic, "--json", "--quiet")
+    assert shown.returncode == ExitCode.DONE, shown.stderr
+    assert topic in shown.stdout
+    log = tmp_path / "logs" / "old-0" / f"{0:020}.kafka"
+    log.parent.mkdir(parents=True)
+    log.write_bytes(encode_message_set([b"value"]))
+    with EmbeddedCluster(brokers=1, zookeeper=False, log_dirs=[log.parents[1]]) as cluster:
+        argv = ["--source-option", f"broker.list={cluster.broker_list}", "--topic", "old"]
+        argv += ["--target-option", modern, "--state", f"{tmp_path}/state", "--create-topics"]
+        planned = run_lacking(lacking, "migrate", *argv, "--dry-run")
+    assert planned.returncode == ExitCode.DONE, planned.stderr
+    assert "old 0-0" in planned.stdout
+
+
+def test_checkpoints_and_transactions_without_spark_fail_by_what_they_are_given(lacking: str) -> None:
+    checkpoints = run_lacking(lacking, "checkpoints", "not-there", "--quiet")
+    assert checkpoints.returncode == ExitCode.FAILED
+    assert checkpoints.stderr.startswith("checkpoints: not-there")
+    transactions = run_lacking(lacking, "transactions", "--option", "broker.list=0:127.0.0.1:1")
+    assert transactions.returncode == ExitCode.USAGE
+    assert "transactions: " in transactions.stderr
+    for done in (checkpoints, transactions):
+        assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("name", ["--help", "path", *WITHOUT_SPARK])
+def test_what_needs_no_spark_imports_none_where_there_is_one(name: str) -> None:
+    words = {"--help": [], "path": ["ingest"]}.get(name, ["--help"])
+    code = (
+        "import sys\nfrom spark_kafkawire.__main__ import main\n"
+        "try:\n    main(sys.argv[1:])\nexcept SystemExit:\n    pass\n"
+        "print([name for name in ('pyspark', 'py4j', 'pandas') if name in sys.modules], file=sys.stderr)"
+    )
+    assert run(sys.executable, "-W", "error", "-c", code, name, *words).stderr == "[]\n"
+    if name in ("--help", "path"):
+        code = code.replace("'pandas'", "'numpy', 'pyarrow', 'rich', 'argparse'")
+        assert run(sys.executable, "-W", "error", "-c", code, name, *words).stderr == "[]\n"
+
+
+def run(*command: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+    return subprocess.run(
+        command,
+        cwd=ROOT,
+        env=kept | variables,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=180,
+    )

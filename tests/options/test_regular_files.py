@@ -1,0 +1,61 @@
+"""Only regular files are opened by a user's path: anything else is an error at once, and never waited for."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from spark_kafkawire.errors import OptionError
+from spark_kafkawire.options import ReadOptions
+from spark_kafkawire.options.regular_files import open_regular
+from tests.support.special_files import KINDS, special_file
+
+
+@pytest.mark.parametrize("append", [False, True])
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_file_that_is_not_regular_is_named_by_its_kind(tmp_path: Path, kind: str, append: bool) -> None:
+    path = special_file(tmp_path / "it", kind)
+    with pytest.raises(OSError, match=KINDS[kind]) as refused:
+        open_regular(path, append=append)
+    assert refused.value.filename == str(path)
+
+
+def test_a_pipe_with_both_ends_is_no_regular_file_either(tmp_path: Path) -> None:
+    path = special_file(tmp_path / "it", "pipe")
+    other = os.open(path, os.O_RDWR)
+    try:
+        for append in (False, True):
+            with pytest.raises(OSError, match="it is a pipe, and a regular file is needed"):
+                open_regular(path, append=append)
+    finally:
+        os.close(other)
+
+
+def test_what_is_appended_is_read(tmp_path: Path) -> None:
+    for text in (b"one\n", b"two\n"):
+        with open_regular(tmp_path / "file", append=True) as file:
+            file.write(text)
+    with open_regular(tmp_path / "file") as file:
+        assert file.read() == b"one\ntwo\n"
+    with pytest.raises(FileNotFoundError):
+        open_regular(tmp_path / "other")
+
+
+@pytest.mark.parametrize("store", ["truststore", "keystore"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_store_of_certificates_is_a_regular_file(tmp_path: Path, kind: str, store: str) -> None:
+    path = special_file(tmp_path / "it", kind)
+    options = {
+        "kafka.bootstrap.servers": "h:9093",
+        "subscribe": "t",
+        "kafka.security.protocol": "SSL",
+        f"kafka.ssl.{store}.location": str(path),
+    }
+    with pytest.raises(OptionError) as refused:
+        ReadOptions.parse(options)
+    assert str(refused.value) == (
+        f"option kafka.ssl.{store}.location: '{path}' cannot be read on the driver: {KINDS[kind]}; "
+        "give the path of a PEM file that is on the driver"
+    )

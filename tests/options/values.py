@@ -1,0 +1,429 @@
+"""The table of option values of Kafka 0.7: for each option good values with what they become, and bad ones.
+
+A new option is a new row here. Those of later brokers alone are in the tests of their group.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from spark_kafkawire.errors import OptionError
+from spark_kafkawire.model import Broker, TopicPartition, WireFormat
+from spark_kafkawire.options import (
+    EARLIEST,
+    LATEST,
+    LimitKind,
+    OffsetLimit,
+    OffsetLimits,
+    ReadOptions,
+    TopicLayouts,
+    WriteOptions,
+)
+
+ZOOKEEPER: Final = {"zookeeper.connect": "h:2181"}
+READ: Final = {**ZOOKEEPER, "subscribe": "t"}
+PARTITION: Final = TopicPartition("t", 1, 0)
+SECRET: Final = "s3cret"
+#: Options that take the place of another one of ``READ``.
+_INSTEAD_OF: Final = {
+    "assign": "subscribe",
+    "subscribePattern": "subscribe",
+    "broker.list": "zookeeper.connect",
+}
+
+
+def read(**changes: str | None) -> ReadOptions:
+    return ReadOptions.parse(merged(READ, changes))
+
+
+def write(**changes: str | None) -> WriteOptions:
+    return WriteOptions.parse(merged(ZOOKEEPER, changes))
+
+
+def changed(name: str, value: str) -> dict[str, str | None]:
+    """The changes that give an option of a read a value."""
+    return {name: value, **({_INSTEAD_OF[name]: None} if name in _INSTEAD_OF else {})}
+
+
+def merged(base: dict[str, str], changes: dict[str, str | None]) -> dict[str, str]:
+    return {name: value for name, value in {**base, **changes}.items() if value is not None}
+
+
+def offset(value: int) -> OffsetLimit:
+    return OffsetLimit(LimitKind.OFFSET, value)
+
+
+def timestamp(value: int) -> OffsetLimit:
+    return OffsetLimit(LimitKind.TIMESTAMP, value)
+
+
+def attribute(options: Any, path: str) -> Any:
+    for name in path.split("."):
+        options = getattr(options, name)
+    return options
+
+
+def assert_refusal(error: OptionError, name: str, value: str) -> None:
+    """One short line that names the option, and the value's beginning or the log it is for."""
+    message = str(error)
+    assert "\n" not in message
+    assert len(message) < 500
+    assert message.startswith(f"option {name}: ")
+    assert repr(value.strip())[1:21].lower() in message.lower() or " t 0-1 " in message
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """Values of an option.
+
+    Each good one comes with the options that it needs, a field of the parsed options and the field's value.
+    A bad one is refused in one line that names the option.
+    """
+
+    good: list[tuple[dict[str, str | None], str, Any]]
+    bad: list[str] = field(default_factory=list)
+
+
+READS: Final[dict[str, Row]] = {
+    "zookeeper.connect": Row(
+        [
+            ({"zookeeper.connect": " a:1 , b:2/kafka "}, "discovery.zookeeper_connect", "a:1,b:2/kafka"),
+            ({"zookeeper.connect": "[::1]:2181"}, "discovery.zookeeper_connect", "[::1]:2181"),
+            ({"zookeeper.connect": "host"}, "discovery.zookeeper_connect", "host"),
+        ],
+        [
+            "",
+            "/kafka",
+            "h:port",
+            "h:123456",
+            "h:65536",
+            "h:0",
+            "h:1,,h:2",
+            "h:1 h:2",
+            "h:1//a",
+            "h:1/a b",
+            "h:1/a/../b",
+            "h:1/./a",
+            "[h:1",
+            "[::1:1",
+            "http://h:2181",
+        ],
+    ),
+    "zookeeper.auth": Row(
+        [
+            (
+                {"zookeeper.auth": f"digest:me:{SECRET}:x"},
+                "discovery.zookeeper_auth",
+                ("digest", f"me:{SECRET}:x"),
+            )
+        ],
+    ),
+    "broker.list": Row(
+        [
+            (
+                {"zookeeper.connect": None, "broker.list": "1:b:9092, 0:[::1]:9093"},
+                "discovery.broker_list",
+                (Broker(0, "::1", 9093), Broker(1, "b", 9092)),
+            )
+        ],
+        [
+            "",
+            "h:9092",
+            "0:h",
+            "0:h:p",
+            "0:h:0",
+            "0:h:65536",
+            "a:h:1",
+            "-1:h:1",
+            "0:h:1,",
+            "0:h:1;1:h:2",
+            "0:[::1:1",
+            "0:h h:1",
+            "0:h:1,0:i:2",
+        ],
+    ),
+    "requestTimeout": Row(
+        [
+            ({"requestTimeout": "500"}, "net.request_timeout_s", 0.5),
+            ({"requestTimeout": "1500ms"}, "net.request_timeout_s", 1.5),
+            ({"requestTimeout": " 2 S "}, "net.request_timeout_s", 2.0),
+            ({"requestTimeout": "3min"}, "net.request_timeout_s", 180.0),
+            ({"requestTimeout": "24h"}, "net.request_timeout_s", 86_400.0),
+            ({"requestTimeout": "1D"}, "net.request_timeout_s", 86_400.0),
+            ({"requestTimeout": "500000us"}, "net.request_timeout_s", 0.5),
+        ],
+        ["", "0", "0s", "-1", "2d", "1w", "1.5s", "s", "30 seconds", "25h", "999999999999h"],
+    ),
+    "retries": Row(
+        [
+            ({"retries": "0"}, "net.retry.retries", 0),
+            # Users who set a number of attempts and no time mean the number, for the first contact, too.
+            ({"retries": "3"}, "net.retry.retry_timeout_s", 0.0),
+            ({"retries": "3"}, "net.retry.bootstrap.timeout_s", None),
+        ],
+        ["", "-1", "1001", "1.0", "many"],
+    ),
+    "brokerDownTimeout": Row(
+        [
+            ({"retries": "3", "brokerDownTimeout": "7s"}, "net.retry.retry_timeout_s", 7.0),
+            ({"brokerDownTimeout": "0s"}, "fetch.retry_timeout_s", 0.0),
+            ({"brokerDownTimeout": "5m"}, "planning_retry.retry_timeout_s", 300.0),
+            ({"brokerDownTimeout": "5m"}, "net.discovery_timeout_s", 300.0),
+            ({"brokerDownTimeout": "5s"}, "net.discovery_timeout_s", 30.0),
+            # A time to try for is that of the first contact, too.
+            ({"brokerDownTimeout": "5m"}, "net.retry.bootstrap.timeout_s", None),
+        ],
+        ["", "-1s", "25h", "for ever"],
+    ),
+    "bootstrapTimeout": Row(
+        [
+            ({"bootstrapTimeout": "7s"}, "net.discovery_timeout_s", 7.0),
+            ({"bootstrapTimeout": "7s"}, "net.known.discovery_timeout_s", 60.0),
+            ({"bootstrapTimeout": "90s"}, "planning_retry.bootstrap.timeout_s", 90.0),
+            ({"bootstrapTimeout": "9s", "brokerDownTimeout": "5m"}, "net.discovery_timeout_s", 9.0),
+        ],
+        ["", "0s", "-1s", "25h", "soon"],
+    ),
+    "expectedBrokers": Row(
+        [
+            ({"expectedBrokers": " 3 "}, "discovery.expected_brokers", 3),
+            ({"expectedBrokers": "2, 0,1"}, "discovery.expected_brokers", frozenset((0, 1, 2))),
+        ],
+        ["", "00,1", "0", "-1", "0,", "0,0", "a", "0,1;2", "1.0", "\u0663"],
+    ),
+    "wireFormat": Row(
+        [
+            ({"wireFormat": " Proposal"}, "fetch.wire_format", WireFormat.PROPOSAL),
+            ({"wireFormat": "0.7"}, "fetch.wire_format", None),
+        ],
+        ["", "0.8", "kafka", "proposal,0.7", "07"],
+    ),
+    "retryBackoff": Row(
+        [({"retryBackoff": "2s"}, "net.retry.backoff_s", 2.0)],
+        ["", "0ms", "soon"],
+    ),
+    "subscribe": Row(
+        [({"subscribe": " b, a ,,b"}, "selection.subscribe", ("a", "b"))],
+        ["", " , "],
+    ),
+    "subscribePattern": Row(
+        [({"subscribe": None, "subscribePattern": "debian-.*"}, "selection.pattern", "debian-.*")],
+        ["", "(", "*", "[a", "a{99999999999999999999}", "(?<x"],
+    ),
+    "assign": Row(
+        [
+            (
+                {"subscribe": None, "assign": '{"t":["1-0","0-2","1-0"],"größe":["0-0"]}'},
+                "selection.assign",
+                (TopicPartition("größe", 0, 0), TopicPartition("t", 0, 1), TopicPartition("t", 2, 0)),
+            )
+        ],
+        [
+            "",
+            "t",
+            "[]",
+            "{}",
+            '{"t":[]}',
+            '{"t":{"0-1":1}}',
+            '{"t":["1"]}',
+            '{"t":[1]}',
+            '{"t":["0-1-2"]}',
+            '{"":["0-1"]}',
+            '{"t":"0-1"}',
+        ],
+    ),
+    "startingOffsets": Row(
+        [
+            ({"startingOffsets": " Earliest"}, "starting", OffsetLimits("startingOffsets", for_all=EARLIEST)),
+            (
+                {"startingOffsets": '{"t":{"0-1":123,"0-2":-2}}'},
+                "starting",
+                OffsetLimits(
+                    "startingOffsets",
+                    by_partition={PARTITION: offset(123), TopicPartition("t", 2, 0): EARLIEST},
+                ),
+            ),
+        ],
+        [
+            "",
+            "latest",
+            "first",
+            "0",
+            "[]",
+            "{}",
+            '{"t":{}}',
+            '{"t":1}',
+            '{"t":{"1":5}}',
+            '{"t":{"0-1":1.5}}',
+            '{"t":{"0-1":true}}',
+            '{"t":{"0-1":"5"}}',
+            '{"t":{"0-1":-1}}',
+            '{"t":{"0-1":-3}}',
+            '{"t":{"0-1":9223372036854775808}}',
+            '{"":{"0-1":5}}',
+            '{"t":{"0-1":5',
+            '{"t":{"a-b":5}}',
+            "[" * 100_000,
+        ],
+    ),
+    "endingOffsets": Row(
+        [
+            (
+                {"endingOffsets": '{"t":{"0-1":9223372036854775807,"0-2":-1}}'},
+                "ending",
+                OffsetLimits(
+                    "endingOffsets",
+                    by_partition={PARTITION: offset(2**63 - 1), TopicPartition("t", 2, 0): LATEST},
+                ),
+            )
+        ],
+        ["", "earliest", '{"t":{"0-1":-2}}', '{"t":{"0-1":-3}}', '{"t":["0-1"]}'],
+    ),
+    "startingTimestamp": Row(
+        [
+            ({"startingTimestamp": "0"}, "starting", OffsetLimits("startingTimestamp", for_all=timestamp(0))),
+            ({"startingTimestamp": "9223372036854775807"}, "starting.for_all", timestamp(2**63 - 1)),
+            # As in requests for offsets, and as Spark's own connector hands them on.
+            ({"startingTimestamp": " -1"}, "starting.for_all", LATEST),
+            ({"startingTimestamp": "-2"}, "starting.for_all", EARLIEST),
+        ],
+        ["", "-3", "-01", "now", "9223372036854775808", "1.5"],
+    ),
+    "endingTimestamp": Row(
+        [
+            ({"endingTimestamp": "-1"}, "ending.for_all", LATEST),
+            ({"endingTimestamp": "-2"}, "ending.for_all", EARLIEST),
+            ({"endingTimestamp": "1700000000000"}, "ending.for_all", timestamp(1_700_000_000_000)),
+        ],
+        ["", "-3", "now"],
+    ),
+    "startingOffsetsByTimestamp": Row(
+        [
+            (
+                {"startingOffsetsByTimestamp": '{"t":{"0-1":-1}}'},
+                "starting.by_partition",
+                {PARTITION: LATEST},
+            ),
+            (
+                {"startingOffsetsByTimestamp": '{"t":{"0-1":7}}'},
+                "starting",
+                OffsetLimits("startingOffsetsByTimestamp", by_partition={PARTITION: timestamp(7)}),
+            ),
+        ],
+        ["", "5", '{"t":{"0-1":-3}}', '{"t":{"0-1":-5}}', '{"t":{"0-1":"now"}}'],
+    ),
+    "endingOffsetsByTimestamp": Row(
+        [
+            ({"endingOffsetsByTimestamp": '{"t":{"0-1":-2}}'}, "ending.by_partition", {PARTITION: EARLIEST}),
+            (
+                {"endingOffsetsByTimestamp": '{"t":{"0-1":7}}'},
+                "ending.by_partition",
+                {PARTITION: timestamp(7)},
+            ),
+        ],
+        ["", "5", '{"t":{"0-1":-5}}'],
+    ),
+    "startingOffsetsByTimestampStrategy": Row(
+        [({"startingOffsetsByTimestampStrategy": "LATEST"}, "latest_if_no_match", True)],
+        ["", "fail"],
+    ),
+    "failOnDataLoss": Row(
+        [({"failOnDataLoss": "False"}, "fetch.fail_on_data_loss", False)],
+        ["", "yes", "0"],
+    ),
+    "minPartitions": Row(
+        [({"minPartitions": "40"}, "min_partitions", 40)],
+        ["", "0", "-5", "1e3", "1000001"],
+    ),
+    "keyOrder": Row(
+        [
+            (
+                {"keyOrder": "TRUE", "partitionLayouts": '{"t":[{"partitions":{"0":1}}]}'},
+                "key_order.topics",
+                {"t": TopicLayouts(((TopicPartition("t", 0, 0),),))},
+            )
+        ],
+    ),
+    "maxBytesPerPartition": Row(
+        [
+            ({"maxBytesPerPartition": "8g"}, "partition_size_max", 8 << 30),
+            ({"maxBytesPerPartition": "1"}, "partition_size_max", 1),
+        ],
+        ["", "0", "-1", "4X", "99999999999G"],
+    ),
+    "fetchBytes": Row(
+        [
+            ({"fetchBytes": "1024"}, "fetch.fetch_bytes", 1024),
+            ({"fetchBytes": "1GiB"}, "fetch.fetch_bytes", 1 << 30),
+            ({"fetchBytes": "4 KiB"}, "fetch.fetch_bytes", 4096),
+            ({"fetchBytes": "4kb"}, "fetch.fetch_bytes", 4096),
+            ({"fetchBytes": "2048B"}, "fetch.fetch_bytes", 2048),
+        ],
+        ["", "0", "1023", "2GiB", "1 MiBB", "1.5m", "-4k"],
+    ),
+    "fetchesInFlight": Row(
+        [
+            ({"fetchesInFlight": "1"}, "fetch.fetches_in_flight", 1),
+            ({"fetchesInFlight": "64"}, "fetch.fetches_in_flight", 64),
+        ],
+        ["", "0", "65", "four"],
+    ),
+    "maxMessageBytes": Row(
+        [
+            ({"maxMessageBytes": "1"}, "fetch.message_bytes_max", 1),
+            ({"maxMessageBytes": "1GiB"}, "fetch.message_bytes_max", 1 << 30),
+        ],
+        ["", "0", "2g"],
+    ),
+    "maxDecompressedBytes": Row(
+        [({"maxDecompressedBytes": "1"}, "fetch.decompressed_bytes_max", 1)],
+        ["", "0", "2g"],
+    ),
+}
+WRITES: Final[dict[str, Row]] = {
+    "topic": Row(
+        [({"topic": " copy "}, "topic", "copy")],
+    ),
+    "compression": Row(
+        [({"compression": "Snappy"}, "compression", "snappy")],
+        ["", "lz4", "deflate"],
+    ),
+    "compressionLevel": Row(
+        [
+            ({"compression": "gzip", "compressionLevel": "9"}, "compression_level", 9),
+            ({"compression": "gzip", "compressionLevel": "1"}, "compression_level", 1),
+        ],
+        ["", "-1", "0", "10"],
+    ),
+    "acks": Row(
+        [({"acks": "verify"}, "acks", "verify")],
+        ["", "2", "all", "-1"],
+    ),
+    "wireFormat": Row(
+        [({"wireFormat": "PROPOSAL", "acks": "1"}, "wire_format", WireFormat.PROPOSAL)],
+        ["", "1.0", "proposals"],
+    ),
+    "partitioner": Row(
+        [({"partitioner": "Consistent"}, "partitioner", "consistent")],
+        ["", "murmur3"],
+    ),
+    "partitionerSeed": Row(
+        [({"partitionerSeed": "0"}, "partitioner_seed", 0)],
+        ["", "-1", "today"],
+    ),
+    "batchBytes": Row(
+        [({"batchBytes": "1"}, "batch_bytes", 1), ({"batchBytes": "64k"}, "batch_bytes", 1 << 16)],
+        ["", "0", "2g"],
+    ),
+    "max.message.size": Row(
+        [
+            ({"max.message.size": "1"}, "message_size_max", 1),
+            ({"max.message.size": "2000000"}, "message_size_max", 2_000_000),
+        ],
+        ["", "0", "2g"],
+    ),
+}
+#: All good values of a side.
+READ_VALUES: Final = [each for row in READS.values() for each in row.good]
+WRITE_VALUES: Final = [each for row in WRITES.values() for each in row.good]

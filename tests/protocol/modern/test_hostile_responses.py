@@ -1,0 +1,124 @@
+"""Responses cut, changed and made up: a message or a ProtocolError, in bounded memory."""
+
+from __future__ import annotations
+
+import random
+import sys
+import tracemalloc
+from itertools import groupby
+from typing import Any, Final
+
+import pytest
+
+from spark_kafkawire.errors import ProtocolError
+from spark_kafkawire.protocol import modern
+from spark_kafkawire.protocol.api import Api
+from spark_kafkawire.protocol.primitives import join
+from tests.support.failing_case import failing_case
+from tests.support.short_and_long import short_and_long
+
+from .messages import Case, cases
+
+RESPONSES: Final = cases("response")
+RESPONSES_BY_API: Final = [(api, list(group)) for api, group in groupby(RESPONSES, key=lambda case: case.api)]
+#: Of each response the last version, and the last one before lengths became compact.
+LAST_OF_THEIR_KIND: Final = [
+    case for case in RESPONSES if case.version in (case.api.versions.max, (case.api.flexible_since or 0) - 1)
+]
+CORRELATION_ID: Final = 7
+#: Numbers that lengths and counts are set to: int32, int16 and varint extremes.
+EXTREMES: Final = [
+    bytes.fromhex(text) for text in ("7fffffff", "ffffffff", "7fff", "ffff", "ffffffff0f", "00")
+]
+#: Memory that a frame of small elements may take, per byte of it: their objects, which take more before
+#: Python 3.11.
+MEMORY_PER_BYTE_MAX: Final = 20 if sys.version_info >= (3, 11) else 30
+
+
+def body_of(case: Case) -> bytes:
+    parts = modern.DIALECT.write_response(case.api, case.full(), case.version, CORRELATION_ID)
+    return join(parts)[4:]
+
+
+def outcome(case: Case, body: bytes) -> Any:
+    try:
+        return modern.DIALECT.read_response(case.api, memoryview(body), case.version, CORRELATION_ID)
+    except ProtocolError as error:
+        return error
+
+
+each_api: Final = pytest.mark.parametrize(
+    ("api", "versions"), RESPONSES_BY_API, ids=[api.name for api, _ in RESPONSES_BY_API]
+)
+
+
+@each_api
+def test_every_truncation_of_a_response_is_a_protocol_error(api: Api, versions: list[Case]) -> None:
+    for case in versions:
+        with failing_case(case):
+            body = body_of(case)
+            assert case.api is api
+            assert outcome(case, body) == case.full()
+            for size in range(len(body)):
+                assert isinstance(outcome(case, body[:size]), ProtocolError), size
+
+
+@each_api
+def test_bytes_after_a_response_are_ignored_as_kafkas_clients_do(api: Api, versions: list[Case]) -> None:
+    for case in versions:
+        with failing_case(case):
+            assert case.api is api
+            assert outcome(case, body_of(case) + b"\0") == case.full()
+
+
+def mutated(body: bytes, draw: random.Random) -> bytes:
+    """``body`` with a few bytes changed, taken out, doubled, or set to an extreme number."""
+    changed = bytearray(body)
+    for _ in range(draw.randint(1, 3)):
+        pos = draw.randrange(4, len(changed) + 1)
+        match draw.randrange(4):
+            case 0:
+                changed[pos : pos + 1] = draw.randbytes(1)
+            case 1:
+                del changed[pos : pos + draw.randint(1, 8)]
+            case 2:
+                changed[pos:pos] = changed[pos : pos + draw.randint(1, 8)]
+            case _:
+                extreme = draw.choice(EXTREMES)
+                changed[pos : pos + len(extreme)] = extreme
+    return bytes(changed)
+
+
+@short_and_long("count", short=5_000, long=20_000)
+@each_api
+def test_random_mutations_of_a_response_give_a_message_or_a_protocol_error(
+    count: int, api: Api, versions: list[Case]
+) -> None:
+    draw = random.Random(api.name)
+    bodies = [(case, body_of(case)) for case in versions]
+    read = refused = 0
+    for turn in range(count):
+        case, body = bodies[turn % len(bodies)]
+        result = outcome(case, mutated(body, draw))
+        read += isinstance(result, api.response or ())
+        refused += isinstance(result, ProtocolError)
+    assert read + refused == count
+    assert min(read, refused) > count // 50
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", LAST_OF_THEIR_KIND, ids=str)
+def test_a_frame_of_the_smallest_elements_takes_memory_in_proportion(case: Case) -> None:
+    """After each place where a count may stand: as many elements of zeros as the frame can hold."""
+    body, size = body_of(case), 6_000
+    tracemalloc.start()
+    try:
+        for pos in range(4, len(body)):
+            for count in (size.to_bytes(4, "big"), b"\xf1\x2e"):
+                frame = body[:pos] + count + bytes(size)
+                tracemalloc.reset_peak()
+                before = tracemalloc.get_traced_memory()[0]
+                outcome(case, frame)
+                assert tracemalloc.get_traced_memory()[1] - before < MEMORY_PER_BYTE_MAX * len(frame)
+    finally:
+        tracemalloc.stop()

@@ -1,0 +1,558 @@
+"""Responses beside their requests: what fits is read, odd as it may be, and what does not is refused."""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import replace
+from typing import Any, Final
+
+import pytest
+
+from spark_kafkawire.errors import TEXT_SIZE_MAX, ProtocolError
+from spark_kafkawire.protocol import modern, v07
+from spark_kafkawire.protocol.api import VersionRange
+from spark_kafkawire.protocol.connection import Connection
+from spark_kafkawire.protocol.modern import (
+    add_to_txn,
+    api_versions,
+    consumer_group_describe,
+    create_topics,
+    describe_configs,
+    describe_groups,
+    end_txn,
+    fetch,
+    find_coordinator,
+    init_producer_id,
+    list_offsets,
+    list_transactions,
+    metadata,
+    offset_commit,
+    offset_fetch,
+    produce,
+    sasl,
+    txn_offset_commit,
+)
+from spark_kafkawire.protocol.primitives import join
+from spark_kafkawire.protocol.versions import BrokerVersions
+from tests.protocol.streams import feed
+
+ID: Final = uuid.UUID(int=9)
+OTHER_ID: Final = uuid.UUID(int=8)
+BROKER: Final = metadata.MetadataBroker(node_id=1, host="h", port=9092)
+
+
+def answered(request: Any, response: Any, version: int) -> Any:
+    """The response as a connection that speaks this version gives it."""
+    dialect = v07.DIALECT if type(request).__module__ == v07.__name__ else modern.DIALECT
+    connection = Connection(dialect)
+    api = dialect.api_of(request)
+    if dialect.correlates:
+        connection.negotiated(BrokerVersions({api.key: VersionRange(version, version)}))
+    connection.send(request)
+    [came] = feed(connection, [join(dialect.write_response(api, response, version))])
+    return came.body
+
+
+def fetching(partition: int = 0) -> fetch.FetchRequest:
+    asked = fetch.FetchPartition(partition=partition, fetch_offset=0, partition_max_bytes=100)
+    topic = fetch.FetchTopic(topic="t", topic_id=ID, partitions=(asked,))
+    return fetch.FetchRequest(max_wait_ms=0, min_bytes=1, topics=(topic,))
+
+
+def fetched(**changes: Any) -> fetch.FetchResponse:
+    partition = fetch.FetchPartitionResponse(
+        **{"partition_index": 0, "error_code": 0, "high_watermark": 0, "records": b"", **changes}
+    )
+    return fetch.FetchResponse(responses=(fetch.FetchTopicResponse(topic="t", partitions=(partition,)),))
+
+
+def fetched_by_id(topic_id: uuid.UUID) -> fetch.FetchResponse:
+    [topic] = fetched().responses
+    return fetch.FetchResponse(responses=(replace(topic, topic="", topic_id=topic_id),))
+
+
+PRODUCING: Final = produce.ProduceRequest(
+    acks=1,
+    timeout_ms=1,
+    topic_data=(
+        produce.ProduceTopic(name="t", partition_data=(produce.ProducePartition(index=0, records=b""),)),
+    ),
+)
+
+
+def produced(*topics: str, **changes: Any) -> produce.ProduceResponse:
+    partition = produce.ProducePartitionResponse(**{"index": 0, "error_code": 0, "base_offset": 0, **changes})
+    return produce.ProduceResponse(
+        responses=tuple(
+            produce.ProduceTopicResponse(name=topic, partition_responses=(partition,)) for topic in topics
+        )
+    )
+
+
+def listing(time: int) -> list_offsets.ListOffsetsRequest:
+    asked = list_offsets.ListOffsetsPartition(partition_index=0, timestamp=time)
+    return list_offsets.ListOffsetsRequest(
+        topics=(list_offsets.ListOffsetsTopic(name="t", partitions=(asked,)),)
+    )
+
+
+def listed(*partitions: int, topic: str = "t", **changes: Any) -> list_offsets.ListOffsetsResponse:
+    found = tuple(
+        list_offsets.ListOffsetsPartitionResponse(
+            **{"partition_index": partition, "error_code": 0, "offset": 0, **changes}
+        )
+        for partition in partitions
+    )
+    return list_offsets.ListOffsetsResponse(
+        topics=(list_offsets.ListOffsetsTopicResponse(name=topic, partitions=found),)
+    )
+
+
+def asking(*names: str) -> metadata.MetadataRequest:
+    return metadata.MetadataRequest(topics=tuple(metadata.MetadataRequestTopic(name=name) for name in names))
+
+
+def reported(*names: str, brokers: tuple[Any, ...] = (BROKER,), **changes: Any) -> metadata.MetadataResponse:
+    partition = metadata.MetadataPartition(
+        **{
+            "error_code": 0,
+            "partition_index": 0,
+            "leader_id": 1,
+            "replica_nodes": (),
+            "isr_nodes": (),
+            **changes,
+        }
+    )
+    topics = tuple(metadata.MetadataTopic(error_code=0, name=name, partitions=(partition,)) for name in names)
+    return metadata.MetadataResponse(brokers=brokers, topics=topics)
+
+
+COORDINATOR: Final = find_coordinator.Coordinator(key="g", node_id=1, host="h", port=9092, error_code=0)
+COORDINATING: Final = find_coordinator.FindCoordinatorRequest.for_group("g")
+
+
+def coordinated(**changes: Any) -> find_coordinator.FindCoordinatorResponse:
+    return find_coordinator.FindCoordinatorResponse(coordinators=(replace(COORDINATOR, **changes),))
+
+
+def committed(topic: str = "t", group: str = "g", **changes: Any) -> offset_fetch.OffsetFetchResponse:
+    partition = offset_fetch.OffsetFetchPartitionResponse(
+        **{"partition_index": 0, "committed_offset": 1, "error_code": 0, **changes}
+    )
+    topics = (offset_fetch.OffsetFetchTopicResponse(name=topic, partitions=(partition,)),)
+    return offset_fetch.OffsetFetchResponse(
+        groups=(offset_fetch.OffsetFetchGroupResponse(group_id=group, topics=topics, error_code=0),)
+    )
+
+
+COMMITTED_OF: Final = offset_fetch.OffsetFetchRequest.for_group(
+    "g", (offset_fetch.OffsetFetchTopic(name="t", partition_indexes=(0,)),)
+)
+COMMITTING: Final = offset_commit.OffsetCommitRequest(
+    group_id="g",
+    topics=(
+        offset_commit.OffsetCommitTopic(
+            name="t",
+            partitions=(offset_commit.OffsetCommitPartition(partition_index=0, committed_offset=1),),
+        ),
+    ),
+)
+
+
+def commits(topic: str, partition: int) -> offset_commit.OffsetCommitResponse:
+    reported_of = offset_commit.OffsetCommitPartitionResponse(partition_index=partition, error_code=0)
+    return offset_commit.OffsetCommitResponse(
+        topics=(offset_commit.OffsetCommitTopicResponse(name=topic, partitions=(reported_of,)),)
+    )
+
+
+CONFIGURED = describe_configs.DescribeConfigsRequest(
+    resources=(
+        describe_configs.DescribedResource(
+            resource_type=describe_configs.TOPIC_RESOURCE,
+            resource_name="t",
+            configuration_keys=("cleanup.policy",),
+        ),
+    )
+)
+
+
+def configured(*topics: str, names: tuple[str, ...] = ()) -> describe_configs.DescribeConfigsResponse:
+    configs = tuple(
+        describe_configs.Config(name=name, value="compact", read_only=False, is_sensitive=False)
+        for name in names
+    )
+    return describe_configs.DescribeConfigsResponse(
+        results=tuple(
+            describe_configs.ResourceConfigs(
+                error_code=0, error_message=None, resource_type=2, resource_name=topic, configs=configs
+            )
+            for topic in topics
+        )
+    )
+
+
+def creating(count: int) -> create_topics.CreateTopicsRequest:
+    topic = create_topics.CreatableTopic(name="t", num_partitions=count, replication_factor=-1)
+    return create_topics.CreateTopicsRequest(topics=(topic,), timeout_ms=1)
+
+
+def created(*names: str, **changes: Any) -> create_topics.CreateTopicsResponse:
+    topics = tuple(
+        create_topics.CreatedTopic(**{"name": name, "error_code": 0, "error_message": None, **changes})
+        for name in names
+    )
+    return create_topics.CreateTopicsResponse(topics=topics)
+
+
+def described(*names: str, members: int = 0) -> describe_groups.DescribeGroupsResponse:
+    member = describe_groups.GroupMember(
+        member_id="m", client_id="", client_host="", member_metadata=b"", member_assignment=b""
+    )
+    return describe_groups.DescribeGroupsResponse(
+        groups=tuple(
+            describe_groups.DescribedGroup(
+                error_code=0,
+                group_id=name,
+                group_state="",
+                protocol_type="",
+                protocol_data="",
+                members=(member,) * members,
+            )
+            for name in names
+        )
+    )
+
+
+def led(*names: str) -> consumer_group_describe.ConsumerGroupDescribeResponse:
+    return consumer_group_describe.ConsumerGroupDescribeResponse(
+        groups=tuple(
+            consumer_group_describe.DescribedConsumerGroup(
+                error_code=0,
+                group_id=name,
+                group_state="",
+                group_epoch=0,
+                assignment_epoch=0,
+                assignor_name="",
+                members=(),
+            )
+            for name in names
+        )
+    )
+
+
+def identity(producer_id: int, epoch: int, error_code: int = 0) -> init_producer_id.InitProducerIdResponse:
+    return init_producer_id.InitProducerIdResponse(
+        throttle_time_ms=0, error_code=error_code, producer_id=producer_id, producer_epoch=epoch
+    )
+
+
+ADDING: Final = add_to_txn.AddPartitionsToTxnRequest(
+    v3_and_below_transactional_id="x",
+    v3_and_below_producer_id=1,
+    v3_and_below_producer_epoch=0,
+    v3_and_below_topics=(add_to_txn.AddPartitionsToTxnTopic(name="t", partitions=(0, 1)),),
+)
+
+
+def added(topic: str, *partitions: int) -> add_to_txn.AddPartitionsToTxnResponse:
+    results = tuple(
+        add_to_txn.AddPartitionsToTxnPartitionResponse(partition_index=index, partition_error_code=0)
+        for index in partitions
+    )
+    reported_of = add_to_txn.AddPartitionsToTxnTopicResponse(name=topic, results_by_partition=results)
+    return add_to_txn.AddPartitionsToTxnResponse(
+        throttle_time_ms=0, results_by_topic_v3_and_below=(reported_of,)
+    )
+
+
+OFFSETS_IN_TXN: Final = txn_offset_commit.TxnOffsetCommitRequest(
+    transactional_id="x",
+    group_id="g",
+    producer_id=1,
+    producer_epoch=0,
+    topics=(
+        txn_offset_commit.TxnOffsetCommitTopic(
+            name="t",
+            partitions=(txn_offset_commit.TxnOffsetCommitPartition(partition_index=0, committed_offset=1),),
+        ),
+    ),
+    transaction_version=2,
+)
+
+
+def committed_in_txn(topic: str, partition: int) -> txn_offset_commit.TxnOffsetCommitResponse:
+    reported_of = txn_offset_commit.TxnOffsetCommitPartitionResponse(partition_index=partition, error_code=0)
+    topic_response = txn_offset_commit.TxnOffsetCommitTopicResponse(name=topic, partitions=(reported_of,))
+    return txn_offset_commit.TxnOffsetCommitResponse(throttle_time_ms=0, topics=(topic_response,))
+
+
+ENDING: Final = end_txn.EndTxnRequest(
+    transactional_id="x", producer_id=1, producer_epoch=0, committed=True, transaction_version=2
+)
+
+
+def ended(producer_id: int, epoch: int, error_code: int = 0) -> end_txn.EndTxnResponse:
+    return end_txn.EndTxnResponse(
+        throttle_time_ms=0, error_code=error_code, producer_id=producer_id, producer_epoch=epoch
+    )
+
+
+LISTING: Final = list_transactions.ListTransactionsRequest()
+DESCRIBING_TXN: Final = list_transactions.DescribeTransactionsRequest(transactional_ids=("x",))
+
+
+def listed_transactions(*ids: str, producer_id: int = 1) -> list_transactions.ListTransactionsResponse:
+    found = tuple(
+        list_transactions.ListedTransaction(
+            transactional_id=each, producer_id=producer_id, transaction_state="Ongoing"
+        )
+        for each in ids
+    )
+    return list_transactions.ListTransactionsResponse(
+        throttle_time_ms=0, error_code=0, unknown_state_filters=(), transaction_states=found
+    )
+
+
+def described_transactions(*ids: str, **changes: Any) -> list_transactions.DescribeTransactionsResponse:
+    reported_of = {
+        "error_code": 0,
+        "transaction_state": "Ongoing",
+        "transaction_timeout_ms": 1,
+        "transaction_start_time_ms": 1,
+        "producer_id": 1,
+        "producer_epoch": 0,
+        "topics": (),
+    }
+    found = tuple(
+        list_transactions.DescribedTransaction(**{**reported_of, "transactional_id": each, **changes})
+        for each in ids
+    )
+    return list_transactions.DescribeTransactionsResponse(throttle_time_ms=0, transaction_states=found)
+
+
+def offers(*ranges: tuple[int, int, int], error_code: int = 0) -> api_versions.ApiVersionsResponse:
+    return api_versions.ApiVersionsResponse(
+        error_code=error_code,
+        api_keys=tuple(
+            api_versions.ApiVersion(api_key=key, min_version=low, max_version=high)
+            for key, low, high in ranges
+        ),
+    )
+
+
+DESCRIBING: Final = describe_groups.DescribeGroupsRequest(groups=("g",))
+LEADING: Final = consumer_group_describe.ConsumerGroupDescribeRequest(group_ids=("g",))
+VERSIONS: Final = api_versions.ApiVersionsRequest()
+IDENTIFYING: Final = init_producer_id.InitProducerIdRequest()
+LOGGING_IN: Final = sasl.SaslAuthenticateRequest(auth_bytes=b"")
+LONG: Final = "x" * 10_000
+TWO_FETCHES: Final = v07.MultiFetchRequest((v07.FetchRequest("t", 0, 0, 9), v07.FetchRequest("t", 1, 0, 9)))
+NOTHING_07: Final = v07.FetchResponse(0, b"")
+
+
+@pytest.mark.parametrize(
+    ("request_", "response", "version", "fault"),
+    [
+        (VERSIONS, offers((1, 0, 3), (1, 0, 4)), 2, "it contains 1 twice"),
+        (VERSIONS, offers((1, 3, 2)), 2, "it gives the highest version of API 1 2, but the minimum is 3"),
+        (VERSIONS, offers((1, -1, 2)), 2, "it gives the lowest version of API 1 -1, but the minimum is 0"),
+        (asking("t"), reported("u"), 9, "it contains u, but t was requested"),
+        (asking("t"), reported("t", "t"), 9, "it contains t twice"),
+        (metadata.MetadataRequest(topics=None), reported("t", "t"), 9, "it contains t twice"),
+        (metadata.MetadataRequest(topics=None), reported("a\nb"), 9, r"'a\nb', which is not a topic name"),
+        (metadata.MetadataRequest(topics=None), reported("x" * 256), 9, "which is not a topic name"),
+        (
+            offset_fetch.OffsetFetchRequest.for_group("g", None),
+            committed(topic=""),
+            8,
+            "it gives a topic the name '', which is not a topic name",
+        ),
+        (asking("t"), reported("t", brokers=(BROKER, BROKER)), 9, "it contains 1 twice"),
+        (
+            asking("t"),
+            reported("t", brokers=(replace(BROKER, port=0),)),
+            9,
+            "it gives broker 1 (h) the port 0, and ports are 1 to 65535",
+        ),
+        (asking("t"), reported("t", brokers=(replace(BROKER, port=65536),)), 9, "the port 65536"),
+        (asking("t"), reported("t", brokers=(replace(BROKER, host=""),)), 9, "'', which is not a host name"),
+        (asking("t"), reported("t", brokers=(replace(BROKER, host="h" * 256),)), 9, "… (256 characters)'"),
+        (asking("t"), reported("t", brokers=(replace(BROKER, host="a\nb\0"),)), 9, r"the host 'a\nb\x00'"),
+        (asking("t"), reported("t", brokers=(replace(BROKER, node_id=-1),)), 9, "the broker id -1"),
+        (asking("t"), reported("t", partition_index=-7), 9, "it gives the partition -7 of t"),
+        (asking("t"), reported("t", leader_id=-2), 9, "it gives the leader -2 of t"),
+        (asking("t"), reported("t", leader_epoch=-2), 9, "it gives the leader epoch -2 of t"),
+        (fetching(), fetched(partition_index=1), 12, "it contains t 1, but t 0 was requested"),
+        (fetching(), fetched(high_watermark=-2), 12, "the high watermark -2"),
+        (fetching(), fetched(last_stable_offset=-2), 12, "the last stable offset -2"),
+        (fetching(), fetched(log_start_offset=-2), 12, "the log start offset -2"),
+        (
+            fetching(),
+            fetched(aborted_transactions=(fetch.AbortedTransaction(producer_id=-1, first_offset=0),)),
+            12,
+            "the producer id of an aborted transaction -1",
+        ),
+        (fetching(), fetched_by_id(OTHER_ID), 13, f"it contains {OTHER_ID} 0, but {ID} 0 was requested"),
+        (fetching(), fetch.FetchResponse(responses=()), 12, "it lacks t 0, which was requested"),
+        (PRODUCING, produced("u"), 9, "it contains u 0, but t 0 was requested"),
+        (PRODUCING, produced("t", "t"), 9, "it contains t 0 twice"),
+        (PRODUCING, produced(), 9, "it lacks t 0, which was requested, and contains nothing"),
+        (PRODUCING, produced("t", base_offset=-1), 9, "the base offset -1 of t"),
+        (IDENTIFYING, identity(-1, 0), 4, "it gives the producer id -1, but the minimum is 0"),
+        (IDENTIFYING, identity(0, -1), 4, "it gives the producer epoch -1, but the minimum is 0"),
+        (ADDING, added("t", 0), 3, "it lacks t 1, which was requested"),
+        (ADDING, added("u", 0, 1), 3, "it contains u 0, but t 0, t 1 was requested"),
+        (OFFSETS_IN_TXN, committed_in_txn("t", 1), 5, "it contains t 1, but t 0 was requested"),
+        (ENDING, ended(-1, 0), 5, "it gives the producer id -1, but the minimum is 0"),
+        (ENDING, ended(1, -1), 5, "it gives the producer epoch -1, but the minimum is 0"),
+        (
+            replace(ENDING, producer_epoch=7),
+            ended(1, 6),
+            5,
+            "it gives the producer epoch 6, but the minimum is 7",
+        ),
+        (LISTING, listed_transactions("x", "x"), 2, "it contains x twice"),
+        (LISTING, listed_transactions("x", producer_id=-1), 2, "it gives the producer id -1 of x"),
+        (DESCRIBING_TXN, described_transactions("y"), 0, "it contains y, but x was requested"),
+        (DESCRIBING_TXN, described_transactions(), 0, "it lacks x"),
+        (DESCRIBING_TXN, described_transactions("x", producer_id=-1), 0, "the producer id -1 of x"),
+        (DESCRIBING_TXN, described_transactions("x", producer_epoch=-2), 0, "the producer epoch -2 of x"),
+        (listing(-1), listed(0, topic="u"), 8, "it contains u 0, but t 0 was requested"),
+        (listing(-1), listed(0, 0), 8, "it contains t 0 twice"),
+        (listing(-1), listed(), 8, "it lacks t 0, which was requested, and contains nothing"),
+        (listing(-1), listed(0, offset=-1), 8, "it gives the offset -1 of t 0, but the minimum is 0"),
+        (listing(5), listed(0, offset=-2), 8, "it gives the offset -2 of t 0, but the minimum is -1"),
+        (listing(5), listed(0, timestamp=-2), 8, "it gives the timestamp -2 of t 0"),
+        (
+            listing(5),
+            listed(0, offset=-1, old_style_offsets=(3, 2)),
+            0,
+            "it gives 2 offsets of t 0, but 1 was requested",
+        ),
+        (COORDINATING, coordinated(key="h"), 4, "it contains h, but g was requested"),
+        (COORDINATING, coordinated(port=0), 4, "the port 0"),
+        (COORDINATING, coordinated(node_id=-1), 4, "the broker id -1"),
+        (
+            COORDINATING,
+            find_coordinator.FindCoordinatorResponse(node_id=1, host="", port=9092),
+            3,
+            "the host '', which is not a host name",
+        ),
+        (COMMITTED_OF, committed(group="h"), 8, "it contains h, but g was requested"),
+        (COMMITTED_OF, committed(topic="u"), 8, "it contains u 0, but t 0 was requested"),
+        (COMMITTED_OF, committed(committed_offset=-2), 8, "it gives the committed offset -2 of t"),
+        (COMMITTING, commits("u", 0), 8, "it contains u 0, but t 0 was requested"),
+        (COMMITTING, commits("t", 1), 8, "it contains t 1, but t 0 was requested"),
+        (creating(3), created("u"), 7, "it contains u, but t was requested"),
+        (creating(3), created(), 7, "it lacks t"),
+        (creating(3), created("t", num_partitions=2), 7, "it gives the new topic 2 partitions, but 3 was"),
+        (CONFIGURED, configured("u"), 4, "it contains 2 u, but 2 t was requested"),
+        (CONFIGURED, configured("t", "t"), 4, "it contains 2 t twice"),
+        (CONFIGURED, configured(), 4, "it lacks 2 t, which was requested, and contains nothing"),
+        (CONFIGURED, configured("t", names=("a",)), 0, "it contains a, but cleanup.policy was requested"),
+        (CONFIGURED, configured("t", names=("cleanup.policy",) * 2), 2, "it contains cleanup.policy twice"),
+        (DESCRIBING, described("h"), 5, "it contains h, but g was requested"),
+        (DESCRIBING, described("g", "g"), 5, "it contains g twice"),
+        (DESCRIBING, described("g", members=2), 5, "it contains g m twice"),
+        (LEADING, led(), 1, "it lacks g, which was requested, and contains nothing"),
+        (
+            LOGGING_IN,
+            sasl.SaslAuthenticateResponse(error_code=0, auth_bytes=b"", session_lifetime_ms=-1),
+            2,
+            "the session lifetime -1",
+        ),
+        (TWO_FETCHES, v07.MultiFetchResponse(0, (NOTHING_07,)), 0, "2 partitions were requested and 1 came"),
+        (v07.OffsetsRequest("t", 0, -1, 2), v07.OffsetsResponse(0, ()), 0, "the answer is empty"),
+        (v07.OffsetsRequest("t", 0, -1, 2), v07.OffsetsResponse(0, (1, 2)), 0, "is not newest first"),
+        (v07.OffsetsRequest("t", 0, -1, 2), v07.OffsetsResponse(0, (2, -1)), 0, "the offset -1"),
+    ],
+)
+def test_a_response_that_is_none_to_its_request_is_refused(
+    request_: Any, response: Any, version: int, fault: str
+) -> None:
+    with pytest.raises(ProtocolError) as raised:
+        answered(request_, response, version)
+    assert fault in str(raised.value)
+    assert " response does not match its request: " in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("request_", "response", "version"),
+    [
+        pytest.param(
+            fetching(), fetch.FetchResponse(responses=(), throttle_time_ms=9), 12, id="throttled fetch"
+        ),
+        pytest.param(fetching(), fetch.FetchResponse(responses=(), error_code=70), 12, id="no fetch session"),
+        pytest.param(
+            fetching(), fetched(error_code=1, high_watermark=-1), 12, id="a fetch out of the log's range"
+        ),
+        pytest.param(fetching(), fetched(high_watermark=-1), 12, id="a leader that was just elected"),
+        pytest.param(asking("t", "u"), reported("t"), 9, id="a topic that the user may not see"),
+        pytest.param(asking("t"), reported("t", leader_id=-1), 9, id="a partition without leader"),
+        pytest.param(asking("t"), reported("t", brokers=()), 9, id="a broker that knows no broker yet"),
+        pytest.param(asking(), reported("t"), 0, id="all topics in version 0"),
+        pytest.param(asking(), reported("t"), 12, id="all topics, where noida-db is asked for none"),
+        pytest.param(listing(5), listed(0, offset=-1), 8, id="no record of that age"),
+        pytest.param(listing(-1), listed(0, offset=-1, error_code=6), 8, id="another leader, and no offset"),
+        pytest.param(
+            PRODUCING, produced("t", base_offset=-1, error_code=46), 9, id="records that were there before"
+        ),
+        pytest.param(IDENTIFYING, identity(-1, -1, 15), 4, id="no identity yet"),
+        pytest.param(ENDING, ended(-1, -1, 90), 5, id="a producer that was fenced"),
+        pytest.param(
+            replace(ENDING, producer_epoch=2**15 - 2), ended(2, 0), 5, id="another producer, where epochs end"
+        ),
+        pytest.param(
+            DESCRIBING_TXN,
+            described_transactions("x", producer_id=-1, producer_epoch=-1, error_code=105),
+            0,
+            id="a transactional id that nobody used",
+        ),
+        pytest.param(
+            asking("t"),
+            reported("t", brokers=(replace(BROKER, host="h" * 255),)),
+            9,
+            id="a host of as many letters as a name may have",
+        ),
+        pytest.param(
+            COORDINATING,
+            find_coordinator.FindCoordinatorResponse(error_code=15),
+            3,
+            id="no coordinator at the moment",
+        ),
+        pytest.param(
+            COORDINATING, coordinated(node_id=-1, host="", port=-1, error_code=15), 4, id="and in version 4"
+        ),
+        pytest.param(
+            COMMITTED_OF,
+            offset_fetch.OffsetFetchResponse(error_code=16),
+            7,
+            id="a group that another broker coordinates",
+        ),
+        pytest.param(creating(-1), created("t", num_partitions=4), 7, id="as many partitions as is usual"),
+        pytest.param(creating(3), created("t"), 4, id="a topic whose partitions are not told"),
+        pytest.param(VERSIONS, offers(error_code=35), 0, id="a broker before this version"),
+        pytest.param(v07.OffsetsRequest("t", 0, 5, 2), v07.OffsetsResponse(0, ()), 0, id="no segment so old"),
+        pytest.param(
+            v07.OffsetsRequest("t", 0, -1, 2), v07.OffsetsResponse(0, (7, 7)), 0, id="a segment not flushed"
+        ),
+    ],
+)
+def test_odd_responses_of_honest_brokers_are_read(request_: Any, response: Any, version: int) -> None:
+    assert answered(request_, response, version) == response
+
+
+def test_what_a_peer_says_of_something_else_stays_one_short_line() -> None:
+    names = tuple(f"{index}\n{LONG}" for index in range(1000))
+    with pytest.raises(ProtocolError) as raised:
+        answered(asking(*(name[:200] for name in names)), reported("\x1b[2J\0" + LONG), 9)
+    line = str(raised.value)
+    assert line.isprintable()
+    assert len(line) < 6 * TEXT_SIZE_MAX
+    assert "and 997 more was requested" in line
+
+
+def test_every_response_of_every_dialect_is_compared_with_its_request() -> None:
+    for api in (*modern.DIALECT.apis, *v07.DIALECT.apis):
+        assert (api.response is None) == (api.faults is None), api.name

@@ -1,0 +1,320 @@
+"""Mistakes of users: what Python prints of each is a line of ours, a few of Spark's, and no frame of ours."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+import traceback
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
+from pyspark.sql.types import StructType
+
+from spark_kafkawire import in_key_order
+from spark_kafkawire.broker import EmbeddedCluster
+from spark_kafkawire.groups import GroupRead
+from spark_kafkawire.streaming import GroupOffsets
+from tests.support.noida import NoidaBroker
+from tests.support.spark_streams import WAIT_MAX_S, send, started
+from tests.support.sparks import STREAM_SINKS
+
+#: Lines of Spark's own that may be around ours: frames of the driver, and what it says of the step.
+SPARKS_MAX: Final = 12
+#: Until 3.11, Python prints the frame that raises an error again.
+OURS_MAX: Final = 0 if sys.version_info >= (3, 11) else 1
+#: What follows in the text of a stream's error is the plan of the user's own query.
+PLAN: Final = "Logical Plan:"
+
+#: Nothing listens there, and nobody is waited for.
+NOBODY: Final = {"kafka.bootstrap.servers": "127.0.0.1:1", "brokerDownTimeout": "0s", "retries": "0"}
+NO_ZOOKEEPER: Final = {"zookeeper.connect": "127.0.0.1:1", "requestTimeout": "1s", "brokerDownTimeout": "0s"}
+LOGIN: Final = {"kafka.security.protocol": "SASL_PLAINTEXT", "kafka.sasl.mechanism": "PLAIN"}
+NO_FILE: Final = {"kafka.security.protocol": "SSL", "kafka.ssl.truststore.location": "/no/such.pem"}
+LARGE: Final = "REPEAT('x', 2000000) AS value"
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where the mistakes are made."""
+
+    spark: SparkSession
+    modern: Mapping[str, str]
+    old: Mapping[str, str]
+    topic: str
+    folder: Path
+
+
+#: What a user's program does at a place.
+Program = Callable[[Place], object]
+
+
+@dataclass(frozen=True)
+class Mistake:
+    """A program, and the line of the error that ends it, as a pattern from the class on."""
+
+    run: Program
+    line: str
+
+
+def read(*schema: str, at: str = "modern", **options: str) -> Program:
+    """A batch read of the topic."""
+
+    def run(place: Place) -> object:
+        reader = place.spark.read.format("kafkawire").options(**given(place, at, options, "subscribe"))
+        return (reader.schema(*schema) if schema else reader).load().collect()
+
+    return run
+
+
+def write(*columns: str, mode: str = "append", at: str = "modern", **options: str) -> Program:
+    """A batch write of a row to the topic."""
+
+    def run(place: Place) -> None:
+        writer = place.spark.range(1).selectExpr(*columns or ("'v' AS value",)).write.format("kafkawire")
+        writer.options(**given(place, at, options, "topic")).mode(mode).save()
+
+    return run
+
+
+def stream(at: str = "modern", **options: str) -> Program:
+    """A stream of the topic to nowhere."""
+
+    def run(place: Place) -> object:
+        rows = place.spark.readStream.format("kafkawire")
+        return ended(place, rows.options(**given(place, at, options, "subscribe")).load(), "noop")
+
+    return run
+
+
+def sink(*columns: str, **options: str) -> Program:
+    """A stream to the topic."""
+
+    def run(place: Place) -> object:
+        rows = lines(place).selectExpr(*columns)
+        return ended(place, rows, "kafkawire", **given(place, "modern", options, "topic"))
+
+    return run
+
+
+def swapped(place: Place) -> object:
+    """A read of a modern broker as if it were the ZooKeeper of 0.7."""
+    where = {"zookeeper.connect": place.modern["kafka.bootstrap.servers"]}
+    return read(at="nowhere", **where)(place)
+
+
+def swapped_back(place: Place) -> object:
+    """A read of the ZooKeeper of 0.7 as if it were a modern broker."""
+    where = {"kafka.bootstrap.servers": place.old["zookeeper.connect"].partition("/")[0]}
+    return read(at="nowhere", **where)(place)
+
+
+def sql(what: str) -> Program:
+    """A view, or a table, without brokers."""
+    return lambda place: place.spark.sql(f"CREATE {what} mistaken USING kafkawire OPTIONS (subscribe 't')")
+
+
+def lines(place: Place) -> DataFrame:
+    """A stream of a line."""
+    folder = place.folder / "in"
+    folder.mkdir(exist_ok=True)
+    (folder / "lines").write_text("v\n")
+    return place.spark.readStream.text(str(folder))
+
+
+def given(place: Place, at: str, options: Mapping[str, str], topic: str) -> dict[str, str]:
+    """The options at a place, its topic as the option ``topic``; without those that are empty."""
+    where = {"modern": place.modern, "old": place.old, "nowhere": {}}[at]
+    merged = {**where, topic: place.topic if at == "modern" else "debian-gzip", **options}
+    return {name: value.replace("TOPIC", place.topic) for name, value in merged.items() if value}
+
+
+def ended(place: Place, rows: DataFrame, sink: str, **options: str) -> object:
+    """A query of what there is, which goes on until it ends."""
+
+    def attempt() -> object:
+        writer = rows.writeStream.format(sink).options(**options)
+        writer = writer.option("checkpointLocation", str(place.folder / "checkpoint"))
+        return writer.trigger(availableNow=True).start().awaitTermination(WAIT_MAX_S)
+
+    return started(attempt)
+
+
+MISTAKES: Final[Mapping[str, Mistake]] = {
+    # A batch read: its options.
+    "read: misspelled": Mistake(read(failOnDataLos="false"), "OptionError: unknown option failondatalos"),
+    "read: no brokers": Mistake(read(at="nowhere"), "OptionError: set exactly one of the options kafka.boot"),
+    "read: no topic": Mistake(read(subscribe=""), "OptionError: set exactly one of the options subscribe, "),
+    "read: two selections": Mistake(read(assign='{"t":[0]}'), "OptionError: set exactly one of the options "),
+    "read: pattern": Mistake(
+        read(subscribe="", subscribePattern="a("), "OptionError: option subscribePattern"
+    ),
+    "read: no JSON": Mistake(read(startingOffsets="{0:1}"), "OptionError: option startingOffsets: '{0:1}'"),
+    "read: from latest": Mistake(read(startingOffsets="latest"), "OptionError: option startingOffsets: 'lat"),
+    "read: single quotes": Mistake(
+        read(startingOffsets=str({"t": {"0": 5}})), "OptionError: option startingOffsets: .* double quotes"
+    ),
+    "read: from beginning": Mistake(
+        read(startingOffsets="beginning"), "OptionError: .*; did you mean earliest\\?"
+    ),
+    "read: size": Mistake(read(fetchBytes="lots"), "OptionError: option fetchBytes: 'lots' is not a size"),
+    "read: mechanism": Mistake(
+        read(**LOGIN | {"kafka.sasl.mechanism": "MD5"}), "OptionError: option kafka.sasl.mechanism"
+    ),
+    "read: JAAS": Mistake(
+        read(**LOGIN, **{"kafka.sasl.jaas.config": "user=u"}), "OptionError: option kafka.sasl.jaas.config"
+    ),
+    "read: trust store": Mistake(read(**NO_FILE), "OptionError: option kafka.ssl.truststore.location: '/no/"),
+    "read: empty trust store": Mistake(
+        read(**NO_FILE | {"kafka.ssl.truststore.location": " "}), "OptionError: .*: the path is empty; give"
+    ),
+    "read: login without protocol": Mistake(
+        read(**{"kafka.sasl.mechanism": "PLAIN"}), "OptionError: .*; set kafka.security.protocol=SASL_SSL"
+    ),
+    # Its columns, brokers, topics and offsets.
+    "read: column": Mistake(read("value BINARY, valeu BINARY"), "OptionError: schema: there is no column 'v"),
+    "read: type": Mistake(read("value STRING"), "OptionError: schema: column 'value' is binary, not string"),
+    "read: servers": Mistake(read(**NOBODY), "ConnectFailed: .*127.0.0.1:1"),
+    "read: topic": Mistake(read(subscribe="no-such-topic"), "UnknownTopicError: .*no-such-topic"),
+    "read: data loss": Mistake(
+        read(startingOffsets='{"TOPIC":{"0":700}}', endingOffsets='{"TOPIC":{"0":710}}'),
+        "DataLossError: .*700",
+    ),
+    "read: partition": Mistake(
+        read(startingOffsets='{"TOPIC":{"0":0,"7":0}}'), "OptionError: .* 7 is not read"
+    ),
+    # Kafka 0.7, and SQL.
+    "0.7: topic": Mistake(
+        read(at="old", subscribe="no-such-topic", brokerDownTimeout="0s"), "UnknownTopicError: "
+    ),
+    "0.7: ZooKeeper": Mistake(read(at="nowhere", **NO_ZOOKEEPER), "DiscoveryError: option zookeeper.connect"),
+    "0.7: a modern broker": Mistake(
+        swapped, "DiscoveryError: .*, not a ZooKeeper; .*: set kafka.bootstrap.servers=127.0.0.1:"
+    ),
+    "0.7: its ZooKeeper": Mistake(swapped_back, "ProtocolError: .*: this is a ZooKeeper, not a broker; set "),
+    "0.7: null value": Mistake(
+        write("STRING(NULL) AS value", at="old", topic="nulls"), "RowError: .*is null"
+    ),
+    "SQL: view": Mistake(
+        sql("TEMPORARY VIEW"), "OptionError: set exactly one of the options kafka.bootstrap"
+    ),
+    "SQL: table": Mistake(sql("TABLE"), "OptionError: CREATE TABLE ... USING kafkawire"),
+    # A batch write.
+    "write: mode": Mistake(write(mode="overwrite"), 'OptionError: mode "overwrite"'),
+    "write: no topic": Mistake(write(topic=""), "OptionError: topic option required"),
+    "write: no value": Mistake(
+        write("'k' AS key"), "OptionError: schema: Required attribute 'value' not fou"
+    ),
+    "write: type": Mistake(write("1 AS value"), "OptionError: schema: value attribute unsupported type int"),
+    "write: acks": Mistake(write(acks="5"), "OptionError: option acks: '5'"),
+    "write: compression": Mistake(write(compression="brotli"), "OptionError: option compression: 'brotli'"),
+    "write: exactly once": Mistake(write(delivery="exactly-once", acks="1"), "OptionError: option delivery"),
+    "write: large row": Mistake(write(LARGE), "RowError: .* its record of 2000087 bytes is larger"),
+    "write: null topic": Mistake(
+        write("'' AS value", "STRING(NULL) AS topic", topic=""), "RowError: .*is null"
+    ),
+    # Streams.
+    "stream: misspelled": Mistake(
+        stream(startingOffset="earliest"), "OptionError: unknown option startingoff"
+    ),
+    "stream: topic": Mistake(
+        stream(subscribe="no-such-stream", brokerDownTimeout="0s"), "UnknownTopicError: .*no-such"
+    ),
+    "sink: type": Mistake(sink("1 AS value"), "OptionError: schema: value attribute unsupported type int"),
+    # On the driver.
+    "GroupRead": Mistake(
+        lambda place: GroupRead({**place.old, "subscribe": "t"}), "OptionError: .*kafka.group.id"
+    ),
+    "GroupOffsets": Mistake(
+        lambda place: GroupOffsets({**place.modern, "subscribe": "t"}), "OptionError: Group"
+    ),
+    "in_key_order": Mistake(lambda place: in_key_order(place.spark.range(1)), "OptionError: in_key_order"),
+}
+
+
+class Refusing(DataSource):
+    """A stream that does nothing but fail."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "refusing"
+
+    def schema(self) -> str:
+        return "value STRING"
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: ARG002
+        return RefusingReader()
+
+
+class RefusingReader(DataSourceStreamReader):
+    def initialOffset(self) -> dict[str, str]:
+        # What Spark's own setting sets, though not in the processes of streams.
+        os.environ["SPARK_HIDE_TRACEBACK"] = "1"
+        raise ValueError("refused")
+
+    # Spark before 4.2 begins with this one.
+    def latestOffset(self) -> dict[str, str]:  # type: ignore[override]
+        return self.initialOffset()
+
+    def read(self, partition: InputPartition) -> Iterator[tuple[str]]:
+        raise AssertionError(partition)
+
+
+@pytest.fixture
+def place(spark: SparkSession, noida: NoidaBroker, corpus: EmbeddedCluster, tmp_path: Path) -> Place:
+    topic = noida.create_topic()
+    send(noida, topic, range(3))
+    modern = {"kafka.bootstrap.servers": noida.bootstrap_servers}
+    return Place(spark, modern, {"zookeeper.connect": corpus.zookeeper_connect}, topic, tmp_path)
+
+
+@pytest.fixture(scope="module")
+def stream_floor(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> int:
+    """Lines of Spark's own around the error of a stream: of the least that fails, without its frames."""
+    spark.dataSource.register(Refusing)
+    place = Place(spark, {}, {}, "", tmp_path_factory.mktemp("refusing"))
+    rows = spark.readStream.format("refusing").load()
+    error = ended_with(place, lambda place: ended(place, rows, "noop"))
+    return len(spark_lines(error, "ValueError: refused"))
+
+
+def ended_with(place: Place, run: Program) -> BaseException:
+    with pytest.raises(Exception) as caught:  # noqa: PT011  # the class is Spark's
+        run(place)
+    return caught.value
+
+
+def printed(error: BaseException) -> list[str]:
+    """What Python prints of an error that ends a program, but the program's own frames and blank lines."""
+    reported = traceback.TracebackException.from_exception(error)
+    of_spark = [frame for frame in reported.stack if str(Path(__file__).parents[1]) not in frame.filename]
+    reported.stack = traceback.StackSummary.from_list(of_spark)
+    return [line for line in "".join(reported.format()).splitlines() if line.strip()]
+
+
+def spark_lines(error: BaseException, ours: str) -> list[str]:
+    """The lines of that before and after the one that has ``ours``, without the plan of a stream."""
+    lines = printed(error)
+    [index] = [number for number, line in enumerate(lines) if ours in line]
+    plan = lines.index(PLAN) if PLAN in lines else len(lines)
+    return [*lines[:index], *lines[index + 1 : plan]]
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=STREAM_SINKS if "sink" in name else ()) for name in MISTAKES]
+)
+def test_a_mistake_is_one_line_of_ours_and_few_of_sparks(place: Place, stream_floor: int, name: str) -> None:
+    mistake = MISTAKES[name]
+    error = ended_with(place, mistake.run)
+    lines = printed(error)
+    [ours] = [line for line in lines if "spark_kafkawire.errors." in line]
+    assert re.search(rf"spark_kafkawire\.errors\.{mistake.line}", ours)
+    frames = [line for line in lines if "spark_kafkawire/" in line and line.strip().startswith('File "')]
+    assert len(frames) <= OURS_MAX, frames
+    sparks = spark_lines(error, ours)
+    assert len(sparks) <= (stream_floor if "[STREAM_FAILED]" in ours else SPARKS_MAX), sparks

@@ -1,0 +1,369 @@
+"""A topic that is deleted and recreated, while its query runs or is stopped: each row of the table in
+docs/data-loss.md."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import logging
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from spark_kafkawire.errors import DataLossError
+from spark_kafkawire.planner.stream_offsets import ID_MARK
+from spark_kafkawire.planner.stream_partitions import StreamPartitions
+from spark_kafkawire.planner.stream_planner import StreamPlanner
+from tests.support.recreated import RecreatingBroker
+from tests.support.streaming import QUICK, Checkpoint, Killed, Query, available_now
+
+PAGE: Final = Path(__file__).parents[2] / "docs" / "data-loss.md"
+#: The old topic's records; the new topic has as many or more when the query is started once more.
+OLD_COUNT: Final = 10
+GROWN_COUNT: Final = 20
+#: How many records the new topic has when the query meets it.
+COUNTS: Final = {"fewer": 4, "more": 15}
+ERROR: Final = "error"
+
+IDS, SIZES, MODES = ("with", "without"), ("fewer", "more"), ("strict", "lenient")
+#: The lines of the table, by its first columns.
+Reported = dict[tuple[str, str, str], str]
+
+
+def table() -> Reported:
+    """What the page tells for topic ids, the new topic's records, and failOnDataLoss."""
+    lines = PAGE.read_text().partition("<!-- recreated topics -->")[2].strip().splitlines()
+    rows = [
+        tuple(cell.strip() for cell in line.strip("|").split("|"))
+        for line in itertools.takewhile(lambda line: line.startswith("|"), lines)
+    ]
+    return {(ids, size, mode): reported for ids, size, mode, reported in rows[2:]}
+
+
+TABLE: Final = table()
+
+
+def values(name: str, start: int, stop: int) -> list[str]:
+    return [f"{name}-{number}" for number in range(start, stop)]
+
+
+def options(broker: RecreatingBroker, **others: str) -> dict[str, str]:
+    common = {
+        "kafka.bootstrap.servers": broker.bootstrap_servers,
+        "startingOffsets": "earliest",
+    }
+    return {**QUICK, **common, "subscribe": "t", **others}
+
+
+def rows_or_error(query: Query) -> list[str]:
+    """The values that batches have until there is nothing to read, or the error."""
+    found: list[str] = []
+    try:
+        for rows in query.batches():
+            found += [row["value"].decode() for row in rows]
+    except DataLossError:
+        found.append(ERROR)
+    return sorted(found)
+
+
+@pytest.fixture(params=IDS)
+def ids(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def broker(ids: str) -> Iterator[RecreatingBroker]:
+    with RecreatingBroker(has_ids=ids == "with") as running:
+        running.create("t", *values("old", 0, OLD_COUNT))
+        yield running
+
+
+def recreate(broker: RecreatingBroker, count: int) -> None:
+    broker.delete("t")
+    broker.create("t", *values("new", 0, count))
+
+
+@pytest.mark.parametrize("restarts", [1, 2], ids=["one restart", "two restarts"])
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("state", ["running", "stopped"])
+def test_each_story_of_the_table(
+    broker: RecreatingBroker, ids: str, state: str, size: str, mode: str, restarts: int
+) -> None:
+    checkpoint = Checkpoint()
+    given = options(broker, failOnDataLoss=str(mode == "strict").lower())
+    running = Query(checkpoint, **given)
+    assert rows_or_error(running) == sorted(values("old", 0, OLD_COUNT))
+    recreate(broker, COUNTS[size])
+    runs = [rows_or_error(running)] if state == "running" else []
+    runs.append(rows_or_error(Query(checkpoint, **given)))
+    broker.send("t", *values("new", COUNTS[size], GROWN_COUNT))
+    runs += [rows_or_error(Query(checkpoint, **given)) for _ in range(restarts - 1)]
+    if restarts == 1 and state == "running":
+        runs.append(rows_or_error(Query(checkpoint, **given)))
+    read = sorted(value for rows in runs for value in rows)
+    is_grown = restarts == 2 or state == "running"
+    there = GROWN_COUNT if is_grown else COUNTS[size]
+    outcome: dict[str, list[str]] = {
+        "an error at each start": [ERROR] * len(runs),
+        "its records from the first on": sorted(values("new", 0, there)),
+        "its records from the old place on": sorted(values("new", OLD_COUNT, there)),
+    }
+    assert read == outcome[TABLE[ids, size, mode]]
+
+
+def test_the_table_has_all_stories() -> None:
+    assert set(TABLE) == set(itertools.product(IDS, SIZES, MODES))
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("ids", ["with"], indirect=True)
+def test_after_the_error_lenient_reads_the_new_topic_from_its_first_record(
+    broker: RecreatingBroker, size: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    checkpoint = Checkpoint()
+    assert len(rows_or_error(Query(checkpoint, **options(broker)))) == OLD_COUNT
+    recreate(broker, COUNTS[size])
+    for _ in range(2):
+        with pytest.raises(
+            DataLossError,
+            match=r"^the topic t was deleted and recreated: its id was \S{22}, and is \S{22}; ",
+        ):
+            Query(checkpoint, **options(broker)).batch()
+    broker.send("t", *values("new", COUNTS[size], GROWN_COUNT))
+    with caplog.at_level(logging.WARNING, "spark_kafkawire"):
+        lenient = Query(
+            checkpoint,
+            **options(broker, failOnDataLoss="false", maxOffsetsPerTrigger="6"),
+        )
+        assert rows_or_error(lenient) == sorted(values("new", 0, GROWN_COUNT))
+    [reported] = [each.getMessage() for each in caplog.records if "continuing because" in each.getMessage()]
+    assert reported.startswith("the topic t was deleted and recreated: ")
+    assert rows_or_error(Query(checkpoint, **options(broker))) == []
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("ids", ["with"], indirect=True)
+def test_a_topic_that_is_recreated_after_its_batch_was_planned(broker: RecreatingBroker, mode: str) -> None:
+    """The batch is run again from the checkpoint, where the old topic's id is."""
+    checkpoint = Checkpoint()
+    given = options(broker, failOnDataLoss=str(mode == "strict").lower())
+    with pytest.raises(Killed):
+        Query(checkpoint, **given).batch("written")
+    recreate(broker, COUNTS["more"])
+    runs = [rows_or_error(Query(checkpoint, **given)) for _ in range(2)]
+    assert runs == (
+        [[ERROR], [ERROR]] if mode == "strict" else [sorted(values("new", 0, COUNTS["more"])), []]
+    )
+
+
+@pytest.mark.parametrize("ids", ["with"], indirect=True)
+def test_a_lenient_batch_that_begins_a_recreated_topic_is_the_same_when_it_is_run_again(
+    broker: RecreatingBroker,
+) -> None:
+    checkpoint = Checkpoint()
+    given = options(broker, failOnDataLoss="false", maxOffsetsPerTrigger="3")
+    rows_or_error(Query(checkpoint, **given))
+    recreate(broker, OLD_COUNT)  # as many as before: the id alone tells
+    with pytest.raises(Killed):
+        Query(checkpoint, **given).batch("read")
+    again = Query(checkpoint, **given)
+    assert [row["value"] for row in again.batch() or ()] == [
+        b"new-0",
+        b"new-1",
+        b"new-2",
+    ]
+    assert rows_or_error(again) == sorted(values("new", 3, OLD_COUNT))
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_topic_that_is_deleted_is_an_error_until_it_is_borne_and_is_new_when_it_is_back(
+    broker: RecreatingBroker, mode: str
+) -> None:
+    broker.create("stays", "s")
+    checkpoint = Checkpoint()
+    given = options(broker, subscribe="t,stays", failOnDataLoss=str(mode == "strict").lower())
+    rows_or_error(Query(checkpoint, **given))
+    broker.delete("t")
+    assert rows_or_error(Query(checkpoint, **given)) == ([ERROR] if mode == "strict" else [])
+    broker.create("t", *values("new", 0, COUNTS["more"]))
+    runs = [rows_or_error(Query(checkpoint, **given)) for _ in range(2)]
+    assert runs == (
+        [[ERROR], [ERROR]] if mode == "strict" else [sorted(values("new", 0, COUNTS["more"])), []]
+    )
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("ids", ["with"], indirect=True)
+def test_of_several_topics_the_recreated_one_alone_begins_from_its_first_record(
+    broker: RecreatingBroker, mode: str
+) -> None:
+    broker.create("stays", "s-0", "s-1", partitions=2)
+    checkpoint = Checkpoint()
+    given = options(broker, subscribe="t,stays", failOnDataLoss=str(mode == "strict").lower())
+    rows_or_error(Query(checkpoint, **given))
+    recreate(broker, COUNTS["more"])
+    broker.send("stays", "s-2", partition=1)
+    found = rows_or_error(Query(checkpoint, **given))
+    assert found == ([ERROR] if mode == "strict" else sorted([*values("new", 0, COUNTS["more"]), "s-2"]))
+
+
+def test_partitions_that_are_added_are_no_loss(broker: RecreatingBroker) -> None:
+    checkpoint = Checkpoint()
+    rows_or_error(Query(checkpoint, **options(broker)))
+    broker.grow("t", 3)
+    broker.send("t", "added", partition=2)
+    assert rows_or_error(Query(checkpoint, **options(broker))) == ["added"]
+
+
+@pytest.mark.parametrize("ids", ["with"], indirect=True)
+@pytest.mark.parametrize("blanks", [True, False], ids=["ours of before", "format(kafka)"])
+def test_a_checkpoint_without_ids_gets_them_with_one_batch_without_rows(
+    broker: RecreatingBroker, blanks: bool
+) -> None:
+    text = json.dumps({"t": {"0": OLD_COUNT}}, separators=None if blanks else (",", ":"))
+    checkpoint = Checkpoint([text], 1)
+    query = Query(checkpoint, **options(broker, minOffsetsPerTrigger="5", maxTriggerDelay="1h"))
+    assert [*query.batches()] == [[]]
+    assert [key for key in json.loads(checkpoint.offsets[-1]) if key.startswith(ID_MARK)]
+    assert [*Query(checkpoint, **options(broker)).batches()] == []
+    recreate(broker, COUNTS["more"])
+    assert rows_or_error(Query(checkpoint, **options(broker))) == [ERROR]
+
+
+@pytest.mark.parametrize("ids", ["with"], indirect=True)
+def test_an_id_is_kept_where_a_broker_tells_none(
+    broker: RecreatingBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While a cluster is upgraded, its older brokers know no ids."""
+    checkpoint = Checkpoint()
+    rows_or_error(Query(checkpoint, **options(broker)))
+    with monkeypatch.context() as patch:
+        patch.setattr(StreamPartitions, "topic_ids", lambda *_: {})
+        broker.send("t", "more")
+        assert rows_or_error(Query(checkpoint, **options(broker))) == ["more"]
+    recreate(broker, COUNTS["more"])
+    assert rows_or_error(Query(checkpoint, **options(broker))) == [ERROR]
+
+
+@pytest.mark.parametrize("fail", ["true", "false"])
+@pytest.mark.parametrize("ids", ["with"], indirect=True)
+def test_available_now_fails_where_a_topic_is_recreated_after_its_start(
+    broker: RecreatingBroker, fail: str
+) -> None:
+    running = available_now(Checkpoint(), **options(broker, failOnDataLoss=fail))
+    recreate(broker, COUNTS["more"])
+    reported = r"^the topic t was deleted and recreated: .*availableNow was to read"
+    with pytest.raises(DataLossError, match=reported):
+        running.batch()
+
+
+def test_an_end_that_falls_is_waited_for_and_no_row_is_read_twice(
+    broker: RecreatingBroker, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A broker that is behind for longer than it is looked for holds up its own log alone."""
+    broker.send("t", *values("old", OLD_COUNT, 24))
+    broker.create("other")
+    checkpoint = Checkpoint()
+    given = options(broker, subscribe="t,other", failOnDataLoss="false")
+    lenient = Query(checkpoint, **given)
+    assert rows_or_error(lenient) == sorted(values("old", 0, 24))
+    broker.log("t").stop_offset = 11
+    with caplog.at_level(logging.WARNING, "spark_kafkawire"):
+        assert rows_or_error(lenient) == []
+        broker.send("other", "o-0")
+        assert rows_or_error(lenient) == ["o-0"]
+        lenient = Query(checkpoint, **given)
+        broker.send("other", "o-1")
+        assert rows_or_error(lenient) == ["o-1"]
+        assert "the end of t 0 was changed from 24 to 11: " in caplog.text
+        assert "no longer on hold" not in caplog.text
+        broker.log("t").stop_offset = 24
+        assert rows_or_error(lenient) == []
+    assert "1 partition no longer on hold, first t 0" in caplog.text
+    broker.send("t", "later")
+    assert rows_or_error(lenient) == ["later"]
+
+
+def test_a_partition_that_is_held_is_looked_for_four_times_once_and_told_of_once_a_minute(
+    broker: RecreatingBroker, caplog: pytest.LogCaptureFixture
+) -> None:
+    lenient = Query(Checkpoint(), **options(broker, failOnDataLoss="false"))
+    rows_or_error(lenient)
+    broker.log("t").stop_offset = 4
+    planner = lenient.reader._planner
+    assert isinstance(planner, StreamPlanner)
+    slept: list[float] = []
+    now_s = [1000.0]
+    planner._judge._sleep, planner._judge._clock = slept.append, lambda: now_s[0]
+    with caplog.at_level(logging.WARNING, "spark_kafkawire"):
+        for _ in range(5):
+            assert lenient.batch() is None
+        assert (len(slept), len(caplog.records)) == (3, 1)
+        now_s[0] += 60
+        assert lenient.batch() is None
+    assert [each.getMessage() for each in caplog.records] == [
+        "the end of t 0 was changed from 10 to 4: a topic was deleted or recreated, or a partition lost its "
+        "end, or a broker is behind: nothing proves which. The query keeps its position and reads nothing "
+        "there until the partition reaches beyond it again, or kafkawire checkpoints CHECKPOINT --place sets "
+        "another one (docs/data-loss.md)"
+    ] * 2
+
+
+@pytest.mark.parametrize("fail", ["true", "false"])
+def test_an_end_that_fell_is_an_error_at_each_start_once_it_is_in_the_checkpoint(
+    broker: RecreatingBroker, fail: str
+) -> None:
+    checkpoint = Checkpoint()
+    rows_or_error(Query(checkpoint, **options(broker)))
+    broker.log("t").stop_offset = 4
+    reported = (
+        r"^the end of t 0 was changed from 10 to 4: .*, or a broker is behind: nothing proves which. The "
+        "query does not continue from its position until kafkawire checkpoints CHECKPOINT --place sets "
+        "another "
+    )
+    with pytest.raises(DataLossError, match=reported):
+        Query(checkpoint, **options(broker)).batch()
+    broker.log("t").stop_offset = 10
+    with pytest.raises(DataLossError, match=reported):
+        Query(checkpoint, **options(broker, failOnDataLoss=fail)).batch()
+
+
+@pytest.mark.parametrize("fail", ["true", "false"])
+def test_available_now_that_began_while_a_broker_was_behind_takes_nothing_back(
+    broker: RecreatingBroker, fail: str
+) -> None:
+    checkpoint = Checkpoint()
+    given = options(broker, failOnDataLoss=fail)
+    assert rows_or_error(available_now(checkpoint, **given)) == sorted(values("old", 0, OLD_COUNT))
+    broker.log("t").stop_offset = 4
+    running = available_now(checkpoint, **given)
+    broker.log("t").stop_offset = OLD_COUNT
+    assert rows_or_error(running) == []
+    broker.send("t", "later")
+    assert rows_or_error(available_now(checkpoint, **given)) == ["later"]
+
+
+@pytest.mark.parametrize("trigger", [Query, available_now], ids=["running", "availableNow"])
+def test_a_partition_that_a_broker_does_not_know_is_not_read_again(
+    broker: RecreatingBroker, trigger: Callable[..., Query]
+) -> None:
+    """A broker that is behind has not heard yet of partitions that were added."""
+    broker.grow("t", 2)
+    broker.send("t", "second", partition=1)
+    checkpoint = Checkpoint()
+    given = options(broker, failOnDataLoss="false")
+    assert len(rows_or_error(trigger(checkpoint, **given))) == OLD_COUNT + 1
+    log = broker.shrink("t")
+    lenient = trigger(checkpoint, **given)
+    broker.send("t", "more")
+    if trigger is Query:
+        assert rows_or_error(lenient) == ["more"]
+    broker.grow("t", 2, log)
+    assert rows_or_error(lenient) == []
+    broker.send("t", "third", partition=1)
+    assert "third" in rows_or_error(trigger(checkpoint, **given))
+    assert rows_or_error(trigger(checkpoint, **given)) == []
+    assert json.loads(checkpoint.offsets[-1])["t"] == {"0": OLD_COUNT + 1, "1": 2}

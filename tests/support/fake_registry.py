@@ -1,0 +1,246 @@
+"""A schema registry on loopback that tests can break: slow, away, wrong answers, answers that end early.
+
+    with FakeRegistry() as registry:
+        schema_id = registry.add("orders-value", '"string"')
+        registry.faults.append(status(500))     # the next request
+        registry.url
+
+It answers what Confluent's answers, GUIDs included, which Apicurio does not have. ``tests/interop`` compares
+the client with a real registry.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import json
+import re
+import socket
+import ssl
+import threading
+import time
+import uuid
+from collections.abc import Callable
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import unquote, urlsplit
+
+from .certificates import SERVER_NAME
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+#: The namespace from which GUIDs of schemas are made.
+_NAMESPACE: Final = uuid.UUID(int=7)
+
+#: Something that goes wrong with one request, in place of its answer.
+Fault = Callable[[BaseHTTPRequestHandler], None]
+
+
+def status(code: int, body: bytes = b"", **headers: str) -> Fault:
+    """A status with any body."""
+
+    def answer(handler: BaseHTTPRequestHandler) -> None:
+        handler.send_response(code)
+        for name, value in {**headers, "Content-Length": str(len(body))}.items():
+            handler.send_header(name, value)
+        handler.end_headers()
+        handler.wfile.write(body)
+
+    return answer
+
+
+def refusal(code: int, error_code: int, message: str) -> Fault:
+    """An error of the registry itself."""
+    return status(code, json.dumps({"error_code": error_code, "message": message}).encode())
+
+
+def raw(data: bytes) -> Fault:
+    """Any bytes, then the end of the connection."""
+
+    def answer(handler: BaseHTTPRequestHandler) -> None:
+        handler.wfile.write(data)
+
+    return answer
+
+
+def cut(handler: BaseHTTPRequestHandler) -> None:
+    """The connection ends without an answer."""
+    with contextlib.suppress(OSError):
+        handler.connection.shutdown(socket.SHUT_RDWR)
+
+
+def slow(seconds: float) -> Fault:
+    """No answer for that time, then the end of the connection."""
+
+    def answer(_: BaseHTTPRequestHandler) -> None:
+        time.sleep(seconds)
+
+    return answer
+
+
+class FakeRegistry:
+    """A registry from ``with`` to its end. ``users`` are passwords of those who may log in, ``tokens`` what
+    bearers may have; without both no login is needed. ``server`` is the PEM file of its key for https, and
+    ``clients`` the authority of the clients' certificates that it demands then."""
+
+    def __init__(
+        self,
+        *,
+        users: dict[str, str] | None = None,
+        tokens: tuple[str, ...] = (),
+        server: Path | None = None,
+        clients: Path | None = None,
+        path: str = "",
+    ) -> None:
+        self.users, self.tokens, self.path = users or {}, tokens, path
+        #: Ids with the bodies that answer a request for them.
+        self.schemas: dict[int, dict[str, Any]] = {}
+        #: Subjects with the ids of their versions, the first one first.
+        self.subjects: dict[str, list[int]] = {}
+        #: What goes wrong with the next requests, one each.
+        self.faults: list[Fault] = []
+        #: All requests: method, path and query.
+        self.requests: list[str] = []
+        #: The headers of the last request.
+        self.headers: dict[str, str] = {}
+        self._scheme = "http" if server is None else "https"
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler_of(self))
+        self._server.daemon_threads = True
+        # Clients that leave early are what some tests are about.
+        self._server.handle_error = lambda *_: None  # type: ignore[method-assign]
+        if server is not None:
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            context.load_cert_chain(server)
+            if clients is not None:
+                context.verify_mode = ssl.CERT_REQUIRED
+                context.load_verify_locations(clients)
+            self._server.socket = context.wrap_socket(
+                self._server.socket, server_side=True, do_handshake_on_connect=False
+            )
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True)
+
+    @property
+    def url(self) -> str:
+        """Its address, as ``schema.registry.url`` has it."""
+        host = SERVER_NAME if self._scheme == "https" else "127.0.0.1"
+        return f"{self._scheme}://{host}:{self._server.server_port}{self.path}"
+
+    def add(
+        self,
+        subject: str,
+        text: str,
+        schema_type: str = "AVRO",
+        references: tuple[tuple[str, str, int], ...] = (),
+    ) -> int:
+        """Register a schema, which has name, subject and version of those that it imports; returns its id."""
+        body: dict[str, Any] = {"schema": text}
+        if schema_type != "AVRO":
+            body["schemaType"] = schema_type
+        if references:
+            body["references"] = [
+                {"name": name, "subject": of, "version": version} for name, of, version in references
+            ]
+        return self._register(subject, body)
+
+    @staticmethod
+    def guid(schema_id: int) -> bytes:
+        """The GUID of a schema, 16 bytes."""
+        return uuid.uuid5(_NAMESPACE, str(schema_id)).bytes
+
+    def _register(self, subject: str, body: dict[str, Any]) -> int:
+        known = [number for number, schema in self.schemas.items() if schema == body]
+        schema_id = known[0] if known else len(self.schemas) + 1
+        self.schemas[schema_id] = body
+        versions = self.subjects.setdefault(subject, [])
+        if schema_id not in versions:
+            versions.append(schema_id)
+        return schema_id
+
+    def answer(self, method: str, path: str, body: bytes) -> tuple[int, dict[str, Any]]:
+        """Status and body of the answer to a request."""
+        place = [unquote(part) for part in urlsplit(path).path.removeprefix(self.path).split("/")[1:]]
+        match method, place:
+            case "GET", ["schemas", "ids", number] if re.fullmatch("[0-9]+", number):
+                found = self.schemas.get(int(number))
+                return (200, found) if found is not None else _unknown(40403, "Schema")
+            case "GET", ["schemas", "guids", guid]:
+                for schema_id, schema in self.schemas.items():
+                    if uuid.UUID(bytes=self.guid(schema_id)) == uuid.UUID(guid):
+                        return 200, {**schema, "guid": guid}
+                return _unknown(40403, "Schema")
+            case "GET", ["subjects", subject, "versions", number]:
+                return self._version(subject, number)
+            case "POST", ["subjects", subject, "versions"]:
+                return 200, {"id": self._register(subject, json.loads(body))}
+            case "POST", ["subjects", subject]:
+                return self._looked_up(subject, json.loads(body))
+        return 404, {}
+
+    def _version(self, subject: str, number: str) -> tuple[int, dict[str, Any]]:
+        versions = self.subjects.get(subject)
+        if versions is None:
+            return _unknown(40401, "Subject")
+        version = len(versions) if number == "latest" else int(number)
+        if not 1 <= version <= len(versions):
+            return _unknown(40402, "Version")
+        schema_id = versions[version - 1]
+        found = {"subject": subject, "version": version, "id": schema_id}
+        return 200, {**found, **self.schemas[schema_id]}
+
+    def _looked_up(self, subject: str, body: dict[str, Any]) -> tuple[int, dict[str, Any]]:
+        if subject not in self.subjects:
+            return _unknown(40401, "Subject")
+        for version, schema_id in enumerate(self.subjects[subject], 1):
+            if self.schemas[schema_id] == body:
+                return 200, {"subject": subject, "version": version, "id": schema_id, **body}
+        return _unknown(40403, "Schema")
+
+    def lets_in(self, authorization: str) -> bool:
+        """True if a request with this header needs no other login."""
+        if not self.users and not self.tokens:
+            return True
+        kind, _, word = authorization.partition(" ")
+        if kind == "Bearer":
+            return word in self.tokens
+        user, _, password = base64.b64decode(word).decode().partition(":")
+        return kind == "Basic" and user in self.users and self.users[user] == password
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+
+def _unknown(code: int, what: str) -> tuple[int, dict[str, Any]]:
+    return 404, {"error_code": code, "message": f"{what} not found"}
+
+
+def _handler_of(registry: FakeRegistry) -> type[BaseHTTPRequestHandler]:
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def _serve(self) -> None:
+            body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            registry.requests.append(f"{self.command} {self.path}")
+            registry.headers = dict(self.headers.items())
+            if registry.faults:
+                registry.faults.pop(0)(self)
+                self.close_connection = True
+            elif not registry.lets_in(self.headers.get("Authorization", "")):
+                refusal(401, 40101, "Unauthorized")(self)
+            else:
+                code, found = registry.answer(self.command, self.path, body)
+                status(code, json.dumps(found).encode() if found else b"")(self)
+
+        do_GET = do_POST = _serve
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    return Handler

@@ -1,0 +1,26 @@
+"""Tests with two lengths, for those that need minutes, such as kills at random moments.
+
+    @short_and_long("kills", short=4, long=20)
+    def test_kills_lose_nothing(kills: int) -> None: ...
+
+``make test`` runs the short one, ``make test-endurance`` the long one: what is checked is the same. Both are
+slow, so that ``make check`` leaves them out and other processes begin with them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+
+def short_and_long(name: str, *, short: Any, long: Any) -> pytest.MarkDecorator:
+    """An argument of a test, or several as ``parametrize`` takes them, for either length."""
+    of_short, of_long = (short, long) if "," in name else ((short,), (long,))
+    return pytest.mark.parametrize(
+        name,
+        [
+            pytest.param(*of_short, id="short", marks=pytest.mark.slow),
+            pytest.param(*of_long, id="long", marks=pytest.mark.endurance),
+        ],
+    )

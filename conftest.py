@@ -14,6 +14,7 @@ from kazoo.client import KazooClient
 
 from spark_kafkawire import secrecy
 from spark_kafkawire.broker import EmbeddedCluster, ZooKeeperServer
+from spark_kafkawire.net.first_contact import forget_clusters
 from spark_kafkawire.net.known_versions import BROKER_VERSIONS
 from spark_kafkawire.net.pool import POOL
 from tests.support.certificates import Certificates, find_openssl
@@ -108,11 +109,12 @@ def nothing_left_open() -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def nothing_remembered() -> Iterator[None]:
-    """Forget known brokers and secrets: another test may get the address of a broker again, or use a word
-    that was a secret."""
+    """Forget known brokers, clusters that answered, and secrets: another test may get the address of a broker
+    again, or use a word that was a secret."""
     yield
     POOL.close_idle()
     BROKER_VERSIONS.forget()
+    forget_clusters()
     secrecy.forget_secrets()
 
 

@@ -36,6 +36,14 @@ class _Clusters:
 _CLUSTERS: Final = _Clusters()
 
 
+def forget_clusters() -> None:
+    """Forget which clusters have answered: an address may belong to another server later, as in tests."""
+    with _CLUSTERS.lock:
+        _CLUSTERS.answered.clear()
+        _CLUSTERS.warned.clear()
+        _CLUSTERS.reasons.clear()
+
+
 @dataclass(frozen=True, slots=True)
 class Bootstrap:
     """The first contact with the cluster that an option names: ``place`` is ``option=value``.

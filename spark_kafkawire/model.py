@@ -55,6 +55,11 @@ class Generation(enum.Enum):
         return _FACTS[self].has_partitions_of_brokers
 
     @property
+    def has_spark_connector(self) -> bool:
+        """True if Spark's own Kafka connector reads these brokers."""
+        return _FACTS[self].has_spark_connector
+
+    @property
     def wire_format(self) -> WireFormat:
         """Wire format that brokers of this generation speak by default."""
         return _FACTS[self].wire_format
@@ -67,13 +72,14 @@ class _Facts:
     title: str
     offset_unit: OffsetUnit
     has_partitions_of_brokers: bool
+    has_spark_connector: bool
     wire_format: WireFormat
 
 
 _FACTS: Final[Mapping[Generation, _Facts]] = MappingProxyType(
     {
-        Generation.V07: _Facts("Kafka 0.7", OffsetUnit.BYTES, True, WireFormat.V07),
-        Generation.MODERN: _Facts("Kafka 0.8 or later", OffsetUnit.RECORDS, False, WireFormat.MODERN),
+        Generation.V07: _Facts("Kafka 0.7", OffsetUnit.BYTES, True, False, WireFormat.V07),
+        Generation.MODERN: _Facts("Kafka 0.8 or later", OffsetUnit.RECORDS, False, True, WireFormat.MODERN),
     }
 )
 

@@ -29,9 +29,18 @@ from .option import (
 from .partitioner import AVAILABILITY, parse_adapts
 from .raw import RawOptions
 
-#: The default of ``acks``, and its values.
-_ACKS: Final[Mapping[Generation, tuple[str, tuple[str, ...]]]] = MappingProxyType(
-    {V07: ("1", ("0", "1", "verify")), MODERN: ("all", ("0", "1", "all", "-1"))}
+
+@dataclass(frozen=True, slots=True)
+class Acks:
+    """Values of ``acks`` in one generation. With ``safest`` a later run finds each acknowledged row."""
+
+    default: str
+    safest: str
+    values: tuple[str, ...]
+
+
+ACKS_OF: Final[Mapping[Generation, Acks]] = MappingProxyType(
+    {V07: Acks("1", "verify", ("0", "1", "verify")), MODERN: Acks("all", "all", ("0", "1", "all", "-1"))}
 )
 _ACKS_OF_PRODUCE: Final = {"0": ACKS_NONE, "1": ACKS_LEADER, "all": ACKS_ALL}
 #: Requests in flight up to which a broker remembers a producer's batches. Source: KIP-98.
@@ -148,9 +157,8 @@ class DeliveryOptions:
 
 def parse_acks(options: RawOptions, generation: Generation) -> str:
     """The acknowledgement that a task waits for. Raises ``OptionError`` (fatal)."""
-    default, allowed = _ACKS[generation]
-    given = options[ACKS]
-    acks = default if given is None else choice(*allowed)(options.name_of(ACKS), given)
+    known, given = ACKS_OF[generation], options[ACKS]
+    acks = known.default if given is None else choice(*known.values)(options.name_of(ACKS), given)
     return "all" if acks == "-1" else acks
 
 

@@ -18,14 +18,14 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
-from ..model import Generation
+from ..model import OffsetUnit
 from ..planner.stream_offsets import to_json
 from .edge import edge
 from .stream_reader import JsonOffsets, KafkaWireStreamReader
 
-#: Spark's word for the most that a batch reads.
-_MOST: Final[Mapping[Generation, Callable[[int], ReadLimit]]] = MappingProxyType(
-    {Generation.V07: ReadMaxBytes, Generation.MODERN: ReadMaxRows}
+#: Spark's limits for the most that a batch reads.
+_MOST: Final[Mapping[OffsetUnit, Callable[[int], ReadLimit]]] = MappingProxyType(
+    {OffsetUnit.BYTES: ReadMaxBytes, OffsetUnit.RECORDS: ReadMaxRows}
 )
 
 
@@ -43,7 +43,7 @@ class LimitedStreamReader(KafkaWireStreamReader, SupportsTriggerAvailableNow):
         and ``ReadAllAvailable`` instead with the trigger Once."""
         limits = self._options.limits
         if limits.size_max is not None:
-            return _MOST[self._options.read.discovery.generation](limits.size_max)
+            return _MOST[self._options.read.discovery.generation.offset_unit](limits.size_max)
         return ReadAllAvailable() if limits.size_min is None else ReadMinRows(limits.size_min)
 
     # Spark's own stub has the signature of before 4.2; it looks at this one to see what the source can.

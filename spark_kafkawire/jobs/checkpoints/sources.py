@@ -11,7 +11,6 @@ import enum
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Any, Final
 
 from spark_kafkawire.errors import OptionError
@@ -23,10 +22,6 @@ from .files import CheckpointBatch
 
 KAFKA: Final = "kafka"
 KAFKAWIRE: Final = "kafkawire"
-#: The connectors that read a generation.
-_CONNECTORS: Final[Mapping[Generation, frozenset[str]]] = MappingProxyType(
-    {Generation.V07: frozenset((KAFKAWIRE,)), Generation.MODERN: frozenset((KAFKA, KAFKAWIRE))}
-)
 
 
 class Need(enum.Enum):
@@ -82,7 +77,7 @@ class Source:
         """The condition for a connector to continue here."""
         if self._read is None:
             return Need.NOT_KAFKA
-        if target not in _CONNECTORS[self._read[0]]:
+        if target == KAFKA and not self._read[0].has_spark_connector:
             return Need.ONLY_OURS
         if not self.first:
             return Need.NOTHING

@@ -4,19 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from types import MappingProxyType
 from typing import Final
 
 from spark_kafkawire.errors import OptionError
-from spark_kafkawire.model import Generation
 from spark_kafkawire.options import ReadOptions, WriteOptions, reading_options
+from spark_kafkawire.options.delivery import ACKS_OF
 from spark_kafkawire.options.transactions import EXACTLY_ONCE
 from spark_kafkawire.source.write_schema import WRITE_SCHEMAS, WriteSchema
 
-#: The value of ``acks`` with which a later run finds each acknowledged row.
-_ACKS_FINDABLE: Final[Mapping[Generation, str]] = MappingProxyType(
-    {Generation.V07: "verify", Generation.MODERN: "all"}
-)
 _ACKS: Final = ("acks", "kafka.acks")
 #: Options that arguments of the job set.
 _OF_TRANSACTIONS: Final = ("delivery", "kafka.transactional.id", "batch")
@@ -108,7 +103,7 @@ def with_topic(options: Mapping[str, str], topic: str | None) -> dict[str, str]:
 
 def _findable(write: WriteOptions, *, is_given: bool) -> WriteOptions:
     """The options with the ``acks`` that a state needs."""
-    needed = _ACKS_FINDABLE[write.discovery.generation]
+    needed = ACKS_OF[write.discovery.generation].safest
     if write.acks != needed and is_given:
         raise OptionError(
             f"option acks: with --state it is {needed}, by which rows are found again; leave it out"

@@ -85,6 +85,10 @@ class Deadline:
         return f"{self.timeout_s:g} s ({self.option})"
 
 
+#: What to do when nothing listens at an address.
+_ADVICE: Final = "; check that it is running and that this machine can reach the address"
+
+
 class Transport:
     """TCP connection. Every failure is a ``KafkaWireError``."""
 
@@ -112,8 +116,8 @@ class Transport:
             except (OSError, RequestTimedOut) as error:
                 failure = error
         if isinstance(failure, TimeoutError | RequestTimedOut):
-            raise ConnectFailed(f"cannot connect within {deadline}") from failure
-        raise ConnectFailed(f"cannot connect: {reason(failure)}") from failure
+            raise ConnectFailed(f"cannot connect within {deadline}{_ADVICE}") from failure
+        raise ConnectFailed(f"cannot connect: {reason(failure)}{_ADVICE}") from failure
 
     def detached(self) -> socket.socket:
         """The socket, for a layer above. This transport must not be used afterwards."""

@@ -189,7 +189,10 @@ def test_a_connection_that_cannot_be_made_names_the_broker() -> None:
     broker = closed_port()
     with pytest.raises(ConnectFailed) as error:
         Client.connect(broker, settings_07(5))
-    assert str(error.value) == f"broker 7 (127.0.0.1:{broker.port}): cannot connect: Connection refused"
+    assert str(error.value) == (
+        f"broker 7 (127.0.0.1:{broker.port}): cannot connect: Connection refused; "
+        "check that it is running and that this machine can reach the address"
+    )
 
 
 def test_a_slow_broker_may_tell_its_versions_however_soon_an_answer_is_wanted() -> None:

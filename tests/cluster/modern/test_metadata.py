@@ -163,7 +163,7 @@ def test_no_server_that_answers_is_one_line_that_says_what_was_tried(pool: Pool)
     with pytest.raises(
         ConnectFailed,
         match=rf"^gave up after 4 .*kafka.bootstrap.servers: no server answers; .*bootstrap server "
-        rf"\({nobody.host}:{nobody.port}\): cannot connect: Connection refused$",
+        rf"\({nobody.host}:{nobody.port}\): cannot connect: Connection refused; check that it is running",
     ):
         metadata_of(f"{nobody.host}:{nobody.port}", pool).topics()
 

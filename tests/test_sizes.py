@@ -97,6 +97,7 @@ def test_functions_are_short_or_named_with_a_reason() -> None:
 
 
 def check(long: dict[str, int], allowed: dict[str, tuple[int, str]]) -> None:
-    """What is long is named, and no longer than it may be; and what is named is long still."""
+    """Assert that long functions are named and no longer than allowed, and that named functions
+    are still long."""
     assert {name: count for name, count in long.items() if count > allowed.get(name, (0, ""))[0]} == {}
     assert allowed.keys() - long.keys() == set(), "not long any more: take them from the list"

@@ -18,7 +18,7 @@ AWAY_S: Final = 2.5
 
 
 class Reported(logging.Handler):
-    """What the package logs. The first warning begins the way back."""
+    """Handler that keeps the package's log messages. The first warning begins the restart."""
 
     def __init__(self, start: Callable[[], None]) -> None:
         super().__init__(logging.INFO)

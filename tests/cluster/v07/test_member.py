@@ -79,7 +79,7 @@ def client(topic: TreeWriter) -> Iterator[KazooClient]:
 
 
 def owners(client: KazooClient) -> dict[str, str]:
-    """Who owns each partition, as the nodes say."""
+    """Owners of partitions, as the nodes say."""
     found = {}
     for name in NAMES:
         with contextlib.suppress(NoNodeError):
@@ -88,7 +88,7 @@ def owners(client: KazooClient) -> dict[str, str]:
 
 
 def names(member: Member) -> list[str]:
-    """What a member owns; it may give it up again."""
+    """Names of the partitions that a member owns; it may release them again."""
     found = sorted(each.name for each in member.hold())
     member.let_go()
     return found

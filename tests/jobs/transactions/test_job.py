@@ -31,7 +31,7 @@ def job(noida: NoidaBroker, capsys: pytest.CaptureFixture[str]) -> TransactionsJ
 
 
 class TestOnNoida(OfAnyBroker):
-    """What writes leave there that died, or run."""
+    """Interrupted and running writes on noida-db."""
 
 
 def test_the_table_names_transactions_those_who_wait_and_the_decision(job: TransactionsJob) -> None:

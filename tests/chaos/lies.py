@@ -55,7 +55,7 @@ HANG_S: Final = 120.0
 #: Characters of an error: a few foreign texts, and what is said around them.
 ERROR_SIZE_MAX: Final = 12 * TEXT_SIZE_MAX
 #: What an exchange came to.
-EXACT, REFUSED, NOT_KNOWN, NOT_TOLD = "exact", "error", "not to be known", "not told"
+EXACT, REFUSED, NOT_KNOWN, NOT_SENT = "exact", "error", "not to be known", "not sent"
 
 #: Elements of an array that is meant to cost time.
 _MANY: Final = 100_000
@@ -269,7 +269,7 @@ NOT_TO_BE_KNOWN: Final = (
     NotKnown(
         "ApiVersions",
         ("api_keys", "api_key", "min_version", "max_version"),
-        "brokers before 3.7 lead no groups themselves, and nobody is in those",
+        "brokers before 3.7 lead no groups themselves, which have no members",
         f"report ApiVersions newest api_keys.{_LED_GROUPS_PLACE}.api_key: max, always",
         exchanges=("report",),
     ),
@@ -547,7 +547,7 @@ def named(name: str) -> Lie:
 
 
 def outcome(lie: Lie, timeout_s: float = TIMEOUT_S) -> tuple[str, str]:
-    """Result of a lie, ``EXACT``, ``REFUSED``, ``NOT_TOLD`` or a description of what is wrong,
+    """Result of a lie, ``EXACT``, ``REFUSED``, ``NOT_SENT`` or a description of what is wrong,
     and its details."""
     kind, details, _ = _outcome(lie, timeout_s)
     return kind, details
@@ -570,7 +570,7 @@ def _judged(lie: Lie, liar: Liar, result: Any, expected: Any) -> tuple[str, str]
     if result == expected and liar.reported_count and lie.is_about_something_else:
         return "believed, though it is about something else", ""
     if result == expected:
-        return (EXACT if liar.reported_count else NOT_TOLD), ""
+        return (EXACT if liar.reported_count else NOT_SENT), ""
     return "wrong, and taken for right", f"{str(result)[:2000]} in place of {str(expected)[:2000]}"
 
 
@@ -609,7 +609,7 @@ def judged(lie: Lie) -> tuple[str, str]:
     """Result of a lie, and its details. Raises ``AssertionError`` if the client takes something wrong for
     right that can be known, by other answers or by answers that contradict each other."""
     kind, details, said = _outcome(lie, TIMEOUT_S)
-    if kind in (EXACT, REFUSED, NOT_TOLD):
+    if kind in (EXACT, REFUSED, NOT_SENT):
         return kind, details
     reason = why_not_known(lie)
     fault = self_contradiction(lie.api, [*said, *_not_asked(lie, said)])

@@ -111,7 +111,7 @@ def test_publish_sends_each_row_once(fault: str, disk: FailingDisk, tmp_path: Pa
     def new() -> None:
         nonlocal folder
         folder = f"{tmp_path}/{next(numbers)}"
-        topic[:] = ["a", "of somebody else"]
+        topic[:] = ["a", "of another process"]
 
     def again() -> None:
         run()

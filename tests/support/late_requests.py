@@ -160,7 +160,7 @@ def killed_and_late(
     topic = librdkafka.create_topic(servers, PARTITIONS, None, {})
 
     def kill(client_port: int) -> None:
-        assert writes.kill_worker(client_port, draw), "nobody has that port"
+        assert writes.kill_worker(client_port, draw), "no worker has that port"
         if kills_run:
             writes.kill_driver()
 

@@ -42,7 +42,7 @@ class Reported(logging.Handler):
 
     def join(self) -> None:
         """Wait until it is back. Raises what kept it away."""
-        assert self._timer is not None, "nobody has missed it"
+        assert self._timer is not None, "no warning was logged"
         self._timer.join()
         if self.failures:
             raise self.failures[0]

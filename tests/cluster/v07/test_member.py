@@ -247,14 +247,14 @@ def test_a_foreign_owner_that_stays_is_told(
 ) -> None:
     monkeypatch.setattr("spark_kafkawire.cluster.v07.member.WARN_AFTER_S", 0.1)
     monkeypatch.setattr("spark_kafkawire.cluster.v07.member.LOOK_SOON_S", 0.1)
-    client.create("/consumers/g/ids/somebody-else", b'{ "cc-topic": 0 }', ephemeral=True, makepath=True)
-    topic.put(f"/consumers/g/owners/{TOPIC}/0-1", b"somebody-else-0")
+    client.create("/consumers/g/ids/another-one", b'{ "cc-topic": 0 }', ephemeral=True, makepath=True)
+    topic.put(f"/consumers/g/owners/{TOPIC}/0-1", b"another-one-0")
     with caplog.at_level(logging.WARNING, "spark_kafkawire"):
         member = join(topic.discovery)
         assert names(member) == [name for name in NAMES if name != "0-1"]
         poll(lambda: caplog.records, "a warning")
     assert (
-        "cc-topic 0-1 is assigned to this consumer, but its owner somebody-else-0"
+        "cc-topic 0-1 is assigned to this consumer, but its owner another-one-0"
         in caplog.records[0].getMessage()
     )
 

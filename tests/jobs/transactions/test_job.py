@@ -76,9 +76,9 @@ def test_a_decision_is_finished_without_force(job: TransactionsJob) -> None:
 
 def test_a_name_that_brokers_do_not_know_is_told(job: TransactionsJob) -> None:
     for more in ([], ["--finish", "--force"]):
-        code, out, err = job.run("--transactional-id", "nobody-s", *more)
+        code, out, err = job.run("--transactional-id", "unknown", *more)
         assert (code, out) == (2, "")
-        assert "know no transaction of 'nobody-s', and no decision; check its spelling" in err
+        assert "know no transaction of 'unknown', and no decision; check its spelling" in err
         assert len(err.splitlines()) == 1
 
 

@@ -469,7 +469,7 @@ class World:
             raise Fault(f"a row of a write that was given up is there: {self.brokers.visible}")
         for id_, known in self.brokers.ids:
             if known.state == "Ongoing" and any(run < self.swept for _, _, run in known.rows):
-                raise Fault(f"readers wait for {id_}, which nobody ends: {known.rows}")
+                raise Fault(f"readers wait for {id_}, which no attempt ends: {known.rows}")
 
     def check_end(self, batch: str) -> None:
         """Raise ``Fault`` if what must hold after a run of a batch does not."""

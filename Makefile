@@ -137,6 +137,7 @@ lint: style types ## check style, types and import contracts
 style: $(INSTALLED)
 	$(BIN)/ruff check $(RUFF_OPTIONS) $(RUFF_RULES) $(SOURCES)
 	$(BIN)/ruff format --check $(RUFF_OPTIONS) $(SOURCES)
+	@$(BIN)/python .ci/sizes.py spark_kafkawire jobs
 
 # import-linter's cache does not see a module that was missing when an import of it was first read.
 # numpy's types are those of Python 3.12 wherever pip installs numpy 2.5.

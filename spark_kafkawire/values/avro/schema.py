@@ -48,6 +48,11 @@ class Schema:
         """The Arrow type of a value. Raises ``OptionError`` (fatal) for types that Spark does not have."""
         return arrow_type_of(self.root)
 
+    @property
+    def name(self) -> str | None:
+        """The full name of the root if it is a record, an enum or a fixed."""
+        return self.root.name or None
+
     def __reduce__(self) -> tuple[Any, ...]:
         # A record may contain itself: types travel as text.
         return parse, (self.text, dict(self.references))

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, Final
 import pyspark
 from pyspark.errors import AnalysisException
 from pyspark.sql import datasource
-from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
-from pyspark.sql.types import StructType
+from pyspark.sql.pandas.types import from_arrow_schema, from_arrow_type, to_arrow_schema
+from pyspark.sql.types import DataType, StructType
 
 from ..errors import OptionError
 
@@ -38,6 +38,11 @@ def arrow_schema(schema: StructType) -> pa.Schema:
     """
     asks_for_zone = "timezone" in inspect.signature(to_arrow_schema).parameters
     return to_arrow_schema(schema, timezone="UTC") if asks_for_zone else to_arrow_schema(schema)
+
+
+def spark_type(arrow_type: pa.DataType) -> DataType:
+    """The type in Spark's types."""
+    return from_arrow_type(arrow_type)
 
 
 def struct_type(schema: StructType | pa.Schema) -> StructType:

@@ -2,6 +2,7 @@
 
     parse(text, references)                   a schema of the format
     decoder(writer, reader, arrow_type)       messages to a column, ``Decoder``
+    new_field(writer, reader)                 a field that only the writer's schema has
     schema_of(arrow_type, name)               a schema derived from a column
 
 A row imports the modules of its format when one of its functions is called: options need the names alone.
@@ -41,6 +42,19 @@ class Schema(Protocol):
         """The full name of the record or the message that it is; None if it has none."""
 
 
+@dataclass(frozen=True, slots=True)
+class FixedSchema:
+    """The text of a schema that does not change while a query runs, and the texts of those that it uses.
+
+    ``schema_id`` is -1 where it is not known. ``origin`` names its place in a registry, for errors.
+    """
+
+    text: str
+    references: tuple[tuple[str, str], ...] = ()
+    schema_id: int = -1
+    origin: str = ""
+
+
 class Decoder(Protocol):
     """A decoder of messages that were written with one schema."""
 
@@ -54,6 +68,7 @@ class Format:
 
     ``registered_as`` is its ``schemaType`` in a schema registry. ``has_indexes`` is true if messages name
     their type by indexes behind the schema's id; ``decoder`` takes them as a fourth argument then.
+    ``new_field`` is needed for ``avroSchemaEvolutionMode`` alone.
     """
 
     name: str
@@ -62,6 +77,7 @@ class Format:
     decoder: Callable[..., Decoder]
     schema_of: Callable[[pa.DataType, str], Schema]
     has_indexes: bool = False
+    new_field: Callable[[Any, Any], str | None] | None = None
 
 
 def _parse_avro(text: str, references: Mapping[str, str] | None) -> Schema:
@@ -82,12 +98,30 @@ def _avro_schema_of(arrow_type: pa.DataType, name: str) -> Schema:
     return schema_of(arrow_type, name)
 
 
+def _new_field_of_avro(writer: Any, reader: Any) -> str | None:
+    from .avro.evolution import new_field
+
+    return new_field(writer, reader)
+
+
 #: Formats whose bytes are themselves the value.
 BINARY: Final = "binary"
 STRING: Final = "string"
 #: Formats with schemas, by the words of ``valueFormat`` and ``keyFormat``.
 FORMATS: Final[Mapping[str, Format]] = MappingProxyType(
-    {each.name: each for each in (Format("avro", "AVRO", _parse_avro, _decoder_of_avro, _avro_schema_of),)}
+    {
+        each.name: each
+        for each in (
+            Format(
+                "avro",
+                "AVRO",
+                _parse_avro,
+                _decoder_of_avro,
+                _avro_schema_of,
+                new_field=_new_field_of_avro,
+            ),
+        )
+    }
 )
 #: All words of ``valueFormat`` and ``keyFormat``.
 FORMAT_NAMES: Final = (BINARY, STRING, *FORMATS)

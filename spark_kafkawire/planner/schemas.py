@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Container, Mapping
 from typing import TYPE_CHECKING, Final
 
-from ..errors import OptionError, UnknownSchemaError, quoted
+from ..errors import OptionError, UnknownSchemaError, counted, quoted
 from ..options import ColumnFormat, ReadOptions, SchemaVersion, Selection, TypedOptions
 from ..registry.subjects import subject_of
 from ..values.formats import FORMATS, FixedSchema, Schema
@@ -94,7 +94,7 @@ def _subject(typed: TypedOptions, column: ColumnFormat, selection: Selection) ->
     """The subject by the strategy, for a read of one topic."""
     topics = {*selection.subscribe, *(tp.topic for tp in selection.assign)}
     if typed.strategy != "RecordName" and len(topics) != 1:
-        count = f"{len(topics)} topics" if topics else "the topics of a pattern"
+        count = counted(len(topics), "topic") if topics else "the topics of a pattern"
         raise OptionError(
             f"option {column.column}Subject: {count} have no one schema by subjectNameStrategy; set the "
             f"subject, or give {column.column}Schema, or name the fields with .schema()"

@@ -56,17 +56,11 @@ class KafkaWireDataSource(DataSource):
         a batch or a stream."""
         freeze_imports()
         from ..options import of_side, read_options_of
-        from .schema import read_schema
+        from .typed import planned_columns
 
         _check_is_no_table(self.options)
-        options = read_options_of(of_side(self.options, read=True))
-        if options.typed is None:
-            return read_schema(options)
-        from ..planner.schemas import fixed_schemas
-        from .typed import column_types
-
-        self._schemas = fixed_schemas(options)
-        return read_schema(options, column_types(options, self._schemas))
+        columns, self._schemas = planned_columns(read_options_of(of_side(self.options, read=True)))
+        return columns
 
     @edge
     def reader(self, schema: StructType) -> DataSourceReader:

@@ -19,8 +19,9 @@ from ..records.memory import keep_memory
 from .worker import KafkaWirePartition, Packed, freeze_objects
 
 if TYPE_CHECKING:
+    from ..clients.reading.decoded_messages import TypedTask
     from ..clients.reading.key_order import LayoutsOfRows
-    from ..clients.reading.typed_values import TypedTask, TypedValues
+    from ..clients.reading.typed_values import TypedValues
 
 
 def read_partition(

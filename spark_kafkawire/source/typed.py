@@ -10,19 +10,33 @@ from pyspark.sql.types import DataType, StringType, StructType
 from ..errors import OptionError
 from ..options import ReadOptions
 from ..values.formats import FORMATS, STRING, FixedSchema
+from .schema import read_schema
 from .worker import Packed
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from ..clients.reading.typed_values import TypedTask
+    from ..clients.reading.decoded_messages import TypedTask
 
 #: Schemas by the columns that have them. ``schema()`` fixes those of a query, and its reader has the same.
 Schemas = Mapping[str, FixedSchema]
 
 
-def column_types(options: ReadOptions, schemas: Schemas) -> dict[str, DataType]:
-    """The types of the columns ``key`` and ``value`` that are not binary. Raises ``OptionError`` (fatal)."""
+def planned_columns(options: ReadOptions) -> tuple[StructType, Schemas]:
+    """All columns of a read, and the schemas that are fixed for it.
+
+    Raises ``OptionError`` (fatal), and the errors of the registry.
+    """
+    if options.typed is None:
+        return read_schema(options), {}
+    from ..planner.schemas import fixed_schemas
+
+    schemas = fixed_schemas(options)
+    return read_schema(options, _types(options, schemas)), schemas
+
+
+def _types(options: ReadOptions, schemas: Schemas) -> dict[str, DataType]:
+    """The types of the columns ``key`` and ``value`` that are not binary."""
     from ..planner.schemas import schema_in
     from .spark_versions import spark_type
 
@@ -38,7 +52,7 @@ def column_types(options: ReadOptions, schemas: Schemas) -> dict[str, DataType]:
 def typed_task(
     options: ReadOptions, schema: StructType, columns: pa.Schema, schemas: Schemas | None
 ) -> Packed[TypedTask] | None:
-    """What tasks need to decode keys and values; None if both are binary.
+    """Formats and schemas for the tasks of a read; None if keys and values are binary.
 
     ``schemas`` are None where the user gave ``schema``, so that none was fixed before. ``columns`` is
     ``schema`` in Arrow's types. Raises ``OptionError`` (fatal) for a column that cannot have its type, and
@@ -46,7 +60,7 @@ def typed_task(
     """
     if options.typed is None:
         return None
-    from ..clients.reading.typed_values import TypedTask
+    from ..clients.reading.decoded_messages import TypedTask
     from ..planner.schemas import check_schemas, fixed_schemas, schema_in
 
     names = schema.fieldNames()

@@ -282,7 +282,7 @@ def _derived(arrow_type: pa.DataType, name: str, namespace: str) -> Any:
     for is_type, derived in _DERIVED:
         if is_type(arrow_type):
             return derived
-    if pa.types.is_timestamp(arrow_type):
+    if pa.types.is_timestamp(arrow_type) and arrow_type.unit == "us":
         logical_type = "local-timestamp-micros" if arrow_type.tz is None else "timestamp-micros"
         return {"type": "long", "logicalType": logical_type}
     raise OptionError(f"column {printable(full)}: Avro has no type for {arrow_type}")

@@ -61,6 +61,11 @@ def _fixed(typed: TypedOptions, column: ColumnFormat, selection: Selection) -> F
         raise error.advised(
             f"set {column.column}Subject or {column.column}SchemaVersion, or give {column.column}Schema"
         ) from error
+    return registered_schema(column, found)
+
+
+def registered_schema(column: ColumnFormat, found: RegisteredSchema) -> FixedSchema:
+    """A schema of the registry. Raises ``OptionError`` (fatal) if it has another format than the column."""
     origin = (
         f"schema id {found.id}"
         if found.subject is None

@@ -2,6 +2,7 @@
 
     parse(text, references)                   a schema of the format
     decoder(writer, reader, arrow_type)       messages to a column, ``Decoder``
+    encoder(schema, arrow_type)               a column to messages, ``Encoder``
     new_field(writer, reader)                 a field that only the writer's schema has
     schema_of(arrow_type, name)               a schema derived from a column
 
@@ -55,6 +56,15 @@ class FixedSchema:
     origin: str = ""
 
 
+class Encoder(Protocol):
+    """An encoder of a column of one type with one schema."""
+
+    def encode(self, column: pa.Array) -> pa.BinaryArray:
+        """The messages of a column, without frames; null for a null.
+
+        Raises ``RowError`` (fatal) for a value that the schema does not allow, with its row and field."""
+
+
 class Decoder(Protocol):
     """A decoder of messages that were written with one schema."""
 
@@ -75,6 +85,7 @@ class Format:
     registered_as: str
     parse: Callable[[str, Mapping[str, str] | None], Schema]
     decoder: Callable[..., Decoder]
+    encoder: Callable[[Any, pa.DataType], Encoder]
     schema_of: Callable[[pa.DataType, str], Schema]
     has_indexes: bool = False
     new_field: Callable[[Any, Any], str | None] | None = None
@@ -90,6 +101,12 @@ def _decoder_of_avro(writer: Any, reader: Any, arrow_type: pa.DataType | None) -
     from .avro.decoding import Decoder as AvroDecoder
 
     return AvroDecoder(writer, reader, arrow_type)
+
+
+def _encoder_of_avro(schema: Any, arrow_type: pa.DataType) -> Encoder:
+    from .avro.encoding import Encoder as AvroEncoder
+
+    return AvroEncoder(schema, arrow_type)
 
 
 def _avro_schema_of(arrow_type: pa.DataType, name: str) -> Schema:
@@ -117,6 +134,7 @@ FORMATS: Final[Mapping[str, Format]] = MappingProxyType(
                 "AVRO",
                 _parse_avro,
                 _decoder_of_avro,
+                _encoder_of_avro,
                 _avro_schema_of,
                 new_field=_new_field_of_avro,
             ),

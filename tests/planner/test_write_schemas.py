@@ -37,7 +37,7 @@ def registry() -> Iterator[FakeRegistry]:
 
 
 def encodings(
-    registry: FakeRegistry | None, types: dict[str, pa.DataType] | None = None, **changes: str
+    registry: FakeRegistry | None, types: dict[str, pa.DataType] | None = None, /, **changes: str
 ) -> tuple[ColumnEncoding, ...]:
     raw = {"kafka.bootstrap.servers": "h:9092", "topic": "orders", "valueFormat": "avro", "retries": "0"}
     if registry is not None:
@@ -75,7 +75,7 @@ def test_options_name_another_version(registry: FakeRegistry, changes: dict[str,
     texts = [ORDER, ORDER.replace('"Order"', '"Order2"')]
     ids = [registry.add("orders-value", text) for text in texts]
     registry.add("other", texts[0])
-    found = only(encodings(registry, **changes))
+    found = only(encodings(registry, None, **changes))
     assert found.frame == id_prefix(ids[index])
     assert not any(each.startswith("POST") for each in registry.requests)
 
@@ -120,7 +120,7 @@ def test_an_incompatible_schema_is_the_registrys_own_error(registry: FakeRegistr
 
 @pytest.mark.parametrize("changes", [{"valueSchema": ORDER}, {}])
 def test_messages_without_ids_need_no_registry(changes: dict[str, str]) -> None:
-    found = only(encodings(None, schemaIdFrom="none", **changes))
+    found = only(encodings(None, None, schemaIdFrom="none", **changes))
     assert (found.frame, found.in_header) == (b"", False)
 
 

@@ -106,8 +106,8 @@ def connection_options(arguments: argparse.Namespace, side: str = "") -> dict[st
     for each in options:
         if each.lower() in _FORMATS:
             raise OptionError(
-                f"argument {argument}: {each} is for spark.read and df.write, and jobs handle keys and values "
-                "as bytes; leave it out"
+                f"argument {argument}: {each} is for spark.read and df.write, and jobs handle keys and "
+                "values as bytes; leave it out"
             )
     return options
 

@@ -46,7 +46,7 @@ IN_PARALLEL = --numprocesses $(or $(WORKERS),$(1)) --dist worksteal
 # reports its errors.
 COMPILED := $(BIN)/python -m spark_kafkawire.compile_kernels
 
-.PHONY: help demo check test imports-no-spark tests-without-jvm tests-of-all test-endurance test-cluster test-sparks interop chaos dist zip bench bench-turns bench-codec bench-stream bench-peer bench-first bench-exactly-once bench-plot docs lint style types format clean notebook diagrams
+.PHONY: help demo check test imports-no-spark tests-without-jvm tests-of-all test-endurance test-cluster test-sparks interop chaos dist zip bench bench-turns bench-codec bench-stream bench-peer bench-values bench-first bench-exactly-once bench-plot docs lint style types format clean notebook diagrams
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## /make \1\t/p' Makefile
@@ -115,6 +115,9 @@ bench-stream: $(INSTALLED) ## measure streams beside Spark's own connector on Ap
 
 bench-peer: $(INSTALLED) ## measure reads and writes beside Spark's own connector, which Maven gets the first time: ARGS="--only scaling"
 	@$(WITH_JAVA) $(BIN)/python -m tests.benchmarks.peer $(ARGS)
+
+bench-values: $(INSTALLED) ## measure reads of Avro beside Spark's from_avro and fastavro on Apache Kafka, which Maven gets the first time
+	@$(WITH_JAVA) $(BIN)/python -m tests.benchmarks.typed $(ARGS)
 
 bench-first: $(INSTALLED) ## measure the first queries of a session beside Spark's own connector, which Maven gets the first time
 	@$(WITH_JAVA) $(BIN)/python -m tests.benchmarks.first $(ARGS)

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from ..errors import LOG, OptionError, quoted
-from ..model import Generation
 from ..values.formats import BINARY, FORMAT_NAMES, FORMATS
 from . import schema_registry
 from .connect import NetOptions
@@ -211,7 +210,7 @@ def parse_typed(options: RawOptions, net: NetOptions, *, read: bool) -> TypedOpt
     if key.format == value.format == BINARY:
         _refuse(options, BAD_RECORDS, needed=f"{VALUE_FORMAT.name} or {KEY_FORMAT.name}")
         return None
-    if source == "header" and net.connection.generation is Generation.V07:
+    if source == "header" and not net.connection.generation.has_headers:
         raise OptionError(f"option {SCHEMA_ID_FROM.name}: Kafka 0.7 has no headers; set prefix or none")
     registry = _registry(options, net) if key.has_schemas or value.has_schemas else None
     for each in (key, value):

@@ -197,7 +197,8 @@ class MessageDecoder:
         if is_later and (name := form.new_field(writer, reader)) is not None:
             raise OptionError(
                 f"schema id {schema_id} has the field {printable(name)}, which {self._fixed.origin} of this "
-                "query lacks; start the query again, which takes the new schema (avroSchemaEvolutionMode=restart)"
+                "query lacks; start the query again, which takes the new schema "
+                "(avroSchemaEvolutionMode=restart)"
             )
 
 

@@ -12,5 +12,5 @@ EVOLUTION: Final = option(
     default="none",
     sides=READ,
     meaning="`restart`: the query ends when a message's schema has a field that the schema of the query "
-    "lacks; the next start takes it",
+    "lacks; the next `load()` takes it",
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from datetime import date, datetime, timezone
 from pathlib import Path
 from typing import Any, Final
 
@@ -14,7 +15,7 @@ from spark_kafkawire.broker import EmbeddedCluster
 from spark_kafkawire.records.message_set.public import encode_message_set
 from spark_kafkawire.values.registry_frame import guid_header
 from tests.support import librdkafka
-from tests.support.avro_messages import V1, V2, V3, framed, payload
+from tests.support.avro_messages import V1, V2, V3, framed, payload, record
 from tests.support.embedded import produce
 from tests.support.fake_registry import FakeRegistry, raw, slow, status
 from tests.support.foreign import Record
@@ -185,6 +186,54 @@ def test_keys_values_and_ids_in_headers(
     ]
 
 
+def test_nested_values_have_sparks_types(
+    spark: SparkSession, noida: NoidaBroker, registry: FakeRegistry
+) -> None:
+    inner = {"type": "record", "name": "Inner", "fields": [{"name": "x", "type": ["null", "string"]}]}
+    fields = [
+        ("texts", {"type": "array", "items": ["null", "string"]}),
+        ("inners", {"type": "map", "values": inner}),
+        ("date", {"type": "int", "logicalType": "date"}),
+        ("moment", {"type": "long", "logicalType": "timestamp-millis"}),
+        ("local", {"type": "long", "logicalType": "local-timestamp-micros"}),
+        ("colour", {"type": "enum", "name": "Colour", "symbols": ["RED", "BLUE"]}),
+        ("four", {"type": "fixed", "name": "Four", "size": 4}),
+        ("any", ["null", "long", "string"]),
+        ("flag", ["null", "boolean"]),
+    ]
+    schema = record(*fields)
+    number = registry.add("all", schema)
+    moment = datetime(2026, 11, 25, 18, 0, 0, 123000, timezone.utc)
+    values = {
+        "texts": ["a", None, ""],
+        "inners": {"k": {"x": None}, "": {"x": "ß"}},
+        "date": date(1969, 12, 31),
+        "moment": moment,
+        "local": datetime(2026, 1, 2, 3, 4, 5, 678),
+        "colour": "BLUE",
+        "four": b"\0\1\2\3",
+        "any": "text",
+        "flag": True,
+    }
+    topic = topic_of(
+        noida, framed(number, schema, values), None, framed(number, schema, {**values, "any": 5})
+    )
+    frame = load(spark, options_of(noida, registry, topic, valueSubject="all"))
+    assert frame.schema["value"].dataType.simpleString() == (
+        "struct<texts:array<string>,inners:map<string,struct<x:string>>,date:date,moment:timestamp,"
+        "local:timestamp_ntz,colour:string,four:binary,any:struct<member0:bigint,member1:string>,flag:boolean>"
+    )
+    milliseconds = int(moment.timestamp() * 1000)
+    rows = frame.selectExpr("value", f"value.moment = timestamp_millis({milliseconds}) same").collect()
+    first, tombstone, last = values_of(rows)
+    assert tombstone is None
+    assert {**first, "moment": None, "four": bytes(first["four"])} == {
+        **values, "moment": None, "any": {"member0": None, "member1": "text"}
+    }  # fmt: skip
+    assert last["any"] == {"member0": 5, "member1": None}
+    assert [row.same for row in rows] == [True, None, True]
+
+
 def test_bad_records_are_errors_nulls_or_left_out(
     spark: SparkSession, noida: NoidaBroker, registry: FakeRegistry
 ) -> None:
@@ -292,19 +341,19 @@ def test_a_stream_takes_a_new_schema_when_it_starts_again(
     v1 = registry.add(f"{topic}-value", V1)
     one = Record(framed(v1, V1, {"id": 1, "name": "a"}))
     librdkafka.produce(noida.bootstrap_servers, topic, [one, Record(None)])
-    given = options_of(noida, registry, topic)
+    given = options_of(noida, registry, topic, badRecords="drop")
     assert streamed(spark, given, tmp_path) == [
         {"offset": 0, "id": 1, "name": "a"},
         {"offset": 1, "id": None, "name": None},
     ]
     v2 = registry.add(f"{topic}-value", V2)
     two = Record(framed(v2, V2, {"id": 2, "name": "b", "note": "n"}))
-    librdkafka.produce(noida.bootstrap_servers, topic, [two, one])
+    librdkafka.produce(noida.bootstrap_servers, topic, [two, Record(b"bad"), one])
     assert streamed(spark, given, tmp_path) == [
         {"offset": 0, "id": 1, "name": "a", "note": None},
         {"offset": 1, "id": None, "name": None, "note": None},
         {"offset": 2, "id": 2, "name": "b", "note": "n"},
-        {"offset": 3, "id": 1, "name": "a", "note": None},
+        {"offset": 4, "id": 1, "name": "a", "note": None},
     ]
 
 
@@ -331,7 +380,7 @@ def test_a_query_ends_at_a_new_field_if_it_is_to_and_the_next_start_takes_it(
 
     assert started(ended).endswith(
         f"schema id {v2} has the field note, which version 1 of subject '{topic}-value' of this query lacks; "
-        "start the query again, which takes the new schema (avroSchemaEvolutionMode=restart)"
+        "load it and start it again, to take the new schema (avroSchemaEvolutionMode=restart)"
     )
     assert [row["note"] for row in streamed(spark, given, tmp_path)] == [None, "n"]
 

@@ -382,5 +382,5 @@ def test_a_stream_ends_at_a_later_schema_with_a_new_field(registry: FakeRegistry
         values.build(columns_of([framed(v2, V2, {"id": 2, "name": "b", "note": None})]))
     assert str(error.value) == (
         "orders 3: value: schema id 3 has the field note, which version 2 of subject 'orders-value' of this "
-        "query lacks; start the query again, which takes the new schema (avroSchemaEvolutionMode=restart)"
+        "query lacks; load it and start it again, to take the new schema (avroSchemaEvolutionMode=restart)"
     )

@@ -63,8 +63,6 @@ OPTIONS: Final = _declared(
     delivery,
     transactions,
 )
-#: Options of typed keys and values.
-_OF_FORMATS: Final = frozenset(_declared(typed, schema_registry))
 #: Options that only streams take: limits of one batch, commits to a group, and new fields of schemas. Batch
 #: reads ignore them with a warning, as they do those of Spark's own connector. One that is in ``OPTIONS``,
 #: too, means something else to streams.
@@ -108,10 +106,9 @@ def of_side(raw: Mapping[str, str], *, read: bool) -> dict[str, str]:
 
 
 def reading_options(writing: Mapping[str, str]) -> dict[str, str]:
-    """The options of a write that a read of the same cluster takes, too. It compares bytes, so it has no
-    formats."""
-    others = {option.name.lower() for option in OPTIONS if not option.read or option in _OF_FORMATS}
-    return {name: value for name, value in writing.items() if name.lower() not in others}
+    """The options of a write that a read of the same cluster takes, too."""
+    only_writing = {option.name.lower() for option in OPTIONS if not option.read}
+    return {name: value for name, value in writing.items() if name.lower() not in only_writing}
 
 
 def _check_names(raw: Mapping[str, str]) -> None:

@@ -147,9 +147,9 @@ def _check_equal(frames: dict[str, DataFrame], rows: int) -> None:
     sums = {}
     for name in (OURS, THEIRS, RECIPE):
         frame = frames[name] if name == RECIPE else frames[name].select("value.*")
-        sums[name] = frame.agg(F.count("*"), F.sum(F.xxhash64(*frame.columns).cast("decimal(38,0)"))).first()
-    assert sums[OURS] is not None
-    if not sums[OURS] == sums[THEIRS] == sums[RECIPE] or sums[OURS][0] != rows:
+        hashes = F.sum(F.xxhash64(*frame.columns).cast("decimal(38,0)"))
+        [sums[name]] = frame.agg(F.count("*").alias("count"), hashes.alias("hashes")).collect()
+    if not sums[OURS] == sums[THEIRS] == sums[RECIPE] or sums[OURS]["count"] != rows:
         raise AssertionError(f"the rows are not equal: {sums}")
 
 

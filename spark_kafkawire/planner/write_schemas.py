@@ -50,16 +50,19 @@ def column_encodings(
                     f"option {column.column}Format: the rows have no column {quoted(column.column)}; leave "
                     "the option out"
                 )
-            found.append(_encoding(typed, column, topic, types[column.column]))
+            found.append(column_encoding(typed, column, topic, types[column.column]))
     return tuple(found)
 
 
-def _encoding(
-    typed: TypedOptions, column: ColumnFormat, topic: str | None, arrow_type: pa.DataType
+def column_encoding(
+    typed: TypedOptions, column: ColumnFormat, topic: str | None, arrow_type: pa.DataType | None
 ) -> ColumnEncoding:
+    """The encoding of a column, whose type is None if only its tasks know it. Raises as
+    ``column_encodings`` does."""
     schema = _schema(typed, column, topic, arrow_type)
     try:
-        encoder_of(column.format, schema, arrow_type)
+        if arrow_type is not None:
+            encoder_of(column.format, schema, arrow_type)
     except OptionError as error:
         origin = f" with {schema.origin}" if schema.origin else ""
         raise error.located(f"schema: column {quoted(column.column)}{origin}") from error
@@ -72,10 +75,11 @@ def _encoding(
 
 
 def _schema(
-    typed: TypedOptions, column: ColumnFormat, topic: str | None, arrow_type: pa.DataType
+    typed: TypedOptions, column: ColumnFormat, topic: str | None, arrow_type: pa.DataType | None
 ) -> FixedSchema:
     """The schema of a column, with its id unless messages have none."""
     derives = column.version is None and (typed.auto_register or typed.registry is None)
+    derives = derives and arrow_type is not None
     if column.schema_text is None and not derives:
         return _registered(typed, column, topic)
     text = column.schema_text

@@ -91,14 +91,14 @@ class Messages:
 
 
 class MessageDecoder:
-    """Decoder of the messages of one column; ``schema`` are the columns that the user reads."""
+    """Decoder of the messages of one column to a type; None where only the ids of schemas are read."""
 
-    def __init__(self, task: TypedTask, column: ColumnFormat, schema: pa.Schema) -> None:
+    def __init__(self, task: TypedTask, column: ColumnFormat, arrow_type: pa.DataType | None) -> None:
         self.name = column.column
         self._column, self._options = column, task.options
         self._fixed = task.schemas.get(column.column)
         self._format = FORMATS.get(column.format)
-        self._type = schema.field(self.name).type if self.name in schema.names else None
+        self._type = arrow_type
         self._source = SchemaIdSource(task.options.schema_id_from)
 
     @property
@@ -112,12 +112,16 @@ class MessageDecoder:
         raw = columns.values if self.name == "value" else columns.keys
         if raw is None:
             raw = pa.nulls(columns.count, pa.binary())
+        return self.messages(raw, columns.headers)
+
+    def messages(self, raw: pa.BinaryArray, headers: pa.Array | None = None) -> Messages:
+        """The messages of a column, and the headers of its records. Raises as ``decoded`` does."""
         if self._format is None:
             return _strings(raw)
         frames = unframed(
             raw,
             self._source,
-            columns.headers,
+            headers,
             header=_HEADERS[self.name],
             with_indexes=self._format.has_indexes,
         )

@@ -39,7 +39,7 @@ class TypedValues:
         self._partition, self._schema = partition, schema
         self._bad_records = task.options.bad_records
         self._typed = [
-            MessageDecoder(task, column, schema)
+            MessageDecoder(task, column, _type_in(schema, column.column))
             for column in task.options.columns
             if _is_decoded(column, schema.names)
         ]
@@ -111,6 +111,10 @@ class TypedValues:
             else:
                 arrays.append(others.column(others.schema.get_field_index(each.name)))
         return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
+
+
+def _type_in(schema: pa.Schema, name: str) -> pa.DataType | None:
+    return schema.field(name).type if name in schema.names else None
 
 
 def _is_decoded(column: ColumnFormat, names: list[str]) -> bool:

@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from spark_kafkawire.errors import OptionError, UnknownSchemaError, printable
-from spark_kafkawire.options import ColumnFormat, TypedOptions
+from spark_kafkawire.options import BadRecords, ColumnFormat, TypedOptions
 from spark_kafkawire.records.arrays import Int32s, Int64s
 from spark_kafkawire.records.columns import Columns
 from spark_kafkawire.registry.client import registry_of
@@ -134,7 +134,12 @@ class MessageDecoder:
         return found
 
     def _decode(self, form: Format, frames: Framed, found: Messages) -> None:
-        """Decode the messages of each schema together, and restore their order."""
+        """Decode the messages of each schema together, and restore their order.
+
+        Where a bad record is an error, no schema is requested after the first one that is not there: foreign
+        bytes may name any number of them.
+        """
+        is_error = self._options.bad_records is BadRecords.FAIL
         groups = _by_schema(frames)
         parts, rows_of_parts = [], []
         for rows, key in groups:
@@ -142,6 +147,8 @@ class MessageDecoder:
             found.schema_ids[rows] = decoding.schema_id
             if decoding.decoder is None:
                 found.blame(rows, decoding.reason)
+                if is_error:
+                    break
                 continue
             if len(groups) == 1:  # nulls among the messages are no matter
                 rows = np.arange(len(frames.ids))
@@ -153,7 +160,8 @@ class MessageDecoder:
 
     def _decoding(self, form: Format, key: _SchemaKey) -> _Decoding:
         """The decoder of the messages of one schema, kept for the process."""
-        kept = (self._options.registry, self._column, self._fixed, self._type, key)
+        options = self._options.registry, self._options.ends_on_new_fields
+        kept = (*options, self._column, self._fixed, self._type, key)
         if (known := _decodings.get(kept)) is not None:
             return known
         try:
@@ -220,26 +228,26 @@ def _unresolvable(schema_id: int, problem: str) -> _Decoding:
 
 
 def _by_schema(frames: Framed) -> list[tuple[Int64s, _SchemaKey]]:
-    """The rows of the messages of each schema. Tombstones, and messages without a schema id, are in none."""
+    """The rows of the messages of each schema, in the order of their first rows. Tombstones, and messages
+    without a schema id, are in none."""
     rows = np.flatnonzero(~frames.payloads.is_null).astype(np.int64)
     if not len(rows):
         return []
     # GUIDs are numbered below all ids.
     schemas = np.where(frames.guid_of >= 0, -2 - frames.guid_of, frames.ids)[rows]
-    pairs = np.stack((schemas, frames.indexes_of[rows]))
-    if (pairs == pairs[:, :1]).all():
-        return [(rows, _key(frames, *pairs[:, 0].tolist()))]
-    distinct, which = np.unique(pairs, axis=1, return_inverse=True)
-    which = which.ravel()
-    return [
-        (rows[which == each], _key(frames, *distinct[:, each].tolist())) for each in range(distinct.shape[1])
-    ]
+    kinds = schemas * (len(frames.indexes) + 1) + frames.indexes_of[rows]
+    if (kinds == kinds[0]).all():
+        return [(rows, _key(frames, int(rows[0])))]
+    _, which, counts = np.unique(kinds, return_inverse=True, return_counts=True)
+    groups = np.split(rows[np.argsort(which.ravel(), kind="stable")], np.cumsum(counts)[:-1])
+    return [(group, _key(frames, int(group[0]))) for group in sorted(groups, key=lambda group: int(group[0]))]
 
 
-def _key(frames: Framed, schema: int, indexes: int) -> _SchemaKey:
+def _key(frames: Framed, row: int) -> _SchemaKey:
+    guid, indexes = int(frames.guid_of[row]), int(frames.indexes_of[row])
     return _SchemaKey(
-        max(schema, -1),
-        frames.guids[-2 - schema] if schema <= -2 else b"",
+        int(frames.ids[row]),
+        frames.guids[guid] if guid >= 0 else b"",
         frames.indexes[indexes] if indexes >= 0 else None,
     )
 
@@ -251,9 +259,10 @@ def _blame_each(found: Messages, rows: Int64s, decoded: Decoded) -> None:
         return
     kinds = np.stack((decoded.faults[bad].astype(np.int64), decoded.fields[bad]))
     distinct, which = np.unique(kinds, axis=1, return_inverse=True)
-    for index, (fault, path) in enumerate(distinct.T.tolist()):
+    found.reason_of[rows[bad]] = len(found.reasons) + which.ravel()
+    for fault, path in distinct.T.tolist():
         place = f"field {printable(decoded.paths[path])}: " if path >= 0 else ""
-        found.blame(rows[bad[which.ravel() == index]], f"{place}{REASONS[Fault(fault)]}")
+        found.reasons.append(f"{place}{REASONS[Fault(fault)]}")
 
 
 def _in_order(parts: list[pa.Array], rows: list[Int64s], count: int, of: pa.DataType) -> pa.Array:

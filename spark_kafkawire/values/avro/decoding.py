@@ -189,13 +189,14 @@ def _offsets(sizes: Int64s) -> Int64s:
 
 def _numbers(node: Node, values: Int64s, sources: Int64s | None) -> npt.NDArray[Any]:
     dtype = _DTYPES.get(node.type, np.int64)
-    if sources is None:
-        return _from_source(values, next(iter(node.sources), "integer")).astype(dtype, copy=False)
-    numbers = np.empty(len(values), dtype)
-    for index, source in enumerate(SOURCES):
-        is_of = sources == index
-        numbers[is_of] = _from_source(values[is_of], source)
-    return numbers
+    with np.errstate(invalid="ignore"):  # signalling NaNs
+        if sources is None:
+            return _from_source(values, next(iter(node.sources), "integer")).astype(dtype, copy=False)
+        numbers = np.empty(len(values), dtype)
+        for index, source in enumerate(SOURCES):
+            is_of = sources == index
+            numbers[is_of] = _from_source(values[is_of], source)
+        return numbers
 
 
 _DTYPES: Final[dict[pa.DataType, Any]] = {

@@ -96,7 +96,9 @@ def _drawn_named(
 
 def _drawn_union(draw: st.DrawFn, depth: int, names: Iterator[int], open_names: tuple[str, ...]) -> Any:
     """Branches that Python's types tell apart. The judge takes the first that fits: integers come first."""
-    number: list[Any] = draw(st.sampled_from([["int"], ["long"], [LOGICAL[0]], [LOGICAL[3]], []]))
+    if draw(st.integers(0, 3)) == 0:  # read as one number
+        return draw(st.sampled_from([["int", "long"], ["long", "null", "int"], ["float", "double", "null"]]))
+    number: list[Any] = draw(st.sampled_from([["int"], ["long"], [LOGICAL[3]], []]))
     real = draw(st.sampled_from([["float"], ["double"], []]))
     text = draw(st.sampled_from([["string"], ["bytes"], []]))
     more = draw(st.sampled_from([["boolean"], []]))
@@ -110,6 +112,96 @@ def _drawn_union(draw: st.DrawFn, depth: int, names: Iterator[int], open_names: 
     if draw(st.booleans()) or not branches:
         branches.insert(draw(st.integers(0, len(branches))), "null")
     return branches
+
+
+# Schemas of readers
+
+#: Fields that a writer does not know. The judge gives their JSON as it is.
+_NEW_FIELDS: Final[list[tuple[Any, Any]]] = [
+    (["null", "int"], None),
+    ("string", "é"),
+    ("long", -(2**40)),
+    ("double", 0.5),
+    ("boolean", True),
+    (["string", "null"], "x"),
+    (["int", "string"], 7),
+    ({"type": "array", "items": ["null", "long"]}, [1, None]),
+    ({"type": "map", "values": "double"}, {"k": 1.5}),
+]
+_PROMOTED: Final = {
+    "int": ["int", "long", "float", "double"],
+    "long": ["long", "float", "double"],
+    "float": ["float", "double"],
+    "string": ["string", "bytes"],
+    "bytes": ["bytes", "string"],
+}
+
+
+@st.composite
+def readers(draw: st.DrawFn, writer: Any) -> Any:
+    """A reader's schema, which most values of the writer's can be read as."""
+    return _changed(draw, writer, count())
+
+
+def _changed(draw: st.DrawFn, writer: Any, names: Iterator[int]) -> Any:
+    if isinstance(writer, list):
+        return _changed_union(draw, writer, names)
+    if draw(st.integers(0, 9)) == 0:
+        return ["null", _changed_value(draw, writer, names)]
+    return _changed_value(draw, writer, names)
+
+
+def _changed_value(draw: st.DrawFn, writer: Any, names: Iterator[int]) -> Any:
+    if isinstance(writer, str):
+        return draw(st.sampled_from(_PROMOTED.get(writer, [writer])))
+    if writer["type"] == "array":
+        return {"type": "array", "items": _changed(draw, writer["items"], names)}
+    if writer["type"] == "map":
+        return {"type": "map", "values": _changed(draw, writer["values"], names)}
+    if writer["type"] == "enum":
+        symbols = draw(st.permutations([*writer["symbols"], "D"]))[: draw(st.integers(1, 4))]
+        default = {"default": symbols[0]} if draw(st.booleans()) else {}
+        return {**writer, "symbols": symbols, **default}
+    if writer["type"] == "record":
+        return {**writer, "fields": _changed_fields(draw, writer["fields"], names)}
+    return writer
+
+
+def _changed_union(draw: st.DrawFn, writer: list[Any], names: Iterator[int]) -> Any:
+    kinds = {each for each in writer if isinstance(each, str)}
+    is_recursive = bool(kinds - set(PRIMITIVES))  # deep down it has no column, and no fault
+    hows = ["same", "same", "more"]
+    if LOGICAL[3] not in writer:  # which the judge takes for a date, whatever the reader has
+        hows += ["fewer", "one", "number"]
+    how = draw(st.sampled_from(hows))
+    if how == "number" and kinds & {"int", "long", "float"}:
+        return "double"
+    if how == "one" and not is_recursive:
+        return _changed_value(draw, draw(st.sampled_from(writer)), names)
+    branches = [each if isinstance(each, str) else _changed_value(draw, each, names) for each in writer]
+    if how == "fewer" and len(branches) > 1 and not is_recursive:
+        branches.pop(draw(st.integers(0, len(branches) - 1)))
+    is_number = kinds >= {"int", "long"} or kinds >= {"float", "double"}  # and more would be a struct
+    if how == "more" and "boolean" not in kinds and not is_number:
+        branches.append("boolean")
+    return branches
+
+
+def _changed_fields(draw: st.DrawFn, fields: list[Any], names: Iterator[int]) -> list[Any]:
+    changed = []
+    for each in fields:
+        how = draw(st.sampled_from(["same", "same", "same", "dropped", "renamed"]))
+        if how == "dropped":
+            continue
+        of = _changed(draw, each["type"], names)
+        if how == "renamed":
+            changed.append({"name": f"{each['name']}x", "type": of, "aliases": ["other", each["name"]]})
+        else:
+            changed.append({"name": each["name"], "type": of})
+    for _ in range(draw(st.integers(0, 2))):
+        of, default = draw(st.sampled_from(_NEW_FIELDS))
+        changed.append({"name": f"new{next(names)}", "type": of, "default": default})
+    return draw(st.permutations(changed))
 
 
 # Values as fastavro has them

@@ -17,7 +17,7 @@ WIDTH: Final = 5
 DEPTH_MAX: Final = 64
 #: Steps that messages of one call may take together, beyond those of their own bytes: what arrays of nulls or
 #: of empty records take, whose items have no bytes.
-SPARE_STEPS: Final = 1 << 24
+SPARE_STEPS: Final = 1 << 20
 
 END: Final = 0
 # These take a value of the message. a: its first stream, or -1 for a value that is skipped.

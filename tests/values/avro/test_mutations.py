@@ -60,8 +60,8 @@ def _a_damaged_message_is_a_value_or_a_fault(data: st.DataObject, seed: int) -> 
 
 
 def _agrees(judge: Judge, message: bytes, value: pa.Scalar) -> None:
-    if "'time-" in str(judge.writer):  # the judge takes them modulo a day
-        return
+    if any(each in str(judge.writer) for each in ("'time-", "'uuid'")):
+        return  # the judge takes times modulo a day, and writes a UUID in its own way
     try:
         expected, ours = judge.read(message), value.as_py()
     except (ValueError, OverflowError, ArithmeticError, LookupError, EOFError, TypeError):

@@ -15,6 +15,8 @@ from . import feeds
 from .defaults import default_of, encoded, encoded_integer
 from .types import AvroField, AvroType, arrow_type_of
 
+#: Bytes of all defaults: in a hostile schema each level doubles them.
+_CONSTANTS_MAX: Final = 1 << 22
 _PER_SECOND: Final = {"us": 10**6, "ns": 10**9}
 
 
@@ -31,7 +33,10 @@ class Fitting:
         self.stream_count = 0
         self.depth_max = 0
         self._open: list[AvroType] = []
-        self.feed = self._value(avro, arrow, "")
+        try:
+            self.feed = self._value(avro, arrow, "")
+        except RecursionError:
+            raise OptionError("the Avro schema is nested too deeply") from None
         self._emit(ops.END)
 
     # Instructions
@@ -53,6 +58,8 @@ class Fitting:
         return self.stream_count - count
 
     def _constant(self, content: bytes) -> None:
+        if len(self.constants) > _CONSTANTS_MAX:
+            raise OptionError(f"the defaults of the Avro schema take more than {_CONSTANTS_MAX} bytes")
         self._emit(ops.CONSTANT, 0, len(self.constants), len(content))
         self.constants += content
 

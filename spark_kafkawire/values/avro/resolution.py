@@ -35,12 +35,15 @@ def program_of(writer: AvroType, reader: AvroType, arrow_type: pa.DataType) -> t
     ``arrow_type`` may have fewer fields than the reader's. Raises ``OptionError`` (fatal) for a pair that has
     no program.
     """
-    resolver = Resolver(arrow_type)
-    resolver.resolve(writer, reader)
-    mixed = frozenset(node.number for node in resolver.program.nodes if len(node.sources) > 1)
-    if mixed:  # their columns have another stream, which is known only now
-        resolver = Resolver(arrow_type, mixed)
+    try:
+        resolver = Resolver(arrow_type)
         resolver.resolve(writer, reader)
+        mixed = frozenset(node.number for node in resolver.program.nodes if len(node.sources) > 1)
+        if mixed:  # their columns have another stream, which is known only now
+            resolver = Resolver(arrow_type, mixed)
+            resolver.resolve(writer, reader)
+    except RecursionError:
+        raise OptionError("the Avro schemas are nested too deeply") from None
     return resolver.program, resolver.root
 
 

@@ -173,7 +173,8 @@ class FakeRegistry:
             case "GET", ["subjects", subject, "versions", number]:
                 return self._version(subject, number)
             case "POST", ["subjects", subject, "versions"]:
-                return 200, {"id": self._register(subject, json.loads(body))}
+                schema_id = self._register(subject, json.loads(body))
+                return 200, {"id": schema_id, "guid": str(uuid.UUID(bytes=self.guid(schema_id)))}
             case "POST", ["subjects", subject]:
                 return self._looked_up(subject, json.loads(body))
         return 404, {}

@@ -60,7 +60,7 @@ class View(Protocol):
 
 
 class Unseen:
-    """A Kafka 0.7 connection: nothing in it names an address, or a version."""
+    """A connection of Kafka 0.7 or HTTP: nothing in it names an address, or a version."""
 
     def request(self, frame: bytes) -> None:
         """Nothing."""

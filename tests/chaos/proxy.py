@@ -32,7 +32,7 @@ class Upstream:
 
     name: str
     port: int
-    speaks: Literal["kafka", "kafka 0.7", "zookeeper"]
+    speaks: Literal["kafka", "kafka 0.7", "zookeeper", "http"]
 
 
 class Proxy:

@@ -110,7 +110,9 @@ def as_spark(value: Any, of: pa.DataType) -> Any:
     if value is None:
         return None
     if pa.types.is_struct(of):
-        if of.num_fields and all(each.name == f"member{index}" for index, each in enumerate(of)):
+        is_union = of.num_fields and all(each.name == f"member{index}" for index, each in enumerate(of))
+        # A schema that follows from a column has a record there.
+        if is_union and not (isinstance(value, dict) and "member0" in value):
             return _as_union(value, of)
         return {each.name: as_spark(value[each.name], each.type) for each in of}
     if pa.types.is_list(of):

@@ -1,5 +1,5 @@
 """Values that Confluent's own serializers wrote to Apache Kafka: reads give those of its deserializers, which
-read in turn what our encoder writes.
+read in turn what Spark writes.
 
 The registry is a real one, Apicurio, except for GUIDs, which it does not have.
 """
@@ -18,11 +18,8 @@ import pytest
 
 from spark_kafkawire.net.http import Url
 from spark_kafkawire.registry.client import Registry
-from spark_kafkawire.registry.schemas import Schema
 from spark_kafkawire.registry.settings import RegistrySettings
-from spark_kafkawire.values.avro import schema as avro
-from spark_kafkawire.values.avro.encoding import Encoder
-from spark_kafkawire.values.registry_frame import Framed, SchemaIdSource, id_prefix, unframed
+from spark_kafkawire.values.registry_frame import Framed, SchemaIdSource, unframed
 from tests.support import librdkafka
 from tests.support.fake_registry import FakeRegistry
 from tests.support.foreign import Record
@@ -34,7 +31,7 @@ from .needs import needed_confluent
 from .versions import newest
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
     from .confluent import Confluent
 
@@ -82,13 +79,6 @@ def read_frames(kafka: ApacheKafka, topic: str) -> Framed:
     framed = unframed(column, SchemaIdSource.AUTO, with_indexes=True)
     assert not framed.faults.any()
     return framed
-
-
-def encoded(url: str, topic: str, column: pa.Array, text: str) -> list[bytes | None]:
-    """Messages of a column by our encoder, framed with the id that the registry gives the schema."""
-    frame = id_prefix(registry_of(url).register(f"{topic}-value", Schema("AVRO", text)))
-    payloads = Encoder(avro.parse(text), column.type).encode(column).to_pylist()
-    return [None if payload is None else frame + payload for payload in payloads]
 
 
 def as_spark(judged: Sequence[Any], of: pa.DataType) -> list[Any]:
@@ -232,17 +222,31 @@ def test_spark_has_the_same_rows_of_all_types(
 
 
 @newest
-def test_confluents_deserializer_reads_all_types_that_ours_encodes(
-    apicurio: Apicurio, judge: Confluent, kafka: ApacheKafka
+def test_confluents_deserializer_reads_all_types_that_spark_writes(
+    spark: SparkSession, kafka: ApacheKafka, apicurio: Apicurio, judge: Confluent
 ) -> None:
-    theirs = judge.avro("encoded", EVERY_TEXT, [EVERY_ROW, *OTHER_ROWS])
-    write(kafka, "encoded", theirs)
-    column = read(kafka, "encoded", apicurio.url)
-    ours = encoded(apicurio.url, "encoded", pa.concat_arrays([column, pa.nulls(1, column.type)]), EVERY_TEXT)
-    judged = judge.avro_rows("encoded", ours)
+    write(kafka, "every-to-copy", [*judge.avro("every-to-copy", EVERY_TEXT, [EVERY_ROW, *OTHER_ROWS]), None])
+    options = options_of(kafka, "every-to-copy", apicurio.url)
+    rows = spark.read.format("kafkawire").options(**options).load().select("value").coalesce(1)
+    judged = save(rows, kafka, judge, {**options, "topic": "every-copied", "valueSchema": EVERY_TEXT})
     # A record contains itself three times in a column: the fourth one was not read.
     cut_off = {"value": 1, "next": {"value": 2, "next": {"value": 3, "next": None}}}
     assert judged == [{**row, "node": cut_off} for row in (EVERY_ROW, *OTHER_ROWS)] + [None]
+    # A schema that follows from the columns has the types of Spark.
+    derived = save(rows, kafka, judge, {**options, "topic": "every-derived"})
+    of = read(kafka, "every-derived", apicurio.url).type
+    assert as_spark(derived, of) == read(kafka, "every-to-copy", apicurio.url).to_pylist()
+
+
+def save(rows: DataFrame, kafka: ApacheKafka, judge: Confluent, options: dict[str, str]) -> list[Any]:
+    """Write rows to a new topic, and register their schema; their values as the judge reads them."""
+    topic = options["topic"]
+    write(kafka, topic, [])
+    options = {name: value for name, value in options.items() if name != "subscribe"}
+    writer = rows.write.format("kafkawire").mode("append").options(**options)
+    writer.option("autoRegisterSchemas", "true").save()
+    written = librdkafka.consume(kafka.bootstrap_servers(), topic)
+    return judge.avro_rows(topic, [each.value for each in written])
 
 
 FIRST = record("Order", id="int", name="string", gone={"type": "array", "items": "string"})

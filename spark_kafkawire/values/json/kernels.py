@@ -133,24 +133,19 @@ def field_of(data: Any, pos: int, stop: int, place: int, size: int, slots: Any, 
 
 
 @inlined
-def text_value(data: Any, pos: int, stop: int, kind: int, a: int, b: int) -> tuple[int, int, int, int]:
+def text_value(data: Any, pos: int, stop: int, kind: int, b: int) -> tuple[int, int, int, int]:
     """The value of a string without escapes in a column of another kind: mark, two integers, fault."""
-    if kind == TIMESTAMP:
-        first, fault = timestamp(data, pos, stop, b)
-        return VALUE, first, 0, fault
-    if kind == DATE:
+    if kind == TIMESTAMP or kind == DATE:
         first, end, fault = date(data, pos, stop)
-        if fault == 0 and end < stop and data[end & PLACE] != 84 and data[end & PLACE] != 32:
+        if fault:
+            return VALUE, 0, 0, fault
+        if kind == TIMESTAMP:
+            first, fault = timestamp(data, end, stop, first, b)
+        elif end < stop and data[end & PLACE] != 84 and data[end & PLACE] != 32:
             fault = WRONG_TYPE
         return VALUE, first, 0, fault
     if kind == BINARY:
         return VALUE, pos, stop - pos, (0 if is_base64(data, pos, stop) else WRONG_TYPE)
-    if kind == DECIMAL:
-        end, negative, digits, count, _, exponent = number(data, pos, stop, 0)
-        if end != stop:
-            return VALUE, 0, 0, WRONG_TYPE
-        first, second, fault = decimal(data, pos, stop, negative, digits, count, exponent + b, a)
-        return VALUE, first, second, fault
     if kind == DOUBLE:
         first = special(data, pos, stop)
         return SPECIAL, first, 0, (WRONG_TYPE if first == 2 else 0)
@@ -293,13 +288,17 @@ def decode_each(
             if state == _NEXT:
                 fault = BAD_JSON
                 break
+            start = pos
+            size = 0
+            flags = 0
+            if byte == 34:
+                start += 1
+                pos, size, flags, fault = string(data, start, stop)
+                if fault:
+                    break
             if state == _KEY or state == _FIRST_KEY:
                 if byte != 34:
                     fault = BAD_JSON
-                    break
-                start = pos + 1
-                pos, size, flags, fault = string(data, start, stop)
-                if fault:
                     break
                 node = stack[top]
                 frame = stack[top + 1]
@@ -357,12 +356,9 @@ def decode_each(
             mark = VALUE
             first = 0
             second = 0
-            start = pos
+            is_number = 0
+            end = stop
             if byte == 34:
-                start += 1
-                pos, size, flags, fault = string(data, start, stop)
-                if fault:
-                    break
                 if kind == STRING or kind == TEXT:
                     if flags & LONE_SURROGATE:
                         fault = BAD_UTF8
@@ -373,8 +369,11 @@ def decode_each(
                 elif kind != SKIP:
                     if flags & ESCAPES and kind >= DOUBLE and kind <= BINARY and not final:
                         odd = 1
+                    elif kind == DECIMAL:
+                        is_number = 1
+                        end = pos - 1
                     else:
-                        mark, first, second, fault = text_value(data, start, pos - 1, kind, a, b)
+                        mark, first, second, fault = text_value(data, start, pos - 1, kind, b)
             elif byte == 123 or byte == 91:
                 if depth >= DEPTH_MAX:
                     fault = _TOO_DEEP
@@ -450,12 +449,18 @@ def decode_each(
                 elif kind != SKIP:
                     fault = UNFIT if kind == DECIMAL else WRONG_TYPE
             else:
-                pos, negative, digits, count, last, exponent = number(data, pos, stop, 1)
-                if pos < 0:
-                    fault = BAD_JSON
+                is_number = 1
+            if is_number:
+                size, negative, digits, count, last, exponent = number(data, start, end, int(byte != 34))
+                if byte != 34:
+                    pos = end = size
+                    fault = BAD_JSON if pos < 0 else 0
+                elif size != end:
+                    fault = WRONG_TYPE
+                if fault:
                     break
                 mark, first, second, fault = number_value(
-                    data, start, pos, kind, a, b, (negative, digits, count, last, exponent)
+                    data, start, end, kind, a, b, (negative, digits, count, last, exponent)
                 )
             if fault:
                 break

@@ -97,14 +97,16 @@ class Layout:
 
     def _struct(self, node: Node, reader: JsonType | None) -> tuple[int, int]:
         """Add the fields of a struct. Returns the place and the count of its slots."""
-        known = {each.name: each for each in reader.fields} if reader is not None else {}
+        known = {each.name: each.type for each in reader.fields} if reader is not None else {}
         children = []
         for column in node.type:
             given = known.get(column.name)
-            nullable = column.nullable and (given is None or given.may_be_missing or given.type.nullable)
+            nullable = column.nullable and (
+                given is None or reader is None or reader.may_lack(column.name) or given.nullable
+            )
             path = f"{node.path}.{column.name}" if node.path else column.name
             children.append(
-                self._add(column.type, nullable, given.type if given else None, path, node.is_repeated)
+                self._add(column.type, nullable, given, path, node.is_repeated)
             )
         node.children = children
         count = 1 << (2 * len(children)).bit_length()

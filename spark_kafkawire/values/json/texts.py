@@ -58,11 +58,11 @@ def date(data: Any, pos: int, stop: int) -> tuple[int, int, int]:
 
 
 @inlined
-def timestamp(data: Any, pos: int, stop: int, zoned: int) -> tuple[int, int]:
-    """The microseconds since 1970 of a timestamp, in UTC where it names no zone, and a fault."""
-    days, pos, fault = date(data, pos, stop)
-    if fault:
-        return 0, fault
+def timestamp(data: Any, pos: int, stop: int, days: int, zoned: int) -> tuple[int, int]:
+    """The microseconds since 1970 of a date and what follows it at ``pos``, and a fault.
+
+    Without a zone, it is in UTC.
+    """
     seconds = days * _DAY_S
     if pos == stop:
         return seconds * 1_000_000, 0

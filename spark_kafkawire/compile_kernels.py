@@ -23,6 +23,7 @@ from .records.legacy import kernels as legacy_kernels
 from .records.message_set import kernels as message_set_kernels
 from .values.avro import encoding_kernels as avro_encoding_kernels
 from .values.avro import kernels as avro_kernels
+from .values.json import kernels as json_kernels
 
 #: Every module that declares kernels.
 MODULES: Final = (
@@ -30,6 +31,7 @@ MODULES: Final = (
     avro_kernels,
     checksum_kernels,
     header_kernels,
+    json_kernels,
     legacy_kernels,
     log_kernels,
     message_set_kernels,

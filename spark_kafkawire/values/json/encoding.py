@@ -165,12 +165,12 @@ class _Texts:
                 if not given.nullable:
                     _refuse(is_null, rows, inside, "is null, and the JSON schema requires it")
                 text = text.fill_null("null")
-            pieces.append(_joined(f"{json.dumps(field.name, ensure_ascii=False)}:", text))
+            pieces.append(_joined(f",{json.dumps(field.name, ensure_ascii=False)}:", text))
         if not pieces:
             return _null_like(column, pa.array(["{}"] * len(column), pa.string()))
-        # A field that is null is left out, with its comma.
-        members = pc.binary_join_element_wise(*pieces, ",", null_handling="skip")
-        return _null_like(column, _joined("{", members, "}"))
+        # Arrow's null_handling="skip" loses rows in which all fields are null.
+        members = pc.binary_join_element_wise(*pieces, "", null_handling="replace", null_replacement="")
+        return _null_like(column, _joined(pc.binary_replace_slice(members, 0, 1, "{"), "}"))
 
     def _list(self, column: pa.Array, of: JsonType, path: str, rows: Int64s) -> pa.Array:
         sizes = pc.fill_null(pc.list_value_length(column), 0).to_numpy().astype(np.int64)

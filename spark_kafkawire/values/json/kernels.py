@@ -37,7 +37,7 @@ from .texts import date, decimal, is_base64, timestamp
 DEPTH_MAX: Final = 200
 #: Nulls for missing fields that a message may ask for, so that few bytes cannot take much memory.
 NULLS_MIN: Final = 1 << 16
-NULLS_PER_BYTE: Final = 64
+NULLS_PER_BYTE: Final = 16
 
 # A node: kind, a, b, 1 if it is nullable, the place and the count of the nodes that are null with it in
 # ``nulls``, and the place and the count of its children.

@@ -52,34 +52,44 @@ def _loads(text: str, **more: Any) -> Any:
     return json.loads(text, parse_int=Number, parse_float=Number, parse_constant=Number, **more)
 
 
-def judged(message: bytes, of: pa.DataType) -> Any:
-    """The value of a message. Raises ``BadValue``.
+def judged(message: bytes, of: pa.DataType) -> tuple[Any, bool]:
+    """The value of a message, and whether it may be a fault all the same. Raises ``BadValue``.
 
-    A field that is there twice has its last value; the first one must have the type, too.
+    A field that is there twice has its last value; one of the others may be bad.
     """
     try:
         pairs = _loads(message.decode(), object_pairs_hook=lambda pairs: tuple(pairs))
     except ValueError as error:
         raise BadValue(error) from error
-    _converted(pairs, of, 0)
-    return _converted(pairs, of, -1)
+    value = _converted(pairs, of)
+    try:
+        _converted(pairs, of, with_all=True)
+    except BadValue:
+        return value, True
+    return value, False
 
 
-def _converted(value: Any, of: pa.DataType, which: int) -> Any:
+def _converted(value: Any, of: pa.DataType, *, with_all: bool = False) -> Any:
     if value is None:
         return None
     if pa.types.is_struct(of):
         given: dict[str, list[Any]] = {}
         for name, each in _pairs(value):
             given.setdefault(name, []).append(each)
-        return {each.name: _converted(given.get(each.name, [None])[which], each.type, which) for each in of}
+        for each in of:
+            for other in given.get(each.name, [])[:-1] if with_all else ():
+                _converted(other, each.type, with_all=True)
+        return {
+            each.name: _converted(given.get(each.name, [None])[-1], each.type, with_all=with_all)
+            for each in of
+        }
     if pa.types.is_map(of):
-        pairs = {_text(key): _converted(each, of.item_type, which) for key, each in _pairs(value)}
-        return list(pairs.items())
+        pairs = [(key, _converted(each, of.item_type, with_all=with_all)) for key, each in _pairs(value)]
+        return [(_text(key), each) for key, each in dict(pairs).items()]
     if pa.types.is_list(of):
         if not isinstance(value, list):
             raise BadValue
-        return [_converted(each, of.value_type, which) for each in value]
+        return [_converted(each, of.value_type, with_all=with_all) for each in value]
     if pa.types.is_string(of):
         is_text = isinstance(value, str) and not isinstance(value, Number)
         return _text(value) if is_text else Json(_last(value))

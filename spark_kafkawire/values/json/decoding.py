@@ -181,7 +181,8 @@ class _Columns:
         offsets = _offsets(sizes)
         content = room(max(1, int(offsets[-1])), np.uint8)
         if len(marks):
-            gather(self.data, *map(np.ascontiguousarray, (firsts, sizes, marks)), offsets, content)
+            firsts, sizes = np.ascontiguousarray(firsts), np.ascontiguousarray(sizes)
+            gather(self.data, firsts, sizes, np.ascontiguousarray(marks), offsets, content)
         return content, offsets
 
     def _numbers(self, of: pa.DataType, marks: Uint8s, firsts: Int64s, seconds: Int64s) -> Any:
@@ -198,7 +199,7 @@ class _Columns:
         is_exact = marks == ops.VALUE
         digits, exponents = np.where(is_exact, firsts, 0), np.where(is_exact, seconds, 0)
         powers = _POWERS[np.abs(exponents)]
-        doubles = np.where(exponents < 0, digits / powers, digits * powers)
+        doubles: npt.NDArray[np.float64] = np.where(exponents < 0, digits / powers, digits * powers)
         for mark in (ops.LONG_NUMBER, ops.TINY_NUMBER):
             rows = np.flatnonzero(marks == mark)
             if len(rows):
@@ -237,9 +238,8 @@ def _from_base64(content: Uint8s, offsets: Int64s) -> tuple[Uint8s, Int64s]:
     content = content[: offsets[-1]]
     padding = np.zeros(len(content) + 1, np.int64)
     np.cumsum(content == ord("="), out=padding[1:])
-    plain = np.frombuffer(
-        binascii.a2b_base64(np.where(content == ord("="), ord("A"), content).astype(np.uint8)), np.uint8
-    )
+    filled = np.where(content == ord("="), ord("A"), content).astype(np.uint8)
+    plain = np.frombuffer(binascii.a2b_base64(filled.data), np.uint8)
     # Each padding has become the last bytes of its text.
     sizes = np.diff(offsets) // 4 * 3
     extra = np.diff(padding[offsets])
@@ -298,7 +298,9 @@ class _Number(str):
 
 def _plain(message: bytes) -> bytes:
     """A message in which each key is there once, with its last value, and nothing is escaped needlessly."""
-    return _written(json.loads(message, parse_int=_Number, parse_float=_Number, parse_constant=_Number)).encode()
+    return _written(
+        json.loads(message, parse_int=_Number, parse_float=_Number, parse_constant=_Number)
+    ).encode()
 
 
 def _written(value: Any) -> str:

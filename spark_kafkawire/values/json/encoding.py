@@ -79,12 +79,16 @@ def _check_fields(of: JsonType, column: pa.DataType, path: str) -> None:
     for each in column:
         inside = f"{path}.{each.name}" if path else each.name
         if of.kind == "object" and each.name not in known:
-            raise OptionError(f"the JSON schema has no property {quoted(inside)}: drop it, or change the schema")
+            raise OptionError(
+                f"the JSON schema has no property {quoted(inside)}: drop it, or change the schema"
+            )
         _check(known.get(each.name, of.items or ANY), each.type, inside)
     missing = sorted(of.required - set(names))
     if missing:
         inside = f"{path}.{missing[0]}" if path else missing[0]
-        raise OptionError(f"the JSON schema requires the property {quoted(inside)}, for which there is no column")
+        raise OptionError(
+            f"the JSON schema requires the property {quoted(inside)}, for which there is no column"
+        )
 
 
 def _fits(of: JsonType, column: pa.DataType) -> bool:
@@ -102,13 +106,13 @@ def _fits(of: JsonType, column: pa.DataType) -> bool:
     is_time = pa.types.is_timestamp(column) or pa.types.is_date32(column)
     is_text = _is_string(column) or _is_binary(column) or is_time
     if of.kind == "integer":
-        return is_integer or (is_decimal and column.scale <= 0)
+        return bool(is_integer or (is_decimal and column.scale <= 0))
     kinds = {"number": is_number, "boolean": pa.types.is_boolean(column), "string": is_text}
     return any(kinds.values()) if of.kind == "any" else kinds.get(of.kind, False)
 
 
 def _is_utc(column: pa.DataType) -> bool:
-    return pa.types.is_timestamp(column) and column.tz is not None
+    return bool(pa.types.is_timestamp(column) and column.tz is not None)
 
 
 def _is_string(column: pa.DataType) -> bool:

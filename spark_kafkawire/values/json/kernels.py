@@ -50,7 +50,9 @@ DOUBLE: Final = 3  # a: the largest exponent, b: its 19 digits from which on a n
 DECIMAL: Final = 4  # a: precision, b: scale
 STRING: Final = 5
 TEXT: Final = 6  # a string, or any other value as its JSON
-TIMESTAMP: Final = 7  # a: microseconds for 1, or 0 if integers are no timestamps, b: 1 in UTC, 0 without a zone
+TIMESTAMP: Final = (
+    7  # a: microseconds for 1, or 0 if integers are no timestamps, b: 1 in UTC, 0 without a zone
+)
 DATE: Final = 8  # a: 1 if integers are days
 BINARY: Final = 9
 STRUCT: Final = 10  # a: the place in ``slots``, b: their count, children: rows in ``fields``
@@ -114,14 +116,16 @@ def put(bases: Any, counts: Any, out: Any, node: int, mark: int, first: int, sec
 
 
 @inlined
-def field_of(data: Any, pos: int, stop: int, place: int, size: int, slots: Any, fields: Any, names: Any) -> int:
+def field_of(
+    data: Any, pos: int, stop: int, place: int, size: int, slots: Any, fields: Any, names: Any
+) -> int:
     """The place in ``fields`` of the field with this name, or -1."""
     value = 0
     for k in range(pos, stop):
         value = (value * HASH_FACTOR + int(data[k & PLACE])) & HASH_BITS
     slot = value & (size - 1)
     while slots[place + slot] >= 0:
-        at = slots[place + slot]
+        at = int(slots[place + slot])
         if fields[at + 1] == value and fields[at + 3] == stop - pos:
             k = 0
             while k < stop - pos and names[(fields[at + 2] + k) & PLACE] == data[(pos + k) & PLACE]:
@@ -432,7 +436,9 @@ def decode_each(
                     second = size
                 elif kind != SKIP:
                     fault = WRONG_TYPE
-            elif byte == 78 or byte == 73 or (byte == 45 and pos + 1 < stop and data[(pos + 1) & PLACE] == 73):
+            elif (
+                byte == 78 or byte == 73 or (byte == 45 and pos + 1 < stop and data[(pos + 1) & PLACE] == 73)
+            ):
                 first = 1 - 2 * int(byte == 45)
                 size = 3 if byte == 78 else 8
                 pos += int(byte == 45)

@@ -85,7 +85,9 @@ class Layout:
             row[0], row[6:] = ops.MAP, [child.index for child in node.children]
         elif pa.types.is_list(of):
             items = reader.items if reader is not None else None
-            node.children.append(self._add(of.value_type, _may_be_null(of.value_field, items), items, path, True))
+            node.children.append(
+                self._add(of.value_type, _may_be_null(of.value_field, items), items, path, True)
+            )
             row[0], row[6] = ops.LIST, node.children[0].index
         else:
             row[:3] = _leaf(of, reader, path)
@@ -105,9 +107,7 @@ class Layout:
                 given is None or reader is None or reader.may_lack(column.name) or given.nullable
             )
             path = f"{node.path}.{column.name}" if node.path else column.name
-            children.append(
-                self._add(column.type, nullable, given, path, node.is_repeated)
-            )
+            children.append(self._add(column.type, nullable, given, path, node.is_repeated))
         node.children = children
         count = 1 << (2 * len(children)).bit_length()
         return len(self.slots), count
@@ -135,7 +135,9 @@ class Layout:
             raise OptionError(f"column {printable(node.path or 'itself')}: keys of a JSON object are strings")
         values = reader.items if reader is not None else None
         node.children.append(self._add(of.key_type, False, None, node.path, True))
-        node.children.append(self._add(of.item_type, _may_be_null(of.item_field, values), values, node.path, True))
+        node.children.append(
+            self._add(of.item_type, _may_be_null(of.item_field, values), values, node.path, True)
+        )
 
 
 def _may_be_null(column: pa.Field, reader: JsonType | None) -> bool:

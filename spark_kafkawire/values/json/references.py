@@ -16,7 +16,9 @@ class Documents:
     """A schema, whose name is empty, and those that it refers to by their names."""
 
     def __init__(self, root: Any, references: Mapping[str, str]) -> None:
-        self._named = {name: parsed(text, f"the reference {printable(name)}") for name, text in references.items()}
+        self._named = {
+            name: parsed(text, f"the reference {printable(name)}") for name, text in references.items()
+        }
         self._named[""] = root
         self._by_id: dict[str, tuple[str, Any]] = {}
         for name, document in self._named.items():

@@ -96,7 +96,9 @@ class _Parser:
         if content is True:
             return ANY
         if not isinstance(content, dict):
-            raise OptionError(f"{place.name}: a type is an object or true, not {printable(json.dumps(content))}")
+            raise OptionError(
+                f"{place.name}: a type is an object or true, not {printable(json.dumps(content))}"
+            )
         parts = [self._own(content, place)]
         if "$ref" in content:
             parts.append(self._referred(content, place))
@@ -163,7 +165,11 @@ class _Parser:
         if not isinstance(properties, dict):
             raise OptionError(f"{place.name}: properties are an object")
         required = content.get("required", [])
-        names = frozenset(each for each in required if isinstance(each, str)) if isinstance(required, list) else ()
+        names = (
+            frozenset(each for each in required if isinstance(each, str))
+            if isinstance(required, list)
+            else ()
+        )
         if not properties:
             items = self._values(content, place)
             return None if items is None else JsonType("map", items=items, required=frozenset(names))
@@ -174,7 +180,7 @@ class _Parser:
             for name, each in properties.items()
         }
         if all(type(index) is int for index in indexes.values()):
-            fields.sort(key=lambda each: indexes[each.name])
+            fields.sort(key=lambda each: int(indexes[each.name] or 0))
         return JsonType("object", fields=tuple(fields), required=frozenset(names))
 
     def _values(self, content: dict[str, Any], place: _Place) -> JsonType | None:
@@ -255,7 +261,11 @@ def schema_of(arrow_type: pa.DataType, name: str = "topLevelRecord") -> Schema:
 
     Raises ``OptionError`` (fatal) for a type that JSON does not have.
     """
-    derived = {"$schema": "http://json-schema.org/draft-07/schema#", "title": name, **_derived(arrow_type, name)}
+    derived = {
+        "$schema": "http://json-schema.org/draft-07/schema#",
+        "title": name,
+        **_derived(arrow_type, name),
+    }
     return parse(json.dumps(derived))
 
 
@@ -288,7 +298,9 @@ def _derived(of: pa.DataType, place: str) -> dict[str, Any]:
 
 def _nullable(column: pa.Field, place: str) -> dict[str, Any]:
     derived = _derived(column.type, place)
-    return {"oneOf": [{"type": "null"}, derived]} if column.nullable and derived["type"] != "null" else derived
+    return (
+        {"oneOf": [{"type": "null"}, derived]} if column.nullable and derived["type"] != "null" else derived
+    )
 
 
 _DERIVED: Final[tuple[tuple[Any, dict[str, Any]], ...]] = (

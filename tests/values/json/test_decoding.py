@@ -73,8 +73,9 @@ def each_way(request: pytest.FixtureRequest) -> Any:
         pytest.skip("numba is switched off")
 
 
+@pytest.mark.usefixtures("each_way")
 @short_and_long("count", short=300, long=20_000)
-def test_values_are_those_of_pythons_json(count: int, each_way: None) -> None:
+def test_values_are_those_of_pythons_json(count: int) -> None:
     @settings(max_examples=count, deadline=None)
     @given(st.data())
     def check(data: st.DataObject) -> None:
@@ -85,8 +86,9 @@ def test_values_are_those_of_pythons_json(count: int, each_way: None) -> None:
     check()
 
 
+@pytest.mark.usefixtures("each_way")
 @short_and_long("count", short=300, long=100_000)
-def test_a_damaged_message_is_what_pythons_json_makes_of_it(count: int, each_way: None) -> None:
+def test_a_damaged_message_is_what_pythons_json_makes_of_it(count: int) -> None:
     @settings(max_examples=count, deadline=None)
     @given(st.data())
     def check(data: st.DataObject) -> None:
@@ -157,7 +159,10 @@ def test_rows_of_any_size_have_room() -> None:
 def test_fields_that_the_type_lacks_are_skipped_and_fields_that_the_message_lacks_are_null() -> None:
     of = pa.struct([("z", pa.int64()), ("n", pa.struct({"b": pa.string()}))])
     message = b'{"a":[{"z":1}],"n":{"a":"x","b":"y"},"z":3}'
-    assert decoded(of, [message, b"{}"]).column.to_pylist() == [{"z": 3, "n": {"b": "y"}}, {"z": None, "n": None}]
+    assert decoded(of, [message, b"{}"]).column.to_pylist() == [
+        {"z": 3, "n": {"b": "y"}},
+        {"z": None, "n": None},
+    ]
 
 
 def test_a_schema_says_which_fields_are_required_and_what_is_a_string() -> None:
@@ -175,7 +180,12 @@ def test_a_schema_says_which_fields_are_required_and_what_is_a_string() -> None:
             }
         )
     )
-    messages = [b'{"id":1,"name":"a","more":{"x":[1, 2]},"at":1500}', b'{"id":1}', b'{"name":"a"}', b'{"id":1,"name":2}']
+    messages = [
+        b'{"id":1,"name":"a","more":{"x":[1, 2]},"at":1500}',
+        b'{"id":1}',
+        b'{"name":"a"}',
+        b'{"id":1,"name":2}',
+    ]
     result = Decoder(schema).decode(payloads_of(pa.array(messages)))
     assert result.faults.tolist() == [0, 0, Fault.MISSING_FIELD, Fault.WRONG_TYPE]
     assert [result.field(row) for row in (2, 3)] == ["id", "name"]
@@ -186,7 +196,9 @@ def test_a_schema_says_which_fields_are_required_and_what_is_a_string() -> None:
     assert narrow.faults.tolist() == [0, 0, Fault.MISSING_FIELD, 0]
 
 
-@pytest.mark.parametrize("of", [pa.map_(pa.int64(), pa.int64()), pa.struct({"a": pa.time64("us")}), pa.uint8()], ids=str)
+@pytest.mark.parametrize(
+    "of", [pa.map_(pa.int64(), pa.int64()), pa.struct({"a": pa.time64("us")}), pa.uint8()], ids=str
+)
 def test_a_type_that_json_cannot_have_is_refused_before_a_row(of: pa.DataType) -> None:
     with pytest.raises(OptionError, match="JSON"):
         Decoder(None, None, of)

@@ -1,4 +1,4 @@
-"""Encoded JSON: read back by Python's json, valid by its schema, and errors that name the row and the field."""
+"""Encoded JSON: read by Python's json, valid by its schema; errors name the row and the field."""
 
 from __future__ import annotations
 
@@ -46,7 +46,8 @@ def typed(draw: st.DrawFn, depth: int = 3) -> tuple[pa.DataType, st.SearchStrate
     """A type, and values of it."""
     kind = draw(st.sampled_from(["leaf", "leaf", "list", "map", "struct", "struct"]))
     if kind == "leaf" or depth == 0:
-        return draw(st.sampled_from(LEAVES))
+        leaf: tuple[pa.DataType, st.SearchStrategy[Any]] = draw(st.sampled_from(LEAVES))
+        return leaf
     inner, values = draw(typed(depth - 1))
     nullable = draw(st.booleans())
     values = st.none() | values if nullable else values
@@ -84,7 +85,8 @@ def expected(value: Any, of: pa.DataType) -> Any:
 
 
 def texts(schema: Schema, column: pa.Array) -> list[bytes | None]:
-    return Encoder(schema, column.type).encode(column).to_pylist()
+    messages: list[bytes | None] = Encoder(schema, column.type).encode(column).to_pylist()
+    return messages
 
 
 @short_and_long("count", short=200, long=10_000)
@@ -112,8 +114,10 @@ def test_texts_are_read_by_pythons_json_and_valid_by_their_schema(count: int) ->
 def same(found: Any, wanted: Any) -> bool:
     """Equal; numbers by the value of their text."""
     if isinstance(found, dict):
-        return isinstance(wanted, dict) and found.keys() == wanted.keys() and all(
-            same(found[key], wanted[key]) for key in found
+        return (
+            isinstance(wanted, dict)
+            and found.keys() == wanted.keys()
+            and all(same(found[key], wanted[key]) for key in found)
         )
     if isinstance(found, list):
         return isinstance(wanted, list) and len(found) == len(wanted) and all(map(same, found, wanted))
@@ -125,9 +129,19 @@ def same(found: Any, wanted: Any) -> bool:
 
 def test_texts_are_those_of_sparks_to_json_but_for_the_digits_of_a_second() -> None:
     of = pa.struct(
-        [("a", pa.int64()), ("s", pa.string()), ("t", pa.timestamp("us", tz="Europe/Berlin")), ("b", pa.binary())]
+        [
+            ("a", pa.int64()),
+            ("s", pa.string()),
+            ("t", pa.timestamp("us", tz="Europe/Berlin")),
+            ("b", pa.binary()),
+        ]
     )
-    row = {"a": None, "s": 'a"\\/\x00\n\x7fé', "t": dt.datetime(2026, 1, 2, 3, 4, 5, 6, UTC), "b": b"\xff\xfe"}
+    row = {
+        "a": None,
+        "s": 'a"\\/\x00\n\x7fé',
+        "t": dt.datetime(2026, 1, 2, 3, 4, 5, 6, UTC),
+        "b": b"\xff\xfe",
+    }
     assert texts(schema_of(of, "T"), pa.array([row, {}, None], of)) == [
         '{"s":"a\\"\\\\/\\u0000\\n\x7fé","t":"2026-01-02T03:04:05.000006Z","b":"//4="}'.encode(),
         b"{}",
@@ -137,7 +151,12 @@ def test_texts_are_those_of_sparks_to_json_but_for_the_digits_of_a_second() -> N
 
 def test_large_types_of_arrow_are_written_as_the_others() -> None:
     of = pa.struct(
-        [("s", pa.large_string()), ("b", pa.large_binary()), ("l", pa.large_list(pa.large_string())), ("e", pa.struct([]))]
+        [
+            ("s", pa.large_string()),
+            ("b", pa.large_binary()),
+            ("l", pa.large_list(pa.large_string())),
+            ("e", pa.struct([])),
+        ]
     )
     column = pa.array([None, {"s": "x", "b": b"y", "l": ["z", None], "e": {}}], of)
     assert texts(schema_of(of, "T"), column[1:]) == [b'{"s":"x","b":"eQ==","l":["z",null],"e":{}}']
@@ -156,14 +175,16 @@ def test_a_required_property_is_written_also_where_it_is_null() -> None:
 def test_connects_integers_are_written_for_dates_and_timestamps() -> None:
     connect = "org.apache.kafka.connect.data."
     schema = object_of(
-        [], t={"type": "integer", "title": f"{connect}Timestamp"}, d={"type": "integer", "title": f"{connect}Date"}
+        [],
+        t={"type": "integer", "title": f"{connect}Timestamp"},
+        d={"type": "integer", "title": f"{connect}Date"},
     )
     of = pa.struct({"t": pa.timestamp("us", tz="UTC"), "d": pa.date32()})
-    row = {"t": dt.datetime(1969, 12, 31, 23, 59, 59, 1500, UTC), "d": dt.date(1970, 1, 3)}
+    row: dict[str, Any] = {"t": dt.datetime(1969, 12, 31, 23, 59, 59, 1500, UTC), "d": dt.date(1970, 1, 3)}
     message = texts(schema, pa.array([row], of))
     assert message == [b'{"t":-999,"d":2}']
     assert Decoder(schema).decode(payloads_of(pa.array(message))).column.to_pylist() == [
-        {**row, "t": row["t"].replace(microsecond=1000)}  # type: ignore[attr-defined]
+        {**row, "t": row["t"].replace(microsecond=1000)}
     ]
 
 

@@ -76,7 +76,11 @@ def test_each_type_has_a_column(content: Any, expected: pa.DataType) -> None:
 
 
 def test_null_in_one_of_several_types_makes_a_required_property_nullable() -> None:
-    for content in ({"oneOf": [{"type": "null"}, {"type": "string"}]}, {"type": ["null", "string"]}, {"enum": ["a", None]}):
+    for content in (
+        {"oneOf": [{"type": "null"}, {"type": "string"}]},
+        {"type": ["null", "string"]},
+        {"enum": ["a", None]},
+    ):
         field = arrow({"properties": {"a": content, "b": {"enum": ["x"]}}, "required": ["a", "b"]})
         assert [each.nullable for each in field] == [True, False]
 
@@ -85,7 +89,11 @@ def test_objects_of_all_of_and_one_of_are_one_struct() -> None:
     base = {"type": "object", "properties": {"id": {"type": "integer"}}, "required": ["id"]}
     added = {"properties": {"n": {"type": "string"}, "m": {"type": "string"}}, "required": ["n"]}
     assert arrow({"allOf": [base, added, {"required": ["m"]}]}) == pa.struct(
-        [pa.field("id", pa.int64(), False), pa.field("n", pa.string(), False), pa.field("m", pa.string(), False)]
+        [
+            pa.field("id", pa.int64(), False),
+            pa.field("n", pa.string(), False),
+            pa.field("m", pa.string(), False),
+        ]
     )
     assert arrow({"oneOf": [base, {**added, "required": ["id"]}]}) == pa.struct(
         [pa.field("id", pa.int64(), False), pa.field("n", pa.string()), pa.field("m", pa.string())]
@@ -117,12 +125,24 @@ def test_references_lead_inside_and_to_other_schemas() -> None:
         else:
             order["properties"]["c"] = {"$ref": name}  # type: ignore[index]
         assert arrow(order, references) == pa.struct(
-            {"a": pa.int64(), "b": pa.string(), "c": pa.struct({"n": pa.string()}), "d": pa.bool_(), "e": pa.float64()}
+            {
+                "a": pa.int64(),
+                "b": pa.string(),
+                "c": pa.struct({"n": pa.string()}),
+                "d": pa.bool_(),
+                "e": pa.float64(),
+            }
         )
 
 
 def test_a_schema_that_contains_itself_ends() -> None:
-    tree = {"properties": {"v": {"type": "integer"}, "next": {"$ref": "#"}, "all": {"type": "array", "items": {"$ref": "#"}}}}
+    tree = {
+        "properties": {
+            "v": {"type": "integer"},
+            "next": {"$ref": "#"},
+            "all": {"type": "array", "items": {"$ref": "#"}},
+        }
+    }
     of = arrow(tree)
     depth = 0
     while of.get_field_index("next") >= 0:
@@ -165,10 +185,11 @@ def test_a_mistake_is_named_with_its_place(text: str, message: str) -> None:
 
 
 def test_a_schema_that_doubles_with_each_level_is_refused() -> None:
-    definitions = {
-        str(level): {"properties": {side: {"$ref": f"#/$defs/{level + 1}"} for side in "ab"}} for level in range(30)
+    definitions: dict[str, Any] = {
+        str(level): {"properties": {side: {"$ref": f"#/$defs/{level + 1}"} for side in "ab"}}
+        for level in range(30)
     }
-    definitions["30"] = {"type": "string"}  # type: ignore[assignment]
+    definitions["30"] = {"type": "string"}
     with pytest.raises(OptionError, match=f"more than {TYPES_MAX} types"):
         parse(json.dumps({"$ref": "#/$defs/0", "$defs": definitions}))
 

@@ -20,8 +20,8 @@ from spark_kafkawire.records.compiler import expect
 
 from ..faults import Decoded, Fault
 from ..payloads import Payloads, payloads_of
-from . import kernels as ops
-from .kernels import decode_each, gather
+from . import nodes as ops
+from .kernels import DEPTH_MAX, FRAME, ODD, decode_each, gather
 from .layout import Layout, Node
 from .schema import Schema
 
@@ -56,12 +56,12 @@ class Decoder:
         present = np.flatnonzero(~payloads.is_null)
         column, found, fields = self._run(payloads.taken(present), final=False)
         columns, good = [column], [present[found == 0]]
-        odd = present[found == ops.ODD]
+        odd = present[found == ODD]
         if len(odd):
             written = payloads_of(pa.array([_plain(each) for each in _texts(payloads, odd)], pa.binary()))
             column, odd_found, odd_fields = self._run(written, final=True)
-            fields[found == ops.ODD] = odd_fields
-            found[found == ops.ODD] = odd_found
+            fields[found == ODD] = odd_fields
+            found[found == ODD] = odd_found
             columns.append(column)
             good.append(odd[odd_found == 0])
         faults = np.zeros(len(payloads), np.uint8)
@@ -78,7 +78,7 @@ class Decoder:
         nodes = self._layout.nodes
         sizes = np.array([rows * _ITEMS_PER_ROW if node.is_repeated else rows for node in nodes], np.int64)
         values, row = _Values(sizes), 0
-        stamps, stack = np.zeros(len(nodes) + 1, np.int64), np.zeros(ops.FRAME * ops.DEPTH_MAX, np.int64)
+        stamps, stack = np.zeros(len(nodes) + 1, np.int64), np.zeros(FRAME * DEPTH_MAX, np.int64)
         needed = np.zeros(len(nodes), np.int64)
         while row < rows:
             row = decode_each(

@@ -13,7 +13,7 @@ import pyarrow as pa
 from spark_kafkawire.errors import OptionError, printable
 from spark_kafkawire.records.arrays import Int64s, Uint8s, byte_array
 
-from . import kernels as ops
+from . import nodes as ops
 from .types import JsonType
 
 _MICROS: Final = {"timestamp": 1000, "": 1_000_000}

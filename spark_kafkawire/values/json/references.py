@@ -56,7 +56,7 @@ class Documents:
             if known in self._by_id:
                 return self._by_id[known]
         raise OptionError(
-            f"{place}: the schema refers to {quoted(base)}, which is none of its references; add it to them"
+            f"{place}: the schema refers to {quoted(base)}, which is not in its references; add it there"
         )
 
 

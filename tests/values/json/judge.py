@@ -254,6 +254,13 @@ TYPES: Final = st.recursive(
     max_leaves=6,
 )
 _DIGITS: Final = st.text("0123456789", min_size=1, max_size=25)
+_ODD_NUMBERS: Final = (
+    "-0 0.0 -0.0 1.0 1e2 1.5E+1 12e-1 1e400 -1e400 1e-400 4.9e-324 2e-324 1.7976931348623157e308"
+    " 01 -01 1. .5 + - 1.7976931348623159e308 3.4028235e38 3.4028236e38 NaN Infinity -Infinity -NaN 1e"
+    " 0x1 1_0 999.995 999.994"
+    " 99999999999999999999999999999.99999999999 9999999999999999999999999999.99999999995"
+    " 0.00000000000000000000000000000000000000000001 100000000000000000000000000e-20"
+)
 _NUMBERS: Final = st.one_of(
     st.integers(-130, 130).map(str),
     st.sampled_from([2**63 - 1, -(2**63), 2**63, 2**31, -(2**31) - 1, 2**24 + 1, 10**18, 10**19]).map(str),
@@ -261,12 +268,7 @@ _NUMBERS: Final = st.one_of(
     st.floats(0, 1).map(repr),
     st.builds("{}{}.{}e{}".format, st.sampled_from(["", "-"]), _DIGITS, _DIGITS, st.integers(-340, 340)),
     st.builds("{}.{}".format, st.integers(-999, 999), _DIGITS),
-    st.sampled_from(
-        "-0 0.0 -0.0 1.0 1e2 1.5E+1 12e-1 1e400 -1e400 1e-400 4.9e-324 2e-324 1.7976931348623157e308 01 -01 1. .5 + -"
-        " 1.7976931348623159e308 3.4028235e38 3.4028236e38 NaN Infinity -Infinity -NaN 1e 0x1 1_0 999.995 999.994"
-        " 99999999999999999999999999999.99999999999 9999999999999999999999999999.99999999995"
-        " 0.00000000000000000000000000000000000000000001 100000000000000000000000000e-20".split()
-    ),
+    st.sampled_from(_ODD_NUMBERS.split()),
 )
 _TEXTS: Final = st.one_of(
     st.text(max_size=6),
@@ -290,9 +292,23 @@ _TEXTS: Final = st.one_of(
         ]
     ),
     st.sampled_from(
-        "2024-02-29|2023-02-29|2023-2-3|1969-12-31T23:59:59.999999Z|2026-01-02 03:04|0000-01-01"
-        "|9999-12-31T23:59:60Z|2026-01-02T03:04:05.1234567+02:00|2026-01-02T3:4:5-0230|2026-01-02T03"
-        "|2026-01-02T03:04:05+19:00|2026-01-02T03:04:05+05|2026-13-01|2026-01-02Tx|1900-02-29".split("|")
+        [
+            "2024-02-29",
+            "2023-02-29",
+            "2023-2-3",
+            "1969-12-31T23:59:59.999999Z",
+            "2026-01-02 03:04",
+            "0000-01-01",
+            "9999-12-31T23:59:60Z",
+            "2026-01-02T03:04:05.1234567+02:00",
+            "2026-01-02T3:4:5-0230",
+            "2026-01-02T03",
+            "2026-01-02T03:04:05+19:00",
+            "2026-01-02T03:04:05+05",
+            "2026-13-01",
+            "2026-01-02Tx",
+            "1900-02-29",
+        ]
     ),
     st.dates().map(str),
     st.datetimes().map(lambda time: time.isoformat()),
@@ -345,6 +361,5 @@ def texts_of(draw: st.DrawFn, of: pa.DataType | None, depth: int = 3) -> str:
     if pa.types.is_boolean(of):
         return str(draw(st.sampled_from(["true", "false", "1"])))
     is_number = pa.types.is_integer(of) or pa.types.is_floating(of) or pa.types.is_decimal(of)
-    if is_number == (chance > 3):
-        return draw(_NUMBERS)
-    return draw(_quoted())
+    text: str = draw(_NUMBERS if is_number == (chance > 3) else _quoted())
+    return text

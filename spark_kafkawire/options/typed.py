@@ -170,6 +170,11 @@ class ColumnFormat:
         return self.format in FORMATS
 
     @property
+    def is_self_describing(self) -> bool:
+        """True if messages of the format can be decoded without a schema."""
+        return self.has_schemas and FORMATS[self.format].is_self_describing
+
+    @property
     def option(self) -> str:
         """The option that names the schema, for errors."""
         return f"{self.column}{'Schema' if self.schema_text is not None else 'SchemaVersion'}"
@@ -213,6 +218,10 @@ def parse_typed(options: RawOptions, net: NetOptions, *, read: bool) -> TypedOpt
     if source == "header" and not net.connection.generation.has_headers:
         raise OptionError(f"option {SCHEMA_ID_FROM.name}: Kafka 0.7 has no headers; set prefix or none")
     registry = _registry(options, net) if key.has_schemas or value.has_schemas else None
+    with_schemas = [each for each in (key, value) if each.has_schemas]
+    describe_themselves = all(each.is_self_describing for each in with_schemas)
+    if registry is None and describe_themselves and not options.given(SCHEMA_ID_FROM):
+        source = "none"
     for each in (key, value):
         if each.has_schemas and registry is None:
             _check_without_registry(options, each, source, read=read)
@@ -253,7 +262,7 @@ def _check_without_registry(options: RawOptions, column: ColumnFormat, source: s
     if column.version is not None or column.subject is not None:
         given = options.given(*(_KEY if column.is_key else _VALUE).of_schemas[1:])
         raise OptionError(f"option {given[0]} names a schema of a registry; set {url}")
-    if source == "none" and (column.schema_text is not None or not read):
+    if source == "none" and (column.schema_text is not None or column.is_self_describing or not read):
         return
     without = f"{SCHEMA_ID_FROM.name}=none" + (f" and {name}Schema" if read else "")
     raise OptionError(

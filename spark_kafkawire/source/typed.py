@@ -68,8 +68,9 @@ def typed_task(
         schemas = fixed_schemas(options, names)
     check_schemas(options.typed, schemas, names)
     for column in options.typed.columns:
-        if column.column in schemas and column.column in names:
-            reader = schema_in(column, schemas[column.column])
+        fixed = schemas.get(column.column)
+        if column.column in names and (fixed is not None or column.is_self_describing):
+            reader = None if fixed is None else schema_in(column, fixed)
             try:
                 FORMATS[column.format].decoder(reader, reader, columns.field(column.column).type)
             except OptionError as error:

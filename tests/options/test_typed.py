@@ -68,16 +68,22 @@ def refusal(kind: Any = ReadOptions, **changes: str) -> str:
         ),
         (
             {**AVRO, "keySchema": "int"},
-            "option keySchema needs keyFormat=avro, which is not set; set it, or leave keySchema out",
+            "option keySchema needs keyFormat=avro or json, which is not set; set it, or leave keySchema out",
         ),
         (
             {"valueFormat": "string", "valueSubject": "s"},
-            "option valueSubject needs valueFormat=avro, which is not set; set it, or leave valueSubject out",
+            "option valueSubject needs valueFormat=avro or json, which is not set; set it, or leave "
+            "valueSubject out",
         ),
         (
             {"valueFormat": "string", "schemaIdFrom": "none"},
-            "option schemaIdFrom needs a format with schemas, avro, which is not set; set it, or leave "
-            "schemaIdFrom out",
+            "option schemaIdFrom needs a format with schemas, avro or json, which is not set; set it, or "
+            "leave schemaIdFrom out",
+        ),
+        (
+            {"valueFormat": "json", "schemaIdFrom": "prefix"},
+            "option valueFormat: json needs schema.registry.url, the schema registry; for "
+            "messages without the id of a schema set schemaIdFrom=none and valueSchema",
         ),
         (
             {"badRecords": "drop"},

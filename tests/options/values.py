@@ -400,8 +400,10 @@ READS: Final[dict[str, Row]] = {
             ({"valueFormat": "string"}, "typed.registry", None),
             ({"valueFormat": "BINARY", "keyFormat": "binary"}, "typed", None),
             (AVRO, "typed.value", ColumnFormat("value", "avro")),
+            ({"valueFormat": "json"}, "typed.schema_id_from", "none"),
+            ({**AVRO, "valueFormat": "json"}, "typed.schema_id_from", "auto"),
         ],
-        ["", "protobuf", "json", "avro-confluent"],
+        ["", "protobuf", "xml", "avro-confluent"],
     ),
     "keyFormat": Row(
         [({"keyFormat": "string"}, "typed.key", ColumnFormat("key", "string"))],

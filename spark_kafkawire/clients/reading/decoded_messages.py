@@ -176,7 +176,7 @@ class MessageDecoder:
     def _new_decoding(self, form: Format, key: _SchemaKey) -> _Decoding:
         reader = None if self._fixed is None else form.parse(self._fixed.text, dict(self._fixed.references))
         if key.has_none:
-            assert reader is not None, "messages without ids have the schema of the options"
+            assert reader is not None or form.is_self_describing
             arguments = (key.indexes,) if form.has_indexes else ()
             return _Decoding(form.decoder(reader, reader, self._type, *arguments))
         registered = self._registered(key)

@@ -65,6 +65,9 @@ def test_fastavro_reads_what_is_encoded(schema: Any, seed: int) -> None:
     for message, row in zip(messages[:5].to_pylist(), rows, strict=True):
         if row is not None:
             assert form.of(read_back(schema, message)) == row
+    again = Decoder(parse(json.dumps(schema))).decode(payloads_of(messages))
+    assert not again.is_bad.any()
+    assert again.column.to_pylist() == column.to_pylist()
 
 
 @settings(max_examples=100)

@@ -216,6 +216,14 @@ def test_numbers_of_several_types_become_one_column() -> None:
     ]
 
 
+def test_a_union_that_is_read_as_one_number_has_no_times() -> None:
+    union = [time_of("date", "int"), time_of("timestamp-millis")]
+    column = decoded(union, [b"\0\x0e", b"\x02\x10"]).column
+    assert column.equals(pa.array([7, 8], pa.int64()))
+    schema = parse(json.dumps(union))
+    assert Encoder(schema, pa.int64()).encode(column).to_pylist() == [b"\x02\x0e", b"\x02\x10"]
+
+
 def test_a_default_has_the_type_of_its_field() -> None:
     fixed = {"type": "fixed", "name": "F", "size": 2, "logicalType": "decimal", "precision": 3, "scale": 1}
     inner = {**record({"name": "x", "type": ["int", "string"], "default": "deep"}), "name": "I"}

@@ -114,6 +114,21 @@ def test_a_field_without_a_column_has_its_default() -> None:
     }
 
 
+def test_a_record_that_contains_itself_ends_where_its_column_does() -> None:
+    again: list[Any] = [["null", "R"], {"type": "array", "items": "R"}, {"type": "map", "values": "R"}]
+    for of in again:
+        schema = parse(json.dumps(record({"name": "id", "type": "int"}, {"name": "next", "type": of})))
+        value: Any = {"id": 3}
+        for each in (2, 1):
+            inner = value if isinstance(of, list) else [("k", value)] if of["type"] == "map" else [value]
+            value = {"id": each, "next": inner}
+        column = pa.array([value], schema.arrow_type)
+        messages = encoded(schema, column)
+        assert Decoder(schema).decode(payloads_of(messages)).column == column
+        with pytest.raises(OptionError, match="the Avro field next has no column and no default"):
+            Encoder(schema, pa.struct({"id": pa.int32()}))
+
+
 @pytest.mark.parametrize(
     ("schema", "column", "value"),
     [

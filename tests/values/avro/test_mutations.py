@@ -1,6 +1,7 @@
 """Damaged messages: each is a value or a fault, and a value is that of fastavro.
 
-KAFKAWIRE_AVRO_MUTATIONS=5000000 python -m pytest tests/values/avro/test_mutations.py
+KAFKAWIRE_AVRO_MUTATIONS=5000000 python -m pytest -s -o faulthandler_timeout=0 \\
+  tests/values/avro/test_mutations.py
 """
 
 from __future__ import annotations

@@ -138,7 +138,6 @@ def decimal(
         return 0, 0, UNFIT
     if size < 0 or count == 0:
         return 0, 0, 0
-    low, high = 0, 0
     if count <= DIGITS and size <= DIGITS:
         for _ in range(exponent):
             digits *= 10

@@ -73,8 +73,9 @@ def each_way(request: pytest.FixtureRequest) -> Any:
         pytest.skip("numba is switched off")
 
 
+@pytest.mark.timeout(1800)
 @pytest.mark.usefixtures("each_way")
-@short_and_long("count", short=300, long=20_000)
+@short_and_long("count", short=150, long=3_000)
 def test_values_are_those_of_pythons_json(count: int) -> None:
     @settings(max_examples=count, deadline=None)
     @given(st.data())
@@ -86,8 +87,9 @@ def test_values_are_those_of_pythons_json(count: int) -> None:
     check()
 
 
+@pytest.mark.timeout(1800)
 @pytest.mark.usefixtures("each_way")
-@short_and_long("count", short=300, long=100_000)
+@short_and_long("count", short=150, long=3_000)
 def test_a_damaged_message_is_what_pythons_json_makes_of_it(count: int) -> None:
     @settings(max_examples=count, deadline=None)
     @given(st.data())

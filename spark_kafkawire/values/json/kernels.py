@@ -1,4 +1,7 @@
-"""The loops that decode JSON; the rules are those of ``compiler.Kernel``."""
+"""The loops that decode JSON; the rules are those of ``compiler.Kernel``.
+
+numba's cache sees changes of this file only: touch it after a change of ``lexing``, ``nodes`` or ``texts``.
+"""
 
 from __future__ import annotations
 
@@ -236,12 +239,9 @@ def decode_each(
             kind, a, b = SKIP, 0, 0
             if node >= 0:
                 at = node
-                kind = nodes[node * NODE]
-                a = nodes[node * NODE + 1]
-                b = nodes[node * NODE + 2]
-            mark = VALUE
-            first = 0
-            second = 0
+                place = node * NODE
+                kind, a, b = nodes[place], nodes[place + 1], nodes[place + 2]
+            mark, first, second = VALUE, 0, 0
             is_number = 0
             end = stop
             if byte == 34:

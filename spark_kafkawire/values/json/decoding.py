@@ -33,22 +33,22 @@ _ITEMS_PER_ROW: Final = 2
 class Decoder:
     """Decoder of messages to an Arrow type, by the names of its fields.
 
-    ``reader`` says which fields are required, and how numbers and texts are read. ``arrow_type`` is the
-    reader's own, or has other fields; fields that it lacks are skipped. Without ``reader``, values are read
-    as Spark's ``from_json`` reads them. ``writer`` is the type of both where neither is given. Raises
+    ``reader`` says which fields are required, and how numbers and texts are read; without one it is the
+    writer's. ``arrow_type`` is the reader's own, or has other fields; fields that it lacks are skipped.
+    Without any schema, values are read as Spark's ``from_json`` reads them, but wrong ones are faults. Raises
     ``OptionError`` (fatal) for a type that JSON cannot have.
     """
 
     def __init__(
         self, writer: Schema | None, reader: Schema | None = None, arrow_type: pa.DataType | None = None
     ) -> None:
-        if reader is None and arrow_type is None:
-            reader = writer
-        assert reader is not None or arrow_type is not None
-        self.arrow_type = reader.arrow_type if arrow_type is None and reader is not None else arrow_type
-        self._layout = Layout(self.arrow_type, reader.root if reader is not None else None)
+        target = reader or writer
+        assert target is not None or arrow_type is not None
+        self.arrow_type = target.arrow_type if arrow_type is None and target is not None else arrow_type
+        self._layout = Layout(self.arrow_type, target.root if target is not None else None)
         self._tables, self._names = self._layout.tables, self._layout.name_bytes
         self._paths = tuple(node.path for node in self._layout.nodes)
+        self._has_path = np.array([bool(path) for path in self._paths])
 
     def decode(self, payloads: Payloads) -> Decoded:
         """The messages' values. Rows of tombstones and of faults are null, and do not influence others."""
@@ -66,9 +66,9 @@ class Decoder:
             good.append(odd[odd_found == 0])
         faults = np.zeros(len(payloads), np.uint8)
         indexes = np.full(len(payloads), -1, np.int32)
-        faults[present], indexes[present] = found, fields
-        # The root has no name.
-        indexes[indexes == 0] = 0 if self._paths[0] else -1
+        faults[present] = found
+        # The root has no name, and neither have its items.
+        indexes[present] = np.where(self._has_path[fields], fields, -1)
         return Decoded(_placed(columns, good, len(payloads)), faults, indexes, self._paths)
 
     def _run(self, payloads: Payloads, *, final: bool) -> tuple[pa.Array, Uint8s, Int32s]:

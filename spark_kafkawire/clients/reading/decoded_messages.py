@@ -209,7 +209,7 @@ class MessageDecoder:
         if is_later and (name := form.new_field(writer, reader)) is not None:
             raise OptionError(
                 f"schema id {schema_id} has the field {printable(name)}, which {self._fixed.origin} of this "
-                "query lacks; start the query again, which takes the new schema "
+                "query lacks; load it and start it again, to take the new schema "
                 "(avroSchemaEvolutionMode=restart)"
             )
 

@@ -400,6 +400,42 @@ def test_many_schemas_in_one_batch_keep_their_order(registry: FakeRegistry) -> N
         }
 
 
+def test_damaged_messages_end_in_values_or_in_bad_records(registry: FakeRegistry) -> None:
+    nested = record(
+        ("id", "long"),
+        ("names", {"type": "array", "items": ["null", "string"]}),
+        ("inner", ["null", {"type": "record", "name": "I", "fields": [{"name": "x", "type": "bytes"}]}]),
+        ("counts", {"type": "map", "values": "double"}),
+    )
+    numbers = [registry.add("orders-value", schema) for schema in (nested, V1)]
+    good = framed(
+        numbers[0], nested, {"id": 5, "names": ["a", None], "inner": {"x": b"y"}, "counts": {"k": 1.5}}
+    )
+    random = np.random.default_rng(11)
+    messages: list[bytes | None] = []
+    for row in range(5_000):
+        damaged = bytearray(good)
+        for pos in random.integers(5, len(good), 3):
+            damaged[pos] = random.integers(0, 256)
+        damaged[4] = numbers[row % 2]
+        messages.append(bytes(damaged[: random.integers(0, len(good) + 1)]))
+    of = pa.struct(
+        [
+            ("id", pa.int64()),
+            ("names", pa.list_(pa.string())),
+            ("inner", pa.struct([("x", pa.binary())])),
+            ("counts", pa.map_(pa.string(), pa.float64())),
+        ]
+    )
+    options = options_of(registry, badRecords="null")
+    fields = {"value": of, "_corrupt_record": CORRUPT_TYPE}
+    found = rows_of(typed(options, fields, {"value": FixedSchema(nested)}), columns_of(messages))
+    assert all((row["value"] is None) != (row["_corrupt_record"] is None) for row in found)
+    corrupt = [(row["_corrupt_record"], message) for row, message in zip(found, messages, strict=True)]
+    assert all(bad["bytes"] == message for bad, message in corrupt if bad is not None)
+    assert 0 < sum(bad is None for bad, _ in corrupt) < len(messages)
+
+
 def test_a_stream_ends_at_a_later_schema_with_a_new_field(registry: FakeRegistry) -> None:
     v0 = registry.add("orders-value", record(("id", "int"), ("name", "string"), ("old", "int")))
     v1, v2 = (registry.add("orders-value", text) for text in (V1, V2))

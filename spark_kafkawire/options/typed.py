@@ -262,7 +262,9 @@ def _check_without_registry(options: RawOptions, column: ColumnFormat, source: s
     if column.version is not None or column.subject is not None:
         given = options.given(*(_KEY if column.is_key else _VALUE).of_schemas[1:])
         raise OptionError(f"option {given[0]} names a schema of a registry; set {url}")
-    if source == "none" and (column.schema_text is not None or column.is_self_describing or not read):
+    has_schema = column.schema_text is not None or not read
+    # Without the schemas of writers, planning knows if there is another one.
+    if (source == "none" and has_schema) or (read and not FORMATS[column.format].needs_writer):
         return
     without = f"{SCHEMA_ID_FROM.name}=none" + (f" and {name}Schema" if read else "")
     raise OptionError(

@@ -78,8 +78,8 @@ class Format:
 
     ``registered_as`` is its ``schemaType`` in a schema registry. ``has_indexes`` is true if messages name
     their type by indexes behind the schema's id; ``decoder`` takes them as a fourth argument then.
-    ``is_self_describing`` is true if messages can be decoded without any schema, by the names of fields.
-    ``new_field`` is needed for ``avroSchemaEvolutionMode`` alone.
+    ``needs_writer`` is false if messages are read without the schema that they were written with: ``decoder``
+    gets None for it then. ``new_field`` is needed for ``avroSchemaEvolutionMode`` alone.
     """
 
     name: str
@@ -89,7 +89,7 @@ class Format:
     encoder: Callable[[Any, pa.DataType], Encoder]
     schema_of: Callable[[pa.DataType, str], Schema]
     has_indexes: bool = False
-    is_self_describing: bool = False
+    needs_writer: bool = True
     new_field: Callable[[Any, Any], str | None] | None = None
 
 
@@ -147,6 +147,30 @@ def _new_field_of_avro(writer: Any, reader: Any) -> str | None:
     return new_field(writer, reader)
 
 
+def _parse_json(text: str, references: Mapping[str, str] | None) -> Schema:
+    from .json.schema import parse
+
+    return parse(text, references)
+
+
+def _decoder_of_json(writer: Any, reader: Any, arrow_type: pa.DataType | None) -> Decoder:
+    from .json.decoding import Decoder as JsonDecoder
+
+    return JsonDecoder(writer, reader, arrow_type)
+
+
+def _encoder_of_json(schema: Any, arrow_type: pa.DataType) -> Encoder:
+    from .json.encoding import Encoder as JsonEncoder
+
+    return JsonEncoder(schema, arrow_type)
+
+
+def _json_schema_of(arrow_type: pa.DataType, name: str) -> Schema:
+    from .json.schema import schema_of
+
+    return schema_of(arrow_type, name)
+
+
 #: Formats whose bytes are themselves the value.
 BINARY: Final = "binary"
 STRING: Final = "string"
@@ -171,7 +195,7 @@ FORMATS: Final[Mapping[str, Format]] = MappingProxyType(
                 _decoder_of_json,
                 _encoder_of_json,
                 _json_schema_of,
-                is_self_describing=True,
+                needs_writer=False,
             ),
         )
     }

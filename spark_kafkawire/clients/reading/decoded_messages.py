@@ -140,11 +140,12 @@ class MessageDecoder:
         bytes may name any number of them.
         """
         is_error = self._options.bad_records is BadRecords.FAIL
-        groups = _by_schema(frames)
+        groups = _by_schema(frames) if form.needs_writer else _together(frames)
         parts, rows_of_parts = [], []
         for rows, key in groups:
             decoding = self._decoding(form, key)
-            found.schema_ids[rows] = decoding.schema_id
+            if decoding.schema_id >= 0:
+                found.schema_ids[rows] = decoding.schema_id
             if decoding.decoder is None:
                 found.blame(rows, decoding.reason)
                 if is_error:
@@ -176,9 +177,9 @@ class MessageDecoder:
     def _new_decoding(self, form: Format, key: _SchemaKey) -> _Decoding:
         reader = None if self._fixed is None else form.parse(self._fixed.text, dict(self._fixed.references))
         if key.has_none:
-            assert reader is not None or form.is_self_describing
             arguments = (key.indexes,) if form.has_indexes else ()
-            return _Decoding(form.decoder(reader, reader, self._type, *arguments))
+            writer = reader if form.needs_writer else None
+            return _Decoding(form.decoder(writer, reader, self._type, *arguments))
         registered = self._registered(key)
         schema_id = key.schema_id if key.schema_id >= 0 else registered.id
         if registered.format != form.registered_as:
@@ -225,6 +226,12 @@ def forget_decoders() -> None:
 
 def _unresolvable(schema_id: int, problem: str) -> _Decoding:
     return _Decoding(None, schema_id, f"{REASONS[Fault.UNRESOLVABLE_SCHEMA]}: {problem}")
+
+
+def _together(frames: Framed) -> list[tuple[Int64s, _SchemaKey]]:
+    """The rows of all messages, which are decoded without the schemas of their writers."""
+    rows = np.flatnonzero(~frames.payloads.is_null).astype(np.int64)
+    return [(rows, _SchemaKey())] if len(rows) else []
 
 
 def _by_schema(frames: Framed) -> list[tuple[Int64s, _SchemaKey]]:

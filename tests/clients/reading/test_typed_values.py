@@ -179,6 +179,30 @@ def test_messages_without_ids_have_the_schema_of_the_options() -> None:
     assert found == [{"value": {"name": "a"}}, {"value": None}]
 
 
+def test_json_is_read_by_names_without_a_request(registry: FakeRegistry) -> None:
+    fields = {
+        "value": pa.struct([("a", pa.int32()), ("b", pa.list_(pa.string()))]),
+        "_corrupt_record": CORRUPT_TYPE,
+    }
+    messages = [b'{"b": ["x", null], "c": 1}', None, b'{"a": 5', b'{"a": 7}']
+    expected = [{"a": None, "b": ["x", None]}, None, None, {"a": 7, "b": None}]
+    plain = options_of(None, valueFormat="json", schemaIdFrom="none", badRecords="null")
+    found = rows_of(typed(plain, fields), columns_of(messages))
+    assert [row["value"] for row in found] == expected
+    assert found[2]["_corrupt_record"] == {
+        "bytes": b'{"a": 5', "reason": "value: field a: the message is not valid JSON", "schemaId": None
+    }  # fmt: skip
+    framed_messages = [each if each is None else b"\0\0\0\0" + bytes([7 + row]) + each
+                       for row, each in enumerate(messages)]  # fmt: skip
+    options = options_of(registry, valueFormat="json", badRecords="null")
+    values = typed(options, {**fields, "valueSchemaId": pa.int32()})
+    found = rows_of(values, columns_of(framed_messages))
+    assert [row["value"] for row in found] == expected
+    assert [row["valueSchemaId"] for row in found] == [7, None, 9, 10]
+    assert found[2]["_corrupt_record"]["schemaId"] == 9
+    assert registry.requests == []
+
+
 # Bad records
 
 

@@ -77,7 +77,8 @@ class Format:
     """A format of keys or values whose messages have schemas.
 
     ``registered_as`` is its ``schemaType`` in a schema registry. ``has_indexes`` is true if messages name
-    their type by indexes behind the schema's id; ``decoder`` takes them as a fourth argument then.
+    their type by indexes behind the schema's id; ``decoder`` takes them as a fourth argument then,
+    which it has a default for.
     ``needs_writer`` is false if messages are read without the schema that they were written with: ``decoder``
     gets None for it then. ``new_field`` is needed for ``avroSchemaEvolutionMode`` alone.
     """

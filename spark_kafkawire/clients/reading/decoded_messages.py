@@ -176,8 +176,9 @@ class MessageDecoder:
 
     def _new_decoding(self, form: Format, key: _SchemaKey) -> _Decoding:
         reader = None if self._fixed is None else form.parse(self._fixed.text, dict(self._fixed.references))
+        # A decoder knows the first type of a schema without its index.
+        arguments = () if key.indexes is None else (key.indexes,)
         if key.has_none:
-            arguments = (key.indexes,) if form.has_indexes else ()
             writer = reader if form.needs_writer else None
             return _Decoding(form.decoder(writer, reader, self._type, *arguments))
         registered = self._registered(key)
@@ -190,7 +191,6 @@ class MessageDecoder:
             return _unresolvable(schema_id, str(error))
         self._check_evolution(form, writer, reader, schema_id)
         try:
-            arguments = (key.indexes,) if form.has_indexes else ()
             return _Decoding(form.decoder(writer, reader, self._type, *arguments), schema_id)
         except OptionError as error:
             return _unresolvable(schema_id, str(error))

@@ -38,7 +38,7 @@ def fixed_schemas(options: ReadOptions, named: Container[str] | None = None) -> 
 
 def _is_fixed(typed: TypedOptions, column: ColumnFormat) -> bool:
     """True if all messages have the schema of the options."""
-    return typed.schema_id_from == "none" and FORMATS[column.format].needs_writer
+    return typed.schema_id_from == "none" and column.needs_writer
 
 
 def schema_in(column: ColumnFormat, fixed: FixedSchema) -> Schema:

@@ -118,30 +118,6 @@ def _avro_schema_of(arrow_type: pa.DataType, name: str) -> Schema:
     return schema_of(arrow_type, name)
 
 
-def _parse_json(text: str, references: Mapping[str, str] | None) -> Schema:
-    from .json.schema import parse
-
-    return parse(text, references)
-
-
-def _decoder_of_json(writer: Any, reader: Any, arrow_type: pa.DataType | None) -> Decoder:
-    from .json.decoding import Decoder as JsonDecoder
-
-    return JsonDecoder(writer, reader, arrow_type)
-
-
-def _encoder_of_json(schema: Any, arrow_type: pa.DataType) -> Encoder:
-    from .json.encoding import Encoder as JsonEncoder
-
-    return JsonEncoder(schema, arrow_type)
-
-
-def _json_schema_of(arrow_type: pa.DataType, name: str) -> Schema:
-    from .json.schema import schema_of
-
-    return schema_of(arrow_type, name)
-
-
 def _new_field_of_avro(writer: Any, reader: Any) -> str | None:
     from .avro.evolution import new_field
 

@@ -24,6 +24,8 @@ from .records.message_set import kernels as message_set_kernels
 from .values.avro import encoding_kernels as avro_encoding_kernels
 from .values.avro import kernels as avro_kernels
 from .values.json import kernels as json_kernels
+from .values import span_kernels
+from .values.protobuf import kernels as protobuf_kernels
 
 #: Every module that declares kernels.
 MODULES: Final = (
@@ -36,7 +38,9 @@ MODULES: Final = (
     log_kernels,
     message_set_kernels,
     murmur2,
+    protobuf_kernels,
     read_kernels,
+    span_kernels,
     spans,
     write_kernels,
 )

@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 
 from spark_kafkawire.errors import OptionError
 from spark_kafkawire.records import compiler
+from spark_kafkawire.values import span_kernels
 from spark_kafkawire.values.avro import kernels
 from spark_kafkawire.values.avro.decoding import Decoder
 from spark_kafkawire.values.avro.encoding import Encoder
@@ -346,5 +347,5 @@ def test_compiled_kernels_give_the_same() -> None:
     if not compiler.load():
         pytest.skip("numba is switched off")
     assert kernels.decode_each.compile()
-    assert kernels.gather.compile()
+    assert span_kernels.gather.compile()
     assert decoded(schema, messages).column.equals(interpreted.column)

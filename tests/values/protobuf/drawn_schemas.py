@@ -8,10 +8,15 @@ _INTEGERS = ("int32", "int64", "uint32", "uint64", "sint32", "sint64")
 _FIXED = ("fixed32", "fixed64", "sfixed32", "sfixed64")
 _SCALARS = (*_INTEGERS, *_FIXED, "bool", "float", "double", "string", "bytes")
 _KEYS = [name for name in _SCALARS if name not in ("float", "double", "bytes")]
-_OWN = tuple(
-    f"google.protobuf.{name}"
-    for name in ("Timestamp", "Duration", "Any", "StringValue", "Int64Value", "Struct")
-)
+_FILES = {
+    "Timestamp": "timestamp",
+    "Duration": "duration",
+    "Any": "any",
+    "StringValue": "wrappers",
+    "Int64Value": "wrappers",
+    "Struct": "struct",
+}
+_OWN = tuple(f"google.protobuf.{name}" for name in _FILES)
 _DEFAULTS = {
     "bool": "true",
     "string": '"d\\x41\\n"',
@@ -22,21 +27,24 @@ _DEFAULTS = {
 
 
 class DrawnSchema:
-    """A schema; ``text`` is that of the whole, ``name`` the full name of its first message."""
+    """A schema; ``text`` is that of the whole, ``name`` the full name of its first message.
 
-    def __init__(self, seed: int, *, own: bool = True) -> None:
+    A ``plain`` one has no maps, of which runtimes keep different entries where one has unknown fields, and no
+    message that contains itself, of which columns end at some depth.
+    """
+
+    def __init__(self, seed: int, *, plain: bool = False) -> None:
         self._chance = random.Random(seed)
-        self._own = own
+        self._plain = plain
         self.is_proto3 = self._chance.random() < 0.6
         self.name = "drawn.M0"
         self._count = 0
         bodies = [self._message(f"M{index}", 0) for index in range(self._chance.randint(1, 3))]
-        imports = "".join(
-            f'import "google/protobuf/{each}.proto";\n'
-            for each in ("timestamp", "duration", "any", "wrappers", "struct")
-        )
+        body = "".join(bodies)
+        imports = {file for name, file in _FILES.items() if f"google.protobuf.{name}" in body}
+        lines = [f'import "google/protobuf/{each}.proto";\n' for each in sorted(imports)]
         syntax = "proto3" if self.is_proto3 else "proto2"
-        self.text = f'syntax = "{syntax}";\npackage drawn;\n{imports}' + "".join(bodies)
+        self.text = f'syntax = "{syntax}";\npackage drawn;\n{"".join(lines)}{body}'
 
     def _message(self, name: str, depth: int) -> str:
         chance, lines = self._chance, []
@@ -52,7 +60,7 @@ class DrawnSchema:
             chance.sample(range(1, 40), 12) if chance.random() < 0.9 else [*range(1, 9), 20000, 2**29 - 1]
         )
         names = iter(f"f{index}" for index in range(100))
-        types = [*messages, *messages, "E", *([name] if chance.random() < 0.5 else [])]
+        types = [*messages, *messages, "E", *([name] if not self._plain and chance.random() < 0.5 else [])]
         oneof: list[str] = []
         for number in numbers[: chance.randint(1, len(numbers))]:
             self._field(next(names), number, types, lines, oneof)
@@ -64,9 +72,9 @@ class DrawnSchema:
         chance = self._chance
         of = chance.choice(_SCALARS)
         if chance.random() < 0.4:
-            of = chance.choice([*types, *(_OWN if self._own else ())])
+            of = chance.choice([*types, *(_OWN[:-1] if self._plain else _OWN)])
         kind = chance.random()
-        if kind < 0.12:
+        if kind < 0.12 and not self._plain:
             lines.append(f"map<{chance.choice(_KEYS)}, {of}> {name} = {number};\n")
         elif kind < 0.3:
             packed = chance.choice(("", "", " [packed = true]", " [packed = false]"))
@@ -80,7 +88,7 @@ class DrawnSchema:
             lines.append(
                 f"optional group G{name} = {number} {{ optional {of} x = 1; repeated int32 y = 2; }}\n"
             )
-        elif kind < 0.56:
+        elif kind < 0.56 and of != types[-1]:
             lines.append(f"required {of} {name} = {number};\n")
         else:
             default = _DEFAULTS.get(of, "5") if of in _SCALARS else f"two{self._count}"

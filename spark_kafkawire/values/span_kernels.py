@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..records.compiler import BYTES, PLACE, inlined, kernel
+from ..records.native import copy
 
 
 @inlined
@@ -46,10 +47,10 @@ def gather(data: Any, constants: Any, starts: Any, sizes: Any, offsets: Any, out
     """Copy spans into ``out``; a start of -1 and less is a place in ``constants``, counted from -1 down."""
     for row in range(len(starts)):
         start = starts[row]
-        target = offsets[row]
+        size = sizes[row]
+        if size <= 0:
+            continue
         if start < 0:
-            for k in range(sizes[row]):
-                out[(target + k) & PLACE] = constants[(-1 - start + k) & PLACE]
+            copy(out, offsets[row], constants, -1 - start, size)
         else:
-            for k in range(sizes[row]):
-                out[(target + k) & PLACE] = data[(start + k) & PLACE]
+            copy(out, offsets[row], data, start, size)

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from spark_kafkawire.errors import OptionError
-from spark_kafkawire.records.arrays import Int64s, Uint8s, byte_array
+from spark_kafkawire.records.arrays import Int64s, Uint8s, byte_array, room
 
 from ..span_kernels import gather
 from .resolution import Node
@@ -43,7 +43,9 @@ class Columns:
         if node.kind in ("repeated", "map"):
             return self._items(node, rows)
         present = None if node.flag < 0 else self._flags(node.flag, rows)
-        validity = _bitmap(present) if present is not None and node.is_null else None
+        if present is not None and present.all():
+            present = None
+        validity = pa.array(present).buffers()[1] if present is not None and node.is_null else None
         if node.kind == "struct":
             return _struct(node.type, rows, validity, [self._of(child, rows) for child in node.children])
         if node.kind in ("string", "bytes"):
@@ -57,7 +59,7 @@ class Columns:
         if node.enum is not None and pa.types.is_string(node.type):
             return _names(node.enum, values, present if node.is_null else None)
         if pa.types.is_boolean(node.type):
-            return pa.Array.from_buffers(node.type, rows, [validity, _bitmap(values != 0, whole=True)])
+            return pa.Array.from_buffers(node.type, rows, [validity, pa.array(values != 0).buffers()[1]])
         content = np.ascontiguousarray(_numbers(node, values))
         return pa.Array.from_buffers(node.type, rows, [validity, pa.py_buffer(content)])
 
@@ -82,7 +84,7 @@ class Columns:
         np.cumsum(sizes, out=offsets[1:])
         if offsets[-1] > _SPAN_BYTES_MAX:
             raise _too_large(int(offsets[-1]))
-        content = np.empty(max(1, int(offsets[-1])), np.uint8)
+        content = room(max(1, int(offsets[-1])), np.uint8)
         if rows:
             gather(
                 self._data,
@@ -93,7 +95,10 @@ class Columns:
                 content,
             )
         buffers = [validity, pa.py_buffer(offsets.astype(np.int32)), pa.py_buffer(content)]
-        return pa.Array.from_buffers(node.type, rows, buffers)
+        column = pa.Array.from_buffers(node.type, rows, buffers)
+        if node.kind == "string" and pa.types.is_string(node.type):
+            column.validate(full=True)  # of UTF-8
+        return column
 
     def _micros(self, node: Node, rows: int, present: _Flags | None) -> Int64s:
         seconds, nanos = (
@@ -108,9 +113,9 @@ def _struct(of: pa.DataType, rows: int, validity: Any, children: list[pa.Array])
     return pa.Array.from_buffers(of, rows, [validity], children=children)
 
 
-def _bitmap(flags: _Flags, *, whole: bool = False) -> Any:
-    """Bits of flags; None if all are set, unless they are a column themselves."""
-    return None if flags.all() and not whole else pa.array(flags).buffers()[1]
+def _bitmap(flags: _Flags) -> Any:
+    """Bits of flags; None if all are set."""
+    return None if flags.all() else pa.array(flags).buffers()[1]
 
 
 def _bits(node: Node) -> int:

@@ -25,6 +25,7 @@ from .values.avro import encoding_kernels as avro_encoding_kernels
 from .values.avro import kernels as avro_kernels
 from .values.json import kernels as json_kernels
 from .values import span_kernels
+from .values.protobuf import encoding_kernels as protobuf_encoding_kernels
 from .values.protobuf import kernels as protobuf_kernels
 
 #: Every module that declares kernels.
@@ -38,6 +39,7 @@ MODULES: Final = (
     log_kernels,
     message_set_kernels,
     murmur2,
+    protobuf_encoding_kernels,
     protobuf_kernels,
     read_kernels,
     span_kernels,

@@ -14,7 +14,7 @@ from spark_kafkawire.records.arrays import Int64s, Uint8s, byte_array, room
 
 from ..span_kernels import gather
 from .resolution import Node
-from .types import Enum
+from .types import Enum, unknown_name
 
 _SPAN_BYTES_MAX: Final = 2**31 - 1
 _DTYPES: Final = {pa.int32(): np.int32, pa.int64(): np.int64}
@@ -157,8 +157,7 @@ def _names(enum: Enum, values: Int64s, present: _Flags | None) -> pa.Array:
     if is_unknown.any():
         unknown, which = np.unique(values[is_unknown], return_inverse=True)
         indexes[is_unknown] = len(names) + which.ravel()
-        last = enum.name.rpartition(".")[2]
-        names += [f"UNKNOWN_ENUM_VALUE_{last}_{number}" for number in unknown.tolist()]
+        names += [unknown_name(enum, number) for number in unknown.tolist()]
     places = pa.array(indexes, mask=None if present is None else ~present)
     return pa.array(names, pa.string()).take(places)
 

@@ -10,6 +10,7 @@ Source: https://protobuf.dev/programming-guides/ and Spark's SchemaConverters.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -25,6 +26,7 @@ COLUMNS_MAX: Final = 20_000
 #: Wire types: how a value is delimited.
 VARINT, FIXED64, DELIMITED, START_GROUP, END_GROUP, FIXED32 = 0, 1, 2, 3, 4, 5
 
+_INTEGER: Final = re.compile(r"-?[0-9]{1,10}\Z")
 TIMESTAMP: Final = pa.timestamp("us", tz="UTC")
 DURATION: Final = pa.duration("us")
 _TIMES: Final = {"Timestamp": TIMESTAMP, "Duration": DURATION}
@@ -177,6 +179,19 @@ class _ArrowTypes:
 def map_of(key: pa.DataType, value: pa.DataType) -> pa.DataType:
     """The Arrow type of a map."""
     return pa.map_(key, pa.field("value", value, False))
+
+
+def unknown_name(enum: Enum, number: int) -> str:
+    """The name that Java's runtime, and so Spark, gives to a number that an enum lacks."""
+    return f"UNKNOWN_ENUM_VALUE_{enum.name.rpartition('.')[2]}_{number}"
+
+
+def unknown_number(enum: Enum, name: str) -> int | None:
+    """The number of such a name; None for other names."""
+    digits = name.rpartition("_")[2]
+    if not _INTEGER.match(digits) or not -(2**31) <= int(digits) < 2**31:
+        return None
+    return int(digits) if unknown_name(enum, int(digits)) == name else None
 
 
 def fields_by_name(message: Message) -> dict[str, Field]:

@@ -30,12 +30,13 @@ class DrawnSchema:
     """A schema; ``text`` is that of the whole, ``name`` the full name of its first message.
 
     A ``plain`` one has no maps, of which runtimes keep different entries where one has unknown fields, and no
-    message that contains itself, of which columns end at some depth.
+    message that contains itself, of which columns end at some depth. ``own`` are those of Protobuf itself.
     """
 
-    def __init__(self, seed: int, *, plain: bool = False) -> None:
+    def __init__(self, seed: int, *, plain: bool = False, own: tuple[str, ...] = _OWN) -> None:
         self._chance = random.Random(seed)
         self._plain = plain
+        self._own = [name for name in own if not plain or name != "google.protobuf.Struct"]
         self.is_proto3 = self._chance.random() < 0.6
         self.name = "drawn.M0"
         self._count = 0
@@ -72,7 +73,7 @@ class DrawnSchema:
         chance = self._chance
         of = chance.choice(_SCALARS)
         if chance.random() < 0.4:
-            of = chance.choice([*types, *(_OWN[:-1] if self._plain else _OWN)])
+            of = chance.choice([*types, *self._own])
         kind = chance.random()
         if kind < 0.12 and not self._plain:
             lines.append(f"map<{chance.choice(_KEYS)}, {of}> {name} = {number};\n")

@@ -86,8 +86,8 @@ def _wider(out: Uint8s, offsets: Int64s, row: int) -> Uint8s:
     size = len(out)
     if size > _SIZE_MAX:
         raise LimitError(
-            f"{counted(len(offsets) - 1, 'row')} need room for more than {_SIZE_MAX} bytes as Protobuf: write smaller batches"
-            " (spark.sql.execution.arrow.maxRecordsPerBatch)"
+            f"{counted(len(offsets) - 1, 'row')} need room for more than {_SIZE_MAX} bytes as Protobuf:"
+            " write smaller batches (spark.sql.execution.arrow.maxRecordsPerBatch)"
         )
     wider: Uint8s = room(2 * size, np.uint8)
     start = int(offsets[row + 1])

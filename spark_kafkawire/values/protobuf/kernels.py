@@ -15,6 +15,7 @@ from spark_kafkawire.records.compiler import BYTES, PLACE, kernel
 from ..faults import Fault
 from ..span_kernels import is_utf8
 from .layout import (
+    ANY,
     ARG,
     ARG2,
     BOOLEAN,
@@ -299,10 +300,17 @@ def decode_each(
                         break
             elif op >= 0:
                 is_default = size == 0 if op == SPAN else value == 0
-                flags[presents[program[at + FLAG]] + slot] = 0 if is_default and program[at + IMPLICIT] else 1
-                # Take away the other members of a oneof.
+                place = presents[program[at + FLAG]] + slot
                 first = program[at + CLEARED]
-                for k in range(first, first + 3 * program[at + CLEARED_COUNT], 3):
+                oneof = program[at + ANY]
+                if oneof < 0 or flags[place] != 0:
+                    count = 0
+                elif flags[presents[oneof] + slot] == 0:
+                    flags[presents[oneof] + slot] = 1
+                    count = 0
+                else:  # another member is taken away
+                    count = program[at + CLEARED_COUNT]
+                for k in range(first, first + 3 * count, 3):
                     if table[k + 1] < 0:
                         flags[presents[table[k]] + slot] = 0
                         continue
@@ -310,11 +318,12 @@ def decode_each(
                     cut[cleared] = 0
                     if around >= 0 and cut[around] == 0:
                         continue
-                    place = slot if around < 0 else counts[around]
-                    place = out[streams[table[k + 1]] + place]
-                    if place < counts[cleared]:
-                        counts[cleared] = place
+                    kept = slot if around < 0 else counts[around]
+                    kept = out[streams[table[k + 1]] + kept]
+                    if kept < counts[cleared]:
+                        counts[cleared] = kept
                         cut[cleared] = 1
+                flags[place] = 0 if is_default and program[at + IMPLICIT] else 1
             if op == MESSAGE or wire == START_GROUP:
                 if depth >= DEPTH_MAX - 1:
                     fault = _TOO_DEEP

@@ -19,10 +19,12 @@ STEPS_MIN: Final = 1 << 16
 STEPS_PER_BYTE: Final = 256
 
 #: Integers of a field.
-WIDTH: Final = 12
-NUMBER, OP, WIRE, ITEMS, FLAG, STREAM, ARG, ARG2, IMPLICIT, CLEARED, CLEARED_COUNT, PATH = range(WIDTH)
+WIDTH: Final = 13
+NUMBER, OP, WIRE, ITEMS, FLAG, STREAM, ARG, ARG2, IMPLICIT, CLEARED, CLEARED_COUNT, PATH, ANY = range(WIDTH)
 # ITEMS: domain of a repeated field, -1 for others. FLAG, STREAM: -1 for none. IMPLICIT: 1 if the default is
-# not shown. CLEARED: place in the table of what else is in the same oneof.
+# not shown. ANY: the flag of a oneof of which a member is set, -1 outside of one. CLEARED: place in the
+# table of what all members of it have: triples of a flag, -1, -1, or of a domain, the stream with its first
+# item, and the domain of the message around it, -1 for the slot itself.
 
 #: Operations.
 INT64: Final = 0

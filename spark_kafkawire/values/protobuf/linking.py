@@ -13,7 +13,7 @@ from .types import Enum, Message
 from .well_known import WELL_KNOWN
 
 #: Characters of all texts together, and texts: more come from no build that people maintain.
-_CHARACTERS_MAX: Final = 4 << 20
+_CHARACTERS_MAX: Final = 2 << 20
 _FILES_MAX: Final = 1_000
 
 

@@ -18,6 +18,8 @@ from .types import SCALARS, Enum, Field, Message
 
 #: Messages that may be declared inside of each other, as message indexes have places.
 _NESTED_MAX: Final = 32
+#: Characters of a full name: names are looked up in each scope.
+_FULL_NAME_MAX: Final = 1_000
 _NUMBER_MAX: Final = 2**29 - 1
 _KEYS: Final = tuple(name for name in SCALARS if name not in ("float", "double", "bytes", "enum"))
 _LABELS: Final = ("optional", "required", "repeated")
@@ -51,6 +53,8 @@ class File:
 
     def add(self, named: Message | Enum, pos: int) -> None:
         """Add a message or an enum by its full name."""
+        if len(named.name) > _FULL_NAME_MAX:
+            self.tokens.refuse(f"the full name {quoted(named.name)} is too long", pos)
         if named.name in self.names:
             self.tokens.refuse(f"the type {quoted(named.name)} is declared twice", pos)
         self.names[named.name] = named

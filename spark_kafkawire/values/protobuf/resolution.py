@@ -133,7 +133,7 @@ class Resolver:
     def _instruction(self, each: Field, op: int) -> list[int]:
         instruction = [0] * ops.WIDTH
         instruction[ops.NUMBER], instruction[ops.OP], instruction[ops.WIRE] = each.number, op, each.wire_type
-        instruction[ops.ITEMS] = instruction[ops.FLAG] = instruction[ops.STREAM] = -1
+        instruction[ops.ITEMS] = instruction[ops.FLAG] = instruction[ops.STREAM] = instruction[ops.ANY] = -1
         instruction[ops.IMPLICIT] = int(not each.has_presence)
         return instruction
 
@@ -171,16 +171,19 @@ class Resolver:
             if each.oneof:
                 oneofs.setdefault(each.oneof, []).append(member)
         for members in oneofs.values():
-            self._exclude(members)
+            self._exclude(members, domain, cleared)
         return Node("struct", of, flag, children=tuple(nodes[name] for name in wanted))
 
-    def _exclude(self, members: list[_Member]) -> None:
+    def _exclude(self, members: list[_Member], domain: int, cleared: list[int]) -> None:
         """Let each member of a oneof take away the others."""
+        flag, place = self._flag(domain), len(self.table)
+        cleared += (flag, -1, -1)
         for member in members:
-            others = [entry for other in members if other is not member for entry in other.cleared]
-            member.instruction[ops.CLEARED] = len(self.table)
-            member.instruction[ops.CLEARED_COUNT] = len(others) // 3
-            self.table += others
+            self.table += member.cleared
+        for member in members:
+            member.instruction[ops.ANY] = flag
+            member.instruction[ops.CLEARED] = place
+            member.instruction[ops.CLEARED_COUNT] = (len(self.table) - place) // 3
 
     def _unread(self, each: Field, domain: int, around: int, path: str, member: _Member) -> None:
         """A field without a column whose presence counts."""

@@ -24,6 +24,10 @@ _UNICODE_MAX: Final = 0x10FFFF
 #: Digits of a number, in any notation: Python refuses to read long ones.
 _DIGITS_MAX: Final = 400
 
+#: A name is looked up in each scope around it, so their number is limited, and the size of a name.
+_PARTS_MAX: Final = 32
+_NAME_SIZE_MAX: Final = 500
+
 
 class Token(NamedTuple):
     """A token: its kind (name, number, string, symbol, end), its text, and its place in the schema's text."""
@@ -39,8 +43,12 @@ class Tokens:
     def __init__(self, text: str, place: str, part: list[Token] | None = None) -> None:
         self._text = text
         self.place = place
-        self._all = list(self._read()) if part is None else [*part, Token("end", "the end of the value", 0)]
-        self._next = 0
+        # Tokens are read when they are asked for: all of a large text take a hundred times its memory.
+        self._others = (
+            self._read() if part is None else iter([*part, Token("end", "the end of the value", 0)])
+        )
+        self._next = Token("end", "", 0)
+        self._next = next(self._others)
 
     def part(self, tokens: list[Token]) -> Tokens:
         """Some of these tokens alone, with the same places."""
@@ -59,17 +67,17 @@ class Tokens:
 
     def refuse(self, mistake: str, pos: int | None = None) -> NoReturn:
         """Raise ``OptionError`` (fatal) with the line of a place, or of the next token."""
-        line = self._text.count("\n", 0, self.peek().pos if pos is None else pos) + 1
+        line = self._text.count("\n", 0, self._next.pos if pos is None else pos) + 1
         raise OptionError(f"{self.place}, line {line}: {mistake}")
 
     def peek(self) -> Token:
         """The next token, which stays the next one."""
-        return self._all[self._next]
+        return self._next
 
     def next(self) -> Token:
         """The next token; the last one is of the kind ``end``, and never passed."""
-        token = self.peek()
-        self._next = min(self._next + 1, len(self._all) - 1)
+        token = self._next
+        self._next = next(self._others, token)
         return token
 
     def accept(self, *texts: str) -> str:
@@ -88,6 +96,8 @@ class Tokens:
         token = self.peek()
         if token.kind != "name" or ("." in token.text and not dotted):
             self.refuse(f"a name is expected, not {quoted(token.text)}")
+        if token.text.count(".") > _PARTS_MAX or len(token.text) > _NAME_SIZE_MAX:
+            self.refuse(f"the name {quoted(token.text)} is too long")
         return self.next().text
 
     def integer(self) -> int:

@@ -23,6 +23,8 @@ from spark_kafkawire.errors import OptionError, printable
 RECURSION_DEPTH: Final = 3
 #: Columns that a schema may have, nested ones included: in a hostile schema each level doubles them.
 COLUMNS_MAX: Final = 20_000
+#: Messages inside of each other: runtimes refuse messages that are nested more deeply.
+DEPTH_MAX: Final = 100
 #: Wire types: how a value is delimited.
 VARINT, FIXED64, DELIMITED, START_GROUP, END_GROUP, FIXED32 = 0, 1, 2, 3, 4, 5
 
@@ -173,6 +175,8 @@ class _ArrowTypes:
         depth = depths.get(name, 0)
         if depth >= self.recursion_depth:
             return None
+        if sum(depths.values()) >= DEPTH_MAX:
+            raise OptionError(f"the Protobuf schema has messages that are nested more than {DEPTH_MAX} times")
         return self.struct(each.message, {**depths, name: depth + 1})
 
 

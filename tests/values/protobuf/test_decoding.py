@@ -177,6 +177,16 @@ def test_members_of_a_oneof_replace_each_other() -> None:
     assert rows(SCHEMA, messages, None, only_two) == [{"m": each["m"], "l": each["l"]} for each in wanted]
 
 
+def test_wide_oneofs_take_little_room() -> None:
+    members = "".join(f"N m{index} = {index + 1};" for index in range(3_000))
+    nested = "message N { int32 a = 1; repeated int32 b = 2; }"
+    schema = parse(f'syntax = "proto3"; message M {{ oneof o {{ {members} }} }} {nested}')
+    assert len(Decoder(schema).program.table) < 50_000
+    result = decoded(schema, [b"\x0a\x02\x08\x05\x12\x04\x08\x06\x10\x07"])
+    assert result.column[0]["m0"].as_py() is None
+    assert result.column[0]["m1"].as_py() == {"a": 6, "b": [7]}
+
+
 def test_a_projection_decodes_what_it_names() -> None:
     message = JUDGE(a=-1, b=[1, 2], n={"x": 3, "y": ["q"]}, u=2**32 - 1, e=1, l=[{"x": 4}], f=-5, g=0.5)
     message.d["k"].x = 6

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import pickle
+import random
+from collections import Counter
+from contextlib import suppress
 from importlib import import_module
 from typing import Any
 
@@ -14,6 +17,7 @@ from spark_kafkawire.errors import OptionError
 from spark_kafkawire.values.protobuf.schema import Schema, parse, schema_of
 from spark_kafkawire.values.protobuf.types import SCALARS, Field, Message
 from spark_kafkawire.values.protobuf.well_known import WELL_KNOWN
+from tests.support.short_and_long import short_and_long
 
 from .drawn_schemas import DrawnSchema
 from .protoc import compiled
@@ -270,6 +274,49 @@ def test_circles_of_imports_and_wide_schemas_end() -> None:
         _ = parse(f"{levels} message M30 {{}}").arrow_type
     with pytest.raises(OptionError, match="more than"):
         parse('import "big"; message M {}', {"big": " " * (5 << 20)})
+
+
+def test_hostile_schemas_end_in_one_error() -> None:
+    chain = "".join(f"message M{i} {{ optional M{i + 1} a = 1; }}" for i in range(2_000)) + "message M2000 {}"
+    with pytest.raises(OptionError, match="nested more than 100 times"):
+        _ = parse(chain).arrow_type
+    with pytest.raises(OptionError, match="is too long"):
+        parse(f"package {'a.' * 100}a; message M {{}}")
+    with pytest.raises(OptionError, match="is too long"):
+        parse(f"message {'a' * 1_000} {{}}")
+    options = f'syntax = "proto3"; message M {{ int32 a = 1 [{"(x) = {" * 50_000}'
+    with pytest.raises(OptionError, match="ends inside of options"):
+        parse(options)
+    with pytest.raises(OptionError, match="the text ends in the middle"):
+        parse(f"option a = {'[' * 100_000}")
+
+
+@short_and_long("count", short=3_000, long=500_000)
+def test_mutated_schemas_end_in_a_schema_or_in_one_error(count: int) -> None:
+    chance, seen = random.Random(1), Counter[bool]()
+    tokens = [
+        *"{}[]()<>;=,.-/*'\"\\",
+        "message",
+        "repeated",
+        "oneof",
+        "map<",
+        "group",
+        "default",
+        "9" * 30,
+        "\n",
+        "\0",
+    ]
+    for number in range(count):
+        text = DrawnSchema(number % 200).text if number % 3 else ORDERS
+        for _ in range(chance.choice((1, 1, 2, 5))):
+            place = chance.randrange(len(text) + 1)
+            end = place + chance.choice((0, 0, 1, 3, 40))
+            text = (
+                text[:place] + chance.choice((chance.choice(tokens), "", text[end : end + 30])) + text[end:]
+            )
+        with suppress(OptionError):
+            seen[parse(text, REFERENCES).arrow_type is not None] += 1
+    assert count / 20 < seen[True] < count * 19 / 20
 
 
 def test_schemas_are_derived_from_columns() -> None:

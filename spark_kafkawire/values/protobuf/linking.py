@@ -23,6 +23,7 @@ def linked(text: str, references: Mapping[str, str]) -> File:
     An import is looked up in ``references``, then among Protobuf's own. One that is found in neither is an
     error only if a type is missing: many schemas import options, which have no influence on messages.
     """
+    _expect_few(len(text), 1)
     root = parse_file(text, "the Protobuf schema")
     files, missing = _imported(root, references, len(text))
     names: dict[str, Message | Enum] = {}
@@ -49,13 +50,17 @@ def _imported(root: File, references: Mapping[str, str], size: int) -> tuple[lis
                 missing.append(name)
                 continue
             size += len(text)
-            if size > _CHARACTERS_MAX or len(files) >= _FILES_MAX:
-                raise OptionError(
-                    f"the Protobuf schema and its imports are more than {_CHARACTERS_MAX} characters or"
-                    f" {_FILES_MAX} texts"
-                )
+            _expect_few(size, len(files) + 1)
             files.append(parse_file(text, f"the Protobuf schema {quoted(name)}"))
     return files, missing
+
+
+def _expect_few(size: int, count: int) -> None:
+    if size > _CHARACTERS_MAX or count > _FILES_MAX:
+        raise OptionError(
+            f"the Protobuf schema and its imports are more than {_CHARACTERS_MAX} characters or"
+            f" {_FILES_MAX} texts"
+        )
 
 
 def _connect(

@@ -75,6 +75,8 @@ class _FileParser:
     def run(self) -> None:
         self._syntax()
         while self.tokens.peek().kind != "end":
+            if self.tokens.accept(";"):
+                continue
             if self.tokens.accept("import"):
                 self.tokens.accept("public", "weak")
                 self.file.imports.append(self.tokens.string().decode("utf-8", "replace"))
@@ -91,7 +93,7 @@ class _FileParser:
             elif self.tokens.accept("option", "service", "extend"):
                 self.tokens.skip_statement()
             else:
-                self.tokens.expect(";", "message", "enum")
+                self.tokens.expect("message", "enum", "import", "option")
 
     def _syntax(self) -> None:
         if self.tokens.accept("edition"):

@@ -21,10 +21,10 @@ from .records import checksum_kernels, compiler, log_kernels, murmur2, spans
 from .records.batch import header_kernels, read_kernels, write_kernels
 from .records.legacy import kernels as legacy_kernels
 from .records.message_set import kernels as message_set_kernels
+from .values import span_kernels
 from .values.avro import encoding_kernels as avro_encoding_kernels
 from .values.avro import kernels as avro_kernels
 from .values.json import kernels as json_kernels
-from .values import span_kernels
 from .values.protobuf import encoding_kernels as protobuf_encoding_kernels
 from .values.protobuf import kernels as protobuf_kernels
 

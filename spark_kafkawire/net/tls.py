@@ -89,7 +89,9 @@ def context(tls: Tls) -> ssl.SSLContext:
     Raises ``OptionError`` (fatal) for invalid texts.
     """
     made = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    made.minimum_version, made.maximum_version = tls.limits.lowest, tls.limits.highest
+    made.minimum_version = tls.limits.lowest
+    if tls.limits.highest != TlsLimits().highest:  # else a limit of the system would be lifted
+        made.maximum_version = tls.limits.highest
     made.check_hostname = tls.checks_host_name
     # Java trusts every certificate of a trust store, not only roots.
     made.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from ssl import TLSVersion
 from typing import Final
 
@@ -84,8 +85,13 @@ def _enabled(options: RawOptions, names: TlsOptions) -> set[TLSVersion]:
     if older and not enabled:
         raise OptionError(f"option {name}: versions before TLS 1.2 are not supported; set TLSv1.2,TLSv1.3")
     if older:
-        LOG.warning("option %s: versions before TLS 1.2 are not supported and are left out", name)
+        _warn_of_older(name)
     return enabled or set(_VERSIONS.values())
+
+
+@functools.cache
+def _warn_of_older(name: str) -> None:
+    LOG.warning("option %s: versions before TLS 1.2 are not supported and are left out", name)
 
 
 def _highest(options: RawOptions, names: TlsOptions) -> TLSVersion:

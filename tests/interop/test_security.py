@@ -125,7 +125,7 @@ def test_a_client_is_let_in_with_stores_of_keytool(
     kafka: ApacheKafka, certificates: Certificates, tmp_path: Path, kind: str
 ) -> None:
     stores = keytool.make_stores(tmp_path, certificates, kind)
-    given = {
+    given: dict[str, Any] = {
         "ssl__truststore__location": str(stores.trust),
         "ssl__truststore__password": keytool.STORE_PASSWORD,
         "ssl__keystore__location": str(stores.key),

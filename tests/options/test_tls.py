@@ -13,8 +13,10 @@ from typing import Final
 import pytest
 
 from spark_kafkawire.errors import OptionError
-from spark_kafkawire.net.tls import Tls, TlsLimits, context
-from spark_kafkawire.options import ReadOptions, tls
+from spark_kafkawire.net.tls import OF_REGISTRY, Tls, TlsLimits, context
+from spark_kafkawire.options import ReadOptions, tls, tls_limits
+from spark_kafkawire.options.raw import RawOptions
+from spark_kafkawire.options.security import tls_options
 from spark_kafkawire.options.tls_limits import TLS_1_2_SUITES, TLS_1_3_SUITES
 from tests.support.certificates import find_openssl
 from tests.support.java_stores import (
@@ -34,7 +36,7 @@ SECRETS: Final = (STORE_PASSWORD, KEY_PASSWORD, "PRIVATE KEY", "wrong-password")
 
 @pytest.fixture(autouse=True)
 def _warnings_come_again() -> None:
-    for once in (tls._warn_of_kind, tls._warn_of_password):
+    for once in (tls._warn_of_kind, tls._warn_of_password, tls_limits._warn_of_older):
         once.cache_clear()
 
 
@@ -225,9 +227,9 @@ def test_suites_are_offered_in_the_order_given_and_leave_tls_1_3_out() -> None:
 
 def test_all_suites_of_tls_1_3_leave_it_in() -> None:
     made = context(tls_with(cipher__suites=f"{ALL_1_3},{GCM}"))
-    assert (made.minimum_version, made.maximum_version) == (TLSVersion.TLSv1_2, TLSVersion.TLSv1_3)
+    assert (made.minimum_version, made.maximum_version) == (TLSVersion.TLSv1_2, TLSVersion.MAXIMUM_SUPPORTED)
     made = context(tls_with(cipher__suites=ALL_1_3))
-    assert (made.minimum_version, made.maximum_version) == (TLSVersion.TLSv1_3, TLSVersion.TLSv1_3)
+    assert (made.minimum_version, made.maximum_version) == (TLSVersion.TLSv1_3, TLSVersion.MAXIMUM_SUPPORTED)
 
 
 def test_some_suites_of_tls_1_3_cannot_be_chosen() -> None:
@@ -278,13 +280,18 @@ def test_suites_that_this_openssl_lacks_are_refused() -> None:
 )
 def test_versions_are_those_that_the_options_leave(given: dict[str, str], lowest: int, highest: int) -> None:
     version = {2: TLSVersion.TLSv1_2, 3: TLSVersion.TLSv1_3}
-    made = context(tls_with(**given))
-    assert (made.minimum_version, made.maximum_version) == (version[lowest], version[highest])
+    found = tls_with(**given)
+    assert found.limits == TlsLimits(version[lowest], version[highest])
+    made = context(found)
+    assert made.minimum_version == version[lowest]
+    assert made.maximum_version == (version[2] if highest == 2 else TLSVersion.MAXIMUM_SUPPORTED)
 
 
 def test_older_versions_are_left_out_with_a_line_or_refused(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.WARNING, "spark_kafkawire")
-    assert tls_with(enabled__protocols="TLSv1.2,TLSv1.1,TLSv1").limits.highest == TLSVersion.TLSv1_2
+    for _ in range(3):
+        found = tls_with(enabled__protocols="TLSv1.2,TLSv1.1,TLSv1")
+        assert found.limits.highest == TLSVersion.TLSv1_2
     assert caplog.messages == [
         "option kafka.ssl.enabled.protocols: versions before TLS 1.2 are not supported and are left out"
     ]
@@ -308,3 +315,21 @@ def test_older_versions_are_left_out_with_a_line_or_refused(caplog: pytest.LogCa
 def test_options_that_leave_no_version_are_told(given: dict[str, str], named: tuple[str, ...]) -> None:
     names = " and ".join(f"kafka.ssl.{name}" for name in named)
     assert fails(**given) == f"options {names} leave no version of TLS; give them one in common"
+
+
+def test_options_of_another_peer_have_their_own_names_in_errors() -> None:
+    names = tls_options("schema.registry.ssl", None)
+    given = {
+        "schema.registry.ssl.keystore.location": str(FOLDER / "client.jks"),
+        "schema.registry.ssl.keystore.password": STORE_PASSWORD,
+        "schema.registry.ssl.truststore.location": str(FOLDER / "trust.jks"),
+    }
+    with pytest.raises(OptionError) as error:
+        tls.tls_of(RawOptions(given, names, ()), names, OF_REGISTRY)
+    assert str(error.value) == (
+        f"option schema.registry.ssl.keystore.location: '{FOLDER / 'client.jks'}': its key has another "
+        "password than the store; set schema.registry.ssl.key.password"
+    )
+    given["schema.registry.ssl.key.password"] = KEY_PASSWORD
+    found = tls.tls_of(RawOptions(given, names, ()), names, OF_REGISTRY)
+    assert (found.identity, found.names) == (pem_of("client.pem"), OF_REGISTRY)

@@ -20,7 +20,7 @@ __all__ = ["JKS", "PEM", "PKCS12", "Store", "StoreError", "identity_of", "kind_o
 
 #: The readers of each kind.
 _TRUST: Final = {JKS: jks.trust_of, PKCS12: pkcs12.trust_of, PEM: pem.text_of}
-_IDENTITY: Final = {JKS: jks.identity_of, PKCS12: pkcs12.identity_of, PEM: pem.text_of}
+_IDENTITY: Final = {JKS: jks.identity_of, PKCS12: pkcs12.identity_of, PEM: pem.identity_of}
 
 
 def trust_of(store: Store) -> str:

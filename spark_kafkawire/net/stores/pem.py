@@ -9,7 +9,7 @@ from typing import Final
 from .store import Store, StoreError
 
 CERTIFICATE: Final = "CERTIFICATE"
-#: A key in PKCS #8, not encrypted.
+#: A key in PKCS #8, not encrypted; names of other keys end in the same words.
 PRIVATE_KEY: Final = "PRIVATE KEY"
 
 #: A block ends before the next one begins, so that a search for its end goes no further.
@@ -19,6 +19,14 @@ _BLOCK: Final = re.compile(r"-----BEGIN ([A-Z0-9 ]+)-----((?:(?!-----BEGIN ).)*?
 def text_of(store: Store) -> str:
     """The blocks of a PEM store, without the text around them. Raises ``StoreError`` if no block is whole."""
     return normalized(store.data.decode("utf-8", "replace"))
+
+
+def identity_of(store: Store) -> str:
+    """The blocks of a PEM store with at most one private key. OpenSSL refuses one without a key."""
+    text = text_of(store)
+    if (count := text.count(f"{PRIVATE_KEY}-----\n") // 2) > 1:
+        raise StoreError(f"it has {count} private keys, and nothing says which one to use; leave one in it")
+    return text
 
 
 def normalized(text: str) -> str:

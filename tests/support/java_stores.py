@@ -24,6 +24,7 @@ CLIENT_STORES: Final = {
     "client-no-mac.p12": None,
     "client-bc.p12": None,
     "client-openssl.p12": None,
+    "client-plain.p12": None,
     "key-and-trust.p12": None,
 }
 #: Trust stores, each with the PEM files of what it trusts.

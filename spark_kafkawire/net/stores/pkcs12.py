@@ -164,7 +164,10 @@ def _data_of(content: Element) -> list[Element]:
 
 
 def _keys_in(content: Element) -> Iterator[tuple[str | None, int]]:
-    """The aliases of keys, each with its rounds; those of encrypted contents come with None."""
+    """The aliases of keys, each with its rounds; rounds of encrypted contents come with None.
+
+    Keys in encrypted contents are not seen: keytool, openssl and Bouncy Castle put them beside these.
+    """
     kind, value = content.parts
     if kind.content == _ENCRYPTED_DATA:
         _, encrypted = value.parts[0].parts[:2]

@@ -65,6 +65,8 @@ with_key client-no-mac.p12 PKCS12 client -J-Dkeystore.pkcs12.macAlgorithm=NONE \
     -J-Dkeystore.pkcs12.certProtectionAlgorithm=NONE
 openssl pkcs12 -export -inkey "$work/client.key" -in "$work/client.chain" -passout "pass:$STORE" \
     -out client-openssl.p12
+openssl pkcs12 -export -keypbe NONE -certpbe NONE -in client.pem -name client -passout "pass:$STORE" \
+    -out client-plain.p12
 keytool -importkeystore -noprompt -srckeystore "$work/second.p12" -srcstorepass $STORE -srcalias second \
     -destkeystore not-ascii.jks -deststoretype JKS -deststorepass 'störe-€-\N' -destkeypass 'kéy-€-😀'
 

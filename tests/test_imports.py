@@ -45,6 +45,7 @@ NOWHERE: Final = (
     "spark_kafkawire.protocol.proposal",
     "spark_kafkawire.jobs",
     "spark_kafkawire.broker",
+    "spark_kafkawire.net.logins",
     "spark_kafkawire.net.sasl",
     "spark_kafkawire.net.tls",
     "spark_kafkawire.options.credentials",

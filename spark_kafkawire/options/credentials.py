@@ -11,8 +11,12 @@ from collections.abc import Mapping
 from typing import Final
 
 from ..errors import OptionError, printable, quoted
-from ..net.oauth import ClientCredentials
-from ..net.sasl import MECHANISMS, Password, Sasl, Token
+from ..net.logins.mechanism import Password
+from ..net.logins.oauthbearer import Bearer
+from ..net.logins.table import MECHANISMS
+from ..net.logins.tokens.client_credentials import ClientCredentials
+from ..net.logins.tokens.token import FixedToken, is_token
+from ..net.sasl import Sasl
 from ..net.tls import OF_BROKERS, Tls, TlsNames, context
 from .jaas import JaasLogin, parse_jaas
 from .option import Option, bad_value
@@ -38,13 +42,6 @@ _PEM_BLOCK: Final = re.compile(
 _WITHOUT: Final = {
     "truststore": "to trust the system's authorities",
     "keystore": "where brokers ask for no certificate of the client",
-}
-#: The login module of each mechanism.
-_MODULES: Final = {
-    "PLAIN": "PlainLoginModule",
-    "SCRAM-SHA-256": "ScramLoginModule",
-    "SCRAM-SHA-512": "ScramLoginModule",
-    "OAUTHBEARER": "OAuthBearerLoginModule",
 }
 
 
@@ -156,9 +153,10 @@ def sasl_of(options: RawOptions) -> Sasl:
     if text is None:
         raise OptionError(f"option {JAAS.name}: set it, for kafka.sasl.mechanism={mechanism}")
     login = parse_jaas(text)
-    if login.module != _MODULES[mechanism]:
+    module = MECHANISMS[mechanism].module
+    if login.module != module:
         raise OptionError(
-            f"option {JAAS.name}: its login module is not {_MODULES[mechanism]}, which belongs to "
+            f"option {JAAS.name}: its login module is not {module}, which belongs to "
             f"kafka.sasl.mechanism={mechanism} (its value is not shown)"
         )
     if mechanism == "OAUTHBEARER":
@@ -173,22 +171,22 @@ def _password(login: JaasLogin) -> Password:
     return Password(username, password)
 
 
-def _oauth(options: RawOptions, login: JaasLogin) -> Token | ClientCredentials:
+def _oauth(options: RawOptions, login: JaasLogin) -> Bearer:
     extensions = _extensions(login)
     url = options[TOKEN_URL]
     if url is None:
-        return Token(_token(login), extensions)
+        return Bearer(FixedToken(_token(login)), extensions)
     # Connections without TLS get their tokens with it, too.
     tls = Tls(trust=_trust(options, TLS_OPTIONS))
     context(tls)
-    return ClientCredentials(
+    source = ClientCredentials(
         endpoint_url=url.strip(),
         client_id=_needed(login.options, "clientId"),
         client_secret=_needed(login.options, "clientSecret"),
         scope=login.options.get("scope"),
-        extensions=extensions,
         tls=tls,
     )
+    return Bearer(source, extensions)
 
 
 def _extensions(login: JaasLogin) -> tuple[tuple[str, str], ...]:
@@ -207,7 +205,7 @@ def _extensions(login: JaasLogin) -> tuple[tuple[str, str], ...]:
 
 def _token(login: JaasLogin) -> str:
     token = _needed(login.options, "token", f", or set {TOKEN_URL.name} with clientId and clientSecret")
-    if not re.fullmatch(r"[!-~]+", token):
+    if not is_token(token):
         raise OptionError(f"option {JAAS.name}: token is not one word of ASCII (its value is not shown)")
     return token
 

@@ -31,9 +31,13 @@ from spark_kafkawire.errors import (
 from spark_kafkawire.model import Broker
 from spark_kafkawire.net.client import Client
 from spark_kafkawire.net.known_versions import BROKER_VERSIONS
+from spark_kafkawire.net.logins.mechanism import Password
+from spark_kafkawire.net.logins.oauthbearer import Bearer
+from spark_kafkawire.net.logins.scram import ITERATIONS_MAX, scram
+from spark_kafkawire.net.logins.table import MECHANISMS
+from spark_kafkawire.net.logins.tokens.token import FixedToken
 from spark_kafkawire.net.pool import Pool
-from spark_kafkawire.net.sasl import MECHANISMS, Password, Sasl, Token
-from spark_kafkawire.net.scram import ITERATIONS_MAX
+from spark_kafkawire.net.sasl import Sasl
 from spark_kafkawire.net.settings import ConnectionSettings, Security
 from spark_kafkawire.protocol import modern
 from spark_kafkawire.protocol.api import VersionRange
@@ -78,9 +82,10 @@ def saying(*tokens: bytes) -> Login:
 
 
 def settings(mechanism: str, secret: str | None = None, timeout_s: float = 10) -> ConnectionSettings:
-    credentials: Password | Token = Password(USER, SECRET if secret is None else secret)
+    credentials: Password | Bearer = Password(USER, SECRET if secret is None else secret)
     if mechanism == "OAUTHBEARER":
-        credentials = Token(TOKEN if secret is None else secret, (("logicalCluster", "lkc"),))
+        token = FixedToken(TOKEN if secret is None else secret)
+        credentials = Bearer(token, (("logicalCluster", "lkc"),))
     return replace(settings_modern(timeout_s), security=Security(sasl=Sasl(mechanism, credentials)))
 
 
@@ -336,11 +341,11 @@ def test_a_hostile_answer_to_a_bare_token_is_an_error(
 
 
 def test_mutations_of_scrams_messages_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("spark_kafkawire.net.scram.hashlib.pbkdf2_hmac", lambda *_: bytes(32))
+    monkeypatch.setattr("spark_kafkawire.net.logins.scram.hashlib.pbkdf2_hmac", lambda *_: bytes(32))
     draw = random.Random(MUTATION_COUNT)
     refused_first = 0
     for turn in range(MUTATION_COUNT):
-        tokens = MECHANISMS["SCRAM-SHA-256"](Password(USER, SECRET))
+        tokens = scram("SCRAM-SHA-256", USER, SECRET)
         nonce = next(tokens).decode().rpartition("r=")[2]
         first = FIRST.format(nonce=nonce + "more", salt=SALT, rounds=4096).encode()
         with pytest.raises(AuthenticationError) as error:  # noqa: PT012 - which of both is refused, varies

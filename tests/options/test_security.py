@@ -11,8 +11,11 @@ from typing import Final
 import pytest
 
 from spark_kafkawire.errors import OptionError
-from spark_kafkawire.net.oauth import ClientCredentials
-from spark_kafkawire.net.sasl import Password, Sasl, Token
+from spark_kafkawire.net.logins.mechanism import Password
+from spark_kafkawire.net.logins.oauthbearer import Bearer
+from spark_kafkawire.net.logins.tokens.client_credentials import ClientCredentials
+from spark_kafkawire.net.logins.tokens.token import FixedToken
+from spark_kafkawire.net.sasl import Sasl
 from spark_kafkawire.net.settings import PLAINTEXT, Security
 from spark_kafkawire.net.tls import Tls, context
 from spark_kafkawire.options import OPTIONS, ReadOptions, WriteOptions
@@ -195,12 +198,12 @@ def test_a_login_is_parsed_for_each_mechanism() -> None:
     assert sasl("PLAIN", PLAIN_JAAS) == Sasl("PLAIN", Password("alice", SECRET))
     assert sasl("scram-sha-256", SCRAM_JAAS) == Sasl("SCRAM-SHA-256", Password("alice", SECRET))
     assert sasl("SCRAM-SHA-512", SCRAM_JAAS) == Sasl("SCRAM-SHA-512", Password("alice", SECRET))
-    token = Token(SECRET, (("logicalCluster", "lkc"),))
+    token = Bearer(FixedToken(SECRET), (("logicalCluster", "lkc"),))
     assert sasl("OAUTHBEARER", TOKEN_JAAS) == Sasl("OAUTHBEARER", token)
     url = "https://login.example/token"
     credentials = ClientCredentials(url, "me", SECRET, "kafka")
     assert sasl("OAUTHBEARER", OAUTH_JAAS, sasl__oauthbearer__token__endpoint__url=url) == Sasl(
-        "OAUTHBEARER", credentials
+        "OAUTHBEARER", Bearer(credentials)
     )
 
 
@@ -213,8 +216,9 @@ def test_the_token_endpoint_is_trusted_as_brokers_are(certificates: Certificates
         sasl__oauthbearer__token__endpoint__url="https://h/t",
     )
     assert chosen.sasl is not None
-    assert isinstance(chosen.sasl.credentials, ClientCredentials)
-    assert chosen.sasl.credentials.tls == Tls(certificates.authority.read_text())
+    assert isinstance(chosen.sasl.credentials, Bearer)
+    assert isinstance(chosen.sasl.credentials.source, ClientCredentials)
+    assert chosen.sasl.credentials.source.tls == Tls(certificates.authority.read_text())
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from ..errors import LOG, OptionError
+from . import login_options
 from .option import MODERN, Option, bad_value, capitals, option, string, word
 from .raw import RawOptions
 
@@ -117,7 +118,8 @@ TOKEN_URL: Final = option(
     "kafka.sasl.oauthbearer.token.endpoint.url",
     string,
     generation=MODERN,
-    meaning="the https URL that gives tokens for `clientId` and `clientSecret`",
+    meaning="the https URL of an authorization server that gives tokens; or `file:///path` of a token on "
+    "each machine that connects, which each connection reads",
 )
 #: The options of TLS to brokers. Those of trust are for the server of tokens, too, with TLS or without.
 TLS_OPTIONS: Final = TlsOptions(
@@ -131,7 +133,7 @@ TLS_OPTIONS: Final = TlsOptions(
     KEY_PASSWORD,
     CHECKS_HOST_NAME,
 )
-_SASL_OPTIONS: Final = (MECHANISM, JAAS, TOKEN_URL)
+_SASL_OPTIONS: Final = (MECHANISM, JAAS, TOKEN_URL, *login_options.TOKEN_OPTIONS)
 
 
 def used_layers(options: RawOptions) -> tuple[bool, bool]:

@@ -13,15 +13,16 @@ from spark_kafkawire.secrecy import keep_secret
 
 from ..transport import Deadline
 from .mechanism import Mechanism, Tokens
-from .tokens.token import TokenSource, current_token
+from .tokens.token import RENEWAL, Renewal, TokenSource, current_token
 
 
 @dataclass(frozen=True, slots=True)
 class Bearer:
-    """A source of tokens, and extensions that go to the broker with each."""
+    """A source of tokens, extensions that go to the broker with each, and when tokens are renewed."""
 
     source: TokenSource
     extensions: tuple[tuple[str, str], ...] = ()
+    renewal: Renewal = RENEWAL
 
     @property
     def secrets(self) -> tuple[str, ...]:
@@ -30,7 +31,7 @@ class Bearer:
 
 
 def _tokens(credentials: Bearer, host: str, deadline: Deadline) -> Tokens:
-    token = current_token(credentials.source, host, deadline)
+    token = current_token(credentials.source, host, deadline, credentials.renewal)
     keep_secret(token.value)
     pairs = {"auth": f"Bearer {token.value}", **dict(credentials.extensions), **dict(token.extensions)}
     text = "".join(f"{key}={value}\x01" for key, value in pairs.items())

@@ -9,6 +9,7 @@ A source is plain data that travels to the tasks, which ask it where they connec
 
 from __future__ import annotations
 
+import random
 import re
 import threading
 import time
@@ -18,8 +19,6 @@ from typing import Final, Protocol
 from spark_kafkawire.net.transport import Deadline
 from spark_kafkawire.secrecy import keep_secret
 
-#: The part of a token's lifetime after which a new one is requested, as in Java's client.
-LIFETIME_USED: Final = 0.8
 #: Longest use of a token, seconds, even if its server allows more.
 LIFETIME_MAX_S: Final = 86_400.0
 
@@ -35,6 +34,29 @@ class Token:
     value: str = field(repr=False)
     lifetime_s: float = 0.0
     extensions: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Renewal:
+    """The time at which a new token is requested, by the names of Java's client: after ``factor`` of the
+    lifetime and a random part of it up to ``jitter``, but ``buffer_s`` before its end, and not before
+    ``period_min_s``. The last two do not apply to tokens that live shorter than both together."""
+
+    factor: float = 0.8
+    jitter: float = 0.0
+    period_min_s: float = 0.0
+    buffer_s: float = 0.0
+
+    def used_s(self, lifetime_s: float, draw: float) -> float:
+        """Seconds for which a token is used; ``draw`` is a random number from 0 to 1."""
+        lifetime_s = min(lifetime_s, LIFETIME_MAX_S)
+        used_s = lifetime_s * (self.factor + self.jitter * draw)
+        if self.period_min_s + self.buffer_s > lifetime_s:
+            return min(used_s, lifetime_s)
+        return max(min(used_s, lifetime_s - self.buffer_s), self.period_min_s)
+
+
+RENEWAL: Final = Renewal()
 
 
 class TokenSource(Protocol):
@@ -72,7 +94,7 @@ _kept: Final[dict[TokenSource, tuple[Token, float]]] = {}
 _lock: Final = threading.Lock()
 
 
-def current_token(source: TokenSource, host: str, deadline: Deadline) -> Token:
+def current_token(source: TokenSource, host: str, deadline: Deadline, renewal: Renewal = RENEWAL) -> Token:
     """A valid token, from the cache or from its source. Raises as ``TokenSource.fetch`` does."""
     keep_secret(*source.secrets)
     with _lock:
@@ -81,7 +103,7 @@ def current_token(source: TokenSource, host: str, deadline: Deadline) -> Token:
         return kept[0]
     token = source.fetch(host, deadline)
     if token.lifetime_s > 0:
-        used_s = LIFETIME_USED * min(token.lifetime_s, LIFETIME_MAX_S)
+        used_s = renewal.used_s(token.lifetime_s, random.random())
         with _lock:
             _kept[source] = token, time.monotonic() + used_s
     return token

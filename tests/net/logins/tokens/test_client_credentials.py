@@ -18,6 +18,7 @@ from spark_kafkawire.errors import AuthenticationError, ConnectFailed, KafkaWire
 from spark_kafkawire.net.client import Client
 from spark_kafkawire.net.http import ANSWER_BYTES_MAX, answer_in
 from spark_kafkawire.net.logins.oauthbearer import Bearer
+from spark_kafkawire.net.logins.tokens import endpoint
 from spark_kafkawire.net.logins.tokens.client_credentials import ClientCredentials
 from spark_kafkawire.net.logins.tokens.token import LIFETIME_MAX_S, forget_tokens
 from spark_kafkawire.net.sasl import Sasl
@@ -160,8 +161,7 @@ def test_a_broken_answer_may_be_asked_for_again(answer: bytes, certificates: Cer
 
 
 def token_in(answer: bytes) -> tuple[str, float]:
-    endpoint = ClientCredentials("https://h/", "me", SECRET)
-    found = endpoint._token_in(answer_in(cast(io.RawIOBase, io.BytesIO(answer)), "POST"))
+    found = endpoint.token_in(answer_in(cast(io.RawIOBase, io.BytesIO(answer)), "POST"), "the login")
     return found.value, found.lifetime_s
 
 
@@ -214,15 +214,15 @@ def test_an_endpoint_that_is_not_there_or_silent_is_told_in_time(certificates: C
 def test_a_client_logs_in_with_a_token_that_it_got(certificates: Certificates) -> None:
     answer = http_answer(granted())
     with (
-        Peer(serving(server_of(certificates.server), saying(answer))) as endpoint,
+        Peer(serving(server_of(certificates.server), saying(answer))) as server,
         Peer(login_broker()) as peer,
     ):
-        how = Bearer(credentials(endpoint, certificates), (("logicalCluster", "lkc"),))
+        how = Bearer(credentials(server, certificates), (("logicalCluster", "lkc"),))
         settings = replace(settings_modern(10), security=Security(sasl=Sasl("OAUTHBEARER", how)))
         for _ in range(2):
             with Client.connect(peer.broker, settings) as client:
                 assert client.request(MetadataRequest(topics=None)) == METADATA_RESPONSE
-        assert endpoint.connection_count == 1
+        assert server.connection_count == 1
         assert "s3cret" not in repr(settings)
 
 
@@ -234,7 +234,7 @@ def test_the_token_endpoint_is_trusted_by_the_trust_store_with_tls_and_without(
     trust = certificates.authority
     with_tls = server_of(certificates.server)
     listener = serving(with_tls, login_broker()) if protocol == "SASL_SSL" else login_broker()
-    with Peer(serving(with_tls, saying(http_answer(granted())))) as endpoint, Peer(listener) as peer:
+    with Peer(serving(with_tls, saying(http_answer(granted())))) as server, Peer(listener) as peer:
         options = {
             "subscribe": "t",
             "kafka.bootstrap.servers": f"{SERVER_NAME}:{peer.broker.port}",
@@ -242,13 +242,13 @@ def test_the_token_endpoint_is_trusted_by_the_trust_store_with_tls_and_without(
             "kafka.sasl.mechanism": "OAUTHBEARER",
             "kafka.sasl.jaas.config": "OAuthBearerLoginModule required clientId='me' "
             "clientSecret='credentials' extension_logicalCluster='lkc';",
-            "kafka.sasl.oauthbearer.token.endpoint.url": f"https://{SERVER_NAME}:{endpoint.broker.port}/",
+            "kafka.sasl.oauthbearer.token.endpoint.url": f"https://{SERVER_NAME}:{server.broker.port}/",
         }
         with pytest.raises(AuthenticationError, match="certificate is not trusted"):
             _connected(options)
         options[f"kafka.ssl.truststore.{store}"] = str(trust) if store == "location" else trust.read_text()
         _connected(options)
-        assert endpoint.connection_count == (1 if protocol == "SASL_SSL" else 2)
+        assert server.connection_count == (1 if protocol == "SASL_SSL" else 2)
     assert not caplog.messages
 
 
@@ -263,10 +263,10 @@ def _connected(options: dict[str, str]) -> None:
 def test_a_token_that_cannot_be_got_is_an_error_of_the_connection(certificates: Certificates) -> None:
     answer = http_answer({"error": "invalid_client"}, "401 No")
     with (
-        Peer(serving(server_of(certificates.server), saying(answer))) as endpoint,
+        Peer(serving(server_of(certificates.server), saying(answer))) as server,
         Peer(login_broker()) as peer,
     ):
-        how = Sasl("OAUTHBEARER", Bearer(credentials(endpoint, certificates)))
+        how = Sasl("OAUTHBEARER", Bearer(credentials(server, certificates)))
         settings = replace(settings_modern(10), security=Security(sasl=how))
         with pytest.raises(
             AuthenticationError, match=r"^broker 7 .*: token endpoint localhost: the server rejects"

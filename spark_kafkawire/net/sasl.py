@@ -24,7 +24,7 @@ from .transport import Deadline
 #: First version of SaslHandshake with which tokens travel in SaslAuthenticate requests.
 _TOKENS_IN_REQUESTS: Final = 1
 #: Mechanisms that only brokers support.
-_OTHER_MECHANISMS: Final = ("GSSAPI", "AWS_MSK_IAM")
+_OTHER_MECHANISMS: Final = ("GSSAPI",)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,8 +14,9 @@ from ..net.logins.mechanism import Password
 from ..net.logins.table import MECHANISMS
 from ..net.sasl import Sasl
 from ..net.tls import OF_BROKERS, Tls, TlsNames, context
+from .aws import aws_login_of
 from .jaas import JaasLogin, parse_jaas
-from .login_options import CHOOSING_OPTIONS, TOKEN_OPTIONS
+from .login_options import AWS, CHOOSING_OPTIONS, CLIENT_HANDLER, HANDLER, PROVIDER, TOKEN_OPTIONS
 from .option import Option, bad_value
 from .raw import RawOptions
 from .regular_files import open_regular
@@ -150,6 +151,8 @@ def sasl_of(options: RawOptions) -> Sasl:
     login = _login(options, mechanism)
     if mechanism == "OAUTHBEARER":
         return Sasl(mechanism, bearer_of(options, login.options, lambda: _trust_alone(options)))
+    if mechanism == "AWS_MSK_IAM" and _has_amazons_handlers(options):
+        return Sasl(mechanism, aws_login_of(login.options, _trust_alone(options)))
     if foreign := options.given(*CHOOSING_OPTIONS):
         raise OptionError(
             f"option {foreign[0]}: kafka.sasl.mechanism={mechanism} takes its credentials from {JAAS.name} "
@@ -160,10 +163,16 @@ def sasl_of(options: RawOptions) -> Sasl:
     return Sasl(mechanism, _password(login))
 
 
+def _has_amazons_handlers(options: RawOptions) -> bool:
+    """True if no option chooses other credentials than those of AWS. Raises ``OptionError`` (fatal) for an
+    unknown class of Java."""
+    return not options.given(PROVIDER) and {options[HANDLER], options[CLIENT_HANDLER]} <= {None, AWS}
+
+
 def _login(options: RawOptions, mechanism: str) -> JaasLogin:
     """The login module. One without options may be left out."""
     text, module = options[JAAS], MECHANISMS[mechanism].module
-    if text is None and mechanism == "OAUTHBEARER":
+    if text is None and mechanism in ("OAUTHBEARER", "AWS_MSK_IAM"):
         return JaasLogin(module, {})
     if text is None:
         raise OptionError(f"option {JAAS.name}: set it, for kafka.sasl.mechanism={mechanism}")

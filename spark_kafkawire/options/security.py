@@ -106,7 +106,7 @@ MECHANISM: Final = option(
     "kafka.sasl.mechanism",
     in_capitals,
     generation=MODERN,
-    meaning="`PLAIN`, `SCRAM-SHA-256`, `SCRAM-SHA-512` or `OAUTHBEARER`",
+    meaning="`PLAIN`, `SCRAM-SHA-256`, `SCRAM-SHA-512`, `OAUTHBEARER` or `AWS_MSK_IAM`",
 )
 JAAS: Final = option(
     "kafka.sasl.jaas.config",
@@ -148,7 +148,10 @@ def used_layers(options: RawOptions) -> tuple[bool, bool]:
             "kafka.security.protocol=SASL_SSL, or SASL_PLAINTEXT where brokers take logins without TLS, or "
             "leave the options of the login out"
         )
-    asks_for_tokens = with_sasl and options[MECHANISM] == "OAUTHBEARER" and options.given(TOKEN_URL) != []
+    asking = options.given(TOKEN_URL, *login_options.CHOOSING_OPTIONS)
+    asks_for_tokens = with_sasl and (
+        options[MECHANISM] == "AWS_MSK_IAM" or (options[MECHANISM] == "OAUTHBEARER" and asking != [])
+    )
     trusts = TLS_OPTIONS.trusts if asks_for_tokens else ()
     used = TLS_OPTIONS if with_tls else trusts
     if unused := options.given(*(option for option in TLS_OPTIONS if option not in used)):

@@ -13,6 +13,7 @@ from urllib.parse import unquote, urlsplit
 
 from ..errors import LOG, OptionError, quoted
 from ..net.logins.oauthbearer import Bearer
+from ..net.logins.tokens.aws.msk import MskToken
 from ..net.logins.tokens.client_credentials import IN_OPTIONS, OF_BROKERS, ClientCredentials
 from ..net.logins.tokens.endpoint import Patience
 from ..net.logins.tokens.jwt_assertion import Claims, JwtAssertion, Signer
@@ -21,6 +22,7 @@ from ..net.logins.tokens.token import FixedToken, Renewal, TokenSource, is_token
 from ..net.logins.tokens.token_file import TokenFile
 from ..net.tls import Tls
 from . import login_options as of
+from .aws import aws_login_of
 from .option import Option
 from .raw import RawOptions
 from .regular_files import open_regular
@@ -186,6 +188,10 @@ def _template(options: RawOptions) -> tuple[str, str]:
     return json.dumps(parts[0]), json.dumps(parts[1])
 
 
+def _aws(_options: RawOptions, login: Mapping[str, str], trust: Callable[[], Tls]) -> _Made:
+    return MskToken(aws_login_of(login, trust())), ()
+
+
 def _function(options: RawOptions, _login: Mapping[str, str], _trust: Callable[[], Tls]) -> _Made:
     return TokenProvider((options[of.PROVIDER] or "").strip()), ()
 
@@ -193,13 +199,14 @@ def _function(options: RawOptions, _login: Mapping[str, str], _trust: Callable[[
 _FIXED: Final = "kafka.sasl.jaas.config"
 _FUNCTION: Final = "saslTokenProvider"
 #: Sources that ``saslTokenProvider`` names by one word.
-_BUILT_IN: Final[tuple[str, ...]] = ()
+_BUILT_IN: Final = (of.AWS,)
 #: The table of sources of tokens.
 _SOURCES: Final[Mapping[str, Callable[[RawOptions, Mapping[str, str], Callable[[], Tls]], _Made]]] = {
     _FIXED: _fixed,
     of.CLIENT: _client,
     of.FILE: _file,
     of.ASSERTION: _assertion,
+    of.AWS: _aws,
     _FUNCTION: _function,
 }
 

@@ -31,10 +31,12 @@ from spark_kafkawire.errors import (
 from spark_kafkawire.model import Broker
 from spark_kafkawire.net.client import Client
 from spark_kafkawire.net.known_versions import BROKER_VERSIONS
-from spark_kafkawire.net.logins.mechanism import Password
+from spark_kafkawire.net.logins.mechanism import Credentials, Password
 from spark_kafkawire.net.logins.oauthbearer import Bearer
 from spark_kafkawire.net.logins.scram import ITERATIONS_MAX, scram
 from spark_kafkawire.net.logins.table import MECHANISMS
+from spark_kafkawire.net.logins.tokens.aws.login import AwsLogin
+from spark_kafkawire.net.logins.tokens.aws.signing import Keys
 from spark_kafkawire.net.logins.tokens.token import FixedToken
 from spark_kafkawire.net.pool import Pool
 from spark_kafkawire.net.sasl import Sasl
@@ -51,7 +53,9 @@ from tests.support.settings import settings_modern
 
 from .login_broker import (
     IN_REQUESTS,
+    KEY_ID,
     LOGINS,
+    REGION,
     SECRET,
     TOKEN,
     USER,
@@ -70,6 +74,11 @@ CONVERSATION_COUNT: Final = 300
 BARE: Final = {**OFFERED, modern.SASL_HANDSHAKE.key: VersionRange(0, 0)}
 
 
+@pytest.fixture(autouse=True)
+def _region(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_REGION", REGION)
+
+
 def saying(*tokens: bytes) -> Login:
     """A broker that says the same whatever it is told."""
 
@@ -82,10 +91,12 @@ def saying(*tokens: bytes) -> Login:
 
 
 def settings(mechanism: str, secret: str | None = None, timeout_s: float = 10) -> ConnectionSettings:
-    credentials: Password | Bearer = Password(USER, SECRET if secret is None else secret)
+    credentials: Credentials = Password(USER, SECRET if secret is None else secret)
     if mechanism == "OAUTHBEARER":
         token = FixedToken(TOKEN if secret is None else secret)
         credentials = Bearer(token, (("logicalCluster", "lkc"),))
+    if mechanism == "AWS_MSK_IAM":
+        credentials = AwsLogin(role_keys=Keys(KEY_ID, SECRET if secret is None else secret))
     return replace(settings_modern(timeout_s), security=Security(sasl=Sasl(mechanism, credentials)))
 
 

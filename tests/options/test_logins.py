@@ -15,13 +15,18 @@ from cryptography.hazmat.primitives.asymmetric import ec, rsa
 
 from spark_kafkawire.errors import OptionError
 from spark_kafkawire.net.logins.oauthbearer import Bearer
+from spark_kafkawire.net.logins.tokens.aws.login import AwsLogin
+from spark_kafkawire.net.logins.tokens.aws.msk import MskToken
+from spark_kafkawire.net.logins.tokens.aws.signing import Keys
 from spark_kafkawire.net.logins.tokens.client_credentials import IN_OPTIONS, ClientCredentials
 from spark_kafkawire.net.logins.tokens.endpoint import Patience
 from spark_kafkawire.net.logins.tokens.jwt_assertion import Claims, JwtAssertion, Signer
 from spark_kafkawire.net.logins.tokens.provider import TokenProvider
 from spark_kafkawire.net.logins.tokens.token import FixedToken, Renewal
 from spark_kafkawire.net.logins.tokens.token_file import TokenFile
+from spark_kafkawire.net.tls import Tls
 from spark_kafkawire.options import ReadOptions
+from tests.support.certificates import Certificates
 
 SECRET: Final = "s3cret"
 URL: Final = "https://login.example/token"
@@ -355,3 +360,102 @@ def test_no_option_of_bearer_tokens_is_passed_over(caplog: pytest.LogCaptureFixt
         with contextlib.suppress(OptionError):
             bearer({**CLIENT, name: CLIENT.get(name, "1")})
     assert [message for message in caplog.messages if "is ignored" in message] == []
+
+
+# Amazon MSK
+
+IAM: Final = "software.amazon.msk.auth.iam"
+IAM_JAAS: Final = f"{IAM}.IAMLoginModule required"
+
+
+def aws_login(options: dict[str, str], protocol: str = "SASL_SSL") -> AwsLogin:
+    """The identity of a read with AWS_MSK_IAM."""
+    named = {"bootstrap.servers": "a:9098", "security.protocol": protocol, "sasl.mechanism": "AWS_MSK_IAM"}
+    raw = {f"kafka.{name}": value for name, value in {**named, **options}.items()}
+    sasl = ReadOptions.parse({"subscribe": "t", **raw}).net.connection.security.sasl
+    assert sasl is not None
+    assert sasl.mechanism == "AWS_MSK_IAM"
+    assert SECRET not in repr(sasl)
+    assert pickle.loads(pickle.dumps(sasl)) == sasl
+    assert isinstance(sasl.credentials, AwsLogin)
+    assert hash(sasl.credentials)
+    return sasl.credentials
+
+
+def test_the_lines_of_amazons_page_are_read_as_they_are() -> None:
+    handler = {"sasl.client.callback.handler.class": f"{IAM}.IAMClientCallbackHandler"}
+    assert aws_login({"sasl.jaas.config": f"{IAM_JAAS};", **handler}) == AwsLogin()
+    assert aws_login({}) == AwsLogin()
+    profile = f'{IAM_JAAS} awsProfileName="dev";'
+    assert aws_login({"sasl.jaas.config": profile, **handler}) == AwsLogin("dev")
+    role = (
+        f'{IAM_JAAS} awsRoleArn="arn:aws:iam::1:role/r" awsRoleSessionName="s" awsRoleExternalId="e" '
+        f'awsStsRegion="eu-west-1" awsRoleAccessKeyId="A" awsRoleSecretAccessKey="{SECRET}" '
+        f'awsRoleSessionToken="{SECRET}";'
+    )
+    keys = Keys("A", SECRET, SECRET)
+    made = AwsLogin(None, "arn:aws:iam::1:role/r", "s", "e", keys, "eu-west-1")
+    assert aws_login({"sasl.jaas.config": role, **handler}) == made
+
+
+def test_a_token_for_msk_is_chosen_by_amazons_handler_or_by_a_word() -> None:
+    jaas = {"sasl.jaas.config": f'{JAAS} awsProfileName="dev";'}
+    handlers = {
+        HANDLER: f"{IAM}.IAMOAuthBearerLoginCallbackHandler",
+        "sasl.client.callback.handler.class": f"{IAM}.IAMOAuthBearerLoginCallbackHandler",
+    }
+    assert bearer({**jaas, **handlers}) == Bearer(MskToken(AwsLogin("dev")))
+    assert bearer({**jaas, "saslTokenProvider": "aws"}) == Bearer(MskToken(AwsLogin("dev")))
+    assert bearer(handlers) == Bearer(MskToken(AwsLogin()))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (
+            'awsProfilName="dev"',
+            "it has the unknown option awsProfilName; known are awsProfileName, awsRoleArn",
+        ),
+        ('awsProfileName=""', "its option awsProfileName is empty"),
+        ('awsRoleArn="a\\nb"', "its option awsRoleArn is empty, or not of printable ASCII"),
+        ('awsRoleSessionName="s"', "its option awsRoleSessionName needs awsRoleArn"),
+        (
+            'awsRoleArn="a" awsRoleAccessKeyId="A"',
+            "awsRoleAccessKeyId and awsRoleSecretAccessKey need each other",
+        ),
+        (f'awsRoleArn="a" awsRoleSecretAccessKey="{SECRET}"', "need each other"),
+        (f'awsRoleArn="a" awsRoleSessionToken="{SECRET}"', "awsRoleSessionToken needs them"),
+        ('awsRoleArn="a" awsProfileName="p"', "it has awsProfileName and awsRoleArn; give one of them"),
+    ],
+)
+def test_bad_options_of_amazons_login_module_are_told(options: str, message: str) -> None:
+    assert message in fails({"sasl.jaas.config": f"{IAM_JAAS} {options};"}, "AWS_MSK_IAM")
+    oauth = {"sasl.jaas.config": f"{JAAS} {options};", "saslTokenProvider": "aws"}
+    assert message in fails(oauth)
+
+
+def test_options_of_amazons_login_module_without_an_effect_are_warned_of(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.WARNING, "spark_kafkawire")
+    jaas = f'{IAM_JAAS} awsDebugCreds="true" awsMaxRetries="3";'
+    assert aws_login({"sasl.jaas.config": jaas}) == AwsLogin()
+    assert caplog.messages == [
+        "option kafka.sasl.jaas.config: kafkawire does not use awsDebugCreds, awsMaxRetries"
+    ]
+
+
+def test_the_trust_store_is_for_amazons_services_too(
+    certificates: Certificates, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.WARNING, "spark_kafkawire")
+    trust = {"ssl.truststore.location": str(certificates.authority)}
+    for protocol in ("SASL_SSL", "SASL_PLAINTEXT"):
+        assert aws_login(trust, protocol).tls == Tls(certificates.authority.read_text())
+    assert caplog.messages == []
+
+
+def test_a_handler_of_another_login_is_an_error() -> None:
+    message = fails({HANDLER: "com.acme.Keys"}, "AWS_MSK_IAM")
+    assert "com.acme.Keys is not one of" in message
+    assert "leave the option out" in fails({"saslTokenProvider": "m:f"}, "AWS_MSK_IAM")

@@ -226,7 +226,7 @@ def test_the_token_endpoint_is_trusted_as_brokers_are(certificates: Certificates
     [
         ("", PLAIN_JAAS, "option kafka.sasl.mechanism: set PLAIN or SCRAM"),
         ("GSSAPI", PLAIN_JAAS, "Kerberos (GSSAPI) is not supported"),
-        ("AWS_MSK_IAM", PLAIN_JAAS, "'AWS_MSK_IAM' is not PLAIN or SCRAM-SHA-256"),
+        ("AWS_MSK_IAM", PLAIN_JAAS, "its login module is not IAMLoginModule, which belongs to"),
         ("PLAIN", SCRAM_JAAS, "its login module is not PlainLoginModule, which belongs to"),
         ("SCRAM-SHA-256", PLAIN_JAAS, "its login module is not ScramLoginModule"),
         ("OAUTHBEARER", PLAIN_JAAS, "its login module is not OAuthBearerLoginModule"),

@@ -50,9 +50,9 @@ from spark_kafkawire.net.transport import Deadline
 from spark_kafkawire.protocol.modern.metadata import MetadataRequest
 from tests.net.login_broker import TOKEN, login_broker
 from tests.net.modern_peers import METADATA_RESPONSE
-from tests.net.peers import Peer, Script, stalling
+from tests.net.peers import Peer, stalling
 from tests.net.tls_peers import server_of, serving
-from tests.net.token_answers import granted, http_answer
+from tests.net.token_answers import asked_for, granted, http_answer
 from tests.support.certificates import SERVER_NAME, Certificates
 from tests.support.polling import GRACE_S
 from tests.support.settings import settings_modern
@@ -68,29 +68,9 @@ def forgotten() -> Iterator[None]:
     sys.modules.pop(MODULE, None)
 
 
-def endpoint(answer: bytes, seen: list[bytes] | None = None) -> Script:
-    """Read one request of HTTP as long as its head says, and answer it."""
-
-    def script(connection: socket.socket) -> None:
-        data = b""
-        while b"\r\n\r\n" not in data:
-            if not (chunk := connection.recv(1 << 16)):
-                return
-            data += chunk
-        head, _, body = data.partition(b"\r\n\r\n")
-        size = int(head.lower().partition(b"content-length:")[2].split()[0])
-        while len(body) < size:
-            body += connection.recv(1 << 16)
-        if seen is not None:
-            seen.append(head + b"\r\n\r\n" + body)
-        connection.sendall(answer)
-
-    return script
-
-
 def secured(certificates: Certificates, *answers: bytes, seen: list[bytes] | None = None) -> Peer:
     server = server_of(certificates.server)
-    return Peer(*(serving(server, endpoint(answer, seen)) for answer in answers))
+    return Peer(*(serving(server, asked_for(answer, seen)) for answer in answers))
 
 
 def url_of(peer: Peer) -> str:
@@ -297,7 +277,7 @@ def test_the_time_to_connect_is_bounded_by_its_own_option() -> None:
 
 def test_an_endless_answer_ends(certificates: Certificates) -> None:
     def endless(connection: socket.socket) -> None:
-        endpoint(b"HTTP/1.1 200 OK\r\nContent-Length: 10000000000\r\n\r\n")(connection)
+        asked_for(b"HTTP/1.1 200 OK\r\nContent-Length: 10000000000\r\n\r\n")(connection)
         while True:
             connection.sendall(bytes(1 << 16))
 

@@ -25,6 +25,8 @@ _INSTEAD: Final = (
 
 #: Sources of tokens that a class of Java or ``saslTokenProvider`` names.
 AWS: Final = "aws"
+GOOGLE: Final = "google"
+AZURE: Final = "azure"
 #: The source that the other options choose.
 BY_OPTIONS: Final = ""
 CLIENT: Final = "client credentials"
@@ -37,6 +39,7 @@ _HANDLERS: Final = {
     f"{_KAFKA}.oauthbearer.secured.OAuthBearerLoginCallbackHandler": BY_OPTIONS,
     "software.amazon.msk.auth.iam.IAMOAuthBearerLoginCallbackHandler": AWS,
     "software.amazon.msk.auth.iam.IAMClientCallbackHandler": AWS,
+    "com.google.cloud.hosted.kafka.auth.GcpLoginCallbackHandler": GOOGLE,
 }
 #: Java's retrievers of tokens, each with its source.
 _RETRIEVERS: Final = {
@@ -93,8 +96,8 @@ HANDLER: Final = option(
     f"{_LOGIN}.callback.handler.class",
     _java_class(_HANDLERS, _INSTEAD),
     generation=MODERN,
-    meaning="Java's class that gets tokens: those of Kafka and Amazon choose the same login here, others are "
-    "an error",
+    meaning="Java's class that gets tokens: those of Kafka, Amazon and Google choose the same login here, "
+    "others are an error",
 )
 CLIENT_HANDLER: Final = option(
     "kafka.sasl.client.callback.handler.class",
@@ -263,7 +266,8 @@ PROVIDER: Final = option(
     string,
     generation=MODERN,
     meaning="`package.module:function`: a function that returns `(token, expires_at_seconds[, principal, "
-    "extensions])` for `OAUTHBEARER`, or `aws`; see [Bearer tokens](security.md#bearer-tokens)",
+    "extensions])` for `OAUTHBEARER`; or `aws`, `google` or `azure`; see "
+    "[Bearer tokens](security.md#bearer-tokens)",
 )
 
 #: Options of assertions, beside the file of a signed one.

@@ -14,8 +14,10 @@ from urllib.parse import unquote, urlsplit
 from ..errors import LOG, OptionError, quoted
 from ..net.logins.oauthbearer import Bearer
 from ..net.logins.tokens.aws.msk import MskToken
+from ..net.logins.tokens.azure import AzureToken
 from ..net.logins.tokens.client_credentials import IN_OPTIONS, OF_BROKERS, ClientCredentials
 from ..net.logins.tokens.endpoint import Patience
+from ..net.logins.tokens.google import GoogleToken
 from ..net.logins.tokens.jwt_assertion import Claims, JwtAssertion, Signer
 from ..net.logins.tokens.provider import TokenProvider, is_extension
 from ..net.logins.tokens.token import FixedToken, Renewal, TokenSource, is_token
@@ -192,6 +194,20 @@ def _aws(_options: RawOptions, login: Mapping[str, str], trust: Callable[[], Tls
     return MskToken(aws_login_of(login, trust())), ()
 
 
+def _google(_options: RawOptions, _login: Mapping[str, str], trust: Callable[[], Tls]) -> _Made:
+    return GoogleToken(trust()), ()
+
+
+def _azure(options: RawOptions, login: Mapping[str, str], trust: Callable[[], Tls]) -> _Made:
+    scope = (_scope(options, login) or "").strip()
+    if not scope.endswith("/.default"):
+        raise OptionError(
+            f"option {of.SCOPE.name}: {of.PROVIDER_NAME}=azure needs a scope that ends in /.default, such as "
+            "https://NAMESPACE.servicebus.windows.net/.default"
+        )
+    return AzureToken(scope, trust()), (of.SCOPE,)
+
+
 def _function(options: RawOptions, _login: Mapping[str, str], _trust: Callable[[], Tls]) -> _Made:
     return TokenProvider((options[of.PROVIDER] or "").strip()), ()
 
@@ -199,7 +215,7 @@ def _function(options: RawOptions, _login: Mapping[str, str], _trust: Callable[[
 _FIXED: Final = "kafka.sasl.jaas.config"
 _FUNCTION: Final = "saslTokenProvider"
 #: Sources that ``saslTokenProvider`` names by one word.
-_BUILT_IN: Final = (of.AWS,)
+_BUILT_IN: Final = (of.AWS, of.GOOGLE, of.AZURE)
 #: The table of sources of tokens.
 _SOURCES: Final[Mapping[str, Callable[[RawOptions, Mapping[str, str], Callable[[], Tls]], _Made]]] = {
     _FIXED: _fixed,
@@ -207,6 +223,8 @@ _SOURCES: Final[Mapping[str, Callable[[RawOptions, Mapping[str, str], Callable[[
     of.FILE: _file,
     of.ASSERTION: _assertion,
     of.AWS: _aws,
+    of.GOOGLE: _google,
+    of.AZURE: _azure,
     _FUNCTION: _function,
 }
 

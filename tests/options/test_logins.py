@@ -18,8 +18,10 @@ from spark_kafkawire.net.logins.oauthbearer import Bearer
 from spark_kafkawire.net.logins.tokens.aws.login import AwsLogin
 from spark_kafkawire.net.logins.tokens.aws.msk import MskToken
 from spark_kafkawire.net.logins.tokens.aws.signing import Keys
+from spark_kafkawire.net.logins.tokens.azure import AzureToken
 from spark_kafkawire.net.logins.tokens.client_credentials import IN_OPTIONS, ClientCredentials
 from spark_kafkawire.net.logins.tokens.endpoint import Patience
+from spark_kafkawire.net.logins.tokens.google import GoogleToken
 from spark_kafkawire.net.logins.tokens.jwt_assertion import Claims, JwtAssertion, Signer
 from spark_kafkawire.net.logins.tokens.provider import TokenProvider
 from spark_kafkawire.net.logins.tokens.token import FixedToken, Renewal
@@ -234,11 +236,11 @@ def test_an_assertion_may_be_in_a_file() -> None:
         (
             "rsa",
             {"algorithm": "ES256"},
-            "its key is not one for kafka.sasl.oauthbearer.assertion.algorithm=ES",
+            "its key is not one for ES256; RS256 signs",
         ),
-        ("p256", {}, "its key is not one for kafka.sasl.oauthbearer.assertion.algorithm=RS256"),
+        ("p256", {}, "its key is not one for RS256; RS256 signs"),
         ("p384", {"algorithm": "ES256"}, "ES256 with one of the curve P-256"),
-        ("rsa-locked", {}, "no private key in PEM can be read with this"),
+        ("rsa-locked", {}, "no private key in PEM can be read without a passphrase"),
         ("rsa-locked", {"private.key.passphrase": f"not {SECRET}"}, "no private key in PEM can be read"),
         ("rsa", {"private.key.passphrase": SECRET}, "no private key in PEM can be read"),
         ("rsa", {"algorithm": "HS256"}, "'hs256' is not rs256 or es256"),
@@ -360,6 +362,15 @@ def test_no_option_of_bearer_tokens_is_passed_over(caplog: pytest.LogCaptureFixt
         with contextlib.suppress(OptionError):
             bearer({**CLIENT, name: CLIENT.get(name, "1")})
     assert [message for message in caplog.messages if "is ignored" in message] == []
+
+
+def test_googles_handler_and_words_choose_sources_of_clouds() -> None:
+    google = {HANDLER: "com.google.cloud.hosted.kafka.auth.GcpLoginCallbackHandler"}
+    assert bearer(google) == bearer({"saslTokenProvider": "google"}) == Bearer(GoogleToken())
+    scope = "https://ns.servicebus.windows.net/.default"
+    azure = {"saslTokenProvider": "azure", "sasl.oauthbearer.scope": scope}
+    assert bearer(azure) == Bearer(AzureToken(scope))
+    assert "needs a scope that ends in /.default, such as https://" in fails({"saslTokenProvider": "azure"})
 
 
 # Amazon MSK

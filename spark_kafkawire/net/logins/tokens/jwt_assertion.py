@@ -23,7 +23,8 @@ from .token_file import word_in
 
 _PREFIX: Final = "kafka.sasl.oauthbearer.assertion"
 NAMES: Final = OptionNames("kafka.sasl.oauthbearer.token.endpoint.url", f"the assertion of {_PREFIX}.*")
-_GRANT: Final = "urn:ietf:params:oauth:grant-type:jwt-bearer"
+#: The grant of tokens for an assertion.
+JWT_GRANT: Final = "urn:ietf:params:oauth:grant-type:jwt-bearer"
 #: Size of each of the two numbers of an ES256 signature, bytes (RFC 7518, 3.4).
 _ES256_NUMBER_BYTES: Final = 32
 #: The curve P-256, as OpenSSL names it.
@@ -33,11 +34,13 @@ ALGORITHMS: Final = ("RS256", "ES256")
 
 @dataclass(frozen=True, slots=True)
 class Signer:
-    """A private key, PEM, with the algorithm of its signatures. Secrets are in no repr."""
+    """A private key, PEM, with the algorithm of its signatures. Secrets are in no repr. ``name`` is that of
+    the key in errors."""
 
     algorithm: str
     key: str = field(repr=False)
     passphrase: str | None = field(default=None, repr=False)
+    name: str = f"option {_PREFIX}.private.key.file"
 
     @property
     def secrets(self) -> tuple[str, ...]:
@@ -57,7 +60,7 @@ class Signer:
             from cryptography.hazmat.primitives.asymmetric import ec, padding, rsa, utils
         except ImportError as error:
             raise OptionError(
-                f"option {_PREFIX}.private.key.file: signatures need the package cryptography, which is not "
+                f"{self.name}: signatures need the package cryptography, which is not "
                 "installed: run pip install 'spark-kafkawire[jwt]', for the driver and the executors"
             ) from error
         passphrase = self.passphrase.encode() if self.passphrase else None
@@ -65,8 +68,8 @@ class Signer:
             key = serialization.load_pem_private_key(self.key.encode(), passphrase)
         except (ValueError, TypeError) as error:  # TypeError: a passphrase is missing, or is not needed
             raise OptionError(
-                f"option {_PREFIX}.private.key.file: no private key in PEM can be read with this "
-                f"{_PREFIX}.private.key.passphrase ({type(error).__name__})"
+                f"{self.name}: no private key in PEM can be read "
+                f"{'with' if passphrase else 'without'} a passphrase ({type(error).__name__})"
             ) from None
         if self.algorithm == "RS256" and isinstance(key, rsa.RSAPrivateKey):
             return key.sign(data, padding.PKCS1v15(), hashes.SHA256())
@@ -75,8 +78,8 @@ class Signer:
             numbers = utils.decode_dss_signature(key.sign(data, ec.ECDSA(hashes.SHA256())))
             return b"".join(number.to_bytes(_ES256_NUMBER_BYTES, "big") for number in numbers)
         raise OptionError(
-            f"option {_PREFIX}.private.key.file: its key is not one for {_PREFIX}.algorithm="
-            f"{self.algorithm}; RS256 signs with a key of RSA, ES256 with one of the curve P-256"
+            f"{self.name}: its key is not one for {self.algorithm}; RS256 signs with a key of RSA, ES256 with "
+            "one of the curve P-256"
         )
 
 
@@ -133,7 +136,7 @@ class JwtAssertion:
         (retriable).
         """
         scope = {"scope": self.scope} if self.scope else {}
-        form = {"grant_type": _GRANT, "assertion": self.assertion(), **scope}
+        form = {"grant_type": JWT_GRANT, "assertion": self.assertion(), **scope}
         url = https_url(self.endpoint_url, NAMES.endpoint)
         return ask_for_token(url, {}, form, self.tls, NAMES.login, deadline, self.patience)
 

@@ -20,8 +20,9 @@ from spark_kafkawire.errors import (
     TransportError,
     printable,
 )
-from spark_kafkawire.net.http import Answer, Url, ask
+from spark_kafkawire.net.http import Answer, Url
 from spark_kafkawire.net.logins.tokens.endpoint import object_in
+from spark_kafkawire.net.logins.tokens.metadata import ask_metadata
 from spark_kafkawire.net.logins.tokens.token_file import read_text, word_in
 from spark_kafkawire.net.tls import Tls
 from spark_kafkawire.net.transport import Deadline
@@ -37,8 +38,6 @@ _CONTAINER_HOSTS: Final = ("169.254.170.2", "169.254.170.23", "fd00:ec2::23")
 _EC2: Final = "http://169.254.169.254"
 _EC2_CREDENTIALS: Final = "/latest/meta-data/iam/security-credentials/"
 _EC2_TOKEN_S: Final = "300"
-#: Longest wait for a metadata endpoint, seconds. It is on the same machine; elsewhere nothing answers.
-_METADATA_S: Final = 2.0
 _SESSION_NAME: Final = "spark-kafkawire"
 #: Settings of a profile that only AWS's own library follows.
 _INDIRECT: Final = ("role_arn", "credential_process", "sso_session", "sso_start_url", "login_session")
@@ -189,8 +188,7 @@ def _of_ec2(deadline: Deadline) -> Keys | None:
 
 
 def _asked(url: Url, method: str, headers: Mapping[str, str], tls: Tls, deadline: Deadline) -> Answer:
-    body = b"" if method == "PUT" else None
-    return ask(url, method, headers, body, tls, deadline.sooner(_METADATA_S))
+    return ask_metadata(url, headers, deadline, method=method, tls=tls)
 
 
 def _keys_in(answer: Answer, what: str) -> Keys:

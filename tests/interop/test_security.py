@@ -6,6 +6,7 @@ import base64
 import json
 import time
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, Final
 
 import pytest
@@ -35,14 +36,15 @@ SCRAM: Final = ("SCRAM-SHA-256", "SCRAM-SHA-512")
 MODULES: Final = {"PLAIN": "plain.Plain", **dict.fromkeys(SCRAM, "scram.Scram")}
 
 
-def connect(kafka: ApacheKafka, listener: str, **more: str) -> Client:
-    """A connection by a listener, made as a query's options say."""
+def connect(kafka: ApacheKafka, listener: str, own: Mapping[str, str] | None = None, **more: str) -> Client:
+    """A connection by a listener, made as a query's options say; ``own`` are options that are not Kafka's."""
     options = {
         "kafka.bootstrap.servers": kafka.bootstrap_servers(listener),
         "kafka.security.protocol": LISTENERS[listener],
         "subscribe": "t",
         "requestTimeout": "5s",
         **{f"kafka.{name.replace('__', '.')}": value for name, value in more.items()},
+        **(own or {}),
     }
     parsed = ReadOptions.parse(options)
     return Client.connect(parsed.discovery.bootstrap_servers[0], parsed.net.connection)
@@ -170,6 +172,26 @@ def test_a_bearer_of_a_good_token_is_let_in(kafka: ApacheKafka, certificates: Ce
     message = refused(kafka, "SASL_SSL", **bearer(expired))
     assert "SASL OAUTHBEARER: the broker refuses the " in message
     assert expired not in message
+
+
+def token_of_alice(config: str) -> tuple[str, float]:
+    """A source of tokens in the form of confluent-kafka's ``oauth_cb``."""
+    assert config == ""
+    return unsecured_token(), time.time() + 300
+
+
+def test_tokens_of_a_file_and_of_a_function_are_let_in(
+    kafka: ApacheKafka, certificates: Certificates, tmp_path: Path
+) -> None:
+    path = tmp_path / "token"
+    url = {"sasl__oauthbearer__token__endpoint__url": path.as_uri()}
+    for token in (unsecured_token(), unsecured_token(jti="renewed")):
+        path.write_text(token)
+        login = {"sasl__mechanism": "OAUTHBEARER", **url, **trust(certificates)}
+        assert is_served(connect(kafka, "SASL_SSL", **login))
+    provided = {"saslTokenProvider": f"{__name__}:{token_of_alice.__name__}"}
+    login = {"sasl__mechanism": "OAUTHBEARER", **trust(certificates)}
+    assert is_served(connect(kafka, "SASL_SSL", provided, **login))
 
 
 def test_the_wrong_protocol_for_a_port_is_told(kafka: ApacheKafka, certificates: Certificates) -> None:

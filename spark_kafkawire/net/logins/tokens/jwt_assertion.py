@@ -78,8 +78,8 @@ class Signer:
             numbers = utils.decode_dss_signature(key.sign(data, ec.ECDSA(hashes.SHA256())))
             return b"".join(number.to_bytes(_ES256_NUMBER_BYTES, "big") for number in numbers)
         raise OptionError(
-            f"{self.name}: its key is not one for {self.algorithm}; RS256 signs with a key of RSA, ES256 with "
-            "one of the curve P-256"
+            f"{self.name}: its key is not one for {self.algorithm}; RS256 signs with a key of RSA, ES256 "
+            "with one of the curve P-256"
         )
 
 

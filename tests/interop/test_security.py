@@ -36,15 +36,19 @@ SCRAM: Final = ("SCRAM-SHA-256", "SCRAM-SHA-512")
 MODULES: Final = {"PLAIN": "plain.Plain", **dict.fromkeys(SCRAM, "scram.Scram")}
 
 
-def connect(kafka: ApacheKafka, listener: str, own: Mapping[str, str] | None = None, **more: str) -> Client:
-    """A connection by a listener, made as a query's options say; ``own`` are options that are not Kafka's."""
+def option_name(name: str) -> str:
+    """The name of an option, of an argument: our own ones have no prefix."""
+    return name if name.startswith("saslToken") else f"kafka.{name.replace('__', '.')}"
+
+
+def connect(kafka: ApacheKafka, listener: str, **more: str) -> Client:
+    """A connection by a listener, made as a query's options say."""
     options = {
         "kafka.bootstrap.servers": kafka.bootstrap_servers(listener),
         "kafka.security.protocol": LISTENERS[listener],
         "subscribe": "t",
         "requestTimeout": "5s",
-        **{f"kafka.{name.replace('__', '.')}": value for name, value in more.items()},
-        **(own or {}),
+        **{option_name(name): value for name, value in more.items()},
     }
     parsed = ReadOptions.parse(options)
     return Client.connect(parsed.discovery.bootstrap_servers[0], parsed.net.connection)
@@ -189,9 +193,9 @@ def test_tokens_of_a_file_and_of_a_function_are_let_in(
         path.write_text(token)
         login = {"sasl__mechanism": "OAUTHBEARER", **url, **trust(certificates)}
         assert is_served(connect(kafka, "SASL_SSL", **login))
-    provided = {"saslTokenProvider": f"{__name__}:{token_of_alice.__name__}"}
-    login = {"sasl__mechanism": "OAUTHBEARER", **trust(certificates)}
-    assert is_served(connect(kafka, "SASL_SSL", provided, **login))
+    function = f"{__name__}:{token_of_alice.__name__}"
+    login = {"sasl__mechanism": "OAUTHBEARER", "saslTokenProvider": function, **trust(certificates)}
+    assert is_served(connect(kafka, "SASL_SSL", **login))
 
 
 def test_the_wrong_protocol_for_a_port_is_told(kafka: ApacheKafka, certificates: Certificates) -> None:

@@ -269,6 +269,27 @@ def test_a_text_of_the_brokers_is_not_shown_while_the_client_logs_in(spelling: s
     assert said.endswith(f"{refusal}; {ErrorCode.SASL_AUTHENTICATION_FAILED.remedy}")
 
 
+@pytest.mark.parametrize("offered", [IN_REQUESTS, BARE], ids=["in requests", "bare"])
+@pytest.mark.parametrize("said", [b"", b"x", b"{}", b'{"version":1}', b"r=1,s=YQ==,i=4096", bytes(1 << 19)])
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_no_broker_makes_a_client_talk_without_end(
+    mechanism: str, said: bytes, offered: dict[int, VersionRange]
+) -> None:
+    """A broker answers every token with the same bytes, and never comes to an end."""
+    tokens = 0
+
+    def login() -> Generator[bytes, bytes, None]:
+        nonlocal tokens
+        yield b""
+        while True:
+            tokens += 1
+            yield said
+
+    with Peer(login_broker({mechanism: login}, offered)) as peer, contextlib.suppress(AuthenticationError):
+        Client.connect(peer.broker, settings(mechanism)).close()
+    assert tokens <= 2
+
+
 FIRST: Final = "r={nonce},s={salt},i={rounds}"
 SALT: Final = base64.b64encode(b"salt of some size").decode()
 

@@ -84,8 +84,8 @@ def _of_key_file(path: Path, tls: Tls, deadline: Deadline) -> tuple[Token, str]:
     kind = found.get("type")
     if kind != "service_account":
         raise AuthenticationError(
-            f"Google: {printable(path)} has credentials of type {printable(kind)}, and only "
-            "service_account is read; for others set saslTokenProvider=package.module:function, a function that uses google-auth"
+            f"Google: {printable(path)} has credentials of type {printable(kind)}, and only service_account "
+            "is read; for others set saslTokenProvider=package.module:function, which may use google-auth"
         )
     account, key = found.get("client_email"), found.get("private_key")
     address = found.get("token_uri") or _TOKEN_URL

@@ -18,9 +18,7 @@ from spark_kafkawire.net.tls import Tls
 from spark_kafkawire.net.transport import Deadline
 from spark_kafkawire.secrecy import keep_secret
 
-from .places import found_keys, region_of_profile
 from .signing import Keys
-from .sts import assume_role
 
 #: The part of the lifetime of credentials after which new ones are requested.
 _LIFETIME_USED: Final = 0.8
@@ -69,6 +67,8 @@ class AwsLogin:
         keys = self.role_keys or self._own(sts_region, deadline)
         if self.role_arn is None:
             return keys
+        from .sts import assume_role  # most identities have no role
+
         return assume_role(
             _hidden(keys),
             self.role_arn,
@@ -83,6 +83,8 @@ class AwsLogin:
         try:
             import botocore.session
         except ImportError:
+            from .places import found_keys
+
             return found_keys(self.profile, region, self.tls, deadline)
         return within(
             deadline,
@@ -139,6 +141,8 @@ def region_of(host: str, profile: str | None) -> str:
         for label in reversed(host.lower().split(".")):
             if _REGION.fullmatch(label):
                 return label
+    from .places import region_of_profile
+
     given = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION") or region_of_profile(profile)
     if not given or not _REGION.fullmatch(given):
         raise AuthenticationError(

@@ -280,10 +280,11 @@ def test_no_broker_makes_a_client_talk_without_end(
 
     def login() -> Generator[bytes, bytes, None]:
         nonlocal tokens
-        yield b""
-        while True:
+        token = yield b""
+        while token:  # there is none after the client has closed
             tokens += 1
-            yield said
+            token = yield said
+        raise Refused
 
     with Peer(login_broker({mechanism: login}, offered)) as peer, contextlib.suppress(AuthenticationError):
         Client.connect(peer.broker, settings(mechanism)).close()

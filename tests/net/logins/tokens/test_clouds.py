@@ -172,7 +172,7 @@ def test_google_gives_tokens_for_the_key_of_a_service_account(
     ("fields", "message"),
     [
         ({}, "has credentials of type None, and only service_account is read; for others set"),
-        ({"type": "authorized_user", "refresh_token": SECRET}, "package.module:function, which may use google-auth"),
+        ({"type": "authorized_user", "refresh_token": SECRET}, "which may use google-auth"),
         ({"type": "service_account", "private_key": SECRET}, "lacks client_email or private_key"),
         (
             {"type": "service_account", "client_email": "a", "private_key": SECRET},

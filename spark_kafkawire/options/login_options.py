@@ -37,6 +37,7 @@ ASSERTION: Final = "assertion"
 _HANDLERS: Final = {
     f"{_KAFKA}.oauthbearer.OAuthBearerLoginCallbackHandler": BY_OPTIONS,
     f"{_KAFKA}.oauthbearer.secured.OAuthBearerLoginCallbackHandler": BY_OPTIONS,
+    f"{_KAFKA}.oauthbearer.internals.OAuthBearerSaslClientCallbackHandler": BY_OPTIONS,
     "software.amazon.msk.auth.iam.IAMOAuthBearerLoginCallbackHandler": AWS,
     "software.amazon.msk.auth.iam.IAMClientCallbackHandler": AWS,
     "com.google.cloud.hosted.kafka.auth.GcpLoginCallbackHandler": GOOGLE,

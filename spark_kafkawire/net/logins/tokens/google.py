@@ -16,7 +16,6 @@ import os
 import re
 import time
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Final
 
 from spark_kafkawire.errors import AuthenticationError, TransportError, printable
@@ -68,19 +67,18 @@ class GoogleToken:
         return Token(".".join(encoded(part.encode()) for part in parts), access.lifetime_s)
 
 
-def _file() -> Path | None:
+def _file() -> str | None:
     """The file of credentials; None if there is none: then the machine has an account."""
     if given := os.environ.get(_FILE):
-        return Path(given)
-    folder = os.environ.get("CLOUDSDK_CONFIG")
-    usual = Path(folder) if folder else Path.home() / ".config" / "gcloud"
-    found = usual / "application_default_credentials.json"
-    return found if found.exists() else None
+        return given
+    folder = os.environ.get("CLOUDSDK_CONFIG") or os.path.expanduser(os.path.join("~", ".config", "gcloud"))
+    found = os.path.join(folder, "application_default_credentials.json")
+    return found if os.path.exists(found) else None
 
 
-def _of_key_file(path: Path, tls: Tls, deadline: Deadline) -> tuple[Token, str]:
+def _of_key_file(path: str, tls: Tls, deadline: Deadline) -> tuple[Token, str]:
     """An access token for the key of a service account, and the name of the account."""
-    found: dict[str, Any] = object_in(read_text(str(path), _FILE).encode())
+    found: dict[str, Any] = object_in(read_text(path, _FILE).encode())
     kind = found.get("type")
     if kind != "service_account":
         raise AuthenticationError(

@@ -11,7 +11,6 @@ import configparser
 import ipaddress
 import os
 from collections.abc import Callable, Iterator, Mapping
-from pathlib import Path
 from typing import Final
 
 from spark_kafkawire.errors import (
@@ -113,11 +112,11 @@ def _settings_of(profile: str) -> Iterator[tuple[str, str]]:
     section = profile if profile == "default" else f"profile {profile}"
     for kind, name in (("config", section), ("credentials", profile)):
         path = _file(kind)
-        if not path.exists():
+        if not os.path.exists(path):
             continue
         parser = configparser.RawConfigParser(strict=False)
         try:
-            parser.read_string(read_text(str(path), f"AWS {kind} file"))
+            parser.read_string(read_text(path, f"AWS {kind} file"))
         except configparser.Error as error:
             failure = type(error).__name__
         else:
@@ -128,10 +127,10 @@ def _settings_of(profile: str) -> Iterator[tuple[str, str]]:
             yield from parser.items(name)
 
 
-def _file(kind: str) -> Path:
+def _file(kind: str) -> str:
+    """The path of a file of profiles. A user without a home, as in some containers, has none."""
     variable = {"credentials": "AWS_SHARED_CREDENTIALS_FILE", "config": "AWS_CONFIG_FILE"}[kind]
-    given = os.environ.get(variable)
-    return Path(given).expanduser() if given else Path.home() / ".aws" / kind
+    return os.path.expanduser(os.environ.get(variable) or os.path.join("~", ".aws", kind))
 
 
 def _of_container(tls: Tls, deadline: Deadline) -> Keys | None:
@@ -148,7 +147,11 @@ def _of_container(tls: Tls, deadline: Deadline) -> Keys | None:
     token = os.environ.get("AWS_CONTAINER_AUTHORIZATION_TOKEN")
     if path := os.environ.get("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE"):
         token = word_in(path, "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE")
-    headers = {"Authorization": token} if token and token.isprintable() else {}
+    if token and not _are_texts(token):
+        raise AuthenticationError(
+            "AWS: AWS_CONTAINER_AUTHORIZATION_TOKEN is not one line of ASCII (its value is not shown)"
+        )
+    headers = {"Authorization": token} if token else {}
     return _keys_in(_asked(url, "GET", headers, tls, deadline), "the container's credentials endpoint")
 
 

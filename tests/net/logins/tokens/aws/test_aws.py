@@ -332,6 +332,22 @@ def test_a_container_endpoint_elsewhere_gets_no_token(url: str, monkeypatch: pyt
 
 
 @pytest.mark.usefixtures("without_botocore")
+@pytest.mark.parametrize("token", ["s3cret\r\nX: y", "s3cret\N{EURO SIGN}"])
+def test_a_bad_token_of_a_container_is_told(token: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_CONTAINER_CREDENTIALS_FULL_URI", "http://127.0.0.1:1/")
+    monkeypatch.setenv("AWS_CONTAINER_AUTHORIZATION_TOKEN", token)
+    assert "is not one line of ASCII (its value is not shown)" in refused(AwsLogin())
+
+
+@pytest.mark.usefixtures("without_botocore")
+def test_a_user_without_a_home_has_no_profiles(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in a container that runs as any user id."""
+    monkeypatch.delenv("HOME")
+    monkeypatch.setattr("pwd.getpwuid", lambda uid: {}[uid])
+    assert "no credentials in the environment" in refused(AwsLogin())
+
+
+@pytest.mark.usefixtures("without_botocore")
 @pytest.mark.parametrize(
     ("answer", "kind", "message"),
     [

@@ -234,3 +234,28 @@ def test_spark_reads_and_writes_by_a_secured_listener(
     rows.write.format("kafkawire").mode("append").options(**secured, topic=topic).save()
     frame = spark.read.format("kafkawire").options(**secured, subscribe=topic).load()
     assert sorted(row.value for row in frame.select("value").collect()) == [b"ours", b"theirs"]
+
+
+def test_spark_calls_the_function_of_a_file_that_it_sends(
+    kafka: ApacheKafka, certificates: Certificates, spark: SparkSession, tmp_path: Path
+) -> None:
+    topic = librdkafka.create_topic(kafka.bootstrap_servers())
+    module = f"tokens_{topic.replace('-', '_').replace('.', '_')}"
+    path = tmp_path / f"{module}.py"
+    token = unsecured_token()
+    path.write_text(f"import time\n\n\ndef token():\n    return {token!r}, time.time() + 300\n")
+    spark.sparkContext.addPyFile(str(path))
+    secured = {
+        option_name(name): value
+        for name, value in {
+            "bootstrap.servers": kafka.bootstrap_servers("SASL_SSL"),
+            "security.protocol": "SASL_SSL",
+            "sasl.mechanism": "OAUTHBEARER",
+            "saslTokenProvider": f"{module}:token",
+            **trust(certificates),
+        }.items()
+    }
+    rows = spark.createDataFrame([(b"ours",)], "value binary")
+    rows.write.format("kafkawire").mode("append").options(**secured, topic=topic).save()
+    frame = spark.read.format("kafkawire").options(**secured, subscribe=topic).load()
+    assert [row.value for row in frame.select("value").collect()] == [b"ours"]

@@ -46,7 +46,7 @@ IN_PARALLEL = --numprocesses $(or $(WORKERS),$(1)) --dist worksteal
 # reports its errors.
 COMPILED := $(BIN)/python -m spark_kafkawire.compile_kernels
 
-.PHONY: help demo check test imports-no-spark tests-without-jvm tests-of-all test-endurance test-cluster test-sparks interop chaos dist zip bench bench-turns bench-codec bench-stream bench-peer bench-first bench-exactly-once bench-plot docs lint style types format clean notebook diagrams
+.PHONY: help demo check test imports-no-spark tests-without-jvm tests-of-all test-endurance test-cluster test-sparks interop chaos dist zip bench bench-turns bench-codec bench-stream bench-peer bench-values bench-first bench-exactly-once bench-plot docs lint style types format clean notebook diagrams
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## /make \1\t/p' Makefile
@@ -85,7 +85,7 @@ test-cluster: $(BRIEF_JAVA)/.made ## run jobs on a standalone Spark cluster of t
 test-sparks: $(INSTALLED) ## run the tests of Spark with the lowest versions, with Spark 4.0 to 4.2, all with each Python, and platforms: ARGS="--only 4.0.5 --short"
 	@$(WITH_JAVA) $(BIN)/python .ci/sparks.py $(VENV)/sparks --workers $(or $(WORKERS),4) $(ARGS)
 
-interop: $(BRIEF_JAVA)/.made ## run the tests against Apache Kafka 0.8 to 4.4, which Maven gets the first time
+interop: $(BRIEF_JAVA)/.made $(VENV)/.interop ## run the tests against Apache Kafka 0.8 to 4.4 and a schema registry, which Maven gets the first time
 	@$(WITH_BRIEF_JAVA) $(PYTEST) tests/interop $(ARGS)
 
 chaos: $(INSTALLED) ## break connections at random between reads, writes and real brokers: ARGS="--minutes 10 --seed 1"
@@ -116,6 +116,9 @@ bench-stream: $(INSTALLED) ## measure streams beside Spark's own connector on Ap
 bench-peer: $(INSTALLED) ## measure reads and writes beside Spark's own connector, which Maven gets the first time: ARGS="--only scaling"
 	@$(WITH_JAVA) $(BIN)/python -m tests.benchmarks.peer $(ARGS)
 
+bench-values: $(INSTALLED) ## measure reads of Avro beside Spark's from_avro and fastavro on Apache Kafka, which Maven gets the first time
+	@$(WITH_JAVA) $(BIN)/python -m tests.benchmarks.typed $(ARGS)
+
 bench-first: $(INSTALLED) ## measure the first queries of a session beside Spark's own connector, which Maven gets the first time
 	@$(WITH_JAVA) $(BIN)/python -m tests.benchmarks.first $(ARGS)
 
@@ -137,6 +140,7 @@ lint: style types ## check style, types and import contracts
 style: $(INSTALLED)
 	$(BIN)/ruff check $(RUFF_OPTIONS) $(RUFF_RULES) $(SOURCES)
 	$(BIN)/ruff format --check $(RUFF_OPTIONS) $(SOURCES)
+	@$(BIN)/python .ci/sizes.py spark_kafkawire jobs
 
 # import-linter's cache does not see a module that was missing when an import of it was first read.
 # numpy's types are those of Python 3.12 wherever pip installs numpy 2.5.
@@ -178,6 +182,10 @@ $(VENV)/dist-tools/.installed: $(INSTALLED)
 
 $(VENV)/.docs: $(INSTALLED)
 	@$(BIN)/python -m pip install --quiet --editable '.[spark,test,docs]' --config-settings editable_mode=compat
+	@touch $@
+
+$(VENV)/.interop: $(INSTALLED)
+	@$(BIN)/python -m pip install --quiet --editable '.[spark,test,interop]' --config-settings editable_mode=compat
 	@touch $@
 
 $(VENV)/.drawing: $(INSTALLED)

@@ -21,13 +21,17 @@ from .records import checksum_kernels, compiler, log_kernels, murmur2, spans
 from .records.batch import header_kernels, read_kernels, write_kernels
 from .records.legacy import kernels as legacy_kernels
 from .records.message_set import kernels as message_set_kernels
+from .values.avro import encoding_kernels as avro_encoding_kernels
 from .values.avro import kernels as avro_kernels
+from .values.json import kernels as json_kernels
 
 #: Every module that declares kernels.
 MODULES: Final = (
+    avro_encoding_kernels,
     avro_kernels,
     checksum_kernels,
     header_kernels,
+    json_kernels,
     legacy_kernels,
     log_kernels,
     message_set_kernels,

@@ -60,6 +60,11 @@ class Generation(enum.Enum):
         return _FACTS[self].has_spark_connector
 
     @property
+    def has_headers(self) -> bool:
+        """True if brokers of this generation may store headers of records (since 0.11)."""
+        return _FACTS[self].has_headers
+
+    @property
     def wire_format(self) -> WireFormat:
         """Wire format that brokers of this generation speak by default."""
         return _FACTS[self].wire_format
@@ -73,13 +78,28 @@ class _Facts:
     offset_unit: OffsetUnit
     has_partitions_of_brokers: bool
     has_spark_connector: bool
+    has_headers: bool
     wire_format: WireFormat
 
 
 _FACTS: Final[Mapping[Generation, _Facts]] = MappingProxyType(
     {
-        Generation.V07: _Facts("Kafka 0.7", OffsetUnit.BYTES, True, False, WireFormat.V07),
-        Generation.MODERN: _Facts("Kafka 0.8 or later", OffsetUnit.RECORDS, False, True, WireFormat.MODERN),
+        Generation.V07: _Facts(
+            title="Kafka 0.7",
+            offset_unit=OffsetUnit.BYTES,
+            has_partitions_of_brokers=True,
+            has_spark_connector=False,
+            has_headers=False,
+            wire_format=WireFormat.V07,
+        ),
+        Generation.MODERN: _Facts(
+            title="Kafka 0.8 or later",
+            offset_unit=OffsetUnit.RECORDS,
+            has_partitions_of_brokers=False,
+            has_spark_connector=True,
+            has_headers=True,
+            wire_format=WireFormat.MODERN,
+        ),
     }
 )
 

@@ -156,7 +156,7 @@ def test_code_in_a_sentence_names_only_what_exists(page: str) -> None:
 
 
 def is_refused(name: str) -> bool:
-    """Whether a read or a write refuses a property of Kafka's clients by its name."""
+    """True if a read or a write refuses a property of Kafka's clients by its name."""
     refusals = 0
     for read in (True, False):
         try:

@@ -66,7 +66,7 @@ NAMES: Final = frozenset(
 
 
 def names_generation(node: ast.AST) -> bool:
-    """Whether an operand is a generation or what stands for one: a dialect, or a unit of offsets."""
+    """True if an operand is a generation or implies one: a dialect, or a unit of offsets."""
     match node:
         case ast.Attribute(value=ast.Name(id="Generation" | "OffsetUnit" | "WireFormat")):
             return True

@@ -70,7 +70,8 @@ WRITING: Final = ("spark_kafkawire.clients.writing",)
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What Spark does in one process: what it is ``handed``, the ``code``, what it ``hands`` on, pickled.
+    """Work of one Spark process: the pickles that it is ``handed``, the ``code``, the pickle that
+    it ``hands`` on.
 
     ``without`` are modules that it does not import besides those of ``NOWHERE``.
     """

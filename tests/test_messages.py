@@ -198,7 +198,7 @@ ERROR_ENDINGS: Final = ("Error", "Failed", "Lost", "TimedOut")
 
 
 def messages(tree: ast.AST) -> Iterator[ast.expr]:
-    """What is said in errors and in the log."""
+    """Texts of errors and of the log."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Call):
             name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")

@@ -21,7 +21,7 @@ SECRET = "correct-horse+battery/staple"
 
 @pytest.fixture(autouse=True)
 def _no_other_secrets() -> Iterator[None]:
-    """What other tests have logged in with counts neither here nor afterwards."""
+    """Forget the secrets of other tests during a test, and restore them afterwards."""
     others = dict(secrecy._kept)
     secrecy._kept.clear()
     yield

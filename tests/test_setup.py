@@ -315,7 +315,7 @@ class TestBriefJava:
         return home
 
     def reported(self, home: Path, *arguments: str, **environment: str) -> str:
-        """What its Java is told."""
+        """Arguments that its Java gets."""
         return run(home / "bin" / "java", *arguments, cwd=home, **environment).stdout
 
     def test_spark_finds_its_jars_first_and_in_the_archive_and_its_settings_last(self, home: Path) -> None:
@@ -358,7 +358,7 @@ def fake_java(home: Path, script: str) -> Path:
 
 
 def java_home(wrapper_home: Path, **environment: str) -> str:
-    """What `.ci/java_home.py` prints."""
+    """Output of `.ci/java_home.py`."""
     asked = run(sys.executable, ROOT / ".ci" / "java_home.py", wrapper_home, cwd=ROOT, **environment)
     assert asked.returncode == 0, asked.stdout
     return asked.stdout

@@ -21,6 +21,7 @@ from .stream_limits import StreamLimits
 from .table import OPTIONS, STREAM_OPTIONS, of_side, reading_options
 from .topic_layouts import TopicLayouts
 from .transactions import TransactionOptions
+from .typed import BadRecords, ColumnFormat, SchemaVersion, TypedOptions
 from .write import WriteOptions
 
 __all__ = [
@@ -30,6 +31,8 @@ __all__ = [
     "LATEST",
     "OPTIONS",
     "STREAM_OPTIONS",
+    "BadRecords",
+    "ColumnFormat",
     "DeliveryOptions",
     "Discovery",
     "ExpectedBrokers",
@@ -43,12 +46,14 @@ __all__ = [
     "Option",
     "PartitionerCheck",
     "ReadOptions",
+    "SchemaVersion",
     "Selection",
     "StreamLimits",
     "StreamOptions",
     "TaskOptions",
     "TopicLayouts",
     "TransactionOptions",
+    "TypedOptions",
     "WriteOptions",
     "is_node_name",
     "of_side",

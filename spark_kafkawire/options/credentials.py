@@ -40,7 +40,7 @@ _PEM_BLOCK: Final = re.compile(
 #: Effects of a missing location of a store.
 _WITHOUT: Final = {
     "truststore": "to trust the system's authorities",
-    "keystore": "where brokers ask for no certificate of the client",
+    "keystore": "where the server asks for no certificate of the client",
 }
 
 

@@ -32,6 +32,7 @@ from .splitting import (
     parse_planning_retry,
 )
 from .table import raw_options
+from .typed import TypedOptions, parse_typed
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +68,8 @@ class ReadOptions:
     include_headers: bool
     membership: GroupMembershipOptions | None = None
     key_order: KeyOrder | None = None
+    #: None if keys and values are binary.
+    typed: TypedOptions | None = None
 
     @property
     def of_tasks(self) -> TaskOptions:
@@ -114,6 +117,7 @@ class ReadOptions:
             group_id=options[GROUP_ID],
             include_headers=options[INCLUDE_HEADERS],
             key_order=parse_key_order(options, discovery.generation),
+            typed=parse_typed(options, net, read=True),
         )
 
 

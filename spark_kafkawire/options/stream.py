@@ -14,8 +14,10 @@ from .offsets import LATEST, PARTITION_SYNTAX, STARTING, OffsetLimits, parse_lim
 from .option import bad_value
 from .raw import RawOptions
 from .read import ReadOptions
+from .schema_evolution import EVOLUTION
 from .stream_limits import StreamLimits, parse_stream_limits
 from .table import OF_STREAMS_ALONE, raw_options
+from .typed import TypedOptions
 
 #: How long a stream waits for a broker by default, seconds: one that is away for a minute is no reason to
 #: end a query that runs for months.
@@ -41,6 +43,7 @@ class StreamOptions:
         net = _patient(options, parse_net(options, discovery))
         read = ReadOptions.assembled(options, discovery, net, starting, ending)
         read = replace(read, membership=parse_membership(options, discovery, read.selection, starting))
+        read = replace(read, typed=_evolving(options, read.typed))
         parsed = cls(read, parse_stream_limits(options), options[COMMITS_OFFSETS])
         if read.key_order is not None and not read.key_order.topics:
             raise OptionError(
@@ -84,6 +87,15 @@ def read_options_of(raw: Mapping[str, str]) -> ReadOptions:
             return StreamOptions.parse(raw).read
         except OptionError:
             raise error from None
+
+
+def _evolving(options: RawOptions, typed: TypedOptions | None) -> TypedOptions | None:
+    if not options[EVOLUTION]:
+        return typed
+    formats = () if typed is None else (typed.key.format, typed.value.format)
+    if typed is None or "avro" not in formats:
+        raise OptionError(f"option {EVOLUTION.name}=restart is for valueFormat=avro or keyFormat=avro")
+    return replace(typed, ends_on_new_fields=True)
 
 
 def _patient(options: RawOptions, net: NetOptions) -> NetOptions:

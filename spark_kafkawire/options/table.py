@@ -22,11 +22,14 @@ from . import (
     membership,
     offsets,
     partitioner,
+    schema_evolution,
+    schema_registry,
     security,
     selection,
     splitting,
     stream_limits,
     transactions,
+    typed,
 )
 from .kafka_properties import is_kafka_property, pass_over
 from .option import Option
@@ -50,6 +53,8 @@ OPTIONS: Final = _declared(
     connect,
     security,
     login_options,
+    typed,
+    schema_registry,
     selection,
     offsets,
     splitting,
@@ -60,11 +65,11 @@ OPTIONS: Final = _declared(
     delivery,
     transactions,
 )
-#: Options that only streams take: limits of one batch, and commits to a group. Batch reads ignore them with
-#: a warning, as they do those of Spark's own connector. One that is in ``OPTIONS``, too, means something else
-#: to streams.
+#: Options that only streams take: limits of one batch, commits to a group, and new fields of schemas. Batch
+#: reads ignore them with a warning, as they do those of Spark's own connector. One that is in ``OPTIONS``,
+#: too, means something else to streams.
 STREAM_OPTIONS: Final = tuple(
-    option for option in _declared(stream_limits, membership) if option not in OPTIONS
+    option for option in _declared(stream_limits, membership, schema_evolution) if option not in OPTIONS
 )
 #: Their names, in lower case, that batch reads do not know.
 OF_STREAMS_ALONE: Final = frozenset(option.name.lower() for option in STREAM_OPTIONS).difference(

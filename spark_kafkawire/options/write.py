@@ -25,6 +25,7 @@ from .partitioner import PARTITIONER_SEED, TOPIC, parse_partitioner
 from .raw import RawOptions
 from .table import raw_options
 from .transactions import TransactionOptions, parse_transactions
+from .typed import TypedOptions, parse_typed
 
 #: Why the proposal does not go with reading back.
 _VERIFIES: Final = "verify reads back what brokers do not acknowledge, and there they do, by acks=1"
@@ -57,6 +58,8 @@ class WriteOptions:
     transactions: TransactionOptions | None = None
     #: None for the generation's own format.
     wire_format: WireFormat | None = None
+    #: None if keys and values are binary.
+    typed: TypedOptions | None = None
 
     @classmethod
     def parse(cls, raw: Mapping[str, str]) -> WriteOptions:
@@ -71,6 +74,7 @@ class WriteOptions:
             topic=topic.strip() if topic is not None else None,
             partitioner=parse_partitioner(options),
             partitioner_seed=options[PARTITIONER_SEED],
+            typed=parse_typed(options, net, read=False),
             **_PARSE[discovery.generation](options, net),
         )
 

@@ -48,6 +48,8 @@ class BatchBuilder:
         self._partition = partition
         self._schema = schema
         self._constants: dict[str, pa.Array] = {}
+        #: The columns of ``Columns`` that the batches need.
+        self.wanted = frozenset(schema.names)
 
     def build(self, columns: Columns) -> pa.RecordBatch:
         """A batch of these rows. Raises ``LimitError`` (fatal) for too many for Arrow."""

@@ -197,9 +197,10 @@ def _compile(kernels: list[Kernel[Any, Any]], kept_in: str | None = None) -> Non
             compile_native()
             for function in _inlined:
                 _compile_inlined(function)
-            compiled = [
-                numba.njit(each.signature, cache=bool(folder), nogil=True)(each.function) for each in kernels
-            ]
+            # Kernels own no arrays. Numba's counts of references, at each call of an inlined function with
+            # several ways out, would take ten times as long as what it does.
+            options = {"cache": bool(folder), "nogil": True, "_nrt": False}
+            compiled = [numba.njit(each.signature, **options)(each.function) for each in kernels]
         finally:
             config.CACHE_DIR = default_cache
     for each, function in zip(kernels, compiled, strict=True):

@@ -45,6 +45,7 @@ from .schemas import (
     object_in,
     registered_in,
     request_of,
+    version_in,
 )
 from .settings import BasicLogin, BearerToken, RegistrySettings
 
@@ -108,7 +109,8 @@ class Registry:
         text = str(uuid.UUID(bytes=guid))
 
         def fetch() -> RegisteredSchema:
-            return self._resolved(registered_in(self._request("GET", f"/schemas/guids/{text}")), None)
+            found = self._request("GET", f"/schemas/guids/{text}")
+            return self._resolved(registered_in(found, guid=text), None)
 
         what = f"schema GUID {text}"
         return self._kept(("guid", guid), what, fetch)
@@ -117,12 +119,12 @@ class Registry:
         """The newest version of a subject, which is asked for each time. Raises as ``schema`` does."""
         what = f"the latest version of subject {printable(subject)}"
         with self._lock:
-            return self._attempted(what, lambda: self._version(subject, "latest"))
+            return self._attempted(what, lambda: self._version(subject, None))
 
     def version(self, subject: str, number: int) -> RegisteredSchema:
         """A version of a subject. Raises as ``schema`` does."""
         what = f"version {number} of subject {printable(subject)}"
-        return self._kept(("version", subject, number), what, lambda: self._version(subject, str(number)))
+        return self._kept(("version", subject, number), what, lambda: self._version(subject, number))
 
     def register(self, subject: str, schema: Schema) -> int:
         """Register a schema and return its id: a registered one again gets the id that it has.
@@ -142,9 +144,9 @@ class Registry:
             (verb, subject, schema), what, lambda: number_in(self._request("POST", path, body), "id")
         )
 
-    def _version(self, subject: str, number: str) -> RegisteredSchema:
-        path = f"/subjects/{quote(subject, safe='')}/versions/{number}"
-        return self._resolved(registered_in(self._request("GET", path)), subject)
+    def _version(self, subject: str, number: int | None) -> RegisteredSchema:
+        path = f"/subjects/{quote(subject, safe='')}/versions/{'latest' if number is None else number}"
+        return self._resolved(version_in(self._request("GET", path), subject, number), subject)
 
     # Caches
 
@@ -208,7 +210,7 @@ class Registry:
             # A version that was deleted is still what others import.
             path = f"/subjects/{quote(subject, safe='')}/versions/{reference.version}?deleted=true"
             try:
-                answer = registered_in(self._request("GET", path)).schema
+                answer = version_in(self._request("GET", path), subject, reference.version).schema
             except UnknownSchemaError as error:
                 # The schema that imports it exists, so this is no answer about the schema itself.
                 raise RegistryError(f"an imported schema is missing: {error}") from error

@@ -11,11 +11,12 @@ Source: the API reference of Confluent's Schema Registry.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, NoReturn, TypeVar
 
-from ..errors import ConnectFailed
+from ..errors import ConnectFailed, printable
 
 T = TypeVar("T")
 
@@ -107,15 +108,32 @@ def schema_in(found: Mapping[str, Any]) -> Schema:
     return Schema(form, _field(found, "schema", str), tuple(map(_reference, references or ())))
 
 
-def registered_in(found: Mapping[str, Any], *, schema_id: int | None = None) -> RegisteredSchema:
+def registered_in(
+    found: Mapping[str, Any], *, schema_id: int | None = None, guid: str | None = None
+) -> RegisteredSchema:
     """The schema of an answer, without its dependencies. Raises ``ConnectFailed`` (retriable) if the answer
-    is for another id."""
+    is for another id or GUID; many registries repeat neither of them."""
     answered_id = number_in(found, "id", -1 if schema_id is None else schema_id)
     if schema_id is not None and answered_id != schema_id:
         _broken(f"is for schema id {answered_id}")
-    subject = _field(found, "subject", str, "")
+    answered_guid = _field(found, "guid", str, guid or "")
+    if guid is not None and answered_guid.lower() != guid:
+        _broken(f"is for schema GUID {printable(answered_guid)}")
+    return RegisteredSchema(answered_id, schema_in(found))
+
+
+def version_in(found: Mapping[str, Any], subject: str, version: int | None) -> RegisteredSchema:
+    """The schema of an answer about a version of a subject, None for the latest one, without its
+    dependencies. Raises ``ConnectFailed`` (retriable) if the answer has no id or no version, or is for
+    another version or subject."""
+    answered_subject, answered_version = _field(found, "subject", str, subject), number_in(found, "version")
+    # A context in the URL is in the subject of the answer, and the default context is not.
+    if _without_context(answered_subject) != _without_context(subject):
+        _broken(f"is for subject {printable(answered_subject)}")
+    if version not in (None, answered_version):
+        _broken(f"is for version {answered_version}")
     return RegisteredSchema(
-        answered_id, schema_in(found), subject=subject or None, version=number_in(found, "version", -1)
+        number_in(found, "id"), schema_in(found), subject=answered_subject, version=answered_version
     )
 
 
@@ -140,6 +158,11 @@ def request_of(schema: Schema) -> bytes:
             for each in schema.references
         ]
     return json.dumps(body).encode()
+
+
+def _without_context(subject: str) -> str:
+    """The name behind ``:.context:``."""
+    return subject.split(":", 2)[2] if re.match(r":\.[^:]*:", subject) else subject
 
 
 def _reference(found: object) -> Reference:

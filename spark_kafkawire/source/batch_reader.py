@@ -14,23 +14,25 @@ from pyspark.sql.types import StructType
 
 from ..options import ReadOptions
 from .edge import edge
-from .schema import check_read_schema, read_schema
+from .schema import check_read
 from .spark_versions import arrow_schema
+from .typed import Schemas, typed_task
 from .worker import KafkaWirePartition, Packed, freeze_imports
 
 
 class KafkaWireBatchReader(DataSourceReader):
     """Reads what the options select, as they were resolved when Spark planned the query."""
 
-    def __init__(self, options: ReadOptions, schema: StructType) -> None:
-        check_read_schema(schema, read_schema(options))
+    def __init__(self, options: ReadOptions, schema: StructType, schemas: Schemas | None = None) -> None:
+        check_read(schema, options)
         self._options = options
         self._of_tasks = Packed(options.of_tasks)
         self._schema = arrow_schema(schema)
+        self._typed = typed_task(options, schema, self._schema, schemas)
 
     def __getstate__(self) -> dict[str, Any]:
         """State that travels with each task."""
-        return {"_of_tasks": self._of_tasks, "_schema": self._schema}
+        return {"_of_tasks": self._of_tasks, "_schema": self._schema, "_typed": self._typed}
 
     @edge
     def partitions(self) -> Sequence[InputPartition]:
@@ -51,4 +53,4 @@ class KafkaWireBatchReader(DataSourceReader):
         freeze_imports()
         from .reading import read_partition
 
-        yield from read_partition(partition, self._of_tasks.value, self._schema)
+        yield from read_partition(partition, self._of_tasks.value, self._schema, self._typed)

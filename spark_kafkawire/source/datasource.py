@@ -8,7 +8,7 @@ needs itself; ``tests/test_imports.py`` says what that may be.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql.datasource import (
     DataSource,
@@ -22,6 +22,9 @@ from pyspark.sql.types import StructType
 from .edge import edge
 from .worker import freeze_imports
 
+if TYPE_CHECKING:
+    from .typed import Schemas
+
 #: Option that Spark adds to those of a table of its catalog.
 _OF_A_TABLE: Final = "provider"
 # Spark passes this source the options of a table when it creates the table, and never again.
@@ -34,11 +37,13 @@ class KafkaWireDataSource(DataSource):
     """Kafka without the JVM connector. Spark makes one for each ``load()`` and ``save()``."""
 
     _has_reader = False
+    #: Schemas of keys and values, fixed by ``schema()``; None where the user gave the columns.
+    _schemas: Schemas | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         """The options travel until a reader has them. After that Spark pickles the source with the command of
         the tasks, which each of them gets, and looks at its name alone."""
-        return {**self.__dict__, "options": {}} if self._has_reader else self.__dict__
+        return {**self.__dict__, "options": {}, "_schemas": None} if self._has_reader else self.__dict__
 
     @classmethod
     def name(cls) -> str:
@@ -51,10 +56,11 @@ class KafkaWireDataSource(DataSource):
         a batch or a stream."""
         freeze_imports()
         from ..options import of_side, read_options_of
-        from .schema import read_schema
+        from .typed import planned_columns
 
         _check_is_no_table(self.options)
-        return read_schema(read_options_of(of_side(self.options, read=True)))
+        columns, self._schemas = planned_columns(read_options_of(of_side(self.options, read=True)))
+        return columns
 
     @edge
     def reader(self, schema: StructType) -> DataSourceReader:
@@ -67,7 +73,7 @@ class KafkaWireDataSource(DataSource):
         _check_has_options(self.options)
         options = ReadOptions.parse(of_side(self.options, read=True))
         self._has_reader = True
-        return KafkaWireBatchReader(options, struct_type(schema))
+        return KafkaWireBatchReader(options, struct_type(schema), self._schemas)
 
     @edge
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
@@ -98,8 +104,8 @@ class KafkaWireDataSource(DataSource):
         if HAS_READ_LIMITS:
             from .stream_limits import LimitedStreamReader
 
-            return create_stream_reader(LimitedStreamReader, self.options, struct_type(schema))
-        return create_stream_reader(UnlimitedStreamReader, self.options, struct_type(schema))
+            return create_stream_reader(LimitedStreamReader, self.options, struct_type(schema), self._schemas)
+        return create_stream_reader(UnlimitedStreamReader, self.options, struct_type(schema), self._schemas)
 
     @edge
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:

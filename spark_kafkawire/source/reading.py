@@ -16,23 +16,30 @@ from ..options import TaskOptions
 from ..records import compiler
 from ..records.arrow import BatchBuilder
 from ..records.memory import keep_memory
-from .worker import KafkaWirePartition, freeze_objects
+from .worker import KafkaWirePartition, Packed, freeze_objects
 
 if TYPE_CHECKING:
+    from ..clients.reading.decoded_messages import TypedTask
     from ..clients.reading.key_order import LayoutsOfRows
+    from ..clients.reading.typed_values import TypedValues
 
 
 def read_partition(
-    partition: InputPartition, options: TaskOptions, schema: pa.Schema
+    partition: InputPartition,
+    options: TaskOptions,
+    schema: pa.Schema,
+    typed: Packed[TypedTask] | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """The messages of a partition's ranges, one after the other, as Arrow batches of the schema's columns."""
     keep_memory()
     if isinstance(partition, KafkaWirePartition):  # Spark turns an empty plan into one without a range
         for task in partition.tasks:
-            yield from _read_task(task, options, schema)
+            yield from _read_task(task, options, schema, typed.value if typed else None)
 
 
-def _read_task(task: FetchTask, options: TaskOptions, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+def _read_task(
+    task: FetchTask, options: TaskOptions, schema: pa.Schema, typed: TypedTask | None
+) -> Iterator[pa.RecordBatch]:
     # The plan of the task came from the cluster.
     options = replace(
         options,
@@ -41,16 +48,28 @@ def _read_task(task: FetchTask, options: TaskOptions, schema: pa.Schema) -> Iter
     )
     cluster = cluster_of(options, (task.leader.broker,))
     layouts = _layouts(task)
-    wanted = frozenset(schema.names) | (layouts.wanted if layouts else frozenset())
+    typed_values = _typed_values(task, schema, typed)
+    batches = typed_values or BatchBuilder(task.range.topic_partition, schema)
+    wanted = batches.wanted | (layouts.wanted if layouts else frozenset())
     fetcher = Fetcher(task, cluster, options.fetch, options.net, wanted=wanted)
-    batches = BatchBuilder(task.range.topic_partition, schema)
     try:
         for columns in fetcher.columns():
             yield batches.build(layouts.marked(columns) if layouts else columns)
     finally:
         if layouts:
             layouts.report()
+        if typed_values:
+            typed_values.report()
         freeze_objects(compiler.loaded())
+
+
+def _typed_values(task: FetchTask, schema: pa.Schema, typed: TypedTask | None) -> TypedValues | None:
+    """The builder of batches with typed keys and values, None where both are binary."""
+    if typed is None:
+        return None
+    from ..clients.reading.typed_values import TypedValues
+
+    return TypedValues(task.range.topic_partition, typed, schema)
 
 
 def _layouts(task: FetchTask) -> LayoutsOfRows | None:

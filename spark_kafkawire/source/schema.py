@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Container, Mapping
+from types import MappingProxyType
 from typing import Final
 
 from pyspark.sql.types import (
@@ -18,7 +20,8 @@ from pyspark.sql.types import (
 
 from ..errors import OptionError, quoted
 from ..model import Generation
-from ..options import PartitionerCheck, ReadOptions
+from ..options import BadRecords, PartitionerCheck, ReadOptions
+from ..values.formats import STRING
 
 #: The columns of Spark's own Kafka connector.
 MODERN_SCHEMA: Final = StructType(
@@ -41,6 +44,19 @@ HEADERS_FIELD: Final = StructField(
 LAYOUT_FIELD: Final = StructField("layout", IntegerType())
 #: The column of ``verifyPartitioner=true``: the reason why a key is not in the partition of its layout.
 MISPLACED_FIELD: Final = StructField("misplaced", StringType())
+#: The column of ``badRecords=null``: a message that cannot be decoded.
+CORRUPT_FIELD: Final = StructField(
+    "_corrupt_record",
+    StructType(
+        [
+            StructField("bytes", BinaryType()),
+            StructField("reason", StringType()),
+            StructField("schemaId", IntegerType()),
+        ]
+    ),
+)
+#: The ids of the schemas of keys and values, by their columns. They are there if a user's schema names them.
+SCHEMA_ID_FIELDS: Final = {name: StructField(f"{name}SchemaId", IntegerType()) for name in ("key", "value")}
 #: The columns of 0.7: the same, and those that name a place in one of its partitions.
 V07_SCHEMA: Final = StructType(
     [
@@ -61,23 +77,44 @@ _BROUGHT_BY: Final = {
     HEADERS_FIELD.name: "includeHeaders=true",
     LAYOUT_FIELD.name: "keyOrder=true",
     MISPLACED_FIELD.name: "keyOrder=true and verifyPartitioner=true",
+    CORRUPT_FIELD.name: "valueFormat and badRecords=null",
+    **{field.name: f"{name}Format=avro" for name, field in SCHEMA_ID_FIELDS.items()},
 }
+_BINARY: Final[Mapping[str, DataType]] = MappingProxyType({})
 _SCHEMAS: Final = {Generation.V07: V07_SCHEMA, Generation.MODERN: MODERN_SCHEMA}
 
 
-def read_schema(options: ReadOptions) -> StructType:
-    """All columns of a read."""
+def read_schema(options: ReadOptions, types: Mapping[str, DataType] = _BINARY) -> StructType:
+    """All columns of a read; ``types`` are those of keys and values that are not binary."""
     schema = _SCHEMAS[options.discovery.generation]
-    fields = [*schema.fields, *([HEADERS_FIELD] if options.include_headers else [])]
+    fields = [
+        StructField(field.name, types[field.name]) if field.name in types else field
+        for field in schema.fields
+    ]
+    if options.include_headers:
+        fields.append(HEADERS_FIELD)
     if options.key_order is not None:
         fields.append(LAYOUT_FIELD)
         if options.key_order.check is PartitionerCheck.REPORT:
             fields.append(MISPLACED_FIELD)
+    if options.typed is not None and options.typed.bad_records is BadRecords.NULL:
+        fields.append(CORRUPT_FIELD)
     return StructType(fields)
 
 
-def check_read_schema(schema: StructType, columns: StructType) -> None:
-    """A user's schema is a projection: some of the columns, in any order, each with its type.
+def check_read(schema: StructType, options: ReadOptions) -> None:
+    """Check a user's schema against the columns of a read. Raises ``OptionError`` (fatal) naming the
+    column."""
+    formats = () if options.typed is None else options.typed.columns
+    types: dict[str, DataType] = {each.column: StringType() for each in formats if each.format == STRING}
+    free = [each.column for each in formats if each.has_schemas]
+    ids = [field for name, field in SCHEMA_ID_FIELDS.items() if name in free]
+    check_read_schema(schema, StructType([*read_schema(options, types).fields, *ids]), free)
+
+
+def check_read_schema(schema: StructType, columns: StructType, free: Container[str] = ()) -> None:
+    """A user's schema is a projection: some of the columns, in any order, each with its type. Those that are
+    ``free`` have any type.
 
     Raises ``OptionError`` (fatal) naming the column.
     """
@@ -88,7 +125,7 @@ def check_read_schema(schema: StructType, columns: StructType) -> None:
             option = _BROUGHT_BY.get(field.name)
             hint = f"set {option}" if option else f"there are {', '.join(types)}"
             raise OptionError(f"schema: there is no column {quoted(field.name)}; {hint}")
-        _check_type(field, types[field.name])
+        _check_type(field, field.dataType if field.name in free else types[field.name])
         if names.count(field.name) > 1:
             raise OptionError(f"schema: column {quoted(field.name)} is named twice")
 

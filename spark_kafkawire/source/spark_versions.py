@@ -10,20 +10,21 @@ from __future__ import annotations
 import ast
 import inspect
 import json
+from collections.abc import Callable
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final
 
 import pyspark
 from pyspark.errors import AnalysisException
-from pyspark.sql import datasource
-from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
-from pyspark.sql.types import StructType
+from pyspark.sql import datasource, functions
+from pyspark.sql.pandas.types import from_arrow_schema, from_arrow_type, to_arrow_schema
+from pyspark.sql.types import DataType, StructType
 
 from ..errors import OptionError
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
 
 #: Spark passes ``latestOffset`` the start of the batch and the trigger's limit (open source: from 4.2 on).
 HAS_READ_LIMITS: Final = hasattr(datasource.DataSourceStreamReader, "getDefaultReadLimit")
@@ -40,6 +41,11 @@ def arrow_schema(schema: StructType) -> pa.Schema:
     return to_arrow_schema(schema, timezone="UTC") if asks_for_zone else to_arrow_schema(schema)
 
 
+def spark_type(arrow_type: pa.DataType) -> DataType:
+    """The type in Spark's types."""
+    return from_arrow_type(arrow_type)
+
+
 def struct_type(schema: StructType | pa.Schema) -> StructType:
     """The schema in Spark's types. Sail hands over a schema of Arrow."""
     return schema if isinstance(schema, StructType) else from_arrow_schema(schema)
@@ -52,6 +58,28 @@ def register(spark: SparkSession, source: type[datasource.DataSource]) -> None:
     except AnalysisException as error:
         if error.getCondition() != "DATA_SOURCE_ALREADY_EXISTS":
             raise
+
+
+def arrow_udf(
+    function: Callable[[pa.Array], pa.Array], returns: DataType
+) -> Callable[[Column | str], Column]:
+    """A function of a column that works on Arrow arrays. Raises ``OptionError`` (fatal) where pyspark has no
+    such functions (open source: before 4.1)."""
+    make = getattr(functions, "arrow_udf", None)
+    if make is None:
+        raise OptionError(
+            f"functions of columns need Spark 4.1 or later (arrow_udf of pyspark), and this is "
+            f"{pyspark.__version__}; read or write with the option valueFormat instead"
+        )
+    import pyarrow as pa
+
+    def call(values: pa.Array) -> pa.Array:
+        return function(values)
+
+    # pyspark looks at the types themselves, and the annotations of this module are text.
+    call.__annotations__ = {"values": pa.Array, "return": pa.Array}
+    made: Callable[[Column | str], Column] = make(call, returns)
+    return made
 
 
 def json_texts(texts: DataFrame) -> Any:

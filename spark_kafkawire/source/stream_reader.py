@@ -24,8 +24,9 @@ from ..planner.key_order import chains
 from ..planner.stream_offsets import Position, from_json, ids_from_json, is_pinned, to_json
 from ..planner.stream_planner import StreamPlanner
 from .edge import edge
-from .schema import check_read_schema, read_schema
+from .schema import check_read
 from .spark_versions import arrow_schema
+from .typed import Schemas, typed_task
 from .worker import KafkaWirePartition, Packed, batch_of_task, before_sigterm
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ class RefusedStream(DataSourceStreamReader):
     the process of the query then stops a reader that it did not get, and that error replaces the first
     one."""
 
-    def __init__(self, error: OptionError) -> None:
+    def __init__(self, error: KafkaWireError) -> None:
         self._error = error
 
     @edge
@@ -72,17 +73,18 @@ class KafkaWireStreamReader(DataSourceStreamReader):
     """Reads the selected topics continuously. Subclasses choose the end of each batch, as the version of
     Spark asks for it."""
 
-    def __init__(self, options: StreamOptions, schema: StructType) -> None:
-        check_read_schema(schema, read_schema(options.read))
+    def __init__(self, options: StreamOptions, schema: StructType, schemas: Schemas | None = None) -> None:
+        check_read(schema, options.read)
         self._options = options
         self._of_tasks = Packed(options.read.of_tasks)
         self._schema = arrow_schema(schema)
+        self._typed = typed_task(options.read, schema, self._schema, schemas)
         self._are_columns_checked = False
         self._leave: Callable[[], None] | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         """State that travels with each task."""
-        return {"_of_tasks": self._of_tasks, "_schema": self._schema}
+        return {"_of_tasks": self._of_tasks, "_schema": self._schema, "_typed": self._typed}
 
     @cached_property
     def _planner(self) -> StreamPlanner | GroupPlanner:
@@ -138,7 +140,7 @@ class KafkaWireStreamReader(DataSourceStreamReader):
         from .reading import read_partition
 
         try:
-            yield from read_partition(partition, self._of_tasks.value, self._schema)
+            yield from read_partition(partition, self._of_tasks.value, self._schema, self._typed)
         except KafkaWireError as error:
             raise error.located(batch_of_task()) from error
 
@@ -165,7 +167,7 @@ class UnlimitedStreamReader(KafkaWireStreamReader):
     """Ends each batch at the end of the partitions: Spark before 4.2 does not pass the start of the batch.
     Raises ``OptionError`` (fatal) for options that limit batches."""
 
-    def __init__(self, options: StreamOptions, schema: StructType) -> None:
+    def __init__(self, options: StreamOptions, schema: StructType, schemas: Schemas | None = None) -> None:
         if options.limits.size_max is not None or options.limits.size_min is not None:
             raise OptionError(
                 "maxOffsetsPerTrigger, minOffsetsPerTrigger and maxBytesPerTrigger need Spark 4.2 or later, "
@@ -176,7 +178,7 @@ class UnlimitedStreamReader(KafkaWireStreamReader):
                 "groupMembership=join needs Spark 4.2 or later, which reports the position of a query, and "
                 f"this is {pyspark.__version__}"
             )
-        super().__init__(options, schema)
+        super().__init__(options, schema, schemas)
         #: The position of the query, as far as Spark has passed it: not before the first batch after a
         #: restart. Planning that batch finds logs that are gone since then. Its offsets may come in another
         #: order, which Spark takes for new data: that batch is empty.
@@ -208,10 +210,14 @@ class UnlimitedStreamReader(KafkaWireStreamReader):
 
 
 def create_stream_reader(
-    kind: type[KafkaWireStreamReader], raw: Mapping[str, str], schema: StructType
+    kind: type[KafkaWireStreamReader],
+    raw: Mapping[str, str],
+    schema: StructType,
+    schemas: Schemas | None = None,
 ) -> DataSourceStreamReader:
-    """The stream of these options, or one that raises their error at its first call."""
+    """The stream of these options, or one that raises their error, or that of the schema registry, at its
+    first call."""
     try:
-        return kind(StreamOptions.parse(raw), schema)
-    except OptionError as error:
+        return kind(StreamOptions.parse(raw), schema, schemas)
+    except KafkaWireError as error:
         return RefusedStream(error)

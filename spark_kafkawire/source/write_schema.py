@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
@@ -43,8 +43,8 @@ class WriteSchema:
     ignored: tuple[str, ...]
     drops_others: bool = False
 
-    def check(self, schema: StructType, *, topic_given: bool) -> None:
-        """Check names and types of the columns to write.
+    def check(self, schema: StructType, *, topic_given: bool, typed: Container[str] = ()) -> None:
+        """Check names and types of the columns to write. Columns that are ``typed`` may have any type.
 
         Raises ``OptionError`` (fatal) naming the column, its type and what it may be.
         """
@@ -54,7 +54,7 @@ class WriteSchema:
                 continue
             if field.name not in self.columns:
                 self._refuse(field)
-            elif not any(_fits(field.dataType, allowed) for allowed in self.columns[field.name]):
+            elif field.name not in typed and not self._fits(field):
                 raise self._wrong_type(field)
             elif names.count(field.name) > 1:
                 raise OptionError(f"schema: column {quoted(field.name)} appears twice; drop or rename one")
@@ -68,11 +68,16 @@ class WriteSchema:
                 "setting a topic, or add a column"
             )
 
+    def _fits(self, field: StructField) -> bool:
+        return any(_fits(field.dataType, allowed) for allowed in self.columns[field.name])
+
     def _wrong_type(self, field: StructField) -> OptionError:
         allowed = " or ".join(each.simpleString() for each in self.columns[field.name])
+        has_format = field.name in ("key", "value")
         return OptionError(
             f"schema: {field.name} attribute unsupported type {field.dataType.simpleString()}. "
             f"{field.name} must be a(n) {allowed}: cast it"
+            + (f", or set {field.name}Format to the format of its messages" if has_format else "")
         )
 
     def _refuse(self, field: StructField) -> None:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from ..clients.writing.partitioner import Partitioner, QueueCapacity
+    from ..clients.writing.typed_values import ColumnEncoding
     from ..clients.writing.write_partitions import WritePartitions
     from ..options import WriteOptions
 
@@ -57,14 +58,19 @@ class KafkaWireCommitMessage(WriterCommitMessage):
 class KafkaWireBatchWriter(DataSourceArrowWriter):
     """Appends rows to the partitions of the topics. Travels to the tasks, without ZooKeeper's credential.
 
-    ``stored`` names the columns whose content is stored.
+    ``stored`` names the columns whose content is stored, ``encodings`` are those of typed columns.
     """
 
     def __init__(
-        self, options: WriteOptions, targets: WritePartitions, stored: frozenset[str], advice: str = _REPEATED
+        self,
+        options: WriteOptions,
+        targets: WritePartitions,
+        stored: frozenset[str],
+        encodings: tuple[ColumnEncoding, ...] = (),
+        advice: str = _REPEATED,
     ) -> None:
         # What committing does without.
-        self._of_tasks = Packed((options, targets))
+        self._of_tasks = Packed((options, targets, encodings))
         self._acks = options.acks
         self._stored = stored
         self._advice = advice
@@ -76,6 +82,10 @@ class KafkaWireBatchWriter(DataSourceArrowWriter):
     @property
     def _targets(self) -> WritePartitions:
         return self._of_tasks.value[1]
+
+    @property
+    def _encodings(self) -> tuple[ColumnEncoding, ...]:
+        return self._of_tasks.value[2]
 
     def partitions_of(self, topic: str) -> tuple[TopicPartition, ...]:
         """All partitions that rows of a topic may go to; what tasks get of the writer after that keeps to
@@ -109,13 +119,14 @@ class KafkaWireBatchWriter(DataSourceArrowWriter):
 
         context = TaskContext.get()
         task = context.partitionId() if context else 0
+        encoded = self._encoder()
         with self._sender(task) as sender:
             partitioner = self._partitioner(task, sender.queue_capacity)
             for number, batch in enumerate(iterator):
                 if not batch.num_rows:  # its topic need not be there
                     continue
                 try:
-                    rows = to_rows(batch, self._options.topic, self._stored)
+                    rows = to_rows(encoded(batch), self._options.topic, self._stored)
                     self._targets.check(rows, self._options)
                     parts = partitioner.split(rows)
                 except KafkaWireError as error:
@@ -123,6 +134,14 @@ class KafkaWireBatchWriter(DataSourceArrowWriter):
                 for partition, records in parts:
                     sender.add(partition, records)
             return self._message(sender)
+
+    def _encoder(self) -> Callable[[pa.RecordBatch], pa.RecordBatch]:
+        """Encoder of the typed columns of batches; batches without them stay as they are."""
+        if not self._encodings:
+            return lambda batch: batch
+        from ..clients.writing.typed_values import TypedRows
+
+        return TypedRows(self._encodings).encoded
 
     def _partitioner(self, task: int, queue_capacity: QueueCapacity) -> Partitioner:
         """A partitioner for the rows of one task; ``queue_capacity`` is that of the brokers. Without a seed
@@ -166,14 +185,16 @@ def create_writer(
     overwrite: bool,
     advice: str = _REPEATED,
     make: Callable[
-        [WriteOptions, WritePartitions, frozenset[str], str], KafkaWireBatchWriter
+        [WriteOptions, WritePartitions, frozenset[str], tuple[ColumnEncoding, ...], str],
+        KafkaWireBatchWriter,
     ] = KafkaWireBatchWriter,
 ) -> KafkaWireBatchWriter:
     """The writer for rows of ``schema``; everything that can be checked before rows is checked.
 
     ``advice`` is the end of the error of a failed delivery, about writing again; ``make`` creates the writer.
 
-    Raises ``OptionError``, ``DiscoveryError`` (fatal), ``TransportError``. Nothing is sent.
+    Raises ``OptionError``, ``DiscoveryError`` (fatal), ``TransportError``, and the errors of the schema
+    registry. Nothing is sent.
     """
     from ..clients.features import check_columns_written
     from ..clients.writing.write_partitions import write_partitions_type
@@ -185,18 +206,30 @@ def create_writer(
             "option delivery: exactly-once is for df.write and df.writeStream, and not for this job"
         )
     columns, kind = WRITE_SCHEMAS[options.discovery.generation], write_partitions_type(options)
-    columns.check(schema, topic_given=options.topic is not None)
+    typed = [] if options.typed is None else [of.column for of in options.typed.columns if of.has_schemas]
+    columns.check(schema, topic_given=options.topic is not None, typed=typed)
     if options.topic is not None and (fault := kind.topic_fault(options.topic)):
         raise OptionError(f"option topic: {quoted(options.topic)}: {fault}")
+    encodings = _encodings(options, schema) if typed else ()
     options = kind.planned(options)
-    check_columns_written(schema.fieldNames(), options)
+    in_headers = ["headers"] if any(each.in_header for each in encodings) else []
+    check_columns_written([*schema.fieldNames(), *in_headers], options)
     targets = kind.discover(options)
     if options.topic is not None:
         targets = targets.of_topic(options.topic)
     discovery = replace(options.discovery, zookeeper_auth=None)
     # Tasks and commits follow this step, in which brokers have answered.
-    options = replace(options, discovery=discovery, net=options.net.known)
-    return make(options, targets, columns.stored, advice)
+    options = replace(options, discovery=discovery, net=options.net.known, typed=None)
+    return make(options, targets, columns.stored, encodings, advice)
+
+
+def _encodings(options: WriteOptions, schema: StructType) -> tuple[ColumnEncoding, ...]:
+    """The encodings of typed columns. Raises as ``create_writer`` does."""
+    from ..planner.write_schemas import column_encodings
+    from .spark_versions import arrow_schema
+
+    types = {field.name: field.type for field in arrow_schema(schema)}
+    return column_encodings(options.typed, options.topic, types)
 
 
 def summary_of(messages: Iterable[WriterCommitMessage | None]) -> str:

@@ -30,19 +30,20 @@ Options = Mapping[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """What is read: a source of Spark's, its options, and the columns where not all are wanted."""
+    """A source to measure: a format of Spark, its options, and a column list where not all
+    columns are wanted."""
 
     format: str
     options: Options
     columns: str | None = None
 
     def batch(self, spark: SparkSession) -> DataFrame:
-        """What it holds now."""
+        """A DataFrame of the rows that the source holds now."""
         reader = spark.read.format(self.format).options(**self.options)
         return (reader.schema(self.columns) if self.columns else reader).load()
 
     def stream(self, spark: SparkSession) -> DataFrame:
-        """What it holds and what will come."""
+        """A stream of the rows that the source holds and of those that arrive later."""
         reader = spark.readStream.format(self.format).options(**self.options)
         return (reader.schema(self.columns) if self.columns else reader).load()
 

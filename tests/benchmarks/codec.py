@@ -105,7 +105,7 @@ def _straightforward(column: pa.BinaryArray) -> bytes:
 def details(
     column: pa.BinaryArray, value_size: int, compression: str, seconds: list[float], calls: int
 ) -> dict[str, object]:
-    """What a line tells of runs that moved the column so many times."""
+    """Fields of a result line for runs that moved the column ``calls`` times."""
     moved = throughput(seconds, rows=calls * len(column), size=calls * value_bytes(column))
     return {"value_size": value_size, "compression": compression, **moved}
 

@@ -22,7 +22,7 @@ _MESSAGE_HEADER_SIZE: Final = 10
 
 @dataclass(frozen=True, slots=True)
 class LogData:
-    """What was written into one log. ``size`` is that of the log, ``value_bytes`` of all values."""
+    """Totals of one written log: ``size`` is that of the log, ``value_bytes`` of all values."""
 
     rows: int
     size: int

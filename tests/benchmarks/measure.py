@@ -34,7 +34,7 @@ class Figure:
 
     @property
     def reached(self) -> bool | None:
-        """Whether the target is reached."""
+        """True if the value reaches the target; None without a target."""
         if self.target is None:
             return None
         return self.value <= self.target if self.at_most else self.value >= self.target
@@ -64,7 +64,7 @@ def interleaved(
 
 
 def one_after_the_other(*runs: Callable[[], None]) -> Callable[[], None]:
-    """All of them, as one run."""
+    """One run that makes all these runs in order."""
 
     def run() -> None:
         for each in runs:
@@ -74,7 +74,7 @@ def one_after_the_other(*runs: Callable[[], None]) -> Callable[[], None]:
 
 
 def throughput(seconds: list[float], *, rows: int, size: int) -> dict[str, Any]:
-    """What a line tells of runs that moved ``rows`` with ``size`` bytes of values."""
+    """Fields of a result line for runs that moved ``rows`` with ``size`` bytes of values."""
     median_s = statistics.median(seconds)
     return {
         "rows": rows,

@@ -90,7 +90,7 @@ class FileLog:
         return cls._by_map.get(id(part.obj)) if isinstance(part, memoryview) else None
 
     def position_of(self, batches: Buffer) -> int:
-        """Where they begin in the file."""
+        """Position in the file at which the batches begin."""
         return self._positions[bisect_right(self._offsets, int.from_bytes(batches[:8], "big")) - 1]
 
     def read(self, offset: int, size_max: int) -> Buffer:

@@ -21,7 +21,7 @@ CpuSeconds = dict[tuple[int, str], float]
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """What a run took: seconds, and CPU seconds by role."""
+    """Costs of a run: seconds, and CPU seconds by role."""
 
     seconds: float
     cpu_s: dict[str, float]
@@ -59,8 +59,8 @@ class CpuMeter:
 
 
 def processes_of(role: str, above: psutil.Process | None = None) -> list[psutil.Process]:
-    """Those of a role that this process started, or the one ``above`` them: "jvm" is Spark's, "executor" that
-    of an executor by itself, "worker" a Python process that runs Spark's tasks."""
+    """Processes of a role below this process, or below ``above``: "jvm" is Spark's, "executor" that of an
+    executor by itself, "worker" a Python process that runs Spark's tasks."""
     return [each for each in (above or psutil.Process()).children(recursive=True) if _role(each) == role]
 
 
@@ -111,7 +111,7 @@ def cpu_seconds() -> CpuSeconds:
 
 
 def spent_seconds(before: CpuSeconds, after: CpuSeconds) -> dict[str, float]:
-    """What was spent between two looks by the processes that are still there, by role."""
+    """CPU seconds by role between two looks, of the processes that are still there."""
     seconds: dict[str, float] = {}
     for (pid, role), spent in after.items():
         seconds[role] = seconds.get(role, 0.0) + spent - before.get((pid, role), 0.0)

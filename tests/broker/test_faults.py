@@ -15,7 +15,8 @@ FETCH = replay.fetch_request(LOG, 0, 1000)
 
 
 def exchange(start_broker: StartBroker, fault: Fault) -> tuple[bytes, str]:
-    """What comes back for a FETCH of a stored message, up to one byte more than the response."""
+    """Bytes that follow a FETCH of a stored message, up to one byte more than the response, and
+    how they end."""
     broker = start_broker(faults=[fault])
     replay.produce(broker.port, LOG, STORED)
     with replay.connect(broker.port) as sock:

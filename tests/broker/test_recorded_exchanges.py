@@ -20,8 +20,8 @@ EXCHANGES: Final = tuple(
 def replayed(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[dict[str, list[str]]]:
-    """What differed in each exchange; all were replayed in order, as each builds on earlier ones. Brokers
-    that speak another format besides are the same to who speaks 0.7."""
+    """Differences of each exchange; all were replayed in order, as each builds on earlier ones. Brokers that
+    speak another format besides are the same to a client that speaks 0.7."""
     with recorded_brokers.running(tmp_path_factory.mktemp("recorded"), request.param) as brokers:
         yield {
             exchange.name: replay.differences(

@@ -19,7 +19,7 @@ import sys
 import time
 from typing import Any, Final
 
-from . import contradictions, decoders, lies, worker
+from . import contradictions, decoders, lies, registries, worker
 from .kinds import KINDS, Cluster, Skipped, running
 from .operation import Outcome
 from .operations import Target
@@ -27,7 +27,12 @@ from .report import Tally, table
 from .worker import Work
 
 #: Parts that run for some seconds by a seed, and raise ``AssertionError`` that names what failed.
-_PARTS: Final = {"decoders": decoders.run, "lies": lies.run, "contradictions": contradictions.run}
+_PARTS: Final = {
+    "decoders": decoders.run,
+    "lies": lies.run,
+    "contradictions": contradictions.run,
+    "registries": registries.run,
+}
 #: How much of the time a part gets, where a cluster gets 1.
 _PART_SHARE: Final = 0.5
 _PROGRESS_S: Final = 30.0

@@ -1,4 +1,4 @@
-"""What answers prove of themselves, by rules that are written here alone: the judge of who took them.
+"""Contradictions within answers, by rules that are written here alone: the judge of clients that took them.
 
 Nobody writes to the logs meanwhile, and nothing is deleted.
 """
@@ -20,8 +20,8 @@ Answered = Sequence[tuple[Any, Any]]
 
 
 def self_contradiction(api: Api, said: Answered) -> str:
-    """What proves by the answers of an API alone that they are wrong, whoever has given them; "" where
-    nothing does."""
+    """The reason why the answers of an API alone prove that they are wrong, whoever has given them; "" if
+    they prove nothing."""
     return next(_FAULTS[api](said), "") if api in _FAULTS else ""
 
 

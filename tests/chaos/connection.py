@@ -30,7 +30,7 @@ _RESET_ON_CLOSE: Final = struct.pack("ii", 1, 0)
 
 
 class Answered:
-    """Which connections have got a response. Those that wait to be overtaken wait here."""
+    """A record of the connections that have got a response. Those that wait to be overtaken wait here."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
@@ -49,7 +49,7 @@ class Answered:
 
 
 class Ending:
-    """Whether the proxy ends: ``socket`` is readable then."""
+    """The signal that the proxy ends: ``socket`` is readable then."""
 
     def __init__(self) -> None:
         self.event = threading.Event()
@@ -66,7 +66,8 @@ class Ending:
 
 
 class Shared:
-    """What the connections of a proxy share; ``broken`` counts those that a fault struck, by kind."""
+    """State that the connections of a proxy share; ``broken`` counts the connections that a fault
+    struck, by kind."""
 
     def __init__(self) -> None:
         self.ending = Ending()
@@ -111,7 +112,7 @@ class Connection:
             self._broker.close()
 
     def _begins(self) -> bool:
-        """What strikes before any byte; whether anything follows."""
+        """Apply a fault that strikes before any byte. Returns True if bytes follow."""
         fault = self._fault
         if fault is None or fault.kind not in AT_ONCE:
             return True

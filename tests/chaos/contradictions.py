@@ -71,7 +71,7 @@ KINDS: Final[Mapping[str, Kind]] = {
 
 
 def numbers(codec: Any, message: Any) -> dict[Path, tuple[int, int]]:
-    """Where the numbers of a response are, with their values and sizes in bytes."""
+    """Paths of the numbers of a response, with their values and sizes in bytes."""
     found: dict[Path, tuple[int, int]] = {}
     for spot in spots(codec, message):
         if isinstance(spot.type, Int) and spot.type.size >= _NUMBER_BYTES_MIN:
@@ -122,7 +122,7 @@ class Contradiction(Lie):
         return False
 
     def reported(self, honest: Honest) -> Any:
-        """What is said in place of an honest response; the same where it has no such numbers."""
+        """The message that replaces an honest response; the same message if it has no such numbers."""
         there = numbers(self.api.response_codec(self.version), honest.message)
         if self.path not in there or self.other not in there:
             return honest.message

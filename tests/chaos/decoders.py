@@ -67,7 +67,7 @@ _ABORTED: Final = ((), (_Aborted(1, 0),), (_Aborted(1, 3), _Aborted(1, 9)))
 
 
 class Outcome(NamedTuple):
-    """What became of an input: ``rows`` or an error's name, its line and offset, the columns' bytes."""
+    """Result of an input: ``rows`` or an error's name, its line and offset, the columns' bytes."""
 
     kind: str
     line: str
@@ -75,7 +75,7 @@ class Outcome(NamedTuple):
 
 
 def outcome(given: Input, validate: bool) -> Outcome:
-    """What the decoders make of an input, with kernels as they are. Only errors of ours end it."""
+    """Result of the decoders for an input, with kernels as they are. Only errors of ours end it."""
     found: list[bytes] = []
     try:
         if given.is_log:
@@ -126,12 +126,12 @@ def _add(columns: Columns, found: list[bytes], validate: bool) -> None:
 
 
 def key_of(seed: int, number: int) -> int:
-    """What the input of that number is drawn from."""
+    """Key that the input of that number is drawn from."""
     return seed * _SEED_INPUTS + number
 
 
 def differences(seed: int, first: int, count: int) -> tuple[Counter[str], list[str]]:
-    """How many of these inputs had which outcome, and a line for each that went wrong."""
+    """Counts of outcomes of these inputs, and a line for each input that went wrong."""
     inputs = [input_of(key_of(seed, number)) for number in range(first, first + count)]
     compiled = [_guarded(each, i) for i, each in enumerate(inputs)]
     with interpreted_kernels():

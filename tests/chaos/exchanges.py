@@ -140,7 +140,7 @@ class Exchange:
 
     @property
     def wire_format(self) -> WireFormat:
-        """What the APIs that are lied about are of."""
+        """Wire format of the APIs that the liar changes."""
         return self.proposed or self.generation.wire_format
 
     def serving(self, liar: Liar, api: Api, version: int) -> AbstractContextManager[Any]:
@@ -153,12 +153,12 @@ class Exchange:
         return range(max(api.versions.min, self.least.get(api.key, 0)), most + 1)
 
     def offered(self, api: Api, version: int) -> dict[int, VersionRange]:
-        """What a broker offers that speaks one version of an API only."""
+        """Versions that a broker offers that speaks one version of an API only."""
         least = {key: VersionRange(least, OFFERED[key].max) for key, least in self.least.items()}
         return {**OFFERED, **least, api.key: VersionRange(version, version)}
 
     def run(self, server: LyingServer | LyingProxy, timeout_s: float) -> Any:
-        """All of it, from the first connection on."""
+        """Result of the whole exchange, from the first connection on."""
         POOL.close_idle()
         options = {
             **server.discovery,
@@ -220,7 +220,7 @@ def _read_pattern(options: dict[str, str], _server: LyingServer) -> Any:
 
 
 def _write(options: dict[str, str], server: LyingServer) -> Any:
-    """What a write says it did, and what is in the logs after it."""
+    """Counts that a write reports, and the content of the logs after it."""
     delivery_ms = _DELIVERY_FACTOR * int(options["requestTimeout"].removesuffix("ms"))
     source = KafkaWireDataSource({**_WRITE, "kafka.delivery.timeout.ms": f"{delivery_ms}", **options})
     names, kinds = ("key", "value", "partition"), (BinaryType(), BinaryType(), IntegerType())
@@ -303,7 +303,7 @@ def _read_v07(options: dict[str, str], _server: LyingProxy) -> Any:
 
 
 def _write_v07(options: dict[str, str], server: LyingProxy) -> Any:
-    """What a write says it did, and what is in the logs after it."""
+    """Counts that a write reports, and the content of the logs after it."""
     source = KafkaWireDataSource({"topic": TOPIC, **options})
     writer: Any = source.writer(StructType([StructField("value", BinaryType())]), False)
     values = pa.array([value for _, value in _WRITTEN], pa.binary())

@@ -23,7 +23,7 @@ FOR_EVER_S: Final = 60.0
 
 
 class FaultKind(enum.Enum):
-    """What goes wrong with a connection."""
+    """Kinds of faults of a connection."""
 
     RESET = "both ends are reset (RST)"
     CUT = "both ends are closed (FIN)"
@@ -72,7 +72,7 @@ _WEIGHTS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """What strikes once ``at`` bytes have passed in the direction ``way``.
+    """A fault that strikes once ``at`` bytes have passed in the direction ``way``.
 
     ``size`` is how many bytes come one at a time, ``seconds`` how long silence and refusal last.
     """
@@ -100,7 +100,7 @@ class Plan:
         return cls(text, random.Random(f"{text} share").choice(_SHARES))
 
     def fault(self, upstream: str, number: int) -> Fault | None:
-        """What strikes connection ``number`` (from 0) to an upstream; None for nothing."""
+        """Fault of connection ``number`` (from 0) to an upstream; None for no fault."""
         chance = random.Random(f"{self.text} {upstream} {number}")
         return _drawn(chance) if chance.random() < self.share else None
 

@@ -50,17 +50,17 @@ class Framer:
 
 
 class View(Protocol):
-    """What one connection's proxy does with whole frames."""
+    """Handler of the whole frames of one connection of the proxy."""
 
     def request(self, frame: bytes) -> None:
         """Take note of a request."""
 
     def response(self, frame: bytes) -> bytes:
-        """What the client gets of a response: as many bytes."""
+        """Return the bytes that the client gets instead of a response, of the same length."""
 
 
 class Unseen:
-    """A Kafka 0.7 connection: nothing in it names an address, or a version."""
+    """A connection of Kafka 0.7 or HTTP: nothing in it names an address, or a version."""
 
     def request(self, frame: bytes) -> None:
         """Nothing."""
@@ -114,7 +114,7 @@ class KafkaView:
 
 
 def _asks_for_nothing(frame: bytes) -> bool:
-    """Whether a Fetch names no topic: it asks whether an old broker is there, and reads nothing."""
+    """True if a Fetch names no topic: it asks whether an old broker is there, and reads nothing."""
     _, request = DIALECT.read_request(memoryview(frame)[_LENGTH.size :])
     return not request.topics
 

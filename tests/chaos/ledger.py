@@ -1,4 +1,4 @@
-"""What writes were to put into logs, what is there, and whether the two agree with what was promised.
+"""A ledger of written rows, of rows that logs hold, and of promises: it judges whether they agree.
 
 Each row that is written names its operation and its number in a header or, in Kafka 0.7, in its value. So
 what arrives late, after its operation has ended, is judged by what that operation promised.
@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 class Promise(enum.Enum):
-    """How often each row may be in the logs after its operation ended."""
+    """Promises of a write: the count of each row in the logs after its operation ended."""
 
     ONCE = "exactly once, in order"
     AT_LEAST_ONCE = "once or more"
@@ -74,11 +74,13 @@ class Ledger(Generic[T]):
         return entry.rows[number] if entry is not None and 0 <= number < len(entry.rows) else None
 
     def judge(self, operation: int, found: Iterable[Found[T]]) -> str | None:
-        """What is wrong now that these rows were found, after that operation; None for nothing."""
+        """Description of what these rows, found after that operation, show to be wrong; None
+        if nothing is."""
         return self._judge({operation}, found)
 
     def recheck(self, found: Iterable[Found[T]]) -> str | None:
-        """What is wrong with rows that came after the last write was judged."""
+        """Description of what is wrong with rows that came after the last write was judged; None
+        if nothing is."""
         return self._judge(set(), found)
 
     def _judge(self, met: set[int], found: Iterable[Found[T]]) -> str | None:
@@ -104,7 +106,7 @@ class Ledger(Generic[T]):
 
 
 def fault_of(entry: Entry[T]) -> str | None:
-    """How the rows that were found break the promise; None where they keep it."""
+    """Description of how the rows that were found break the promise; None if they keep it."""
     counts = Counter(row.number for row in entry.found)
     low, high = _COUNTS[entry.promise]
     missing = [number for number in range(len(entry.rows)) if counts[number] < low]

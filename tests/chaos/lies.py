@@ -55,7 +55,7 @@ HANG_S: Final = 120.0
 #: Characters of an error: a few foreign texts, and what is said around them.
 ERROR_SIZE_MAX: Final = 12 * TEXT_SIZE_MAX
 #: What an exchange came to.
-EXACT, REFUSED, NOT_KNOWN, NOT_TOLD = "exact", "error", "not to be known", "not told"
+EXACT, REFUSED, NOT_KNOWN, NOT_SENT = "exact", "error", "not to be known", "not sent"
 
 #: Elements of an array that is meant to cost time.
 _MANY: Final = 100_000
@@ -219,7 +219,7 @@ class NotKnown:
     exchanges: tuple[str, ...] = ()
 
     def covers(self, lie: Lie) -> bool:
-        """Whether the lie is one of them."""
+        """True if the lie is one of them."""
         return (
             lie.api.name == self.api
             and not lie.names.isdisjoint(self.fields)
@@ -269,7 +269,7 @@ NOT_TO_BE_KNOWN: Final = (
     NotKnown(
         "ApiVersions",
         ("api_keys", "api_key", "min_version", "max_version"),
-        "brokers before 3.7 lead no groups themselves, and nobody is in those",
+        "brokers before 3.7 lead no groups themselves, which have no members",
         f"report ApiVersions newest api_keys.{_LED_GROUPS_PLACE}.api_key: max, always",
         exchanges=("report",),
     ),
@@ -410,7 +410,8 @@ def kinds_of(wire_type: AnyType, name: str) -> Kinds:
 
 @dataclass(frozen=True, slots=True)
 class Lie:
-    """What is said in place of what, in which responses. ``str`` of it is its name."""
+    """A replaced part of a response: its place, its kind, and the responses that have it. ``str``
+    is its name."""
 
     exchange: Exchange
     api: Api
@@ -431,8 +432,8 @@ class Lie:
 
     @property
     def is_about_something_else(self) -> bool:
-        """Whether all that is said is about another topic, partition or group than was asked about: right
-        as the rest may be, it must not be believed."""
+        """True if all of the response is about another topic, partition or group than the request: right as
+        the rest may be, it must not be believed."""
         # Brokers may tell of more topics than they were asked for by Metadata without any.
         if self.is_reported_once or not self.path or self.api is modern.METADATA:
             return False
@@ -441,7 +442,7 @@ class Lie:
         return is_topic or is_id or self.path[-1] in _KEYS
 
     def sent(self, honest: Honest) -> Sent | None:
-        """What goes out in place of an honest response; None where it has no such part, or says the same."""
+        """Bytes that replace an honest response; None if it has no such part, or already has this value."""
         if not self.path:
             return _FRAMES[self.kind](self.framed(honest, honest.message).data)
         message = self.reported(honest)
@@ -458,7 +459,7 @@ class Lie:
         return contradicted(honest.message, self.path, value)
 
     def framed(self, honest: Honest, message: Any) -> Sent:
-        """What goes out as an answer to the same request."""
+        """The message as an answer to the same request, with its frame."""
         parts: list[Any] = []
         header = dialect_of(self.exchange.wire_format).headers(self.api, self.version).response
         header.write(header.message(correlation_id=honest.correlation_id, api_version=self.version), parts)
@@ -496,7 +497,7 @@ class Liar:
 
 @cache
 def honestly(exchange: Exchange, api: Api, version: int) -> tuple[Any, tuple[Honest, ...]]:
-    """What comes of an exchange with an honest broker of that version, and that API's responses in it."""
+    """Result of an exchange with an honest broker of that version, and that API's responses in it."""
     liar = Liar()
     with exchange.serving(liar, api, version) as server:
         result = exchange.run(server, HONEST_TIMEOUT_S)
@@ -546,7 +547,8 @@ def named(name: str) -> Lie:
 
 
 def outcome(lie: Lie, timeout_s: float = TIMEOUT_S) -> tuple[str, str]:
-    """What comes of a lie, ``EXACT``, ``REFUSED``, ``NOT_TOLD`` or what is wrong, and its details."""
+    """Result of a lie, ``EXACT``, ``REFUSED``, ``NOT_SENT`` or a description of what is wrong,
+    and its details."""
     kind, details, _ = _outcome(lie, timeout_s)
     return kind, details
 
@@ -568,7 +570,7 @@ def _judged(lie: Lie, liar: Liar, result: Any, expected: Any) -> tuple[str, str]
     if result == expected and liar.reported_count and lie.is_about_something_else:
         return "believed, though it is about something else", ""
     if result == expected:
-        return (EXACT if liar.reported_count else NOT_TOLD), ""
+        return (EXACT if liar.reported_count else NOT_SENT), ""
     return "wrong, and taken for right", f"{str(result)[:2000]} in place of {str(expected)[:2000]}"
 
 
@@ -604,10 +606,10 @@ def report(name: str) -> str:
 
 
 def judged(lie: Lie) -> tuple[str, str]:
-    """What comes of a lie, and its details. Raises ``AssertionError`` where something wrong is taken for
+    """Result of a lie, and its details. Raises ``AssertionError`` if the client takes something wrong for
     right that can be known, by other answers or by answers that contradict each other."""
     kind, details, said = _outcome(lie, TIMEOUT_S)
-    if kind in (EXACT, REFUSED, NOT_TOLD):
+    if kind in (EXACT, REFUSED, NOT_SENT):
         return kind, details
     reason = why_not_known(lie)
     fault = self_contradiction(lie.api, [*said, *_not_asked(lie, said)])
@@ -617,7 +619,8 @@ def judged(lie: Lie) -> tuple[str, str]:
 
 
 def _not_asked(lie: Lie, said: list[tuple[Any, Any]]) -> Iterator[tuple[Any, Any]]:
-    """What the 0.7 broker would have said of the start of its logs, which all are at 0."""
+    """Answers of a 0.7 broker to requests for the start of its logs, which all are at 0, had
+    they been sent."""
     if lie.api is v07.OFFSETS:
         honest = Honest(lie.api, lie.version, v07.OffsetsResponse(0, (0,)), 0)
         response = honest.message if lie.is_reported_once else lie.reported(honest)

@@ -44,7 +44,7 @@ class Exchange:
     honest: Any
 
     def run(self, broker: LogServer, timeout_s: float = TIMEOUT_S) -> Any:
-        """All of it, from the first connection on."""
+        """Result of the whole exchange, from the first connection on."""
         POOL.close_idle()
         BROKER_VERSIONS.forget()
         timeout = f"{timeout_s * 1000:.0f}ms"
@@ -99,7 +99,7 @@ def _write(options: dict[str, str]) -> int:
 
 
 def _report(options: dict[str, str]) -> tuple[int, int, int | None, tuple[str, ...]]:
-    """Where the log begins and ends, where a group stands in it, and who is in the group."""
+    """Bounds of the log, the offset that a group has committed in it, and the members of the group."""
     surveyed = Surveyed.of(options | {"subscribe": TOPIC, "fetchOffset.retryIntervalMs": "1"})
     [partition] = surveyed.report(["g"], lambda _: None).partitions
     assert partition.bounds is not None

@@ -56,7 +56,7 @@ class SequencedLog(MemoryLog):
 
     @property
     def is_new(self) -> bool:
-        """Whether anything was appended after the log was made."""
+        """True if anything was appended after the log was made."""
         return len(self.is_identified) > self._given_count
 
     def append(self, batches: Buffer) -> int:
@@ -357,7 +357,7 @@ class LyingServer(LogServer):
 
     @property
     def discovery(self) -> dict[str, str]:
-        """Where clients find it."""
+        """Options by which clients find the broker."""
         return {"kafka.bootstrap.servers": self.bootstrap_servers}
 
     def _answer(self, connection: socket.socket, frame: memoryview) -> bool:

@@ -44,12 +44,12 @@ class LyingProxy(LogServer):
 
     @property
     def discovery(self) -> dict[str, str]:
-        """Where clients find it."""
+        """Options by which clients find the proxy."""
         return {"broker.list": f"0:{HOST}:{self.port}"}
 
     @property
     def honest_discovery(self) -> dict[str, str]:
-        """Where they find the broker itself."""
+        """Options by which clients find the broker itself."""
         return {"broker.list": f"0:{HOST}:{self._behind.port}"}
 
     def _serve(self, connection: socket.socket) -> None:

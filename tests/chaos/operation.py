@@ -57,13 +57,13 @@ class Seed:
         return Plan.drawn(str(self))
 
     def chance(self) -> random.Random:
-        """What the operation draws everything else from."""
+        """Source of everything else that the operation draws."""
         return random.Random(f"{self} operation")
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What came of an operation.
+    """Result of an operation.
 
     ``ended`` is ``EXACT`` or the name of one of our errors. ``failure`` says what is wrong, None where
     nothing is.
@@ -81,7 +81,7 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """How a call ended: with a result, or with an error of ours."""
+    """Result of a call: a value, or an error of ours."""
 
     result: object = None
     error: KafkaWireError | None = None
@@ -89,7 +89,7 @@ class Ended:
 
     @property
     def name(self) -> str:
-        """How the call is counted."""
+        """Name under which the result is counted."""
         return EXACT if self.error is None else type(self.error).__name__
 
 

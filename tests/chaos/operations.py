@@ -48,7 +48,7 @@ class Target:
 
 
 class Operations(Protocol):
-    """What is done to a cluster, through a proxy with the faults of a plan."""
+    """Operations on a cluster, through a proxy with the faults of a plan."""
 
     def read(self, seed: Seed, plan: Plan) -> tuple[Outcome, Spoken]: ...
 
@@ -91,12 +91,12 @@ class ModernOperations:
         return _outcome(seed, "write", ended, proxy, fault), proxy.spoken
 
     def last_look(self) -> str | None:
-        """What came late, and what is wrong with it."""
+        """Description of what is wrong with rows that came late; None if nothing is."""
         with self._judge:
             return self._judge.ledger.recheck(self._judge.found())
 
     def _connecting(self, chance: Any) -> Callable[[Proxy], reading.Options]:
-        """How to connect: with a login, where there is a listener for that, now and then."""
+        """Connection options: now and then with a login, if the cluster has a listener for that."""
         names = [upstream.name for upstream in self._target.upstreams]
         logs_in = "sasl" in names and chance.random() < 0.2
         mechanism = chance.choice(("PLAIN", "SCRAM-SHA-512"))
@@ -153,7 +153,7 @@ class V07Operations:
         return _outcome(seed, "write", ended, proxy, fault), proxy.spoken
 
     def last_look(self) -> str | None:
-        """What came late, and what is wrong with it."""
+        """Description of what is wrong with rows that came late; None if nothing is."""
         return self._judge.ledger.recheck(self._judge.found())
 
 
@@ -204,5 +204,5 @@ def _outcome(seed: Seed, what: str, ended: Ended, proxy: Proxy, fault: str | Non
 
 
 def operations_on(target: Target, topic: str) -> Operations:
-    """What can be done to a cluster; writes go to the topic."""
+    """Operations that a cluster supports; writes go to the topic."""
     return V07Operations(target, topic) if target.logs_in else ModernOperations(target, topic)

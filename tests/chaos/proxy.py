@@ -32,7 +32,7 @@ class Upstream:
 
     name: str
     port: int
-    speaks: Literal["kafka", "kafka 0.7", "zookeeper"]
+    speaks: Literal["kafka", "kafka 0.7", "zookeeper", "http"]
 
 
 class Proxy:
@@ -52,12 +52,12 @@ class Proxy:
         return self.shared.broken
 
     def port(self, name: str) -> int:
-        """Where clients connect to in place of an upstream."""
+        """Port that clients connect to in place of an upstream."""
         return next(port.number for port in self._ports if port.upstream.name == name)
 
     def view(self, upstream: Upstream, client_port: int) -> View:
-        """What a connection to an upstream does with its frames. ``client_port`` is for those who want to
-        know who connects."""
+        """Handler of the frames of a connection to an upstream. Subclasses use ``client_port`` to
+        know the client."""
         del client_port
         ports: Mapping[int, int] = {port.upstream.port: port.number for port in self._ports}
         if upstream.speaks == "kafka":

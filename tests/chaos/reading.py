@@ -25,7 +25,7 @@ _FETCH_BYTES: Final = ("1KiB", "1500", "2KiB", "5000", "16KiB", "64KiB", "8MiB")
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """What is read of a log."""
+    """Range of offsets of a log that is read."""
 
     log: Log
     start: int
@@ -62,7 +62,7 @@ def draw(chance: random.Random, truth: Truth) -> Drawn:
 
 
 def persistence(chance: random.Random) -> Options:
-    """How often, or for how long, a failed request is tried again."""
+    """Options for how often, or for how long, a failed request is tried again."""
     return (
         {"retries": str(chance.choice((1, 3, 5)))} if chance.random() < 0.7 else {"brokerDownTimeout": "2s"}
     )
@@ -91,7 +91,8 @@ def by_topic(values: Mapping[Log, Any], kind: type) -> dict[str, Any]:
 
 
 def _limits(chance: random.Random, logs: Sequence[Log]) -> tuple[Options, list[Range]]:
-    """Where the read begins and ends. What would begin after its end is drawn again."""
+    """Options for the start and the end of the read, and its ranges. Starts after their end
+    are drawn again."""
     while True:
         starting, starts = _starting(chance, logs)
         ending, stops = _ending(chance, logs)

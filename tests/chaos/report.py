@@ -42,7 +42,7 @@ class Tally:
         return sum(count for (name, _), count in self.ended.items() if name == what)
 
     def line(self) -> str:
-        """How far it is."""
+        """Line of progress."""
         return (
             f"{self.kind}: {self.count('read')} reads, {self.count('write')} writes, "
             f"{self.broken.total()} of {self.made} connections broken, {len(self.failures)} failures, "

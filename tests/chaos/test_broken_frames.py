@@ -49,7 +49,7 @@ def liar(about: Api) -> Iterator[tuple[LogServer, Callable[[Callable[[bytes], Se
 
 
 def outcome(exchange: Exchange, broker: LogServer) -> Any:
-    """What comes of the exchange: its result or an error of ours; anything else fails the test."""
+    """Result of the exchange: its value or an error of ours; anything else fails the test."""
     began_s = time.monotonic()
     result: Any
     try:

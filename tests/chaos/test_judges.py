@@ -48,7 +48,7 @@ def test_rows_that_differ_are_told(found: list[Row], reported: str) -> None:
 
 
 def judged(promise: Promise, *numbers: int, log: str = "0", content: str | None = None) -> str | None:
-    """What is wrong with a write of ``CONTENTS`` of which these rows were found, in that order."""
+    """Verdict on a write of ``CONTENTS`` of which these rows were found, in that order."""
     ledger: Ledger[str] = Ledger()
     ledger.begin(7, CONTENTS, ["0", None, None])
     ledger.end(7, promise)
@@ -180,7 +180,7 @@ def operations(noida: NoidaBroker) -> Iterator[ModernOperations]:
 
 
 def outcomes(do: Callable[[Seed, Plan], tuple[Outcome, Spoken]], first: int) -> list[Outcome]:
-    """What comes of the first operations from a number on, without faults."""
+    """Results of the first operations from a number on, without faults."""
     return [do(Seed("1", "noida-db", number), NO_FAULTS)[0] for number in range(first, first + 8)]
 
 

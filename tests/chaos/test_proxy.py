@@ -67,7 +67,7 @@ class Echo:
             self._ended.notify_all()
 
     def await_ends(self, count: int) -> list[bytes]:
-        """What it got on the first connections to end."""
+        """Bytes that it got on the first connections to end."""
         with self._ended:
             assert self._ended.wait_for(lambda: len(self._heard) >= count, DEADLINE_S)
             return [heard for _, heard in sorted(self._heard)]

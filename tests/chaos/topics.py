@@ -144,7 +144,7 @@ def _record(chance: random.Random, name: str, first_ms: int, partition: int) -> 
 
 
 def learned(servers: str, written: Mapping[str, Sequence[Record]], others: Sequence[str] = ()) -> Truth:
-    """What librdkafka reads of the topics, compared with what was written where that is known."""
+    """Records that librdkafka reads of the topics, compared with the written ones where those are known."""
     asked = Consumer({"bootstrap.servers": servers, "group.id": "chaos-truth", "log_level": 0})
     try:
         places = [

@@ -1,4 +1,4 @@
-"""What logs are known to hold, and what a read of them must give.
+"""Known content of logs, and the rows that a read of them must give.
 
 The truth comes from the programs of others: librdkafka read the logs without a proxy between, and what
 it read was compared with what was written. Of Kafka 0.7 it is taken from the brokers' own files.
@@ -51,7 +51,7 @@ class Log:
 
     @property
     def name(self) -> str:
-        """How options name it within its topic."""
+        """Name of the partition in options, within its topic."""
         return str(self.partition) if self.broker is None else f"{self.broker}-{self.partition}"
 
     def between(self, start: int, stop: int, isolation: str) -> Iterable[Row]:
@@ -83,5 +83,5 @@ def difference(found: list[Row], expected: list[Row]) -> str | None:
 
 
 def place(row: Row) -> tuple[str, int, int, int, int]:
-    """What names a row."""
+    """Identity of a row."""
     return row.topic, -1 if row.broker is None else row.broker, row.partition, row.offset, row.inner

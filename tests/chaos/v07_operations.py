@@ -39,13 +39,13 @@ _SUCCESS: Final = {"0": Promise.AT_MOST_ONCE, "1": Promise.ONCE, "verify": Promi
 
 @dataclass(frozen=True, slots=True)
 class Addresses:
-    """Where the proxies of ZooKeeper and of the brokers by id are."""
+    """Ports of the proxies of ZooKeeper and of the brokers by id."""
 
     zookeeper: int
     brokers: Mapping[int, int]
 
     def drawn(self, chance: random.Random) -> Options:
-        """How the brokers are found."""
+        """Options by which the brokers are found."""
         if chance.random() < 0.3:
             brokers = ",".join(f"{broker}:127.0.0.1:{port}" for broker, port in self.brokers.items())
             return {"broker.list": brokers}
@@ -148,7 +148,7 @@ class Judge:
         self._next = {log: _size(file) for log, file in self._files.items()}
 
     def found(self) -> Iterator[Found[bytes]]:
-        """What has come since the last time."""
+        """Rows that have arrived since the last call."""
         for log, file in self._files.items():
             start, end = self._next[log], _size(file)
             if start < end:

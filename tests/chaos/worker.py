@@ -32,7 +32,7 @@ _CALM: Final = 24
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What a worker does: the operations from ``index`` on, each ``step``-th, or those of ``only``.
+    """Share of a worker: the operations from ``index`` on, each ``step``-th, or those of ``only``.
 
     Time may be over before the first one: so much is done nevertheless that it says something.
     """
@@ -61,7 +61,7 @@ class Work:
 
 
 def is_a_write(number: int) -> bool:
-    """Whether operation ``number`` is a write, or a read."""
+    """True if operation ``number`` is a write, False if it is a read."""
     return number % WRITE_EVERY == WRITE_EVERY - 1
 
 
@@ -106,7 +106,8 @@ def _versions_without_faults(operations: Operations, work: Work, kind: str) -> d
 
 
 def version_fault(spoken: Spoken, lowest: Mapping[int, int]) -> str | None:
-    """Which APIs were spoken in versions below the lowest of operations without faults."""
+    """Report of APIs that were spoken in versions below the lowest of operations without faults; None
+    if none was."""
     names = {api.key: api.name for api in DIALECT.apis}
     fallen = [
         f"{names.get(key, key)} in version {version} instead of {lowest[key]}"

@@ -49,7 +49,7 @@ _COLUMNS: Final = {
 
 
 class Content(NamedTuple):
-    """What is compared of a row."""
+    """Parts of a row that are compared."""
 
     key: bytes | None
     value: bytes | None
@@ -123,7 +123,7 @@ def _content(chance: random.Random, operation: int, number: int, has_times: bool
 
 
 def _log(key: bytes | None, partition: int | None, partitioner: str) -> str | None:
-    """Where a row must be, by what others say of the partitioners; None for anywhere."""
+    """Partition that a row must be in, by what other clients say of the partitioners; None for any."""
     if partition is not None:
         return str(partition)
     if partitioner == "murmur2" and key is not None:
@@ -175,7 +175,7 @@ class Judge:
         self._next = dict.fromkeys(range(PARTITION_COUNT), 0)
 
     def found(self) -> Iterator[Found[Content]]:
-        """What has come since the last time."""
+        """Rows that have arrived since the last call."""
         ends = {partition: poll(partial(self._end, partition), "a log's end") - 1 for partition in self._next}
         behind = {partition for partition, end in ends.items() if self._next[partition] < end}
         self._reader.assign(

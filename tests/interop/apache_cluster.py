@@ -105,7 +105,7 @@ class ApacheCluster:
             self._processes[node] = None
 
     def is_running(self, node: int) -> bool:
-        """Whether it was started, and not ended since."""
+        """True if the node was started, and has not ended since."""
         return self._processes[node] is not None
 
     def __enter__(self) -> ApacheCluster:

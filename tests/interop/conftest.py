@@ -1,4 +1,4 @@
-"""Real brokers, one of each version, where this machine has Java and Maven gets the jars."""
+"""Real brokers, one of each version, and a registry, where this machine has Java and Maven gets the jars."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ import pytest
 from tests.support.certificates import Certificates
 
 from .apache_kafka import ApacheKafka
-from .needs import needs_broker
+from .apicurio import Apicurio
+from .needs import needs_broker, needs_registry
 from .versions import VERSIONS
 
 
@@ -22,3 +23,11 @@ def kafka(
     needs_broker(version)
     with ApacheKafka(version, tmp_path_factory.mktemp(f"kafka-{version}"), certificates) as broker:
         yield broker
+
+
+@pytest.fixture(scope="session")
+def apicurio(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Apicurio]:
+    """A schema registry that all tests share: each has subjects of its own."""
+    needs_registry()
+    with Apicurio(tmp_path_factory.mktemp("apicurio")) as registry:
+        yield registry

@@ -39,7 +39,7 @@ _IMPATIENT: Final = {
 
 
 class Kind(enum.Enum):
-    """What happens."""
+    """Kinds of faults."""
 
     DRIVER = "the driver is killed"
     WORKER = "a Python worker is killed"
@@ -96,7 +96,7 @@ class Write:
         return {f"{self.mark} {number}" for number in range(self.tasks * self.rows)}
 
     def question(self, servers: str) -> dict[str, Any]:
-        """What the process is told."""
+        """Question to the process that writes."""
         named = {"kafka.bootstrap.servers": servers, "kafka.transactional.id": self.name, "batch": self.mark}
         options = {**_BASE, **self.options, **named}
         return {"write": options, "mark": self.mark, "tasks": self.tasks, "rows": self.rows}
@@ -104,7 +104,7 @@ class Write:
 
 @dataclass(frozen=True, slots=True)
 class Strike:
-    """What strikes, and when."""
+    """A fault, and when it strikes."""
 
     kind: Kind
     fault: Fault

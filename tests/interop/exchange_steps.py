@@ -29,7 +29,7 @@ _DRIVER: Final = "-driver"
 
 
 class Step(enum.Enum):
-    """What a request is for."""
+    """Purposes of requests."""
 
     TAKE_OVER = "the driver begins its transaction"
     READ = "the driver reads what was decided"
@@ -52,7 +52,7 @@ class Step(enum.Enum):
 
 
 class Phase(enum.Enum):
-    """How far a write is."""
+    """Phases of a write."""
 
     BEFORE = "before the decision"
     DECIDING = "the decision is sent, and not answered"
@@ -73,7 +73,8 @@ class Fault:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a fault struck: the broker that was asked, the port of who asked, and how far the write was."""
+    """Place at which a fault struck: the broker that was asked, the port of the client, and the phase
+    of the write."""
 
     upstream: str
     client_port: int

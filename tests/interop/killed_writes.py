@@ -50,7 +50,7 @@ _ERROR_CHARS: Final = 1500
 
 @dataclass(frozen=True, slots=True)
 class Struck:
-    """What became of an attempt; no phase where it was over before the fault."""
+    """Result of an attempt; no phase if it was over before the fault."""
 
     kind: Kind
     step: Step | None
@@ -60,7 +60,7 @@ class Struck:
 
     @property
     def line(self) -> str:
-        """All of it."""
+        """The fault, its step and its phase, as text."""
         when = self.step.value if self.step else "a random moment"
         side = "after" if self.after_it else "before"
         return f"{self.kind.value}, {side} {when}, {self.phase.value if self.phase else 'not struck'}"
@@ -193,7 +193,7 @@ class KilledWrites:
         return stable == librdkafka.offsets(servers, TOPIC, partition)
 
     def _attempt(self, write: Write, strike: Strike | None) -> bool:
-        """Whether a run of the write, on which that strikes, is done."""
+        """Run the write, struck by ``strike`` if there is one. Returns True if it is done."""
         if not self._process.is_running:
             self._process.start()
             self._usual_s = _COLD_S
@@ -235,7 +235,8 @@ class KilledWrites:
         return self.struck[-1].line
 
     def _strikes(self, strike: Strike | None, place: Place) -> None:
-        """What happens at that moment, in the thread of the connection that is asked on. Raises ``Cut``."""
+        """Apply the fault at that moment, in the thread of the connection that is asked
+        on. Raises ``Cut``."""
         assert strike is not None
         after_it = strike.fault.after_it
         match strike.kind:

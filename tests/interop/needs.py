@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from spark_kafkawire.broker.java import find_java
 from spark_kafkawire.errors import OptionError
 
-from .jars import NoJars, avro_jars, broker_jars, connector_jars
+from .jars import NoJars, apicurio_archive, avro_jars, broker_jars, connector_jars
 
 
 def needs_broker(version: str) -> None:
@@ -33,3 +35,17 @@ def needed_avro() -> list[str]:
         return [str(jar) for jar in avro_jars()]
     except NoJars as reason:
         pytest.skip(str(reason))
+
+
+def needs_registry() -> None:
+    """Skip the test where the machine cannot run a schema registry."""
+    try:
+        find_java()
+        apicurio_archive()
+    except (OptionError, NoJars) as reason:
+        pytest.skip(str(reason))
+
+
+def needed_confluent() -> Any:
+    """The module of Confluent's serializers; skips the test without the packages that they need."""
+    return pytest.importorskip("tests.interop.confluent", exc_type=ImportError)

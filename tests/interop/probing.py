@@ -19,8 +19,8 @@ _GROUPS: Final = bytes.fromhex("0000000f 000f 0000 00000001 0001 78 00000000")
 
 
 def probe(port: int) -> tuple[list[int | None], list[int] | None]:
-    """How long the answers to Fetch 1 and Fetch 32767 are, and which requests are answered of the other two,
-    in order; None where the broker closes instead."""
+    """Lengths of the answers to Fetch 1 and Fetch 32767, and the ids of the other two requests that are
+    answered, in order; None if the broker closes instead."""
     sizes: list[int | None] = []
     for fetch in _FETCHES:
         with connected(port) as fetching:

@@ -154,7 +154,7 @@ def _play_on(scenario: Scenario, topic: Topic, contenders: list[Contender]) -> N
 
 
 def _reported(name: str, play: Callable[[], Any]) -> Any:
-    """What came of it; one that breaks must not take the others with it."""
+    """Result of a scenario; one that breaks must not take the others with it."""
     begun_s = time.monotonic()
     try:
         return play()

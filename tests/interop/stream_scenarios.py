@@ -24,7 +24,7 @@ _FOREVER: Final = {"retention.ms": "-1"}
 
 
 class Trigger(enum.Enum):
-    """How the queries of a scenario are run."""
+    """Ways to run the queries of a scenario."""
 
     AVAILABLE_NOW = enum.auto()
     ONCE = enum.auto()
@@ -33,7 +33,7 @@ class Trigger(enum.Enum):
 
 
 class Quirk(enum.Enum):
-    """What the two connectors do differently, on purpose."""
+    """Intended differences of the two connectors."""
 
     #: Ours marks the end of a first batch that has pinned moving starts.
     MARK = "the first batch's end has a mark"

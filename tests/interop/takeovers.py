@@ -84,7 +84,7 @@ class Story:
         (commits / f".{last}.crc").unlink(missing_ok=True)
 
     def prepare(self, target: str) -> Any:
-        """What kafkawire checkpoints makes of the checkpoint for the other connector."""
+        """Result of ``kafkawire checkpoints``, which prepares the checkpoint for the other connector."""
         return run_checkpoints(str(self.checkpoint), target, sys.stdout, write=True, json=True)
 
 
@@ -102,7 +102,7 @@ def parquet(spark: SparkSession, servers: str, folder: Path) -> Any:
 
 
 def state(spark: SparkSession, servers: str, folder: Path) -> Any:
-    """What was seen by one connector is a duplicate to the other."""
+    """Rows that one connector has seen are duplicates to the other."""
     story = Story(spark, servers, folder, "state")
     story.topic.create(1)
     seen: list[list[str]] = []

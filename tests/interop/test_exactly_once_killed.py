@@ -37,7 +37,7 @@ TIMEOUT_S: Final = 1200 + 60 * RUNS
 
 
 def show(writes: KilledWrites, title: str) -> None:
-    """What was hit, and what became of it."""
+    """Print the faults that struck, and the results of the writes."""
     print(f"\n{title}")
     struck = [each for each in writes.struck if each.phase]
     phases = Counter((each.kind.value, _phase_of(each)) for each in writes.struck)

@@ -102,7 +102,7 @@ def allow(kafka: ApacheKafka, name: str, rights: Iterable[str]) -> None:
 
 
 def known_operations(admin: AdminClient, name: str) -> set[AclBinding]:
-    """What the broker itself knows of what alice may do to a name."""
+    """Rights of alice to a name, as the broker itself knows them."""
     kind, prefixed = ResourceType.ANY, ResourcePatternType.PREFIXED
     granted = (AclOperation.ANY, AclPermissionType.ALLOW)
     of_alice = AclBindingFilter(kind, name, prefixed, "User:alice", "*", *granted)

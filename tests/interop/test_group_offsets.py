@@ -45,7 +45,7 @@ def options(kafka: ApacheKafka, topic: str, **others: str) -> dict[str, str]:
 
 
 def committed(kafka: ApacheKafka, topic: str) -> dict[int, int]:
-    """What the coordinator tells librdkafka's admin client, by partition."""
+    """Offsets that the coordinator gives librdkafka's admin client, by partition."""
     admin = AdminClient({"bootstrap.servers": kafka.bootstrap_servers(), "log_level": 0})
     group = f"group-of-{topic}"
     asked = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)])

@@ -24,7 +24,7 @@ FEWER_KEYS: Final = 10_000
 
 @dataclass(frozen=True)
 class Written:
-    """What was written to a topic, and how it grew."""
+    """A written topic: its records, and the steps in which it grew."""
 
     spark: SparkSession
     servers: str

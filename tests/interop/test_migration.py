@@ -53,13 +53,13 @@ def counted(kafka: ApacheKafka, topic: str, partition: int = 0) -> list[bytes]:
 
 
 def counted_partitions(kafka: ApacheKafka, topic: str) -> list[tuple[int, str]]:
-    """How many messages each partition of a target has that are committed, and their checksum."""
+    """Count of the committed messages of each partition of a target, and their checksum."""
     found = (counted(kafka, topic, partition) for partition in range(6))
     return [(len(values), values_sha256(iter(values))) for values in found]
 
 
 def saved(state: Path) -> bool:
-    """Whether a run has saved what it knows there."""
+    """True if a run has saved its state there."""
     return any(state.glob("migration-*.json"))
 
 

@@ -50,7 +50,7 @@ _TOPICS: Final = itertools.count()
 
 @pytest.fixture(scope="module")
 def zookeeper() -> Iterator[ZooKeeperServer]:
-    """Where these brokers keep their cluster."""
+    """ZooKeeper of these brokers' cluster."""
     with ZooKeeperServer() as server:
         yield server
 
@@ -72,7 +72,7 @@ def topic_name() -> str:
 
 
 def old(broker: ZooKeeperKafka) -> dict[str, Any]:
-    """What kafka-python has to be told about brokers that it cannot ask."""
+    """Options of kafka-python for brokers whose version it cannot ask for."""
     return {"api_version": broker.release[:3]} if broker.release < (0, 10) else {}
 
 

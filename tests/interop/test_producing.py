@@ -137,8 +137,8 @@ def test_a_producer_goes_on_where_all_that_it_wrote_was_deleted(kafka: ApacheKaf
 
 
 def test_a_topic_that_nobody_makes_is_an_error(kafka: ApacheKafka) -> None:
-    with pytest.raises(UnknownTopicError, match=r"topic 'nobody' is not there after 0\.5 s"):
-        targets(kafka.bootstrap_servers(), kafka__max__block__ms=500, retries=1).selectable("nobody")
+    with pytest.raises(UnknownTopicError, match=r"topic 'missing' is not there after 0\.5 s"):
+        targets(kafka.bootstrap_servers(), kafka__max__block__ms=500, retries=1).selectable("missing")
 
 
 @pytest.mark.parametrize("version", range(10))

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
 
-from spark_kafkawire.broker.java import find_java
-from spark_kafkawire.errors import OptionError, RegistryError, TransportError, UnknownSchemaError
+from spark_kafkawire.errors import RegistryError, TransportError, UnknownSchemaError
 from spark_kafkawire.net.http import Url
 from spark_kafkawire.net.retry import RetryPolicy
 from spark_kafkawire.registry.client import Registry
@@ -17,21 +15,10 @@ from spark_kafkawire.registry.settings import RegistrySettings
 from tests.support.noida import HOST
 
 from .apicurio import Apicurio
-from .jars import NoJars, apicurio_archive
+from .needs import needed_confluent
 
 LONG = '{"type": "record", "name": "R", "fields": [{"name": "a", "type": "long"}]}'
 WITH_DEFAULT = LONG[:-2] + ', {"name": "b", "type": "string", "default": ""}]}'
-
-
-@pytest.fixture(scope="module")
-def apicurio(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Apicurio]:
-    try:
-        find_java()
-        apicurio_archive()
-    except (OptionError, NoJars) as reason:
-        pytest.skip(str(reason))
-    with Apicurio(tmp_path_factory.mktemp("apicurio")) as registry:
-        yield registry
 
 
 def client_of(apicurio: Apicurio) -> Registry:
@@ -81,11 +68,10 @@ def test_a_schema_that_is_none_is_refused_in_the_registrys_own_words(apicurio: A
 
 
 def test_confluents_client_finds_what_ours_registers(apicurio: Apicurio) -> None:
-    confluent = pytest.importorskip("confluent_kafka.schema_registry", exc_type=ImportError)
     schema_id = client_of(apicurio).register("judged", Schema("AVRO", LONG))
-    judge = confluent.SchemaRegistryClient({"url": apicurio.url})
-    assert judge.get_schema(schema_id).schema_str == LONG
-    second = judge.register_schema("judged", confluent.Schema(WITH_DEFAULT, "AVRO"))
+    with needed_confluent().Confluent(apicurio.url) as judge:
+        assert judge.client.get_schema(schema_id).schema_str == LONG
+        second = judge.register("judged", judge.schema(WITH_DEFAULT))
     assert client_of(apicurio).schema(second).text == WITH_DEFAULT
 
 

@@ -162,7 +162,7 @@ REFUSED_WRITES: Final[list[tuple[tuple[str, ...], dict[str, str]]]] = [
 
 @pytest.fixture(scope="module")
 def answers(kafka: ApacheKafka, tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[dict[str, Any]]]:
-    """What both connectors answered to everything above."""
+    """Answers of both connectors to everything above."""
     jars = needed_connector()
     servers = kafka.bootstrap_servers()
     _fill(servers)

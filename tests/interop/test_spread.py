@@ -27,7 +27,7 @@ _VALUE: Final = StructType([StructField("value", BinaryType())])
 
 
 def javas(servers: str, writes: int, rows: int, size: int) -> Counts:
-    """What each write of Java's producer put into each partition, rows."""
+    """Rows that each write of Java's producer put into each partition."""
     topic = librdkafka.create_topic(servers, PARTITIONS)
     reported = judge_of("SpreadJudge.java", "4.1.1")(servers, topic, *map(str, (writes, rows, size)))
     return np.array([[int(count) for count in line.split()] for line in reported.splitlines()])

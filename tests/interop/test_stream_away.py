@@ -72,7 +72,7 @@ class Copied:
 
     @property
     def batches(self) -> int:
-        """How many batches are done."""
+        """Count of the batches that are done."""
         return len(list((self.folder / "c" / "commits").glob("[0-9]*")))
 
     def rows(self) -> list[tuple[int, int, bytes]]:

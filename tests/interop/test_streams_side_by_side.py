@@ -27,7 +27,7 @@ pytestmark = [newest, pytest.mark.timeout(1200)]
 
 @pytest.fixture(scope="module")
 def answers(kafka: ApacheKafka, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """What became of all scenarios and stories, in one Spark that has both connectors."""
+    """Results of all scenarios and stories, in one Spark that has both connectors."""
     jars = needed_connector()
     questions = {"servers": kafka.bootstrap_servers(), "jars": jars}
     questions |= {"scenarios": list(BY_NAME), "stories": list(STORIES)}

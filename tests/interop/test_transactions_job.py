@@ -21,7 +21,7 @@ def job(kafka: ApacheKafka, capsys: pytest.CaptureFixture[str]) -> Iterator[Tran
 
 
 class TestOnApacheKafka(OfAnyBroker):
-    """What writes leave there that died, or run."""
+    """Interrupted and running writes on Apache Kafka."""
 
 
 def test_transactions_of_other_programs_are_told_and_left_alone(job: TransactionsJob) -> None:

@@ -118,7 +118,7 @@ class ZooKeeperKafka:
 
 
 def answers_metadata(host: str, port: int, timeout_s: float = 5.0) -> bool:
-    """Whether a broker of any age answers."""
+    """True if a broker of any age answers."""
     with contextlib.suppress(OSError), socket.create_connection((host, port), timeout_s) as sock:
         sock.sendall(_METADATA)
         with sock.makefile("rb") as answer:

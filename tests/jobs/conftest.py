@@ -64,14 +64,14 @@ def run_here(
 
 @pytest.fixture(scope="session")
 def all_drivers(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Drivers]:
-    """What starts drivers, for all tests."""
+    """Starter of drivers, for all tests."""
     with driving(spark, tmp_path_factory.mktemp("drivers")) as drivers:
         yield drivers
 
 
 @pytest.fixture
 def drivers(all_drivers: Drivers) -> Iterator[Drivers]:
-    """What starts drivers; what Spark still does for them ends with the test."""
+    """Starter of drivers; Spark's remaining work for them ends with the test."""
     yield all_drivers
     all_drivers.end_jobs()
 

@@ -39,5 +39,5 @@ def assert_damage_is_noticed(file: Path, read: Callable[[], object]) -> None:
 
 
 def assert_noticed(said: Sequence[str], count: int) -> None:
-    """What differs in blanks alone, or in a letter's escape, is the same; nothing else."""
+    """Assert that almost all damage is reported: only changes of blanks or of a letter's escape are none."""
     assert len(said) > 0.95 * count

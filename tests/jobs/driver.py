@@ -103,7 +103,7 @@ JOBS: Final[Mapping[str, Callable[[dict[str, Any], Wait], dict[str, Any]]]] = Ma
 
 
 def fork_main(job: str, given: dict[str, Any], how: dict[str, Any], output: str) -> None:
-    """What a forked process does: a run, and nothing that its parent would do on the way out.
+    """Do a run in a forked process, and nothing that its parent would do on the way out.
 
     Exits with 0, its summary in the output; with 1, one line there; with 2, a traceback.
     """

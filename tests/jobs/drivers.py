@@ -118,7 +118,7 @@ class Drivers:
 
 @contextlib.contextmanager
 def driving(spark: SparkSession, folder: Path) -> Iterator[Drivers]:
-    """What starts drivers in the JVM of a session, until the block ends."""
+    """Yield a starter of drivers in the JVM of a session, until the block ends."""
     gateway = spark.sparkContext._gateway
     assert gateway is not None
     parameters = gateway.gateway_parameters

@@ -50,7 +50,7 @@ class FailingDisk:
 
     @property
     def has_failed(self) -> bool:
-        """Whether the call came that was to fail."""
+        """True if the call that was to fail has come."""
         return self._left <= 0
 
     @contextlib.contextmanager

@@ -32,7 +32,7 @@ class Child:
 
     @property
     def has_ended(self) -> bool:
-        """Whether it has told how it ends, which ``main`` must do last; not where it was killed."""
+        """True if the run has written its end, which ``main`` must do last; False if it was killed."""
         return self.output.exists()
 
     def signal(self, number: signal.Signals) -> None:
@@ -77,7 +77,8 @@ class Runs:
 def starting_runs(
     module: Sequence[str], folder: Path, environment: Mapping[str, str] | None = None
 ) -> Iterator[Runs]:
-    """What starts runs, until the block ends: a module, with its arguments, that calls ``serve``."""
+    """Yield a starter of runs, until the block ends: runs of a module, with its arguments,
+    that calls ``serve``."""
     with subprocess.Popen(
         [sys.executable, "-m", *module],
         cwd=ROOT,

@@ -48,7 +48,7 @@ def submit_words(master: str, conf: Mapping[str, str] | None = None) -> list[str
 
 
 def environment(folder: Path) -> dict[str, str]:
-    """Where a job runs: its Python has the dependencies and not this checkout.
+    """Environment of a job: its Python has the dependencies and not this checkout.
 
     A ``.pth`` file may lead from the environment to the checkout; ``-S`` leaves those out, and a
     path entry brings back what is installed.

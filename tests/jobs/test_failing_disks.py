@@ -95,7 +95,7 @@ def test_publish_sends_each_row_once(fault: str, disk: FailingDisk, tmp_path: Pa
     folder = ""
 
     def run() -> None:
-        """What ``ResumablePublish`` does, with a list for a topic."""
+        """Do the steps of ``ResumablePublish``, with a list for a topic."""
         files = LocalFiles()
         with sole_run(files, [folder]):
             state = PublishState(files, folder)
@@ -111,7 +111,7 @@ def test_publish_sends_each_row_once(fault: str, disk: FailingDisk, tmp_path: Pa
     def new() -> None:
         nonlocal folder
         folder = f"{tmp_path}/{next(numbers)}"
-        topic[:] = ["a", "of somebody else"]
+        topic[:] = ["a", "of another process"]
 
     def again() -> None:
         run()

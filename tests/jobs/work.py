@@ -40,7 +40,7 @@ def at_length_but(short: str) -> pytest.MarkDecorator:
 
 
 class Work(Protocol):
-    """What the runs of a job have to do, one after the other, in folders of their own."""
+    """Work of the runs of a job, one after the other, in folders of their own."""
 
     #: A job of ``driver``, and its arguments.
     job: str
@@ -82,7 +82,7 @@ class Ingesting:
         self._count += self._NEW_COUNT
 
     def progress(self) -> int:
-        """How many batches are planned."""
+        """Count of planned batches."""
         return len({path.name.split(".")[0] for path in self.folder.glob("out/_kafkawire/[0-9]*.json")})
 
     def check(self) -> None:
@@ -119,7 +119,7 @@ class Publishing:
         """All there is belongs to one publication."""
 
     def progress(self) -> int:
-        """How many messages there are."""
+        """Count of messages."""
         return sum(librdkafka.offsets(self._servers, self.topic, number)[1] for number in range(_PARTITIONS))
 
     def records(self) -> list[Record]:
@@ -148,7 +148,7 @@ class Migrating:
         """The partitions stay as they were recorded."""
 
     def progress(self) -> int:
-        """How often the state was saved."""
+        """Count of times that the state was saved."""
         names = [path.stem for path in self.folder.glob("state/migration-*.json")]
         return max((int(name.rpartition("-")[2]) for name in names), default=0)
 

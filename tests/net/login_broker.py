@@ -138,7 +138,7 @@ def bare(connection: socket.socket, login: Generator[bytes, bytes, None]) -> Ask
 
 
 def serve(connection: socket.socket, question: Asked | None) -> None:
-    """What a client gets that has logged in."""
+    """Answer the requests of a client that has logged in."""
     while question is not None:
         answer(connection, question, METADATA_RESPONSE)
         question = asked(connection)

@@ -37,7 +37,7 @@ class Peer:
 
     @property
     def connection_count(self) -> int:
-        """How many connections were made so far."""
+        """Count of connections so far."""
         return len(self._connections)
 
     def _accept(self) -> None:

@@ -248,7 +248,7 @@ def test_many_bytes_that_are_due_come_many_at_a_time(
     assert transport._has_marks, "no more was waited for than was due"
     assert low_water_mark(ours) == 1, "one byte more must wake who looks for it"
     theirs.sendall(b"x")
-    poll(lambda: not transport.is_quiet(), "a byte that nobody asked for")
+    poll(lambda: not transport.is_quiet(), "a byte without a request")
 
 
 def test_the_window_of_a_connection_with_a_small_buffer_is_left_to_the_system(

@@ -15,7 +15,7 @@ from .losing import Losing
 
 @pytest.fixture(scope="module")
 def workplace(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where jobs are submitted: the zip, and a Python that does not know the checkout."""
+    """Folder from which jobs are submitted: the zip, and a Python that does not know the checkout."""
     folder = tmp_path_factory.mktemp("cluster")
     make_zip(folder)
     return folder

@@ -102,7 +102,7 @@ def test_publish_writes_each_row_once_however_often_it_is_run(
 
 
 def published(noida: NoidaBroker, topic: str) -> Counter[int]:
-    """How often each row is in the topic."""
+    """Count of each row in the topic."""
     records = librdkafka.consume(noida.bootstrap_servers, topic)
     return Counter(json.loads(record.value or b"")["id"] for record in records)
 

@@ -71,7 +71,7 @@ def test_two_attempts_of_a_task_that_write_at_the_same_time_leave_each_row_once(
 
 
 def begun(servers: str, name: str) -> int:
-    """How many attempts of a write have begun a transaction."""
+    """Count of the attempts of a write that have begun a transaction."""
     options = WriteOptions.parse({"kafka.bootstrap.servers": servers})
     metadata = Metadata(options.discovery.bootstrap_servers, options.net)
     listed = Transactions(metadata, options.net).listed()

@@ -153,7 +153,7 @@ def test_an_empty_path_of_a_store_is_told_with_what_it_is_without(path: str) -> 
         )
         assert fails(security__protocol=protocol, ssl__keystore__location=path) == (
             "option kafka.ssl.keystore.location: the path is empty; give that of a PEM file that is on the "
-            "driver, or leave the option out where brokers ask for no certificate of the client"
+            "driver, or leave the option out where the server asks for no certificate of the client"
         )
 
 

@@ -44,7 +44,7 @@ GROWN = st.one_of(
 
 
 def _growing(steps: list[dict[int, int]]) -> list[dict[int, int]]:
-    """What each broker has after each step, steps that bring nothing left out."""
+    """Partitions of each broker after each step, without the steps that bring nothing."""
     found: list[dict[int, int]] = []
     for step in steps:
         held = found[-1] if found else {}

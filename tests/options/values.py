@@ -10,16 +10,22 @@ from typing import Any, Final
 
 from spark_kafkawire.errors import OptionError
 from spark_kafkawire.model import Broker, TopicPartition, WireFormat
+from spark_kafkawire.net.http import Url
+from spark_kafkawire.net.retry import RetryPolicy
 from spark_kafkawire.options import (
     EARLIEST,
     LATEST,
+    BadRecords,
+    ColumnFormat,
     LimitKind,
     OffsetLimit,
     OffsetLimits,
     ReadOptions,
+    SchemaVersion,
     TopicLayouts,
     WriteOptions,
 )
+from spark_kafkawire.registry.settings import BasicLogin, BearerToken
 
 ZOOKEEPER: Final = {"zookeeper.connect": "h:2181"}
 READ: Final = {**ZOOKEEPER, "subscribe": "t"}
@@ -85,6 +91,14 @@ class Row:
     bad: list[str] = field(default_factory=list)
 
 
+AVRO: Final[dict[str, str | None]] = {"valueFormat": "avro", "schema.registry.url": "http://r:8081"}
+LOGIN: Final = {**AVRO, "basic.auth.user.info": f"me:{SECRET}:x"}
+OAUTH: Final = {
+    **AVRO,
+    "bearer.auth.issuer.endpoint.url": "https://idp/token",
+    "bearer.auth.client.id": "me",
+    "bearer.auth.client.secret": SECRET,
+}
 READS: Final[dict[str, Row]] = {
     "zookeeper.connect": Row(
         [
@@ -380,10 +394,180 @@ READS: Final[dict[str, Row]] = {
         [({"maxDecompressedBytes": "1"}, "fetch.decompressed_bytes_max", 1)],
         ["", "0", "2g"],
     ),
+    "valueFormat": Row(
+        [
+            ({"valueFormat": " String"}, "typed.value", ColumnFormat("value", "string")),
+            ({"valueFormat": "string"}, "typed.registry", None),
+            ({"valueFormat": "BINARY", "keyFormat": "binary"}, "typed", None),
+            (AVRO, "typed.value", ColumnFormat("value", "avro")),
+            ({"valueFormat": "json"}, "typed.schema_id_from", "none"),
+            ({**AVRO, "valueFormat": "json"}, "typed.schema_id_from", "auto"),
+        ],
+        ["", "protobuf", "xml", "avro-confluent"],
+    ),
+    "keyFormat": Row(
+        [({"keyFormat": "string"}, "typed.key", ColumnFormat("key", "string"))],
+        ["", "text", "avro,string"],
+    ),
+    "valueSchema": Row(
+        [
+            ({**AVRO, "valueSchema": '"long"'}, "typed.value.schema_text", '"long"'),
+            ({**AVRO, "valueSchema": " string "}, "typed.value.schema_text", " string "),
+            (
+                {"valueFormat": "avro", "valueSchema": "int", "schemaIdFrom": "none"},
+                "typed.value.schema_text",
+                "int",
+            ),
+        ],
+    ),
+    "keySchema": Row([({**AVRO, "keyFormat": "avro", "keySchema": "[1]"}, "typed.key.schema_text", "[1]")]),
+    "valueSubject": Row([({**AVRO, "valueSubject": " a-value"}, "typed.value.subject", "a-value")]),
+    "keySubject": Row([({**AVRO, "keyFormat": "avro", "keySubject": "k"}, "typed.key.subject", "k")]),
+    "valueSchemaVersion": Row(
+        [
+            ({**AVRO, "valueSchemaVersion": "Latest"}, "typed.value.version", SchemaVersion()),
+            ({**AVRO, "valueSchemaVersion": " 12 "}, "typed.value.version", SchemaVersion(12)),
+            ({**AVRO, "valueSchemaVersion": "ID:0"}, "typed.value.version", SchemaVersion(schema_id=0)),
+            (
+                {**AVRO, "valueSchemaVersion": "id:2147483647"},
+                "typed.value.version.schema_id",
+                2**31 - 1,
+            ),
+        ],
+    ),
+    "keySchemaVersion": Row(
+        [
+            (
+                {**AVRO, "keyFormat": "avro", "keySchemaVersion": "2", "valueSchema": "int"},
+                "typed.key.version.number",
+                2,
+            )
+        ],
+    ),
+    "subjectNameStrategy": Row(
+        [({**AVRO, "subjectNameStrategy": "topicrecordname"}, "typed.strategy", "TopicRecordName")],
+    ),
+    "schemaIdFrom": Row(
+        [({**AVRO, "schemaIdFrom": "Prefix"}, "typed.schema_id_from", "prefix")],
+        ["", "glue", "headers"],
+    ),
+    "badRecords": Row(
+        [
+            ({"valueFormat": "string", "badRecords": "NULL"}, "typed.bad_records", BadRecords.NULL),
+            ({**AVRO, "badRecords": "drop"}, "typed.bad_records", BadRecords.DROP),
+        ],
+        ["", "permissive", "none"],
+    ),
+    "schema.registry.url": Row(
+        [
+            (
+                {**AVRO, "schema.registry.url": " http://a/x/ , https://[::1]:2"},
+                "typed.registry.urls",
+                (
+                    Url("http", "a", 80, "/x/", "a"),
+                    Url("https", "::1", 2, "/", "[::1]:2"),
+                ),
+            ),
+            ({**AVRO, "requestTimeout": "7s"}, "typed.registry.timeout_s", 7.0),
+            ({**AVRO, "retries": "1"}, "typed.registry.retry", RetryPolicy(1, 0.1, 0.0)),
+            ({**AVRO, "brokerDownTimeout": "9s"}, "typed.registry.retry", RetryPolicy(3, 0.1, 9.0)),
+        ],
+    ),
+    "basic.auth.credentials.source": Row(
+        [({**LOGIN, "basic.auth.credentials.source": "USER_INFO"}, "typed.registry.login.user", "me")],
+    ),
+    "basic.auth.user.info": Row(
+        [(LOGIN, "typed.registry.login", BasicLogin("me", f"{SECRET}:x"))],
+    ),
+    "bearer.auth.credentials.source": Row(
+        [
+            ({**OAUTH, "bearer.auth.credentials.source": "OAUTHBEARER"}, "typed.registry.login.scope", None),
+        ],
+    ),
+    "bearer.auth.token": Row(
+        [
+            (
+                {
+                    **AVRO,
+                    "bearer.auth.token": SECRET,
+                    "bearer.auth.credentials.source": "static_token",
+                    "bearer.auth.logical.cluster": "lsrc-1",
+                    "bearer.auth.identity.pool.id": "pool-1",
+                },
+                "typed.registry.headers",
+                (("target-sr-cluster", "lsrc-1"), ("Confluent-Identity-Pool-Id", "pool-1")),
+            ),
+            ({**AVRO, "bearer.auth.token": SECRET}, "typed.registry.login", BearerToken(SECRET)),
+        ],
+    ),
+    "bearer.auth.issuer.endpoint.url": Row(
+        [(OAUTH, "typed.registry.login.endpoint_url", "https://idp/token")],
+    ),
+    "bearer.auth.client.id": Row([(OAUTH, "typed.registry.login.client_id", "me")]),
+    "bearer.auth.client.secret": Row([(OAUTH, "typed.registry.login.client_secret", SECRET)]),
+    "bearer.auth.scope": Row([({**OAUTH, "bearer.auth.scope": "sr"}, "typed.registry.login.scope", "sr")]),
+    "bearer.auth.logical.cluster": Row(
+        [
+            (
+                {**OAUTH, "bearer.auth.logical.cluster": "lsrc-1"},
+                "typed.registry.headers",
+                (("target-sr-cluster", "lsrc-1"),),
+            )
+        ],
+    ),
+    "bearer.auth.identity.pool.id": Row(
+        [
+            (
+                {**OAUTH, "bearer.auth.identity.pool.id": "p"},
+                "typed.registry.headers",
+                (("Confluent-Identity-Pool-Id", "p"),),
+            )
+        ],
+    ),
+    "schema.registry.ssl.endpoint.identification.algorithm": Row(
+        [
+            (
+                {
+                    **AVRO,
+                    "schema.registry.url": "https://a",
+                    "schema.registry.ssl.endpoint.identification.algorithm": "",
+                },
+                "typed.registry.tls.checks_host_name",
+                False,
+            )
+        ],
+    ),
+    **{
+        # Files and keys are those of test_schema_registry.
+        f"schema.registry.ssl.{name}": Row(
+            [({**AVRO, f"schema.registry.ssl.{name}": "PEM"}, "typed.registry.tls", None)]
+        )
+        for name in (
+            "truststore.type",
+            "truststore.location",
+            "truststore.certificates",
+            "keystore.type",
+            "keystore.location",
+            "keystore.key",
+            "keystore.certificate.chain",
+            "key.password",
+        )
+    },
 }
 WRITES: Final[dict[str, Row]] = {
     "topic": Row(
         [({"topic": " copy "}, "topic", "copy")],
+    ),
+    "autoRegisterSchemas": Row(
+        [({**AVRO, "autoRegisterSchemas": "TRUE"}, "typed.auto_register", True)],
+        ["", "yes"],
+    ),
+    "valueFormat": Row(
+        [
+            ({"valueFormat": "avro", "schemaIdFrom": "none"}, "typed.value.schema_text", None),
+            ({**AVRO, "valueSubject": "s", "valueSchema": "int"}, "typed.value.subject", "s"),
+        ],
+        ["", "text"],
     ),
     "compression": Row(
         [({"compression": "Snappy"}, "compression", "snappy")],

@@ -115,7 +115,8 @@ def test_a_range_that_runs_backwards_is_none() -> None:
 
 @st.composite
 def watched(draw: st.DrawFn) -> tuple[dict[TopicPartition, int], dict[TopicPartition, PartitionBounds]]:
-    """Where a query stands in some logs, and what the cluster says: also of partitions that are new."""
+    """Positions of a query in some logs, and the bounds that the cluster gives, also of partitions
+    that are new."""
     start, found = {}, {}
     segmented = draw(st.booleans())
     for number in range(draw(st.integers(1, 8))):

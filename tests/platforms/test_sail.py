@@ -84,7 +84,7 @@ print("later", found.count())
 
 @pytest.fixture(scope="module")
 def lines(tmp_path_factory: pytest.TempPathFactory, noida: NoidaBroker) -> Mapping[str, str]:
-    """What the program prints, by the first word of its lines."""
+    """Lines that the program prints, by their first word."""
     folder = tmp_path_factory.mktemp("sail")
     sail = Environment(folder / "venv", *PACKAGES, build_wheel(folder))
     topics = noida.create_topic(partitions=2), noida.create_topic(partitions=2)

@@ -261,5 +261,5 @@ def test_random_mutations_give_responses_or_our_errors_in_bounded_memory() -> No
 
 
 def allowed_size(stream: Stream) -> int:
-    """How long the largest response may be that the requests ask for."""
+    """Size of the largest response that the requests allow."""
     return max(v07.DIALECT.api_of(request).response_bytes_max(request) for request in stream.requests)

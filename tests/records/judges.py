@@ -110,7 +110,7 @@ def arrow_records(records: Sequence[Record]) -> Records:
 
 
 def judged(data: Buffer) -> list[Record]:
-    """What kafka-python reads, after it checked the CRCs."""
+    """Records that kafka-python reads, after it checked the CRCs."""
     found: list[Record] = []
     for batch in MemoryRecords(bytes(data)):
         assert batch.validate_crc()

@@ -119,7 +119,7 @@ def _repaired(buf: bytearray) -> bytes:
 
 
 def _starts(buf: bytearray) -> list[int]:
-    """Where messages begin, as far as lengths lead."""
+    """Positions at which messages begin, as far as lengths lead."""
     starts, pos = [], 0
     while pos + 10 <= len(buf):
         (length,) = struct.unpack_from(">i", buf, pos)

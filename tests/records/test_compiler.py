@@ -1,4 +1,4 @@
-"""When kernels are compiled, and that nothing depends on it."""
+"""Compilation of kernels: the moment of it, on which nothing depends."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from spark_kafkawire.records import compiler
 
 
 def run(program: str, warns: str = "", **environment: str) -> str:
-    """What a program prints in a fresh process."""
+    """Output of a program in a fresh process."""
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", DECODE + program],
         cwd=REPOSITORY,

@@ -86,7 +86,7 @@ class Topic:
         self.written[key] += 1
 
     def in_order(self, *, by_keys: bool) -> dict[int, list[int]]:
-        """What each key's records say in the order of layout, partition and offset."""
+        """Numbers of each key's records, in the order of layout, partition and offset."""
         rows = []
         for partition, records in self.logs.items():
             first = next(layout for layout, count in enumerate(self.counts) if partition < count)

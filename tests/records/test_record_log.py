@@ -157,7 +157,7 @@ def test_batches_of_kio_are_read() -> None:
 
 
 def overlapping(magic: int) -> dict[str, bytes]:
-    """What gives offsets a second time, each in its own way."""
+    """Logs that give offsets a second time, each in its own way."""
     first, more = (
         [batch([record(i, b"x") for i in range(5)])],
         {"overlaps": batch([record(i, b"x") for i in range(9)], 3)},

@@ -255,7 +255,7 @@ def kafka_07(below: int) -> Mapping[str, Callable[[], bytes]]:
 
 
 def _decode(is_log: bool, data: bytes, limits: DecodeLimits) -> str:
-    """What becomes of it: rows, or an error of ours."""
+    """Result of an input: rows, or an error of ours."""
     count = pos = 0
     try:
         if is_log:
@@ -299,7 +299,7 @@ def _limited(size: int) -> Iterator[None]:
 
 
 def memory_bytes_max(limits: DecodeLimits) -> int:
-    """What ``DecodeLimits`` tells of memory."""
+    """Bound of memory that ``DecodeLimits`` states."""
     return 9 * (limits.decompressed_bytes_max + limits.batch_bytes_max) // 4
 
 

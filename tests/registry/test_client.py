@@ -272,6 +272,36 @@ def test_a_broken_answer_is_asked_for_again_and_never_an_unknown_schema(
     assert str(error.value).isprintable()
 
 
+VERSION: Final[dict[str, object]] = {"subject": "s", "version": 1, "id": 1, "schema": TEXT}
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [{"id": None}, {"version": None}, {"version": 2}, {"subject": "other"}, {"subject": ":.dev:other"}],
+)
+def test_a_version_is_not_taken_for_another_one(changed: dict[str, object], fake: FakeRegistry) -> None:
+    fake.add("s", TEXT)
+    fake.faults.append(status(200, json.dumps(VERSION | changed).encode()))
+    registry = client_of(fake)
+    assert (registry.version("s", 1).id, registry.version("s", 1).text) == (1, TEXT)
+    assert len(fake.requests) == 2
+
+
+def test_a_version_may_have_its_context_in_the_answer(fake: FakeRegistry) -> None:
+    fake.faults.append(status(200, json.dumps(VERSION | {"subject": ":.dev:s"}).encode()))
+    assert client_of(fake, retry=ONCE).version("s", 1).subject == ":.dev:s"
+
+
+def test_a_guid_is_not_taken_for_another_one(fake: FakeRegistry) -> None:
+    fake.add("s", '"string"')
+    fake.add("s", TEXT)
+    other = {"guid": str(uuid.UUID(bytes=fake.guid(1))), "schema": '"string"'}
+    fake.faults.append(status(200, json.dumps(other).encode()))
+    assert client_of(fake).schema_of_guid(fake.guid(2)).text == TEXT
+    fake.faults.append(status(200, json.dumps({"schema": TEXT}).encode()))
+    assert client_of(fake, retry=ONCE).schema_of_guid(fake.guid(2)).text == TEXT
+
+
 def test_a_slow_registry_is_left_at_the_deadline(fake: FakeRegistry) -> None:
     fake.add("s", TEXT)
     fake.faults.append(slow(3))

@@ -1,4 +1,4 @@
-"""What Spark's own connector promises of a batch read, under the names of its KafkaRelationSuite.
+"""Promises of Spark's own connector for a batch read, under the names of its KafkaRelationSuite.
 
 noida-db is the broker, librdkafka and kafka-python write; the reads go through the whole source but
 Spark's JVM, whose part ``test_modern_spark`` has.
@@ -210,7 +210,7 @@ def test_reuse_same_dataframe_in_query(noida: NoidaBroker, topic: str) -> None:
 
 
 def test_late_binding_start_offsets(noida: NoidaBroker, topic: str) -> None:
-    """What retention takes before a load is not missed, whatever was read before."""
+    """Records that retention deletes before a load are not missed, whatever was read before."""
     assert read_values(noida.bootstrap_servers, subscribe=topic) == numbers(range(21))
     noida.delete_records(topic, 0, 7)
     assert read_values(noida.bootstrap_servers, subscribe=topic) == numbers(range(7, 21))

@@ -191,7 +191,7 @@ def test_a_timeout_that_brokers_do_not_take_is_told_before_rows(noida: NoidaBrok
 
 
 def test_an_old_broker_is_told_of_in_one_line() -> None:
-    """What Kafka 0.10 offers."""
+    """Kafka 0.10 offers these versions."""
     offered = {key: OFFERED[key] for key in (modern.METADATA.key, modern.API_VERSIONS.key)}
     offered |= {modern.PRODUCE.key: VersionRange(0, 2), modern.FIND_COORDINATOR.key: VersionRange(0, 0)}
     with LogServer({"t": [MemoryLog()]}, offered=offered) as server:

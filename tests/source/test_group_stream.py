@@ -72,7 +72,7 @@ class Group:
         return query
 
     def available_now(self, checkpoint: Checkpoint, **others: str) -> list[list[Place]]:
-        """What a query with the trigger AvailableNow reads before it leaves, batch by batch."""
+        """Rows that a query with the trigger AvailableNow reads before it leaves, batch by batch."""
         query = available_now(checkpoint, **self.options(**others))
         self._queries.append(query)
         found = [places(rows) for rows in query.batches()]
@@ -80,7 +80,7 @@ class Group:
         return found
 
     def offsets(self) -> dict[str, int]:
-        """Where the group stands."""
+        """Offsets that the group has committed."""
         return {name: int(data) for name, data in self._data("offsets").items()}
 
     def owners(self) -> dict[str, str]:
@@ -142,12 +142,12 @@ def places(rows: list[dict[str, Any]] | None) -> list[Place]:
 
 
 def owned(checkpoint: Checkpoint) -> dict[str, int]:
-    """What the checkpoint's last end holds."""
+    """Offsets in the checkpoint's last end."""
     return dict(json.loads(checkpoint.offsets[-1]).get(TOPIC, {}))
 
 
 def read_until(queries: list[Query], count: int) -> Counter[Place]:
-    """What queries read whose batches take turns, until that is so many rows, and one look more of each."""
+    """Rows of queries whose batches take turns, until there are so many, and of one more batch of each."""
     found: Counter[Place] = Counter()
 
     def turn() -> bool:

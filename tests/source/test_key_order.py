@@ -22,7 +22,7 @@ from tests.support.reading import Read, read
 
 
 def numbers(rows: list[dict[str, Any]], *order: str) -> dict[bytes, list[int]]:
-    """What each key's records say, in the order of these columns, or in that of the rows."""
+    """Numbers of each key's records, in the order of these columns, or in that of the rows."""
     found: dict[bytes, list[int]] = {}
     for row in sorted(rows, key=lambda row: [row[name] for name in order]):
         found.setdefault(row["key"], []).append(int(row["value"]))

@@ -23,7 +23,7 @@ def query(topic: Grown, checkpoint: Checkpoint, **given: str) -> Query:
 
 
 def in_order(batches: list[list[Row]], *, as_they_come: bool = False) -> dict[bytes, list[int]]:
-    """What each key's records say, batch by batch, each in the order of layout, partition and offset."""
+    """Numbers of each key's records, batch by batch, each in the order of layout, partition and offset."""
     found: dict[bytes, list[int]] = {}
     for rows in batches:
         if not as_they_come:

@@ -52,7 +52,7 @@ def transactions_of(noida: NoidaBroker) -> Transactions:
 
 
 def nothing_is_left(noida: NoidaBroker, topic: str) -> bool:
-    """Whether no transaction is open, and no reader waits."""
+    """True if no transaction is open, and no reader waits."""
     return not open_ids(noida.bootstrap_servers, topic) and not waiting(
         noida.bootstrap_servers, topic, PARTITIONS
     )
@@ -100,7 +100,7 @@ def test_a_request_of_an_attempt_that_failed_in_order_begins_nothing_when_it_com
 
 
 def late_attempt(write: OnceWrite, made: Any) -> str:
-    """What an attempt is told that begins now."""
+    """Error of an attempt that begins now."""
     with pytest.raises(DeliveryError) as error:
         write.message(made, 0)
     return str(error.value)
@@ -166,7 +166,7 @@ def test_a_run_that_finishes_another_ones_decision_is_awaited_by_its_own_attempt
 
 @pytest.fixture
 def begun(monkeypatch: pytest.MonkeyPatch) -> Counter[type]:
-    """How often ids were begun and fenced."""
+    """Count of the requests that begin ids, and of those that fence them."""
     count: Counter[type] = Counter()
     asked, asked_together = TransactionRequests._send, TransactionRequests._send_together
 

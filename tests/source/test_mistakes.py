@@ -41,7 +41,7 @@ LARGE: Final = "REPEAT('x', 2000000) AS value"
 
 @dataclass(frozen=True)
 class Place:
-    """Where the mistakes are made."""
+    """Session, brokers and folder of the mistakes."""
 
     spark: SparkSession
     modern: Mapping[str, str]
@@ -290,7 +290,8 @@ def ended_with(place: Place, run: Program) -> BaseException:
 
 
 def printed(error: BaseException) -> list[str]:
-    """What Python prints of an error that ends a program, but the program's own frames and blank lines."""
+    """Lines that Python prints of an error that ends a program, without the program's own frames
+    and blank lines."""
     reported = traceback.TracebackException.from_exception(error)
     of_spark = [frame for frame in reported.stack if str(Path(__file__).parents[1]) not in frame.filename]
     reported.stack = traceback.StackSummary.from_list(of_spark)

@@ -33,7 +33,7 @@ def rows(broker: NoidaBroker, topic: str, partitions: int = 1) -> list[list[Reco
 
 
 def one_line(error: Exception) -> str:
-    """What our error says: the last line that Spark shows of it."""
+    """Line of our error: the last one that Spark shows of it."""
     return [line for line in str(error).splitlines() if "spark_kafkawire.errors." in line][-1]
 
 

@@ -180,7 +180,7 @@ def test_a_source_travels_with_its_options_until_a_reader_has_them() -> None:
 
 @pytest.mark.parametrize("step", [1, 10])
 def test_what_a_task_of_a_write_gets_is_small_and_whole(step: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where all partitions have a leader, and where every tenth has none."""
+    """All partitions have a leader with step 1; every tenth has none with step 10."""
     known_leaders = Metadata.known_leaders
 
     def some(metadata: Metadata, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, Leader]:

@@ -25,7 +25,7 @@ def options(cluster: EmbeddedCluster, **others: str) -> dict[str, str]:
 
 
 def places(query: Query) -> list[list[tuple[int, int, int, int]]]:
-    """Where the rows of each batch are: broker, partition, offset, and place in a compressed message."""
+    """Positions of the rows of each batch: broker, partition, offset, and place in a compressed message."""
     return [
         sorted((row["broker"], row["partition"], row["offset"], row["index"]) for row in rows)
         for rows in query.batches()

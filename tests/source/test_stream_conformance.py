@@ -1,4 +1,4 @@
-"""What Spark's own connector promises of a stream, under the names of its KafkaMicroBatchSourceSuite.
+"""Promises of Spark's own connector for a stream, under the names of its KafkaMicroBatchSourceSuite.
 
 noida-db is the broker; the queries go through the whole source but Spark's JVM, whose part
 ``test_streaming_spark`` has.
@@ -658,7 +658,7 @@ def test_a_query_that_is_behind_asks_brokers_at_once(noida: NoidaBroker, topic: 
 
 
 def slept_before_the_next_look(running: Query) -> list[float]:
-    """What a query sleeps before it asks brokers 0.03 s after it asked them last."""
+    """Sleeps of a query before it asks brokers 0.03 s after it asked them last."""
     slept: list[float] = []
     planner = running.reader._planner
     assert isinstance(planner, StreamPlanner)

@@ -44,7 +44,7 @@ def test_the_heap_of_a_stream_over_a_thousand_partitions_stays_flat(tmp_path: Pa
 
 
 def looks(read: dict[str, str], checkpoint: Path) -> list[int]:
-    """What the heap holds after each tenth of the batches."""
+    """Bytes in the heap after each tenth of the batches."""
     argv = [
         sys.executable,
         "-m",

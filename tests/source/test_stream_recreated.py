@@ -33,7 +33,7 @@ Reported = dict[tuple[str, str, str], str]
 
 
 def table() -> Reported:
-    """What the page tells for topic ids, the new topic's records, and failOnDataLoss."""
+    """Results that the page gives for topic ids, the new topic's records, and failOnDataLoss."""
     lines = PAGE.read_text().partition("<!-- recreated topics -->")[2].strip().splitlines()
     rows = [
         tuple(cell.strip() for cell in line.strip("|").split("|"))

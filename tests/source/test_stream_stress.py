@@ -111,7 +111,7 @@ def reading(options: dict[str, str], draw: random.Random) -> Iterator[Reader]:
 
 
 def in_order(rows: list[dict[str, Any]]) -> bool:
-    """Whether each partition was read from its start on, nothing of it twice."""
+    """True if each partition was read from its start on, and no offset twice."""
     partitions: dict[tuple[str, int], list[int]] = {}
     for row in rows:
         partitions.setdefault((row["topic"], row["partition"]), []).append(row["offset"])

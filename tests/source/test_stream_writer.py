@@ -60,7 +60,7 @@ def test_a_batch_of_a_stream_may_follow_others_that_reached_the_cluster(
 
     def never_reached(options: WriteOptions, *_: object) -> None:
         seen.append(options)
-        raise ConnectFailed("nobody is there")
+        raise ConnectFailed("no broker is there")
 
     monkeypatch.setattr("spark_kafkawire.source.stream_writer.create_writer", never_reached)
     writer(kafka__bootstrap__servers="127.0.0.1:1", topic="t", **given)

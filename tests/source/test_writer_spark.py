@@ -69,7 +69,7 @@ def register(cluster: EmbeddedCluster, topic: str) -> None:
 
 
 def one_line(error: Exception) -> str:
-    """What our error says, from its class on: Spark names the step before it."""
+    """Line of our error, from its class on: Spark names the step before it."""
     [line] = [line for line in str(error).splitlines() if "spark_kafkawire.errors." in line]
     return line[line.index("spark_kafkawire.errors.") :]
 

@@ -128,11 +128,11 @@ class Browser:
         self.ask("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
 
     def picture(self) -> bytes:
-        """What is seen of the page, as PNG."""
+        """Screenshot of the page, as PNG."""
         return base64.b64decode(self.ask("Page.captureScreenshot")["data"])
 
     def has_box(self, node: int) -> bool:
-        """Whether an element takes room in the page."""
+        """True if an element takes room in the page."""
         styles = self.ask("CSS.getComputedStyleForNode", nodeId=node)["computedStyle"]
         return all(style["value"] != "none" for style in styles if style["name"] == "display")
 

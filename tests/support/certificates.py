@@ -22,7 +22,7 @@ _NEW_KEY: Final = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", 
 
 @dataclass(frozen=True, slots=True)
 class Certificates:
-    """Where the files are. ``server`` and ``client`` hold a key and its certificate."""
+    """Paths of the files. ``server`` and ``client`` hold a key and its certificate."""
 
     folder: Path
 

@@ -18,5 +18,5 @@ def partitions_of(topic: str = GZIP_TOPIC) -> list[Mapping[str, Any]]:
 
 
 def recorded(topic: str = GZIP_TOPIC) -> list[tuple[int, str]]:
-    """How many messages each log of a topic has, and their checksum."""
+    """Count of the messages of each log of a topic, and their checksum."""
     return [(partition["messages"], partition["values_sha256"]) for partition in partitions_of(topic)]

@@ -47,7 +47,8 @@ class Died(BaseException):
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """What Spark tells a task of itself: of all its attempts, and among those of its batch in a stream."""
+    """The context that Spark gives a task: its numbers among all attempts, and among those of its batch
+    in a stream."""
 
     number: int
     attempt: int = field(default_factory=lambda: next(_ATTEMPTS))
@@ -88,7 +89,7 @@ class OnceWrite:
         return travels
 
     def message(self, made: ExactlyOnceWriter, number: int) -> Any:
-        """What one attempt of a task tells the driver."""
+        """Message of one attempt of a task to the driver."""
         return self.message_of(made, number, iter([self.tasks[number]]))
 
     def message_of(
@@ -99,7 +100,7 @@ class OnceWrite:
             return travelled(travelled(made).write(map(_rows, batches)))
 
     def run(self) -> None:
-        """All of it. Raises what it raises, after Spark's abort where that follows."""
+        """Run the whole write. Raises the write's error, after Spark's abort where that follows."""
         made = self.writer()
         messages: list[Any] = [None] * len(self.tasks)
         try:
@@ -134,14 +135,14 @@ class OnceBatch:
         return made
 
     def message(self, made: KafkaWireStreamWriter, number: int, attempt: int = 0) -> Any:
-        """What one attempt of a task tells the driver."""
+        """Message of one attempt of a task to the driver."""
         reported = {"streaming.sql.batchId": str(self.number), "sql.streaming.queryId": self.query}
         reported["spark.jobGroup.id"] = self.run
         with as_task(Task(number, attempt_of_batch=attempt, properties=reported)):
             return travelled(travelled(made).write(iter([_rows(self.tasks[number])])))
 
     def messages(self) -> list[Any]:
-        """What all tasks tell."""
+        """Messages of all tasks."""
         made = self.writer()
         return [self.message(made, number) for number in range(len(self.tasks))]
 
@@ -154,7 +155,7 @@ class OnceBatch:
             raise
 
     def run_it(self) -> None:
-        """All of it. Raises what it raises."""
+        """Run the whole batch. Raises the batch's error."""
         self.end(self.messages())
 
 
@@ -173,7 +174,7 @@ def travelled(value: Any) -> Any:
 
 @contextlib.contextmanager
 def as_task(task: Task) -> Iterator[None]:
-    """What runs in here is run by that attempt of a task."""
+    """Run the block as that attempt of a task."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(writer, "TaskContext", task)
         patch.setattr(exactly_once, "TaskContext", task)
@@ -189,7 +190,7 @@ def dying(at: int, *, after_it: bool) -> Iterator[list[bool]]:
     asked, asked_together = TransactionRequests._send, TransactionRequests._send_together
 
     def left_of(requests: Sequence[Any]) -> Sequence[Any]:
-        """What is sent of these."""
+        """Part of these requests that is sent."""
         with lock:
             numbers = [next(count) for _ in requests]
             if died:

@@ -36,6 +36,8 @@ _NAMESPACE: Final = uuid.UUID(int=7)
 
 #: Something that goes wrong with one request, in place of its answer.
 Fault = Callable[[BaseHTTPRequestHandler], None]
+#: A fault in place of the answer to a path, with its status and its content; None to let it be.
+Lie = Callable[[str, int, dict[str, Any]], Fault | None]
 
 
 def status(code: int, body: bytes = b"", **headers: str) -> Fault:
@@ -101,6 +103,8 @@ class FakeRegistry:
         self.subjects: dict[str, list[int]] = {}
         #: What goes wrong with the next requests, one each.
         self.faults: list[Fault] = []
+        #: May replace any answer.
+        self.lie: Lie | None = None
         #: All requests: method, path and query.
         self.requests: list[str] = []
         #: The headers of the last request.
@@ -173,7 +177,8 @@ class FakeRegistry:
             case "GET", ["subjects", subject, "versions", number]:
                 return self._version(subject, number)
             case "POST", ["subjects", subject, "versions"]:
-                return 200, {"id": self._register(subject, json.loads(body))}
+                schema_id = self._register(subject, json.loads(body))
+                return 200, {"id": schema_id, "guid": str(uuid.UUID(bytes=self.guid(schema_id)))}
             case "POST", ["subjects", subject]:
                 return self._looked_up(subject, json.loads(body))
         return 404, {}
@@ -221,9 +226,34 @@ def _unknown(code: int, what: str) -> tuple[int, dict[str, Any]]:
     return 404, {"error_code": code, "message": f"{what} not found"}
 
 
+class _Whole:
+    """Bytes of a connection, which ends where a line or a body ends early: ``http.server`` takes a head that
+    is cut off for a whole one."""
+
+    def __init__(self, received: Any) -> None:
+        self._received = received
+        self.close = received.close
+
+    def readline(self, size: int = -1) -> bytes:
+        line = self._received.readline(size)
+        if not line.endswith(b"\n"):
+            raise ConnectionAbortedError
+        return bytes(line)
+
+    def read(self, size: int) -> bytes:
+        data = self._received.read(size)
+        if len(data) < size:
+            raise ConnectionAbortedError
+        return bytes(data)
+
+
 def _handler_of(registry: FakeRegistry) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
+
+        def setup(self) -> None:
+            super().setup()
+            self.rfile = _Whole(self.rfile)  # type: ignore[assignment]
 
         def _serve(self) -> None:
             body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
@@ -236,7 +266,9 @@ def _handler_of(registry: FakeRegistry) -> type[BaseHTTPRequestHandler]:
                 refusal(401, 40101, "Unauthorized")(self)
             else:
                 code, found = registry.answer(self.command, self.path, body)
-                status(code, json.dumps(found).encode() if found else b"")(self)
+                lie = registry.lie and registry.lie(self.path, code, found)
+                (lie or status(code, json.dumps(found).encode() if found else b""))(self)
+                self.close_connection = self.close_connection or lie is not None
 
         do_GET = do_POST = _serve
 

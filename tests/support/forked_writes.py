@@ -39,7 +39,7 @@ _ATTEMPTS_MAX: Final = 4
 
 
 class Failed(Exception):
-    """What a process raised, or that it is gone."""
+    """Error that a process raised, or its end without a result."""
 
 
 class Forked:
@@ -55,7 +55,7 @@ class Forked:
         os.close(reported)
 
     def result(self) -> Any:
-        """What it returned. Raises ``Failed``."""
+        """Value that it returned. Raises ``Failed``."""
         with open(self.pipe, "rb") as reported:
             data = reported.read()
         os.waitpid(self.pid, 0)

@@ -16,7 +16,7 @@ def freeze(pid: int) -> None:
 
 
 def is_stopped(pid: int) -> bool:
-    """Whether none of its threads runs."""
+    """True if none of its threads runs."""
     return all(_state(thread) in "TZX" for thread in Path(f"/proc/{pid}/task").iterdir())
 
 

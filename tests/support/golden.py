@@ -21,7 +21,7 @@ CORPUS: Final = GOLDEN / "corpus"
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """What was sent on one connection, what came back, and what became of connection and log.
+    """One recorded connection: the bytes sent and received, and the state of connection and log afterwards.
 
     ``connection`` is how it was afterwards: ``open``, ``closed by broker``, or still waiting.
     ``partition`` is the topic and partition whose end moved by ``gain`` bytes, ``appended`` these bytes.
@@ -43,12 +43,12 @@ class Exchange:
 
     @property
     def is_closed(self) -> bool:
-        """Whether the broker closed the connection."""
+        """True if the broker closed the connection."""
         return self.connection.startswith("closed")
 
     @property
     def is_waiting(self) -> bool:
-        """Whether the broker was still waiting for the rest of the request."""
+        """True if the broker was still waiting for the rest of the request."""
         return "waiting" in self.connection
 
 

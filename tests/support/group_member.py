@@ -31,7 +31,7 @@ BATCH_SIZE: Final = 200
 
 
 class Reader:
-    """What one member has read, and is to read."""
+    """Reads of one member: past and next ones."""
 
     def __init__(self, member: Member, end: int, out: Path, seed: int) -> None:
         self._member, self._end, self._out = member, end, out

@@ -31,7 +31,7 @@ def run(*command: str | Path, cwd: Path, **environment: str) -> subprocess.Compl
 
 
 def copy_package(target: Path) -> Path:
-    """What a wheel is built from, in a folder of its own: building leaves files behind."""
+    """Copy the files that a wheel is built from into a folder of their own: building leaves files behind."""
     shutil.copytree(ROOT / PACKAGE, target / PACKAGE, ignore=shutil.ignore_patterns("__pycache__"))
     for name in _FILES:
         shutil.copy(ROOT / name, target)

@@ -49,7 +49,7 @@ class TransactionsJob:
         return json.loads(out)
 
     def ended(self, name: str) -> Any:
-        """What a run ended that was forced to."""
+        """Report of a run that was forced to end a write."""
         return self.reported("--transactional-id", name, "--finish", "--force")
 
 
@@ -62,7 +62,7 @@ def new_topic(servers: str) -> str:
 
 
 class OfAnyBroker:
-    """What holds of each broker."""
+    """Tests that hold for each broker."""
 
     def test_a_write_that_died_anywhere_is_finished_by_its_decision(self, job: TransactionsJob) -> None:
         """It is there wholly after the job where it was decided, else not at all."""

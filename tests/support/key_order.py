@@ -20,7 +20,8 @@ class Seen:
 
 
 def seen(frame: DataFrame) -> Seen:
-    """What the Spark partitions of a frame see, in their order: a key's records say how many were before."""
+    """Counts that the Spark partitions of a frame see, in their order; a record's value is its number
+    in its key."""
 
     def look(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         last: dict[bytes, int] = {}

@@ -71,7 +71,7 @@ class LateRequest:
 
     @property
     def is_held(self) -> bool:
-        """Whether there was one."""
+        """True if a request is held."""
         return bool(self._frame)
 
     def arm(self, api: Api, strike: Callable[[int], Any], *, cuts_others: bool = False) -> None:
@@ -82,7 +82,7 @@ class LateRequest:
             self._cut = api if cuts_others else None
 
     def keeps(self, frame: bytes, upstream_port: int, client_port: int) -> bool:
-        """Whether a request is kept."""
+        """True if a request is kept, and not sent."""
         body = memoryview(frame)[_LENGTH_BYTES:]
         api, _, _ = modern.DIALECT.read_request_header(body)
         with self._lock:
@@ -117,7 +117,7 @@ class HoldingProxy(Proxy):
 
     @property
     def bootstrap_servers(self) -> str:
-        """Where clients connect to in place of the broker."""
+        """Address that clients connect to in place of the broker."""
         return f"{HOST}:{self.port('broker')}"
 
     def view(self, upstream: Upstream, client_port: int) -> View:
@@ -142,8 +142,8 @@ class _HoldingView(KafkaView):
 
 @dataclass(frozen=True, slots=True)
 class Left:
-    """What is left when a late request has arrived: the codes of its answer, the ids that have a transaction
-    open, the partitions whose readers of what is committed wait, and the rows that those see."""
+    """State when a late request has arrived: the codes of its answer, the ids that have an open transaction,
+    the partitions whose readers of committed records wait, and the rows that those readers see."""
 
     codes: list[int]
     open_ids: list[str]
@@ -160,7 +160,7 @@ def killed_and_late(
     topic = librdkafka.create_topic(servers, PARTITIONS, None, {})
 
     def kill(client_port: int) -> None:
-        assert writes.kill_worker(client_port, draw), "nobody has that port"
+        assert writes.kill_worker(client_port, draw), "no worker has that port"
         if kills_run:
             writes.kill_driver()
 

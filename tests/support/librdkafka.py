@@ -156,8 +156,8 @@ def _reader(bootstrap_servers: str, isolation_level: str, config: Mapping[str, o
 def offsets(
     bootstrap_servers: str, topic: str, partition: int = 0, *, isolation_level: str = "read_uncommitted"
 ) -> tuple[int, int]:
-    """Where a log starts and where it ends (exclusive), as its broker says now; with ``read_committed``
-    where the first open transaction begins."""
+    """Start and end (exclusive) of a log, as its broker says now; with ``read_committed`` the end is the
+    first open transaction."""
     reader = Consumer(
         _configuration(bootstrap_servers, group_id=_unique("reader"), isolation_level=isolation_level)
     )

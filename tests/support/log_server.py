@@ -32,7 +32,7 @@ STUCK_S: Final = 30.0
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """What goes out instead of an honest response, and what the server does next."""
+    """Bytes that replace an honest response, and the server's next step."""
 
     data: bytes
     then: Literal["go on", "close", "be silent"] = "go on"
@@ -133,7 +133,7 @@ class LogServer:
         send_all(connection, parts)
 
     def _answer(self, connection: socket.socket, frame: memoryview) -> bool:
-        """Whether the connection goes on."""
+        """Answer one request. Returns True if the connection goes on."""
         api, header, pos = modern.DIALECT.read_request_header(frame)
         self.requests.append(api)
         request = api.request_codec(header.api_version).read(frame, pos)[0]

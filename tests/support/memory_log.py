@@ -66,6 +66,6 @@ def split(batches: Buffer) -> Iterator[memoryview]:
 
 
 def offset_count(batch: Buffer) -> int:
-    """How many offsets one batch takes."""
+    """Count of offsets that one batch takes."""
     view = memoryview(batch)[_LAST_OFFSET_DELTA_POS:]
     return int.from_bytes(view[:4], "big") + 1

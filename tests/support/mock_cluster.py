@@ -157,7 +157,7 @@ class MockCluster:
         self._library.rd_kafka_mock_clear_requests(self._cluster)
 
     def requests(self) -> list[TrackedRequest]:
-        """What the brokers were asked since tracking began, in order."""
+        """Requests to the brokers since tracking began, in order."""
         count = c_size_t()
         library = self._library
         found = library.rd_kafka_mock_get_requests(self._cluster, byref(count))

@@ -153,7 +153,7 @@ class NoidaBroker:
 
 
 def answers(host: str, port: int, timeout_s: float = 5.0) -> bool:
-    """Whether a broker answers the question for the versions of its APIs."""
+    """True if a broker answers the request for the versions of its APIs."""
     with contextlib.suppress(OSError), socket.create_connection((host, port), timeout_s) as sock:
         sock.sendall(_API_VERSIONS)
         with sock.makefile("rb") as answer:
@@ -162,7 +162,7 @@ def answers(host: str, port: int, timeout_s: float = 5.0) -> bool:
 
 
 def listens(host: str, port: int, timeout_s: float = 5.0) -> bool:
-    """Whether somebody takes connections."""
+    """True if the port accepts connections."""
     with contextlib.suppress(OSError), socket.create_connection((host, port), timeout_s):
         return True
     return False

@@ -39,7 +39,7 @@ class Closes(Exception):
 
 
 def answered(release: str, broker: LogBroker, frame: memoryview) -> list[Buffer]:
-    """What such a broker sends for a request, nothing where it passes it over. Raises ``Closes``."""
+    """Bytes that such a broker sends for a request, none if it ignores it. Raises ``Closes``."""
     key, version = _API_AND_VERSION.unpack_from(frame)
     if key > LAST_KEYS[release]:
         if release == "0.8":

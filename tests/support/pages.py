@@ -68,7 +68,7 @@ def _blocks_of(page: str) -> Iterator[Block]:
 
 
 def code_of(page: str) -> list[str]:
-    """What stands between backticks in the prose of a page."""
+    """Texts between backticks in the prose of a page."""
     return _CODE.findall(prose_of(page))
 
 
@@ -83,12 +83,12 @@ def headings_of(page: str) -> list[str]:
 
 
 def section_of(page: str, heading: str) -> str:
-    """What stands below a heading, up to the next one of its level."""
+    """Text below a heading, up to the next one of its level."""
     return text_of(page).partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
 
 
 def anchor(heading: str) -> str:
-    """What a heading is called in a link, where the pages are read as files of a repository."""
+    """Anchor of a heading in a link, where the pages are read as files of a repository."""
     return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
 
 

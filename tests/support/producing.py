@@ -154,10 +154,10 @@ def columns(rows: list[Record]) -> Records:
 
 
 def content(row: Record) -> tuple[object, ...]:
-    """What of a record must come through."""
+    """Parts of a record that must come through."""
     return row.value, row.key, row.headers, row.timestamp_ms
 
 
 def targets(servers: str, **raw: object) -> modern.ModernWritePartitions:
-    """What may be written to, by the brokers' own word."""
+    """Partitions that may be written to, as the brokers say."""
     return modern.ModernWritePartitions.discover(options_of(servers, **raw))

@@ -31,7 +31,7 @@ class Read:
 
     @property
     def tasks(self) -> list[FetchTask]:
-        """What is read by which task."""
+        """Tasks of all Spark partitions."""
         return [task for partition in self.partitions for task in partition.tasks]
 
     def table(self) -> pa.Table:

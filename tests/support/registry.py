@@ -26,7 +26,7 @@ def produce(bootstrap_servers: str) -> None:
 
 
 def customers() -> list[dict[str, Any]]:
-    """What the messages in Avro say, in their order."""
+    """Values of the messages in Avro, in their order."""
     reported = json.loads(_RECORDED.read_text("utf-8"))
     return [message["says"] for message in reported["avro"]]
 

@@ -18,7 +18,7 @@ AWAY_S: Final = 2.5
 
 
 class Reported(logging.Handler):
-    """What the package logs. The first warning begins the way back."""
+    """Handler that keeps the package's log messages. The first warning begins the restart."""
 
     def __init__(self, start: Callable[[], None]) -> None:
         super().__init__(logging.INFO)
@@ -42,7 +42,7 @@ class Reported(logging.Handler):
 
     def join(self) -> None:
         """Wait until it is back. Raises what kept it away."""
-        assert self._timer is not None, "nobody has missed it"
+        assert self._timer is not None, "no warning was logged"
         self._timer.join()
         if self.failures:
             raise self.failures[0]

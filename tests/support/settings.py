@@ -9,12 +9,12 @@ from spark_kafkawire.options import NetOptions
 
 
 def settings_07(timeout_s: float = 30.0) -> ConnectionSettings:
-    """How to connect to a 0.7 broker."""
+    """Settings of connections to a 0.7 broker."""
     return ConnectionSettings(Generation.V07, timeout_s, client_id="spark-kafkawire")
 
 
 def settings_modern(timeout_s: float = 30.0) -> ConnectionSettings:
-    """How to connect to a broker of Kafka 0.8 or later."""
+    """Settings of connections to a broker of Kafka 0.8 or later."""
     return ConnectionSettings(Generation.MODERN, timeout_s, client_id="spark-kafkawire")
 
 

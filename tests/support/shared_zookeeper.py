@@ -22,5 +22,5 @@ class SharingCluster(EmbeddedCluster):
 
     @property
     def zookeeper_connect(self) -> str:
-        """What ``zookeeper.connect`` takes."""
+        """Value for ``zookeeper.connect``."""
         return self._connect

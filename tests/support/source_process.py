@@ -35,7 +35,7 @@ _INT: Final = struct.Struct(">i")
 
 
 class SourceRaised(Exception):
-    """What the process raised: the traceback that Spark would show."""
+    """Error that the process raised: the traceback that Spark would show."""
 
 
 class SourceProcess:
@@ -87,16 +87,16 @@ class SourceProcess:
 
     @property
     def statistics(self) -> psutil.Process:
-        """What the operating system knows of it."""
+        """The process as the operating system knows it."""
         return psutil.Process(self._process.pid)
 
     def initial_offset(self) -> str:
-        """Where a new query starts."""
+        """Offset at which a new query starts."""
         self._ask(runner.INITIAL_OFFSET_FUNC_ID)
         return self._answer().decode()
 
     def latest_offset(self, start: str) -> str:
-        """Where the next batch ends; and the end of the partitions, as Spark asks for it then."""
+        """End of the next batch; and the end of the partitions, as Spark asks for it then."""
         self._ask(runner.LATEST_OFFSET_ADMISSION_CONTROL_FUNC_ID, start, self._limit)
         end = self._answer().decode()
         self._ask(runner.REPORT_LATEST_OFFSET_FUNC_ID)
@@ -104,7 +104,7 @@ class SourceProcess:
         return end
 
     def partitions(self, start: str, end: str) -> list[bytes]:
-        """What the tasks of a batch get."""
+        """Partitions that the tasks of a batch get."""
         self._ask(runner.PARTITIONS_FUNC_ID, start, end)
         tasks = [self._answer() for _ in range(self._answer_int())]
         assert self._answer_int() == runner.PREFETCHED_RECORDS_NOT_FOUND

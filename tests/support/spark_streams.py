@@ -34,7 +34,7 @@ STARTS_MAX: Final = 6
 
 
 def started(attempt: Callable[[], T]) -> T:
-    """What ``attempt`` makes of a query that it starts, again where the machine was too busy for one."""
+    """Result of ``attempt``, which starts a query; tried again if the machine was too busy for one."""
     for start in range(1, STARTS_MAX + 1):
         try:
             return attempt()

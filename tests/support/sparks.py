@@ -17,7 +17,7 @@ def since_spark(major: int, minor: int, reason: str) -> pytest.MarkDecorator:
     )
 
 
-PLANS_ONCE: Final = since_spark(4, 1, "plans a frame anew each time that it is used")
+PLANS_ONCE: Final = since_spark(4, 1, "plans a frame again each time that it is used")
 STREAM_SINKS: Final = since_spark(4, 1, "has no sinks for Arrow batches")
 READ_LIMITS: Final = since_spark(4, 2, "does not tell a stream of a Python source where a batch starts")
 AVAILABLE_NOW: Final = since_spark(4, 2, "takes the trigger AvailableNow of a Python source for Once")

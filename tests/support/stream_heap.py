@@ -65,8 +65,8 @@ def await_batch(query: StreamingQuery, commits: Path, batch: int) -> None:
 
 
 def heap_bytes(spark: SparkSession) -> int:
-    """What Spark's JVM holds, garbage apart, and apart from what a batch holds while it runs: the least of
-    several moments."""
+    """Bytes that Spark's JVM holds, garbage apart, and apart from what a batch holds while it runs: the least
+    of several moments."""
     jvm = spark._jvm
     assert jvm is not None
     memory = jvm.java.lang.management.ManagementFactory.getMemoryMXBean()

@@ -57,7 +57,7 @@ TASKS_AND_ROWS = "planning its tasks, reading and writing"
 
 
 class Reported(Protocol):
-    """What a sink tells its brokers of a batch."""
+    """Requests of a sink to its brokers about a batch."""
 
     @property
     def marks(self) -> tuple[str, ...]:
@@ -65,7 +65,7 @@ class Reported(Protocol):
         ...
 
     def count(self, mark: str) -> int:
-        """How far that has grown, as far as it was asked for."""
+        """Count of that mark, as far as it was asked for."""
         ...
 
     def step(self, batch: int) -> str:
@@ -87,13 +87,13 @@ class Stream:
 
     @property
     def has_files(self) -> bool:
-        """Whether it writes Parquet files."""
+        """True if the query writes Parquet files."""
         return "topic" not in self.write
 
 
 @dataclass(frozen=True, slots=True)
 class Kill:
-    """Who was killed, and where the query was then."""
+    """One kill: its victim, and the step of the query at that moment."""
 
     query: str
     victim: str
@@ -102,7 +102,7 @@ class Kill:
 
 
 class Batches:
-    """What the query in a folder has written down of its batches."""
+    """Batches of the query in a folder, as its files record them."""
 
     def __init__(self, folder: Path, has_files: bool, reported: Reported | None) -> None:
         self._folder, self._has_files, self._reported = folder, has_files, reported
@@ -131,28 +131,28 @@ class Batches:
         return (ROWS if self._has_begun_files(planned) else TASKS), planned
 
     def begun(self) -> int:
-        """How often the query was begun."""
+        """Count of starts of the query."""
         file = self._folder / "runs"
         return file.read_text().count("\n") if file.exists() else 0
 
     @property
     def is_idle(self) -> bool:
-        """Whether all batches that were planned are done."""
+        """True if all batches that were planned are done."""
         return self._last("checkpoint/commits") == self._last("checkpoint/offsets") >= 0
 
     @property
     def marks(self) -> tuple[str, ...]:
-        """What grows: Spark's logs, and what brokers are told."""
+        """Names of what grows: Spark's logs, and the requests to brokers."""
         return (*self._logs, *(self._reported.marks if self._reported is not None else ()))
 
     def count(self, mark: str) -> int:
-        """How far that has grown: to which batch, for a log."""
+        """Count of that mark: the last batch, for a log."""
         if self._reported is not None and mark in self._reported.marks:
             return self._reported.count(mark)
         return self._last(mark)
 
     def delay_max_s(self, mark: str) -> float:
-        """How long after a mark a kill comes at most."""
+        """Longest delay of a kill after a mark."""
         return DELAY_MAX_S if mark in self._logs else TOLD_DELAY_MAX_S
 
     def _names(self, folder: str) -> list[str]:
@@ -165,13 +165,13 @@ class Batches:
         return max((int(name) for name in names if name.isdecimal()), default=-1)
 
     def _is_being_written(self, folder: str) -> bool:
-        """Whether there is a file of a batch that has no name yet; those of killed drivers stay for ever."""
+        """True if there is a file of a batch that has no name yet; those of killed drivers stay for ever."""
         last = self._last(folder)
         names = (name.split(".") for name in self._names(folder) if name.endswith(".tmp"))
         return any(int(name[1]) > last for name in names if name[0] == "" and name[1].isdecimal())
 
     def _has_begun_files(self, batch: int) -> bool:
-        """Whether tasks of this batch, and of this query, have begun files."""
+        """True if tasks of this batch, and of this query, have begun files."""
         with contextlib.suppress(FileNotFoundError):
             files = (
                 self._folder / "runs",
@@ -200,7 +200,7 @@ class Driver:
 
     @property
     def is_running(self) -> bool:
-        """Whether nobody has killed it, nor has it ended."""
+        """True if it was not killed and has not ended."""
         return self._process.poll() is None
 
     def kill(self) -> None:
@@ -230,7 +230,7 @@ class Driver:
 
 
 def _role(process: psutil.Process) -> str | None:
-    """What a process that Spark has started is for."""
+    """Role of a process that Spark has started."""
     with contextlib.suppress(psutil.NoSuchProcess):
         words = process.cmdline()
         if any("python_streaming_source_runner" in word for word in words):

@@ -93,11 +93,11 @@ class OnceStream:
 
     @property
     def marks(self) -> tuple[str, ...]:
-        """What is polled for: each alone, as some steps are over in milliseconds."""
+        """Names of what is polled for: each alone, as some steps are over in milliseconds."""
         return ("the driver's transaction", "the tasks' transactions")
 
     def count(self, mark: str) -> int:
-        """How many states of those transactions were seen."""
+        """Count of the states of those transactions that were seen."""
         if mark == self.marks[0]:
             with contextlib.suppress(BrokerError):  # the name was not begun yet
                 found = self._transactions.describe(driver_id(self._name))
@@ -131,12 +131,12 @@ class OnceStream:
         return target
 
     def _decided(self) -> Noted | None:
-        """What the driver has noted last, without further parts: no batch here has so many tasks."""
+        """The last record of the driver, without further parts: no batch here has so many tasks."""
         texts = committed_texts(self._metadata, driver_id(self._name), self._net, require_stable=False)
         return newest(Noted(number, text) for number, text in texts)
 
     def _open(self) -> list[Transaction]:
-        """What is open of the stream's name."""
+        """Open transactions of the stream's name."""
         listed = self._transactions.listed((ONGOING,))
         ids = [each.transactional_id for each in listed if each.transactional_id.startswith(f"{self._name}-")]
         found = self._transactions.described(ids).values() if ids else ()

@@ -18,7 +18,7 @@ VALUE: Final = StructType([StructField("value", StringType())])
 
 
 def writer(schema: StructType = VALUE, complete: bool = False, /, **options: str) -> KafkaWireStreamWriter:
-    """What Spark has for a stream with these options, whose names have ``__`` for dots."""
+    """Writer of Spark for a stream with these options, whose names have ``__`` for dots."""
     raw = {name.replace("__", "."): value for name, value in options.items()}
     made = KafkaWireDataSource(raw).streamWriter(schema, complete)
     assert isinstance(made, KafkaWireStreamWriter)

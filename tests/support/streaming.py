@@ -38,7 +38,8 @@ class Killed(Exception):
 
 @dataclass
 class Checkpoint:
-    """What Spark writes down: where each batch ends, before it runs, and which batches are done."""
+    """Records of Spark's checkpoint: the end of each batch, written before it runs, and the batches
+    that are done."""
 
     offsets: list[str] = field(default_factory=list)
     commits: int = 0

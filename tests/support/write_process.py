@@ -42,7 +42,7 @@ class WriteProcess:
 
     @property
     def is_running(self) -> bool:
-        """Whether it was started, and was not killed since."""
+        """True if it was started and not killed since."""
         return self._process is not None
 
     def start(self) -> None:
@@ -158,7 +158,7 @@ class SparkWrites(WriteProcess):
         self._kill_group()
 
     def _is_worker(self, process: psutil.Process) -> bool:
-        """Whether it is one of those that a daemon of Spark's has forked."""
+        """True if a daemon of Spark's has forked the process."""
         with contextlib.suppress(psutil.NoSuchProcess):
             parent = process.parent()
             return parent is not None and all(
@@ -192,7 +192,7 @@ class ForkedWrites(WriteProcess):
         return super()._heard(line)
 
     def _is_worker(self, process: psutil.Process) -> bool:
-        """Whether the driver has forked it."""
+        """True if the driver has forked the process."""
         with contextlib.suppress(psutil.NoSuchProcess):
             return bool(process.ppid() == self._driver)
         return False

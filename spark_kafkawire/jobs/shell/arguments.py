@@ -15,12 +15,17 @@ import datetime as dt
 import re
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Final
 
 from spark_kafkawire.errors import OptionError, close_matches, printable, quoted
 from spark_kafkawire.options.offsets import SYNONYMS
+from spark_kafkawire.options.typed import KEY_FORMAT, VALUE_FORMAT
 
 from .files import read_file
 from .properties import RepeatedProperty, parse_properties
+
+#: Options of typed keys and values, in lower case.
+_FORMATS: Final = frozenset((KEY_FORMAT.name.lower(), VALUE_FORMAT.name.lower()))
 
 
 def add_connection(
@@ -96,7 +101,15 @@ def connection_options(arguments: argparse.Namespace, side: str = "") -> dict[st
     """The options of the files, then those of the command line. Raises ``OptionError`` (fatal)."""
     name = f"{side}_option" if side else "option"
     pairs, files = getattr(arguments, name), getattr(arguments, f"{name}s_file")
-    return read_options(pairs, files, argument=f"--{name.replace('_', '-')}")
+    argument = f"--{name.replace('_', '-')}"
+    options = read_options(pairs, files, argument=argument)
+    for each in options:
+        if each.lower() in _FORMATS:
+            raise OptionError(
+                f"argument {argument}: {each} is for spark.read and df.write, and jobs handle keys and "
+                "values as bytes; leave it out"
+            )
+    return options
 
 
 def topic_options(arguments: argparse.Namespace) -> dict[str, str]:

@@ -18,7 +18,7 @@ from spark_kafkawire.options import EARLIEST, StreamOptions
 from spark_kafkawire.planner.v07.group_share import owned_bounds, settled
 
 from ..edge import edge
-from ..schema import read_schema
+from ..typed import planned_columns
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -83,7 +83,7 @@ class GroupRead:
     def load(self, spark: SparkSession) -> DataFrame:
         """Rows of the partitions; every DataFrame of the block has the same rows."""
         if not self._starts:
-            return spark.createDataFrame([], read_schema(self._read))
+            return spark.createDataFrame([], planned_columns(self._read)[0])
         named = {"assign": _by_topic(self._starts, None)}
         named |= {"startingOffsets": _by_topic(self._starts, self._starts)}
         named |= {"endingOffsets": _by_topic(self._starts, self._ends)}

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from spark_kafkawire.errors import OptionError
@@ -16,19 +17,24 @@ from spark_kafkawire.records.compiler import expect
 
 from ..faults import Decoded
 from ..payloads import Payloads
-from .kernels import DEPTH_MAX, decode_each, gather
-from .resolution import Node, Resolver
+from .kernels import DECIMAL_SIZE, DEPTH_MAX, decode_each, gather, gather_decimals
+from .programs import SOURCES, Node
+from .resolution import program_of
 from .schema import Schema
 
 _SPAN_BYTES_MAX: Final = 2**31 - 1
+#: Steps that each byte of a message pays for, at most: one byte may be an item that fills many columns.
+_STEPS_OF_BYTE_MAX: Final = 4096
+_STEPS_MIN: Final = 256
 
 
 class Decoder:
     """Decoder of messages of one writer's schema to an Arrow type.
 
     ``reader`` is the schema that values are resolved to, with its defaults and aliases; without one it is the
-    writer's. ``arrow_type`` is the reader's own or has fewer fields; fields that it lacks are skipped. Raises
-    ``OptionError`` (fatal) for a pair that has no program.
+    writer's. ``arrow_type`` is the reader's own or has fewer fields; fields that it lacks are skipped. Of
+    equal keys in a map the last one stays, as in Spark's ``from_avro``. Raises ``OptionError`` (fatal) for a
+    pair that has no program.
     """
 
     def __init__(
@@ -36,7 +42,8 @@ class Decoder:
     ) -> None:
         target = reader or writer
         self.arrow_type = target.arrow_type if arrow_type is None else arrow_type
-        self.program = Resolver(self.arrow_type).compile(writer.root, target.root)
+        self.program, self.root = program_of(writer.root, target.root, self.arrow_type)
+        self._cost = self.program.cost
         self._code = np.array(self.program.code, np.int64)
         self._table = np.array(self.program.table or [0], np.int64)
 
@@ -48,7 +55,7 @@ class Decoder:
         good = present[found == 0]
         _, out, bases = self._filled(payloads.taken(good), counts)
         column = _Columns(payloads.data, byte_array(bytes(self.program.constants)), out, bases, counts).of(
-            self.program.root, len(good)
+            self.root, len(good)
         )
         if len(good) < len(payloads):
             places = np.full(len(payloads), -1, np.int64)
@@ -57,7 +64,7 @@ class Decoder:
         faults = np.zeros(len(payloads), np.uint8)
         indexes = np.full(len(payloads), -1, np.int32)
         faults[present], indexes[present] = found, fields
-        return Decoded(column, faults, indexes, tuple(self.program.paths))
+        return Decoded(column, faults, indexes, self.program.paths)
 
     def _filled(self, payloads: Payloads, counts: Int64s) -> tuple[Int64s, Int64s, Int64s]:
         bases = np.zeros(len(counts) + 1, np.int64)
@@ -85,6 +92,8 @@ class Decoder:
                 np.zeros(2 * DEPTH_MAX, np.int64),
                 faults,
                 fields,
+                self._cost + _STEPS_MIN,
+                min(self._cost, _STEPS_OF_BYTE_MAX),
                 int(target is not None),
             )
         return counts, faults, fields
@@ -113,30 +122,59 @@ class _Columns:
         values = self.stream(first + 1)
         if pa.types.is_list(of) or pa.types.is_map(of):
             return self._items(node, rows, validity, values)
-        if node.width == 3:
-            sizes = np.ascontiguousarray(self.stream(first + 2))
-            offsets = _offsets(sizes)
-            content = np.empty(max(1, int(offsets[-1])), np.uint8)
-            if rows:
-                gather(self.data, self.constants, np.ascontiguousarray(values), sizes, offsets, content)
-            buffers = [validity, pa.py_buffer(offsets.astype(np.int32)), pa.py_buffer(content)]
-            return pa.Array.from_buffers(of, rows, buffers)
+        if pa.types.is_decimal(of):
+            return pa.Array.from_buffers(of, rows, [validity, self._decimals(values, self.stream(first + 2))])
+        if pa.types.is_string(of) or pa.types.is_binary(of):
+            offsets, content = self._spans(values, self.stream(first + 2))
+            return pa.Array.from_buffers(of, rows, [validity, offsets, content])
         if pa.types.is_boolean(of):
             return pa.Array.from_buffers(of, rows, [validity, pa.array(values != 0).buffers()[1]])
-        return pa.Array.from_buffers(
-            of, rows, [validity, pa.py_buffer(np.ascontiguousarray(_numbers(node, values)))]
-        )
+        sources = self.stream(first + 2) if node.width == 3 else None
+        numbers = np.ascontiguousarray(_numbers(node, values, sources))
+        return pa.Array.from_buffers(of, rows, [validity, pa.py_buffer(numbers)])
+
+    def _spans(self, starts: Int64s, sizes: Int64s) -> tuple[pa.Buffer, pa.Buffer]:
+        offsets = _offsets(sizes)
+        content = np.empty(max(1, int(offsets[-1])), np.uint8)
+        if len(starts):
+            gather(self.data, self.constants, starts, sizes, offsets, content)
+        return pa.py_buffer(offsets.astype(np.int32)), pa.py_buffer(content)
+
+    def _decimals(self, starts: Int64s, sizes: Int64s) -> pa.Buffer:
+        content = np.empty(max(1, len(starts) * DECIMAL_SIZE), np.uint8)
+        if len(starts):
+            gather_decimals(self.data, self.constants, starts, sizes, content)
+        return pa.py_buffer(content)
 
     def _items(self, node: Node, rows: int, validity: Any, sizes: Int64s) -> pa.Array:
         of = node.type
         offsets = _offsets(sizes)
         children = [self.of(child, int(offsets[-1])) for child in node.children]
         if pa.types.is_map(of):
+            is_last = _is_last_of_its_key(children[0], sizes)
+            if is_last is not None:
+                children = [child.filter(pa.array(is_last)) for child in children]
+                kept = np.zeros(len(is_last) + 1, np.int64)
+                np.cumsum(is_last, out=kept[1:])
+                offsets = kept[offsets]
             pairs = pa.struct([of.key_field, of.item_field])
             children = [pa.Array.from_buffers(pairs, int(offsets[-1]), [None], children=children)]
-        return pa.Array.from_buffers(
-            of, rows, [validity, pa.py_buffer(offsets.astype(np.int32))], children=children
-        )
+        buffers = [validity, pa.py_buffer(offsets.astype(np.int32))]
+        return pa.Array.from_buffers(of, rows, buffers, children=children)
+
+
+def _is_last_of_its_key(keys: pa.Array, sizes: Int64s) -> npt.NDArray[np.bool_] | None:
+    """True for each entry of maps that no other one with its key follows; None if this is true for all."""
+    if not len(keys) or sizes.max() < 2:
+        return None
+    codes = keys.dictionary_encode()
+    entries = np.repeat(np.arange(len(sizes)), sizes) * len(codes.dictionary) + codes.indices.to_numpy()
+    in_order = np.sort(entries)
+    if (in_order[1:] != in_order[:-1]).all():
+        return None
+    is_last = np.zeros(len(keys), np.bool_)
+    is_last[len(keys) - 1 - np.unique(entries[::-1], return_index=True)[1]] = True
+    return is_last
 
 
 def _offsets(sizes: Int64s) -> Int64s:
@@ -149,13 +187,27 @@ def _offsets(sizes: Int64s) -> Int64s:
     return offsets
 
 
-def _numbers(node: Node, values: Int64s) -> Any:
-    of = node.type
-    if node.source == "f8":
-        numbers: Any = values.view(np.float64)
-    elif node.source == "f4":
-        numbers = values.astype(np.uint32).view(np.float32)
-    else:
-        numbers = values
-    width = {pa.float32(): np.float32, pa.float64(): np.float64, pa.int32(): np.int32, pa.date32(): np.int32}
-    return numbers.astype(width.get(of, np.int64), copy=False)
+def _numbers(node: Node, values: Int64s, sources: Int64s | None) -> npt.NDArray[Any]:
+    dtype = _DTYPES.get(node.type, np.int64)
+    with np.errstate(invalid="ignore"):  # signalling NaNs
+        if sources is None:
+            return _from_source(values, next(iter(node.sources), "integer")).astype(dtype, copy=False)
+        numbers = np.empty(len(values), dtype)
+        for index, source in enumerate(SOURCES):
+            is_of = sources == index
+            numbers[is_of] = _from_source(values[is_of], source)
+        return numbers
+
+
+_DTYPES: Final[dict[pa.DataType, Any]] = {
+    pa.float32(): np.float32,
+    pa.float64(): np.float64,
+    pa.int32(): np.int32,
+    pa.date32(): np.int32,
+}
+
+
+def _from_source(values: Int64s, source: str) -> npt.NDArray[Any]:
+    if source == "f8":
+        return values.view(np.float64)
+    return values.astype(np.uint32).view(np.float32) if source == "f4" else values

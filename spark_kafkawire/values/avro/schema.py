@@ -48,6 +48,11 @@ class Schema:
         """The Arrow type of a value. Raises ``OptionError`` (fatal) for types that Spark does not have."""
         return arrow_type_of(self.root)
 
+    @property
+    def name(self) -> str | None:
+        """The full name of the root if it is a record, an enum or a fixed."""
+        return self.root.name or None
+
     def __reduce__(self) -> tuple[Any, ...]:
         # A record may contain itself: types travel as text.
         return parse, (self.text, dict(self.references))
@@ -277,7 +282,7 @@ def _derived(arrow_type: pa.DataType, name: str, namespace: str) -> Any:
     for is_type, derived in _DERIVED:
         if is_type(arrow_type):
             return derived
-    if pa.types.is_timestamp(arrow_type):
+    if pa.types.is_timestamp(arrow_type) and arrow_type.unit == "us":
         logical_type = "local-timestamp-micros" if arrow_type.tz is None else "timestamp-micros"
         return {"type": "long", "logicalType": logical_type}
     raise OptionError(f"column {printable(full)}: Avro has no type for {arrow_type}")

@@ -115,7 +115,10 @@ class AvroField:
 
 def arrow_type_of(root: AvroType, recursion_depth: int = RECURSION_DEPTH) -> pa.DataType:
     """The Arrow type of a value. Raises ``OptionError`` (fatal) for types that Spark does not have."""
-    arrow_type = _ArrowTypes(recursion_depth).of(root, {})
+    try:
+        arrow_type = _ArrowTypes(recursion_depth).of(root, {})
+    except RecursionError:
+        raise OptionError("the Avro schema is nested too deeply") from None
     if arrow_type is None:
         raise OptionError(f"the Avro type {printable(root.name)} contains itself and nothing else")
     return arrow_type

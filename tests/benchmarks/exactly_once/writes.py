@@ -24,7 +24,7 @@ _NUMBERS: Final = count()
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """What one write took: all of it, each of its tasks in the mean, and what came after the last task."""
+    """Times of one write: the whole write, the mean of its tasks, and the end after the last task."""
 
     seconds: float
     task_ms: float
@@ -59,7 +59,7 @@ def in_turns(spark: SparkSession, servers: str, frame: DataFrame, rounds: int) -
 
 
 def _stage(spark: SparkSession, group: str) -> Any:
-    """What Spark keeps of the one stage of a job."""
+    """Spark's stored attempt of the one stage of a job."""
     tracker = spark.sparkContext.statusTracker()
     [job] = tracker.getJobIdsForGroup(group)
     info = tracker.getJobInfo(job)

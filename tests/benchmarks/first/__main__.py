@@ -53,7 +53,8 @@ _ROLES: Final = ("jvm", "planner", "worker")
 
 @dataclass(slots=True)
 class Side:
-    """Who reads and writes: a format of Spark, where Spark is (None: where pip put it), and what it took."""
+    """A connector under measurement: its format, the home of its Spark (None: the one of pip),
+    and its queries."""
 
     format: str
     home: str | None = None

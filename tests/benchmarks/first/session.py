@@ -32,7 +32,7 @@ _SETTINGS: Final = {
 
 
 class Query(NamedTuple):
-    """What a query took: seconds, and CPU seconds of processes by role."""
+    """Times of one query: seconds, and CPU seconds of processes by role."""
 
     name: str
     seconds: float

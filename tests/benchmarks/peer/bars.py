@@ -37,8 +37,8 @@ _PARTS: Final = (("jvm",), ("worker", "other"), ("broker",))
 
 @dataclass(frozen=True, slots=True)
 class Took:
-    """What the median run of a kind took for its rows: seconds, and CPU nanoseconds of a row by role (None
-    where it is a difference)."""
+    """Times of the median run of a kind: seconds, and CPU nanoseconds per row by role (None
+    for a difference)."""
 
     rows: int
     seconds: float
@@ -82,8 +82,7 @@ def _parts(cpu_ns: Mapping[str, int]) -> Iterator[int]:
 
 
 def bars(value_size: int, took: Mapping[str, Took]) -> Iterator[Figure]:
-    """How many times as fast each kind is as the one that it is held against; ``took`` has the
-    differences."""
+    """Speeds of each kind relative to the kind that it is compared with; ``took`` has the differences."""
     for kind, other, targets in _COMPARED:
         speed, other_speed = took[kind].rows_per_s, took[other].rows_per_s
         # Nothing can be said of two that take no time.

@@ -54,7 +54,7 @@ def scaling(spark: SparkSession, servers: str, rounds: int, rows: int) -> Iterat
 
 
 def _sparks(stack: ExitStack) -> Mapping[str, Callable[[Side], None]]:
-    """What reads, by the Spark that does it."""
+    """Read functions, by the Spark that runs them."""
     settings = stack.enter_context(standalone(workers=2))
     core = {min(os.sched_getaffinity(0))}
     one_core = stack.enter_context(Spark({"spark.master": "local[1]"}, core))

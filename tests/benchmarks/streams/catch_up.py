@@ -36,8 +36,8 @@ Runs = dict[str, Callable[[], None]]
 
 
 def catch_up(spark: SparkSession, servers: str, rounds: int, records: int) -> Iterator[Figure]:
-    """All of a topic in one micro-batch. What counts of a query is its trigger, without the start of its
-    Python process, which a query does once.
+    """Figures of a topic that is read in one micro-batch. The time of a query is that of its trigger, without
+    the start of its Python process, which a query does once.
 
     Spark ends Python workers that nobody asked for a minute, and new ones import all they need: before each
     run, whoever reads, they read a few rows. Each run is made twice, and the second one counts: after another

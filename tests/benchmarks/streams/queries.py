@@ -29,7 +29,7 @@ CHECKPOINT_PHASES: Final = ("walCommit", "commitOffsets")
 
 @dataclass(frozen=True, slots=True)
 class MicroBatches:
-    """What one took in the median: milliseconds until the next one began, in each of Spark's phases, and of
+    """Medians of a micro-batch, in milliseconds: until the next one began, in each of Spark's phases, and of
     CPU by role."""
 
     ms: float
@@ -38,7 +38,7 @@ class MicroBatches:
 
     @classmethod
     def of_run(cls, progress: Sequence[Any], spent_s: Mapping[str, float]) -> MicroBatches:
-        """What Spark tells of successive micro-batches, and the CPU time of them all."""
+        """Medians from Spark's progress of successive micro-batches, and from the CPU time of them all."""
         starts = [datetime.fromisoformat(each.timestamp.replace("Z", "+00:00")) for each in progress]
         return cls(
             1000 * median((after - before).total_seconds() for before, after in pairwise(starts)),

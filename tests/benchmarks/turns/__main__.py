@@ -72,8 +72,8 @@ def main() -> int:
 
 
 def session(trees: Sequence[Path], asked: Mapping[str, Any]) -> tuple[list[Event], list[Event]]:
-    """What is asked for (as ``one_tree`` says) once, by new processes in two trees; what each told. Raises
-    ``Ended``."""
+    """Run the requested measures (as ``one_tree`` says) once, by new processes in two trees; return the
+    events of each tree. Raises ``Ended``."""
     reported: tuple[list[Event], list[Event]] = ([], [])
     with ExitStack() as stack:
         processes = [stack.enter_context(_process(tree, asked)) for tree in trees]

@@ -33,7 +33,7 @@ class Pair:
 
     @property
     def is_below(self) -> bool:
-        """Whether the tree that is looked at has lost more than 3 %."""
+        """True if this tree has lost more than 3 %."""
         return not self.is_yardstick and self.ratio < RATIO_MIN
 
     def cells(self) -> list[str]:
@@ -45,8 +45,8 @@ class Pair:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """What one tree told in one session: the seconds of each run by its rounds, without that which warms up,
-    and the figures that are made of no runs, with whether less of them is better."""
+    """Results of one tree in one session: the seconds of each run by its rounds, without the warm-up, and the
+    figures that come from no runs, each with True if less of it is better."""
 
     seconds: Mapping[tuple[str, str], Mapping[int, float]]
     figures: Mapping[str, tuple[float, bool]]

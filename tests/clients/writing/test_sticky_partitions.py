@@ -26,7 +26,7 @@ def sizes(count: int, size: int) -> Ids:
 
 
 def chi_square(counts: Counter[int], partitions: int) -> float:
-    """How far the counts are from equal ones."""
+    """Distance of the counts from equal ones."""
     expected = sum(counts.values()) / partitions
     return sum((counts[partition] - expected) ** 2 / expected for partition in range(partitions))
 
@@ -121,7 +121,7 @@ def test_a_seed_draws_the_same_order_and_others_another_one() -> None:
 
 
 def given_to(turns: StickyPartitions, batches: int, rooms: Sequence[int] | None, size: int = 1000) -> Ids:
-    """What each partition gets of so many batches of 100 rows, bytes, while there is always such room."""
+    """Bytes that each partition gets of so many batches of 100 rows, while there is always such room."""
     given = np.zeros(len(rooms or [0] * 3), np.int64)
     for _ in range(batches):
         turns.update_load(rooms)

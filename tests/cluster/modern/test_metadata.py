@@ -1,4 +1,5 @@
-"""Who leads what, from librdkafka's mock cluster, noida-db, and brokers of versions that they have not."""
+"""Leaders of partitions, from librdkafka's mock cluster, noida-db, and brokers that
+lack requested versions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When the records of partitions were made, and who leads them at the moment: what a report asks."""
+"""Times of the records of partitions, and their leaders at the moment: the requests of a report."""
 
 from __future__ import annotations
 

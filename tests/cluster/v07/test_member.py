@@ -79,7 +79,7 @@ def client(topic: TreeWriter) -> Iterator[KazooClient]:
 
 
 def owners(client: KazooClient) -> dict[str, str]:
-    """Who owns each partition, as the nodes say."""
+    """Owners of partitions, as the nodes say."""
     found = {}
     for name in NAMES:
         with contextlib.suppress(NoNodeError):
@@ -88,7 +88,7 @@ def owners(client: KazooClient) -> dict[str, str]:
 
 
 def names(member: Member) -> list[str]:
-    """What a member owns; it may give it up again."""
+    """Names of the partitions that a member owns; it may release them again."""
     found = sorted(each.name for each in member.hold())
     member.let_go()
     return found
@@ -247,14 +247,14 @@ def test_a_foreign_owner_that_stays_is_told(
 ) -> None:
     monkeypatch.setattr("spark_kafkawire.cluster.v07.member.WARN_AFTER_S", 0.1)
     monkeypatch.setattr("spark_kafkawire.cluster.v07.member.LOOK_SOON_S", 0.1)
-    client.create("/consumers/g/ids/somebody-else", b'{ "cc-topic": 0 }', ephemeral=True, makepath=True)
-    topic.put(f"/consumers/g/owners/{TOPIC}/0-1", b"somebody-else-0")
+    client.create("/consumers/g/ids/another-one", b'{ "cc-topic": 0 }', ephemeral=True, makepath=True)
+    topic.put(f"/consumers/g/owners/{TOPIC}/0-1", b"another-one-0")
     with caplog.at_level(logging.WARNING, "spark_kafkawire"):
         member = join(topic.discovery)
         assert names(member) == [name for name in NAMES if name != "0-1"]
         poll(lambda: caplog.records, "a warning")
     assert (
-        "cc-topic 0-1 is assigned to this consumer, but its owner somebody-else-0"
+        "cc-topic 0-1 is assigned to this consumer, but its owner another-one-0"
         in caplog.records[0].getMessage()
     )
 

@@ -63,7 +63,7 @@ class Members:
         assert process.wait(120) == (0 if number is signal.SIGTERM else -number)
 
     def read(self) -> Counter[tuple[str, int]]:
-        """How often each offset of each partition was read."""
+        """Count of reads of each offset of each partition."""
         found: Counter[tuple[str, int]] = Counter()
         for path in self._folder.glob("read-*"):
             for line in path.read_text().splitlines(keepends=True):
@@ -129,7 +129,7 @@ def group_of(
 
 
 def partitions_read(members: Members, end: int) -> Counter[int]:
-    """How many offsets were read how often; all of them were."""
+    """Counts of offsets by how often they were read; asserts that all of them were."""
     found = members.read()
     assert found.keys() == {(name, offset) for name in NAMES for offset in range(end)}
     return Counter(found.values())

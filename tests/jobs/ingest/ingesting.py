@@ -35,7 +35,7 @@ def options_of(broker: NoidaBroker, topic: str, output: OutputOptions, **options
 
 
 class Crash(BaseException):
-    """What ends a run at an instruction, as a kill does: nothing of the package catches it."""
+    """An end of a run at an instruction, as by a kill: nothing of the package catches it."""
 
 
 def crash(*_: Any) -> None:

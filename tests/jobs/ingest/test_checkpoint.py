@@ -78,7 +78,7 @@ def numbers_in(spark: SparkSession, output: Path) -> list[int]:
 
 
 def plans_in(folder: Path) -> list[str]:
-    """What is remembered there. Hadoop keeps checksums in hidden files."""
+    """Names of the plans that are kept there. Hadoop keeps checksums in hidden files."""
     return sorted(path.name for path in folder.glob("[0-9]*.json"))
 
 

@@ -31,7 +31,7 @@ class SmallDisk:
         self.folder = folder
 
     def mount(self) -> bool:
-        """Whether this user may."""
+        """Mount it. Returns False if this user may not."""
         done = subprocess.run(
             ["mount", "-t", "tmpfs", "-o", "size=4k", "kafkawire", self.folder], capture_output=True
         )

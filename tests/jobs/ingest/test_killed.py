@@ -27,7 +27,7 @@ SEED: Final = 7
 
 
 def is_in_a_batch(output: Path) -> bool:
-    """Whether a batch is planned there and not done."""
+    """True if a batch is planned there and not done."""
     return any(output.glob("_kafkawire/*.planned.json"))
 
 

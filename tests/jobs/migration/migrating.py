@@ -81,7 +81,7 @@ class Killed(Exception):
 def copied(
     noida: NoidaBroker, topic: str, partition_count: int = 6, isolation_level: str = "read_uncommitted"
 ) -> list[tuple[int, str]]:
-    """How many messages each partition of the target has, and their checksum, as librdkafka reads them."""
+    """Count of the messages of each partition of the target, and their checksum, as librdkafka reads them."""
     found = []
     for partition in range(partition_count):
         values = read(noida, topic, partition, isolation_level)

@@ -27,7 +27,7 @@ def run_offsets(*argv: str) -> int:
 
 
 def fork_main(*argv_and_output: str) -> None:
-    """What a forked process does: a run, and nothing that its parent would do on the way out."""
+    """Do a run in a forked process, and nothing that its parent would do on the way out."""
     *argv, output = argv_and_output
     code = 1
     try:

@@ -231,14 +231,14 @@ def test_a_run_that_is_killed_leaves_whole_offsets_and_whole_files(
         return {path: zookeeper.get(path)[0].decode() for path in expected if zookeeper.exists(path)}
 
     def run_whole(*argv: str) -> float:
-        """How long a run takes."""
+        """Duration of a run."""
         began_s = time.monotonic()
         job = runs.start(*at(cluster), *argv)
         assert runs.ended(job) == 0, job.output.read_text()
         return time.monotonic() - began_s
 
     def run_for(wait_s: float, *argv: str) -> bool:
-        """Whether it was killed before its end."""
+        """Kill a run after ``wait_s``. Returns True if it was killed before its end."""
         job = runs.start(*at(cluster), *argv)
         time.sleep(wait_s)
         job.signal(signal.SIGKILL)

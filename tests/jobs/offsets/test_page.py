@@ -18,7 +18,7 @@ from .reports import HOSTILE, partition_07, partition_modern, report_07, report_
 
 
 class Reader(HTMLParser):
-    """What a browser would see: elements with attributes, and the rows' texts."""
+    """The content that a browser would see: elements with attributes, and the rows' texts."""
 
     def __init__(self, text: str) -> None:
         super().__init__()

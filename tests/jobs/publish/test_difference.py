@@ -42,7 +42,7 @@ class Case:
         return [row.value for row in self.difference.missing(self.records).collect()]
 
     def compared(self) -> tuple[int, int]:
-        """How many are missing, and doubled."""
+        """Counts of missing and of doubled rows."""
         found = self.difference.compare(self.records)
         return found.missing_count, found.doubled_count
 

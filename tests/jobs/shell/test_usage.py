@@ -69,6 +69,11 @@ MIGRATE_CASES: Final = [
         "argument --target-option: topic is not for a migration",
     ),
     (
+        "--source-option",
+        [*BOTH, "--topic", "t", "--source-option", "valueFormat=avro"],
+        "argument --source-option: valueFormat is for spark.read and df.write, and jobs handle keys and valu",
+    ),
+    (
         "--target-option",
         [*BOTH, "--topic", "t", "--target-option", "delivery=exactly-once"],
         "argument --target-option: delivery is set by --exactly-once and --transactional-id; leave it out",

@@ -31,7 +31,7 @@ def job(noida: NoidaBroker, capsys: pytest.CaptureFixture[str]) -> TransactionsJ
 
 
 class TestOnNoida(OfAnyBroker):
-    """What writes leave there that died, or run."""
+    """Interrupted and running writes on noida-db."""
 
 
 def test_the_table_names_transactions_those_who_wait_and_the_decision(job: TransactionsJob) -> None:
@@ -76,9 +76,9 @@ def test_a_decision_is_finished_without_force(job: TransactionsJob) -> None:
 
 def test_a_name_that_brokers_do_not_know_is_told(job: TransactionsJob) -> None:
     for more in ([], ["--finish", "--force"]):
-        code, out, err = job.run("--transactional-id", "nobody-s", *more)
+        code, out, err = job.run("--transactional-id", "unknown", *more)
         assert (code, out) == (2, "")
-        assert "know no transaction of 'nobody-s', and no decision; check its spelling" in err
+        assert "know no transaction of 'unknown', and no decision; check its spelling" in err
         assert len(err.splitlines()) == 1
 
 

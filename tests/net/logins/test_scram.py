@@ -25,7 +25,8 @@ UNUSUAL: Final = (
 
 
 def stored(mechanism: str, password: str) -> tuple[bytes, bytes, bytes, int]:
-    """What a broker of Apache Kafka stores: the password's UTF-8 bytes go into the hash as they are."""
+    """Credentials that a broker of Apache Kafka stores: the password's UTF-8 bytes go into the hash
+    as they are."""
     name = HASHES[mechanism]
     salted = hashlib.pbkdf2_hmac(name, password.encode(), SALT, 4096)
     client_key, server_key = (hmac.digest(salted, key, name) for key in (b"Client Key", b"Server Key"))

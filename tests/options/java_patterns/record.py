@@ -177,7 +177,7 @@ def random_patterns(seed: int = SEED, count: int = RANDOM_COUNT) -> list[str]:
 
 
 def judged(patterns: Sequence[str]) -> list[str]:
-    """What Java finds of each pattern: a digit for each name, or E."""
+    """Matches of each pattern as Java finds them: a digit for each name, or E."""
     with tempfile.TemporaryDirectory() as folder:
         files = []
         for name, texts in (("names", NAMES), ("patterns", patterns)):

@@ -89,7 +89,7 @@ def kafka_python(case: Case, frame: bytes) -> Verdict:
 
 
 def kafka_python_knows(api: Api) -> bool:
-    """Whether it has the messages of an API."""
+    """True if kafka-python has the messages of an API."""
     return any(hasattr(module, f"{api.name}Request") for module in KAFKA_PYTHON)
 
 
@@ -157,7 +157,7 @@ def _kio_class(case: Case) -> Any:
 
 
 def differences(ours: Any, theirs: Any, version: int, place: str = "") -> Iterator[str]:
-    """Where a judge's message says something else than ours, in the fields of the version."""
+    """Places at which a judge's message differs from ours, in the fields of the version."""
     if is_dataclass(ours):
         if theirs is None and ours == _nothing_of(type(ours)):
             return
@@ -182,8 +182,8 @@ def _nothing_of(message: type[Any]) -> Any:
 
 
 def _names(name: str) -> Iterator[str]:
-    """What a judge may call a field: kio leaves out units, kafka-python renames two of Metadata's, both part
-    words before capital letters alone."""
+    """Names that a judge may have for a field: kio leaves out units, kafka-python renames two of Metadata's,
+    both part words before capital letters alone."""
     yield name.replace("enable_2pc", "enable2_pc")
     if name.endswith("_ms"):
         yield name.removesuffix("_ms")

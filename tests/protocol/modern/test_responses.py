@@ -507,7 +507,7 @@ def test_a_response_that_is_none_to_its_request_is_refused(
             DESCRIBING_TXN,
             described_transactions("x", producer_id=-1, producer_epoch=-1, error_code=105),
             0,
-            id="a transactional id that nobody used",
+            id="a transactional id without a transaction",
         ),
         pytest.param(
             asking("t"),
@@ -531,7 +531,7 @@ def test_a_response_that_is_none_to_its_request_is_refused(
             id="a group that another broker coordinates",
         ),
         pytest.param(creating(-1), created("t", num_partitions=4), 7, id="as many partitions as is usual"),
-        pytest.param(creating(3), created("t"), 4, id="a topic whose partitions are not told"),
+        pytest.param(creating(3), created("t"), 4, id="a topic without a count of partitions"),
         pytest.param(VERSIONS, offers(error_code=35), 0, id="a broker before this version"),
         pytest.param(v07.OffsetsRequest("t", 0, 5, 2), v07.OffsetsResponse(0, ()), 0, id="no segment so old"),
         pytest.param(

@@ -138,7 +138,7 @@ NOTE: Final = re.compile(r"    (\d+)(?:-(\d+))? +(\S.*)")
 
 
 def notes(api: Api) -> dict[int, str]:
-    """What the head of an API's module says that each version added."""
+    """Additions of each version, as the head of an API's module lists them."""
     head = sys.modules[api.request.__module__].__doc__ or ""
     _, _, lines = head.partition(f"Versions of {api.name}::\n\n")
     found: dict[int, str] = {}

@@ -128,7 +128,7 @@ RESPONSES: Final = [
 
 
 def answered(request: Any, *responses: bytes) -> list[Any]:
-    """What a connection makes of responses to a request, which has correlation id 0."""
+    """Results of a connection for responses to a request, which has correlation id 0."""
     connection = Connection(DIALECT)
     connection.send(request)
     return [response.body for response in feed(connection, responses)]

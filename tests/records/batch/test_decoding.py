@@ -242,7 +242,7 @@ def test_a_producer_without_transactions_is_never_left_out() -> None:
 
 GOOD = record(0, b"value", b"key")
 BAD: dict[str, tuple[bytes, str]] = {
-    "a magic that nobody knows": (batch([GOOD])[:16] + b"\3" + batch([GOOD])[17:], "an unknown magic"),
+    "a magic that does not exist": (batch([GOOD])[:16] + b"\3" + batch([GOOD])[17:], "an unknown magic"),
     "a size below the header": (
         b"".join((bytes(8), b"\0\0\0\x30", batch([GOOD])[12:])),
         "shorter than its header",
@@ -251,7 +251,7 @@ BAD: dict[str, tuple[bytes, str]] = {
     "an offset below 0": (b"\x80" + batch([GOOD])[1:], "offsets that are below 0 or leave int64"),
     "offsets that leave int64": (batch([GOOD], 2**63 - 1), "offsets that are below 0 or leave int64"),
     "a last offset before the first": (batch([GOOD], last_delta=-1), "offsets that are below 0"),
-    "a codec that nobody knows": (batch([GOOD], attributes=7), "its compression codec 7 is unknown"),
+    "a codec that does not exist": (batch([GOOD], attributes=7), "its compression codec 7 is unknown"),
     "a count above what the bytes can hold": (batch([GOOD], count=99), r"claims 99 records in 15 bytes"),
     "a negative count": (batch([GOOD], count=-1, last_delta=0), "claims -1 records"),
     "a count above the records": (batch([GOOD], count=2), "the sizes of a record do not add up"),

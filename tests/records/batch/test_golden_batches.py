@@ -17,7 +17,7 @@ NO_TIMESTAMP_TYPE, CREATE_TIME, APPEND_TIME = -1, 0, 1
 
 
 def expected(name: str) -> list[Record]:
-    """What the program put into the batch of that name."""
+    """Records that the program put into the batch of that name."""
     _, magic, *rest = name.split("-")
     headers = (("h", None), ("h", b"\x01"), ("größe", b"")) if magic == "2" else ()
     long = "größe ".encode() * 30

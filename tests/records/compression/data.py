@@ -1,4 +1,4 @@
-"""What codecs are tried on, nothing, little, text, what no codec makes smaller, and what they give back."""
+"""Inputs of codecs: nothing, little, text, bytes that no codec makes smaller; and the outputs of decoders."""
 
 from __future__ import annotations
 

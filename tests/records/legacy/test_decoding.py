@@ -178,7 +178,7 @@ BAD: dict[str, tuple[bytes, str]] = {
         "sizes of a message do not",
     ),
     "a null that is compressed": (message(5, None, attributes=1), "the sizes of a message do not add up"),
-    "a codec that nobody knows": (message(5, b"x", attributes=5), "its compression codec 5 is unknown"),
+    "a codec that does not exist": (message(5, b"x", attributes=5), "its compression codec 5 is unknown"),
     "zstd": (message(5, compressed("zstd", GOOD), attributes=4), "its compression codec 4 is unknown"),
     "nothing that is compressed": (wrapper([], 5), "it does not hold whole messages"),
     "a cut message inside": (wrapper([GOOD, GOOD[:-1]], 5), "it does not hold whole messages"),

@@ -70,7 +70,7 @@ def message_set(messages: Iterable[Message]) -> bytes:
 
 
 def rows(messages: Sequence[Message], base_offset: int = 0) -> list[Row]:
-    """What the messages decode to when they lie at ``base_offset``."""
+    """Rows of the messages when they lie at ``base_offset``."""
     found, offset = [], base_offset
     for each in messages:
         next_offset = offset + len(each.encoded())

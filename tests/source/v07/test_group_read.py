@@ -36,7 +36,7 @@ def options(corpus: EmbeddedCluster) -> dict[str, str]:
 
 
 def offsets(client: KazooClient) -> dict[str, int]:
-    """Where the group stands."""
+    """Offsets that the group has committed."""
     root = f"/consumers/g/offsets/{TOPIC}"
     names = client.get_children(root) if client.exists(root) else []
     return {name: int(client.get(f"{root}/{name}")[0]) for name in names}

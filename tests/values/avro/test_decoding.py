@@ -5,6 +5,10 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Sequence
+from contextlib import suppress
+from datetime import datetime, timezone
+from decimal import Context, Decimal
+from random import Random
 from typing import Any
 
 import fastavro
@@ -17,48 +21,12 @@ from spark_kafkawire.errors import OptionError
 from spark_kafkawire.records import compiler
 from spark_kafkawire.values.avro import kernels
 from spark_kafkawire.values.avro.decoding import Decoder
+from spark_kafkawire.values.avro.encoding import Encoder
 from spark_kafkawire.values.avro.schema import parse
 from spark_kafkawire.values.faults import Decoded, Fault
 from spark_kafkawire.values.payloads import payloads_of
-
-TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
-LEAVES: list[tuple[Any, st.SearchStrategy[Any]]] = [
-    ("int", st.integers(-(2**31), 2**31 - 1)),
-    ("long", st.integers(-(2**63), 2**63 - 1)),
-    ("float", st.floats(width=32, allow_nan=False)),
-    ("double", st.floats(allow_nan=False)),
-    ("boolean", st.booleans()),
-    ("string", TEXT),
-    ("bytes", st.binary(max_size=8)),
-]
-
-
-@st.composite
-def typed(draw: st.DrawFn, depth: int = 3) -> tuple[Any, st.SearchStrategy[Any]]:
-    """A schema, and the values of it."""
-    kind = draw(st.sampled_from(["leaf", "leaf", "enum", "fixed", "null", "array", "map", "record"]))
-    name = f"T{draw(st.uuids()).hex}"
-    if kind == "enum":
-        symbols = ["A", "B", "C"]
-        return {"type": "enum", "name": name, "symbols": symbols}, st.sampled_from(symbols)
-    if kind == "fixed":
-        size = draw(st.integers(0, 9))
-        return {"type": "fixed", "name": name, "size": size}, st.binary(min_size=size, max_size=size)
-    if kind == "leaf" or depth == 0:
-        leaf: tuple[Any, st.SearchStrategy[Any]] = draw(st.sampled_from(LEAVES))
-        return leaf
-    inner, values = draw(typed(depth - 1))
-    if kind == "null":
-        return (["null", inner], st.none() | values) if not isinstance(inner, list) else (inner, values)
-    if kind == "array":
-        return {"type": "array", "items": inner}, st.lists(values, max_size=3)
-    if kind == "map":
-        return {"type": "map", "values": inner}, st.dictionaries(TEXT, values, max_size=3)
-    second, others = draw(typed(depth - 1))
-    fields = [{"name": "first", "type": inner}, {"name": "second", "type": second}]
-    return {"type": "record", "name": name, "fields": fields}, st.fixed_dictionaries(
-        {"first": values, "second": others}
-    )
+from tests.values.avro.drawn import Values, schemas
+from tests.values.avro.judge import Judge
 
 
 def encoded(schema: Any, value: Any) -> bytes:
@@ -90,29 +58,14 @@ def plain(value: Any, of: pa.DataType) -> Any:
     return value
 
 
-@settings(max_examples=150, deadline=None)
-@given(st.data())
-def test_values_are_those_of_fastavro(data: st.DataObject) -> None:
-    schema, values = data.draw(typed())
-    rows = data.draw(st.lists(values, max_size=5))
-    result = decoded(schema, [encoded(schema, row) for row in rows])
+@settings(max_examples=150)
+@given(schemas(), st.integers(0, 2**32))
+def test_values_are_those_of_fastavro(schema: Any, seed: int) -> None:
+    judge, values = Judge(schema), Values(schema, Random(seed))
+    messages = [judge.written(values.next()) for _ in range(5)]
+    result = judge.decoded(messages)
     assert not result.is_bad.any()
-    assert [plain(each, result.column.type) for each in result.column.to_pylist()] == rows
-
-
-@settings(max_examples=150, deadline=None)
-@given(st.data())
-def test_a_damaged_message_is_a_value_or_a_fault_and_leaves_its_neighbours_alone(data: st.DataObject) -> None:
-    schema, values = data.draw(typed())
-    row = data.draw(values)
-    good = encoded(schema, row)
-    bad = bytearray(good) or bytearray(1)
-    for _ in range(data.draw(st.integers(1, 4))):
-        bad[data.draw(st.integers(0, len(bad) - 1))] = data.draw(st.integers(0, 255))
-    damaged = bytes(bad[: data.draw(st.integers(0, len(bad)))])
-    column = decoded(schema, [good, damaged, None, good]).column.to_pylist()
-    assert column[0] == column[3]
-    assert column[2] is None
+    assert result.column.to_pylist() == [judge.read(message) for message in messages]
 
 
 def record(*fields: dict[str, Any], **more: Any) -> dict[str, Any]:
@@ -179,11 +132,201 @@ def test_each_fault_has_a_reason(schema: Any, message: bytes, fault: Fault) -> N
     assert result.column.to_pylist() == [None]
 
 
-def test_what_cannot_be_decoded_is_refused_before_a_row() -> None:
-    decimal = {"type": "bytes", "logicalType": "decimal", "precision": 9}
-    for schema in (decimal, ["float", "double"]):
-        with pytest.raises(OptionError, match="yet"):
-            decoded(schema, [])
+DECIMAL = {"type": "bytes", "logicalType": "decimal", "precision": 38, "scale": 2}
+GREATEST = 10**38 - 1
+
+
+@pytest.mark.parametrize("number", [0, -1, 127, 128, -128, -129, 2**64, -(2**64), GREATEST, -GREATEST])
+@pytest.mark.parametrize("more", [0, 1, 30])
+def test_a_decimal_may_have_more_bytes_than_it_needs(number: int, more: int) -> None:
+    content = number.to_bytes(number.bit_length() // 8 + 1 + more, "big", signed=True)
+    result = decoded(DECIMAL, [bytes([2 * len(content)]) + content])
+    assert result.column.to_pylist() == [Decimal(number).scaleb(-2, Context(prec=40))]
+    fixed = {**DECIMAL, "type": "fixed", "name": "F", "size": len(content), "precision": 2}
+    expected = Decimal(number).scaleb(-2) if abs(number) < 100 else None
+    assert decoded(fixed, [content]).column.to_pylist() == [expected]
+
+
+@pytest.mark.parametrize("number", [GREATEST + 1, -GREATEST - 1, 2**127, -(2**127) - 1, 2**400])
+def test_a_decimal_of_more_digits_is_a_fault(number: int) -> None:
+    content = number.to_bytes(number.bit_length() // 8 + 1, "big", signed=True)
+    result = decoded(DECIMAL, [bytes([2 * len(content)]) + content if len(content) < 64 else b"\0"])
+    assert result.faults.tolist() == [Fault.NOT_REPRESENTABLE]
+
+
+@pytest.mark.parametrize(
+    ("writer", "reader", "is_read"),
+    [
+        (DECIMAL, DECIMAL, True),
+        (DECIMAL, {**DECIMAL, "scale": 3}, False),
+        (DECIMAL, {**DECIMAL, "precision": 37}, False),
+        ("bytes", DECIMAL, True),
+        ("string", DECIMAL, False),
+        (DECIMAL, "bytes", True),
+    ],
+)
+def test_decimals_resolve_if_their_scales_and_precisions_match(
+    writer: Any, reader: Any, is_read: bool
+) -> None:
+    result = decoded(writer, [b"\x02\x07"], reader)
+    assert result.faults.tolist() == [0 if is_read else Fault.UNRESOLVABLE_SCHEMA]
+    if is_read:
+        assert result.column.to_pylist() == [b"\x07" if reader == "bytes" else Decimal("0.07")]
+
+
+def time_of(logical: str, kind: str = "long") -> dict[str, str]:
+    return {"type": kind, "logicalType": logical}
+
+
+@pytest.mark.parametrize(
+    ("writer", "reader", "micros"),
+    [
+        (time_of("timestamp-millis"), time_of("timestamp-micros"), 7000),
+        (time_of("timestamp-micros"), time_of("timestamp-millis"), 7),
+        ("long", time_of("timestamp-millis"), 7000),
+        ("int", time_of("timestamp-millis"), 7000),
+        (time_of("local-timestamp-millis"), time_of("timestamp-millis"), None),
+        (time_of("timestamp-nanos"), time_of("timestamp-micros"), None),
+        (time_of("date", "int"), time_of("timestamp-micros"), None),
+    ],
+)
+def test_times_have_the_unit_that_they_were_written_in(writer: Any, reader: Any, micros: int | None) -> None:
+    result = decoded(writer, [b"\x0e"], reader)
+    if micros is None:
+        assert result.faults.tolist() == [Fault.UNRESOLVABLE_SCHEMA]
+    else:
+        assert result.column.cast(pa.int64()).to_pylist() == [micros]
+
+
+def test_numbers_of_several_types_become_one_column() -> None:
+    items = {"type": "array", "items": ["null", "int", "long", "float", "double"]}
+    values = [1, 2**40, 0.5, 1e300, None, -7]
+    reader = {"type": "array", "items": ["null", "double"]}
+    message = encoded(items, values)
+    assert decoded(items, [message], reader).column.to_pylist() == [
+        [1.0, float(2**40), 0.5, 1e300, None, -7.0]
+    ]
+    one = record({"name": "a", "type": ["int", "float"]})
+    other = record(
+        {"name": "a", "type": "float"}, {"name": "b", "type": ["float", "double"], "default": 0.25}
+    )
+    assert decoded(one, [b"\0\x0e", b"\x02\0\0\0?"], other).column.to_pylist() == [
+        {"a": 7.0, "b": 0.25},
+        {"a": 0.5, "b": 0.25},
+    ]
+
+
+def test_a_default_has_the_type_of_its_field() -> None:
+    fixed = {"type": "fixed", "name": "F", "size": 2, "logicalType": "decimal", "precision": 3, "scale": 1}
+    inner = {**record({"name": "x", "type": ["int", "string"], "default": "deep"}), "name": "I"}
+    fields: list[tuple[str, Any, Any, Any]] = [
+        ("union", ["string", "int"], "x", {"member0": "x", "member1": None}),
+        ("later", ["string", "int"], 7, {"member0": None, "member1": 7}),
+        ("nothing", ["null", "int", "string"], None, None),
+        ("millis", time_of("timestamp-millis"), -1, datetime(1969, 12, 31, 23, 59, 59, 999000, timezone.utc)),
+        ("decimal", fixed, "\u00ff\u00ff", Decimal("-0.1")),
+        ("record", inner, {}, {"x": {"member0": None, "member1": "deep"}}),
+        ("enum", {"type": "enum", "name": "E", "symbols": ["A"]}, "A", "A"),
+    ]
+    reader = record(*({"name": name, "type": of, "default": default} for name, of, default, _ in fields))
+    result = decoded(record(), [b"", b""], reader)
+    assert result.column.to_pylist() == [{name: value for name, _, _, value in fields}] * 2
+
+
+@pytest.mark.parametrize(
+    ("of", "default"),
+    [
+        ("int", 2**31),
+        ("int", "1"),
+        ("long", True),
+        (["int", "string"], None),
+        (DECIMAL, ""),
+        ({**DECIMAL, "precision": 2}, "\u0064"),
+        (time_of("timestamp-millis"), 2**62),
+        ({"type": "fixed", "name": "F", "size": 2}, "x"),
+        ({"type": "enum", "name": "E", "symbols": ["A"]}, "B"),
+        ({"type": "array", "items": "int"}, {}),
+        (record({"name": "x", "type": "int"}), {}),
+        ("float", 1e300),
+    ],
+)
+def test_a_default_that_does_not_fit_is_refused(of: Any, default: Any) -> None:
+    reader = {**record({"name": "a", "type": of, "default": default}), "name": "Top"}
+    with pytest.raises(OptionError, match="the default of the Avro field a "):
+        decoded({**record(), "name": "Top"}, [b""], reader)
+
+
+def test_a_writers_field_becomes_one_field() -> None:
+    writer = record({"name": "a", "type": "int"}, {"name": "b", "type": "int"})
+    reader = record(
+        {"name": "x", "type": "int", "aliases": ["a", "b"]},
+        {"name": "y", "type": "int", "aliases": ["a"], "default": -1},
+        {"name": "b", "type": "int"},
+    )
+    assert decoded(writer, [b"\x02\x04"], reader).column.to_pylist() == [{"x": 1, "y": -1, "b": 2}]
+
+
+def test_of_equal_keys_the_last_one_stays_as_in_spark() -> None:
+    schema = {"type": "map", "values": "int"}
+    message = b"\x06\x02a\x02\x02b\x04\x02a\x06\x02\x02a\x08\0"
+    result = decoded(schema, [message, b"\0", message, b"\x02\x02a\x02\0"])
+    assert result.column.to_pylist() == [[("b", 2), ("a", 4)], [], [("b", 2), ("a", 4)], [("a", 1)]]
+
+
+EMPTY = {"type": "array", "items": {**record(), "name": "Empty"}}
+NULLS = {"type": "array", "items": "null"}
+
+
+@pytest.mark.parametrize("schema", [NULLS, EMPTY, {"type": "array", "items": EMPTY}])
+@pytest.mark.parametrize("count", [1_000_000, 2**40, 2**62, 2**63 - 1, -(2**40), -(2**63)])
+def test_items_without_bytes_cannot_ask_for_more_memory_than_the_limit(schema: Any, count: int) -> None:
+    bomb = encoded("long", count) + (b"\0" if count < 0 else b"") + b"\0"
+    for projection in ({}, {"arrow_type": pa.struct([])}):
+        writer = record({"name": "a", "type": schema}) if projection else schema
+        result = decoded(writer, [bomb, bomb], **projection)
+        assert set(result.faults.tolist()) <= {Fault.TOO_LARGE, Fault.BAD_LENGTH, Fault.TRUNCATED}
+        assert result.column.nbytes < 1000
+
+
+def test_items_without_bytes_are_values() -> None:
+    result = decoded(NULLS, [encoded("long", 10_000) + b"\0"] * 2)
+    assert [len(each) for each in result.column.to_pylist()] == [10_000] * 2
+
+
+def test_records_that_double_are_not_passed_over_for_ever() -> None:
+    doubled: Any = record()
+    for level in range(40):
+        first = {**doubled, "name": f"L{level}"}
+        doubled = record({"name": "a", "type": first}, {"name": "b", "type": f"L{level}"})
+    result = decoded({**doubled, "name": "Top"}, [b""] * 3, arrow_type=pa.struct([]))
+    assert set(result.faults.tolist()) == {Fault.TOO_LARGE}
+
+
+def test_a_schema_that_is_nested_too_deeply_is_refused() -> None:
+    for depth in (150, 300, 600, 900):
+        arrays = parse('{"type": "array", "items":' * depth + '"int"' + "}" * depth)
+        for made in (Decoder, lambda schema: Encoder(schema, schema.arrow_type)):
+            with suppress(OptionError):
+                made(arrays)
+    with pytest.raises(OptionError, match="nested too deeply"):
+        Decoder(arrays)
+
+
+@pytest.mark.parametrize(
+    "arrow",
+    [
+        pa.struct({"a": pa.string()}),
+        pa.struct({"a": pa.decimal128(9, 0)}),
+        pa.struct({"x": pa.int32()}),
+        pa.struct([pa.field("a", pa.int32()), pa.field("a", pa.int32())]),
+        pa.list_(pa.int32()),
+    ],
+)
+def test_a_type_that_the_schema_does_not_have_is_refused(arrow: pa.DataType) -> None:
+    field = {"name": "a", "type": "int", "default": 1}
+    for writer in (record(field), record()):
+        with pytest.raises(OptionError):
+            decoded(writer, [b""], record(field), arrow_type=arrow)
 
 
 def test_compiled_kernels_give_the_same() -> None:

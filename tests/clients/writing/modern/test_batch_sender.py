@@ -154,7 +154,7 @@ def test_sequences_count_the_records_of_a_partition(
 
 
 def batches(faults: ResponseFaults, partition: int) -> list[bytes]:
-    """What was sent to a partition."""
+    """Batches that were sent to a partition."""
     return [
         bytes(part.records or b"")
         for request in faults.requests

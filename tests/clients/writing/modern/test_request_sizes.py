@@ -163,7 +163,7 @@ def test_a_record_that_no_smaller_request_can_carry_ends_with_its_size_and_the_o
 
 
 def test_a_record_of_the_largest_size_of_kafkas_own_default_is_written() -> None:
-    """Where brokers take it."""
+    """The broker here accepts records of this size."""
     sent = rows(1, (1 << 20) - 100)
     with LogServer({"t": [MemoryLog()]}) as server:
         write(server.bootstrap_servers, "t", sent)

@@ -25,7 +25,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 
 def reported(age: TransactionAge, caplog: pytest.LogCaptureFixture) -> list[str]:
-    """What is told now."""
+    """Warnings that are logged now."""
     caplog.clear()
     age.warn()
     return [message.split(" of kafka", 1)[0] for message in caplog.messages]

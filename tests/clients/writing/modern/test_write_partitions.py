@@ -168,7 +168,7 @@ def test_keys_go_where_javas_and_kafka_pythons_producers_put_them(noida: NoidaBr
 def ours(
     noida: NoidaBroker, topic: str, keys: list[bytes], name: str, partitions: int
 ) -> list[set[bytes | None]]:
-    """Where our partitioner of that name puts the keys."""
+    """Keys by partition, as our partitioner of that name assigns them."""
     partitioner = Partitioner(targets(noida.bootstrap_servers), random.Random(), STRATEGIES[name])
     parts: list[set[bytes | None]] = [set() for _ in range(partitions)]
     for tp, split in partitioner.split(Rows(records(keys), topic, keys=binary(keys))):

@@ -72,7 +72,7 @@ class Fault(AssertionError):
 
 @dataclass(frozen=True, slots=True)
 class Open:
-    """What a broker knows of a transactional id. ``state`` is Kafka's."""
+    """State of a transactional id in a broker. ``state`` is Kafka's."""
 
     epoch: int = 0
     state: str = "Empty"
@@ -101,7 +101,7 @@ class Brokers:
         )
 
     def answer(self, request: Request) -> tuple[Brokers, Answer] | None:
-        """What comes of a request; None where it is answered later, once markers are written."""
+        """Brokers and answer after a request; None if it is answered later, once markers are written."""
         match request:
             case InitProducerId(id_):
                 known = self.of(id_)
@@ -275,14 +275,14 @@ class World:
 
     @property
     def attempts_name(self) -> str:
-        """What the ids of the run's attempts have: as streams have it, which begin anew where one failed."""
+        """Name part of the ids of the run's attempts: that of a stream changes when a run failed."""
         if not self.is_stream:
             return f"{self.run}"
         begun = self.run - self.done_count + (self.done_count >= len(self.batches))
         return f"{begun}.{self.number % 2}"
 
     def tasks_of(self, batch: str) -> set[int]:
-        """Those that have rows of it."""
+        """Tasks that have rows of the batch."""
         return {task for task in TASKS if (batch, task) not in self.empty}
 
     def steps(self) -> Iterator[tuple[str, World]]:
@@ -460,7 +460,7 @@ class World:
         return replace(self, driver=DriverTransaction.begin(PREFIX))
 
     def check(self) -> None:
-        """What holds always."""
+        """Raise ``Fault`` if what must always hold does not."""
         kinds = [row[:2] for row in self.brokers.visible]
         if len(set(kinds)) < len(kinds):
             raise Fault(f"a row is there twice: {self.brokers.visible}")
@@ -469,10 +469,10 @@ class World:
             raise Fault(f"a row of a write that was given up is there: {self.brokers.visible}")
         for id_, known in self.brokers.ids:
             if known.state == "Ongoing" and any(run < self.swept for _, _, run in known.rows):
-                raise Fault(f"readers wait for {id_}, which nobody ends: {known.rows}")
+                raise Fault(f"readers wait for {id_}, which no attempt ends: {known.rows}")
 
     def check_end(self, batch: str) -> None:
-        """What holds where a run of a batch has ended."""
+        """Raise ``Fault`` if what must hold after a run of a batch does not."""
         run, how = self.run - 1, self.ends[-1]
         is_done = how in ("done", "done late")
         tasks = {each: {row[1] for row in self.brokers.visible if row[0] == each} for each in self.batches}

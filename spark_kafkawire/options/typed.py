@@ -1,0 +1,294 @@
+"""Options of typed keys and values: their formats, their schemas, and what bad records become."""
+
+from __future__ import annotations
+
+import enum
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from ..errors import LOG, OptionError, quoted
+from ..values.formats import BINARY, FORMAT_NAMES, FORMATS
+from . import schema_registry
+from .connect import NetOptions
+from .option import BLANKS, READ, WRITE, Option, bad_value, choice, flag, mapped, option, string, word
+from .raw import RawOptions
+from .regular_files import open_regular
+
+if TYPE_CHECKING:
+    from ..registry.settings import RegistrySettings
+
+#: Longest file of a schema, bytes. Registries refuse schemas of more than 1 MB by default.
+SCHEMA_BYTES_MAX: Final = 16 << 20
+#: Texts that are a schema and no path: all have one of these signs, but for the primitive types of Avro.
+_INLINE: Final = re.compile(r"""[{}\[\]"\n]""")
+_PRIMITIVES: Final = ("null", "boolean", "int", "long", "float", "double", "bytes", "string")
+_NUMBER: Final = re.compile("[0-9]{1,10}")
+_NUMBER_MAX: Final = (1 << 31) - 1
+_ID: Final = "id:"
+_WITH_SCHEMAS: Final = f"a format with schemas, {' or '.join(FORMATS)}"
+_VERSIONS: Final = "a version of the subject (1 to 2147483647), latest, or id:N, the id of a schema"
+
+
+class BadRecords(enum.Enum):
+    """Treatment of records that cannot be decoded: an error, a null value, or no row."""
+
+    FAIL = "fail"
+    NULL = "null"
+    DROP = "drop"
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaVersion:
+    """A version of a subject by its number, or any schema by its id; the latest version without both."""
+
+    number: int | None = None
+    schema_id: int | None = None
+
+    def __str__(self) -> str:
+        if self.schema_id is not None:
+            return f"{_ID}{self.schema_id}"
+        return "latest" if self.number is None else str(self.number)
+
+
+def _version(name: str, given: str) -> SchemaVersion:
+    text = word(given)
+    if text == "latest":
+        return SchemaVersion()
+    is_id = text.startswith(_ID)
+    digits = text.removeprefix(_ID)
+    number = int(digits) if _NUMBER.fullmatch(digits) else -1
+    if not (0 if is_id else 1) <= number <= _NUMBER_MAX:
+        raise bad_value(name, given, _VERSIONS)
+    return SchemaVersion(schema_id=number) if is_id else SchemaVersion(number)
+
+
+def _subject(name: str, given: str) -> str:
+    subject = given.strip(BLANKS)
+    if not subject:
+        raise bad_value(name, given, "the name of a subject of the schema registry")
+    return subject
+
+
+_FORMAT_MEANING: Final = (
+    f"the format of {{}}: {', '.join(f'`{name}`' for name in FORMAT_NAMES)}; see "
+    "[Typed keys and values](columns.md#typed-keys-and-values)"
+)
+_SCHEMA_MEANING: Final = (
+    "the schema of {}, as text or as the path of a file on the driver: reads resolve all messages to it"
+)
+_SUBJECT_MEANING: Final = (
+    "the subject of {} in the schema registry; by default that of the topic, see `subjectNameStrategy`"
+)
+_VERSION_MEANING: Final = (
+    "the schema of {}: a version of the subject, `latest`, or `id:N`, a schema by its id; reads take "
+    "`latest` unless they have another schema"
+)
+
+VALUE_FORMAT: Final = option(
+    "valueFormat", choice(*FORMAT_NAMES), default=BINARY, meaning=_FORMAT_MEANING.format("values")
+)
+KEY_FORMAT: Final = option("keyFormat", choice(*FORMAT_NAMES), default=BINARY, meaning="the same of keys")
+VALUE_SCHEMA: Final = option("valueSchema", string, meaning=_SCHEMA_MEANING.format("values"))
+KEY_SCHEMA: Final = option("keySchema", string, meaning="the same of keys")
+VALUE_SUBJECT: Final = option("valueSubject", _subject, meaning=_SUBJECT_MEANING.format("values"))
+KEY_SUBJECT: Final = option("keySubject", _subject, meaning="the same of keys")
+VALUE_SCHEMA_VERSION: Final = option(
+    "valueSchemaVersion", _version, meaning=_VERSION_MEANING.format("values")
+)
+KEY_SCHEMA_VERSION: Final = option("keySchemaVersion", _version, meaning="the same of keys")
+SUBJECT_NAME_STRATEGY: Final = option(
+    "subjectNameStrategy",
+    mapped({name.lower(): name for name in ("TopicName", "RecordName", "TopicRecordName")}),
+    default="TopicName",
+    meaning="the subject of a schema: `TopicName` (`t-value`), `RecordName` (the name of the record or the "
+    "message), `TopicRecordName` (`t-` and that name)",
+)
+SCHEMA_ID_FROM: Final = option(
+    "schemaIdFrom",
+    choice("auto", "prefix", "header", "none"),
+    default="auto",
+    meaning="the place of the id of a message's schema: `prefix` of the message, `header` of the record, "
+    "`auto` for the header or else the prefix (writes: the prefix); `none`: messages have no id, and all "
+    "have the schema of the options",
+)
+BAD_RECORDS: Final = option(
+    "badRecords",
+    mapped({each.value: each for each in BadRecords}),
+    default="fail",
+    sides=READ,
+    meaning="a record that cannot be decoded is an error; `null`: its value is null, and a column "
+    "`_corrupt_record` has its bytes and the reason; `drop`: it is left out, counted, with a warning",
+)
+AUTO_REGISTER_SCHEMAS: Final = option(
+    "autoRegisterSchemas",
+    flag,
+    default="false",
+    sides=WRITE,
+    meaning="`true`: register schemas that the schema registry does not have",
+)
+
+
+class _Column(NamedTuple):
+    """The options of keys or of values."""
+
+    name: str
+    format: Option[str]
+    schema: Option[str | None]
+    subject: Option[str | None]
+    version: Option[SchemaVersion | None]
+
+    @property
+    def of_schemas(self) -> tuple[Option[Any], ...]:
+        """The options that are about schemas."""
+        return self.schema, self.subject, self.version
+
+
+_KEY: Final = _Column("key", KEY_FORMAT, KEY_SCHEMA, KEY_SUBJECT, KEY_SCHEMA_VERSION)
+_VALUE: Final = _Column("value", VALUE_FORMAT, VALUE_SCHEMA, VALUE_SUBJECT, VALUE_SCHEMA_VERSION)
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnFormat:
+    """The format of keys or of values, and the schema that the options name: its ``schema_text``, or a
+    ``version`` of ``subject``. Without a subject it is that of ``subjectNameStrategy``."""
+
+    column: str
+    format: str = BINARY
+    schema_text: str | None = None
+    subject: str | None = None
+    version: SchemaVersion | None = None
+
+    @property
+    def is_key(self) -> bool:
+        """True for keys."""
+        return self.column == _KEY.name
+
+    @property
+    def has_schemas(self) -> bool:
+        """True if messages of the format have schemas."""
+        return self.format in FORMATS
+
+    @property
+    def is_self_describing(self) -> bool:
+        """True if messages of the format can be decoded without a schema."""
+        return self.has_schemas and FORMATS[self.format].is_self_describing
+
+    @property
+    def option(self) -> str:
+        """The option that names the schema, for errors."""
+        return f"{self.column}{'Schema' if self.schema_text is not None else 'SchemaVersion'}"
+
+
+@dataclass(frozen=True, slots=True)
+class TypedOptions:
+    """Typed keys and values of a read or a write. ``registry`` is None without a schema registry.
+
+    ``schema_id_from`` is a value of ``values.registry_frame.SchemaIdSource``. ``auto_register`` is of writes,
+    ``bad_records`` and ``ends_on_new_fields`` (``avroSchemaEvolutionMode``) are of reads.
+    """
+
+    key: ColumnFormat
+    value: ColumnFormat
+    strategy: str = SUBJECT_NAME_STRATEGY.value
+    registry: RegistrySettings | None = None
+    schema_id_from: str = SCHEMA_ID_FROM.value
+    bad_records: BadRecords = BAD_RECORDS.value
+    auto_register: bool = AUTO_REGISTER_SCHEMAS.value
+    ends_on_new_fields: bool = False
+
+    @property
+    def columns(self) -> tuple[ColumnFormat, ColumnFormat]:
+        """The formats of keys and values."""
+        return self.key, self.value
+
+
+def parse_typed(options: RawOptions, net: NetOptions, *, read: bool) -> TypedOptions | None:
+    """The formats of keys and values; None if both are binary. Raises ``OptionError`` (fatal)."""
+    key, value = _column(options, _KEY), _column(options, _VALUE)
+    strategy, source = options[SUBJECT_NAME_STRATEGY], options[SCHEMA_ID_FROM]
+    bad_records, auto_register = options[BAD_RECORDS], options[AUTO_REGISTER_SCHEMAS]
+    if not key.has_schemas and not value.has_schemas:
+        _refuse(options, SUBJECT_NAME_STRATEGY, SCHEMA_ID_FROM, AUTO_REGISTER_SCHEMAS, needed=_WITH_SCHEMAS)
+        if unused := options.given(*schema_registry.OPTIONS):
+            LOG.warning("without a format that has schemas, %s has no effect", ", ".join(unused))
+    if key.format == value.format == BINARY:
+        _refuse(options, BAD_RECORDS, needed=f"{VALUE_FORMAT.name} or {KEY_FORMAT.name}")
+        return None
+    if source == "header" and not net.connection.generation.has_headers:
+        raise OptionError(f"option {SCHEMA_ID_FROM.name}: Kafka 0.7 has no headers; set prefix or none")
+    registry = _registry(options, net) if key.has_schemas or value.has_schemas else None
+    with_schemas = [each for each in (key, value) if each.has_schemas]
+    describe_themselves = all(each.is_self_describing for each in with_schemas)
+    if registry is None and describe_themselves and not options.given(SCHEMA_ID_FROM):
+        source = "none"
+    for each in (key, value):
+        if each.has_schemas and registry is None:
+            _check_without_registry(options, each, source, read=read)
+    if registry is None:
+        _refuse(options, AUTO_REGISTER_SCHEMAS, needed=schema_registry.URL.name)
+    return TypedOptions(key, value, strategy, registry, source, bad_records, auto_register)
+
+
+def _registry(options: RawOptions, net: NetOptions) -> RegistrySettings | None:
+    """The schema registry. Its deadlines and retries are those of brokers."""
+    from .registry_settings import registry_settings  # few reads and writes have one
+
+    return registry_settings(options, net)
+
+
+def _column(options: RawOptions, of: _Column) -> ColumnFormat:
+    found = options[of.format]
+    if found not in FORMATS:
+        _refuse(options, *of.of_schemas, needed=f"{of.format.name}={' or '.join(FORMATS)}")
+        return ColumnFormat(of.name, found)
+    if len(given := options.given(of.schema, of.version)) > 1:
+        raise OptionError(f"options {' and '.join(given)} both name a schema; set one of them")
+    return ColumnFormat(
+        of.name, found, _schema_text(options, of.schema), options[of.subject], options[of.version]
+    )
+
+
+def _refuse(options: RawOptions, *useless: Option[Any], needed: str) -> None:
+    if given := options.given(*useless):
+        raise OptionError(
+            f"option {given[0]} needs {needed}, which is not set; set it, or leave {given[0]} out"
+        )
+
+
+def _check_without_registry(options: RawOptions, column: ColumnFormat, source: str, *, read: bool) -> None:
+    """Raise ``OptionError`` if the messages need a schema registry."""
+    name, url = column.column, schema_registry.URL.name
+    if column.version is not None or column.subject is not None:
+        given = options.given(*(_KEY if column.is_key else _VALUE).of_schemas[1:])
+        raise OptionError(f"option {given[0]} names a schema of a registry; set {url}")
+    if source == "none" and (column.schema_text is not None or column.is_self_describing or not read):
+        return
+    without = f"{SCHEMA_ID_FROM.name}=none" + (f" and {name}Schema" if read else "")
+    raise OptionError(
+        f"option {name}Format: {column.format} needs {url}, the schema registry; for messages without the id "
+        f"of a schema set {without}"
+    )
+
+
+def _schema_text(options: RawOptions, of: Option[str | None]) -> str | None:
+    """The text of a schema: the option's value, or the content of the file that it names."""
+    given = options[of]
+    if given is None or _INLINE.search(given) or word(given) in _PRIMITIVES:
+        return given
+    advice = "give the text of a schema, or the path of a file on the driver that holds it"
+    path = given.strip(BLANKS)
+    try:
+        with open_regular(path) as file:
+            data = file.read(SCHEMA_BYTES_MAX + 1)
+        text = data.decode("utf-8")
+    except UnicodeDecodeError:
+        raise OptionError(f"option {of.name}: the file {quoted(path)} is not UTF-8; {advice}") from None
+    except (OSError, ValueError) as error:
+        reason = (isinstance(error, OSError) and error.strerror) or "it cannot be the name of a file"
+        raise OptionError(
+            f"option {of.name}: {quoted(path)} cannot be read on the driver: {reason}; {advice}"
+        ) from error
+    if len(data) > SCHEMA_BYTES_MAX:
+        raise OptionError(f"option {of.name}: {quoted(path)} is longer than {SCHEMA_BYTES_MAX} bytes")
+    return text

@@ -1,0 +1,134 @@
+"""Schemas to which a read resolves its keys and values, fixed when it is planned."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Mapping
+from typing import TYPE_CHECKING, Final
+
+from ..errors import OptionError, UnknownSchemaError, counted, quoted
+from ..options import ColumnFormat, ReadOptions, SchemaVersion, Selection, TypedOptions
+from ..registry.subjects import subject_of
+from ..values.formats import FORMATS, FixedSchema, Schema
+
+if TYPE_CHECKING:
+    from ..registry.client import Registry
+    from ..registry.schemas import RegisteredSchema
+
+#: The version that a read takes unless its options say another one.
+_LATEST: Final = SchemaVersion()
+
+
+def fixed_schemas(options: ReadOptions, named: Container[str] | None = None) -> dict[str, FixedSchema]:
+    """The schemas of the columns ``key`` and ``value`` that have some, by the names of the columns.
+
+    ``named`` are the columns of a user's own schema, whose types need no schema unless the options name one;
+    None where there is no such schema. Raises ``OptionError`` (fatal), and the errors of the registry.
+    """
+    typed = options.typed
+    found: dict[str, FixedSchema] = {}
+    for column in typed.columns if typed is not None else ():
+        assert typed is not None
+        is_named = column.schema_text is not None or column.version is not None
+        if column.is_self_describing and typed.schema_id_from == "none" and not is_named:
+            _check_type_is_named(column, named)
+        elif column.has_schemas and (
+            named is None or (column.column in named and (is_named or typed.schema_id_from == "none"))
+        ):
+            found[column.column] = _fixed(typed, column, options.selection)
+    return found
+
+
+def _check_type_is_named(column: ColumnFormat, named: Container[str] | None) -> None:
+    """Raise ``OptionError`` if neither the user nor a schema says which fields messages have."""
+    if named is None:
+        raise OptionError(
+            f"option {column.column}Format: {column.format} messages without the id of a schema have no "
+            f'type; name their fields with .schema("{column.column} struct<id:bigint, ...>"), or set '
+            f"{column.column}Schema"
+        )
+
+
+def schema_in(column: ColumnFormat, fixed: FixedSchema) -> Schema:
+    """The parsed schema of a column, whose Arrow type exists. Raises ``OptionError`` (fatal) that names the
+    option."""
+    try:
+        schema = FORMATS[column.format].parse(fixed.text, dict(fixed.references))
+        _ = schema.arrow_type
+    except OptionError as error:
+        origin = f": {fixed.origin}" if fixed.origin else ""
+        raise error.located(f"option {column.option}{origin}") from error
+    return schema
+
+
+def _fixed(typed: TypedOptions, column: ColumnFormat, selection: Selection) -> FixedSchema:
+    if column.schema_text is not None:
+        return FixedSchema(column.schema_text)
+    from ..registry.client import registry_of  # few reads have one
+
+    assert typed.registry is not None
+    version = column.version or _LATEST
+    try:
+        found = _registered(registry_of(typed.registry), typed, column, version, selection)
+    except UnknownSchemaError as error:
+        raise error.advised(
+            f"set {column.column}Subject or {column.column}SchemaVersion, or give {column.column}Schema"
+        ) from error
+    return registered_schema(column, found)
+
+
+def registered_schema(column: ColumnFormat, found: RegisteredSchema) -> FixedSchema:
+    """A schema of the registry. Raises ``OptionError`` (fatal) if it has another format than the column."""
+    origin = (
+        f"schema id {found.id}"
+        if found.subject is None
+        else f"version {found.version} of subject {quoted(found.subject)}"
+    )
+    registered_as = FORMATS[column.format].registered_as
+    if found.format != registered_as:
+        raise OptionError(
+            f"option {column.column}Format: {column.format} is set, and {origin} in the schema registry is "
+            f"{found.format}"
+        )
+    return FixedSchema(found.text, found.dependencies, found.id, origin)
+
+
+def _registered(
+    registry: Registry,
+    typed: TypedOptions,
+    column: ColumnFormat,
+    version: SchemaVersion,
+    selection: Selection,
+) -> RegisteredSchema:
+    if version.schema_id is not None:
+        return registry.schema(version.schema_id, column.subject)
+    subject = column.subject or _subject(typed, column, selection)
+    if version.number is not None:
+        return registry.version(subject, version.number)
+    return registry.latest(subject)
+
+
+def _subject(typed: TypedOptions, column: ColumnFormat, selection: Selection) -> str:
+    """The subject by the strategy, for a read of one topic."""
+    topics = {*selection.subscribe, *(tp.topic for tp in selection.assign)}
+    if typed.strategy != "RecordName" and len(topics) != 1:
+        count = counted(len(topics), "topic") if topics else "the topics of a pattern"
+        raise OptionError(
+            f"option {column.column}Subject: {count} have no one schema by subjectNameStrategy; set the "
+            f"subject, or give {column.column}Schema, or name the fields with .schema()"
+        )
+    return subject_of(typed.strategy, next(iter(topics), ""), None, is_key=column.is_key)
+
+
+def check_schemas(typed: TypedOptions, schemas: Mapping[str, FixedSchema], names: Container[str]) -> None:
+    """Raise ``OptionError`` (fatal) for ``avroSchemaEvolutionMode=restart`` where the next start would have
+    the same schema."""
+    if not typed.ends_on_new_fields:
+        return
+    for column in typed.columns:
+        fixed = schemas.get(column.column)
+        is_latest = fixed is not None and column.schema_text is None and column.version in (None, _LATEST)
+        if column.format == "avro" and column.column in names and not is_latest:
+            raise OptionError(
+                f"option avroSchemaEvolutionMode: restart is for the latest version of a subject; leave "
+                f"{column.column}Schema, {column.column}SchemaVersion and .schema() out"
+            )

@@ -1,0 +1,195 @@
+"""Functions for columns: messages of Avro or Protobuf to values and back, and dead letters of bad records.
+
+The options are those of typed reads and writes of values. The schema is fixed when the column is made, on the
+driver. The functions run as Arrow UDFs, without a Python object per row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from pyspark.sql import functions as F
+from pyspark.sql.types import BinaryType, DataType
+
+from ..clients.reading.decoded_messages import MessageDecoder, TypedTask
+from ..clients.writing.typed_values import TypedRows
+from ..errors import CorruptDataError, OptionError, close_matches, printable, quoted
+from ..options import BadRecords, ReadOptions, TypedOptions, WriteOptions
+from ..options.connect import REQUEST_TIMEOUT, RETRIES, RETRY_BACKOFF
+from ..options.schema_registry import OPTIONS as REGISTRY_OPTIONS
+from ..options.typed import (
+    AUTO_REGISTER_SCHEMAS,
+    BAD_RECORDS,
+    SCHEMA_ID_FROM,
+    SUBJECT_NAME_STRATEGY,
+    VALUE_SCHEMA,
+    VALUE_SCHEMA_VERSION,
+    VALUE_SUBJECT,
+)
+from ..planner.schemas import fixed_schemas, schema_in
+from ..planner.write_schemas import column_encoding
+from ..values.formats import STRING
+from .edge import edge
+from .spark_versions import arrow_udf, spark_type
+from .worker import Packed
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import Column, DataFrame
+
+_OF_BOTH: Final = (
+    VALUE_SCHEMA,
+    VALUE_SCHEMA_VERSION,
+    VALUE_SUBJECT,
+    SCHEMA_ID_FROM,
+    *REGISTRY_OPTIONS,
+    REQUEST_TIMEOUT,
+    RETRIES,
+    RETRY_BACKOFF,
+)
+_OF_READS: Final = (*_OF_BOTH, BAD_RECORDS)
+_OF_WRITES: Final = (*_OF_BOTH, AUTO_REGISTER_SCHEMAS, SUBJECT_NAME_STRATEGY)
+#: A broker that no function connects to, because the options of reads and writes need one.
+_NO_BROKER: Final = {"kafka.bootstrap.servers": "localhost:9092"}
+_NAMED: Final = "valueSchema, valueSubject or valueSchemaVersion=id:N"
+
+
+@edge
+def from_avro(column: Column | str, options: Mapping[str, str]) -> Column:
+    """Values of a column of Avro messages.
+
+    ``options`` are those of a read with ``valueFormat=avro``: ``valueSchema``, ``valueSubject``,
+    ``valueSchemaVersion``, ``schemaIdFrom`` (``prefix`` or ``none``), ``badRecords`` (``fail`` or ``null``)
+    and those of the schema registry. Null stays null.
+
+    Raises ``OptionError`` and ``RegistryError`` (fatal) at once; a message that cannot be decoded fails the
+    query with ``CorruptDataError``, or is null with ``badRecords=null``.
+    """
+    return _decoded("avro", "from_avro", column, options)
+
+
+@edge
+def to_avro(column: Column | str, options: Mapping[str, str]) -> Column:
+    """Avro messages of a column of values, as a write with ``valueFormat=avro`` makes them.
+
+    ``options`` are those of such a write: ``valueSchema``, ``valueSubject``, ``valueSchemaVersion``,
+    ``schemaIdFrom`` (``prefix`` or ``none``), ``autoRegisterSchemas`` and those of the schema registry. Null
+    stays null.
+
+    Raises ``OptionError`` and ``RegistryError`` (fatal) at once; a value that the schema does not allow fails
+    the query with ``RowError``.
+    """
+    return _encoded("avro", "to_avro", column, options)
+
+
+@edge
+def dead_letters(rows: DataFrame) -> DataFrame:
+    """The bad records of a read with ``badRecords=null``, as rows to write to another topic.
+
+    ``rows`` has the columns ``topic``, ``partition``, ``offset`` and ``_corrupt_record``. The result has the
+    original bytes as ``value``, and ``headers`` with the names that Kafka Connect gives to dead letters:
+    ``__connect.errors.topic``, ``.partition``, ``.offset`` and ``.exception.message``. A binary or string
+    column ``key`` is kept. A record whose key is the bad part fails the query: its value is not known.
+
+    Raises ``OptionError`` (fatal) for rows without these columns.
+    """
+    needed = ("topic", "partition", "offset", "_corrupt_record")
+    if missing := [name for name in needed if name not in rows.columns]:
+        raise OptionError(
+            f"dead_letters: the rows have no column {missing[0]}; read them with badRecords=null and "
+            f".schema() that names {', '.join(needed)}"
+        )
+    reason = F.col("_corrupt_record.reason")
+    facts = {
+        "topic": F.col("topic"),
+        "partition": F.col("partition").cast("string"),
+        "offset": F.col("offset").cast("string"),
+        "exception.message": reason,
+    }
+    headers = [
+        F.struct(F.lit(f"__connect.errors.{name}").alias("key"), F.encode(text, "UTF-8").alias("value"))
+        for name, text in facts.items()
+    ]
+    refusal = F.raise_error(
+        F.concat(
+            F.lit("dead_letters: the key of a record is bad, so its value is not known: "),
+            F.concat_ws(" ", "topic", F.col("partition").cast("string"), F.col("offset").cast("string")),
+            F.lit("; read the keys with keyFormat=binary"),
+        )
+    )
+    value = F.when(reason.startswith("value: "), F.col("_corrupt_record.bytes")).otherwise(refusal)
+    has_key = dict(rows.dtypes).get("key") in ("binary", "string")
+    return rows.where(F.col("_corrupt_record").isNotNull()).select(
+        *(["key"] if has_key else []), value.alias("value"), F.array(*headers).alias("headers")
+    )
+
+
+def _decoded(form: str, function: str, column: Column | str, options: Mapping[str, str]) -> Column:
+    raw = _checked(function, options, _OF_READS)
+    parsed = ReadOptions.parse({**_NO_BROKER, "subscribePattern": ".*", "valueFormat": form, **raw})
+    typed = _typed(function, parsed.typed)
+    if typed.bad_records is BadRecords.DROP:
+        raise OptionError(f"{function}: badRecords=drop is for reads: a function keeps all rows; set null")
+    fixed = fixed_schemas(parsed)
+    arrow_type = schema_in(typed.value, fixed["value"]).arrow_type
+    task = Packed((function, TypedTask(typed, fixed), arrow_type))
+    return _udf(lambda values: _values(task, values), spark_type(arrow_type), column)
+
+
+def _values(packed: Packed[tuple[str, TypedTask, pa.DataType]], messages: pa.Array) -> pa.Array:
+    """The values of one batch of messages, in a task."""
+    function, task, arrow_type = packed.value
+    found = MessageDecoder(task, task.options.value, arrow_type).messages(messages)
+    bad = (found.reason_of >= 0).nonzero()[0]
+    if len(bad) and task.options.bad_records is BadRecords.FAIL:
+        row = int(bad[0])
+        schema_id = int(found.schema_ids[row])
+        of = f" (schema id {schema_id})" if schema_id >= 0 else ""
+        raise CorruptDataError(
+            f"{function}: row {row} of a batch cannot be decoded{of}: {found.reasons[found.reason_of[row]]}; "
+            "to read on, set badRecords=null"
+        )
+    return found.column
+
+
+def _encoded(form: str, function: str, column: Column | str, options: Mapping[str, str]) -> Column:
+    raw = _checked(function, options, _OF_WRITES)
+    typed = _typed(function, WriteOptions.parse({**_NO_BROKER, "valueFormat": form, **raw}).typed)
+    rows = Packed((column_encoding(typed, typed.value, None, None),))
+    return _udf(lambda values: _messages(rows, values), BinaryType(), column)
+
+
+def _messages(packed: Packed[Any], values: pa.Array) -> pa.Array:
+    """The messages of one batch of values, in a task."""
+    import pyarrow as pa
+
+    batch = pa.RecordBatch.from_arrays([values], ["value"])
+    return TypedRows(packed.value).encoded(batch).column(0)
+
+
+def _udf(function: Callable[[pa.Array], pa.Array], returns: DataType, column: Column | str) -> Column:
+    return arrow_udf(edge(function), returns)(column)
+
+
+def _checked(function: str, options: Mapping[str, str], known: tuple[Any, ...]) -> dict[str, str]:
+    """The options of a function. Raises ``OptionError`` for an option of something else."""
+    names = {each.name.lower(): each.name for each in known}
+    for name in options:
+        if name.lower() not in names:
+            close = close_matches(name.lower(), names, 1)
+            hint = f"did you mean {names[close[0]]}?" if close else f"known are {', '.join(names.values())}"
+            raise OptionError(f"{function}: unknown option {quoted(name)}; {printable(hint)}")
+    return dict(options)
+
+
+def _typed(function: str, typed: TypedOptions | None) -> TypedOptions:
+    assert typed is not None
+    assert typed.value.format != STRING
+    value = typed.value
+    by_id = value.version is not None and value.version.schema_id is not None
+    if value.schema_text is None and value.subject is None and not by_id:
+        raise OptionError(f"{function}: the schema is not known; set {_NAMED}")
+    if typed.schema_id_from == "header":
+        raise OptionError(f"{function}: schemaIdFrom=header is for reads and writes: a column has no headers")
+    return typed

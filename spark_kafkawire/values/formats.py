@@ -1,0 +1,180 @@
+"""Formats of keys and values: one row for each, with the functions that every format offers.
+
+    parse(text, references)                   a schema of the format
+    decoder(writer, reader, arrow_type)       messages to a column, ``Decoder``
+    encoder(schema, arrow_type)               a column to messages, ``Encoder``
+    new_field(writer, reader)                 a field that only the writer's schema has
+    schema_of(arrow_type, name)               a schema derived from a column
+
+A row imports the modules of its format when one of its functions is called: options need the names alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from .faults import Decoded
+    from .payloads import Payloads
+
+
+class Schema(Protocol):
+    """A schema of any format. It can be pickled."""
+
+    @property
+    def arrow_type(self) -> pa.DataType:
+        """The Arrow type of a value."""
+
+    @property
+    def text(self) -> str:
+        """The text that the schema was parsed from."""
+
+    @property
+    def references(self) -> Mapping[str, str]:
+        """The texts of the schemas that it uses, by their names."""
+
+    @property
+    def name(self) -> str | None:
+        """The full name of the record or the message that it is; None if it has none."""
+
+
+@dataclass(frozen=True, slots=True)
+class FixedSchema:
+    """The text of a schema that does not change while a query runs, and the texts of those that it uses.
+
+    ``schema_id`` is -1 where it is not known. ``origin`` names its place in a registry, for errors.
+    """
+
+    text: str
+    references: tuple[tuple[str, str], ...] = ()
+    schema_id: int = -1
+    origin: str = ""
+
+
+class Encoder(Protocol):
+    """An encoder of a column of one type with one schema."""
+
+    def encode(self, column: pa.Array) -> pa.BinaryArray:
+        """The messages of a column, without frames; null for a null.
+
+        Raises ``RowError`` (fatal) for a value that the schema does not allow, with its row and field."""
+
+
+class Decoder(Protocol):
+    """A decoder of messages that were written with one schema."""
+
+    def decode(self, payloads: Payloads) -> Decoded:
+        """The messages' values, and the faults of those that have none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """A format of keys or values whose messages have schemas.
+
+    ``registered_as`` is its ``schemaType`` in a schema registry. ``has_indexes`` is true if messages name
+    their type by indexes behind the schema's id; ``decoder`` takes them as a fourth argument then.
+    ``is_self_describing`` is true if messages can be decoded without any schema, by the names of fields.
+    ``new_field`` is needed for ``avroSchemaEvolutionMode`` alone.
+    """
+
+    name: str
+    registered_as: str
+    parse: Callable[[str, Mapping[str, str] | None], Schema]
+    decoder: Callable[..., Decoder]
+    encoder: Callable[[Any, pa.DataType], Encoder]
+    schema_of: Callable[[pa.DataType, str], Schema]
+    has_indexes: bool = False
+    is_self_describing: bool = False
+    new_field: Callable[[Any, Any], str | None] | None = None
+
+
+def _parse_avro(text: str, references: Mapping[str, str] | None) -> Schema:
+    from .avro.schema import parse
+
+    return parse(text, references)
+
+
+def _decoder_of_avro(writer: Any, reader: Any, arrow_type: pa.DataType | None) -> Decoder:
+    from .avro.decoding import Decoder as AvroDecoder
+
+    return AvroDecoder(writer, reader, arrow_type)
+
+
+def _encoder_of_avro(schema: Any, arrow_type: pa.DataType) -> Encoder:
+    from .avro.encoding import Encoder as AvroEncoder
+
+    return AvroEncoder(schema, arrow_type)
+
+
+def _avro_schema_of(arrow_type: pa.DataType, name: str) -> Schema:
+    from .avro.schema import schema_of
+
+    return schema_of(arrow_type, name)
+
+
+def _parse_json(text: str, references: Mapping[str, str] | None) -> Schema:
+    from .json.schema import parse
+
+    return parse(text, references)
+
+
+def _decoder_of_json(writer: Any, reader: Any, arrow_type: pa.DataType | None) -> Decoder:
+    from .json.decoding import Decoder as JsonDecoder
+
+    return JsonDecoder(writer, reader, arrow_type)
+
+
+def _encoder_of_json(schema: Any, arrow_type: pa.DataType) -> Encoder:
+    from .json.encoding import Encoder as JsonEncoder
+
+    return JsonEncoder(schema, arrow_type)
+
+
+def _json_schema_of(arrow_type: pa.DataType, name: str) -> Schema:
+    from .json.schema import schema_of
+
+    return schema_of(arrow_type, name)
+
+
+def _new_field_of_avro(writer: Any, reader: Any) -> str | None:
+    from .avro.evolution import new_field
+
+    return new_field(writer, reader)
+
+
+#: Formats whose bytes are themselves the value.
+BINARY: Final = "binary"
+STRING: Final = "string"
+#: Formats with schemas, by the words of ``valueFormat`` and ``keyFormat``.
+FORMATS: Final[Mapping[str, Format]] = MappingProxyType(
+    {
+        each.name: each
+        for each in (
+            Format(
+                "avro",
+                "AVRO",
+                _parse_avro,
+                _decoder_of_avro,
+                _encoder_of_avro,
+                _avro_schema_of,
+                new_field=_new_field_of_avro,
+            ),
+            Format(
+                "json",
+                "JSON",
+                _parse_json,
+                _decoder_of_json,
+                _encoder_of_json,
+                _json_schema_of,
+                is_self_describing=True,
+            ),
+        )
+    }
+)
+#: All words of ``valueFormat`` and ``keyFormat``.
+FORMAT_NAMES: Final = (BINARY, STRING, *FORMATS)

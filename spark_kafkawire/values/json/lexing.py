@@ -1,0 +1,249 @@
+"""Strings, numbers and words of JSON, as parts of the kernels; the rules are those of ``compiler.Kernel``.
+
+Source: RFC 8259. NaN, Infinity and -Infinity are numbers, as in Python's json and in Spark's from_json.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from spark_kafkawire.records.compiler import PLACE, inlined
+
+from ..faults import Fault
+
+BAD_JSON: Final = int(Fault.BAD_JSON)
+BAD_UTF8: Final = int(Fault.BAD_UTF8)
+WRONG_TYPE: Final = int(Fault.WRONG_TYPE)
+UNFIT: Final = int(Fault.NOT_REPRESENTABLE)
+#: Flags of a string.
+ESCAPES: Final = 1
+LONE_SURROGATE: Final = 2
+#: Digits of a number that are kept as one integer; the next one is kept by itself.
+DIGITS: Final = 18
+_EXPONENT_MAX: Final = 10**9
+_INT64_TENTH: Final = (2**63 - 1) // 10
+
+NULL: Final = int.from_bytes(b"null", "big")
+TRUE: Final = int.from_bytes(b"true", "big")
+FALSE: Final = int.from_bytes(b"false", "big")
+NAN: Final = int.from_bytes(b"NaN", "big")
+INFINITY: Final = int.from_bytes(b"Infinity", "big")
+_INF: Final = int.from_bytes(b"INF", "big")
+
+
+@inlined
+def word(data: Any, pos: int, stop: int, size: int) -> int:
+    """Up to 8 bytes as one integer; -1 where fewer are left."""
+    if stop - pos < size:
+        return -1
+    value = 0
+    for k in range(size):
+        value = value << 8 | int(data[(pos + k) & PLACE])
+    return value
+
+
+@inlined
+def special(data: Any, pos: int, stop: int) -> int:
+    """The number that a string stands for: 1 for Infinity, -1 for its negative, 0 for NaN; 2 for others."""
+    if stop - pos == 3 and word(data, pos, stop, 3) == NAN:
+        return 0
+    sign = 1
+    if stop > pos and data[pos & PLACE] in (43, 45):
+        sign = 44 - int(data[pos & PLACE])
+        pos += 1
+    elif stop - pos == 3:  # Spark takes INF with a sign only
+        return 2
+    if stop - pos == 8 and word(data, pos, stop, 8) == INFINITY:
+        return sign
+    if stop - pos == 3 and word(data, pos, stop, 3) == _INF:
+        return sign
+    return 2
+
+
+@inlined
+def utf8_size(data: Any, pos: int, stop: int) -> int:
+    """Bytes of the character at ``pos``, which is not ASCII; 0 if it is not UTF-8."""
+    first = data[pos & PLACE]
+    low, high, more = 0x80, 0xBF, 0
+    if 0xC2 <= first <= 0xDF:
+        more = 1
+    elif 0xE0 <= first <= 0xEF:
+        more = 2
+        if first == 0xE0:
+            low = 0xA0
+        elif first == 0xED:
+            high = 0x9F
+    elif 0xF0 <= first <= 0xF4:
+        more = 3
+        if first == 0xF0:
+            low = 0x90
+        elif first == 0xF4:
+            high = 0x8F
+    if more == 0 or stop - pos <= more:
+        return 0
+    for k in range(1, more + 1):
+        byte = data[(pos + k) & PLACE]
+        if byte < low or byte > high:
+            return 0
+        low, high = 0x80, 0xBF
+    return more + 1
+
+
+@inlined
+def code_unit(data: Any, pos: int, stop: int) -> int:
+    """The code unit of ``\\uXXXX`` at ``pos``; -1 if there is no such escape."""
+    if stop - pos < 6 or data[pos & PLACE] != 92 or data[(pos + 1) & PLACE] != 117:
+        return -1
+    value = 0
+    for k in range(2, 6):
+        digit = int(data[(pos + k) & PLACE])
+        if 48 <= digit <= 57:
+            digit -= 48
+        elif 65 <= digit <= 70:
+            digit -= 55
+        elif 97 <= digit <= 102:
+            digit -= 87
+        else:
+            return -1
+        value = value << 4 | digit
+    return value
+
+
+@inlined
+def escape(data: Any, pos: int, stop: int) -> tuple[int, int]:
+    """The character of the escape at ``pos``, and the size of the escape; -1 and 0 if it is none."""
+    if stop - pos < 2:
+        return -1, 0
+    letter = data[(pos + 1) & PLACE]
+    if letter == 34 or letter == 92 or letter == 47:
+        return int(letter), 2
+    if letter == 110:
+        return 10, 2
+    if letter == 116:
+        return 9, 2
+    if letter == 114:
+        return 13, 2
+    if letter == 98:
+        return 8, 2
+    if letter == 102:
+        return 12, 2
+    code = code_unit(data, pos, stop)
+    if code < 0:
+        return -1, 0
+    if 0xD800 <= code < 0xDC00:
+        low = code_unit(data, pos + 6, stop)
+        if 0xDC00 <= low < 0xE000:
+            return 0x10000 + ((code - 0xD800) << 10) + low - 0xDC00, 12
+    return code, 6
+
+
+@inlined
+def string(data: Any, pos: int, stop: int) -> tuple[int, int, int, int]:
+    """The place after a string whose content begins at ``pos``, its size without escapes, flags, a fault."""
+    size = 0
+    flags = 0
+    while pos < stop:
+        byte = data[pos & PLACE]
+        if byte == 34:
+            return pos + 1, size, flags, 0
+        if byte == 92:
+            flags |= ESCAPES
+            code, taken = escape(data, pos, stop)
+            if taken == 0:
+                return pos, size, flags, BAD_JSON
+            if 0xD800 <= code < 0xE000:
+                flags |= LONE_SURROGATE
+            size += 1 + int(code > 0x7F) + int(code > 0x7FF) + int(code > 0xFFFF)
+            pos += taken
+        elif byte < 32:
+            return pos, size, flags, BAD_JSON
+        elif byte < 128:
+            pos += 1
+            size += 1
+        else:
+            taken = utf8_size(data, pos, stop)
+            if taken == 0:
+                return pos, size, flags, BAD_UTF8
+            pos += taken
+            size += taken
+    return pos, size, flags, BAD_JSON
+
+
+@inlined
+def number(data: Any, pos: int, stop: int, strict: int) -> tuple[int, int, int, int, int, int]:
+    """The number at ``pos``: the place after it, or -1; a sign; and its digits without zeros at either end.
+
+    The digits are the first 18 as one integer, their count, and the 19th. The number is all of them times ten
+    to the exponent, which comes last. Without ``strict``, it may be written as Java's BigDecimal allows.
+    """
+    negative = 0
+    if pos < stop and (data[pos & PLACE] == 45 or (data[pos & PLACE] == 43 and not strict)):
+        negative = int(data[pos & PLACE] == 45)
+        pos += 1
+    begin = pos
+    digits = 0
+    count = 0
+    last = 0
+    zeros = 0
+    point = -1
+    while pos < stop:
+        digit = int(data[pos & PLACE]) - 48
+        if digit == 0:
+            zeros += int(count > 0)
+        elif 0 < digit <= 9:
+            while zeros > 0:
+                if count < DIGITS:
+                    digits *= 10
+                count += 1
+                zeros -= 1
+            if count < DIGITS:
+                digits = digits * 10 + digit
+            elif count == DIGITS:
+                last = digit
+            count += 1
+        elif digit == -2 and point < 0:
+            point = pos
+        else:
+            break
+        pos += 1
+    whole = (pos if point < 0 else point) - begin
+    fraction = 0 if point < 0 else pos - point - 1
+    if whole + fraction == 0:
+        return -1, 0, 0, 0, 0, 0
+    if strict and (whole == 0 or (point >= 0 and fraction == 0) or (whole > 1 and data[begin & PLACE] == 48)):
+        return -1, 0, 0, 0, 0, 0
+    exponent = 0
+    if pos < stop and (data[pos & PLACE] | 32) == 101:
+        pos += 1
+        sign = 1
+        if pos < stop and data[pos & PLACE] in (43, 45):
+            sign = 44 - int(data[pos & PLACE])
+            pos += 1
+        begin = pos
+        while pos < stop and 48 <= data[pos & PLACE] <= 57:
+            if exponent < _EXPONENT_MAX:
+                exponent = exponent * 10 + int(data[pos & PLACE]) - 48
+            pos += 1
+        if pos == begin:
+            return -1, 0, 0, 0, 0, 0
+        exponent *= sign
+    return pos, negative, digits, count, last, exponent + zeros - fraction
+
+
+@inlined
+def integer(negative: int, digits: int, count: int, last: int, exponent: int) -> tuple[int, int]:
+    """A number as int64, and a fault."""
+    if count == 0:
+        return 0, 0
+    if exponent < 0:
+        return 0, WRONG_TYPE
+    size = count + exponent
+    if size > DIGITS + 1:
+        return 0, UNFIT
+    for _ in range(min(size, DIGITS) - min(count, DIGITS)):
+        digits *= 10
+    if size <= DIGITS:
+        return (-digits if negative else digits), 0
+    if digits > _INT64_TENTH or (digits == _INT64_TENTH and last > 7 + negative):
+        return 0, UNFIT
+    return (-(digits * 10) - last if negative else digits * 10 + last), 0

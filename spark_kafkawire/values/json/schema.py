@@ -1,0 +1,321 @@
+"""JSON schemas, drafts 4 to 2020-12: parsed, and derived from Arrow types.
+
+Of a schema, its types count, and which properties are required. Other rules, such as ``minimum``, ``pattern``
+or ``if``, are not checked: it is the writers' registry clients that do. The formats ``date`` and
+``date-time`` are strings, for a reader cannot know that all writers keep to them; ``.schema(...)`` with a date
+or a timestamp reads them as such. Hints of Kafka Connect make numbers dates, timestamps and decimals.
+
+Source: https://json-schema.org/draft-07/schema, and the class JsonSchemaData of Confluent's registry.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, Final
+
+import pyarrow as pa
+
+from spark_kafkawire.errors import OptionError, printable, quoted
+
+from .references import Documents, parsed
+from .types import ANY, PRECISION_MAX, JsonField, JsonType, arrow_type_of, both, union
+
+#: How often a schema may contain itself before the property is dropped, as Spark's ``recursiveFieldMaxDepth``.
+RECURSION_DEPTH: Final = 3
+#: Types that a schema may have: in a hostile schema each level doubles them.
+TYPES_MAX: Final = 20_000
+
+_KINDS: Final = ("null", "boolean", "integer", "number", "string", "array", "object")
+_OF_OBJECTS: Final = ("properties", "additionalProperties", "patternProperties", "required")
+_OF_ARRAYS: Final = ("items", "prefixItems")
+_CONNECT: Final = "org.apache.kafka.connect.data."
+_PRECISION: Final = "connect.decimal.precision"
+
+
+@dataclass(frozen=True, eq=False)
+class Schema:
+    """A schema, the JSON that it was parsed from, and the schemas that it refers to by their names."""
+
+    root: JsonType
+    name: str | None
+    text: str
+    references: Mapping[str, str] = field(default_factory=dict)
+
+    @cached_property
+    def arrow_type(self) -> pa.DataType:
+        """The Arrow type of a value."""
+        return arrow_type_of(self.root)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return parse, (self.text, dict(self.references))
+
+
+def parse(text: str, references: Mapping[str, str] | None = None) -> Schema:
+    """Parse a schema. ``references`` are texts of schemas by the names that ``$ref`` has for them.
+
+    ``name`` of the schema is its title, or its ``$id``. Raises ``OptionError`` (fatal) that names the place
+    of the mistake.
+    """
+    try:
+        content = parsed(text, "the JSON schema")
+        root = _Parser(Documents(content, references or {})).type_of(content, _Place("the JSON schema"))
+        if root is None:
+            raise OptionError("the JSON schema contains itself and nothing else")
+        texts = [content.get(key) for key in ("title", "$id")] if isinstance(content, dict) else []
+        name = next((each for each in texts if isinstance(each, str) and each), None)
+        return Schema(root, name, json.dumps(content, separators=(",", ":")), references or {})
+    except RecursionError:
+        raise OptionError("the JSON schema is nested too deeply") from None
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """The place of a type: for errors, its document, and how often it is inside of each reference."""
+
+    name: str
+    document: str = ""
+    depths: Mapping[tuple[str, int], int] = field(default_factory=dict)
+
+    def inside(self, name: str) -> _Place:
+        return replace(self, name=f"{self.name}.{printable(name)}")
+
+
+@dataclass(slots=True)
+class _Parser:
+    documents: Documents
+    count: int = 0
+
+    def type_of(self, content: Any, place: _Place) -> JsonType | None:
+        """The type at a place; None where a schema contains itself too often."""
+        self.count += 1
+        if self.count > TYPES_MAX:
+            raise OptionError(f"the JSON schema has more than {TYPES_MAX} types")
+        if content is True:
+            return ANY
+        if not isinstance(content, dict):
+            raise OptionError(
+                f"{place.name}: a type is an object or true, not {printable(json.dumps(content))}"
+            )
+        parts = [self._own(content, place)]
+        if "$ref" in content:
+            parts.append(self._referred(content, place))
+        for index, each in enumerate(_list(content, "allOf", place)):
+            parts.append(self.type_of(each, place.inside(f"allOf.{index}")))
+        for key in ("oneOf", "anyOf"):
+            branches = _list(content, key, place)
+            types = [self.type_of(each, place.inside(f"{key}.{at}")) for at, each in enumerate(branches)]
+            if types:
+                parts.append(union(each for each in types if each is not None))
+        return self._all(parts, place)
+
+    def _all(self, parts: list[JsonType | None], place: _Place) -> JsonType | None:
+        found = ANY
+        for each in parts:
+            if each is None:
+                return None
+            common = both(found, each)
+            if common is None:
+                raise OptionError(
+                    f"{place.name}: no value is both of {found.kind} and {each.kind}, which the schema asks for"
+                )
+            found = common
+        return found
+
+    def _referred(self, content: dict[str, Any], place: _Place) -> JsonType | None:
+        document, target = self.documents.resolved(content["$ref"], place.document, place.name)
+        key = document, id(target)
+        depth = place.depths.get(key, 0)
+        if depth >= RECURSION_DEPTH:
+            return None
+        return self.type_of(target, _Place(place.name, document, {**place.depths, key: depth + 1}))
+
+    def _own(self, content: dict[str, Any], place: _Place) -> JsonType | None:
+        """The type without references and branches."""
+        kinds = content.get("type", [])
+        kinds = kinds if isinstance(kinds, list) else [kinds]
+        unknown = [each for each in kinds if each not in _KINDS]
+        if unknown:
+            raise OptionError(f"{place.name}: {quoted(unknown[0])} is no type of JSON")
+        if not kinds:
+            kinds = _implied(content)
+        types = [self._of_kind(kind, content, place) for kind in kinds]
+        if None in types:
+            return None
+        found = union(each for each in types if each is not None) if types else ANY
+        values = content["enum"] if "enum" in content else [content["const"]] if "const" in content else None
+        if values is not None:
+            found = _enumerated(found, values, place)
+        return replace(found, nullable=True) if content.get("nullable") is True else found
+
+    def _of_kind(self, kind: str, content: dict[str, Any], place: _Place) -> JsonType | None:
+        if kind == "object":
+            return self._object(content, place)
+        if kind == "array":
+            items: Any = content.get("items", True)
+            is_tuple = isinstance(items, list) or "prefixItems" in content
+            inner = self.type_of(True if is_tuple else items, place.inside("items"))
+            return None if inner is None else JsonType("array", items=inner)
+        return _leaf(kind, content, place)
+
+    def _object(self, content: dict[str, Any], place: _Place) -> JsonType | None:
+        properties = content.get("properties", {})
+        if not isinstance(properties, dict):
+            raise OptionError(f"{place.name}: properties are an object")
+        required = content.get("required", [])
+        names = (
+            frozenset(each for each in required if isinstance(each, str))
+            if isinstance(required, list)
+            else ()
+        )
+        if not properties:
+            items = self._values(content, place)
+            return None if items is None else JsonType("map", items=items, required=frozenset(names))
+        types = {name: self.type_of(each, place.inside(name)) for name, each in properties.items()}
+        fields = [JsonField(name, of) for name, of in types.items() if of is not None]
+        indexes = {
+            name: each.get("connect.index") if isinstance(each, dict) else None
+            for name, each in properties.items()
+        }
+        if all(type(index) is int for index in indexes.values()):
+            fields.sort(key=lambda each: int(indexes[each.name] or 0))
+        return JsonType("object", fields=tuple(fields), required=frozenset(names))
+
+    def _values(self, content: dict[str, Any], place: _Place) -> JsonType | None:
+        """The type of a map's values."""
+        patterns = content.get("patternProperties")
+        given = list(patterns.values()) if isinstance(patterns, dict) else []
+        more = content.get("additionalProperties", not given)
+        if more is not False or not given:
+            given.append(more or True)
+        types = [self.type_of(each, place.inside("values")) for each in given]
+        return None if None in types else union(each for each in types if each is not None)
+
+
+def _list(content: dict[str, Any], key: str, place: _Place) -> list[Any]:
+    found = content.get(key, [])
+    if not isinstance(found, list):
+        raise OptionError(f"{place.name}: {key} is a list")
+    return found
+
+
+def _implied(content: dict[str, Any]) -> list[str]:
+    """The types that a schema without ``type`` speaks of."""
+    if any(key in content for key in _OF_OBJECTS):
+        return ["object"]
+    return ["array"] if any(key in content for key in _OF_ARRAYS) else []
+
+
+def _leaf(kind: str, content: dict[str, Any], place: _Place) -> JsonType:
+    title, width = content.get("title"), content.get("connect.type")
+    found = JsonType(kind, kind == "null", width=width if isinstance(width, str) else "")
+    if kind == "string" and (width == "bytes" or content.get("contentEncoding") == "base64"):
+        return replace(found, logical="bytes")
+    if kind == "integer" and title == f"{_CONNECT}Timestamp":
+        return replace(found, logical="timestamp")
+    if kind == "integer" and title == f"{_CONNECT}Date":
+        return replace(found, logical="date")
+    if kind == "number" and title == f"{_CONNECT}Decimal":
+        return _decimal(found, content, place)
+    return found
+
+
+def _decimal(found: JsonType, content: dict[str, Any], place: _Place) -> JsonType:
+    parameters = content.get("connect.parameters")
+    given = parameters if isinstance(parameters, dict) else {}
+    try:
+        scale, precision = int(given["scale"]), int(given.get(_PRECISION, PRECISION_MAX))
+    except (KeyError, TypeError, ValueError):
+        return found  # a number without a scale
+    if not 0 <= scale <= precision <= PRECISION_MAX or precision < 1:
+        raise OptionError(f"{place.name}: a decimal of {precision} digits, {scale} of them after the point")
+    return replace(found, logical="decimal", precision=precision, scale=scale)
+
+
+def _enumerated(found: JsonType, values: Any, place: _Place) -> JsonType:
+    """The type of listed values, as far as they have ``found``."""
+    if not isinstance(values, list):
+        raise OptionError(f"{place.name}: an enum is a list")
+    types = union(JsonType(_kind_of(each), each is None) for each in values)
+    symbols = tuple(each for each in values if isinstance(each, str))
+    if found.kind == "any":
+        found = types
+    if found.kind == "string" and types.kind == "string":
+        found = replace(found, symbols=symbols)
+    return replace(found, nullable=found.nullable and types.nullable)
+
+
+def _kind_of(value: Any) -> str:
+    if isinstance(value, bool):
+        return "boolean"
+    kinds = {str: "string", int: "integer", float: "number", type(None): "null"}
+    return kinds.get(type(value), "any")
+
+
+def schema_of(arrow_type: pa.DataType, name: str = "topLevelRecord") -> Schema:
+    """Derive the schema of a column's values, of draft 7, with Kafka Connect's hints.
+
+    A nullable field is not required, and may be null. Dates and timestamps are strings with a format.
+
+    Raises ``OptionError`` (fatal) for a type that JSON does not have.
+    """
+    derived = {
+        "$schema": "http://json-schema.org/draft-07/schema#",
+        "title": name,
+        **_derived(arrow_type, name),
+    }
+    return parse(json.dumps(derived))
+
+
+def _derived(of: pa.DataType, place: str) -> dict[str, Any]:
+    if pa.types.is_struct(of):
+        properties = {
+            each.name: {**_nullable(each, f"{place}.{each.name}"), "connect.index": index}
+            for index, each in enumerate(of)
+        }
+        if len(properties) < of.num_fields:
+            raise OptionError(f"column {printable(place)}: a field is there twice")
+        required = [each.name for each in of if not each.nullable]
+        return {"type": "object", "properties": properties, **({"required": required} if required else {})}
+    if pa.types.is_map(of):
+        values = _nullable(of.item_field, f"{place}.value")
+        return {"type": "object", "connect.type": "map", "additionalProperties": values}
+    if pa.types.is_list(of) or pa.types.is_large_list(of):
+        return {"type": "array", "items": _nullable(of.value_field, f"{place}.element")}
+    if pa.types.is_decimal128(of):
+        parameters = {"scale": str(of.scale), _PRECISION: str(of.precision)}
+        title = {"title": f"{_CONNECT}Decimal", "connect.type": "bytes", "connect.parameters": parameters}
+        return {"type": "number", **title}
+    if pa.types.is_timestamp(of):
+        return {"type": "string", "format": "date-time"}
+    for is_type, derived in _DERIVED:
+        if is_type(of):
+            return derived
+    raise OptionError(f"column {printable(place)}: JSON has no values of {of}")
+
+
+def _nullable(column: pa.Field, place: str) -> dict[str, Any]:
+    derived = _derived(column.type, place)
+    return (
+        {"oneOf": [{"type": "null"}, derived]} if column.nullable and derived["type"] != "null" else derived
+    )
+
+
+_DERIVED: Final[tuple[tuple[Any, dict[str, Any]], ...]] = (
+    (pa.types.is_boolean, {"type": "boolean"}),
+    (pa.types.is_int8, {"type": "integer", "connect.type": "int8"}),
+    (pa.types.is_int16, {"type": "integer", "connect.type": "int16"}),
+    (pa.types.is_int32, {"type": "integer", "connect.type": "int32"}),
+    (pa.types.is_int64, {"type": "integer", "connect.type": "int64"}),
+    (pa.types.is_float32, {"type": "number", "connect.type": "float32"}),
+    (pa.types.is_float64, {"type": "number", "connect.type": "float64"}),
+    (lambda of: pa.types.is_string(of) or pa.types.is_large_string(of), {"type": "string"}),
+    (
+        lambda of: pa.types.is_binary(of) or pa.types.is_large_binary(of),
+        {"type": "string", "contentEncoding": "base64", "connect.type": "bytes"},
+    ),
+    (pa.types.is_date32, {"type": "string", "format": "date"}),
+    (pa.types.is_null, {"type": "null"}),
+)

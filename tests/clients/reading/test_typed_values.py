@@ -1,0 +1,419 @@
+"""Typed keys and values of a task: groups of schemas, faults, and what the registry is asked."""
+
+from __future__ import annotations
+
+import logging
+import pickle
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from spark_kafkawire.clients.reading import decoded_messages
+from spark_kafkawire.clients.reading.decoded_messages import TypedTask, forget_decoders
+from spark_kafkawire.clients.reading.typed_values import CORRUPT_TYPE, TypedValues
+from spark_kafkawire.errors import CorruptDataError, KafkaWireError, OptionError, TransportError
+from spark_kafkawire.model import TopicPartition
+from spark_kafkawire.options import BadRecords, ReadOptions, TypedOptions
+from spark_kafkawire.records.columns import Columns
+from spark_kafkawire.records.headers import HEADERS
+from spark_kafkawire.registry.client import forget_registries
+from spark_kafkawire.values.formats import FixedSchema
+from spark_kafkawire.values.registry_frame import guid_header
+from tests.support.avro_messages import V1, V2, V3, framed, payload, record
+from tests.support.fake_registry import FakeRegistry, cut, raw, slow, status
+
+PARTITION: Final = TopicPartition("orders", 3)
+#: What a request of these tests may take: one try, and a short deadline.
+BOUNDED: Final = {"retries": "0", "requestTimeout": "10s"}
+ORDER: Final = pa.struct(
+    [("id", pa.int64()), ("title", pa.string()), ("note", pa.string()), ("count", pa.int32())]
+)
+READER: Final = {"value": FixedSchema(V3)}
+PAGE: Final = b"<html><body>Sign in</body></html>"
+
+
+@pytest.fixture(autouse=True)
+def _forgotten() -> Iterator[None]:
+    yield
+    forget_registries()
+    forget_decoders()
+
+
+@pytest.fixture
+def registry() -> Iterator[FakeRegistry]:
+    with FakeRegistry() as running:
+        yield running
+
+
+def options_of(registry: FakeRegistry | None, **changes: str) -> TypedOptions:
+    url = {} if registry is None else {"schema.registry.url": registry.url}
+    base = {"kafka.bootstrap.servers": "h:9092", "subscribe": "orders", **BOUNDED, **url}
+    found = ReadOptions.parse({**base, "valueFormat": "avro", **changes}).typed
+    assert found is not None
+    return found
+
+
+def columns_of(values: Sequence[bytes | None], **others: Any) -> Columns:
+    numbers = np.arange(100, 100 + len(values))
+    keys = others.pop("keys", None)
+    return Columns(
+        numbers,
+        values=pa.array(values, pa.binary()),
+        keys=None if keys is None else pa.array(keys, pa.binary()),
+        **others,
+    )
+
+
+def typed(
+    options: TypedOptions, fields: dict[str, pa.DataType], schemas: dict[str, FixedSchema] | None = None
+) -> TypedValues:
+    task = pickle.loads(pickle.dumps(TypedTask(options, schemas or {})))
+    return TypedValues(PARTITION, task, pa.schema(list(fields.items())))
+
+
+def rows_of(values: TypedValues, columns: Columns) -> list[dict[str, Any]]:
+    batch = values.build(columns)
+    batch.validate(full=True)
+    rows: list[dict[str, Any]] = batch.to_pylist()
+    return rows
+
+
+def order(id: int, title: str, note: str | None = None, count: int = 7) -> dict[str, Any]:
+    return {"id": id, "title": title, "note": note, "count": count}
+
+
+def test_three_versions_in_one_topic_become_rows_of_one_schema_in_their_order(registry: FakeRegistry) -> None:
+    v1, v2, v3 = (registry.add("orders-value", text) for text in (V1, V2, V3))
+    messages = [
+        framed(v2, V2, {"id": 2, "name": "b", "note": "n"}),
+        framed(v1, V1, {"id": 1, "name": "ä"}),
+        None,
+        framed(v3, V3, {"id": 2**40, "title": "c", "note": None, "count": -1}),
+        framed(v1, V1, {"id": 4, "name": ""}),
+    ]
+    values = typed(
+        options_of(registry), {"offset": pa.int64(), "value": ORDER, "valueSchemaId": pa.int32()}, READER
+    )
+    assert values.wanted == {"offset", "value", "headers"}
+    expected = [order(2, "b", "n"), order(1, "ä"), None, order(2**40, "c", None, -1), order(4, "")]
+    ids = [v2, v1, None, v3, v1]
+    for start in range(5):
+        found = rows_of(values, columns_of(messages[start:]))
+        assert [row["value"] for row in found] == expected[start:]
+        assert [row["valueSchemaId"] for row in found] == ids[start:]
+        assert [row["offset"] for row in found] == list(range(100, 105 - start))
+    assert sorted(registry.requests) == [f"GET /schemas/ids/{number}" for number in (v1, v2, v3)]
+
+
+def test_fields_that_the_type_lacks_are_not_decoded_and_their_order_is_free(registry: FakeRegistry) -> None:
+    nested = record(("a", "int"), ("inner", {"type": "record", "name": "I", "fields": [
+        {"name": "x", "type": "string"}, {"name": "y", "type": "double"}]}), ("z", "bytes"))  # fmt: skip
+    number = registry.add("orders-value", nested)
+    message = framed(number, nested, {"a": 1, "inner": {"x": "x", "y": 0.5}, "z": b"z"})
+    of = pa.struct([("inner", pa.struct([("y", pa.float64())])), ("a", pa.int64())])
+    for schemas in ({}, {"value": FixedSchema(nested)}):
+        values = typed(options_of(registry), {"value": of}, schemas)
+        assert rows_of(values, columns_of([message])) == [{"value": {"inner": {"y": 0.5}, "a": 1}}]
+
+
+def test_without_the_column_no_message_is_decoded_and_no_registry_asked(registry: FakeRegistry) -> None:
+    values = typed(options_of(registry), {"offset": pa.int64()}, READER)
+    assert values.wanted == {"offset"}
+    assert rows_of(values, Columns(np.arange(2))) == [{"offset": 0}, {"offset": 1}]
+    assert typed(options_of(registry), {}).build(Columns(np.arange(2))).num_rows == 2
+    ids = typed(options_of(registry), {"valueSchemaId": pa.int32()})
+    assert rows_of(ids, columns_of([b"\0\0\0\1\0", None, b"\0\0\0\0\7rest"])) == [
+        {"valueSchemaId": number} for number in (256, None, 7)
+    ]
+    assert registry.requests == []
+
+
+def test_keys_and_values_are_typed_each_by_its_format(registry: FakeRegistry) -> None:
+    long = registry.add("orders-key", '"long"')
+    options = options_of(registry, keyFormat="avro", valueFormat="string")
+    fields = {"value": pa.string(), "key": pa.int64(), "keySchemaId": pa.int32(), "topic": pa.string()}
+    values = typed(options, fields, {"key": FixedSchema('"long"')})
+    columns = columns_of(["ä".encode(), None, b""], keys=[framed(long, '"long"', -5), None, None])
+    assert rows_of(values, columns) == [
+        {"value": "ä", "key": -5, "keySchemaId": long, "topic": "orders"},
+        {"value": None, "key": None, "keySchemaId": None, "topic": "orders"},
+        {"value": "", "key": None, "keySchemaId": None, "topic": "orders"},
+    ]
+    assert rows_of(values, columns_of([None])) == [
+        {"value": None, "key": None, "keySchemaId": None, "topic": "orders"}
+    ]
+
+
+def test_ids_and_guids_come_from_headers_too(registry: FakeRegistry) -> None:
+    number = registry.add("orders-value", '"int"')
+    guid = guid_header(registry.guid(number))
+    headers = pa.array(
+        [
+            [("h", b"1"), ("__value_schema_id", guid)],
+            [("__value_schema_id", b"\0" + number.to_bytes(4, "big"))],
+            None,
+        ],
+        HEADERS,
+    )
+    messages = [payload('"int"', 1), payload('"int"', 2), framed(number, '"int"', 3)]
+    fields = {"value": pa.int32(), "_corrupt_record": CORRUPT_TYPE}
+    for source, third in (("auto", 3), ("header", None)):
+        values = typed(options_of(registry, schemaIdFrom=source, badRecords="null"), fields)
+        found = rows_of(values, columns_of(messages, headers=headers))
+        assert [row["value"] for row in found] == [1, 2, third]
+    assert found[2]["_corrupt_record"]["reason"] == "value: the message does not begin with a schema id"
+    prefix = typed(options_of(registry, schemaIdFrom="prefix", badRecords="drop"), fields)
+    assert prefix.wanted == {"value"}
+    assert [row["value"] for row in rows_of(prefix, columns_of(messages, headers=headers))] == [3]
+
+
+def test_messages_without_ids_have_the_schema_of_the_options() -> None:
+    options = options_of(None, schemaIdFrom="none", valueSchema=V1)
+    values = typed(options, {"value": pa.struct([("name", pa.string())])}, {"value": FixedSchema(V1)})
+    assert values.wanted == {"value"}
+    found = rows_of(values, columns_of([payload(V1, {"id": 1, "name": "a"}), None]))
+    assert found == [{"value": {"name": "a"}}, {"value": None}]
+
+
+# Bad records
+
+
+def bad_messages(registry: FakeRegistry) -> list[bytes | None]:
+    """Good ones at offsets 100 and 106, a tombstone at 101, bad ones between."""
+    good = registry.add("orders-value", V1)
+    proto = registry.add("moments-value", 'syntax = "proto3"; message M {}', "PROTOBUF")
+    other = registry.add("others-value", record(("x", "int"), name="Other"))
+    message = framed(good, V1, {"id": 1, "name": "a"})
+    return [
+        message,
+        None,
+        message[:-1],
+        message[:-1] + b"\xff",
+        framed(999, V1, {"id": 1, "name": "a"}),
+        b"{}",
+        message,
+        framed(proto, V1, {"id": 1, "name": "a"}),
+        framed(other, '"int"', 1),
+    ]
+
+
+REASONS: Final = {
+    102: "field title: a length or a count is negative or larger than the message",
+    103: "field title: a string is not UTF-8",
+    104: "the registry has no schema of this id",
+    105: "the message does not begin with a schema id",
+    107: "the message's schema cannot be resolved to the reader's schema: it is PROTOBUF, and not AVRO",
+    108: "the message's schema cannot be resolved to the reader's schema",
+}
+
+
+def test_null_keeps_the_bytes_of_a_bad_record_and_its_reason(registry: FakeRegistry) -> None:
+    messages = bad_messages(registry)
+    fields = {"value": ORDER, "offset": pa.int64(), "_corrupt_record": CORRUPT_TYPE}
+    values = typed(options_of(registry, badRecords="null"), fields, READER)
+    found = rows_of(values, columns_of(messages))
+    good = [row["offset"] for row in found if row["value"] is not None]
+    assert good == [100, 106]
+    corrupt = {row["offset"]: row["_corrupt_record"] for row in found if row["_corrupt_record"] is not None}
+    assert {offset: row["reason"] for offset, row in corrupt.items()} == {
+        offset: f"value: {reason}" for offset, reason in REASONS.items()
+    }
+    assert {offset: row["bytes"] for offset, row in corrupt.items()} == {
+        offset: messages[offset - 100] for offset in REASONS
+    }
+    assert [row["schemaId"] for row in corrupt.values()] == [1, 1, 999, None, 2, 3]
+    assert rows_of(values, columns_of([None, messages[0]]))[1]["_corrupt_record"] is None
+
+
+@pytest.mark.parametrize("offset", REASONS)
+def test_fail_names_the_place_the_schema_the_field_and_the_remedy(
+    registry: FakeRegistry, offset: int
+) -> None:
+    messages = bad_messages(registry)
+    values = typed(options_of(registry), {"value": ORDER}, READER)
+    sound = [each for number, each in enumerate(messages, 100) if number not in REASONS or number == offset]
+    place = [number for number in range(100, 109) if number not in REASONS or number == offset].index(offset)
+    with pytest.raises(CorruptDataError) as error:
+        values.build(columns_of(sound))
+    schema_id = {102: 1, 103: 1, 104: 999, 105: None, 107: 2, 108: 3}[offset]
+    of = f" (schema id {schema_id})" if schema_id else ""
+    assert str(error.value) == (
+        f"orders 3 at offset {100 + place}: the value cannot be decoded{of}: {REASONS[offset]}; to read on, "
+        "set badRecords=null, which keeps its bytes, or badRecords=drop"
+    )
+    assert error.value.offset == 100 + place
+    assert not error.value.retriable
+
+
+def test_drop_counts_what_it_leaves_out_and_warns_once(
+    registry: FakeRegistry, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.WARNING, "spark_kafkawire")
+    values = typed(options_of(registry, badRecords="drop"), {"offset": pa.int64(), "value": ORDER}, READER)
+    messages = bad_messages(registry)
+    for _ in range(2):
+        assert [row["offset"] for row in rows_of(values, columns_of(messages))] == [100, 101, 106]
+    assert values.build(columns_of(messages[2:3])).num_rows == 0
+    assert caplog.messages == []
+    values.report()
+    assert caplog.messages == [
+        "badRecords=drop left out 13 records of orders 3, the first: orders 3 at offset 102: the value "
+        f"cannot be decoded (schema id 1): {REASONS[102]}"
+    ]
+    caplog.clear()
+    sound = typed(options_of(registry, badRecords="drop"), {"value": ORDER}, READER)
+    sound.build(columns_of(messages[:2]))
+    sound.report()
+    assert caplog.messages == []
+
+
+def test_text_that_is_not_utf8_is_a_bad_record() -> None:
+    options = options_of(None, valueFormat="string", keyFormat="string", badRecords="null")
+    fields = {"key": pa.string(), "value": pa.string(), "_corrupt_record": CORRUPT_TYPE}
+    values = typed(options, fields)
+    columns = columns_of(
+        [b"a", b"\xff", None, b"\xc3", b"", "€".encode()],
+        keys=[b"\xfe", b"\xfd", b"k", None, b"", b"\xf0\x9f\x98"],
+    )
+    found = rows_of(values, columns)
+    assert [row["value"] for row in found] == ["a", None, None, None, "", "€"]
+    assert [row["key"] for row in found] == [None, None, "k", None, "", None]
+    corrupt = [row["_corrupt_record"] for row in found]
+    bad = "a string is not UTF-8"
+    assert [row and (row["bytes"], row["reason"], row["schemaId"]) for row in corrupt] == [
+        (b"\xfe", f"key: {bad}", None),
+        (b"\xff", f"value: {bad}; key: {bad}", None),
+        None,
+        (b"\xc3", f"value: {bad}", None),
+        None,
+        (b"\xf0\x9f\x98", f"key: {bad}", None),
+    ]
+
+
+def test_a_field_that_a_writer_lacks_is_no_null_without_a_reader(registry: FakeRegistry) -> None:
+    number = registry.add("orders-value", V1)
+    fields = {"value": pa.struct([("idd", pa.int32())])}
+    with pytest.raises(CorruptDataError, match=r"Order has no field idd; to read on"):
+        typed(options_of(registry), fields).build(columns_of([framed(number, V1, {"id": 1, "name": "a"})]))
+
+
+# The registry
+
+
+@pytest.mark.parametrize(
+    ("fault", "message"),
+    [
+        (status(500, b"oops"), "it answers with HTTP status 500"),
+        (status(200, PAGE), "its answer is not a JSON object"),
+        (status(404, PAGE), "it answers with HTTP status 404 and no code of a schema registry"),
+        (raw(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{"), "ends early"),
+        (cut, "ends early"),
+    ],
+)
+def test_a_registry_that_fails_is_no_bad_record(registry: FakeRegistry, fault: Any, message: str) -> None:
+    number = registry.add("orders-value", V1)
+    good = framed(number, V1, {"id": 1, "name": "a"})
+    for bad_records in BadRecords:
+        registry.faults.append(fault)
+        values = typed(options_of(registry, badRecords=bad_records.value), {"value": ORDER}, READER)
+        with pytest.raises(TransportError) as error:
+            values.build(columns_of([good]))
+        assert str(error.value).startswith(f"orders 3: value: schema registry: schema id {number}: gave up")
+        assert message in str(error.value)
+        # The next attempt of the task has the answer.
+        assert rows_of(values, columns_of([good])) == [{"value": order(1, "a")}]
+        forget_registries()
+        forget_decoders()
+
+
+def test_a_registry_that_is_slow_or_away_fails_the_task_within_its_time(registry: FakeRegistry) -> None:
+    good = columns_of([framed(1, V1, {"id": 1, "name": "a"})])
+    registry.faults.append(slow(60))
+    values = typed(options_of(registry, badRecords="drop", requestTimeout="200ms"), {"value": ORDER}, READER)
+    with pytest.raises(KafkaWireError, match=r"within 0\.2 s"):
+        values.build(good)
+    with FakeRegistry() as gone:
+        options = options_of(gone, badRecords="null")
+    with pytest.raises(TransportError, match=r"orders 3: value: schema registry: schema id 1: gave up"):
+        typed(options, {"value": ORDER}, READER).build(good)
+
+
+def test_a_failure_that_passes_is_tried_again(registry: FakeRegistry) -> None:
+    number = registry.add("orders-value", V1)
+    registry.faults += [status(503), status(200, PAGE)]
+    options = options_of(registry, retries="3", retryBackoff="1ms")
+    found = rows_of(
+        typed(options, {"value": ORDER}, READER), columns_of([framed(number, V1, {"id": 1, "name": "a"})])
+    )
+    assert found == [{"value": order(1, "a")}]
+    assert len(registry.requests) == 3
+
+
+def test_tasks_of_one_process_share_decoders(registry: FakeRegistry, monkeypatch: pytest.MonkeyPatch) -> None:
+    number = registry.add("orders-value", V1)
+    message = columns_of([framed(number, V1, {"id": 1, "name": "a"})])
+    for _ in range(3):
+        assert rows_of(typed(options_of(registry), {"value": ORDER}, READER), message) == [
+            {"value": order(1, "a")}
+        ]
+    assert len(decoded_messages._decodings) == len(registry.requests) == 1
+    monkeypatch.setattr(decoded_messages, "DECODERS_MAX", 1)
+    other = pa.struct([("id", pa.int64())])
+    assert rows_of(typed(options_of(registry), {"value": other}, READER), message) == [{"value": {"id": 1}}]
+    assert len(decoded_messages._decodings) == len(registry.requests) == 1
+
+
+def test_an_error_asks_for_no_schema_after_the_first_that_is_not_there(registry: FakeRegistry) -> None:
+    number = registry.add("orders-value", V1)
+    good = framed(number, V1, {"id": 1, "name": "a"})
+    strangers = [b"\0" + each.to_bytes(4, "big") for each in range(1000, 0, -1) if each != number]
+    values = typed(options_of(registry), {"value": ORDER}, READER)
+    with pytest.raises(
+        CorruptDataError, match=r"^orders 3 at offset 102: .* \(schema id 1000\): the registry has"
+    ):
+        values.build(columns_of([good, None, *strangers, good[:-1]]))
+    assert registry.requests == [f"GET /schemas/ids/{number}", "GET /schemas/ids/1000"]
+
+
+def test_many_schemas_in_one_batch_keep_their_order(registry: FakeRegistry) -> None:
+    schemas = [record(("id", "int"), ("name", "string"), (f"extra{each}", "int")) for each in range(50)]
+    numbers = [registry.add("orders-value", schema) for schema in schemas]
+    random = np.random.default_rng(7)
+    chosen = random.integers(0, 50, 2000).tolist()
+    messages: list[bytes | None] = [
+        framed(numbers[each], schemas[each], {"id": row, "name": str(each), f"extra{each}": 1})
+        for row, each in enumerate(chosen)
+    ]
+    for row in (0, 7, 1999):
+        messages[row] = None
+    fields = {"value": ORDER, "valueSchemaId": pa.int32()}
+    found = rows_of(typed(options_of(registry), fields, READER), columns_of(messages))
+    for row, each in enumerate(chosen):
+        is_null = messages[row] is None
+        assert found[row] == {
+            "value": None if is_null else order(row, str(each)),
+            "valueSchemaId": None if is_null else numbers[each],
+        }
+
+
+def test_a_stream_ends_at_a_later_schema_with_a_new_field(registry: FakeRegistry) -> None:
+    v0 = registry.add("orders-value", record(("id", "int"), ("name", "string"), ("old", "int")))
+    v1, v2 = (registry.add("orders-value", text) for text in (V1, V2))
+    options = replace(options_of(registry), ends_on_new_fields=True)
+    fixed = {"value": FixedSchema(V1, schema_id=v1, origin="version 2 of subject 'orders-value'")}
+    fields = {"value": pa.struct([("id", pa.int32()), ("name", pa.string())])}
+    values = typed(options, fields, fixed)
+    old = framed(
+        v0, record(("id", "int"), ("name", "string"), ("old", "int")), {"id": 0, "name": "z", "old": 1}
+    )
+    assert rows_of(values, columns_of([old, framed(v1, V1, {"id": 1, "name": "a"})]))[0]["value"]["id"] == 0
+    with pytest.raises(OptionError) as error:
+        values.build(columns_of([framed(v2, V2, {"id": 2, "name": "b", "note": None})]))
+    assert str(error.value) == (
+        "orders 3: value: schema id 3 has the field note, which version 2 of subject 'orders-value' of this "
+        "query lacks; load it and start it again, to take the new schema (avroSchemaEvolutionMode=restart)"
+    )

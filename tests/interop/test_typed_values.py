@@ -1,0 +1,358 @@
+"""Values that Confluent's own serializers wrote to Apache Kafka: reads give those of its deserializers, which
+read in turn what Spark writes.
+
+The registry is a real one, Apicurio, except for GUIDs, which it does not have.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import uuid
+from collections.abc import Iterator, Sequence
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+
+from spark_kafkawire.net.http import Url
+from spark_kafkawire.registry.client import Registry
+from spark_kafkawire.registry.settings import RegistrySettings
+from spark_kafkawire.values.registry_frame import Framed, SchemaIdSource, unframed
+from tests.support import librdkafka
+from tests.support.fake_registry import FakeRegistry
+from tests.support.foreign import Record
+from tests.support.reading import Read
+
+from .apache_kafka import ApacheKafka
+from .apicurio import Apicurio
+from .needs import needed_confluent
+from .versions import newest
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from .confluent import Confluent
+
+UTC = dt.timezone.utc
+NOON = dt.datetime(2026, 11, 25, 12, 0, 0, 123_456)
+
+
+@pytest.fixture(scope="module")
+def judge(apicurio: Apicurio) -> Iterator[Confluent]:
+    with needed_confluent().Confluent(apicurio.url) as judge:
+        yield judge
+
+
+def registry_of(url: str) -> Registry:
+    """A client without any schema yet."""
+    parsed = Url.parse(url)
+    assert parsed is not None
+    return Registry(RegistrySettings((parsed,)))
+
+
+def write(kafka: ApacheKafka, topic: str, values: Sequence[Any]) -> None:
+    """Create a topic with these values or records."""
+    librdkafka.create_topic(kafka.bootstrap_servers(), 1, topic)
+    records = [each if isinstance(each, Record) else Record(each) for each in values]
+    librdkafka.produce(kafka.bootstrap_servers(), topic, records)
+
+
+def options_of(kafka: ApacheKafka, topic: str, url: str, value_format: str = "avro") -> dict[str, str]:
+    """Options of a read of typed values."""
+    registry = {"schema.registry.url": url, "valueFormat": value_format}
+    return {"kafka.bootstrap.servers": kafka.bootstrap_servers(), "subscribe": topic, **registry}
+
+
+def read(kafka: ApacheKafka, topic: str, url: str) -> pa.Array:
+    """Values of a topic, by the newest schema of its subject."""
+    options = options_of(kafka, topic, url)
+    column = Read(options.pop("kafka.bootstrap.servers"), **options).table().column("value").combine_chunks()
+    column.validate(full=True)
+    return column
+
+
+def read_frames(kafka: ApacheKafka, topic: str) -> Framed:
+    """Messages of a topic without their frames, and the types of Protobuf that they name."""
+    column = Read(kafka.bootstrap_servers(), subscribe=topic).table().column("value").combine_chunks()
+    framed = unframed(column, SchemaIdSource.AUTO, with_indexes=True)
+    assert not framed.faults.any()
+    return framed
+
+
+def as_spark(judged: Sequence[Any], of: pa.DataType) -> list[Any]:
+    """Rows of the judge as Spark has them."""
+    return [needed_confluent().as_spark(row, of) for row in judged]
+
+
+def record(name: str, /, **fields: Any) -> dict[str, Any]:
+    """A schema of a record with these types."""
+    listed = [{"name": field, "type": of} for field, of in fields.items()]
+    return {"type": "record", "name": name, "namespace": "shop", "fields": listed}
+
+
+def fixed(name: str, size: int, **logical: Any) -> dict[str, Any]:
+    return {"type": "fixed", "name": name, "size": size, **logical}
+
+
+def of(kind: str, logical: str, **more: Any) -> dict[str, Any]:
+    """A type with a logical type."""
+    return {"type": kind, "logicalType": logical, **more}
+
+
+EVERY_TYPE = record(
+    "Every",
+    nothing="null",
+    flag="boolean",
+    small="int",
+    large="long",
+    single="float",
+    double="double",
+    data="bytes",
+    text="string",
+    kind={"type": "enum", "name": "Kind", "symbols": ["FIRST", "SECOND"]},
+    block=fixed("Block", 3),
+    numbers={"type": "array", "items": "long"},
+    prices={"type": "map", "values": "double"},
+    maybe=["null", "string"],
+    maybe_last=["string", "null"],
+    point=record("Point", x="int", y=["null", "int"]),
+    points={"type": "array", "items": "Point"},
+    lists={"type": "map", "values": {"type": "array", "items": ["null", "string"]}},
+    one_of=["null", "string", "long", "Point"],
+    node=record("Node", value="int", next=["null", "Node"]),
+    day=of("int", "date"),
+    time_ms=of("int", "time-millis"),
+    time_us=of("long", "time-micros"),
+    at_ms=of("long", "timestamp-millis"),
+    at_us=of("long", "timestamp-micros"),
+    local_ms=of("long", "local-timestamp-millis"),
+    local_us=of("long", "local-timestamp-micros"),
+    at_ns=of("long", "timestamp-nanos"),
+    guid=of("string", "uuid"),
+    guid_bytes=fixed("Guid", 16, logicalType="uuid"),
+    span=fixed("Span", 12, logicalType="duration"),
+    price=of("bytes", "decimal", precision=38, scale=9),
+    small_price=fixed("Price", 5, logicalType="decimal", precision=9, scale=2),
+    mixed_long=["int", "long"],
+    mixed_double=["null", "float", "double"],
+)
+EVERY_ROW = {
+    "nothing": None,
+    "flag": True,
+    "small": -(2**31),
+    "large": 2**63 - 1,
+    "single": 1.5,
+    "double": -1e300,
+    "data": b"\0\xff",
+    "text": "größe 🙂",
+    "kind": "SECOND",
+    "block": b"\1\2\3",
+    "numbers": [1, -1, 2**62],
+    "prices": {"é": 0.1, "": -0.0},
+    "maybe": "x",
+    "maybe_last": None,
+    "point": {"x": 1, "y": None},
+    "points": [{"x": -5, "y": 5}, {"x": 0, "y": None}],
+    "lists": {"a": ["b", None], "empty": []},
+    "one_of": {"x": 7, "y": 8},
+    "node": {"value": 1, "next": {"value": 2, "next": {"value": 3, "next": {"value": 4, "next": None}}}},
+    "day": dt.date(1969, 12, 31),
+    "time_ms": dt.time(23, 59, 59, 999_000),
+    "time_us": dt.time(23, 59, 59, 999_999),
+    "at_ms": NOON.replace(microsecond=123_000, tzinfo=UTC),
+    "at_us": NOON.replace(tzinfo=UTC),
+    "local_ms": NOON.replace(microsecond=123_000),
+    "local_us": NOON,
+    "at_ns": 1_700_000_000_123_456_789,
+    "guid": uuid.UUID(int=7),
+    "guid_bytes": bytes(range(16)),
+    "span": b"\1\0\0\0\2\0\0\0\3\0\0\0",
+    "price": Decimal(f"-{'9' * 29}.{'9' * 9}"),
+    "small_price": Decimal("-0.01"),
+    "mixed_long": 2**40,
+    "mixed_double": 0.1,
+}
+OTHER_ROWS = [
+    {**EVERY_ROW, "one_of": one_of, "maybe": None, "price": price, "mixed_long": 5, "mixed_double": None}
+    for one_of, price in ((None, Decimal(0)), ("text", Decimal("0.000000001")), (-5, Decimal("-12.5")))
+]
+
+
+EVERY_TEXT = json.dumps(EVERY_TYPE)
+
+
+@newest
+def test_all_types_are_read_as_confluents_deserializer_reads_them(
+    kafka: ApacheKafka, apicurio: Apicurio, judge: Confluent
+) -> None:
+    messages = [*judge.avro("every", EVERY_TEXT, [EVERY_ROW, *OTHER_ROWS]), None]
+    write(kafka, "every", messages)
+    found = read(kafka, "every", apicurio.url)
+    judged = judge.avro_rows("every", messages)
+    assert judged == [EVERY_ROW, *OTHER_ROWS, None]
+    assert [each.name for each in found.type] == list(EVERY_ROW)
+    assert found.to_pylist() == as_spark(judged, found.type)
+    first = found[0].as_py()
+    assert first["one_of"] == {"member0": None, "member1": None, "member2": {"x": 7, "y": 8}}
+    assert first["node"] == {"value": 1, "next": {"value": 2, "next": {"value": 3}}}
+    assert first["time_ms"] == 86_399_999
+    assert first["mixed_double"] == 0.1
+
+
+@newest
+def test_spark_has_the_same_rows_of_all_types(
+    spark: SparkSession, kafka: ApacheKafka, apicurio: Apicurio, judge: Confluent
+) -> None:
+    messages = judge.avro("every-in-spark", EVERY_TEXT, [EVERY_ROW, *OTHER_ROWS])
+    write(kafka, "every-in-spark", messages)
+    options = options_of(kafka, "every-in-spark", apicurio.url)
+    frame = spark.read.format("kafkawire").options(**options).load().orderBy("offset")
+    judged = judge.avro_rows("every-in-spark", messages)
+    of = read(kafka, "every-in-spark", apicurio.url).type
+    # Spark makes no Arrow table of a struct that is null and has fields that are not.
+    with_nulls = ["one_of", "node"]
+    others = frame.select(*(f"value.{name}" for name in EVERY_ROW if name not in with_nulls)).toArrow()
+    structs = [row.asDict(recursive=True) for row in frame.select("value.one_of", "value.node").collect()]
+    found = [{**row, **more} for row, more in zip(others.to_pylist(), structs, strict=True)]
+    assert found == as_spark(judged, of)
+    selected = frame.where("value.maybe = 'x'").select("value.point.x", "value.price").collect()
+    assert selected == [(1, EVERY_ROW["price"])]
+
+
+@newest
+def test_confluents_deserializer_reads_all_types_that_spark_writes(
+    spark: SparkSession, kafka: ApacheKafka, apicurio: Apicurio, judge: Confluent
+) -> None:
+    write(kafka, "every-to-copy", [*judge.avro("every-to-copy", EVERY_TEXT, [EVERY_ROW, *OTHER_ROWS]), None])
+    options = options_of(kafka, "every-to-copy", apicurio.url)
+    rows = spark.read.format("kafkawire").options(**options).load().select("value").coalesce(1)
+    judged = save(rows, kafka, judge, {**options, "topic": "every-copied", "valueSchema": EVERY_TEXT})
+    # A record contains itself three times in a column: the fourth one was not read.
+    cut_off = {"value": 1, "next": {"value": 2, "next": {"value": 3, "next": None}}}
+    assert judged == [{**row, "node": cut_off} for row in (EVERY_ROW, *OTHER_ROWS)] + [None]
+    # A schema that follows from the columns has the types of Spark.
+    derived = save(rows, kafka, judge, {**options, "topic": "every-derived"})
+    of = read(kafka, "every-derived", apicurio.url).type
+    assert as_spark(derived, of) == read(kafka, "every-to-copy", apicurio.url).to_pylist()
+
+
+def save(rows: DataFrame, kafka: ApacheKafka, judge: Confluent, options: dict[str, str]) -> list[Any]:
+    """Write rows to a new topic, and register their schema; their values as the judge reads them."""
+    topic = options["topic"]
+    write(kafka, topic, [])
+    options = {name: value for name, value in options.items() if name != "subscribe"}
+    writer = rows.write.format("kafkawire").mode("append").options(**options)
+    writer.option("autoRegisterSchemas", "true").save()
+    written = librdkafka.consume(kafka.bootstrap_servers(), topic)
+    return judge.avro_rows(topic, [each.value for each in written])
+
+
+FIRST = record("Order", id="int", name="string", gone={"type": "array", "items": "string"})
+SECOND = record("Order", name="string", id="long", amount="float")
+THIRD = {
+    **record("Order"),
+    "fields": [
+        {"name": "id", "type": "double"},
+        {"name": "customer", "type": ["null", "string"], "aliases": ["name"]},
+        {"name": "amount", "type": "double", "default": -1.0},
+        {"name": "tags", "type": {"type": "map", "values": "string"}, "default": {"from": "default"}},
+    ],
+}
+
+
+@newest
+def test_three_versions_of_a_schema_in_one_topic_are_resolved_to_the_last_one(
+    kafka: ApacheKafka, apicurio: Apicurio, judge: Confluent
+) -> None:
+    topic, texts = "orders-in-three-versions", [json.dumps(each) for each in (FIRST, SECOND, THIRD)]
+    rows: list[list[dict[str, Any]]] = [
+        [{"id": 1, "name": "a", "gone": ["x", "y"]}, {"id": 2, "name": "b", "gone": []}],
+        [{"id": 2**40, "name": "c", "amount": 2.5}],
+        [{"id": 0.5, "customer": None, "amount": 1.0, "tags": {}}],
+    ]
+    first, second, third = (judge.avro(topic, text, given) for text, given in zip(texts, rows, strict=True))
+    # The versions are not in order, and one comes again after another.
+    messages = [*third, first[0], None, *second, first[1], *third]
+    write(kafka, topic, messages)
+    found = read(kafka, topic, apicurio.url)
+    judged = judge.avro_rows(topic, messages, texts[2])
+    assert found.to_pylist() == as_spark(judged, found.type)
+    assert [row and row["id"] for row in judged] == [0.5, 1, None, 2**40, 2, 0.5]
+    assert [row and row["amount"] for row in judged] == [1.0, -1.0, None, 2.5, -1.0, 1.0]
+    assert [row and row["customer"] for row in judged] == [None, "a", None, "c", "b", None]
+
+
+@newest
+def test_references_between_schemas_are_resolved(
+    kafka: ApacheKafka, apicurio: Apicurio, judge: Confluent
+) -> None:
+    country = record("Country", code="string")
+    address = record("Address", city="string", country="shop.Country")
+    customer = record("Customer", name="string", home="shop.Address", born=["null", "shop.Country"])
+    to_country = ("shop.Country", "country", 1)
+    to_address = ("shop.Address", "address", 1)
+    judge.register("country", judge.schema(json.dumps(country)))
+    judge.register("address", judge.schema(json.dumps(address), "AVRO", [to_country]))
+    schema = judge.schema(json.dumps(customer), "AVRO", [to_address, to_country])
+    home = {"city": "Zürich", "country": {"code": "CH"}}
+    rows = [{"name": "a", "home": home, "born": None}, {"name": "b", "home": home, "born": {"code": "AT"}}]
+    messages = judge.avro("customers-and-references", schema, rows)
+    write(kafka, "customers-and-references", messages)
+    found = read(kafka, "customers-and-references", apicurio.url)
+    assert found.to_pylist() == judge.avro_rows("customers-and-references", messages) == rows
+
+
+@newest
+def test_a_guid_in_a_header_names_the_schema(kafka: ApacheKafka) -> None:
+    with FakeRegistry() as fake, needed_confluent().Confluent(fake.url) as judge:
+        text = json.dumps(record("Headed", id="long"))
+        write(kafka, "headed", [judge.avro_with_header("headed", text, {"id": 7})])
+        assert read(kafka, "headed", fake.url).to_pylist() == [{"id": 7}]
+        assert any("/schemas/guids/" in request for request in fake.requests)
+
+
+def test_messages_in_json_have_the_same_frame(apicurio: Apicurio, judge: Confluent) -> None:
+    text = '{"type": "object", "title": "T", "properties": {"größe": {"type": "integer"}}}'
+    messages = judge.json("in-json", text, [{"größe": 5}, {}])
+    framed = unframed(pa.array(messages, pa.binary()), SchemaIdSource.AUTO)
+    [schema_id] = set(framed.ids.tolist())
+    found = registry_of(apicurio.url).schema(schema_id)
+    assert (found.format, json.loads(found.text)) == ("JSON", json.loads(text))
+    assert [json.loads(each) for each in payloads(framed)] == judge.json_rows("in-json", messages)
+
+
+@newest
+@pytest.mark.parametrize(
+    ("name", "indexes"), [("First", (0,)), ("Order", (1,)), ("Order.Line", (1, 0)), ("Order.Other", (1, 1))]
+)
+def test_messages_in_protobuf_name_their_type(
+    name: str, indexes: tuple[int, ...], kafka: ApacheKafka, apicurio: Apicurio, judge: Confluent
+) -> None:
+    message, topic = protobuf_type(name)(id=5), f"in-protobuf-{name}"
+    write(kafka, topic, judge.protobuf(topic, [message]))
+    framed = read_frames(kafka, topic)
+    assert framed.indexes == (indexes,)
+    assert payloads(framed) == [message.SerializeToString()]
+    [schema_id] = framed.ids.tolist()
+    assert registry_of(apicurio.url).schema(schema_id).format == "PROTOBUF"
+
+
+def payloads(framed: Framed) -> list[bytes]:
+    """Messages without their frames, as bytes."""
+    places = zip(framed.payloads.starts.tolist(), framed.payloads.stops.tolist(), strict=True)
+    return [framed.payloads.data[start:stop].tobytes() for start, stop in places]
+
+
+def protobuf_type(name: str) -> Any:
+    """A type of a file with two types, of which the second one contains two more; all have the field id."""
+    from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+
+    file = descriptor_pb2.FileDescriptorProto(name="shop.proto", package="shop", syntax="proto3")
+    first, order = (file.message_type.add(name=each) for each in ("First", "Order"))
+    for each in (first, order, *(order.nested_type.add(name=inner) for inner in ("Line", "Other"))):
+        each.field.add(name="id", number=1, type="TYPE_INT64", label="LABEL_OPTIONAL")
+    pool = descriptor_pool.DescriptorPool()
+    pool.Add(file)
+    return message_factory.GetMessageClass(pool.FindMessageTypeByName(f"shop.{name}"))

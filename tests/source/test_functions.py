@@ -1,0 +1,157 @@
+"""Functions of columns in Spark: messages of Avro to values and back, and dead letters."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Iterator
+from typing import Any, Final
+
+import fastavro
+import pytest
+from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import functions as F
+
+from spark_kafkawire.errors import OptionError
+from spark_kafkawire.functions import dead_letters, from_avro, to_avro
+from spark_kafkawire.registry.client import forget_registries
+from spark_kafkawire.values.registry_frame import id_prefix
+from tests.support import librdkafka
+from tests.support.fake_registry import FakeRegistry
+from tests.support.foreign import Record
+from tests.support.noida import NoidaBroker
+
+from .task_errors import message_of
+
+pytestmark = pytest.mark.skipif(not hasattr(F, "arrow_udf"), reason="this Spark has no Arrow UDFs")
+
+SCHEMA: Final = json.dumps(
+    {
+        "type": "record",
+        "name": "Order",
+        "fields": [{"name": "id", "type": "long"}, {"name": "note", "type": ["null", "string"]}],
+    }
+)
+ROWS: Final = [Row(id=1, note="größe"), Row(id=2, note=None), None]
+
+
+@pytest.fixture
+def registry() -> Iterator[FakeRegistry]:
+    with FakeRegistry() as fake:
+        yield fake
+    forget_registries()
+
+
+def message(row: Row | None, prefix: bytes = b"") -> bytes | None:
+    if row is None:
+        return None
+    out = io.BytesIO()
+    fastavro.schemaless_writer(out, json.loads(SCHEMA), row.asDict())
+    return prefix + out.getvalue()
+
+
+def messages(spark: SparkSession, prefix: bytes = b"", *more: bytes) -> DataFrame:
+    return spark.createDataFrame(
+        [(message(row, prefix),) for row in ROWS] + [(each,) for each in more], "m binary"
+    )
+
+
+def test_messages_become_values(spark: SparkSession) -> None:
+    column = from_avro("m", {"valueSchema": SCHEMA, "schemaIdFrom": "none"})
+    found = messages(spark).select(column.alias("value"))
+    assert found.schema.simpleString() == "struct<value:struct<id:bigint,note:string>>"
+    assert [row.value for row in found.collect()] == ROWS
+
+
+def test_framed_messages_are_resolved_to_the_schema_of_the_options(
+    spark: SparkSession, registry: FakeRegistry
+) -> None:
+    writer = registry.add("orders-value", SCHEMA)
+    reader = {"type": "record", "name": "Order", "fields": [{"name": "id", "type": "double"}]}
+    registry.add("orders-value", json.dumps(reader))
+    options = {"schema.registry.url": registry.url, "valueSubject": "orders-value"}
+    found = messages(spark, id_prefix(writer)).select(from_avro(F.col("m"), options).alias("value"))
+    assert [row.value for row in found.collect()] == [Row(id=1.0), Row(id=2.0), None]
+
+
+def test_a_bad_message_fails_the_query_or_is_null(spark: SparkSession) -> None:
+    options = {"valueSchema": SCHEMA, "schemaIdFrom": "none"}
+    rows = messages(spark, b"", b"\x02\x07").coalesce(1)
+    with pytest.raises(
+        Exception, match=r"from_avro: row 3 of a batch cannot be decoded: field note: "
+    ) as error:
+        rows.select(from_avro("m", options)).collect()
+    assert "set badRecords=null" in message_of(error.value)
+    found = rows.select(from_avro("m", {**options, "badRecords": "null"}).alias("value"))
+    assert [row.value for row in found.collect()] == [*ROWS, None]
+
+
+@pytest.mark.parametrize("is_registered", [False, True])
+def test_values_become_messages(spark: SparkSession, registry: FakeRegistry, is_registered: bool) -> None:
+    number = registry.add("orders-value", SCHEMA)
+    of_registry = {"schema.registry.url": registry.url, "valueSubject": "orders-value"}
+    options = of_registry if is_registered else {"valueSchema": SCHEMA, "schemaIdFrom": "none"}
+    rows = spark.createDataFrame([(row,) for row in ROWS], "value struct<id:bigint,note:string>")
+    found = rows.select(to_avro("value", options).alias("m")).collect()
+    prefix = id_prefix(number) if is_registered else b""
+    assert [row.m for row in found] == [message(row, prefix) for row in ROWS]
+
+
+@pytest.mark.parametrize(
+    ("function", "options", "problem"),
+    [
+        (from_avro, {}, "avro needs schema.registry.url, the schema registry; for messages without the id"),
+        (to_avro, {"schemaIdFrom": "none"}, "to_avro: the schema is not known; set valueSchema"),
+        (from_avro, {"subscribe": "t"}, "from_avro: unknown option 'subscribe'; "),
+        (from_avro, {"valueShema": "x"}, "from_avro: unknown option 'valueShema'; did you mean valueSchema?"),
+        (
+            from_avro,
+            {"valueSchema": SCHEMA, "schemaIdFrom": "none", "badRecords": "drop"},
+            "from_avro: badRecords=drop is for reads",
+        ),
+        (
+            to_avro,
+            {"valueSubject": "s", "schemaIdFrom": "header", "schema.registry.url": "http://h:1"},
+            "to_avro: schemaIdFrom=header is for reads and writes",
+        ),
+    ],
+)
+@pytest.mark.usefixtures("spark")
+def test_wrong_options_are_one_line_at_once(function: Any, options: dict[str, str], problem: str) -> None:
+    with pytest.raises(OptionError) as error:
+        function("m", options)
+    assert problem in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_dead_letters_have_the_bytes_and_the_headers_of_kafka_connect(
+    spark: SparkSession, noida: NoidaBroker, registry: FakeRegistry
+) -> None:
+    topic, letters = noida.create_topic(), noida.create_topic()
+    number = registry.add(f"{topic}-value", SCHEMA)
+    good, bad = message(ROWS[0], id_prefix(number)), id_prefix(number) + b"\x02\x07"
+    sent = [Record(good, key=b"a"), Record(bad, key=b"b"), Record(None, key=b"c"), Record(b"no", key=b"d")]
+    librdkafka.produce(noida.bootstrap_servers, topic, sent)
+    options = {"valueFormat": "avro", "schema.registry.url": registry.url, "badRecords": "null"}
+    columns = (
+        "key binary, value struct<id:bigint>, topic string, partition int, offset bigint, "
+        "_corrupt_record struct<bytes:binary,reason:string,schemaId:int>"
+    )
+    to = {"kafka.bootstrap.servers": noida.bootstrap_servers}
+    source = spark.read.format("kafkawire").options(**to, **options, subscribe=topic)
+    rows = source.schema(columns).load()
+    dead_letters(rows).write.format("kafkawire").mode("append").options(**to, topic=letters).save()
+    found = librdkafka.consume(noida.bootstrap_servers, letters, 0)
+    assert [(record.key, record.value) for record in found] == [(b"b", bad), (b"d", b"no")]
+    first = dict(found[0].headers)
+    assert first["__connect.errors.topic"] == topic.encode()
+    assert first["__connect.errors.partition"] == b"0"
+    assert first["__connect.errors.offset"] == b"1"
+    assert (first["__connect.errors.exception.message"] or b"").startswith(b"value: field note: ")
+
+
+def test_rows_without_corrupt_records_are_refused(spark: SparkSession) -> None:
+    with pytest.raises(
+        OptionError, match="dead_letters: the rows have no column topic; read them with badRec"
+    ):
+        dead_letters(spark.range(1))

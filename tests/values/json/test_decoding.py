@@ -1,0 +1,204 @@
+"""Decoded JSON: equal to that of Python's json; bad messages are faults, and spoil no other."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from spark_kafkawire.errors import OptionError
+from spark_kafkawire.records import compiler
+from spark_kafkawire.values.faults import Decoded, Fault
+from spark_kafkawire.values.json import kernels
+from spark_kafkawire.values.json.decoding import Decoder
+from spark_kafkawire.values.json.schema import parse
+from spark_kafkawire.values.payloads import payloads_of
+from tests.support.kernels import interpreted_kernels
+from tests.support.short_and_long import short_and_long
+from tests.values.json.judge import TYPES, BadValue, judged, plain, texts_of
+
+
+def decoded(of: pa.DataType, messages: Sequence[bytes | None]) -> Decoded:
+    result = Decoder(None, None, of).decode(payloads_of(pa.array(messages, pa.binary())))
+    result.column.validate(full=True)
+    assert result.column.type == of
+    assert len(result.column) == len(messages)
+    return result
+
+
+def same(one: Any, other: Any) -> bool:
+    """Equal, NaN to NaN and 0 to -0 not."""
+    if isinstance(one, float) and isinstance(other, float):
+        return (math.isnan(one) and math.isnan(other)) or (
+            one == other and math.copysign(1, one) == math.copysign(1, other)
+        )
+    if isinstance(one, dict) and isinstance(other, dict):
+        return one.keys() == other.keys() and all(same(one[key], other[key]) for key in one)
+    if isinstance(one, (list, tuple)) and isinstance(other, (list, tuple)):
+        return len(one) == len(other) and all(map(same, one, other))
+    return bool(one == other)
+
+
+def compare(of: pa.DataType, messages: Sequence[bytes]) -> None:
+    """Compare values with the judge's, and faults with its refusals."""
+    result = decoded(of, messages)
+    for row, message in enumerate(messages):
+        value, fault = plain(result.column[row]), Fault(int(result.faults[row]))
+        try:
+            expected, may_be_bad = judged(message, of)
+        except BadValue:
+            assert fault != Fault.NONE, (message, value)
+            assert value is None
+        else:
+            if fault != Fault.NONE and may_be_bad:
+                continue
+            assert fault == Fault.NONE, (message, expected)
+            assert same(expected, value), (message, expected, value)
+
+
+@pytest.fixture(params=["compiled", "interpreted"])
+def each_way(request: pytest.FixtureRequest) -> Any:
+    if request.param == "interpreted":
+        with interpreted_kernels():
+            yield
+    elif compiler.load():
+        yield
+    else:
+        pytest.skip("numba is switched off")
+
+
+@pytest.mark.usefixtures("each_way")
+@short_and_long("count", short=300, long=20_000)
+def test_values_are_those_of_pythons_json(count: int) -> None:
+    @settings(max_examples=count, deadline=None)
+    @given(st.data())
+    def check(data: st.DataObject) -> None:
+        of = data.draw(TYPES)
+        texts = data.draw(st.lists(texts_of(of), min_size=1, max_size=4))
+        compare(of, [text.encode("utf-8", "surrogatepass") for text in texts])
+
+    check()
+
+
+@pytest.mark.usefixtures("each_way")
+@short_and_long("count", short=300, long=100_000)
+def test_a_damaged_message_is_what_pythons_json_makes_of_it(count: int) -> None:
+    @settings(max_examples=count, deadline=None)
+    @given(st.data())
+    def check(data: st.DataObject) -> None:
+        of = data.draw(TYPES)
+        good = data.draw(texts_of(of)).encode("utf-8", "surrogatepass")
+        messages = [good]
+        for _ in range(8):
+            bad = bytearray(good) or bytearray(1)
+            for _ in range(data.draw(st.integers(1, 3))):
+                bad[data.draw(st.integers(0, len(bad) - 1))] = data.draw(st.integers(0, 255))
+            messages.append(bytes(bad[: data.draw(st.integers(0, len(bad)))]))
+        compare(of, [*messages, good])
+
+    check()
+
+
+@pytest.mark.parametrize(
+    ("of", "message", "fault", "path"),
+    [
+        (pa.int64(), b"", Fault.BAD_JSON, None),
+        (pa.int64(), b"1 2", Fault.TRAILING_BYTES, None),
+        (pa.int64(), b"\xef\xbb\xbf1", Fault.BAD_JSON, None),
+        (pa.struct({"a": pa.string()}), b'{"a":"\xff"}', Fault.BAD_UTF8, None),
+        (pa.struct({"a": pa.string()}), b'{"a":"\\ud800"}', Fault.BAD_UTF8, "a"),
+        (pa.struct({"a": pa.struct({"b": pa.int8()})}), b'{"a":{"b":200}}', Fault.NOT_REPRESENTABLE, "a.b"),
+        (pa.struct({"a": pa.list_(pa.bool_())}), b'{"a":[true,0]}', Fault.WRONG_TYPE, "a"),
+        (pa.struct({"a": pa.float64()}), b'{"a":1e400}', Fault.NOT_REPRESENTABLE, "a"),
+        (pa.struct({"a": pa.date32()}), b'{"a":"2023-02-29"}', Fault.NOT_REPRESENTABLE, "a"),
+        (pa.struct({"a": pa.int64()}), b"[1]", Fault.WRONG_TYPE, None),
+        (pa.struct([pa.field("a", pa.int64(), False)]), b"{}", Fault.MISSING_FIELD, "a"),
+        (pa.struct([pa.field("a", pa.int64(), False)]), b'{"a":null}', Fault.WRONG_TYPE, "a"),
+    ],
+)
+def test_a_fault_names_its_field(of: pa.DataType, message: bytes, fault: Fault, path: str | None) -> None:
+    result = decoded(of, [b"null", message, None])
+    assert result.faults.tolist() == [0, fault, 0]
+    assert result.field(1) == path
+    assert result.column.null_count == 3
+
+
+def test_nesting_has_a_limit_also_where_it_is_skipped() -> None:
+    of = pa.struct({"a": pa.int64()})
+    messages = [
+        b'{"other":' + b"[" * depth + b"]" * depth + b',"a":1}'
+        for depth in (kernels.DEPTH_MAX - 1, kernels.DEPTH_MAX, 100_000)
+    ]
+    result = decoded(of, messages)
+    assert result.faults.tolist() == [0, Fault.TOO_DEEP, Fault.TOO_DEEP]
+    assert result.column.to_pylist() == [{"a": 1}, None, None]
+    # The deepest message that is written again by Python's json.
+    deepest = b'{"a":1,"a":2,"b":' + b'{"c":' * 199 + b"1" + b"}" * 199 + b"}"
+    assert decoded(of, [deepest]).column.to_pylist() == [{"a": 2}]
+
+
+def test_few_bytes_cannot_ask_for_much_memory() -> None:
+    of = pa.list_(pa.struct([(str(index), pa.int64()) for index in range(1000)]))
+    result = decoded(of, [b"[" + b",".join([b"{}"] * count) + b"]" for count in (10, 100_000)])
+    assert result.faults.tolist() == [0, Fault.TOO_LARGE]
+
+
+def test_rows_of_any_size_have_room() -> None:
+    of = pa.map_(pa.string(), pa.list_(pa.int64()))
+    rows = [[(str(key), list(range(size))) for key in range(size)] for size in (0, 1, 30, 200, 1, 0, 70)]
+    messages = [json.dumps(dict(row)).encode() for row in rows]
+    assert decoded(of, messages).column.to_pylist() == rows
+
+
+def test_fields_that_the_type_lacks_are_skipped_and_fields_that_the_message_lacks_are_null() -> None:
+    of = pa.struct([("z", pa.int64()), ("n", pa.struct({"b": pa.string()}))])
+    message = b'{"a":[{"z":1}],"n":{"a":"x","b":"y"},"z":3}'
+    assert decoded(of, [message, b"{}"]).column.to_pylist() == [
+        {"z": 3, "n": {"b": "y"}},
+        {"z": None, "n": None},
+    ]
+
+
+def test_a_schema_says_which_fields_are_required_and_what_is_a_string() -> None:
+    schema = parse(
+        json.dumps(
+            {
+                "type": "object",
+                "properties": {
+                    "id": {"type": "integer"},
+                    "name": {"type": "string"},
+                    "more": True,
+                    "at": {"type": "integer", "title": "org.apache.kafka.connect.data.Timestamp"},
+                },
+                "required": ["id", "more"],
+            }
+        )
+    )
+    messages = [
+        b'{"id":1,"name":"a","more":{"x":[1, 2]},"at":1500}',
+        b'{"id":1}',
+        b'{"name":"a"}',
+        b'{"id":1,"name":2}',
+    ]
+    result = Decoder(schema).decode(payloads_of(pa.array(messages)))
+    assert result.faults.tolist() == [0, 0, Fault.MISSING_FIELD, Fault.WRONG_TYPE]
+    assert [result.field(row) for row in (2, 3)] == ["id", "name"]
+    first = result.column[0].as_py()
+    assert (first["more"], first["at"].isoformat()) == ('{"x":[1, 2]}', "1970-01-01T00:00:01.500000+00:00")
+    # What Spark's nullable columns leave out of a schema, the reader's schema knows.
+    narrow = Decoder(None, schema, pa.struct({"id": pa.int64()})).decode(payloads_of(pa.array(messages)))
+    assert narrow.faults.tolist() == [0, 0, Fault.MISSING_FIELD, 0]
+
+
+@pytest.mark.parametrize(
+    "of", [pa.map_(pa.int64(), pa.int64()), pa.struct({"a": pa.time64("us")}), pa.uint8()], ids=str
+)
+def test_a_type_that_json_cannot_have_is_refused_before_a_row(of: pa.DataType) -> None:
+    with pytest.raises(OptionError, match="JSON"):
+        Decoder(None, None, of)

@@ -246,7 +246,7 @@ def test_an_assertion_may_be_in_a_file() -> None:
         ("rsa", {"algorithm": "HS256"}, "'hs256' is not rs256 or es256"),
     ],
 )
-def test_a_bad_key_of_assertions_is_told(
+def test_a_bad_key_of_assertions_is_reported(
     key: str, more: dict[str, str], message: str, keys: dict[str, Path]
 ) -> None:
     name = "sasl.oauthbearer.assertion"
@@ -254,7 +254,7 @@ def test_a_bad_key_of_assertions_is_told(
     assert message in fails({**ENDPOINT, **given})
 
 
-def test_bad_files_of_assertions_are_told(keys: dict[str, Path], tmp_path: Path) -> None:
+def test_bad_files_of_assertions_are_reported(keys: dict[str, Path], tmp_path: Path) -> None:
     name = "sasl.oauthbearer.assertion"
     assert "No such file or directory" in fails({**ENDPOINT, f"{name}.private.key.file": "/no/such"})
     bad = tmp_path / "bad"
@@ -303,14 +303,14 @@ def test_classes_of_kafka_choose_what_they_do_in_java(name: str, known: str) -> 
     assert "Java classes are not run here" in message
 
 
-def test_an_unknown_handler_is_told_with_what_to_use() -> None:
+def test_an_unknown_handler_is_reported_with_what_to_use() -> None:
     for name in (HANDLER, "sasl.client.callback.handler.class", RETRIEVER):
         message = fails({**CLIENT, name: "com.acme.Tokens"})
         assert "saslTokenProvider=package.module:function" in message
         assert "kafka.sasl.oauthbearer.token.endpoint.url" in message
 
 
-def test_a_retriever_without_what_it_needs_is_told() -> None:
+def test_a_retriever_without_what_it_needs_is_reported() -> None:
     for name in ("ClientCredentials", "File", "JwtBearer"):
         retriever = {RETRIEVER: f"{KAFKA}.oauthbearer.{name}JwtRetriever"}
         assert "set" in fails(retriever)
@@ -439,7 +439,7 @@ def test_a_token_for_msk_is_chosen_by_amazons_handler_or_by_a_word() -> None:
         ('awsRoleArn="a" awsProfileName="p"', "it has awsProfileName and awsRoleArn; give one of them"),
     ],
 )
-def test_bad_options_of_amazons_login_module_are_told(options: str, message: str) -> None:
+def test_bad_options_of_amazons_login_module_are_reported(options: str, message: str) -> None:
     assert message in fails({"sasl.jaas.config": f"{IAM_JAAS} {options};"}, "AWS_MSK_IAM")
     oauth = {"sasl.jaas.config": f"{JAAS} {options};", "saslTokenProvider": "aws"}
     assert message in fails(oauth)

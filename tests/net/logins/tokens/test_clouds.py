@@ -51,7 +51,7 @@ def got(source: TokenSource, timeout_s: float = 5) -> Token:
 def refused(
     source: TokenSource, kind: type[KafkaWireError] = AuthenticationError, timeout_s: float = 5
 ) -> str:
-    """The one line that is told; no secret is in it, nor in what it was caused by."""
+    """The one line that is reported, without a secret in it or in its causes."""
     with pytest.raises(kind) as caught:
         got(source, timeout_s)
     error: BaseException | None = caught.value
@@ -112,7 +112,7 @@ def test_google_gives_the_account_of_the_machine(monkeypatch: pytest.MonkeyPatch
     [http_answer(b"s3cret \xff\r\n x"), http_answer(b"", "404 No"), http_answer(b"", "302 Found"), b"", b"\0",
      http_answer(b"[" * 100_000), http_answer(bytes(2 << 20)), http_answer({}, "503 Later")],
 )  # fmt: skip
-def test_a_bad_metadata_service_of_google_is_told(
+def test_a_bad_metadata_service_of_google_is_reported(
     step: int, bad: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     good: Callable[[bytes], bytes] = google_metadata
@@ -180,7 +180,7 @@ def test_google_gives_tokens_for_the_key_of_a_service_account(
         ),
     ],
 )
-def test_a_bad_key_file_of_google_is_told(
+def test_a_bad_key_file_of_google_is_reported(
     fields: dict[str, object], message: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     key_file(tmp_path, monkeypatch, **fields)
@@ -269,7 +269,7 @@ def test_azure_gives_tokens_to_an_application(
         (http_answer(bytes(2 << 20)), ConnectFailed, "the answer is longer than"),
     ],
 )
-def test_a_bad_metadata_service_of_azure_is_told(
+def test_a_bad_metadata_service_of_azure_is_reported(
     answer: bytes, kind: type[KafkaWireError], message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with Peer(asked_for(answer)) as peer:

@@ -82,7 +82,7 @@ def got(source: TokenSource, timeout_s: float = 5) -> Token:
 
 
 def refused(source: TokenSource, kind: type[KafkaWireError] = AuthenticationError) -> str:
-    """The one line that is told; no secret is in it, nor in what it was caused by."""
+    """The one line that is reported, without a secret in it or in its causes."""
     with pytest.raises(kind) as caught:
         got(source)
     error: BaseException | None = caught.value
@@ -112,7 +112,7 @@ def test_a_projected_token_is_a_link_to_a_file(tmp_path: Path) -> None:
     assert got(TokenFile(str(tmp_path / "token"))).value == "projected.token"
 
 
-def test_bad_files_are_told_and_block_nothing(tmp_path: Path) -> None:
+def test_bad_files_are_reported_and_block_nothing(tmp_path: Path) -> None:
     path = tmp_path / "token"
     source = TokenFile(str(path))
     assert "cannot be read where the client connects: No such file" in refused(source)
@@ -201,7 +201,7 @@ def test_an_assertion_of_a_file_is_read_for_each_token(certificates: Certificate
     assert len(seen) == 2
 
 
-def test_a_refused_assertion_is_told(certificates: Certificates, tmp_path: Path) -> None:
+def test_a_refused_assertion_is_reported(certificates: Certificates, tmp_path: Path) -> None:
     path = tmp_path / "assertion"
     path.write_text(SECRET)
     answer = http_answer({"error": "invalid_grant", "error_description": SECRET}, "400 Bad")
@@ -380,7 +380,7 @@ def in_a_day() -> float:
         ((SECRET, in_a_day(), "p", {1: SECRET}), "returned extensions that are not a dict"),
     ],
 )
-def test_what_is_not_a_token_is_told(returned: object, message: str) -> None:
+def test_what_is_not_a_token_is_reported(returned: object, message: str) -> None:
     reported = refused(provided(lambda: returned))
     assert reported.startswith(f"option saslTokenProvider: {MODULE}:token {message}")
 
@@ -398,7 +398,7 @@ def test_an_error_of_a_function_shows_its_line_and_no_text() -> None:
     assert "raised SystemExit" in refused(provided(exiting))
 
 
-def test_a_function_that_is_not_there_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_function_that_is_not_there_is_reported(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     assert "no_such_module:f cannot be imported: ModuleNotFoundError" in refused(
         TokenProvider("no_such_module:f")
     )

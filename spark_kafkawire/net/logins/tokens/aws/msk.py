@@ -37,7 +37,7 @@ class MskToken:
         return self.login.secrets
 
     def fetch(self, host: str, deadline: Deadline) -> Token:
-        """A token of 900 seconds. Its lifetime is not told: each connection signs one of its own."""
+        """A token of 900 seconds. It is not kept, because each connection signs one of its own."""
         region = region_of(host, self.login.profile)
         return Token(signed_token(region, self.login.keys(region, deadline), now_utc()))
 

@@ -73,7 +73,7 @@ def keys_of(login: AwsLogin, timeout_s: float = 5) -> Keys:
 
 
 def refused(login: AwsLogin, kind: type[KafkaWireError] = AuthenticationError, timeout_s: float = 5) -> str:
-    """The one line that is told; no secret is in it, nor in what it was caused by."""
+    """The one line that is reported, without a secret in it or in its causes."""
     with pytest.raises(kind) as caught:
         keys_of(login, timeout_s)
     error: BaseException | None = caught.value
@@ -245,7 +245,7 @@ def test_keys_of_a_profile(library: bool, monkeypatch: pytest.MonkeyPatch, tmp_p
 
 
 @pytest.mark.usefixtures("without_botocore")
-def test_a_profile_that_only_aws_follows_is_told(tmp_path: Path) -> None:
+def test_a_profile_that_only_aws_follows_is_reported(tmp_path: Path) -> None:
     (tmp_path / ".aws").mkdir()
     config = tmp_path / ".aws" / "config"
     for name in ("sso_session", "credential_process", "role_arn"):
@@ -259,13 +259,13 @@ def test_a_profile_that_only_aws_follows_is_told(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("without_botocore")
-def test_without_credentials_all_places_are_told() -> None:
+def test_without_credentials_all_places_are_reported() -> None:
     message = refused(AwsLogin())
     assert "AWS_ACCESS_KEY_ID" in message
     assert "run pip install 'spark-kafkawire[aws]'" in message
 
 
-def test_botocore_that_finds_nothing_is_told_without_its_words(
+def test_botocore_that_finds_nothing_is_reported_without_its_words(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     assert "botocore finds no credentials on the machine that connects" in refused(AwsLogin())
@@ -333,7 +333,7 @@ def test_a_container_endpoint_elsewhere_gets_no_token(url: str, monkeypatch: pyt
 
 @pytest.mark.usefixtures("without_botocore")
 @pytest.mark.parametrize("token", ["s3cret\r\nX: y", "s3cret\N{EURO SIGN}"])
-def test_a_bad_token_of_a_container_is_told(token: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_bad_token_of_a_container_is_reported(token: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_CONTAINER_CREDENTIALS_FULL_URI", "http://127.0.0.1:1/")
     monkeypatch.setenv("AWS_CONTAINER_AUTHORIZATION_TOKEN", token)
     assert "is not one line of ASCII (its value is not shown)" in refused(AwsLogin())
@@ -366,7 +366,7 @@ def test_a_user_without_a_home_has_no_profiles(monkeypatch: pytest.MonkeyPatch) 
         (b"", ConnectFailed, "ends early"),
     ],
 )
-def test_a_bad_answer_of_a_container_is_told(
+def test_a_bad_answer_of_a_container_is_reported(
     answer: bytes, kind: type[KafkaWireError], message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with Peer(asked_for(answer)) as peer:
@@ -414,7 +414,7 @@ def test_keys_of_ec2_come_from_version_2_of_its_service(monkeypatch: pytest.Monk
     "bad",
     [http_answer(b"\xff\r\nX: y"), http_answer(b"a b\x01"), http_answer(b"", "404 No"), b"", b"\0" * 100],
 )
-def test_a_bad_metadata_service_of_ec2_is_told(
+def test_a_bad_metadata_service_of_ec2_is_reported(
     step: int, bad: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("AWS_EC2_METADATA_DISABLED")
@@ -561,7 +561,7 @@ def error_answer(code: str, status: str = "403 No") -> bytes:
         (http_answer(bytes(2 << 20)), ConnectFailed, "the answer is longer than"),
     ],
 )
-def test_a_refused_role_is_told(
+def test_a_refused_role_is_reported(
     answer: bytes,
     kind: type[KafkaWireError],
     message: str,

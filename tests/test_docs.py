@@ -228,6 +228,7 @@ KNOWN_BY: Final = {
         ["spark_kafkawire/**/*.py"],
     ),
     "A codec": (r"\bZSTD\b", ["spark_kafkawire/**/*.py"]),
+    "A login": (r"\bPLAIN\b(?! or)", ["spark_kafkawire/net/logins/**/*.py"]),
     "An option": (r"\bfetchesInFlight\b|\bfetches_in_flight\b", ["spark_kafkawire/**/*.py", "docs/o*.md"]),
 }
 

@@ -236,6 +236,7 @@ def make_venv(folder: Path, wheel: Path) -> Path:
         ("acyclic", "protocol/schema.py", "from .modern import fetch"),
         ("acyclic", "jobs/publish/state.py", "from . import run"),
         ("acyclic", "broker/config.py", "from . import server"),
+        ("logins", "net/logins/plain.py", "from . import scram"),
         ("transactional", "clients/writing/modern/transactional/task.py", "from . import driver"),
         ("records", "records/legacy/encoding.py", "import spark_kafkawire.records.batch.encoding"),
         ("jobs", "jobs/offsets/wording.py", "import spark_kafkawire.jobs.ingest.plan"),

@@ -73,7 +73,7 @@ def _open_modern(broker: Broker, settings: ConnectionSettings, deadline: Deadlin
         from .sasl import log_in
 
         with _closed_on_error(channel):
-            lifetime_s = log_in(channel, settings.security.sasl, deadline)
+            lifetime_s = log_in(channel, settings.security.sasl, broker.host, deadline)
         if lifetime_s is not None:
             channel.expires_in(lifetime_s * LIFETIME_USED)
     return channel

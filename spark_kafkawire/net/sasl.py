@@ -1,16 +1,15 @@
 """SASL logins: SaslHandshake names the mechanism, then both sides exchange tokens.
 
-A mechanism is a generator: it yields the client's tokens and receives the broker's. It never waits.
-Errors show no text of the broker, which may repeat the secret: the error code names the cause.
+The mechanisms are in ``logins``. Errors show no text of the broker, which may repeat the secret: the error
+code names the cause.
 
-Source: KIP-43, KIP-152 (tokens in requests), KIP-368 (how long a login lasts); RFC 4616 (PLAIN),
-RFC 7628 (OAUTHBEARER); SCRAM is in ``scram``.
+Source: KIP-43, KIP-152 (tokens in requests), KIP-368 (how long a login lasts).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import Final
 
 from ..errors import AuthenticationError, ConnectionLost, KafkaWireError, counted
@@ -18,43 +17,14 @@ from ..protocol.modern.error_codes import ErrorCode, broker_error
 from ..protocol.modern.sasl import SASL_HANDSHAKE, SaslAuthenticateRequest, SaslHandshakeRequest
 from ..secrecy import keep_secret
 from .channel import Channel
-from .oauth import ClientCredentials
-from .scram import HASHES, scram
+from .logins.mechanism import Credentials
+from .logins.table import MECHANISMS
 from .transport import Deadline
-
-#: Generator of the client's tokens that receives the broker's.
-Tokens = Generator[bytes, bytes, None]
 
 #: First version of SaslHandshake with which tokens travel in SaslAuthenticate requests.
 _TOKENS_IN_REQUESTS: Final = 1
 #: Mechanisms that only brokers support.
-_OTHER_MECHANISMS: Final = ("GSSAPI", "AWS_MSK_IAM")
-
-
-@dataclass(frozen=True, slots=True)
-class Password:
-    """A user name with its password."""
-
-    username: str
-    password: str = field(repr=False)
-
-    @property
-    def secrets(self) -> tuple[str, ...]:
-        """The values that no message may contain, even if a broker repeats them."""
-        return (self.password,)
-
-
-@dataclass(frozen=True, slots=True)
-class Token:
-    """A bearer token that the user provides, with extensions for the broker."""
-
-    token: str = field(repr=False)
-    extensions: tuple[tuple[str, str], ...] = ()
-
-    @property
-    def secrets(self) -> tuple[str, ...]:
-        """The values that no message may contain, even if a broker repeats them."""
-        return (self.token,)
+_OTHER_MECHANISMS: Final = ("GSSAPI",)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,24 +32,22 @@ class Sasl:
     """A mechanism with its credentials. Plain data; secrets are in no repr."""
 
     mechanism: str
-    credentials: Password | Token | ClientCredentials
+    credentials: Credentials
 
 
-def log_in(channel: Channel, sasl: Sasl, deadline: Deadline) -> float | None:
-    """Log in on a new connection. Returns the lifetime of the login, seconds; None if it is unlimited.
+def log_in(channel: Channel, sasl: Sasl, host: str, deadline: Deadline) -> float | None:
+    """Log in on a new connection to the broker of that advertised host name. Returns the lifetime of the
+    login, seconds; None if it is unlimited.
 
     Raises ``AuthenticationError`` (fatal) if one side rejects the other, ``TransportError``
     (retriable), ``ProtocolError`` (fatal).
     """
-    credentials = sasl.credentials
-    if isinstance(credentials, ClientCredentials):
-        credentials = Token(credentials.token(deadline), credentials.extensions)
-    keep_secret(*credentials.secrets)
+    keep_secret(*sasl.credentials.secrets)
+    tokens = MECHANISMS[sasl.mechanism].tokens(sasl.credentials, host, deadline)
+    token = next(tokens)
     _shake_hands(channel, sasl.mechanism, deadline)
     exchange = _Exchange(channel, sasl.mechanism, deadline)
-    tokens = MECHANISMS[sasl.mechanism](credentials)
     try:
-        token = next(tokens)
         while True:
             token = tokens.send(exchange.carry(token))
     except StopIteration:
@@ -135,30 +103,3 @@ def _listed(mechanisms: Iterable[str]) -> str:
     known = [name for name in (*MECHANISMS, *_OTHER_MECHANISMS) if name in found]
     unknown = len(found) - len(known)
     return ", ".join(known + [counted(unknown, "unknown one")] * (unknown > 0)) or "none"
-
-
-def _plain(credentials: Password) -> Tokens:
-    yield f"\0{credentials.username}\0{credentials.password}".encode()
-
-
-def _scram(mechanism: str) -> Callable[[Password], Tokens]:
-    return lambda credentials: scram(mechanism, credentials.username, credentials.password)
-
-
-def _oauthbearer(credentials: Token) -> Tokens:
-    pairs = {"auth": f"Bearer {credentials.token}", **dict(credentials.extensions)}
-    text = "".join(f"{key}={value}\x01" for key, value in pairs.items())
-    refusal = yield f"n,,\x01{text}\x01".encode()
-    if refusal:
-        # The broker sends its reason, waits for this byte, and then closes the exchange (RFC 7628, 3.2.3).
-        yield b"\x01"
-        size = counted(len(refusal), "byte")
-        raise AuthenticationError(f"SASL OAUTHBEARER: the broker refuses the token, in an answer of {size}")
-
-
-#: The generator of tokens of each mechanism.
-MECHANISMS: Final[dict[str, Callable[..., Tokens]]] = {
-    "PLAIN": _plain,
-    **{mechanism: _scram(mechanism) for mechanism in HASHES},
-    "OAUTHBEARER": _oauthbearer,
-}

@@ -36,13 +36,14 @@ class Deadline:
     """A moment of the monotonic clock, ``timeout_s`` after it was made; ``option`` set that time.
 
     Its text names both: ``30 s (requestTimeout)``. ``dial_s`` bounds only the TCP connection, if that must
-    not take all of the time.
+    not take all of the time; ``dial_option`` set it, if that is another option.
     """
 
     at_s: float
     timeout_s: float
     option: str = "requestTimeout"
     dial_s: float | None = None
+    dial_option: str | None = None
 
     @classmethod
     def after(cls, timeout_s: float, option: str = "requestTimeout") -> Deadline:
@@ -68,7 +69,9 @@ class Deadline:
         """The deadline of the TCP connection."""
         if self.dial_s is None:
             return self
-        return replace(self.sooner(self.dial_s), timeout_s=min(self.dial_s, self.timeout_s))
+        option = self.dial_option if self.dial_option and self.dial_s < self.timeout_s else self.option
+        bound = self.sooner(self.dial_s)
+        return replace(bound, timeout_s=min(self.dial_s, self.timeout_s), option=option)
 
     @property
     def left_s(self) -> float:

@@ -5,27 +5,19 @@ Secrets travel to the executors with the settings, and are in no error, repr or 
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping
-from typing import Final
-
-from ..errors import OptionError
-from ..net.oauth import ClientCredentials
-from ..net.sasl import MECHANISMS, Password, Sasl, Token
+from ..errors import LOG, OptionError
+from ..net.logins.mechanism import Password
+from ..net.logins.table import MECHANISMS
+from ..net.sasl import Sasl
 from ..net.tls import Tls
+from .aws import aws_login_of
 from .jaas import JaasLogin, parse_jaas
+from .login_options import AWS, CHOOSING_OPTIONS, CLIENT_HANDLER, HANDLER, PROVIDER, TOKEN_OPTIONS
 from .option import bad_value
 from .raw import RawOptions
-from .security import JAAS, MECHANISM, TOKEN_URL
+from .security import JAAS, MECHANISM
 from .tls import check, trusted
-
-#: The login module of each mechanism.
-_MODULES: Final = {
-    "PLAIN": "PlainLoginModule",
-    "SCRAM-SHA-256": "ScramLoginModule",
-    "SCRAM-SHA-512": "ScramLoginModule",
-    "OAUTHBEARER": "OAuthBearerLoginModule",
-}
+from .tokens import bearer_of, needed
 
 
 def sasl_of(options: RawOptions) -> Sasl:
@@ -36,68 +28,52 @@ def sasl_of(options: RawOptions) -> Sasl:
         if mechanism in ("", "GSSAPI"):
             raise OptionError(f"option kafka.sasl.mechanism: set {known}; Kerberos (GSSAPI) is not supported")
         raise bad_value("kafka.sasl.mechanism", mechanism, known)
-    text = options[JAAS]
+    login = _login(options, mechanism)
+    if mechanism == "OAUTHBEARER":
+        return Sasl(mechanism, bearer_of(options, login.options, lambda: _trust_alone(options)))
+    if mechanism == "AWS_MSK_IAM" and _has_amazons_handlers(options):
+        return Sasl(mechanism, aws_login_of(login.options, _trust_alone(options)))
+    if foreign := options.given(*CHOOSING_OPTIONS):
+        raise OptionError(
+            f"option {foreign[0]}: kafka.sasl.mechanism={mechanism} takes its credentials from {JAAS.name} "
+            "alone; leave the option out"
+        )
+    if unused := options.given(*TOKEN_OPTIONS):
+        LOG.warning("kafka.sasl.mechanism=%s does not use %s", mechanism, ", ".join(unused))
+    return Sasl(mechanism, _password(login))
+
+
+def _has_amazons_handlers(options: RawOptions) -> bool:
+    """True if no option chooses other credentials than those of AWS. Raises ``OptionError`` (fatal) for an
+    unknown class of Java."""
+    return not options.given(PROVIDER) and {options[HANDLER], options[CLIENT_HANDLER]} <= {None, AWS}
+
+
+def _login(options: RawOptions, mechanism: str) -> JaasLogin:
+    """The login module. One without options may be left out."""
+    text, module = options[JAAS], MECHANISMS[mechanism].module
+    if text is None and mechanism in ("OAUTHBEARER", "AWS_MSK_IAM"):
+        return JaasLogin(module, {})
     if text is None:
         raise OptionError(f"option {JAAS.name}: set it, for kafka.sasl.mechanism={mechanism}")
     login = parse_jaas(text)
-    if login.module != _MODULES[mechanism]:
+    if login.module != module:
         raise OptionError(
-            f"option {JAAS.name}: its login module is not {_MODULES[mechanism]}, which belongs to "
+            f"option {JAAS.name}: its login module is not {module}, which belongs to "
             f"kafka.sasl.mechanism={mechanism} (its value is not shown)"
         )
-    if mechanism == "OAUTHBEARER":
-        return Sasl(mechanism, _oauth(options, login))
-    return Sasl(mechanism, _password(login))
+    return login
 
 
 def _password(login: JaasLogin) -> Password:
     if login.options.get("tokenauth", "").lower() == "true":
         raise OptionError(f"option {JAAS.name}: delegation tokens (tokenauth) are not supported")
-    username, password = (_needed(login.options, name) for name in ("username", "password"))
+    username, password = (needed(login.options, name) for name in ("username", "password"))
     return Password(username, password)
 
 
-def _oauth(options: RawOptions, login: JaasLogin) -> Token | ClientCredentials:
-    extensions = _extensions(login)
-    url = options[TOKEN_URL]
-    if url is None:
-        return Token(_token(login), extensions)
-    # Connections without TLS get their tokens with it, too.
+def _trust_alone(options: RawOptions) -> Tls:
+    """The certificates that token endpoints are checked against. Connections without TLS have them, too."""
     tls = Tls(trust=trusted(options))
     check(tls, options)
-    return ClientCredentials(
-        endpoint_url=url.strip(),
-        client_id=_needed(login.options, "clientId"),
-        client_secret=_needed(login.options, "clientSecret"),
-        scope=login.options.get("scope"),
-        extensions=extensions,
-        tls=tls,
-    )
-
-
-def _extensions(login: JaasLogin) -> tuple[tuple[str, str], ...]:
-    """SASL extensions, which go to the broker with the token. Source: KIP-342."""
-    extensions = tuple(
-        (name.removeprefix("extension_"), value)
-        for name, value in sorted(login.options.items())
-        if name.startswith("extension_")
-    )
-    if not all(re.fullmatch(r"[A-Za-z]+", name) and "\x01" not in value for name, value in extensions):
-        raise OptionError(
-            f"option {JAAS.name}: the name of an extension has letters only (its value is not shown)"
-        )
-    return extensions
-
-
-def _token(login: JaasLogin) -> str:
-    token = _needed(login.options, "token", f", or set {TOKEN_URL.name} with clientId and clientSecret")
-    if not re.fullmatch(r"[!-~]+", token):
-        raise OptionError(f"option {JAAS.name}: token is not one word of ASCII (its value is not shown)")
-    return token
-
-
-def _needed(options: Mapping[str, str], name: str, instead: str = "") -> str:
-    value = options.get(name)
-    if not value or "\0" in value:
-        raise OptionError(f'option {JAAS.name}: give it {name}="…"{instead} (its value is not shown)')
-    return value
+    return tls

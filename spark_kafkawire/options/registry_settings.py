@@ -101,7 +101,8 @@ def _bearer(options: RawOptions) -> Login:
         if not _TOKEN.fullmatch(token):
             raise OptionError(f"option {names.TOKEN.name}: not one word of ASCII (its value is not shown)")
         return BearerToken(token)
-    from ..net.oauth import ClientCredentials, OptionNames
+    from ..net.logins.tokens.client_credentials import ClientCredentials
+    from ..net.logins.tokens.endpoint import OptionNames
 
     return ClientCredentials(
         endpoint_url=_needed(options, names.TOKEN_URL).strip(BLANKS),

@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 
 from ..errors import LOG, OptionError
 from ..model import Generation
+from . import login_options
 from .option import MODERN, Kind, Option, bad_value, capitals, option, string, word
 from .raw import RawOptions
 
@@ -112,7 +113,7 @@ MECHANISM: Final = option(
     "kafka.sasl.mechanism",
     in_capitals,
     generation=MODERN,
-    meaning="`PLAIN`, `SCRAM-SHA-256`, `SCRAM-SHA-512` or `OAUTHBEARER`",
+    meaning="`PLAIN`, `SCRAM-SHA-256`, `SCRAM-SHA-512`, `OAUTHBEARER` or `AWS_MSK_IAM`",
 )
 JAAS: Final = option(
     "kafka.sasl.jaas.config",
@@ -124,9 +125,10 @@ TOKEN_URL: Final = option(
     "kafka.sasl.oauthbearer.token.endpoint.url",
     string,
     generation=MODERN,
-    meaning="the https URL that gives tokens for `clientId` and `clientSecret`",
+    meaning="the https URL of an authorization server that gives tokens; or `file:///path` of a token on "
+    "each machine that connects, which each connection reads",
 )
-_SASL_OPTIONS: Final = (MECHANISM, JAAS, TOKEN_URL)
+_SASL_OPTIONS: Final = (MECHANISM, JAAS, TOKEN_URL, *login_options.TOKEN_OPTIONS)
 
 
 def used_layers(options: RawOptions) -> tuple[bool, bool]:
@@ -141,7 +143,10 @@ def used_layers(options: RawOptions) -> tuple[bool, bool]:
             "kafka.security.protocol=SASL_SSL, or SASL_PLAINTEXT where brokers take logins without TLS, or "
             "leave the options of the login out"
         )
-    asks_for_tokens = with_sasl and options[MECHANISM] == "OAUTHBEARER" and options.given(TOKEN_URL) != []
+    asking = options.given(TOKEN_URL, *login_options.CHOOSING_OPTIONS)
+    asks_for_tokens = with_sasl and (
+        options[MECHANISM] == "AWS_MSK_IAM" or (options[MECHANISM] == "OAUTHBEARER" and asking != [])
+    )
     trusts = TLS_OPTIONS.trusts if asks_for_tokens else ()
     used = TLS_OPTIONS if with_tls else trusts
     if unused := options.given(*(option for option in TLS_OPTIONS if option not in used)):

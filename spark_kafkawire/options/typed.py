@@ -218,9 +218,9 @@ def parse_typed(options: RawOptions, net: NetOptions, *, read: bool) -> TypedOpt
     if source == "header" and not net.connection.generation.has_headers:
         raise OptionError(f"option {SCHEMA_ID_FROM.name}: Kafka 0.7 has no headers; set prefix or none")
     registry = _registry(options, net) if key.has_schemas or value.has_schemas else None
-    if registry is None and not key.needs_writer and not value.needs_writer:
-        if not options.given(SCHEMA_ID_FROM):
-            source = "none"  # plain JSON
+    is_plain = registry is None and not key.needs_writer and not value.needs_writer
+    if is_plain and not options.given(SCHEMA_ID_FROM):  # as plain JSON is
+        source = "none"
     for each in (key, value):
         if each.has_schemas and registry is None:
             _check_without_registry(options, each, source, read=read)

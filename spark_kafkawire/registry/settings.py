@@ -9,7 +9,7 @@ from ..net.http import Url
 from ..net.retry import RetryPolicy
 
 if TYPE_CHECKING:
-    from ..net.oauth import ClientCredentials
+    from ..net.logins.tokens.client_credentials import ClientCredentials
     from ..net.tls import Tls
 
 

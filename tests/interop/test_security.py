@@ -37,6 +37,11 @@ SCRAM: Final = ("SCRAM-SHA-256", "SCRAM-SHA-512")
 MODULES: Final = {"PLAIN": "plain.Plain", **dict.fromkeys(SCRAM, "scram.Scram")}
 
 
+def option_name(name: str) -> str:
+    """The name of an option, of an argument: our own ones have no prefix."""
+    return name if name.startswith("saslToken") else f"kafka.{name.replace('__', '.')}"
+
+
 def connect(kafka: ApacheKafka, listener: str, **more: str) -> Client:
     """A connection by a listener, made as a query's options say."""
     options = {
@@ -44,7 +49,7 @@ def connect(kafka: ApacheKafka, listener: str, **more: str) -> Client:
         "kafka.security.protocol": LISTENERS[listener],
         "subscribe": "t",
         "requestTimeout": "5s",
-        **{f"kafka.{name.replace('__', '.')}": value for name, value in more.items()},
+        **{option_name(name): value for name, value in more.items()},
     }
     parsed = ReadOptions.parse(options)
     return Client.connect(parsed.discovery.bootstrap_servers[0], parsed.net.connection)
@@ -199,6 +204,26 @@ def test_a_bearer_of_a_good_token_is_let_in(kafka: ApacheKafka, certificates: Ce
     assert expired not in message
 
 
+def token_of_alice(config: str) -> tuple[str, float]:
+    """A source of tokens in the form of confluent-kafka's ``oauth_cb``."""
+    assert config == ""
+    return unsecured_token(), time.time() + 300
+
+
+def test_tokens_of_a_file_and_of_a_function_are_let_in(
+    kafka: ApacheKafka, certificates: Certificates, tmp_path: Path
+) -> None:
+    path = tmp_path / "token"
+    url = {"sasl__oauthbearer__token__endpoint__url": path.as_uri()}
+    for token in (unsecured_token(), unsecured_token(jti="renewed")):
+        path.write_text(token)
+        login = {"sasl__mechanism": "OAUTHBEARER", **url, **trust(certificates)}
+        assert is_served(connect(kafka, "SASL_SSL", **login))
+    function = f"{__name__}:{token_of_alice.__name__}"
+    login = {"sasl__mechanism": "OAUTHBEARER", "saslTokenProvider": function, **trust(certificates)}
+    assert is_served(connect(kafka, "SASL_SSL", **login))
+
+
 def test_the_wrong_protocol_for_a_port_is_told(kafka: ApacheKafka, certificates: Certificates) -> None:
     doors = {name: kafka.bootstrap_servers(name) for name in LISTENERS}
     tls_to_plain: dict[str, Any] = {
@@ -235,3 +260,28 @@ def test_spark_reads_and_writes_by_a_secured_listener(
     rows.write.format("kafkawire").mode("append").options(**secured, topic=topic).save()
     frame = spark.read.format("kafkawire").options(**secured, subscribe=topic).load()
     assert sorted(row.value for row in frame.select("value").collect()) == [b"ours", b"theirs"]
+
+
+def test_spark_calls_the_function_of_a_file_that_it_sends(
+    kafka: ApacheKafka, certificates: Certificates, spark: SparkSession, tmp_path: Path
+) -> None:
+    topic = librdkafka.create_topic(kafka.bootstrap_servers())
+    module = f"tokens_{topic.replace('-', '_').replace('.', '_')}"
+    path = tmp_path / f"{module}.py"
+    token = unsecured_token()
+    path.write_text(f"import time\n\n\ndef token():\n    return {token!r}, time.time() + 300\n")
+    spark.sparkContext.addPyFile(str(path))
+    secured = {
+        option_name(name): value
+        for name, value in {
+            "bootstrap.servers": kafka.bootstrap_servers("SASL_SSL"),
+            "security.protocol": "SASL_SSL",
+            "sasl.mechanism": "OAUTHBEARER",
+            "saslTokenProvider": f"{module}:token",
+            **trust(certificates),
+        }.items()
+    }
+    rows = spark.createDataFrame([(b"ours",)], "value binary")
+    rows.write.format("kafkawire").mode("append").options(**secured, topic=topic).save()
+    frame = spark.read.format("kafkawire").options(**secured, subscribe=topic).load()
+    assert [row.value for row in frame.select("value").collect()] == [b"ours"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import socket
 from collections.abc import Callable, Generator
 from typing import Final
@@ -13,6 +14,7 @@ from spark_kafkawire.protocol import modern
 from spark_kafkawire.protocol.api import VersionRange
 from spark_kafkawire.protocol.modern.sasl import SaslAuthenticateResponse, SaslHandshakeResponse
 
+from .aws_judge import signed_payload
 from .modern_peers import METADATA_RESPONSE, OFFERED, Asked, answer, api_versions, asked, read
 from .peers import Script, read_frame
 
@@ -57,12 +59,23 @@ def oauthbearer() -> Generator[bytes, bytes, None]:
     yield b""
 
 
+def aws_msk_iam() -> Generator[bytes, bytes, None]:
+    message = json.loads((yield b""))
+    if message != signed_payload(message, KEY_ID, SECRET):
+        raise Refused("Access denied")
+    yield b'{"version":"2020_10_22","request-id":"7a3c"}'
+
+
+#: The name of the key of AWS whose secret is SECRET, and the region of the broker.
+KEY_ID: Final = "AKIDEXAMPLE"
+REGION: Final = "eu-west-1"
 TOKEN: Final = "s3cret.token"
 LOGINS: Final[dict[str, Login]] = {
     "PLAIN": plain,
     "SCRAM-SHA-256": scram("SCRAM-SHA-256"),
     "SCRAM-SHA-512": scram("SCRAM-SHA-512"),
     "OAUTHBEARER": oauthbearer,
+    "AWS_MSK_IAM": aws_msk_iam,
 }
 
 

@@ -31,9 +31,15 @@ from spark_kafkawire.errors import (
 from spark_kafkawire.model import Broker
 from spark_kafkawire.net.client import Client
 from spark_kafkawire.net.known_versions import BROKER_VERSIONS
+from spark_kafkawire.net.logins.mechanism import Credentials, Password
+from spark_kafkawire.net.logins.oauthbearer import Bearer
+from spark_kafkawire.net.logins.scram import ITERATIONS_MAX, scram
+from spark_kafkawire.net.logins.table import MECHANISMS
+from spark_kafkawire.net.logins.tokens.aws.login import AwsLogin
+from spark_kafkawire.net.logins.tokens.aws.signing import Keys
+from spark_kafkawire.net.logins.tokens.token import FixedToken
 from spark_kafkawire.net.pool import Pool
-from spark_kafkawire.net.sasl import MECHANISMS, Password, Sasl, Token
-from spark_kafkawire.net.scram import ITERATIONS_MAX
+from spark_kafkawire.net.sasl import Sasl
 from spark_kafkawire.net.settings import ConnectionSettings, Security
 from spark_kafkawire.protocol import modern
 from spark_kafkawire.protocol.api import VersionRange
@@ -47,7 +53,9 @@ from tests.support.settings import settings_modern
 
 from .login_broker import (
     IN_REQUESTS,
+    KEY_ID,
     LOGINS,
+    REGION,
     SECRET,
     TOKEN,
     USER,
@@ -66,6 +74,11 @@ CONVERSATION_COUNT: Final = 300
 BARE: Final = {**OFFERED, modern.SASL_HANDSHAKE.key: VersionRange(0, 0)}
 
 
+@pytest.fixture(autouse=True)
+def _region(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_REGION", REGION)
+
+
 def saying(*tokens: bytes) -> Login:
     """A broker that says the same whatever it is told."""
 
@@ -78,9 +91,12 @@ def saying(*tokens: bytes) -> Login:
 
 
 def settings(mechanism: str, secret: str | None = None, timeout_s: float = 10) -> ConnectionSettings:
-    credentials: Password | Token = Password(USER, SECRET if secret is None else secret)
+    credentials: Credentials = Password(USER, SECRET if secret is None else secret)
     if mechanism == "OAUTHBEARER":
-        credentials = Token(TOKEN if secret is None else secret, (("logicalCluster", "lkc"),))
+        token = FixedToken(TOKEN if secret is None else secret)
+        credentials = Bearer(token, (("logicalCluster", "lkc"),))
+    if mechanism == "AWS_MSK_IAM":
+        credentials = AwsLogin(role_keys=Keys(KEY_ID, SECRET if secret is None else secret))
     return replace(settings_modern(timeout_s), security=Security(sasl=Sasl(mechanism, credentials)))
 
 
@@ -253,6 +269,28 @@ def test_a_text_of_the_brokers_is_not_shown_while_the_client_logs_in(spelling: s
     assert said.endswith(f"{refusal}; {ErrorCode.SASL_AUTHENTICATION_FAILED.remedy}")
 
 
+@pytest.mark.parametrize("offered", [IN_REQUESTS, BARE], ids=["in requests", "bare"])
+@pytest.mark.parametrize("said", [b"", b"x", b"{}", b'{"version":1}', b"r=1,s=YQ==,i=4096", bytes(1 << 19)])
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_no_broker_makes_a_client_talk_without_end(
+    mechanism: str, said: bytes, offered: dict[int, VersionRange]
+) -> None:
+    """A broker answers every token with the same bytes, and never comes to an end."""
+    tokens = 0
+
+    def login() -> Generator[bytes, bytes, None]:
+        nonlocal tokens
+        token = yield b""
+        while token:  # there is none after the client has closed
+            tokens += 1
+            token = yield said
+        raise Refused
+
+    with Peer(login_broker({mechanism: login}, offered)) as peer, contextlib.suppress(AuthenticationError):
+        Client.connect(peer.broker, settings(mechanism)).close()
+    assert tokens <= 2
+
+
 FIRST: Final = "r={nonce},s={salt},i={rounds}"
 SALT: Final = base64.b64encode(b"salt of some size").decode()
 
@@ -336,11 +374,11 @@ def test_a_hostile_answer_to_a_bare_token_is_an_error(
 
 
 def test_mutations_of_scrams_messages_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("spark_kafkawire.net.scram.hashlib.pbkdf2_hmac", lambda *_: bytes(32))
+    monkeypatch.setattr("spark_kafkawire.net.logins.scram.hashlib.pbkdf2_hmac", lambda *_: bytes(32))
     draw = random.Random(MUTATION_COUNT)
     refused_first = 0
     for turn in range(MUTATION_COUNT):
-        tokens = MECHANISMS["SCRAM-SHA-256"](Password(USER, SECRET))
+        tokens = scram("SCRAM-SHA-256", USER, SECRET)
         nonce = next(tokens).decode().rpartition("r=")[2]
         first = FIRST.format(nonce=nonce + "more", salt=SALT, rounds=4096).encode()
         with pytest.raises(AuthenticationError) as error:  # noqa: PT012 - which of both is refused, varies

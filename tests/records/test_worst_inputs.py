@@ -17,7 +17,7 @@ import pytest
 from spark_kafkawire.cluster.v07.zookeeper import _address
 from spark_kafkawire.cluster.v07.zookeeper_tree import NODE_BYTES_MAX
 from spark_kafkawire.errors import KafkaWireError
-from spark_kafkawire.net import scram
+from spark_kafkawire.net.logins import scram
 from spark_kafkawire.net.stores import Store, StoreError, trust_of
 from spark_kafkawire.net.stores.pem import normalized
 from spark_kafkawire.options.jaas import parse_jaas

@@ -27,9 +27,9 @@ from spark_kafkawire.errors import (
     TransportError,
     UnknownSchemaError,
 )
-from spark_kafkawire.net import oauth
 from spark_kafkawire.net.http import Url
-from spark_kafkawire.net.oauth import ClientCredentials
+from spark_kafkawire.net.logins.tokens.client_credentials import ClientCredentials
+from spark_kafkawire.net.logins.tokens.token import forget_tokens
 from spark_kafkawire.net.retry import RetryPolicy
 from spark_kafkawire.net.tls import OF_REGISTRY, Tls
 from spark_kafkawire.registry import client
@@ -53,7 +53,7 @@ ONCE: Final = RetryPolicy(retries=0)
 def _forgotten() -> Iterator[None]:
     yield
     forget_registries()
-    oauth._kept.clear()
+    forget_tokens()
 
 
 @pytest.fixture

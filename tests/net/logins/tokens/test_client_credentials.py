@@ -15,25 +15,26 @@ from typing import Any, Final, cast
 import pytest
 
 from spark_kafkawire.errors import AuthenticationError, ConnectFailed, KafkaWireError, RequestTimedOut
-from spark_kafkawire.net import oauth
 from spark_kafkawire.net.client import Client
 from spark_kafkawire.net.http import ANSWER_BYTES_MAX, answer_in
-from spark_kafkawire.net.oauth import ClientCredentials
+from spark_kafkawire.net.logins.oauthbearer import Bearer
+from spark_kafkawire.net.logins.tokens import endpoint
+from spark_kafkawire.net.logins.tokens.client_credentials import ClientCredentials
+from spark_kafkawire.net.logins.tokens.token import LIFETIME_MAX_S, forget_tokens
 from spark_kafkawire.net.sasl import Sasl
 from spark_kafkawire.net.settings import Security
 from spark_kafkawire.net.tls import Tls
 from spark_kafkawire.net.transport import Deadline
 from spark_kafkawire.options import ReadOptions
 from spark_kafkawire.protocol.modern.metadata import MetadataRequest
+from tests.net.login_broker import TOKEN, login_broker
+from tests.net.modern_peers import METADATA_RESPONSE, mutated
+from tests.net.peers import Peer, closed_port, stalling
+from tests.net.tls_peers import server_of, serving
+from tests.net.token_answers import granted, http_answer, saying
 from tests.support.certificates import SERVER_NAME, Certificates
 from tests.support.polling import GRACE_S
 from tests.support.settings import settings_modern
-
-from .login_broker import TOKEN, login_broker
-from .modern_peers import METADATA_RESPONSE, mutated
-from .peers import Peer, closed_port, stalling
-from .tls_peers import server_of, serving
-from .token_answers import granted, http_answer, saying
 
 SECRET: Final = "s3cret:€"
 MUTATION_COUNT: Final = 5_000
@@ -42,7 +43,7 @@ MUTATION_COUNT: Final = 5_000
 @pytest.fixture(autouse=True)
 def forgotten() -> Iterator[None]:
     yield
-    oauth._kept.clear()
+    forget_tokens()
 
 
 def credentials(peer: Peer, certificates: Certificates, **changes: Any) -> ClientCredentials:
@@ -89,9 +90,9 @@ def test_a_token_is_used_for_most_of_its_life(
     now_s = time.monotonic()
     with Peer(*scripts) as peer:
         assert token(peer, certificates) == token(peer, certificates) == "token-1"
-        monkeypatch.setattr("spark_kafkawire.net.oauth.time.monotonic", lambda: now_s + 79)
+        monkeypatch.setattr("spark_kafkawire.net.logins.tokens.token.time.monotonic", lambda: now_s + 79)
         assert token(peer, certificates, timeout_s=1e9) == "token-1"
-        monkeypatch.setattr("spark_kafkawire.net.oauth.time.monotonic", lambda: now_s + 90)
+        monkeypatch.setattr("spark_kafkawire.net.logins.tokens.token.time.monotonic", lambda: now_s + 90)
         assert token(peer, certificates, timeout_s=1e9) == "token-2"
         assert peer.connection_count == 2
 
@@ -160,14 +161,14 @@ def test_a_broken_answer_may_be_asked_for_again(answer: bytes, certificates: Cer
 
 
 def token_in(answer: bytes) -> tuple[str, float]:
-    endpoint = ClientCredentials("https://h/", "me", SECRET)
-    return endpoint._token_in(answer_in(cast(io.RawIOBase, io.BytesIO(answer)), "POST"))
+    found = endpoint.token_in(answer_in(cast(io.RawIOBase, io.BytesIO(answer)), "POST"), "the login")
+    return found.value, found.lifetime_s
 
 
 def test_a_token_that_lives_forever_is_asked_for_again_some_day() -> None:
     for expires_in in (b"1e999", b"1" + b"0" * 400):
         answer = http_answer(b'{"access_token": "t", "expires_in": %s}' % expires_in)
-        assert token_in(answer) == ("t", oauth.LIFETIME_MAX_S)
+        assert token_in(answer) == ("t", LIFETIME_MAX_S)
 
 
 def test_mutations_of_an_answer_give_a_token_or_an_error_of_ours() -> None:
@@ -181,7 +182,7 @@ def test_mutations_of_an_answer_give_a_token_or_an_error_of_ours() -> None:
         else:
             reported = found
             tokens += 1
-            assert 0 <= lifetime_s <= oauth.LIFETIME_MAX_S
+            assert 0 <= lifetime_s <= LIFETIME_MAX_S
         assert len(reported.splitlines()) == 1
     assert MUTATION_COUNT // 20 < tokens < MUTATION_COUNT
 
@@ -213,15 +214,15 @@ def test_an_endpoint_that_is_not_there_or_silent_is_told_in_time(certificates: C
 def test_a_client_logs_in_with_a_token_that_it_got(certificates: Certificates) -> None:
     answer = http_answer(granted())
     with (
-        Peer(serving(server_of(certificates.server), saying(answer))) as endpoint,
+        Peer(serving(server_of(certificates.server), saying(answer))) as server,
         Peer(login_broker()) as peer,
     ):
-        how = credentials(endpoint, certificates, extensions=(("logicalCluster", "lkc"),))
+        how = Bearer(credentials(server, certificates), (("logicalCluster", "lkc"),))
         settings = replace(settings_modern(10), security=Security(sasl=Sasl("OAUTHBEARER", how)))
         for _ in range(2):
             with Client.connect(peer.broker, settings) as client:
                 assert client.request(MetadataRequest(topics=None)) == METADATA_RESPONSE
-        assert endpoint.connection_count == 1
+        assert server.connection_count == 1
         assert "s3cret" not in repr(settings)
 
 
@@ -233,7 +234,7 @@ def test_the_token_endpoint_is_trusted_by_the_trust_store_with_tls_and_without(
     trust = certificates.authority
     with_tls = server_of(certificates.server)
     listener = serving(with_tls, login_broker()) if protocol == "SASL_SSL" else login_broker()
-    with Peer(serving(with_tls, saying(http_answer(granted())))) as endpoint, Peer(listener) as peer:
+    with Peer(serving(with_tls, saying(http_answer(granted())))) as server, Peer(listener) as peer:
         options = {
             "subscribe": "t",
             "kafka.bootstrap.servers": f"{SERVER_NAME}:{peer.broker.port}",
@@ -241,13 +242,13 @@ def test_the_token_endpoint_is_trusted_by_the_trust_store_with_tls_and_without(
             "kafka.sasl.mechanism": "OAUTHBEARER",
             "kafka.sasl.jaas.config": "OAuthBearerLoginModule required clientId='me' "
             "clientSecret='credentials' extension_logicalCluster='lkc';",
-            "kafka.sasl.oauthbearer.token.endpoint.url": f"https://{SERVER_NAME}:{endpoint.broker.port}/",
+            "kafka.sasl.oauthbearer.token.endpoint.url": f"https://{SERVER_NAME}:{server.broker.port}/",
         }
         with pytest.raises(AuthenticationError, match="certificate is not trusted"):
             _connected(options)
         options[f"kafka.ssl.truststore.{store}"] = str(trust) if store == "location" else trust.read_text()
         _connected(options)
-        assert endpoint.connection_count == (1 if protocol == "SASL_SSL" else 2)
+        assert server.connection_count == (1 if protocol == "SASL_SSL" else 2)
     assert not caplog.messages
 
 
@@ -262,10 +263,10 @@ def _connected(options: dict[str, str]) -> None:
 def test_a_token_that_cannot_be_got_is_an_error_of_the_connection(certificates: Certificates) -> None:
     answer = http_answer({"error": "invalid_client"}, "401 No")
     with (
-        Peer(serving(server_of(certificates.server), saying(answer))) as endpoint,
+        Peer(serving(server_of(certificates.server), saying(answer))) as server,
         Peer(login_broker()) as peer,
     ):
-        how = Sasl("OAUTHBEARER", credentials(endpoint, certificates))
+        how = Sasl("OAUTHBEARER", Bearer(credentials(server, certificates)))
         settings = replace(settings_modern(10), security=Security(sasl=how))
         with pytest.raises(
             AuthenticationError, match=r"^broker 7 .*: token endpoint localhost: the server rejects"

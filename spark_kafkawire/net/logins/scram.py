@@ -20,11 +20,14 @@ import hashlib
 import hmac
 import re
 import secrets
-from collections.abc import Generator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from ..errors import AuthenticationError, counted
+from spark_kafkawire.errors import AuthenticationError, counted
+
+from ..transport import Deadline
+from .mechanism import Mechanism, Password, Tokens
 
 #: The hash of each mechanism.
 HASHES: Final[Mapping[str, str]] = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
@@ -49,7 +52,7 @@ _ERRORS: Final = (
 _REFUSAL: Final = re.compile(r"e=([a-z-]{1,60})(?:,.*)?", re.S)
 
 
-def scram(mechanism: str, username: str, password: str) -> Generator[bytes, bytes, None]:
+def scram(mechanism: str, username: str, password: str) -> Tokens:
     """Yield the client's messages and receive the broker's. Ends when the broker has proved that it knows the
     password. Raises ``AuthenticationError`` (fatal)."""
     nonce = secrets.token_hex()
@@ -144,3 +147,14 @@ def _unproven(mechanism: str, why: str) -> AuthenticationError:
         f"SASL {mechanism}: login failed: the password is wrong, or the peer is not who it claims to be; "
         f"{why}"
     )
+
+
+def _mechanism(name: str) -> Mechanism:
+    def tokens(credentials: Password, _host: str, _deadline: Deadline) -> Tokens:
+        return scram(name, credentials.username, credentials.password)
+
+    return Mechanism(name, "ScramLoginModule", tokens)
+
+
+SCRAM_SHA_256: Final = _mechanism("SCRAM-SHA-256")
+SCRAM_SHA_512: Final = _mechanism("SCRAM-SHA-512")

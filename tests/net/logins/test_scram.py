@@ -10,7 +10,7 @@ import pytest
 from scramp import ScramException, ScramMechanism
 
 from spark_kafkawire.errors import AuthenticationError
-from spark_kafkawire.net.scram import HASHES, scram
+from spark_kafkawire.net.logins.scram import HASHES, scram
 
 SALT: Final = b"salt of some size"
 #: SASLprep would make another text of each of these, or refuse it.
@@ -44,7 +44,7 @@ def log_in(mechanism: str, username: str, password: str, known: str) -> None:
 
 
 def test_the_example_of_the_rfc(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("spark_kafkawire.net.scram.secrets.token_hex", lambda: "rOprNGfwEbeRWgbNEkqO")
+    monkeypatch.setattr("spark_kafkawire.net.logins.scram.secrets.token_hex", lambda: "rOprNGfwEbeRWgbNEkqO")
     tokens = scram("SCRAM-SHA-256", "user", "pencil")
     assert next(tokens) == b"n,,n=user,r=rOprNGfwEbeRWgbNEkqO"
     nonce = b"r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0"

@@ -1,0 +1,59 @@
+"""The interface of a login: credentials, and a generator of the client's tokens.
+
+    def _tokens(credentials: Password, host: str, deadline: Deadline) -> Tokens:
+        answer = yield b"the first token"
+
+    EXAMPLE: Final = Mechanism("EXAMPLE", "ExampleLoginModule", _tokens)
+
+The generator yields the client's tokens and receives the broker's. It ends when the client is logged in. It
+does not see the connection. A mechanism that asks another server, for a bearer token or a ticket, does so
+before it yields, and ends within the deadline.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from ..transport import Deadline
+
+#: Generator of the client's tokens that receives the broker's.
+Tokens = Generator[bytes, bytes, None]
+
+
+class Credentials(Protocol):
+    """What a client logs in with. Plain data, hashable: it travels to the executors. Secrets are in no
+    repr."""
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """The values that no message may contain, even if a broker repeats them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Password:
+    """A user name with its password."""
+
+    username: str
+    password: str = field(repr=False)
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """The values that no message may contain, even if a broker repeats them."""
+        return (self.password,)
+
+
+@dataclass(frozen=True, slots=True)
+class Mechanism:
+    """A SASL mechanism.
+
+    ``module`` is the simple name of the login module that ``kafka.sasl.jaas.config`` has for it in Java.
+    ``tokens`` gets the credentials, the broker's advertised host name and a deadline. It raises
+    ``AuthenticationError`` (fatal) if one side rejects the other, and ``TransportError`` (retriable) for
+    another server that it asks.
+    """
+
+    name: str
+    module: str
+    tokens: Callable[[Any, str, Deadline], Tokens]

@@ -1,0 +1,52 @@
+"""Requests to the metadata endpoints of clouds: plain http to an address that only the machine reaches.
+
+Elsewhere nothing answers at these addresses, so that the time to connect is short.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, Final
+
+from spark_kafkawire.errors import AuthenticationError, ConnectFailed
+from spark_kafkawire.net.http import Answer, Url, ask
+from spark_kafkawire.net.tls import Tls
+from spark_kafkawire.net.transport import Deadline
+
+from .endpoint import object_in
+
+#: Longest time to connect, seconds.
+DIAL_S: Final = 2.0
+_OK: Final = 200
+
+
+def ask_metadata(
+    url: Url, headers: Mapping[str, str], deadline: Deadline, *, method: str = "GET", tls: Tls | None = None
+) -> Answer:
+    """The answer of a metadata endpoint. Raises ``TransportError`` (retriable)."""
+    body = b"" if method == "PUT" else None
+    return ask(
+        url, method, headers, body, tls, replace(deadline, dial_s=DIAL_S, dial_option="metadata endpoint")
+    )
+
+
+def metadata_of(address: str, headers: Mapping[str, str], what: str, deadline: Deadline) -> bytes:
+    """The body of a good answer. ``what`` names the endpoint.
+
+    Raises ``AuthenticationError`` (fatal) if it refuses, ``TransportError`` (retriable).
+    """
+    url = Url.parse(address)
+    if url is None:
+        raise AuthenticationError(f"{what}: its address is not a URL")
+    answer = ask_metadata(url, headers, deadline)
+    if answer.is_temporary:
+        raise ConnectFailed(f"it answers with HTTP status {answer.status}")
+    if answer.status != _OK:
+        raise AuthenticationError(f"{what} refuses the request: HTTP status {answer.status}")
+    return answer.body
+
+
+def object_of(address: str, headers: Mapping[str, str], what: str, deadline: Deadline) -> dict[str, Any]:
+    """The JSON object of a good answer. Raises as ``metadata_of`` does."""
+    return object_in(metadata_of(address, headers, what, deadline))

@@ -148,6 +148,32 @@ def _json_schema_of(arrow_type: pa.DataType, name: str) -> Schema:
     return schema_of(arrow_type, name)
 
 
+def _parse_protobuf(text: str, references: Mapping[str, str] | None) -> Schema:
+    from .protobuf.schema import parse
+
+    return parse(text, references)
+
+
+def _decoder_of_protobuf(
+    writer: Any, reader: Any, arrow_type: pa.DataType | None, indexes: tuple[int, ...] = (0,)
+) -> Decoder:
+    from .protobuf.decoding import Decoder as ProtobufDecoder
+
+    return ProtobufDecoder(writer, reader, arrow_type, indexes)
+
+
+def _encoder_of_protobuf(schema: Any, arrow_type: pa.DataType) -> Encoder:
+    from .protobuf.encoding import Encoder as ProtobufEncoder
+
+    return ProtobufEncoder(schema, arrow_type)
+
+
+def _protobuf_schema_of(arrow_type: pa.DataType, name: str) -> Schema:
+    from .protobuf.schema import schema_of
+
+    return schema_of(arrow_type, name)
+
+
 #: Formats whose bytes are themselves the value.
 BINARY: Final = "binary"
 STRING: Final = "string"
@@ -164,6 +190,15 @@ FORMATS: Final[Mapping[str, Format]] = MappingProxyType(
                 _encoder_of_avro,
                 _avro_schema_of,
                 new_field=_new_field_of_avro,
+            ),
+            Format(
+                "protobuf",
+                "PROTOBUF",
+                _parse_protobuf,
+                _decoder_of_protobuf,
+                _encoder_of_protobuf,
+                _protobuf_schema_of,
+                has_indexes=True,
             ),
             Format(
                 "json",

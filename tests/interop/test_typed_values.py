@@ -65,9 +65,9 @@ def options_of(kafka: ApacheKafka, topic: str, url: str, value_format: str = "av
     return {"kafka.bootstrap.servers": kafka.bootstrap_servers(), "subscribe": topic, **registry}
 
 
-def read(kafka: ApacheKafka, topic: str, url: str) -> pa.Array:
+def read(kafka: ApacheKafka, topic: str, url: str, value_format: str = "avro") -> pa.Array:
     """Values of a topic, by the newest schema of its subject."""
-    options = options_of(kafka, topic, url)
+    options = options_of(kafka, topic, url, value_format)
     column = Read(options.pop("kafka.bootstrap.servers"), **options).table().column("value").combine_chunks()
     column.validate(full=True)
     return column
@@ -228,25 +228,26 @@ def test_confluents_deserializer_reads_all_types_that_spark_writes(
     write(kafka, "every-to-copy", [*judge.avro("every-to-copy", EVERY_TEXT, [EVERY_ROW, *OTHER_ROWS]), None])
     options = options_of(kafka, "every-to-copy", apicurio.url)
     rows = spark.read.format("kafkawire").options(**options).load().select("value").coalesce(1)
-    judged = save(rows, kafka, judge, {**options, "topic": "every-copied", "valueSchema": EVERY_TEXT})
+    ours = save(rows, kafka, {**options, "topic": "every-copied", "valueSchema": EVERY_TEXT})
+    judged = judge.avro_rows("every-copied", ours)
     # A record contains itself three times in a column: the fourth one was not read.
     cut_off = {"value": 1, "next": {"value": 2, "next": {"value": 3, "next": None}}}
     assert judged == [{**row, "node": cut_off} for row in (EVERY_ROW, *OTHER_ROWS)] + [None]
     # A schema that follows from the columns has the types of Spark.
-    derived = save(rows, kafka, judge, {**options, "topic": "every-derived"})
+    ours = save(rows, kafka, {**options, "topic": "every-derived"})
+    derived = judge.avro_rows("every-derived", ours)
     of = read(kafka, "every-derived", apicurio.url).type
     assert as_spark(derived, of) == read(kafka, "every-to-copy", apicurio.url).to_pylist()
 
 
-def save(rows: DataFrame, kafka: ApacheKafka, judge: Confluent, options: dict[str, str]) -> list[Any]:
-    """Write rows to a new topic, and register their schema; their values as the judge reads them."""
+def save(rows: DataFrame, kafka: ApacheKafka, options: dict[str, str]) -> list[bytes | None]:
+    """Write rows to a new topic, and register their schema; the messages."""
     topic = options["topic"]
     write(kafka, topic, [])
     options = {name: value for name, value in options.items() if name != "subscribe"}
     writer = rows.write.format("kafkawire").mode("append").options(**options)
     writer.option("autoRegisterSchemas", "true").save()
-    written = librdkafka.consume(kafka.bootstrap_servers(), topic)
-    return judge.avro_rows(topic, [each.value for each in written])
+    return [each.value for each in librdkafka.consume(kafka.bootstrap_servers(), topic)]
 
 
 FIRST = record("Order", id="int", name="string", gone={"type": "array", "items": "string"})
@@ -313,14 +314,64 @@ def test_a_guid_in_a_header_names_the_schema(kafka: ApacheKafka) -> None:
         assert any("/schemas/guids/" in request for request in fake.requests)
 
 
-def test_messages_in_json_have_the_same_frame(apicurio: Apicurio, judge: Confluent) -> None:
-    text = '{"type": "object", "title": "T", "properties": {"größe": {"type": "integer"}}}'
-    messages = judge.json("in-json", text, [{"größe": 5}, {}])
-    framed = unframed(pa.array(messages, pa.binary()), SchemaIdSource.AUTO)
-    [schema_id] = set(framed.ids.tolist())
-    found = registry_of(apicurio.url).schema(schema_id)
-    assert (found.format, json.loads(found.text)) == ("JSON", json.loads(text))
-    assert [json.loads(each) for each in payloads(framed)] == judge.json_rows("in-json", messages)
+IN_JSON = {
+    "$schema": "http://json-schema.org/draft-07/schema#",
+    "title": "Order",
+    "type": "object",
+    "required": ["id", "lines"],
+    "properties": {
+        "id": {"type": "integer"},
+        "größe": {"type": ["number", "null"]},
+        "flag": {"type": "boolean"},
+        "kind": {"enum": ["first", "second"]},
+        "lines": {"type": "array", "items": {"$ref": "#/definitions/Line"}},
+        "counts": {"type": "object", "additionalProperties": {"type": "integer"}},
+    },
+    "definitions": {
+        "Line": {
+            "type": "object",
+            "required": ["sku"],
+            "properties": {"sku": {"type": "string"}, "count": {"type": "integer"}},
+        }
+    },
+}
+JSON_ROWS: list[dict[str, Any]] = [
+    {
+        "id": 2**63 - 1,
+        "größe": -1.5e300,
+        "flag": True,
+        "kind": "second",
+        "lines": [{"sku": "🙂\n", "count": -1}, {"sku": ""}],
+        "counts": {"é": 1, "": 2},
+    },
+    {"id": 0, "größe": None, "lines": []},
+]
+
+
+@newest
+def test_messages_in_json_are_read_and_written_as_confluents_are(
+    spark: SparkSession, kafka: ApacheKafka, apicurio: Apicurio, judge: Confluent
+) -> None:
+    topic, copied, text = "in-json", "in-json-copied", json.dumps(IN_JSON)
+    messages = [*judge.json(topic, text, JSON_ROWS), None]
+    write(kafka, topic, messages)
+    found = read(kafka, topic, apicurio.url, "json")
+    judged = judge.json_rows(topic, messages)
+    assert judged == [*JSON_ROWS, None]
+    assert [without_nulls(row) for row in found.to_pylist()] == [without_nulls(row) for row in judged]
+    options = options_of(kafka, topic, apicurio.url, "json")
+    rows = spark.read.format("kafkawire").options(**options).load().select("value").coalesce(1)
+    ours = save(rows, kafka, {**options, "topic": copied, "valueSchema": text})
+    assert [without_nulls(row) for row in judge.json_rows(copied, ours)] == list(map(without_nulls, judged))
+
+
+def without_nulls(value: Any) -> Any:
+    """A value without null properties, which JSON leaves out or not; pairs of a map become an object."""
+    if isinstance(value, dict):
+        return {name: without_nulls(each) for name, each in value.items() if each is not None}
+    if isinstance(value, list) and value and all(isinstance(each, tuple) for each in value):
+        return without_nulls(dict(value))
+    return [without_nulls(each) for each in value] if isinstance(value, list) else value
 
 
 @newest

@@ -23,7 +23,7 @@ from confluent_kafka.schema_registry import (
 )
 from confluent_kafka.schema_registry.avro import AvroDeserializer, AvroSerializer
 from confluent_kafka.schema_registry.json_schema import JSONDeserializer, JSONSerializer
-from confluent_kafka.schema_registry.protobuf import ProtobufSerializer
+from confluent_kafka.schema_registry.protobuf import ProtobufDeserializer, ProtobufSerializer
 from confluent_kafka.serialization import MessageField, SerializationContext
 
 from tests.support.foreign import Record
@@ -85,6 +85,10 @@ class Confluent:
         return self._written(
             ProtobufSerializer(type(messages[0]), self.client, conf=_BY_TOPIC), topic, messages
         )
+
+    def protobuf_objects(self, topic: str, of: Any, messages: Iterable[bytes]) -> list[Any]:
+        """Protobuf's own objects of that type from messages."""
+        return self._read(ProtobufDeserializer(of, {}, self.client), topic, messages)
 
     @staticmethod
     def _written(serializer: Any, topic: str, rows: Iterable[Any]) -> list[bytes]:

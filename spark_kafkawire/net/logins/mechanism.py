@@ -23,7 +23,7 @@ Tokens = Generator[bytes, bytes, None]
 
 
 class Credentials(Protocol):
-    """What a client logs in with. Plain data, hashable: it travels to the executors. Secrets are in no
+    """Credentials of a client. Plain data, hashable: it travels to the executors. Secrets are in no
     repr."""
 
     @property

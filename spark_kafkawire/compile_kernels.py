@@ -21,9 +21,12 @@ from .records import checksum_kernels, compiler, log_kernels, murmur2, spans
 from .records.batch import header_kernels, read_kernels, write_kernels
 from .records.legacy import kernels as legacy_kernels
 from .records.message_set import kernels as message_set_kernels
+from .values import span_kernels
 from .values.avro import encoding_kernels as avro_encoding_kernels
 from .values.avro import kernels as avro_kernels
 from .values.json import kernels as json_kernels
+from .values.protobuf import encoding_kernels as protobuf_encoding_kernels
+from .values.protobuf import kernels as protobuf_kernels
 
 #: Every module that declares kernels.
 MODULES: Final = (
@@ -36,7 +39,10 @@ MODULES: Final = (
     log_kernels,
     message_set_kernels,
     murmur2,
+    protobuf_encoding_kernels,
+    protobuf_kernels,
     read_kernels,
+    span_kernels,
     spans,
     write_kernels,
 )

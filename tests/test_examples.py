@@ -84,6 +84,10 @@ def test_the_pipeline_of_the_recipes_runs_and_goes_on(runs: int, tmp_path: Path)
         if command.startswith("spark-pipelines")
     ]
     (tmp_path / "transformations").mkdir()
+    (tmp_path / "conf").mkdir()
+    # A Python worker takes longer than Spark's 15 s to start where many processes share the cores.
+    conf = "spark.python.authenticate.socketTimeout 120s\n"
+    (tmp_path / "conf" / "spark-defaults.conf").write_text(conf, "utf-8")
     with NoidaBroker() as broker:
         places = {BOOTSTRAP_SERVERS: broker.bootstrap_servers, FOLDER: f"{tmp_path}/"}
         (tmp_path / "spark-pipeline.yml").write_text(moved(spec.text, places), "utf-8")
@@ -95,7 +99,8 @@ def test_the_pipeline_of_the_recipes_runs_and_goes_on(runs: int, tmp_path: Path)
             ]
             librdkafka.produce(broker.bootstrap_servers, "orders", orders)
             with default_connect_port():
-                ran = run(Path(sys.executable).with_name(command[0]), *command[1:], cwd=tmp_path)
+                program = Path(sys.executable).with_name(command[0])
+                ran = run(program, *command[1:], cwd=tmp_path, SPARK_CONF_DIR=str(tmp_path / "conf"))
             assert ran.returncode == 0, ran.stdout
             tables = tmp_path / "spark-warehouse"
             totals = sorted(map(tuple, (row.values() for row in rows_of(tables / "totals"))))

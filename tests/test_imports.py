@@ -28,7 +28,8 @@ SENT: Final = {
 }
 #: What no step of such a query imports: what asks or sends in the ways of 0.7, the client of ZooKeeper
 #: first; the jobs and their tables; what compiles kernels, before there are rows that repay it; what encrypts
-#: and logs in; what reads Java's patterns; and the messages of requests that are not sent.
+#: and logs in; what reads Java's patterns; what is for typed keys and values; and the messages of requests
+#: that are not sent.
 NOWHERE: Final = (
     "kazoo",
     "rich",
@@ -52,6 +53,13 @@ NOWHERE: Final = (
     "spark_kafkawire.options.credentials",
     "spark_kafkawire.options.tokens",
     "spark_kafkawire.options.java_pattern",
+    "spark_kafkawire.options.registry_settings",
+    "spark_kafkawire.registry",
+    "spark_kafkawire.values.avro",
+    "spark_kafkawire.values.registry_frame",
+    "spark_kafkawire.planner.schemas",
+    "spark_kafkawire.clients.reading.decoded_messages",
+    "spark_kafkawire.clients.reading.typed_values",
     "spark_kafkawire.cluster.modern.group_members",
     "spark_kafkawire.cluster.modern.group_offsets",
     "spark_kafkawire.cluster.modern.groups",

@@ -18,7 +18,7 @@ KafkaWireError              FAIL         (base of all; never raised itself)
   ProtocolError             FAIL         the peer's bytes are not the protocol; the connection is dead
   UnsupportedVersionError   FAIL         broker and client have no version of the request in common
   BrokerError               by code      the broker answered with an error code
-  CorruptDataError          FAIL         record bytes fail a check (CRC, magic, length, compression)
+  CorruptDataError          FAIL         record bytes fail a check (CRC, magic, length, compression, format)
   DataLossError             DATA_LOSS    requested offsets no longer exist
   DeliveryError             FAIL         written rows are not proven to be in the log
   RegistryError             FAIL         the schema registry refuses a request
@@ -213,7 +213,7 @@ class BrokerError(KafkaWireError):
 
 
 class CorruptDataError(KafkaWireError):
-    """Record bytes fail a check. Fatal.
+    """Record bytes fail a check, or a key or value cannot be decoded. Fatal.
 
     ``offset`` is the log offset of the outermost message that holds the damage, or None if the bytes do not
     come from a partition.

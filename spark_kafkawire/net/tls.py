@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import re
 import ssl
@@ -28,6 +29,8 @@ _WRONG_NAME_CODES: Final = (62, 63, 64)
 _NOT_TLS: Final = ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "PACKET_LENGTH_TOO_LONG", "HTTP_REQUEST")
 #: The location in Python's source that an error message contains.
 _OF_SOURCE: Final = re.compile(r" ?\(_ssl\.c:[0-9]+\)")
+#: OpenSSL's reasons for peers that have no suite in common with the client, and often for other ones.
+_NO_SUITE: Final = ("SSLV3_ALERT_HANDSHAKE_FAILURE", "TLSV1_ALERT_INSUFFICIENT_SECURITY")
 _TOO_OLD: Final = ("UNSUPPORTED_PROTOCOL", "PROTOCOL_VERSION", "NO_PROTOCOLS_AVAILABLE")
 
 
@@ -49,6 +52,17 @@ OF_REGISTRY: Final = TlsNames(
 )
 
 
+_VERSION_NAMES: Final = {ssl.TLSVersion.TLSv1_2: "TLS 1.2", ssl.TLSVersion.TLSv1_3: "TLS 1.3"}
+
+
+class TlsLimits(NamedTuple):
+    """Versions of TLS, and OpenSSL's names of cipher suites of TLS 1.2; without names OpenSSL chooses."""
+
+    lowest: ssl.TLSVersion = ssl.TLSVersion.TLSv1_2
+    highest: ssl.TLSVersion = ssl.TLSVersion.TLSv1_3
+    suites: tuple[str, ...] = ()
+
+
 @dataclass(frozen=True, slots=True)
 class Tls:
     """Trusted certificates and the client's own. Plain data; secrets are in no repr.
@@ -65,6 +79,7 @@ class Tls:
     checks_host_name: bool = True
     adds_system_trust: bool = False
     names: TlsNames = OF_BROKERS
+    limits: TlsLimits = TlsLimits()
 
 
 @functools.lru_cache(maxsize=8)
@@ -74,7 +89,9 @@ def context(tls: Tls) -> ssl.SSLContext:
     Raises ``OptionError`` (fatal) for invalid texts.
     """
     made = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    made.minimum_version = ssl.TLSVersion.TLSv1_2
+    made.minimum_version = tls.limits.lowest
+    if tls.limits.highest != TlsLimits().highest:  # else a limit of the system would be lifted
+        made.maximum_version = tls.limits.highest
     made.check_hostname = tls.checks_host_name
     # Java trusts every certificate of a trust store, not only roots.
     made.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
@@ -89,7 +106,21 @@ def context(tls: Tls) -> ssl.SSLContext:
         ) from error
     if tls.identity is not None:
         _load_identity(made, tls.identity, tls.key_password, tls.names.options)
+    if tls.limits.suites:
+        _set_suites(made, tls.limits.suites, tls.names.options)
     return made
+
+
+def _set_suites(made: ssl.SSLContext, suites: tuple[str, ...], options: str) -> None:
+    """OpenSSL passes over names that it lacks, and refuses a list of nothing else."""
+    with contextlib.suppress(ssl.SSLError):
+        made.set_ciphers(":".join(suites))
+    lacking = set(suites) - {each["name"] for each in made.get_ciphers()}
+    if lacking:
+        raise OptionError(
+            f"option {options}cipher.suites: {ssl.OPENSSL_VERSION} of this machine does not offer "
+            f"{', '.join(sorted(lacking))} (OpenSSL's names); leave them out"
+        )
 
 
 def _load_identity(made: ssl.SSLContext, identity: str, key_password: str | None, options: str) -> None:
@@ -114,9 +145,9 @@ class TlsTransport(Transport):
     # OpenSSL buffers a part of the received bytes, so the system does not know how many are available.
     _has_marks = False
 
-    def __init__(self, sock: ssl.SSLSocket, names: TlsNames) -> None:
+    def __init__(self, sock: ssl.SSLSocket, tls: Tls) -> None:
         super().__init__(sock)
-        self._names = names
+        self._tls = tls
 
     @classmethod
     def over(cls, plain: Transport, tls: Tls, host: str, deadline: Deadline) -> TlsTransport:
@@ -136,13 +167,13 @@ class TlsTransport(Transport):
         except (OSError, ValueError) as error:  # ValueError: a host that cannot be in a certificate
             plain.close()
             raise ConnectFailed(f"no TLS connection to {quoted(host)}: {_words(error)}") from error
-        secured = cls(sock, tls.names)
+        secured = cls(sock, tls)
         try:
             sock.settimeout(deadline.remaining_s())
             sock.do_handshake()
         except OSError as error:
             secured.close()
-            raise _handshake_error(error, host, deadline, tls.names) from error
+            raise _handshake_error(error, host, deadline, tls) from error
         except BaseException:
             secured.close()
             raise
@@ -165,9 +196,7 @@ class TlsTransport(Transport):
         # With TLS 1.3 the broker rejects a certificate after the handshake.
         alert = error if _is_alert(error) else self._last_alert()
         return (
-            _refused(alert, self._names)
-            if alert
-            else ConnectionLost(f"the connection broke: {_words(error)}")
+            _refused(alert, self._tls) if alert else ConnectionLost(f"the connection broke: {_words(error)}")
         )
 
     def _last_alert(self) -> OSError | None:
@@ -184,21 +213,20 @@ def _is_alert(error: OSError) -> bool:
     return "ALERT" in (getattr(error, "reason", None) or "")
 
 
-def _handshake_error(error: OSError, host: str, deadline: Deadline, names: TlsNames) -> KafkaWireError:
+def _handshake_error(error: OSError, host: str, deadline: Deadline, tls: Tls) -> KafkaWireError:
     """The error for a failed handshake, with its cause and what to do."""
+    names = tls.names
     if isinstance(error, ssl.SSLCertVerificationError):
         return _untrusted(error, host, names)
     if isinstance(error, TimeoutError):
         return ConnectFailed(f"no TLS handshake within {deadline}")
     found = getattr(error, "reason", None) or ""
     if any(word in found for word in _TOO_OLD):
-        return AuthenticationError(
-            f"the {names.peer} does not support TLS 1.2 or later; set its ssl.enabled.protocols"
-        )
+        return _no_version(tls)
     if any(word in found for word in _NOT_TLS):
         return AuthenticationError(f"the peer does not speak TLS; {names.plaintext}")
     if _is_alert(error):
-        return _refused(error, names)
+        return _refused(error, tls)
     return ConnectFailed(f"the TLS handshake failed: {_words(error)}; {names.plaintext}")
 
 
@@ -209,16 +237,36 @@ def _untrusted(error: ssl.SSLCertVerificationError, host: str, names: TlsNames) 
             f"{names.options}endpoint.identification.algorithm to an empty value, which disables the check"
         )
     else:
-        advice = f"set {names.options}truststore.location to a PEM file with the authorities to trust"
+        advice = f"set {names.options}truststore.location to a store of the authorities to trust"
     return AuthenticationError(
         f"the {names.peer}'s certificate is not trusted: {printable(error.verify_message)}; {advice}"
     )
 
 
-def _refused(error: OSError, names: TlsNames) -> AuthenticationError:
+def _no_version(tls: Tls) -> AuthenticationError:
+    peer, options = tls.names.peer, tls.names.options
+    if (tls.limits.lowest, tls.limits.highest) == (TlsLimits().lowest, TlsLimits().highest):
+        return AuthenticationError(
+            f"the {peer} does not support TLS 1.2 or later; set its ssl.enabled.protocols"
+        )
+    version = _VERSION_NAMES[tls.limits.lowest]
+    return AuthenticationError(
+        f"the {peer} does not support {version}, the only version that {options}enabled.protocols, "
+        f"{options}protocol and {options}cipher.suites leave; change them, or its ssl.enabled.protocols"
+    )
+
+
+def _refused(error: OSError, tls: Tls) -> AuthenticationError:
+    names = tls.names
+    if tls.limits.suites and getattr(error, "reason", None) in _NO_SUITE:
+        return AuthenticationError(
+            f"the {names.peer} refuses the TLS connection: {_words(error)}; does it support a suite of "
+            f"{names.options}cipher.suites, and does it require a client certificate "
+            f"({names.options}keystore.location)?"
+        )
     return AuthenticationError(
         f"the {names.peer} refuses the TLS connection: {_words(error)}; if it requires a client "
-        f"certificate, set {names.options}keystore.location to a PEM file of key and certificates"
+        f"certificate, set {names.options}keystore.location to a store of key and certificates"
     )
 
 

@@ -193,11 +193,12 @@ def parse_net(options: RawOptions, discovery: Discovery) -> NetOptions:
 
 
 def _security(options: RawOptions) -> Security:
-    """The encryption and the login. The module that reads certificates is imported only for them."""
+    """The encryption and the login. The modules that read them are imported only for them."""
     with_tls, with_sasl = used_layers(options)
     if not with_tls and not with_sasl:
         return PLAINTEXT
-    from .credentials import sasl_of, tls_of
+    from .credentials import sasl_of
+    from .tls import tls_of
 
     return Security(tls_of(options) if with_tls else None, sasl_of(options) if with_sasl else None)
 

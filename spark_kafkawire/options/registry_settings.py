@@ -124,7 +124,7 @@ def _headers(options: RawOptions) -> tuple[tuple[str, str], ...]:
 
 def _tls(options: RawOptions) -> Any:
     from ..net.tls import OF_REGISTRY
-    from .credentials import tls_of
+    from .tls import tls_of
 
     return tls_of(options, names.TLS, OF_REGISTRY)
 

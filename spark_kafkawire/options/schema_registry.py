@@ -8,10 +8,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from .option import Option, choice, option, string
-from .security import TlsOptions, host_name_check, in_capitals
-
-_TRUST: Final = "schema.registry.ssl.truststore"
-_KEY: Final = "schema.registry.ssl.keystore"
+from .security import tls_options
 
 URL: Final = option(
     "schema.registry.url",
@@ -48,44 +45,8 @@ LOGICAL_CLUSTER: Final = option(
 IDENTITY_POOL: Final = option(
     "bearer.auth.identity.pool.id", string, meaning="the identity pool there, for logins with a token"
 )
-TRUST_TYPE: Final = option(f"{_TRUST}.type", in_capitals, meaning="`PEM`, the only supported type")
-TRUST_LOCATION: Final = option(
-    f"{_TRUST}.location",
-    string,
-    meaning="a PEM file of trusted authorities, on the driver; by default those of the system",
-)
-TRUST_CERTIFICATES: Final = option(f"{_TRUST}.certificates", string, meaning="the same as text")
-KEY_TYPE: Final = option(f"{_KEY}.type", in_capitals, meaning="`PEM`, the only supported type")
-KEY_LOCATION: Final = option(
-    f"{_KEY}.location",
-    string,
-    meaning="a PEM file of the client's key and certificates, on the driver",
-)
-KEY_TEXT: Final = option(f"{_KEY}.key", string, meaning="the client's key as PEM text")
-KEY_CERTIFICATES: Final = option(
-    f"{_KEY}.certificate.chain", string, meaning="the client's certificates as PEM text"
-)
-KEY_PASSWORD: Final = option(
-    "schema.registry.ssl.key.password", string, meaning="the password of the client's key"
-)
-CHECKS_HOST_NAME: Final = option(
-    "schema.registry.ssl.endpoint.identification.algorithm",
-    host_name_check,
-    default="https",
-    meaning="an empty value turns off the check of host names",
-)
 #: The options of TLS to registries. Those of trust are for the server of tokens, too.
-TLS: Final = TlsOptions(
-    TRUST_TYPE,
-    TRUST_LOCATION,
-    TRUST_CERTIFICATES,
-    KEY_TYPE,
-    KEY_LOCATION,
-    KEY_CERTIFICATES,
-    KEY_TEXT,
-    KEY_PASSWORD,
-    CHECKS_HOST_NAME,
-)
+TLS: Final = tls_options("schema.registry.ssl", None)
 OF_BASIC: Final = (BASIC, BASIC_SOURCE)
 OF_CLIENT: Final = (TOKEN_URL, CLIENT_ID, CLIENT_SECRET, SCOPE)
 OF_TOKENS: Final = (TOKEN, BEARER_SOURCE, LOGICAL_CLUSTER, IDENTITY_POOL, *OF_CLIENT)

@@ -1,6 +1,7 @@
 """Options of TLS and login to modern brokers, under the names that Kafka's Java clients have for them.
 
-The module ``credentials`` reads their values. Only connections that are encrypted or log in import it.
+The modules ``tls`` and ``credentials`` read their values. Only connections that are encrypted or log in
+import them.
 """
 
 from __future__ import annotations
@@ -8,33 +9,38 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from ..errors import LOG, OptionError
+from ..model import Generation
 from . import login_options
-from .option import MODERN, Option, bad_value, capitals, option, string, word
+from .option import MODERN, Kind, Option, bad_value, capitals, option, string, word
 from .raw import RawOptions
 
 
 class TlsOptions(NamedTuple):
-    """Options of TLS to one kind of peer."""
+    """Options of TLS to one kind of peer, as ``tls_options`` declares them."""
 
     trust_type: Option[str | None]
     trust_location: Option[str | None]
+    trust_password: Option[str | None]
     trust_certificates: Option[str | None]
     key_type: Option[str | None]
     key_location: Option[str | None]
-    key_certificates: Option[str | None]
+    key_store_password: Option[str | None]
     key_text: Option[str | None]
+    key_certificates: Option[str | None]
     key_password: Option[str | None]
     checks_host_name: Option[bool]
+    protocol: Option[str | None]
+    enabled_protocols: Option[str | None]
+    cipher_suites: Option[str | None]
 
     @property
     def trusts(self) -> tuple[Option[str | None], ...]:
         """The options that say whom to trust."""
-        return self[:3]
+        return self[:4]
 
 
+_STORE_TYPE: Final = "`JKS`, `PKCS12` or `PEM`; by default the content of the store decides"
 _PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
-TRUST: Final = "kafka.ssl.truststore"
-KEY: Final = "kafka.ssl.keystore"
 
 
 def in_capitals(_: str, given: str) -> str:
@@ -57,6 +63,43 @@ def host_name_check(name: str, given: str) -> bool:
     return bool(algorithm)
 
 
+def tls_options(prefix: str, generation: Generation | None) -> TlsOptions:
+    """Declare the options of TLS to one kind of peer; ``prefix`` comes before Java's names of them."""
+
+    def text(name: str, meaning: str, kind: Kind[str] = string) -> Option[str | None]:
+        return option(f"{prefix}.{name}", kind, generation=generation, meaning=meaning)
+
+    return TlsOptions(
+        trust_type=text("truststore.type", _STORE_TYPE, in_capitals),
+        trust_location=text(
+            "truststore.location",
+            "a store of trusted authorities, on the driver; by default those of the system",
+        ),
+        trust_password=text("truststore.password", "the password of that store"),
+        trust_certificates=text("truststore.certificates", "trusted authorities as PEM text"),
+        key_type=text("keystore.type", _STORE_TYPE, in_capitals),
+        key_location=text("keystore.location", "a store of the client's key and certificates, on the driver"),
+        key_store_password=text("keystore.password", "the password of that store"),
+        key_text=text("keystore.key", "the client's key as PEM text"),
+        key_certificates=text("keystore.certificate.chain", "the client's certificates as PEM text"),
+        key_password=text(
+            "key.password", "the password of the client's key, where it is not that of the store"
+        ),
+        checks_host_name=option(
+            f"{prefix}.endpoint.identification.algorithm",
+            host_name_check,
+            default="https",
+            generation=generation,
+            meaning="an empty value turns off the check of host names",
+        ),
+        protocol=text("protocol", "`TLSv1.2` leaves TLS 1.3 out; `TLSv1.3` and `TLS` do not"),
+        enabled_protocols=text(
+            "enabled.protocols", "`TLSv1.2`, `TLSv1.3` or, by default, both: `TLSv1.2,TLSv1.3`"
+        ),
+        cipher_suites=text("cipher.suites", "cipher suites of TLS 1.2 by Java's names, as `a,b`"),
+    )
+
+
 PROTOCOL: Final = option(
     "kafka.security.protocol",
     _protocol,
@@ -64,44 +107,8 @@ PROTOCOL: Final = option(
     generation=MODERN,
     meaning="`PLAINTEXT`, `SSL`, `SASL_PLAINTEXT` or `SASL_SSL`",
 )
-TRUST_TYPE: Final = option(
-    f"{TRUST}.type", in_capitals, generation=MODERN, meaning="`PEM`, the only supported type"
-)
-TRUST_LOCATION: Final = option(
-    f"{TRUST}.location",
-    string,
-    generation=MODERN,
-    meaning="a PEM file of trusted authorities, on the driver; by default those of the system",
-)
-TRUST_CERTIFICATES: Final = option(
-    f"{TRUST}.certificates", string, generation=MODERN, meaning="the same as text"
-)
-KEY_TYPE: Final = option(
-    f"{KEY}.type", in_capitals, generation=MODERN, meaning="`PEM`, the only supported type"
-)
-KEY_LOCATION: Final = option(
-    f"{KEY}.location",
-    string,
-    generation=MODERN,
-    meaning="a PEM file of the client's key and certificates, on the driver",
-)
-KEY_TEXT: Final = option(f"{KEY}.key", string, generation=MODERN, meaning="the client's key as PEM text")
-KEY_CERTIFICATES: Final = option(
-    f"{KEY}.certificate.chain",
-    string,
-    generation=MODERN,
-    meaning="the client's certificates as PEM text",
-)
-KEY_PASSWORD: Final = option(
-    "kafka.ssl.key.password", string, generation=MODERN, meaning="the password of the client's key"
-)
-CHECKS_HOST_NAME: Final = option(
-    "kafka.ssl.endpoint.identification.algorithm",
-    host_name_check,
-    default="https",
-    generation=MODERN,
-    meaning="an empty value turns off the check of host names",
-)
+#: The options of TLS to brokers. Those of trust are for the server of tokens, too, with TLS or without.
+TLS_OPTIONS: Final = tls_options("kafka.ssl", MODERN)
 MECHANISM: Final = option(
     "kafka.sasl.mechanism",
     in_capitals,
@@ -120,18 +127,6 @@ TOKEN_URL: Final = option(
     generation=MODERN,
     meaning="the https URL of an authorization server that gives tokens; or `file:///path` of a token on "
     "each machine that connects, which each connection reads",
-)
-#: The options of TLS to brokers. Those of trust are for the server of tokens, too, with TLS or without.
-TLS_OPTIONS: Final = TlsOptions(
-    TRUST_TYPE,
-    TRUST_LOCATION,
-    TRUST_CERTIFICATES,
-    KEY_TYPE,
-    KEY_LOCATION,
-    KEY_CERTIFICATES,
-    KEY_TEXT,
-    KEY_PASSWORD,
-    CHECKS_HOST_NAME,
 )
 _SASL_OPTIONS: Final = (MECHANISM, JAAS, TOKEN_URL, *login_options.TOKEN_OPTIONS)
 

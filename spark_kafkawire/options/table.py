@@ -44,7 +44,13 @@ _SELECTIONS: Final = frozenset({"subscribe", "subscribepattern", "assign"})
 
 def _declared(*modules: ModuleType) -> tuple[Option[Any], ...]:
     """The options that are declared at the top of the modules, in their order, each before its aliases."""
-    found = (each for module in modules for each in vars(module).values() if isinstance(each, Option))
+    values = (each for module in modules for each in vars(module).values())
+    found = (
+        option
+        for each in values
+        for option in (each if isinstance(each, security.TlsOptions) else [each])
+        if isinstance(option, Option)
+    )
     return tuple(dict.fromkeys(name for option in found for name in (option, *option.aliases)))
 
 

@@ -170,9 +170,9 @@ class ColumnFormat:
         return self.format in FORMATS
 
     @property
-    def is_self_describing(self) -> bool:
-        """True if messages of the format can be decoded without a schema."""
-        return self.has_schemas and FORMATS[self.format].is_self_describing
+    def needs_writer(self) -> bool:
+        """True if messages of the format cannot be decoded without the schema that they were written with."""
+        return self.has_schemas and FORMATS[self.format].needs_writer
 
     @property
     def option(self) -> str:
@@ -218,9 +218,8 @@ def parse_typed(options: RawOptions, net: NetOptions, *, read: bool) -> TypedOpt
     if source == "header" and not net.connection.generation.has_headers:
         raise OptionError(f"option {SCHEMA_ID_FROM.name}: Kafka 0.7 has no headers; set prefix or none")
     registry = _registry(options, net) if key.has_schemas or value.has_schemas else None
-    with_schemas = [each for each in (key, value) if each.has_schemas]
-    describe_themselves = all(each.is_self_describing for each in with_schemas)
-    if registry is None and describe_themselves and not options.given(SCHEMA_ID_FROM):
+    is_plain = registry is None and not key.needs_writer and not value.needs_writer
+    if is_plain and not options.given(SCHEMA_ID_FROM):  # as plain JSON is
         source = "none"
     for each in (key, value):
         if each.has_schemas and registry is None:
@@ -262,7 +261,9 @@ def _check_without_registry(options: RawOptions, column: ColumnFormat, source: s
     if column.version is not None or column.subject is not None:
         given = options.given(*(_KEY if column.is_key else _VALUE).of_schemas[1:])
         raise OptionError(f"option {given[0]} names a schema of a registry; set {url}")
-    if source == "none" and (column.schema_text is not None or column.is_self_describing or not read):
+    has_schema = column.schema_text is not None or not read
+    # Without the schemas of writers, planning knows if there is another one.
+    if (source == "none" and has_schema) or (read and not column.needs_writer):
         return
     without = f"{SCHEMA_ID_FROM.name}=none" + (f" and {name}Schema" if read else "")
     raise OptionError(

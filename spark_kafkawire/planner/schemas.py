@@ -29,23 +29,16 @@ def fixed_schemas(options: ReadOptions, named: Container[str] | None = None) -> 
     for column in typed.columns if typed is not None else ():
         assert typed is not None
         is_named = column.schema_text is not None or column.version is not None
-        if column.is_self_describing and typed.schema_id_from == "none" and not is_named:
-            _check_type_is_named(column, named)
-        elif column.has_schemas and (
-            named is None or (column.column in named and (is_named or typed.schema_id_from == "none"))
+        if column.has_schemas and (
+            named is None or (column.column in named and (is_named or _is_fixed(typed, column)))
         ):
             found[column.column] = _fixed(typed, column, options.selection)
     return found
 
 
-def _check_type_is_named(column: ColumnFormat, named: Container[str] | None) -> None:
-    """Raise ``OptionError`` if neither the user nor a schema says which fields messages have."""
-    if named is None:
-        raise OptionError(
-            f"option {column.column}Format: {column.format} messages without the id of a schema have no "
-            f'type; name their fields with .schema("{column.column} struct<id:bigint, ...>"), or set '
-            f"{column.column}Schema"
-        )
+def _is_fixed(typed: TypedOptions, column: ColumnFormat) -> bool:
+    """True if all messages have the schema of the options."""
+    return typed.schema_id_from == "none" and column.needs_writer
 
 
 def schema_in(column: ColumnFormat, fixed: FixedSchema) -> Schema:
@@ -65,7 +58,11 @@ def _fixed(typed: TypedOptions, column: ColumnFormat, selection: Selection) -> F
         return FixedSchema(column.schema_text)
     from ..registry.client import registry_of  # few reads have one
 
-    assert typed.registry is not None
+    if typed.registry is None:
+        raise OptionError(
+            f"option {column.column}Format: {column.format} needs a schema: name the fields with .schema(), "
+            f"or set {column.column}Schema, or schema.registry.url"
+        )
     version = column.version or _LATEST
     try:
         found = _registered(registry_of(typed.registry), typed, column, version, selection)

@@ -68,11 +68,13 @@ def typed_task(
         schemas = fixed_schemas(options, names)
     check_schemas(options.typed, schemas, names)
     for column in options.typed.columns:
-        fixed = schemas.get(column.column)
-        if column.column in names and (fixed is not None or column.is_self_describing):
-            reader = None if fixed is None else schema_in(column, fixed)
+        if not column.has_schemas or column.column not in names:
+            continue
+        form, fixed = FORMATS[column.format], schemas.get(column.column)
+        reader = None if fixed is None else schema_in(column, fixed)
+        if reader is not None or not form.needs_writer:
             try:
-                FORMATS[column.format].decoder(reader, reader, columns.field(column.column).type)
+                form.decoder(reader if form.needs_writer else None, reader, columns.field(column.column).type)
             except OptionError as error:
                 raise error.located(f"schema: column '{column.column}'") from error
     return Packed(TypedTask(options.typed, dict(schemas)))

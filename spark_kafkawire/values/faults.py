@@ -55,7 +55,7 @@ REASONS: Final[dict[Fault, str]] = {
     Fault.MISSING_FIELD: "a required field is missing",
     Fault.WRONG_TYPE: "a field has another type than its column",
     Fault.BAD_JSON: "the message is not valid JSON",
-    Fault.BAD_WIRE_TYPE: "a field has another wire type than its declaration",
+    Fault.BAD_WIRE_TYPE: "a field has a wire type or a number that no field has",
     Fault.NO_FRAME: "the message does not begin with a schema id",
     Fault.UNKNOWN_SCHEMA_ID: "the registry has no schema of this id",
     Fault.UNRESOLVABLE_SCHEMA: "the message's schema cannot be resolved to the reader's schema",

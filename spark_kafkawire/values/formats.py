@@ -77,9 +77,10 @@ class Format:
     """A format of keys or values whose messages have schemas.
 
     ``registered_as`` is its ``schemaType`` in a schema registry. ``has_indexes`` is true if messages name
-    their type by indexes behind the schema's id; ``decoder`` takes them as a fourth argument then.
-    ``is_self_describing`` is true if messages can be decoded without any schema, by the names of fields.
-    ``new_field`` is needed for ``avroSchemaEvolutionMode`` alone.
+    their type by indexes behind the schema's id; ``decoder`` takes them as a fourth argument then,
+    which it has a default for.
+    ``needs_writer`` is false if messages are read without the schema that they were written with: ``decoder``
+    gets None for it then. ``new_field`` is needed for ``avroSchemaEvolutionMode`` alone.
     """
 
     name: str
@@ -89,7 +90,7 @@ class Format:
     encoder: Callable[[Any, pa.DataType], Encoder]
     schema_of: Callable[[pa.DataType, str], Schema]
     has_indexes: bool = False
-    is_self_describing: bool = False
+    needs_writer: bool = True
     new_field: Callable[[Any, Any], str | None] | None = None
 
 
@@ -117,6 +118,12 @@ def _avro_schema_of(arrow_type: pa.DataType, name: str) -> Schema:
     return schema_of(arrow_type, name)
 
 
+def _new_field_of_avro(writer: Any, reader: Any) -> str | None:
+    from .avro.evolution import new_field
+
+    return new_field(writer, reader)
+
+
 def _parse_json(text: str, references: Mapping[str, str] | None) -> Schema:
     from .json.schema import parse
 
@@ -139,12 +146,6 @@ def _json_schema_of(arrow_type: pa.DataType, name: str) -> Schema:
     from .json.schema import schema_of
 
     return schema_of(arrow_type, name)
-
-
-def _new_field_of_avro(writer: Any, reader: Any) -> str | None:
-    from .avro.evolution import new_field
-
-    return new_field(writer, reader)
 
 
 #: Formats whose bytes are themselves the value.
@@ -171,7 +172,7 @@ FORMATS: Final[Mapping[str, Format]] = MappingProxyType(
                 _decoder_of_json,
                 _encoder_of_json,
                 _json_schema_of,
-                is_self_describing=True,
+                needs_writer=False,
             ),
         )
     }

@@ -29,6 +29,7 @@ from tests.support.certificates import KEY_PASSWORD, Certificates
 from tests.support.foreign import Record
 from tests.support.polling import GRACE_S, poll
 
+from . import keytool
 from .apache_kafka import LISTENERS, LOGIN_MS, USERS, ApacheKafka
 from .judging import newest_version
 
@@ -122,6 +123,31 @@ def test_a_listener_that_wants_a_client_certificate_gets_one(
     assert "the broker refuses the TLS connection" in refused(
         kafka, "MTLS", **stranger, **trust(certificates)
     )
+
+
+@pytest.mark.parametrize("kind", ["JKS", "PKCS12"])
+def test_a_client_is_let_in_with_stores_of_keytool(
+    kafka: ApacheKafka, certificates: Certificates, tmp_path: Path, kind: str
+) -> None:
+    stores = keytool.make_stores(tmp_path, certificates, kind)
+    given: dict[str, Any] = {
+        "ssl__truststore__location": str(stores.trust),
+        "ssl__truststore__password": keytool.STORE_PASSWORD,
+        "ssl__keystore__location": str(stores.key),
+        "ssl__keystore__password": keytool.STORE_PASSWORD,
+    }
+    if kind == "JKS":
+        given["ssl__key__password"] = keytool.KEY_PASSWORD
+    limits: tuple[dict[str, Any], ...] = (
+        {},
+        {"ssl__truststore__type": kind, "ssl__keystore__type": kind, "ssl__enabled__protocols": "TLSv1.3"},
+        {"ssl__cipher__suites": "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256", "ssl__protocol": "TLSv1.2"},
+    )
+    for more in limits:
+        assert is_served(connect(kafka, "MTLS", **given, **more))
+    # The key of the tests' broker is of EC.
+    wrong: dict[str, Any] = {"ssl__cipher__suites": "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256"}
+    assert "kafka.ssl.cipher.suites" in refused(kafka, "MTLS", **given, **wrong)
 
 
 @pytest.mark.parametrize("listener", ["SASL_PLAINTEXT", "SASL_SSL"])

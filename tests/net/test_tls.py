@@ -93,7 +93,7 @@ def test_an_unknown_authority_is_refused(certificates: Certificates) -> None:
                 "the broker's certificate is not trusted: unable to get local issuer certificate" in message
             )
             assert message.endswith(
-                "set kafka.ssl.truststore.location to a PEM file with the authorities to trust"
+                "set kafka.ssl.truststore.location to a store of the authorities to trust"
             )
         assert peer.connection_count == 2
 

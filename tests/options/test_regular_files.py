@@ -57,5 +57,5 @@ def test_a_store_of_certificates_is_a_regular_file(tmp_path: Path, kind: str, st
         ReadOptions.parse(options)
     assert str(refused.value) == (
         f"option kafka.ssl.{store}.location: '{path}' cannot be read on the driver: {KINDS[kind]}; "
-        "give the path of a PEM file that is on the driver"
+        "give the path of a store that is on the driver"
     )

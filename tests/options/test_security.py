@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import pickle
-import subprocess
 from pathlib import Path
 from typing import Final
 
@@ -19,7 +18,7 @@ from spark_kafkawire.net.sasl import Sasl
 from spark_kafkawire.net.settings import PLAINTEXT, Security
 from spark_kafkawire.net.tls import Tls, context
 from spark_kafkawire.options import OPTIONS, ReadOptions, WriteOptions
-from tests.support.certificates import KEY_PASSWORD, Certificates, find_openssl
+from tests.support.certificates import KEY_PASSWORD, Certificates
 
 SECRET: Final = "s3cret"
 TOKEN_URL: Final = "kafka.sasl.oauthbearer.token.endpoint.url"
@@ -127,53 +126,32 @@ def test_bad_files_are_told(tmp_path: Path) -> None:
     message = fails(security__protocol="SSL", ssl__truststore__location="/no/such/file")
     assert message == (
         "option kafka.ssl.truststore.location: '/no/such/file' cannot be read on the driver: No such file or "
-        "directory; give the path of a PEM file that is on the driver"
+        "directory; give the path of a store that is on the driver"
     )
     assert "cannot be a file's name" in fails(security__protocol="SSL", ssl__truststore__location="a\0b")
     assert "Is a directory" in fails(security__protocol="SSL", ssl__keystore__location=str(tmp_path))
     assert "holds no -----BEGIN" in reported(b"")
     assert "longer than" in reported(bytes(5 << 20))
-    assert "cannot read a certificate" in reported(
-        b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----"
+    message = reported(b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----")
+    assert "cannot read a certificate" in message
+    assert message.endswith(f" (kafka.ssl.truststore.location is '{tmp_path / 'store'}')")
+    jks = reported(b"\xfe\xed\xfe\xed\0\0\0\2\0\0\0\1")
+    assert jks.endswith(
+        "/store': the file is damaged: it ends too early; copy it again from where it was made"
     )
-    jks = reported(b"\xfe\xed\xfe\xed\0\0\0\2")
-    assert "JKS stores are not read here, PEM is; convert it: keytool -list -rfc -keystore FILE" in jks
-    jks = reported(b"\xfe\xed\xfe\xed\0\0\0\2", "ssl__keystore__location")
-    assert "keytool -importkeystore" in jks
-    assert "openssl pkcs12" in jks
-    assert "then set kafka.ssl.keystore.type=PEM and kafka.ssl.keystore.location" in jks
 
 
 @pytest.mark.parametrize("path", ["", "  ", "\t"])
 def test_an_empty_path_of_a_store_is_told_with_what_it_is_without(path: str) -> None:
     for protocol in ("SSL", "ssl"):
         assert fails(security__protocol=protocol, ssl__truststore__location=path) == (
-            "option kafka.ssl.truststore.location: the path is empty; give that of a PEM file that is on the "
+            "option kafka.ssl.truststore.location: the path is empty; give that of a store that is on the "
             "driver, or leave the option out to trust the system's authorities"
         )
         assert fails(security__protocol=protocol, ssl__keystore__location=path) == (
-            "option kafka.ssl.keystore.location: the path is empty; give that of a PEM file that is on the "
+            "option kafka.ssl.keystore.location: the path is empty; give that of a store that is on the "
             "driver, or leave the option out where the server asks for no certificate of the client"
         )
-
-
-def test_a_pkcs12_store_is_told_how_to_become_pem(certificates: Certificates, tmp_path: Path) -> None:
-    store = tmp_path / "keystore.p12"
-    program = find_openssl()
-    assert program is not None
-    export = [program, "pkcs12", "-export", "-in", str(certificates.client), "-out", str(store)]
-    subprocess.run([*export, "-passout", f"pass:{SECRET}"], check=True, capture_output=True)
-    message = fails(security__protocol="SSL", ssl__keystore__location=str(store))
-    assert message.startswith(
-        "option kafka.ssl.keystore.location: PKCS12 stores and DER files are not read here"
-    )
-
-
-@pytest.mark.parametrize("kind", ["JKS", "pkcs12"])
-def test_another_kind_of_store_is_told_by_its_type_alone(kind: str) -> None:
-    for store in ("truststore", "keystore"):
-        message = fails(security__protocol="SSL", **{f"ssl__{store}__type": kind})
-        assert message.startswith(f"option kafka.ssl.{store}.type: {kind.upper()} stores are not read here")
 
 
 def test_options_that_go_together_are_told_apart(certificates: Certificates) -> None:
@@ -336,7 +314,9 @@ def test_secrets_travel_to_executors_and_are_shown_nowhere(certificates: Certifi
 
 
 def test_every_security_option_is_tried_here() -> None:
-    here = Path(__file__).read_text() + Path(__file__).with_name("test_logins.py").read_text()
+    here = Path(__file__).read_text()
+    here += Path(__file__).with_name("test_tls.py").read_text()
+    here += Path(__file__).with_name("test_logins.py").read_text()
     names = [
         option.name.removeprefix("kafka.")
         for option in OPTIONS

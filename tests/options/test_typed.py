@@ -15,11 +15,14 @@ from spark_kafkawire.net.logins.tokens.client_credentials import ClientCredentia
 from spark_kafkawire.net.tls import OF_REGISTRY, Tls
 from spark_kafkawire.options import ReadOptions, StreamOptions, TypedOptions, WriteOptions
 from spark_kafkawire.options.typed import SCHEMA_BYTES_MAX
+from spark_kafkawire.values.formats import FORMATS
 from tests.support.certificates import KEY_PASSWORD, Certificates
 
 SECRET: Final = "s3cret"
 URL: Final = "schema.registry.url"
 AVRO: Final = {"valueFormat": "avro", URL: "http://r:8081"}
+#: The formats with schemas, as errors list them.
+ANY: Final = " or ".join(FORMATS)
 BASE: Final = {"kafka.bootstrap.servers": "h:9092"}
 
 
@@ -68,22 +71,17 @@ def refusal(kind: Any = ReadOptions, **changes: str) -> str:
         ),
         (
             {**AVRO, "keySchema": "int"},
-            "option keySchema needs keyFormat=avro or json, which is not set; set it, or leave keySchema out",
+            f"option keySchema needs keyFormat={ANY}, which is not set; set it, or leave keySchema out",
         ),
         (
             {"valueFormat": "string", "valueSubject": "s"},
-            "option valueSubject needs valueFormat=avro or json, which is not set; set it, or leave "
+            f"option valueSubject needs valueFormat={ANY}, which is not set; set it, or leave "
             "valueSubject out",
         ),
         (
             {"valueFormat": "string", "schemaIdFrom": "none"},
-            "option schemaIdFrom needs a format with schemas, avro or json, which is not set; set it, or "
+            f"option schemaIdFrom needs a format with schemas, {ANY}, which is not set; set it, or "
             "leave schemaIdFrom out",
-        ),
-        (
-            {"valueFormat": "json", "schemaIdFrom": "prefix"},
-            "option valueFormat: json needs schema.registry.url, the schema registry; for "
-            "messages without the id of a schema set schemaIdFrom=none and valueSchema",
         ),
         (
             {"badRecords": "drop"},
@@ -133,6 +131,18 @@ def test_a_write_derives_its_schema_and_needs_a_registry_for_ids() -> None:
     assert refusal(
         WriteOptions, valueFormat="avro", schemaIdFrom="none", autoRegisterSchemas="true"
     ).startswith("option autoRegisterSchemas needs schema.registry.url, which is not set; ")
+
+
+def test_json_is_read_without_the_schemas_of_writers() -> None:
+    for changes in ({}, {"schemaIdFrom": "none"}, {"valueSchema": "{}", "schemaIdFrom": "prefix"}):
+        found = typed(valueFormat="json", **changes)
+        assert (found.value.format, found.registry) == ("json", None)
+    assert refusal(valueFormat="json", valueSchemaVersion="1") == (
+        "option valueSchemaVersion names a schema of a registry; set schema.registry.url"
+    )
+    assert refusal(WriteOptions, valueFormat="json").startswith(
+        "option valueFormat: json needs schema.registry.url, the schema registry; for messages without the id"
+    )
 
 
 def test_kafka_07_has_no_headers() -> None:

@@ -403,7 +403,7 @@ READS: Final[dict[str, Row]] = {
             ({"valueFormat": "json"}, "typed.schema_id_from", "none"),
             ({**AVRO, "valueFormat": "json"}, "typed.schema_id_from", "auto"),
         ],
-        ["", "protobuf", "xml", "avro-confluent"],
+        ["", "protobuf", "avro-confluent"],
     ),
     "keyFormat": Row(
         [({"keyFormat": "string"}, "typed.key", ColumnFormat("key", "string"))],

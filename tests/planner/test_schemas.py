@@ -127,6 +127,22 @@ def test_a_subject_that_is_not_known_is_asked_for(
     assert str(error.value) == message
 
 
+def test_json_needs_a_schema_only_for_its_columns(registry: FakeRegistry) -> None:
+    plain = options_of(None, valueFormat="json", schemaIdFrom="none")
+    assert fixed_schemas(plain, ["value"]) == {}
+    with pytest.raises(OptionError) as error:
+        fixed_schemas(plain)
+    assert str(error.value) == (
+        "option valueFormat: json needs a schema: name the fields with .schema(), or set valueSchema, or "
+        "schema.registry.url"
+    )
+    registry.add("j", '{"type": "object", "properties": {"a": {"type": "integer"}}}', "JSON")
+    options = options_of(registry, valueFormat="json", valueSubject="j")
+    assert options.typed is not None
+    found = schema_in(options.typed.value, fixed_schemas(options)["value"])
+    assert str(found.arrow_type) == "struct<a: int64>"
+
+
 @pytest.mark.parametrize("version", ["latest", "3", "id:9"])
 def test_a_schema_that_is_not_registered_says_what_to_set(registry: FakeRegistry, version: str) -> None:
     subject = "nobody" if version == "latest" else "orders-value"

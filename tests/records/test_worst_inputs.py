@@ -18,7 +18,8 @@ from spark_kafkawire.cluster.v07.zookeeper import _address
 from spark_kafkawire.cluster.v07.zookeeper_tree import NODE_BYTES_MAX
 from spark_kafkawire.errors import KafkaWireError
 from spark_kafkawire.net.logins import scram
-from spark_kafkawire.options import credentials
+from spark_kafkawire.net.stores import Store, StoreError, trust_of
+from spark_kafkawire.net.stores.pem import normalized
 from spark_kafkawire.options.jaas import parse_jaas
 from spark_kafkawire.records.limits import DecodeLimits
 from tests.records.worst_inputs import calibrated_s, kafka_07, memory_bytes_max, modern
@@ -98,8 +99,22 @@ TEXTS: dict[str, tuple[Callable[[str], object], str]] = {
         for end in ("", "!", ":1")
     },
     **{
-        f"PEM of {piece!r}": (lambda text: credentials._pem("name", text), piece * (MIB // len(piece)))
+        f"PEM of {piece!r}": (normalized, piece * (MIB // len(piece)))
         for piece in ("-----BEGIN A-----", "-----BEGIN A", "-----BEGIN A-----\n-----END B-----", "-", "A ")
+    },
+    **{
+        f"a PKCS12 store of {piece!r}": (
+            lambda text: trust_of(Store(text.encode("latin-1"), "x")),
+            "0\x80\2\1\3" + piece * (4 * MIB // len(piece)),
+        )
+        for piece in ("0\x80", "0\0", "0\x800\0\0\0", "\4\1x")
+    },
+    **{
+        f"a JKS store of {piece!r}": (
+            lambda text: trust_of(Store(text.encode("latin-1"))),
+            "\xfe\xed\xfe\xed\0\0\0\2\xff\xff\xff\xff" + piece * (4 * MIB // len(piece)),
+        )
+        for piece in ("\0", "\0\0\0\1" + "\0" * 18, "\0\0\0\2" + "\0" * 10 + "\0\5X.509\0\0\0\0")
     },
     **{
         f"a login of {piece!r}": (parse_jaas, start + piece * (MIB // len(piece)))
@@ -118,6 +133,6 @@ TEXTS: dict[str, tuple[Callable[[str], object], str]] = {
 def test_the_worst_texts_take_seconds(name: str) -> None:
     read, text = TEXTS[name]
     slowness_s, began = calibrated_s(), time.process_time()
-    with contextlib.suppress(KafkaWireError):
+    with contextlib.suppress(KafkaWireError, StoreError):
         read(text)
     assert time.process_time() - began < CPU_S_MAX * max(1, slowness_s / CALIBRATED_S)

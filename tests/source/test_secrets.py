@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import logging
+from pathlib import Path
 from typing import Any, Final
 
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
+from tests.support import java_stores
 from tests.support.noida import NoidaBroker
 
 SECRET: Final = "s3cret"
@@ -70,8 +72,19 @@ def test_a_query_with_a_login_shows_no_secret(
         {"kafka.security.protocol": "SASL_SSL"},
         {"subscribe": "no-such-topic"},
         {"kafka.ssl.keystore.key": SECRET, "kafka.security.protocol": "SSL"},
+        *(
+            {
+                "kafka.security.protocol": "SSL",
+                f"kafka.ssl.{kind}.location": str(java_stores.FOLDER / store),
+                f"kafka.ssl.{kind}.password": SECRET,
+            }
+            for kind in ("keystore", "truststore")
+            for store in ("client.jks", "client.p12")
+        ),
     ],
-    ids=lambda changes: ",".join(changes),
+    ids=lambda changes: ",".join(
+        str(Path(value).name if "location" in name else name) for name, value in changes.items()
+    ),
 )
 def test_a_query_that_fails_shows_no_secret(
     spark: SparkSession,

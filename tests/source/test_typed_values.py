@@ -234,6 +234,19 @@ def test_nested_values_have_sparks_types(
     assert [row.same for row in rows] == [True, None, True]
 
 
+def test_plain_json_needs_columns_and_no_registry(spark: SparkSession, noida: NoidaBroker) -> None:
+    topic = topic_of(noida, b'{"id": 1, "tags": ["a"], "more": {}}', None, b'{"tags": null}', b"<json>")
+    given = {"kafka.bootstrap.servers": noida.bootstrap_servers, "subscribe": topic, **BOUNDED}
+    given |= {"valueFormat": "json", "schemaIdFrom": "none", "badRecords": "drop"}
+    rows = load(spark, given, "value struct<id:bigint,tags:array<string>>").collect()
+    assert values_of(rows) == [{"id": 1, "tags": ["a"]}, None, {"id": None, "tags": None}]
+    assert "json needs a schema: name the fields with .schema(), or set valueSchema" in refusal(spark, given)
+    schema = '{"type": "object", "properties": {"id": {"type": "integer"}}, "required": ["id"]}'
+    frame = load(spark, {**given, "valueSchema": schema})
+    assert frame.schema["value"].dataType.simpleString() == "struct<id:bigint>"
+    assert values_of(frame.collect()) == [{"id": 1}, None]
+
+
 def test_bad_records_are_errors_nulls_or_left_out(
     spark: SparkSession, noida: NoidaBroker, registry: FakeRegistry
 ) -> None:

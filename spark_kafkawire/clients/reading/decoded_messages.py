@@ -140,11 +140,12 @@ class MessageDecoder:
         bytes may name any number of them.
         """
         is_error = self._options.bad_records is BadRecords.FAIL
-        groups = _by_schema(frames)
+        groups = _by_schema(frames) if form.needs_writer else _together(frames)
         parts, rows_of_parts = [], []
         for rows, key in groups:
             decoding = self._decoding(form, key)
-            found.schema_ids[rows] = decoding.schema_id
+            if decoding.schema_id >= 0:
+                found.schema_ids[rows] = decoding.schema_id
             if decoding.decoder is None:
                 found.blame(rows, decoding.reason)
                 if is_error:
@@ -175,10 +176,11 @@ class MessageDecoder:
 
     def _new_decoding(self, form: Format, key: _SchemaKey) -> _Decoding:
         reader = None if self._fixed is None else form.parse(self._fixed.text, dict(self._fixed.references))
+        # A decoder knows the first type of a schema without its index.
+        arguments = () if key.indexes is None else (key.indexes,)
         if key.has_none:
-            assert reader is not None or form.is_self_describing
-            arguments = (key.indexes,) if form.has_indexes else ()
-            return _Decoding(form.decoder(reader, reader, self._type, *arguments))
+            writer = reader if form.needs_writer else None
+            return _Decoding(form.decoder(writer, reader, self._type, *arguments))
         registered = self._registered(key)
         schema_id = key.schema_id if key.schema_id >= 0 else registered.id
         if registered.format != form.registered_as:
@@ -189,7 +191,6 @@ class MessageDecoder:
             return _unresolvable(schema_id, str(error))
         self._check_evolution(form, writer, reader, schema_id)
         try:
-            arguments = (key.indexes,) if form.has_indexes else ()
             return _Decoding(form.decoder(writer, reader, self._type, *arguments), schema_id)
         except OptionError as error:
             return _unresolvable(schema_id, str(error))
@@ -209,7 +210,7 @@ class MessageDecoder:
         if is_later and (name := form.new_field(writer, reader)) is not None:
             raise OptionError(
                 f"schema id {schema_id} has the field {printable(name)}, which {self._fixed.origin} of this "
-                "query lacks; start the query again, which takes the new schema "
+                "query lacks; load it and start it again, to take the new schema "
                 "(avroSchemaEvolutionMode=restart)"
             )
 
@@ -225,6 +226,12 @@ def forget_decoders() -> None:
 
 def _unresolvable(schema_id: int, problem: str) -> _Decoding:
     return _Decoding(None, schema_id, f"{REASONS[Fault.UNRESOLVABLE_SCHEMA]}: {problem}")
+
+
+def _together(frames: Framed) -> list[tuple[Int64s, _SchemaKey]]:
+    """The rows of all messages, which are decoded without the schemas of their writers."""
+    rows = np.flatnonzero(~frames.payloads.is_null).astype(np.int64)
+    return [(rows, _SchemaKey())] if len(rows) else []
 
 
 def _by_schema(frames: Framed) -> list[tuple[Int64s, _SchemaKey]]:

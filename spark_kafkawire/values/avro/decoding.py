@@ -17,7 +17,8 @@ from spark_kafkawire.records.compiler import expect
 
 from ..faults import Decoded
 from ..payloads import Payloads
-from .kernels import DECIMAL_SIZE, DEPTH_MAX, decode_each, gather, gather_decimals
+from ..span_kernels import gather
+from .kernels import DECIMAL_SIZE, DEPTH_MAX, decode_each, gather_decimals
 from .programs import SOURCES, Node
 from .resolution import program_of
 from .schema import Schema

@@ -62,7 +62,7 @@ class Feed(ABC):
 
 
 @dataclass(frozen=True, slots=True)
-class Optional(Feed):
+class Nullable(Feed):
     """A column that may have nulls: ``null`` and ``value`` are the branches of a union for both.
 
     ``null`` is None where a null is an error, ``stream`` is -1 where the schema has no union.

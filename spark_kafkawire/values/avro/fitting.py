@@ -13,7 +13,7 @@ from spark_kafkawire.errors import OptionError, printable, quoted
 from . import encoding_kernels as ops
 from . import feeds
 from .defaults import default_of, encoded, encoded_integer
-from .types import AvroField, AvroType, arrow_type_of
+from .types import RECURSION_DEPTH, AvroField, AvroType, arrow_type_of
 
 #: Bytes of all defaults: in a hostile schema each level doubles them.
 _CONSTANTS_MAX: Final = 1 << 22
@@ -70,7 +70,7 @@ class Fitting:
             return self._union(avro, arrow, path)
         if avro.kind == "null" and pa.types.is_null(arrow):
             return feeds.Nothing()
-        return feeds.Optional(self._present(avro, arrow, path), path)
+        return feeds.Nullable(self._present(avro, arrow, path), path)
 
     def _union(self, avro: AvroType, arrow: pa.DataType, path: str) -> feeds.Feed:
         kinds = [branch.kind for branch in avro.branches]
@@ -87,11 +87,11 @@ class Fitting:
         self.table += [0] * len(kinds)
         self._emit(ops.CHOICE, stream, place)
         self.table[place + value] = self._pc
-        inner = self._present(avro.branches[value], arrow, path)
+        inner = self._present(avro.read_as(avro.branches[value]), arrow, path)
         if null is None:
-            return feeds.Optional(inner, path, stream, None, value)
+            return feeds.Nullable(inner, path, stream, None, value)
         self.table[place + null] = self._pc
-        return feeds.Optional(inner, path, stream, null, value)
+        return feeds.Nullable(inner, path, stream, null, value)
 
     def _members(self, avro: AvroType, arrow: pa.DataType, null: int | None, path: str) -> feeds.Feed:
         values = {f"member{index}": each for index, each in enumerate(avro.values)}
@@ -146,7 +146,7 @@ class Fitting:
         column. Returns False where nothing cannot be written."""
         if each.has_default:
             self._constant(encoded(default_of(each.default, each.type, path), each.type))
-        elif not _contains(each.type, self._open):
+        elif not _contains(each.type, [of for of in self._open if self._open.count(of) >= RECURSION_DEPTH]):
             raise OptionError(
                 f"{feeds.named(path)} has no column and no default: add a column to the DataFrame"
             )
@@ -167,7 +167,7 @@ class Fitting:
         inner: list[feeds.Feed] = []
         if avro.kind == "map":
             key = self._leaf(AvroType("string"), arrows[0], path)
-            inner.append(feeds.Optional(key, path))
+            inner.append(feeds.Nullable(key, path))
         inner.append(self._value(avro.item_type, arrows[-1], path))
         self._emit(ops.NEXT, 0, loop)
         self._aim(opened)

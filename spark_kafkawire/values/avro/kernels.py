@@ -11,6 +11,7 @@ from typing import Any, Final
 from spark_kafkawire.records.compiler import BYTES, PLACE, inlined, kernel
 
 from ..faults import Fault
+from ..span_kernels import is_utf8
 
 WIDTH: Final = 5
 #: Arrays, maps and skipped records that may be open at the same time.
@@ -51,40 +52,6 @@ _TOO_DEEP: Final = int(Fault.TOO_DEEP)
 _TOO_LARGE: Final = int(Fault.TOO_LARGE)
 _UNFIT: Final = int(Fault.NOT_REPRESENTABLE)
 _TRAILING: Final = int(Fault.TRAILING_BYTES)
-
-
-@inlined
-def is_utf8(data: Any, pos: int, stop: int) -> bool:
-    """True if ``data[pos:stop]`` is UTF-8: no surrogates, no longer forms, nothing above U+10FFFF."""
-    while pos < stop:
-        first = data[pos & PLACE]
-        pos += 1
-        if first < 0x80:
-            continue
-        low, high, more = 0x80, 0xBF, 0
-        if 0xC2 <= first <= 0xDF:
-            more = 1
-        elif 0xE0 <= first <= 0xEF:
-            more = 2
-            if first == 0xE0:
-                low = 0xA0
-            elif first == 0xED:
-                high = 0x9F
-        elif 0xF0 <= first <= 0xF4:
-            more = 3
-            if first == 0xF0:
-                low = 0x90
-            elif first == 0xF4:
-                high = 0x8F
-        if more == 0 or stop - pos < more:
-            return False
-        for _ in range(more):
-            byte = data[pos & PLACE]
-            if byte < low or byte > high:
-                return False
-            low, high = 0x80, 0xBF
-            pos += 1
-    return True
 
 
 @inlined
@@ -358,20 +325,6 @@ def decode_each(
             fields[row] = program[at + 4]
             for k in range(len(counts)):
                 counts[k] = saved[k]
-
-
-@kernel(f"void({BYTES}, {BYTES}, int64[::1], int64[::1], int64[::1], uint8[::1])")
-def gather(data: Any, constants: Any, starts: Any, sizes: Any, offsets: Any, out: Any) -> None:
-    """Copy spans into ``out``; a start of -1 and less is a place in ``constants``, counted from -1 down."""
-    for row in range(len(starts)):
-        start = starts[row]
-        target = offsets[row]
-        if start < 0:
-            for k in range(sizes[row]):
-                out[(target + k) & PLACE] = constants[(-1 - start + k) & PLACE]
-        else:
-            for k in range(sizes[row]):
-                out[(target + k) & PLACE] = data[(start + k) & PLACE]
 
 
 @kernel(f"void({BYTES}, {BYTES}, int64[::1], int64[::1], uint8[::1])")

@@ -95,7 +95,7 @@ class Resolver:
         elif branch.kind == "null":
             self.program.null(node)
         elif not reader.has_members:
-            self._value(writer, branch, node, path)
+            self._value(writer, reader.read_as(branch), node, path)
         elif not self._members(
             branch, reader, node, path, lambda child: self._value(writer, branch, child, path)
         ):
@@ -219,7 +219,7 @@ class Resolver:
                 branch, reader, node, path, lambda child: self._default(value.value, branch, child, path)
             )
         else:
-            self._default(value.value, branch, node, path)
+            self._default(value.value, reader.read_as(branch), node, path)
 
     def _default_leaf(self, value: Any, reader: AvroType, node: Node, path: str) -> None:
         _require(reader, node, path)

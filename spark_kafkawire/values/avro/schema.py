@@ -75,7 +75,9 @@ def _json(text: str) -> Any:
     if text.strip() in PRIMITIVES:
         return text.strip()
     try:
-        return json.loads(text)
+        content = json.loads(text)
+        json.dumps(content, ensure_ascii=False).encode()  # JSON's escapes can be halves of characters
+        return content
     except ValueError as error:
         raise OptionError(f"the Avro schema is not JSON: {printable(error)}") from None
 

@@ -96,6 +96,10 @@ class AvroType:
         """The number that a union of two numbers is read as; None for everything else."""
         return _WIDENED.get(frozenset(value.kind for value in self.values)) if len(self.values) == 2 else None
 
+    def read_as(self, branch: AvroType) -> AvroType:
+        """The type that a branch is read as: without a logical type where the union is read as a number."""
+        return branch if self.widened is None else AvroType(branch.kind)
+
     @property
     def has_members(self) -> bool:
         """True for a union whose column is a struct of members."""

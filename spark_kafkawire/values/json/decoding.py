@@ -15,10 +15,10 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from spark_kafkawire.errors import OptionError
-from spark_kafkawire.records.arrays import Int32s, Int64s, Uint8s, byte_array, room
+from spark_kafkawire.records.arrays import Int32s, Int64s, Uint8s, room
 from spark_kafkawire.records.compiler import expect
 
-from ..faults import Decoded, Fault
+from ..faults import Decoded
 from ..payloads import Payloads, payloads_of
 from . import nodes as ops
 from .kernels import DEPTH_MAX, FRAME, ODD, decode_each, gather
@@ -33,22 +33,22 @@ _ITEMS_PER_ROW: Final = 2
 class Decoder:
     """Decoder of messages to an Arrow type, by the names of its fields.
 
-    ``reader`` says which fields are required, and how numbers and texts are read. ``arrow_type`` is the
-    reader's own, or has other fields; fields that it lacks are skipped. Without ``reader``, values are read
-    as Spark's ``from_json`` reads them. ``writer`` is the type of both where neither is given. Raises
+    ``reader`` says which fields are required, and how numbers and texts are read; without one it is the
+    writer's. ``arrow_type`` is the reader's own, or has other fields; fields that it lacks are skipped.
+    Without any schema, values are read as Spark's ``from_json`` reads them, but wrong ones are faults. Raises
     ``OptionError`` (fatal) for a type that JSON cannot have.
     """
 
     def __init__(
         self, writer: Schema | None, reader: Schema | None = None, arrow_type: pa.DataType | None = None
     ) -> None:
-        if reader is None and arrow_type is None:
-            reader = writer
-        assert reader is not None or arrow_type is not None
-        self.arrow_type = reader.arrow_type if arrow_type is None and reader is not None else arrow_type
-        self._layout = Layout(self.arrow_type, reader.root if reader is not None else None)
+        target = reader or writer
+        assert target is not None or arrow_type is not None
+        self.arrow_type = target.arrow_type if arrow_type is None and target is not None else arrow_type
+        self._layout = Layout(self.arrow_type, target.root if target is not None else None)
         self._tables, self._names = self._layout.tables, self._layout.name_bytes
         self._paths = tuple(node.path for node in self._layout.nodes)
+        self._has_path = np.array([bool(path) for path in self._paths])
 
     def decode(self, payloads: Payloads) -> Decoded:
         """The messages' values. Rows of tombstones and of faults are null, and do not influence others."""
@@ -66,38 +66,23 @@ class Decoder:
             good.append(odd[odd_found == 0])
         faults = np.zeros(len(payloads), np.uint8)
         indexes = np.full(len(payloads), -1, np.int32)
-        faults[present], indexes[present] = found, fields
-        # The root has no name.
-        indexes[indexes == 0] = 0 if self._paths[0] else -1
+        faults[present] = found
+        # The root has no name, and neither have its items.
+        indexes[present] = np.where(self._has_path[fields], fields, -1)
         return Decoded(_placed(columns, good, len(payloads)), faults, indexes, self._paths)
 
     def _run(self, payloads: Payloads, *, final: bool) -> tuple[pa.Array, Uint8s, Int32s]:
-        rows = len(payloads)
+        rows, row = len(payloads), 0
         faults, places = np.zeros(rows, np.uint8), np.zeros(rows, np.int32)
         starts, stops = np.ascontiguousarray(payloads.starts), np.ascontiguousarray(payloads.stops)
         nodes = self._layout.nodes
-        sizes = np.array([rows * _ITEMS_PER_ROW if node.is_repeated else rows for node in nodes], np.int64)
-        values, row = _Values(sizes), 0
-        stamps, stack = np.zeros(len(nodes) + 1, np.int64), np.zeros(FRAME * DEPTH_MAX, np.int64)
-        needed = np.zeros(len(nodes), np.int64)
+        values = _Values([rows * _ITEMS_PER_ROW if node.is_repeated else rows for node in nodes])
+        needed, stamps = np.zeros(len(nodes), np.int64), np.zeros(len(nodes) + 1, np.int64)
+        stack = np.zeros(FRAME * DEPTH_MAX, np.int64)
+        messages = payloads.data, starts, stops, self._tables, self._names
         while row < rows:
-            row = decode_each(
-                payloads.data,
-                starts,
-                stops,
-                self._tables,
-                self._names,
-                values.bases,
-                values.counts,
-                needed,
-                stamps,
-                stack,
-                (values.marks, values.firsts, values.seconds),
-                faults,
-                places,
-                row,
-                int(final),
-            )
+            room_for = values.bases, values.counts, needed, stamps, stack, values.arrays
+            row = decode_each(*messages, *room_for, faults, places, row, int(final))
             if row < rows:
                 values.grow(needed, rows / (row + 1))
         column = _Columns(payloads.data, values).of(nodes[0], int(values.counts[0]))
@@ -105,36 +90,37 @@ class Decoder:
 
 
 class _Values:
-    """Room for the values of each node."""
+    """Room for the values of each node: ``sizes`` of them, of which there are ``counts``."""
 
-    def __init__(self, sizes: Int64s) -> None:
+    def __init__(self, sizes: list[int]) -> None:
+        self.sizes = np.array(sizes, np.int64)
         self.counts = np.zeros(len(sizes), np.int64)
-        self._allocate(sizes)
+        self._allocate()
 
-    def _allocate(self, sizes: Int64s) -> None:
-        self.sizes = sizes
-        self.bases = np.zeros(len(sizes) + 1, np.int64)
-        np.cumsum(sizes, out=self.bases[1:])
+    def _allocate(self) -> None:
+        self.bases = np.zeros(len(self.sizes) + 1, np.int64)
+        np.cumsum(self.sizes, out=self.bases[1:])
         count = max(1, int(self.bases[-1]))
-        self.marks, self.firsts, self.seconds = (
-            room(count, dtype) for dtype in (np.uint8, np.int64, np.int64)
-        )
+        #: Marks, and two integers.
+        self.arrays = room(count, np.uint8), room(count, np.int64), room(count, np.int64)
 
     def grow(self, needed: Int64s, factor: float) -> None:
-        """Make room for what one message needs, and for as much in those that follow it, to a limit."""
-        old, counts = _Values.__new__(_Values), self.counts
-        old.bases, old.marks, old.firsts, old.seconds = self.bases, self.marks, self.firsts, self.seconds
+        """Make room for what one message needs, and for as much again where more messages follow."""
+        bases, arrays = self.bases, self.arrays
         ahead = (needed * min(factor, 2.0)).astype(np.int64)
-        self._allocate(np.where(needed > self.sizes, ahead, self.sizes))
-        for index, count in enumerate(counts.tolist()):
-            source, target = int(old.bases[index]), int(self.bases[index])
-            for name in ("marks", "firsts", "seconds"):
-                getattr(self, name)[target : target + count] = getattr(old, name)[source : source + count]
+        self.sizes = np.where(needed > self.sizes, ahead, self.sizes)
+        self._allocate()
+        for base, new_base, count in zip(
+            bases.tolist(), self.bases.tolist(), self.counts.tolist(), strict=False
+        ):
+            for old, new in zip(arrays, self.arrays, strict=True):
+                new[new_base : new_base + count] = old[base : base + count]
 
     def of(self, node: Node) -> tuple[Uint8s, Int64s, Int64s]:
         base = self.bases[node.index]
         stop = base + self.counts[node.index]
-        return self.marks[base:stop], self.firsts[base:stop], self.seconds[base:stop]
+        marks, firsts, seconds = self.arrays
+        return marks[base:stop], firsts[base:stop], seconds[base:stop]
 
 
 class _Columns:

@@ -1,4 +1,7 @@
-"""The loops that decode JSON; the rules are those of ``compiler.Kernel``."""
+"""The loops that decode JSON; the rules are those of ``compiler.Kernel``.
+
+numba's cache sees changes of this file only: touch it after a change of ``lexing``, ``nodes`` or ``texts``.
+"""
 
 from __future__ import annotations
 
@@ -20,6 +23,7 @@ from .lexing import (
     TRUE,
     UNFIT,
     WRONG_TYPE,
+    after_space,
     escape,
     number,
     string,
@@ -54,7 +58,7 @@ DEPTH_MAX: Final = 200
 NULLS_MIN: Final = 1 << 16
 NULLS_PER_BYTE: Final = 16
 
-#: The fault of a message that has to be written in another way first: equal keys, or escapes where they matter.
+#: The fault of a message that has to be written in another way first: a key twice, or escapes that matter.
 ODD: Final = 255
 
 # A frame on the stack: node or -1, what it is, a number of it, and how many fields it has.
@@ -124,10 +128,7 @@ def decode_each(
         full = 0
         state = _VALUE
         while True:
-            while pos < stop and (
-                data[pos & PLACE] == 32 or 9 <= data[pos & PLACE] <= 10 or data[pos & PLACE] == 13
-            ):
-                pos += 1
+            pos = after_space(data, pos, stop)
             if state == _END:
                 if pos < stop:
                     fault = _TRAILING
@@ -142,7 +143,7 @@ def decode_each(
                 continue
             if (byte == 125 or byte == 93) and state in (_FIRST_ITEM, _FIRST_KEY, _NEXT):
                 frame = stack[top + 1]
-                if (byte == 125) != (frame == _STRUCT or frame == _MAP or frame == _OBJECT):
+                if (byte == 125) != (frame in (_STRUCT, _MAP, _OBJECT)):
                     fault = BAD_JSON
                     break
                 node = stack[top]
@@ -168,7 +169,7 @@ def decode_each(
                                     full |= put(bases, counts, out, nulls[m], ABSENT, 0, 0)
                         if fault:
                             break
-                elif frame == _MAP or frame == _LIST:
+                elif frame in (_MAP, _LIST):
                     full |= put(bases, counts, out, node, VALUE, stack[top + 2], 0)
                 elif node >= 0:
                     full |= put(bases, counts, out, node, VALUE, stack[top + 2], pos - stack[top + 2])
@@ -187,7 +188,7 @@ def decode_each(
                 pos, size, flags, fault = string(data, start, stop)
                 if fault:
                     break
-            if state == _KEY or state == _FIRST_KEY:
+            if state in (_KEY, _FIRST_KEY):
                 if byte != 34:
                     fault = BAD_JSON
                     break
@@ -221,10 +222,7 @@ def decode_each(
                     node = nodes[node * NODE + 7]
                 else:
                     node = SKIP
-                while pos < stop and (
-                    data[pos & PLACE] == 32 or 9 <= data[pos & PLACE] <= 10 or data[pos & PLACE] == 13
-                ):
-                    pos += 1
+                pos = after_space(data, pos, stop)
                 if pos >= stop or data[pos & PLACE] != 58:
                     fault = BAD_JSON
                     break
@@ -241,16 +239,13 @@ def decode_each(
             kind, a, b = SKIP, 0, 0
             if node >= 0:
                 at = node
-                kind = nodes[node * NODE]
-                a = nodes[node * NODE + 1]
-                b = nodes[node * NODE + 2]
-            mark = VALUE
-            first = 0
-            second = 0
+                place = node * NODE
+                kind, a, b = nodes[place], nodes[place + 1], nodes[place + 2]
+            mark, first, second = VALUE, 0, 0
             is_number = 0
             end = stop
             if byte == 34:
-                if kind == STRING or kind == TEXT:
+                if kind in (STRING, TEXT):
                     if flags & LONE_SURROGATE:
                         fault = BAD_UTF8
                         break

@@ -32,6 +32,14 @@ _INF: Final = int.from_bytes(b"INF", "big")
 
 
 @inlined
+def after_space(data: Any, pos: int, stop: int) -> int:
+    """The place of the next byte that is not space."""
+    while pos < stop and (data[pos & PLACE] == 32 or 9 <= data[pos & PLACE] <= 10 or data[pos & PLACE] == 13):
+        pos += 1
+    return pos
+
+
+@inlined
 def word(data: Any, pos: int, stop: int, size: int) -> int:
     """Up to 8 bytes as one integer; -1 where fewer are left."""
     if stop - pos < size:

@@ -90,7 +90,7 @@ def field_of(
 @inlined
 def text_value(data: Any, pos: int, stop: int, kind: int, b: int) -> tuple[int, int, int, int]:
     """The value of a string without escapes in a column of another kind: mark, two integers, fault."""
-    if kind == TIMESTAMP or kind == DATE:
+    if kind in (TIMESTAMP, DATE):
         first, end, fault = date(data, pos, stop)
         if fault:
             return VALUE, 0, 0, fault
@@ -119,9 +119,9 @@ def number_value(
             fault = UNFIT
         return VALUE, first, 0, fault
     if kind == DOUBLE:
-        if count <= _EXACT_DIGITS and -_EXACT_EXPONENT <= exponent <= _EXACT_EXPONENT:
-            if count > 0 or not negative:
-                return VALUE, (-digits if negative else digits), exponent, 0
+        is_exact = count <= _EXACT_DIGITS and -_EXACT_EXPONENT <= exponent <= _EXACT_EXPONENT
+        if is_exact and (count > 0 or not negative):  # -0 is not an integer
+            return VALUE, (-digits if negative else digits), exponent, 0
         top = count + exponent - 1
         if count > 0 and top >= a:
             for _ in range(count, DIGITS):
@@ -132,7 +132,7 @@ def number_value(
     if kind == DECIMAL:
         first, second, fault = decimal(data, pos, end, negative, digits, count, exponent + b, a)
         return VALUE, first, second, fault
-    if (kind == TIMESTAMP or kind == DATE) and a > 0:
+    if kind in (TIMESTAMP, DATE) and a > 0:
         first, fault = integer(negative, digits, count, last, exponent)
         limit = (2**31 - 1) if kind == DATE else (2**63 - 1) // a
         if fault == 0 and (first > limit or first < -limit):

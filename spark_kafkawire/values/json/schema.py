@@ -1,9 +1,9 @@
 """JSON schemas, drafts 4 to 2020-12: parsed, and derived from Arrow types.
 
-Of a schema, its types count, and which properties are required. Other rules, such as ``minimum``, ``pattern``
-or ``if``, are not checked: it is the writers' registry clients that do. The formats ``date`` and
-``date-time`` are strings, for a reader cannot know that all writers keep to them; ``.schema(...)`` with a date
-or a timestamp reads them as such. Hints of Kafka Connect make numbers dates, timestamps and decimals.
+Types, required properties and enums of strings count. Other rules, such as ``minimum``, ``pattern`` or
+``if``, are not checked. The formats ``date`` and ``date-time`` are strings, because no reader knows that all
+writers follow them; a date or a timestamp in ``.schema(...)`` reads them as such. Hints of Kafka Connect make
+numbers dates, timestamps and decimals.
 
 Source: https://json-schema.org/draft-07/schema, and the class JsonSchemaData of Confluent's registry.
 """
@@ -23,7 +23,7 @@ from spark_kafkawire.errors import OptionError, printable, quoted
 from .references import Documents, parsed
 from .types import ANY, PRECISION_MAX, JsonField, JsonType, arrow_type_of, both, union
 
-#: How often a schema may contain itself before the property is dropped, as Spark's ``recursiveFieldMaxDepth``.
+#: How often a schema may contain itself before the property is dropped, as in Spark's other formats.
 RECURSION_DEPTH: Final = 3
 #: Types that a schema may have: in a hostile schema each level doubles them.
 TYPES_MAX: Final = 20_000
@@ -119,7 +119,7 @@ class _Parser:
             common = both(found, each)
             if common is None:
                 raise OptionError(
-                    f"{place.name}: no value is both of {found.kind} and {each.kind}, which the schema asks for"
+                    f"{place.name}: the schema asks for a value that is both {found.kind} and {each.kind}"
                 )
             found = common
         return found

@@ -134,11 +134,10 @@ def decimal(
     is in the exponent already.
     """
     size = count + exponent
-    if size > precision:
-        return 0, 0, UNFIT
     if size < 0 or count == 0:
         return 0, 0, 0
-    low, high = 0, 0
+    if size > precision:
+        return 0, 0, UNFIT
     if count <= DIGITS and size <= DIGITS:
         for _ in range(exponent):
             digits *= 10

@@ -179,6 +179,30 @@ def test_messages_without_ids_have_the_schema_of_the_options() -> None:
     assert found == [{"value": {"name": "a"}}, {"value": None}]
 
 
+def test_json_is_read_by_names_without_a_request(registry: FakeRegistry) -> None:
+    fields = {
+        "value": pa.struct([("a", pa.int32()), ("b", pa.list_(pa.string()))]),
+        "_corrupt_record": CORRUPT_TYPE,
+    }
+    messages = [b'{"b": ["x", null], "c": 1}', None, b'{"a": 5', b'{"a": 7}']
+    expected = [{"a": None, "b": ["x", None]}, None, None, {"a": 7, "b": None}]
+    plain = options_of(None, valueFormat="json", schemaIdFrom="none", badRecords="null")
+    found = rows_of(typed(plain, fields), columns_of(messages))
+    assert [row["value"] for row in found] == expected
+    assert found[2]["_corrupt_record"] == {
+        "bytes": b'{"a": 5', "reason": "value: field a: the message is not valid JSON", "schemaId": None
+    }  # fmt: skip
+    framed_messages = [each if each is None else b"\0\0\0\0" + bytes([7 + row]) + each
+                       for row, each in enumerate(messages)]  # fmt: skip
+    options = options_of(registry, valueFormat="json", badRecords="null")
+    values = typed(options, {**fields, "valueSchemaId": pa.int32()})
+    found = rows_of(values, columns_of(framed_messages))
+    assert [row["value"] for row in found] == expected
+    assert [row["valueSchemaId"] for row in found] == [7, None, 9, 10]
+    assert found[2]["_corrupt_record"]["schemaId"] == 9
+    assert registry.requests == []
+
+
 # Bad records
 
 
@@ -398,6 +422,42 @@ def test_many_schemas_in_one_batch_keep_their_order(registry: FakeRegistry) -> N
             "value": None if is_null else order(row, str(each)),
             "valueSchemaId": None if is_null else numbers[each],
         }
+
+
+def test_damaged_messages_end_in_values_or_in_bad_records(registry: FakeRegistry) -> None:
+    nested = record(
+        ("id", "long"),
+        ("names", {"type": "array", "items": ["null", "string"]}),
+        ("inner", ["null", {"type": "record", "name": "I", "fields": [{"name": "x", "type": "bytes"}]}]),
+        ("counts", {"type": "map", "values": "double"}),
+    )
+    numbers = [registry.add("orders-value", schema) for schema in (nested, V1)]
+    good = framed(
+        numbers[0], nested, {"id": 5, "names": ["a", None], "inner": {"x": b"y"}, "counts": {"k": 1.5}}
+    )
+    random = np.random.default_rng(11)
+    messages: list[bytes | None] = []
+    for row in range(5_000):
+        damaged = bytearray(good)
+        for pos in random.integers(5, len(good), 3):
+            damaged[pos] = random.integers(0, 256)
+        damaged[4] = numbers[row % 2]
+        messages.append(bytes(damaged[: random.integers(0, len(good) + 1)]))
+    of = pa.struct(
+        [
+            ("id", pa.int64()),
+            ("names", pa.list_(pa.string())),
+            ("inner", pa.struct([("x", pa.binary())])),
+            ("counts", pa.map_(pa.string(), pa.float64())),
+        ]
+    )
+    options = options_of(registry, badRecords="null")
+    fields = {"value": of, "_corrupt_record": CORRUPT_TYPE}
+    found = rows_of(typed(options, fields, {"value": FixedSchema(nested)}), columns_of(messages))
+    assert all((row["value"] is None) != (row["_corrupt_record"] is None) for row in found)
+    corrupt = [(row["_corrupt_record"], message) for row, message in zip(found, messages, strict=True)]
+    assert all(bad["bytes"] == message for bad, message in corrupt if bad is not None)
+    assert 0 < sum(bad is None for bad, _ in corrupt) < len(messages)
 
 
 def test_a_stream_ends_at_a_later_schema_with_a_new_field(registry: FakeRegistry) -> None:

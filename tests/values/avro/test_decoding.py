@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 
 from spark_kafkawire.errors import OptionError
 from spark_kafkawire.records import compiler
+from spark_kafkawire.values import span_kernels
 from spark_kafkawire.values.avro import kernels
 from spark_kafkawire.values.avro.decoding import Decoder
 from spark_kafkawire.values.avro.encoding import Encoder
@@ -216,6 +217,14 @@ def test_numbers_of_several_types_become_one_column() -> None:
     ]
 
 
+def test_a_union_that_is_read_as_one_number_has_no_times() -> None:
+    union = [time_of("date", "int"), time_of("timestamp-millis")]
+    column = decoded(union, [b"\0\x0e", b"\x02\x10"]).column
+    assert column.equals(pa.array([7, 8], pa.int64()))
+    schema = parse(json.dumps(union))
+    assert Encoder(schema, pa.int64()).encode(column).to_pylist() == [b"\x02\x0e", b"\x02\x10"]
+
+
 def test_a_default_has_the_type_of_its_field() -> None:
     fixed = {"type": "fixed", "name": "F", "size": 2, "logicalType": "decimal", "precision": 3, "scale": 1}
     inner = {**record({"name": "x", "type": ["int", "string"], "default": "deep"}), "name": "I"}
@@ -338,5 +347,5 @@ def test_compiled_kernels_give_the_same() -> None:
     if not compiler.load():
         pytest.skip("numba is switched off")
     assert kernels.decode_each.compile()
-    assert kernels.gather.compile()
+    assert span_kernels.gather.compile()
     assert decoded(schema, messages).column.equals(interpreted.column)

@@ -65,6 +65,9 @@ def test_fastavro_reads_what_is_encoded(schema: Any, seed: int) -> None:
     for message, row in zip(messages[:5].to_pylist(), rows, strict=True):
         if row is not None:
             assert form.of(read_back(schema, message)) == row
+    again = Decoder(parse(json.dumps(schema))).decode(payloads_of(messages))
+    assert not again.is_bad.any()
+    assert again.column.to_pylist() == column.to_pylist()
 
 
 @settings(max_examples=100)
@@ -109,6 +112,21 @@ def test_a_field_without_a_column_has_its_default() -> None:
         "r": {"k": 2**40},
         "given": 7,
     }
+
+
+def test_a_record_that_contains_itself_ends_where_its_column_does() -> None:
+    again: list[Any] = [["null", "R"], {"type": "array", "items": "R"}, {"type": "map", "values": "R"}]
+    for of in again:
+        schema = parse(json.dumps(record({"name": "id", "type": "int"}, {"name": "next", "type": of})))
+        value: Any = {"id": 3}
+        for each in (2, 1):
+            inner = value if isinstance(of, list) else [("k", value)] if of["type"] == "map" else [value]
+            value = {"id": each, "next": inner}
+        column = pa.array([value], schema.arrow_type)
+        messages = encoded(schema, column)
+        assert Decoder(schema).decode(payloads_of(messages)).column == column
+        with pytest.raises(OptionError, match="the Avro field next has no column and no default"):
+            Encoder(schema, pa.struct({"id": pa.int32()}))
 
 
 @pytest.mark.parametrize(

@@ -1,13 +1,14 @@
 """Damaged messages: each is a value or a fault, and a value is that of fastavro.
 
-KAFKAWIRE_AVRO_MUTATIONS=5000000 python -m pytest tests/values/avro/test_mutations.py
+KAFKAWIRE_AVRO_MUTATIONS=5000000 python -m pytest -s -o faulthandler_timeout=0 \\
+  tests/values/avro/test_mutations.py
 """
 
 from __future__ import annotations
 
 import os
 from random import Random
-from typing import Final
+from typing import Any, Final
 
 import pyarrow as pa
 import pytest
@@ -15,6 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from spark_kafkawire.records import compiler
+from spark_kafkawire.values.avro import decoding, kernels
 from spark_kafkawire.values.avro.kernels import SPARE_STEPS
 from spark_kafkawire.values.faults import Fault
 from tests.values.avro.drawn import Values, readers, schemas
@@ -57,6 +59,34 @@ def _a_damaged_message_is_a_value_or_a_fault(data: st.DataObject, seed: int) -> 
     good = [row for row in range(ROWS) if result.faults[row] == 0]
     for row in random.sample(good, min(JUDGED, len(good))):
         _agrees(judge, messages[row], result.column[row])
+
+
+def test_compiled_kernels_find_the_same_values_and_faults(monkeypatch: pytest.MonkeyPatch) -> None:
+    if not compiler.load():
+        pytest.skip("numba is switched off")
+
+    @settings(max_examples=60, suppress_health_check=list(HealthCheck), database=None)
+    @given(schemas(), st.integers(0, 2**32))
+    def they_do(writer: Any, seed: int) -> None:
+        random = Random(seed)
+        judge, values = Judge(writer), Values(writer, random)
+        messages = [damaged(judge.written(values.next()), random) for _ in range(50)]
+        result = judge.decoded(messages)
+        with monkeypatch.context() as patched:
+            for name in ("decode_each", "gather", "gather_decimals"):
+                patched.setattr(decoding, name, getattr(kernels, name).interpreted)
+            interpreted = judge.decoded(messages)
+        assert interpreted.faults.tolist() == result.faults.tolist()
+        assert interpreted.fields.tolist() == result.fields.tolist()
+        # NaNs are not equal, their bytes are.
+        assert _bytes_of(interpreted.column) == _bytes_of(result.column)
+
+    they_do()
+
+
+def _bytes_of(column: pa.Array) -> bytes:
+    content: bytes = pa.RecordBatch.from_arrays([column], ["c"]).serialize().to_pybytes()
+    return content
 
 
 def _agrees(judge: Judge, message: bytes, value: pa.Scalar) -> None:

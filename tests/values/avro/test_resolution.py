@@ -1,6 +1,7 @@
 """Drawn writers' and readers' schemas: rows are those of fastavro.
 
-KAFKAWIRE_AVRO_RECORDS=1000000 python -m pytest tests/values/avro/test_resolution.py
+KAFKAWIRE_AVRO_RECORDS=1000000 python -m pytest -s -o faulthandler_timeout=0 \\
+  tests/values/avro/test_resolution.py
 """
 
 from __future__ import annotations

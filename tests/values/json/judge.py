@@ -83,8 +83,10 @@ def _converted(value: Any, of: pa.DataType, *, with_all: bool = False) -> Any:
             for each in of
         }
     if pa.types.is_map(of):
-        pairs = [(key, _converted(each, of.item_type, with_all=with_all)) for key, each in _pairs(value)]
-        return [(_text(key), each) for key, each in dict(pairs).items()]
+        if with_all:
+            for _, each in _pairs(value):
+                _converted(each, of.item_type, with_all=True)
+        return [(_text(key), _converted(each, of.item_type)) for key, each in dict(_pairs(value)).items()]
     if pa.types.is_list(of):
         if not isinstance(value, list):
             raise BadValue

@@ -73,8 +73,9 @@ def each_way(request: pytest.FixtureRequest) -> Any:
         pytest.skip("numba is switched off")
 
 
+@pytest.mark.timeout(1800)
 @pytest.mark.usefixtures("each_way")
-@short_and_long("count", short=300, long=20_000)
+@short_and_long("count", short=150, long=3_000)
 def test_values_are_those_of_pythons_json(count: int) -> None:
     @settings(max_examples=count, deadline=None)
     @given(st.data())
@@ -86,8 +87,9 @@ def test_values_are_those_of_pythons_json(count: int) -> None:
     check()
 
 
+@pytest.mark.timeout(1800)
 @pytest.mark.usefixtures("each_way")
-@short_and_long("count", short=300, long=100_000)
+@short_and_long("count", short=150, long=3_000)
 def test_a_damaged_message_is_what_pythons_json_makes_of_it(count: int) -> None:
     @settings(max_examples=count, deadline=None)
     @given(st.data())
@@ -118,6 +120,7 @@ def test_a_damaged_message_is_what_pythons_json_makes_of_it(count: int) -> None:
         (pa.struct({"a": pa.float64()}), b'{"a":1e400}', Fault.NOT_REPRESENTABLE, "a"),
         (pa.struct({"a": pa.date32()}), b'{"a":"2023-02-29"}', Fault.NOT_REPRESENTABLE, "a"),
         (pa.struct({"a": pa.int64()}), b"[1]", Fault.WRONG_TYPE, None),
+        (pa.list_(pa.int64()), b'["x"]', Fault.WRONG_TYPE, None),
         (pa.struct([pa.field("a", pa.int64(), False)]), b"{}", Fault.MISSING_FIELD, "a"),
         (pa.struct([pa.field("a", pa.int64(), False)]), b'{"a":null}', Fault.WRONG_TYPE, "a"),
     ],
@@ -127,6 +130,30 @@ def test_a_fault_names_its_field(of: pa.DataType, message: bytes, fault: Fault, 
     assert result.faults.tolist() == [0, fault, 0]
     assert result.field(1) == path
     assert result.column.null_count == 3
+
+
+def test_messages_that_are_written_again_keep_their_rows() -> None:
+    of = pa.struct({"a": pa.int64(), "s": pa.string()})
+    messages = [b'{"a":1,"a":2}', None, b"{", b'{"\\u0061":"x"}', b'{"a":3}', b'{"a":4,"\\u0073":"\\ud800"}']
+    messages += [b'{"s":"\\u00e9","s":[1.50,1e400,"\\ud800"]}']
+    result = decoded(of, messages)
+    assert result.faults.tolist() == [0, 0, Fault.BAD_JSON, Fault.WRONG_TYPE, 0, Fault.BAD_UTF8, 0]
+    assert [result.field(row) for row in (3, 5)] == ["a", "s"]
+    assert result.column.to_pylist() == [
+        {"a": 2, "s": None},
+        *[None] * 3,
+        {"a": 3, "s": None},
+        None,
+        {"a": None, "s": '[1.50,1e400,"\\ud800"]'},
+    ]
+
+
+def test_names_with_one_hash_are_told_apart() -> None:
+    names = ["AaAa", "BBBB", "AaBB", "BBAa", "Aa", "BB"]
+    of = pa.struct([(name, pa.int64()) for name in names])
+    values = {name: number for number, name in enumerate(names)}
+    message = json.dumps({**values, "CCCC": 1, "AaB": 2}).encode()
+    assert decoded(of, [message]).column.to_pylist() == [values]
 
 
 def test_nesting_has_a_limit_also_where_it_is_skipped() -> None:

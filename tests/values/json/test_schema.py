@@ -174,7 +174,7 @@ def test_a_name_is_the_title_or_the_id() -> None:
         ('{"properties": []}', "properties are an object"),
         ('{"oneOf": {}}', "oneOf is a list"),
         ('{"enum": 1}', "an enum is a list"),
-        ('{"allOf": [{"type": "string"}, {"type": "integer"}]}', "no value is both of string and integer"),
+        ('{"allOf": [{"type": "string"}, {"type": "integer"}]}', "a value that is both string and integer"),
         ('{"$ref": "#"}', "contains itself and nothing else"),
         ('{"items": ' * 5000 + "{}" + "}" * 5000, "nested too deeply"),
     ],

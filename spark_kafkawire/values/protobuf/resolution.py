@@ -1,0 +1,358 @@
+"""Resolution of a writer's message to a reader's: programs of ``kernels``, and the columns that they fill."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import pyarrow as pa
+
+from spark_kafkawire.errors import OptionError, printable
+
+from ..faults import Fault
+from . import layout as ops
+from .types import DURATION, SCALARS, TIMESTAMP, Enum, Field, Message, fields_by_name, named
+
+_OPS: Final = {
+    "int32": ops.INT32,
+    "uint32": ops.INT32,
+    "enum": ops.INT32,
+    "bool": ops.BOOLEAN,
+    "sint32": ops.SINT32,
+    "sint64": ops.SINT64,
+    "string": ops.SPAN,
+    "bytes": ops.SPAN,
+}
+_FIXED: Final = ("fixed32", "sfixed32", "fixed64", "sfixed64", "float", "double")
+#: Columns that a user may choose for a type, besides its own.
+_WIDER: Final = {
+    "int32": (pa.int64(),),
+    "sint32": (pa.int64(),),
+    "sfixed32": (pa.int64(),),
+    "uint32": (pa.int64(),),
+    "fixed32": (pa.int64(),),
+    "float": (pa.float64(),),
+    "enum": (pa.int32(),),
+}
+_SECONDS: Final = Field("seconds", 1, "int64")
+_NANOS: Final = Field("nanos", 2, "int32")
+
+
+@dataclass(slots=True)
+class Node:
+    """A column, and where its parts are.
+
+    ``kind`` is the field's, or ``repeated``, ``map``, ``struct``, ``time``. ``flag`` is the index of the
+    flags that say if it is present, -1 where it always is. ``stream`` is the index of its first stream:
+    values, or positions and then sizes, or the first items of lists. ``domain`` is that of a list's
+    items. ``default`` replaces values that are not present, unless ``is_null`` then shows them as null.
+    """
+
+    kind: str
+    type: pa.DataType
+    flag: int = -1
+    stream: int = -1
+    domain: int = -1
+    children: tuple[Node, ...] = ()
+    enum: Enum | None = None
+    default: Any = None
+    is_null: bool = True
+
+
+@dataclass(slots=True)
+class Domain:
+    """Slots of the rows, or of the items of one repeated field: what ``kernels`` needs to know of them."""
+
+    flags: list[int] = field(default_factory=list)
+    streams: list[int] = field(default_factory=list)
+    #: Pairs of a stream and the domain that it refers to.
+    lists: list[tuple[int, int]] = field(default_factory=list)
+    required: list[tuple[int, int, int]] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Program:
+    """The arrays of ``kernels`` as lists, the paths of fields, and the column that is filled."""
+
+    root: Node
+    code: list[int]
+    scopes: list[int]
+    domains: list[Domain]
+    table: list[int]
+    paths: list[str]
+    stream_count: int
+    flag_count: int
+
+
+@dataclass(slots=True)
+class _Member:
+    """A member of a oneof: the fields of its instruction, and what clears it."""
+
+    instruction: list[int]
+    cleared: list[int]
+
+
+class Resolver:
+    """Compiler of a writer's and a reader's message to a program."""
+
+    def __init__(self) -> None:
+        self.domains = [Domain()]
+        self.scopes: list[list[list[int]]] = [[]]
+        self.table: list[int] = []
+        self.paths: dict[str, int] = {}
+        self.streams = 0
+        self.flags = 0
+
+    def compile(self, writer: Message, reader: Message, arrow_type: pa.DataType) -> Program:
+        """The program of this pair. Raises ``OptionError`` (fatal) for what has no program."""
+        if not pa.types.is_struct(arrow_type):
+            raise OptionError(f"{named(reader)} cannot be read as {arrow_type}")
+        root = self._struct(writer, reader, arrow_type, 0, -1, "", [])
+        code: list[int] = []
+        scopes: list[int] = []
+        for scope in self.scopes:
+            scopes += (len(code) // ops.WIDTH, len(scope))
+            code += [each for instruction in sorted(scope) for each in instruction]
+        return Program(
+            root, code, scopes, self.domains, self.table, list(self.paths), self.streams, self.flags
+        )
+
+    # Parts of columns
+
+    def _stream(self, domain: int, count: int = 1) -> int:
+        first = self.streams
+        self.streams += count
+        self.domains[domain].streams += range(first, first + count)
+        return first
+
+    def _flag(self, domain: int) -> int:
+        self.flags += 1
+        self.domains[domain].flags.append(self.flags - 1)
+        return self.flags - 1
+
+    def _instruction(self, each: Field, op: int) -> list[int]:
+        instruction = [0] * ops.WIDTH
+        instruction[ops.NUMBER], instruction[ops.OP], instruction[ops.WIRE] = each.number, op, each.wire_type
+        instruction[ops.ITEMS] = instruction[ops.FLAG] = instruction[ops.STREAM] = instruction[ops.ANY] = -1
+        instruction[ops.IMPLICIT] = int(not each.has_presence)
+        return instruction
+
+    # Messages
+
+    def _struct(
+        self,
+        writer: Message,
+        reader: Message,
+        of: pa.DataType,
+        domain: int,
+        flag: int,
+        path: str,
+        cleared: list[int],
+    ) -> Node:
+        """A message in a slot of a domain. ``cleared`` collects what takes its fields away."""
+        wanted = _columns(reader, of)
+        scope: list[list[int]] = []
+        self.scopes.append(scope)
+        written = {each.number: each for each in writer.fields}
+        nodes: dict[str, Node] = {}
+        oneofs: dict[str, list[_Member]] = {}
+        for each in reader.fields:
+            inside = f"{path}.{each.name}" if path else each.name
+            member = _Member([], [])
+            if each.name in wanted:
+                source = written.get(each.number, each)
+                nodes[each.name] = self._field(source, each, wanted[each.name], domain, flag, inside, member)
+            elif each.label == "required" or each.oneof:
+                self._unread(each, domain, flag, inside, member)
+            else:
+                continue
+            scope.append(member.instruction)
+            cleared += member.cleared
+            if each.oneof:
+                oneofs.setdefault(each.oneof, []).append(member)
+        for members in oneofs.values():
+            self._exclude(members, domain, cleared)
+        return Node("struct", of, flag, children=tuple(nodes[name] for name in wanted))
+
+    def _exclude(self, members: list[_Member], domain: int, cleared: list[int]) -> None:
+        """Let each member of a oneof take away the others."""
+        flag, place = self._flag(domain), len(self.table)
+        cleared += (flag, -1, -1)
+        for member in members:
+            self.table += member.cleared
+        for member in members:
+            member.instruction[ops.ANY] = flag
+            member.instruction[ops.CLEARED] = place
+            member.instruction[ops.CLEARED_COUNT] = (len(self.table) - place) // 3
+
+    def _unread(self, each: Field, domain: int, around: int, path: str, member: _Member) -> None:
+        """A field without a column whose presence counts."""
+        flag = self._flag(domain)
+        member.instruction = self._instruction(each, ops.PRESENT)
+        member.instruction[ops.FLAG] = flag
+        member.cleared = [flag, -1, -1]
+        self._require(each, domain, around, flag, path)
+
+    def _require(self, each: Field, domain: int, around: int, flag: int, path: str) -> None:
+        if each.label == "required":
+            self.domains[domain].required.append((around, flag, self._path(path)))
+
+    def _path(self, path: str) -> int:
+        return self.paths.setdefault(path, len(self.paths))
+
+    # Fields
+
+    def _field(
+        self,
+        writer: Field,
+        reader: Field,
+        of: pa.DataType,
+        domain: int,
+        around: int,
+        path: str,
+        member: _Member,
+    ) -> Node:
+        if not reads(writer, reader):
+            member.instruction = self._instruction(reader, ops.FAIL)
+            member.instruction[ops.ARG] = Fault.UNRESOLVABLE_SCHEMA
+            writer = reader
+        if reader.is_repeated:
+            node = self._repeated(writer, reader, of, domain, path, member)
+        else:
+            flag = self._flag(domain)
+            member.cleared = [flag, -1, -1]
+            node = self._value(writer, reader, of, domain, flag, path, member)
+            node.is_null = reader.default is None and reader.label != "required"
+            node.default = reader.default
+            self._require(reader, domain, around, flag, path)
+        return node
+
+    def _repeated(
+        self, writer: Field, reader: Field, of: pa.DataType, domain: int, path: str, member: _Member
+    ) -> Node:
+        is_type = pa.types.is_map if reader.label == "map" else pa.types.is_list
+        _expect(is_type(of), reader, of, path)
+        stream = self._stream(domain)
+        self.domains.append(Domain())
+        items = len(self.domains) - 1
+        self.domains[domain].lists.append((stream, items))
+        member.cleared = [items, stream, -1]
+        inside = _Member(member.instruction, [])
+        if reader.label == "map":
+            pairs = pa.struct([pa.field("key", of.key_type), pa.field("value", of.item_type)])
+            node = self._value(writer, reader, pairs, items, -1, path, inside)
+            node.type = pa.struct([of.key_field, of.item_field])
+            for child in node.children:
+                child.is_null = False
+        else:
+            node = self._value(writer, reader, of.value_type, items, -1, path, inside)
+        # What is taken away with an item are domains: flags belong to slots that are taken away.
+        member.cleared += [
+            entry if place % 3 < 2 or entry >= 0 else items
+            for place, entry in enumerate(_domains_of(inside.cleared))
+        ]
+        member.instruction = inside.instruction
+        member.instruction[ops.ITEMS] = items
+        return Node(reader.label, of, stream=stream, domain=items, children=(node,))
+
+    def _value(
+        self,
+        writer: Field,
+        reader: Field,
+        of: pa.DataType,
+        domain: int,
+        flag: int,
+        path: str,
+        member: _Member,
+    ) -> Node:
+        """One value in a slot of a domain; without a flag, the item of a repeated field."""
+        if reader.is_message:
+            node, op, arg = self._message(writer, reader, of, domain, flag, path, member)
+        else:
+            node, op, arg = self._scalar(reader, of, domain, flag, path)
+        failing, instruction = member.instruction, self._instruction(reader, op)
+        instruction[ops.FLAG], instruction[ops.STREAM], instruction[ops.ARG] = flag, node.stream, arg
+        if op == ops.CLOSED_ENUM:
+            numbers = sorted({number for _, number in reader.enum.values})
+            instruction[ops.ARG], instruction[ops.ARG2] = len(self.table), len(numbers)
+            self.table += numbers
+        member.instruction = failing or instruction
+        member.instruction[ops.PATH] = self._path(path)
+        return node
+
+    def _message(
+        self,
+        writer: Field,
+        reader: Field,
+        of: pa.DataType,
+        domain: int,
+        flag: int,
+        path: str,
+        member: _Member,
+    ) -> tuple[Node, int, int]:
+        scope = len(self.scopes)
+        wrote = writer.message if writer.is_message else reader.message
+        if of not in (TIMESTAMP, DURATION):
+            _expect(pa.types.is_struct(of), reader, of, path)
+            return (
+                self._struct(wrote, reader.message, of, domain, flag, path, member.cleared),
+                ops.MESSAGE,
+                scope,
+            )
+        _expect(reader.message.time == of, reader, of, path)
+        self.scopes.append([])
+        parts = []
+        for part in (_SECONDS, _NANOS):
+            inside = _Member([], [])
+            parts.append(self._field(part, part, SCALARS[part.kind][0], domain, flag, path, inside))
+            parts[-1].is_null, parts[-1].default = False, 0
+            member.cleared += inside.cleared
+            self.scopes[scope].append(inside.instruction)
+        self.scopes[scope][0][ops.OP] = ops.SECONDS
+        return Node("time", of, flag, children=tuple(parts)), ops.MESSAGE, scope
+
+    def _scalar(
+        self, reader: Field, of: pa.DataType, domain: int, flag: int, path: str
+    ) -> tuple[Node, int, int]:
+        kind = reader.kind
+        _expect(of == SCALARS[kind][0] or of in _WIDER.get(kind, ()), reader, of, path)
+        op = ops.FIXED if kind in _FIXED else _OPS.get(kind, ops.INT64)
+        if kind == "enum" and reader.enum.is_closed:
+            op = ops.CLOSED_ENUM
+        stream = self._stream(domain, 2 if op == ops.SPAN else 1)
+        enum = reader.enum if kind == "enum" else None
+        return Node(kind, of, flag, stream, enum=enum), op, int(kind == "string")
+
+
+def _columns(message: Message, of: pa.DataType) -> dict[str, pa.DataType]:
+    """The types of the columns that a message is read as, by the names of its fields."""
+    known = fields_by_name(message)
+    for column in of:
+        if column.name not in known:
+            raise OptionError(f"{named(message)} has no field {printable(column.name)}")
+    return {column.name: column.type for column in of}
+
+
+def reads(writer: Field, reader: Field) -> bool:
+    """True if values of the writer's field mean the same to the reader."""
+    if writer.is_packed and not reader.is_repeated:
+        return False
+    if writer.is_message and reader.is_message:
+        return writer.wire_type == reader.wire_type
+    kinds = {_meaning(writer), _meaning(reader)}
+    return len(kinds) == 1 or (kinds == {"message", "bytes"} and "string" not in (writer.kind, reader.kind))
+
+
+def _meaning(each: Field) -> str:
+    return each.kind if each.is_message else SCALARS[each.kind][2]
+
+
+def _domains_of(cleared: list[int]) -> list[int]:
+    """The entries of domains among entries of ``kernels.clear``."""
+    entries = [cleared[place : place + 3] for place in range(0, len(cleared), 3)]
+    return [each for entry in entries if entry[1] >= 0 for each in entry]
+
+
+def _expect(fits: bool, each: Field, of: pa.DataType, path: str) -> None:
+    if not fits:
+        raise OptionError(f"the Protobuf field {printable(path)} of type {each.kind} cannot be read as {of}")

@@ -1,0 +1,352 @@
+"""Schemas beside the official compiler's descriptors."""
+
+from __future__ import annotations
+
+import pickle
+import random
+from collections import Counter
+from contextlib import suppress
+from importlib import import_module
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from google.protobuf import descriptor as d
+
+from spark_kafkawire.errors import OptionError
+from spark_kafkawire.values.protobuf.schema import Schema, parse, schema_of
+from spark_kafkawire.values.protobuf.types import SCALARS, Field, Message
+from spark_kafkawire.values.protobuf.well_known import WELL_KNOWN
+from tests.support.short_and_long import short_and_long
+
+from .drawn_schemas import DrawnSchema
+from .protoc import compiled
+
+_KINDS = {getattr(d.FieldDescriptor, f"TYPE_{name.upper()}"): name for name in (*SCALARS, "message", "group")}
+
+
+def shape(message: Message, seen: frozenset[str] = frozenset()) -> Any:
+    """A message of ours as the judge's, in plain values."""
+    if message.name in seen:
+        return message.name
+    inside = seen | {message.name}
+    return message.name, [_field(each, inside) for each in message.fields]
+
+
+def _field(each: Field, seen: frozenset[str]) -> Any:
+    of = shape(each.message, seen) if each.is_message else _enum(each)
+    default = (
+        each.default.decode("utf-8", "replace") if each.kind == "string" and each.default else each.default
+    )
+    in_map = each.name in ("key", "value") and not each.has_presence
+    presence = each.has_presence and not in_map
+    return (
+        each.name,
+        each.number,
+        each.kind,
+        each.is_repeated,
+        each.label == "required",
+        presence,
+        (each.is_packed),
+        default,
+        each.oneof,
+        of,
+    )
+
+
+def _enum(each: Field) -> Any:
+    return (each.enum.name, each.enum.values, each.enum.is_closed) if each.kind == "enum" else None
+
+
+def judged(message: d.Descriptor, seen: frozenset[str] = frozenset()) -> Any:
+    """The judge's message in plain values."""
+    if message.full_name in seen:
+        return message.full_name
+    inside = seen | {message.full_name}
+    return message.full_name, [_judged_field(each, inside) for each in message.fields]
+
+
+def _judged_field(each: Any, seen: frozenset[str]) -> Any:
+    kind = _KINDS[each.type]
+    of = None
+    if each.message_type is not None:
+        of = judged(each.message_type, seen)
+    elif each.enum_type is not None:
+        values = tuple((value.name, value.number) for value in each.enum_type.values)
+        of = (each.enum_type.full_name, values, each.enum_type.is_closed)
+    oneof = each.containing_oneof
+    is_real = oneof is not None and not oneof.name.startswith("_")
+    in_map = each.containing_type.GetOptions().map_entry
+    default = each.default_value if each.has_default_value else None
+    return (
+        each.name,
+        each.number,
+        kind,
+        each.is_repeated,
+        each.is_required,
+        (each.has_presence or in_map),
+        each.is_packed,
+        default,
+        oneof.name if is_real else "",
+        of,
+    )
+
+
+def assert_judged(schema: Schema, judge: d.Descriptor) -> None:
+    """The schema's message is the judge's."""
+    assert shape(schema.root) == judged(judge)
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_schemas_are_those_of_the_official_compiler(seed: int) -> None:
+    drawn = DrawnSchema(seed)
+    schema = parse(drawn.text)
+    assert schema.name == drawn.name
+    assert_judged(schema, compiled(drawn.text).FindMessageTypeByName(drawn.name))
+
+
+@pytest.mark.parametrize("name", sorted(set(WELL_KNOWN) - {"confluent/type/decimal.proto"}))
+def test_built_in_schemas_are_the_official_ones(name: str) -> None:
+    module = import_module(name.removesuffix(".proto").replace("/", ".") + "_pb2")
+    schema = parse(WELL_KNOWN[name])
+    for index, each in enumerate(module.DESCRIPTOR.message_types_by_name.values()):
+        found = schema.at((index,))
+        assert found is not None
+        assert_judged(found, each)
+
+
+ORDERS = """
+// An order.
+syntax = "proto3";
+package shop.v1;
+import public "google/protobuf/timestamp.proto";
+import "common/money.proto";
+import "validate/validate.proto"; /* of options alone */
+option java_package = "x"; option (custom).a = { b: 1 c { d: "}" } };
+message Order {
+  option (validate.message) = true;
+  string id = 1 [json_name = "ID", (validate.rules).string = { in: ["a", "b"], min_len: 1 }];
+  map<string, Item> items = 2;
+  repeated .shop.v1.Order.Item list = 0x3;
+  optional sint32 n = 4;
+  oneof pick { option (x) = 1; Item one = 5; string two = 6; }
+  google.protobuf.Timestamp at = 7;
+  Color color = 8;
+  common.Money price = 9;
+  reserved 12 to max; reserved "message", 'x';
+  message Item { uint64 v = 1; Nested nothing = 2; message Nested {} }
+  enum Color { option allow_alias = true; RED = 0; BLUE = 1 [deprecated = true]; AZUR = 1; }
+  message Last { bool is_last = 1; }
+}
+service Orders { rpc Get (Order) returns (stream Order) { option (http) = { get: "/" }; } }
+message Refund { uint32 message = 1; fixed64 option = 2; };
+"""
+MONEY = """package common;
+message Money { required int64 units = 1; optional string currency = 2 [default = 'EU' "R"];
+extensions 5 to 9; }
+extend Money { optional int32 more = 5; }
+"""
+REFERENCES = {"common/money.proto": MONEY}
+
+
+def test_types_are_those_of_spark() -> None:
+    item = pa.struct([("v", pa.int64())])
+    assert parse(ORDERS, REFERENCES).arrow_type == pa.struct(
+        [
+            ("id", pa.string()),
+            ("items", pa.map_(pa.string(), pa.field("value", item, False))),
+            ("list", pa.list_(pa.field("element", item, False))),
+            ("n", pa.int32()),
+            ("one", item),
+            ("two", pa.string()),
+            ("at", pa.timestamp("us", "UTC")),
+            ("color", pa.string()),
+            ("price", pa.struct([pa.field("units", pa.int64(), False), ("currency", pa.string())])),
+        ]
+    )
+
+
+def test_message_indexes_name_messages_and_are_found_by_names() -> None:
+    schema = parse(ORDERS, REFERENCES)
+    for indexes, name in (
+        ((0,), "Order"),
+        ((0, 0), "Order.Item"),
+        ((0, 0, 0), "Order.Item.Nested"),
+        ((0, 1), "Order.Last"),
+        ((1,), "Refund"),
+    ):
+        found = schema.at(indexes)
+        assert found is not None
+        assert found.name == f"shop.v1.{name}"
+        assert schema.at_name(name).indexes == schema.at_name(f"shop.v1.{name}").indexes == indexes
+    for wrong in [(), (2,), (-1,), (0, 3), (1, 0), (0, 0, 0, 0)]:
+        assert schema.at(wrong) is None
+    counted_with_entries = schema.at((0, 2))
+    assert counted_with_entries is not None
+    assert counted_with_entries.name == "shop.v1.Order.Last"
+    for name in ("common.Money", "Orders", ""):
+        with pytest.raises(OptionError, match="has no message"):
+            schema.at_name(name)
+
+
+def test_schemas_are_pickled_with_their_place() -> None:
+    schema = parse(ORDERS, REFERENCES).at_name("Refund")
+    again = pickle.loads(pickle.dumps(schema))
+    assert (again.name, again.text, again.references) == (schema.name, ORDERS, REFERENCES)
+    assert (
+        again.arrow_type == schema.arrow_type == pa.struct([("message", pa.int32()), ("option", pa.int64())])
+    )
+
+
+def test_recursive_messages_end_at_spark_s_depth() -> None:
+    schema = parse(
+        'syntax = "proto3"; message P { string n = 1; P b = 2; repeated P c = 3; map<int32, P> d = 4; }'
+    )
+    of = pa.struct([("n", pa.string())])
+    for _ in range(2):
+        of = pa.struct(
+            [
+                ("n", pa.string()),
+                ("b", of),
+                ("c", pa.list_(pa.field("element", of, False))),
+                ("d", pa.map_(pa.int32(), pa.field("value", of, False))),
+            ]
+        )
+    assert schema.arrow_type == of
+
+
+@pytest.mark.parametrize(
+    ("text", "mistake"),
+    [
+        ("", "declares no message"),
+        (
+            "message M {",
+            "line 1: 'optional' or 'required' or 'repeated' is expected, not 'the end of the text'",
+        ),
+        ('syntax = "proto4";', "the syntax 'proto4' is not supported"),
+        ('edition = "2023"; message M {}', "editions are not supported"),
+        ('syntax = "proto3";\nmessage M {\n  strin g = 1;\n}', "line 3: the type 'strin' is unknown"),
+        (
+            'syntax = "proto3"; import "a.proto"; message M { A a = 1; }',
+            "not among its references: 'a.proto'",
+        ),
+        ('syntax = "proto3"; message M { int32 a = 0; }', "'0' is no number of a field"),
+        ('syntax = "proto3"; message M { int32 a = 536870912; }', "is no number of a field"),
+        ('syntax = "proto3"; message M { int32 a = 1; int32 b = 1; }', "has a field or a number twice"),
+        ('syntax = "proto3"; message M { int32 a = 1; int32 a = 2; }', "has a field or a number twice"),
+        ('syntax = "proto3"; message M {} message M {}', "the type 'M' is declared twice"),
+        ('syntax = "proto3"; message M { required int32 a = 1; }', "proto3 has no required fields"),
+        ("message M { int32 a = 1; }", "'optional' or 'required' or 'repeated' is expected"),
+        ("message M { optional int32 a = 1 [default = 2147483648]; }", "is no int32"),
+        ("message M { optional E a = 1 [default = B]; enum E { A = 1; } }", "'B' is no value of the enum"),
+        ("message M { optional M a = 1 [default = 1]; }", "a message has no default"),
+        ("message M { optional bool a = 1 [default = 1]; }", "'true' or 'false' is expected"),
+        ("enum E {}", "the enum 'E' has no values"),
+        ("enum E { A = 2147483648; }", "is no int32"),
+        ('syntax = "proto3"; message M { map<double, int32> a = 1; }', "is expected, not 'double'"),
+        ('syntax = "proto3"; message M { string a = 1 ', "';' is expected"),
+        ('syntax = "proto3"; message M { string a = 1 [', "ends inside of options"),
+        ('syntax = "proto3"; option a = {', "ends in the middle of a statement"),
+        ('syntax = "proto3"; option a = }', "'}' closes nothing"),
+        ('syntax = "proto3"; message M { string § = 1; }', "is no part of a schema"),
+        ('syntax = "proto3"; /* message M {}', "'*' is no part|is expected, not '/'"),
+        ("message A {" * 40, "more than 32 messages are declared inside of each other"),
+        ('syntax = "proto3"; message M { int32 a = ' + "9" * 10_000 + "; }", "is no number of a field"),
+    ],
+)
+def test_mistakes_are_named_with_their_lines(text: str, mistake: str) -> None:
+    with pytest.raises(OptionError, match=mistake.replace("(", r"\(")) as caught:
+        parse(text)
+    assert "\n" not in str(caught.value)
+
+
+def test_circles_of_imports_and_wide_schemas_end() -> None:
+    circle = {
+        "a": 'import "b"; message A { optional B b = 1; }',
+        "b": 'import "a"; message B { optional A a = 1; }',
+    }
+    assert parse('import "a"; message M { optional A a = 1; }', circle).arrow_type == pa.struct([])
+    levels = "".join(
+        f"message M{i} {{ optional M{i + 1} a = 1; optional M{i + 1} b = 2; optional int32 c = 3; }}"
+        for i in range(30)
+    )
+    with pytest.raises(OptionError, match="more than 20000 columns"):
+        _ = parse(f"{levels} message M30 {{}}").arrow_type
+    with pytest.raises(OptionError, match="more than"):
+        parse('import "big"; message M {}', {"big": " " * (5 << 20)})
+
+
+def test_hostile_schemas_end_in_one_error() -> None:
+    chain = "".join(f"message M{i} {{ optional M{i + 1} a = 1; }}" for i in range(2_000)) + "message M2000 {}"
+    with pytest.raises(OptionError, match="nested more than 100 times"):
+        _ = parse(chain).arrow_type
+    with pytest.raises(OptionError, match="is too long"):
+        parse(f"package {'a.' * 100}a; message M {{}}")
+    with pytest.raises(OptionError, match="is too long"):
+        parse(f"message {'a' * 1_000} {{}}")
+    options = f'syntax = "proto3"; message M {{ int32 a = 1 [{"(x) = {" * 50_000}'
+    with pytest.raises(OptionError, match="ends inside of options"):
+        parse(options)
+    with pytest.raises(OptionError, match="the text ends in the middle"):
+        parse(f"option a = {'[' * 100_000}")
+
+
+@short_and_long("count", short=3_000, long=500_000)
+def test_mutated_schemas_end_in_a_schema_or_in_one_error(count: int) -> None:
+    chance, seen = random.Random(1), Counter[bool]()
+    tokens = [
+        *"{}[]()<>;=,.-/*'\"\\",
+        "message",
+        "repeated",
+        "oneof",
+        "map<",
+        "group",
+        "default",
+        "9" * 30,
+        "\n",
+        "\0",
+    ]
+    for number in range(count):
+        text = DrawnSchema(number % 200).text if number % 3 else ORDERS
+        for _ in range(chance.choice((1, 1, 2, 5))):
+            place = chance.randrange(len(text) + 1)
+            end = place + chance.choice((0, 0, 1, 3, 40))
+            text = (
+                text[:place] + chance.choice((chance.choice(tokens), "", text[end : end + 30])) + text[end:]
+            )
+        with suppress(OptionError):
+            seen[parse(text, REFERENCES).arrow_type is not None] += 1
+    assert count / 20 < seen[True] < count * 19 / 20
+
+
+def test_schemas_are_derived_from_columns() -> None:
+    inner = pa.struct([("a", pa.string()), ("a_type", pa.struct([("x", pa.bool_())]))])
+    columns = pa.struct(
+        [
+            pa.field("i", pa.int32(), False),
+            ("l", pa.int64()),
+            ("f", pa.float32()),
+            ("d", pa.float64()),
+            ("s", pa.string()),
+            ("b", pa.binary()),
+            ("at", pa.timestamp("us", "UTC")),
+            ("took", pa.duration("us")),
+            ("in", inner),
+            ("list", pa.list_(inner)),
+            ("map", pa.map_(pa.string(), inner)),
+        ]
+    )
+    schema = schema_of(columns, "shop.Row")
+    assert schema.name == "shop.Row"
+    assert [each.name for each in schema.arrow_type] == [each.name for each in columns]
+    assert_judged(schema, compiled(schema.text).FindMessageTypeByName("shop.Row"))
+    assert schema.arrow_type.field("in").type == inner
+    for of, mistake in [
+        (pa.int32(), "made of a struct"),
+        (pa.struct([("a", pa.decimal128(3))]), "column M.a: Protobuf has no type for decimal"),
+        (pa.struct([("a b", pa.int32())]), "'a b' is no name in Protobuf"),
+        (pa.struct([("a", pa.list_(pa.list_(pa.int32())))]), "has no type for list"),
+        (pa.struct([("a", pa.map_(pa.float64(), pa.int32()))]), "keys of a Protobuf map cannot be double"),
+    ]:
+        with pytest.raises(OptionError, match=mistake):
+            schema_of(of, "M")

@@ -47,7 +47,7 @@ class TokenProvider:
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """No secrets: the name is none."""
+        """No secrets: a name is not one."""
         return ()
 
     def fetch(self, _host: str, deadline: Deadline) -> Token:

@@ -29,7 +29,7 @@ class TokenFile:
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """No secrets: the path is none."""
+        """No secrets: a path is not one."""
         return ()
 
     def fetch(self, _host: str, _deadline: Deadline) -> Token:

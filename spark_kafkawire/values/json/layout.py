@@ -78,8 +78,9 @@ class Layout:
         row = [0] * ops.NODE
         self.table.append(row)
         if pa.types.is_struct(of):
-            row[:3] = ops.STRUCT, *self._struct(node, reader)
-            row[6:] = self._fields_of(node)
+            self._struct(node, reader)
+            row[0], row[6:] = ops.STRUCT, (len(self.fields), len(node.children))
+            row[1:3] = self._names_of(node)
         elif pa.types.is_map(of):
             self._map(node, reader)
             row[0], row[6:] = ops.MAP, [child.index for child in node.children]
@@ -97,37 +98,37 @@ class Layout:
         row[5] = len(self.nulls) - row[4]
         return node
 
-    def _struct(self, node: Node, reader: JsonType | None) -> tuple[int, int]:
-        """Add the fields of a struct. Returns the place and the count of its slots."""
+    def _struct(self, node: Node, reader: JsonType | None) -> None:
         known = {each.name: each.type for each in reader.fields} if reader is not None else {}
-        children = []
         for column in node.type:
             given = known.get(column.name)
             nullable = column.nullable and (
                 given is None or reader is None or reader.may_lack(column.name) or given.nullable
             )
             path = f"{node.path}.{column.name}" if node.path else column.name
-            children.append(self._add(column.type, nullable, given, path, node.is_repeated))
-        node.children = children
-        count = 1 << (2 * len(children)).bit_length()
-        return len(self.slots), count
+            node.children.append(self._add(column.type, nullable, given, path, node.is_repeated))
 
-    def _fields_of(self, node: Node) -> tuple[int, int]:
-        """Add the names of a struct's fields. Returns the place and the count of its rows in ``fields``."""
-        place, slots = len(self.fields), len(self.slots)
-        count = 1 << (2 * len(node.children)).bit_length()
+    def _names_of(self, node: Node) -> tuple[int, int]:
+        """Add the names of a struct's fields. Returns the place and the count of its slots."""
+        # As names are in JSON; a message that escapes them in another way is odd.
+        named = [
+            (child, json.dumps(column.name, ensure_ascii=False))
+            for child, column in zip(node.children, node.type, strict=True)
+        ]
+        # Python's json escapes all letters but those of ASCII.
+        named += [(child, json.dumps(json.loads(name))) for child, name in named if not name.isascii()]
+        place, count = len(self.slots), 1 << (2 * len(named)).bit_length()
         self.slots += [-1] * count
-        for child, column in zip(node.children, node.type, strict=True):
-            # As it is in JSON; a message that escapes more is odd.
-            name = json.dumps(column.name, ensure_ascii=False)[1:-1].encode()
+        for child, quoted in named:
+            name = quoted[1:-1].encode()
             number = _hash(name)
             slot = number & (count - 1)
-            while self.slots[slots + slot] >= 0:
+            while self.slots[place + slot] >= 0:
                 slot = (slot + 1) & (count - 1)
-            self.slots[slots + slot] = len(self.fields)
+            self.slots[place + slot] = len(self.fields)
             self.fields += (child.index, number, len(self.names), len(name))
             self.names += name
-        return place, len(node.children)
+        return place, count
 
     def _map(self, node: Node, reader: JsonType | None) -> None:
         of = node.type

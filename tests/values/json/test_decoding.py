@@ -156,6 +156,14 @@ def test_names_with_one_hash_are_told_apart() -> None:
     assert decoded(of, [message]).column.to_pylist() == [values]
 
 
+def test_names_that_pythons_json_escapes_are_not_odd(monkeypatch: pytest.MonkeyPatch) -> None:
+    of = pa.struct({"é": pa.int64(), 'a"😀': pa.int64(), "z": pa.int64()})
+    row = {"z": 1, 'a"😀': 2, "é": 3}
+    messages = [json.dumps(row, ensure_ascii=ascii).encode() for ascii in (True, False)]
+    monkeypatch.delattr("spark_kafkawire.values.json.decoding._plain")
+    assert decoded(of, messages).column.to_pylist() == [row, row]
+
+
 def test_nesting_has_a_limit_also_where_it_is_skipped() -> None:
     of = pa.struct({"a": pa.int64()})
     messages = [

@@ -54,7 +54,7 @@ class Encoder:
         self._run(inputs, offsets, np.zeros(1, np.uint8), 0)
         if offsets[-1] > SIZE_MAX:
             raise LimitError(
-                f"{len(rows)} rows take {offsets[-1]} bytes as Avro, more than {SIZE_MAX}:"
+                f"a batch takes {offsets[-1]} bytes as Avro, more than {SIZE_MAX}:"
                 " write smaller batches (spark.sql.execution.arrow.maxRecordsPerBatch)"
             )
         out = room(max(1, int(offsets[-1])), np.uint8)

@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_kafkawire.errors import LimitError, RowError, printable
+from spark_kafkawire.errors import LimitError, RowError, counted, printable
 from spark_kafkawire.records.arrays import Int64s, Uint8s, byte_array, joined
 
 from ..payloads import payloads_of
@@ -139,7 +139,9 @@ class Members(Feed):
         is_set[-1] = is_null
         for bad in np.flatnonzero(is_set.sum(axis=0) != 1)[:1]:
             count = int(is_set[:, bad].sum())
-            raise _error(row_of(int(bad)), self.path, f"has {count} members with values, and must have one")
+            raise _error(
+                row_of(int(bad)), self.path, f"has {counted(count, 'member')} with values, and must have one"
+            )
         branches = np.array([*(branch for _, branch, _ in self.feeds), self.null or 0], np.int64)
         streams.parts[self.stream] = branches[is_set.argmax(axis=0)]
         for (_, _, feed), member, chosen in zip(self.feeds, members, is_set[:-1], strict=True):
@@ -206,7 +208,7 @@ class Spans(Feed):
         sizes = places.stops - places.starts
         if self.size is not None:
             for bad in np.flatnonzero(sizes != self.size)[:1]:
-                text = f"has {sizes[bad]} bytes, and its schema {self.size}"
+                text = f"has {counted(int(sizes[bad]), 'byte')}, and its schema {self.size}"
                 raise _error(row_of(int(bad)), self.path, text)
         first, last = (int(places.starts[0]), int(places.stops[-1])) if len(column) else (0, 0)
         streams.put_spans(self.stream, places.data[first:last], places.starts - first, sizes)
@@ -282,7 +284,7 @@ def _is_valid(column: pa.Array) -> bool:
 
 
 def _error(row: int, path: str, text: str) -> RowError:
-    return RowError(f"row {row}: {named(path)} {text}")
+    return RowError(f"row {row}: {named(path)} {printable(text)}")
 
 
 def named(path: str) -> str:

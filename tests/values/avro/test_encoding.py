@@ -244,7 +244,7 @@ def test_columns_that_cannot_fit_are_refused_before_a_row(
         (
             record({"name": "a", "type": ["null", {"type": "fixed", "name": "F", "size": 2}]}),
             [{"a": None}, {"a": b"xy"}, {"a": b"x"}],
-            "row 2: the Avro field a has 1 bytes, and its schema 2",
+            "row 2: the Avro field a has 1 byte, and its schema 2",
         ),
     ],
 )

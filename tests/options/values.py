@@ -543,6 +543,11 @@ READS: Final[dict[str, Row]] = {
             [({**AVRO, f"schema.registry.ssl.{name}": "PEM"}, "typed.registry.tls", None)]
         )
         for name in (
+            "protocol",
+            "enabled.protocols",
+            "cipher.suites",
+            "truststore.password",
+            "keystore.password",
             "truststore.type",
             "truststore.location",
             "truststore.certificates",

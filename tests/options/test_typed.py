@@ -140,7 +140,12 @@ def test_json_is_read_without_the_schemas_of_writers() -> None:
     assert refusal(valueFormat="json", valueSchemaVersion="1") == (
         "option valueSchemaVersion names a schema of a registry; set schema.registry.url"
     )
-    assert refusal(WriteOptions, valueFormat="json").startswith(
+    for source, ids in (({}, "none"), ({"schemaIdFrom": "prefix"}, "prefix")):
+        assert typed(valueFormat="json", **source).schema_id_from == ids
+    plain = WriteOptions.parse({**BASE, "valueFormat": "json"}).typed
+    assert plain is not None
+    assert plain.schema_id_from == "none"
+    assert refusal(WriteOptions, valueFormat="json", schemaIdFrom="prefix").startswith(
         "option valueFormat: json needs schema.registry.url, the schema registry; for messages without the id"
     )
 

@@ -21,17 +21,20 @@ from pyspark.sql import SparkSession
 from spark_kafkawire.broker import EmbeddedCluster
 from spark_kafkawire.commands import COMMANDS
 from spark_kafkawire.source.schema import HEADERS_FIELD, MODERN_SCHEMA, V07_SCHEMA
-from tests.support import librdkafka, registry
+from tests.support import librdkafka
 from tests.support.connect_port import default_connect_port
+from tests.support.fake_registry import FakeRegistry
 from tests.support.foreign import Record
 from tests.support.installing import run
 from tests.support.noida import NoidaBroker
 from tests.support.pages import DOCS, ROOT, Block, blocks, table_after
 from tests.support.short_and_long import short_and_long
 
-#: The ZooKeeper, the broker and the folder that the pages speak of, and the modern topic that they read.
+#: The ZooKeeper, the broker, the schema registry and the folder of the pages, and the modern topic that they
+#: read.
 ZOOKEEPER = "127.0.0.1:2181"
 BOOTSTRAP_SERVERS = "127.0.0.1:9092"
+REGISTRY = "http://127.0.0.1:8081"
 FOLDER = "/data/"
 TOPIC = "events"
 PYTHON_BLOCKS = blocks("python")
@@ -50,17 +53,29 @@ def modern() -> Iterator[NoidaBroker]:
         broker.create_topic(partitions=2, name=TOPIC)
         records = [Record(b"value %d" % number, key=b"key", partition=number % 2) for number in range(60)]
         librdkafka.produce(broker.bootstrap_servers, TOPIC, records)
-        registry.produce(broker.bootstrap_servers)
         yield broker
+
+
+@pytest.fixture(scope="module")
+def registry() -> Iterator[FakeRegistry]:
+    """A schema registry of the pages' own."""
+    with FakeRegistry() as running:
+        yield running
 
 
 @pytest.mark.parametrize("page", sorted({block.page for block in PYTHON_BLOCKS}))
 def test_the_python_of_a_page_runs_from_its_top_to_its_end(
-    page: str, spark: SparkSession, corpus: EmbeddedCluster, modern: NoidaBroker, tmp_path: Path
+    page: str,
+    spark: SparkSession,
+    corpus: EmbeddedCluster,
+    modern: NoidaBroker,
+    registry: FakeRegistry,
+    tmp_path: Path,
 ) -> None:
     places = {
         ZOOKEEPER: corpus.zookeeper_connect,
         BOOTSTRAP_SERVERS: modern.bootstrap_servers,
+        REGISTRY: registry.url,
         FOLDER: f"{tmp_path}/",
     }
     namespace: dict[str, Any] = {"__name__": "__main__", "spark": spark}

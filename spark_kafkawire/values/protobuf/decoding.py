@@ -16,9 +16,9 @@ from ..faults import Decoded
 from ..payloads import Payloads
 from .columns import Columns
 from .kernels import decode_each
-from .layout import ARG, DEPTH_MAX, FRAME, OP, SPAN, WIDTH
+from .layout import DEPTH_MAX, FRAME
 from .resolution import Domain, Program, Resolver
-from .schema import FIRST, Schema
+from .schema import Schema
 
 #: Slots of a domain at first: one item for each row.
 _SLOTS_MIN: Final = 64
@@ -28,10 +28,11 @@ _SLOTS_MAX: Final = 2**31 - 1
 class Decoder:
     """Decoder of messages of one writer's schema to an Arrow type.
 
-    ``indexes`` is the place of the messages' type in the writer's schema. ``reader`` is the schema whose
-    message they are read as, by the numbers of fields; without one it is the writer's. ``arrow_type`` is
-    the reader's own or has fewer fields; fields that it lacks are skipped. Raises ``OptionError`` (fatal)
-    for a pair that has no program, and for indexes that the writer's schema does not have.
+    ``indexes`` is the place of the messages' type in the writer's schema, if it is not the schema's own.
+    ``reader`` is the schema whose message they are read as, by the numbers of fields; without one it is the
+    writer's. ``arrow_type`` is the reader's own or has fewer fields; fields that it lacks are skipped.
+    Raises ``OptionError`` (fatal) for a pair that has no program, and for indexes that the writer's schema
+    does not have.
     """
 
     def __init__(
@@ -39,54 +40,63 @@ class Decoder:
         writer: Schema,
         reader: Schema | None = None,
         arrow_type: pa.DataType | None = None,
-        indexes: tuple[int, ...] = FIRST,
+        indexes: tuple[int, ...] | None = None,
     ) -> None:
-        source = writer.at(indexes)
+        source = writer if indexes is None else writer.at(indexes)
         if source is None:
-            raise OptionError(f"the Protobuf schema has no message at the indexes {list(indexes)}")
+            raise OptionError(f"the Protobuf schema has no message at the indexes {list(indexes or ())}")
         target = source if reader is None or reader is writer else reader
         _expect_same(source, target)
         self.arrow_type = target.arrow_type if arrow_type is None else arrow_type
         self.program = Resolver().compile(source.root, target.root, self.arrow_type)
-        self._code = np.array(self.program.code or [0] * WIDTH, np.int64)
-        # Arrow checks a column of strings in a tenth of the time that the kernel takes.
-        self._unchecked = self._code.copy()
-        fields = self._unchecked.reshape(-1, WIDTH)
-        fields[fields[:, OP] == SPAN, ARG] = 0
+        self._arrays = _Arrays(self.program)
 
     def decode(self, payloads: Payloads) -> Decoded:
         """The messages' values. Rows of tombstones and of faults are null, and do not influence others."""
         expect(len(payloads))
-        try:
-            return self._decoded(payloads, self._unchecked)
-        except pa.ArrowInvalid:  # a string is not UTF-8: once more, to find it
-            return self._decoded(payloads, self._code)
-
-    def _decoded(self, payloads: Payloads, code: Int64s) -> Decoded:
-        run = _Run(self.program, code, payloads)
+        run = _Run(self.program, self._arrays, payloads)
         run.run()
         is_null = payloads.is_null | (run.faults != 0)
         column = Columns(payloads.data, run.stream, run.flags, run.counts).root(self.program.root, is_null)
         return Decoded(column, run.faults, run.fields, tuple(self.program.paths))
 
 
+class _Arrays:
+    """A program as ``kernels`` takes it."""
+
+    def __init__(self, program: Program) -> None:
+        self._entries = list(program.table)
+        domains = [each for domain in program.domains for each in self._numbers(domain)]
+        self.code, self.scopes, self.domains, self.table = (
+            np.array(each or [0], np.int64) for each in (program.code, program.scopes, domains, self._entries)
+        )
+
+    def _numbers(self, domain: Domain) -> tuple[int, ...]:
+        """The integers of a domain; what they refer to goes into the table."""
+        places = []
+        for entries in (
+            domain.flags,
+            [each for pair in domain.lists for each in pair],
+            [each for triple in domain.required for each in triple],
+        ):
+            places.append(len(self._entries))
+            self._entries += entries
+        size = len(domain.flags) + len(domain.streams)
+        flags, lists, required = places
+        return flags, len(domain.flags), lists, len(domain.lists), size, required, len(domain.required)
+
+
 class _Run:
     """A run over messages, in room that grows with the items of repeated fields."""
 
-    def __init__(self, program: Program, code: Int64s, payloads: Payloads) -> None:
-        self._program = program
+    def __init__(self, program: Program, arrays: _Arrays, payloads: Payloads) -> None:
+        self._program, self._arrays = program, arrays
         starts, stops = map(np.ascontiguousarray, (payloads.starts, payloads.stops))
         self._payloads = Payloads(payloads.data, starts, stops)
         rows, count = len(payloads), len(program.domains)
         self.counts, self._cut = np.zeros(count, np.int64), np.zeros(count, np.int64)
         self.faults, self.fields = np.zeros(rows, np.uint8), np.full(rows, -1, np.int32)
         self._capacity = np.full(count, max(rows, _SLOTS_MIN), np.int64)
-        self._table = list(program.table)
-        domains = [each for domain in program.domains for each in self._numbers(domain)]
-        self._code = code
-        self._scopes, self._domains, self._entries = (
-            np.array(each or [0], np.int64) for each in (program.scopes, domains, self._table)
-        )
         self._room()
 
     def _room(self) -> None:
@@ -97,20 +107,6 @@ class _Run:
         self._out = room(size, np.int64)
         self._flag_places, size = _placed(flags, self._program.flag_count)
         self._flags = room(size, np.uint8)
-
-    def _numbers(self, domain: Domain) -> tuple[int, ...]:
-        """The integers of a domain as ``kernels`` has them; what they refer to goes into the table."""
-        places = []
-        for entries in (
-            domain.flags,
-            [each for pair in domain.lists for each in pair],
-            [each for triple in domain.required for each in triple],
-        ):
-            places.append(len(self._table))
-            self._table += entries
-        size = len(domain.flags) + len(domain.streams)
-        flags, lists, required = places
-        return flags, len(domain.flags), lists, len(domain.lists), size, required, len(domain.required)
 
     def run(self) -> None:
         """Decode all rows."""
@@ -127,10 +123,10 @@ class _Run:
             self._payloads.starts,
             self._payloads.stops,
             row,
-            self._code,
-            self._scopes,
-            self._domains,
-            self._entries,
+            self._arrays.code,
+            self._arrays.scopes,
+            self._arrays.domains,
+            self._arrays.table,
             self.counts,
             np.zeros_like(self.counts),
             self._cut,

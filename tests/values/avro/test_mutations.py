@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from spark_kafkawire.records import compiler
-from spark_kafkawire.values.avro import decoding, kernels
+from spark_kafkawire.values.avro import decoding
 from spark_kafkawire.values.avro.kernels import SPARE_STEPS
 from spark_kafkawire.values.faults import Fault
 from tests.values.avro.drawn import Values, readers, schemas
@@ -74,7 +74,7 @@ def test_compiled_kernels_find_the_same_values_and_faults(monkeypatch: pytest.Mo
         result = judge.decoded(messages)
         with monkeypatch.context() as patched:
             for name in ("decode_each", "gather", "gather_decimals"):
-                patched.setattr(decoding, name, getattr(kernels, name).interpreted)
+                patched.setattr(decoding, name, getattr(decoding, name).interpreted)
             interpreted = judge.decoded(messages)
         assert interpreted.faults.tolist() == result.faults.tolist()
         assert interpreted.fields.tolist() == result.fields.tolist()

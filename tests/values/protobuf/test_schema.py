@@ -291,7 +291,7 @@ def test_hostile_schemas_end_in_one_error() -> None:
         parse(f"option a = {'[' * 100_000}")
 
 
-@short_and_long("count", short=3_000, long=500_000)
+@short_and_long("count", short=3_000, long=100_000)
 def test_mutated_schemas_end_in_a_schema_or_in_one_error(count: int) -> None:
     chance, seen = random.Random(1), Counter[bool]()
     tokens = [

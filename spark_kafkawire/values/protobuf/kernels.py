@@ -223,6 +223,9 @@ def decode_each(
                     if byte < 0x80:
                         break
                     shift += 7
+                    if shift > 28 and wire == DELIMITED:  # a size has 5 bytes at most
+                        fault = _BAD_VARINT
+                        break
             elif wire in (FIXED32, FIXED64):
                 size = 4 if wire == FIXED32 else 8
                 if size > limit - pos:

@@ -301,6 +301,14 @@ def _varint(number: int) -> bytes:
     return bytes([number]) if number < 128 else bytes([number & 127 | 128]) + _varint(number >> 7)
 
 
+def test_sizes_have_five_bytes_at_most() -> None:
+    schema = parse('syntax = "proto3"; message M { bytes b = 1; }')
+    judge = message_class(compiled(schema.text), "M")
+    for message in (b"\x0a\x81\x80\x80\x80\x00a", b"\x0a\x81\x80\x80\x80\x80\x00a"):
+        result = decoded(schema, [message])
+        assert_judged(judge, message, Fault(result.faults[0]), result.column[0])
+
+
 def test_slices_and_columns_without_rows() -> None:
     messages = pa.array([b"\x08\x01", None, b"\xff", b"", b"\x08\x02"], pa.binary())
     decoder = Decoder(SCHEMA, None, pa.struct([("a", pa.int32())]))

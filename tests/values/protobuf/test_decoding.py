@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable
-from itertools import pairwise
 from typing import Any
 
 import pyarrow as pa
@@ -13,40 +11,20 @@ from google.protobuf.message import DecodeError
 
 from spark_kafkawire.errors import OptionError
 from spark_kafkawire.records import compiler
-from spark_kafkawire.values.faults import Decoded, Fault
+from spark_kafkawire.values.faults import Fault
 from spark_kafkawire.values.payloads import payloads_of
 from spark_kafkawire.values.protobuf.decoding import Decoder
-from spark_kafkawire.values.protobuf.schema import Schema, parse
+from spark_kafkawire.values.protobuf.schema import parse
 from tests.support.kernels import interpreted_kernels
 from tests.support.short_and_long import short_and_long
 
-from .drawn_messages import expected, fill, plain_of
+from .decoded_rows import decoded, drawn_messages, rows
+from .drawn_messages import expected, plain_of
 from .drawn_schemas import DrawnSchema
 from .protoc import compiled, message_class
 
 #: Faults of messages that the official runtime takes: it looks neither at texts of proto2 nor at times.
 OURS_ALONE = {Fault.BAD_UTF8, Fault.NOT_REPRESENTABLE, Fault.TOO_LARGE}
-
-
-def decoded(schema: Schema, messages: Iterable[bytes | None], *more: Any) -> Decoded:
-    """The messages' values; the column is valid, and null where there are faults."""
-    result = Decoder(schema, *more).decode(payloads_of(pa.array(list(messages), pa.binary())))
-    result.column.validate(full=True)
-    assert not any(valid for valid, bad in zip(result.column.is_valid(), result.is_bad, strict=True) if bad)
-    return result
-
-
-def rows(schema: Schema, messages: Iterable[bytes | None], *more: Any) -> list[Any]:
-    """The messages' values, in which there is no fault."""
-    result = decoded(schema, messages, *more)
-    assert not result.is_bad.any(), [Fault(each).name for each in result.faults]
-    return [plain_of(each) for each in result.column]
-
-
-def drawn_messages(judge: Any, chance: random.Random, count: int) -> list[bytes]:
-    """Messages, and pairs of them, which are merged: the later one wins."""
-    alone = [fill(judge(), chance).SerializeToString() for _ in range(count)]
-    return alone + [first + second for first, second in pairwise(alone)]
 
 
 def assert_decoded(seed: int) -> None:

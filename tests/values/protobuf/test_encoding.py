@@ -17,10 +17,10 @@ from spark_kafkawire.values.protobuf.schema import parse, schema_of
 from tests.support.kernels import interpreted_kernels
 from tests.support.short_and_long import short_and_long
 
+from .decoded_rows import decoded, drawn_messages, rows
 from .drawn_messages import expected, plain_of
 from .drawn_schemas import DrawnSchema
 from .protoc import compiled, message_class
-from .test_decoding import decoded, drawn_messages, rows
 
 
 def assert_encoded(seed: int) -> None:

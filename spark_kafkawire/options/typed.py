@@ -70,6 +70,13 @@ def _subject(name: str, given: str) -> str:
     return subject
 
 
+def _message(name: str, given: str) -> str:
+    message = given.strip(BLANKS).removeprefix(".")
+    if not message:
+        raise bad_value(name, given, "the name of a message type")
+    return message
+
+
 _FORMAT_MEANING: Final = (
     f"the format of {{}}: {', '.join(f'`{name}`' for name in FORMAT_NAMES)}; see "
     "[Typed keys and values](columns.md#typed-keys-and-values)"
@@ -97,6 +104,13 @@ VALUE_SCHEMA_VERSION: Final = option(
     "valueSchemaVersion", _version, meaning=_VERSION_MEANING.format("values")
 )
 KEY_SCHEMA_VERSION: Final = option("keySchemaVersion", _version, meaning="the same of keys")
+VALUE_MESSAGE: Final = option(
+    "valueMessage",
+    _message,
+    meaning="the message type of values in a Protobuf schema, by its full name or by that without the "
+    "package (with `RecordName` strategies of a read: by its full name); by default the first of the schema",
+)
+KEY_MESSAGE: Final = option("keyMessage", _message, meaning="the same of keys")
 SUBJECT_NAME_STRATEGY: Final = option(
     "subjectNameStrategy",
     mapped({name.lower(): name for name in ("TopicName", "RecordName", "TopicRecordName")}),
@@ -137,27 +151,30 @@ class _Column(NamedTuple):
     schema: Option[str | None]
     subject: Option[str | None]
     version: Option[SchemaVersion | None]
+    message: Option[str | None]
 
     @property
     def of_schemas(self) -> tuple[Option[Any], ...]:
-        """The options that are about schemas."""
+        """The options that are about schemas of all formats."""
         return self.schema, self.subject, self.version
 
 
-_KEY: Final = _Column("key", KEY_FORMAT, KEY_SCHEMA, KEY_SUBJECT, KEY_SCHEMA_VERSION)
-_VALUE: Final = _Column("value", VALUE_FORMAT, VALUE_SCHEMA, VALUE_SUBJECT, VALUE_SCHEMA_VERSION)
+_KEY: Final = _Column("key", KEY_FORMAT, KEY_SCHEMA, KEY_SUBJECT, KEY_SCHEMA_VERSION, KEY_MESSAGE)
+_VALUE: Final = _Column("value", VALUE_FORMAT, VALUE_SCHEMA, VALUE_SUBJECT, VALUE_SCHEMA_VERSION, VALUE_MESSAGE)
 
 
 @dataclass(frozen=True, slots=True)
 class ColumnFormat:
     """The format of keys or of values, and the schema that the options name: its ``schema_text``, or a
-    ``version`` of ``subject``. Without a subject it is that of ``subjectNameStrategy``."""
+    ``version`` of ``subject``. Without a subject it is that of ``subjectNameStrategy``. ``message`` is the name
+    of a message type in it."""
 
     column: str
     format: str = BINARY
     schema_text: str | None = None
     subject: str | None = None
     version: SchemaVersion | None = None
+    message: str | None = None
 
     @property
     def is_key(self) -> bool:
@@ -238,14 +255,15 @@ def _registry(options: RawOptions, net: NetOptions) -> RegistrySettings | None:
 
 def _column(options: RawOptions, of: _Column) -> ColumnFormat:
     found = options[of.format]
+    if found != "protobuf":
+        _refuse(options, of.message, needed=f"{of.format.name}=protobuf")
     if found not in FORMATS:
         _refuse(options, *of.of_schemas, needed=f"{of.format.name}={' or '.join(FORMATS)}")
         return ColumnFormat(of.name, found)
     if len(given := options.given(of.schema, of.version)) > 1:
         raise OptionError(f"options {' and '.join(given)} both name a schema; set one of them")
-    return ColumnFormat(
-        of.name, found, _schema_text(options, of.schema), options[of.subject], options[of.version]
-    )
+    text = _schema_text(options, of.schema)
+    return ColumnFormat(of.name, found, text, options[of.subject], options[of.version], options[of.message])
 
 
 def _refuse(options: RawOptions, *useless: Option[Any], needed: str) -> None:

@@ -28,7 +28,7 @@ def fixed_schemas(options: ReadOptions, named: Container[str] | None = None) -> 
     found: dict[str, FixedSchema] = {}
     for column in typed.columns if typed is not None else ():
         assert typed is not None
-        is_named = column.schema_text is not None or column.version is not None
+        is_named = (column.schema_text, column.version, column.message) != (None, None, None)
         if column.has_schemas and (
             named is None or (column.column in named and (is_named or _is_fixed(typed, column)))
         ):
@@ -45,7 +45,7 @@ def schema_in(column: ColumnFormat, fixed: FixedSchema) -> Schema:
     """The parsed schema of a column, whose Arrow type exists. Raises ``OptionError`` (fatal) that names the
     option."""
     try:
-        schema = FORMATS[column.format].parse(fixed.text, dict(fixed.references))
+        schema = FORMATS[column.format].parsed(fixed)
         _ = schema.arrow_type
     except OptionError as error:
         origin = f": {fixed.origin}" if fixed.origin else ""
@@ -55,7 +55,7 @@ def schema_in(column: ColumnFormat, fixed: FixedSchema) -> Schema:
 
 def _fixed(typed: TypedOptions, column: ColumnFormat, selection: Selection) -> FixedSchema:
     if column.schema_text is not None:
-        return FixedSchema(column.schema_text)
+        return FixedSchema(column.schema_text, message=column.message)
     from ..registry.client import registry_of  # few reads have one
 
     if typed.registry is None:
@@ -86,7 +86,7 @@ def registered_schema(column: ColumnFormat, found: RegisteredSchema) -> FixedSch
             f"option {column.column}Format: {column.format} is set, and {origin} in the schema registry is "
             f"{found.format}"
         )
-    return FixedSchema(found.text, found.dependencies, found.id, origin)
+    return FixedSchema(found.text, found.dependencies, found.id, origin, column.message)
 
 
 def _registered(
@@ -113,7 +113,7 @@ def _subject(typed: TypedOptions, column: ColumnFormat, selection: Selection) ->
             f"option {column.column}Subject: {count} have no one schema by subjectNameStrategy; set the "
             f"subject, or give {column.column}Schema, or name the fields with .schema()"
         )
-    return subject_of(typed.strategy, next(iter(topics), ""), None, is_key=column.is_key)
+    return subject_of(typed.strategy, next(iter(topics), ""), column.message, is_key=column.is_key)
 
 
 def check_schemas(typed: TypedOptions, schemas: Mapping[str, FixedSchema], names: Container[str]) -> None:

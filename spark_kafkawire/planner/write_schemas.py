@@ -10,6 +10,7 @@ schemaIdFrom=none     the same without a subject: messages have no schema id
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from ..clients.writing.typed_values import ColumnEncoding, encoder_of
@@ -28,8 +29,6 @@ if TYPE_CHECKING:
 
 #: Name of a record whose schema follows from the type of a column, as Spark's ``to_avro`` has it.
 _RECORD: Final = "topLevelRecord"
-#: Place of Protobuf's first message type in its schema.
-_FIRST_MESSAGE: Final = (0,)
 
 
 def column_encodings(
@@ -70,7 +69,7 @@ def column_encoding(
         return ColumnEncoding(column.column, column.format, schema)
     frame = id_prefix(schema.schema_id)
     if FORMATS[column.format].has_indexes:
-        frame += message_indexes(_FIRST_MESSAGE)
+        frame += message_indexes(FORMATS[column.format].indexes(schema))
     return ColumnEncoding(column.column, column.format, schema, frame, typed.schema_id_from == "header")
 
 
@@ -84,10 +83,11 @@ def _schema(
         return _registered(typed, column, topic)
     text = column.schema_text
     if text is None:
-        text = FORMATS[column.format].schema_of(arrow_type, _RECORD).text
-    schema = schema_in(column, FixedSchema(text))
+        text = FORMATS[column.format].schema_of(arrow_type, column.message or _RECORD).text
+    fixed = FixedSchema(text, message=column.message)
+    schema = schema_in(column, fixed)
     if typed.schema_id_from == "none":
-        return FixedSchema(text)
+        return fixed
     subject = _subject(typed, column, topic, schema)
     given = RegistrySchema(FORMATS[column.format].registered_as, text)
     registry = _registry(typed)
@@ -95,7 +95,7 @@ def _schema(
         number = (registry.register if typed.auto_register else registry.look_up)(subject, given)
     except UnknownSchemaError as error:
         raise error.advised("register it first, or set autoRegisterSchemas=true") from error
-    return FixedSchema(text, schema_id=number, origin=f"schema id {number}")
+    return replace(fixed, schema_id=number, origin=f"schema id {number}")
 
 
 def _registered(typed: TypedOptions, column: ColumnFormat, topic: str | None) -> FixedSchema:
@@ -127,7 +127,7 @@ def _subject(typed: TypedOptions, column: ColumnFormat, topic: str | None, schem
             f"option {column.column}Subject: rows of several topics have no one subject by "
             f"subjectNameStrategy; set the option topic, or {column.column}Subject"
         )
-    record = None if schema is None else schema.name
+    record = column.message if schema is None else schema.name
     return subject_of(typed.strategy, topic or "", record, is_key=column.is_key)
 
 

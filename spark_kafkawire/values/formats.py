@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -48,12 +48,25 @@ class FixedSchema:
     """The text of a schema that does not change while a query runs, and the texts of those that it uses.
 
     ``schema_id`` is -1 where it is not known. ``origin`` names its place in a registry, for errors.
+    ``message`` is the name of a message type of Protobuf; None for the first one of the schema.
     """
 
     text: str
     references: tuple[tuple[str, str], ...] = ()
     schema_id: int = -1
     origin: str = ""
+    message: str | None = None
+
+
+class MessageTypes(Schema, Protocol):
+    """A schema of several message types, of which it is one."""
+
+    @property
+    def indexes(self) -> tuple[int, ...]:
+        """The place of its message type, as messages have it behind the id of the schema."""
+
+    def at_name(self, name: str) -> MessageTypes:
+        """The schema with the message type of this name. Raises ``OptionError`` (fatal) if it has none."""
 
 
 class Encoder(Protocol):
@@ -77,8 +90,8 @@ class Format:
     """A format of keys or values whose messages have schemas.
 
     ``registered_as`` is its ``schemaType`` in a schema registry. ``has_indexes`` is true if messages name
-    their type by indexes behind the schema's id; ``decoder`` takes them as a fourth argument then,
-    which it has a default for.
+    their type by indexes behind the schema's id: its schemas are ``MessageTypes``, and ``decoder`` takes the
+    indexes of messages as a fourth argument. By default they are those of the writer's schema.
     ``needs_writer`` is false if messages are read without the schema that they were written with: ``decoder``
     gets None for it then. ``new_field`` is needed for ``avroSchemaEvolutionMode`` alone.
     """
@@ -92,6 +105,15 @@ class Format:
     has_indexes: bool = False
     needs_writer: bool = True
     new_field: Callable[[Any, Any], str | None] | None = None
+
+    def parsed(self, fixed: FixedSchema) -> Schema:
+        """The schema of a column. Raises ``OptionError`` (fatal)."""
+        schema = self.parse(fixed.text, dict(fixed.references))
+        return schema if fixed.message is None else cast(MessageTypes, schema).at_name(fixed.message)
+
+    def indexes(self, fixed: FixedSchema) -> tuple[int, ...]:
+        """The place of a column's message type in its schema. The format ``has_indexes``."""
+        return cast(MessageTypes, self.parsed(fixed)).indexes
 
 
 def _parse_avro(text: str, references: Mapping[str, str] | None) -> Schema:
@@ -155,11 +177,11 @@ def _parse_protobuf(text: str, references: Mapping[str, str] | None) -> Schema:
 
 
 def _decoder_of_protobuf(
-    writer: Any, reader: Any, arrow_type: pa.DataType | None, indexes: tuple[int, ...] = (0,)
+    writer: Any, reader: Any, arrow_type: pa.DataType | None, indexes: tuple[int, ...] | None = None
 ) -> Decoder:
     from .protobuf.decoding import Decoder as ProtobufDecoder
 
-    return ProtobufDecoder(writer, reader, arrow_type, indexes)
+    return ProtobufDecoder(writer, reader, arrow_type, writer.indexes if indexes is None else indexes)
 
 
 def _encoder_of_protobuf(schema: Any, arrow_type: pa.DataType) -> Encoder:

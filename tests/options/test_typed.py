@@ -84,6 +84,19 @@ def refusal(kind: Any = ReadOptions, **changes: str) -> str:
             "leave schemaIdFrom out",
         ),
         (
+            {**AVRO, "valueMessage": "M"},
+            "option valueMessage needs valueFormat=protobuf, which is not set; set it, or leave "
+            "valueMessage out",
+        ),
+        (
+            {**AVRO, "keyFormat": "string", "keyMessage": "M"},
+            "option keyMessage needs keyFormat=protobuf, which is not set; set it, or leave keyMessage out",
+        ),
+        (
+            {**AVRO, "valueFormat": "protobuf", "valueMessage": " . "},
+            "option valueMessage: ' . ' is not the name of a message type",
+        ),
+        (
             {"badRecords": "drop"},
             "option badRecords needs valueFormat or keyFormat, which is not set; set it, or leave "
             "badRecords out",

@@ -444,6 +444,13 @@ READS: Final[dict[str, Row]] = {
             )
         ],
     ),
+    "valueMessage": Row(
+        [
+            ({**AVRO, "valueFormat": "protobuf", "valueMessage": " a.B.C "}, "typed.value.message", "a.B.C"),
+            ({**AVRO, "valueFormat": "protobuf", "valueMessage": ".B"}, "typed.value.message", "B"),
+        ],
+    ),
+    "keyMessage": Row([({**AVRO, "keyFormat": "protobuf", "keyMessage": "K"}, "typed.key.message", "K")]),
     "subjectNameStrategy": Row(
         [({**AVRO, "subjectNameStrategy": "topicrecordname"}, "typed.strategy", "TopicRecordName")],
     ),

@@ -107,6 +107,21 @@ def test_columns_of_a_user_need_a_schema_only_if_the_options_name_one(registry: 
     assert fixed_schemas(options_of(registry, schemaIdFrom="none"), ["offset"]) == {}
 
 
+def test_a_message_type_of_protobuf_travels_with_its_schema(registry: FakeRegistry) -> None:
+    text = 'syntax = "proto3"; package a; message B { int32 b = 1; } message C { string c = 1; }'
+    registry.add("a.C", text, "PROTOBUF")
+    options = options_of(
+        registry, valueFormat="protobuf", valueMessage="a.C", subjectNameStrategy="RecordName"
+    )
+    found = fixed_schemas(options, ["value"])
+    assert found == {"value": FixedSchema(text, (), 4, "version 1 of subject 'a.C'", "a.C")}
+    assert options.typed is not None
+    again = schema_in(options.typed.value, pickle.loads(pickle.dumps(found))["value"])
+    assert (again.name, str(again.arrow_type)) == ("a.C", "struct<c: string>")
+    given = options_of(None, valueFormat="protobuf", valueMessage="C", schemaIdFrom="none", valueSchema=text)
+    assert fixed_schemas(given) == {"value": FixedSchema(text, message="C")}
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [

@@ -95,6 +95,42 @@ def test_a_given_schema_is_registered_where_the_options_say_so(registry: FakeReg
     assert found.frame == id_prefix(1)
 
 
+SHOP: Final = """syntax = "proto3"; package shop; message First {}
+message Outer { message Order { int64 id = 1; optional string note = 2; } }"""
+
+
+@pytest.mark.parametrize(
+    ("message", "frame"),
+    [("Outer.Order", b"\x04\x02\0"), ("shop.Outer.Order", b"\x04\x02\0"), ("First", b"\0"), ("", b"\0")],
+)
+def test_a_message_type_of_protobuf_is_named_in_the_frame(
+    registry: FakeRegistry, message: str, frame: bytes
+) -> None:
+    number = registry.add("orders-value", SHOP, "PROTOBUF")
+    columns = {"value": ORDERS if "Order" in message else pa.struct([])}
+    for changes in ({}, {"valueSchema": SHOP}, {"valueSchemaVersion": "1"}):
+        found = only(
+            encodings(registry, columns, valueFormat="protobuf", valueMessage=message, **changes)
+        )
+        assert found.frame == id_prefix(number) + frame
+        assert found.schema.message == (message or None)
+
+
+def test_a_message_type_gives_the_subject_and_the_name_of_a_derived_schema(registry: FakeRegistry) -> None:
+    options = {"valueFormat": "protobuf", "subjectNameStrategy": "RecordName", "autoRegisterSchemas": "true"}
+    encodings(registry, None, **options, valueSchema=SHOP, valueMessage="Outer.Order")
+    assert list(registry.subjects) == ["shop.Outer.Order"]
+    found = only(encodings(registry, None, **options, valueMessage="new.Order"))
+    assert list(registry.subjects) == ["shop.Outer.Order", "new.Order"]
+    assert found.frame == id_prefix(2) + b"\0"
+    found = only(
+        encodings(
+            registry, None, **{**options, "autoRegisterSchemas": "false"}, valueMessage="shop.Outer.Order"
+        )
+    )
+    assert found.frame == id_prefix(1) + b"\x04\x02\0"
+
+
 @pytest.mark.parametrize(
     ("strategy", "subject"),
     [("TopicName", "orders-value"), ("RecordName", "shop.Order"), ("TopicRecordName", "orders-shop.Order")],
@@ -143,6 +179,12 @@ def test_keys_have_a_subject_of_their_own(registry: FakeRegistry) -> None:
         ({"value": ORDERS}, {"keyFormat": "avro"}, "option keyFormat: the rows have no column 'key'"),
         ({"value": ORDERS}, {"topic": ""}, "option valueSubject: rows of several topics have no one subject"),
         ({"value": pa.struct([("id", pa.string())])}, {}, "schema: column 'value' with version 1 of subject"),
+        (
+            {"value": ORDERS},
+            {"valueFormat": "protobuf", "valueSchema": SHOP, "valueMessage": "Order"},
+            "option valueSchema: the Protobuf schema has no message 'Order'; it has 'shop.First', 'shop.Outer', "
+            "'shop.Outer.Order'",
+        ),
         ({"value": ORDERS}, {"valueSchema": "{"}, "option valueSchema: the Avro schema is not JSON"),
         (
             {"value": ORDERS},

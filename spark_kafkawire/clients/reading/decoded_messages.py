@@ -175,8 +175,7 @@ class MessageDecoder:
         return found
 
     def _new_decoding(self, form: Format, key: _SchemaKey) -> _Decoding:
-        reader = None if self._fixed is None else form.parse(self._fixed.text, dict(self._fixed.references))
-        # A decoder knows the first type of a schema without its index.
+        reader = None if self._fixed is None else form.parsed(self._fixed)
         arguments = () if key.indexes is None else (key.indexes,)
         if key.has_none:
             writer = reader if form.needs_writer else None

@@ -72,7 +72,7 @@ class TypedRows:
 def encoder_of(name: str, schema: FixedSchema, arrow_type: pa.DataType) -> Encoder:
     """An encoder of a column. Raises ``OptionError`` (fatal) for a schema that its type does not fit."""
     form = FORMATS[name]
-    return form.encoder(form.parse(schema.text, dict(schema.references)), arrow_type)
+    return form.encoder(form.parsed(schema), arrow_type)
 
 
 def _with_header(batch: pa.RecordBatch, name: str, value: bytes, wanted: pa.BooleanArray) -> pa.RecordBatch:

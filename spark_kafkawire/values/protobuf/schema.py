@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from spark_kafkawire.errors import OptionError, printable, quoted
+from spark_kafkawire.errors import OptionError, listed_some, printable, quoted
 
 from .linking import linked
 from .parsing import File
@@ -67,7 +67,8 @@ class Schema:
         for full in (name.lstrip("."), package + name):
             if full in places:
                 return replace(self, indexes=places[full])
-        raise OptionError(f"the Protobuf schema has no message {quoted(name)}")
+        known = listed_some(list(places), 5, quoted)
+        raise OptionError(f"the Protobuf schema has no message {quoted(name)}; it has {known}")
 
     def __reduce__(self) -> tuple[Any, ...]:
         # A message may contain itself: types travel as text.

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from spark_kafkawire.errors import OptionError, listed_some, quoted
 
+from .descriptors import text_of
 from .parsing import File, Reference, parse_file
 from .tokens import Tokens
 from .types import Enum, Message
@@ -23,6 +24,8 @@ def linked(text: str, references: Mapping[str, str]) -> File:
     An import is looked up in ``references``, then among Protobuf's own. One that is found in neither is an
     error only if a type is missing: many schemas import options, which have no influence on messages.
     """
+    _expect_few(len(text), 1)
+    text = text_of(text)
     _expect_few(len(text), 1)
     root = parse_file(text, "the Protobuf schema")
     files, missing = _imported(root, references, len(text))
@@ -49,6 +52,8 @@ def _imported(root: File, references: Mapping[str, str], size: int) -> tuple[lis
             if text is None:
                 missing.append(name)
                 continue
+            _expect_few(size + len(text), len(files) + 1)
+            text = text_of(text)
             size += len(text)
             _expect_few(size, len(files) + 1)
             files.append(parse_file(text, f"the Protobuf schema {quoted(name)}"))

@@ -160,7 +160,9 @@ class _Column(NamedTuple):
 
 
 _KEY: Final = _Column("key", KEY_FORMAT, KEY_SCHEMA, KEY_SUBJECT, KEY_SCHEMA_VERSION, KEY_MESSAGE)
-_VALUE: Final = _Column("value", VALUE_FORMAT, VALUE_SCHEMA, VALUE_SUBJECT, VALUE_SCHEMA_VERSION, VALUE_MESSAGE)
+_VALUE: Final = _Column(
+    "value", VALUE_FORMAT, VALUE_SCHEMA, VALUE_SUBJECT, VALUE_SCHEMA_VERSION, VALUE_MESSAGE
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,7 @@ from ..options.typed import (
     BAD_RECORDS,
     SCHEMA_ID_FROM,
     SUBJECT_NAME_STRATEGY,
+    VALUE_MESSAGE,
     VALUE_SCHEMA,
     VALUE_SCHEMA_VERSION,
     VALUE_SUBJECT,
@@ -84,6 +85,26 @@ def to_avro(column: Column | str, options: Mapping[str, str]) -> Column:
 
 
 @edge
+def from_protobuf(column: Column | str, options: Mapping[str, str]) -> Column:
+    """Values of a column of Protobuf messages.
+
+    ``options`` are those of ``from_avro``, and ``valueMessage``, the message type in the schema. It raises what
+    ``from_avro`` raises.
+    """
+    return _decoded("protobuf", "from_protobuf", column, options)
+
+
+@edge
+def to_protobuf(column: Column | str, options: Mapping[str, str]) -> Column:
+    """Protobuf messages of a column of values, as a write with ``valueFormat=protobuf`` makes them.
+
+    ``options`` are those of ``to_avro``, and ``valueMessage``, the message type in the schema. It raises what
+    ``to_avro`` raises.
+    """
+    return _encoded("protobuf", "to_protobuf", column, options)
+
+
+@edge
 def dead_letters(rows: DataFrame) -> DataFrame:
     """The bad records of a read with ``badRecords=null``, as rows to write to another topic.
 
@@ -126,7 +147,7 @@ def dead_letters(rows: DataFrame) -> DataFrame:
 
 
 def _decoded(form: str, function: str, column: Column | str, options: Mapping[str, str]) -> Column:
-    raw = _checked(function, options, _OF_READS)
+    raw = _checked(function, options, _known(form, _OF_READS))
     parsed = ReadOptions.parse({**_NO_BROKER, "subscribePattern": ".*", "valueFormat": form, **raw})
     typed = _typed(function, parsed.typed)
     if typed.bad_records is BadRecords.DROP:
@@ -154,7 +175,7 @@ def _values(packed: Packed[tuple[str, TypedTask, pa.DataType]], messages: pa.Arr
 
 
 def _encoded(form: str, function: str, column: Column | str, options: Mapping[str, str]) -> Column:
-    raw = _checked(function, options, _OF_WRITES)
+    raw = _checked(function, options, _known(form, _OF_WRITES))
     typed = _typed(function, WriteOptions.parse({**_NO_BROKER, "valueFormat": form, **raw}).typed)
     rows = Packed((column_encoding(typed, typed.value, None, None),))
     return _udf(lambda values: _messages(rows, values), BinaryType(), column)
@@ -170,6 +191,10 @@ def _messages(packed: Packed[Any], values: pa.Array) -> pa.Array:
 
 def _udf(function: Callable[[pa.Array], pa.Array], returns: DataType, column: Column | str) -> Column:
     return arrow_udf(edge(function), returns)(column)
+
+
+def _known(form: str, options: tuple[Any, ...]) -> tuple[Any, ...]:
+    return (*options, VALUE_MESSAGE) if form == "protobuf" else options
 
 
 def _checked(function: str, options: Mapping[str, str], known: tuple[Any, ...]) -> dict[str, str]:

@@ -109,9 +109,7 @@ def test_a_message_type_of_protobuf_is_named_in_the_frame(
     number = registry.add("orders-value", SHOP, "PROTOBUF")
     columns = {"value": ORDERS if "Order" in message else pa.struct([])}
     for changes in ({}, {"valueSchema": SHOP}, {"valueSchemaVersion": "1"}):
-        found = only(
-            encodings(registry, columns, valueFormat="protobuf", valueMessage=message, **changes)
-        )
+        found = only(encodings(registry, columns, valueFormat="protobuf", valueMessage=message, **changes))
         assert found.frame == id_prefix(number) + frame
         assert found.schema.message == (message or None)
 

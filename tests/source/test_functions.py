@@ -1,4 +1,4 @@
-"""Functions of columns in Spark: messages of Avro to values and back, and dead letters."""
+"""Functions of columns in Spark: messages of Avro and Protobuf to values and back, and dead letters."""
 
 from __future__ import annotations
 
@@ -13,13 +13,14 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
 from spark_kafkawire.errors import OptionError
-from spark_kafkawire.functions import dead_letters, from_avro, to_avro
+from spark_kafkawire.functions import dead_letters, from_avro, from_protobuf, to_avro, to_protobuf
 from spark_kafkawire.registry.client import forget_registries
 from spark_kafkawire.values.registry_frame import id_prefix
 from tests.support import librdkafka
 from tests.support.fake_registry import FakeRegistry
 from tests.support.foreign import Record
 from tests.support.noida import NoidaBroker
+from tests.values.protobuf.protoc import compiled, message_class
 
 from .task_errors import message_of
 
@@ -97,11 +98,55 @@ def test_values_become_messages(spark: SparkSession, registry: FakeRegistry, is_
     assert [row.m for row in found] == [message(row, prefix) for row in ROWS]
 
 
+SHOP: Final = """syntax = "proto3"; package shop; message First {}
+message Outer { message Order { int64 id = 1; optional string note = 2; } }"""
+SECOND: Final = b"\x04\x02\0"
+
+
+def order(prefix: bytes = b"") -> bytes:
+    """A message of Protobuf's own runtime, with the indexes of its type if it has a prefix."""
+    sent: bytes = message_class(compiled(SHOP), "shop.Outer.Order")(id=7, note="größe").SerializeToString()
+    return prefix + SECOND + sent if prefix else sent
+
+
+@pytest.mark.parametrize("is_registered", [False, True])
+def test_messages_of_protobuf_become_values(
+    spark: SparkSession, registry: FakeRegistry, is_registered: bool
+) -> None:
+    number = registry.add("orders-value", SHOP, "PROTOBUF")
+    of_registry = {"schema.registry.url": registry.url, "valueSubject": "orders-value"}
+    options = of_registry if is_registered else {"valueSchema": SHOP, "schemaIdFrom": "none"}
+    sent = order(id_prefix(number) if is_registered else b"")
+    column = from_protobuf("m", {**options, "valueMessage": "Outer.Order"}).alias("value")
+    found = spark.createDataFrame([(sent,), (None,)], "m binary").select(column)
+    assert found.schema.simpleString() == "struct<value:struct<id:bigint,note:string>>"
+    assert [row.value for row in found.collect()] == [Row(id=7, note="größe"), None]
+
+
+@pytest.mark.parametrize("is_registered", [False, True])
+def test_values_become_messages_of_protobuf(
+    spark: SparkSession, registry: FakeRegistry, is_registered: bool
+) -> None:
+    number = registry.add("orders-value", SHOP, "PROTOBUF")
+    of_registry = {"schema.registry.url": registry.url, "valueSubject": "orders-value"}
+    options = of_registry if is_registered else {"valueSchema": SHOP, "schemaIdFrom": "none"}
+    rows = spark.createDataFrame([(Row(id=7, note="größe"),), (None,)], "value struct<id:bigint,note:string>")
+    column = to_protobuf("value", {**options, "valueMessage": "shop.Outer.Order"}).alias("m")
+    expected = order(id_prefix(number) if is_registered else b"")
+    assert [row.m for row in rows.select(column).collect()] == [expected, None]
+
+
 @pytest.mark.parametrize(
     ("function", "options", "problem"),
     [
         (from_avro, {}, "avro needs schema.registry.url, the schema registry; for messages without the id"),
         (to_avro, {"schemaIdFrom": "none"}, "to_avro: the schema is not known; set valueSchema"),
+        (from_avro, {"valueMessage": "M"}, "from_avro: unknown option 'valueMessage'; "),
+        (
+            from_protobuf,
+            {"valueSchema": SHOP, "schemaIdFrom": "none", "valueMessage": "Order"},
+            "the Protobuf schema has no message 'Order'; it has 'shop.First', 'shop.Outer', ",
+        ),
         (from_avro, {"subscribe": "t"}, "from_avro: unknown option 'subscribe'; "),
         (from_avro, {"valueShema": "x"}, "from_avro: unknown option 'valueShema'; did you mean valueSchema?"),
         (

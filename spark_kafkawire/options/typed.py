@@ -168,8 +168,8 @@ _VALUE: Final = _Column(
 @dataclass(frozen=True, slots=True)
 class ColumnFormat:
     """The format of keys or of values, and the schema that the options name: its ``schema_text``, or a
-    ``version`` of ``subject``. Without a subject it is that of ``subjectNameStrategy``. ``message`` is the name
-    of a message type in it."""
+    ``version`` of ``subject``. Without a subject it is that of ``subjectNameStrategy``. ``message`` is the
+    name of a message type in it."""
 
     column: str
     format: str = BINARY

@@ -88,8 +88,8 @@ def to_avro(column: Column | str, options: Mapping[str, str]) -> Column:
 def from_protobuf(column: Column | str, options: Mapping[str, str]) -> Column:
     """Values of a column of Protobuf messages.
 
-    ``options`` are those of ``from_avro``, and ``valueMessage``, the message type in the schema. It raises what
-    ``from_avro`` raises.
+    ``options`` are those of ``from_avro``, and ``valueMessage``, the message type in the schema. It raises
+    what ``from_avro`` raises.
     """
     return _decoded("protobuf", "from_protobuf", column, options)
 

@@ -19,8 +19,6 @@ import pytest
 from spark_kafkawire.net.http import Url
 from spark_kafkawire.registry.client import Registry
 from spark_kafkawire.registry.settings import RegistrySettings
-from spark_kafkawire.values.protobuf.decoding import Decoder
-from spark_kafkawire.values.protobuf.schema import parse
 from spark_kafkawire.values.registry_frame import Framed, SchemaIdSource, unframed
 from tests.support import librdkafka
 from tests.support.fake_registry import FakeRegistry
@@ -67,9 +65,9 @@ def options_of(kafka: ApacheKafka, topic: str, url: str, value_format: str = "av
     return {"kafka.bootstrap.servers": kafka.bootstrap_servers(), "subscribe": topic, **registry}
 
 
-def read(kafka: ApacheKafka, topic: str, url: str, value_format: str = "avro") -> pa.Array:
+def read(kafka: ApacheKafka, topic: str, url: str, value_format: str = "avro", **more: str) -> pa.Array:
     """Values of a topic, by the newest schema of its subject."""
-    options = options_of(kafka, topic, url, value_format)
+    options = {**options_of(kafka, topic, url, value_format), **more}
     column = Read(options.pop("kafka.bootstrap.servers"), **options).table().column("value").combine_chunks()
     column.validate(full=True)
     return column
@@ -376,18 +374,6 @@ def without_nulls(value: Any) -> Any:
     return [without_nulls(each) for each in value] if isinstance(value, list) else value
 
 
-IN_PROTOBUF = """
-    syntax = "proto3";
-    package shop;
-    message First { int64 id = 1; string name = 2; repeated int64 numbers = 3; }
-    message Order {
-      int64 id = 1; string name = 2; repeated int64 numbers = 3;
-      message Line { int64 id = 1; string name = 2; repeated int64 numbers = 3; }
-      message Other { int64 id = 1; string name = 2; repeated int64 numbers = 3; }
-    }
-"""
-
-
 @newest
 @pytest.mark.parametrize(
     ("name", "indexes"), [("First", (0,)), ("Order", (1,)), ("Order.Line", (1, 0)), ("Order.Other", (1, 1))]
@@ -404,18 +390,36 @@ def test_messages_in_protobuf_are_read_as_confluents_deserializer_reads_them(
     # Confluent's client in Python registers a descriptor, and Apicurio gives it back as it is.
     assert registry_of(apicurio.url).schema(schema_id).format == "PROTOBUF"
     assert framed.indexes == (indexes,)
-    decoded = Decoder(parse(IN_PROTOBUF), indexes=indexes).decode(framed.payloads)
-    assert not decoded.is_bad.any()
+    found = read(kafka, topic, apicurio.url, "protobuf", valueMessage=name)
     judged = judge.protobuf_objects(topic, of, messages)
     assert judged == sent
     # As in Spark's from_protobuf, a field that is not in the message is null.
-    assert decoded.column.to_pylist() == [
+    assert found.to_pylist() == [
         {"id": each.id or None, "name": each.name or None, "numbers": list(each.numbers)} for each in judged
     ]
 
 
+@newest
+@pytest.mark.parametrize("name", ["Order", "Order.Other"])
+def test_confluents_deserializer_reads_messages_in_protobuf_that_spark_writes(
+    name: str, spark: SparkSession, kafka: ApacheKafka, apicurio: Apicurio, judge: Confluent
+) -> None:
+    of, topic = protobuf_type(name), f"to-protobuf-{name}"
+    judge.protobuf(topic, [of()])  # registers the schema
+    options = options_of(kafka, topic, apicurio.url, "protobuf")
+    rows = spark.sql(
+        "SELECT struct(id, concat('n', id) AS name, array(id, -id) AS numbers) AS value FROM range(3)"
+    )
+    # A schema that the subject has is not registered once more.
+    chosen = {"topic": topic, "valueMessage": name, "valueSchemaVersion": "latest"}
+    ours = save(rows.coalesce(1), kafka, {**options, **chosen})
+    assert judge.protobuf_objects(topic, of, [each for each in ours if each is not None]) == [
+        of(id=number, name=f"n{number}", numbers=[number, -number]) for number in range(3)
+    ]
+
+
 def protobuf_type(name: str) -> Any:
-    """A type of ``IN_PROTOBUF``, made from descriptors."""
+    """A message type of one file, all of whose types have the same fields."""
     from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
     file = descriptor_pb2.FileDescriptorProto(name="shop.proto", package="shop", syntax="proto3")

@@ -180,8 +180,8 @@ def test_keys_have_a_subject_of_their_own(registry: FakeRegistry) -> None:
         (
             {"value": ORDERS},
             {"valueFormat": "protobuf", "valueSchema": SHOP, "valueMessage": "Order"},
-            "option valueSchema: the Protobuf schema has no message 'Order'; it has 'shop.First', 'shop.Outer', "
-            "'shop.Outer.Order'",
+            "option valueSchema: the Protobuf schema has no message 'Order'; it has 'shop.First', "
+            "'shop.Outer', 'shop.Outer.Order'",
         ),
         ({"value": ORDERS}, {"valueSchema": "{"}, "option valueSchema: the Avro schema is not JSON"),
         (

@@ -1,7 +1,8 @@
 """Descriptors of Protobuf schemas, as texts for the parser.
 
-Some serializers register a ``FileDescriptorProto`` in base64, and some registries return it as it is. It becomes
-the text that it was compiled from, without what has no influence on messages, so that the parser checks both alike.
+Some serializers register a ``FileDescriptorProto`` in base64, and some registries return it as it is. It
+becomes the text that it was compiled from, without what has no influence on messages: the parser checks both
+alike.
 
 Source: https://github.com/protocolbuffers/protobuf/blob/main/src/google/protobuf/descriptor.proto
 """
@@ -31,7 +32,8 @@ _STRING, _GROUP, _MESSAGE, _BYTES, _ENUM = 9, 10, 11, 12, 14
 #: Scalar types by their numbers in descriptors.
 _SCALARS: Final = {
     1: "double", 2: "float", 3: "int64", 4: "uint64", 5: "int32", 6: "fixed64", 7: "fixed32", 8: "bool",
-    _STRING: "string", _BYTES: "bytes", 13: "uint32", 15: "sfixed32", 16: "sfixed64", 17: "sint32", 18: "sint64",
+    _STRING: "string", _BYTES: "bytes", 13: "uint32", 15: "sfixed32", 16: "sfixed64",
+    17: "sint32", 18: "sint64",
 }  # fmt: skip
 
 

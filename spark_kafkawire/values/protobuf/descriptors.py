@@ -166,6 +166,8 @@ class _Body:
     def __init__(self, message: _Descriptor, is_proto3: bool, depth: int) -> None:
         self._is_proto3, self._depth = is_proto3, depth
         self._nested = {each.string(1, _NAME): each for each in message.inner(3)}
+        self._entries = {name for name, each in self._nested.items() if _is_entry(each)}
+        self._places = {name: place for place, name in enumerate(self._nested)}
         self._oneofs = [each.string(1, _NAME) for each in message.inner(8)]
         self._enums = [_enum(each) for each in message.inner(4)]
         self._fields = message.inner(2)
@@ -176,8 +178,11 @@ class _Body:
         A nested message that a map or a group declares is declared by its field, and others before the first
         field that follows them in the order of nested messages: the indexes of messages count all of them.
         """
-        lines, waiting = self._enums, list(self._nested)
-        in_field = {name for each in self._fields if (name := self._declares(each))}
+        lines, names, start = self._enums, list(self._nested), 0
+        by_fields = [name for each in self._fields if (name := self._declares(each))]
+        in_field = set(by_fields)
+        if len(in_field) < len(by_fields):  # in each level twice as many
+            _refuse("two of its fields declare the same message")
         oneof = ""
         for each in self._fields:
             declared, of = self._declares(each), self._oneof(each)
@@ -186,13 +191,13 @@ class _Body:
             if of != oneof:
                 lines += [f"oneof {of} {{"] if of else []
             oneof = of
-            if declared in waiting and not of:
-                before = waiting[: waiting.index(declared)]
-                lines += [self._message(name) for name in before if name not in in_field]
-                waiting = waiting[len(before) + 1 :]
+            place = self._places[declared] if declared and not of else -1
+            if place >= start:
+                lines += [self._message(name) for name in names[start:place] if name not in in_field]
+                start = place + 1
             lines.append(self._field(each, of))
         lines += ["}"] if oneof else []
-        return lines + [self._message(name) for name in waiting if name not in in_field]
+        return lines + [self._message(name) for name in names[start:] if name not in in_field]
 
     def _message(self, name: str) -> str:
         return _message(self._nested[name], self._is_proto3, self._depth + 1)
@@ -207,10 +212,9 @@ class _Body:
     def _declares(self, each: _Descriptor) -> str:
         """The name of the nested message that a map or a group declares; empty for other fields."""
         name = each.string(6).rpartition(".")[2]
-        nested = self._nested.get(name)
         kind = each.integer(5)
-        is_map = kind == _MESSAGE and nested is not None and _is_entry(nested)
-        return name if is_map or (kind == _GROUP and nested is not None) else ""
+        is_map = kind == _MESSAGE and name in self._entries
+        return name if is_map or (kind == _GROUP and name in self._nested) else ""
 
     def _field(self, each: _Descriptor, oneof: str) -> str:
         name, number, nested = each.string(1, _NAME), each.integer(3), self._declares(each)

@@ -86,7 +86,7 @@ def test_names_of_a_descriptor_are_names() -> None:
         parse(encoded(file.SerializeToString()))
 
 
-@short_and_long("rounds", short=3_000, long=100_000)
+@short_and_long("rounds", short=500, long=10_000)
 def test_mutated_descriptors_end_in_a_schema_or_in_one_error(rounds: int) -> None:
     chance = random.Random(1)
     contents = [descriptor_of(DrawnSchema(seed).text) for seed in range(10)]
@@ -100,6 +100,19 @@ def test_mutated_descriptors_end_in_a_schema_or_in_one_error(rounds: int) -> Non
                 content[place] = chance.randrange(256)
         with suppress(OptionError):
             _ = parse(encoded(bytes(content))).arrow_type
+
+
+def test_a_message_is_declared_by_one_field() -> None:
+    file = descriptor_pb2.FileDescriptorProto(name="x.proto")
+    message = file.message_type.add(name="A")
+    for _ in range(30):
+        for number in (1, 2):
+            message.field.add(
+                name=f"f{number}", number=number, label="LABEL_OPTIONAL", type="TYPE_GROUP", type_name="G"
+            )
+        message = message.nested_type.add(name="G")
+    with pytest.raises(OptionError, match="two of its fields declare the same message"):
+        parse(encoded(file.SerializeToString()))
 
 
 @pytest.mark.parametrize(

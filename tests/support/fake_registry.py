@@ -85,7 +85,8 @@ def slow(seconds: float) -> Fault:
 class FakeRegistry:
     """A registry from ``with`` to its end. ``users`` are passwords of those who may log in, ``tokens`` what
     bearers may have; without both no login is needed. ``server`` is the PEM file of its key for https, and
-    ``clients`` the authority of the clients' certificates that it demands then."""
+    ``clients`` the authority of the clients' certificates that it demands then. One that goes away and comes
+    back needs a ``port`` that nobody else is given meanwhile."""
 
     def __init__(
         self,
@@ -95,6 +96,7 @@ class FakeRegistry:
         server: Path | None = None,
         clients: Path | None = None,
         path: str = "",
+        port: int = 0,
     ) -> None:
         self.users, self.tokens, self.path = users or {}, tokens, path
         #: Ids with the bodies that answer a request for them.
@@ -110,20 +112,36 @@ class FakeRegistry:
         #: The headers of the last request.
         self.headers: dict[str, str] = {}
         self._scheme = "http" if server is None else "https"
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler_of(self))
+        self._context: ssl.SSLContext | None = None
+        if server is not None:
+            self._context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            self._context.load_cert_chain(server)
+            if clients is not None:
+                self._context.verify_mode = ssl.CERT_REQUIRED
+                self._context.load_verify_locations(clients)
+        self._listen(port)
+
+    def _listen(self, port: int) -> None:
+        self._server = ThreadingHTTPServer(("127.0.0.1", port), _handler_of(self))
         self._server.daemon_threads = True
         # Clients that leave early are what some tests are about.
         self._server.handle_error = lambda *_: None  # type: ignore[method-assign]
-        if server is not None:
-            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-            context.load_cert_chain(server)
-            if clients is not None:
-                context.verify_mode = ssl.CERT_REQUIRED
-                context.load_verify_locations(clients)
-            self._server.socket = context.wrap_socket(
+        if self._context is not None:
+            self._server.socket = self._context.wrap_socket(
                 self._server.socket, server_side=True, do_handshake_on_connect=False
             )
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True)
+
+    def go_away(self) -> None:
+        """Refuse connections until it comes back."""
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+    def come_back(self) -> None:
+        """Listen on the same port with the same schemas."""
+        self._listen(self._server.server_port)
+        self._thread.start()
 
     @property
     def url(self) -> str:
@@ -217,9 +235,7 @@ class FakeRegistry:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
+        self.go_away()
 
 
 def _unknown(code: int, what: str) -> tuple[int, dict[str, Any]]:

@@ -9,14 +9,12 @@ the one to a topic. Once is what there is time for with all other tests; the sho
 
 from __future__ import annotations
 
-import json
 import os
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-import pyarrow.parquet as pq
 import pytest
 
 from spark_kafkawire.broker import EmbeddedCluster
@@ -25,6 +23,7 @@ from tests.support import librdkafka
 from tests.support.embedded import produce, wait_registered
 from tests.support.foreign import Record
 from tests.support.noida import NoidaBroker
+from tests.support.parquet_sink import stored
 from tests.support.short_and_long import short_and_long
 from tests.support.sparks import READ_LIMITS
 from tests.support.stream_kills import Killer, Stream
@@ -67,23 +66,6 @@ def of_v07(cluster: EmbeddedCluster) -> Stream:
 
     read = {"zookeeper.connect": cluster.zookeeper_connect, "subscribe": "killed"}
     return Stream({**read, "startingOffsets": "earliest", "maxBytesPerTrigger": "1k"}, {}, send)
-
-
-def stored(folder: Path) -> list[dict[str, Any]]:
-    """The rows of the files that Spark's sink has committed, in the order of their batches."""
-    names: dict[int, list[str]] = {}
-    for file in (folder / "out" / "_spark_metadata").glob("[0-9]*"):
-        batch, _, compact = file.name.partition(".")
-        paths = [json.loads(line)["path"] for line in file.read_text().splitlines()[1:]]
-        if compact:
-            names = {at: found for at, found in names.items() if at > int(batch)}
-        names[int(batch)] = paths
-    compacts = [
-        int(file.name.partition(".")[0]) for file in (folder / "out/_spark_metadata").glob("*.compact")
-    ]
-    names = {at: paths for at, paths in names.items() if at >= max(compacts, default=-1)}
-    files = [path.removeprefix("file://") for at in sorted(names) for path in names[at]]
-    return [row for file in files for row in pq.ParquetFile(file).read().to_pylist()]
 
 
 def check(folder: Path, sent: int) -> None:

@@ -30,13 +30,13 @@ from tests.support.exactly_once import committed
 from tests.support.fake_registry import FakeRegistry
 from tests.support.foreign import Record
 from tests.support.noida import KEPT_FOREVER, NoidaBroker, free_port
+from tests.support.parquet_sink import stored
 from tests.support.short_and_long import short_and_long
 from tests.support.spark_streams import WAIT_MAX_S, begun, run
 from tests.support.sparks import READ_LIMITS
 from tests.support.stream_kills import SENT_COUNT, Killer, Stream
 
 from .task_errors import message_of
-from .test_stream_killed import stored
 
 KILLS: Final = int(os.environ.get("KAFKAWIRE_TYPED_KILLS", "20"))
 WORKERS: Final = int(os.environ.get("KAFKAWIRE_TYPED_WORKERS", "0"))

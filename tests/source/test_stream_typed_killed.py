@@ -39,7 +39,7 @@ from tests.support.stream_kills import SENT_COUNT, Killer, Stream
 from .task_errors import message_of
 
 KILLS: Final = int(os.environ.get("KAFKAWIRE_TYPED_KILLS", "20"))
-WORKERS: Final = int(os.environ.get("KAFKAWIRE_TYPED_WORKERS", "0"))
+WORKERS: Final = int(os.environ.get("KAFKAWIRE_TYPED_WORKERS", "1"))
 SEED: Final = int(os.environ.get("KAFKAWIRE_TYPED_SEED", "1"))
 #: The test's deadline grows with the kills, seconds.
 TIMEOUT_S: Final = 1200 + 200 * KILLS
@@ -80,16 +80,15 @@ class Registry(FakeRegistry):
 
 
 class Orders:
-    """A topic of orders, in keys their numbers. After ``orders_of_a_version`` its producers begin to change
-    to the next schema. Of orders with ``bad``, some cannot be decoded."""
+    """A topic of at least ``count`` orders, in keys their numbers. Half-way its producers begin to change to
+    the second schema, and after three quarters to the third. Of orders with ``bad``, some cannot be
+    decoded."""
 
-    def __init__(
-        self, servers: str, registry: Registry, orders_of_a_version: int, *, bad: bool, seed: int
-    ) -> None:
+    def __init__(self, servers: str, registry: Registry, count: int, *, bad: bool, seed: int) -> None:
         self._servers, self._registry, self._has_bad = servers, registry, bad
         self.topic = librdkafka.create_topic(servers, PARTITIONS, None, KEPT_FOREVER)
         self._draw = random.Random(seed)
-        self._orders_of_a_version = orders_of_a_version
+        self._begins = (0, count // 2, count * 3 // 4)
         self._ids = [registry.add(f"{self.topic}-value", V1)]
         #: Version and bytes of the value of each order; no version of a tombstone.
         self.sent: list[tuple[int | None, bytes | None]] = []
@@ -103,7 +102,7 @@ class Orders:
         assert [int(each) for each in values] == [len(self.sent) + index for index in range(len(values))]
         records = []
         for key in values:
-            newest = min(int(key) // self._orders_of_a_version, len(VERSIONS) - 1)
+            newest = sum(int(key) >= begin for begin in self._begins) - 1
             if newest == len(self._ids):
                 self._ids.append(self._registry.add(f"{self.topic}-value", VERSIONS[newest]))
                 self._registry.interrupt()
@@ -139,11 +138,9 @@ class Orders:
 class Typed:
     """All streams, each with orders of its own."""
 
-    def __init__(self, servers: str, registry: Registry, kills: int) -> None:
+    def __init__(self, servers: str, registry: Registry, count: int) -> None:
         self._servers = servers
         self.copy = librdkafka.create_topic(servers, PARTITIONS, None, KEPT_FOREVER)
-        # There is at least one send for each kill.
-        count = SENT_COUNT * kills // len(VERSIONS)
         self.orders = {
             name: Orders(servers, registry, count, bad=name in ("null", "drop"), seed=SEED + number)
             for number, name in enumerate(("latest", "once", "null", "drop"))
@@ -214,7 +211,8 @@ class Typed:
 def kill_and_check(servers: str, folder: Path, names: Sequence[str], kills: int, workers: int) -> None:
     """Kill the driver of these streams, and check what is there in the end; prints where the kills fell."""
     with Registry(random.Random(SEED)) as registry:
-        typed = Typed(servers, registry, kills)
+        # Before each kill there is at least one send to each stream.
+        typed = Typed(servers, registry, SENT_COUNT * kills * (workers + 1))
         typed.register_copy()
         killer = Killer({name: typed.streams[name] for name in names}, folder, SEED)
         try:
@@ -234,7 +232,7 @@ def kill_and_check(servers: str, folder: Path, names: Sequence[str], kills: int,
 
 @READ_LIMITS
 @pytest.mark.timeout(TIMEOUT_S)
-@short_and_long("kills, workers", short=(2, 0), long=(KILLS, WORKERS))
+@short_and_long("kills, workers", short=(1, 1), long=(KILLS, WORKERS))
 def test_kills_new_schemas_and_a_registry_away_neither_lose_double_nor_change_a_value(
     kills: int, workers: int, noida: NoidaBroker, tmp_path: Path
 ) -> None:
@@ -243,11 +241,11 @@ def test_kills_new_schemas_and_a_registry_away_neither_lose_double_nor_change_a_
 
 @READ_LIMITS
 @pytest.mark.timeout(TIMEOUT_S)
-@short_and_long("kills", short=1, long=5)
+@short_and_long("kills, workers", short=(1, 0), long=(5, 1))
 def test_kills_neither_lose_double_nor_invent_a_bad_record(
-    kills: int, noida: NoidaBroker, tmp_path: Path
+    kills: int, workers: int, noida: NoidaBroker, tmp_path: Path
 ) -> None:
-    kill_and_check(noida.bootstrap_servers, tmp_path, ("null", "drop"), kills, 0)
+    kill_and_check(noida.bootstrap_servers, tmp_path, ("null", "drop"), kills, workers)
 
 
 @pytest.fixture

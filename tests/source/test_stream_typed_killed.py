@@ -31,10 +31,11 @@ from tests.support.fake_registry import FakeRegistry
 from tests.support.foreign import Record
 from tests.support.noida import KEPT_FOREVER, NoidaBroker, free_port
 from tests.support.parquet_sink import stored
+from tests.support.polling import poll
 from tests.support.short_and_long import short_and_long
-from tests.support.spark_streams import WAIT_MAX_S, begun, run
+from tests.support.spark_streams import begun, run
 from tests.support.sparks import READ_LIMITS
-from tests.support.stream_kills import SENT_COUNT, Killer, Stream
+from tests.support.stream_kills import SENT_COUNT, WAIT_MAX_S, Killer, Stream
 
 from .task_errors import message_of
 
@@ -81,14 +82,17 @@ class Registry(FakeRegistry):
 
 class Orders:
     """A topic of at least ``count`` orders, in keys their numbers. Half-way its producers begin to change to
-    the second schema, and after three quarters to the third. Of orders with ``bad``, some cannot be
-    decoded."""
+    the second schema, and after three quarters to the third, each when a batch of the stream is done whose
+    checkpoint is in ``folder``. Of orders with ``bad``, some cannot be decoded."""
 
-    def __init__(self, servers: str, registry: Registry, count: int, *, bad: bool, seed: int) -> None:
+    def __init__(
+        self, servers: str, registry: Registry, count: int, folder: Path, *, bad: bool, seed: int
+    ) -> None:
         self._servers, self._registry, self._has_bad = servers, registry, bad
         self.topic = librdkafka.create_topic(servers, PARTITIONS, None, KEPT_FOREVER)
         self._draw = random.Random(seed)
         self._begins = (0, count // 2, count * 3 // 4)
+        self._commits, self._done = folder / "checkpoint" / "commits", 0
         self._ids = [registry.add(f"{self.topic}-value", V1)]
         #: Version and bytes of the value of each order; no version of a tombstone.
         self.sent: list[tuple[int | None, bytes | None]] = []
@@ -104,12 +108,24 @@ class Orders:
         for key in values:
             newest = sum(int(key) >= begin for begin in self._begins) - 1
             if newest == len(self._ids):
+                librdkafka.produce(self._servers, self.topic, records)
+                records = []
+                self._await_batch()
                 self._ids.append(self._registry.add(f"{self.topic}-value", VERSIONS[newest]))
                 self._registry.interrupt()
             version, value = self._order(int(key), newest)
             self.sent.append((version, value))
             records.append(Record(value, key, partition=self._draw.randrange(PARTITIONS)))
         librdkafka.produce(self._servers, self.topic, records)
+
+    def _await_batch(self) -> None:
+        """Until a batch is done since this was called last: the driver runs while orders are sent."""
+
+        def done() -> int:
+            return sum(1 for file in self._commits.glob("[0-9]*"))
+
+        poll(lambda: done() > self._done, f"{self.topic}: a batch after {self._done}", WAIT_MAX_S)
+        self._done = done()
 
     def _order(self, number: int, newest: int) -> tuple[int | None, bytes | None]:
         if number % 10 == 9:
@@ -138,11 +154,13 @@ class Orders:
 class Typed:
     """All streams, each with orders of its own."""
 
-    def __init__(self, servers: str, registry: Registry, count: int) -> None:
+    def __init__(self, servers: str, registry: Registry, count: int, folder: Path) -> None:
         self._servers = servers
         self.copy = librdkafka.create_topic(servers, PARTITIONS, None, KEPT_FOREVER)
         self.orders = {
-            name: Orders(servers, registry, count, bad=name in ("null", "drop"), seed=SEED + number)
+            name: Orders(
+                servers, registry, count, folder / name, bad=name in ("null", "drop"), seed=SEED + number
+            )
             for number, name in enumerate(("latest", "once", "null", "drop"))
         }
         kafka = {"kafka.bootstrap.servers": servers}
@@ -184,6 +202,9 @@ class Typed:
         assert len(rows) == len(found)
         left_out = orders.bad if name == "drop" else {}
         assert sorted(rows) == [number for number in range(len(orders.sent)) if number not in left_out]
+        if name == "latest":
+            seen = {FIELDS.index(tuple(row["value"])) for row in found if row["value"] is not None}
+            assert {0, 2} <= seen
         for number, row in rows.items():
             value, reader = row["value"], V3
             if name == "latest" and value is not None:
@@ -212,7 +233,7 @@ def kill_and_check(servers: str, folder: Path, names: Sequence[str], kills: int,
     """Kill the driver of these streams, and check what is there in the end; prints where the kills fell."""
     with Registry(random.Random(SEED)) as registry:
         # Before each kill there is at least one send to each stream.
-        typed = Typed(servers, registry, SENT_COUNT * kills * (workers + 1))
+        typed = Typed(servers, registry, SENT_COUNT * kills * (workers + 1), folder)
         typed.register_copy()
         killer = Killer({name: typed.streams[name] for name in names}, folder, SEED)
         try:

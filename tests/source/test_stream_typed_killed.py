@@ -104,7 +104,7 @@ class Orders:
         if self._draw.random() < 0.2:
             self._registry.interrupt()
         assert [int(each) for each in values] == [len(self.sent) + index for index in range(len(values))]
-        records = []
+        records: list[Record] = []
         for key in values:
             newest = sum(int(key) >= begin for begin in self._begins) - 1
             if newest == len(self._ids):
@@ -302,7 +302,7 @@ def test_a_query_that_ends_at_a_new_field_goes_on_with_its_values_in_the_same_ch
     send(0, 2)
     send(1, 3)
     with pytest.raises(StreamingQueryException) as error:
-        running.awaitTermination(WAIT_MAX_S)
+        running.awaitTermination(int(WAIT_MAX_S))
     reason = message_of(error.value)
     assert "schema id 2 has the field note, which version 1 of subject" in reason
     assert reason.endswith("to take the new schema (avroSchemaEvolutionMode=restart)")

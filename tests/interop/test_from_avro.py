@@ -1,0 +1,243 @@
+"""Spark's own ``from_avro`` and ``to_avro`` beside ours, in one Spark: the same types, values, messages."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+from typing import Any, Final
+
+import fastavro
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.values.avro.drawn import LOGICAL, PRIMITIVES, Values, schemas
+from tests.values.avro.judge import Judge
+
+from .needs import needed_avro
+
+ROOT: Final = Path(__file__).parents[2]
+_TIMEOUT_S: Final = 600.0
+_DRAWN: Final = 25
+_ROWS: Final = 20
+#: Spark takes no schema that contains itself without the option; ours is always as with this one.
+_THEIR_OPTIONS: Final = {"recursiveFieldMaxDepth": "3"}
+
+pytestmark = [pytest.mark.jvm, pytest.mark.timeout(_TIMEOUT_S + 60)]
+
+
+def record(*types: Any) -> dict[str, Any]:
+    """A record with fields of these types."""
+    fields = [{"name": f"f{place}", "type": of} for place, of in enumerate(types)]
+    return {"type": "record", "name": "test.Root", "fields": fields}
+
+
+def decimal(precision: int, scale: int, **of: Any) -> dict[str, Any]:
+    return {
+        "type": "bytes",
+        "logicalType": "decimal",
+        "precision": precision,
+        "scale": scale,
+        **of,
+    }
+
+
+def fixed(name: str, size: int, **of: Any) -> dict[str, Any]:
+    return {"type": "fixed", "name": f"test.{name}", "size": size, **of}
+
+
+_INNER: Final = {**record("long"), "name": "test.Inner"}
+#: Schemas by what they show.
+_NAMED: Final[dict[str, Any]] = {
+    "primitives": record(*PRIMITIVES),
+    "nullable primitives": record(*(["null", each] for each in PRIMITIVES[1:])),
+    "logical types": record(*LOGICAL),
+    "nullable logical types": record(*([each, "null"] for each in LOGICAL)),
+    "decimals": record(
+        decimal(1, 0),
+        decimal(9, 2),
+        decimal(18, 18),
+        decimal(38, 10),
+        decimal(9, 4, type="fixed", name="test.Short", size=4),
+        decimal(38, 38, type="fixed", name="test.Long", size=20),
+    ),
+    "fixed": record(fixed("Key", 16), fixed("Empty", 0), fixed("Span", 12, logicalType="duration")),
+    "enum": record({"type": "enum", "name": "test.Kind", "symbols": ["A", "B", "C"]}),
+    "arrays and maps": record(
+        {
+            "type": "array",
+            "items": ["null", {"type": "map", "values": ["null", "long"]}],
+        },
+        {"type": "map", "values": {"type": "array", "items": "string"}},
+    ),
+    "general unions": record(["int", "string"], ["null", "boolean", "double", "bytes"], ["string", _INNER]),
+    "unions of numbers": record(["int", "long"], ["float", "null", "double"]),
+    "itself": record("int", ["null", "test.Root"]),
+    "a map": {"type": "map", "values": "long"},
+    **{each: each for each in PRIMITIVES[1:]},
+}
+#: Schemas that Spark's function does not read.
+_ONLY_OURS: Final[dict[str, Any]] = {
+    "null at the root": ["null", "string"],
+    "a general union at the root": ["long", "string"],
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A schema, messages of it and options of Spark's function; then what both made of them."""
+
+    schema: Any
+    messages: list[str]
+    options: dict[str, str] = field(default_factory=lambda: _THEIR_OPTIONS)
+    values: list[dict[str, Any]] = field(default_factory=list)
+    encoded: list[dict[str, Any]] = field(default_factory=list)
+
+
+def case(schema: Any, seed: int = 34, **more: Any) -> Case:
+    judge, values = Judge(schema), Values(schema, Random(seed))
+    return Case(schema, [judge.written(values.next()).hex() for _ in range(_ROWS)], **more)
+
+
+def drawn_cases() -> list[Case]:
+    """Cases of drawn schemas, the same in each run. No union is at the root."""
+    found: list[Case] = []
+
+    @settings(max_examples=_DRAWN, derandomize=True, database=None)
+    @given(schemas(), st.integers(0, 2**32))
+    def collect(schema: Any, seed: int) -> None:
+        found.append(case(record(schema), seed))
+
+    collect()
+    return found
+
+
+@pytest.fixture(scope="module")
+def cases(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Case]:
+    """All cases with their answers."""
+    jars = ",".join(needed_avro())
+    named = {name: case(schema) for name, schema in {**_NAMED, **_ONLY_OURS}.items()}
+    named["itself without the option"] = case(_NAMED["itself"], options={})
+    named["itself in an array"] = case(record("int", {"type": "array", "items": "test.Root"}))
+    named["a number or null at the root"] = case(["null", "long"])
+    named |= {f"drawn {place}": each for place, each in enumerate(drawn_cases())}
+    folder = tmp_path_factory.mktemp("avro")
+    given, answers = folder / "cases.json", folder / "answers.json"
+    asked = [
+        {
+            "schema": json.dumps(each.schema),
+            "messages": each.messages,
+            "options": each.options,
+        }
+        for each in named.values()
+    ]
+    given.write_text(json.dumps(asked))
+    command = [
+        sys.executable,
+        "-m",
+        "tests.interop.avro_columns",
+        jars,
+        str(given),
+        str(answers),
+    ]
+    # Years 1 and 9999 are in Python's range in this zone only.
+    in_utc = {**os.environ, "TZ": "UTC"}
+    done = subprocess.run(
+        command,
+        cwd=ROOT,
+        env=in_utc,
+        capture_output=True,
+        text=True,
+        timeout=_TIMEOUT_S,
+    )
+    assert done.returncode == 0, done.stderr
+    found = json.loads(answers.read_text())
+    return {
+        name: Case(each.schema, each.messages, each.options, of["values"], of["messages"])
+        for (name, each), of in zip(named.items(), found, strict=True)
+    }
+
+
+_EQUAL: Final = [*_NAMED, *(f"drawn {place}" for place in range(_DRAWN))]
+
+
+@pytest.mark.parametrize("name", _EQUAL)
+def test_types_and_values_are_those_of_sparks_from_avro(name: str, cases: dict[str, Case]) -> None:
+    theirs, ours = cases[name].values
+    assert theirs["error"] is None
+    assert ours["error"] is None
+    assert ours["type"] == without_times(theirs["type"])
+    assert ours["rows"] == theirs["rows"]
+    assert len(ours["rows"]) == _ROWS
+
+
+@pytest.mark.parametrize("name", _EQUAL)
+def test_messages_are_those_of_sparks_to_avro(name: str, cases: dict[str, Case]) -> None:
+    theirs, ours = cases[name].encoded
+    assert theirs["error"] is None
+    assert ours["error"] is None
+    schema = cases[name].schema
+    if '"map"' not in json.dumps(schema):  # whose entries are in any order
+        assert ours["rows"] == theirs["rows"]
+    assert [read(schema, each) for each in ours["rows"]] == [read(schema, each) for each in theirs["rows"]]
+    assert len(ours["rows"]) == _ROWS
+
+
+def test_a_time_of_day_in_microseconds_is_a_time_in_spark_and_a_number_here(
+    cases: dict[str, Case],
+) -> None:
+    theirs, ours = (of["type"]["fields"] for of in cases["logical types"].values)
+    places = [place for place, of in enumerate(LOGICAL) if of["logicalType"].startswith("time-")]
+    assert [theirs[place]["type"] for place in places] == ["integer", "time(6)"]
+    assert [ours[place]["type"] for place in places] == ["integer", "long"]
+
+
+@pytest.mark.parametrize("name", [*_ONLY_OURS, "itself without the option"])
+def test_schemas_that_only_our_function_reads(name: str, cases: dict[str, Case]) -> None:
+    theirs, ours = cases[name].values
+    assert theirs["error"]
+    assert ours["error"] is None
+    assert len(ours["rows"]) == _ROWS
+
+
+@pytest.mark.parametrize("name", ["null at the root", "a number or null at the root"])
+def test_null_at_the_root_is_null(name: str, cases: dict[str, Case]) -> None:
+    asked = cases[name]
+    theirs, ours = asked.values
+    assert ours["rows"] == [repr(read(asked.schema, each)) for each in asked.messages]
+    assert "None" in ours["rows"]
+    if theirs["error"] is None:  # Spark's function gives the number 0
+        assert theirs["rows"] == [each.replace("None", "0") for each in ours["rows"]]
+
+
+def test_an_array_that_is_too_deep_for_a_column_is_written_empty(cases: dict[str, Case]) -> None:
+    asked = cases["itself in an array"]
+    theirs, ours = asked.values
+    assert ours["type"] == theirs["type"]
+    assert ours["rows"] == theirs["rows"]
+    of_theirs, of_ours = asked.encoded
+    assert "there is no match in the SQL schema" in of_theirs["error"]
+    expected = [cut(read(asked.schema, each), 3) for each in asked.messages]
+    assert [read(asked.schema, each) for each in of_ours["rows"]] == expected
+
+
+def cut(value: dict[str, Any], depth: int) -> dict[str, Any]:
+    """The value without what is deeper."""
+    return {"f0": value["f0"], "f1": [cut(each, depth - 1) for each in value["f1"] if depth > 1]}
+
+
+def without_times(of: Any) -> Any:
+    """A type of Spark in JSON with numbers for times of a day."""
+    return json.loads(json.dumps(of).replace('"time(6)"', '"long"'))
+
+
+def read(schema: Any, message: str) -> Any:
+    """The value that fastavro reads."""
+    parsed = fastavro.parse_schema(json.loads(json.dumps(schema)))
+    return fastavro.schemaless_reader(io.BytesIO(bytes.fromhex(message)), parsed, None)

@@ -2,10 +2,11 @@
 
     python -m tests.interop.avro_columns JARS CASES ANSWERS
 
-A jar is only taken when a JVM starts, so this Spark is not the one that all tests share. The cases are a list of
-objects with a ``schema``, ``messages`` in hexadecimal, and the ``options`` of Spark's function. The file of the
-answers gets an object for each case: Spark's ``values`` and ours, and the ``messages`` that both make of Spark's
-values. Each is a column: its ``type``, its ``rows`` as texts, and the ``error`` if there is one.
+A jar is only taken when a JVM starts, so this Spark is not the one that all tests share. The cases are a list
+of objects with a ``schema``, ``messages`` in hexadecimal, and the ``options`` of Spark's function.
+The file of the answers gets an object for each case: Spark's ``values`` and ours, and the ``messages``
+that both make of Spark's values. Each is a column: its ``type``, its ``rows`` as texts, and the ``error``
+if there is one.
 """
 
 from __future__ import annotations

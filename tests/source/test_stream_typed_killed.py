@@ -39,7 +39,7 @@ from tests.support.stream_kills import SENT_COUNT, WAIT_MAX_S, Killer, Stream
 
 from .task_errors import message_of
 
-KILLS: Final = int(os.environ.get("KAFKAWIRE_TYPED_KILLS", "20"))
+KILLS: Final = int(os.environ.get("KAFKAWIRE_TYPED_KILLS", "3"))
 WORKERS: Final = int(os.environ.get("KAFKAWIRE_TYPED_WORKERS", "1"))
 SEED: Final = int(os.environ.get("KAFKAWIRE_TYPED_SEED", "1"))
 #: The test's deadline grows with the kills, seconds.
@@ -262,7 +262,7 @@ def test_kills_new_schemas_and_a_registry_away_neither_lose_double_nor_change_a_
 
 @READ_LIMITS
 @pytest.mark.timeout(TIMEOUT_S)
-@short_and_long("kills, workers", short=(1, 0), long=(5, 1))
+@short_and_long("kills, workers", short=(1, 0), long=(2, 1))
 def test_kills_neither_lose_double_nor_invent_a_bad_record(
     kills: int, workers: int, noida: NoidaBroker, tmp_path: Path
 ) -> None:

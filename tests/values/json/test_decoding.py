@@ -75,7 +75,7 @@ def each_way(request: pytest.FixtureRequest) -> Any:
 
 @pytest.mark.timeout(1800)
 @pytest.mark.usefixtures("each_way")
-@short_and_long("count", short=150, long=3_000)
+@short_and_long("count", short=150, long=1_000)
 def test_values_are_those_of_pythons_json(count: int) -> None:
     @settings(max_examples=count, deadline=None)
     @given(st.data())
@@ -89,7 +89,7 @@ def test_values_are_those_of_pythons_json(count: int) -> None:
 
 @pytest.mark.timeout(1800)
 @pytest.mark.usefixtures("each_way")
-@short_and_long("count", short=150, long=3_000)
+@short_and_long("count", short=150, long=1_000)
 def test_a_damaged_message_is_what_pythons_json_makes_of_it(count: int) -> None:
     @settings(max_examples=count, deadline=None)
     @given(st.data())

@@ -42,7 +42,7 @@ def test_messages_have_the_official_values(seed: int) -> None:
     assert_decoded(seed)
 
 
-@short_and_long("count", short=100, long=3_000)
+@short_and_long("count", short=100, long=1_000)
 def test_many_messages_have_the_official_values(count: int) -> None:
     compiler.load()
     for seed in range(100, 100 + count):
@@ -103,7 +103,7 @@ def _has_zero_field(message: bytes) -> bool:
     return bool(groups) and any(byte < 8 for byte in message[groups[0] + 1 :])
 
 
-@short_and_long("count", short=30, long=4_000)
+@short_and_long("count", short=30, long=1_500)
 def test_mutated_messages_end_in_the_official_value_or_in_a_fault(count: int) -> None:
     compiler.load()
     seen: set[Fault] = set()
@@ -118,7 +118,7 @@ def test_mutated_messages_end_in_the_official_value_or_in_a_fault(count: int) ->
     assert seen >= {Fault.NONE, Fault.TRUNCATED, Fault.BAD_WIRE_TYPE, Fault.MISSING_FIELD, Fault.BAD_UTF8}
 
 
-@short_and_long("count", short=30, long=1_500)
+@short_and_long("count", short=30, long=500)
 def test_mutated_messages_do_not_influence_others(count: int) -> None:
     compiler.load()
     for seed in range(count):

@@ -17,8 +17,8 @@ from spark_kafkawire.values.protobuf.types import Message
 from tests.support.short_and_long import short_and_long
 
 from .drawn_schemas import DrawnSchema
+from .judged_schemas import assert_judged
 from .protoc import compiled
-from .test_schema import assert_judged
 
 
 def descriptor_of(text: str, references: dict[str, str] | None = None, name: str = "root.proto") -> bytes:
@@ -86,7 +86,7 @@ def test_names_of_a_descriptor_are_names() -> None:
         parse(encoded(file.SerializeToString()))
 
 
-@short_and_long("rounds", short=500, long=10_000)
+@short_and_long("rounds", short=500, long=3_000)
 def test_mutated_descriptors_end_in_a_schema_or_in_one_error(rounds: int) -> None:
     chance = random.Random(1)
     contents = [descriptor_of(DrawnSchema(seed).text) for seed in range(10)]

@@ -45,7 +45,7 @@ def test_columns_become_messages_of_the_official_runtime(seed: int) -> None:
     assert_encoded(seed)
 
 
-@short_and_long("count", short=100, long=3_000)
+@short_and_long("count", short=100, long=1_000)
 def test_many_columns_become_messages_of_the_official_runtime(count: int) -> None:
     compiler.load()
     for seed in range(100, 100 + count):

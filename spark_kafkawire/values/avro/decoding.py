@@ -1,6 +1,7 @@
 """Decoding of Avro messages to Arrow.
 
-One program runs twice: the first run counts values and finds faults, the second one fills the columns.
+A program runs once where each message has one value in each column. With arrays or maps it runs twice: the
+first run counts values and finds faults, the second one fills the columns.
 """
 
 from __future__ import annotations
@@ -45,6 +46,9 @@ class Decoder:
         self.arrow_type = target.arrow_type if arrow_type is None else arrow_type
         self.program, self.root = program_of(writer.root, target.root, self.arrow_type)
         self._cost = self.program.cost
+        self._has_items = any(
+            pa.types.is_list(node.type) or pa.types.is_map(node.type) for node in self.program.nodes
+        )
         self._code = np.array(self.program.code, np.int64)
         self._table = np.array(self.program.table or [0], np.int64)
 
@@ -52,9 +56,17 @@ class Decoder:
         """The messages' values. Rows of tombstones and of faults are null, and do not influence others."""
         expect(len(payloads))
         present = np.flatnonzero(~payloads.is_null)
-        counts, found, fields = self._run(payloads.taken(present), None)
-        good = present[found == 0]
-        _, out, bases = self._filled(payloads.taken(good), counts)
+        messages = payloads.taken(present)
+        if self._has_items:
+            counts, found, fields = self._run(messages, None)
+            good = present[found == 0]
+            out, bases = _room(counts)
+            self._run(payloads.taken(good), (bases, out), checking=False)
+        else:
+            out, bases = _room(np.full(self.program.stream_count, len(present)))
+            counts, found, fields = self._run(messages, (bases, out))
+            good = present[found == 0]
+            assert (counts == len(good)).all()
         column = _Columns(payloads.data, byte_array(bytes(self.program.constants)), out, bases, counts).of(
             self.root, len(good)
         )
@@ -67,14 +79,9 @@ class Decoder:
         faults[present], indexes[present] = found, fields
         return Decoded(column, faults, indexes, self.program.paths)
 
-    def _filled(self, payloads: Payloads, counts: Int64s) -> tuple[Int64s, Int64s, Int64s]:
-        bases = np.zeros(len(counts) + 1, np.int64)
-        np.cumsum(counts, out=bases[1:])
-        out = np.zeros(max(1, int(bases[-1])), np.int64)
-        written, _, _ = self._run(payloads, (bases, out))
-        return written, out, bases
-
-    def _run(self, payloads: Payloads, target: tuple[Int64s, Int64s] | None) -> tuple[Int64s, Uint8s, Any]:
+    def _run(
+        self, payloads: Payloads, target: tuple[Int64s, Int64s] | None, *, checking: bool = True
+    ) -> tuple[Int64s, Uint8s, Any]:
         rows = len(payloads)
         counts = np.zeros(self.program.stream_count, np.int64)
         faults, fields = np.zeros(rows, np.uint8), np.zeros(rows, np.int32)
@@ -95,9 +102,17 @@ class Decoder:
                 fields,
                 self._cost + _STEPS_MIN,
                 min(self._cost, _STEPS_OF_BYTE_MAX),
+                int(checking),
                 int(target is not None),
             )
         return counts, faults, fields
+
+
+def _room(counts: Int64s) -> tuple[Int64s, Int64s]:
+    """Room for so many values of each stream, and where each stream begins."""
+    bases = np.zeros(len(counts) + 1, np.int64)
+    np.cumsum(counts, out=bases[1:])
+    return np.zeros(max(1, int(bases[-1])), np.int64), bases
 
 
 class _Columns:

@@ -218,15 +218,17 @@ def block_of(data: Any, pos: int, stop: int, steps: int) -> tuple[int, int, int]
 
 @inlined
 def put(out: Any, bases: Any, counts: Any, stream: int, value: int, writing: int) -> None:
-    """Count a value of a stream, and write it if ``writing``."""
+    """Count a value of a stream, and write it if ``writing`` and if the stream has room."""
     if writing:
-        out[bases[stream] + counts[stream]] = value
+        place = bases[stream] + counts[stream]
+        if place < bases[stream + 1]:
+            out[place] = value
     counts[stream] += 1
 
 
 @kernel(
     f"void({BYTES}, int64[::1], int64[::1], int64[::1], int64[::1], int64[::1], int64[::1],"
-    " int64[::1], int64[::1], int64[::1], uint8[::1], int32[::1], int64, int64, int64)"
+    " int64[::1], int64[::1], int64[::1], uint8[::1], int32[::1], int64, int64, int64, int64)"
 )
 def decode_each(
     data: Any,
@@ -243,11 +245,13 @@ def decode_each(
     fields: Any,
     steps_of_message: int,
     steps_of_byte: int,
+    checking: int,
     writing: int,
 ) -> None:
     """Run the program over each message; count the values of each stream, and write them if ``writing``.
 
-    ``counts`` are those of the messages without a fault. ``stack`` has ``2 * DEPTH_MAX`` places.
+    ``counts`` are those of the messages without a fault: what others have written is written over. Without
+    ``checking``, texts and decimals are those of a run before. ``stack`` has ``2 * DEPTH_MAX`` places.
     """
     spare = SPARE_STEPS
     for row in range(len(starts)):
@@ -274,7 +278,7 @@ def decode_each(
             elif op == END:
                 break
             elif op < UNION:
-                first, size, pos, fault = value_of(data, pos, stop, table, op, b, c, 1 - writing)
+                first, size, pos, fault = value_of(data, pos, stop, table, op, b, c, checking)
                 if fault == 0 and a >= 0:
                     put(out, bases, counts, a, 1, writing)
                     put(out, bases, counts, a + 1, first, writing)

@@ -31,8 +31,9 @@ class Decoder:
     ``indexes`` is the place of the messages' type in the writer's schema, if it is not the schema's own.
     ``reader`` is the schema whose message they are read as, by the numbers of fields; without one it is the
     writer's. ``arrow_type`` is the reader's own or has fewer fields; fields that it lacks are skipped.
-    Raises ``OptionError`` (fatal) for a pair that has no program, and for indexes that the writer's schema
-    does not have.
+    Items of a message in a oneof need their required fields also where a later member replaces it. Raises
+    ``OptionError`` (fatal) for a pair that has no program, and for indexes that the writer's schema does not
+    have.
     """
 
     def __init__(

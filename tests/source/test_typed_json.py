@@ -73,7 +73,7 @@ def test_json_without_the_names_of_its_fields_says_what_to_set(
 ) -> None:
     with pytest.raises(PySparkException) as error:
         load(spark, noida, topic_of(noida, b"{}"))
-    assert "have no type; name their fields with .schema(" in str(error.value)
+    assert "json needs a schema: name the fields with .schema(), or set valueSchema" in str(error.value)
 
 
 def test_a_message_that_is_no_json_is_a_bad_record(spark: SparkSession, noida: NoidaBroker) -> None:

@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from spark_kafkawire.errors import OptionError
-from spark_kafkawire.records.arrays import Int64s, Uint8s, byte_array
+from spark_kafkawire.records.arrays import Int64s, Uint8s, byte_array, room
 from spark_kafkawire.records.compiler import expect
 
 from ..faults import Decoded
@@ -112,7 +112,7 @@ def _room(counts: Int64s) -> tuple[Int64s, Int64s]:
     """Room for so many values of each stream, and where each stream begins."""
     bases = np.zeros(len(counts) + 1, np.int64)
     np.cumsum(counts, out=bases[1:])
-    return np.zeros(max(1, int(bases[-1])), np.int64), bases
+    return room(max(1, int(bases[-1])), np.int64), bases
 
 
 class _Columns:
@@ -151,7 +151,7 @@ class _Columns:
 
     def _spans(self, starts: Int64s, sizes: Int64s) -> tuple[pa.Buffer, pa.Buffer]:
         offsets = _offsets(sizes)
-        content = np.empty(max(1, int(offsets[-1])), np.uint8)
+        content = room(max(1, int(offsets[-1])), np.uint8)
         if len(starts):
             gather(self.data, self.constants, starts, sizes, offsets, content)
         return pa.py_buffer(offsets.astype(np.int32)), pa.py_buffer(content)

@@ -38,8 +38,8 @@ from .prebuilt import PrebuiltOrders
 #: The file with the lines of the figures.
 FIGURES: Final = Path("build/values.jsonl")
 TOPIC: Final = "orders"
-#: Spark's name of the type that the recipe with fastavro gives.
-_TYPE: Final = (
+#: Fields of the decoded values, in Spark's DDL.
+_FIELDS: Final = (
     "id bigint, customer string, amount double, currency string, quantity int, is_paid boolean, "
     "created_at timestamp, note string"
 )
@@ -97,13 +97,17 @@ def _frames(spark: SparkSession, servers: str, registry: str, rows: int) -> dict
     body = F.expr("substring(value, 6)")
     return {
         OUR_BYTES: our_bytes,
-        RECIPE: our_bytes.mapInArrow(_fastavro_decoded, _TYPE),
+        RECIPE: our_bytes.mapInArrow(_fastavro_decoded, _FIELDS),
         THEIR_BYTES: theirs.load().select("value"),
         THEIRS: theirs.load().select(from_avro(body, SCHEMA).alias("value")),
         READY: spark.read.format(PrebuiltOrders.name())
         .options(rows=str(rows), messages=str(_MESSAGES))
         .load(),
-        OURS: spark.read.format("kafkawire").options(**source, **avro).load().select("value"),
+        # The same projection as that of the bytes: no other column is made.
+        OURS: spark.read.format("kafkawire")
+        .options(**source, **avro)
+        .schema(f"value struct<{_FIELDS}>")
+        .load(),
     }
 
 

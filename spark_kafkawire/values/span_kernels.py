@@ -9,36 +9,42 @@ from ..records.native import copy
 
 
 @inlined
+def utf8_size(data: Any, pos: int, stop: int) -> int:
+    """Bytes of the character at ``pos``, which is not ASCII; 0 if it is not UTF-8."""
+    first = data[pos & PLACE]
+    low, high, more = 0x80, 0xBF, 0
+    if 0xC2 <= first <= 0xDF:
+        more = 1
+    elif 0xE0 <= first <= 0xEF:
+        more = 2
+        if first == 0xE0:
+            low = 0xA0
+        elif first == 0xED:
+            high = 0x9F
+    elif 0xF0 <= first <= 0xF4:
+        more = 3
+        if first == 0xF0:
+            low = 0x90
+        elif first == 0xF4:
+            high = 0x8F
+    if more == 0 or stop - pos <= more:
+        return 0
+    for k in range(1, more + 1):
+        byte = data[(pos + k) & PLACE]
+        if byte < low or byte > high:
+            return 0
+        low, high = 0x80, 0xBF
+    return more + 1
+
+
+@inlined
 def is_utf8(data: Any, pos: int, stop: int) -> bool:
     """True if ``data[pos:stop]`` is UTF-8: no surrogates, no longer forms, nothing above U+10FFFF."""
     while pos < stop:
-        first = data[pos & PLACE]
-        pos += 1
-        if first < 0x80:
-            continue
-        low, high, more = 0x80, 0xBF, 0
-        if 0xC2 <= first <= 0xDF:
-            more = 1
-        elif 0xE0 <= first <= 0xEF:
-            more = 2
-            if first == 0xE0:
-                low = 0xA0
-            elif first == 0xED:
-                high = 0x9F
-        elif 0xF0 <= first <= 0xF4:
-            more = 3
-            if first == 0xF0:
-                low = 0x90
-            elif first == 0xF4:
-                high = 0x8F
-        if more == 0 or stop - pos < more:
+        size = 1 if data[pos & PLACE] < 0x80 else utf8_size(data, pos, stop)
+        if size == 0:
             return False
-        for _ in range(more):
-            byte = data[pos & PLACE]
-            if byte < low or byte > high:
-                return False
-            low, high = 0x80, 0xBF
-            pos += 1
+        pos += size
     return True
 
 

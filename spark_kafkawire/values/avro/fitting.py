@@ -252,7 +252,7 @@ def _numbers(avro: AvroType, arrow: pa.DataType) -> Callable[[pa.Array], Any] | 
 
 
 def _ratio(avro: AvroType, arrow: pa.DataType) -> int | None:
-    """Units of a column of times in one unit of the schema; None if it is none, or of another kind."""
+    """Units of a column of times in one unit of the schema; None for another column or schema."""
     name, _, unit = avro.logical.rpartition("-")
     if pa.types.is_time64(arrow):
         fits = name == "time"

@@ -1,6 +1,7 @@
 """The loops that decode JSON; the rules are those of ``compiler.Kernel``.
 
-numba's cache sees changes of this file only: touch it after a change of ``lexing``, ``nodes`` or ``texts``.
+numba's cache sees changes of this file only: touch it after a change of ``lexing``, ``nodes``,
+``texts`` or ``span_kernels``.
 """
 
 from __future__ import annotations

@@ -10,6 +10,7 @@ from typing import Any, Final
 from spark_kafkawire.records.compiler import PLACE, inlined
 
 from ..faults import Fault
+from ..span_kernels import utf8_size
 
 BAD_JSON: Final = int(Fault.BAD_JSON)
 BAD_UTF8: Final = int(Fault.BAD_UTF8)
@@ -69,35 +70,6 @@ def special(data: Any, pos: int, stop: int) -> int:
 
 
 @inlined
-def utf8_size(data: Any, pos: int, stop: int) -> int:
-    """Bytes of the character at ``pos``, which is not ASCII; 0 if it is not UTF-8."""
-    first = data[pos & PLACE]
-    low, high, more = 0x80, 0xBF, 0
-    if 0xC2 <= first <= 0xDF:
-        more = 1
-    elif 0xE0 <= first <= 0xEF:
-        more = 2
-        if first == 0xE0:
-            low = 0xA0
-        elif first == 0xED:
-            high = 0x9F
-    elif 0xF0 <= first <= 0xF4:
-        more = 3
-        if first == 0xF0:
-            low = 0x90
-        elif first == 0xF4:
-            high = 0x8F
-    if more == 0 or stop - pos <= more:
-        return 0
-    for k in range(1, more + 1):
-        byte = data[(pos + k) & PLACE]
-        if byte < low or byte > high:
-            return 0
-        low, high = 0x80, 0xBF
-    return more + 1
-
-
-@inlined
 def code_unit(data: Any, pos: int, stop: int) -> int:
     """The code unit of ``\\uXXXX`` at ``pos``; -1 if there is no such escape."""
     if stop - pos < 6 or data[pos & PLACE] != 92 or data[(pos + 1) & PLACE] != 117:
@@ -119,7 +91,7 @@ def code_unit(data: Any, pos: int, stop: int) -> int:
 
 @inlined
 def escape(data: Any, pos: int, stop: int) -> tuple[int, int]:
-    """The character of the escape at ``pos``, and the size of the escape; -1 and 0 if it is none."""
+    """The character of the escape at ``pos``, and the size of the escape; -1 and 0 for other bytes."""
     if stop - pos < 2:
         return -1, 0
     letter = data[(pos + 1) & PLACE]

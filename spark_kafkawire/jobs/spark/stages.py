@@ -4,7 +4,8 @@
         frame.write...
 
 Executors report the progress of running tasks with each heartbeat (``spark.executor.heartbeatInterval``, 10
-s), and that of finished tasks at once.
+s), and that of finished tasks at once. The driver counts them in a thread of its own, which may lag behind the
+end of a Spark job.
 """
 
 from __future__ import annotations
@@ -13,13 +14,16 @@ import contextlib
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from py4j.protocol import Py4JError
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from ..shell.progress import LOOK_INTERVAL_S, Work, repeating
+
+#: Time for the driver to count the last tasks, milliseconds. After it the totals may be too low.
+_COUNTED_WITHIN_MS: Final = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +54,8 @@ def watching(spark: SparkSession, work: Work) -> Iterator[None]:
     try:
         with repeating(look, LOOK_INTERVAL_S):
             yield
+            with contextlib.suppress(Py4JError):
+                context._jsc.sc().listenerBus().waitUntilEmpty(_COUNTED_WITHIN_MS)
     finally:
         context.removeJobTag(tag)
 

@@ -4,8 +4,8 @@
         frame.write...
 
 Executors report the progress of running tasks with each heartbeat (``spark.executor.heartbeatInterval``, 10
-s), and that of finished tasks at once. The driver counts them in a thread of its own, which may lag behind the
-end of a Spark job.
+s), and that of finished tasks at once. The driver counts them in a thread of its own, which may lag behind
+the end of a Spark job.
 """
 
 from __future__ import annotations

@@ -23,8 +23,6 @@ from .transport import Deadline
 
 #: First version of SaslHandshake with which tokens travel in SaslAuthenticate requests.
 _TOKENS_IN_REQUESTS: Final = 1
-#: Mechanisms that only brokers support.
-_OTHER_MECHANISMS: Final = ("GSSAPI",)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +98,6 @@ def _refusal(code: int, place: str) -> KafkaWireError:
 
 def _listed(mechanisms: Iterable[str]) -> str:
     found = set(mechanisms)
-    known = [name for name in (*MECHANISMS, *_OTHER_MECHANISMS) if name in found]
+    known = [name for name in MECHANISMS if name in found]
     unknown = len(found) - len(known)
     return ", ".join(known + [counted(unknown, "unknown one")] * (unknown > 0)) or "none"

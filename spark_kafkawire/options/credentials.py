@@ -12,21 +12,22 @@ from ..net.sasl import Sasl
 from ..net.tls import Tls
 from .aws import aws_login_of
 from .jaas import JaasLogin, parse_jaas
+from .kerberos import default_mechanism, kerberos_login_of
 from .login_options import AWS, CHOOSING_OPTIONS, CLIENT_HANDLER, HANDLER, PROVIDER, TOKEN_OPTIONS
 from .option import bad_value
 from .raw import RawOptions
-from .security import JAAS, MECHANISM
+from .security import JAAS, MECHANISM, SERVICE_NAME
 from .tls import check, trusted
 from .tokens import bearer_of, needed
 
 
 def sasl_of(options: RawOptions) -> Sasl:
     """Login of the client. Raises ``OptionError`` (fatal), which shows no secret."""
-    mechanism = options[MECHANISM] or ""
+    mechanism = options[MECHANISM] or default_mechanism(options)
     if mechanism not in MECHANISMS:
         known = " or ".join(MECHANISMS)
-        if mechanism in ("", "GSSAPI"):
-            raise OptionError(f"option kafka.sasl.mechanism: set {known}; Kerberos (GSSAPI) is not supported")
+        if not mechanism:
+            raise OptionError(f"option kafka.sasl.mechanism: set {known}")
         raise bad_value("kafka.sasl.mechanism", mechanism, known)
     login = _login(options, mechanism)
     if mechanism == "OAUTHBEARER":
@@ -40,6 +41,10 @@ def sasl_of(options: RawOptions) -> Sasl:
         )
     if unused := options.given(*TOKEN_OPTIONS):
         LOG.warning("kafka.sasl.mechanism=%s does not use %s", mechanism, ", ".join(unused))
+    if mechanism == "GSSAPI":
+        return Sasl(mechanism, kerberos_login_of(options, login.options))
+    if options.given(SERVICE_NAME):
+        LOG.warning("kafka.sasl.mechanism=%s does not use %s", mechanism, SERVICE_NAME.name)
     return Sasl(mechanism, _password(login))
 
 

@@ -113,7 +113,7 @@ MECHANISM: Final = option(
     "kafka.sasl.mechanism",
     in_capitals,
     generation=MODERN,
-    meaning="`PLAIN`, `SCRAM-SHA-256`, `SCRAM-SHA-512`, `OAUTHBEARER` or `AWS_MSK_IAM`",
+    meaning="`PLAIN`, `SCRAM-SHA-256`, `SCRAM-SHA-512`, `OAUTHBEARER`, `AWS_MSK_IAM` or `GSSAPI`",
 )
 JAAS: Final = option(
     "kafka.sasl.jaas.config",
@@ -128,7 +128,14 @@ TOKEN_URL: Final = option(
     meaning="the https URL of an authorization server that gives tokens; or `file:///path` of a token on "
     "each machine that connects, which each connection reads",
 )
-_SASL_OPTIONS: Final = (MECHANISM, JAAS, TOKEN_URL, *login_options.TOKEN_OPTIONS)
+SERVICE_NAME: Final = option(
+    "kafka.sasl.kerberos.service.name",
+    string,
+    generation=MODERN,
+    meaning="the first part of the brokers' Kerberos principals, `kafka` of `kafka/host@REALM`; it may be "
+    "`serviceName` of the login module instead",
+)
+_SASL_OPTIONS: Final = (MECHANISM, JAAS, TOKEN_URL, SERVICE_NAME, *login_options.TOKEN_OPTIONS)
 
 
 def used_layers(options: RawOptions) -> tuple[bool, bool]:

@@ -70,6 +70,7 @@ def aws_msk_iam() -> Generator[bytes, bytes, None]:
 KEY_ID: Final = "AKIDEXAMPLE"
 REGION: Final = "eu-west-1"
 TOKEN: Final = "s3cret.token"
+#: All mechanisms but GSSAPI, whose side needs files: that is in ``kerberos_peer``.
 LOGINS: Final[dict[str, Login]] = {
     "PLAIN": plain,
     "SCRAM-SHA-256": scram("SCRAM-SHA-256"),

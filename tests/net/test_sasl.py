@@ -34,7 +34,6 @@ from spark_kafkawire.net.known_versions import BROKER_VERSIONS
 from spark_kafkawire.net.logins.mechanism import Credentials, Password
 from spark_kafkawire.net.logins.oauthbearer import Bearer
 from spark_kafkawire.net.logins.scram import ITERATIONS_MAX, scram
-from spark_kafkawire.net.logins.table import MECHANISMS
 from spark_kafkawire.net.logins.tokens.aws.login import AwsLogin
 from spark_kafkawire.net.logins.tokens.aws.signing import Keys
 from spark_kafkawire.net.logins.tokens.token import FixedToken
@@ -126,7 +125,7 @@ def fails(
 
 
 @pytest.mark.parametrize("offered", [IN_REQUESTS, BARE], ids=["in requests", "bare"])
-@pytest.mark.parametrize("mechanism", MECHANISMS)
+@pytest.mark.parametrize("mechanism", LOGINS)
 def test_who_has_the_secret_is_let_in(mechanism: str, offered: dict[int, VersionRange]) -> None:
     with (
         Peer(login_broker(offered=offered)) as peer,
@@ -145,7 +144,7 @@ def test_the_first_version_of_tokens_in_requests_is_spoken() -> None:
         assert client.request(ALL_TOPICS) == METADATA_RESPONSE
 
 
-@pytest.mark.parametrize("mechanism", MECHANISMS)
+@pytest.mark.parametrize("mechanism", LOGINS)
 def test_a_wrong_secret_is_told_once_and_not_tried_again(mechanism: str) -> None:
     message = fails(login_broker(), mechanism, secret="wr0ng")
     assert "the broker refuses the credentials (error 58" in message
@@ -153,7 +152,7 @@ def test_a_wrong_secret_is_told_once_and_not_tried_again(mechanism: str) -> None
     assert not AuthenticationError("").retriable
 
 
-@pytest.mark.parametrize("mechanism", MECHANISMS)
+@pytest.mark.parametrize("mechanism", LOGINS)
 def test_an_old_broker_refuses_by_closing(mechanism: str) -> None:
     message = fails(login_broker(offered=BARE), mechanism, secret="wr0ng", kind=ConnectionLost)
     assert "a broker of this age rejects credentials by closing" in message
@@ -271,7 +270,7 @@ def test_a_text_of_the_brokers_is_not_shown_while_the_client_logs_in(spelling: s
 
 @pytest.mark.parametrize("offered", [IN_REQUESTS, BARE], ids=["in requests", "bare"])
 @pytest.mark.parametrize("said", [b"", b"x", b"{}", b'{"version":1}', b"r=1,s=YQ==,i=4096", bytes(1 << 19)])
-@pytest.mark.parametrize("mechanism", MECHANISMS)
+@pytest.mark.parametrize("mechanism", LOGINS)
 def test_no_broker_makes_a_client_talk_without_end(
     mechanism: str, said: bytes, offered: dict[int, VersionRange]
 ) -> None:
@@ -492,7 +491,7 @@ def test_connections_of_other_users_are_not_shared() -> None:
 
 
 def test_no_repr_shows_a_secret() -> None:
-    for mechanism in MECHANISMS:
+    for mechanism in LOGINS:
         shown = repr(settings(mechanism))
         assert "s3cret" not in shown
         assert mechanism in shown

@@ -203,7 +203,7 @@ def test_the_token_endpoint_is_trusted_as_brokers_are(certificates: Certificates
     ("mechanism", "jaas", "message"),
     [
         ("", PLAIN_JAAS, "option kafka.sasl.mechanism: set PLAIN or SCRAM"),
-        ("GSSAPI", PLAIN_JAAS, "Kerberos (GSSAPI) is not supported"),
+        ("GSSAPI", PLAIN_JAAS, "its login module is not Krb5LoginModule, which belongs to"),
         ("AWS_MSK_IAM", PLAIN_JAAS, "its login module is not IAMLoginModule, which belongs to"),
         ("PLAIN", SCRAM_JAAS, "its login module is not PlainLoginModule, which belongs to"),
         ("SCRAM-SHA-256", PLAIN_JAAS, "its login module is not ScramLoginModule"),
@@ -317,6 +317,7 @@ def test_every_security_option_is_tried_here() -> None:
     here = Path(__file__).read_text()
     here += Path(__file__).with_name("test_tls.py").read_text()
     here += Path(__file__).with_name("test_logins.py").read_text()
+    here += Path(__file__).with_name("test_kerberos.py").read_text()
     names = [
         option.name.removeprefix("kafka.")
         for option in OPTIONS

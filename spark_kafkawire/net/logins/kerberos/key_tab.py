@@ -1,0 +1,123 @@
+"""Key tabs: where they are, and the principals whose keys they hold. The keys are for the library alone.
+
+::
+
+    05 02 | size | component count | realm | components | name type | timestamp | version | key | … | size | …
+
+Integers are big-endian. An entry with a negative size is a hole.
+
+Source: https://web.mit.edu/kerberos/krb5-latest/doc/formats/keytab_file_format.html
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+import struct
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from spark_kafkawire.errors import AuthenticationError, listed_some, printable, quoted
+
+#: Longest key tab, bytes: some 10,000 keys.
+FILE_BYTES_MAX: Final = 1 << 20
+_VERSION: Final = b"\x05\x02"
+_WHERE: Final = (
+    "keyTab of kafka.sasl.jaas.config is a path on the driver and on each executor, or the name of a file "
+    "that spark-submit --files sends"
+)
+#: Principals that an error lists.
+_LISTED_COUNT: Final = 5
+
+
+def found_key_tab(name: str) -> str:
+    """The path of a key tab: of a name that is not absolute, in the working directory or where Spark puts the
+    files of ``--files``, which is in the path of Python's modules."""
+    path = name.removeprefix("FILE:")
+    if os.path.isabs(path):
+        return path
+    places = (Path(folder or ".", path) for folder in ("", *sys.path))
+    return str(next((place for place in places if place.is_file()), Path(path)))
+
+
+def check_key_tab(path: str, principal: str) -> None:
+    """Raise ``AuthenticationError`` (fatal) if the key tab has no key of the principal: the library does not
+    say so."""
+    data = _read(path)
+    if not data.startswith(_VERSION):
+        raise _failed(path, "is not a key tab of version 2")
+    try:
+        known = list(dict.fromkeys(_principals(data)))
+    except (struct.error, ValueError):
+        raise _failed(path, "is damaged: an entry does not end where it should") from None
+    realm_is_open = _realm_of(principal) is None
+    names = [name.rpartition("@")[0] if realm_is_open else name for name in known]
+    if principal not in names:
+        listed = listed_some(known, _LISTED_COUNT, printable) or "none"
+        raise _failed(
+            path,
+            f"has no key of the principal {quoted(principal)} of kafka.sasl.jaas.config; it has keys of "
+            f"{listed}",
+        )
+
+
+def _realm_of(principal: str) -> str | None:
+    """The realm that a principal names, after an @ that no backslash escapes."""
+    match = re.fullmatch(r"(?:[^@\\]|\\.)*@(.*)", principal, re.DOTALL)
+    return match[1] if match else None
+
+
+def _principals(data: bytes) -> Iterator[str]:
+    pos = len(_VERSION)
+    while pos < len(data):
+        (size,) = struct.unpack_from(">i", data, pos)
+        pos += 4
+        if size == 0:  # the library ends here, too
+            return
+        if size > 0:
+            if pos + size > len(data):
+                raise ValueError
+            yield _principal(data[pos : pos + size])
+        pos += abs(size)
+
+
+def _principal(entry: bytes) -> str:
+    (count,) = struct.unpack_from(">H", entry, 0)
+    pos, parts = 2, []
+    for _ in range(count + 1):
+        (size,) = struct.unpack_from(">H", entry, pos)
+        if pos + 2 + size > len(entry):
+            raise ValueError
+        parts.append(_escaped(entry[pos + 2 : pos + 2 + size].decode("utf-8", "replace")))
+        pos += 2 + size
+    realm, *components = parts
+    return f"{'/'.join(components)}@{realm}"
+
+
+def _escaped(part: str) -> str:
+    return re.sub(r"[/@\\]", r"\\\g<0>", part)
+
+
+def _read(path: str) -> bytes:
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
+        with os.fdopen(fd, "rb") as file:
+            is_regular = stat.S_ISREG(os.fstat(fd).st_mode)
+            data = file.read(FILE_BYTES_MAX + 1) if is_regular else b""
+    except (OSError, ValueError) as error:
+        reason = (isinstance(error, OSError) and error.strerror) or "it cannot be a file's name"
+        raise _failed(
+            path, f"cannot be read where the client connects: {printable(reason)}; {_WHERE}"
+        ) from error
+    if not is_regular:
+        raise _failed(path, f"is not a regular file; {_WHERE}")
+    if len(data) > FILE_BYTES_MAX:
+        raise _failed(path, f"is longer than {FILE_BYTES_MAX} bytes")
+    return data
+
+
+def _failed(path: str, problem: str) -> AuthenticationError:
+    return AuthenticationError(f"SASL GSSAPI: the key tab {quoted(path)} {problem}")

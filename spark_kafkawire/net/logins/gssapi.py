@@ -33,7 +33,11 @@ _CHOICE: Final = bytes([_NO_LAYER, 0, 0, 0])
 
 
 def _tokens(login: KerberosLogin, host: str, deadline: Deadline) -> Tokens:
-    context, token = first_token(login, host, deadline)
+    return exchange(*first_token(login, host, deadline))
+
+
+def exchange(context: Context, token: bytes) -> Tokens:
+    """The tokens of the client, the first of which the context has made already."""
     answer = yield token
     for _ in range(ROUND_COUNT_MAX):
         # The last token is empty, and is sent, too: the layers of the broker are the answer to it.

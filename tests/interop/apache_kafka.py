@@ -81,7 +81,7 @@ _SECURITY: Final = "org.apache.kafka.common.security"
 
 class ApacheKafka:
     """A broker, and controller of itself, from ``start`` (or ``with``) to ``stop``. With ``full_jit`` it is
-    as fast as one in service; ``settings`` are more lines of its properties."""
+    as fast as one in service; ``settings`` are more lines of its properties, ``java_options`` of its JVM."""
 
     def __init__(
         self,
@@ -91,9 +91,10 @@ class ApacheKafka:
         *,
         full_jit: bool = False,
         settings: Sequence[str] = (),
+        java_options: Sequence[str] = (),
     ) -> None:
         self.version = version
-        self._java_options = _JAVA_OPTIONS if full_jit else (*_JAVA_OPTIONS, _STARTS_SOON)
+        self._java_options = (*_JAVA_OPTIONS, *(() if full_jit else (_STARTS_SOON,)), *java_options)
         self.ports = {name: free_port() for name in (*LISTENERS, _CONTROLLER)}
         self._settings = settings
         self._folder = folder

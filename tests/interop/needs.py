@@ -9,6 +9,7 @@ import pytest
 from spark_kafkawire.broker.java import find_java
 from spark_kafkawire.errors import OptionError
 
+from .debian import NoPackages, Programs
 from .jars import NoJars, apicurio_archive, avro_jars, broker_jars, connector_jars
 
 
@@ -43,6 +44,14 @@ def needs_registry() -> None:
         find_java()
         apicurio_archive()
     except (OptionError, NoJars) as reason:
+        pytest.skip(str(reason))
+
+
+def needed_programs(*packages: str) -> Programs:
+    """Programs of Debian packages; skips the test where they cannot be had."""
+    try:
+        return Programs.of(*packages)
+    except NoPackages as reason:
         pytest.skip(str(reason))
 
 

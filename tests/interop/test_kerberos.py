@@ -1,5 +1,5 @@
-"""Kerberos: logins at real brokers with tickets of a real KDC, errors of those that fail, and tickets that end
-while a stream runs."""
+"""Kerberos: logins at real brokers with tickets of a real KDC, errors of those that fail, and tickets that
+end while a stream runs."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ from tests.support.short_and_long import short_and_long
 from tests.support.stream_kills import Stream, driver
 
 from .apache_kafka import LISTENERS, ApacheKafka
+from .connecting import connect, is_served, refused, trust
 from .debian import Programs
 from .kerberos import CLOCK_PACKAGES, HOSTS, KCAT_PACKAGES, MODULE, PACKAGES, REALM, SERVICE, Kdc
 from .needs import needed_programs, needs_broker
-from .test_security import connect, is_served, refused, trust
 from .versions import VERSIONS, newest
 
 #: The lifetime of a ticket in a stream, seconds, and what is sent to it each time.
@@ -98,7 +98,7 @@ def trusted(listener: str, certificates: Certificates) -> dict[str, Any]:
 
 def options_of(
     kafka: ApacheKafka, listener: str, certificates: Certificates, how: dict[str, Any]
-) -> dict[str, str]:
+) -> dict[str, Any]:
     """The options of a query."""
     named = {
         "bootstrap__servers": kafka.bootstrap_servers(listener),

@@ -292,6 +292,11 @@ def test_a_file_that_spark_sends_is_found_by_its_name(
     assert found_key_tab("./a.keytab") == "a.keytab"
     assert found_key_tab("/etc/b.keytab") == "/etc/b.keytab"
     assert found_key_tab("b.keytab") == "b.keytab"
+    of_driver = tmp_path / "userFiles-1"
+    of_driver.mkdir()
+    (of_driver / "b.keytab").touch()
+    monkeypatch.setattr(sys, "path", [*sys.path, os.fspath(of_driver / "streaming_job")])
+    assert found_key_tab("b.keytab") == os.fspath(of_driver / "b.keytab")
 
 
 def test_a_key_tab_is_checked_before_a_kdc_is_asked() -> None:

@@ -29,18 +29,29 @@ _WHERE: Final = (
     "keyTab of kafka.sasl.jaas.config is a path on the driver and on each executor, or the name of a file "
     "that spark-submit --files sends"
 )
+#: The beginning of the name of the driver's folder of files.
+_SPARKS_FOLDER: Final = "userFiles-"
 #: Principals that an error lists.
 _LISTED_COUNT: Final = 5
 
 
 def found_key_tab(name: str) -> str:
-    """The path of a key tab: of a name that is not absolute, in the working directory or where Spark puts the
-    files of ``--files``, which is in the path of Python's modules."""
+    """The path of a key tab: of a name that is not absolute, in the working directory or in the folder of
+    ``--files``."""
     path = name.removeprefix("FILE:")
     if os.path.isabs(path):
         return path
-    places = (Path(folder or ".", path) for folder in ("", *sys.path))
+    places = (Path(folder, path) for folder in (Path(), *_folders_of_spark()))
     return str(next((place for place in places if place.is_file()), Path(path)))
+
+
+def _folders_of_spark() -> Iterator[Path]:
+    """Folders in which ``--files`` may be. Spark puts them into the path of Python's modules; for streams and
+    for sessions of Spark Connect it is a folder below, which need not exist."""
+    for folder in map(Path, sys.path):
+        yield folder
+        if folder.parent.name.startswith(_SPARKS_FOLDER):
+            yield folder.parent
 
 
 def check_key_tab(path: str, principal: str) -> None:

@@ -310,6 +310,7 @@ def test_a_stream_outlives_its_tickets(
     topic, copy = librdkafka.create_topic(plain), librdkafka.create_topic(plain)
     options = options_of(kafka, "SASL_PLAINTEXT", certificates, by_key_tab(key_tab.name, user))
     reads = {**options, "subscribe": topic, "startingOffsets": "earliest"}
+    once = {"delivery": "exactly-once", "kafka.transactional.id": copy}
     sent: list[bytes] = []
     tickets: list[int] = []
 
@@ -319,7 +320,7 @@ def test_a_stream_outlives_its_tickets(
 
     streams = {
         "files": Stream(reads, {}, send),
-        "copy": Stream(reads, {**options, "topic": copy, "delivery": "exactly-once"}, send),
+        "copy": Stream(reads, {**options, **once, "topic": copy}, send),
     }
     settings = {"spark.files": os.fspath(key_tab)}
     with driver(streams, tmp_path, settings) as running:

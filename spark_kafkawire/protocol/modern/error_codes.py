@@ -147,7 +147,8 @@ class ErrorCode(ErrorTable):
         "replace the disk, or wait until another broker leads the partition; then run again")
     LOG_DIR_NOT_FOUND = (57, Action.FAIL, "the broker has no such log directory", _NOT_ASKED)
     SASL_AUTHENTICATION_FAILED = (58, Action.FIX_OPTION, "the broker refuses the credentials",
-        "check user name and secret in kafka.sasl.jaas.config, and that they belong to this mechanism")
+        "check user name and secret in kafka.sasl.jaas.config, and that they belong to this mechanism; with "
+        "GSSAPI also the key tab and the clock of the broker")
     UNKNOWN_PRODUCER_ID = (59, Action.FAIL, "the broker no longer knows this producer id", _IDENTITY)
     REASSIGNMENT_IN_PROGRESS = (60, Action.FAIL, "a reassignment of the partition is in progress",
         "run again when the reassignment has ended")

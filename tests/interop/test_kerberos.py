@@ -32,6 +32,8 @@ from .kerberos import CLOCK_PACKAGES, HOSTS, KCAT_PACKAGES, MODULE, PACKAGES, RE
 from .needs import needed_programs, needs_broker
 from .versions import VERSIONS, newest
 
+#: The lifetime of a ticket that is renewed, seconds: a login may take a fifth of it.
+BRIEF_S: Final = 20
 #: The lifetime of a ticket in a stream, seconds, and what is sent to it each time.
 LIFETIME_S: Final = 60
 SENT_COUNT: Final = 20
@@ -267,18 +269,17 @@ def test_a_kdc_that_never_answers_hangs_nothing(
 
 
 def test_a_ticket_is_renewed_before_its_end(kdc: Kdc) -> None:
-    login = KerberosLogin(SERVICE, "brief", os.fspath(kdc.add("brief", "4 seconds")))
+    login = KerberosLogin(SERVICE, "brief", os.fspath(kdc.add("brief", f"{BRIEF_S} seconds")))
     kdc.add(f"{SERVICE}/renewing")
 
     def renewed() -> bool:
         first_token(login, "renewing", Deadline.after(30))
-        return kdc.ticket_count("brief") >= 4
+        return kdc.ticket_count("brief") >= 2
 
     began_s = time.monotonic()
-    poll(renewed, "four tickets")
+    poll(renewed, "a second ticket")
     # One ticket serves many logins.
-    assert time.monotonic() - began_s > 3 * 4 * 0.5
-    assert kdc.ticket_count("brief") == 4
+    assert time.monotonic() - began_s > BRIEF_S / 2
 
 
 def test_a_ticket_is_used_until_its_end_while_the_kdc_is_away(kdc: Kdc, alice: Path) -> None:

@@ -48,7 +48,8 @@ class KerberosLogin:
 
 @dataclass(frozen=True, slots=True)
 class _Kept:
-    """A credential of a key tab, and when it is renewed and ends, on the monotonic clock."""
+    """A credential of a key tab, and when it is renewed and ends. The times are those of the system's clock, as
+    in tickets: the monotonic one stops while a machine sleeps."""
 
     credential: Handle
     renewed_at_s: float
@@ -93,7 +94,7 @@ def _current(library: Library, login: KerberosLogin, deadline: Deadline, used_pa
         return _asked(library, login, deadline)[0]
     with _lock:
         kept = _kept.get(login)
-    now_s = time.monotonic()
+    now_s = time.time()
     if kept is not None and now_s < kept.renewed_at_s:
         return kept.credential
     try:
@@ -101,7 +102,7 @@ def _current(library: Library, login: KerberosLogin, deadline: Deadline, used_pa
         soon = deadline if kept is None else deadline.sooner(deadline.remaining_s() / 2)
         credential, lifetime_s = _asked(library, login, soon)
     except TransportError:
-        if kept is not None and time.monotonic() < kept.ends_at_s:
+        if kept is not None and time.time() < kept.ends_at_s:
             return kept.credential
         raise
     with _lock:

@@ -48,8 +48,8 @@ class KerberosLogin:
 
 @dataclass(frozen=True, slots=True)
 class _Kept:
-    """A credential of a key tab, and when it is renewed and ends. The times are those of the system's clock, as
-    in tickets: the monotonic one stops while a machine sleeps."""
+    """A credential of a key tab, and when it is renewed and ends. The times are of the clock that tickets go
+    by: the monotonic one stops while a machine sleeps."""
 
     credential: Handle
     renewed_at_s: float

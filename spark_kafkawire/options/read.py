@@ -85,13 +85,13 @@ class ReadOptions:
     def parse(cls, raw: Mapping[str, str]) -> ReadOptions:
         """Read and check all options of a read. Raises ``OptionError`` (fatal)."""
         refuse_membership(raw)
-        options = raw_options(raw, read=True)
-        discovery = parse_discovery(options)
-        syntax = PARTITION_SYNTAX[discovery.generation]
-        starting = parse_limits(options, STARTING, forbidden=LATEST, syntax=syntax)
-        ending = parse_limits(options, ENDING, forbidden=EARLIEST, syntax=syntax)
-        _check_order(starting, ending)
-        return cls.assembled(options, discovery, parse_net(options, discovery), starting, ending)
+        with raw_options(raw, read=True) as options:
+            discovery = parse_discovery(options)
+            syntax = PARTITION_SYNTAX[discovery.generation]
+            starting = parse_limits(options, STARTING, forbidden=LATEST, syntax=syntax)
+            ending = parse_limits(options, ENDING, forbidden=EARLIEST, syntax=syntax)
+            _check_order(starting, ending)
+            return cls.assembled(options, discovery, parse_net(options, discovery), starting, ending)
 
     @classmethod
     def assembled(

@@ -36,23 +36,23 @@ class StreamOptions:
     @classmethod
     def parse(cls, raw: Mapping[str, str]) -> StreamOptions:
         """Read and check all options of a stream. Raises ``OptionError`` (fatal)."""
-        options = raw_options(raw, read=True, stream=True)
-        discovery = parse_discovery(options)
-        starting = parse_limits(options, STARTING, None, PARTITION_SYNTAX[discovery.generation])
-        ending = OffsetLimits("endingOffsets", for_all=LATEST)
-        net = _patient(options, parse_net(options, discovery))
-        read = ReadOptions.assembled(options, discovery, net, starting, ending)
-        read = replace(read, membership=parse_membership(options, discovery, read.selection, starting))
-        read = replace(read, typed=_evolving(options, read.typed))
-        parsed = cls(read, parse_stream_limits(options), options[COMMITS_OFFSETS])
-        if read.key_order is not None and not read.key_order.topics:
-            raise OptionError(
-                "option expansionTimestamp: a stream needs partitionLayouts, too: the records that show the "
-                "numbers of partitions may be deleted"
-            )
-        if parsed.commits_offsets:
-            parsed.check_group("commitOffsets")
-        return parsed
+        with raw_options(raw, read=True, stream=True) as options:
+            discovery = parse_discovery(options)
+            starting = parse_limits(options, STARTING, None, PARTITION_SYNTAX[discovery.generation])
+            ending = OffsetLimits("endingOffsets", for_all=LATEST)
+            net = _patient(options, parse_net(options, discovery))
+            read = ReadOptions.assembled(options, discovery, net, starting, ending)
+            read = replace(read, membership=parse_membership(options, discovery, read.selection, starting))
+            read = replace(read, typed=_evolving(options, read.typed))
+            parsed = cls(read, parse_stream_limits(options), options[COMMITS_OFFSETS])
+            if read.key_order is not None and not read.key_order.topics:
+                raise OptionError(
+                    "option expansionTimestamp: a stream needs partitionLayouts, too: the records that show "
+                    "the numbers of partitions may be deleted"
+                )
+            if parsed.commits_offsets:
+                parsed.check_group("commitOffsets")
+            return parsed
 
     def check_group(self, wanted_by: str) -> None:
         """Raise ``OptionError`` without a group that ``wanted_by`` can commit to."""

@@ -6,7 +6,8 @@ compared with these.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from types import ModuleType
 from typing import Any, Final
 
@@ -37,6 +38,8 @@ from .raw import TYPING_ERROR, RawOptions, hint
 
 #: Spark's own option of each streaming query.
 _CHECKPOINT: Final = "checkpointLocation"
+#: Options whose texts may have ``${`` as a part of another language: patterns and schemas.
+_WITHOUT_REFERENCES: Final = frozenset((selection.SUBSCRIBE_PATTERN, typed.VALUE_SCHEMA, typed.KEY_SCHEMA))
 #: The option that a write goes by, and those that a read selects by, in lower case.
 _TOPIC: Final = "topic"
 _SELECTIONS: Final = frozenset({"subscribe", "subscribepattern", "assign"})
@@ -83,8 +86,13 @@ OF_STREAMS_ALONE: Final = frozenset(option.name.lower() for option in STREAM_OPT
 )
 
 
-def raw_options(raw: Mapping[str, str], *, read: bool, stream: bool = False) -> RawOptions:
-    """The user's strings by their documented names. Raises ``OptionError`` (fatal) for unknown names."""
+@contextmanager
+def raw_options(raw: Mapping[str, str], *, read: bool, stream: bool = False) -> Iterator[RawOptions]:
+    """The user's strings by their documented names, with the values of references such as ``${env:NAME}``,
+    for the time in which they are read: an error that shows such a value gets the reference in its place.
+
+    Raises ``OptionError`` (fatal) for unknown names and for references without a value.
+    """
     known = {option.name.lower(): option for option in _known(read, stream)}
     values: dict[str, str] = {}
     passed_over: list[str] = []
@@ -99,7 +107,17 @@ def raw_options(raw: Mapping[str, str], *, read: bool, stream: bool = False) -> 
             passed_over.append(name)
         else:
             raise _unknown(name, read, stream)
-    return RawOptions(values, known.values(), passed_over)
+    literal = {option.name for option in _WITHOUT_REFERENCES}
+    referring = {name: text for name, text in values.items() if "${" in text and name not in literal}
+    if not referring:
+        yield RawOptions(values, known.values(), passed_over)
+        return
+    from .references import resolved
+
+    with resolved(referring) as found:
+        for name, value in found.items():
+            _check_text(name, value)
+        yield RawOptions({**values, **found}, known.values(), passed_over)
 
 
 def of_side(raw: Mapping[str, str], *, read: bool) -> dict[str, str]:

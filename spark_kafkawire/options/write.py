@@ -64,19 +64,19 @@ class WriteOptions:
     @classmethod
     def parse(cls, raw: Mapping[str, str]) -> WriteOptions:
         """Read and check all options of a write. Raises ``OptionError`` (fatal)."""
-        options = raw_options(raw, read=False)
-        discovery = parse_discovery(options)
-        net = parse_net(options, discovery)
-        topic = options[TOPIC]
-        return cls(
-            discovery=discovery,
-            net=net,
-            topic=topic.strip() if topic is not None else None,
-            partitioner=parse_partitioner(options),
-            partitioner_seed=options[PARTITIONER_SEED],
-            typed=parse_typed(options, net, read=False),
-            **_PARSE[discovery.generation](options, net),
-        )
+        with raw_options(raw, read=False) as options:
+            discovery = parse_discovery(options)
+            net = parse_net(options, discovery)
+            topic = options[TOPIC]
+            return cls(
+                discovery=discovery,
+                net=net,
+                topic=topic.strip() if topic is not None else None,
+                partitioner=parse_partitioner(options),
+                partitioner_seed=options[PARTITIONER_SEED],
+                typed=parse_typed(options, net, read=False),
+                **_PARSE[discovery.generation](options, net),
+            )
 
 
 def _parse_07(options: RawOptions, _: NetOptions) -> dict[str, Any]:

@@ -19,10 +19,10 @@ from typing import Final
 
 from spark_kafkawire.errors import OptionError, close_matches, printable, quoted
 from spark_kafkawire.options.offsets import SYNONYMS
+from spark_kafkawire.options.properties import RepeatedProperty, parse_properties
 from spark_kafkawire.options.typed import KEY_FORMAT, VALUE_FORMAT
 
 from .files import read_file
-from .properties import RepeatedProperty, parse_properties
 
 #: Options of typed keys and values, in lower case.
 _FORMATS: Final = frozenset((KEY_FORMAT.name.lower(), VALUE_FORMAT.name.lower()))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from spark_kafkawire.jobs.shell.properties import RepeatedProperty, parse_properties
+from spark_kafkawire.options.properties import RepeatedProperty, parse_properties
 
 
 @pytest.mark.parametrize(

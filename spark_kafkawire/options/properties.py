@@ -33,15 +33,20 @@ def parse_properties(text: str) -> dict[str, str]:
     """
     properties: dict[str, str] = {}
     names: set[str] = set()
-    for line in _logical_lines(text):
-        match = _KEY_AND_VALUE.fullmatch(line)
-        assert match is not None, "every line matches"
-        key = _unescaped(match[1])
+    for key, value in property_pairs(text):
         if key.lower() in names:
             raise RepeatedProperty(key)
         names.add(key.lower())
-        properties[key] = _unescaped(match[2].rstrip(_BLANKS))
+        properties[key] = value
     return properties
+
+
+def property_pairs(text: str) -> Iterator[tuple[str, str]]:
+    """The keys and values of a file's text, in its order."""
+    for line in _logical_lines(text):
+        match = _KEY_AND_VALUE.fullmatch(line)
+        assert match is not None, "every line matches"
+        yield _unescaped(match[1]), _unescaped(match[2].rstrip(_BLANKS))
 
 
 class RepeatedProperty(ValueError):

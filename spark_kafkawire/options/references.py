@@ -1,0 +1,147 @@
+"""References in the values of options, as Kafka's configuration providers have them::
+
+    ${env:NAME}               a variable of the environment of the driver
+    ${file:/path:key}         a key of a file of properties on the driver
+    ${directory:/path:name}   the content of a file on the driver, in the folder that is named
+
+Spark shows options in plans and logs, so they hold the reference. The value is read where the source plans,
+after Spark has its plan. A value is never searched for references.
+
+Source: Kafka's ConfigTransformer, EnvVarConfigProvider, FileConfigProvider, DirectoryConfigProvider.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from ..errors import OptionError, printable, quoted
+from .properties import property_pairs
+from .regular_files import open_regular
+
+#: The provider, and what it is asked for.
+_REFERENCE: Final = re.compile(r"\$\{([A-Za-z0-9_.-]+):([^}]*)\}")
+_FORMS: Final = "${env:NAME}, ${file:/path:key} and ${directory:/path:name}"
+#: Longest file, bytes.
+FILE_BYTES_MAX: Final = 1 << 20
+#: Characters from which on a value is replaced wherever it is in an error; a shorter one only in quotation
+#: marks, as numbers and words of the error may contain it.
+_REPLACED_SIZE_MIN: Final = 8
+
+
+@contextmanager
+def resolved(texts: Mapping[str, str]) -> Iterator[dict[str, str]]:
+    """The texts of options, by their names, with the values of their references. An ``OptionError`` within
+    the block that shows a value gets the reference in its place.
+
+    Raises ``OptionError`` (fatal), which shows no value, for a reference without one.
+    """
+    shown: dict[str, str] = {}  # what errors have in place of the values
+    found = {name: _resolved(name, text, shown) for name, text in texts.items()}
+    try:
+        yield found
+    except OptionError as error:
+        message = _without_values(str(error), shown)
+        if message == str(error):
+            raise
+        raise OptionError(message) from None
+
+
+def _resolved(name: str, text: str, shown: dict[str, str]) -> str:
+    """The text of one option with values. Adds them, and the whole text, to ``shown``."""
+
+    def value_of(match: re.Match[str]) -> str:
+        provider = _PROVIDERS.get(match[1])
+        if provider is None:
+            raise OptionError(
+                f"option {name}: a reference of the form ${{provider:…}} has an unknown provider (its value "
+                f"is not shown); known are {_FORMS}; put a secret that contains such a text into one of them"
+            )
+        value = provider(f"option {name}: {printable(match[0])}", match[2])
+        shown[value] = match[0]
+        return value
+
+    whole = _REFERENCE.sub(value_of, text)
+    if whole != text:
+        shown[whole] = text
+    return whole
+
+
+def _without_values(message: str, shown: Mapping[str, str]) -> str:
+    """A message with the references in place of their values, in the forms in which errors show them."""
+    forms = {
+        form: reference
+        for value, reference in shown.items()
+        for each in (value, value.strip())
+        for form in map(printable, (each, each.lower(), each.upper()))
+    }
+    for form in sorted(filter(None, forms), key=len, reverse=True):
+        if len(form) >= _REPLACED_SIZE_MIN:
+            message = message.replace(form, forms[form])
+        else:
+            message = message.replace(f"'{form}'", f"'{forms[form]}'")
+    return message
+
+
+def _of_environment(place: str, name: str) -> str:
+    value = os.environ.get(name)
+    if value is None:
+        raise OptionError(
+            f"{place}: the variable is not set in the environment of Spark's driver; set it before Spark "
+            "starts, or use ${file:/path:key}"
+        )
+    return value
+
+
+def _of_properties(place: str, asked: str) -> str:
+    path, colon, key = asked.partition(":")
+    if not colon or not path or not key:
+        raise OptionError(f"{place}: not of the form ${{file:/path:key}}")
+    value = dict(property_pairs(_text(place, path))).get(key)
+    if value is None:
+        raise OptionError(
+            f"{place}: the file has no key {quoted(key)}; add a line {printable(key)}=… to it, or correct "
+            "the key"
+        )
+    return value
+
+
+def _of_directory(place: str, asked: str) -> str:
+    path, colon, name = asked.partition(":")
+    if not colon or not path or not name or name in (".", "..") or "/" in name:
+        raise OptionError(
+            f"{place}: not of the form ${{directory:/path:name}}, with the name of a file there"
+        )
+    # Editors and ``echo`` end a file with a line end, which belongs to no secret.
+    return re.sub(r"\r?\n\Z", "", _text(place, os.path.join(path, name)))
+
+
+def _text(place: str, path: str) -> str:
+    try:
+        with open_regular(Path(path)) as file:
+            data = file.read(FILE_BYTES_MAX + 1)
+    except (OSError, ValueError) as error:
+        reason = (isinstance(error, OSError) and error.strerror) or "it cannot be a file's name"
+        raise OptionError(
+            f"{place}: the file cannot be read on the driver: {reason}; give the path of a file that is there"
+        ) from None
+    if len(data) > FILE_BYTES_MAX:
+        raise OptionError(
+            f"{place}: the file is longer than {FILE_BYTES_MAX} bytes; give the path of a smaller one"
+        )
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError:
+        # Its own text would show a part of the file.
+        raise OptionError(f"{place}: the file is not a text in UTF-8; save it in UTF-8") from None
+
+
+_PROVIDERS: Final[Mapping[str, Callable[[str, str], str]]] = {
+    "env": _of_environment,
+    "file": _of_properties,
+    "directory": _of_directory,
+}

@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
+import base64
 import logging
+import os
+import pickle
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
+from pyspark import cloudpickle
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import BinaryType, StructField, StructType
 
-from tests.support import java_stores
+from spark_kafkawire import KafkaWireDataSource
+from tests.support import java_stores, librdkafka
+from tests.support.foreign import Record
 from tests.support.noida import NoidaBroker
+from tests.support.pages import ROOT
+
+from .referring import secured as referring
 
 SECRET: Final = "s3cret"
 JAAS: Final = (
@@ -99,3 +111,81 @@ def test_a_query_that_fails_shows_no_secret(
     printed = capfd.readouterr()
     for text in (str(error.value), repr(error.value), printed.out, printed.err, caplog.text):
         assert SECRET not in text
+
+
+#: The values of references, as logs and pickles may spell them.
+PASSWORD: Final = "env1ronment-s3cret"
+KEY: Final = "f1le-s3cret"
+VALUE: Final = StructType([StructField("value", BinaryType())])
+
+
+def spelled() -> list[bytes]:
+    plain = [PASSWORD.encode(), KEY.encode(), f"\0u\0{PASSWORD}".encode()]
+    return [*plain, *(base64.b64encode(each).rstrip(b"=") for each in plain)]
+
+
+def test_nothing_that_spark_shows_has_the_value_of_a_reference(noida: NoidaBroker, tmp_path: Path) -> None:
+    """Plans, the event log, pages and the REST interface, the checkpoint, progress, errors, and all that the
+    driver and the workers log at DEBUG."""
+    topic = noida.create_topic(partitions=2)
+    (tmp_path / "secrets.properties").write_text(f"key={KEY}\n")
+    folder = tmp_path / "run"
+    ran = subprocess.run(
+        [sys.executable, "-m", "tests.source.referring", noida.bootstrap_servers, topic, str(folder)],
+        cwd=ROOT,
+        env={
+            **os.environ,
+            "KAFKA_PASSWORD": PASSWORD,
+            "PYTHONPATH": f"{Path(__file__).with_name('debugging')}:{ROOT}",
+        },
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stderr[-5000:].decode()
+    files = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    for secret in spelled():
+        assert [path for path, content in files.items() if secret in content] == []
+        assert secret not in ran.stdout + ran.stderr
+    # What is searched is what there is to be seen.
+    assert b"== Physical Plan ==" in ran.stdout
+    assert b"python DEBUG py4j" in ran.stderr
+    assert b"python INFO spark_kafkawire wrote 2 message(s)" in ran.stderr
+    [log] = [content for path, content in files.items() if path.name.startswith("events_")]
+    failure = b"option kafka.retries: '${env:KAFKA_PASSWORD}' is not a whole number"
+    for shown in (log, files[folder / "shown"], ran.stderr):
+        assert failure in shown
+    assert b"SparkListenerSQLExecutionStart" in log
+    assert b"QueryProgressEvent" in log
+    assert any("checkpoint" in path.parts for path in files)
+
+
+def test_the_reader_has_what_its_tasks_need_and_partitions_have_no_secret(
+    noida: NoidaBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    properties = tmp_path / "secrets.properties"
+    properties.write_text(f"key={KEY}\n")
+    monkeypatch.setenv("KAFKA_PASSWORD", PASSWORD)
+    topic = noida.create_topic(partitions=3)
+    records = [Record(b"a", partition=partition) for partition in range(3)]
+    librdkafka.produce(noida.bootstrap_servers, topic, records)
+    options = referring(noida.bootstrap_servers, properties)
+    source = KafkaWireDataSource({**options, "subscribe": topic})
+    assert source.schema()
+    pickles = [cloudpickle.dumps(source)]
+    reader = source.reader(VALUE)
+    pickles += [cloudpickle.dumps(each) for each in (source, *reader.partitions())]
+    of_stream = {**options, "subscribe": topic, "startingOffsets": "earliest"}
+    stream = KafkaWireDataSource(of_stream).streamReader(VALUE)
+    start, end = stream.initialOffset(), {topic: {str(partition): 1 for partition in range(3)}}
+    pickles += [cloudpickle.dumps(each) for each in stream.partitions(start, end)]
+    writer = KafkaWireDataSource({**options, "topic": topic}).writer(VALUE, False)
+    assert len(pickles) == 8
+    for secret in spelled():
+        assert not [each for each in pickles if secret in each]
+    monkeypatch.delenv("KAFKA_PASSWORD")  # executors have neither the variable nor the file
+    properties.unlink()
+    for travelled in (reader, stream, writer):
+        task = pickle.loads(cloudpickle.dumps(travelled))
+        given = task._options if travelled is writer else task._of_tasks.value
+        assert given.net.connection.security.sasl.credentials.secrets == (PASSWORD,)

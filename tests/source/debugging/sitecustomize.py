@@ -1,0 +1,8 @@
+"""Imported by each Python that Spark starts with this folder in PYTHONPATH: all loggers print all they get."""
+
+import logging
+import sys
+
+logging.basicConfig(
+    level=logging.DEBUG, stream=sys.stderr, format="python %(levelname)s %(name)s %(message)s"
+)
